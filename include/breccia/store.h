@@ -1,0 +1,76 @@
+#pragma once
+
+#include <breccia/batch.h>
+#include <breccia/options.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace breccia {
+
+/// What the last Open found in the log.
+struct RecoveryReport {
+  std::uint64_t frames = 0;         // committed batches replayed
+  std::uint64_t entries = 0;        // records replayed
+  std::uint64_t bytes = 0;          // log bytes read
+  std::uint64_t dropped_bytes = 0;  // behind the last whole batch: a torn tail, never acknowledged
+                                    // as durable
+  double seconds = 0;
+  std::string message;  // one sentence for people; empty if there was nothing to say
+};
+
+/// A key-value store: one request model over every engine.
+///
+/// Semantics are RocksDB's. Acknowledged writes are durable as WriteOptions says. After an error of
+/// the log's medium the store is read-only: writes fail with the cause, reads go on; reopening
+/// recovers everything acknowledged.
+///
+/// Threads any number may call any member at once.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Opens the store in folder `path`, replaying its log.
+  /// Errors  InvalidArgument: options do not fit, or the store is missing or exists against them;
+  ///         Corruption: acknowledged data in the log is damaged; IOError: the medium, or another
+  ///         process holds the store.
+  static Status Open(const Options& options, const std::string& path,
+                     std::unique_ptr<Store>* store);
+
+  /// Runs the batch: all writes, then its reads, each at its place in arrival order.
+  /// Errors  the writes were refused and none of them happened: Busy (no room in time), IOError or
+  ///         Corruption (read-only after a fault). Errors of single reads are in Batch::code.
+  virtual Status Submit(const WriteOptions& options, Batch* batch) = 0;
+
+  /// The same on a thread of the store; `done` is called there when the batch has finished.
+  /// Owner   `batch` must live, untouched, until then.
+  virtual void SubmitAsync(const WriteOptions& options, Batch* batch,
+                           std::function<void(Status)> done) = 0;
+
+  /// An empty batch with the memory that suits the store's backend.
+  [[nodiscard]] virtual Batch NewBatch() = 0;
+
+  virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
+  virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  /// Errors  NotFound: no such key; *value is as before.
+  virtual Status Get(const Slice& key, std::string* value) = 0;
+  /// Looks up keys[n] at one point in time.
+  virtual std::vector<Status> MultiGet(std::span<const Slice> keys,
+                                       std::vector<std::string>* values) = 0;
+
+  /// Makes every write acknowledged so far durable as Durability::kSync.
+  virtual Status SyncLog() = 0;
+  /// Moves everything acknowledged so far into SST files and waits for it.
+  virtual Status Flush() = 0;
+
+  /// A figure by name; false if there is none of that name. Names: `breccia.backend`,
+  /// `breccia.log-bytes`, `breccia.runs`, `breccia.flushes`, `breccia.device-bytes`, ... and
+  /// RocksDB's properties.
+  virtual bool GetProperty(const std::string& name, std::string* value) = 0;
+  [[nodiscard]] virtual RecoveryReport recovery() const = 0;
+};
+
+}  // namespace breccia

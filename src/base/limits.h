@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+/// Every limit of the store has its name here.
+namespace breccia::limits {
+
+inline constexpr std::uint64_t kKeyBytesMax = 64ULL << 10;
+inline constexpr std::uint64_t kValueBytesMax = 1ULL << 30;
+/// One frame of the log: record offsets in it are 32-bit counts of 8-byte units.
+inline constexpr std::uint64_t kFrameBytesMax = 32ULL << 30;
+/// Requests of one batch, so that an index fits 32 bits with room for tags.
+inline constexpr std::uint64_t kBatchRequestsMax = 1ULL << 28;
+/// Log positions are looked up by windows of this many bytes (wal/segment_table.h).
+inline constexpr std::uint64_t kLogWindowBytes = 64ULL << 20;
+/// Runs that one search may visit.
+inline constexpr int kRunsPerSearchMax = 128;
+
+}  // namespace breccia::limits
