@@ -1,0 +1,238 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/columns.h"
+#include "exec/group.h"
+
+/// The steps of building and merging runs, one functor each. A functor is launched over `count`
+/// items in groups of W lanes; lane l of a group handles item first + l.
+
+namespace breccia::exec::algo {
+
+/// The 8 bytes of key `i` that begin `shift` (0 to 8) bytes behind its start, as a word.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline std::uint64_t word_behind(const KeyColumnsRef& keys, std::uint64_t i, int shift) {
+  if (shift == 0) return keys.head[i];
+  const bool has_tail = keys.bytes_at(i) > 8;
+  const std::uint64_t next = has_tail ? keys.tail[keys.tail_at(i)] : 0;
+  if (shift == 8) return next;
+  return keys.head[i] << (8 * shift) | next >> (64 - 8 * shift);
+}
+
+/// How many leading bytes (0 to 8) words have in common that differ in the bits `difference`.
+BRECCIA_HD inline int common_bytes(std::uint64_t difference) {
+  int bytes = 0;
+  while (bytes < 8 && (difference >> (56 - 8 * bytes) & 0xff) == 0) ++bytes;
+  return bytes;
+}
+
+/// Fills sort words and ids for a stable sort that puts the newest of equal keys first: item k is
+/// entry count - 1 - k. The words begin behind the bytes that all keys of the batch share.
+struct PrepareSort {
+  KeyColumnsRef keys;
+  int shift;
+  std::uint64_t* word;
+  std::uint32_t* id;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
+      if (k >= keys.count) return;
+      const std::uint64_t entry = keys.count - 1 - k;
+      word[k] = word_behind(keys, entry, shift);
+      id[k] = static_cast<std::uint32_t>(entry);
+    });
+  }
+};
+
+/// Marks the items whose sort word a neighbour shares, unless the words hold the keys whole.
+struct MarkTies {
+  const std::uint64_t* word;
+  std::uint64_t count;
+  std::uint8_t* flag;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
+      if (k >= count) return;
+      flag[k] = (k > 0 && word[k - 1] == word[k]) || (k + 1 < count && word[k + 1] == word[k]);
+    });
+  }
+};
+
+/// destination[i] = source[index[i]]
+template <class T>
+struct Gather {
+  const T* source;
+  const std::uint32_t* index;
+  std::uint64_t count;
+  T* destination;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+      if (i < count) destination[i] = source[index[i]];
+    });
+  }
+};
+
+/// destination[index[i]] = source[i]
+template <class T>
+struct Scatter {
+  const T* source;
+  const std::uint32_t* index;
+  std::uint64_t count;
+  T* destination;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+      if (i < count) destination[index[i]] = source[i];
+    });
+  }
+};
+
+/// index[i] = begin + i
+struct Iota {
+  std::uint32_t begin;
+  std::uint64_t count;
+  std::uint32_t* index;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+      if (i < count) index[i] = begin + static_cast<std::uint32_t>(i);
+    });
+  }
+};
+
+/// Order of whole keys: bytes ascending. For stable sorts of entry ids.
+struct KeyLess {
+  KeyColumnsRef keys;
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
+    return compare_keys(keys, a, keys, b) < 0;
+  }
+};
+
+/// Run order: key ascending, then payload descending. For merges of entry ids.
+struct VersionLess {
+  KeyColumnsRef keys;
+  const std::uint64_t* payload;
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
+    const int order = compare_keys(keys, a, keys, b);
+    return order != 0 ? order < 0 : payload[a] > payload[b];
+  }
+};
+
+/// Marks the entries, given in run order by `id`, that are the newest version of their key.
+struct MarkNewest {
+  KeyColumnsRef keys;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  std::uint8_t* flag;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
+      if (k < count) flag[k] = k == 0 || compare_keys(keys, id[k - 1], keys, id[k]) != 0;
+    });
+  }
+};
+
+/// tail_length[k] = words of the tail of the key of entry id[k].
+struct TailLengths {
+  KeyColumnsRef keys;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  std::uint64_t* tail_length;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
+      if (k < count) tail_length[k] = tail_words(keys.bytes_at(id[k]));
+    });
+  }
+};
+
+/// Writes a run's columns from entries taken in the order `id`, and the batch's log descriptors.
+/// Shape   out_tail_at (exclusive scan of tail lengths) only for variable keys; `id` null means
+///         entries are in order already; descriptors null where no log wants them.
+struct GatherRun {
+  KeyColumnsRef keys;
+  const std::uint64_t* payload;
+  std::uint64_t payload_base;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  const std::uint64_t* out_tail_at;
+  std::uint64_t* out_head;
+  std::uint64_t* out_meta;
+  std::uint64_t* out_tail;
+  std::uint64_t* out_payload;
+  std::uint64_t* out_fence;
+  std::uint32_t* descriptors;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
+      if (k < count) write_entry(k, id == nullptr ? k : id[k]);
+    });
+  }
+
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD void write_entry(std::uint64_t k, std::uint64_t entry) const {
+    const std::uint64_t head = keys.head[entry];
+    out_head[k] = head;
+    if (k % kFenceStride == 0) out_fence[k / kFenceStride] = head;
+    out_payload[k] = payload_base + payload[entry];
+    if (descriptors != nullptr) {
+      descriptors[k] = static_cast<std::uint32_t>(payload[entry] >> 3);
+    }
+    const std::uint64_t bytes = keys.bytes_at(entry);
+    const std::uint64_t words = tail_words(bytes);
+    std::uint64_t at = k * words;
+    if (out_tail_at != nullptr) {
+      at = out_tail_at[k];
+      out_meta[k] = at << kMetaLengthBits | bytes;
+    }
+    const std::uint64_t* const tail = keys.tail + keys.tail_at(entry);
+    for (std::uint64_t word = 0; word < words; ++word) out_tail[at + word] = tail[word];
+  }
+};
+
+/// Turns the columns of one run into variable-length form at a place in a larger set of columns.
+struct WidenMeta {
+  KeyColumnsRef keys;
+  std::uint64_t tail_base;
+  std::uint64_t* out_meta;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    group.each_lane([&](int lane) {
+      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+      if (i >= keys.count) return;
+      out_meta[i] = (tail_base + keys.tail_at(i)) << kMetaLengthBits | keys.bytes_at(i);
+    });
+  }
+};
+
+}  // namespace breccia::exec::algo

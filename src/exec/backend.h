@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "exec/columns.h"
+
+/// Where batches run. A module meets a backend once per batch; what happens inside is one source
+/// (exec/algo/) compiled for the host, for CUDA and for the simulator.
+
+namespace breccia::exec {
+
+enum class BackendKind { kHost, kCuda, kSimulator };
+
+/// A sorted run in a backend's memory. Immutable; freed with its last reference.
+/// Threads any.
+class Run {
+ public:
+  virtual ~Run() = default;
+  [[nodiscard]] virtual std::uint64_t count() const = 0;
+  /// Bytes that the run occupies in its backend's memory.
+  [[nodiscard]] virtual std::uint64_t memory_bytes() const = 0;
+  /// The run's columns if the host can read them where they are, else null.
+  [[nodiscard]] virtual const RunRef* host_view() const = 0;
+};
+using RunPtr = std::shared_ptr<const Run>;
+
+/// Rates of this machine, measured at start-up; they choose roads, never results.
+struct Calibration {
+  double copy_in_bytes_per_s = 0;         // host to backend memory, 16 MiB pieces
+  double copy_out_bytes_per_s = 0;        // backend to host memory
+  double zero_copy_bytes_per_s = 0;       // backend reads host memory in sequence
+  double host_gather_rows_per_s = 0;      // host threads gather random 128-byte rows
+  double zero_copy_accesses_per_s = 0;    // backend reads random 128-byte rows of host memory
+  double launch_us = 0;                   // shortest launch and wait
+};
+
+/// Memory of the host that a backend can reach at full speed (pinned where there is a device).
+/// Threads any.
+class HostMemory {
+ public:
+  virtual ~HostMemory() = default;
+  /// Errors  nullptr: none left. Alignment is 64 at least.
+  [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* memory, std::size_t bytes) = 0;
+};
+
+/// Host memory as malloc gives it, for callers without a device.
+HostMemory& plain_host_memory();
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual BackendKind kind() const = 0;
+  /// One line for people: what runs where.
+  [[nodiscard]] virtual std::string describe() const = 0;
+  [[nodiscard]] virtual HostMemory& host_memory() = 0;
+  [[nodiscard]] virtual const Calibration& calibration() const = 0;
+  /// Bytes of backend memory that runs and work space occupy now, and their limit.
+  [[nodiscard]] virtual std::uint64_t memory_used() const = 0;
+  [[nodiscard]] virtual std::uint64_t memory_limit() const = 0;
+
+  /// Makes memory that others allocated (a mapped log) reachable for the backend; false if the
+  /// backend must be fed through staging instead. A no-op that says true without a device.
+  [[nodiscard]] virtual bool adopt(void* memory, std::size_t bytes) = 0;
+  virtual void disown(void* memory) = 0;
+
+  /// Sorts the entries of a batch into a run.
+  /// Shape   keys: host memory, arrival order; entry i has payload base + relative[i], relative
+  ///         ascending. descriptors (host memory, may be null): relative[] >> 3 in run order.
+  ///         `sorted`: the entries come in run order already.
+  /// Errors  IOError: the device failed (it should be retired); MemoryLimit: no memory, nothing
+  ///         changed. After an error nothing of the run exists; descriptors are garbage.
+  /// Threads any number at once.
+  [[nodiscard]] virtual Result<RunPtr> build_run(const KeyColumnsRef& keys,
+                                                 const std::uint64_t* relative, std::uint64_t base,
+                                                 bool sorted, std::uint32_t* descriptors) = 0;
+
+  /// Merges runs into one. `newest_only` keeps of each key only its newest version.
+  /// Errors  as build_run; the inputs stay as they are.
+  [[nodiscard]] virtual Result<RunPtr> merge_runs(std::span<const RunPtr> runs,
+                                                  bool newest_only) = 0;
+
+  /// For each query the payload of its newest version below its bound, or kNotFound.
+  /// Shape   runs newest first, payload ranges disjoint; queries and found[queries.keys.count] in
+  ///         host memory.
+  /// Errors  as build_run; found is garbage then.
+  [[nodiscard]] virtual Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
+                                      std::uint64_t* found) = 0;
+
+  /// Copies a run's payloads, in run order, to host memory out[run.count()].
+  [[nodiscard]] virtual Status read_payloads(const Run& run, std::uint64_t* out) = 0;
+};
+
+/// The host backend: the same algorithms on CPU threads. Never fails but for memory.
+std::unique_ptr<Backend> make_host_backend();
+
+/// The CUDA backend on device 0, or why there is none.
+/// `memory_bytes_max` 0 means three quarters of what the device has free.
+Result<std::unique_ptr<Backend>> make_cuda_backend(std::uint64_t memory_bytes_max);
+
+/// A deterministic backend that interleaves groups by `seed`; for tests.
+std::unique_ptr<Backend> make_simulator_backend(std::uint64_t seed);
+
+}  // namespace breccia::exec

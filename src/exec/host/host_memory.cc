@@ -1,0 +1,52 @@
+#include "exec/host/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include "base/bytes.h"
+
+namespace breccia::exec {
+
+namespace host {
+
+namespace {
+
+constexpr std::size_t kHugePage = 2 << 20;
+
+}  // namespace
+
+void* HostPool::raw_allocate(std::size_t bytes) {
+  const std::size_t alignment = bytes >= kHugePage ? kHugePage : 256;
+  void* const memory = std::aligned_alloc(alignment, base::round_up(bytes, alignment));
+  if (memory != nullptr && bytes >= kHugePage) {
+    // Advice only: without huge pages the block works as well, just with more TLB misses.
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  }
+  return memory;
+}
+
+void HostPool::raw_release(void* memory, std::size_t) { std::free(memory); }
+
+}  // namespace host
+
+namespace {
+
+class PlainHostMemory : public HostMemory {
+ public:
+  void* allocate(std::size_t bytes) override { return pool_.allocate(bytes); }
+  void release(void* memory, std::size_t bytes) override { pool_.release(memory, bytes); }
+
+ private:
+  host::HostPool pool_{~std::uint64_t{0} / 2};
+};
+
+}  // namespace
+
+HostMemory& plain_host_memory() {
+  // Never destroyed: batches with static lifetime may outlive every other static.
+  static auto* const memory = new PlainHostMemory;
+  return *memory;
+}
+
+}  // namespace breccia::exec

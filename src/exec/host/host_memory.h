@@ -1,0 +1,19 @@
+#pragma once
+
+#include "exec/backend.h"
+#include "exec/pool.h"
+
+namespace breccia::exec::host {
+
+/// Anonymous host memory, large blocks on huge pages where the system offers them.
+class HostPool : public Pool {
+ public:
+  using Pool::Pool;
+  ~HostPool() override { drop_kept(); }
+
+ protected:
+  void* raw_allocate(std::size_t bytes) override;
+  void raw_release(void* memory, std::size_t bytes) override;
+};
+
+}  // namespace breccia::exec::host

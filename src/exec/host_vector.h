@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "base/assert.h"
+#include "exec/backend.h"
+
+namespace breccia::exec {
+
+/// A growing array of plain data in host memory that a backend reaches at full speed.
+/// Threads one owner.
+template <class T>
+class HostVector {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  explicit HostVector(HostMemory& memory) : memory_(&memory) {}
+  HostVector(const HostVector&) = delete;
+  HostVector& operator=(const HostVector&) = delete;
+  ~HostVector() { give_back(); }
+
+  /// Makes room for `count` elements in all; false if memory is exhausted (nothing changed).
+  [[nodiscard]] bool reserve(std::uint64_t count) {
+    if (count <= capacity_) return true;
+    const std::uint64_t grown = std::max({count, capacity_ * 2, std::uint64_t{64}});
+    auto* const data = static_cast<T*>(memory_->allocate(grown * sizeof(T)));
+    if (data == nullptr) return false;
+    if (size_ > 0) std::memcpy(static_cast<void*>(data), data_, size_ * sizeof(T));
+    give_back();
+    data_ = data;
+    capacity_ = grown;
+    return true;
+  }
+  /// Appends `count` elements, not initialized, and returns the first. There must be room.
+  T* extend(std::uint64_t count) {
+    BRECCIA_ASSERT(size_ + count <= capacity_);
+    T* const first = data_ + size_;
+    size_ += count;
+    return first;
+  }
+  void push(T value) { *extend(1) = value; }
+  void clear() { size_ = 0; }
+
+  [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] const T& operator[](std::uint64_t i) const { return data_[i]; }
+
+ private:
+  void give_back() {
+    if (data_ != nullptr) memory_->release(data_, capacity_ * sizeof(T));
+  }
+
+  HostMemory* memory_;
+  T* data_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::uint64_t capacity_ = 0;
+};
+
+}  // namespace breccia::exec

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace breccia::exec {
+
+/// Memory of one backend with a byte budget. Freed blocks are kept by size class and reused at
+/// once, so whoever frees a block must have waited for all work on it.
+/// Threads any.
+class Pool {
+ public:
+  explicit Pool(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  virtual ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// Errors  nullptr: the budget or the memory is exhausted. Alignment is 256.
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  void release(void* memory, std::size_t bytes);
+
+  /// Bytes handed out and not yet released.
+  [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes_max() const { return bytes_max_; }
+
+ protected:
+  virtual void* raw_allocate(std::size_t bytes) = 0;
+  virtual void raw_release(void* memory, std::size_t bytes) = 0;
+  /// Gives every kept block back; subclasses call it in their destructor.
+  void drop_kept();
+
+ private:
+  static std::size_t size_class(std::size_t bytes);
+
+  const std::uint64_t bytes_max_;
+  std::atomic<std::uint64_t> used_{0};
+  std::mutex mutex_;
+  std::uint64_t held_ = 0;  // bytes from raw_allocate: used and kept
+  std::map<std::size_t, std::vector<void*>> kept_;
+};
+
+/// An array of plain data in a pool. Move-only; gives its memory back at its end.
+template <class T>
+class Array {
+ public:
+  Array() = default;
+  Array(Array&& other) noexcept { swap(other); }
+  Array& operator=(Array&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Array() {
+    if (data_ != nullptr) pool_->release(data_, bytes());
+  }
+
+  /// Errors  MemoryLimit: the pool is exhausted.
+  static Result<Array> make(Pool& pool, std::uint64_t count) {
+    Array array;
+    array.pool_ = &pool;
+    array.count_ = count;
+    if (count > 0) {
+      array.data_ = static_cast<T*>(pool.allocate(count * sizeof(T)));
+      if (array.data_ == nullptr) return Status::MemoryLimit("backend memory is exhausted");
+    }
+    return Result<Array>(std::move(array));
+  }
+
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::uint64_t bytes() const { return count_ * sizeof(T); }
+
+ private:
+  void swap(Array& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+  }
+  Pool* pool_ = nullptr;
+  T* data_ = nullptr;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace breccia::exec
