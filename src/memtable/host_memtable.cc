@@ -1,0 +1,141 @@
+#include "memtable/host_memtable.h"
+
+#include <new>
+
+#include "base/bytes.h"
+#include "wal/format.h"
+
+namespace breccia::memtable {
+
+struct HostMemtable::Node {
+  std::uint64_t head;
+  std::uint64_t payload;
+  const std::byte* record;
+  std::atomic<Node*> next[1];  // as many as the node is high
+
+  [[nodiscard]] Slice key() const {
+    return {wal::record_key(record), wal::record_header(record).key_bytes()};
+  }
+};
+
+/// Node memory in blocks, freed as a whole.
+class HostMemtable::Arena {
+ public:
+  Node* make(int height) {
+    const std::size_t bytes = sizeof(Node) + (height - 1) * sizeof(std::atomic<Node*>);
+    if (bytes > room_) {
+      blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kBlockBytes));
+      next_ = blocks_.back().get();
+      room_ = kBlockBytes;
+    }
+    auto* const node = new (next_) Node;
+    for (int level = 1; level < height; ++level) new (&node->next[level]) std::atomic<Node*>;
+    next_ += bytes;
+    room_ -= bytes;
+    return node;
+  }
+
+ private:
+  static constexpr std::size_t kBlockBytes = 64 << 10;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* next_ = nullptr;
+  std::size_t room_ = 0;
+};
+
+namespace {
+
+std::uint64_t head_of(const Slice& key) {
+  return key.size() >= 8 ? base::load_big_endian_8(key.data())
+                         : base::load_big_endian(key.data(), key.size());
+}
+
+}  // namespace
+
+HostMemtable::HostMemtable() : arena_(std::make_unique<Arena>()), random_(0x5eed) {
+  root_ = arena_->make(kHeightMax);
+  for (int level = 0; level < kHeightMax; ++level) {
+    root_->next[level].store(nullptr, std::memory_order_relaxed);
+  }
+}
+
+HostMemtable::~HostMemtable() = default;
+
+int HostMemtable::random_height() {
+  int height = 1;
+  while (height < kHeightMax && random_.one_in(4)) ++height;
+  return height;
+}
+
+// Walks down from the top of the tallest tower. `before`, if given, gets for each level the last
+// node that sorts before (key, payload).
+HostMemtable::Node* HostMemtable::first_not_before(std::uint64_t head, const Slice& key,
+                                                   std::uint64_t payload, Node** before) const {
+  const auto sorts_before = [&](const Node* node) {
+    if (node->head != head) return node->head < head;
+    const int order = node->key().compare(key);
+    return order != 0 ? order < 0 : node->payload > payload;
+  };
+  Node* at = root_;
+  const Node* known_not_before = nullptr;
+  for (int level = height_.load(std::memory_order_relaxed) - 1;; --level) {
+    Node* next = at->next[level].load(std::memory_order_acquire);
+    while (next != nullptr && next != known_not_before && sorts_before(next)) {
+      at = next;
+      next = at->next[level].load(std::memory_order_acquire);
+    }
+    if (before != nullptr) before[level] = at;
+    if (level == 0) return next;
+    known_not_before = next;
+  }
+}
+
+void HostMemtable::insert(const std::byte* record, std::uint64_t position,
+                          const wal::SegmentPtr& segment) {
+  if (segments_.empty() || segments_.back() != segment) segments_.push_back(segment);
+  const wal::RecordHeader header = wal::record_header(record);
+  const Slice key(wal::record_key(record), header.key_bytes());
+  const std::uint64_t payload = position | static_cast<std::uint64_t>(header.op());
+  const std::uint64_t head = head_of(key);
+
+  Node* before[kHeightMax];
+  (void)first_not_before(head, key, payload, before);
+  const int height = random_height();
+  const int old_height = height_.load(std::memory_order_relaxed);
+  for (int level = old_height; level < height; ++level) before[level] = root_;
+  if (height > old_height) height_.store(height, std::memory_order_relaxed);
+
+  Node* const node = arena_->make(height);
+  node->head = head;
+  node->payload = payload;
+  node->record = record;
+  // From the bottom up: a reader that meets the node on any level finds the list below it whole.
+  for (int level = 0; level < height; ++level) {
+    node->next[level].store(before[level]->next[level].load(std::memory_order_relaxed),
+                            std::memory_order_relaxed);
+    before[level]->next[level].store(node, std::memory_order_release);  // read in first_not_before
+  }
+  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+HostMemtable::Hit HostMemtable::find(const Slice& key, std::uint64_t bound) const {
+  BRECCIA_ASSERT(bound % 8 == 0 || bound == ~std::uint64_t{0});
+  const std::uint64_t head = head_of(key);
+  // The newest payload below `bound`: no operation's bits reach bound itself.
+  const Node* const node = first_not_before(head, key, bound - 1, nullptr);
+  if (node == nullptr || node->head != head || node->key() != key) return {nullptr, 0};
+  return {node->record, node->payload};
+}
+
+bool HostMemtable::export_to(batch::KeyColumns* keys,
+                             exec::HostVector<std::uint64_t>* payloads) const {
+  if (!payloads->reserve(count())) return false;
+  for (const Node* node = root_->next[0].load(std::memory_order_acquire); node != nullptr;
+       node = node->next[0].load(std::memory_order_acquire)) {
+    const Slice key = node->key();
+    if (!keys->append(key.data(), key.size())) return false;
+    payloads->push(node->payload);
+  }
+  return true;
+}
+
+}  // namespace breccia::memtable

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "batch/key_columns.h"
+#include "wal/segment_table.h"
+
+namespace breccia::memtable {
+
+/// The memtable of the CPU path: a skip list of log records, every version of every key.
+/// Order: key ascending, then position descending. Keys and values lie in the log; a node holds the
+/// key's first word, so that most comparisons stay in the node.
+///
+/// Threads one inserter at a time, any number of readers beside it. A reader that starts after an
+/// insert returned sees its entry.
+/// Source  skip list: Pugh 1990, with p = 1/4 and towers of at most 12; readers take no locks because
+///         nodes are published by release stores and never removed.
+class HostMemtable {
+ public:
+  HostMemtable();
+  ~HostMemtable();
+  HostMemtable(const HostMemtable&) = delete;
+  HostMemtable& operator=(const HostMemtable&) = delete;
+
+  /// Adds the record at `record`, which lies at `position` in `segment`.
+  void insert(const std::byte* record, std::uint64_t position, const wal::SegmentPtr& segment);
+
+  /// The newest version of `key` below position `bound`.
+  struct Hit {
+    const std::byte* record;  // null if there is none
+    std::uint64_t payload;    // position | operation
+  };
+  [[nodiscard]] Hit find(const Slice& key, std::uint64_t bound) const;
+
+  [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
+
+  /// All entries in run order, as a backend takes them. Not while somebody inserts.
+  /// Errors  false: out of memory.
+  [[nodiscard]] bool export_to(batch::KeyColumns* keys,
+                               exec::HostVector<std::uint64_t>* payloads) const;
+
+ private:
+  static constexpr int kHeightMax = 12;
+  struct Node;
+  class Arena;
+
+  [[nodiscard]] Node* first_not_before(std::uint64_t head, const Slice& key, std::uint64_t payload,
+                                       Node** before) const;
+  [[nodiscard]] int random_height();
+
+  std::unique_ptr<Arena> arena_;
+  Node* root_;
+  std::atomic<int> height_{1};
+  std::atomic<std::uint64_t> count_{0};
+  base::Random random_;
+  std::vector<wal::SegmentPtr> segments_;  // keep the records alive
+};
+
+}  // namespace breccia::memtable

@@ -1,0 +1,145 @@
+#include "memtable/view.h"
+
+#include <bit>
+
+#include "base/bytes.h"
+#include "exec/algo/search.cuh"
+#include "wal/format.h"
+
+namespace breccia::memtable {
+
+namespace {
+
+constexpr std::size_t kMergeFanIn = 4;
+constexpr std::uint64_t kSmallestClass = 1024;
+/// Merging costs about as much per entry as this many probes of a further run.
+constexpr std::uint64_t kProbesPerEntry = 1;
+
+/// Size class of a run: each is kMergeFanIn times as large as the one below.
+int size_class(std::uint64_t count) {
+  return static_cast<int>(std::bit_width(count / kSmallestClass) + 1) / 2;
+}
+
+Slice key_of(const std::byte* record) {
+  return {wal::record_key(record), wal::record_header(record).key_bytes()};
+}
+
+/// Search in a run whose columns the host reads where they are.
+std::uint64_t find_in_columns(const exec::RunRef& run, const exec::QueriesRef& query) {
+  const auto at = exec::algo::lower_bound(exec::HostGroup<1>{}, run, query, 0);
+  const std::uint64_t i = at[0];
+  const bool hit =
+      i < run.keys.count && exec::compare_keys(run.keys, i, query.keys, 0) == 0;
+  return hit ? run.payload[i] : exec::kNotFound;
+}
+
+/// Search in the sorted payloads of a device run: each probe reads a key from the log.
+std::uint64_t find_in_payloads(const std::vector<std::uint64_t>& payloads,
+                               const wal::SegmentTable& table, const Slice& key,
+                               std::uint64_t bound) {
+  std::size_t low = 0;
+  std::size_t high = payloads.size();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    const int order = key_of(table.at(wal::position_of(payloads[middle]))).compare(key);
+    const bool before = order != 0 ? order < 0 : payloads[middle] >= bound;
+    if (before) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == payloads.size()) return exec::kNotFound;
+  const bool hit = key_of(table.at(wal::position_of(payloads[low]))) == key;
+  return hit ? payloads[low] : exec::kNotFound;
+}
+
+/// One key as columns, without touching the heap for keys up to 256 bytes.
+class OneKey {
+ public:
+  explicit OneKey(const Slice& key) {
+    const std::uint64_t words = exec::tail_words(key.size());
+    std::uint64_t* tail = inline_tail_;
+    if (words > kInlineWords) {
+      heap_tail_ = std::make_unique_for_overwrite<std::uint64_t[]>(words);
+      tail = heap_tail_.get();
+    }
+    head_ = word_at(key, 0);
+    for (std::uint64_t word = 0; word < words; ++word) tail[word] = word_at(key, 8 * (word + 1));
+    ref_ = {&head_, nullptr, tail, 1, words, static_cast<std::uint32_t>(key.size())};
+  }
+  OneKey(const OneKey&) = delete;
+  OneKey& operator=(const OneKey&) = delete;
+  [[nodiscard]] const exec::KeyColumnsRef& ref() const { return ref_; }
+
+ private:
+  static constexpr std::uint64_t kInlineWords = 31;
+
+  static std::uint64_t word_at(const Slice& key, std::size_t at) {
+    return at + 8 <= key.size() ? base::load_big_endian_8(key.data() + at)
+                                : base::load_big_endian(key.data() + at, key.size() - at);
+  }
+
+  std::uint64_t head_;
+  std::uint64_t inline_tail_[kInlineWords];
+  std::unique_ptr<std::uint64_t[]> heap_tail_;
+  exec::KeyColumnsRef ref_;
+};
+
+}  // namespace
+
+std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
+                       const std::byte** record) {
+  if (view.active->count() > 0) {
+    const HostMemtable::Hit hit = view.active->find(key, bound);
+    if (hit.record != nullptr) {
+      *record = hit.record;
+      return hit.payload;
+    }
+  }
+  if (view.runs.empty()) return exec::kNotFound;
+  const OneKey columns(key);
+  const exec::QueriesRef query{columns.ref(), nullptr, bound};
+  for (const MemRunPtr& run : view.runs) {
+    if (run->begin >= bound) continue;
+    const exec::RunRef* const columns_of_run = run->run->host_view();
+    const std::uint64_t payload =
+        columns_of_run != nullptr
+            ? find_in_columns(*columns_of_run, query)
+            : find_in_payloads(*run->payloads, *view.table, key, bound);
+    if (payload != exec::kNotFound) {
+      *record = view.table->at(wal::position_of(payload));
+      return payload;
+    }
+  }
+  return exec::kNotFound;
+}
+
+std::size_t merge_due(const std::vector<MemRunPtr>& newest_first, std::uint64_t taken_below,
+                      std::uint64_t probes) {
+  std::size_t free_runs = 0;
+  std::uint64_t entries = 0;
+  for (; free_runs < newest_first.size(); ++free_runs) {
+    const MemRun& run = *newest_first[free_runs];
+    if (run.begin < taken_below) break;
+    entries += run.run->count();
+  }
+  if (free_runs > 1 && probes >= kProbesPerEntry * entries) return free_runs;
+
+  int largest = 0;
+  std::size_t of_largest = 0;
+  std::size_t due = 0;
+  for (std::size_t i = 0; i < free_runs; ++i) {
+    const int own = size_class(newest_first[i]->run->count());
+    if (own > largest) {
+      if (due > 0) break;
+      largest = own;
+      of_largest = 0;
+    }
+    of_largest += own == largest ? 1 : 0;
+    if (of_largest >= kMergeFanIn) due = i + 1;
+  }
+  return due;
+}
+
+}  // namespace breccia::memtable

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exec/backend.h"
+#include "memtable/host_memtable.h"
+#include "wal/segment_table.h"
+
+namespace breccia::memtable {
+
+/// A run of log records in a backend's memory, and what the host keeps of it.
+struct MemRun {
+  exec::RunPtr run;
+  std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
+  std::uint64_t end = 0;
+  /// Payloads in run order where the host cannot read the run itself; else null.
+  std::shared_ptr<const std::vector<std::uint64_t>> payloads;
+};
+using MemRunPtr = std::shared_ptr<const MemRun>;
+
+/// What readers see between two changes. Immutable but for the active memtable's growth, which
+/// position bounds hide. Holding a view keeps everything it can reach in place.
+struct View {
+  std::shared_ptr<HostMemtable> active;    // newer than every run
+  std::vector<MemRunPtr> runs;             // newest first, position ranges disjoint
+  std::vector<exec::RunPtr> backend_runs;  // the same runs, as a search takes them
+  wal::SegmentTablePtr table;
+  std::shared_ptr<const void> below;       // the state of the database below, opaque here
+
+  void set_runs(std::vector<MemRunPtr> newest_first) {
+    runs = std::move(newest_first);
+    backend_runs.clear();
+    for (const MemRunPtr& run : runs) backend_runs.push_back(run->run);
+  }
+};
+using ViewPtr = std::shared_ptr<const View>;
+
+/// The newest version of `key` below `bound` in the view's memtable and runs: its payload, or
+/// exec::kNotFound. One key, on the calling thread.
+/// Cost    memtable: one walk; per run: log2(n / 64) + 7 probes (host run), log2(n) records (device).
+[[nodiscard]] std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
+                                     const std::byte** record);
+
+/// Runs that should become one now: runs[0 .. result) of the view, newest first; 0 if none.
+/// Due are four runs of one size class with what is newer (so that few runs are left to search), and
+/// all free runs once searches have made `probes` more probes, beyond each query's first run, than a
+/// merge of them costs. Runs below position `taken_below` are not free: a flush works on them.
+[[nodiscard]] std::size_t merge_due(const std::vector<MemRunPtr>& newest_first,
+                                    std::uint64_t taken_below, std::uint64_t probes);
+
+}  // namespace breccia::memtable
