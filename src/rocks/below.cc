@@ -1,0 +1,168 @@
+#include "rocks/below.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace breccia::rocks {
+
+namespace {
+
+constexpr char kHiddenFamily[] = "breccia.watermark";
+constexpr char kWatermarkKey[] = "applied";
+constexpr char kStagingFolder[] = "breccia-staging";
+
+/// The tree's options: the user's, with what ingesting needs.
+rocksdb::Options tree_options(const Options& options, int partitions) {
+  rocksdb::Options tree = options.rocksdb;
+  tree.create_if_missing = options.create_if_missing;
+  tree.error_if_exists = options.error_if_exists;
+  tree.create_missing_column_families = true;
+  // A flush adds one file per key range; RocksDB counts files.
+  tree.level0_file_num_compaction_trigger *= partitions;
+  tree.level0_slowdown_writes_trigger *= partitions;
+  tree.level0_stop_writes_trigger *= partitions;
+  return tree;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::string& path,
+                                           int partitions) {
+  std::unique_ptr<Below> below(new Below);
+  BRECCIA_TRY(below->open_families(options, path, partitions));
+  BRECCIA_TRY(below->clear_staging());
+  BRECCIA_TRY(below->read_watermark());
+  return below;
+}
+
+Below::~Below() {
+  if (db_ == nullptr) return;
+  for (auto* family : families_) (void)db_->DestroyColumnFamilyHandle(family);
+}
+
+Status Below::open_families(const Options& options, const std::string& path, int partitions) {
+  path_ = path;
+  options_ = tree_options(options, partitions);
+  stop_files_ = options_.level0_stop_writes_trigger;
+  std::vector<std::string> names;
+  // A database that is not there yet has no list; opening it below says what is wrong, if anything.
+  (void)rocksdb::DB::ListColumnFamilies(options_, path, &names);
+  for (const char* own : {rocksdb::kDefaultColumnFamilyName.c_str(), kHiddenFamily}) {
+    if (std::find(names.begin(), names.end(), own) == names.end()) names.emplace_back(own);
+  }
+  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
+  for (const std::string& name : names) {
+    wanted.emplace_back(name, name == kHiddenFamily
+                                  ? rocksdb::ColumnFamilyOptions()
+                                  : static_cast<const rocksdb::ColumnFamilyOptions&>(options_));
+  }
+  rocksdb::DB* db = nullptr;
+  BRECCIA_TRY(rocksdb::DB::Open(options_, path, wanted, &families_, &db));
+  db_.reset(db);
+  for (auto* family : families_) {
+    if (family->GetName() == kHiddenFamily) hidden_ = family;
+    if (family->GetName() == rocksdb::kDefaultColumnFamilyName) data_ = family;
+  }
+  BRECCIA_ASSERT(data_ != nullptr && hidden_ != nullptr);
+  return Status::OK();
+}
+
+std::string Below::staging_path(const std::string& name) const {
+  return path_ + "/" + kStagingFolder + "/" + name;
+}
+
+// Files of a flush that did not finish. The log still holds what is in them.
+Status Below::clear_staging() {
+  rocksdb::Env* const env = db_->GetEnv();
+  const std::string folder = path_ + "/" + kStagingFolder;
+  BRECCIA_TRY(env->CreateDirIfMissing(folder));
+  std::vector<std::string> leftovers;
+  BRECCIA_TRY(env->GetChildren(folder, &leftovers));
+  for (const std::string& name : leftovers) {
+    if (name != "." && name != "..") BRECCIA_TRY(env->DeleteFile(folder + "/" + name));
+  }
+  return Status::OK();
+}
+
+Status Below::read_watermark() {
+  std::string value;
+  const Status status = db_->Get(rocksdb::ReadOptions(), hidden_, kWatermarkKey, &value);
+  if (status.IsNotFound()) {
+    applied_ = 0;
+    return Status::OK();
+  }
+  BRECCIA_TRY(status);
+  if (value.size() != sizeof applied_) {
+    return Status::Corruption("watermark has " + std::to_string(value.size()) + " bytes, not 8");
+  }
+  std::memcpy(&applied_, value.data(), sizeof applied_);
+  return Status::OK();
+}
+
+Status Below::write_watermark_file(std::uint64_t applied, std::string* path) const {
+  *path = staging_path("watermark.sst");
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), rocksdb::Options(), hidden_,
+                                /*invalidate_page_cache=*/false);
+  BRECCIA_TRY(writer.Open(*path));
+  BRECCIA_TRY(writer.Put(kWatermarkKey, Slice(reinterpret_cast<char*>(&applied), sizeof applied)));
+  return writer.Finish();
+}
+
+BelowSnapshot Below::snapshot() const {
+  // The deleter holds the database, so a reader may outlive every other reference to it.
+  return {db_->GetSnapshot(), [db = db_](const rocksdb::Snapshot* at) { db->ReleaseSnapshot(at); }};
+}
+
+Status Below::get(const rocksdb::Snapshot* at, const Slice& key,
+                  rocksdb::PinnableSlice* value) const {
+  rocksdb::ReadOptions options;
+  options.snapshot = at;
+  return db_->Get(options, data_, key, value);
+}
+
+void Below::multi_get(const rocksdb::Snapshot* at, std::size_t count, const Slice* keys,
+                      rocksdb::PinnableSlice* values, Status* statuses) const {
+  rocksdb::ReadOptions options;
+  options.snapshot = at;
+  db_->MultiGet(options, data_, count, keys, values, statuses, /*sorted_input=*/false);
+}
+
+Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applied) {
+  BRECCIA_ASSERT(applied >= applied_);
+  std::string watermark;
+  BRECCIA_TRY(write_watermark_file(applied, &watermark));
+  rocksdb::IngestExternalFileOptions how;
+  how.move_files = true;
+  how.failed_move_fall_back_to_copy = false;
+  how.snapshot_consistency = true;
+  how.allow_global_seqno = true;
+  how.allow_blocking_flush = false;
+  how.write_global_seqno = false;
+  std::vector<rocksdb::IngestExternalFileArg> args;
+  if (!files.empty()) {
+    args.emplace_back();
+    args.back().column_family = data_;
+    args.back().external_files = files;
+    args.back().options = how;
+  }
+  args.emplace_back();
+  args.back().column_family = hidden_;
+  args.back().external_files = {watermark};
+  args.back().options = how;
+  BRECCIA_TRY(db_->IngestExternalFiles(args));
+  applied_ = applied;
+  return Status::OK();
+}
+
+bool Below::overloaded() const {
+  std::uint64_t files = 0;
+  std::uint64_t stopped = 0;
+  std::string text;
+  if (db_->GetProperty(data_, "rocksdb.num-files-at-level0", &text)) files = std::stoull(text);
+  (void)db_->GetIntProperty(data_, "rocksdb.is-write-stopped", &stopped);
+  return stopped != 0 || files >= static_cast<std::uint64_t>(stop_files_);
+}
+
+}  // namespace breccia::rocks

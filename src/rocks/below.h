@@ -1,0 +1,80 @@
+#pragma once
+
+#include <breccia/options.h>
+#include <rocksdb/db.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+/// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
+///
+/// Its default column family holds the data; a hidden one holds the watermark: the log position below
+/// which everything lies in the tree. Files and watermark go in with one call, so a flush happens
+/// exactly once whatever crashes.
+
+namespace breccia::rocks {
+
+/// A point in time of the tree. Readers hold it; it is released with its last reference.
+using BelowSnapshot = std::shared_ptr<const rocksdb::Snapshot>;
+
+class Below {
+ public:
+  /// Errors  InvalidArgument: missing or existing against the options; IOError: held by another
+  ///         process, or the medium; Corruption.
+  static Result<std::unique_ptr<Below>> open(const Options& options, const std::string& path,
+                                             int partitions);
+  ~Below();
+
+  /// Log position below which everything lies in the tree.
+  [[nodiscard]] std::uint64_t applied() const { return applied_; }
+
+  [[nodiscard]] BelowSnapshot snapshot() const;
+  Status get(const rocksdb::Snapshot* at, const Slice& key, rocksdb::PinnableSlice* value) const;
+  /// Shape   keys, values and statuses of `count` elements.
+  void multi_get(const rocksdb::Snapshot* at, std::size_t count, const Slice* keys,
+                 rocksdb::PinnableSlice* values, Status* statuses) const;
+
+  /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
+  /// `next` returns false at the end. An empty file is not kept: *path is then empty.
+  struct Entry {
+    Slice key;
+    Slice value;
+    bool is_delete;
+  };
+  template <class Next>
+  Status write_file(int number, const Next& next, std::string* path) const;
+
+  /// Adds the files and sets the watermark, both or neither, also across a crash.
+  /// Errors  IOError, NoSpace, ...: the tree is as before.
+  Status ingest(const std::vector<std::string>& files, std::uint64_t applied);
+
+  /// True while the tree asks for fewer files: writers above should wait.
+  [[nodiscard]] bool overloaded() const;
+
+  [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
+
+ private:
+  Below() = default;
+  [[nodiscard]] std::string staging_path(const std::string& name) const;
+  Status open_families(const Options& options, const std::string& path, int partitions);
+  Status clear_staging();
+  Status read_watermark();
+  Status write_watermark_file(std::uint64_t applied, std::string* path) const;
+
+  std::shared_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  rocksdb::ColumnFamilyHandle* data_ = nullptr;
+  rocksdb::ColumnFamilyHandle* hidden_ = nullptr;
+  rocksdb::Options options_;
+  std::string path_;
+  std::uint64_t applied_ = 0;
+  int stop_files_ = 0;
+};
+
+}  // namespace breccia::rocks
+
+#include "rocks/below_inl.h"

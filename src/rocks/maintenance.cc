@@ -1,0 +1,263 @@
+#include "rocks/maintenance.h"
+
+#include <spdlog/spdlog.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "wal/format.h"
+
+namespace breccia::rocks {
+
+Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state,
+                         BackendSlot* backends, wal::Log* log, Below* below, Fault* fault,
+                         Hooks hooks)
+    : options_(options),
+      state_(state),
+      backends_(backends),
+      log_(log),
+      below_(below),
+      fault_(fault),
+      hooks_(std::move(hooks)) {}
+
+Maintenance::~Maintenance() { stop(); }
+
+void Maintenance::start() {
+  merger_ = std::thread([this] { run_merger(); });
+  flusher_ = std::thread([this] { run_flusher(); });
+}
+
+void Maintenance::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  merger_wakes_.notify_all();
+  flusher_wakes_.notify_all();
+  room_.notify_all();
+  if (merger_.joinable()) merger_.join();
+  if (flusher_.joinable()) flusher_.join();
+}
+
+std::uint64_t Maintenance::log_bytes() const { return log_->end() - log_->begin(); }
+
+bool Maintenance::device_is_full() const {
+  const auto backend = backends_->current();
+  return backend->memory_used() > backend->memory_limit() / 2;
+}
+
+Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+  // A batch larger than half the limit may pass when the other half is free.
+  const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
+  if (log_bytes() + bytes <= options_.log_bytes_max / 2) return fault_->get();
+  const auto has_room = [&] {
+    return log_bytes() + needed <= options_.log_bytes_max || stopping_ || !fault_->get().ok();
+  };
+  std::unique_lock lock(mutex_);
+  flusher_wakes_.notify_one();
+  if (!room_.wait_for(lock, std::chrono::microseconds(wait_us_max), has_room)) {
+    return Status::Busy("no room in the log: flushing to SST files is behind",
+                        "retry later, or raise Options::memtable_bytes");
+  }
+  return fault_->get();
+}
+
+void Maintenance::note_run() {
+  {
+    const std::lock_guard lock(mutex_);
+    merge_hint_ = true;
+  }
+  merger_wakes_.notify_one();
+}
+
+void Maintenance::note_probes(std::uint64_t probes) {
+  constexpr std::uint64_t kWorthLooking = 1 << 16;
+  const std::uint64_t before = probes_.fetch_add(probes, std::memory_order_relaxed);
+  if (before / kWorthLooking != (before + probes) / kWorthLooking) note_run();
+}
+
+Status Maintenance::flush() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t wanted = ++flushes_wanted_;
+  flusher_wakes_.notify_one();
+  room_.wait(lock,
+             [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); });
+  return flushes_done_ >= wanted ? Status::OK() : fault_->get();
+}
+
+// ---- merging -----------------------------------------------------------------------------------
+
+void Maintenance::run_merger() {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      merger_wakes_.wait(lock, [&] { return stopping_ || merge_hint_; });
+      if (stopping_) return;
+      merge_hint_ = false;
+    }
+    while (fault_->get().ok() && merge_once()) {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+  }
+}
+
+std::vector<memtable::MemRunPtr> Maintenance::take_for_merge() {
+  const std::lock_guard lock(mutex_);
+  const auto view = state_->view();
+  const std::size_t due = memtable::merge_due(view->runs, taken_below_,
+                                              probes_.load(std::memory_order_relaxed));
+  if (stopping_ || due < 2) return {};
+  merging_ = true;
+  return {view->runs.begin(), view->runs.begin() + static_cast<std::ptrdiff_t>(due)};
+}
+
+bool Maintenance::merge_once() {
+  const std::vector<memtable::MemRunPtr> runs = take_for_merge();
+  if (runs.empty()) return false;
+  probes_.store(0, std::memory_order_relaxed);
+  auto one = merged(runs);
+  if (one.ok()) {
+    hooks_.change_view([&](memtable::View* next) {
+      auto list = next->runs;
+      const auto first = std::find(list.begin(), list.end(), runs.front());
+      // A device lost meanwhile has replaced the runs; the merged one is of no use then.
+      if (first == list.end()) return;
+      *first = one.value();
+      list.erase(first + 1, first + static_cast<std::ptrdiff_t>(runs.size()));
+      next->set_runs(std::move(list));
+    });
+    ++merges_;
+  }
+  const std::lock_guard lock(mutex_);
+  merging_ = false;
+  flusher_wakes_.notify_one();
+  return one.ok();
+}
+
+Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemRunPtr>& runs) {
+  const auto backend = backends_->current();
+  std::vector<exec::RunPtr> inputs;
+  for (const auto& run : runs) inputs.push_back(run->run);
+  auto one = std::make_shared<memtable::MemRun>();
+  one->begin = runs.back()->begin;
+  one->end = runs.front()->end;
+  auto run = backend->merge_runs(inputs, /*newest_only=*/true);
+  if (!run.ok()) {
+    if (!backends_->is_host(*backend)) backends_->retire(*backend, run.status());
+    return run.status();
+  }
+  one->run = run.take();
+  if (one->run->host_view() == nullptr) {
+    BRECCIA_TAKE(auto payloads, payloads_of(*one, *backend));
+    one->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
+  }
+  return memtable::MemRunPtr(std::move(one));
+}
+
+// ---- flushing ----------------------------------------------------------------------------------
+
+void Maintenance::run_flusher() {
+  while (true) {
+    std::uint64_t wanted = 0;
+    {
+      std::unique_lock lock(mutex_);
+      const auto due = [&] {
+        return flushes_done_ < flushes_wanted_ || log_bytes() > options_.log_bytes_max / 2 ||
+               (log_bytes() > 0 && device_is_full());
+      };
+      flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
+      if (stopping_) return;
+      wanted = flushes_wanted_;
+    }
+    while (below_->overloaded()) {
+      std::unique_lock lock(mutex_);
+      if (flusher_wakes_.wait_for(lock, std::chrono::milliseconds(10), [&] { return stopping_; })) {
+        return;
+      }
+    }
+    const Status status = flush_once();
+    if (!status.ok()) {
+      spdlog::error("flush failed, the store is read-only: {}", status.ToString());
+      fault_->set(status);
+    }
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) flushes_done_ = std::max(flushes_done_, wanted);
+    room_.notify_all();
+  }
+}
+
+/// All runs of the current view are the flush's from here on, until taken_below_ is reset.
+memtable::ViewPtr Maintenance::take_for_flush() {
+  std::unique_lock lock(mutex_);
+  flusher_wakes_.wait(lock, [&] { return !merging_; });
+  memtable::ViewPtr view = state_->view();
+  taken_below_ = view->runs.empty() ? 0 : view->runs.front()->end;
+  return view;
+}
+
+Status Maintenance::flush_once() {
+  BRECCIA_TRY(hooks_.seal_active());
+  const memtable::ViewPtr view = take_for_flush();
+  if (view->runs.empty()) return Status::OK();
+  const std::uint64_t applied = view->runs.front()->end;
+  Status status = write_tree(*view, applied);
+  if (status.ok()) status = log_->release_below(applied);
+  if (status.ok()) {
+    const BelowSnapshot below = below_->snapshot();
+    hooks_.change_view([&](memtable::View* next) {
+      auto list = next->runs;
+      std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
+      next->set_runs(std::move(list));
+      next->below = below;
+      next->table = log_->table();
+    });
+    ++flushes_;
+  }
+  const std::lock_guard lock(mutex_);
+  taken_below_ = 0;
+  return status;
+}
+
+Status Maintenance::write_tree(const memtable::View& view, std::uint64_t applied) {
+  memtable::MemRunPtr one;
+  auto merged_run = merged(view.runs);
+  if (merged_run.ok()) {
+    one = merged_run.take();
+  } else {
+    // The device was lost: the host merges the runs that it builds again.
+    BRECCIA_TAKE(const auto on_host, view_on_host(view, backends_->host()));
+    BRECCIA_TAKE(one, merged(on_host->runs));
+  }
+  BRECCIA_TAKE(const auto payloads, payloads_of(*one, *backends_->current()));
+  const std::uint64_t n = payloads.size();
+  constexpr std::uint64_t kEntriesPerPartMin = 64 << 10;
+  const auto parts = std::clamp<std::uint64_t>(n / kEntriesPerPartMin, 1,
+                                               static_cast<std::uint64_t>(options_.flush_parts));
+  std::vector<std::string> files(parts);
+  std::vector<Status> statuses(parts);
+  tbb::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+    std::uint64_t i = n * part / parts;
+    const std::uint64_t end = n * (part + 1) / parts;
+    constexpr std::uint64_t kAhead = 8;
+    const auto next = [&](Below::Entry* entry) {
+      if (i == end) return false;
+      if (i + kAhead < end) {
+        __builtin_prefetch(view.table->at(wal::position_of(payloads[i + kAhead])));
+      }
+      const std::byte* const record = view.table->at(wal::position_of(payloads[i++]));
+      const wal::RecordHeader header = wal::record_header(record);
+      entry->key = Slice(wal::record_key(record), header.key_bytes());
+      entry->value = Slice(wal::record_key(record) + header.key_bytes(), header.value_bytes);
+      entry->is_delete = header.op() == wal::Op::kDelete;
+      return true;
+    };
+    statuses[part] = below_->write_file(static_cast<int>(part), next, &files[part]);
+  });
+  for (const Status& status : statuses) BRECCIA_TRY(status);
+  std::erase(files, std::string());
+  return below_->ingest(files, applied);
+}
+
+}  // namespace breccia::rocks

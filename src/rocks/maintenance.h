@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "rocks/below.h"
+#include "rocks/state.h"
+#include "wal/log.h"
+
+namespace breccia::rocks {
+
+struct MaintenanceOptions {
+  std::uint64_t log_bytes_max = 0;  // writers wait above it; a flush starts at half of it
+  int flush_parts = 1;
+};
+
+/// Work in the background: merges runs so that few are left to search, flushes runs to SST files,
+/// and holds writers back while there is no room.
+///
+/// Threads start() and stop() by one; the rest by any number.
+class Maintenance {
+ public:
+  /// What the engine does for maintenance.
+  struct Hooks {
+    /// Turns the host memtable into a run; ok if it was empty.
+    std::function<Status()> seal_active;
+    /// Publishes a changed copy of the current view; `change` runs under the publish lock.
+    std::function<void(const std::function<void(memtable::View*)>& change)> change_view;
+  };
+
+  Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
+              wal::Log* log, Below* below, Fault* fault, Hooks hooks);
+  ~Maintenance();
+
+  void start();
+  void stop();
+
+  /// Waits until a write of `bytes` has room in the log.
+  /// Errors  Busy: no room within `wait_us_max`; the store's fault.
+  Status wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
+  /// To be called when a run was published, or `probes` runs beyond the first were searched.
+  void note_run();
+  void note_probes(std::uint64_t probes);
+  /// Flushes everything published so far and waits for it.
+  Status flush();
+
+  [[nodiscard]] std::uint64_t flushes() const { return flushes_.load(); }
+  [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
+
+ private:
+  void run_merger();
+  void run_flusher();
+  bool merge_once();
+  Status flush_once();
+  Status write_tree(const memtable::View& view, std::uint64_t applied);
+  Result<memtable::MemRunPtr> merged(const std::vector<memtable::MemRunPtr>& runs);
+  std::vector<memtable::MemRunPtr> take_for_merge();
+  memtable::ViewPtr take_for_flush();
+  [[nodiscard]] std::uint64_t log_bytes() const;
+  [[nodiscard]] bool device_is_full() const;
+
+  const MaintenanceOptions options_;
+  ViewState* state_;
+  BackendSlot* backends_;
+  wal::Log* log_;
+  Below* below_;
+  Fault* fault_;
+  Hooks hooks_;
+
+  std::mutex mutex_;
+  std::condition_variable merger_wakes_;
+  std::condition_variable flusher_wakes_;
+  std::condition_variable room_;
+  bool stopping_ = false;
+  bool merge_hint_ = false;
+  std::uint64_t flushes_wanted_ = 0;
+  std::uint64_t flushes_done_ = 0;
+  bool merging_ = false;           // a merge works on some of the newest runs
+  std::uint64_t taken_below_ = 0;  // a flush works on the runs below this position
+  std::atomic<std::uint64_t> probes_{0};
+  std::atomic<std::uint64_t> flushes_{0};
+  std::atomic<std::uint64_t> merges_{0};
+  std::thread merger_;
+  std::thread flusher_;
+};
+
+}  // namespace breccia::rocks

@@ -1,0 +1,154 @@
+#include "rocks/reader.h"
+
+#include <tbb/info.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "wal/format.h"
+
+namespace breccia::rocks {
+
+namespace {
+
+const rocksdb::Snapshot* below_snapshot(const memtable::View& view) {
+  return static_cast<const rocksdb::Snapshot*>(view.below.get());
+}
+
+Slice value_of(const std::byte* record) {
+  const wal::RecordHeader header = wal::record_header(record);
+  return {wal::record_key(record) + header.key_bytes(), header.value_bytes};
+}
+
+/// Copies key `i` of `keys` into memory that lives with `arena`.
+Slice copy_key(const exec::KeyColumnsRef& keys, std::uint64_t i, batch::ResultArena* arena) {
+  const std::uint64_t bytes = keys.bytes_at(i);
+  char* const copy = arena->allocate(bytes);
+  batch::restore_key(keys, i, copy);
+  return {copy, bytes};
+}
+
+}  // namespace
+
+Status Reader::get(const Pin& pin, const Slice& key, rocksdb::PinnableSlice* value) const {
+  const std::byte* record = nullptr;
+  const std::uint64_t payload = memtable::find_one(*pin.view, key, pin.visible, &record);
+  if (payload == exec::kNotFound) return below_->get(below_snapshot(*pin.view), key, value);
+  if (wal::op_of(payload) == wal::Op::kDelete) return Status::NotFound();
+  value->PinSelf(value_of(record));
+  return Status::OK();
+}
+
+Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
+                    batch::Requests* requests) const {
+  const std::uint64_t n = requests->read_count();
+  const std::uint64_t cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
+  constexpr std::uint64_t kPartMin = 2048;
+  const std::uint64_t parts = std::clamp<std::uint64_t>(n / kPartMin, 1, cores);
+  if (!requests->prepare_results(parts, own_writes)) {
+    return Status::MemoryLimit("no memory for the results");
+  }
+  exec::QueriesRef queries{requests->read_keys(), nullptr, pin.visible};
+  if (own_writes) {
+    for (std::uint64_t i = 0; i < n; ++i) requests->bounds()[i] = base + requests->read_after()[i];
+    queries.bound = requests->bounds();
+  }
+  memtable::ViewPtr view = pin.view;
+  std::uint64_t* const found = requests->found();
+  const bool on_backend = n >= device_min;
+  if (on_backend) BRECCIA_TRY(search(&view, queries, found));
+
+  const auto run_part = [&](std::uint64_t part) {
+    const std::uint64_t begin = n * part / parts;
+    const std::uint64_t end = n * (part + 1) / parts;
+    batch::ResultArena& arena = requests->arena(part);
+    const bool look_in_memtable = view->active->count() > 0;
+    for (std::uint64_t i = begin; i < end && (look_in_memtable || !on_backend); ++i) {
+      const Slice key = copy_key(queries.keys, i, &arena);
+      const std::byte* record = nullptr;
+      if (!on_backend) {
+        found[i] = memtable::find_one(*view, key, queries.bound_at(i), &record);
+      } else if (const auto hit = view->active->find(key, queries.bound_at(i)); hit.payload != 0) {
+        found[i] = hit.payload;  // newer than every run
+      }
+    }
+    gather(*view, queries.keys, begin, end, part, requests);
+  };
+  if (parts == 1) {
+    run_part(0);
+  } else {
+    tbb::parallel_for(std::uint64_t{0}, parts, run_part);
+  }
+  return Status::OK();
+}
+
+// A device that fails is retired, and the view's runs are built again on the host for this batch.
+Status Reader::search(memtable::ViewPtr* view, const exec::QueriesRef& queries,
+                      std::uint64_t* found) const {
+  const auto backend = backends_->current();
+  const auto& runs = (*view)->backend_runs;
+  const bool all_here = std::all_of(runs.begin(), runs.end(), [&](const exec::RunPtr& run) {
+    return (run->host_view() != nullptr) == backends_->is_host(*backend) ||
+           backend->kind() == exec::BackendKind::kSimulator;
+  });
+  if (all_here) {
+    const Status status = backend->search(runs, queries, found);
+    if (status.ok() || backends_->is_host(*backend)) return status;
+    backends_->retire(*backend, status);
+  }
+  BRECCIA_TAKE(*view, view_on_host(**view, backends_->host()));
+  return backends_->host().search((*view)->backend_runs, queries, found);
+}
+
+void Reader::gather(const memtable::View& view, const exec::KeyColumnsRef& keys,
+                    std::uint64_t begin, std::uint64_t end, std::size_t part,
+                    batch::Requests* requests) const {
+  // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
+  constexpr std::uint64_t kAhead = 16;
+  const std::uint64_t* const found = requests->found();
+  batch::ResultArena& arena = requests->arena(part);
+  std::vector<std::uint32_t> missing;
+  for (std::uint64_t i = begin; i < end; ++i) {
+    if (i + kAhead < end && found[i + kAhead] != exec::kNotFound) {
+      const std::byte* const next = view.table->at(wal::position_of(found[i + kAhead]));
+      __builtin_prefetch(next);
+      __builtin_prefetch(next + 64);
+    }
+    if (found[i] == exec::kNotFound) {
+      missing.push_back(static_cast<std::uint32_t>(i));
+      continue;
+    }
+    if (wal::op_of(found[i]) == wal::Op::kDelete) continue;  // results start as kNotFound
+    const Slice value = value_of(view.table->at(wal::position_of(found[i])));
+    char* const copy = arena.allocate(value.size());
+    std::memcpy(copy, value.data(), value.size());
+    requests->results()[i] = {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
+  }
+  if (!missing.empty()) read_below(view, keys, missing, part, requests);
+}
+
+void Reader::read_below(const memtable::View& view, const exec::KeyColumnsRef& keys,
+                        const std::vector<std::uint32_t>& missing, std::size_t part,
+                        batch::Requests* requests) const {
+  constexpr std::size_t kStep = 256;
+  batch::ResultArena& arena = requests->arena(part);
+  std::vector<Slice> slices(kStep);
+  std::vector<Status> statuses(kStep);
+  for (std::size_t done = 0; done < missing.size(); done += kStep) {
+    const std::size_t count = std::min(kStep, missing.size() - done);
+    std::vector<rocksdb::PinnableSlice> values(count);
+    for (std::size_t i = 0; i < count; ++i) slices[i] = copy_key(keys, missing[done + i], &arena);
+    below_->multi_get(below_snapshot(view), count, slices.data(), values.data(), statuses.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      batch::ReadResult& result = requests->results()[missing[done + i]];
+      result.code = statuses[i].code();
+      if (!statuses[i].ok()) continue;
+      char* const copy = arena.allocate(values[i].size());
+      std::memcpy(copy, values[i].data(), values[i].size());
+      result = {copy, static_cast<std::uint32_t>(values[i].size()), Status::Code::kOk};
+    }
+  }
+}
+
+}  // namespace breccia::rocks

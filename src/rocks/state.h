@@ -1,0 +1,118 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "base/result.h"
+#include "exec/backend.h"
+#include "memtable/view.h"
+#include "rocks/below.h"
+
+namespace breccia::rocks {
+
+/// What readers hold: a view, and the position below which they may see entries.
+struct Pin {
+  memtable::ViewPtr view;
+  std::uint64_t visible = 0;
+};
+
+/// The current view and how far it is visible.
+/// Threads pin() and view() by anybody; the rest by one at a time (the engine's publish lock).
+class ViewState {
+ public:
+  [[nodiscard]] Pin pin() const {
+    const std::lock_guard lock(mutex_);
+    return {view_, visible_.load(std::memory_order_acquire)};  // pairs with show()
+  }
+  [[nodiscard]] memtable::ViewPtr view() const {
+    const std::lock_guard lock(mutex_);
+    return view_;
+  }
+
+  /// Makes entries below `visible` of the current view visible.
+  void show(std::uint64_t visible) { visible_.store(visible, std::memory_order_release); }
+  [[nodiscard]] std::uint64_t visible() const { return visible_.load(std::memory_order_acquire); }
+
+  /// Replaces the view and shows up to `visible` in one step.
+  void publish(memtable::ViewPtr view, std::uint64_t visible) {
+    const std::lock_guard lock(mutex_);
+    BRECCIA_ASSERT(visible >= visible_.load(std::memory_order_relaxed));
+    view_.swap(view);  // the old view dies after the lock is gone
+    show(visible);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  memtable::ViewPtr view_;
+  std::atomic<std::uint64_t> visible_{0};
+};
+
+/// The backend in use, and the host backend that takes over from a lost device for good.
+/// Threads any.
+class BackendSlot {
+ public:
+  explicit BackendSlot(std::shared_ptr<exec::Backend> first)
+      : current_(std::move(first)), first_(current_), host_(exec::make_host_backend()) {}
+
+  [[nodiscard]] std::shared_ptr<exec::Backend> current() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+  }
+  [[nodiscard]] exec::Backend& host() const { return *host_; }
+  [[nodiscard]] bool is_host(const exec::Backend& backend) const {
+    return &backend == host_.get() || backend.kind() == exec::BackendKind::kHost;
+  }
+  /// Puts the host in the place of `failed`; true if this call did it.
+  bool retire(const exec::Backend& failed, const Status& why);
+  /// Why the first backend was retired; ok if it was not.
+  [[nodiscard]] Status retired() const {
+    const std::lock_guard lock(mutex_);
+    return why_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<exec::Backend> current_;
+  std::shared_ptr<exec::Backend> first_;  // its runs may be held by views for a while
+  std::shared_ptr<exec::Backend> host_;
+  Status why_;
+};
+
+/// The first fault of the store's media. From then on the store is read-only.
+/// Threads any.
+class Fault {
+ public:
+  void set(const Status& cause) {
+    const std::lock_guard lock(mutex_);
+    if (cause_.ok()) cause_ = cause;
+    set_.store(true, std::memory_order_release);
+  }
+  [[nodiscard]] Status get() const {
+    if (!set_.load(std::memory_order_acquire)) return Status::OK();
+    const std::lock_guard lock(mutex_);
+    return cause_;
+  }
+
+ private:
+  std::atomic<bool> set_{false};
+  mutable std::mutex mutex_;
+  Status cause_;
+};
+
+/// The run's payloads in run order, as the host has them.
+/// Errors  of the backend that must be asked.
+[[nodiscard]] Result<std::vector<std::uint64_t>> payloads_of(const memtable::MemRun& run,
+                                                             exec::Backend& backend);
+
+/// Builds the same run again on the host from its records in the log.
+[[nodiscard]] Result<memtable::MemRunPtr> rebuild_on_host(const memtable::MemRun& run,
+                                                          const wal::SegmentTable& table,
+                                                          exec::Backend& host);
+
+/// `view` with every run on the host. Runs that are there already are shared.
+[[nodiscard]] Result<memtable::ViewPtr> view_on_host(const memtable::View& view,
+                                                     exec::Backend& host);
+
+}  // namespace breccia::rocks

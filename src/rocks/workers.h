@@ -1,0 +1,33 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace breccia::rocks {
+
+/// A few threads that run what they are given, in order of arrival. They start with the first task.
+/// Threads submit() by any number.
+class Workers {
+ public:
+  explicit Workers(int threads) : threads_max_(threads) {}
+  /// Finishes what was submitted.
+  ~Workers();
+
+  void submit(std::function<void()> task);
+
+ private:
+  void run();
+
+  const int threads_max_;
+  std::mutex mutex_;
+  std::condition_variable wakes_;
+  std::deque<std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace breccia::rocks
