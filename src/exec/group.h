@@ -46,6 +46,15 @@ BRECCIA_HD inline int first_set(LaneMask mask) {
 #endif
 }
 
+/// Number of set bits.
+BRECCIA_HD inline int count_set(LaneMask mask) {
+#if defined(__CUDA_ARCH__)
+  return __popc(mask);
+#else
+  return __builtin_popcount(mask);
+#endif
+}
+
 template <int W>
 struct HostGroup {
   static_assert(is_group_width(W));
