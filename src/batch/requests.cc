@@ -131,7 +131,7 @@ bool Requests::prepare_results(std::size_t parts, bool with_bounds) {
   found_.clear();
   found_.extend(n);
   results_.clear();
-  std::fill_n(results_.extend(n), n, ReadResult{nullptr, 0, Status::Code::kNotFound});
+  (void)results_.extend(n);
   while (arenas_.size() < parts) arenas_.push_back(std::make_unique<ResultArena>());
   for (auto& arena : arenas_) arena->clear();
   return true;

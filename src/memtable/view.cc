@@ -33,25 +33,26 @@ std::uint64_t find_in_columns(const exec::RunRef& run, const exec::QueriesRef& q
   return hit ? run.payload[i] : exec::kNotFound;
 }
 
-/// Search in the sorted payloads of a device run: each probe reads a key from the log.
-std::uint64_t find_in_payloads(const std::vector<std::uint64_t>& payloads,
-                               const wal::SegmentTable& table, const Slice& key,
-                               std::uint64_t bound) {
-  std::size_t low = 0;
-  std::size_t high = payloads.size();
+/// Search in the order that the host has of a device run: each probe reads a key from the log.
+std::uint64_t find_in_log(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+                          std::uint64_t bound) {
+  const std::uint64_t count = run.run->count();
+  std::uint64_t low = 0;
+  std::uint64_t high = count;
   while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    const int order = key_of(table.at(wal::position_of(payloads[middle]))).compare(key);
-    const bool before = order != 0 ? order < 0 : payloads[middle] >= bound;
-    if (before) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    const std::uint64_t position = run.position_at(middle);
+    const int order = key_of(table.at(position)).compare(key);
+    if (order != 0 ? order < 0 : position >= bound) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
-  if (low == payloads.size()) return exec::kNotFound;
-  const bool hit = key_of(table.at(wal::position_of(payloads[low]))) == key;
-  return hit ? payloads[low] : exec::kNotFound;
+  if (low == count) return exec::kNotFound;
+  const std::byte* const record = table.at(run.position_at(low));
+  if (key_of(record) != key) return exec::kNotFound;
+  return run.position_at(low) | static_cast<std::uint64_t>(wal::record_header(record).op());
 }
 
 /// One key as columns, without touching the heap for keys up to 256 bytes.
@@ -106,7 +107,7 @@ std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
     const std::uint64_t payload =
         columns_of_run != nullptr
             ? find_in_columns(*columns_of_run, query)
-            : find_in_payloads(*run->payloads, *view.table, key, bound);
+            : find_in_log(*run, *view.table, key, bound);
     if (payload != exec::kNotFound) {
       *record = view.table->at(wal::position_of(payload));
       return payload;

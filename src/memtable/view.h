@@ -6,6 +6,7 @@
 
 #include "exec/backend.h"
 #include "memtable/host_memtable.h"
+#include "wal/format.h"
 #include "wal/segment_table.h"
 
 namespace breccia::memtable {
@@ -15,8 +16,18 @@ struct MemRun {
   exec::RunPtr run;
   std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
   std::uint64_t end = 0;
-  /// Payloads in run order where the host cannot read the run itself; else null.
+
+  /// The run's order for the host where it cannot read the run itself: a batch's descriptors, which
+  /// lie in the log (its records begin at `records`), or else payloads. Null on the host backend.
+  const std::uint32_t* descriptors = nullptr;
+  std::uint64_t records = 0;
   std::shared_ptr<const std::vector<std::uint64_t>> payloads;
+
+  /// Log position of entry `i` in run order, by the order that the host has.
+  [[nodiscard]] std::uint64_t position_at(std::uint64_t i) const {
+    return descriptors != nullptr ? records + std::uint64_t{descriptors[i]} * 8
+                                  : wal::position_of((*payloads)[i]);
+  }
 };
 using MemRunPtr = std::shared_ptr<const MemRun>;
 

@@ -197,18 +197,12 @@ Status Engine::publish_run(Ticket& ticket) {
   run->begin = last_run_end_;
   run->end = ticket.frame.end();
   if (run->run->host_view() == nullptr) {
-    const std::uint32_t* const descriptors = ticket.frame.descriptors();
-    const std::byte* const records = ticket.frame.at + ticket.frame.layout().records;
-    std::vector<std::uint64_t> payloads(ticket.frame.descriptor_count);
-    for (std::size_t i = 0; i < payloads.size(); ++i) {
-      const std::uint64_t offset = std::uint64_t{descriptors[i]} * 8;
-      payloads[i] = (ticket.frame.records_position() + offset) |
-                    static_cast<std::uint64_t>(wal::record_header(records + offset).op());
-    }
-    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
+    run->descriptors = ticket.frame.descriptors();
+    run->records = ticket.frame.records_position();
   }
   memtable::MemRunPtr published = std::move(run);
-  if (ticket.run_backend != backends_->current().get() && published->payloads != nullptr) {
+  if (ticket.run_backend != backends_->current().get() &&
+      published->run->host_view() == nullptr) {
     // The device was retired between this batch's sort and its turn.
     BRECCIA_TAKE(published,
                  rebuild_on_host(*published, *publish_table_, backends_->host()));

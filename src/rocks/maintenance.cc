@@ -150,7 +150,8 @@ Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemR
   }
   one->run = run.take();
   if (one->run->host_view() == nullptr) {
-    BRECCIA_TAKE(auto payloads, payloads_of(*one, *backend));
+    std::vector<std::uint64_t> payloads(one->run->count());
+    BRECCIA_TRY(backend->read_payloads(*one->run, payloads.data()));
     one->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
   }
   return memtable::MemRunPtr(std::move(one));
@@ -230,7 +231,7 @@ Status Maintenance::write_tree(const memtable::View& view, std::uint64_t applied
     BRECCIA_TAKE(const auto on_host, view_on_host(view, backends_->host()));
     BRECCIA_TAKE(one, merged(on_host->runs));
   }
-  BRECCIA_TAKE(const auto payloads, payloads_of(*one, *backends_->current()));
+  const std::vector<std::uint64_t> payloads = payloads_of(*one, *view.table);
   const std::uint64_t n = payloads.size();
   constexpr std::uint64_t kEntriesPerPartMin = 64 << 10;
   const auto parts = std::clamp<std::uint64_t>(n / kEntriesPerPartMin, 1,

@@ -44,7 +44,7 @@ Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::ui
                     batch::Requests* requests) const {
   const std::uint64_t n = requests->read_count();
   const std::uint64_t cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
-  constexpr std::uint64_t kPartMin = 2048;
+  constexpr std::uint64_t kPartMin = 256;
   const std::uint64_t parts = std::clamp<std::uint64_t>(n / kPartMin, 1, cores);
   if (!requests->prepare_results(parts, own_writes)) {
     return Status::MemoryLimit("no memory for the results");
@@ -119,7 +119,10 @@ void Reader::gather(const memtable::View& view, const exec::KeyColumnsRef& keys,
       missing.push_back(static_cast<std::uint32_t>(i));
       continue;
     }
-    if (wal::op_of(found[i]) == wal::Op::kDelete) continue;  // results start as kNotFound
+    if (wal::op_of(found[i]) == wal::Op::kDelete) {
+      requests->results()[i] = {nullptr, 0, Status::Code::kNotFound};
+      continue;
+    }
     const Slice value = value_of(view.table->at(wal::position_of(found[i])));
     char* const copy = arena.allocate(value.size());
     std::memcpy(copy, value.data(), value.size());
@@ -142,7 +145,7 @@ void Reader::read_below(const memtable::View& view, const exec::KeyColumnsRef& k
     below_->multi_get(below_snapshot(view), count, slices.data(), values.data(), statuses.data());
     for (std::size_t i = 0; i < count; ++i) {
       batch::ReadResult& result = requests->results()[missing[done + i]];
-      result.code = statuses[i].code();
+      result = {nullptr, 0, statuses[i].code()};
       if (!statuses[i].ok()) continue;
       char* const copy = arena.allocate(values[i].size());
       std::memcpy(copy, values[i].data(), values[i].size());

@@ -79,9 +79,13 @@ Result<memtable::MemRunPtr> build_piece(const std::vector<wal::RecoveredFrame>& 
   if (entries.count() == 0) return memtable::MemRunPtr(std::move(run));
   BRECCIA_TAKE(run->run, backend.build_run(entries.keys(), entries.payloads(), 0, piece.sorted,
                                            /*descriptors=*/nullptr));
-  if (run->run->host_view() == nullptr) {
-    std::vector<std::uint64_t> payloads(entries.payloads(), entries.payloads() + entries.count());
-    if (!piece.sorted) BRECCIA_TRY(backend.read_payloads(*run->run, payloads.data()));
+  if (run->run->host_view() != nullptr) return memtable::MemRunPtr(std::move(run));
+  if (piece.sorted) {
+    run->descriptors = frames[piece.first].descriptors;
+    run->records = frames[piece.first].records_position;
+  } else {
+    std::vector<std::uint64_t> payloads(entries.count());
+    BRECCIA_TRY(backend.read_payloads(*run->run, payloads.data()));
     run->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
   }
   return memtable::MemRunPtr(std::move(run));

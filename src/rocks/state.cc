@@ -16,30 +16,35 @@ bool BackendSlot::retire(const exec::Backend& failed, const Status& why) {
   return true;
 }
 
-Result<std::vector<std::uint64_t>> payloads_of(const memtable::MemRun& run,
-                                               exec::Backend& backend) {
-  if (run.payloads != nullptr) return *run.payloads;
+std::vector<std::uint64_t> payloads_of(const memtable::MemRun& run,
+                                       const wal::SegmentTable& table) {
   std::vector<std::uint64_t> payloads(run.run->count());
   if (const exec::RunRef* const columns = run.run->host_view()) {
     std::copy_n(columns->payload, payloads.size(), payloads.data());
+  } else if (run.payloads != nullptr) {
+    payloads = *run.payloads;
   } else {
-    BRECCIA_TRY(backend.read_payloads(*run.run, payloads.data()));
+    for (std::uint64_t i = 0; i < payloads.size(); ++i) {
+      const std::uint64_t position = run.position_at(i);
+      payloads[i] =
+          position | static_cast<std::uint64_t>(wal::record_header(table.at(position)).op());
+    }
   }
   return payloads;
 }
 
 Result<memtable::MemRunPtr> rebuild_on_host(const memtable::MemRun& run,
                                             const wal::SegmentTable& table, exec::Backend& host) {
-  BRECCIA_ASSERT(run.payloads != nullptr);  // device runs always leave their order on the host
+  const std::vector<std::uint64_t> payloads = payloads_of(run, table);
   batch::KeyColumns keys(host.host_memory());
-  for (const std::uint64_t payload : *run.payloads) {
+  for (const std::uint64_t payload : payloads) {
     const std::byte* const record = table.at(wal::position_of(payload));
     if (!keys.append(wal::record_key(record), wal::record_header(record).key_bytes())) {
       return Status::MemoryLimit("no memory to rebuild a run on the host");
     }
   }
   auto rebuilt = std::make_shared<memtable::MemRun>();
-  BRECCIA_TAKE(rebuilt->run, host.build_run(keys.ref(), run.payloads->data(), 0, /*sorted=*/true,
+  BRECCIA_TAKE(rebuilt->run, host.build_run(keys.ref(), payloads.data(), 0, /*sorted=*/true,
                                             /*descriptors=*/nullptr));
   rebuilt->begin = run.begin;
   rebuilt->end = run.end;

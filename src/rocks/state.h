@@ -101,10 +101,9 @@ class Fault {
   Status cause_;
 };
 
-/// The run's payloads in run order, as the host has them.
-/// Errors  of the backend that must be asked.
-[[nodiscard]] Result<std::vector<std::uint64_t>> payloads_of(const memtable::MemRun& run,
-                                                             exec::Backend& backend);
+/// The run's payloads in run order, from what the host has of it.
+[[nodiscard]] std::vector<std::uint64_t> payloads_of(const memtable::MemRun& run,
+                                                     const wal::SegmentTable& table);
 
 /// Builds the same run again on the host from its records in the log.
 [[nodiscard]] Result<memtable::MemRunPtr> rebuild_on_host(const memtable::MemRun& run,
