@@ -1,0 +1,34 @@
+# Libraries, all from the distribution, as the interface target breccia_dependencies.
+find_package(Threads REQUIRED)
+find_package(TBB REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(pmem2 REQUIRED IMPORTED_TARGET libpmem2)
+pkg_check_modules(uring REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+
+# RocksDB: the system's, or one built in Release mode by `./dev rocksdb-release`. The distribution's
+# CMake package names private paths of its build, so the library is looked up by name.
+if(BRECCIA_ROCKSDB_ROOT)
+  cmake_path(ABSOLUTE_PATH BRECCIA_ROCKSDB_ROOT BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" NORMALIZE)
+  set(rocksdb_lookup PATHS "${BRECCIA_ROCKSDB_ROOT}" NO_DEFAULT_PATH)
+endif()
+find_library(BRECCIA_ROCKSDB_LIBRARY rocksdb ${rocksdb_lookup} PATH_SUFFIXES lib REQUIRED)
+find_path(BRECCIA_ROCKSDB_INCLUDE rocksdb/db.h ${rocksdb_lookup} PATH_SUFFIXES include REQUIRED)
+add_library(breccia_rocksdb SHARED IMPORTED)
+set_target_properties(breccia_rocksdb PROPERTIES
+  IMPORTED_LOCATION "${BRECCIA_ROCKSDB_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${BRECCIA_ROCKSDB_INCLUDE}")
+
+add_library(breccia_dependencies INTERFACE)
+target_link_libraries(breccia_dependencies INTERFACE
+  breccia_rocksdb TBB::tbb fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
+  PkgConfig::pmem2 PkgConfig::uring PkgConfig::xxhash PkgConfig::isal Threads::Threads
+  ${CMAKE_DL_LIBS})
+
+if(BRECCIA_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

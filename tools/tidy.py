@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""Checks the rules of this code base that a machine can check.
+
+    tools/tidy.py              check all files; prints path:line: message, exit 1 if there are any
+    tools/tidy.py --self-test  show that every rule finds its example and spares clean code
+
+A rule is a generator: it takes a File and yields (line, message). EXAMPLES holds one offender per
+rule, so that no rule can quietly stop working.
+"""
+import functools
+import os
+import re
+import sys
+import tomllib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+COLUMNS_MAX = 100
+FILE_LINES_MAX = 1000
+FUNCTION_LINES_MAX = 70
+CPP = (".h", ".cc", ".cu", ".cuh")
+HEADERS = (".h", ".cuh")
+TEXT = CPP + (".py", ".cmake", ".md", ".toml", ".json", ".txt", ".yml", ".supp")
+SCRIPTS = {"dev", "tools/bundle", "tools/rocksdb-release"}
+SKIPPED_FOLDERS = {"build", "results", "data", "__pycache__"}
+
+# One alternative per kind of text that is no code. A quote after a digit separates thousands.
+NO_CODE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9A-Za-z])'(?:\\.|[^'\\\n])+'", re.DOTALL)
+
+
+class File:
+    def __init__(self, path, text):
+        self.path, self.text = path, text
+        self.lines = text.splitlines()
+        self.is_cpp, self.is_header = path.endswith(CPP), path.endswith(HEADERS)
+
+    @functools.cached_property
+    def code(self):
+        """The text with comments and strings blanked, line numbers kept; C++ only."""
+        def blank(match):
+            found = match.group()
+            return ('""' if found[0] in 'R"' else "") + "\n" * found.count("\n")
+        return NO_CODE.sub(blank, self.text) if self.is_cpp else ""
+
+    @functools.cached_property
+    def code_lines(self):
+        return self.code.splitlines()
+
+    @functools.cached_property
+    def includes(self):
+        """(line, "<x/y.h>" or "\"x/y.h\""), in order."""
+        found = re.compile(r'\s*#\s*include\s*([<"][^>"]+[>"])')
+        hits = ((number, found.match(line)) for number, line in enumerate(self.lines, 1))
+        return [(number, hit.group(1)) for number, hit in hits if hit] if self.is_cpp else []
+
+
+@functools.cache
+def modules():
+    with open(os.path.join(ROOT, "tools/layers.toml"), "rb") as file:
+        return tomllib.load(file)["modules"]
+
+
+def layers(file):
+    """A module includes only modules built before it; public headers include none."""
+    folders = file.path.split("/")
+    if folders[0] not in ("src", "include") or not file.is_cpp:
+        return
+    if folders[0] == "src" and folders[1] not in modules():
+        yield 1, f"module {folders[1]} is not in tools/layers.toml"
+        return
+    own = modules().index(folders[1]) if folders[0] == "src" else -1
+    for number, name in file.includes:
+        other = name.strip('<>"').split("/")[0]
+        if other in modules() and modules().index(other) > own:
+            yield number, f"{'/'.join(folders[:2])} may not include {name}"
+
+
+def no_test_headers(file):
+    if file.path.startswith(("src/", "include/")):
+        for number, name in file.includes:
+            if re.match(r'["<](gtest|gmock|rapidcheck|benchmark|support|tests)[/.]', name):
+                yield number, f"{name} belongs to tests"
+
+
+def pragma_once(file):
+    if file.is_header and not re.match(r"\s*#pragma once\b", file.code):
+        yield 1, "a header starts with #pragma once"
+
+
+def no_using_namespace(file):
+    if file.is_header:
+        yield from matches(file, r"\busing\s+namespace\b", "no using namespace in a header")
+
+
+def line_length(file):
+    if file.path.endswith(CPP + (".py", ".cmake")):
+        for number, line in enumerate(file.lines, 1):
+            if len(line) > COLUMNS_MAX:
+                yield number, f"{len(line)} columns, at most {COLUMNS_MAX}"
+
+
+def file_length(file):
+    if file.is_cpp and len(file.lines) > FILE_LINES_MAX:
+        yield len(file.lines), f"{len(file.lines)} lines, at most {FILE_LINES_MAX}"
+
+
+def function_length(file):
+    for start, end in functions(file.code):
+        if end - start + 1 > FUNCTION_LINES_MAX:
+            yield start, f"a function of {end - start + 1} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def no_open_ends(file):
+    words = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"])
+    for number, line in enumerate(file.lines, 1):
+        if re.search(rf"\b({words})\b", line):
+            yield number, "an open end; do it or file an issue"
+
+
+def launches(file):
+    if not file.path.endswith((".cu", ".cuh")):
+        yield from matches(file, "<<<", "kernels are launched in .cu and .cuh files only")
+
+
+def raw_cuda(file):
+    if not file.path.startswith("src/exec/cuda/"):
+        yield from matches(file, r"\bcuda(Malloc\w*|Memcpy\w*|DeviceSynchronize)\s*\(",
+                           "raw CUDA call outside src/exec/cuda")
+
+
+def no_machine_paths(file):
+    for number, line in enumerate(file.lines, 1):
+        if re.search(r"(?<![\w.$}])/(?:work|root|home)/\w", line):
+            yield number, "a path of one machine"
+
+
+def matches(file, pattern, message):
+    for number, line in enumerate(file.code_lines, 1):
+        if re.search(pattern, line):
+            yield number, message
+
+
+SCOPE = re.compile(r'^(?:inline\s+)?namespace\b|^extern\s*""|'
+                   r"^(?:template\s*<.*>\s*)?(?:typedef\s+)?(?:class|struct|union|enum)\b[^()]*"
+                   r"(?:alignas\s*\([^()]*\)[^()]*)?$", re.DOTALL)
+FUNCTION = re.compile(r"\)\s*(?:(?:const|noexcept|override|final|mutable|try|&&?)\s*|"
+                      r"noexcept\s*\([^{]*\)\s*|->[^{;=]*|requires[^{;=]*)*$", re.DOTALL)
+
+
+def functions(code):
+    """Yields (first line of the body, last line) of each outermost function.
+
+    A brace opens a function if the declaration before it ends like one, and what lies inside a
+    function is part of it. Preprocessor lines are skipped. A heuristic: it knows no grammar.
+    """
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+                  lambda hit: "\n" * hit.group().count("\n"), code, flags=re.MULTILINE)
+    stack, before, line = [], "", 1
+    for char in code:
+        line += char == "\n"
+        if char == "{":
+            kind = "inner" if any(kind == "function" for kind, _, _ in stack) else (
+                "scope" if SCOPE.search(before.strip()) else
+                "function" if FUNCTION.search(before) else "value")
+            stack.append((kind, line, before))
+            before = ""
+        elif char == "}" and stack:
+            kind, start, opened = stack.pop()
+            # After `member_{value}` the declaration goes on; after any other block it is over.
+            before = opened + "()" if kind == "value" else ""
+            if kind == "function":
+                yield start, line
+        elif char == ";" or (char == ":" and before.strip() in ("public", "private", "protected")):
+            before = ""
+        else:
+            before += char
+
+
+RULES = [layers, no_test_headers, pragma_once, no_using_namespace, line_length, file_length,
+         function_length, no_open_ends, launches, raw_cuda, no_machine_paths]
+
+
+def check(file):
+    return [(number, message) for rule in RULES for number, message in rule(file)]
+
+
+def project_files():
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders
+                            if name not in SKIPPED_FOLDERS and not name.startswith("."))
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), ROOT)
+            if name.endswith(TEXT) or path in SCRIPTS:
+                with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                    yield File(path, file.read())
+
+
+# ---- self-test ----
+
+def body(line_count):
+    return "{\n" + "  step();\n" * (line_count - 2) + "}\n"
+
+
+HEADER = "#pragma once\n"
+EXAMPLES = [
+    (layers, "src/wal/log.h", HEADER + '#include "rocks/store.h"\n'),
+    (layers, "src/wal/log.cc", "#include <rocks/store.h>\n"),
+    (layers, "src/unknown/log.cc", "\n"),
+    (layers, "include/breccia/store.h", HEADER + '#include "base/bytes.h"\n'),
+    (no_test_headers, "src/wal/log.h", HEADER + "#include <gtest/gtest.h>\n"),
+    (no_test_headers, "src/wal/log.cc", '#include "support/seeds.h"\n'),
+    (pragma_once, "src/wal/log.h", "// Text.\n#ifndef LOG_H\n#define LOG_H\n#endif\n"),
+    (no_using_namespace, "src/wal/log.h", HEADER + "using namespace std;\n"),
+    (line_length, "src/wal/log.cc", "// " + "x" * 98 + "\n"),
+    (file_length, "src/wal/log.cc", "int x;\n" * 1001),
+    (function_length, "src/wal/log.cc", "int f(int a) const " + body(71)),
+    (function_length, "src/wal/log.cc", "#define A \\\n  B\nnamespace b {\nint f() "
+     + body(71)),
+    (function_length, "src/wal/log.cc", "class A : B {\n public:\n  A() : x_{1}, y_(2) "
+     + body(71)),
+    (function_length, "src/wal/log.cc", "auto f() -> Result<int> " + body(71)),
+    (function_length, "src/wal/log.cc", "char c = '{';\nstruct S f() noexcept " + body(71)),
+    (no_open_ends, "src/wal/log.cc", "// TO" "DO: later\n"),
+    (launches, "src/wal/log.cc", "kernel<<<1, 2>>>();\n"),
+    (raw_cuda, "src/wal/log.cu", "cudaMemcpyAsync(a, b, 1);\n"),
+    (raw_cuda, "src/hash/table.cc", "cudaDeviceSynchronize();\n"),
+    (no_machine_paths, "docs/impl/wal.md", "see " "/wo" "rk/here\n"),
+]
+CLEAN = [
+    ("src/wal/log.h", "// Why.\n" + HEADER + '#include <breccia/store.h>\n#include "base/bytes.h"\n'
+     '#include "wal/format.h"\n#include <rocksdb/db.h>\n'),
+    ("include/breccia/store.h", HEADER + "#include <rocksdb/db.h>\n#include <breccia/status.h>\n"),
+    ("src/wal/log.cc", "// using namespace std; <<<\nauto s = \"<<<\";\n" + "int f() " + body(70)),
+    ("src/wal/log.cc", "namespace a {\n" + ("int f() " + body(60)) * 3 + "}  // namespace a\n"),
+    ("src/wal/log.cc", "struct A {\n" + "int x;\n" * 80 + "};\n"
+     "int t[] = {\n" + "1,\n" * 80 + "};\n"),
+    ("src/wal/log.cc", "const int n = 1'000'000;\nint f() " + body(60) + "int g() " + body(60)),
+    ("src/exec/cuda/memory.cu", "cudaMalloc(&p, 1);\nkernel<<<1, 2>>>();\n"),
+    ("docs/impl/wal.md", "a/work/b and [path](https://example.org/home/x)\n" + "x" * 200 + "\n"),
+]
+
+
+def self_test():
+    failures = []
+    for rule, path, text in EXAMPLES:
+        if not list(rule(File(path, text))):
+            failures.append(f"{rule.__name__} misses its example in {path}: {text[:60]!r}")
+    for path, text in CLEAN:
+        failures += [f"clean code in {path}: {message}" for _, message in check(File(path, text))]
+    untested = set(RULES) - {rule for rule, _, _ in EXAMPLES}
+    failures += [f"{rule.__name__} has no example" for rule in untested]
+    print("\n".join(failures) or f"tidy: {len(RULES)} rules, {len(EXAMPLES)} offenders found")
+    return bool(failures)
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    count = bad = 0
+    for file in project_files():
+        count += 1
+        for number, message in check(file):
+            bad += 1
+            print(f"{file.path}:{number}: {message}")
+    print(f"tidy: {count} files, {bad} findings")
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
