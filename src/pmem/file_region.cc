@@ -1,0 +1,202 @@
+#include "pmem/file_region.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pmem/lines.h"
+#include "pmem/page_memory.h"
+#include "pmem/redo_log.h"
+
+namespace breccia::pmem {
+namespace {
+
+constexpr std::uint64_t kLoadBytes = 1ULL << 20;
+static_assert(kLoadBytes % kPageBytes == 0);
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// Two copies in memory: image_ is what the program stores into, shadow_ what is durable.
+///   persist     lines of image_ that differ from shadow_ -> redo log, sync -> shadow_
+///   checkpoint  pages of shadow_ changed since the last one -> file, sync -> redo log restarts
+///   open        file -> both copies, redo log -> both copies, checkpoint
+/// The pages come from shadow_: image_ may hold stores that nobody has persisted.
+class FileRegion final : public Region {
+ public:
+  FileRegion(std::uint64_t bytes, const FileRegionOptions& options, std::unique_ptr<DiskFile> file,
+             std::unique_ptr<RedoLog> redo, PageMemory image, PageMemory shadow)
+      : size_(bytes),
+        redo_bytes_max_(options.redo_bytes_max),
+        file_(std::move(file)),
+        redo_(std::move(redo)),
+        image_(std::move(image)),
+        shadow_(std::move(shadow)),
+        page_is_dirty_(base::round_up(bytes, kPageBytes) / kPageBytes, false) {}
+
+  RegionKind kind() const override { return RegionKind::kFile; }
+  std::byte* data() override { return image_.data(); }
+  std::uint64_t size() const override { return size_; }
+
+  Status recover() {
+    BRECCIA_TRY(load());
+    BRECCIA_TRY(redo_->replay([this](std::uint64_t offset, const Line& line) {
+      store_line(image_.data() + offset, line);
+      apply_to_shadow(offset, line);
+    }));
+    return redo_->empty() ? Status::OK() : checkpoint();
+  }
+
+  Status persist(std::uint64_t offset, std::uint64_t bytes) override {
+    BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
+    // After a failed write or sync nobody knows what the medium holds: no later call may succeed.
+    if (failed_.ok()) failed_ = persist_changed(line_start(offset), lines_end(offset, bytes));
+    return failed_;
+  }
+
+ private:
+  Status load();
+  Status persist_changed(std::uint64_t begin, std::uint64_t end);
+  Status checkpoint();
+  void apply_to_shadow(std::uint64_t offset, const Line& line);
+
+  std::uint64_t size_;
+  std::uint64_t redo_bytes_max_;
+  std::unique_ptr<DiskFile> file_;
+  std::unique_ptr<RedoLog> redo_;
+  PageMemory image_;
+  PageMemory shadow_;
+  std::vector<bool> page_is_dirty_;
+  std::vector<std::uint64_t> dirty_pages_;
+  Status failed_;
+};
+
+Status FileRegion::load() {
+  std::vector<std::byte> chunk(std::min(kLoadBytes, size_));
+  for (std::uint64_t offset = 0; offset < size_; offset += chunk.size()) {
+    const std::uint64_t chunk_bytes = std::min<std::uint64_t>(chunk.size(), size_ - offset);
+    BRECCIA_TRY(file_->read(offset, std::span(chunk).first(chunk_bytes)));
+    for (std::uint64_t at = 0; at < chunk_bytes; at += kPageBytes) {
+      const auto page = std::span(chunk).subspan(at, std::min(kPageBytes, chunk_bytes - at));
+      // Memory starts as zeros; a page that is not stored into takes none.
+      if (is_zero(page)) continue;
+      std::memcpy(image_.data() + offset + at, page.data(), page.size());
+      std::memcpy(shadow_.data() + offset + at, page.data(), page.size());
+    }
+  }
+  return Status::OK();
+}
+
+Status FileRegion::persist_changed(std::uint64_t begin, std::uint64_t end) {
+  redo_->clear_staged();
+  for (std::uint64_t offset = begin; offset < end; offset += kLineBytes) {
+    // One copy serves comparison, log and shadow: a neighbour may store into the line meanwhile,
+    // and a shadow that is newer than the log would hide that store from the next persist.
+    const Line line = load_line(image_.data() + offset);
+    if (std::memcmp(&line, shadow_.data() + offset, kLineBytes) != 0) redo_->stage(offset, line);
+  }
+  if (redo_->staged() == 0) return Status::OK();
+  if (!redo_->empty() && redo_->bytes_with_staged() > redo_bytes_max_) BRECCIA_TRY(checkpoint());
+  BRECCIA_TRY(redo_->append_staged());
+  for (std::uint64_t i = 0; i < redo_->staged(); ++i) {
+    const RedoEntry& entry = redo_->staged_entry(i);
+    apply_to_shadow(entry.offset, entry.line);
+  }
+  return Status::OK();
+}
+
+void FileRegion::apply_to_shadow(std::uint64_t offset, const Line& line) {
+  store_line(shadow_.data() + offset, line);
+  const std::uint64_t page = offset / kPageBytes;
+  if (page_is_dirty_[page]) return;
+  page_is_dirty_[page] = true;
+  dirty_pages_.push_back(page);
+}
+
+// The pages overwrite the file in place, and a power cut may tear them. It does no harm: the log
+// still holds every line that changed in them, until restart() after the sync.
+Status FileRegion::checkpoint() {
+  std::sort(dirty_pages_.begin(), dirty_pages_.end());
+  for (std::size_t i = 0; i < dirty_pages_.size();) {
+    std::size_t run = 1;
+    while (i + run < dirty_pages_.size() && dirty_pages_[i + run] == dirty_pages_[i] + run) ++run;
+    const std::uint64_t offset = dirty_pages_[i] * kPageBytes;
+    const std::uint64_t run_bytes = std::min(run * kPageBytes, size_ - offset);
+    BRECCIA_TRY(file_->write(offset, std::span(shadow_.data() + offset, run_bytes)));
+    i += run;
+  }
+  BRECCIA_TRY(file_->sync());
+  for (const std::uint64_t page : dirty_pages_) page_is_dirty_[page] = false;
+  dirty_pages_.clear();
+  return redo_->restart();
+}
+
+std::string redo_path(const std::string& path) { return path + ".redo"; }
+
+/// The rename is the moment at which the region exists: before it, a crash leaves nothing that
+/// open would take for a region; after it, both files are whole.
+Status create_files(Disk& disk, const std::string& path, std::uint64_t bytes,
+                    const FileRegionOptions& options) {
+  const std::string fresh = path + ".new";
+  BRECCIA_TRY(RedoLog::create(disk, redo_path(path), bytes, options.redo_bytes_max));
+  {
+    BRECCIA_TAKE(const auto file, disk.create(fresh, bytes));
+    BRECCIA_TRY(file->sync());
+  }
+  BRECCIA_TRY(disk.sync_folder_of(path));
+  BRECCIA_TRY(disk.rename(fresh, path));
+  return disk.sync_folder_of(path);
+}
+
+Result<std::unique_ptr<DiskFile>> open_or_create(Disk& disk, const std::string& path,
+                                                 std::uint64_t bytes,
+                                                 const FileRegionOptions& options) {
+  auto file = disk.open(path);
+  if (file.ok()) {
+    // Whoever created it may have died between the rename and the sync that makes it durable.
+    BRECCIA_TRY(disk.sync_folder_of(path));
+    return file;
+  }
+  if (!file.status().IsNotFound() || bytes == 0) return file;
+  BRECCIA_TRY(create_files(disk, path, bytes, options));
+  return disk.open(path);
+}
+
+}  // namespace
+
+FileRegionOptions default_file_region_options(std::uint64_t region_bytes) {
+  return {std::clamp<std::uint64_t>(region_bytes, 1ULL << 20, 64ULL << 20)};
+}
+
+Result<std::unique_ptr<Region>> open_file_region_on(std::shared_ptr<Disk> disk,
+                                                    const std::string& path, std::uint64_t bytes,
+                                                    const FileRegionOptions& options) {
+  BRECCIA_TAKE(auto file, open_or_create(*disk, path, bytes, options));
+  BRECCIA_TAKE(const std::uint64_t size, file->size());
+  if (size == 0) return Status::Corruption(path, "the region is empty");
+  if (bytes != 0 && bytes != size) {
+    return Status::InvalidArgument(path, "the region has another size");
+  }
+  auto redo = RedoLog::open(*disk, redo_path(path), size);
+  if (!redo.ok()) {
+    if (redo.status().IsNotFound()) return Status::Corruption(path, "the redo log is missing");
+    return redo.status();
+  }
+  BRECCIA_TAKE(PageMemory image, PageMemory::allocate(size));
+  BRECCIA_TAKE(PageMemory shadow, PageMemory::allocate(size));
+  auto region = std::make_unique<FileRegion>(size, options, std::move(file), redo.take(),
+                                             std::move(image), std::move(shadow));
+  BRECCIA_TRY(region->recover());
+  return std::unique_ptr<Region>(std::move(region));
+}
+
+Result<std::unique_ptr<Region>> open_file_region(const std::string& path, std::uint64_t bytes) {
+  // Nobody has said how large the region is if `bytes` is 0: it gets the highest limit.
+  const std::uint64_t bytes_max = bytes == 0 ? ~0ULL : bytes;
+  return open_file_region_on(real_disk(), path, bytes, default_file_region_options(bytes_max));
+}
+
+}  // namespace breccia::pmem

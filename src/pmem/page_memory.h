@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace breccia::pmem {
+
+/// Anonymous zeroed memory in whole pages; a page costs nothing until it is stored into.
+/// Threads the object one owner; the bytes anybody.
+class PageMemory {
+ public:
+  /// Errors  MemoryLimit: the system has no room.
+  static Result<PageMemory> allocate(std::uint64_t bytes);
+
+  PageMemory(PageMemory&& other) noexcept;
+  PageMemory& operator=(PageMemory&& other) noexcept;
+  ~PageMemory();
+
+  [[nodiscard]] std::byte* data() { return data_; }
+  [[nodiscard]] const std::byte* data() const { return data_; }
+
+ private:
+  PageMemory(std::byte* data, std::uint64_t mapped_bytes);
+
+  std::byte* data_ = nullptr;
+  std::uint64_t mapped_bytes_ = 0;
+};
+
+}  // namespace breccia::pmem
