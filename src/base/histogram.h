@@ -76,8 +76,8 @@ class Histogram {
     const std::uint64_t total = count() - (earlier == nullptr ? 0 : earlier->count());
     if (total == 0) return 0;
     const auto exact = std::ceil(static_cast<double>(total) * percent / 100.0);
-    const std::uint64_t wanted = std::clamp(static_cast<std::uint64_t>(exact), std::uint64_t{1},
-                                            total);
+    const std::uint64_t wanted =
+        std::clamp(static_cast<std::uint64_t>(exact), std::uint64_t{1}, total);
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < kBuckets; ++i) {
       seen += load(counts_[i]) - (earlier == nullptr ? 0 : load(earlier->counts_[i]));

@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include "cli/bench/db_bench.h"
+#include "cli/bench/report.h"
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/exit_codes.h"
+
+namespace breccia::cli {
+
+namespace {
+
+constexpr const char* kFooter =
+    "Benchmarks, as in db_bench: fillseq fillrandom overwrite readrandom multireadrandom\n"
+    "deleterandom readwhilewriting; and flush, which moves all into SST files between them.\n"
+    "Each thread does --num requests on --num keys. Unless --use_existing_db is given, the\n"
+    "database is made new; only a folder made by an earlier benchmark is replaced.";
+
+int run_bench(const bench::DbBenchFlags& flags) {
+  bench::SuiteConfig suite;
+  suite.num = flags.num;
+  suite.key_size = flags.key_size;
+  suite.value_size = flags.value_size;
+  const std::string wrong = flags.suite.fill(&suite);
+  if (!wrong.empty()) {
+    say("error: " + wrong);
+    return kExitUsage;
+  }
+  auto steps = bench::db_bench_steps(flags);
+  if (!steps.ok()) {
+    say_error("these flags make no benchmark", steps.status(), "breccia bench --help");
+    return kExitUsage;
+  }
+  bench::warn_of_environment();
+  return bench::run_suite(suite, steps.value(),
+                          [&](const bench::Step& step, const bench::StepResult& result,
+                              const bench::DriverOutcome& outcome) {
+                            bench::report_step(suite, step, result, outcome);
+                          });
+}
+
+}  // namespace
+
+Command add_bench(CLI::App* parent) {
+  auto flags = std::make_shared<bench::DbBenchFlags>();
+  CLI::App* app = parent->add_subcommand(
+      "bench", "Measure Breccia, or RocksDB, or both in turn, by db_bench's rules");
+  app->footer(kFooter);
+  app->add_option("--benchmarks", flags->benchmarks, "What to run, in order, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--num", flags->num, "Keys, and requests per thread")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 38))
+      ->capture_default_str();
+  app->add_option("--reads", flags->reads, "Lookups per thread; -1: as many as --num")
+      ->capture_default_str();
+  app->add_option("--key_size", flags->key_size, "Bytes of a key")
+      ->check(CLI::Range(std::size_t{1}, bench::kKeySizeMax))
+      ->capture_default_str();
+  app->add_option("--value_size", flags->value_size, "Bytes of a value")
+      ->check(CLI::Range(0U, 1U << 30))
+      ->capture_default_str();
+  app->add_option("--duration", flags->duration, "Seconds per benchmark, in place of a number")
+      ->capture_default_str();
+  flags->suite.add_to(app);
+  return {app, [flags] { return run_bench(*flags); }};
+}
+
+}  // namespace breccia::cli

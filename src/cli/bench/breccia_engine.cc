@@ -1,0 +1,139 @@
+#include <breccia/store.h>
+
+#include <vector>
+
+#include "cli/bench/engine.h"
+
+namespace breccia::cli::bench {
+
+namespace {
+
+struct Group {
+  explicit Group(Store* store) : first(store->NewBatch()), second(store->NewBatch()) {}
+
+  Batch first;
+  Batch second;  // writes of read-modify-writes
+  KindCounts counts{};
+  std::vector<SampledRead> sampled;
+};
+
+class BrecciaSession final : public Session {
+ public:
+  BrecciaSession(Store* store, Durability durability, const Sampling& sampling,
+                 std::size_t key_size_max)
+      : store_(store),
+        options_{.durability = durability},
+        sampling_(sampling),
+        chunk_(key_size_max) {}
+
+  Status put(const Slice& key, const Slice& value) override {
+    return store_->Put(options_, key, value);
+  }
+
+  Status erase(const Slice& key) override { return store_->Delete(options_, key); }
+
+  Status get(const Slice& key, Slice* value) override {
+    Status status = store_->Get(key, &value_);
+    *value = value_;
+    return status;
+  }
+
+  Status build(const Stream& stream, std::uint64_t first, std::uint32_t count,
+               std::size_t place) override {
+    while (groups_.size() <= place) groups_.emplace_back(store_);
+    Group& group = groups_[place];
+    group.first.Clear();
+    group.second.Clear();
+    group.counts = {};
+    group.sampled.clear();
+    Status failure;
+    for_each_request(stream, first, count, &chunk_,
+                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+                       Status status = add(&group, number, kind, key, value);
+                       if (!status.ok()) failure = std::move(status);
+                     });
+    return failure;
+  }
+
+  Status run(std::size_t place, ResultHash* hash) override {
+    Group& group = groups_[place];
+    Status status = store_->Submit(options_, &group.first);
+    if (!status.ok()) return status;
+    for (const SampledRead& sample : group.sampled) {
+      const auto code = group.first.code(sample.read);
+      hash->add(sample.id, code, code == Status::kOk ? group.first.value(sample.read) : Slice());
+    }
+    if (group.second.writes() > 0) status = store_->Submit(options_, &group.second);
+    return status;
+  }
+
+  [[nodiscard]] const KindCounts& counts(std::size_t place) const override {
+    return groups_[place].counts;
+  }
+
+ private:
+  Status add(Group* group, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+    ++group->counts[static_cast<std::size_t>(kind)];
+    switch (kind) {
+      case Kind::kUpdate:
+      case Kind::kInsert:
+        return group->first.Put(key, value);
+      case Kind::kDelete:
+        return group->first.Delete(key);
+      case Kind::kGet:
+      case Kind::kReadModifyWrite:
+        break;
+    }
+    if (sampling_.takes(number)) {
+      group->sampled.push_back(
+          {static_cast<std::uint32_t>(group->first.reads()), number + sampling_.id_offset});
+    }
+    Status status = group->first.Get(key);
+    if (status.ok() && kind == Kind::kReadModifyWrite) status = group->second.Put(key, value);
+    return status;
+  }
+
+  Store* const store_;
+  const WriteOptions options_;
+  const Sampling sampling_;
+  Chunk chunk_;
+  std::vector<Group> groups_;
+  std::string value_;
+};
+
+class BrecciaEngine final : public Engine {
+ public:
+  BrecciaEngine(std::unique_ptr<Store> store, Durability durability)
+      : store_(std::move(store)), durability_(durability) {}
+
+  std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) override {
+    return std::make_unique<BrecciaSession>(store_.get(), durability_, sampling, key_size_max);
+  }
+  Status flush() override { return store_->Flush(); }
+  std::string backend() override {
+    std::string name;
+    return store_->GetProperty("breccia.backend", &name) ? name : "unknown";
+  }
+
+ private:
+  const std::unique_ptr<Store> store_;
+  const Durability durability_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place) {
+  Options options;
+  options.create_if_missing = true;
+  options.backend = config.backend;
+  options.wal_dir = place.wal_dir;
+  options.memtable_bytes = config.memtable_bytes;
+  options.rocksdb = rocksdb_options(config);
+  std::unique_ptr<Store> store;
+  BRECCIA_TRY(Store::Open(options, place.db, &store));
+  std::unique_ptr<Engine> engine =
+      std::make_unique<BrecciaEngine>(std::move(store), config.durability);
+  return engine;
+}
+
+}  // namespace breccia::cli::bench

@@ -1,0 +1,47 @@
+#include "cli/bench/stream.h"
+
+namespace breccia::cli::bench {
+
+namespace {
+
+// db_bench's defaults: pieces of 100 bytes whose second half repeats the first, a megabyte of them.
+constexpr std::size_t kPieceBytes = 100;
+constexpr std::size_t kBufferBytes = 1 << 20;
+
+std::uint64_t below(std::uint64_t word, std::uint64_t bound) {
+  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(word) * bound) >> 64);
+}
+
+}  // namespace
+
+ValueSource::ValueSource(std::size_t value_size) : size_(value_size) {
+  constexpr std::uint64_t kSeed = 301;
+  base::Random random(kSeed);
+  const std::size_t bytes = kBufferBytes + value_size;
+  buffer_.reserve(bytes + kPieceBytes);
+  while (buffer_.size() < bytes) {
+    for (std::size_t i = 0; i < kPieceBytes / 2; ++i) {
+      buffer_ += static_cast<char>(' ' + random.below(95));
+    }
+    buffer_.append(buffer_, buffer_.size() - kPieceBytes / 2, kPieceBytes / 2);
+  }
+  offsets_ = buffer_.size() - value_size + 1;
+}
+
+void UniformStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const {
+  BRECCIA_ASSERT(count <= kChunkRequests && chunk->stride >= config_.key_size);
+  const bool write = config_.kind == Kind::kInsert || config_.kind == Kind::kUpdate;
+  chunk->count = count;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t number =
+        config_.sequential ? (first + i) * config_.step % config_.key_count
+                           : below(base::mix64(config_.seed + first + i), config_.key_count);
+    char* const key = chunk->key_bytes.data() + i * chunk->stride;
+    write_key(number, config_.key_size, key);
+    chunk->kind[i] = config_.kind;
+    chunk->key[i] = Slice(key, config_.key_size);
+    if (write) chunk->value[i] = config_.values->at(number, config_.generation);
+  }
+}
+
+}  // namespace breccia::cli::bench

@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/exit_codes.h"
+#include "cli/store_flags.h"
+
+namespace breccia::cli {
+
+namespace {
+
+struct DeleteFlags {
+  StoreFlags store;
+  HexFlags hex;
+  std::string key;
+};
+
+int run_delete(const DeleteFlags& flags) {
+  const auto key = flags.hex.key(flags.key);
+  if (!key) return kExitUsage;
+  const auto store = flags.store.open();
+  if (store == nullptr) return kExitFailed;
+  const Status status = store->Delete({.durability = Durability::kSync}, *key);
+  if (!status.ok()) {
+    say_error(fmt::format("cannot delete key `{}`", flags.key), status, "breccia doctor --db");
+    return kExitFailed;
+  }
+  fmt::print("OK\n");
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_delete(CLI::App* parent) {
+  auto flags = std::make_shared<DeleteFlags>();
+  CLI::App* app = parent->add_subcommand("delete", "Delete a key; a missing key is no error");
+  flags->store.add_to(app, "host");
+  flags->hex.add_to(app);
+  app->add_flag("--create_if_missing", flags->store.create_if_missing,
+                "Make the store if there is none");
+  app->add_option("KEY", flags->key, "The key")->required();
+  return {app, [flags] { return run_delete(*flags); }};
+}
+
+}  // namespace breccia::cli

@@ -1,0 +1,92 @@
+#include <fmt/color.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/doctor_checks.h"
+#include "cli/exit_codes.h"
+
+namespace breccia::cli {
+
+namespace {
+
+struct DoctorFlags {
+  std::string db = ".";
+  std::string wal_dir;
+  bool json = false;
+};
+
+std::string name_of(Finding::Verdict verdict) {
+  switch (verdict) {
+    case Finding::Verdict::kOk:
+      return "ok";
+    case Finding::Verdict::kWarn:
+      return "warn";
+    case Finding::Verdict::kFail:
+      break;
+  }
+  return "FAIL";
+}
+
+fmt::text_style color_of(Finding::Verdict verdict) {
+  if (!stdout_has_color()) return {};
+  switch (verdict) {
+    case Finding::Verdict::kOk:
+      return fmt::fg(fmt::terminal_color::green);
+    case Finding::Verdict::kWarn:
+      return fmt::fg(fmt::terminal_color::yellow);
+    case Finding::Verdict::kFail:
+      break;
+  }
+  return fmt::fg(fmt::terminal_color::red);
+}
+
+void print(const Finding& finding, bool json) {
+  const std::string verdict = name_of(finding.verdict);
+  if (json) {
+    const nlohmann::ordered_json line = {{"check", finding.name},
+                                         {"verdict", verdict},
+                                         {"found", finding.found},
+                                         {"fix", finding.fix}};
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{} {:<14} {}\n", fmt::format(color_of(finding.verdict), "{:<4}", verdict),
+             finding.name, finding.found);
+  if (!finding.fix.empty()) fmt::print("     {:<14} fix: {}\n", "", finding.fix);
+}
+
+int run_doctor(const DoctorFlags& flags) {
+  std::vector<Finding> findings = {check_gpu(),          check_rocksdb(),    check_io_uring(),
+                                   check_memory(),       check_huge_pages(), check_open_files(),
+                                   check_locked_memory()};
+  findings.push_back(check_file_system("db", flags.db));
+  findings.push_back(check_sync_latency("db_sync", flags.db));
+  if (!flags.wal_dir.empty()) {
+    findings.push_back(check_file_system("wal_dir", flags.wal_dir));
+    findings.push_back(check_sync_latency("wal_dir_sync", flags.wal_dir));
+  }
+  bool failed = false;
+  for (const Finding& finding : findings) {
+    print(finding, flags.json);
+    failed = failed || finding.verdict == Finding::Verdict::kFail;
+  }
+  return failed ? kExitFailed : kExitOk;
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App* parent) {
+  auto flags = std::make_shared<DoctorFlags>();
+  CLI::App* app = parent->add_subcommand(
+      "doctor", "Check this machine and say what to change; exit code 4 if something cannot work");
+  app->add_option("--db", flags->db, "Folder of a store, existing or planned")
+      ->capture_default_str();
+  app->add_option("--wal_dir", flags->wal_dir, "Folder of its log, if it has one of its own");
+  app->add_flag("--json", flags->json, "Print one JSON object per check");
+  return {app, [flags] { return run_doctor(*flags); }};
+}
+
+}  // namespace breccia::cli

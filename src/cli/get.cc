@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/exit_codes.h"
+#include "cli/store_flags.h"
+#include "cli/text.h"
+
+namespace breccia::cli {
+
+namespace {
+
+struct GetFlags {
+  StoreFlags store;
+  HexFlags hex;
+  std::vector<std::string> keys;
+  bool json = false;
+  bool pairs = false;  // print keys beside values, even of one key
+};
+
+// JSON carries text only: other bytes go out in hexadecimal under a name of their own.
+void put_bytes(nlohmann::ordered_json* into, const std::string& name, const std::string& bytes) {
+  if (is_utf8(bytes)) {
+    (*into)[name] = bytes;
+  } else {
+    (*into)[name + "_hex"] = to_hex(bytes);
+  }
+}
+
+void print_found(const GetFlags& flags, const std::string& key, const std::string& value) {
+  if (flags.json) {
+    nlohmann::ordered_json line;
+    put_bytes(&line, "key", key);
+    put_bytes(&line, "value", value);
+    fmt::print("{}\n", line.dump());
+  } else if (flags.pairs || flags.keys.size() > 1) {
+    fmt::print("{}\t{}\n", tsv_escape(flags.hex.show_key(key)),
+               tsv_escape(flags.hex.show_value(value)));
+  } else {
+    fmt::print("{}\n", flags.hex.show_value(value));
+  }
+}
+
+int run_get(const GetFlags& flags) {
+  std::vector<std::string> keys;
+  for (const std::string& argument : flags.keys) {
+    auto key = flags.hex.key(argument);
+    if (!key) return kExitUsage;
+    keys.push_back(*std::move(key));
+  }
+  const auto store = flags.store.open();
+  if (store == nullptr) return kExitFailed;
+  std::vector<std::string> values;
+  const std::vector<Slice> slices(keys.begin(), keys.end());
+  const std::vector<Status> codes = store->MultiGet(slices, &values);
+  int exit_code = kExitOk;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (codes[i].ok()) {
+      print_found(flags, keys[i], values[i]);
+    } else if (codes[i].IsNotFound()) {
+      say(fmt::format("no key `{}` in {}", flags.keys[i], flags.store.db));
+      if (exit_code == kExitOk) exit_code = kExitNotFound;
+    } else {
+      say_error(fmt::format("cannot read key `{}`", flags.keys[i]), codes[i], "breccia doctor");
+      exit_code = kExitFailed;
+    }
+  }
+  return exit_code;
+}
+
+Command add(CLI::App* parent, const char* name, const char* help, bool pairs) {
+  auto flags = std::make_shared<GetFlags>();
+  flags->pairs = pairs;
+  CLI::App* app = parent->add_subcommand(name, help);
+  flags->store.add_to(app, "host");
+  flags->hex.add_to(app);
+  app->add_flag("--create_if_missing", flags->store.create_if_missing,
+                "Make the store if there is none");
+  app->add_flag("--json", flags->json, "Print one JSON object per key that was found");
+  app->add_option("KEY", flags->keys, "Keys to look up")->required();
+  return {app, [flags] { return run_get(*flags); }};
+}
+
+}  // namespace
+
+Command add_get(CLI::App* parent) {
+  return add(parent, "get", "Print the value of a key; of several keys: key, tab, value", false);
+}
+
+Command add_multiget(CLI::App* parent) {
+  return add(parent, "multiget", "Print key, tab and value of each key that was found", true);
+}
+
+}  // namespace breccia::cli

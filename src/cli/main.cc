@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/exit_codes.h"
+
+namespace {
+
+using breccia::cli::Command;
+
+constexpr const char* kFooter =
+    "Data goes to standard output, words to standard error.\n"
+    "Exit codes: 0 done; 1 no such key; 2 wrong usage; 3 engines gave different results;\n"
+    "            4 a store or a file failed; 5 bad input, what came before it is kept.";
+
+// YCSB writes long options with one dash.
+std::vector<std::string> spelled_for_cli11(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (std::string& word : words) {
+    if (word == "-threads" || word == "-target") word.insert(0, "-");
+  }
+  // CLI11 takes the words from the back.
+  return {words.rbegin(), words.rend()};
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Breccia: batches of key-value requests on every processor, over RocksDB",
+               "breccia");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  std::vector<Command> commands = {
+      breccia::cli::add_import(&app),   breccia::cli::add_get(&app),
+      breccia::cli::add_multiget(&app), breccia::cli::add_put(&app),
+      breccia::cli::add_delete(&app),   breccia::cli::add_doctor(&app),
+      breccia::cli::add_bench(&app),
+  };
+  // A command inside another goes before it: the first that was named runs.
+  commands.insert(commands.begin(), breccia::cli::add_bench_ycsb(commands.back().app));
+  try {
+    app.parse(spelled_for_cli11(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? breccia::cli::kExitOk : breccia::cli::kExitUsage;
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return command.run();
+  }
+  return breccia::cli::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    // The library's log is words too.
+    spdlog::set_default_logger(spdlog::stderr_color_mt("breccia"));
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    // Memory, or a library's file system call: nothing here throws by itself.
+    breccia::cli::say(fmt::format("error: {}", error.what()));
+    return breccia::cli::kExitFailed;
+  }
+}

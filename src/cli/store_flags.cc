@@ -1,0 +1,86 @@
+#include "cli/store_flags.h"
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "cli/console.h"
+#include "cli/text.h"
+
+namespace breccia::cli {
+
+namespace {
+
+std::optional<std::string> decode(const std::string& argument, bool hex) {
+  if (!hex) return argument;
+  auto bytes = from_hex(argument);
+  if (!bytes) {
+    say(fmt::format("error: `{}` is not hexadecimal; write it as 0x and pairs of digits",
+                    argument));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+BackendChoice backend_choice(const std::string& name) {
+  if (name == "host") return BackendChoice::kHost;
+  if (name == "cuda") return BackendChoice::kCuda;
+  BRECCIA_ASSERT(name == "auto");
+  return BackendChoice::kAuto;
+}
+
+std::string open_advice(const Status& status, const std::string& db) {
+  if (status.IsIOError()) return "see whether another process holds it, and `breccia doctor --db`";
+  if (status.IsNotSupported()) return "use --backend=auto or --backend=host";
+  if (status.IsCorruption()) return fmt::format("ldb --db={} checkconsistency; then restore", db);
+  return "check --db, and add --create_if_missing if the store should be new";
+}
+
+void StoreFlags::add_to(CLI::App* app, const std::string& backend_default) {
+  backend = backend_default;
+  app->add_option("--db", db, "Folder of the store")->required();
+  app->add_option("--wal_dir", wal_dir, "Folder of the log; default: `log` in the store's folder");
+  app->add_option("--backend", backend, "Where batches run: auto, host or cuda")
+      ->check(CLI::IsMember({"auto", "host", "cuda"}))
+      ->capture_default_str();
+}
+
+std::unique_ptr<Store> StoreFlags::open() const {
+  Options options;
+  options.create_if_missing = create_if_missing;
+  options.backend = backend_choice(backend);
+  options.wal_dir = wal_dir;
+  std::unique_ptr<Store> store;
+  const Status status = Store::Open(options, db, &store);
+  if (!status.ok()) {
+    say_error(fmt::format("cannot open the store in {}", db), status, open_advice(status, db));
+    return nullptr;
+  }
+  const std::string found = store->recovery().message;
+  if (!found.empty()) say(found);
+  return store;
+}
+
+void HexFlags::add_to(CLI::App* app) {
+  app->add_flag("--key_hex", key_hex, "Keys are written as 0x...");
+  app->add_flag("--value_hex", value_hex, "Values are written as 0x...");
+  app->add_flag("--hex", hex, "Both are");
+}
+
+std::optional<std::string> HexFlags::key(const std::string& argument) const {
+  return decode(argument, hex || key_hex);
+}
+
+std::optional<std::string> HexFlags::value(const std::string& argument) const {
+  return decode(argument, hex || value_hex);
+}
+
+std::string HexFlags::show_key(const std::string& bytes) const {
+  return hex || key_hex ? to_hex(bytes) : bytes;
+}
+
+std::string HexFlags::show_value(const std::string& bytes) const {
+  return hex || value_hex ? to_hex(bytes) : bytes;
+}
+
+}  // namespace breccia::cli
