@@ -4,7 +4,7 @@
 
 namespace breccia {
 
-Batch::Batch() : requests_(std::make_unique<batch::Requests>(exec::plain_host_memory())) {}
+Batch::Batch() : requests_(std::make_unique<batch::Requests>(exec::shared_plain_host_memory())) {}
 Batch::Batch(std::unique_ptr<batch::Requests> requests) : requests_(std::move(requests)) {}
 Batch::~Batch() = default;
 Batch::Batch(Batch&&) noexcept = default;

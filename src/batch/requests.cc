@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/limits.h"
 
@@ -50,15 +51,16 @@ void ResultArena::clear() {
   room_ = 0;
 }
 
-Requests::Requests(exec::HostMemory& memory)
-    : records_(memory),
-      write_keys_(memory),
-      write_offsets_(memory),
-      read_keys_(memory),
-      read_after_(memory),
-      found_(memory),
-      bounds_(memory),
-      results_(memory) {}
+Requests::Requests(std::shared_ptr<exec::HostMemory> memory)
+    : memory_(std::move(memory)),
+      records_(*memory_),
+      write_keys_(*memory_),
+      write_offsets_(*memory_),
+      read_keys_(*memory_),
+      read_after_(*memory_),
+      found_(*memory_),
+      bounds_(*memory_),
+      results_(*memory_) {}
 
 namespace {
 

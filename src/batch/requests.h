@@ -51,7 +51,8 @@ struct ReadResult {
 /// Threads one owner; during a submit, the engine.
 class Requests {
  public:
-  explicit Requests(exec::HostMemory& memory);
+  /// `memory` lives at least as long as the requests.
+  explicit Requests(std::shared_ptr<exec::HostMemory> memory);
 
   /// Errors  InvalidArgument: over a limit; MemoryLimit. Nothing was added.
   Status add_write(wal::Op op, const Slice& key, const Slice& value);
@@ -84,6 +85,7 @@ class Requests {
   [[nodiscard]] ResultArena& arena(std::size_t part) { return *arenas_[part]; }
 
  private:
+  std::shared_ptr<exec::HostMemory> memory_;  // first: the arrays give their memory back to it
   exec::HostVector<std::byte> records_;
   KeyColumns write_keys_;
   exec::HostVector<std::uint64_t> write_offsets_;

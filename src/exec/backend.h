@@ -51,6 +51,8 @@ class HostMemory {
 
 /// Host memory as malloc gives it, for callers without a device.
 HostMemory& plain_host_memory();
+/// The same as a shared pointer, for those that keep theirs alive.
+std::shared_ptr<HostMemory> shared_plain_host_memory();
 
 class Backend {
  public:

@@ -1,5 +1,6 @@
 #include "memtable/view.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/bytes.h"
@@ -26,10 +27,12 @@ Slice key_of(const std::byte* record) {
 
 /// Search in a run whose columns the host reads where they are.
 std::uint64_t find_in_columns(const exec::RunRef& run, const exec::QueriesRef& query) {
-  const auto at = exec::algo::lower_bound(exec::HostGroup<1>{}, run, query, 0);
-  const std::uint64_t i = at[0];
+  if (run.keys.count == 0) return exec::kNotFound;
+  const exec::HostGroup<1> group;
+  const auto sought = group.per_lane([&](int) { return exec::algo::load_sought(query, 0); });
+  const std::uint64_t i = exec::algo::lower_bound(group, run, query, sought)[0];
   const bool hit =
-      i < run.keys.count && exec::compare_keys(run.keys, i, query.keys, 0) == 0;
+      i < run.keys.count && exec::algo::is_key(run.keys, i, query.keys, sought[0]);
   return hit ? run.payload[i] : exec::kNotFound;
 }
 
@@ -116,29 +119,33 @@ std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
   return exec::kNotFound;
 }
 
-std::size_t merge_due(const std::vector<MemRunPtr>& newest_first, std::uint64_t taken_below,
-                      std::uint64_t probes) {
-  std::size_t free_runs = 0;
+RunRange merge_due(const std::vector<MemRunPtr>& newest_first,
+                   const std::vector<TakenRange>& taken, std::uint64_t probes) {
+  const auto is_free = [&](std::size_t i) {
+    return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
+      return newest_first[i]->begin < range.end && range.begin < newest_first[i]->end;
+    });
+  };
+  RunRange free;
+  while (free.first < newest_first.size() && !is_free(free.first)) ++free.first;
   std::uint64_t entries = 0;
-  for (; free_runs < newest_first.size(); ++free_runs) {
-    const MemRun& run = *newest_first[free_runs];
-    if (run.begin < taken_below) break;
-    entries += run.run->count();
+  for (std::size_t i = free.first; i < newest_first.size() && is_free(i); ++i, ++free.count) {
+    entries += newest_first[i]->run->count();
   }
-  if (free_runs > 1 && probes >= kProbesPerEntry * entries) return free_runs;
+  if (free.count > 1 && probes >= kProbesPerEntry * entries) return free;
 
   int largest = 0;
   std::size_t of_largest = 0;
-  std::size_t due = 0;
-  for (std::size_t i = 0; i < free_runs; ++i) {
-    const int own = size_class(newest_first[i]->run->count());
+  RunRange due{free.first, 0};
+  for (std::size_t i = 0; i < free.count; ++i) {
+    const int own = size_class(newest_first[free.first + i]->run->count());
     if (own > largest) {
-      if (due > 0) break;
+      if (due.count > 0) break;
       largest = own;
       of_largest = 0;
     }
     of_largest += own == largest ? 1 : 0;
-    if (of_largest >= kMergeFanIn) due = i + 1;
+    if (of_largest >= kMergeFanIn) due.count = i + 1;
   }
   return due;
 }

@@ -54,11 +54,23 @@ using ViewPtr = std::shared_ptr<const View>;
 [[nodiscard]] std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
                                      const std::byte** record);
 
-/// Runs that should become one now: runs[0 .. result) of the view, newest first; 0 if none.
-/// Due are four runs of one size class with what is newer (so that few runs are left to search), and
-/// all free runs once searches have made `probes` more probes, beyond each query's first run, than a
-/// merge of them costs. Runs below position `taken_below` are not free: a flush works on them.
-[[nodiscard]] std::size_t merge_due(const std::vector<MemRunPtr>& newest_first,
-                                    std::uint64_t taken_below, std::uint64_t probes);
+/// Positions [begin, end) whose runs somebody works on.
+struct TakenRange {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+/// Neighbouring runs of a view, newest first: runs[first .. first + count).
+struct RunRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// The runs that should become one now; count 0 if none.
+/// Looked at are the newest runs that lie together and are not taken. Due are four of one size class
+/// with what is newer (so that few runs are left to search), or all of them once searches have made
+/// `probes` more probes, beyond each query's first run, than their merge costs.
+[[nodiscard]] RunRange merge_due(const std::vector<MemRunPtr>& newest_first,
+                                 const std::vector<TakenRange>& taken, std::uint64_t probes);
 
 }  // namespace breccia::memtable

@@ -77,13 +77,16 @@ void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
 }
 
 Batch Engine::NewBatch() {
-  return Batch(std::make_unique<batch::Requests>(backends_->current()->host_memory()));
+  const auto backend = backends_->current();
+  // The batch may outlive the store: its memory keeps the backend.
+  return Batch(std::make_unique<batch::Requests>(
+      std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory())));
 }
 
 Status Engine::write_one(const WriteOptions& options, wal::Op op, const Slice& key,
                          const Slice& value) {
   // One per thread: its memory is used again, and no request outlives the call.
-  thread_local batch::Requests requests(exec::plain_host_memory());
+  thread_local batch::Requests requests(exec::shared_plain_host_memory());
   requests.clear();
   BRECCIA_TRY(requests.add_write(op, key, value));
   Ticket ticket;
@@ -118,7 +121,7 @@ Status Engine::Get(const Slice& key, std::string* value) {
 
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
-  batch::Requests requests(exec::plain_host_memory());
+  batch::Requests requests(exec::shared_plain_host_memory());
   std::vector<Status> statuses(keys.size());
   values->assign(keys.size(), std::string());
   Status status;
@@ -211,9 +214,10 @@ Status Engine::publish_run(Ticket& ticket) {
   auto next = copy_view();
   auto runs = next->runs;
   runs.insert(runs.begin(), std::move(published));
+  const std::size_t count = runs.size();
   next->set_runs(std::move(runs));
   state_.publish(std::move(next), ticket.frame.end());
-  maintenance_->note_run();
+  maintenance_->note_runs(count);
   return Status::OK();
 }
 
@@ -251,9 +255,10 @@ Status Engine::seal_active_locked() {
   next->active = std::make_shared<memtable::HostMemtable>();
   auto runs = next->runs;
   runs.insert(runs.begin(), std::move(run));
+  const std::size_t count = runs.size();
   next->set_runs(std::move(runs));
   state_.publish(std::move(next), state_.visible());
-  maintenance_->note_run();
+  maintenance_->note_runs(count);
   return Status::OK();
 }
 

@@ -6,9 +6,18 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/limits.h"
 #include "wal/format.h"
 
 namespace breccia::rocks {
+
+namespace {
+
+/// Runs in the view above which writers help to merge, and at which they wait.
+constexpr std::size_t kRunsBeforeHelp = 24;
+constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
+
+}  // namespace
 
 Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state,
                          BackendSlot* backends, wal::Log* log, Below* below, Fault* fault,
@@ -48,22 +57,28 @@ bool Maintenance::device_is_full() const {
 }
 
 Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+  // While the merger is busy with large runs, small ones pile up: who makes them merges them.
+  while (runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp && merge_once()) {
+  }
   // A batch larger than half the limit may pass when the other half is free.
   const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
-  if (log_bytes() + bytes <= options_.log_bytes_max / 2) return fault_->get();
+  if (log_bytes() + bytes <= options_.log_bytes_max / 2 && runs_.load() < kRunsMax) {
+    return fault_->get();
+  }
   const auto has_room = [&] {
-    return log_bytes() + needed <= options_.log_bytes_max || stopping_ || !fault_->get().ok();
+    return (log_bytes() + needed <= options_.log_bytes_max && runs_.load() < kRunsMax) ||
+           stopping_ || !fault_->get().ok();
   };
   std::unique_lock lock(mutex_);
   flusher_wakes_.notify_one();
   if (!room_.wait_for(lock, std::chrono::microseconds(wait_us_max), has_room)) {
-    return Status::Busy("no room in the log: flushing to SST files is behind",
+    return Status::Busy("no room: merging runs or flushing them to SST files is behind",
                         "retry later, or raise Options::memtable_bytes");
   }
   return fault_->get();
 }
 
-void Maintenance::note_run() {
+void Maintenance::wake_merger() {
   {
     const std::lock_guard lock(mutex_);
     merge_hint_ = true;
@@ -71,10 +86,15 @@ void Maintenance::note_run() {
   merger_wakes_.notify_one();
 }
 
+void Maintenance::note_runs(std::size_t runs) {
+  runs_.store(runs, std::memory_order_relaxed);
+  wake_merger();
+}
+
 void Maintenance::note_probes(std::uint64_t probes) {
   constexpr std::uint64_t kWorthLooking = 1 << 16;
   const std::uint64_t before = probes_.fetch_add(probes, std::memory_order_relaxed);
-  if (before / kWorthLooking != (before + probes) / kWorthLooking) note_run();
+  if (before / kWorthLooking != (before + probes) / kWorthLooking) wake_merger();
 }
 
 Status Maintenance::flush() {
@@ -105,12 +125,24 @@ void Maintenance::run_merger() {
 
 std::vector<memtable::MemRunPtr> Maintenance::take_for_merge() {
   const std::lock_guard lock(mutex_);
+  if (stopping_ || flush_waits_) return {};
   const auto view = state_->view();
-  const std::size_t due = memtable::merge_due(view->runs, taken_below_,
-                                              probes_.load(std::memory_order_relaxed));
-  if (stopping_ || due < 2) return {};
-  merging_ = true;
-  return {view->runs.begin(), view->runs.begin() + static_cast<std::ptrdiff_t>(due)};
+  const memtable::RunRange due =
+      memtable::merge_due(view->runs, taken_, probes_.load(std::memory_order_relaxed));
+  if (due.count < 2) return {};
+  const auto first = view->runs.begin() + static_cast<std::ptrdiff_t>(due.first);
+  std::vector<memtable::MemRunPtr> runs(first, first + static_cast<std::ptrdiff_t>(due.count));
+  taken_.push_back({runs.back()->begin, runs.front()->end});
+  return runs;
+}
+
+void Maintenance::give_back(const memtable::TakenRange& range) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(taken_, [&](const auto& own) { return own.begin == range.begin; });
+  }
+  flusher_wakes_.notify_all();
+  room_.notify_all();
 }
 
 bool Maintenance::merge_once() {
@@ -126,13 +158,12 @@ bool Maintenance::merge_once() {
       if (first == list.end()) return;
       *first = one.value();
       list.erase(first + 1, first + static_cast<std::ptrdiff_t>(runs.size()));
+      runs_.store(list.size(), std::memory_order_relaxed);
       next->set_runs(std::move(list));
     });
     ++merges_;
   }
-  const std::lock_guard lock(mutex_);
-  merging_ = false;
-  flusher_wakes_.notify_one();
+  give_back({runs.back()->begin, runs.front()->end});
   return one.ok();
 }
 
@@ -189,20 +220,24 @@ void Maintenance::run_flusher() {
   }
 }
 
-/// All runs of the current view are the flush's from here on, until taken_below_ is reset.
+/// All runs of the current view are the flush's from here on, until it gives them back.
 memtable::ViewPtr Maintenance::take_for_flush() {
   std::unique_lock lock(mutex_);
-  flusher_wakes_.wait(lock, [&] { return !merging_; });
+  flush_waits_ = true;
+  flusher_wakes_.wait(lock, [&] { return taken_.empty(); });
+  flush_waits_ = false;
   memtable::ViewPtr view = state_->view();
-  taken_below_ = view->runs.empty() ? 0 : view->runs.front()->end;
+  if (!view->runs.empty()) taken_.push_back({view->runs.back()->begin, view->runs.front()->end});
   return view;
 }
 
 Status Maintenance::flush_once() {
-  BRECCIA_TRY(hooks_.seal_active());
+  std::uint64_t applied = 0;
+  BRECCIA_TRY(hooks_.seal_active(&applied));
   const memtable::ViewPtr view = take_for_flush();
-  if (view->runs.empty()) return Status::OK();
-  const std::uint64_t applied = view->runs.front()->end;
+  if (!view->runs.empty()) applied = std::max(applied, view->runs.front()->end);
+  // Without runs there may still be positions to release: opening leaves a gap in them.
+  if (view->runs.empty() && applied == log_->begin()) return Status::OK();
   Status status = write_tree(*view, applied);
   if (status.ok()) status = log_->release_below(applied);
   if (status.ok()) {
@@ -210,18 +245,19 @@ Status Maintenance::flush_once() {
     hooks_.change_view([&](memtable::View* next) {
       auto list = next->runs;
       std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
+      runs_.store(list.size(), std::memory_order_relaxed);
       next->set_runs(std::move(list));
       next->below = below;
       next->table = log_->table();
     });
     ++flushes_;
   }
-  const std::lock_guard lock(mutex_);
-  taken_below_ = 0;
+  if (!view->runs.empty()) give_back({view->runs.back()->begin, view->runs.front()->end});
   return status;
 }
 
 Status Maintenance::write_tree(const memtable::View& view, std::uint64_t applied) {
+  if (view.runs.empty()) return below_->ingest({}, applied);
   memtable::MemRunPtr one;
   auto merged_run = merged(view.runs);
   if (merged_run.ok()) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "rocks/below.h"
 #include "rocks/state.h"
@@ -26,8 +27,9 @@ class Maintenance {
  public:
   /// What the engine does for maintenance.
   struct Hooks {
-    /// Turns the host memtable into a run; ok if it was empty.
-    std::function<Status()> seal_active;
+    /// Turns the host memtable into a run; ok if it was empty. Entries below *sealed_below lie in
+    /// runs or in the tree then.
+    std::function<Status(std::uint64_t* sealed_below)> seal_active;
     /// Publishes a changed copy of the current view; `change` runs under the publish lock.
     std::function<void(const std::function<void(memtable::View*)>& change)> change_view;
   };
@@ -39,11 +41,12 @@ class Maintenance {
   void start();
   void stop();
 
-  /// Waits until a write of `bytes` has room in the log.
+  /// Waits until a write of `bytes` has room in the log, and merges if runs have piled up.
   /// Errors  Busy: no room within `wait_us_max`; the store's fault.
   Status wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
-  /// To be called when a run was published, or `probes` runs beyond the first were searched.
-  void note_run();
+  /// To be called when a run was published and the view has `runs` now, or when `probes` runs beyond
+  /// the first were searched.
+  void note_runs(std::size_t runs);
   void note_probes(std::uint64_t probes);
   /// Flushes everything published so far and waits for it.
   Status flush();
@@ -54,13 +57,16 @@ class Maintenance {
  private:
   void run_merger();
   void run_flusher();
+  /// Merges what is due, if anything.
   bool merge_once();
+  void give_back(const memtable::TakenRange& range);
   Status flush_once();
   Status write_tree(const memtable::View& view, std::uint64_t applied);
   Result<memtable::MemRunPtr> merged(const std::vector<memtable::MemRunPtr>& runs);
   std::vector<memtable::MemRunPtr> take_for_merge();
   memtable::ViewPtr take_for_flush();
   [[nodiscard]] std::uint64_t log_bytes() const;
+  void wake_merger();
   [[nodiscard]] bool device_is_full() const;
 
   const MaintenanceOptions options_;
@@ -79,8 +85,9 @@ class Maintenance {
   bool merge_hint_ = false;
   std::uint64_t flushes_wanted_ = 0;
   std::uint64_t flushes_done_ = 0;
-  bool merging_ = false;           // a merge works on some of the newest runs
-  std::uint64_t taken_below_ = 0;  // a flush works on the runs below this position
+  std::vector<memtable::TakenRange> taken_;  // runs that merges and the flush work on
+  bool flush_waits_ = false;                 // for merges to end: none may begin
+  std::atomic<std::size_t> runs_{0};
   std::atomic<std::uint64_t> probes_{0};
   std::atomic<std::uint64_t> flushes_{0};
   std::atomic<std::uint64_t> merges_{0};

@@ -148,8 +148,14 @@ void Engine::start_maintenance() {
   maintenance.flush_parts = options_.flush_threads;
   maintenance_ = std::make_unique<Maintenance>(
       maintenance, &state_, backends_.get(), log_.get(), below_.get(), &fault_,
-      Maintenance::Hooks{[this] { return seal_active(); },
+      Maintenance::Hooks{[this](std::uint64_t* sealed_below) {
+                           const std::lock_guard lock(commits_->publish_lock());
+                           const Status status = seal_active_locked();
+                           *sealed_below = state_.visible();
+                           return status;
+                         },
                          [this](const auto& change) { change_view(change); }});
+  maintenance_->note_runs(state_.view()->runs.size());
   maintenance_->start();
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "exec/calibrate.h"
 #include "exec/host/host_executor.h"
 #include "exec/host/host_memory.h"
 #include "exec/pool_backend.h"
@@ -17,7 +18,7 @@ class HostBackend final : public PoolBackend<HostBackend> {
     return "host backend on " + std::to_string(tbb::info::default_concurrency()) + " CPU threads";
   }
   [[nodiscard]] HostMemory& host_memory() override { return plain_host_memory(); }
-  [[nodiscard]] const Calibration& calibration() const override { return calibration_; }
+  [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
   [[nodiscard]] std::uint64_t memory_used() const override { return pool_.used(); }
   [[nodiscard]] std::uint64_t memory_limit() const override { return pool_.bytes_max(); }
   [[nodiscard]] bool adopt(void*, std::size_t) override { return true; }
@@ -29,7 +30,6 @@ class HostBackend final : public PoolBackend<HostBackend> {
 
  private:
   host::HostPool pool_{~std::uint64_t{0} / 2};
-  Calibration calibration_;
 };
 
 }  // namespace

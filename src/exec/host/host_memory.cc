@@ -49,4 +49,8 @@ HostMemory& plain_host_memory() {
   return *memory;
 }
 
+std::shared_ptr<HostMemory> shared_plain_host_memory() {
+  return {std::shared_ptr<void>(), &plain_host_memory()};  // owns nothing: it is never destroyed
+}
+
 }  // namespace breccia::exec
