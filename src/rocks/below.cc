@@ -12,6 +12,7 @@ namespace {
 constexpr char kHiddenFamily[] = "breccia.watermark";
 constexpr char kWatermarkKey[] = "applied";
 constexpr char kStagingFolder[] = "breccia-staging";
+constexpr char kFailedIngest[] = "ingest-failed";
 
 /// The tree's options: the user's, with what ingesting needs.
 rocksdb::Options tree_options(const Options& options, int partitions) {
@@ -59,7 +60,15 @@ Status Below::open_families(const Options& options, const std::string& path, int
                                   : static_cast<const rocksdb::ColumnFamilyOptions&>(options_));
   }
   rocksdb::DB* db = nullptr;
-  BRECCIA_TRY(rocksdb::DB::Open(options_, path, wanted, &families_, &db));
+  Status status = rocksdb::DB::Open(options_, path, wanted, &families_, &db);
+  if (status.IsCorruption() && options_.env->FileExists(staging_path(kFailedIngest)).ok()) {
+    // A manifest may hold an ingest that failed in its last sync, and RocksDB has removed its files.
+    // The version before it is whole, and the log holds the rest.
+    rocksdb::DBOptions before_ingest(options_);
+    before_ingest.best_efforts_recovery = true;
+    status = rocksdb::DB::Open(before_ingest, path, wanted, &families_, &db);
+  }
+  BRECCIA_TRY(status);
   db_.reset(db);
   for (auto* family : families_) {
     if (family->GetName() == kHiddenFamily) hidden_ = family;
@@ -140,18 +149,24 @@ Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applie
   how.allow_global_seqno = true;
   how.allow_blocking_flush = false;
   how.write_global_seqno = false;
-  std::vector<rocksdb::IngestExternalFileArg> args;
+  // The watermark first: where a failed ingest takes its files back, it must not be the last.
+  std::vector<rocksdb::IngestExternalFileArg> args(1);
+  args.back().column_family = hidden_;
+  args.back().external_files = {watermark};
+  args.back().options = how;
   if (!files.empty()) {
     args.emplace_back();
     args.back().column_family = data_;
     args.back().external_files = files;
     args.back().options = how;
   }
-  args.emplace_back();
-  args.back().column_family = hidden_;
-  args.back().external_files = {watermark};
-  args.back().options = how;
-  BRECCIA_TRY(db_->IngestExternalFiles(args));
+  const Status status = db_->IngestExternalFiles(args);
+  if (!status.ok()) {
+    // For open_families; without the note the next open may have to report the tree as damaged.
+    (void)rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(),
+                                     staging_path(kFailedIngest), /*should_sync=*/true);
+    return status;
+  }
   applied_ = applied;
   return Status::OK();
 }

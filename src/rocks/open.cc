@@ -103,6 +103,7 @@ Status Engine::open_log(const std::string& path) {
   wal::LogOptions log_options;
   log_options.dir = options_.wal_dir.empty() ? path + "/log" : options_.wal_dir;
   log_options.segment_bytes = options_.log_segment_bytes;
+  log_options.preallocate_bytes = options_.log_preallocate_bytes;
   log_options.files = options_.log_files;
   log_options.on_map = [backend](std::byte* image, std::uint64_t bytes) {
     (void)backend->adopt(image, bytes);  // if it cannot, its results go through staging

@@ -128,6 +128,8 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   options.backend = config.backend;
   options.wal_dir = place.wal_dir;
   options.memtable_bytes = config.memtable_bytes;
+  if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
+  options.log_preallocate_bytes = config.log_preallocate_bytes;
   options.rocksdb = rocksdb_options(config);
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, place.db, &store));

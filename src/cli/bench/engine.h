@@ -54,6 +54,8 @@ struct EngineConfig {
   BackendChoice backend = BackendChoice::kAuto;
   Durability durability = Durability::kDefault;
   std::uint64_t memtable_bytes = 0;
+  std::uint64_t log_segment_bytes = 0;      // 0: the store's default; Breccia only
+  std::uint64_t log_preallocate_bytes = 0;  // Breccia only
   std::uint64_t cache_bytes = 0;
   int bloom_bits = -1;
   std::string compression;

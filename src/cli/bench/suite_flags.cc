@@ -48,6 +48,9 @@ void SuiteFlags::add_to(CLI::App* app) {
   app->add_option("--memtable_bytes", memtable_bytes,
                   "Memory for writes; RocksDB gets six memtables of a sixth; default: 3 GiB, at "
                   "most a quarter of the memory");
+  app->add_option("--log_segment_bytes", log_segment_bytes, "Size of Breccia's log segments");
+  app->add_option("--log_preallocate_bytes", log_preallocate_bytes,
+                  "Log that Breccia makes ready before the clock starts");
   app->add_option("--cache_size", cache_size, "Block cache; default: 4 GiB, at most a quarter");
   app->add_option("--bloom_bits", bloom_bits, "Bits per key of Bloom filters; -1: none")
       ->capture_default_str();
@@ -91,6 +94,8 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   if (sync) suite->engine.durability = Durability::kSync;
   suite->engine.memtable_bytes =
       memtable_bytes > 0 ? memtable_bytes : within_memory(kMemtableBytes);
+  suite->engine.log_segment_bytes = log_segment_bytes;
+  suite->engine.log_preallocate_bytes = log_preallocate_bytes;
   suite->engine.cache_bytes = cache_size > 0 ? cache_size : within_memory(kCacheBytes);
   suite->engine.bloom_bits = bloom_bits;
   suite->engine.compression = compression;

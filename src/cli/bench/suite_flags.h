@@ -20,6 +20,8 @@ struct SuiteFlags {
   bool sync = false;
   bool disable_wal = false;
   std::uint64_t memtable_bytes = 0;
+  std::uint64_t log_segment_bytes = 0;
+  std::uint64_t log_preallocate_bytes = 0;
   std::uint64_t cache_size = 0;
   int bloom_bits = -1;
   std::string compression = "snappy";

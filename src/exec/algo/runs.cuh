@@ -96,7 +96,7 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
   if (!entries.keys.uniform()) {
     BRECCIA_TAKE(tail_at, make_array<std::uint64_t>(x, n));
     BRECCIA_TAKE(run.meta, make_array<std::uint64_t>(x, n));
-    BRECCIA_ASSERT(entries.id != nullptr);
+    BRECCIA_ASSERT(n == 0 || entries.id != nullptr);
     BRECCIA_TRY(x.template launch<kWidth>(
         n, TailLengths{entries.keys, entries.id, n, tail_at.data()}));
     BRECCIA_TRY(x.exclusive_scan(tail_at.data(), tail_at.data(), n, &tail_count));

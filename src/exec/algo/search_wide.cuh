@@ -14,10 +14,8 @@ namespace breccia::exec::algo {
 BRECCIA_SINGLE_SOURCE
 template <class Group>
 BRECCIA_HD std::uint64_t lower_bound_wide(const Group& group, const RunRef& run,
-                                          const QueriesRef& queries, std::uint64_t query) {
+                                          const QueriesRef& queries, const Sought& sought) {
   constexpr std::uint64_t kLanes = Group::kWidth;
-  const std::uint64_t head = queries.keys.head[query];
-  const std::uint64_t bound = queries.bound_at(query);
   std::uint64_t low = 0;
   std::uint64_t length = run.keys.count;
   while (length > 0) {
@@ -25,13 +23,14 @@ BRECCIA_HD std::uint64_t lower_bound_wide(const Group& group, const RunRef& run,
     // Lane l looks at the last entry of part l; entries that sort before form a prefix.
     const LaneMask before = group.ballot([&](int lane) {
       const std::uint64_t pivot = (static_cast<std::uint64_t>(lane) + 1) * step - 1;
-      return pivot < length && sorts_before(run, low + pivot, queries, query, head, bound);
+      const std::uint64_t entry = low + pivot;
+      return pivot < length && sorts_before(run, entry, run.keys.head[entry], queries, sought);
     });
     const std::uint64_t parts = static_cast<std::uint64_t>(count_set(before));
     const std::uint64_t skipped = parts * step;
     low += skipped;
-    // The next part's last entry does not sort before, unless that part has no pivot: it is the last
-    // one, or shorter than a step.
+    // The next part's last entry does not sort before, unless that part has no pivot: it is the
+    // last one, or shorter than a step.
     const std::uint64_t rest = length - skipped;
     length = parts == kLanes || rest < step ? rest : step - 1;
   }
@@ -49,11 +48,12 @@ struct SearchWide {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t query = first / Group::kWidth;
+    const Sought sought = load_sought(queries, query);
     std::uint64_t result = kNotFound;
     for (int r = 0; r < run_count && result == kNotFound; ++r) {
       const RunRef& run = runs[r];
-      const std::uint64_t i = lower_bound_wide(group, run, queries, query);
-      if (i < run.keys.count && compare_keys(run.keys, i, queries.keys, query) == 0) {
+      const std::uint64_t i = lower_bound_wide(group, run, queries, sought);
+      if (i < run.keys.count && is_key(run.keys, i, queries.keys, sought)) {
         result = run.payload[i];
       }
     }

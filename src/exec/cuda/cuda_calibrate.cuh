@@ -1,0 +1,14 @@
+#pragma once
+
+#include "base/result.h"
+#include "exec/backend.h"
+#include "exec/cuda/cuda_executor.cuh"
+
+namespace breccia::exec::cuda {
+
+/// Measures what the device and its bus can do.
+/// Bound   about 0.2 seconds the first time in a process; later calls return the same figures.
+/// Errors  IOError, MemoryLimit.
+Result<Calibration> measure(CudaExecutor& x);
+
+}  // namespace breccia::exec::cuda

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cub/device/device_merge.cuh>
+#include <cub/device/device_merge_sort.cuh>
+#include <memory>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/result.h"
+#include "exec/cuda/cuda_error.h"
+#include "exec/cuda/cuda_memory.h"
+#include "exec/cuda/cuda_tuning.h"
+#include "exec/group.h"
+#include "exec/pool.h"
+
+namespace breccia::exec::cuda {
+
+/// A copy of host memory on the device.
+template <class T>
+class Imported {
+ public:
+  explicit Imported(Array<T> copy) : copy_(std::move(copy)) {}
+  [[nodiscard]] const T* data() const { return copy_.data(); }
+
+ private:
+  Array<T> copy_;
+};
+
+/// One thread per lane; a group whose items all lie behind the last ends at once.
+template <int W, int BlockThreads, class F>
+__global__ void __launch_bounds__(BlockThreads)
+    run_groups(const __grid_constant__ F functor, std::uint64_t count) {
+  const std::uint64_t thread = std::uint64_t{blockIdx.x} * BlockThreads + threadIdx.x;
+  const std::uint64_t first = thread / W * W;
+  if (first < count) functor(CudaGroup<W>{}, first);
+}
+
+/// Runs algorithms on one stream of the device; see exec/algo/runs.cuh for the contract.
+/// Operations are in order on the stream; those that answer on the host wait for it.
+/// Errors  every operation: IOError, MemoryLimit. It has waited for the stream then, and if the
+///         device is beyond use, the CudaMemory knows.
+/// Threads one owner.
+class CudaExecutor {
+ public:
+  /// Errors  IOError, MemoryLimit.
+  static Result<std::unique_ptr<CudaExecutor>> make(CudaMemory& memory);
+  ~CudaExecutor();
+  CudaExecutor(const CudaExecutor&) = delete;
+  CudaExecutor& operator=(const CudaExecutor&) = delete;
+
+  [[nodiscard]] Pool& pool() { return memory_.device(); }
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+
+  template <int W, class F>
+  Status launch(std::uint64_t count, const F& functor) {
+    return launch_blocks<W, kBlockThreads<F>>(count, functor);
+  }
+  template <int W, int BlockThreads, class F>
+  Status launch_blocks(std::uint64_t count, const F& functor) {
+    static_assert(BlockThreads % 32 == 0);
+    if (count == 0) return Status::OK();
+    const std::uint64_t blocks = (count + BlockThreads - 1) / BlockThreads;
+    BRECCIA_ASSERT(blocks < std::uint64_t{1} << 31);
+    run_groups<W, BlockThreads, F>
+        <<<static_cast<unsigned>(blocks), BlockThreads, 0, stream_>>>(functor, count);
+    return settle(BRECCIA_CUDA_STATUS(cudaGetLastError()));
+  }
+
+  Status sort_pairs(std::uint64_t* keys, std::uint32_t* ids, std::uint64_t n);
+
+  template <class Less>
+  Status stable_sort(std::uint32_t* ids, std::uint64_t n, const Less& less) {
+    if (n == 0) return Status::OK();
+    return with_scratch([&](void* scratch, std::size_t& bytes) {
+      return cub::DeviceMergeSort::StableSortKeys(scratch, bytes, ids, static_cast<std::int64_t>(n),
+                                                  less, stream_);
+    });
+  }
+
+  /// CUB promises no order among equals, but its merge path takes the first side's first; the
+  /// conformance suite holds it to that.
+  template <class Less>
+  Status merge(const std::uint32_t* a, std::uint64_t a_count, const std::uint32_t* b,
+               std::uint64_t b_count, std::uint32_t* out, const Less& less) {
+    if (a_count == 0) return copy(out, b, b_count);
+    if (b_count == 0) return copy(out, a, a_count);
+    return with_scratch([&](void* scratch, std::size_t& bytes) {
+      return cub::DeviceMerge::MergeKeys(scratch, bytes, a, static_cast<std::int64_t>(a_count), b,
+                                         static_cast<std::int64_t>(b_count), out, less, stream_);
+    });
+  }
+
+  Status exclusive_scan(const std::uint64_t* in, std::uint64_t* out, std::uint64_t n,
+                        std::uint64_t* total);
+  Status select(const std::uint32_t* in, const std::uint8_t* flags, std::uint64_t n,
+                std::uint32_t* out, std::uint64_t* count);
+  Status difference(const std::uint64_t* words, std::uint64_t n, std::uint64_t* bits);
+
+  /// Always copies: sorts and gathers read in random order, which the bus is slow at.
+  template <class T>
+  Result<Imported<T>> import(const T* host, std::uint64_t n) {
+    auto copy = Array<T>::make(pool(), n);
+    if (!copy.ok()) return settle(copy.status());
+    BRECCIA_TRY(copy_in(copy.value().data(), host, n * sizeof(T)));
+    return Imported<T>(copy.take());
+  }
+  template <class T>
+  Status copy(T* to, const T* from, std::uint64_t n) {
+    return copy_within(to, from, n * sizeof(T));
+  }
+  template <class T>
+  Status copy_out(T* host, const T* from, std::uint64_t n) {
+    return copy_bytes_out(host, from, n * sizeof(T));
+  }
+  template <class T>
+  T* reach(T* host) const {
+    return reach(host, 1);
+  }
+  template <class T>
+  T* reach(T* host, std::uint64_t n) const {
+    return static_cast<T*>(memory_.ranges().find(host, n * sizeof(T)));
+  }
+  Status finish();
+
+  /// Pinned memory of kStagingBytes, free between finish() and the next import or copy_out.
+  [[nodiscard]] std::byte* staging() { return staging_; }
+  /// The same where kernels read and write it.
+  [[nodiscard]] std::byte* staging_on_device() { return staging_on_device_; }
+  /// Work space, valid until the next call that takes work space or finishes.
+  Result<std::byte*> scratch(std::size_t bytes);
+  /// Copies from pinned host memory.
+  Status copy_pinned_in(void* to, const void* host, std::size_t bytes);
+
+ private:
+  explicit CudaExecutor(CudaMemory& memory) : memory_(memory) {}
+
+  Status open();
+  Status settle(Status status);
+  Status copy_in(void* to, const void* host, std::size_t bytes);
+  Status copy_within(void* to, const void* from, std::size_t bytes);
+  Status copy_bytes_out(void* host, const void* from, std::size_t bytes);
+  Status fetch_word(std::uint64_t* word);
+  Status stage_in(std::byte* to, const std::byte* host, std::size_t bytes);
+  Status stage_out(std::byte* host, const std::byte* from, std::size_t bytes);
+
+  /// Calls a CUB function twice: for the size of its work space, then with it.
+  template <class Call>
+  Status with_scratch(const Call& call) {
+    std::size_t bytes = 0;
+    BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(call(nullptr, bytes))));
+    BRECCIA_TAKE(std::byte* const memory, scratch(bytes));
+    return settle(BRECCIA_CUDA_STATUS(call(memory, bytes)));
+  }
+
+  CudaMemory& memory_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t half_done_[2] = {nullptr, nullptr};
+  int half_ = 0;
+  std::byte* staging_ = nullptr;
+  std::byte* staging_on_device_ = nullptr;
+  std::uint64_t* words_ = nullptr;  // pinned: what the device answers
+  Array<std::uint64_t> words_on_device_;
+  Array<std::byte> scratch_;
+};
+
+}  // namespace breccia::exec::cuda

@@ -1,0 +1,107 @@
+#include "exec/cuda/cuda_memory.h"
+
+#include <cuda_runtime_api.h>
+
+#include <iterator>
+
+#include "base/assert.h"
+#include "exec/cuda/cuda_error.h"
+
+namespace breccia::exec::cuda {
+
+namespace {
+
+/// For calls whose failure is an answer (null, false) or cannot be helped (giving back).
+bool succeeds(cudaError_t error) {
+  if (error == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  return false;
+}
+
+}  // namespace
+
+void* DevicePool::raw_allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  return succeeds(cudaMalloc(&memory, bytes)) ? memory : nullptr;
+}
+
+// A lost device cannot take memory back; it has none any more.
+void DevicePool::raw_release(void* memory, std::size_t) { (void)succeeds(cudaFree(memory)); }
+
+void HostRanges::add(void* memory, std::size_t bytes, void* on_device) {
+  const std::unique_lock lock(mutex_);
+  const bool is_new = ranges_
+                          .emplace(reinterpret_cast<std::uintptr_t>(memory),
+                                   Range{bytes, static_cast<std::byte*>(on_device)})
+                          .second;
+  BRECCIA_ASSERT(is_new);
+}
+
+void HostRanges::remove(void* memory) {
+  const std::unique_lock lock(mutex_);
+  const std::size_t removed = ranges_.erase(reinterpret_cast<std::uintptr_t>(memory));
+  BRECCIA_ASSERT(removed == 1);
+}
+
+void* HostRanges::find(const void* memory, std::size_t bytes) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::shared_lock lock(mutex_);
+  const auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return nullptr;
+  const auto& [begin, range] = *std::prev(after);
+  const std::uintptr_t offset = address - begin;
+  if (offset >= range.bytes || bytes > range.bytes - offset) return nullptr;
+  return range.on_device + offset;
+}
+
+void* PinnedPool::raw_allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  if (!succeeds(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped))) {
+    return nullptr;
+  }
+  void* on_device = nullptr;
+  if (!succeeds(cudaHostGetDevicePointer(&on_device, memory, 0))) {
+    (void)succeeds(cudaFreeHost(memory));
+    return nullptr;
+  }
+  ranges_.add(memory, bytes, on_device);
+  return memory;
+}
+
+void PinnedPool::raw_release(void* memory, std::size_t) {
+  ranges_.remove(memory);
+  (void)succeeds(cudaFreeHost(memory));
+}
+
+bool CudaMemory::adopt(void* memory, std::size_t bytes) {
+  if (!succeeds(
+          cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped))) {
+    return false;
+  }
+  void* on_device = nullptr;
+  if (!succeeds(cudaHostGetDevicePointer(&on_device, memory, 0))) {
+    (void)succeeds(cudaHostUnregister(memory));
+    return false;
+  }
+  ranges_.add(memory, bytes, on_device);
+  return true;
+}
+
+void CudaMemory::disown(void* memory) {
+  ranges_.remove(memory);
+  (void)succeeds(cudaHostUnregister(memory));
+}
+
+void CudaMemory::lose(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (lost_.ok()) lost_ = status;
+  is_lost_.store(true, std::memory_order_release);
+}
+
+Status CudaMemory::lost() const {
+  if (!is_lost_.load(std::memory_order_acquire)) return Status::OK();
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+}  // namespace breccia::exec::cuda

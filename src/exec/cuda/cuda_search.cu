@@ -1,0 +1,124 @@
+#include "exec/cuda/cuda_search.cuh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+
+namespace breccia::exec::cuda {
+
+namespace {
+
+constexpr int kWidth = 32;
+/// Columns begin at multiples of this, so that a warp's reads of them are whole lines.
+constexpr std::uint64_t kColumnAlignment = 128;
+
+/// A search whose run table travels with the kernel's arguments: threads read it from the constant
+/// cache instead of over the bus.
+struct SearchInline {
+  RunRef runs[kInlineRunsMax];
+  int run_count;
+  QueriesRef queries;
+  std::uint64_t* found;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    algo::Search{runs, run_count, queries, found}(group, first);
+  }
+};
+
+/// Room that columns of a search take in staging memory, at most.
+std::uint64_t column_bytes(const QueriesRef& queries) {
+  const KeyColumnsRef& keys = queries.keys;
+  const std::uint64_t columns = 1 + (keys.uniform() ? 0 : 1) + (queries.bound == nullptr ? 0 : 1);
+  return (columns * keys.count + keys.tail_count) * sizeof(std::uint64_t) + 4 * kColumnAlignment;
+}
+
+std::uint64_t found_bytes(const QueriesRef& queries) {
+  return base::round_up(queries.keys.count * sizeof(std::uint64_t), kColumnAlignment);
+}
+
+constexpr std::uint64_t kRunTableBytes = limits::kRunsPerSearchMax * sizeof(RunRef);
+
+/// Lays columns out one behind the other in staging memory.
+class Packer {
+ public:
+  /// `base` is where the kernel will read what lies at staging(); `in_place`: columns that the
+  /// kernel can reach stay where they are.
+  Packer(CudaExecutor& x, const std::byte* base, bool in_place)
+      : x_(x), base_(base), in_place_(in_place) {}
+
+  /// The kernel's address of host[count].
+  template <class T>
+  const T* put(const T* host, std::uint64_t count) {
+    if (count == 0) return nullptr;
+    if (in_place_) {
+      if (const T* const reached = x_.reach(host, count)) return reached;
+    }
+    const std::uint64_t at = base::round_up(used_, kColumnAlignment);
+    used_ = at + count * sizeof(T);
+    BRECCIA_ASSERT(used_ <= kStagingBytes);
+    std::memcpy(x_.staging() + at, host, count * sizeof(T));
+    return reinterpret_cast<const T*>(base_ + at);
+  }
+  [[nodiscard]] std::uint64_t used() const { return used_; }
+
+ private:
+  CudaExecutor& x_;
+  const std::byte* base_;
+  bool in_place_;
+  std::uint64_t used_ = 0;
+};
+
+}  // namespace
+
+bool is_small_search(const QueriesRef& queries) {
+  return queries.keys.count <= kSmallSearchQueriesMax && queries.keys.tail_count < kStagingBytes &&
+         column_bytes(queries) + kRunTableBytes + found_bytes(queries) <= kStagingBytes;
+}
+
+Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const QueriesRef& host,
+                    std::uint64_t* found) {
+  const std::uint64_t n = host.keys.count;
+  const std::uint64_t results_bytes = found_bytes(host);
+  const bool zero_copy = column_bytes(host) <= kZeroCopyBytesMax;
+  std::byte* base = x.staging_on_device();
+  if (!zero_copy) {
+    BRECCIA_TAKE(base, x.scratch(kStagingBytes));
+  }
+  Packer packer(x, base, zero_copy);
+  QueriesRef queries = host;
+  queries.keys.head = packer.put(host.keys.head, n);
+  queries.keys.meta = packer.put(host.keys.meta, host.keys.uniform() ? 0 : n);
+  queries.keys.tail = packer.put(host.keys.tail, host.keys.tail_count);
+  queries.bound = packer.put(host.bound, host.bound == nullptr ? 0 : n);
+  const bool is_inline = runs.size() <= kInlineRunsMax;
+  const RunRef* const table = is_inline ? nullptr : packer.put(runs.data(), runs.size());
+
+  // Results go straight into host memory: the caller's, or the end of the staging memory.
+  const std::uint64_t results_at = kStagingBytes - results_bytes;
+  BRECCIA_ASSERT(packer.used() <= results_at);
+  std::uint64_t* const reached = x.reach(found, n);
+  std::uint64_t* const out =
+      reached != nullptr ? reached
+                         : reinterpret_cast<std::uint64_t*>(x.staging_on_device() + results_at);
+  if (!zero_copy) {
+    BRECCIA_TRY(x.copy_pinned_in(base, x.staging(), packer.used()));
+  }
+  const int run_count = static_cast<int>(runs.size());
+  if (is_inline) {
+    SearchInline search{{}, run_count, queries, out};
+    std::copy(runs.begin(), runs.end(), search.runs);
+    BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(n, search)));
+  } else {
+    BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(
+        n, algo::Search{table, run_count, queries, out})));
+  }
+  BRECCIA_TRY(x.finish());
+  if (reached == nullptr) std::memcpy(found, x.staging() + results_at, n * sizeof *found);
+  return Status::OK();
+}
+
+}  // namespace breccia::exec::cuda

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "exec/algo/search.cuh"
+
+/// Launch policy and thresholds of the CUDA backend. The values are those of an H200.
+
+namespace breccia::exec::cuda {
+
+/// Threads of a block, by functor: a search keeps more state per thread than the other steps.
+template <class F>
+inline constexpr int kBlockThreads = 256;
+template <>
+inline constexpr int kBlockThreads<algo::Search> = 128;
+
+/// Columns of a small search up to this size are read where they lie in pinned host memory: each
+/// lane reads its query once, in order, and a copy's fixed cost is more than what the bus adds.
+inline constexpr std::uint64_t kZeroCopyBytesMax = 96 << 10;
+
+/// Pinned memory of an executor, in two halves that are filled and copied in turn.
+inline constexpr std::size_t kStagingBytes = 4 << 20;
+inline constexpr std::size_t kStagingHalfBytes = kStagingBytes / 2;
+
+/// Searches up to this many queries go in one block of staging and one kernel.
+inline constexpr std::uint64_t kSmallSearchQueriesMax = 16 << 10;
+/// Runs whose columns travel as kernel arguments (64 bytes each, of the 4 KiB that any driver
+/// takes).
+inline constexpr int kInlineRunsMax = 32;
+/// Threads of a block in a small search: few, so that a small batch covers many processors.
+inline constexpr int kSmallSearchBlockThreads = 64;
+
+/// Work space that an idle executor keeps.
+inline constexpr std::size_t kScratchKeptBytesMax = 64 << 20;
+
+}  // namespace breccia::exec::cuda

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+/// The file system as the log uses it: a seam for fault injection and crash simulation.
+
+namespace breccia::wal {
+
+/// One segment's storage: an image in memory that readers use, and the medium under it.
+///
+/// Two kinds. Mapped (DAX, tmpfs, the crash simulator): the image is the medium. Buffered (ordinary
+/// file): the image is anonymous memory, and write() copies ranges of it to the file by io_uring.
+///
+/// Threads write() and sync() of one segment by one thread at a time; the image by anybody.
+class SegmentFile {
+ public:
+  virtual ~SegmentFile() = default;
+  /// The image; `size()` bytes, 4096-aligned, stays in place for the life of the object.
+  [[nodiscard]] virtual std::byte* image() = 0;
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
+  /// True if the image is the medium, so that what is stored survives the process at once.
+  [[nodiscard]] virtual bool mapped() const = 0;
+
+  /// Hands image bytes [offset, offset + bytes) to the operating system; on return they survive a
+  /// kill of this process. Mapped: a store fence.
+  /// Errors  IOError, NoSpace: how much of the range was written is unknown.
+  [[nodiscard]] virtual Status write(std::uint64_t offset, std::uint64_t bytes) = 0;
+  /// Makes written bytes [offset, offset + bytes) durable against power loss. A failed sync is
+  /// final: the caller must not call it again and believe the answer.
+  [[nodiscard]] virtual Status sync(std::uint64_t offset, std::uint64_t bytes) = 0;
+  /// Reads the whole medium into the image (buffered); nothing to do if mapped.
+  [[nodiscard]] virtual Status load() = 0;
+};
+
+/// Creates, finds, renames and removes segment files of one folder.
+/// Threads create() by any number, of different paths; the rest by one at a time, and not beside it.
+class Files {
+ public:
+  virtual ~Files() = default;
+  /// Creates `dir` (and its parents) if it is missing.
+  [[nodiscard]] virtual Status prepare(const std::string& dir) = 0;
+  /// Names in `dir`, no order.
+  [[nodiscard]] virtual Result<std::vector<std::string>> list(const std::string& dir) = 0;
+  /// A new file of `bytes` bytes, its space reserved (NoSpace now and not later).
+  [[nodiscard]] virtual Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
+                                                                    std::uint64_t bytes) = 0;
+  /// Opens an existing file whole.
+  [[nodiscard]] virtual Result<std::unique_ptr<SegmentFile>> open(const std::string& path) = 0;
+  [[nodiscard]] virtual Status rename(const std::string& from, const std::string& to) = 0;
+  [[nodiscard]] virtual Status remove(const std::string& path) = 0;
+  /// Makes creations, renames and removals in `dir` durable.
+  [[nodiscard]] virtual Status sync_dir(const std::string& dir) = 0;
+};
+
+/// The real file system: mapped where `dir` lies on DAX or tmpfs, buffered elsewhere.
+std::shared_ptr<Files> real_files();
+
+/// How buffered files are written on this machine: "io_uring" or "pwrite".
+const char* io_engine();
+
+}  // namespace breccia::wal

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wal/format.h"
+
+/// How the bytes of one frame are made and checked. Private to the log.
+
+namespace breccia::wal {
+
+/// Frames of this many records and more are kFrameAligned, so that a device reads whole lines.
+inline constexpr std::uint32_t kAlignedRecordsMin = 1000;
+
+/// Fills in magic, padding and checksum of a header whose other fields are set.
+void finish(FrameHeader* header);
+void finish(SegmentHeader* header);
+
+/// The commit record of the frame at `position`.
+CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum);
+
+/// Copies `records` into the frame at `frame`, whose header is already there, zeroes the padding
+/// between the two, and returns the checksum of [frame, frame + layout.descriptors).
+/// Shape   record_bytes == layout.descriptors - layout.records.
+/// Cost    one pass: each piece is summed while it is in cache; 4 MiB and more go in parallel.
+std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout, const std::byte* records);
+
+/// Continues checksum `sum` over the descriptors, whose padding it zeroes.
+std::uint64_t sum_descriptors(std::uint64_t sum, std::byte* frame, const FrameLayout& layout,
+                              std::uint64_t descriptor_count);
+
+/// Writes a whole closing frame at `at`.
+void write_closing_frame(std::byte* at, std::uint64_t position, std::uint64_t synced);
+
+/// Reads the header at `at` into `header`; true if it is intact and belongs at `position`.
+/// Shape   at least sizeof(FrameHeader) bytes lie at `at`.
+bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* header);
+
+/// Checks everything behind the header of a frame: commit record, checksum, records, descriptors.
+/// Shape   the whole frame lies at `at`; `header` was read from there and is intact.
+/// Errors  a sentence's end that names the first fault; null if there is none.
+/// Cost    one pass over the frame, and a bit per 8 record bytes if there are descriptors.
+const char* frame_fault(const std::byte* at, const FrameHeader& header);
+
+}  // namespace breccia::wal

@@ -1,0 +1,332 @@
+#include "wal/log.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "wal/frame.h"
+#include "wal/log_open.h"
+#include "wal/segment_pool.h"
+
+namespace breccia::wal {
+namespace {
+
+/// Makes the next segment before it is needed, so that a roll does not wait for the disk.
+/// Threads request and take by one caller at a time.
+class Preparer {
+ public:
+  Preparer(std::shared_ptr<SegmentPool> pool, std::uint64_t size)
+      : pool_(std::move(pool)), size_(size), thread_([this](std::stop_token stop) { run(stop); }) {}
+
+  /// Asks for the segment at `base`. Those asked for earlier must have been taken.
+  void request(std::uint64_t base) {
+    {
+      const std::lock_guard lock(mutex_);
+      // Once per base: a full disk is not asked again with every frame.
+      if (asked_ == base) return;
+      wanted_ = asked_ = base;
+    }
+    wake_.notify_all();
+  }
+
+  /// The prepared segment, or none: nobody asked, or making it failed. Waits for one in the making.
+  SegmentPtr take() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return !wanted_; });
+    return std::exchange(made_, nullptr);
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (wake_.wait(lock, stop, [this] { return wanted_.has_value(); })) {
+      const std::uint64_t base = *wanted_;
+      lock.unlock();
+      // On failure the roll tries again itself and reports what it finds.
+      Result<SegmentPtr> made = pool_->make(base, base + sizeof(SegmentHeader), size_);
+      lock.lock();
+      if (made.ok()) made_ = made.take();
+      wanted_.reset();
+      wake_.notify_all();
+    }
+    // Nobody takes after the stop, but a request may be open.
+    wanted_.reset();
+  }
+
+  const std::shared_ptr<SegmentPool> pool_;
+  const std::uint64_t size_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::uint64_t asked_ = 0;
+  std::optional<std::uint64_t> wanted_;
+  SegmentPtr made_;
+  std::jthread thread_;  // Last: it uses all of the above.
+};
+
+class LogImpl final : public Log {
+ public:
+  LogImpl(const LogOptions& options, OpenedLog opened)
+      : options_(options),
+        pool_(std::move(opened.pool)),
+        begin_(opened.begin),
+        end_(opened.end),
+        written_(opened.end),
+        synced_(opened.end) {
+    for (const SegmentPtr& segment : opened.segments) {
+      chain_.push_back({segment, segment->end()});
+    }
+    publish_table();
+    if (options_.prepare_ahead) preparer_.emplace(pool_, options_.segment_bytes);
+  }
+
+  ~LogImpl() override {
+    preparer_.reset();
+    pool_->close();
+  }
+
+  [[nodiscard]] Result<Frame> reserve(std::uint64_t record_bytes, std::uint32_t record_count,
+                                      std::uint32_t descriptor_count) override;
+  void fill(Frame* frame, const std::byte* records) override;
+  void seal(Frame* frame) override;
+  [[nodiscard]] Status commit(std::uint64_t end, bool sync) override;
+  Status release_below(std::uint64_t position) override;
+
+  [[nodiscard]] SegmentTablePtr table() const override {
+    const std::lock_guard lock(mutex_);
+    return table_;
+  }
+  [[nodiscard]] std::uint64_t end() const override {
+    const std::lock_guard lock(mutex_);
+    return end_;
+  }
+  [[nodiscard]] std::uint64_t begin() const override {
+    const std::lock_guard lock(mutex_);
+    return begin_;
+  }
+
+ private:
+  /// A segment in use. Its frames end at `end`: behind its closing frame, or, in the newest and in
+  /// those of an earlier life of the log, at its own end.
+  struct Link {
+    SegmentPtr segment;
+    std::uint64_t end;
+  };
+  struct Range {
+    SegmentPtr segment;
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+
+  [[nodiscard]] Status roll(std::uint64_t frame_bytes_max);
+  [[nodiscard]] Result<SegmentPtr> next_segment(std::uint64_t base, std::uint64_t size);
+  [[nodiscard]] bool fits(const Frame& frame) const;
+  [[nodiscard]] std::vector<Range> ranges(std::uint64_t from, std::uint64_t to) const;
+  [[nodiscard]] Status write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs);
+  void publish_table();
+  void prepare_if_half_full();
+
+  const LogOptions options_;
+  const std::shared_ptr<SegmentPool> pool_;
+
+  mutable std::mutex mutex_;  // What follows, up to preparer_; never held during I/O.
+  std::deque<Link> chain_;    // The front changes in release_below, the back in reserve.
+  SegmentTablePtr table_;
+  std::uint64_t begin_;
+  std::uint64_t end_;
+  std::uint64_t written_;  // All frames below lie on the medium, unless released.
+  Status failure_;
+
+  std::atomic<std::uint64_t> synced_;  // All frames below survive a power cut, unless released.
+  std::optional<Preparer> preparer_;
+};
+
+Result<Frame> LogImpl::reserve(std::uint64_t record_bytes, std::uint32_t record_count,
+                               std::uint32_t descriptor_count) {
+  BRECCIA_ASSERT(record_bytes % 8 == 0 && record_bytes <= limits::kFrameBytesMax);
+  BRECCIA_ASSERT(descriptor_count == 0 || descriptor_count == record_count);
+  Frame frame;
+  frame.flags = record_count >= kAlignedRecordsMin ? kFrameAligned : 0;
+  frame.record_bytes = record_bytes;
+  frame.record_count = record_count;
+  frame.descriptor_count = descriptor_count;
+
+  std::unique_lock lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  frame.position = end_;
+  if (!fits(frame)) {
+    lock.unlock();
+    // Whatever the position, alignment adds less than 64 bytes.
+    BRECCIA_TRY(roll(frame.layout().end + 64));
+    lock.lock();
+    frame.position = end_;
+  }
+  const Segment& segment = *chain_.back().segment;
+  frame.at = segment.file->image() + (frame.position - segment.base);
+  end_ = frame.end();
+  BRECCIA_ASSERT(end_ + kClosingFrameBytes <= segment.end());
+  prepare_if_half_full();
+  return frame;
+}
+
+/// True if there is room for the frame and for a closing frame behind it.
+bool LogImpl::fits(const Frame& frame) const {
+  const Segment& segment = *chain_.back().segment;
+  const std::uint64_t used = end_ - segment.base;
+  if (options_.roll_bytes != 0 && used >= options_.roll_bytes) return false;
+  return frame.layout().end + kClosingFrameBytes <= segment.size - used;
+}
+
+void LogImpl::prepare_if_half_full() {
+  if (!preparer_) return;
+  const Segment& segment = *chain_.back().segment;
+  const std::uint64_t full = options_.roll_bytes != 0 ? options_.roll_bytes : segment.size;
+  if (end_ - segment.base >= full / 2) preparer_->request(segment.end());
+}
+
+/// Closes the newest segment and begins the next. The next one is durable before a closing frame
+/// can promise it.
+/// Errors  as reserve: the newest segment stays as it is.
+Status LogImpl::roll(std::uint64_t frame_bytes_max) {
+  const SegmentPtr last = [this] {
+    const std::lock_guard lock(mutex_);
+    return chain_.back().segment;
+  }();
+  const std::uint64_t need = sizeof(SegmentHeader) + frame_bytes_max + kClosingFrameBytes;
+  const std::uint64_t size =
+      std::max(options_.segment_bytes, base::round_up(need, limits::kLogWindowBytes));
+  BRECCIA_TAKE(SegmentPtr next, next_segment(last->end(), size));
+
+  const std::lock_guard lock(mutex_);
+  write_closing_frame(last->file->image() + (end_ - last->base), end_, synced_);
+  chain_.back().end = end_ + kClosingFrameBytes;
+  end_ = next->base + sizeof(SegmentHeader);
+  const std::uint64_t next_end = next->end();
+  chain_.push_back({std::move(next), next_end});
+  publish_table();
+  return Status::OK();
+}
+
+Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size) {
+  if (preparer_) {
+    SegmentPtr prepared = preparer_->take();
+    if (prepared && prepared->base == base && prepared->size == size) return prepared;
+    // One of the wrong size goes back to the pool, which takes its name from it.
+  }
+  return pool_->make(base, base + sizeof(SegmentHeader), size);
+}
+
+void LogImpl::fill(Frame* frame, const std::byte* records) {
+  FrameHeader header{};
+  header.flags = frame->flags;
+  header.position = frame->position;
+  header.record_bytes = frame->record_bytes;
+  header.record_count = frame->record_count;
+  header.descriptor_count = frame->descriptor_count;
+  header.synced = synced_.load(std::memory_order_acquire);
+  // Commits do not pass an unsealed frame.
+  BRECCIA_ASSERT(header.synced <= header.position);
+  finish(&header);
+  std::memcpy(frame->at, &header, sizeof header);
+  frame->checksum = copy_and_sum(frame->at, frame->layout(), records);
+}
+
+void LogImpl::seal(Frame* frame) {
+  const FrameLayout layout = frame->layout();
+  frame->checksum = sum_descriptors(frame->checksum, frame->at, layout, frame->descriptor_count);
+  const CommitRecord commit = make_commit(frame->position, frame->checksum);
+  // On a mapped medium a kill may come between any two stores: the record goes last.
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memcpy(frame->at + layout.commit, &commit, sizeof commit);
+}
+
+/// The frames' bytes in [from, to), one range a segment.
+std::vector<LogImpl::Range> LogImpl::ranges(std::uint64_t from, std::uint64_t to) const {
+  std::vector<Range> found;
+  // Few links: the ones before `from` are few as well, as release_below removes them.
+  for (const Link& link : chain_) {
+    const std::uint64_t begin = std::max(from, link.segment->base + sizeof(SegmentHeader));
+    const std::uint64_t end = std::min(to, link.end);
+    if (begin < end) found.push_back({link.segment, begin - link.segment->base, end - begin});
+  }
+  return found;
+}
+
+Status LogImpl::commit(std::uint64_t end, bool sync) {
+  std::vector<Range> writes;
+  std::vector<Range> syncs;
+  std::uint64_t written = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    BRECCIA_ASSERT(end <= end_);
+    written = std::max(written_, end);
+    writes = ranges(written_, written);
+    if (sync) syncs = ranges(synced_, written);
+  }
+  const Status status = write_out(writes, syncs);
+  const std::lock_guard lock(mutex_);
+  if (!status.ok()) {
+    failure_ = status;
+    return status;
+  }
+  written_ = written;
+  if (sync) synced_.store(written, std::memory_order_release);
+  return status;
+}
+
+Status LogImpl::write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs) {
+  for (const Range& range : writes) {
+    BRECCIA_TRY(range.segment->file->write(range.offset, range.bytes));
+  }
+  for (const Range& range : syncs) {
+    BRECCIA_TRY(range.segment->file->sync(range.offset, range.bytes));
+  }
+  return Status::OK();
+}
+
+Status LogImpl::release_below(std::uint64_t position) {
+  std::vector<SegmentPtr> released;  // Outlives the lock: the last reference may go with it.
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    BRECCIA_ASSERT(position <= end_);
+    begin_ = std::max(begin_, position);
+    // The newest stays: a log without segments would look lost.
+    while (chain_.size() > 1 && chain_.front().segment->end() <= begin_) {
+      released.push_back(std::move(chain_.front().segment));
+      chain_.pop_front();
+    }
+    if (!released.empty()) publish_table();
+  }
+  released.clear();
+  return pool_->trim();
+}
+
+void LogImpl::publish_table() {
+  std::vector<SegmentPtr> segments;
+  segments.reserve(chain_.size());
+  for (const Link& link : chain_) segments.push_back(link.segment);
+  table_ = std::make_shared<const SegmentTable>(std::move(segments));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Log>> Log::open(const LogOptions& options, std::uint64_t from,
+                                       const std::function<Status(const RecoveredFrame&)>& replay,
+                                       LogRecovery* recovery) {
+  if (options.segment_bytes == 0 || options.segment_bytes % limits::kLogWindowBytes != 0) {
+    return Status::InvalidArgument("segment_bytes must be a multiple of 64 MiB");
+  }
+  BRECCIA_TAKE(OpenedLog opened, open_log(options, from, replay, recovery));
+  return std::unique_ptr<Log>(std::make_unique<LogImpl>(options, std::move(opened)));
+}
+
+}  // namespace breccia::wal

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "wal/files.h"
+#include "wal/format.h"
+#include "wal/segment_table.h"
+
+/// The write-ahead log: one stream of positions over a chain of segment files. It is also the value
+/// buffer: values are written here once and read from here until they lie in SST files.
+///
+/// A write goes through five steps; the caller (rocks/commit) orders them:
+///   1. reserve   takes a range of positions            one caller at a time
+///   2. fill      copies records, keeps their checksum   any number of frames at once
+///   3. (the backend writes the frame's descriptors in place)
+///   4. seal      writes header and commit record        any number of frames at once
+///   5. commit    makes all frames below an end durable  one caller at a time, in position order
+/// A frame that will never be sealed poisons what comes after it: the caller must stop the log.
+///
+/// Source  [hrocks] section 5 (G-WAL: values contiguous, descriptors by lane, no locks). Deviation:
+///         one commit record a frame, positions instead of pointers (docs/impl/wal.md).
+
+namespace breccia::wal {
+
+struct LogOptions {
+  std::string dir;
+  std::uint64_t segment_bytes = limits::kLogWindowBytes;
+  /// Bytes of segments to have ready in the pool when open() returns.
+  std::uint64_t preallocate_bytes = 0;
+  std::shared_ptr<Files> files;
+  /// Called for each segment image when it appears and before it goes, so that a device can adopt
+  /// it; an image that a recycled file keeps is not announced again. May be empty.
+  /// Threads any, the log's own among them; on_unmap also after the log's end, with the last
+  ///         reference to a segment.
+  std::function<void(std::byte* image, std::uint64_t bytes)> on_map;
+  std::function<void(std::byte* image)> on_unmap;
+  /// A segment counts as full when this many bytes of it are used; 0: when nothing more fits.
+  std::uint64_t roll_bytes = 0;
+  /// Makes the next segment in a thread of the log's own when the current one is half full.
+  bool prepare_ahead = true;
+};
+
+/// A frame between reserve and commit.
+struct Frame {
+  std::uint64_t position = 0;
+  std::uint32_t flags = 0;
+  std::uint64_t record_bytes = 0;
+  std::uint32_t record_count = 0;
+  std::uint32_t descriptor_count = 0;
+  std::byte* at = nullptr;  // the frame's header in the image
+  std::uint64_t checksum = 0;
+
+  [[nodiscard]] FrameLayout layout() const {
+    return FrameLayout::of(position, flags, record_bytes, descriptor_count);
+  }
+  /// Position of the frame's first record.
+  [[nodiscard]] std::uint64_t records_position() const { return position + layout().records; }
+  [[nodiscard]] std::uint64_t end() const { return position + layout().end; }
+  [[nodiscard]] std::uint32_t* descriptors() const {
+    return reinterpret_cast<std::uint32_t*>(at + layout().descriptors);
+  }
+};
+
+/// A committed frame as recovery finds it.
+struct RecoveredFrame {
+  std::uint64_t records_position;
+  const std::byte* records;
+  std::uint64_t record_bytes;
+  std::uint32_t record_count;
+  const std::uint32_t* descriptors;  // null if the frame has none
+};
+
+/// What recovery found.
+struct LogRecovery {
+  std::uint64_t end = 0;            // position behind the last committed frame
+  std::uint64_t frames = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t dropped_bytes = 0;  // from `end` to the last byte that looks written
+  std::string message;
+};
+
+class Log {
+ public:
+  /// Opens or creates the log in options.dir and replays what lies at or above position `from`
+  /// (everything below is in SST files). `replay` sees each committed frame once, in order, after
+  /// its checksum, lengths and descriptors have been verified: records tile record_bytes exactly
+  /// and descriptors are a permutation of the record offsets.
+  /// New frames go into a fresh segment. Segments wholly below `from` are recycled.
+  /// Errors  Corruption: a frame at or above `from` is damaged and a committed frame lies behind
+  ///         it, a segment in the middle is missing or unreadable, or the log begins above `from`
+  ///         (data is missing): nothing is changed on the medium. IOError, NoSpace.
+  ///         A torn tail (nothing committed behind it) is no error: it is cut off and reported.
+  static Result<std::unique_ptr<Log>> open(
+      const LogOptions& options, std::uint64_t from,
+      const std::function<Status(const RecoveredFrame&)>& replay, LogRecovery* recovery);
+  virtual ~Log() = default;
+
+  /// Takes the next range of positions. Opens a new segment if the current one has no room; a frame
+  /// larger than a segment gets one of its own size.
+  /// Large frames (1,000 records and more) are kFrameAligned.
+  /// Errors  NoSpace, IOError: no segment could be made; nothing was taken.
+  /// Threads one caller at a time.
+  [[nodiscard]] virtual Result<Frame> reserve(std::uint64_t record_bytes,
+                                              std::uint32_t record_count,
+                                              std::uint32_t descriptor_count) = 0;
+
+  /// Copies the frame's records from `records` (record_bytes bytes in format) into the image.
+  /// Threads any number, of different frames.
+  virtual void fill(Frame* frame, const std::byte* records) = 0;
+
+  /// Checksums the descriptors, then writes header and commit record. The frame is not durable yet.
+  virtual void seal(Frame* frame) = 0;
+
+  /// Makes every sealed frame up to position `end` survive the process; with `sync`, also a power
+  /// cut. All frames below `end` must be sealed. Ranges that earlier frames left unwritten
+  /// (Durability::kNone) are written first: what survives is always a prefix.
+  /// Errors  IOError, NoSpace: from now on the log refuses every call with this status.
+  /// Threads one caller at a time.
+  [[nodiscard]] virtual Status commit(std::uint64_t end, bool sync) = 0;
+
+  /// Segments that readers may need now.
+  [[nodiscard]] virtual SegmentTablePtr table() const = 0;
+
+  /// Everything below `position` lies in SST files: segments wholly below it leave table(), in
+  /// order, and their files are reused once no reader holds them.
+  virtual Status release_below(std::uint64_t position) = 0;
+
+  /// Position behind the last reserved frame, and the position below which all was released.
+  [[nodiscard]] virtual std::uint64_t end() const = 0;
+  [[nodiscard]] virtual std::uint64_t begin() const = 0;
+};
+
+}  // namespace breccia::wal

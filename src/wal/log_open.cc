@@ -1,0 +1,275 @@
+#include "wal/log_open.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <tbb/parallel_for.h>
+
+#include "base/assert.h"
+#include "wal/frame.h"
+#include "wal/recovery.h"
+
+namespace breccia::wal {
+namespace {
+
+/// The base position in a segment's name, or none if it is no such name.
+std::optional<std::uint64_t> base_in(const std::string& name) {
+  constexpr std::size_t kDigits = 20;
+  if (name.size() != kDigits + 4 || !name.ends_with(".log")) return std::nullopt;
+  std::uint64_t base = 0;
+  for (std::size_t index = 0; index < kDigits; ++index) {
+    if (name[index] < '0' || name[index] > '9') return std::nullopt;
+    base = base * 10 + static_cast<std::uint64_t>(name[index] - '0');
+  }
+  // Also catches what does not fit 64 bits.
+  if (segment_name(base) != name) return std::nullopt;
+  return base;
+}
+
+std::uint64_t random_store_id() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+class Opening {
+ public:
+  Opening(const LogOptions& options, std::uint64_t from)
+      : options_(options), from_(std::max(from, limits::kLogWindowBytes)), is_new_(from == 0) {}
+
+  ~Opening() {
+    for (OpenFile& open : files_) unmap(std::move(open.file));
+  }
+
+  Result<OpenedLog> run(const std::function<Status(const RecoveredFrame&)>& replay,
+                        LogRecovery* recovery) {
+    BRECCIA_TRY(options_.files->prepare(options_.dir));
+    BRECCIA_TRY(find());
+    if (files_.empty()) return start_new(recovery);
+    BRECCIA_TRY(load());
+    if (needed_ < files_.size()) {
+      BRECCIA_TAKE(scan_, scan_log(views_, from_));
+    } else {
+      BRECCIA_TRY(scan_released());
+    }
+    BRECCIA_TRY(hand_over(replay, recovery));
+    return continue_log();
+  }
+
+ private:
+  struct OpenFile {
+    std::uint64_t base = 0;
+    std::string path;
+    std::unique_ptr<SegmentFile> file;
+
+    [[nodiscard]] std::uint64_t end() const { return base + file->size(); }
+  };
+
+  /// Opens all segments; sets needed_ to the first that reaches above from_.
+  Status find() {
+    BRECCIA_TAKE(const auto names, options_.files->list(options_.dir));
+    for (const std::string& name : names) {
+      if (is_unfinished_name(name)) unfinished_.push_back(path_of(name));
+      const std::optional<std::uint64_t> base = base_in(name);
+      if (base) files_.push_back({*base, path_of(name), nullptr});
+    }
+    std::sort(files_.begin(), files_.end(),
+              [](const OpenFile& a, const OpenFile& b) { return a.base < b.base; });
+    for (OpenFile& open : files_) {
+      BRECCIA_TAKE(open.file, options_.files->open(open.path));
+      if (options_.on_map) options_.on_map(open.file->image(), open.file->size());
+      const std::uint64_t size = open.file->size();
+      if (size == 0 || size % limits::kLogWindowBytes != 0 ||
+          open.base % limits::kLogWindowBytes != 0 || open.base == 0 || open.end() < open.base) {
+        return Status::Corruption(open.path + ": the file's name or length is not a segment's",
+                                  "Nothing was changed. Restore the log folder from a copy.");
+      }
+    }
+    const auto needed = std::find_if(files_.begin(), files_.end(),
+                                     [&](const OpenFile& open) { return open.end() > from_; });
+    needed_ = static_cast<std::size_t>(needed - files_.begin());
+    return Status::OK();
+  }
+
+  /// Reads the needed segments. If none is needed, the newest, whose header knows the store.
+  Status load() {
+    const std::size_t first = std::min(needed_, files_.size() - 1);
+    std::vector<Status> statuses(files_.size() - first);
+    tbb::parallel_for(std::size_t{0}, statuses.size(), [&](std::size_t index) {
+      statuses[index] = files_[first + index].file->load();
+    });
+    for (std::size_t index = first; index < files_.size(); ++index) {
+      BRECCIA_TRY(statuses[index - first]);
+      OpenFile& open = files_[index];
+      views_.push_back({open.base, open.file->size(), open.file->image(), open.path});
+    }
+    return Status::OK();
+  }
+
+  /// All frames lie below from_: there is nothing to replay, only the store's identity to keep.
+  Status scan_released() {
+    std::uint64_t first = 0;
+    BRECCIA_TRY(check_segment(views_.back(), &scan_.store_id, &first));
+    scan_.end = from_;
+    return Status::OK();
+  }
+
+  Status hand_over(const std::function<Status(const RecoveredFrame&)>& replay,
+                   LogRecovery* recovery) {
+    recovery->end = scan_.end;
+    recovery->dropped_bytes = scan_.dropped_bytes;
+    recovery->message = scan_.message;
+    for (const std::byte* const at : scan_.frames) {
+      FrameHeader header;
+      std::memcpy(&header, at, sizeof header);
+      const FrameLayout layout = FrameLayout::of(header.position, header.flags,
+                                                 header.record_bytes, header.descriptor_count);
+      RecoveredFrame frame{};
+      frame.records_position = header.position + layout.records;
+      frame.records = at + layout.records;
+      frame.record_bytes = header.record_bytes;
+      frame.record_count = header.record_count;
+      if (header.descriptor_count != 0) {
+        frame.descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
+      }
+      ++recovery->frames;
+      recovery->entries += header.record_count;
+      recovery->bytes += header.record_bytes;
+      BRECCIA_TRY(replay(frame));
+    }
+    return Status::OK();
+  }
+
+  Result<OpenedLog> start_new(LogRecovery* recovery) {
+    if (!is_new_) {
+      return Status::Corruption(
+          options_.dir + ": the log is missing, and position " + std::to_string(from_) +
+              " of it is needed",
+          "Nothing was changed. Restore the log folder from a copy, or restore the database from "
+          "a backup.");
+    }
+    pool_ = std::make_shared<SegmentPool>(options_, random_store_id());
+    BRECCIA_TRY(remove_unfinished());
+    BRECCIA_TRY(make_fresh(from_));
+    recovery->end = end_;
+    BRECCIA_TRY(pool_->stock(options_.preallocate_bytes));
+    return result();
+  }
+
+  Result<OpenedLog> continue_log() {
+    pool_ = std::make_shared<SegmentPool>(options_, scan_.store_id);
+    BRECCIA_TRY(remove_unfinished());
+    const bool any_needed = needed_ < files_.size();
+    std::size_t kept = files_.size();
+    if (any_needed) kept = needed_ + scan_.last_segment + (scan_.last_is_empty ? 0 : 1);
+    std::uint64_t fresh = from_ - from_ % limits::kLogWindowBytes;
+    if (any_needed) fresh = kept < files_.size() ? files_[kept].base : files_.back().end();
+    BRECCIA_TRY(discard(kept, fresh));
+    // Files below from_ may serve as the fresh segment: their frames bear lower positions. What
+    // was discarded may not, since the positions in it will be used again. Nor may the newest:
+    // until the fresh one is there, its header is the log's identity.
+    const std::size_t newest = files_.size() - 1;
+    for (std::size_t index = 0; index < std::min(needed_, newest); ++index) give_away(index);
+    BRECCIA_TRY(make_fresh(fresh));
+    if (!any_needed) give_away(newest);
+    for (std::size_t index = needed_; index < kept; ++index) {
+      OpenFile& open = files_[index];
+      segments_.insert(segments_.end() - 1,
+                       pool_->adopt(open.base, open.path, std::move(open.file)));
+    }
+    BRECCIA_TRY(settle());
+    BRECCIA_TRY(pool_->trim());
+    BRECCIA_TRY(pool_->stock(options_.preallocate_bytes));
+    return result();
+  }
+
+  void give_away(std::size_t index) {
+    pool_->give(files_[index].path, std::move(files_[index].file));
+  }
+
+  Status remove_unfinished() {
+    for (const std::string& path : unfinished_) BRECCIA_TRY(options_.files->remove(path));
+    return Status::OK();
+  }
+
+  /// Removes segments from the newest down to files_[kept], each durably before the next, so that
+  /// a crash leaves no gap. The one with base `fresh` stays until the fresh one takes its place.
+  Status discard(std::size_t kept, std::uint64_t fresh) {
+    while (files_.size() > kept) {
+      OpenFile& open = files_.back();
+      if (open.base != fresh) {
+        BRECCIA_TRY(options_.files->remove(open.path));
+        BRECCIA_TRY(options_.files->sync_dir(options_.dir));
+      }
+      unmap(std::move(open.file));
+      files_.pop_back();
+    }
+    return Status::OK();
+  }
+
+  Status make_fresh(std::uint64_t base) {
+    end_ = base + sizeof(SegmentHeader);
+    if (from_ > end_) end_ = base::round_up(from_, 64);
+    std::uint64_t size = options_.segment_bytes;
+    // If from_ lies near the end of its window, the segment takes one window more.
+    while (end_ + 2 * kClosingFrameBytes > base + size) size += limits::kLogWindowBytes;
+    BRECCIA_TAKE(SegmentPtr made, pool_->make(base, end_, size));
+    segments_.push_back(std::move(made));
+    return Status::OK();
+  }
+
+  /// Makes durable what was replayed, since new frames will say it is, and closes its last segment.
+  Status settle() {
+    if (segments_.size() == 1) return Status::OK();
+    const Segment& last = *segments_[segments_.size() - 2];
+    const bool has_closing_frame = scan_.last_is_empty;
+    if (!has_closing_frame) {
+      const std::uint64_t offset = scan_.end - last.base;
+      write_closing_frame(last.file->image() + offset, scan_.end, 0);
+      BRECCIA_TRY(last.file->write(offset, kClosingFrameBytes));
+    }
+    for (std::size_t index = 0; index + 1 < segments_.size(); ++index) {
+      BRECCIA_TRY(segments_[index]->file->sync(0, segments_[index]->size));
+    }
+    return Status::OK();
+  }
+
+  Result<OpenedLog> result() {
+    return OpenedLog{std::move(pool_), std::move(segments_), std::min(from_, end_), end_};
+  }
+
+  [[nodiscard]] std::string path_of(const std::string& name) const {
+    return options_.dir + "/" + name;
+  }
+
+  void unmap(std::unique_ptr<SegmentFile> file) {
+    if (file == nullptr) return;
+    if (options_.on_unmap) options_.on_unmap(file->image());
+  }
+
+  const LogOptions& options_;
+  const std::uint64_t from_;
+  const bool is_new_;
+  std::vector<OpenFile> files_;
+  std::vector<std::string> unfinished_;
+  std::size_t needed_ = 0;
+  std::vector<SegmentView> views_;
+  LogScan scan_;
+  std::shared_ptr<SegmentPool> pool_;
+  std::vector<SegmentPtr> segments_;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace
+
+Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
+                           const std::function<Status(const RecoveredFrame&)>& replay,
+                           LogRecovery* recovery) {
+  *recovery = LogRecovery();
+  return Opening(options, from).run(replay, recovery);
+}
+
+}  // namespace breccia::wal

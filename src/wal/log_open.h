@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "wal/log.h"
+#include "wal/segment_pool.h"
+
+namespace breccia::wal {
+
+/// A log after recovery and repair. Private to the log.
+struct OpenedLog {
+  std::shared_ptr<SegmentPool> pool;
+  std::vector<SegmentPtr> segments;  // without gaps; the last is fresh
+  std::uint64_t begin = 0;           // all below is released
+  std::uint64_t end = 0;             // where the first new frame goes, in the last segment
+};
+
+/// Reads the log's folder, replays it, and only then changes it: what lies behind the chain's end
+/// is removed, newest first, a fresh segment is made, the chain's last segment gets its closing
+/// frame. A crash at any point leaves a log that recovers to the same frames.
+/// Errors  as Log::open.
+Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
+                           const std::function<Status(const RecoveredFrame&)>& replay,
+                           LogRecovery* recovery);
+
+}  // namespace breccia::wal

@@ -1,0 +1,305 @@
+#include "wal/real_files.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "base/assert.h"
+#include "pmem/region.h"
+#include "wal/ring.h"
+
+namespace breccia::wal {
+namespace {
+
+constexpr std::uint64_t kReadPieceBytes = 8ULL << 20;
+
+/// A file descriptor that closes itself.
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&&) = delete;
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Result<Fd> open_file(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0600);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return io_status("open", path, errno);
+  return Fd(fd);
+}
+
+/// Reserves [0, bytes), so that no later write can find the medium full.
+Status reserve_space(const Fd& fd, const std::string& path, std::uint64_t bytes) {
+  int error = 0;
+  do {
+    error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  if (error != 0) return io_status("reserve space for", path, error);
+  return Status::OK();
+}
+
+Result<std::uint64_t> size_of(const Fd& fd, const std::string& path) {
+  struct stat about;
+  if (::fstat(fd.get(), &about) != 0) return io_status("stat", path, errno);
+  return static_cast<std::uint64_t>(about.st_size);
+}
+
+Result<std::byte*> map(const std::string& path, std::uint64_t bytes, int flags, int fd) {
+  // An empty file cannot be mapped; the log reports it by its size.
+  if (bytes == 0) return static_cast<std::byte*>(nullptr);
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (at == MAP_FAILED) return io_status("map", path, errno);
+  return static_cast<std::byte*>(at);
+}
+
+class BufferedFile final : public SegmentFile {
+ public:
+  BufferedFile(std::string path, Fd fd, std::byte* image, std::uint64_t size,
+               std::unique_ptr<Writer> writer)
+      : path_(std::move(path)), fd_(std::move(fd)), image_(image), size_(size),
+        writer_(std::move(writer)) {
+    // Fewer faults when the image fills; without huge pages it works the same.
+    if (image_ != nullptr) ::madvise(image_, size_, MADV_HUGEPAGE);
+  }
+  ~BufferedFile() override {
+    writer_.reset();  // First: after an error it may still have writes from the image in flight.
+    if (image_ != nullptr) ::munmap(image_, size_);
+  }
+  BufferedFile(const BufferedFile&) = delete;
+  BufferedFile& operator=(const BufferedFile&) = delete;
+
+  [[nodiscard]] std::byte* image() override { return image_; }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] bool mapped() const override { return false; }
+
+  [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
+    BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
+    return writer_->write(fd_.get(), image_ + offset, offset, bytes, path_);
+  }
+
+  [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override {
+    // No second try, not even after EINTR: the kernel reports a lost page only once.
+    if (::fdatasync(fd_.get()) != 0) return io_status("sync", path_, errno);
+    return Status::OK();
+  }
+
+  /// Reads what was ever written and skips the rest, so that the image's unused part stays
+  /// without memory.
+  [[nodiscard]] Status load() override {
+    std::uint64_t at = 0;
+    while (at < size_) {
+      const off_t data = ::lseek(fd_.get(), static_cast<off_t>(at), SEEK_DATA);
+      if (data < 0 && errno == ENXIO) return Status::OK();
+      if (data < 0) return io_status("seek in", path_, errno);
+      const off_t hole = ::lseek(fd_.get(), data, SEEK_HOLE);
+      if (hole < 0) return io_status("seek in", path_, errno);
+      at = std::min(static_cast<std::uint64_t>(hole), size_);
+      BRECCIA_TRY(read(static_cast<std::uint64_t>(data), at));
+    }
+    return Status::OK();
+  }
+
+ private:
+  Status read(std::uint64_t from, std::uint64_t to) {
+    while (from < to) {
+      const std::uint64_t bytes = std::min(kReadPieceBytes, to - from);
+      const ssize_t got = ::pread(fd_.get(), image_ + from, bytes, static_cast<off_t>(from));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return io_status("read", path_, errno);
+      if (got == 0) return Status::IOError("read " + path_, "the file became shorter");
+      from += static_cast<std::uint64_t>(got);
+    }
+    return Status::OK();
+  }
+
+  const std::string path_;
+  const Fd fd_;
+  std::byte* const image_;
+  const std::uint64_t size_;
+  std::unique_ptr<Writer> writer_;
+};
+
+/// tmpfs: the page cache is the medium, and nothing lies below it.
+class TmpfsFile final : public SegmentFile {
+ public:
+  TmpfsFile(std::byte* image, std::uint64_t size) : image_(image), size_(size) {}
+  ~TmpfsFile() override {
+    if (image_ != nullptr) ::munmap(image_, size_);
+  }
+  TmpfsFile(const TmpfsFile&) = delete;
+  TmpfsFile& operator=(const TmpfsFile&) = delete;
+
+  [[nodiscard]] std::byte* image() override { return image_; }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] bool mapped() const override { return true; }
+  [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
+    return sync(offset, bytes);
+  }
+  [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
+    BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
+    std::atomic_thread_fence(std::memory_order_release);
+    return Status::OK();
+  }
+  [[nodiscard]] Status load() override { return Status::OK(); }
+
+ private:
+  std::byte* const image_;
+  const std::uint64_t size_;
+};
+
+/// Persistent memory. Stores survive a kill by themselves, caught in a cache or not; only sync
+/// flushes them out of the caches.
+class DaxFile final : public SegmentFile {
+ public:
+  explicit DaxFile(std::unique_ptr<pmem::Region> region) : region_(std::move(region)) {}
+
+  [[nodiscard]] std::byte* image() override { return region_->data(); }
+  [[nodiscard]] std::uint64_t size() const override { return region_->size(); }
+  [[nodiscard]] bool mapped() const override { return true; }
+  [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override {
+    std::atomic_thread_fence(std::memory_order_release);
+    return Status::OK();
+  }
+  [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
+    return region_->persist(offset, bytes);
+  }
+  [[nodiscard]] Status load() override { return Status::OK(); }
+
+ private:
+  const std::unique_ptr<pmem::Region> region_;
+};
+
+class RealFiles final : public Files {
+ public:
+  RealFiles(Engine engine, bool force_buffered)
+      : engine_(engine), force_buffered_(force_buffered) {}
+
+  [[nodiscard]] Status prepare(const std::string& dir) override {
+    std::error_code error;
+    std::filesystem::create_directories(dir, error);
+    if (error) return io_status("create folder", dir, error.value());
+    return Status::OK();
+  }
+
+  [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    std::filesystem::directory_iterator at(dir, error);
+    const std::filesystem::directory_iterator end;
+    for (; !error && at != end; at.increment(error)) {
+      names.push_back(at->path().filename().string());
+    }
+    if (error) return io_status("list folder", dir, error.value());
+    return names;
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
+                                                            std::uint64_t bytes) override {
+    BRECCIA_TAKE(Fd fd, open_file(path, O_CREAT | O_EXCL | O_RDWR));
+    Status status = reserve_space(fd, path, bytes);
+    if (status.ok()) {
+      auto file = open_as_medium(path, std::move(fd), bytes);
+      if (file.ok()) return file;
+      status = file.status();
+    }
+    ::unlink(path.c_str());
+    return status;
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
+    BRECCIA_TAKE(Fd fd, open_file(path, O_RDWR));
+    BRECCIA_TAKE(const std::uint64_t bytes, size_of(fd, path));
+    return open_as_medium(path, std::move(fd), bytes);
+  }
+
+  [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return io_status("rename", from, errno);
+    return Status::OK();
+  }
+
+  [[nodiscard]] Status remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return io_status("remove", path, errno);
+    return Status::OK();
+  }
+
+  [[nodiscard]] Status sync_dir(const std::string& dir) override {
+    BRECCIA_TAKE(const Fd fd, open_file(dir, O_RDONLY | O_DIRECTORY));
+    if (::fsync(fd.get()) != 0) return io_status("sync folder", dir, errno);
+    return Status::OK();
+  }
+
+ private:
+  Result<std::unique_ptr<SegmentFile>> open_as_medium(const std::string& path, Fd fd,
+                                                      std::uint64_t bytes) {
+    const Medium medium = medium_for(std::filesystem::path(path).parent_path().string());
+    if (medium == Medium::kDax) {
+      BRECCIA_TAKE(auto region, pmem::open_dax_region(path, bytes));
+      return std::unique_ptr<SegmentFile>(std::make_unique<DaxFile>(std::move(region)));
+    }
+    if (medium == Medium::kTmpfs) {
+      BRECCIA_TAKE(std::byte* const image, map(path, bytes, MAP_SHARED, fd.get()));
+      return std::unique_ptr<SegmentFile>(std::make_unique<TmpfsFile>(image, bytes));
+    }
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    BRECCIA_TAKE(std::byte* const image, map(path, bytes, kFlags, -1));
+    std::unique_ptr<Writer> writer;
+    if (engine_ == Engine::kRing) writer = make_ring_writer();
+    if (writer == nullptr) writer = make_pwrite_writer();
+    return std::unique_ptr<SegmentFile>(
+        std::make_unique<BufferedFile>(path, std::move(fd), image, bytes, std::move(writer)));
+  }
+
+  /// Asked once a folder: probing for DAX makes a file.
+  Medium medium_for(const std::string& dir) {
+    const std::lock_guard lock(medium_mutex_);
+    if (dir != medium_dir_) {
+      medium_dir_ = dir;
+      medium_ = force_buffered_ ? Medium::kBuffered : medium_of(dir);
+    }
+    return medium_;
+  }
+
+  const Engine engine_;
+  const bool force_buffered_;
+  std::mutex medium_mutex_;
+  std::string medium_dir_;
+  Medium medium_ = Medium::kBuffered;
+};
+
+}  // namespace
+
+Medium medium_of(const std::string& dir) {
+  struct statfs about;
+  if (::statfs(dir.c_str(), &about) == 0 && about.f_type == TMPFS_MAGIC) return Medium::kTmpfs;
+  return pmem::supports_dax(dir) ? Medium::kDax : Medium::kBuffered;
+}
+
+std::shared_ptr<Files> real_files_with(Engine engine, bool force_buffered) {
+  return std::make_shared<RealFiles>(engine, force_buffered);
+}
+
+std::shared_ptr<Files> real_files() { return real_files_with(Engine::kRing, false); }
+
+const char* io_engine() { return make_ring_writer() != nullptr ? "io_uring" : "pwrite"; }
+
+}  // namespace breccia::wal

@@ -1,0 +1,261 @@
+#include "wal/recovery.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include <tbb/parallel_for.h>
+
+#include "base/assert.h"
+#include "base/checksum.h"
+#include "wal/frame.h"
+
+namespace breccia::wal {
+namespace {
+
+/// Below this many bytes of frames, one core is as fast as many.
+constexpr std::uint64_t kParallelBytesMin = 1ULL << 20;
+constexpr std::size_t kFramesPerTask = 64;
+
+FrameLayout layout_of(const FrameHeader& header) {
+  return FrameLayout::of(header.position, header.flags, header.record_bytes,
+                         header.descriptor_count);
+}
+
+Status damaged(const SegmentView& segment, std::uint64_t position, const std::string& what) {
+  return Status::Corruption(
+      segment.path + ", offset " + std::to_string(position - segment.base) + ": " + what,
+      "Nothing was changed. Restore the log folder from a copy, or move it away and restore the "
+      "database from a backup.");
+}
+
+class Scan {
+ public:
+  Scan(std::span<const SegmentView> segments, std::uint64_t from)
+      : segments_(segments), from_(from) {}
+
+  Result<LogScan> run() {
+    BRECCIA_TRY(check_segments());
+    BRECCIA_TRY(hop());
+    verify();
+    BRECCIA_TRY(judge_end());
+    scan_.last_segment = segment_of(scan_.end);
+    scan_.last_is_empty = scan_.end == firsts_[scan_.last_segment];
+    return std::move(scan_);
+  }
+
+ private:
+  Status check_segments() {
+    BRECCIA_ASSERT(!segments_.empty());
+    for (const SegmentView& segment : segments_) {
+      std::uint64_t store_id = 0;
+      BRECCIA_TRY(check_segment(segment, &store_id, &firsts_.emplace_back()));
+      if (firsts_.size() == 1) scan_.store_id = store_id;
+      if (store_id != scan_.store_id) return damaged(segment, 0, "belongs to another store");
+    }
+    if (segments_.front().base > from_) {
+      return damaged(segments_.front(), 0, "the log begins here, above position " +
+                                               std::to_string(from_) + " that is needed");
+    }
+    for (std::size_t index = 1; index < segments_.size(); ++index) {
+      if (segments_[index - 1].end() == segments_[index].base) continue;
+      return damaged(segments_[index], 0, "the segment before this one is missing");
+    }
+    return Status::OK();
+  }
+
+  /// Reads the header at `position` of segment `index`; false if no whole frame can begin there.
+  bool header_at(std::size_t index, std::uint64_t position, FrameHeader* header) const {
+    const SegmentView& segment = segments_[index];
+    if (position % 8 != 0 || position < firsts_[index]) return false;
+    if (position >= segment.end() || segment.end() - position < kClosingFrameBytes) return false;
+    if (!read_header(segment.at(position), position, header)) return false;
+    // No overflow: read_header bounds the lengths far below 2^63.
+    const std::uint64_t behind = header->flags == kFrameCloses ? 0 : kClosingFrameBytes;
+    return layout_of(*header).end + behind <= segment.end() - position;
+  }
+
+  /// Fills scan_.frames by headers alone and sets scan_.end to the chain's end.
+  Status hop() {
+    std::size_t index = 0;
+    std::uint64_t position = firsts_[0];
+    for (;;) {
+      FrameHeader header;
+      bool intact = header_at(index, position, &header);
+      if (!intact && position < from_ && header_at(index, from_, &header)) {
+        // Damage below `from` loses nothing that is needed.
+        position = from_;
+        intact = true;
+      }
+      if (!intact) break;
+      const FrameLayout layout = layout_of(header);
+      if (header.flags == kFrameCloses) {
+        const char* const fault = frame_fault(segments_[index].at(position), header);
+        if (fault != nullptr) {
+          fault_ = fault;
+          break;
+        }
+        if (index + 1 == segments_.size()) {
+          return damaged(segments_[index], position, "the segment after this one is missing");
+        }
+        position = firsts_[++index];
+        continue;
+      }
+      if (position + layout.descriptors > from_) {
+        scan_.frames.push_back(segments_[index].at(position));
+        frame_bytes_ += layout.end;
+      }
+      position += layout.end;
+    }
+    scan_.end = position;
+    return Status::OK();
+  }
+
+  static FrameHeader header_of(const std::byte* frame) {
+    FrameHeader header;
+    std::memcpy(&header, frame, sizeof header);
+    return header;
+  }
+
+  /// Cuts scan_.frames and scan_.end at the first frame with a fault.
+  void verify() {
+    std::vector<const std::byte*>& frames = scan_.frames;
+    std::atomic<std::size_t> first_bad{frames.size()};
+    const auto check = [&](std::size_t index) {
+      if (index >= first_bad.load(std::memory_order_relaxed)) return;
+      if (frame_fault(frames[index], header_of(frames[index])) == nullptr) return;
+      std::size_t known = first_bad.load(std::memory_order_relaxed);
+      while (index < known && !first_bad.compare_exchange_weak(known, index)) {
+      }
+    };
+    if (frame_bytes_ < kParallelBytesMin) {
+      for (std::size_t index = 0; index < frames.size(); ++index) check(index);
+    } else {
+      tbb::parallel_for(tbb::blocked_range<std::size_t>(0, frames.size(), kFramesPerTask),
+                        [&](const tbb::blocked_range<std::size_t>& range) {
+                          for (std::size_t index = range.begin(); index != range.end(); ++index) {
+                            check(index);
+                          }
+                        });
+    }
+    if (first_bad == frames.size()) return;
+    const std::byte* const bad = frames[first_bad];
+    scan_.end = header_of(bad).position;
+    fault_ = frame_fault(bad, header_of(bad));
+    frames.resize(first_bad);
+  }
+
+  [[nodiscard]] std::size_t segment_of(std::uint64_t position) const {
+    std::size_t index = segments_.size() - 1;
+    while (index > 0 && segments_[index].base > position) --index;
+    return index;
+  }
+
+  /// Tells a torn tail from damage. Headers behind the end know how far the log was synced when
+  /// they were written: if that is beyond the end, what is lost here had been durable.
+  Status judge_end() {
+    const std::size_t last = segment_of(scan_.end);
+    const std::uint64_t needed = std::max(scan_.end, from_);
+    std::uint64_t written_end = scan_.end;
+    std::uint64_t frames_behind = 0;
+    for (std::size_t index = last; index < segments_.size(); ++index) {
+      std::uint64_t position = index == last ? behind_end(last, &written_end) : firsts_[index];
+      while (next_header(index, &position)) {
+        const FrameHeader header = header_of(segments_[index].at(position));
+        if (header.synced > needed) {
+          return damaged(segments_[last], scan_.end,
+                         std::string("the frame here ") + fault_ + ", but was synced: " +
+                             segments_[index].path + ", offset " +
+                             std::to_string(position - segments_[index].base) + " says so");
+        }
+        ++frames_behind;
+        position += layout_of(header).end;
+        written_end = position;
+      }
+    }
+    scan_.dropped_bytes = written_end - scan_.end;
+    if (scan_.dropped_bytes > 0) {
+      scan_.message = segments_[last].path + ", offset " +
+                      std::to_string(scan_.end - segments_[last].base) +
+                      ": the log ends in a frame that " + fault_ + "; it and " +
+                      std::to_string(frames_behind) +
+                      " behind it, none of them synced, were dropped (" +
+                      std::to_string(scan_.dropped_bytes) + " bytes).";
+    }
+    return Status::OK();
+  }
+
+  /// Where the search behind the chain's end begins: behind the broken frame if its header is
+  /// intact, so that values inside it are not taken for headers.
+  std::uint64_t behind_end(std::size_t last, std::uint64_t* written_end) const {
+    const SegmentView& segment = segments_[last];
+    FrameHeader header;
+    if (header_at(last, scan_.end, &header)) {
+      *written_end = scan_.end + layout_of(header).end;
+      return *written_end;
+    }
+    const std::uint64_t room = segment.end() - std::min(segment.end(), scan_.end);
+    if (room >= sizeof header) {
+      header = header_of(segment.at(scan_.end));
+      const bool stale = read_header(segment.at(scan_.end), header.position, &header);
+      // A header begun or damaged, not an intact one that a recycled file still holds.
+      if (!stale && (header.position == scan_.end || header.magic == kFrameMagic)) {
+        *written_end = scan_.end + sizeof header;
+      }
+    }
+    return scan_.end + 8;
+  }
+
+  /// Moves `position` on to the next intact frame header of segment `index`.
+  bool next_header(std::size_t index, std::uint64_t* position) const {
+    const SegmentView& segment = segments_[index];
+    for (; *position + kClosingFrameBytes <= segment.end(); *position += 8) {
+      std::uint32_t magic;
+      std::memcpy(&magic, segment.at(*position), sizeof magic);
+      FrameHeader header;
+      if (magic == kFrameMagic && header_at(index, *position, &header)) return true;
+    }
+    return false;
+  }
+
+  const std::span<const SegmentView> segments_;
+  const std::uint64_t from_;
+  std::vector<std::uint64_t> firsts_;
+  std::uint64_t frame_bytes_ = 0;
+  const char* fault_ = "has no intact header";
+  LogScan scan_;
+};
+
+}  // namespace
+
+Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::uint64_t* first) {
+  if (segment.size < sizeof(SegmentHeader)) {
+    return damaged(segment, segment.base, "the file is too short for a segment");
+  }
+  SegmentHeader header;
+  std::memcpy(&header, segment.image, sizeof header);
+  if (header.magic != kSegmentMagic ||
+      header.crc != base::crc32c(0, &header, offsetof(SegmentHeader, crc))) {
+    return damaged(segment, segment.base, "the segment's header is damaged");
+  }
+  if (header.version != kFormatVersion) {
+    return Status::NotSupported(segment.path + ": log format version " +
+                                std::to_string(header.version) + " is not known here");
+  }
+  if (header.base != segment.base || header.size != segment.size) {
+    return damaged(segment, segment.base, "the file's name or length do not match its header");
+  }
+  if (header.first % 8 != 0 || header.first < header.base + sizeof header ||
+      header.first > segment.end() - kClosingFrameBytes) {
+    return damaged(segment, segment.base, "the segment's first frame lies outside of it");
+  }
+  *store_id = header.store_id;
+  *first = header.first;
+  return Status::OK();
+}
+
+Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from) {
+  return Scan(segments, from).run();
+}
+
+}  // namespace breccia::wal

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "wal/format.h"
+
+/// What a set of segment images says about the log: a pure function, so that tests can feed it
+/// every damage there is. Private to the log; the rules stand in docs/format/wal.md.
+///
+///   1. check that the segments follow each other and carry intact headers of one store
+///   2. hop from frame header to frame header, over closing frames into the next segment
+///   3. verify all frames at or above `from` (in parallel); the first bad one ends the chain
+///   4. behind the end, look for a header that says the lost part was synced: then data is damaged,
+///      else the end is the torn tail that a crash leaves
+
+namespace breccia::wal {
+
+/// A segment as it was read. Its name gave `base`, its file's length `size`.
+struct SegmentView {
+  std::uint64_t base = 0;
+  std::uint64_t size = 0;
+  const std::byte* image = nullptr;
+  std::string path;
+
+  [[nodiscard]] std::uint64_t end() const { return base + size; }
+  [[nodiscard]] const std::byte* at(std::uint64_t position) const {
+    return image + (position - base);
+  }
+};
+
+struct LogScan {
+  std::uint64_t store_id = 0;
+  std::vector<const std::byte*> frames;  // headers of the verified frames, in order
+  std::size_t last_segment = 0;          // index of the segment in which the chain ends
+  bool last_is_empty = false;            // no frame, not even one below `from`, lies in it
+  std::uint64_t end = 0;                 // position at which the chain ends
+  std::uint64_t dropped_bytes = 0;
+  std::string message;                   // a sentence if something was dropped
+};
+
+/// Shape   segments, at least one, by ascending base; the last is the log's newest.
+/// Errors  Corruption: as Log::open says; the message names file and offset and what to do.
+/// Bound   every length is checked before it is used; reads stay inside the images.
+/// Cost    one pass over the frames at or above `from` and over what lies behind the chain's end.
+Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from);
+
+/// Checks a segment's header against its file.
+Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::uint64_t* first);
+
+}  // namespace breccia::wal

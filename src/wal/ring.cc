@@ -1,0 +1,138 @@
+#include "wal/ring.h"
+
+#include <liburing.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace breccia::wal {
+namespace {
+
+class PwriteWriter final : public Writer {
+ public:
+  [[nodiscard]] Status write(int fd, const std::byte* from, std::uint64_t offset,
+                             std::uint64_t bytes, const std::string& path) override {
+    while (bytes > 0) {
+      const ssize_t written = ::pwrite(fd, from, bytes, static_cast<off_t>(offset));
+      if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (written < 0) return io_status("write", path, errno);
+      // Nothing written and no error: only a full medium does that.
+      if (written == 0) return io_status("write", path, ENOSPC);
+      from += written;
+      offset += static_cast<std::uint64_t>(written);
+      bytes -= static_cast<std::uint64_t>(written);
+    }
+    return Status::OK();
+  }
+};
+
+class RingWriter final : public Writer {
+ public:
+  RingWriter() : ready_(io_uring_queue_init(kRingDepth, &ring_, 0) == 0) {}
+  ~RingWriter() override {
+    if (ready_) io_uring_queue_exit(&ring_);
+  }
+  RingWriter(const RingWriter&) = delete;
+  RingWriter& operator=(const RingWriter&) = delete;
+
+  [[nodiscard]] bool ready() const { return ready_; }
+
+  [[nodiscard]] Status write(int fd, const std::byte* from, std::uint64_t offset,
+                             std::uint64_t bytes, const std::string& path) override {
+    // One piece gains nothing from a ring.
+    if (bytes <= kRingPieceBytes) return pwriter_.write(fd, from, offset, bytes, path);
+    const std::uint64_t round_bytes = kRingDepth * kRingPieceBytes;
+    for (std::uint64_t done = 0; done < bytes; done += round_bytes) {
+      const std::uint64_t round = std::min(round_bytes, bytes - done);
+      BRECCIA_TRY(write_round(fd, from + done, offset + done, round, path));
+    }
+    return Status::OK();
+  }
+
+ private:
+  /// Submits up to kRingDepth pieces at once and waits for all of them.
+  [[nodiscard]] Status write_round(int fd, const std::byte* from, std::uint64_t offset,
+                                   std::uint64_t bytes, const std::string& path) {
+    unsigned pieces = 0;
+    for (std::uint64_t at = 0; at < bytes; at += kRingPieceBytes, ++pieces) {
+      io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+      BRECCIA_ASSERT(sqe != nullptr);  // A round is no longer than the ring.
+      const auto length = static_cast<unsigned>(std::min(kRingPieceBytes, bytes - at));
+      io_uring_prep_write(sqe, fd, from + at, length, offset + at);
+      io_uring_sqe_set_data64(sqe, pieces);
+    }
+    BRECCIA_TRY(submit(pieces, path));
+    std::array<int, kRingDepth> results;
+    BRECCIA_TRY(collect(pieces, &results, path));
+    for (unsigned piece = 0; piece < pieces; ++piece) {
+      const std::uint64_t at = piece * kRingPieceBytes;
+      const std::uint64_t length = std::min(kRingPieceBytes, bytes - at);
+      BRECCIA_TRY(finish_piece(results[piece], fd, from + at, offset + at, length, path));
+    }
+    return Status::OK();
+  }
+
+  [[nodiscard]] Status submit(unsigned pieces, const std::string& path) {
+    for (unsigned submitted = 0; submitted < pieces;) {
+      const int count = io_uring_submit_and_wait(&ring_, pieces - submitted);
+      if (count == -EINTR || count == -EAGAIN || count == -EBUSY) continue;
+      // Pieces of this call may be in flight, which write no more than they were told to: the
+      // image outlives the ring, and the log does not use a file after an error.
+      if (count < 0) return io_status("io_uring submit", path, -count);
+      submitted += static_cast<unsigned>(count);
+    }
+    return Status::OK();
+  }
+
+  [[nodiscard]] Status collect(unsigned pieces, std::array<int, kRingDepth>* results,
+                               const std::string& path) {
+    for (unsigned seen = 0; seen < pieces;) {
+      io_uring_cqe* cqe = nullptr;
+      const int error = io_uring_wait_cqe(&ring_, &cqe);
+      if (error == -EINTR || error == -EAGAIN) continue;
+      if (error < 0) return io_status("io_uring wait", path, -error);
+      (*results)[io_uring_cqe_get_data64(cqe)] = cqe->res;
+      io_uring_cqe_seen(&ring_, cqe);
+      ++seen;
+    }
+    return Status::OK();
+  }
+
+  /// A piece that was cut short or told to try again is finished the plain way.
+  [[nodiscard]] Status finish_piece(int result, int fd, const std::byte* from,
+                                    std::uint64_t offset, std::uint64_t bytes,
+                                    const std::string& path) {
+    if (result == -EINTR || result == -EAGAIN) result = 0;
+    if (result < 0) return io_status("write", path, -result);
+    const auto written = static_cast<std::uint64_t>(result);
+    if (written == bytes) return Status::OK();
+    return pwriter_.write(fd, from + written, offset + written, bytes - written, path);
+  }
+
+  io_uring ring_;
+  PwriteWriter pwriter_;
+  const bool ready_;
+};
+
+}  // namespace
+
+std::unique_ptr<Writer> make_pwrite_writer() { return std::make_unique<PwriteWriter>(); }
+
+std::unique_ptr<Writer> make_ring_writer() {
+  auto writer = std::make_unique<RingWriter>();
+  if (!writer->ready()) return nullptr;
+  return writer;
+}
+
+Status io_status(const std::string& what, const std::string& path, int error) {
+  const std::string message = what + " " + path;
+  if (error == ENOSPC || error == EDQUOT) return Status::NoSpace(message, std::strerror(error));
+  return Status::IOError(message, std::strerror(error));
+}
+
+}  // namespace breccia::wal

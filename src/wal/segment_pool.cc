@@ -1,0 +1,189 @@
+#include "wal/segment_pool.h"
+
+#include <sys/mman.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "wal/frame.h"
+
+namespace breccia::wal {
+namespace {
+
+constexpr const char* kUnfinishedSuffix = ".new";
+
+std::string digits(std::uint64_t base) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%020llu", static_cast<unsigned long long>(base));
+  return text;
+}
+
+}  // namespace
+
+std::string segment_name(std::uint64_t base) { return digits(base) + ".log"; }
+
+bool is_unfinished_name(const std::string& name) { return name.ends_with(kUnfinishedSuffix); }
+
+Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, std::uint64_t size) {
+  BRECCIA_ASSERT(base % limits::kLogWindowBytes == 0 && size % limits::kLogWindowBytes == 0);
+  BRECCIA_ASSERT(first >= base + sizeof(SegmentHeader) && first < base + size);
+  const std::lock_guard lock(files_mutex_);
+  BRECCIA_TRY(clear_name(options_.dir + "/" + segment_name(base)));
+  BRECCIA_TAKE(Free free, take(size, base));
+  const Status status = name(&free, base, first, size);
+  if (!status.ok()) {
+    // Best effort: what stays behind is unfinished or below what recovery asks for.
+    options_.files->remove(free.path).PermitUncheckedError();
+    unmap(std::move(free.file));
+    return status;
+  }
+  return adopt(base, std::move(free.path), std::move(free.file));
+}
+
+Result<SegmentPool::Free> SegmentPool::take(std::uint64_t size, std::uint64_t base) {
+  {
+    const std::lock_guard lock(free_mutex_);
+    for (Free& free : free_) {
+      if (free.file->size() != size) continue;
+      std::swap(free, free_.back());
+      Free found = std::move(free_.back());
+      free_.pop_back();
+      return found;
+    }
+  }
+  const std::string path = options_.dir + "/" + digits(base) + "-" +
+                           std::to_string(++names_given_) + kUnfinishedSuffix;
+  return create(path, size);
+}
+
+Result<SegmentPool::Free> SegmentPool::create(const std::string& path, std::uint64_t size) {
+  BRECCIA_TAKE(auto file, options_.files->create(path, size));
+  if (options_.on_map) options_.on_map(file->image(), file->size());
+  return Free{path, std::move(file)};
+}
+
+Status SegmentPool::stock(std::uint64_t bytes) {
+  const std::lock_guard lock(files_mutex_);
+  const std::uint64_t count = bytes / options_.segment_bytes;
+  std::vector<Free> made(count);
+  std::vector<Status> statuses(count);
+  const std::uint64_t first = names_given_;
+  names_given_ += count;
+  tbb::parallel_for(std::uint64_t{0}, count, [&](std::uint64_t i) {
+    const std::string path =
+        options_.dir + "/stock-" + std::to_string(first + i) + kUnfinishedSuffix;
+    auto free = create(path, options_.segment_bytes);
+    statuses[i] = free.status();
+    if (!free.ok()) return;
+    made[i] = free.take();
+    // Advice: without it the first writes pay for the page faults.
+    (void)madvise(made[i].file->image(), made[i].file->size(), MADV_POPULATE_WRITE);
+  });
+  const std::lock_guard free_lock(free_mutex_);
+  free_max_ = std::max<std::size_t>(free_max_, count);
+  for (Free& free : made) {
+    if (free.file != nullptr) free_.push_back(std::move(free));
+  }
+  for (const Status& status : statuses) BRECCIA_TRY(status);
+  return Status::OK();
+}
+
+Status SegmentPool::name(Free* free, std::uint64_t base, std::uint64_t first, std::uint64_t size) {
+  SegmentHeader header{};
+  header.store_id = store_id_;
+  header.base = base;
+  header.size = size;
+  header.first = first;
+  finish(&header);
+  std::memcpy(free->file->image(), &header, sizeof header);
+  BRECCIA_TRY(free->file->write(0, sizeof header));
+  BRECCIA_TRY(free->file->sync(0, sizeof header));
+  std::string target = options_.dir + "/" + segment_name(base);
+  BRECCIA_TRY(options_.files->rename(free->path, target));
+  free->path = std::move(target);
+  return options_.files->sync_dir(options_.dir);
+}
+
+/// A free file may still bear the name that a new segment needs (a prepared segment of the wrong
+/// size). It must give it up, or it would later be removed or renamed under that name.
+Status SegmentPool::clear_name(const std::string& target) {
+  std::string aside;
+  {
+    const std::lock_guard lock(free_mutex_);
+    for (Free& free : free_) {
+      if (free.path != target) continue;
+      // Renamed in memory first: after an error below, the old name belongs to nobody.
+      aside = target + "-" + std::to_string(++names_given_) + kUnfinishedSuffix;
+      free.path = aside;
+    }
+  }
+  if (aside.empty()) return Status::OK();
+  BRECCIA_TRY(options_.files->rename(target, aside));
+  return options_.files->sync_dir(options_.dir);
+}
+
+SegmentPtr SegmentPool::adopt(std::uint64_t base, std::string path,
+                              std::unique_ptr<SegmentFile> file) {
+  auto segment = std::make_unique<Segment>();
+  segment->base = base;
+  segment->size = file->size();
+  segment->path = std::move(path);
+  segment->file = std::move(file);
+  return {segment.release(), [pool = shared_from_this()](Segment* last) {
+            pool->give(std::move(last->path), std::move(last->file));
+            delete last;
+          }};
+}
+
+void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
+  {
+    const std::lock_guard lock(free_mutex_);
+    if (!closed_) {
+      free_.push_back({std::move(path), std::move(file)});
+      return;
+    }
+  }
+  unmap(std::move(file));
+}
+
+Status SegmentPool::trim() {
+  const std::lock_guard files_lock(files_mutex_);
+  std::vector<Free> excess;
+  {
+    const std::lock_guard lock(free_mutex_);
+    std::vector<Free> kept;
+    for (Free& free : free_) {
+      const bool keep =
+          free.file->size() == options_.segment_bytes && kept.size() < free_max_;
+      (keep ? kept : excess).push_back(std::move(free));
+    }
+    free_ = std::move(kept);
+  }
+  Status first_error;
+  for (Free& free : excess) {
+    Status status = options_.files->remove(free.path);
+    if (first_error.ok()) first_error = std::move(status);
+    unmap(std::move(free.file));
+  }
+  return first_error;
+}
+
+void SegmentPool::close() {
+  std::vector<Free> all;
+  {
+    const std::lock_guard lock(free_mutex_);
+    closed_ = true;
+    all = std::exchange(free_, {});
+  }
+  for (Free& free : all) unmap(std::move(free.file));
+}
+
+void SegmentPool::unmap(std::unique_ptr<SegmentFile> file) {
+  if (options_.on_unmap) options_.on_unmap(file->image());
+  file.reset();
+}
+
+}  // namespace breccia::wal

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "wal/log.h"
+
+/// Makes segments, from recycled files where there are any. Private to the log.
+///
+/// A file gets its identity in an order that a crash cannot break: header, sync, rename to its
+/// final name, sync of the folder. So whatever has a segment's name has an intact header, and a
+/// segment exists durably before the first frame goes into it. A recycled file keeps its old name
+/// until then: the name of a segment that lies below what recovery asks for.
+
+namespace breccia::wal {
+
+/// Files kept for reuse; more are removed.
+inline constexpr std::size_t kFreeSegmentsMax = 8;
+
+/// The name of the segment that begins at position `base`.
+std::string segment_name(std::uint64_t base);
+
+/// Threads any, except where it says otherwise.
+class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
+ public:
+  SegmentPool(const LogOptions& options, std::uint64_t store_id)
+      : options_(options), store_id_(store_id) {}
+  ~SegmentPool() { close(); }
+  SegmentPool(const SegmentPool&) = delete;
+  SegmentPool& operator=(const SegmentPool&) = delete;
+
+  [[nodiscard]] std::uint64_t store_id() const { return store_id_; }
+
+  /// A new segment at [base, base + size), first frame at `first`, durable on return. Takes the
+  /// place of a file of that name.
+  /// Errors  NoSpace, IOError: there is no new segment.
+  [[nodiscard]] Result<SegmentPtr> make(std::uint64_t base, std::uint64_t first,
+                                        std::uint64_t size);
+  /// Makes files for `bytes` bytes of segments, their memory touched, and keeps them free.
+  /// Errors  NoSpace, IOError: some may have been made.
+  [[nodiscard]] Status stock(std::uint64_t bytes);
+  /// A segment around an open file.
+  SegmentPtr adopt(std::uint64_t base, std::string path, std::unique_ptr<SegmentFile> file);
+  /// Keeps a file that holds nothing of worth.
+  void give(std::string path, std::unique_ptr<SegmentFile> file);
+  /// Removes what is beyond kFreeSegmentsMax or has an unusual size.
+  [[nodiscard]] Status trim();
+  /// From now on files that come back are closed and stay where they are.
+  void close();
+
+ private:
+  struct Free {
+    std::string path;
+    std::unique_ptr<SegmentFile> file;
+  };
+
+  [[nodiscard]] Result<Free> take(std::uint64_t size, std::uint64_t base);
+  [[nodiscard]] Result<Free> create(const std::string& path, std::uint64_t size);
+  [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
+                            std::uint64_t size);
+  [[nodiscard]] Status clear_name(const std::string& target);
+  void unmap(std::unique_ptr<SegmentFile> file);
+
+  const LogOptions options_;
+  const std::uint64_t store_id_;
+  std::mutex files_mutex_;  // calls of options_.files; taken before free_mutex_
+  std::uint64_t names_given_ = 0;
+  std::mutex free_mutex_;
+  std::vector<Free> free_;
+  std::size_t free_max_ = kFreeSegmentsMax;
+  bool closed_ = false;
+};
+
+/// The name of a file that is no segment yet; recovery removes what a crash leaves of them.
+bool is_unfinished_name(const std::string& name);
+
+}  // namespace breccia::wal

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/limits.h"
+#include "wal/files.h"
+
+namespace breccia::wal {
+
+/// One segment of the log: a range of positions and the file that holds it. Readers keep it alive;
+/// with its last reference the file goes back to the log's pool.
+struct Segment {
+  std::uint64_t base = 0;  // a multiple of kLogWindowBytes
+  std::uint64_t size = 0;  // likewise
+  std::string path;
+  std::unique_ptr<SegmentFile> file;
+
+  [[nodiscard]] std::uint64_t end() const { return base + size; }
+};
+using SegmentPtr = std::shared_ptr<Segment>;
+
+/// From log position to memory. Immutable: every view of the store pins one, and with it the bytes
+/// that the view may read.
+/// Threads any.
+class SegmentTable {
+ public:
+  SegmentTable() = default;
+  /// Shape   segments by ascending base, without gaps.
+  explicit SegmentTable(std::vector<SegmentPtr> segments) : segments_(std::move(segments)) {
+    if (segments_.empty()) return;
+    first_window_ = segments_.front()->base / limits::kLogWindowBytes;
+    for (const SegmentPtr& segment : segments_) {
+      BRECCIA_ASSERT(segment->base / limits::kLogWindowBytes == first_window_ + windows_.size());
+      const std::uint64_t windows = segment->size / limits::kLogWindowBytes;
+      for (std::uint64_t window = 0; window < windows; ++window) {
+        windows_.push_back(segment->file->image() + window * limits::kLogWindowBytes);
+      }
+    }
+  }
+
+  /// The byte at `position`, which must lie in a segment of this table.
+  [[nodiscard]] const std::byte* at(std::uint64_t position) const {
+    const std::uint64_t window = position / limits::kLogWindowBytes - first_window_;
+    BRECCIA_ASSERT(window < windows_.size());
+    return windows_[window] + position % limits::kLogWindowBytes;
+  }
+  [[nodiscard]] const std::vector<SegmentPtr>& segments() const { return segments_; }
+
+ private:
+  std::vector<SegmentPtr> segments_;
+  std::vector<std::byte*> windows_;
+  std::uint64_t first_window_ = 0;
+};
+using SegmentTablePtr = std::shared_ptr<const SegmentTable>;
+
+}  // namespace breccia::wal

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "wal/files.h"
+
+/// A file system in memory that loses what a power cut may lose: real_files()' simulated twin.
+///
+/// What survives a cut, chosen by seed:
+///   buffered  of each 512-byte block any of the contents written since its last sync, or the
+///             content it had then; blocks are independent of each other
+///   mapped    of each 64-byte line that differs from its last synced content the new or the old
+///   names     of the creations, renames and removals since the last sync_dir a prefix, and any
+///             removals behind it; each is atomic. A name that survives says nothing of the file's
+///             bytes.
+/// A kill of the process loses nothing that was written (buffered) or stored (mapped).
+
+namespace breccia::wal {
+
+enum class SimKind { kBuffered, kMapped };
+
+/// Threads as Files; the disk itself by one thread.
+class SimDisk {
+ public:
+  explicit SimDisk(SimKind kind);
+  ~SimDisk();
+  SimDisk(const SimDisk&) = delete;
+  SimDisk& operator=(const SimDisk&) = delete;
+
+  /// The disk as the log sees it. Files opened through it must be closed before kill or power_cut.
+  [[nodiscard]] std::shared_ptr<Files> files();
+
+  /// Calls that changed the disk so far.
+  [[nodiscard]] std::uint64_t steps() const;
+  /// The power fails in step `step`, counted from 1: it and every call after it return IOError.
+  /// Whether the failing call still takes effect on the volatile state is chosen by seed.
+  void fail_at(std::uint64_t step, std::uint64_t seed);
+  [[nodiscard]] bool failed() const;
+
+  /// The process died: what was written stays. Calls work again.
+  void kill();
+  /// The power failed: what was not synced survives or not, by seed. Calls work again.
+  void power_cut(std::uint64_t seed);
+
+  /// Flips bits of the stored byte at `offset` of `path`, durably; for tests of damage.
+  void damage(const std::string& path, std::uint64_t offset, std::uint8_t mask);
+  [[nodiscard]] std::vector<std::string> names() const;
+
+  struct State;
+
+ private:
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace breccia::wal

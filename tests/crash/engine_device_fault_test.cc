@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "exec/fake/fake_device.h"
+#include "scripted.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+
+namespace breccia::crash {
+
+namespace {
+
+constexpr std::uint32_t kDeviceMin = 16;
+
+/// A script for a device: runs of several sizes, a merge of four, a flush, keys of all lengths.
+std::vector<Step> device_script() {
+  using Kind = Step::Kind;
+  return {
+      {Kind::kPut, "a"},          {Kind::kBatch, "many", 40}, {Kind::kBatch, "more", 30, 200},
+      {Kind::kDelete, "many3"},   {Kind::kBatch, "many", 20}, {Kind::kBatch, "few", 3},
+      {Kind::kBatch, "more", 25}, {Kind::kFlush, ""},         {Kind::kBatch, "many", 30},
+      {Kind::kPut, "b"},          {Kind::kFlush, ""},         {Kind::kBatch, "last", 20},
+  };
+}
+
+Options device_options(exec::FakeFaults* faults) {
+  Options options = quiet_options();
+  options.device_requests_min = kDeviceMin;
+  options.backend_override = exec::make_fake_device(faults);
+  return options;
+}
+
+/// A store on a fake device with a log to recover, for one fault.
+class Trial {
+ public:
+  explicit Trial(const testing::Folder& prepared) : folder_(testing::Place::kMemory) {
+    testing::copy_sparse(prepared / "store", folder_ / "store");
+  }
+
+  /// Runs the script with the k-th device operation failing, 0: none. Returns operations made.
+  std::uint64_t run(std::uint64_t k, exec::Fault fault) {
+    exec::FakeFaults faults;
+    if (k != 0) faults.fail_after(k, fault);
+    std::unique_ptr<Store> store;
+    const Status opened = Store::Open(device_options(&faults), folder_ / "store", &store);
+    EXPECT_TRUE(opened.ok()) << opened.ToString();
+    if (!opened.ok()) return 0;
+    Script script(device_script());
+    Status failure;
+    EXPECT_EQ(script.run(store.get(), /*stops=*/false, &failure), "");
+    expect_prepared(store.get());
+    std::string retired;
+    EXPECT_TRUE(store->GetProperty("breccia.backend-retired", &retired));
+    const std::uint64_t operations = faults.operations();
+    if (k != 0 && operations >= k) {
+      EXPECT_NE(retired, "OK");
+      Script again(device_script());
+      EXPECT_EQ(again.run(store.get(), /*stops=*/false, &failure), "");
+      EXPECT_EQ(faults.operations(), operations) << "the device was used after its retirement";
+    } else {
+      EXPECT_EQ(retired, "OK");
+    }
+    store.reset();
+    EXPECT_TRUE(Store::Open(quiet_options(), folder_ / "store", &store).ok());
+    if (store == nullptr) return 0;
+    EXPECT_EQ(script.check_acked(store.get()), "");
+    expect_prepared(store.get());
+    return operations;
+  }
+
+  static void prepare(const testing::Folder& folder) {
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(quiet_options(), folder / "store", &store).ok());
+    Batch batch;
+    for (int i = 0; i < 50; ++i) ASSERT_TRUE(batch.Put(fmt::format("old{}", i), "before").ok());
+    ASSERT_TRUE(store->Submit(WriteOptions(), &batch).ok());
+    ASSERT_TRUE(store->Put(WriteOptions(), "old", "single").ok());
+  }
+
+ private:
+  static void expect_prepared(Store* store) {
+    std::vector<std::string> keys{"old"};
+    for (int i = 0; i < 50; ++i) keys.push_back(fmt::format("old{}", i));
+    const std::vector<Slice> slices(keys.begin(), keys.end());
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = store->MultiGet(slices, &values);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_TRUE(statuses[i].ok()) << keys[i] << ": " << statuses[i].ToString();
+      EXPECT_EQ(values[i], i == 0 ? "single" : "before");
+    }
+  }
+
+  const testing::Folder folder_;
+};
+
+}  // namespace
+
+// Goal: whatever operation of the device fails, however it fails, every batch completes with right
+//   results, nothing acknowledged is lost, and the device is left alone from then on.
+// Method: open with a log to recover, a script of batches, merges and flushes on the fake device;
+//   once for every operation that it makes and every kind of fault.
+// Mutation: merging or searching device runs with the host backend after a retirement crashes here.
+TEST(EngineDeviceFault, EveryOperation) {
+  const testing::Folder prepared(testing::Place::kMemory);
+  Trial::prepare(prepared);
+  const std::uint64_t operations = Trial(prepared).run(0, exec::Fault::kOutOfMemory);
+  const std::uint64_t stride = 100 / std::min<std::uint64_t>(100, testing::share_of(100));
+  std::uint64_t points = 0;
+  for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,
+                                  exec::Fault::kDeviceLost}) {
+    for (std::uint64_t k = 1; k <= operations && !HasFailure(); k += stride) {
+      SCOPED_TRACE(fmt::format("operation {}, fault {}", k, static_cast<int>(fault)));
+      Trial(prepared).run(k, fault);
+      ++points;
+    }
+  }
+  std::printf("%lu device operations, %lu faults\n", operations, points);
+}
+
+}  // namespace breccia::crash

@@ -1,0 +1,191 @@
+#include <breccia/store.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "kill_state.h"
+
+namespace breccia::crash {
+
+KillState* map_state(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  BRECCIA_ASSERT(fd >= 0 && ::ftruncate(fd, sizeof(KillState)) == 0);
+  void* const at = ::mmap(nullptr, sizeof(KillState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  BRECCIA_ASSERT(at != MAP_FAILED);
+  ::close(fd);
+  return static_cast<KillState*>(at);
+}
+
+void unmap_state(KillState* state) { ::munmap(state, sizeof(KillState)); }
+
+namespace {
+
+using Pending = WriterState::Pending;
+
+std::string key_text(std::uint32_t writer, std::uint32_t key) {
+  return fmt::format("{}/{}{}", writer, std::string(key % 7, 'k'), key);
+}
+
+/// What batch `number` wrote under a key: a value, or nothing (a deletion, or no batch at all).
+std::optional<std::string> content_of(std::uint64_t number, std::uint32_t writer,
+                                      std::uint32_t key) {
+  if (number == 0) return std::nullopt;
+  const std::uint64_t mixed = base::mix64(number ^ base::mix64(writer * kKeysPerWriter + key));
+  if (mixed % 8 == 0) return std::nullopt;
+  return fmt::format("{}:{}", number, std::string(mixed % 100, static_cast<char>('a' + key % 26)));
+}
+
+class Child {
+ public:
+  Child(const std::string& folder, const ChildRun& run)
+      : folder_(folder), run_(run), random_(run.seed), state_(map_state(folder + "/expected")) {}
+
+  void run() {
+    Status status = open();
+    if (!status.ok()) return fail("open: " + status.ToString());
+    for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
+      const std::string error = check(writer);
+      if (!error.empty()) return fail(error);
+    }
+    ++state_->verified;
+    // Keeps the log short, so that opening stays quick.
+    if (random_.one_in(8)) status = store_->Flush();
+    if (!status.ok()) return fail("flush: " + status.ToString());
+    state_->phase = Phase::kLoading;
+    std::vector<std::thread> threads;
+    for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
+      threads.emplace_back([this, writer, seed = random_.next()] { write(writer, seed); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  Status open() {
+    Options options;
+    options.create_if_missing = true;
+    options.backend = run_.simulator ? BackendChoice::kSimulator : BackendChoice::kHost;
+    options.simulator_seed = random_.next();
+    options.device_requests_min = random_.one_in(2) ? 8 : 64;
+    options.memtable_bytes = random_.one_in(2) ? 1 << 20 : 64 << 20;
+    options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+    options.rocksdb.compression = rocksdb::kNoCompression;
+    options.rocksdb.max_file_opening_threads = 1;
+    return Store::Open(options, folder_ + "/store", &store_);
+  }
+
+  void fail(const std::string& error) {
+    const std::lock_guard lock(fail_mutex_);
+    if (state_->phase == Phase::kFailed) return;
+    const std::size_t bytes = std::min(error.size(), sizeof state_->error - 1);
+    std::memcpy(state_->error, error.data(), bytes);
+    state_->error[bytes] = '\0';
+    state_->phase = Phase::kFailed;
+  }
+
+  /// Compares the writer's keys with what was acknowledged and settles its pending batch.
+  std::string check(std::uint32_t writer) {
+    WriterState& expected = state_->writers[writer];
+    if (expected.pending == Pending::kAcked) expected.settle();
+    std::vector<std::string> texts;
+    for (std::uint32_t key = 0; key < kKeysPerWriter; ++key) {
+      texts.push_back(key_text(writer, key));
+    }
+    const std::vector<Slice> keys(texts.begin(), texts.end());
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = store_->MultiGet(keys, &values);
+    std::vector<bool> in_batch(kKeysPerWriter, false);
+    for (std::uint32_t i = 0; expected.pending == Pending::kSubmitted && i < expected.count; ++i) {
+      in_batch[expected.key_of(i)] = true;
+    }
+    bool may_be_missing = true;
+    bool may_be_whole = true;
+    for (std::uint32_t key = 0; key < kKeysPerWriter; ++key) {
+      if (!statuses[key].ok() && !statuses[key].IsNotFound()) return statuses[key].ToString();
+      const auto found =
+          statuses[key].ok() ? std::optional<std::string>(values[key]) : std::nullopt;
+      const bool as_acked = found == content_of(expected.acked[key], writer, key);
+      const bool as_pending = in_batch[key] && found == content_of(expected.number, writer, key);
+      may_be_missing = may_be_missing && as_acked;
+      may_be_whole = may_be_whole && (in_batch[key] ? as_pending : as_acked);
+      if (!as_acked && !as_pending) {
+        return fmt::format("writer {}, key {}: batch {} was acknowledged, {} is pending, found {}",
+                           writer, key, expected.acked[key],
+                           in_batch[key] ? expected.number : 0, found.value_or("nothing"));
+      }
+    }
+    if (!may_be_missing && !may_be_whole) {
+      return fmt::format("writer {}: batch {} of {} keys is half there", writer, expected.number,
+                         expected.count);
+    }
+    if (expected.pending == Pending::kSubmitted) {
+      ++(may_be_whole ? state_->whole : state_->missing);
+      if (may_be_whole) expected.settle();
+      expected.pending = Pending::kNone;
+    }
+    return "";
+  }
+
+  void write(std::uint32_t writer, std::uint64_t seed) {
+    base::Random random(seed);
+    WriterState& mine = state_->writers[writer];
+    while (state_->phase == Phase::kLoading) {
+      if (random.one_in(64)) {
+        const Status status = store_->Flush();
+        if (!status.ok()) return fail("flush: " + status.ToString());
+        ++state_->flushes;
+      }
+      mine.first = static_cast<std::uint32_t>(random.below(kKeysPerWriter));
+      mine.stride = static_cast<std::uint32_t>(1 + random.below(kKeysPerWriter - 1));
+      const std::uint64_t shape = random.below(8);
+      mine.count = static_cast<std::uint32_t>(
+          shape < 3 ? 1 : 1 + random.below(shape < 6 ? 100 : kBatchMax));
+      mine.number = std::atomic_ref(state_->number).fetch_add(1) + 1;
+      mine.pending.store(Pending::kSubmitted, std::memory_order_release);
+      const Status status = submit(writer, mine);
+      if (!status.ok()) return fail("write: " + status.ToString());
+      mine.pending.store(Pending::kAcked, std::memory_order_release);
+      mine.settle();
+      ++state_->acked;
+    }
+  }
+
+  Status submit(std::uint32_t writer, const WriterState& mine) {
+    if (mine.count == 1 && mine.number % 2 == 0) {
+      const std::uint32_t key = mine.key_of(0);
+      const auto content = content_of(mine.number, writer, key);
+      return content ? store_->Put(WriteOptions(), key_text(writer, key), *content)
+                     : store_->Delete(WriteOptions(), key_text(writer, key));
+    }
+    Batch batch;
+    for (std::uint32_t i = 0; i < mine.count; ++i) {
+      const std::uint32_t key = mine.key_of(i);
+      const auto content = content_of(mine.number, writer, key);
+      const Status status = content ? batch.Put(key_text(writer, key), *content)
+                                    : batch.Delete(key_text(writer, key));
+      if (!status.ok()) return status;
+    }
+    return store_->Submit(WriteOptions(), &batch);
+  }
+
+  const std::string folder_;
+  const ChildRun run_;
+  base::Random random_;
+  KillState* const state_;
+  std::mutex fail_mutex_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace
+
+void run_child(const std::string& folder, const ChildRun& run) { Child(folder, run).run(); }
+
+}  // namespace breccia::crash

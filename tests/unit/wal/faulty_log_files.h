@@ -1,0 +1,87 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "wal/files.h"
+
+namespace breccia::wal::testing {
+
+/// Which call of each kind fails, counted down from its value; 0: none. After a failure, calls of
+/// the kind work again, so that a log that does not stop by itself shows.
+struct Faults {
+  int create = 0;
+  int write = 0;
+  int sync = 0;
+  int rename = 0;
+  int sync_dir = 0;
+  int remove = 0;
+
+  static bool strikes(int* countdown) { return *countdown > 0 && --*countdown == 0; }
+};
+
+class FaultyFile final : public SegmentFile {
+ public:
+  FaultyFile(std::unique_ptr<SegmentFile> below, std::shared_ptr<Faults> faults)
+      : below_(std::move(below)), faults_(std::move(faults)) {}
+  [[nodiscard]] std::byte* image() override { return below_->image(); }
+  [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
+  [[nodiscard]] bool mapped() const override { return below_->mapped(); }
+  [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
+    if (Faults::strikes(&faults_->write)) return Status::IOError("injected write error");
+    return below_->write(offset, bytes);
+  }
+  [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
+    if (Faults::strikes(&faults_->sync)) return Status::IOError("injected sync error");
+    return below_->sync(offset, bytes);
+  }
+  [[nodiscard]] Status load() override { return below_->load(); }
+
+ private:
+  const std::unique_ptr<SegmentFile> below_;
+  const std::shared_ptr<Faults> faults_;
+};
+
+class FaultyLogFiles final : public Files {
+ public:
+  FaultyLogFiles(std::shared_ptr<Files> below, std::shared_ptr<Faults> faults)
+      : below_(std::move(below)), faults_(std::move(faults)) {}
+
+  [[nodiscard]] Status prepare(const std::string& dir) override { return below_->prepare(dir); }
+  [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
+    return below_->list(dir);
+  }
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
+                                                            std::uint64_t bytes) override {
+    if (Faults::strikes(&faults_->create)) return Status::NoSpace("injected", "full");
+    return wrap(below_->create(path, bytes));
+  }
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
+    return wrap(below_->open(path));
+  }
+  [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
+    if (Faults::strikes(&faults_->rename)) return Status::IOError("injected rename error");
+    return below_->rename(from, to);
+  }
+  [[nodiscard]] Status remove(const std::string& path) override {
+    if (Faults::strikes(&faults_->remove)) return Status::IOError("injected remove error");
+    return below_->remove(path);
+  }
+  [[nodiscard]] Status sync_dir(const std::string& dir) override {
+    if (Faults::strikes(&faults_->sync_dir)) return Status::IOError("injected folder error");
+    return below_->sync_dir(dir);
+  }
+
+ private:
+  Result<std::unique_ptr<SegmentFile>> wrap(Result<std::unique_ptr<SegmentFile>> file) {
+    if (!file.ok()) return file;
+    return std::unique_ptr<SegmentFile>(std::make_unique<FaultyFile>(file.take(), faults_));
+  }
+
+  const std::shared_ptr<Files> below_;
+  const std::shared_ptr<Faults> faults_;
+};
+
+}  // namespace breccia::wal::testing

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "wal/log.h"
+
+/// Records and frames for tests of the log: made from a seed, compared as bytes.
+
+namespace breccia::wal::testing {
+
+struct Records {
+  std::vector<std::byte> bytes;
+  std::vector<std::uint64_t> offsets;
+
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(offsets.size()); }
+  bool operator==(const Records&) const = default;
+};
+
+inline void append_record(Records* records, Op op, const std::string& key,
+                          const std::string& value) {
+  const RecordHeader header = RecordHeader::make(op, key.size(), value.size());
+  const std::size_t at = records->bytes.size();
+  records->offsets.push_back(at);
+  records->bytes.resize(at + header.record_bytes());
+  std::byte* const to = records->bytes.data() + at;
+  std::memcpy(to, &header, sizeof header);
+  std::memcpy(to + sizeof header, key.data(), key.size());
+  std::memcpy(to + sizeof header + key.size(), value.data(), value.size());
+}
+
+inline std::string random_text(base::Random* random, std::uint64_t bytes_max) {
+  std::string text(random->below(bytes_max + 1), ' ');
+  for (char& c : text) c = static_cast<char>(random->next());
+  return text;
+}
+
+/// `count` records with keys and values of at most 40 bytes.
+inline Records random_records(base::Random* random, std::uint64_t count) {
+  Records records;
+  for (std::uint64_t index = 0; index < count; ++index) {
+    const bool put = !random->one_in(4);
+    append_record(&records, put ? Op::kPut : Op::kDelete, random_text(random, 40),
+                  put ? random_text(random, 40) : "");
+  }
+  return records;
+}
+
+/// One record whose frame takes up `value_bytes` and a little.
+inline Records large_record(std::uint64_t value_bytes, char fill) {
+  Records records;
+  append_record(&records, Op::kPut, "large", std::string(value_bytes, fill));
+  return records;
+}
+
+/// Reserves, fills and seals one frame. `descriptors`: written in reverse order of the records.
+inline Result<Frame> put_frame(Log* log, const Records& records, bool descriptors) {
+  BRECCIA_TAKE(Frame frame, log->reserve(records.bytes.size(), records.count(),
+                                         descriptors ? records.count() : 0));
+  log->fill(&frame, records.bytes.data());
+  for (std::uint32_t index = 0; descriptors && index < records.count(); ++index) {
+    frame.descriptors()[index] =
+        static_cast<std::uint32_t>(records.offsets[records.count() - 1 - index] / 8);
+  }
+  log->seal(&frame);
+  return frame;
+}
+
+/// What replay saw: position and bytes of each frame's records.
+struct Replayed {
+  struct One {
+    std::uint64_t position;
+    std::vector<std::byte> bytes;
+    std::uint32_t count;
+    bool descriptors;
+    bool operator==(const One&) const = default;
+  };
+  std::vector<One> frames;
+  LogRecovery recovery;
+
+  std::function<Status(const RecoveredFrame&)> sink() {
+    return [this](const RecoveredFrame& frame) {
+      frames.push_back({frame.records_position,
+                        std::vector<std::byte>(frame.records, frame.records + frame.record_bytes),
+                        frame.record_count, frame.descriptors != nullptr});
+      return Status::OK();
+    };
+  }
+};
+
+/// The frames that a test has put, in the form in which replay shows them.
+inline Replayed::One expected(const Frame& frame, const Records& records) {
+  return {frame.records_position(), records.bytes, records.count(), frame.descriptor_count != 0};
+}
+
+/// A folder that goes with the object.
+class TempDir {
+ public:
+  explicit TempDir(const std::string& under);
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace breccia::wal::testing
