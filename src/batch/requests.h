@@ -15,8 +15,9 @@ namespace breccia::batch {
 /// Threads one owner.
 class ResultArena {
  public:
+  /// Never null, not even for no bytes.
   char* allocate(std::uint64_t bytes) {
-    if (bytes > room_) take_block(bytes);
+    if (bytes > room_ || next_ == nullptr) take_block(bytes);
     char* const memory = next_;
     next_ += bytes;
     room_ -= bytes;

@@ -29,7 +29,7 @@ Status Engine::Submit(const WriteOptions& options, Batch* batch) {
     return submit_reads(pin, /*own_writes=*/true, ticket.frame.records_position(), &requests);
   }
   // A search on the backend sees runs; what single writes left in the memtable becomes one first.
-  if (requests.read_count() >= device_min_) BRECCIA_TRY(seal_active());
+  if (requests.read_count() >= reads_min_) BRECCIA_TRY(seal_active());
   return submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
 }
 
@@ -37,7 +37,7 @@ Status Engine::submit_writes(const WriteOptions& options, batch::Requests* reque
                              Ticket* ticket) {
   BRECCIA_TRY(maintenance_->wait_for_room(requests->record_bytes(), options_.wait_us_max));
   const auto count = static_cast<std::uint32_t>(requests->write_count());
-  const bool as_run = count >= device_min_;
+  const bool as_run = count >= writes_min_;
   ticket->durability = options.durability;
   BRECCIA_TRY(commits_->enter(ticket, requests->record_bytes(), count, as_run ? count : 0));
   log_->fill(&ticket->frame, requests->records());
@@ -107,7 +107,7 @@ Status Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
                             batch::Requests* requests) {
   const std::uint64_t n = requests->read_count();
   if (pin.view->runs.size() > 1) maintenance_->note_probes(n * (pin.view->runs.size() - 1));
-  return reader_->read(pin, own_writes, base, device_min_, requests);
+  return reader_->read(pin, own_writes, base, reads_min_, requests);
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
@@ -128,7 +128,7 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
   for (const Slice& key : keys) {
     if (status.ok()) status = requests.add_read(key);
   }
-  if (status.ok() && keys.size() >= device_min_) status = seal_active();
+  if (status.ok() && keys.size() >= reads_min_) status = seal_active();
   if (status.ok()) status = submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!status.ok()) {

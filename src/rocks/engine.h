@@ -62,7 +62,8 @@ class Engine final : public Store {
 
   Options options_;
   int flush_parts_ = 1;
-  std::uint64_t device_min_ = 0;
+  std::uint64_t reads_min_ = 0;   // requests from which a batch runs on the backend
+  std::uint64_t writes_min_ = 0;
   std::unique_ptr<Below> below_;
   std::unique_ptr<BackendSlot> backends_;
   std::unique_ptr<wal::Log> log_;

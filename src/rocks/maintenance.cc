@@ -169,20 +169,30 @@ bool Maintenance::merge_once() {
 
 Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemRunPtr>& runs) {
   const auto backend = backends_->current();
+  if (!backends_->is_host(*backend)) {
+    auto one = merged_on(*backend, runs);
+    if (one.ok()) return one;
+    backends_->retire(*backend, one.status());
+  }
+  // The host cannot read the runs of a device that was retired: it builds them again.
+  memtable::View view;
+  view.table = state_->view()->table;
+  view.set_runs(runs);
+  BRECCIA_TAKE(const auto on_host, view_on_host(view, backends_->host()));
+  return merged_on(backends_->host(), on_host->runs);
+}
+
+Result<memtable::MemRunPtr> Maintenance::merged_on(
+    exec::Backend& backend, const std::vector<memtable::MemRunPtr>& runs) {
   std::vector<exec::RunPtr> inputs;
   for (const auto& run : runs) inputs.push_back(run->run);
   auto one = std::make_shared<memtable::MemRun>();
   one->begin = runs.back()->begin;
   one->end = runs.front()->end;
-  auto run = backend->merge_runs(inputs, /*newest_only=*/true);
-  if (!run.ok()) {
-    if (!backends_->is_host(*backend)) backends_->retire(*backend, run.status());
-    return run.status();
-  }
-  one->run = run.take();
+  BRECCIA_TAKE(one->run, backend.merge_runs(inputs, /*newest_only=*/true));
   if (one->run->host_view() == nullptr) {
     std::vector<std::uint64_t> payloads(one->run->count());
-    BRECCIA_TRY(backend->read_payloads(*one->run, payloads.data()));
+    BRECCIA_TRY(backend.read_payloads(*one->run, payloads.data()));
     one->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
   }
   return memtable::MemRunPtr(std::move(one));
@@ -258,15 +268,7 @@ Status Maintenance::flush_once() {
 
 Status Maintenance::write_tree(const memtable::View& view, std::uint64_t applied) {
   if (view.runs.empty()) return below_->ingest({}, applied);
-  memtable::MemRunPtr one;
-  auto merged_run = merged(view.runs);
-  if (merged_run.ok()) {
-    one = merged_run.take();
-  } else {
-    // The device was lost: the host merges the runs that it builds again.
-    BRECCIA_TAKE(const auto on_host, view_on_host(view, backends_->host()));
-    BRECCIA_TAKE(one, merged(on_host->runs));
-  }
+  BRECCIA_TAKE(const auto one, merged(view.runs));
   const std::vector<std::uint64_t> payloads = payloads_of(*one, *view.table);
   const std::uint64_t n = payloads.size();
   constexpr std::uint64_t kEntriesPerPartMin = 64 << 10;

@@ -63,6 +63,8 @@ class Maintenance {
   Status flush_once();
   Status write_tree(const memtable::View& view, std::uint64_t applied);
   Result<memtable::MemRunPtr> merged(const std::vector<memtable::MemRunPtr>& runs);
+  static Result<memtable::MemRunPtr> merged_on(exec::Backend& backend,
+                                               const std::vector<memtable::MemRunPtr>& runs);
   std::vector<memtable::MemRunPtr> take_for_merge();
   memtable::ViewPtr take_for_flush();
   [[nodiscard]] std::uint64_t log_bytes() const;

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec/crew.h"
 #include "wal/format.h"
 
 namespace breccia::rocks {
 
 namespace {
+
+/// Batches up to this size are gathered by the crew.
+constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 
 const rocksdb::Snapshot* below_snapshot(const memtable::View& view) {
   return static_cast<const rocksdb::Snapshot*>(view.below.get());
@@ -57,6 +61,10 @@ Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::ui
   memtable::ViewPtr view = pin.view;
   std::uint64_t* const found = requests->found();
   const bool on_backend = n >= device_min;
+  // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
+  const bool use_crew = on_backend && n <= kCrewReadsMax && parts > 1 &&
+                        !backends_->is_host(*backends_->current());
+  if (use_crew) exec::Crew::shared().rouse();
   if (on_backend) BRECCIA_TRY(search(&view, queries, found));
 
   const auto run_part = [&](std::uint64_t part) {
@@ -77,6 +85,8 @@ Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::ui
   };
   if (parts == 1) {
     run_part(0);
+  } else if (use_crew) {
+    exec::Crew::shared().run(static_cast<std::uint32_t>(parts), run_part);
   } else {
     tbb::parallel_for(std::uint64_t{0}, parts, run_part);
   }

@@ -15,16 +15,23 @@ namespace {
 struct Piece {
   std::size_t first;
   std::size_t last;  // inclusive
-  bool sorted;
+  bool sorted;       // one frame, in the order of its descriptors
 };
 
+/// A frame stays a run of its own if it has descriptors and a fair share of all entries; the others
+/// are sorted together. So there are few runs, however many frames the log holds.
 std::vector<Piece> cut_pieces(const std::vector<wal::RecoveredFrame>& frames) {
+  constexpr std::uint64_t kSharesMax = 8;
   constexpr std::uint64_t kEntriesPerPieceMax = 1 << 20;
+  std::uint64_t total = 0;
+  for (const wal::RecoveredFrame& frame : frames) total += frame.record_count;
+  const std::uint64_t share = (total + kSharesMax - 1) / kSharesMax;
+  const std::uint64_t piece_max = std::max(share, kEntriesPerPieceMax);
   std::vector<Piece> pieces;
   std::uint64_t entries = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    const bool sorted = frames[i].descriptors != nullptr;
-    if (!sorted && !pieces.empty() && !pieces.back().sorted && entries < kEntriesPerPieceMax) {
+    const bool sorted = frames[i].descriptors != nullptr && frames[i].record_count >= share;
+    if (!sorted && !pieces.empty() && !pieces.back().sorted && entries < piece_max) {
       pieces.back().last = i;
     } else {
       pieces.push_back({i, i, sorted});
@@ -49,13 +56,13 @@ class Collected {
     payloads_.push(position | static_cast<std::uint64_t>(header.op()));
     return true;
   }
-  [[nodiscard]] bool add_frame(const wal::RecoveredFrame& frame) {
+  [[nodiscard]] bool add_frame(const wal::RecoveredFrame& frame, bool sorted) {
     std::uint64_t offset = 0;
     for (std::uint32_t i = 0; i < frame.record_count; ++i) {
-      if (frame.descriptors != nullptr) offset = std::uint64_t{frame.descriptors[i]} * 8;
+      if (sorted) offset = std::uint64_t{frame.descriptors[i]} * 8;
       const std::byte* const record = frame.records + offset;
       if (!add(record, frame.records_position + offset)) return false;
-      if (frame.descriptors == nullptr) offset += wal::record_header(record).record_bytes();
+      if (!sorted) offset += wal::record_header(record).record_bytes();
     }
     return true;
   }
@@ -73,7 +80,9 @@ Result<memtable::MemRunPtr> build_piece(const std::vector<wal::RecoveredFrame>& 
                                         const Piece& piece, exec::Backend& backend) {
   Collected entries(exec::plain_host_memory());
   for (std::size_t i = piece.first; i <= piece.last; ++i) {
-    if (!entries.add_frame(frames[i])) return Status::MemoryLimit("no memory to recover the log");
+    if (!entries.add_frame(frames[i], piece.sorted)) {
+      return Status::MemoryLimit("no memory to recover the log");
+    }
   }
   auto run = std::make_shared<memtable::MemRun>();
   if (entries.count() == 0) return memtable::MemRunPtr(std::move(run));

@@ -9,7 +9,8 @@
 namespace breccia::rocks {
 
 /// Turns the frames that a log replayed, in order, into runs, newest first.
-/// Frames with descriptors are in run order already; neighbouring small frames are sorted together.
+/// A large frame with descriptors is in run order already; neighbouring smaller frames are sorted
+/// together, so that there are at most some twenty runs, or one per 2^20 entries.
 /// `applied` is the end of what lies in the tree below, the begin of the first run.
 /// Errors  of the backend.
 /// Cost    reads each record once; runs are built in parallel.

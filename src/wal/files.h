@@ -39,7 +39,7 @@ class SegmentFile {
 };
 
 /// Creates, finds, renames and removes segment files of one folder.
-/// Threads create() by any number, of different paths; the rest by one at a time, and not beside it.
+/// Threads create() by any number, of different paths; the rest by one at a time, not beside it.
 class Files {
  public:
   virtual ~Files() = default;

@@ -6,7 +6,7 @@
 #include "scripted.h"
 #include "support/faulty_files.h"
 #include "support/folder.h"
-#include "wal/real_files.h"
+#include "support/sparse_files.h"
 
 namespace breccia::crash {
 
@@ -85,8 +85,7 @@ std::vector<Status> faults_to_try() {
 TEST(EngineFault, EveryCallUnderTheLog) {
   testing::CallFaults faults;
   Options options = quiet_options();
-  options.log_files = testing::make_faulty_files(
-      wal::real_files_with(wal::Engine::kPwrite, /*force_buffered=*/true), &faults);
+  options.log_files = testing::make_faulty_files(testing::make_sparse_files(), &faults);
   for (const Status& fault : faults_to_try()) {
     const FaultCounts counts = FaultLoop(mixed_script(), options, &faults).run(fault);
     print("mixed script", counts);
@@ -101,7 +100,7 @@ TEST(EngineFault, EveryCallUnderTheLog) {
 TEST(EngineFault, EveryCallUnderARollingLog) {
   testing::CallFaults faults;
   Options options = quiet_options();
-  options.log_files = testing::make_faulty_files(wal::real_files(), &faults);
+  options.log_files = testing::make_faulty_files(testing::make_sparse_files(), &faults);
   const FaultCounts counts =
       FaultLoop(rolling_script(), options, &faults).run(Status::NoSpace("planted", "full"));
   print("rolling script", counts);

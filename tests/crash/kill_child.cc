@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "kill_state.h"
+#include "support/backend.h"
 
 namespace breccia::crash {
 
@@ -72,7 +73,7 @@ class Child {
   Status open() {
     Options options;
     options.create_if_missing = true;
-    options.backend = run_.simulator ? BackendChoice::kSimulator : BackendChoice::kHost;
+    options.backend = run_.simulator ? BackendChoice::kSimulator : testing::backend_under_test();
     options.simulator_seed = random_.next();
     options.device_requests_min = random_.one_in(2) ? 8 : 64;
     options.memtable_bytes = random_.one_in(2) ? 1 << 20 : 64 << 20;

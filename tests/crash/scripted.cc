@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "support/sparse_files.h"
+
 namespace breccia::crash {
 
 std::vector<Step> mixed_script() {
@@ -48,6 +50,7 @@ Options quiet_options() {
   options.device_requests_min = 32;
   options.memtable_bytes = 1 << 30;
   options.flush_threads = 1;
+  options.log_files = testing::make_sparse_files();
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;
   options.rocksdb.max_file_opening_threads = 1;

@@ -55,7 +55,7 @@ class Script {
   Content refused_;  // what the step that failed would have written
 };
 
-/// Options for these tests: no noise, no compression, small.
+/// Options for these tests: no noise, no compression, sparse log files.
 [[nodiscard]] Options quiet_options();
 
 }  // namespace breccia::crash

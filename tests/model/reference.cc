@@ -2,7 +2,9 @@
 
 #include "base/assert.h"
 #include "stream.h"
+#include "support/sparse_files.h"
 #include "wal/real_files.h"
+#include "support/backend.h"
 
 namespace breccia::model {
 
@@ -58,15 +60,16 @@ Status ReopenedStore::reopen(base::Random* random) {
   Options options;
   options.create_if_missing = true;
   on_simulator_ = random->one_in(2);
-  options.backend = on_simulator_ ? BackendChoice::kSimulator : BackendChoice::kHost;
+  options.backend = on_simulator_ ? BackendChoice::kSimulator : testing::backend_under_test();
   options.simulator_seed = random->next();
   options.device_requests_min = kDeviceMin[random->below(4)];
   options.memtable_bytes = kMemtableBytes[random->below(4)];
   options.flush_threads = static_cast<int>(1 + random->below(3));
-  const bool buffered = random->one_in(10);
-  if (buffered) {
-    const auto engine = random->one_in(2) ? wal::Engine::kRing : wal::Engine::kPwrite;
-    options.log_files = wal::real_files_with(engine, /*force_buffered=*/true);
+  const std::uint64_t files = random->below(10);
+  if (files == 0) {
+    options.log_files = wal::real_files_with(wal::Engine::kRing, /*force_buffered=*/true);
+  } else if (files < 8) {
+    options.log_files = testing::make_sparse_files();
   }
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;
@@ -74,7 +77,7 @@ Status ReopenedStore::reopen(base::Random* random) {
   described_ = fmt::format("{}, device_requests_min {}, memtable_bytes {}, flush_threads {}{}",
                            on_simulator_ ? "simulator" : "host", options.device_requests_min,
                            options.memtable_bytes, options.flush_threads,
-                           buffered ? ", buffered log" : "");
+                           files == 0 ? ", ring log" : files < 8 ? ", sparse log" : ", mapped log");
   ++counts_->opens;
   return Store::Open(options, path_, &store_);
 }

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/limits.h"
+#include "exec/algo/search_wide.cuh"
 
 namespace breccia::exec::cuda {
 
@@ -14,9 +15,10 @@ constexpr int kWidth = 32;
 /// Columns begin at multiples of this, so that a warp's reads of them are whole lines.
 constexpr std::uint64_t kColumnAlignment = 128;
 
-/// A search whose run table travels with the kernel's arguments: threads read it from the constant
-/// cache instead of over the bus.
-struct SearchInline {
+/// A search (algo::Search or algo::SearchWide) whose run table travels with the kernel's arguments:
+/// threads read it from the constant cache instead of over the bus.
+template <class SearchKind>
+struct Inline {
   RunRef runs[kInlineRunsMax];
   int run_count;
   QueriesRef queries;
@@ -25,7 +27,7 @@ struct SearchInline {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    algo::Search{runs, run_count, queries, found}(group, first);
+    SearchKind{runs, run_count, queries, found}(group, first);
   }
 };
 
@@ -108,13 +110,18 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
     BRECCIA_TRY(x.copy_pinned_in(base, x.staging(), packer.used()));
   }
   const int run_count = static_cast<int>(runs.size());
-  if (is_inline) {
-    SearchInline search{{}, run_count, queries, out};
-    std::copy(runs.begin(), runs.end(), search.runs);
-    BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(n, search)));
-  } else {
+  if (!is_inline) {
     BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(
         n, algo::Search{table, run_count, queries, out})));
+  } else if (n <= kWideSearchQueriesMax) {
+    Inline<algo::SearchWide> search{{}, run_count, queries, out};
+    std::copy(runs.begin(), runs.end(), search.runs);
+    BRECCIA_TRY((x.launch_blocks<kWideSearchWidth, kSmallSearchBlockThreads>(n * kWideSearchWidth,
+                                                                             search)));
+  } else {
+    Inline<algo::Search> search{{}, run_count, queries, out};
+    std::copy(runs.begin(), runs.end(), search.runs);
+    BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(n, search)));
   }
   BRECCIA_TRY(x.finish());
   if (reached == nullptr) std::memcpy(found, x.staging() + results_at, n * sizeof *found);

@@ -48,13 +48,14 @@ TEST(WalFrame, PaddingIsZero) {
 TEST(WalFrame, ChecksumPieces) {
   for (const std::uint64_t bytes : {kChecksumPieceBytes, std::uint64_t{4} << 20}) {
     for (const int off : {-8, 0, 8}) {
-      const Records records = large_record(bytes - 200 + static_cast<std::uint64_t>(off + 64), 'v');
+      const Records records = large_record(bytes - 64 + static_cast<std::uint64_t>(off), 'v');
       FrameHeader header{};
       header.position = 64;
       header.record_bytes = records.bytes.size();
       header.record_count = 1;
       finish(&header);
       const FrameLayout layout = FrameLayout::of(64, 0, header.record_bytes, 0);
+      ASSERT_EQ(layout.descriptors, bytes + static_cast<std::uint64_t>(off));
       std::vector<std::byte> image(layout.end);
       std::memcpy(image.data(), &header, sizeof header);
       const std::uint64_t sum = copy_and_sum(image.data(), layout, records.bytes.data());

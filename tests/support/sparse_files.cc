@@ -1,0 +1,45 @@
+#include "support/sparse_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "wal/real_files.h"
+
+namespace breccia::testing {
+
+namespace {
+
+class SparseFiles final : public wal::Files {
+ public:
+  [[nodiscard]] Status prepare(const std::string& dir) override { return real_->prepare(dir); }
+  [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
+    return real_->list(dir);
+  }
+  [[nodiscard]] Result<std::unique_ptr<wal::SegmentFile>> create(const std::string& path,
+                                                                 std::uint64_t bytes) override {
+    const int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) return Status::IOError("create " + path);
+    const bool sized = ::ftruncate(fd, static_cast<off_t>(bytes)) == 0;
+    ::close(fd);
+    if (!sized) return Status::IOError("size " + path);
+    return real_->open(path);
+  }
+  [[nodiscard]] Result<std::unique_ptr<wal::SegmentFile>> open(const std::string& path) override {
+    return real_->open(path);
+  }
+  [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
+    return real_->rename(from, to);
+  }
+  [[nodiscard]] Status remove(const std::string& path) override { return real_->remove(path); }
+  [[nodiscard]] Status sync_dir(const std::string& dir) override { return real_->sync_dir(dir); }
+
+ private:
+  const std::shared_ptr<wal::Files> real_ =
+      wal::real_files_with(wal::Engine::kPwrite, /*force_buffered=*/true);
+};
+
+}  // namespace
+
+std::shared_ptr<wal::Files> make_sparse_files() { return std::make_shared<SparseFiles>(); }
+
+}  // namespace breccia::testing

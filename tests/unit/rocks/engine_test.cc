@@ -1,0 +1,178 @@
+#include <breccia/store.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "support/folder.h"
+#include "support/sparse_files.h"
+
+namespace breccia::rocks {
+
+namespace {
+
+Options small_options() {
+  Options options;
+  options.create_if_missing = true;
+  options.backend = BackendChoice::kHost;
+  options.memtable_bytes = 256 << 20;
+  options.flush_threads = 1;
+  options.log_files = testing::make_sparse_files();
+  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+  options.rocksdb.compression = rocksdb::kNoCompression;
+  return options;
+}
+
+class EngineTest : public ::testing::Test {
+ protected:
+  Status open(const Options& options) {
+    store_.reset();
+    return Store::Open(options, path(), &store_);
+  }
+  [[nodiscard]] std::string path() const { return folder_ / "store"; }
+  std::string property(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(store_->GetProperty(name, &value)) << name;
+    return value;
+  }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace
+
+// Goal: opening says what is wrong, and changes nothing then.
+// Method: a missing store, an existing one against the options, a second opener, a lost log.
+// Mutation: opening a store whose log folder is gone as if it were new loses data silently.
+TEST_F(EngineTest, OpeningErrors) {
+  Options options = small_options();
+  options.create_if_missing = false;
+  EXPECT_TRUE(open(options).IsInvalidArgument());
+  options.create_if_missing = true;
+  ASSERT_TRUE(open(options).ok());
+  ASSERT_TRUE(store_->Put(WriteOptions(), "key", "value").ok());
+
+  std::unique_ptr<Store> second;
+  EXPECT_TRUE(Store::Open(options, path(), &second).IsIOError());
+  EXPECT_EQ(second, nullptr);
+
+  options.error_if_exists = true;
+  EXPECT_TRUE(open(options).IsInvalidArgument());
+  options.error_if_exists = false;
+
+  std::filesystem::rename(path() + "/log", path() + "/elsewhere");
+  EXPECT_TRUE(open(options).IsCorruption());
+  std::filesystem::remove_all(path() + "/log");
+  std::filesystem::rename(path() + "/elsewhere", path() + "/log");
+  ASSERT_TRUE(open(options).ok());
+  std::string value;
+  EXPECT_TRUE(store_->Get("key", &value).ok());
+  EXPECT_EQ(store_->recovery().entries, 1u);
+  EXPECT_EQ(store_->recovery().dropped_bytes, 0u);
+}
+
+// Goal: every figure has a name, and RocksDB's are handed on.
+// Method: all names before and after a flush; a name that nobody knows.
+// Mutation: dropping a name from GetProperty fails.
+TEST_F(EngineTest, Properties) {
+  Options options = small_options();
+  options.device_requests_min = 4;
+  ASSERT_TRUE(open(options).ok());
+  Batch batch;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(batch.Put(std::to_string(i), "v").ok());
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  ASSERT_TRUE(store_->Put(WriteOptions(), "one", "v").ok());
+  EXPECT_NE(property("breccia.backend").find("host"), std::string::npos);
+  EXPECT_EQ(property("breccia.backend-retired"), "OK");
+  EXPECT_GT(std::stoull(property("breccia.log-bytes")), 0u);
+  EXPECT_EQ(property("breccia.runs"), "1");
+  EXPECT_EQ(property("breccia.memtable-entries"), "1");
+  EXPECT_EQ(property("breccia.flushes"), "0");
+  EXPECT_EQ(property("breccia.merges"), "0");
+  EXPECT_GT(std::stoull(property("breccia.device-bytes")), 0u);
+  EXPECT_EQ(property("breccia.read-only"), "");
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(property("breccia.runs"), "0");
+  EXPECT_EQ(property("breccia.memtable-entries"), "0");
+  EXPECT_EQ(property("breccia.flushes"), "1");
+  EXPECT_EQ(property("breccia.log-bytes"), "0");
+  EXPECT_FALSE(property("rocksdb.stats").empty());
+  std::string value;
+  EXPECT_FALSE(store_->GetProperty("breccia.no-such-figure", &value));
+}
+
+// Goal: a write that finds no room fails with Busy when its time is over, and only it.
+// Method: a tree that takes no more files, so that no flush can run; writes until one is refused.
+// Mutation: a flusher that ignores Below::overloaded lets every write through.
+TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
+  Options options = small_options();
+  options.memtable_bytes = 1 << 20;
+  options.wait_us_max = 60'000;
+  options.rocksdb.disable_auto_compactions = true;
+  options.rocksdb.level0_file_num_compaction_trigger = 1;
+  options.rocksdb.level0_slowdown_writes_trigger = 1;
+  options.rocksdb.level0_stop_writes_trigger = 1;
+  ASSERT_TRUE(open(options).ok());
+  const std::string value(100 << 10, 'v');
+  Status status;
+  int written = 0;
+  auto before = std::chrono::steady_clock::now();
+  while (status.ok() && written < 100) {
+    before = std::chrono::steady_clock::now();
+    status = store_->Put(WriteOptions(), "key " + std::to_string(written % 7), value);
+    if (status.ok()) ++written;
+  }
+  const auto waited = std::chrono::steady_clock::now() - before;
+  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_GE(waited, std::chrono::milliseconds(60));
+  EXPECT_GE(written, 10);
+  EXPECT_EQ(property("breccia.read-only"), "");
+  std::string found;
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_TRUE(store_->Get("key " + std::to_string(i), &found).ok());
+    EXPECT_EQ(found, value);
+  }
+}
+
+// Goal: a log of many small batches is recovered as few runs.
+// Method: 400 batches of one write, each a run with descriptors; opened again, read as a batch.
+// Mutation: a run for each recovered frame exceeds what a search may visit.
+TEST_F(EngineTest, ManySmallFramesBecomeFewRuns) {
+  constexpr int kFrames = 400;
+  Options options = small_options();
+  options.device_requests_min = 1;
+  ASSERT_TRUE(open(options).ok());
+  for (int i = 0; i < kFrames; ++i) {
+    ASSERT_TRUE(store_->Put(WriteOptions(), std::to_string(i % 300), std::to_string(i)).ok());
+  }
+  ASSERT_TRUE(open(options).ok());
+  EXPECT_EQ(store_->recovery().frames, static_cast<std::uint64_t>(kFrames));
+  Batch batch;
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(batch.Get(std::to_string(i)).ok());
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(batch.value(i), std::to_string(i < 100 ? i + 300 : i));
+  }
+  EXPECT_LT(std::stoull(property("breccia.runs")), 10u);
+}
+
+// Goal: positions that an opening skips are released, so that a small log limit stays usable.
+// Method: a limit far below a segment's size, many openings, a write after each.
+// Mutation: a flush that does nothing without runs fails with Busy after the second opening.
+TEST_F(EngineTest, GapsOfOpeningsAreReleased) {
+  Options options = small_options();
+  options.memtable_bytes = 64 << 10;
+  options.wait_us_max = 5'000'000;
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(open(options).ok());
+    ASSERT_TRUE(store_->Put(WriteOptions(), std::to_string(i), "v").ok());
+    if (i % 2 == 0) {
+      ASSERT_TRUE(store_->Flush().ok());
+    }
+  }
+  std::string found;
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(store_->Get(std::to_string(i), &found).ok());
+}
+
+}  // namespace breccia::rocks
