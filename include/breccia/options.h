@@ -49,8 +49,8 @@ struct Options {
   /// Bytes of log segments to make ready when the store opens, so that a burst of writes finds them
   /// in memory (and known to the device). More are made as they are needed.
   std::uint64_t log_preallocate_bytes = 0;
-  /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers wait
-  /// when it is full. 0: an eighth of the machine's memory, 512 MiB to 16 GiB.
+  /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers
+  /// wait when it is full. 0: an eighth of the machine's memory, 512 MiB to 16 GiB.
   std::uint64_t memtable_bytes = 0;
   /// How long a write may wait for room before it fails with Busy.
   std::uint64_t wait_us_max = 60'000'000;

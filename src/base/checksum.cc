@@ -25,8 +25,6 @@ void Checksum64::update(const void* data, std::size_t size) {
 
 std::uint64_t Checksum64::digest() const { return XXH3_64bits_digest(&state_->xxh); }
 
-std::uint64_t Checksum64::of(const void* data, std::size_t size) {
-  return XXH3_64bits(data, size);
-}
+std::uint64_t Checksum64::of(const void* data, std::size_t size) { return XXH3_64bits(data, size); }
 
 }  // namespace breccia::base

@@ -13,8 +13,8 @@ namespace breccia {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                 // NOLINT: implicit by design
-  Result(Status status) : status_(std::move(status)) {          // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
+  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit by design
     BRECCIA_ASSERT(!status_.ok());
   }
 
@@ -38,18 +38,18 @@ class [[nodiscard]] Result {
 }  // namespace breccia
 
 /// Returns the Status of `expression` from the calling function unless it is ok.
-#define BRECCIA_TRY(expression)                          \
-  do {                                                   \
-    ::breccia::Status breccia_status_ = (expression);    \
-    if (!breccia_status_.ok()) return breccia_status_;   \
+#define BRECCIA_TRY(expression)                        \
+  do {                                                 \
+    ::breccia::Status breccia_status_ = (expression);  \
+    if (!breccia_status_.ok()) return breccia_status_; \
   } while (0)
 
 #define BRECCIA_CONCAT_(a, b) a##b
 #define BRECCIA_CONCAT(a, b) BRECCIA_CONCAT_(a, b)
 
 /// Declares `target` from the value of the Result `expression`, or returns its Status.
-#define BRECCIA_TAKE(target, expression)                                      \
-  auto BRECCIA_CONCAT(breccia_result_, __LINE__) = (expression);              \
-  if (!BRECCIA_CONCAT(breccia_result_, __LINE__).ok())                        \
-    return BRECCIA_CONCAT(breccia_result_, __LINE__).status();                \
+#define BRECCIA_TAKE(target, expression)                         \
+  auto BRECCIA_CONCAT(breccia_result_, __LINE__) = (expression); \
+  if (!BRECCIA_CONCAT(breccia_result_, __LINE__).ok())           \
+    return BRECCIA_CONCAT(breccia_result_, __LINE__).status();   \
   target = BRECCIA_CONCAT(breccia_result_, __LINE__).take()

@@ -76,8 +76,8 @@ class Requests {
   [[nodiscard]] std::uint64_t* found() { return found_.data(); }
   /// Bounds of the reads, filled by the engine: read_after()[i] + base.
   [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
-  /// Makes room for the results of read_count() reads gathered by `parts` threads; every one of them
-  /// must then be written. False: out of memory.
+  /// Makes room for the results of read_count() reads gathered by `parts` threads; every one of
+  /// them must then be written. False: out of memory.
   [[nodiscard]] bool prepare_results(std::size_t parts, bool with_bounds);
   /// Results that prepare_results made room for; 0 before the batch was submitted.
   [[nodiscard]] std::uint64_t result_count() const { return results_.size(); }

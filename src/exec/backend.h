@@ -31,12 +31,12 @@ using RunPtr = std::shared_ptr<const Run>;
 
 /// Rates of this machine, measured at start-up; they choose roads, never results.
 struct Calibration {
-  double copy_in_bytes_per_s = 0;         // host to backend memory, 16 MiB pieces
-  double copy_out_bytes_per_s = 0;        // backend to host memory
-  double zero_copy_bytes_per_s = 0;       // backend reads host memory in sequence
-  double host_gather_rows_per_s = 0;      // host threads gather random 128-byte rows
-  double zero_copy_accesses_per_s = 0;    // backend reads random 128-byte rows of host memory
-  double launch_us = 0;                   // shortest launch and wait
+  double copy_in_bytes_per_s = 0;       // host to backend memory, 16 MiB pieces
+  double copy_out_bytes_per_s = 0;      // backend to host memory
+  double zero_copy_bytes_per_s = 0;     // backend reads host memory in sequence
+  double host_gather_rows_per_s = 0;    // host threads gather random 128-byte rows
+  double zero_copy_accesses_per_s = 0;  // backend reads random 128-byte rows of host memory
+  double launch_us = 0;                 // shortest launch and wait
 };
 
 /// Memory of the host that a backend can reach at full speed (pinned where there is a device).

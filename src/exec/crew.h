@@ -26,7 +26,8 @@ class Crew {
   /// Wakes the threads, so that they are ready when run() comes.
   void rouse();
 
-  /// Calls work(part) for every part in [0, parts), here and on the crew; returns when all are done.
+  /// Calls work(part) for every part in [0, parts), here and on the crew; returns when all are
+  /// done.
   template <class Work>
   void run(std::uint32_t parts, const Work& work) {
     const auto call = [](const void* what, std::uint32_t part) {

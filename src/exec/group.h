@@ -6,12 +6,13 @@
 /// The lane contract: W lanes that run in step, W in {1, 4, 8, 16, 32}.
 ///
 /// A device algorithm is a template over a Group type with three operations:
-///   per_lane(f)     calls f(lane) for every lane and keeps the W results; results[lane] reads them.
+///   per_lane(f)     calls f(lane) for every lane and keeps the W results; results[lane] reads
+///   them.
 ///                   Cost: host W calls, CUDA one call per thread.
 ///   ballot(p)       a mask of the lanes for which p(lane) holds.  Cost: W calls / one vote.
 ///   from(lane, f)   f(lane) of one lane, known to all.            Cost: one call / one shuffle.
-/// Outside the lane lambdas all code is group-uniform; per-lane data lives only in per_lane results.
-/// Results may only be read at the index of the lane that asks, except through from().
+/// Outside the lane lambdas all code is group-uniform; per-lane data lives only in per_lane
+/// results. Results may only be read at the index of the lane that asks, except through from().
 ///
 /// HostGroup plays all lanes on one thread, CudaGroup gives each lane a thread, and SimGroup
 /// (exec/sim/sim_group.h) lets a seeded scheduler switch between groups before each operation.

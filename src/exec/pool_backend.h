@@ -21,8 +21,7 @@ class PoolBackend : public Backend {
     return wrap(std::move(run));
   }
 
-  [[nodiscard]] Result<RunPtr> merge_runs(std::span<const RunPtr> runs,
-                                          bool newest_only) override {
+  [[nodiscard]] Result<RunPtr> merge_runs(std::span<const RunPtr> runs, bool newest_only) override {
     BRECCIA_TAKE(auto x, self().executor());
     BRECCIA_TAKE(auto run, algo::merge_runs(*x, refs_of(runs), newest_only));
     return wrap(std::move(run));

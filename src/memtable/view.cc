@@ -31,8 +31,7 @@ std::uint64_t find_in_columns(const exec::RunRef& run, const exec::QueriesRef& q
   const exec::HostGroup<1> group;
   const auto sought = group.per_lane([&](int) { return exec::algo::load_sought(query, 0); });
   const std::uint64_t i = exec::algo::lower_bound(group, run, query, sought)[0];
-  const bool hit =
-      i < run.keys.count && exec::algo::is_key(run.keys, i, query.keys, sought[0]);
+  const bool hit = i < run.keys.count && exec::algo::is_key(run.keys, i, query.keys, sought[0]);
   return hit ? run.payload[i] : exec::kNotFound;
 }
 
@@ -107,10 +106,9 @@ std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
   for (const MemRunPtr& run : view.runs) {
     if (run->begin >= bound) continue;
     const exec::RunRef* const columns_of_run = run->run->host_view();
-    const std::uint64_t payload =
-        columns_of_run != nullptr
-            ? find_in_columns(*columns_of_run, query)
-            : find_in_log(*run, *view.table, key, bound);
+    const std::uint64_t payload = columns_of_run != nullptr
+                                      ? find_in_columns(*columns_of_run, query)
+                                      : find_in_log(*run, *view.table, key, bound);
     if (payload != exec::kNotFound) {
       *record = view.table->at(wal::position_of(payload));
       return payload;
@@ -119,8 +117,8 @@ std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
   return exec::kNotFound;
 }
 
-RunRange merge_due(const std::vector<MemRunPtr>& newest_first,
-                   const std::vector<TakenRange>& taken, std::uint64_t probes) {
+RunRange merge_due(const std::vector<MemRunPtr>& newest_first, const std::vector<TakenRange>& taken,
+                   std::uint64_t probes) {
   const auto is_free = [&](std::size_t i) {
     return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
       return newest_first[i]->begin < range.end && range.begin < newest_first[i]->end;

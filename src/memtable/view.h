@@ -38,7 +38,7 @@ struct View {
   std::vector<MemRunPtr> runs;             // newest first, position ranges disjoint
   std::vector<exec::RunPtr> backend_runs;  // the same runs, as a search takes them
   wal::SegmentTablePtr table;
-  std::shared_ptr<const void> below;       // the state of the database below, opaque here
+  std::shared_ptr<const void> below;  // the state of the database below, opaque here
 
   void set_runs(std::vector<MemRunPtr> newest_first) {
     runs = std::move(newest_first);
@@ -50,7 +50,8 @@ using ViewPtr = std::shared_ptr<const View>;
 
 /// The newest version of `key` below `bound` in the view's memtable and runs: its payload, or
 /// exec::kNotFound. One key, on the calling thread.
-/// Cost    memtable: one walk; per run: log2(n / 64) + 7 probes (host run), log2(n) records (device).
+/// Cost    memtable: one walk; per run: log2(n / 64) + 7 probes (host run), log2(n) records
+/// (device).
 [[nodiscard]] std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
                                      const std::byte** record);
 
@@ -67,9 +68,9 @@ struct RunRange {
 };
 
 /// The runs that should become one now; count 0 if none.
-/// Looked at are the newest runs that lie together and are not taken. Due are four of one size class
-/// with what is newer (so that few runs are left to search), or all of them once searches have made
-/// `probes` more probes, beyond each query's first run, than their merge costs.
+/// Looked at are the newest runs that lie together and are not taken. Due are four of one size
+/// class with what is newer (so that few runs are left to search), or all of them once searches
+/// have made `probes` more probes, beyond each query's first run, than their merge costs.
 [[nodiscard]] RunRange merge_due(const std::vector<MemRunPtr>& newest_first,
                                  const std::vector<TakenRange>& taken, std::uint64_t probes);
 

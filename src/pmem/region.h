@@ -38,9 +38,9 @@ class Region {
 /// Errors  NotSupported: the file system has no DAX.
 Result<std::unique_ptr<Region>> open_dax_region(const std::string& path, std::uint64_t bytes);
 
-/// Opens an ordinary file region at `path` (redo log at `path` + ".redo"), created with `bytes` bytes
-/// if missing; replays a redo log that a crash left.
-/// Errors  Corruption: the redo log's committed part is damaged.
+/// Opens an ordinary file region at `path` (redo log at `path` + ".redo"), created with `bytes`
+/// bytes if missing; replays a redo log that a crash left. Errors  Corruption: the redo log's
+/// committed part is damaged.
 Result<std::unique_ptr<Region>> open_file_region(const std::string& path, std::uint64_t bytes);
 
 /// True if `path` (an existing folder) lies on a file system whose files can be mapped with DAX.

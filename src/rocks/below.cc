@@ -62,8 +62,8 @@ Status Below::open_families(const Options& options, const std::string& path, int
   rocksdb::DB* db = nullptr;
   Status status = rocksdb::DB::Open(options_, path, wanted, &families_, &db);
   if (status.IsCorruption() && options_.env->FileExists(staging_path(kFailedIngest)).ok()) {
-    // A manifest may hold an ingest that failed in its last sync, and RocksDB has removed its files.
-    // The version before it is whole, and the log holds the rest.
+    // A manifest may hold an ingest that failed in its last sync, and RocksDB has removed its
+    // files. The version before it is whole, and the log holds the rest.
     rocksdb::DBOptions before_ingest(options_);
     before_ingest.best_efforts_recovery = true;
     status = rocksdb::DB::Open(before_ingest, path, wanted, &families_, &db);
@@ -163,8 +163,8 @@ Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applie
   const Status status = db_->IngestExternalFiles(args);
   if (!status.ok()) {
     // For open_families; without the note the next open may have to report the tree as damaged.
-    (void)rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(),
-                                     staging_path(kFailedIngest), /*should_sync=*/true);
+    (void)rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(), staging_path(kFailedIngest),
+                                     /*should_sync=*/true);
     return status;
   }
   applied_ = applied;

@@ -12,9 +12,9 @@
 
 /// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
 ///
-/// Its default column family holds the data; a hidden one holds the watermark: the log position below
-/// which everything lies in the tree. Files and watermark go in with one call, so a flush happens
-/// exactly once whatever crashes.
+/// Its default column family holds the data; a hidden one holds the watermark: the log position
+/// below which everything lies in the tree. Files and watermark go in with one call, so a flush
+/// happens exactly once whatever crashes.
 
 namespace breccia::rocks {
 

@@ -7,8 +7,7 @@
 
 namespace breccia {
 
-Status Store::Open(const Options& options, const std::string& path,
-                   std::unique_ptr<Store>* store) {
+Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
   return rocks::Engine::open(options, path, store);
 }
 
@@ -142,7 +141,8 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
   return statuses;
 }
 
-// ---- publishing: everything here runs under the publish lock -------------------------------------
+// ---- publishing: everything here runs under the publish lock
+// -------------------------------------
 
 std::shared_ptr<memtable::View> Engine::copy_view() const {
   auto next = std::make_shared<memtable::View>(*state_.view());
@@ -178,10 +178,9 @@ Status Engine::publish(Ticket& ticket) {
 
 void Engine::publish_records(const Ticket& ticket) {
   const auto& segments = publish_table_->segments();
-  const wal::SegmentPtr& segment =
-      *std::find_if(segments.rbegin(), segments.rend(), [&](const wal::SegmentPtr& candidate) {
-        return candidate->base <= ticket.frame.position;
-      });
+  const wal::SegmentPtr& segment = *std::find_if(
+      segments.rbegin(), segments.rend(),
+      [&](const wal::SegmentPtr& candidate) { return candidate->base <= ticket.frame.position; });
   const auto view = state_.view();
   const std::byte* record = ticket.frame.at + ticket.frame.layout().records;
   std::uint64_t position = ticket.frame.records_position();
@@ -204,11 +203,9 @@ Status Engine::publish_run(Ticket& ticket) {
     run->records = ticket.frame.records_position();
   }
   memtable::MemRunPtr published = std::move(run);
-  if (ticket.run_backend != backends_->current().get() &&
-      published->run->host_view() == nullptr) {
+  if (ticket.run_backend != backends_->current().get() && published->run->host_view() == nullptr) {
     // The device was retired between this batch's sort and its turn.
-    BRECCIA_TAKE(published,
-                 rebuild_on_host(*published, *publish_table_, backends_->host()));
+    BRECCIA_TAKE(published, rebuild_on_host(*published, *publish_table_, backends_->host()));
   }
   last_run_end_ = published->end;
   auto next = copy_view();

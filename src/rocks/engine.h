@@ -14,9 +14,9 @@ namespace breccia::rocks {
 
 /// The ordered engine: our log and memtables above a RocksDB tree, batches on a backend.
 ///
-/// A write: room -> place in the log (CommitQueue) -> records copied, run built -> sealed -> committed
-/// and published in order. A read: pin a view -> search memtable and runs -> values from the log ->
-/// the rest from the tree. docs/impl/rocks.md follows one batch through.
+/// A write: room -> place in the log (CommitQueue) -> records copied, run built -> sealed ->
+/// committed and published in order. A read: pin a view -> search memtable and runs -> values from
+/// the log -> the rest from the tree. docs/impl/rocks.md follows one batch through.
 class Engine final : public Store {
  public:
   static Status open(const Options& options, const std::string& path,
@@ -62,15 +62,15 @@ class Engine final : public Store {
 
   Options options_;
   int flush_parts_ = 1;
-  std::uint64_t reads_min_ = 0;   // requests from which a batch runs on the backend
+  std::uint64_t reads_min_ = 0;  // requests from which a batch runs on the backend
   std::uint64_t writes_min_ = 0;
   std::unique_ptr<Below> below_;
   std::unique_ptr<BackendSlot> backends_;
   std::unique_ptr<wal::Log> log_;
   Fault fault_;
   ViewState state_;
-  wal::SegmentTablePtr publish_table_;   // guarded by the publish lock
-  std::uint64_t last_run_end_ = 0;       // guarded by the publish lock
+  wal::SegmentTablePtr publish_table_;  // guarded by the publish lock
+  std::uint64_t last_run_end_ = 0;      // guarded by the publish lock
   std::unique_ptr<CommitQueue> commits_;
   std::unique_ptr<Reader> reader_;
   std::unique_ptr<Maintenance> maintenance_;

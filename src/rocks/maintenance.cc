@@ -19,9 +19,8 @@ constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
 
 }  // namespace
 
-Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state,
-                         BackendSlot* backends, wal::Log* log, Below* below, Fault* fault,
-                         Hooks hooks)
+Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
+                         wal::Log* log, Below* below, Fault* fault, Hooks hooks)
     : options_(options),
       state_(state),
       backends_(backends),
@@ -101,8 +100,7 @@ Status Maintenance::flush() {
   std::unique_lock lock(mutex_);
   const std::uint64_t wanted = ++flushes_wanted_;
   flusher_wakes_.notify_one();
-  room_.wait(lock,
-             [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); });
+  room_.wait(lock, [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); });
   return flushes_done_ >= wanted ? Status::OK() : fault_->get();
 }
 
@@ -182,8 +180,8 @@ Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemR
   return merged_on(backends_->host(), on_host->runs);
 }
 
-Result<memtable::MemRunPtr> Maintenance::merged_on(
-    exec::Backend& backend, const std::vector<memtable::MemRunPtr>& runs) {
+Result<memtable::MemRunPtr> Maintenance::merged_on(exec::Backend& backend,
+                                                   const std::vector<memtable::MemRunPtr>& runs) {
   std::vector<exec::RunPtr> inputs;
   for (const auto& run : runs) inputs.push_back(run->run);
   auto one = std::make_shared<memtable::MemRun>();

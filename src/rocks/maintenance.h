@@ -44,8 +44,8 @@ class Maintenance {
   /// Waits until a write of `bytes` has room in the log, and merges if runs have piled up.
   /// Errors  Busy: no room within `wait_us_max`; the store's fault.
   Status wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
-  /// To be called when a run was published and the view has `runs` now, or when `probes` runs beyond
-  /// the first were searched.
+  /// To be called when a run was published and the view has `runs` now, or when `probes` runs
+  /// beyond the first were searched.
   void note_runs(std::size_t runs);
   void note_probes(std::uint64_t probes);
   /// Flushes everything published so far and waits for it.

@@ -23,11 +23,10 @@ std::uint64_t machine_memory_bytes() {
 Options with_defaults(Options options) {
   constexpr std::uint64_t kMiB = 1 << 20;
   if (options.memtable_bytes == 0) {
-    options.memtable_bytes =
-        std::clamp(machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
+    options.memtable_bytes = std::clamp(machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
   }
-  options.log_segment_bytes =
-      base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1), limits::kLogWindowBytes);
+  options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
+                                             limits::kLogWindowBytes);
   if (options.flush_threads == 0) {
     options.flush_threads = std::clamp(tbb::info::default_concurrency(), 1, 8);
   }
@@ -140,7 +139,10 @@ Status Engine::open_log(const std::string& path) {
   last_run_end_ = view->runs.empty() ? log_->begin() : view->runs.front()->end;
   state_.publish(std::move(view), log_->end());
 
-  recovery_ = {found.frames, found.entries, found.bytes, found.dropped_bytes,
+  recovery_ = {found.frames,
+               found.entries,
+               found.bytes,
+               found.dropped_bytes,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
                found.message};
   if (!found.message.empty()) spdlog::warn("{}", found.message);

@@ -62,8 +62,8 @@ Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::ui
   std::uint64_t* const found = requests->found();
   const bool on_backend = n >= device_min;
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
-  const bool use_crew = on_backend && n <= kCrewReadsMax && parts > 1 &&
-                        !backends_->is_host(*backends_->current());
+  const bool use_crew =
+      on_backend && n <= kCrewReadsMax && parts > 1 && !backends_->is_host(*backends_->current());
   if (use_crew) exec::Crew::shared().rouse();
   if (on_backend) BRECCIA_TRY(search(&view, queries, found));
 

@@ -103,8 +103,7 @@ Result<memtable::MemRunPtr> build_piece(const std::vector<wal::RecoveredFrame>& 
 }  // namespace
 
 Result<std::vector<memtable::MemRunPtr>> recover_runs(
-    const std::vector<wal::RecoveredFrame>& frames, std::uint64_t applied,
-    exec::Backend& backend) {
+    const std::vector<wal::RecoveredFrame>& frames, std::uint64_t applied, exec::Backend& backend) {
   const std::vector<Piece> pieces = cut_pieces(frames);
   std::vector<memtable::MemRunPtr> runs(pieces.size());
   std::vector<Status> statuses(pieces.size());

@@ -39,9 +39,9 @@ struct RecordHeader {
   std::uint32_t value_bytes;
 
   static RecordHeader make(Op op, std::uint64_t key_bytes, std::uint64_t value_bytes) {
-    return {static_cast<std::uint32_t>(key_bytes | std::uint64_t{static_cast<std::uint8_t>(op)}
-                                                       << 24),
-            static_cast<std::uint32_t>(value_bytes)};
+    return {
+        static_cast<std::uint32_t>(key_bytes | std::uint64_t{static_cast<std::uint8_t>(op)} << 24),
+        static_cast<std::uint32_t>(value_bytes)};
   }
   [[nodiscard]] std::uint64_t key_bytes() const { return key_bytes_and_op & 0xffffff; }
   [[nodiscard]] Op op() const { return static_cast<Op>(key_bytes_and_op >> 24); }
@@ -69,13 +69,13 @@ inline constexpr std::uint32_t kFormatVersion = 1;
 struct SegmentHeader {
   std::uint32_t magic;
   std::uint32_t version;
-  std::uint64_t store_id;    // random, the same in all segments of one store
-  std::uint64_t base;        // log position of the file's byte 0
-  std::uint64_t size;        // bytes of the segment, a multiple of kLogWindowBytes
-  std::uint64_t first;       // position of the first frame, a multiple of 8
-  std::uint64_t reserved[2]; // zero
-  std::uint32_t padding;     // zero
-  std::uint32_t crc;         // CRC32C of the bytes before it
+  std::uint64_t store_id;     // random, the same in all segments of one store
+  std::uint64_t base;         // log position of the file's byte 0
+  std::uint64_t size;         // bytes of the segment, a multiple of kLogWindowBytes
+  std::uint64_t first;        // position of the first frame, a multiple of 8
+  std::uint64_t reserved[2];  // zero
+  std::uint32_t padding;      // zero
+  std::uint32_t crc;          // CRC32C of the bytes before it
 };
 static_assert(sizeof(SegmentHeader) == 64 && std::is_trivial_v<SegmentHeader>);
 
@@ -84,9 +84,9 @@ inline constexpr std::uint32_t kFrameCloses = 2;   // no records; the next segme
 
 struct FrameHeader {
   std::uint32_t magic;
-  std::uint32_t flags;             // 0, kFrameAligned or kFrameCloses
-  std::uint64_t position;          // log position of this header, a multiple of 8
-  std::uint64_t record_bytes;      // all records, a multiple of 8
+  std::uint32_t flags;         // 0, kFrameAligned or kFrameCloses
+  std::uint64_t position;      // log position of this header, a multiple of 8
+  std::uint64_t record_bytes;  // all records, a multiple of 8
   std::uint32_t record_count;
   std::uint32_t descriptor_count;  // 0 or record_count
   std::uint64_t synced;            // all below this position was synced before this was written
@@ -99,7 +99,7 @@ static_assert(sizeof(FrameHeader) == 48 && std::is_trivial_v<FrameHeader>);
 struct CommitRecord {
   std::uint64_t checksum;  // of the frame from its header to here, see kChecksumPieceBytes
   std::uint32_t magic;
-  std::uint32_t crc;       // CRC32C of checksum, magic and the frame's position
+  std::uint32_t crc;  // CRC32C of checksum, magic and the frame's position
 };
 static_assert(sizeof(CommitRecord) == 16 && std::is_trivial_v<CommitRecord>);
 

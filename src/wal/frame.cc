@@ -173,8 +173,8 @@ bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* heade
 }
 
 const char* frame_fault(const std::byte* at, const FrameHeader& header) {
-  const FrameLayout layout = FrameLayout::of(header.position, header.flags, header.record_bytes,
-                                             header.descriptor_count);
+  const FrameLayout layout =
+      FrameLayout::of(header.position, header.flags, header.record_bytes, header.descriptor_count);
   CommitRecord commit;
   std::memcpy(&commit, at + layout.commit, sizeof commit);
   if (commit.magic != kCommitMagic || commit.crc != commit_crc(commit, header.position)) {

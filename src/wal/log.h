@@ -76,7 +76,7 @@ struct RecoveredFrame {
 
 /// What recovery found.
 struct LogRecovery {
-  std::uint64_t end = 0;            // position behind the last committed frame
+  std::uint64_t end = 0;  // position behind the last committed frame
   std::uint64_t frames = 0;
   std::uint64_t entries = 0;
   std::uint64_t bytes = 0;

@@ -125,8 +125,8 @@ class Opening {
     for (const std::byte* const at : scan_.frames) {
       FrameHeader header;
       std::memcpy(&header, at, sizeof header);
-      const FrameLayout layout = FrameLayout::of(header.position, header.flags,
-                                                 header.record_bytes, header.descriptor_count);
+      const FrameLayout layout = FrameLayout::of(header.position, header.flags, header.record_bytes,
+                                                 header.descriptor_count);
       RecoveredFrame frame{};
       frame.records_position = header.position + layout.records;
       frame.records = at + layout.records;

@@ -76,7 +76,10 @@ class BufferedFile final : public SegmentFile {
  public:
   BufferedFile(std::string path, Fd fd, std::byte* image, std::uint64_t size,
                std::unique_ptr<Writer> writer)
-      : path_(std::move(path)), fd_(std::move(fd)), image_(image), size_(size),
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        image_(image),
+        size_(size),
         writer_(std::move(writer)) {
     // Fewer faults when the image fills; without huge pages it works the same.
     if (image_ != nullptr) ::madvise(image_, size_, MADV_HUGEPAGE);

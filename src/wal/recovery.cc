@@ -54,8 +54,9 @@ class Scan {
       if (store_id != scan_.store_id) return damaged(segment, 0, "belongs to another store");
     }
     if (segments_.front().base > from_) {
-      return damaged(segments_.front(), 0, "the log begins here, above position " +
-                                               std::to_string(from_) + " that is needed");
+      return damaged(
+          segments_.front(), 0,
+          "the log begins here, above position " + std::to_string(from_) + " that is needed");
     }
     for (std::size_t index = 1; index < segments_.size(); ++index) {
       if (segments_[index - 1].end() == segments_[index].base) continue;
@@ -164,8 +165,8 @@ class Scan {
         const FrameHeader header = header_of(segments_[index].at(position));
         if (header.synced > needed) {
           return damaged(segments_[last], scan_.end,
-                         std::string("the frame here ") + fault_ + ", but was synced: " +
-                             segments_[index].path + ", offset " +
+                         std::string("the frame here ") + fault_ +
+                             ", but was synced: " + segments_[index].path + ", offset " +
                              std::to_string(position - segments_[index].base) + " says so");
         }
         ++frames_behind;
@@ -175,12 +176,11 @@ class Scan {
     }
     scan_.dropped_bytes = written_end - scan_.end;
     if (scan_.dropped_bytes > 0) {
-      scan_.message = segments_[last].path + ", offset " +
-                      std::to_string(scan_.end - segments_[last].base) +
-                      ": the log ends in a frame that " + fault_ + "; it and " +
-                      std::to_string(frames_behind) +
-                      " behind it, none of them synced, were dropped (" +
-                      std::to_string(scan_.dropped_bytes) + " bytes).";
+      scan_.message =
+          segments_[last].path + ", offset " + std::to_string(scan_.end - segments_[last].base) +
+          ": the log ends in a frame that " + fault_ + "; it and " + std::to_string(frames_behind) +
+          " behind it, none of them synced, were dropped (" + std::to_string(scan_.dropped_bytes) +
+          " bytes).";
     }
     return Status::OK();
   }

@@ -40,7 +40,7 @@ struct LogScan {
   bool last_is_empty = false;            // no frame, not even one below `from`, lies in it
   std::uint64_t end = 0;                 // position at which the chain ends
   std::uint64_t dropped_bytes = 0;
-  std::string message;                   // a sentence if something was dropped
+  std::string message;  // a sentence if something was dropped
 };
 
 /// Shape   segments, at least one, by ascending base; the last is the log's newest.

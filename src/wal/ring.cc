@@ -104,9 +104,8 @@ class RingWriter final : public Writer {
   }
 
   /// A piece that was cut short or told to try again is finished the plain way.
-  [[nodiscard]] Status finish_piece(int result, int fd, const std::byte* from,
-                                    std::uint64_t offset, std::uint64_t bytes,
-                                    const std::string& path) {
+  [[nodiscard]] Status finish_piece(int result, int fd, const std::byte* from, std::uint64_t offset,
+                                    std::uint64_t bytes, const std::string& path) {
     if (result == -EINTR || result == -EAGAIN) result = 0;
     if (result < 0) return io_status("write", path, -result);
     const auto written = static_cast<std::uint64_t>(result);

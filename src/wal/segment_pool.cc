@@ -54,8 +54,8 @@ Result<SegmentPool::Free> SegmentPool::take(std::uint64_t size, std::uint64_t ba
       return found;
     }
   }
-  const std::string path = options_.dir + "/" + digits(base) + "-" +
-                           std::to_string(++names_given_) + kUnfinishedSuffix;
+  const std::string path =
+      options_.dir + "/" + digits(base) + "-" + std::to_string(++names_given_) + kUnfinishedSuffix;
   return create(path, size);
 }
 
@@ -156,8 +156,7 @@ Status SegmentPool::trim() {
     const std::lock_guard lock(free_mutex_);
     std::vector<Free> kept;
     for (Free& free : free_) {
-      const bool keep =
-          free.file->size() == options_.segment_bytes && kept.size() < free_max_;
+      const bool keep = free.file->size() == options_.segment_bytes && kept.size() < free_max_;
       (keep ? kept : excess).push_back(std::move(free));
     }
     free_ = std::move(kept);

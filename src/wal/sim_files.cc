@@ -197,9 +197,8 @@ class SimFile final : public SegmentFile {
   }
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
-    return disk_->step([&] {
-      mapped() ? inode_->sync_lines(offset, bytes) : inode_->sync_blocks(offset, bytes);
-    });
+    return disk_->step(
+        [&] { mapped() ? inode_->sync_lines(offset, bytes) : inode_->sync_blocks(offset, bytes); });
   }
   [[nodiscard]] Status load() override {
     if (disk_->failed) return SimDisk::State::off();

@@ -68,8 +68,8 @@ class FaultLoop {
 };
 
 void print(const char* what, const FaultCounts& counts) {
-  std::printf("%s: %lu calls failed: %lu refused to open, %lu refused a write, %lu went on\n",
-              what, counts.points, counts.refused_open, counts.refused_step, counts.bridged);
+  std::printf("%s: %lu calls failed: %lu refused to open, %lu refused a write, %lu went on\n", what,
+              counts.points, counts.refused_open, counts.refused_step, counts.bridged);
 }
 
 std::vector<Status> faults_to_try() {
@@ -80,8 +80,8 @@ std::vector<Status> faults_to_try() {
 
 // Goal: whatever call under the log fails, the write is refused with the cause, the store is
 //   read-only and still reads, and opening it again finds everything acknowledged.
-// Method: a script of writes and flushes, once for every call that it makes, with that call failing.
-// Mutation: trying a failed sync again, or publishing before the commit, fails here.
+// Method: a script of writes and flushes, once for every call that it makes, with that call
+// failing. Mutation: trying a failed sync again, or publishing before the commit, fails here.
 TEST(EngineFault, EveryCallUnderTheLog) {
   testing::CallFaults faults;
   Options options = quiet_options();

@@ -30,10 +30,9 @@ pid_t spawn_child(const std::string& folder, const ChildRun& run) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> arguments{program, "--gtest_filter=EngineKill.DISABLED_Child",
                                      "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
-  std::vector<std::string> environment{"BRECCIA_KILL_FOLDER=" + folder,
-                                       "BRECCIA_KILL_SEED=" + std::to_string(run.seed),
-                                       std::string("BRECCIA_KILL_SIMULATOR=") +
-                                           (run.simulator ? "1" : "0")};
+  std::vector<std::string> environment{
+      "BRECCIA_KILL_FOLDER=" + folder, "BRECCIA_KILL_SEED=" + std::to_string(run.seed),
+      std::string("BRECCIA_KILL_SIMULATOR=") + (run.simulator ? "1" : "0")};
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (std::strncmp(*variable, "GTEST_", 6) != 0) environment.emplace_back(*variable);
   }
@@ -159,10 +158,11 @@ TEST(EngineKill, LosesNothingAcknowledged) {
   std::thread on_disk(run_half, testing::Place::kDisk, 0);
   run_half(testing::Place::kMemory, 1);
   on_disk.join();
-  std::printf("%lu kills, %lu stores verified, %lu batches acknowledged, %lu pending ones found "
-              "whole, %lu not at all, %lu flushes\n",
-              totals.rounds.load(), totals.verified.load(), totals.acked.load(),
-              totals.whole.load(), totals.missing.load(), totals.flushes.load());
+  std::printf(
+      "%lu kills, %lu stores verified, %lu batches acknowledged, %lu pending ones found "
+      "whole, %lu not at all, %lu flushes\n",
+      totals.rounds.load(), totals.verified.load(), totals.acked.load(), totals.whole.load(),
+      totals.missing.load(), totals.flushes.load());
   EXPECT_EQ(totals.rounds, seeds.size() * kRoundsPerStore);
   EXPECT_GE(totals.verified, totals.rounds / 2);
 }

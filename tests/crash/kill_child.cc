@@ -119,8 +119,8 @@ class Child {
       may_be_whole = may_be_whole && (in_batch[key] ? as_pending : as_acked);
       if (!as_acked && !as_pending) {
         return fmt::format("writer {}, key {}: batch {} was acknowledged, {} is pending, found {}",
-                           writer, key, expected.acked[key],
-                           in_batch[key] ? expected.number : 0, found.value_or("nothing"));
+                           writer, key, expected.acked[key], in_batch[key] ? expected.number : 0,
+                           found.value_or("nothing"));
       }
     }
     if (!may_be_missing && !may_be_whole) {
@@ -147,8 +147,8 @@ class Child {
       mine.first = static_cast<std::uint32_t>(random.below(kKeysPerWriter));
       mine.stride = static_cast<std::uint32_t>(1 + random.below(kKeysPerWriter - 1));
       const std::uint64_t shape = random.below(8);
-      mine.count = static_cast<std::uint32_t>(
-          shape < 3 ? 1 : 1 + random.below(shape < 6 ? 100 : kBatchMax));
+      mine.count =
+          static_cast<std::uint32_t>(shape < 3 ? 1 : 1 + random.below(shape < 6 ? 100 : kBatchMax));
       mine.number = std::atomic_ref(state_->number).fetch_add(1) + 1;
       mine.pending.store(Pending::kSubmitted, std::memory_order_release);
       const Status status = submit(writer, mine);

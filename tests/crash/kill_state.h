@@ -17,8 +17,8 @@ inline constexpr std::uint32_t kBatchMax = 5000;
 /// Where the child is; the parent times its kill by it.
 enum class Phase : std::uint32_t { kOpening, kLoading, kFailed };
 
-/// One writer's keys. A batch writes keys (first + i * stride) % kKeysPerWriter, i < count, all with
-/// its number; content_of says what that number means under each key.
+/// One writer's keys. A batch writes keys (first + i * stride) % kKeysPerWriter, i < count, all
+/// with its number; content_of says what that number means under each key.
 struct WriterState {
   /// kSubmitted: on its way; kAcked: acknowledged, but `acked` does not say so yet.
   enum class Pending : std::uint32_t { kNone, kSubmitted, kAcked };
@@ -41,12 +41,12 @@ struct WriterState {
 
 struct KillState {
   std::atomic<Phase> phase;
-  std::atomic<std::uint64_t> verified;   // rounds that found everything as it must be
-  std::atomic<std::uint64_t> acked;      // batches
-  std::atomic<std::uint64_t> whole;      // pending batches found whole after a kill
-  std::atomic<std::uint64_t> missing;    // or not at all
+  std::atomic<std::uint64_t> verified;  // rounds that found everything as it must be
+  std::atomic<std::uint64_t> acked;     // batches
+  std::atomic<std::uint64_t> whole;     // pending batches found whole after a kill
+  std::atomic<std::uint64_t> missing;   // or not at all
   std::atomic<std::uint64_t> flushes;
-  std::uint64_t number;                  // of the last batch
+  std::uint64_t number;  // of the last batch
   char error[512];
   WriterState writers[kWriters];
 };

@@ -72,8 +72,7 @@ Script::Content Script::writes_of(const Step& step, std::size_t number) const {
   return writes;
 }
 
-Status Script::run_step(Store* store, const Step& step, const Content& writes,
-                        std::string* error) {
+Status Script::run_step(Store* store, const Step& step, const Content& writes, std::string* error) {
   const WriteOptions options{step.durability};
   if (step.kind == Step::Kind::kFlush) return store->Flush();
   if (step.kind == Step::Kind::kPut) {
@@ -135,8 +134,8 @@ std::string Script::compare(Store* store, const Content& expected) {
     const Status status = store->Get(key, &found);
     const bool same = value ? status.ok() && found == *value : status.IsNotFound();
     if (!same) {
-      return fmt::format("key {}: {}, {} bytes, expected {}", key, status.ToString(),
-                         found.size(), value ? std::to_string(value->size()) : "none");
+      return fmt::format("key {}: {}, {} bytes, expected {}", key, status.ToString(), found.size(),
+                         value ? std::to_string(value->size()) : "none");
     }
   }
   return "";

@@ -164,9 +164,7 @@ void crash_everywhere(SimKind kind, Crash crash, std::uint64_t seeds) {
 // Goal: a killed process loses no frame that was acknowledged as written; no half frame appears.
 // Method: a script of batches, releases and reopenings is killed at every step, by seed.
 // Mutation: committing ranges of a later segment before an earlier one's fails.
-TEST(WalCrash, KillAtEveryStepBuffered) {
-  crash_everywhere(SimKind::kBuffered, Crash::kKill, 2);
-}
+TEST(WalCrash, KillAtEveryStepBuffered) { crash_everywhere(SimKind::kBuffered, Crash::kKill, 2); }
 TEST(WalCrash, KillAtEveryStepMapped) { crash_everywhere(SimKind::kMapped, Crash::kKill, 1); }
 
 // Goal: a power cut loses no synced frame; what survives is a prefix; the log always opens.

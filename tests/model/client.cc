@@ -99,7 +99,7 @@ std::string Client::fill(const std::vector<Request>& requests, Batch* batch) {
   batch->Clear();
   for (const Request& request : requests) {
     const std::string& key = key_of(request);
-    const Status status = request.kind == Request::Kind::kPut ? batch->Put(key, request.value)
+    const Status status = request.kind == Request::Kind::kPut      ? batch->Put(key, request.value)
                           : request.kind == Request::Kind::kDelete ? batch->Delete(key)
                                                                    : batch->Get(key);
     if (!status.ok()) return "filling a batch: " + status.ToString();

@@ -2,9 +2,9 @@
 
 #include "base/assert.h"
 #include "stream.h"
+#include "support/backend.h"
 #include "support/sparse_files.h"
 #include "wal/real_files.h"
-#include "support/backend.h"
 
 namespace breccia::model {
 
@@ -77,7 +77,9 @@ Status ReopenedStore::reopen(base::Random* random) {
   described_ = fmt::format("{}, device_requests_min {}, memtable_bytes {}, flush_threads {}{}",
                            on_simulator_ ? "simulator" : "host", options.device_requests_min,
                            options.memtable_bytes, options.flush_threads,
-                           files == 0 ? ", ring log" : files < 8 ? ", sparse log" : ", mapped log");
+                           files == 0  ? ", ring log"
+                           : files < 8 ? ", sparse log"
+                                       : ", mapped log");
   ++counts_->opens;
   return Store::Open(options, path_, &store_);
 }

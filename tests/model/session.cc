@@ -45,8 +45,8 @@ class Session {
 
   std::string run_one() {
     const bool large = random_.one_in(250);
-    Client client(random_.next(), universe(large ? 5000 : 16 + random_.below(120), ""), {},
-                  &store_, &reference_, counts_);
+    Client client(random_.next(), universe(large ? 5000 : 16 + random_.below(120), ""), {}, &store_,
+                  &reference_, counts_);
     return client.run({6 + random_.below(20), large, /*may_reopen=*/true});
   }
 
@@ -57,8 +57,8 @@ class Session {
     std::vector<std::string> errors(count);
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::string prefix(1, static_cast<char>('0' + i));
-      clients.emplace_back(random_.next(), universe(8 + random_.below(40), prefix), shared,
-                           &store_, &reference_, counts_);
+      clients.emplace_back(random_.next(), universe(8 + random_.below(40), prefix), shared, &store_,
+                           &reference_, counts_);
     }
     std::vector<std::thread> threads;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -85,9 +85,9 @@ class Session {
       const Request* const last = client.last_shared(i);
       if (last == nullptr) continue;
       written = true;
-      explained = explained || (last->kind == Request::Kind::kPut
-                                    ? status.ok() && value == last->value
-                                    : status.IsNotFound());
+      explained =
+          explained || (last->kind == Request::Kind::kPut ? status.ok() && value == last->value
+                                                          : status.IsNotFound());
     }
     if (!written) {
       std::string expected;

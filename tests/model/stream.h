@@ -79,8 +79,8 @@ class Client {
  public:
   struct Work {
     std::uint64_t actions;
-    bool large;        // may make batches of 65,536
-    bool may_reopen;   // alone on the store
+    bool large;       // may make batches of 65,536
+    bool may_reopen;  // alone on the store
   };
 
   /// `shared`: keys that other clients write too; may be empty.
@@ -123,7 +123,7 @@ class Client {
 
 /// Runs `streams` streams; with `threaded_only`, each of several threads.
 /// Returns the first difference, or nothing.
-[[nodiscard]] std::string run_session(std::uint64_t seed, std::uint64_t streams,
-                                      bool threaded_only, Counts* counts);
+[[nodiscard]] std::string run_session(std::uint64_t seed, std::uint64_t streams, bool threaded_only,
+                                      Counts* counts);
 
 }  // namespace breccia::model

@@ -32,11 +32,11 @@ void run_sessions(const std::vector<std::uint64_t>& seeds, bool threaded_only, C
 }
 
 void print(const Counts& counts) {
-  std::printf("%lu streams on the host backend, %lu on the simulator; %lu of them threaded; "
-              "%lu requests, %lu opens, %lu flushes\n",
-              counts.host_streams.load(), counts.simulator_streams.load(),
-              counts.threaded_streams.load(), counts.requests.load(), counts.opens.load(),
-              counts.flushes.load());
+  std::printf(
+      "%lu streams on the host backend, %lu on the simulator; %lu of them threaded; "
+      "%lu requests, %lu opens, %lu flushes\n",
+      counts.host_streams.load(), counts.simulator_streams.load(), counts.threaded_streams.load(),
+      counts.requests.load(), counts.opens.load(), counts.flushes.load());
 }
 
 }  // namespace

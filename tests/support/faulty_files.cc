@@ -72,8 +72,7 @@ class FaultyFiles final : public wal::Files {
  private:
   Result<std::unique_ptr<wal::SegmentFile>> wrap(Result<std::unique_ptr<wal::SegmentFile>> file) {
     if (!file.ok()) return file;
-    return std::unique_ptr<wal::SegmentFile>(
-        std::make_unique<FaultySegment>(file.take(), faults_));
+    return std::unique_ptr<wal::SegmentFile>(std::make_unique<FaultySegment>(file.take(), faults_));
   }
 
   const std::shared_ptr<wal::Files> below_;

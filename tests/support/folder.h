@@ -25,8 +25,8 @@ class Folder {
   std::string path_;
 };
 
-/// Copies folder `from` to `to`, which must not exist, leaving out the holes of files: a log segment
-/// costs what was written to it.
+/// Copies folder `from` to `to`, which must not exist, leaving out the holes of files: a log
+/// segment costs what was written to it.
 void copy_sparse(const std::string& from, const std::string& to);
 
 }  // namespace breccia::testing

@@ -34,8 +34,8 @@ std::vector<std::uint64_t> seeds_to_run(std::uint64_t count) {
 
 std::string replay_command(std::uint64_t seed) {
   const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return "replay: BRECCIA_SEED=" + std::to_string(seed) + " <this program> --gtest_filter=" +
-         test->test_suite_name() + "." + test->name();
+  return "replay: BRECCIA_SEED=" + std::to_string(seed) +
+         " <this program> --gtest_filter=" + test->test_suite_name() + "." + test->name();
 }
 
 }  // namespace breccia::testing

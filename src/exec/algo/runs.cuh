@@ -27,8 +27,8 @@
 ///   Status copy_out(T* host, const T* from, n)
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status finish()                              waits for all of it
-/// Every function here ends with finish(), so its work space may be freed at once; an operation of X
-/// that fails waits for what runs before it returns.
+/// Every function here ends with finish(), so its work space may be freed at once; an operation of
+/// X that fails waits for what runs before it returns.
 
 namespace breccia::exec::algo {
 
@@ -50,8 +50,7 @@ struct RunArrays {
 
   [[nodiscard]] RunRef ref() const {
     RunRef run;
-    run.keys = {head.data(), meta.data(),  tail.data(),
-                head.count(), tail.count(), uniform_bytes};
+    run.keys = {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
     run.payload = payload.data();
     run.fence = fence.data();
     return run;
@@ -97,8 +96,8 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
     BRECCIA_TAKE(tail_at, make_array<std::uint64_t>(x, n));
     BRECCIA_TAKE(run.meta, make_array<std::uint64_t>(x, n));
     BRECCIA_ASSERT(n == 0 || entries.id != nullptr);
-    BRECCIA_TRY(x.template launch<kWidth>(
-        n, TailLengths{entries.keys, entries.id, n, tail_at.data()}));
+    BRECCIA_TRY(
+        x.template launch<kWidth>(n, TailLengths{entries.keys, entries.id, n, tail_at.data()}));
     BRECCIA_TRY(x.exclusive_scan(tail_at.data(), tail_at.data(), n, &tail_count));
   }
   BRECCIA_TAKE(run.head, make_array<std::uint64_t>(x, n));
@@ -129,8 +128,7 @@ Status break_ties(X& x, const KeyColumnsRef& keys, const std::uint64_t* word, st
   // The tied places taken in order hold the tied entries in word order; a stable sort by whole key
   // permutes them within their groups only.
   std::uint32_t* const tied = all.data();
-  BRECCIA_TRY(
-      x.template launch<kWidth>(ties, Gather<std::uint32_t>{id, place.data(), ties, tied}));
+  BRECCIA_TRY(x.template launch<kWidth>(ties, Gather<std::uint32_t>{id, place.data(), ties, tied}));
   BRECCIA_TRY(x.stable_sort(tied, ties, KeyLess{keys}));
   BRECCIA_TRY(
       x.template launch<kWidth>(ties, Scatter<std::uint32_t>{tied, place.data(), ties, id}));
@@ -141,7 +139,8 @@ Status break_ties(X& x, const KeyColumnsRef& keys, const std::uint64_t* word, st
 /// equal keys first.
 /// Shape   id[keys.count], in the executor's memory.
 /// Cost    one radix sort of (8-byte word, 4-byte id), plus break_ties.
-/// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: one word behind the common prefix, then
+/// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: one word behind the common prefix,
+/// then
 ///         a comparison sort of what is still tied.
 template <class X>
 Status sort_keys(X& x, const KeyColumnsRef& keys, std::uint32_t* id) {
@@ -149,8 +148,8 @@ Status sort_keys(X& x, const KeyColumnsRef& keys, std::uint32_t* id) {
   std::uint64_t difference = 0;
   BRECCIA_TRY(x.difference(keys.head, n, &difference));
   BRECCIA_TAKE(const Array<std::uint64_t> word, make_array<std::uint64_t>(x, n));
-  BRECCIA_TRY(x.template launch<kWidth>(
-      n, PrepareSort{keys, common_bytes(difference), word.data(), id}));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(n, PrepareSort{keys, common_bytes(difference), word.data(), id}));
   BRECCIA_TRY(x.sort_pairs(word.data(), id, n));
   return break_ties(x, keys, word.data(), id);
 }
@@ -224,8 +223,8 @@ Result<Concatenation> concatenate(X& x, std::span<const RunRef> runs) {
     BRECCIA_TRY(x.copy(all.payload.data() + at, run.payload, keys.count));
     BRECCIA_TRY(x.copy(all.tail.data() + tail_at, keys.tail, keys.tail_count));
     if (widen) {
-      BRECCIA_TRY(x.template launch<kWidth>(keys.count,
-                                            WidenMeta{keys, tail_at, all.meta.data() + at}));
+      BRECCIA_TRY(
+          x.template launch<kWidth>(keys.count, WidenMeta{keys, tail_at, all.meta.data() + at}));
     }
     at += keys.count;
     tail_at += keys.tail_count;
@@ -268,7 +267,8 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, bool newest_onl
   for (const RunRef& run : runs) {
     ends.push_back((ends.empty() ? 0 : ends.back()) + run.keys.count);
   }
-  BRECCIA_TRY(merge_ranges(x, std::move(ends), VersionLess{keys, all.payload.data()}, &ids, &spare));
+  BRECCIA_TRY(
+      merge_ranges(x, std::move(ends), VersionLess{keys, all.payload.data()}, &ids, &spare));
   Array<std::uint8_t> newest;
   if (newest_only) {
     BRECCIA_TAKE(newest, make_array<std::uint8_t>(x, n));

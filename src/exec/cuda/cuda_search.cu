@@ -116,8 +116,8 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
   } else if (n <= kWideSearchQueriesMax) {
     Inline<algo::SearchWide> search{{}, run_count, queries, out};
     std::copy(runs.begin(), runs.end(), search.runs);
-    BRECCIA_TRY((x.launch_blocks<kWideSearchWidth, kSmallSearchBlockThreads>(n * kWideSearchWidth,
-                                                                             search)));
+    BRECCIA_TRY((
+        x.launch_blocks<kWideSearchWidth, kSmallSearchBlockThreads>(n * kWideSearchWidth, search)));
   } else {
     Inline<algo::Search> search{{}, run_count, queries, out};
     std::copy(runs.begin(), runs.end(), search.runs);

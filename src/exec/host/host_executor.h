@@ -71,7 +71,8 @@ class HostExecutor {
     const bool cut_a = a_count >= b_count;
     const std::uint64_t a_cut =
         cut_a ? a_count / 2
-              : static_cast<std::uint64_t>(std::upper_bound(a, a + a_count, b[b_count / 2], less) - a);
+              : static_cast<std::uint64_t>(std::upper_bound(a, a + a_count, b[b_count / 2], less) -
+                                           a);
     const std::uint64_t b_cut =
         cut_a ? static_cast<std::uint64_t>(std::lower_bound(b, b + b_count, a[a_cut], less) - b)
               : b_count / 2;

@@ -15,10 +15,9 @@ namespace breccia::memtable {
 class MemoryFile final : public wal::SegmentFile {
  public:
   MemoryFile()
-      : image_(static_cast<std::byte*>(::mmap(nullptr, limits::kLogWindowBytes,
-                                              PROT_READ | PROT_WRITE,
-                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                                              0))) {
+      : image_(
+            static_cast<std::byte*>(::mmap(nullptr, limits::kLogWindowBytes, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
     BRECCIA_ASSERT(image_ != MAP_FAILED);
   }
   ~MemoryFile() override { ::munmap(image_, limits::kLogWindowBytes); }

@@ -26,8 +26,8 @@ constexpr std::uint64_t kSeed = 21;
 /// below an end are sealed.
 struct Shared {
   std::mutex mutex;
-  std::vector<Replayed::One> frames;                       // in order of reservation
-  std::vector<std::pair<std::uint64_t, bool>> ends;        // end of each, and whether it is sealed
+  std::vector<Replayed::One> frames;                 // in order of reservation
+  std::vector<std::pair<std::uint64_t, bool>> ends;  // end of each, and whether it is sealed
   std::uint64_t committed = 0;
   std::atomic<bool> done{false};
 
@@ -118,9 +118,8 @@ void run(LogOptions options, bool release) {
   replayed = Replayed();
   auto again = Log::open(options, begin, replayed.sink(), &replayed.recovery);
   ASSERT_TRUE(again.ok()) << again.status().ToString();
-  std::erase_if(shared.frames, [&](const Replayed::One& one) {
-    return one.position + one.bytes.size() <= begin;
-  });
+  std::erase_if(shared.frames,
+                [&](const Replayed::One& one) { return one.position + one.bytes.size() <= begin; });
   ASSERT_EQ(replayed.frames, shared.frames);
 }
 

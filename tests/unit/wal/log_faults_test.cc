@@ -94,8 +94,8 @@ TEST_F(WalLogFaults, CommitFailureIsFinal) {
 // Method: each step of making a segment fails once, at a roll.
 // Mutation: taking the position before the segment is there leaves a hole that ends the log.
 TEST_F(WalLogFaults, RollFailureTakesNothing) {
-  for (int Faults::*const kind : {&Faults::create, &Faults::write, &Faults::sync,
-                                  &Faults::rename, &Faults::sync_dir}) {
+  for (int Faults::*const kind :
+       {&Faults::create, &Faults::write, &Faults::sync, &Faults::rename, &Faults::sync_dir}) {
     open();
     while (log_->end() % limits::kLogWindowBytes < 400) ASSERT_TRUE(write_one(true).ok());
     const std::uint64_t end = log_->end();
@@ -119,8 +119,8 @@ TEST_F(WalLogFaults, RollFailureTakesNothing) {
 TEST_F(WalLogFaults, OpeningMayFailAnywhere) {
   open();
   for (int index = 0; index < 5; ++index) ASSERT_TRUE(write_one(true).ok());
-  for (int Faults::*const kind : {&Faults::create, &Faults::write, &Faults::sync,
-                                  &Faults::rename, &Faults::sync_dir, &Faults::remove}) {
+  for (int Faults::*const kind : {&Faults::create, &Faults::write, &Faults::sync, &Faults::rename,
+                                  &Faults::sync_dir, &Faults::remove}) {
     for (int nth = 1; nth < 20; ++nth) {
       log_.reset();
       faults_.get()->*kind = nth;

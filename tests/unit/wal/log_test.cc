@@ -38,14 +38,14 @@ class WalLog : public ::testing::TestWithParam<Where> {
     const bool sim = GetParam() == Where::kSimBuffered || GetParam() == Where::kSimMapped;
     if (GetParam() == Where::kTmpfs && medium_of("/dev/shm") != Medium::kTmpfs) GTEST_SKIP();
     if (sim) {
-      disk_ = std::make_unique<SimDisk>(
-          GetParam() == Where::kSimMapped ? SimKind::kMapped : SimKind::kBuffered);
+      disk_ = std::make_unique<SimDisk>(GetParam() == Where::kSimMapped ? SimKind::kMapped
+                                                                        : SimKind::kBuffered);
       options_.dir = "log";
       options_.files = disk_->files();
     } else {
-      dir_ = std::make_unique<TempDir>(
-          GetParam() == Where::kTmpfs ? "/dev/shm"
-                                      : std::filesystem::temp_directory_path().string());
+      dir_ = std::make_unique<TempDir>(GetParam() == Where::kTmpfs
+                                           ? "/dev/shm"
+                                           : std::filesystem::temp_directory_path().string());
       options_.dir = dir_->path() + "/deep/log";
       const bool ring = GetParam() == Where::kDiskRing;
       options_.files = GetParam() == Where::kTmpfs
@@ -134,8 +134,8 @@ TEST_P(WalLog, RollsAtTheExactByte) {
   const std::uint64_t frame_bytes = sizeof(FrameHeader) + sizeof(CommitRecord);
   const std::uint64_t room = kWindow - sizeof(SegmentHeader) - kClosingFrameBytes;
   const std::uint64_t value = 4096;
-  const std::uint64_t first = room - 2 * frame_bytes - base::round_up(value + 13, 8) -
-                              base::round_up(13, 8);
+  const std::uint64_t first =
+      room - 2 * frame_bytes - base::round_up(value + 13, 8) - base::round_up(13, 8);
   ASSERT_TRUE(reopen(0).ok());
   put(large_record(first - 8, 'a'), false);
   const bool exact = GetParam() != Where::kSimMapped;  // One of the kinds takes the other branch.
@@ -216,8 +216,8 @@ TEST_P(WalLog, ReopenWithFrom) {
     for (const std::uint64_t inside : {0, 1}) {
       const std::uint64_t from = model_[keep_from].position + inside;
       ASSERT_TRUE(reopen(from).ok()) << replayed_.recovery.message;
-      const std::vector<Replayed::One> tail(
-          model_.begin() + static_cast<std::ptrdiff_t>(keep_from), model_.end());
+      const std::vector<Replayed::One> tail(model_.begin() + static_cast<std::ptrdiff_t>(keep_from),
+                                            model_.end());
       ASSERT_EQ(replayed_.frames, tail);
       put_and_commit(random_records(&random_, 4), true);
     }
@@ -266,18 +266,23 @@ TEST_P(WalLog, MissingLog) {
 
 std::string name_of(const ::testing::TestParamInfo<Where>& info) {
   switch (info.param) {
-    case Where::kSimBuffered: return "SimBuffered";
-    case Where::kSimMapped: return "SimMapped";
-    case Where::kDiskRing: return "DiskRing";
-    case Where::kDiskPwrite: return "DiskPwrite";
-    case Where::kTmpfs: return "Tmpfs";
+    case Where::kSimBuffered:
+      return "SimBuffered";
+    case Where::kSimMapped:
+      return "SimMapped";
+    case Where::kDiskRing:
+      return "DiskRing";
+    case Where::kDiskPwrite:
+      return "DiskPwrite";
+    case Where::kTmpfs:
+      return "Tmpfs";
   }
   return "";
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, WalLog,
-                         ::testing::Values(Where::kSimBuffered, Where::kSimMapped,
-                                           Where::kDiskRing, Where::kDiskPwrite, Where::kTmpfs),
+                         ::testing::Values(Where::kSimBuffered, Where::kSimMapped, Where::kDiskRing,
+                                           Where::kDiskPwrite, Where::kTmpfs),
                          name_of);
 
 // Goal: damage on the medium is named by file and offset and nothing is changed by the attempt.

@@ -189,15 +189,24 @@ TEST(WalScan, WellSealedNonsenseIsRefused) {
     const RecordHeader header{key_and_op, value};
     std::memcpy(records->bytes.data(), &header, sizeof header);
   };
-  refuse("too few records", [](Records* r) { r->offsets.push_back(0); }, false);
-  refuse("too many records", [](Records* r) { r->offsets.pop_back(); }, false);
-  refuse("operation", [&](Records* r) { set_header(r, 7u << 24, 0); }, false);
-  refuse("key length", [&](Records* r) { set_header(r, 0xffffff, 0); }, false);
-  refuse("value length", [&](Records* r) { set_header(r, 0, 0xffffffff); }, false);
-  refuse("past the end", [&](Records* r) { set_header(r, 0, 1u << 20); }, false);
-  refuse("descriptor twice", [](Records* r) { r->offsets[1] = r->offsets[0]; }, true);
-  refuse("descriptor inside", [](Records* r) { r->offsets[1] -= 8; }, true);
-  refuse("descriptor outside", [](Records* r) { r->offsets[1] = 1ULL << 30; }, true);
+  refuse(
+      "too few records", [](Records* r) { r->offsets.push_back(0); }, false);
+  refuse(
+      "too many records", [](Records* r) { r->offsets.pop_back(); }, false);
+  refuse(
+      "operation", [&](Records* r) { set_header(r, 7u << 24, 0); }, false);
+  refuse(
+      "key length", [&](Records* r) { set_header(r, 0xffffff, 0); }, false);
+  refuse(
+      "value length", [&](Records* r) { set_header(r, 0, 0xffffffff); }, false);
+  refuse(
+      "past the end", [&](Records* r) { set_header(r, 0, 1u << 20); }, false);
+  refuse(
+      "descriptor twice", [](Records* r) { r->offsets[1] = r->offsets[0]; }, true);
+  refuse(
+      "descriptor inside", [](Records* r) { r->offsets[1] -= 8; }, true);
+  refuse(
+      "descriptor outside", [](Records* r) { r->offsets[1] = 1ULL << 30; }, true);
 }
 
 // Goal: segments of another store, gaps and a lost tail are found.
