@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kMergeFanIn = 4;
 constexpr std::uint64_t kSmallestClass = 1024;
+/// Free runs above which some are merged whatever their sizes.
+constexpr std::size_t kRunsCrowded = 20;
 /// Merging costs about as much per entry as this many probes of a further run.
 constexpr std::uint64_t kProbesPerEntry = 1;
 
@@ -117,34 +119,68 @@ std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
   return exec::kNotFound;
 }
 
-RunRange merge_due(const std::vector<MemRunPtr>& newest_first, const std::vector<TakenRange>& taken,
-                   std::uint64_t probes) {
+namespace {
+
+/// Of the free runs, the smallest class of which kMergeFanIn lie together with nothing larger between
+/// them; with them what is smaller around.
+RunRange same_class_due(const std::vector<int>& classes) {
+  const int largest = classes.empty() ? 0 : *std::max_element(classes.begin(), classes.end());
+  for (int wanted = 0; wanted <= largest; ++wanted) {
+    RunRange segment;
+    std::size_t of_class = 0;
+    for (std::size_t i = 0; i <= classes.size(); ++i) {
+      if (i < classes.size() && classes[i] <= wanted) {
+        of_class += classes[i] == wanted ? 1 : 0;
+        ++segment.count;
+        continue;
+      }
+      if (of_class >= kMergeFanIn) return segment;
+      segment = {i + 1, 0};
+      of_class = 0;
+    }
+  }
+  return {};
+}
+
+/// The kMergeFanIn neighbours with the fewest entries.
+RunRange cheapest_due(const std::vector<std::uint64_t>& counts) {
+  RunRange cheapest{0, kMergeFanIn};
+  std::uint64_t fewest = ~std::uint64_t{0};
+  for (std::size_t i = 0; i + kMergeFanIn <= counts.size(); ++i) {
+    std::uint64_t entries = 0;
+    for (std::size_t j = i; j < i + kMergeFanIn; ++j) entries += counts[j];
+    if (entries >= fewest) continue;
+    fewest = entries;
+    cheapest.first = i;
+  }
+  return cheapest;
+}
+
+}  // namespace
+
+RunRange merge_due(const std::vector<MemRunPtr>& newest_first,
+                   const std::vector<TakenRange>& taken, std::uint64_t probes) {
   const auto is_free = [&](std::size_t i) {
     return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
       return newest_first[i]->begin < range.end && range.begin < newest_first[i]->end;
     });
   };
-  RunRange free;
-  while (free.first < newest_first.size() && !is_free(free.first)) ++free.first;
+  std::size_t first = 0;
+  while (first < newest_first.size() && !is_free(first)) ++first;
+  std::vector<std::uint64_t> counts;
+  std::vector<int> classes;
   std::uint64_t entries = 0;
-  for (std::size_t i = free.first; i < newest_first.size() && is_free(i); ++i, ++free.count) {
-    entries += newest_first[i]->run->count();
+  for (std::size_t i = first; i < newest_first.size() && is_free(i); ++i) {
+    counts.push_back(newest_first[i]->run->count());
+    classes.push_back(size_class(counts.back()));
+    entries += counts.back();
   }
-  if (free.count > 1 && probes >= kProbesPerEntry * entries) return free;
+  if (counts.size() > 1 && probes >= kProbesPerEntry * entries) return {first, counts.size()};
 
-  int largest = 0;
-  std::size_t of_largest = 0;
-  RunRange due{free.first, 0};
-  for (std::size_t i = 0; i < free.count; ++i) {
-    const int own = size_class(newest_first[free.first + i]->run->count());
-    if (own > largest) {
-      if (due.count > 0) break;
-      largest = own;
-      of_largest = 0;
-    }
-    of_largest += own == largest ? 1 : 0;
-    if (of_largest >= kMergeFanIn) due.count = i + 1;
-  }
+  RunRange due = same_class_due(classes);
+  // Sizes may come in an order in which no class ever lies together.
+  if (due.count == 0 && counts.size() > kRunsCrowded) due = cheapest_due(counts);
+  due.first += first;
   return due;
 }
 

@@ -75,6 +75,11 @@ Status Below::open_families(const Options& options, const std::string& path, int
     if (family->GetName() == rocksdb::kDefaultColumnFamilyName) data_ = family;
   }
   BRECCIA_ASSERT(data_ != nullptr && hidden_ != nullptr);
+  rocksdb::ColumnFamilyMetaData files;
+  db_->GetColumnFamilyMetaData(data_, &files);
+  std::uint64_t in_memtable = 0;
+  (void)db_->GetIntProperty(data_, "rocksdb.num-entries-active-mem-table", &in_memtable);
+  has_data_.store(files.file_count > 0 || in_memtable > 0, std::memory_order_release);
   return Status::OK();
 }
 
@@ -155,6 +160,7 @@ Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applie
   args.back().external_files = {watermark};
   args.back().options = how;
   if (!files.empty()) {
+    has_data_.store(true, std::memory_order_release);  // before anybody can miss it
     args.emplace_back();
     args.back().column_family = data_;
     args.back().external_files = files;

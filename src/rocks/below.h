@@ -3,6 +3,7 @@
 #include <breccia/options.h>
 #include <rocksdb/db.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,6 +53,9 @@ class Below {
   /// Errors  IOError, NoSpace, ...: the tree is as before.
   Status ingest(const std::vector<std::string>& files, std::uint64_t applied);
 
+  /// False while the tree has never held an entry: lookups need not go there.
+  [[nodiscard]] bool has_data() const { return has_data_.load(std::memory_order_acquire); }
+
   /// True while the tree asks for fewer files: writers above should wait.
   [[nodiscard]] bool overloaded() const;
 
@@ -73,6 +77,7 @@ class Below {
   std::string path_;
   std::uint64_t applied_ = 0;
   int stop_files_ = 0;
+  std::atomic<bool> has_data_{false};
 };
 
 }  // namespace breccia::rocks

@@ -1,5 +1,6 @@
 #include "rocks/maintenance.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <tbb/parallel_for.h>
 
@@ -65,14 +66,20 @@ Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max
     return fault_->get();
   }
   const auto has_room = [&] {
-    return (log_bytes() + needed <= options_.log_bytes_max && runs_.load() < kRunsMax) ||
-           stopping_ || !fault_->get().ok();
+    if (log_bytes() + needed <= options_.log_bytes_max && runs_.load() < kRunsMax) return true;
+    // Each time, not only at first: another writer may have taken the room that a flush made after
+    // the flusher found nothing left to do.
+    flusher_wakes_.notify_one();
+    return stopping_ || !fault_->get().ok();
   };
   std::unique_lock lock(mutex_);
-  flusher_wakes_.notify_one();
   if (!room_.wait_for(lock, std::chrono::microseconds(wait_us_max), has_room)) {
-    return Status::Busy("no room: merging runs or flushing them to SST files is behind",
-                        "retry later, or raise Options::memtable_bytes");
+    return Status::Busy(
+        fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
+                    "merge{}",
+                    wait_us_max / 1000, log_bytes(), options_.log_bytes_max, runs_.load(), kRunsMax,
+                    below_->overloaded() ? ", and the tree below is compacting" : ""),
+        "retry later, or raise Options::memtable_bytes");
   }
   return fault_->get();
 }
@@ -100,7 +107,10 @@ Status Maintenance::flush() {
   std::unique_lock lock(mutex_);
   const std::uint64_t wanted = ++flushes_wanted_;
   flusher_wakes_.notify_one();
-  room_.wait(lock, [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); });
+  const auto over = [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); };
+  // Looks again at times: a fault of the log wakes nobody here, and the flusher stops at it.
+  while (!room_.wait_for(lock, std::chrono::milliseconds(100), over)) {
+  }
   return flushes_done_ >= wanted ? Status::OK() : fault_->get();
 }
 
@@ -247,7 +257,6 @@ Status Maintenance::flush_once() {
   // Without runs there may still be positions to release: opening leaves a gap in them.
   if (view->runs.empty() && applied == log_->begin()) return Status::OK();
   Status status = write_tree(*view, applied);
-  if (status.ok()) status = log_->release_below(applied);
   if (status.ok()) {
     const BelowSnapshot below = below_->snapshot();
     hooks_.change_view([&](memtable::View* next) {
@@ -256,8 +265,10 @@ Status Maintenance::flush_once() {
       runs_.store(list.size(), std::memory_order_relaxed);
       next->set_runs(std::move(list));
       next->below = below;
-      next->table = log_->table();
     });
+    // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
+    status = log_->release_below(applied);
+    hooks_.change_view([](memtable::View*) {});  // lets go of the segments
     ++flushes_;
   }
   if (!view->runs.empty()) give_back({view->runs.back()->begin, view->runs.front()->end});

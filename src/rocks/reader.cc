@@ -38,6 +38,7 @@ Slice copy_key(const exec::KeyColumnsRef& keys, std::uint64_t i, batch::ResultAr
 Status Reader::get(const Pin& pin, const Slice& key, rocksdb::PinnableSlice* value) const {
   const std::byte* record = nullptr;
   const std::uint64_t payload = memtable::find_one(*pin.view, key, pin.visible, &record);
+  if (payload == exec::kNotFound && !below_->has_data()) return Status::NotFound();
   if (payload == exec::kNotFound) return below_->get(below_snapshot(*pin.view), key, value);
   if (wal::op_of(payload) == wal::Op::kDelete) return Status::NotFound();
   value->PinSelf(value_of(record));
@@ -119,17 +120,18 @@ void Reader::gather(const memtable::View& view, const exec::KeyColumnsRef& keys,
   const std::uint64_t* const found = requests->found();
   batch::ResultArena& arena = requests->arena(part);
   std::vector<std::uint32_t> missing;
+  const bool has_data_below = below_->has_data();
   for (std::uint64_t i = begin; i < end; ++i) {
     if (i + kAhead < end && found[i + kAhead] != exec::kNotFound) {
       const std::byte* const next = view.table->at(wal::position_of(found[i + kAhead]));
       __builtin_prefetch(next);
       __builtin_prefetch(next + 64);
     }
-    if (found[i] == exec::kNotFound) {
+    if (found[i] == exec::kNotFound && has_data_below) {
       missing.push_back(static_cast<std::uint32_t>(i));
       continue;
     }
-    if (wal::op_of(found[i]) == wal::Op::kDelete) {
+    if (found[i] == exec::kNotFound || wal::op_of(found[i]) == wal::Op::kDelete) {
       requests->results()[i] = {nullptr, 0, Status::Code::kNotFound};
       continue;
     }
