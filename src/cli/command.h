@@ -23,5 +23,6 @@ Command add_doctor(CLI::App* parent);
 Command add_bench(CLI::App* parent);
 /// `parent` is the app of add_bench.
 Command add_bench_ycsb(CLI::App* parent);
+Command add_bench_recovery(CLI::App* parent);
 
 }  // namespace breccia::cli

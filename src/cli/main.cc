@@ -41,7 +41,9 @@ int run(int argc, char** argv) {
       breccia::cli::add_bench(&app),
   };
   // A command inside another goes before it: the first that was named runs.
-  commands.insert(commands.begin(), breccia::cli::add_bench_ycsb(commands.back().app));
+  CLI::App* const bench = commands.back().app;
+  commands.insert(commands.begin(),
+                  {breccia::cli::add_bench_ycsb(bench), breccia::cli::add_bench_recovery(bench)});
   try {
     app.parse(spelled_for_cli11(argc, argv));
   } catch (const CLI::ParseError& error) {
