@@ -41,8 +41,10 @@ class Store {
                      std::unique_ptr<Store>* store);
 
   /// Runs the batch: all writes, then its reads, each at its place in arrival order.
-  /// Errors  the writes were refused and none of them happened: Busy (no room in time), IOError or
-  ///         Corruption (read-only after a fault). Errors of single reads are in Batch::code.
+  /// Errors  Busy, InvalidArgument, or the cause of an earlier fault: none of the writes happened.
+  ///         Another error of the log or the tree: the store is read-only now, and whether these
+  ///         writes are among what reopening finds is open, as after a crash. Errors of single
+  ///         reads are in Batch::code.
   virtual Status Submit(const WriteOptions& options, Batch* batch) = 0;
 
   /// The same on a thread of the store; `done` is called there when the batch has finished.

@@ -13,6 +13,9 @@ inline constexpr std::uint64_t kFrameBytesMax = 32ULL << 30;
 inline constexpr std::uint64_t kBatchRequestsMax = 1ULL << 28;
 /// Log positions are looked up by windows of this many bytes (wal/segment_table.h).
 inline constexpr std::uint64_t kLogWindowBytes = 64ULL << 20;
+/// Log that may wait for a flush. Entries of a merge have 32-bit numbers, and each takes 12 bytes
+/// of log at least.
+inline constexpr std::uint64_t kMemtableBytesMax = 32ULL << 30;
 /// Runs that one search may visit.
 inline constexpr int kRunsPerSearchMax = 128;
 

@@ -1,11 +1,10 @@
 #include "exec/calibrate.h"
 
-#include <tbb/parallel_for.h>
-
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "base/parallel.h"
 #include "base/random.h"
 
 namespace breccia::exec {
@@ -22,8 +21,8 @@ double gather_rows_per_s() {
   const std::vector<Row> rows(kRows, Row{});
   std::vector<Row> gathered(kGathered);
   const double seconds = shortest_seconds(kTimes, [&] {
-    tbb::parallel_for(std::uint64_t{0}, kGathered,
-                      [&](std::uint64_t i) { gathered[i] = rows[base::mix64(i) % kRows]; });
+    base::parallel_for(std::uint64_t{0}, kGathered,
+                       [&](std::uint64_t i) { gathered[i] = rows[base::mix64(i) % kRows]; });
   });
   return static_cast<double>(kGathered) / seconds;
 }
@@ -31,7 +30,7 @@ double gather_rows_per_s() {
 Calibration measure() {
   Calibration result;
   result.host_gather_rows_per_s = gather_rows_per_s();
-  result.launch_us = 1e6 * shortest_seconds(kTimes, [] { tbb::parallel_for(0, 2, [](int) {}); });
+  result.launch_us = 1e6 * shortest_seconds(kTimes, [] { base::parallel_for(0, 2, [](int) {}); });
   return result;
 }
 

@@ -37,8 +37,10 @@ void Crew::rouse() {
 }
 
 void Crew::serve() {
-  while (!stopping_.load(std::memory_order_acquire)) {
+  while (true) {
+    // Before stopping_: a stop that comes later changes wakes_ once more.
     const std::uint32_t seen = wakes_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_acquire)) return;
     const auto until = std::chrono::steady_clock::now() + kSpin;
     do {
       for (int i = 0; i < 64; ++i) {

@@ -121,8 +121,8 @@ std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
 
 namespace {
 
-/// Of the free runs, the smallest class of which kMergeFanIn lie together with nothing larger between
-/// them; with them what is smaller around.
+/// Of the free runs, the smallest class of which kMergeFanIn lie together with nothing larger
+/// between them; with them what is smaller around.
 RunRange same_class_due(const std::vector<int>& classes) {
   const int largest = classes.empty() ? 0 : *std::max_element(classes.begin(), classes.end());
   for (int wanted = 0; wanted <= largest; ++wanted) {
@@ -158,8 +158,8 @@ RunRange cheapest_due(const std::vector<std::uint64_t>& counts) {
 
 }  // namespace
 
-RunRange merge_due(const std::vector<MemRunPtr>& newest_first,
-                   const std::vector<TakenRange>& taken, std::uint64_t probes) {
+RunRange merge_due(const std::vector<MemRunPtr>& newest_first, const std::vector<TakenRange>& taken,
+                   std::uint64_t probes) {
   const auto is_free = [&](std::size_t i) {
     return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
       return newest_first[i]->begin < range.end && range.begin < newest_first[i]->end;

@@ -21,9 +21,11 @@ rocksdb::Options tree_options(const Options& options, int partitions) {
   tree.error_if_exists = options.error_if_exists;
   tree.create_missing_column_families = true;
   // A flush adds one file per key range; RocksDB counts files.
-  tree.level0_file_num_compaction_trigger *= partitions;
-  tree.level0_slowdown_writes_trigger *= partitions;
-  tree.level0_stop_writes_trigger *= partitions;
+  for (int* trigger : {&tree.level0_file_num_compaction_trigger,
+                       &tree.level0_slowdown_writes_trigger, &tree.level0_stop_writes_trigger}) {
+    const std::int64_t scaled = std::int64_t{*trigger} * partitions;
+    *trigger = static_cast<int>(std::min<std::int64_t>(scaled, 1 << 30));
+  }
   return tree;
 }
 
@@ -116,7 +118,7 @@ Status Below::read_watermark() {
 }
 
 Status Below::write_watermark_file(std::uint64_t applied, std::string* path) const {
-  *path = staging_path("watermark.sst");
+  *path = staging_path("watermark-" + std::to_string(ingests_) + ".sst");
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), rocksdb::Options(), hidden_,
                                 /*invalidate_page_cache=*/false);
   BRECCIA_TRY(writer.Open(*path));
@@ -174,6 +176,7 @@ Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applie
     return status;
   }
   applied_ = applied;
+  ++ingests_;
   return Status::OK();
 }
 

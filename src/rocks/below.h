@@ -77,6 +77,9 @@ class Below {
   std::string path_;
   std::uint64_t applied_ = 0;
   int stop_files_ = 0;
+  /// In the names of staged files: a name is never used again, since a file that was ingested may
+  /// still bear it.
+  std::uint64_t ingests_ = 0;
   std::atomic<bool> has_data_{false};
 };
 

@@ -8,7 +8,7 @@ namespace breccia::rocks {
 
 template <class Next>
 Status Below::write_file(int number, const Next& next, std::string* path) const {
-  *path = staging_path("data-" + std::to_string(number) + ".sst");
+  *path = staging_path("data-" + std::to_string(ingests_) + "-" + std::to_string(number) + ".sst");
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options_, data_,
                                 /*invalidate_page_cache=*/false);
   Entry entry;

@@ -27,8 +27,7 @@ Status Engine::Submit(const WriteOptions& options, Batch* batch) {
     const Pin pin{std::move(ticket.view), ticket.frame.end()};
     return submit_reads(pin, /*own_writes=*/true, ticket.frame.records_position(), &requests);
   }
-  // A search on the backend sees runs; what single writes left in the memtable becomes one first.
-  if (requests.read_count() >= reads_min_) BRECCIA_TRY(seal_active());
+  if (requests.read_count() >= reads_min_) seal_for_search();
   return submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
 }
 
@@ -71,8 +70,9 @@ Status Engine::build_run(batch::Requests* requests, Ticket* ticket) {
 
 void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
                          std::function<void(Status)> done) {
-  workers_->submit(
-      [this, options, batch, done = std::move(done)] { done(Submit(options, batch)); });
+  const bool taken =
+      workers_->submit([this, options, batch, done] { done(Submit(options, batch)); });
+  if (!taken) done(Status::ShutdownInProgress("the store is closing"));
 }
 
 Batch Engine::NewBatch() {
@@ -127,7 +127,7 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
   for (const Slice& key : keys) {
     if (status.ok()) status = requests.add_read(key);
   }
-  if (status.ok() && keys.size() >= reads_min_) status = seal_active();
+  if (status.ok() && keys.size() >= reads_min_) seal_for_search();
   if (status.ok()) status = submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!status.ok()) {
@@ -218,10 +218,13 @@ Status Engine::publish_run(Ticket& ticket) {
   return Status::OK();
 }
 
-Status Engine::seal_active() {
-  if (state_.view()->active->count() == 0) return Status::OK();
-  const std::lock_guard lock(commits_->publish_lock());
-  return seal_active_locked();
+// A search on the backend sees runs. If a commit is under way, or sealing fails, the reader looks
+// into the memtable key by key, which is slower and no less right.
+void Engine::seal_for_search() {
+  constexpr std::uint64_t kWorthSealing = 64;
+  if (state_.view()->active->count() < kWorthSealing) return;
+  const std::unique_lock lock(commits_->publish_lock(), std::try_to_lock);
+  if (lock.owns_lock()) seal_active_locked().PermitUncheckedError();
 }
 
 Status Engine::seal_active_locked() {
@@ -235,7 +238,7 @@ Status Engine::seal_active_locked() {
   const auto backend = backends_->current();
   auto built = backend->build_run(keys.ref(), payloads.data(), 0, /*sorted=*/true, nullptr);
   if (!built.ok() && !backends_->is_host(*backend)) {
-    backends_->retire(*backend, built.status());
+    if (backends_->retire(*backend, built.status())) BRECCIA_TRY(leave_device_locked());
     built = backends_->host().build_run(keys.ref(), payloads.data(), 0, /*sorted=*/true, nullptr);
   }
   BRECCIA_TRY(built.status());
@@ -262,6 +265,10 @@ Status Engine::seal_active_locked() {
 Status Engine::retire_device(exec::Backend& failed, const Status& why) {
   if (!backends_->retire(failed, why)) return Status::OK();
   const std::lock_guard lock(commits_->publish_lock());
+  return leave_device_locked();
+}
+
+Status Engine::leave_device_locked() {
   BRECCIA_TAKE(const auto on_host, view_on_host(*state_.view(), backends_->host()));
   state_.publish(on_host, state_.visible());
   return Status::OK();

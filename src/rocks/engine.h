@@ -53,15 +53,16 @@ class Engine final : public Store {
   Status publish(Ticket& ticket);
   void publish_records(const Ticket& ticket);
   Status publish_run(Ticket& ticket);
-  Status seal_active();
+  void seal_for_search();
   Status seal_active_locked();
   /// The current view, copied for a change; call with the publish lock held.
   [[nodiscard]] std::shared_ptr<memtable::View> copy_view() const;
   void change_view(const std::function<void(memtable::View*)>& change);
+  /// The host takes over from `failed`: what the view holds on the device is built again there.
   Status retire_device(exec::Backend& failed, const Status& why);
+  Status leave_device_locked();
 
   Options options_;
-  int flush_parts_ = 1;
   std::uint64_t reads_min_ = 0;  // requests from which a batch runs on the backend
   std::uint64_t writes_min_ = 0;
   std::unique_ptr<Below> below_;

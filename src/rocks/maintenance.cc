@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/limits.h"
+#include "base/parallel.h"
 #include "wal/format.h"
 
 namespace breccia::rocks {
@@ -17,6 +17,8 @@ namespace {
 /// Runs in the view above which writers help to merge, and at which they wait.
 constexpr std::size_t kRunsBeforeHelp = 24;
 constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
+/// How often a waiter looks at what nobody tells it.
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -49,11 +51,22 @@ void Maintenance::stop() {
   if (flusher_.joinable()) flusher_.join();
 }
 
-std::uint64_t Maintenance::log_bytes() const { return log_->end() - log_->begin(); }
+std::uint64_t Maintenance::log_bytes() const {
+  const std::uint64_t begin = log_->begin();  // first: it never passes an end read later
+  return log_->end() - begin;
+}
+
+// What a flush could release: frames that are still being filled do not count.
+std::uint64_t Maintenance::visible_bytes() const {
+  const std::uint64_t begin = log_->begin();
+  const std::uint64_t visible = state_->visible();
+  return visible > begin ? visible - begin : 0;
+}
 
 bool Maintenance::device_is_full() const {
   const auto backend = backends_->current();
-  return backend->memory_used() > backend->memory_limit() / 2;
+  // A merge of all runs needs about two and a half times their memory besides.
+  return backend->memory_used() > backend->memory_limit() / 4;
 }
 
 Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
@@ -72,8 +85,11 @@ Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max
     flusher_wakes_.notify_one();
     return stopping_ || !fault_->get().ok();
   };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(wait_us_max);
   std::unique_lock lock(mutex_);
-  if (!room_.wait_for(lock, std::chrono::microseconds(wait_us_max), has_room)) {
+  // In slices: a fault of the log, or a batch that became visible, wakes nobody here.
+  while (!room_.wait_for(lock, kLookAgain, has_room)) {
+    if (std::chrono::steady_clock::now() < deadline) continue;
     return Status::Busy(
         fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
                     "merge{}",
@@ -109,7 +125,7 @@ Status Maintenance::flush() {
   flusher_wakes_.notify_one();
   const auto over = [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); };
   // Looks again at times: a fault of the log wakes nobody here, and the flusher stops at it.
-  while (!room_.wait_for(lock, std::chrono::milliseconds(100), over)) {
+  while (!room_.wait_for(lock, kLookAgain, over)) {
   }
   return flushes_done_ >= wanted ? Status::OK() : fault_->get();
 }
@@ -180,7 +196,7 @@ Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemR
   if (!backends_->is_host(*backend)) {
     auto one = merged_on(*backend, runs);
     if (one.ok()) return one;
-    backends_->retire(*backend, one.status());
+    if (backends_->retire(*backend, one.status())) hooks_.leave_device();
   }
   // The host cannot read the runs of a device that was retired: it builds them again.
   memtable::View view;
@@ -214,8 +230,9 @@ void Maintenance::run_flusher() {
     {
       std::unique_lock lock(mutex_);
       const auto due = [&] {
-        return flushes_done_ < flushes_wanted_ || log_bytes() > options_.log_bytes_max / 2 ||
-               (log_bytes() > 0 && device_is_full());
+        return flushes_done_ < flushes_wanted_ ||
+               (visible_bytes() > 0 &&
+                (log_bytes() > options_.log_bytes_max / 2 || device_is_full()));
       };
       flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
       if (stopping_) return;
@@ -285,7 +302,7 @@ Status Maintenance::write_tree(const memtable::View& view, std::uint64_t applied
                                                static_cast<std::uint64_t>(options_.flush_parts));
   std::vector<std::string> files(parts);
   std::vector<Status> statuses(parts);
-  tbb::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     std::uint64_t i = n * part / parts;
     const std::uint64_t end = n * (part + 1) / parts;
     constexpr std::uint64_t kAhead = 8;

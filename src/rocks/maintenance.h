@@ -32,6 +32,8 @@ class Maintenance {
     std::function<Status(std::uint64_t* sealed_below)> seal_active;
     /// Publishes a changed copy of the current view; `change` runs under the publish lock.
     std::function<void(const std::function<void(memtable::View*)>& change)> change_view;
+    /// Moves the current view to the host; for whoever retired the device.
+    std::function<void()> leave_device;
   };
 
   Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
@@ -68,6 +70,7 @@ class Maintenance {
   std::vector<memtable::MemRunPtr> take_for_merge();
   memtable::ViewPtr take_for_flush();
   [[nodiscard]] std::uint64_t log_bytes() const;
+  [[nodiscard]] std::uint64_t visible_bytes() const;
   void wake_merger();
   [[nodiscard]] bool device_is_full() const;
 

@@ -25,9 +25,10 @@ Options with_defaults(Options options) {
   if (options.memtable_bytes == 0) {
     options.memtable_bytes = std::clamp(machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
   }
+  options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                              limits::kLogWindowBytes);
-  if (options.flush_threads == 0) {
+  if (options.flush_threads <= 0) {
     options.flush_threads = std::clamp(tbb::info::default_concurrency(), 1, 8);
   }
   if (options.log_files == nullptr) options.log_files = wal::real_files();
@@ -45,16 +46,28 @@ Status Engine::open(const Options& options, const std::string& path,
 }
 
 Engine::~Engine() {
-  workers_.reset();
+  if (workers_ != nullptr) workers_->stop();
   if (maintenance_ != nullptr) maintenance_->stop();
+  // Writes without a log are lost with the process, not with an orderly end of it.
+  if (commits_ != nullptr && fault_.get().ok()) {
+    log_->commit(state_.visible(), /*sync=*/false).PermitUncheckedError();
+  }
 }
 
 Status Engine::start(const Options& options, const std::string& path) {
+  if (options.rocksdb.comparator != rocksdb::BytewiseComparator()) {
+    return Status::InvalidArgument(
+        std::string("the comparator ") + options.rocksdb.comparator->Name(),
+        "keys are ordered by their bytes; use the default comparator");
+  }
   options_ = with_defaults(options);
   BRECCIA_TRY(choose_backend());
   BRECCIA_TAKE(below_, Below::open(options_, path, options_.flush_threads));
   BRECCIA_TRY(open_log(path));
-  reader_ = std::make_unique<Reader>(backends_.get(), below_.get());
+  reader_ = std::make_unique<Reader>(backends_.get(), below_.get(), [this] {
+    const std::lock_guard lock(commits_->publish_lock());
+    leave_device_locked().PermitUncheckedError();  // the reader goes on with a view of its own
+  });
   commits_ = std::make_unique<CommitQueue>(log_.get(), &fault_,
                                            [this](Ticket& ticket) { return publish(ticket); });
   start_maintenance();
@@ -161,7 +174,11 @@ void Engine::start_maintenance() {
                            *sealed_below = state_.visible();
                            return status;
                          },
-                         [this](const auto& change) { change_view(change); }});
+                         [this](const auto& change) { change_view(change); },
+                         [this] {
+                           const std::lock_guard lock(commits_->publish_lock());
+                           leave_device_locked().PermitUncheckedError();
+                         }});
   maintenance_->note_runs(state_.view()->runs.size());
   maintenance_->start();
 }

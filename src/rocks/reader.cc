@@ -1,11 +1,12 @@
 #include "rocks/reader.h"
 
 #include <tbb/info.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/limits.h"
+#include "base/parallel.h"
 #include "exec/crew.h"
 #include "wal/format.h"
 
@@ -61,7 +62,9 @@ Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::ui
   }
   memtable::ViewPtr view = pin.view;
   std::uint64_t* const found = requests->found();
-  const bool on_backend = n >= device_min;
+  // A group commit may publish more runs at once than a search takes; the CPU path takes any
+  // number.
+  const bool on_backend = n >= device_min && view->runs.size() <= limits::kRunsPerSearchMax;
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
   const bool use_crew =
       on_backend && n <= kCrewReadsMax && parts > 1 && !backends_->is_host(*backends_->current());
@@ -89,7 +92,7 @@ Status Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::ui
   } else if (use_crew) {
     exec::Crew::shared().run(static_cast<std::uint32_t>(parts), run_part);
   } else {
-    tbb::parallel_for(std::uint64_t{0}, parts, run_part);
+    base::parallel_for(std::uint64_t{0}, parts, run_part);
   }
   return Status::OK();
 }
@@ -106,7 +109,7 @@ Status Reader::search(memtable::ViewPtr* view, const exec::QueriesRef& queries,
   if (all_here) {
     const Status status = backend->search(runs, queries, found);
     if (status.ok() || backends_->is_host(*backend)) return status;
-    backends_->retire(*backend, status);
+    if (backends_->retire(*backend, status)) leave_device_();
   }
   BRECCIA_TAKE(*view, view_on_host(**view, backends_->host()));
   return backends_->host().search((*view)->backend_runs, queries, found);

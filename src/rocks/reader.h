@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "batch/requests.h"
 #include "rocks/below.h"
 #include "rocks/state.h"
@@ -13,7 +15,10 @@ namespace breccia::rocks {
 ///         them (random access to host memory is the device's slowest road, docs/performance.md).
 class Reader {
  public:
-  Reader(BackendSlot* backends, const Below* below) : backends_(backends), below_(below) {}
+  /// `leave_device` is called when a search found the device lost: it moves the current view to the
+  /// host.
+  Reader(BackendSlot* backends, const Below* below, std::function<void()> leave_device)
+      : backends_(backends), below_(below), leave_device_(std::move(leave_device)) {}
 
   /// One key at `pin`.
   Status get(const Pin& pin, const Slice& key, rocksdb::PinnableSlice* value) const;
@@ -34,6 +39,7 @@ class Reader {
 
   BackendSlot* backends_;
   const Below* below_;
+  std::function<void()> leave_device_;
 };
 
 }  // namespace breccia::rocks

@@ -1,9 +1,8 @@
 #include "rocks/recover.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "batch/key_columns.h"
 #include "wal/format.h"
 
@@ -107,7 +106,7 @@ Result<std::vector<memtable::MemRunPtr>> recover_runs(
   const std::vector<Piece> pieces = cut_pieces(frames);
   std::vector<memtable::MemRunPtr> runs(pieces.size());
   std::vector<Status> statuses(pieces.size());
-  tbb::parallel_for(std::size_t{0}, pieces.size(), [&](std::size_t i) {
+  base::parallel_for(std::size_t{0}, pieces.size(), [&](std::size_t i) {
     auto run = build_piece(frames, pieces[i], backend);
     if (run.ok()) {
       runs[i] = run.take();

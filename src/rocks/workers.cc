@@ -2,24 +2,27 @@
 
 namespace breccia::rocks {
 
-Workers::~Workers() {
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wakes_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
-void Workers::submit(std::function<void()> task) {
+bool Workers::submit(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
     tasks_.push_back(std::move(task));
     if (static_cast<int>(threads_.size()) < threads_max_) {
       threads_.emplace_back([this] { run(); });
     }
   }
   wakes_.notify_one();
+  return true;
 }
 
 void Workers::run() {

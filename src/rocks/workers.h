@@ -14,10 +14,12 @@ namespace breccia::rocks {
 class Workers {
  public:
   explicit Workers(int threads) : threads_max_(threads) {}
-  /// Finishes what was submitted.
-  ~Workers();
+  ~Workers() { stop(); }
 
-  void submit(std::function<void()> task);
+  /// False after stop(): the task was not taken.
+  [[nodiscard]] bool submit(std::function<void()> task);
+  /// Finishes what was submitted and takes no more.
+  void stop();
 
  private:
   void run();

@@ -4,10 +4,9 @@
 #include <span>
 #include <vector>
 
-#include <tbb/parallel_for.h>
-
 #include "base/assert.h"
 #include "base/checksum.h"
+#include "base/parallel.h"
 #include "base/random.h"
 
 namespace breccia::wal {
@@ -33,8 +32,8 @@ std::uint64_t fold_pieces(std::uint64_t sum, std::uint64_t bytes, const Digest& 
     return sum;
   }
   std::vector<std::uint64_t> digests(pieces);
-  tbb::parallel_for(std::uint64_t{0}, pieces,
-                    [&](std::uint64_t index) { digests[index] = piece(index); });
+  base::parallel_for(std::uint64_t{0}, pieces,
+                     [&](std::uint64_t index) { digests[index] = piece(index); });
   for (const std::uint64_t one : digests) sum = fold(sum, one);
   return sum;
 }

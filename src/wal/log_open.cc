@@ -7,9 +7,8 @@
 #include <string>
 #include <utility>
 
-#include <tbb/parallel_for.h>
-
 #include "base/assert.h"
+#include "base/parallel.h"
 #include "wal/frame.h"
 #include "wal/recovery.h"
 
@@ -98,7 +97,7 @@ class Opening {
   Status load() {
     const std::size_t first = std::min(needed_, files_.size() - 1);
     std::vector<Status> statuses(files_.size() - first);
-    tbb::parallel_for(std::size_t{0}, statuses.size(), [&](std::size_t index) {
+    base::parallel_for(std::size_t{0}, statuses.size(), [&](std::size_t index) {
       statuses[index] = files_[first + index].file->load();
     });
     for (std::size_t index = first; index < files_.size(); ++index) {

@@ -4,10 +4,9 @@
 #include <atomic>
 #include <cstring>
 
-#include <tbb/parallel_for.h>
-
 #include "base/assert.h"
 #include "base/checksum.h"
+#include "base/parallel.h"
 #include "wal/frame.h"
 
 namespace breccia::wal {
@@ -132,12 +131,12 @@ class Scan {
     if (frame_bytes_ < kParallelBytesMin) {
       for (std::size_t index = 0; index < frames.size(); ++index) check(index);
     } else {
-      tbb::parallel_for(tbb::blocked_range<std::size_t>(0, frames.size(), kFramesPerTask),
-                        [&](const tbb::blocked_range<std::size_t>& range) {
-                          for (std::size_t index = range.begin(); index != range.end(); ++index) {
-                            check(index);
-                          }
-                        });
+      base::parallel_for(tbb::blocked_range<std::size_t>(0, frames.size(), kFramesPerTask),
+                         [&](const tbb::blocked_range<std::size_t>& range) {
+                           for (std::size_t index = range.begin(); index != range.end(); ++index) {
+                             check(index);
+                           }
+                         });
     }
     if (first_bad == frames.size()) return;
     const std::byte* const bad = frames[first_bad];

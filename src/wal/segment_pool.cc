@@ -1,13 +1,13 @@
 #include "wal/segment_pool.h"
 
 #include <sys/mman.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "base/parallel.h"
 #include "wal/frame.h"
 
 namespace breccia::wal {
@@ -72,7 +72,7 @@ Status SegmentPool::stock(std::uint64_t bytes) {
   std::vector<Status> statuses(count);
   const std::uint64_t first = names_given_;
   names_given_ += count;
-  tbb::parallel_for(std::uint64_t{0}, count, [&](std::uint64_t i) {
+  base::parallel_for(std::uint64_t{0}, count, [&](std::uint64_t i) {
     const std::string path =
         options_.dir + "/stock-" + std::to_string(first + i) + kUnfinishedSuffix;
     auto free = create(path, options_.segment_bytes);

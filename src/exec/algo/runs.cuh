@@ -260,6 +260,7 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, bool newest_onl
   BRECCIA_TAKE(const Concatenation all, concatenate(x, runs));
   const KeyColumnsRef keys = all.keys();
   std::uint64_t n = keys.count;
+  BRECCIA_ASSERT(n <= ~std::uint32_t{0});
   BRECCIA_TAKE(Array<std::uint32_t> ids, make_array<std::uint32_t>(x, n));
   BRECCIA_TAKE(Array<std::uint32_t> spare, make_array<std::uint32_t>(x, n));
   BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, ids.data()}));

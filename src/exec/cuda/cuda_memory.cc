@@ -37,10 +37,9 @@ void HostRanges::add(void* memory, std::size_t bytes, void* on_device) {
   BRECCIA_ASSERT(is_new);
 }
 
-void HostRanges::remove(void* memory) {
+bool HostRanges::remove(void* memory) {
   const std::unique_lock lock(mutex_);
-  const std::size_t removed = ranges_.erase(reinterpret_cast<std::uintptr_t>(memory));
-  BRECCIA_ASSERT(removed == 1);
+  return ranges_.erase(reinterpret_cast<std::uintptr_t>(memory)) == 1;
 }
 
 void* HostRanges::find(const void* memory, std::size_t bytes) const {
@@ -88,8 +87,8 @@ bool CudaMemory::adopt(void* memory, std::size_t bytes) {
 }
 
 void CudaMemory::disown(void* memory) {
-  ranges_.remove(memory);
-  (void)succeeds(cudaHostUnregister(memory));
+  // Memory that could not be adopted is disowned like any other.
+  if (ranges_.remove(memory)) (void)succeeds(cudaHostUnregister(memory));
 }
 
 void CudaMemory::lose(const Status& status) {

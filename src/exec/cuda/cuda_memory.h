@@ -29,7 +29,8 @@ class DevicePool : public Pool {
 class HostRanges {
  public:
   void add(void* memory, std::size_t bytes, void* on_device);
-  void remove(void* memory);
+  /// False if the range is not known.
+  bool remove(void* memory);
   /// The device's address of host memory [memory, memory + bytes), or null.
   [[nodiscard]] void* find(const void* memory, std::size_t bytes) const;
 

@@ -1,4 +1,5 @@
 #include "exec/host/host_executor.h"
+#include "base/parallel.h"
 
 #include <tbb/info.h>
 
@@ -75,7 +76,7 @@ Status HostExecutor::sort_pairs(std::uint64_t* keys, std::uint32_t* ids, std::ui
   const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
   const std::uint64_t parts = std::bit_floor(std::clamp<std::uint64_t>(n / kPartMin, 1, cores));
   const auto edge = [&](std::uint64_t part) { return n * part / parts; };
-  tbb::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     const std::uint64_t begin = edge(part);
     radix_sort(keys + begin, ids + begin, keys_work.data() + begin, ids_work.data() + begin,
                edge(part + 1) - begin);
@@ -85,7 +86,7 @@ Status HostExecutor::sort_pairs(std::uint64_t* keys, std::uint32_t* ids, std::ui
   auto* to_keys = keys_work.data();
   auto* to_ids = ids_work.data();
   for (std::uint64_t width = 1; width < parts; width *= 2) {
-    tbb::parallel_for(std::uint64_t{0}, parts / (2 * width), [&](std::uint64_t pair) {
+    base::parallel_for(std::uint64_t{0}, parts / (2 * width), [&](std::uint64_t pair) {
       const std::uint64_t begin = edge(pair * 2 * width);
       const std::uint64_t middle = edge(pair * 2 * width + width);
       const std::uint64_t end = edge((pair + 1) * 2 * width);

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cstdint>
 
+#include "base/parallel.h"
 #include "base/result.h"
 #include "exec/group.h"
 #include "exec/pool.h"
@@ -46,8 +46,8 @@ class HostExecutor {
     if (count <= kSerialMax) {
       run(0, groups);
     } else {
-      tbb::parallel_for(tbb::blocked_range<std::uint64_t>(0, groups, kSerialMax / W),
-                        [&](const auto& range) { run(range.begin(), range.end()); });
+      base::parallel_for(tbb::blocked_range<std::uint64_t>(0, groups, kSerialMax / W),
+                         [&](const auto& range) { run(range.begin(), range.end()); });
     }
     return Status::OK();
   }
@@ -76,7 +76,7 @@ class HostExecutor {
     const std::uint64_t b_cut =
         cut_a ? static_cast<std::uint64_t>(std::lower_bound(b, b + b_count, a[a_cut], less) - b)
               : b_count / 2;
-    tbb::parallel_for(0, 2, [&](int half) {
+    base::parallel_for(0, 2, [&](int half) {
       (void)(half == 0 ? merge(a, a_cut, b, b_cut, out, less)
                        : merge(a + a_cut, a_count - a_cut, b + b_cut, b_count - b_cut,
                                out + a_cut + b_cut, less));
