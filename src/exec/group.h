@@ -6,8 +6,7 @@
 /// The lane contract: W lanes that run in step, W in {1, 4, 8, 16, 32}.
 ///
 /// A device algorithm is a template over a Group type with three operations:
-///   per_lane(f)     calls f(lane) for every lane and keeps the W results; results[lane] reads
-///   them.
+///   per_lane(f)     calls f(lane) for every lane and keeps the W results, read as results[lane].
 ///                   Cost: host W calls, CUDA one call per thread.
 ///   ballot(p)       a mask of the lanes for which p(lane) holds.  Cost: W calls / one vote.
 ///   from(lane, f)   f(lane) of one lane, known to all.            Cost: one call / one shuffle.

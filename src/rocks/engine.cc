@@ -141,8 +141,7 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
   return statuses;
 }
 
-// ---- publishing: everything here runs under the publish lock
-// -------------------------------------
+// ---- publishing: everything here runs under the publish lock -----------------------------------
 
 std::shared_ptr<memtable::View> Engine::copy_view() const {
   auto next = std::make_shared<memtable::View>(*state_.view());

@@ -48,7 +48,7 @@ struct PrepareSort {
   }
 };
 
-/// Marks the items whose sort word a neighbour shares, unless the words hold the keys whole.
+/// Marks the items whose sort word a neighbour shares.
 struct MarkTies {
   const std::uint64_t* word;
   std::uint64_t count;

@@ -139,8 +139,7 @@ Status break_ties(X& x, const KeyColumnsRef& keys, const std::uint64_t* word, st
 /// equal keys first.
 /// Shape   id[keys.count], in the executor's memory.
 /// Cost    one radix sort of (8-byte word, 4-byte id), plus break_ties.
-/// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: one word behind the common prefix,
-/// then
+/// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: a word behind the common prefix, then
 ///         a comparison sort of what is still tied.
 template <class X>
 Status sort_keys(X& x, const KeyColumnsRef& keys, std::uint32_t* id) {
