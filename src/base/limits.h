@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 /// Every limit of the store has its name here.
@@ -16,6 +17,8 @@ inline constexpr std::uint64_t kLogWindowBytes = 64ULL << 20;
 /// Log that may wait for a flush. Entries of a merge have 32-bit numbers, and each takes 12 bytes
 /// of log at least.
 inline constexpr std::uint64_t kMemtableBytesMax = 32ULL << 30;
+/// Batches that may wait for a thread of the store.
+inline constexpr std::size_t kAsyncBatchesMax = 4096;
 /// Runs that one search may visit.
 inline constexpr int kRunsPerSearchMax = 128;
 

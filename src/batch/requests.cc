@@ -18,15 +18,30 @@ void restore_key(const exec::KeyColumnsRef& keys, std::uint64_t i, char* out) {
 }
 
 Status status_of(Status::Code code) {
+  constexpr char kWhere[] = "in the tree below";
   switch (code) {
     case Status::Code::kOk:
       return Status::OK();
     case Status::Code::kNotFound:
       return Status::NotFound();
     case Status::Code::kCorruption:
-      return Status::Corruption("a lookup in the tree below met damaged data");
+      return Status::Corruption(kWhere);
+    case Status::Code::kNotSupported:
+      return Status::NotSupported(kWhere);
+    case Status::Code::kInvalidArgument:
+      return Status::InvalidArgument(kWhere);
+    case Status::Code::kIncomplete:
+      return Status::Incomplete(kWhere);
+    case Status::Code::kTimedOut:
+      return Status::TimedOut(kWhere);
+    case Status::Code::kAborted:
+      return Status::Aborted(kWhere);
+    case Status::Code::kBusy:
+      return Status::Busy(kWhere);
+    case Status::Code::kTryAgain:
+      return Status::TryAgain(kWhere);
     default:
-      return Status::IOError("a lookup in the tree below failed");
+      return Status::IOError(kWhere);
   }
 }
 

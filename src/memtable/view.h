@@ -9,6 +9,10 @@
 #include "wal/format.h"
 #include "wal/segment_table.h"
 
+namespace rocksdb {
+class Snapshot;
+}
+
 namespace breccia::memtable {
 
 /// A run of log records in a backend's memory, and what the host keeps of it.
@@ -38,7 +42,7 @@ struct View {
   std::vector<MemRunPtr> runs;             // newest first, position ranges disjoint
   std::vector<exec::RunPtr> backend_runs;  // the same runs, as a search takes them
   wal::SegmentTablePtr table;
-  std::shared_ptr<const void> below;  // the state of the database below, opaque here
+  std::shared_ptr<const rocksdb::Snapshot> below;  // the state of the database below
 
   void set_runs(std::vector<MemRunPtr> newest_first) {
     runs = std::move(newest_first);

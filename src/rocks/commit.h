@@ -21,7 +21,6 @@ struct Ticket {
   Durability durability = Durability::kDefault;
   /// The batch as a run; null if its records go into the host memtable one by one.
   exec::RunPtr run;
-  exec::Backend* run_backend = nullptr;
   /// The view right after this batch was published, for its own reads; filled if `wants_view`.
   bool wants_view = false;
   memtable::ViewPtr view;
@@ -42,7 +41,8 @@ class CommitQueue {
   CommitQueue(wal::Log* log, Fault* fault, std::function<Status(Ticket&)> publish)
       : log_(log), fault_(fault), publish_(std::move(publish)) {}
 
-  /// Takes the batch's place in the log.
+  /// Takes the batch's place in the log. Whoever has one must give the ticket to finish() or
+  /// abandon(): those behind it wait.
   /// Errors  the store's fault, or the log's: nothing was taken.
   Status enter(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
                std::uint32_t descriptors);

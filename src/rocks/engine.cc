@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "batch/requests.h"
 #include "wal/format.h"
 
@@ -21,23 +22,35 @@ Status Engine::Submit(const WriteOptions& options, Batch* batch) {
   const bool writes = requests.write_count() > 0;
   const bool reads = requests.read_count() > 0;
   ticket.wants_view = reads;
+  // Before the writes: once they are in the log, the reads must not fail for want of memory.
+  if (reads) BRECCIA_TRY(Reader::prepare(/*own_writes=*/writes, &requests));
   if (writes) BRECCIA_TRY(submit_writes(options, &requests, &ticket));
   if (!reads) return Status::OK();
   if (writes) {
     const Pin pin{std::move(ticket.view), ticket.frame.end()};
-    return submit_reads(pin, /*own_writes=*/true, ticket.frame.records_position(), &requests);
+    submit_reads(pin, /*own_writes=*/true, ticket.frame.records_position(), &requests);
+    return Status::OK();
   }
   if (requests.read_count() >= reads_min_) seal_for_search();
-  return submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
+  submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
+  return Status::OK();
 }
 
+/// Waits for room and takes the batch's place in the log.
+Status Engine::enter(const batch::Requests& requests, bool as_run, Ticket* ticket) {
+  BRECCIA_TAKE(const auto room,
+               maintenance_->claim_room(requests.record_bytes(), options_.wait_us_max));
+  const auto count = static_cast<std::uint32_t>(requests.write_count());
+  return commits_->enter(ticket, requests.record_bytes(), count, as_run ? count : 0);
+}
+
+// Once a batch has its place in the log, others wait for it: `noexcept` ends the process if the
+// little memory that is taken here is not to be had, with the log as it is.
 Status Engine::submit_writes(const WriteOptions& options, batch::Requests* requests,
-                             Ticket* ticket) {
-  BRECCIA_TRY(maintenance_->wait_for_room(requests->record_bytes(), options_.wait_us_max));
-  const auto count = static_cast<std::uint32_t>(requests->write_count());
-  const bool as_run = count >= writes_min_;
+                             Ticket* ticket) noexcept {
+  const bool as_run = requests->write_count() >= writes_min_;
   ticket->durability = options.durability;
-  BRECCIA_TRY(commits_->enter(ticket, requests->record_bytes(), count, as_run ? count : 0));
+  BRECCIA_TRY(enter(*requests, as_run, ticket));
   log_->fill(&ticket->frame, requests->records());
   if (as_run) {
     const Status status = build_run(requests, ticket);
@@ -52,7 +65,6 @@ Status Engine::submit_writes(const WriteOptions& options, batch::Requests* reque
 
 Status Engine::build_run(batch::Requests* requests, Ticket* ticket) {
   const auto build = [&](exec::Backend& backend) {
-    ticket->run_backend = &backend;
     return backend.build_run(requests->write_keys(), requests->write_offsets(),
                              ticket->frame.records_position(), /*sorted=*/false,
                              ticket->frame.descriptors());
@@ -70,9 +82,9 @@ Status Engine::build_run(batch::Requests* requests, Ticket* ticket) {
 
 void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
                          std::function<void(Status)> done) {
-  const bool taken =
+  const Status taken =
       workers_->submit([this, options, batch, done] { done(Submit(options, batch)); });
-  if (!taken) done(Status::ShutdownInProgress("the store is closing"));
+  if (!taken.ok()) done(taken);
 }
 
 Batch Engine::NewBatch() {
@@ -85,11 +97,15 @@ Batch Engine::NewBatch() {
 Status Engine::write_one(const WriteOptions& options, wal::Op op, const Slice& key,
                          const Slice& value) {
   // One per thread: its memory is used again, and no request outlives the call.
-  thread_local batch::Requests requests(exec::shared_plain_host_memory());
-  requests.clear();
-  BRECCIA_TRY(requests.add_write(op, key, value));
+  constexpr std::uint64_t kKeptBytesMax = 1 << 20;
+  thread_local std::unique_ptr<batch::Requests> requests;
+  if (requests == nullptr || requests->record_bytes() > kKeptBytesMax) {
+    requests = std::make_unique<batch::Requests>(exec::shared_plain_host_memory());
+  }
+  requests->clear();
+  BRECCIA_TRY(requests->add_write(op, key, value));
   Ticket ticket;
-  return submit_writes(options, &requests, &ticket);
+  return submit_writes(options, requests.get(), &ticket);
 }
 
 Status Engine::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
@@ -102,11 +118,11 @@ Status Engine::Delete(const WriteOptions& options, const Slice& key) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
-Status Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
-                            batch::Requests* requests) {
+void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
+                          batch::Requests* requests) {
   const std::uint64_t n = requests->read_count();
   if (pin.view->runs.size() > 1) maintenance_->note_probes(n * (pin.view->runs.size() - 1));
-  return reader_->read(pin, own_writes, base, reads_min_, requests);
+  reader_->read(pin, own_writes, base, reads_min_, requests);
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
@@ -121,20 +137,20 @@ Status Engine::Get(const Slice& key, std::string* value) {
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
   batch::Requests requests(exec::shared_plain_host_memory());
-  std::vector<Status> statuses(keys.size());
   values->assign(keys.size(), std::string());
   Status status;
   for (const Slice& key : keys) {
-    if (status.ok()) status = requests.add_read(key);
+    if (status.ok() && key.size() <= limits::kKeyBytesMax) status = requests.add_read(key);
   }
-  if (status.ok() && keys.size() >= reads_min_) seal_for_search();
-  if (status.ok()) status = submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
+  if (status.ok()) status = Reader::prepare(/*own_writes=*/false, &requests);
+  if (status.ok() && requests.read_count() >= reads_min_) seal_for_search();
+  if (status.ok()) submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
+  if (!status.ok()) return std::vector<Status>(keys.size(), status);
+  std::vector<Status> statuses(keys.size(), Status::NotFound());
+  std::size_t read = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!status.ok()) {
-      statuses[i] = status;
-      continue;
-    }
-    const batch::ReadResult& result = requests.results()[i];
+    if (keys[i].size() > limits::kKeyBytesMax) continue;  // no such key can be
+    const batch::ReadResult& result = requests.results()[read++];
     statuses[i] = batch::status_of(result.code);
     if (statuses[i].ok()) (*values)[i].assign(result.data, result.bytes);
   }
@@ -202,7 +218,8 @@ Status Engine::publish_run(Ticket& ticket) {
     run->records = ticket.frame.records_position();
   }
   memtable::MemRunPtr published = std::move(run);
-  if (ticket.run_backend != backends_->current().get() && published->run->host_view() == nullptr) {
+  if (!backends_->holds(*backends_->current(), *published->run) &&
+      published->run->host_view() == nullptr) {
     // The device was retired between this batch's sort and its turn.
     BRECCIA_TAKE(published, rebuild_on_host(*published, *publish_table_, backends_->host()));
   }
@@ -292,6 +309,7 @@ bool Engine::GetProperty(const std::string& name, std::string* value) {
       {"breccia.flushes", [&] { return std::to_string(maintenance_->flushes()); }},
       {"breccia.merges", [&] { return std::to_string(maintenance_->merges()); }},
       {"breccia.device-bytes", [&] { return std::to_string(backend->memory_used()); }},
+      {"breccia.device-memory-misses", [&] { return std::to_string(backends_->memory_misses()); }},
       {"breccia.read-only", [&] { return fault_.get().ok() ? "" : fault_.get().ToString(); }},
   };
   for (const auto& [own_name, read] : own) {

@@ -44,11 +44,12 @@ class Engine final : public Store {
   Status open_log(const std::string& path);
   void start_maintenance();
 
-  Status submit_writes(const WriteOptions& options, batch::Requests* requests, Ticket* ticket);
+  Status enter(const batch::Requests& requests, bool as_run, Ticket* ticket);
+  Status submit_writes(const WriteOptions& options, batch::Requests* requests,
+                       Ticket* ticket) noexcept;
   Status write_one(const WriteOptions& options, wal::Op op, const Slice& key, const Slice& value);
   Status build_run(batch::Requests* requests, Ticket* ticket);
-  Status submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
-                      batch::Requests* requests);
+  void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
 
   Status publish(Ticket& ticket);
   void publish_records(const Ticket& ticket);

@@ -69,17 +69,27 @@ bool Maintenance::device_is_full() const {
   return backend->memory_used() > backend->memory_limit() / 4;
 }
 
-Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+/// Claims `bytes` if `needed` bytes fit below `bytes_max` beside what is taken and claimed.
+bool Maintenance::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max) {
+  if (runs_.load() >= kRunsMax) return false;
+  const std::uint64_t before = claimed_.fetch_add(bytes, std::memory_order_relaxed);
+  if (log_bytes() + before + needed <= bytes_max) return true;
+  claimed_.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
+}
+
+Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
   // While the merger is busy with large runs, small ones pile up: who makes them merges them.
   while (runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp && merge_once()) {
   }
   // A batch larger than half the limit may pass when the other half is free.
   const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
-  if (log_bytes() + bytes <= options_.log_bytes_max / 2 && runs_.load() < kRunsMax) {
-    return fault_->get();
-  }
+  BRECCIA_TRY(fault_->get());
+  if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
+  bool claimed = false;
   const auto has_room = [&] {
-    if (log_bytes() + needed <= options_.log_bytes_max && runs_.load() < kRunsMax) return true;
+    claimed = claim_if(bytes, needed, options_.log_bytes_max);
+    if (claimed) return true;
     // Each time, not only at first: another writer may have taken the room that a flush made after
     // the flusher found nothing left to do.
     flusher_wakes_.notify_one();
@@ -97,7 +107,9 @@ Status Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max
                     below_->overloaded() ? ", and the tree below is compacting" : ""),
         "retry later, or raise Options::memtable_bytes");
   }
-  return fault_->get();
+  if (claimed) return RoomClaim(&claimed_, bytes);
+  BRECCIA_TRY(fault_->get());
+  return Status::ShutdownInProgress("the store is closing");
 }
 
 void Maintenance::wake_merger() {
@@ -157,6 +169,11 @@ std::vector<memtable::MemRunPtr> Maintenance::take_for_merge() {
   const auto first = view->runs.begin() + static_cast<std::ptrdiff_t>(due.first);
   std::vector<memtable::MemRunPtr> runs(first, first + static_cast<std::ptrdiff_t>(due.count));
   taken_.push_back({runs.back()->begin, runs.front()->end});
+  // The merge uses up the probes that pay for it.
+  std::uint64_t cost = 0;
+  for (const auto& run : runs) cost += run->run->count();
+  probes_.fetch_sub(std::min(cost, probes_.load(std::memory_order_relaxed)),
+                    std::memory_order_relaxed);
   return runs;
 }
 
@@ -172,7 +189,6 @@ void Maintenance::give_back(const memtable::TakenRange& range) {
 bool Maintenance::merge_once() {
   const std::vector<memtable::MemRunPtr> runs = take_for_merge();
   if (runs.empty()) return false;
-  probes_.store(0, std::memory_order_relaxed);
   auto one = merged(runs);
   if (one.ok()) {
     hooks_.change_view([&](memtable::View* next) {
@@ -186,6 +202,9 @@ bool Maintenance::merge_once() {
       next->set_runs(std::move(list));
     });
     ++merges_;
+  } else {
+    spdlog::warn("a merge of {} runs failed, searches go on with all of them: {}", runs.size(),
+                 one.status().ToString());
   }
   give_back({runs.back()->begin, runs.front()->end});
   return one.ok();
@@ -193,12 +212,15 @@ bool Maintenance::merge_once() {
 
 Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemRunPtr>& runs) {
   const auto backend = backends_->current();
-  if (!backends_->is_host(*backend)) {
+  const bool all_here = std::all_of(runs.begin(), runs.end(), [&](const auto& run) {
+    return backends_->holds(*backend, *run->run);
+  });
+  if (all_here) {
     auto one = merged_on(*backend, runs);
-    if (one.ok()) return one;
+    if (one.ok() || backends_->is_host(*backend)) return one;
     if (backends_->retire(*backend, one.status())) hooks_.leave_device();
   }
-  // The host cannot read the runs of a device that was retired: it builds them again.
+  // The host cannot read the runs of a device: it builds them again from the log.
   memtable::View view;
   view.table = state_->view()->table;
   view.set_runs(runs);
@@ -245,6 +267,12 @@ void Maintenance::run_flusher() {
       }
     }
     const Status status = flush_once();
+    if (status.IsMemoryLimit()) {
+      spdlog::warn("a flush found no memory and will be tried again: {}", status.ToString());
+      std::unique_lock lock(mutex_);
+      if (flusher_wakes_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; })) return;
+      continue;
+    }
     if (!status.ok()) {
       spdlog::error("flush failed, the store is read-only: {}", status.ToString());
       fault_->set(status);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "rocks/below.h"
@@ -17,6 +18,24 @@ namespace breccia::rocks {
 struct MaintenanceOptions {
   std::uint64_t log_bytes_max = 0;  // writers wait above it; a flush starts at half of it
   int flush_parts = 1;
+};
+
+/// Bytes of the log that a batch may take: claimed before it takes its place, given back with the
+/// claim's end, when the log itself counts them.
+class RoomClaim {
+ public:
+  RoomClaim(std::atomic<std::uint64_t>* claimed, std::uint64_t bytes)
+      : claimed_(claimed), bytes_(bytes) {}
+  RoomClaim(RoomClaim&& other) noexcept
+      : claimed_(std::exchange(other.claimed_, nullptr)), bytes_(other.bytes_) {}
+  RoomClaim& operator=(RoomClaim&&) = delete;
+  ~RoomClaim() {
+    if (claimed_ != nullptr) claimed_->fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t>* claimed_;
+  std::uint64_t bytes_;
 };
 
 /// Work in the background: merges runs so that few are left to search, flushes runs to SST files,
@@ -45,7 +64,7 @@ class Maintenance {
 
   /// Waits until a write of `bytes` has room in the log, and merges if runs have piled up.
   /// Errors  Busy: no room within `wait_us_max`; the store's fault.
-  Status wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
+  Result<RoomClaim> claim_room(std::uint64_t bytes, std::uint64_t wait_us_max);
   /// To be called when a run was published and the view has `runs` now, or when `probes` runs
   /// beyond the first were searched.
   void note_runs(std::size_t runs);
@@ -62,6 +81,7 @@ class Maintenance {
   /// Merges what is due, if anything.
   bool merge_once();
   void give_back(const memtable::TakenRange& range);
+  bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
   Status flush_once();
   Status write_tree(const memtable::View& view, std::uint64_t applied);
   Result<memtable::MemRunPtr> merged(const std::vector<memtable::MemRunPtr>& runs);
@@ -92,6 +112,7 @@ class Maintenance {
   std::uint64_t flushes_done_ = 0;
   std::vector<memtable::TakenRange> taken_;  // runs that merges and the flush work on
   bool flush_waits_ = false;                 // for merges to end: none may begin
+  std::atomic<std::uint64_t> claimed_{0};    // log bytes that writers are about to take
   std::atomic<std::size_t> runs_{0};
   std::atomic<std::uint64_t> probes_{0};
   std::atomic<std::uint64_t> flushes_{0};

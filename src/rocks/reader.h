@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "batch/requests.h"
 #include "rocks/below.h"
@@ -23,14 +24,19 @@ class Reader {
   /// One key at `pin`.
   Status get(const Pin& pin, const Slice& key, rocksdb::PinnableSlice* value) const;
 
-  /// All reads of a batch. Read i sees entries below base + read_after[i] if `own_writes`, else
-  /// below pin.visible. Fewer than `device_min` reads are answered on the calling thread alone.
-  Status read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
-              batch::Requests* requests) const;
+  /// Makes room for the results of all reads of `requests`.
+  /// Errors  MemoryLimit.
+  static Status prepare(bool own_writes, batch::Requests* requests);
+
+  /// All reads of a batch that was prepared. Read i sees entries below base + read_after[i] if
+  /// `own_writes`, else below pin.visible. Fewer than `device_min` reads are answered on the
+  /// calling thread alone. Errors  none but those of single reads, in their results.
+  void read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
+            batch::Requests* requests) const;
 
  private:
-  Status search(memtable::ViewPtr* view, const exec::QueriesRef& queries,
-                std::uint64_t* found) const;
+  bool search(const memtable::View& view, const exec::QueriesRef& queries,
+              std::uint64_t* found) const;
   void gather(const memtable::View& view, const exec::KeyColumnsRef& keys, std::uint64_t begin,
               std::uint64_t end, std::size_t part, batch::Requests* requests) const;
   void read_below(const memtable::View& view, const exec::KeyColumnsRef& keys,

@@ -8,6 +8,10 @@
 namespace breccia::rocks {
 
 bool BackendSlot::retire(const exec::Backend& failed, const Status& why) {
+  if (why.IsMemoryLimit()) {
+    ++memory_misses_;
+    return false;
+  }
   const std::lock_guard lock(mutex_);
   if (current_.get() != &failed || current_ == host_) return false;
   spdlog::error("device retired, the host goes on alone: {}", why.ToString());

@@ -49,7 +49,8 @@ class ViewState {
   std::atomic<std::uint64_t> visible_{0};
 };
 
-/// The backend in use, and the host backend that takes over from a lost device for good.
+/// The backend in use, and the host backend beside it: it takes over from a lost device for good,
+/// and piece by piece from one that is full.
 /// Threads any.
 class BackendSlot {
  public:
@@ -64,8 +65,17 @@ class BackendSlot {
   [[nodiscard]] bool is_host(const exec::Backend& backend) const {
     return &backend == host_.get() || backend.kind() == exec::BackendKind::kHost;
   }
-  /// Puts the host in the place of `failed`; true if this call did it.
+  /// True if `backend` can search and merge `run` where it lies.
+  [[nodiscard]] bool holds(const exec::Backend& backend, const exec::Run& run) const {
+    return backend.kind() == exec::BackendKind::kCuda ? run.host_view() == nullptr
+                                                      : run.host_view() != nullptr;
+  }
+  /// Takes note that `failed` returned `why` and the host does that piece of work. A device that
+  /// has no memory left stays in use; after any other error the host takes its place for good. True
+  /// if this call put it there.
   bool retire(const exec::Backend& failed, const Status& why);
+  /// How often the host did a piece of work because the device had no memory left.
+  [[nodiscard]] std::uint64_t memory_misses() const { return memory_misses_.load(); }
   /// Why the first backend was retired; ok if it was not.
   [[nodiscard]] Status retired() const {
     const std::lock_guard lock(mutex_);
@@ -78,6 +88,7 @@ class BackendSlot {
   std::shared_ptr<exec::Backend> first_;  // its runs may be held by views for a while
   std::shared_ptr<exec::Backend> host_;
   Status why_;
+  std::atomic<std::uint64_t> memory_misses_{0};
 };
 
 /// The first fault of the store's media. From then on the store is read-only.

@@ -1,5 +1,7 @@
 #include "rocks/workers.h"
 
+#include "base/limits.h"
+
 namespace breccia::rocks {
 
 void Workers::stop() {
@@ -12,17 +14,20 @@ void Workers::stop() {
   threads_.clear();
 }
 
-bool Workers::submit(std::function<void()> task) {
+Status Workers::submit(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) return false;
+    if (stopping_) return Status::ShutdownInProgress("the store is closing");
+    if (tasks_.size() >= limits::kAsyncBatchesMax) {
+      return Status::Busy("too many batches wait", "submit it again when others have finished");
+    }
     tasks_.push_back(std::move(task));
     if (static_cast<int>(threads_.size()) < threads_max_) {
       threads_.emplace_back([this] { run(); });
     }
   }
   wakes_.notify_one();
-  return true;
+  return Status::OK();
 }
 
 void Workers::run() {

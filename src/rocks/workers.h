@@ -7,17 +7,20 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
+
 namespace breccia::rocks {
 
 /// A few threads that run what they are given, in order of arrival. They start with the first task.
+/// At most limits::kAsyncBatchesMax tasks wait.
 /// Threads submit() by any number.
 class Workers {
  public:
   explicit Workers(int threads) : threads_max_(threads) {}
   ~Workers() { stop(); }
 
-  /// False after stop(): the task was not taken.
-  [[nodiscard]] bool submit(std::function<void()> task);
+  /// Errors  Busy: too many wait; ShutdownInProgress: after stop(). The task was not taken.
+  [[nodiscard]] Status submit(std::function<void()> task);
   /// Finishes what was submitted and takes no more.
   void stop();
 

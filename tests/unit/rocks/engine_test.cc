@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/limits.h"
 #include "support/folder.h"
 #include "support/sparse_files.h"
 
@@ -70,6 +71,23 @@ TEST_F(EngineTest, OpeningErrors) {
   EXPECT_TRUE(store_->Get("key", &value).ok());
   EXPECT_EQ(store_->recovery().entries, 1u);
   EXPECT_EQ(store_->recovery().dropped_bytes, 0u);
+}
+
+// Goal: a key that is too long to exist is not found, and the others of its call are.
+// Method: MultiGet of a short key, one over the limit, and a short one again.
+// Mutation: adding the long key to the batch fails all three.
+TEST_F(EngineTest, MultiGetOfAKeyTooLong) {
+  ASSERT_TRUE(open(small_options()).ok());
+  ASSERT_TRUE(store_->Put(WriteOptions(), "a", "1").ok());
+  ASSERT_TRUE(store_->Put(WriteOptions(), "b", "2").ok());
+  const std::string too_long(limits::kKeyBytesMax + 1, 'a');
+  const Slice keys[] = {"a", too_long, "b"};
+  std::vector<std::string> values;
+  const std::vector<Status> statuses = store_->MultiGet(keys, &values);
+  EXPECT_TRUE(statuses[0].ok());
+  EXPECT_TRUE(statuses[1].IsNotFound());
+  EXPECT_TRUE(statuses[2].ok());
+  EXPECT_EQ(values, (std::vector<std::string>{"1", "", "2"}));
 }
 
 // Goal: every figure has a name, and RocksDB's are handed on.
