@@ -130,4 +130,15 @@ struct CudaGroup {
 };
 #endif
 
+/// Calls f(item) for the items [first, first + W) below `count`, one a lane.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class F>
+BRECCIA_HD void each_item(const Group& group, std::uint64_t first, std::uint64_t count,
+                          const F& f) {
+  group.each_lane([&](int lane) {
+    const std::uint64_t item = first + static_cast<std::uint64_t>(lane);
+    if (item < count) f(item);
+  });
+}
+
 }  // namespace breccia::exec

@@ -1,5 +1,6 @@
 #include "exec/pool.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace breccia::exec {
@@ -16,10 +17,7 @@ std::size_t Pool::size_class(std::size_t bytes) {
 void* Pool::allocate(std::size_t bytes) {
   const std::size_t size = size_class(bytes);
   const std::lock_guard lock(mutex_);
-  if (const auto kept = kept_.find(size); kept != kept_.end()) {
-    void* const memory = kept->second.back();
-    kept->second.pop_back();
-    if (kept->second.empty()) kept_.erase(kept);
+  if (void* const memory = pop_kept(size); memory != nullptr) {
     used_ += size;
     return memory;
   }
@@ -38,16 +36,68 @@ void* Pool::allocate(std::size_t bytes) {
 
 void Pool::release(void* memory, std::size_t bytes) {
   const std::size_t size = size_class(bytes);
+  std::vector<Block> excess;
+  {
+    const std::lock_guard lock(mutex_);
+    BRECCIA_ASSERT(used_ >= size);
+    used_ -= size;
+    excess = keep({memory, size});
+  }
+  // Without the lock: to give a block back may take milliseconds.
+  for (const Block& block : excess) raw_release(block.memory, block.size);
+}
+
+std::uint64_t Pool::kept() const {
   const std::lock_guard lock(mutex_);
-  BRECCIA_ASSERT(used_ >= size);
-  used_ -= size;
-  kept_[size].push_back(memory);
+  return held_ - used_;
+}
+
+/// The block of that size that was released last, since its bytes may still be in a cache; or null.
+void* Pool::pop_kept(std::size_t size) {
+  const auto kept = kept_.find(size);
+  if (kept == kept_.end() || kept->second.empty()) return nullptr;
+  void* const memory = kept->second.back().memory;
+  kept->second.pop_back();
+  return memory;
+}
+
+/// Keeps a block that is not in use any more; returns those that must go back to the system for it.
+std::vector<Pool::Block> Pool::keep(Block block) {
+  const std::uint64_t bound = std::max<std::uint64_t>(kept_floor_, used_);
+  std::vector<Block> excess;
+  if (block.size <= bound) {
+    kept_[block.size].push_back({block.memory, ++releases_});
+  } else {  // It would only drive the others out.
+    excess.push_back(block);
+    held_ -= block.size;
+  }
+  while (held_ - used_ > bound) {
+    excess.push_back(take_oldest());
+    held_ -= excess.back().size;
+  }
+  return excess;
+}
+
+/// Takes out the kept block that was released first. Few size classes exist, so all are asked.
+Pool::Block Pool::take_oldest() {
+  std::deque<Kept>* oldest = nullptr;
+  std::size_t oldest_size = 0;
+  for (auto& [size, blocks] : kept_) {
+    if (blocks.empty()) continue;
+    if (oldest != nullptr && oldest->front().release < blocks.front().release) continue;
+    oldest = &blocks;
+    oldest_size = size;
+  }
+  BRECCIA_ASSERT(oldest != nullptr);
+  const Block block{oldest->front().memory, oldest_size};
+  oldest->pop_front();
+  return block;
 }
 
 void Pool::drop_kept() {
   for (auto& [size, blocks] : kept_) {
-    for (void* block : blocks) {
-      raw_release(block, size);
+    for (const Kept& block : blocks) {
+      raw_release(block.memory, size);
       held_ -= size;
     }
   }

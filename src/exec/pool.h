@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -12,12 +13,21 @@
 
 namespace breccia::exec {
 
+/// What a pool of host memory may always keep for reuse: giving blocks back to the system and
+/// taking new ones costs page faults, and milliseconds a block where memory is pinned.
+inline constexpr std::uint64_t kHostBytesKept = 1ULL << 30;
+
 /// Memory of one backend with a byte budget. Freed blocks are kept by size class and reused at
 /// once, so whoever frees a block must have waited for all work on it.
+/// Bound   keeps as many bytes as are in use, or `kept_floor` if that is more; of what goes beyond,
+///         the blocks that were freed first go back to the system.
 /// Threads any.
 class Pool {
  public:
-  explicit Pool(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  Pool(std::uint64_t bytes_max, std::uint64_t kept_floor)
+      : bytes_max_(bytes_max), kept_floor_(kept_floor) {}
+  /// For memory that nobody else wants: the budget alone bounds what is kept.
+  explicit Pool(std::uint64_t bytes_max) : Pool(bytes_max, bytes_max) {}
   virtual ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -28,22 +38,39 @@ class Pool {
 
   /// Bytes handed out and not yet released.
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  /// Bytes kept for reuse.
+  [[nodiscard]] std::uint64_t kept() const;
   [[nodiscard]] std::uint64_t bytes_max() const { return bytes_max_; }
 
  protected:
+  /// Threads any, of different blocks.
   virtual void* raw_allocate(std::size_t bytes) = 0;
   virtual void raw_release(void* memory, std::size_t bytes) = 0;
   /// Gives every kept block back; subclasses call it in their destructor.
   void drop_kept();
 
  private:
+  struct Block {
+    void* memory;
+    std::size_t size;
+  };
+  struct Kept {
+    void* memory;
+    std::uint64_t release;  // which one it was
+  };
+
   static std::size_t size_class(std::size_t bytes);
+  void* pop_kept(std::size_t size);
+  std::vector<Block> keep(Block block);
+  Block take_oldest();
 
   const std::uint64_t bytes_max_;
+  const std::uint64_t kept_floor_;
   std::atomic<std::uint64_t> used_{0};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::uint64_t held_ = 0;  // bytes from raw_allocate: used and kept
-  std::map<std::size_t, std::vector<void*>> kept_;
+  std::uint64_t releases_ = 0;
+  std::map<std::size_t, std::deque<Kept>> kept_;  // by size, oldest first
 };
 
 /// An array of plain data in a pool. Move-only; gives its memory back at its end.

@@ -38,9 +38,7 @@ struct PrepareSort {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
-      if (k >= keys.count) return;
+    each_item(group, first, keys.count, [&](std::uint64_t k) {
       const std::uint64_t entry = keys.count - 1 - k;
       word[k] = word_behind(keys, entry, shift);
       id[k] = static_cast<std::uint32_t>(entry);
@@ -57,9 +55,7 @@ struct MarkTies {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
-      if (k >= count) return;
+    each_item(group, first, count, [&](std::uint64_t k) {
       flag[k] = (k > 0 && word[k - 1] == word[k]) || (k + 1 < count && word[k + 1] == word[k]);
     });
   }
@@ -76,10 +72,7 @@ struct Gather {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      if (i < count) destination[i] = source[index[i]];
-    });
+    each_item(group, first, count, [&](std::uint64_t i) { destination[i] = source[index[i]]; });
   }
 };
 
@@ -94,10 +87,7 @@ struct Scatter {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      if (i < count) destination[index[i]] = source[i];
-    });
+    each_item(group, first, count, [&](std::uint64_t i) { destination[index[i]] = source[i]; });
   }
 };
 
@@ -110,10 +100,8 @@ struct Iota {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      if (i < count) index[i] = begin + static_cast<std::uint32_t>(i);
-    });
+    each_item(group, first, count,
+              [&](std::uint64_t i) { index[i] = begin + static_cast<std::uint32_t>(i); });
   }
 };
 
@@ -147,9 +135,8 @@ struct MarkNewest {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
-      if (k < count) flag[k] = k == 0 || compare_keys(keys, id[k - 1], keys, id[k]) != 0;
+    each_item(group, first, count, [&](std::uint64_t k) {
+      flag[k] = k == 0 || compare_keys(keys, id[k - 1], keys, id[k]) != 0;
     });
   }
 };
@@ -164,10 +151,8 @@ struct TailLengths {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
-      if (k < count) tail_length[k] = tail_words(keys.bytes_at(id[k]));
-    });
+    each_item(group, first, count,
+              [&](std::uint64_t k) { tail_length[k] = tail_words(keys.bytes_at(id[k])); });
   }
 };
 
@@ -191,10 +176,8 @@ struct GatherRun {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t k = first + static_cast<std::uint64_t>(lane);
-      if (k < count) write_entry(k, id == nullptr ? k : id[k]);
-    });
+    each_item(group, first, count,
+              [&](std::uint64_t k) { write_entry(k, id == nullptr ? k : id[k]); });
   }
 
   BRECCIA_SINGLE_SOURCE
@@ -227,9 +210,7 @@ struct WidenMeta {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      if (i >= keys.count) return;
+    each_item(group, first, keys.count, [&](std::uint64_t i) {
       out_meta[i] = (tail_base + keys.tail_at(i)) << kMetaLengthBits | keys.bytes_at(i);
     });
   }

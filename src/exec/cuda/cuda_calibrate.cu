@@ -31,10 +31,7 @@ struct CopyWords {
   std::uint64_t* to;
   template <class Group>
   __device__ void operator()(const Group& group, std::uint64_t first) const {
-    group.each_lane([&](int lane) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      if (i < count) to[i] = from[i];
-    });
+    each_item(group, first, count, [&](std::uint64_t i) { to[i] = from[i]; });
   }
 };
 

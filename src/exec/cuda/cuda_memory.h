@@ -47,7 +47,8 @@ class HostRanges {
 /// Cost    a block that no class keeps costs a call of milliseconds.
 class PinnedPool : public Pool {
  public:
-  PinnedPool(std::uint64_t bytes_max, HostRanges& ranges) : Pool(bytes_max), ranges_(ranges) {}
+  PinnedPool(std::uint64_t bytes_max, HostRanges& ranges)
+      : Pool(bytes_max, kHostBytesKept), ranges_(ranges) {}
   ~PinnedPool() override { drop_kept(); }
 
  protected:

@@ -1,0 +1,142 @@
+#include "exec/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "base/random.h"
+#include "exec/host/host_memory.h"
+#include "support/seeds.h"
+
+namespace breccia::exec {
+
+namespace {
+
+constexpr std::uint64_t kNoBudget = ~std::uint64_t{0} / 2;
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// A pool that counts what it takes from the system and gives back.
+class CountingPool : public Pool {
+ public:
+  using Pool::Pool;
+  ~CountingPool() override { drop_kept(); }
+
+  [[nodiscard]] std::uint64_t held() const { return held_; }
+  [[nodiscard]] int taken() const { return taken_; }
+  [[nodiscard]] const std::vector<void*>& given_back() const { return given_back_; }
+
+ protected:
+  void* raw_allocate(std::size_t bytes) override {
+    ++taken_;
+    held_ += bytes;
+    return std::malloc(bytes);
+  }
+  void raw_release(void* memory, std::size_t bytes) override {
+    held_ -= bytes;
+    given_back_.push_back(memory);
+    std::free(memory);
+  }
+
+ private:
+  std::uint64_t held_ = 0;
+  int taken_ = 0;
+  std::vector<void*> given_back_;
+};
+
+}  // namespace
+
+// Goal: what is kept never exceeds the floor or what is in use, and blocks go back only for that.
+// Method: random sizes come and go; after each call the books are compared with the system's.
+// Mutation: asking only about the block just released keeps too much when much is released.
+TEST(Pool, KeepsNoMoreThanIsInUse) {
+  constexpr std::uint64_t kFloor = 64 << 10;
+  for (const std::uint64_t seed : testing::seeds_to_run(50)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    CountingPool pool(kNoBudget, kFloor);
+    std::multimap<std::size_t, void*> in_use;
+    for (int step = 0; step < 400; ++step) {
+      const bool rises = step / 100 % 2 == 0;  // twice
+      if (in_use.empty() || random.one_in(4) != rises) {
+        const std::size_t bytes = 1 + random.below(20'000);
+        in_use.emplace(bytes, pool.allocate(bytes));
+      } else {
+        const auto some = in_use.lower_bound(random.below(20'000));
+        const auto one = some == in_use.end() ? in_use.begin() : some;
+        pool.release(one->second, one->first);
+        in_use.erase(one);
+      }
+      ASSERT_EQ(pool.held(), pool.used() + pool.kept());
+      ASSERT_LE(pool.kept(), std::max(kFloor, pool.used()));
+    }
+    for (const auto& [bytes, memory] : in_use) pool.release(memory, bytes);
+    EXPECT_LE(pool.held(), kFloor);
+  }
+}
+
+// Goal: a size that was released a moment ago is found again, and what waited longest goes first.
+// Method: a floor of two blocks, three released; then the same sizes again.
+// Mutation: giving back the block just released, or the largest, costs every later call the system.
+TEST(Pool, KeepsWhatWasReleasedLast) {
+  CountingPool pool(kNoBudget, 2 * kMiB);
+  void* const oldest = pool.allocate(kMiB);
+  void* const other = pool.allocate(kMiB / 2);
+  void* const newest = pool.allocate(kMiB);
+  pool.release(oldest, kMiB);
+  pool.release(other, kMiB / 2);
+  EXPECT_TRUE(pool.given_back().empty());
+  pool.release(newest, kMiB);
+  EXPECT_EQ(pool.given_back(), std::vector<void*>{oldest});
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(pool.allocate(kMiB), newest);
+    EXPECT_EQ(pool.allocate(kMiB / 2), other);
+    pool.release(newest, kMiB);
+    pool.release(other, kMiB / 2);
+  }
+  EXPECT_EQ(pool.taken(), 3);
+  EXPECT_EQ(pool.given_back().size(), 1U);
+}
+
+// Goal: a block larger than all that may be kept goes back at once and takes nothing along.
+// Method: a small block kept, a large one released.
+// Mutation: dropping the oldest first and the large one last empties the pool.
+TEST(Pool, LargeBlocksTakeNothingAlong) {
+  CountingPool pool(kNoBudget, kMiB);
+  void* const small = pool.allocate(1000);
+  void* const large = pool.allocate(8 * kMiB);
+  pool.release(small, 1000);
+  pool.release(large, 8 * kMiB);
+  EXPECT_EQ(pool.given_back(), std::vector<void*>{large});
+  EXPECT_EQ(pool.allocate(1000), small);
+  pool.release(small, 1000);
+}
+
+// Goal: a pool with a budget keeps all of it.
+// Method: blocks of the whole budget come and go.
+// Mutation: the floor of host memory for every pool gives device memory back.
+TEST(Pool, BudgetAloneBoundsDeviceMemory) {
+  CountingPool pool(4 * kMiB);
+  std::vector<void*> blocks(4);
+  for (void*& block : blocks) block = pool.allocate(kMiB);
+  EXPECT_EQ(pool.allocate(kMiB), nullptr);
+  for (void* block : blocks) pool.release(block, kMiB);
+  EXPECT_EQ(pool.kept(), 4 * kMiB);
+  EXPECT_TRUE(pool.given_back().empty());
+}
+
+// Goal: host memory that nobody uses does not stay with the process for ever.
+// Method: untouched blocks of three times the floor are released.
+// Mutation: a host pool without the floor keeps all.
+TEST(Pool, HostMemoryGoesBack) {
+  host::HostPool pool(kNoBudget);
+  std::vector<void*> blocks(12);
+  for (void*& block : blocks) block = pool.allocate(kHostBytesKept / 4);
+  for (void* block : blocks) pool.release(block, kHostBytesKept / 4);
+  EXPECT_EQ(pool.used(), 0U);
+  EXPECT_EQ(pool.kept(), kHostBytesKept);
+}
+
+}  // namespace breccia::exec
