@@ -42,7 +42,8 @@ struct Options {
   /// Device memory for runs and work space. 0: three quarters of what is free at open.
   std::uint64_t device_bytes_max = 0;
 
-  /// Folder of the log. Empty: `log` in the store's folder. A folder on DAX or tmpfs is mapped.
+  /// Folder of the log, for this store alone. Empty: `log` in the store's folder. A folder on DAX
+  /// or tmpfs is mapped.
   std::string wal_dir;
   /// Bytes of a log segment, rounded up to a multiple of 64 MiB.
   std::uint64_t log_segment_bytes = 64ULL << 20;

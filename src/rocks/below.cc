@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "wal/log.h"
 
 namespace breccia::rocks {
 
@@ -37,6 +38,10 @@ Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::st
   BRECCIA_TRY(below->open_families(options, path, partitions));
   BRECCIA_TRY(below->clear_staging());
   BRECCIA_TRY(below->read_watermark());
+  if (below->store_id() == 0) {
+    below->watermark_.store_id = wal::draw_store_id();
+    BRECCIA_TRY(below->ingest({}, 0));
+  }
   return below;
 }
 
@@ -105,24 +110,24 @@ Status Below::clear_staging() {
 Status Below::read_watermark() {
   std::string value;
   const Status status = db_->Get(rocksdb::ReadOptions(), hidden_, kWatermarkKey, &value);
-  if (status.IsNotFound()) {
-    applied_ = 0;
-    return Status::OK();
-  }
+  if (status.IsNotFound()) return Status::OK();
   BRECCIA_TRY(status);
-  if (value.size() != sizeof applied_) {
-    return Status::Corruption("watermark has " + std::to_string(value.size()) + " bytes, not 8");
+  if (value.size() != sizeof watermark_) {
+    return Status::Corruption("watermark has " + std::to_string(value.size()) + " bytes, not 16");
   }
-  std::memcpy(&applied_, value.data(), sizeof applied_);
+  std::memcpy(&watermark_, value.data(), sizeof watermark_);
   return Status::OK();
 }
 
-Status Below::write_watermark_file(std::uint64_t applied, std::string* path) const {
+Status Below::write_watermark_file(const Watermark& watermark, std::string* path) const {
   *path = staging_path("watermark-" + std::to_string(ingests_) + ".sst");
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), rocksdb::Options(), hidden_,
+  // The family's own options are RocksDB's defaults; Env and file checksums are the database's.
+  const rocksdb::Options options(options_, rocksdb::ColumnFamilyOptions());
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options, hidden_,
                                 /*invalidate_page_cache=*/false);
   BRECCIA_TRY(writer.Open(*path));
-  BRECCIA_TRY(writer.Put(kWatermarkKey, Slice(reinterpret_cast<char*>(&applied), sizeof applied)));
+  const Slice value(reinterpret_cast<const char*>(&watermark), sizeof watermark);
+  BRECCIA_TRY(writer.Put(kWatermarkKey, value));
   return writer.Finish();
 }
 
@@ -146,9 +151,10 @@ void Below::multi_get(const rocksdb::Snapshot* at, std::size_t count, const Slic
 }
 
 Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applied) {
-  BRECCIA_ASSERT(applied >= applied_);
+  BRECCIA_ASSERT(applied >= watermark_.applied);
+  const Watermark next{applied, watermark_.store_id};
   std::string watermark;
-  BRECCIA_TRY(write_watermark_file(applied, &watermark));
+  BRECCIA_TRY(write_watermark_file(next, &watermark));
   rocksdb::IngestExternalFileOptions how;
   how.move_files = true;
   how.failed_move_fall_back_to_copy = false;
@@ -175,7 +181,7 @@ Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applie
                                      /*should_sync=*/true);
     return status;
   }
-  applied_ = applied;
+  watermark_ = next;
   ++ingests_;
   return Status::OK();
 }

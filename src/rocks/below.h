@@ -14,8 +14,9 @@
 /// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
 ///
 /// Its default column family holds the data; a hidden one holds the watermark: the log position
-/// below which everything lies in the tree. Files and watermark go in with one call, so a flush
-/// happens exactly once whatever crashes.
+/// below which everything lies in the tree, and which log that is. Files and watermark go in with
+/// one call, so a flush happens exactly once whatever crashes. A new tree chooses its log's
+/// identity before there is a log, so no other log ever passes for it.
 
 namespace breccia::rocks {
 
@@ -31,7 +32,9 @@ class Below {
   ~Below();
 
   /// Log position below which everything lies in the tree.
-  [[nodiscard]] std::uint64_t applied() const { return applied_; }
+  [[nodiscard]] std::uint64_t applied() const { return watermark_.applied; }
+  /// The log that positions refer to (wal::LogOptions::store_id).
+  [[nodiscard]] std::uint64_t store_id() const { return watermark_.store_id; }
 
   [[nodiscard]] BelowSnapshot snapshot() const;
   Status get(const rocksdb::Snapshot* at, const Slice& key, rocksdb::PinnableSlice* value) const;
@@ -62,12 +65,19 @@ class Below {
   [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
 
  private:
+  /// The hidden family's value.
+  struct Watermark {
+    std::uint64_t applied = 0;
+    std::uint64_t store_id = 0;
+  };
+  static_assert(sizeof(Watermark) == 16);
+
   Below() = default;
   [[nodiscard]] std::string staging_path(const std::string& name) const;
   Status open_families(const Options& options, const std::string& path, int partitions);
   Status clear_staging();
   Status read_watermark();
-  Status write_watermark_file(std::uint64_t applied, std::string* path) const;
+  Status write_watermark_file(const Watermark& watermark, std::string* path) const;
 
   std::shared_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
@@ -75,7 +85,7 @@ class Below {
   rocksdb::ColumnFamilyHandle* hidden_ = nullptr;
   rocksdb::Options options_;
   std::string path_;
-  std::uint64_t applied_ = 0;
+  Watermark watermark_;
   int stop_files_ = 0;
   /// In the names of staged files: a name is never used again, since a file that was ingested may
   /// still bear it.

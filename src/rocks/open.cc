@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "rocks/engine.h"
 #include "rocks/recover.h"
@@ -35,6 +36,14 @@ Options with_defaults(Options options) {
   return options;
 }
 
+bool is_same_folder(const std::string& a, const std::string& b) {
+  const auto plain = [](const std::string& folder) {
+    std::error_code ignored;  // What cannot be looked up is empty, and reported when it is opened.
+    return std::filesystem::weakly_canonical(std::filesystem::path(folder) / "", ignored);
+  };
+  return !plain(a).empty() && plain(a) == plain(b);
+}
+
 }  // namespace
 
 Status Engine::open(const Options& options, const std::string& path,
@@ -59,6 +68,11 @@ Status Engine::start(const Options& options, const std::string& path) {
     return Status::InvalidArgument(
         std::string("the comparator ") + options.rocksdb.comparator->Name(),
         "keys are ordered by their bytes; use the default comparator");
+  }
+  if (!options.wal_dir.empty() && is_same_folder(options.wal_dir, path)) {
+    return Status::InvalidArgument(
+        "wal_dir is the store's own folder",
+        "RocksDB would take the log's files for its; use a folder in it, or elsewhere");
   }
   options_ = with_defaults(options);
   BRECCIA_TRY(choose_backend());
@@ -121,6 +135,7 @@ Status Engine::open_log(const std::string& path) {
   log_options.segment_bytes = options_.log_segment_bytes;
   log_options.preallocate_bytes = options_.log_preallocate_bytes;
   log_options.files = options_.log_files;
+  log_options.store_id = below_->store_id();
   log_options.on_map = [backend](std::byte* image, std::uint64_t bytes) {
     (void)backend->adopt(image, bytes);  // if it cannot, its results go through staging
   };

@@ -34,8 +34,19 @@ class SegmentFile {
   /// Makes written bytes [offset, offset + bytes) durable against power loss. A failed sync is
   /// final: the caller must not call it again and believe the answer.
   [[nodiscard]] virtual Status sync(std::uint64_t offset, std::uint64_t bytes) = 0;
-  /// Reads the whole medium into the image (buffered); nothing to do if mapped.
-  [[nodiscard]] virtual Status load() = 0;
+  /// Reads the whole medium into the image (buffered); mapped, it is there. Returns an offset from
+  /// which on the image holds only zeros, as low as the medium knows it; size() if it knows none.
+  /// To be called right after open(), if at all.
+  [[nodiscard]] virtual Result<std::uint64_t> load() = 0;
+};
+
+/// Keeps a folder to one log until it is destroyed or its process ends, however that ends.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  virtual ~FolderLock() = default;
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
 };
 
 /// Creates, finds, renames and removes segment files of one folder.
@@ -45,6 +56,9 @@ class Files {
   virtual ~Files() = default;
   /// Creates `dir` (and its parents) if it is missing.
   [[nodiscard]] virtual Status prepare(const std::string& dir) = 0;
+  /// Locks `dir`, which exists, against every other lock(), of this process too. Does not wait.
+  /// Errors  IOError: somebody holds it, or the medium cannot lock.
+  [[nodiscard]] virtual Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) = 0;
   /// Names in `dir`, no order.
   [[nodiscard]] virtual Result<std::vector<std::string>> list(const std::string& dir) = 0;
   /// A new file of `bytes` bytes, its space reserved (NoSpace now and not later).
@@ -57,6 +71,9 @@ class Files {
   /// Makes creations, renames and removals in `dir` durable.
   [[nodiscard]] virtual Status sync_dir(const std::string& dir) = 0;
 };
+
+/// What lock() says of a folder that somebody holds.
+Status folder_in_use(const std::string& dir);
 
 /// The real file system: mapped where `dir` lies on DAX or tmpfs, buffered elsewhere.
 std::shared_ptr<Files> real_files();

@@ -75,6 +75,7 @@ class LogImpl final : public Log {
  public:
   LogImpl(const LogOptions& options, OpenedLog opened)
       : options_(options),
+        lock_(std::move(opened.lock)),
         pool_(std::move(opened.pool)),
         begin_(opened.begin),
         end_(opened.end),
@@ -134,6 +135,7 @@ class LogImpl final : public Log {
   void prepare_if_half_full();
 
   const LogOptions options_;
+  const std::unique_ptr<FolderLock> lock_;
   const std::shared_ptr<SegmentPool> pool_;
 
   mutable std::mutex mutex_;  // What follows, up to preparer_; never held during I/O.

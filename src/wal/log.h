@@ -32,6 +32,9 @@ struct LogOptions {
   /// Bytes of segments to have ready in the pool when open() returns.
   std::uint64_t preallocate_bytes = 0;
   std::shared_ptr<Files> files;
+  /// The log's identity: what a new log gets and one that is found must bear. 0: a new log draws
+  /// one, and any is taken.
+  std::uint64_t store_id = 0;
   /// Called for each segment image when it appears and before it goes, so that a device can adopt
   /// it; an image that a recycled file keeps is not announced again. May be empty.
   /// Threads any, the log's own among them; on_unmap also after the log's end, with the last
@@ -84,6 +87,9 @@ struct LogRecovery {
   std::string message;
 };
 
+/// A random LogOptions::store_id.
+std::uint64_t draw_store_id();
+
 class Log {
  public:
   /// Opens or creates the log in options.dir and replays what lies at or above position `from`
@@ -91,9 +97,11 @@ class Log {
   /// its checksum, lengths and descriptors have been verified: records tile record_bytes exactly
   /// and descriptors are a permutation of the record offsets.
   /// New frames go into a fresh segment. Segments wholly below `from` are recycled.
+  /// Owner   the folder stays locked until the log's end.
   /// Errors  Corruption: a frame at or above `from` is damaged and a committed frame lies behind
   ///         it, a segment in the middle is missing or unreadable, or the log begins above `from`
-  ///         (data is missing): nothing is changed on the medium. IOError, NoSpace.
+  ///         (data is missing), or it bears another identity than options.store_id: nothing is
+  ///         changed on the medium. IOError: also if another log is open in the folder. NoSpace.
   ///         A torn tail (nothing committed behind it) is no error: it is cut off and reported.
   static Result<std::unique_ptr<Log>> open(
       const LogOptions& options, std::uint64_t from,

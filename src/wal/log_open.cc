@@ -29,11 +29,6 @@ std::optional<std::uint64_t> base_in(const std::string& name) {
   return base;
 }
 
-std::uint64_t random_store_id() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
 class Opening {
  public:
   Opening(const LogOptions& options, std::uint64_t from)
@@ -46,9 +41,11 @@ class Opening {
   Result<OpenedLog> run(const std::function<Status(const RecoveredFrame&)>& replay,
                         LogRecovery* recovery) {
     BRECCIA_TRY(options_.files->prepare(options_.dir));
+    BRECCIA_TAKE(lock_, options_.files->lock(options_.dir));
     BRECCIA_TRY(find());
     if (files_.empty()) return start_new(recovery);
     BRECCIA_TRY(load());
+    BRECCIA_TRY(check_identity());
     if (needed_ < files_.size()) {
       BRECCIA_TAKE(scan_, scan_log(views_, from_));
     } else {
@@ -97,15 +94,29 @@ class Opening {
   Status load() {
     const std::size_t first = std::min(needed_, files_.size() - 1);
     std::vector<Status> statuses(files_.size() - first);
+    views_.resize(statuses.size());
     base::parallel_for(std::size_t{0}, statuses.size(), [&](std::size_t index) {
-      statuses[index] = files_[first + index].file->load();
+      const OpenFile& open = files_[first + index];
+      auto used = open.file->load();
+      statuses[index] = used.status();
+      if (!used.ok()) return;
+      views_[index] = {open.base, open.file->size(), open.file->image(), open.path, used.value()};
     });
-    for (std::size_t index = first; index < files_.size(); ++index) {
-      BRECCIA_TRY(statuses[index - first]);
-      OpenFile& open = files_[index];
-      views_.push_back({open.base, open.file->size(), open.file->image(), open.path});
-    }
+    for (const Status& status : statuses) BRECCIA_TRY(status);
     return Status::OK();
+  }
+
+  /// Before the scan, which would take a foreign log for a damaged one.
+  Status check_identity() {
+    std::uint64_t store_id = 0;
+    std::uint64_t first = 0;
+    // A header that is not intact is the scan's to report.
+    const bool is_known = check_segment(views_.front(), &store_id, &first).ok();
+    if (options_.store_id == 0 || !is_known || store_id == options_.store_id) return Status::OK();
+    return Status::Corruption(
+        options_.dir + ": the log in this folder belongs to another store",
+        "Nothing was changed. Set Options::wal_dir to the folder of this store's own log; a new "
+        "store's is empty.");
   }
 
   /// All frames lie below from_: there is nothing to replay, only the store's identity to keep.
@@ -150,7 +161,8 @@ class Opening {
           "Nothing was changed. Restore the log folder from a copy, or restore the database from "
           "a backup.");
     }
-    pool_ = std::make_shared<SegmentPool>(options_, random_store_id());
+    const std::uint64_t store_id = options_.store_id != 0 ? options_.store_id : draw_store_id();
+    pool_ = std::make_shared<SegmentPool>(options_, store_id);
     BRECCIA_TRY(remove_unfinished());
     BRECCIA_TRY(make_fresh(from_));
     recovery->end = end_;
@@ -237,7 +249,8 @@ class Opening {
   }
 
   Result<OpenedLog> result() {
-    return OpenedLog{std::move(pool_), std::move(segments_), std::min(from_, end_), end_};
+    return OpenedLog{std::move(lock_), std::move(pool_), std::move(segments_),
+                     std::min(from_, end_), end_};
   }
 
   [[nodiscard]] std::string path_of(const std::string& name) const {
@@ -252,6 +265,7 @@ class Opening {
   const LogOptions& options_;
   const std::uint64_t from_;
   const bool is_new_;
+  std::unique_ptr<FolderLock> lock_;  // Before the files: they close under it.
   std::vector<OpenFile> files_;
   std::vector<std::string> unfinished_;
   std::size_t needed_ = 0;
@@ -263,6 +277,12 @@ class Opening {
 };
 
 }  // namespace
+
+std::uint64_t draw_store_id() {
+  std::random_device device;
+  // Odd, as 0 stands for none.
+  return std::uint64_t{device()} << 32 | device() | 1;
+}
 
 Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
                            const std::function<Status(const RecoveredFrame&)>& replay,

@@ -12,6 +12,7 @@ namespace breccia::wal {
 
 /// A log after recovery and repair. Private to the log.
 struct OpenedLog {
+  std::unique_ptr<FolderLock> lock;
   std::shared_ptr<SegmentPool> pool;
   std::vector<SegmentPtr> segments;  // without gaps; the last is fresh
   std::uint64_t begin = 0;           // all below is released

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -64,6 +65,24 @@ Result<std::uint64_t> size_of(const Fd& fd, const std::string& path) {
   return static_cast<std::uint64_t>(about.st_size);
 }
 
+/// Calls visit(begin, end) for each range below `size` that holds data or may hold some, ascending.
+/// What was only reserved does not count.
+template <class Visit>
+Status for_each_data_range(const Fd& fd, const std::string& path, std::uint64_t size,
+                           const Visit& visit) {
+  std::uint64_t at = 0;
+  while (at < size) {
+    const off_t data = ::lseek(fd.get(), static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return Status::OK();
+    if (data < 0) return io_status("seek in", path, errno);
+    const off_t hole = ::lseek(fd.get(), data, SEEK_HOLE);
+    if (hole < 0) return io_status("seek in", path, errno);
+    at = std::min(static_cast<std::uint64_t>(hole), size);
+    BRECCIA_TRY(visit(static_cast<std::uint64_t>(data), at));
+  }
+  return Status::OK();
+}
+
 Result<std::byte*> map(const std::string& path, std::uint64_t bytes, int flags, int fd) {
   // An empty file cannot be mapped; the log reports it by its size.
   if (bytes == 0) return static_cast<std::byte*>(nullptr);
@@ -108,18 +127,13 @@ class BufferedFile final : public SegmentFile {
 
   /// Reads what was ever written and skips the rest, so that the image's unused part stays
   /// without memory.
-  [[nodiscard]] Status load() override {
-    std::uint64_t at = 0;
-    while (at < size_) {
-      const off_t data = ::lseek(fd_.get(), static_cast<off_t>(at), SEEK_DATA);
-      if (data < 0 && errno == ENXIO) return Status::OK();
-      if (data < 0) return io_status("seek in", path_, errno);
-      const off_t hole = ::lseek(fd_.get(), data, SEEK_HOLE);
-      if (hole < 0) return io_status("seek in", path_, errno);
-      at = std::min(static_cast<std::uint64_t>(hole), size_);
-      BRECCIA_TRY(read(static_cast<std::uint64_t>(data), at));
-    }
-    return Status::OK();
+  [[nodiscard]] Result<std::uint64_t> load() override {
+    std::uint64_t used = 0;
+    BRECCIA_TRY(for_each_data_range(fd_, path_, size_, [&](std::uint64_t from, std::uint64_t to) {
+      used = to;
+      return read(from, to);
+    }));
+    return used;
   }
 
  private:
@@ -145,7 +159,8 @@ class BufferedFile final : public SegmentFile {
 /// tmpfs: the page cache is the medium, and nothing lies below it.
 class TmpfsFile final : public SegmentFile {
  public:
-  TmpfsFile(std::byte* image, std::uint64_t size) : image_(image), size_(size) {}
+  TmpfsFile(std::string path, std::byte* image, std::uint64_t size)
+      : path_(std::move(path)), image_(image), size_(size) {}
   ~TmpfsFile() override {
     if (image_ != nullptr) ::munmap(image_, size_);
   }
@@ -163,9 +178,20 @@ class TmpfsFile final : public SegmentFile {
     std::atomic_thread_fence(std::memory_order_release);
     return Status::OK();
   }
-  [[nodiscard]] Status load() override { return Status::OK(); }
+  /// Pages that were never touched count as holes; to read them would make and clear them. The file
+  /// is not kept open for this: a log has hundreds.
+  [[nodiscard]] Result<std::uint64_t> load() override {
+    BRECCIA_TAKE(const Fd fd, open_file(path_, O_RDONLY));
+    std::uint64_t used = 0;
+    BRECCIA_TRY(for_each_data_range(fd, path_, size_, [&](std::uint64_t, std::uint64_t to) {
+      used = to;
+      return Status::OK();
+    }));
+    return used;
+  }
 
  private:
+  const std::string path_;  // as it was opened
   std::byte* const image_;
   const std::uint64_t size_;
 };
@@ -186,10 +212,20 @@ class DaxFile final : public SegmentFile {
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
     return region_->persist(offset, bytes);
   }
-  [[nodiscard]] Status load() override { return Status::OK(); }
+  [[nodiscard]] Result<std::uint64_t> load() override { return size(); }
 
  private:
   const std::unique_ptr<pmem::Region> region_;
+};
+
+/// An flock: it belongs to the open file, so that a second lock of this process is refused as well,
+/// and it ends with the process.
+class FileLock final : public FolderLock {
+ public:
+  explicit FileLock(Fd fd) : fd_(std::move(fd)) {}
+
+ private:
+  const Fd fd_;
 };
 
 class RealFiles final : public Files {
@@ -202,6 +238,18 @@ class RealFiles final : public Files {
     std::filesystem::create_directories(dir, error);
     if (error) return io_status("create folder", dir, error.value());
     return Status::OK();
+  }
+
+  /// The file stays when the lock goes: another may hold it by then.
+  [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
+    BRECCIA_TAKE(Fd fd, open_file(dir + "/LOCK", O_CREAT | O_RDWR));
+    int failed = 0;
+    do {
+      failed = ::flock(fd.get(), LOCK_EX | LOCK_NB);
+    } while (failed != 0 && errno == EINTR);
+    if (failed != 0 && errno == EWOULDBLOCK) return folder_in_use(dir);
+    if (failed != 0) return io_status("lock", dir + "/LOCK", errno);
+    return std::unique_ptr<FolderLock>(std::make_unique<FileLock>(std::move(fd)));
   }
 
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
@@ -261,7 +309,7 @@ class RealFiles final : public Files {
     }
     if (medium == Medium::kTmpfs) {
       BRECCIA_TAKE(std::byte* const image, map(path, bytes, MAP_SHARED, fd.get()));
-      return std::unique_ptr<SegmentFile>(std::make_unique<TmpfsFile>(image, bytes));
+      return std::unique_ptr<SegmentFile>(std::make_unique<TmpfsFile>(path, image, bytes));
     }
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     BRECCIA_TAKE(std::byte* const image, map(path, bytes, kFlags, -1));
@@ -299,6 +347,12 @@ Medium medium_of(const std::string& dir) {
 
 std::shared_ptr<Files> real_files_with(Engine engine, bool force_buffered) {
   return std::make_shared<RealFiles>(engine, force_buffered);
+}
+
+Status folder_in_use(const std::string& dir) {
+  return Status::IOError(
+      dir + ": another open store keeps its log here",
+      "Close that store, or set Options::wal_dir to a folder of this one's own.");
 }
 
 std::shared_ptr<Files> real_files() { return real_files_with(Engine::kRing, false); }

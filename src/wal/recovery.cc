@@ -15,10 +15,27 @@ namespace {
 /// Below this many bytes of frames, one core is as fast as many.
 constexpr std::uint64_t kParallelBytesMin = 1ULL << 20;
 constexpr std::size_t kFramesPerTask = 64;
+/// The search for headers looks at so many places at once.
+constexpr std::uint32_t kPlacesPerLook = 64;
+constexpr std::uint64_t kBytesPerLook = 8ULL * kPlacesPerLook;
 
 FrameLayout layout_of(const FrameHeader& header) {
   return FrameLayout::of(header.position, header.flags, header.record_bytes,
                          header.descriptor_count);
+}
+
+/// True if a header at one of the next kPlacesPerLook multiples of 8 would bear its own position,
+/// which stale frames do not. No jumps and 32 bits of each position, so that the compiler makes
+/// vector instructions of it: the search takes little longer than reading the memory.
+bool may_hold_header(const std::byte* at, std::uint64_t position) {
+  const auto low = static_cast<std::uint32_t>(position);
+  std::uint32_t found = 0;
+  for (std::uint32_t place = 0; place < kPlacesPerLook; ++place) {
+    std::uint64_t claimed;
+    std::memcpy(&claimed, at + 8 * place + offsetof(FrameHeader, position), sizeof claimed);
+    found |= static_cast<std::uint32_t>(claimed) == low + 8 * place ? 1U : 0U;
+  }
+  return found != 0;
 }
 
 Status damaged(const SegmentView& segment, std::uint64_t position, const std::string& what) {
@@ -208,11 +225,20 @@ class Scan {
   /// Moves `position` on to the next intact frame header of segment `index`.
   bool next_header(std::size_t index, std::uint64_t* position) const {
     const SegmentView& segment = segments_[index];
-    for (; *position + kClosingFrameBytes <= segment.end(); *position += 8) {
-      std::uint32_t magic;
-      std::memcpy(&magic, segment.at(*position), sizeof magic);
+    // No header begins in zeros, nor where no frame fits.
+    const std::uint64_t end =
+        segment.base + std::min(segment.used, segment.size - kClosingFrameBytes + 1);
+    while (*position < end) {
+      const std::uint64_t look_end = std::min(*position + kBytesPerLook, end);
+      const bool is_whole = look_end - *position == kBytesPerLook;
+      if (is_whole && !may_hold_header(segment.at(*position), *position)) {
+        *position = look_end;
+        continue;
+      }
       FrameHeader header;
-      if (magic == kFrameMagic && header_at(index, *position, &header)) return true;
+      for (; *position < look_end; *position += 8) {
+        if (header_at(index, *position, &header)) return true;
+      }
     }
     return false;
   }

@@ -26,6 +26,7 @@ struct SegmentView {
   std::uint64_t size = 0;
   const std::byte* image = nullptr;
   std::string path;
+  std::uint64_t used = size;  // the image's bytes from here on are zero
 
   [[nodiscard]] std::uint64_t end() const { return base + size; }
   [[nodiscard]] const std::byte* at(std::uint64_t position) const {
@@ -46,7 +47,8 @@ struct LogScan {
 /// Shape   segments, at least one, by ascending base; the last is the log's newest.
 /// Errors  Corruption: as Log::open says; the message names file and offset and what to do.
 /// Bound   every length is checked before it is used; reads stay inside the images.
-/// Cost    one pass over the frames at or above `from` and over what lies behind the chain's end.
+/// Cost    one pass over the frames at or above `from`, and one over what lies between the chain's
+///         end and each segment's `used`.
 Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from);
 
 /// Checks a segment's header against its file.

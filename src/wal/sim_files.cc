@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/assert.h"
@@ -64,6 +65,14 @@ struct Inode {
   [[nodiscard]] Block newest_block(std::uint64_t index) const {
     const auto found = pending.find(index);
     return found == pending.end() ? durable_block(index) : found->second.back();
+  }
+
+  /// Behind the last block that was ever written; kBuffered.
+  [[nodiscard]] std::uint64_t written_end() const {
+    std::uint64_t blocks = 0;
+    if (!durable.empty()) blocks = durable.rbegin()->first + 1;
+    if (!pending.empty()) blocks = std::max(blocks, pending.rbegin()->first + 1);
+    return blocks * kBlockBytes;
   }
 
   void write(const std::byte* image, std::uint64_t offset, std::uint64_t count) {
@@ -148,6 +157,7 @@ struct SimDisk::State {
     Names after;          // `live` behind the change
     std::string removed;  // the name that it removed, if it did
   };
+  std::set<std::string> locked;  // folders
   std::mutex create_mutex;
   std::vector<Change> pending;  // since the last sync_dir
   std::uint64_t steps = 0;
@@ -200,15 +210,15 @@ class SimFile final : public SegmentFile {
     return disk_->step(
         [&] { mapped() ? inode_->sync_lines(offset, bytes) : inode_->sync_blocks(offset, bytes); });
   }
-  [[nodiscard]] Status load() override {
+  [[nodiscard]] Result<std::uint64_t> load() override {
     if (disk_->failed) return SimDisk::State::off();
-    if (mapped()) return Status::OK();
+    if (mapped()) return size();
     const auto copy = [&](std::uint64_t index, const Block& block) {
       std::memcpy(image() + index * kBlockBytes, block.data(), kBlockBytes);
     };
     for (const auto& [index, block] : inode_->durable) copy(index, block);
     for (const auto& [index, versions] : inode_->pending) copy(index, versions.back());
-    return Status::OK();
+    return inode_->written_end();
   }
 
  private:
@@ -217,12 +227,28 @@ class SimFile final : public SegmentFile {
   const std::shared_ptr<Memory> memory_;
 };
 
+class SimLock final : public FolderLock {
+ public:
+  SimLock(std::shared_ptr<SimDisk::State> disk, std::string dir)
+      : disk_(std::move(disk)), dir_(std::move(dir)) {}
+  ~SimLock() override { disk_->locked.erase(dir_); }
+
+ private:
+  const std::shared_ptr<SimDisk::State> disk_;
+  const std::string dir_;
+};
+
 class SimFiles final : public Files {
  public:
   explicit SimFiles(std::shared_ptr<SimDisk::State> disk) : disk_(std::move(disk)) {}
 
   [[nodiscard]] Status prepare(const std::string&) override {
     return disk_->failed ? SimDisk::State::off() : Status::OK();
+  }
+  [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
+    if (disk_->failed) return SimDisk::State::off();
+    if (!disk_->locked.insert(dir).second) return folder_in_use(dir);
+    return std::unique_ptr<FolderLock>(std::make_unique<SimLock>(disk_, dir));
   }
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
     if (disk_->failed) return SimDisk::State::off();

@@ -87,7 +87,9 @@ std::uint64_t used_bytes(int fd) {
 /// times anywhere.
 std::string flip_a_bit(const std::string& log, base::Random* random) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(log)) names.push_back(entry.path().string());
+  for (const auto& entry : fs::directory_iterator(log)) {
+    if (entry.path().extension() == ".log") names.push_back(entry.path().string());
+  }
   std::sort(names.begin(), names.end());
   const std::string& name = names[random->below(names.size())];
   const int fd = ::open(name.c_str(), O_RDWR | O_CLOEXEC);

@@ -22,8 +22,8 @@ namespace {
 
 using testing::append_record;
 using testing::Directory;
-using testing::RegionMedium;
 using testing::Records;
+using testing::RegionMedium;
 using Image = std::vector<std::byte>;
 
 constexpr std::uint64_t kWindow = limits::kLogWindowBytes;
@@ -215,8 +215,8 @@ class Reader {
     for (const std::byte* const at : scan.value().frames) {
       FrameHeader header;
       std::memcpy(&header, at, sizeof header);
-      const FrameLayout layout = FrameLayout::of(header.position, header.flags,
-                                                 header.record_bytes, header.descriptor_count);
+      const FrameLayout layout = FrameLayout::of(header.position, header.flags, header.record_bytes,
+                                                 header.descriptor_count);
       const auto* const descriptors =
           reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
       witness.see({header.position + layout.records, at + layout.records, header.record_bytes,
@@ -448,9 +448,8 @@ void recover_under_cuts(const Image& image, const Directory& directory, std::uin
     now.synced = witness.count();
     return Status::OK();
   };
-  left.on_crash_point([&](const pmem::CrashImages& images) {
-    on_point(images, left.directory(), from, now);
-  });
+  left.on_crash_point(
+      [&](const pmem::CrashImages& images) { on_point(images, left.directory(), from, now); });
   LogRecovery recovery;
   auto log = Log::open(options_on(&left), from, see, &recovery);
   ASSERT_EQ(witness.verdict(log.status()), "");

@@ -149,7 +149,7 @@ class RegionMedium {
     [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
       return state_->persist(inode_->slot, offset, bytes);
     }
-    [[nodiscard]] Status load() override { return Status::OK(); }
+    [[nodiscard]] Result<std::uint64_t> load() override { return size(); }
 
    private:
     const std::shared_ptr<State> state_;
@@ -160,6 +160,10 @@ class RegionMedium {
    public:
     explicit Folder(std::shared_ptr<State> state) : state_(std::move(state)) {}
     [[nodiscard]] Status prepare(const std::string&) override { return Status::OK(); }
+    /// One script, one log: there is nobody to keep out.
+    [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string&) override {
+      return std::make_unique<FolderLock>();
+    }
     [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
       std::vector<std::string> names;
       for (const auto& [path, file] : state_->files) names.push_back(path.substr(dir.size() + 1));

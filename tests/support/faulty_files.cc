@@ -25,7 +25,7 @@ class FaultySegment final : public wal::SegmentFile {
     BRECCIA_TRY(faults_->next());
     return below_->sync(offset, bytes);
   }
-  [[nodiscard]] Status load() override {
+  [[nodiscard]] Result<std::uint64_t> load() override {
     BRECCIA_TRY(faults_->next());
     return below_->load();
   }
@@ -42,6 +42,10 @@ class FaultyFiles final : public wal::Files {
   [[nodiscard]] Status prepare(const std::string& dir) override {
     BRECCIA_TRY(faults_->next());
     return below_->prepare(dir);
+  }
+  [[nodiscard]] Result<std::unique_ptr<wal::FolderLock>> lock(const std::string& dir) override {
+    BRECCIA_TRY(faults_->next());
+    return below_->lock(dir);
   }
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
     BRECCIA_TRY(faults_->next());

@@ -12,6 +12,9 @@ namespace {
 class SparseFiles final : public wal::Files {
  public:
   [[nodiscard]] Status prepare(const std::string& dir) override { return real_->prepare(dir); }
+  [[nodiscard]] Result<std::unique_ptr<wal::FolderLock>> lock(const std::string& dir) override {
+    return real_->lock(dir);
+  }
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
     return real_->list(dir);
   }

@@ -28,7 +28,7 @@ class MemoryFile final : public wal::SegmentFile {
   [[nodiscard]] bool mapped() const override { return false; }
   [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override { return Status::OK(); }
   [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override { return Status::OK(); }
-  [[nodiscard]] Status load() override { return Status::OK(); }
+  [[nodiscard]] Result<std::uint64_t> load() override { return size(); }
 
  private:
   std::byte* const image_;

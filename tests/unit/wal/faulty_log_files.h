@@ -37,7 +37,7 @@ class FaultyFile final : public SegmentFile {
     if (Faults::strikes(&faults_->sync)) return Status::IOError("injected sync error");
     return below_->sync(offset, bytes);
   }
-  [[nodiscard]] Status load() override { return below_->load(); }
+  [[nodiscard]] Result<std::uint64_t> load() override { return below_->load(); }
 
  private:
   const std::unique_ptr<SegmentFile> below_;
@@ -50,6 +50,9 @@ class FaultyLogFiles final : public Files {
       : below_(std::move(below)), faults_(std::move(faults)) {}
 
   [[nodiscard]] Status prepare(const std::string& dir) override { return below_->prepare(dir); }
+  [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
+    return below_->lock(dir);
+  }
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
     return below_->list(dir);
   }

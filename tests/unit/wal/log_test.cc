@@ -264,6 +264,45 @@ TEST_P(WalLog, MissingLog) {
   EXPECT_TRUE(reopen(3 * kWindow).ok());
 }
 
+// Goal: a folder has one log at a time, and it is free again when that log is closed.
+// Method: a second opening beside the first, then after it; one that fails keeps nothing locked.
+// Mutation: without the lock the second opening cuts the log that the first still writes.
+TEST_P(WalLog, OneLogAFolder) {
+  ASSERT_TRUE(reopen(0).ok());
+  put_and_commit(random_records(&random_, 4), true);
+  Replayed second;
+  EXPECT_TRUE(Log::open(options_, 0, second.sink(), &second.recovery).status().IsIOError());
+  EXPECT_TRUE(second.frames.empty());
+  put_and_commit(random_records(&random_, 4), true);
+  EXPECT_TRUE(reopen(100 * kWindow + 8).ok());
+  EXPECT_TRUE(reopen(0).IsCorruption());
+  EXPECT_TRUE(reopen(100 * kWindow + 8).ok());
+}
+
+// Goal: a log goes on for its own store only, whatever `from` is, and a refusal changes nothing.
+// Method: an identity that is given, another one, none; frames needed and all released.
+// Mutation: asking the identity of replayed segments only takes a foreign log that is released.
+TEST_P(WalLog, BelongsToOneStore) {
+  options_.store_id = 5;
+  ASSERT_TRUE(reopen(0).ok());
+  put_and_commit(random_records(&random_, 4), true);
+  for (const std::uint64_t from : {std::uint64_t{0}, kFirst, 9 * kWindow}) {
+    options_.store_id = 6;
+    const Status status = reopen(from);
+    EXPECT_TRUE(status.IsCorruption());
+    EXPECT_NE(status.ToString().find("another store"), std::string::npos) << status.ToString();
+    EXPECT_TRUE(replayed_.frames.empty());
+  }
+  for (const std::uint64_t own : {5, 0, 5}) {  // 0: whoever asks for no identity gets the log.
+    options_.store_id = own;
+    ASSERT_TRUE(reopen(0).ok());
+    EXPECT_EQ(replayed_.frames, model_);
+  }
+  ASSERT_TRUE(reopen(9 * kWindow).ok());  // Only a fresh segment is left, and it is still 5's.
+  options_.store_id = 6;
+  EXPECT_TRUE(reopen(9 * kWindow).IsCorruption());
+}
+
 std::string name_of(const ::testing::TestParamInfo<Where>& info) {
   switch (info.param) {
     case Where::kSimBuffered:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "base/random.h"
 #include "tiny_log.h"
 
@@ -207,6 +209,45 @@ TEST(WalScan, WellSealedNonsenseIsRefused) {
       "descriptor inside", [](Records* r) { r->offsets[1] -= 8; }, true);
   refuse(
       "descriptor outside", [](Records* r) { r->offsets[1] = 1ULL << 30; }, true);
+}
+
+// Goal: the search behind the end misses no header, wherever it lies, and none that `used` covers.
+// Method: one header that says the end was synced, at each place of a segment; the rest is zeros,
+// or
+//   words that claim what a header there would, so that the fast look helps nowhere.
+// Mutation: looking at 63 of 64 places, or not at the part of a look before the end, misses some.
+TEST(WalScan, HeadersBehindTheEndAreFoundAnywhere) {
+  constexpr std::uint64_t kBytes = 4096;
+  for (const bool noise : {false, true}) {
+    TinyLog log(kBytes);
+    log.append(Records(), false, /*synced=*/true);
+    const std::uint64_t end = log.end();
+    const SegmentView view = log.views().front();
+    for (std::uint64_t place = end; noise && place + 8 < view.end(); place += 8) {
+      std::memcpy(&log.at(place + 8), &place, sizeof place);
+    }
+    const auto scan = [&](std::uint64_t used) {
+      SegmentView some = view;
+      some.used = used;
+      return scan_log({&some, 1}, log.begin());
+    };
+    ASSERT_TRUE(scan(kBytes).ok());
+    for (std::uint64_t place = end + 8; place + kClosingFrameBytes <= view.end(); place += 8) {
+      std::array<std::byte, sizeof(FrameHeader)> before;
+      std::memcpy(before.data(), view.at(place), before.size());
+      FrameHeader header{};
+      header.flags = kFrameCloses;
+      header.position = place;
+      header.synced = end + 8;
+      finish(&header);
+      std::memcpy(&log.at(place), &header, sizeof header);
+      const std::uint64_t offset = place - view.base;
+      EXPECT_TRUE(scan(kBytes).status().IsCorruption()) << noise << place;
+      EXPECT_TRUE(scan(offset + sizeof header).status().IsCorruption()) << noise << place;
+      EXPECT_TRUE(scan(offset).ok()) << noise << place;
+      std::memcpy(&log.at(place), before.data(), before.size());
+    }
+  }
 }
 
 // Goal: segments of another store, gaps and a lost tail are found.
