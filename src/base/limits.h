@@ -17,8 +17,14 @@ inline constexpr std::uint64_t kLogWindowBytes = 64ULL << 20;
 /// Log that may wait for a flush. Entries of a merge have 32-bit numbers, and each takes 12 bytes
 /// of log at least.
 inline constexpr std::uint64_t kMemtableBytesMax = 32ULL << 30;
-/// Batches that may wait for a thread of the store.
-inline constexpr std::size_t kAsyncBatchesMax = 4096;
+/// Tasks that may wait for a thread of the store.
+inline constexpr std::size_t kTasksMax = 4096;
+/// Batches that may wait to be run by SubmitAsync, and what it runs at once: requests, bytes of the
+/// log. A batch of kAsyncLargeRequests goes by itself: it gains nothing from others.
+inline constexpr std::size_t kAsyncBatchesMax = 1 << 20;
+inline constexpr std::uint64_t kAsyncGroupRequestsMax = 1 << 20;
+inline constexpr std::uint64_t kAsyncGroupBytesMax = 64ULL << 20;
+inline constexpr std::uint64_t kAsyncLargeRequests = 16 << 10;
 /// Runs that one search may visit.
 inline constexpr int kRunsPerSearchMax = 128;
 

@@ -24,6 +24,10 @@ class [[nodiscard]] Result {
     BRECCIA_ASSERT(ok());
     return *value_;
   }
+  [[nodiscard]] const T& value() const {
+    BRECCIA_ASSERT(ok());
+    return *value_;
+  }
   /// Moves the value out; the result is spent.
   [[nodiscard]] T take() {
     BRECCIA_ASSERT(ok());

@@ -78,6 +78,10 @@ Status folder_in_use(const std::string& dir);
 /// The real file system: mapped where `dir` lies on DAX or tmpfs, buffered elsewhere.
 std::shared_ptr<Files> real_files();
 
+/// The real file system for looking: files are mapped, whatever the medium, and what would change
+/// one fails with IOError. lock() shares the folder with others that look, and makes no file.
+std::shared_ptr<Files> read_only_files();
+
 /// How buffered files are written on this machine: "io_uring" or "pwrite".
 const char* io_engine();
 

@@ -25,8 +25,19 @@
 
 namespace breccia::wal {
 
-enum class Op : std::uint8_t { kPut = 0, kDelete = 1 };
-inline constexpr int kOpCount = 2;
+enum class Op : std::uint8_t {
+  kPut = 0,
+  kDelete = 1,
+  kMerge = 2,         // the value is an operand
+  kSingleDelete = 3,  // reads as kDelete
+  kDeleteRange = 4,   // keys from the key to below the value
+  kFamily = 5,        // no key; the value, 4 bytes, is the column family of what follows
+};
+inline constexpr int kOpCount = 6;
+
+/// True for operations on one key, which stand in memtables and runs.
+constexpr bool is_point(Op op) { return op <= Op::kSingleDelete; }
+constexpr bool is_deletion(Op op) { return op == Op::kDelete || op == Op::kSingleDelete; }
 
 /// Records are 8-byte aligned, so the low bits of a position are free: an entry's payload in a run
 /// is position | operation.
@@ -53,6 +64,11 @@ static_assert(sizeof(RecordHeader) == 8 && std::is_trivial_v<RecordHeader>);
 
 inline const char* record_key(const std::byte* record) {
   return reinterpret_cast<const char*>(record) + sizeof(RecordHeader);
+}
+inline const char* record_value(const std::byte* record) {
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof header);
+  return record_key(record) + header.key_bytes();
 }
 inline RecordHeader record_header(const std::byte* record) {
   RecordHeader header;
@@ -81,10 +97,11 @@ static_assert(sizeof(SegmentHeader) == 64 && std::is_trivial_v<SegmentHeader>);
 
 inline constexpr std::uint32_t kFrameAligned = 1;  // records start at the next multiple of 64
 inline constexpr std::uint32_t kFrameCloses = 2;   // no records; the next segment goes on
+inline constexpr std::uint32_t kFrameMixed = 4;    // not only point operations of one family
 
 struct FrameHeader {
   std::uint32_t magic;
-  std::uint32_t flags;         // 0, kFrameAligned or kFrameCloses
+  std::uint32_t flags;         // kFrameCloses alone, or any of kFrameAligned and kFrameMixed
   std::uint64_t position;      // log position of this header, a multiple of 8
   std::uint64_t record_bytes;  // all records, a multiple of 8
   std::uint32_t record_count;
@@ -128,6 +145,9 @@ struct FrameLayout {
     layout.commit = layout.descriptors + base::round_up(descriptor_count * 4, 8);
     layout.end = layout.commit + sizeof(CommitRecord);
     return layout;
+  }
+  static FrameLayout of(const FrameHeader& header) {
+    return of(header.position, header.flags, header.record_bytes, header.descriptor_count);
   }
 };
 

@@ -78,6 +78,12 @@ const char* walk_records(const std::byte* records, const FrameHeader& header, co
     if (header.record_bytes - offset < sizeof(RecordHeader)) return "has too few records";
     const RecordHeader record = record_header(records + offset);
     if (static_cast<int>(record.op()) >= kOpCount) return "holds an unknown operation";
+    if (!is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
+      return "holds an operation that its header does not announce";
+    }
+    if (record.op() == Op::kFamily && (record.key_bytes() != 0 || record.value_bytes != 4)) {
+      return "holds a column family without a name";
+    }
     if (record.key_bytes() > limits::kKeyBytesMax) return "holds a key above the limit";
     if (record.value_bytes > limits::kValueBytesMax) return "holds a value above the limit";
     if (header.record_bytes - offset < record.record_bytes()) {
@@ -112,7 +118,7 @@ bool plausible(const FrameHeader& header) {
   if (header.record_bytes % 8 != 0 || header.record_bytes > limits::kFrameBytesMax) return false;
   if (header.descriptor_count != 0 && header.descriptor_count != header.record_count) return false;
   if (header.flags == kFrameCloses) return header.record_bytes == 0 && header.record_count == 0;
-  return header.flags == 0 || header.flags == kFrameAligned;
+  return (header.flags & ~(kFrameAligned | kFrameMixed)) == 0;
 }
 
 }  // namespace
@@ -172,8 +178,7 @@ bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* heade
 }
 
 const char* frame_fault(const std::byte* at, const FrameHeader& header) {
-  const FrameLayout layout =
-      FrameLayout::of(header.position, header.flags, header.record_bytes, header.descriptor_count);
+  const FrameLayout layout = FrameLayout::of(header);
   CommitRecord commit;
   std::memcpy(&commit, at + layout.commit, sizeof commit);
   if (commit.magic != kCommitMagic || commit.crc != commit_crc(commit, header.position)) {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -84,6 +85,7 @@ class LogImpl final : public Log {
     for (const SegmentPtr& segment : opened.segments) {
       chain_.push_back({segment, segment->end()});
     }
+    for (KeptSegment& one : opened.released) kept_.push_back({std::move(one), {}});
     publish_table();
     if (options_.prepare_ahead) preparer_.emplace(pool_, options_.segment_bytes);
   }
@@ -99,6 +101,18 @@ class LogImpl final : public Log {
   void seal(Frame* frame) override;
   [[nodiscard]] Status commit(std::uint64_t end, bool sync) override;
   Status release_below(std::uint64_t position) override;
+  [[nodiscard]] std::uint64_t synced() const override {
+    return synced_.load(std::memory_order_acquire);
+  }
+  std::uint64_t add_hold(std::uint64_t position, std::uint64_t bytes_max) override;
+  void move_hold(std::uint64_t hold, std::uint64_t position) override;
+  void remove_hold(std::uint64_t hold) override;
+  [[nodiscard]] bool keeps() const override {
+    const std::lock_guard lock(mutex_);
+    return options_.keep_bytes > 0 || !holds_.empty();
+  }
+  [[nodiscard]] std::uint64_t oldest() const override;
+  [[nodiscard]] Result<SegmentPtr> segment_at(std::uint64_t position) override;
 
   [[nodiscard]] SegmentTablePtr table() const override {
     const std::lock_guard lock(mutex_);
@@ -120,6 +134,15 @@ class LogImpl final : public Log {
     SegmentPtr segment;
     std::uint64_t end;
   };
+  /// A released segment whose file is kept.
+  struct Kept {
+    KeptSegment place;
+    std::weak_ptr<Segment> open;  // of somebody who reads it now
+  };
+  struct Hold {
+    std::uint64_t position;
+    std::uint64_t bytes_max;
+  };
   struct Range {
     SegmentPtr segment;
     std::uint64_t offset;
@@ -132,6 +155,9 @@ class LogImpl final : public Log {
   [[nodiscard]] std::vector<Range> ranges(std::uint64_t from, std::uint64_t to) const;
   [[nodiscard]] Status write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs);
   void publish_table();
+  [[nodiscard]] std::uint64_t wanted_from() const;
+  [[nodiscard]] std::vector<std::string> take_unwanted();
+  [[nodiscard]] Status remove_files(const std::vector<std::string>& paths);
   void prepare_if_half_full();
 
   const LogOptions options_;
@@ -145,6 +171,9 @@ class LogImpl final : public Log {
   std::uint64_t end_;
   std::uint64_t written_;  // All frames below lie on the medium, unless released.
   Status failure_;
+  std::deque<Kept> kept_;  // below chain_, without gaps
+  std::map<std::uint64_t, Hold> holds_;
+  std::uint64_t holds_given_ = 0;
 
   std::atomic<std::uint64_t> synced_;  // All frames below survive a power cut, unless released.
   std::optional<Preparer> preparer_;
@@ -296,6 +325,7 @@ Status LogImpl::write_out(const std::vector<Range>& writes, const std::vector<Ra
 
 Status LogImpl::release_below(std::uint64_t position) {
   std::vector<SegmentPtr> released;  // Outlives the lock: the last reference may go with it.
+  std::vector<std::string> unwanted;
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
@@ -303,13 +333,102 @@ Status LogImpl::release_below(std::uint64_t position) {
     begin_ = std::max(begin_, position);
     // The newest stays: a log without segments would look lost.
     while (chain_.size() > 1 && chain_.front().segment->end() <= begin_) {
+      const Link& link = chain_.front();
+      if (link.segment->end() > wanted_from()) {
+        // What is kept must be read from its file: if it is not all there yet, the next time.
+        if (synced_ < link.end) break;
+        link.segment->keeps_file = true;
+        kept_.push_back({{link.segment->base, link.segment->end(), link.segment->path}, {}});
+      }
       released.push_back(std::move(chain_.front().segment));
       chain_.pop_front();
     }
     if (!released.empty()) publish_table();
+    unwanted = take_unwanted();
   }
   released.clear();
+  BRECCIA_TRY(remove_files(unwanted));
   return pool_->trim();
+}
+
+// ---- what is kept ------------------------------------------------------------------------------
+
+/// Position from which on released segments are kept; end_ if none are.
+std::uint64_t LogImpl::wanted_from() const {
+  std::uint64_t from = end_;
+  if (options_.keep_bytes > 0) from = end_ - std::min(end_, options_.keep_bytes);
+  for (const auto& [number, hold] : holds_) {
+    if (hold.position < from && end_ - hold.position <= hold.bytes_max) from = hold.position;
+  }
+  return from;
+}
+
+/// Takes what nobody wants any more from kept_, and names its files.
+std::vector<std::string> LogImpl::take_unwanted() {
+  std::vector<std::string> paths;
+  const std::uint64_t wanted = wanted_from();
+  while (!kept_.empty() && kept_.front().place.end <= wanted) {
+    paths.push_back(std::move(kept_.front().place.path));
+    kept_.pop_front();
+  }
+  return paths;
+}
+
+Status LogImpl::remove_files(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) BRECCIA_TRY(pool_->remove_kept(path));
+  return Status::OK();
+}
+
+std::uint64_t LogImpl::add_hold(std::uint64_t position, std::uint64_t bytes_max) {
+  const std::lock_guard lock(mutex_);
+  holds_[++holds_given_] = {position, bytes_max};
+  return holds_given_;
+}
+
+void LogImpl::move_hold(std::uint64_t hold, std::uint64_t position) {
+  const std::lock_guard lock(mutex_);
+  holds_.at(hold).position = position;
+}
+
+// Files that nobody wants now go with the next release.
+void LogImpl::remove_hold(std::uint64_t hold) {
+  const std::lock_guard lock(mutex_);
+  holds_.erase(hold);
+}
+
+std::uint64_t LogImpl::oldest() const {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t base =
+      kept_.empty() ? chain_.front().segment->base : kept_.front().place.base;
+  return base + sizeof(SegmentHeader);
+}
+
+Result<SegmentPtr> LogImpl::segment_at(std::uint64_t position) {
+  const auto not_kept = [&] {
+    return Status::NotFound("position " + std::to_string(position) + " of the log was released",
+                            "raise Options::log_keep_bytes, or follow the log more closely");
+  };
+  KeptSegment place;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Link& link : chain_) {
+      if (link.segment->base <= position && position < link.segment->end()) return link.segment;
+    }
+    for (const Kept& kept : kept_) {
+      if (position < kept.place.base || position >= kept.place.end) continue;
+      if (SegmentPtr open = kept.open.lock()) return open;
+      place = kept.place;
+    }
+  }
+  if (place.end == 0) return not_kept();
+  auto opened = pool_->open_kept(place.base, place.path);
+  const std::lock_guard lock(mutex_);
+  const auto kept = std::find_if(kept_.begin(), kept_.end(),
+                                 [&](const Kept& one) { return one.place.base == place.base; });
+  if (kept == kept_.end()) return not_kept();  // released meanwhile
+  BRECCIA_TRY(opened.status());
+  kept->open = opened.value();
+  return opened;
 }
 
 void LogImpl::publish_table() {

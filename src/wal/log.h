@@ -41,6 +41,9 @@ struct LogOptions {
   ///         reference to a segment.
   std::function<void(std::byte* image, std::uint64_t bytes)> on_map;
   std::function<void(std::byte* image)> on_unmap;
+  /// Bytes of the log, counted from its end, whose files are kept when they are released, for
+  /// segment_at().
+  std::uint64_t keep_bytes = 0;
   /// A segment counts as full when this many bytes of it are used; 0: when nothing more fits.
   std::uint64_t roll_bytes = 0;
   /// Makes the next segment in a thread of the log's own when the current one is half full.
@@ -50,7 +53,7 @@ struct LogOptions {
 /// A frame between reserve and commit.
 struct Frame {
   std::uint64_t position = 0;
-  std::uint32_t flags = 0;
+  std::uint32_t flags = 0;  // the caller adds kFrameMixed before fill()
   std::uint64_t record_bytes = 0;
   std::uint32_t record_count = 0;
   std::uint32_t descriptor_count = 0;
@@ -75,6 +78,7 @@ struct RecoveredFrame {
   std::uint64_t record_bytes;
   std::uint32_t record_count;
   const std::uint32_t* descriptors;  // null if the frame has none
+  bool only_default_points;          // point operations of the default family, nothing else
 };
 
 /// What recovery found.
@@ -135,8 +139,27 @@ class Log {
   [[nodiscard]] virtual SegmentTablePtr table() const = 0;
 
   /// Everything below `position` lies in SST files: segments wholly below it leave table(), in
-  /// order, and their files are reused once no reader holds them.
+  /// order, and their files are reused once no reader holds them, or kept.
   virtual Status release_below(std::uint64_t position) = 0;
+
+  /// Everything below survives a power cut.
+  [[nodiscard]] virtual std::uint64_t synced() const = 0;
+
+  // ---- what was released and is kept all the same ----
+
+  /// Keeps what is released from `position` on, while the log's end is at most `bytes_max` ahead of
+  /// it. Moved and removed by its number.
+  virtual std::uint64_t add_hold(std::uint64_t position, std::uint64_t bytes_max) = 0;
+  virtual void move_hold(std::uint64_t hold, std::uint64_t position) = 0;
+  virtual void remove_hold(std::uint64_t hold) = 0;
+  /// True if release_below() may have something to keep: it keeps only what was synced.
+  [[nodiscard]] virtual bool keeps() const = 0;
+  /// Lowest position that segment_at() knows.
+  [[nodiscard]] virtual std::uint64_t oldest() const = 0;
+  /// The segment that holds `position`, in use or kept. One that was released is read again; its
+  /// frames are to be checked before they are believed.
+  /// Errors  NotFound: it is not kept; Corruption, IOError.
+  [[nodiscard]] virtual Result<SegmentPtr> segment_at(std::uint64_t position) = 0;
 
   /// Position behind the last reserved frame, and the position below which all was released.
   [[nodiscard]] virtual std::uint64_t end() const = 0;

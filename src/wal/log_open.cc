@@ -41,21 +41,57 @@ class Opening {
   Result<OpenedLog> run(const std::function<Status(const RecoveredFrame&)>& replay,
                         LogRecovery* recovery) {
     BRECCIA_TRY(options_.files->prepare(options_.dir));
-    BRECCIA_TAKE(lock_, options_.files->lock(options_.dir));
-    BRECCIA_TRY(find());
+    BRECCIA_TRY(scan());
     if (files_.empty()) return start_new(recovery);
-    BRECCIA_TRY(load());
-    BRECCIA_TRY(check_identity());
-    if (needed_ < files_.size()) {
-      BRECCIA_TAKE(scan_, scan_log(views_, from_));
-    } else {
-      BRECCIA_TRY(scan_released());
-    }
     BRECCIA_TRY(hand_over(replay, recovery));
     return continue_log();
   }
 
+  Result<ReadLog> read() {
+    ReadLog log;
+    BRECCIA_TRY(scan());
+    log.recovery.end = from_;
+    if (!files_.empty()) {
+      BRECCIA_TRY(hand_over(
+          [&](const RecoveredFrame& frame) {
+            log.frames.push_back(frame);
+            return Status::OK();
+          },
+          &log.recovery));
+    }
+    log.store_id = scan_.store_id;
+    for (OpenFile& open : files_) {
+      const std::uint64_t size = open.file->size();
+      log.segments.push_back(std::make_shared<Segment>(
+          Segment{open.base, size, std::move(open.path), std::move(open.file)}));
+    }
+    files_.clear();
+    log.lock = std::move(lock_);
+    return log;
+  }
+
  private:
+  /// Locks the folder and says what lies in it.
+  /// Errors  as Log::open.
+  Status scan() {
+    BRECCIA_TAKE(lock_, options_.files->lock(options_.dir));
+    BRECCIA_TRY(find());
+    if (files_.empty()) return is_new_ ? Status::OK() : missing();
+    BRECCIA_TRY(load());
+    BRECCIA_TRY(check_identity());
+    if (needed_ == files_.size()) return scan_released();
+    BRECCIA_TAKE(scan_, scan_log(views_, from_));
+    return Status::OK();
+  }
+
+  [[nodiscard]] Status missing() const {
+    return Status::Corruption(
+        options_.dir + ": the log is missing, and position " + std::to_string(from_) +
+            " of it is needed",
+        "Nothing was changed. Restore the log folder from a copy, or restore the database from "
+        "a backup.");
+  }
+
   struct OpenFile {
     std::uint64_t base = 0;
     std::string path;
@@ -135,13 +171,13 @@ class Opening {
     for (const std::byte* const at : scan_.frames) {
       FrameHeader header;
       std::memcpy(&header, at, sizeof header);
-      const FrameLayout layout = FrameLayout::of(header.position, header.flags, header.record_bytes,
-                                                 header.descriptor_count);
+      const FrameLayout layout = FrameLayout::of(header);
       RecoveredFrame frame{};
       frame.records_position = header.position + layout.records;
       frame.records = at + layout.records;
       frame.record_bytes = header.record_bytes;
       frame.record_count = header.record_count;
+      frame.only_default_points = (header.flags & kFrameMixed) == 0;
       if (header.descriptor_count != 0) {
         frame.descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
       }
@@ -154,13 +190,6 @@ class Opening {
   }
 
   Result<OpenedLog> start_new(LogRecovery* recovery) {
-    if (!is_new_) {
-      return Status::Corruption(
-          options_.dir + ": the log is missing, and position " + std::to_string(from_) +
-              " of it is needed",
-          "Nothing was changed. Restore the log folder from a copy, or restore the database from "
-          "a backup.");
-    }
     const std::uint64_t store_id = options_.store_id != 0 ? options_.store_id : draw_store_id();
     pool_ = std::make_shared<SegmentPool>(options_, store_id);
     BRECCIA_TRY(remove_unfinished());
@@ -183,9 +212,19 @@ class Opening {
     // was discarded may not, since the positions in it will be used again. Nor may the newest:
     // until the fresh one is there, its header is the log's identity.
     const std::size_t newest = files_.size() - 1;
-    for (std::size_t index = 0; index < std::min(needed_, newest); ++index) give_away(index);
+    // The one that was needed may be discarded: it held nothing, and the fresh one takes its place.
+    const bool any_stays = needed_ < files_.size();
+    const std::size_t first_kept = first_to_keep(any_stays ? files_[needed_].base : fresh);
+    for (std::size_t index = 0; index < std::min(needed_, newest); ++index) {
+      if (index < first_kept) give_away(index);
+    }
     BRECCIA_TRY(make_fresh(fresh));
-    if (!any_needed) give_away(newest);
+    if (!any_needed && newest < first_kept) give_away(newest);
+    for (std::size_t index = first_kept; index < needed_; ++index) {
+      OpenFile& open = files_[index];
+      released_.push_back({open.base, open.end(), open.path});
+      unmap(std::move(open.file));
+    }
     for (std::size_t index = needed_; index < kept; ++index) {
       OpenFile& open = files_[index];
       segments_.insert(segments_.end() - 1,
@@ -195,6 +234,18 @@ class Opening {
     BRECCIA_TRY(pool_->trim());
     BRECCIA_TRY(pool_->stock(options_.preallocate_bytes));
     return result();
+  }
+
+  /// Index of the oldest file below `below`, where the files that are needed begin, to keep: from
+  /// there on there is no gap, and options_.keep_bytes reach down to it.
+  [[nodiscard]] std::size_t first_to_keep(std::uint64_t below) const {
+    const std::uint64_t keep = options_.keep_bytes;
+    std::size_t first = needed_;
+    while (keep > 0 && first > 0 && files_[first - 1].end() == below &&
+           files_[first - 1].end() + keep > scan_.end) {
+      below = files_[--first].base;
+    }
+    return first;
   }
 
   void give_away(std::size_t index) {
@@ -249,8 +300,8 @@ class Opening {
   }
 
   Result<OpenedLog> result() {
-    return OpenedLog{std::move(lock_), std::move(pool_), std::move(segments_),
-                     std::min(from_, end_), end_};
+    return OpenedLog{std::move(lock_),     std::move(pool_),      std::move(segments_),
+                     std::move(released_), std::min(from_, end_), end_};
   }
 
   [[nodiscard]] std::string path_of(const std::string& name) const {
@@ -273,6 +324,7 @@ class Opening {
   LogScan scan_;
   std::shared_ptr<SegmentPool> pool_;
   std::vector<SegmentPtr> segments_;
+  std::vector<KeptSegment> released_;
   std::uint64_t end_ = 0;
 };
 
@@ -289,6 +341,10 @@ Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
                            LogRecovery* recovery) {
   *recovery = LogRecovery();
   return Opening(options, from).run(replay, recovery);
+}
+
+Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from) {
+  return Opening(options, from).read();
 }
 
 }  // namespace breccia::wal

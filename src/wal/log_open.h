@@ -10,13 +10,21 @@
 
 namespace breccia::wal {
 
+/// A segment that lies below what is needed, and is kept for those who follow the log.
+struct KeptSegment {
+  std::uint64_t base = 0;
+  std::uint64_t end = 0;
+  std::string path;
+};
+
 /// A log after recovery and repair. Private to the log.
 struct OpenedLog {
   std::unique_ptr<FolderLock> lock;
   std::shared_ptr<SegmentPool> pool;
-  std::vector<SegmentPtr> segments;  // without gaps; the last is fresh
-  std::uint64_t begin = 0;           // all below is released
-  std::uint64_t end = 0;             // where the first new frame goes, in the last segment
+  std::vector<SegmentPtr> segments;   // without gaps; the last is fresh
+  std::vector<KeptSegment> released;  // those right below, without gaps
+  std::uint64_t begin = 0;            // all below is released
+  std::uint64_t end = 0;              // where the first new frame goes, in the last segment
 };
 
 /// Reads the log's folder, replays it, and only then changes it: what lies behind the chain's end
@@ -26,5 +34,19 @@ struct OpenedLog {
 Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
                            const std::function<Status(const RecoveredFrame&)>& replay,
                            LogRecovery* recovery);
+
+/// A log as it lies in its folder.
+struct ReadLog {
+  std::unique_ptr<FolderLock> lock;  // no store opens the log while it is held
+  std::uint64_t store_id = 0;        // 0: there is no log
+  std::vector<SegmentPtr> segments;  // all that there are, by ascending base
+  std::vector<RecoveredFrame> frames;
+  LogRecovery recovery;
+};
+
+/// Reads the log in options.dir as open_log does, and changes nothing: options.files should be
+/// read_only_files().
+/// Errors  as Log::open.
+Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from);
 
 }  // namespace breccia::wal

@@ -83,6 +83,16 @@ Status for_each_data_range(const Fd& fd, const std::string& path, std::uint64_t 
   return Status::OK();
 }
 
+/// Where the last range that may hold data ends.
+Result<std::uint64_t> data_end(const Fd& fd, const std::string& path, std::uint64_t size) {
+  std::uint64_t end = 0;
+  BRECCIA_TRY(for_each_data_range(fd, path, size, [&](std::uint64_t, std::uint64_t to) {
+    end = to;
+    return Status::OK();
+  }));
+  return end;
+}
+
 Result<std::byte*> map(const std::string& path, std::uint64_t bytes, int flags, int fd) {
   // An empty file cannot be mapped; the log reports it by its size.
   if (bytes == 0) return static_cast<std::byte*>(nullptr);
@@ -182,12 +192,7 @@ class TmpfsFile final : public SegmentFile {
   /// is not kept open for this: a log has hundreds.
   [[nodiscard]] Result<std::uint64_t> load() override {
     BRECCIA_TAKE(const Fd fd, open_file(path_, O_RDONLY));
-    std::uint64_t used = 0;
-    BRECCIA_TRY(for_each_data_range(fd, path_, size_, [&](std::uint64_t, std::uint64_t to) {
-      used = to;
-      return Status::OK();
-    }));
-    return used;
+    return data_end(fd, path_, size_);
   }
 
  private:
@@ -218,6 +223,37 @@ class DaxFile final : public SegmentFile {
   const std::unique_ptr<pmem::Region> region_;
 };
 
+/// A segment to be read: a private map of the file.
+class ReadOnlyFile final : public SegmentFile {
+ public:
+  ReadOnlyFile(std::string path, std::byte* image, std::uint64_t size)
+      : path_(std::move(path)), image_(image), size_(size) {}
+  ~ReadOnlyFile() override {
+    if (image_ != nullptr) ::munmap(image_, size_);
+  }
+  ReadOnlyFile(const ReadOnlyFile&) = delete;
+  ReadOnlyFile& operator=(const ReadOnlyFile&) = delete;
+
+  [[nodiscard]] std::byte* image() override { return image_; }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] bool mapped() const override { return true; }
+  [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override { return for_reading(path_); }
+  [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override { return for_reading(path_); }
+  [[nodiscard]] Result<std::uint64_t> load() override {
+    BRECCIA_TAKE(const Fd fd, open_file(path_, O_RDONLY));
+    return data_end(fd, path_, size_);
+  }
+
+  static Status for_reading(const std::string& path) {
+    return Status::IOError(path, "was opened for reading");
+  }
+
+ private:
+  const std::string path_;
+  std::byte* const image_;
+  const std::uint64_t size_;
+};
+
 /// An flock: it belongs to the open file, so that a second lock of this process is refused as well,
 /// and it ends with the process.
 class FileLock final : public FolderLock {
@@ -227,6 +263,28 @@ class FileLock final : public FolderLock {
  private:
   const Fd fd_;
 };
+
+Result<std::unique_ptr<FolderLock>> lock_file(const std::string& dir, Fd fd, int how) {
+  int failed = 0;
+  do {
+    failed = ::flock(fd.get(), how | LOCK_NB);
+  } while (failed != 0 && errno == EINTR);
+  if (failed != 0 && errno == EWOULDBLOCK) return folder_in_use(dir);
+  if (failed != 0) return io_status("lock", dir + "/LOCK", errno);
+  return std::unique_ptr<FolderLock>(std::make_unique<FileLock>(std::move(fd)));
+}
+
+Result<std::vector<std::string>> list_folder(const std::string& dir) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator at(dir, error);
+  const std::filesystem::directory_iterator end;
+  for (; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) return io_status("list folder", dir, error.value());
+  return names;
+}
 
 class RealFiles final : public Files {
  public:
@@ -243,25 +301,11 @@ class RealFiles final : public Files {
   /// The file stays when the lock goes: another may hold it by then.
   [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
     BRECCIA_TAKE(Fd fd, open_file(dir + "/LOCK", O_CREAT | O_RDWR));
-    int failed = 0;
-    do {
-      failed = ::flock(fd.get(), LOCK_EX | LOCK_NB);
-    } while (failed != 0 && errno == EINTR);
-    if (failed != 0 && errno == EWOULDBLOCK) return folder_in_use(dir);
-    if (failed != 0) return io_status("lock", dir + "/LOCK", errno);
-    return std::unique_ptr<FolderLock>(std::make_unique<FileLock>(std::move(fd)));
+    return lock_file(dir, std::move(fd), LOCK_EX);
   }
 
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
-    std::vector<std::string> names;
-    std::error_code error;
-    std::filesystem::directory_iterator at(dir, error);
-    const std::filesystem::directory_iterator end;
-    for (; !error && at != end; at.increment(error)) {
-      names.push_back(at->path().filename().string());
-    }
-    if (error) return io_status("list folder", dir, error.value());
-    return names;
+    return list_folder(dir);
   }
 
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
@@ -337,6 +381,45 @@ class RealFiles final : public Files {
   Medium medium_ = Medium::kBuffered;
 };
 
+class ReadOnlyFiles final : public Files {
+ public:
+  [[nodiscard]] Status prepare(const std::string&) override { return Status::OK(); }
+
+  [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
+    const std::string path = dir + "/LOCK";
+    // A folder without the file was never opened, or is a copy: nobody can hold it.
+    if (!std::filesystem::exists(path)) return std::make_unique<FolderLock>();
+    BRECCIA_TAKE(Fd fd, open_file(path, O_RDONLY));
+    return lock_file(dir, std::move(fd), LOCK_SH);
+  }
+
+  [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
+    if (!std::filesystem::exists(dir)) return std::vector<std::string>();
+    return list_folder(dir);
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
+    BRECCIA_TAKE(const Fd fd, open_file(path, O_RDONLY));
+    BRECCIA_TAKE(const std::uint64_t bytes, size_of(fd, path));
+    BRECCIA_TAKE(std::byte* const image, map(path, bytes, MAP_PRIVATE, fd.get()));
+    return std::unique_ptr<SegmentFile>(std::make_unique<ReadOnlyFile>(path, image, bytes));
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
+                                                            std::uint64_t) override {
+    return ReadOnlyFile::for_reading(path);
+  }
+  [[nodiscard]] Status rename(const std::string& from, const std::string&) override {
+    return ReadOnlyFile::for_reading(from);
+  }
+  [[nodiscard]] Status remove(const std::string& path) override {
+    return ReadOnlyFile::for_reading(path);
+  }
+  [[nodiscard]] Status sync_dir(const std::string& dir) override {
+    return ReadOnlyFile::for_reading(dir);
+  }
+};
+
 }  // namespace
 
 Medium medium_of(const std::string& dir) {
@@ -354,6 +437,8 @@ Status folder_in_use(const std::string& dir) {
       dir + ": another open store keeps its log here",
       "Close that store, or set Options::wal_dir to a folder of this one's own.");
 }
+
+std::shared_ptr<Files> read_only_files() { return std::make_shared<ReadOnlyFiles>(); }
 
 std::shared_ptr<Files> real_files() { return real_files_with(Engine::kRing, false); }
 

@@ -19,11 +19,6 @@ constexpr std::size_t kFramesPerTask = 64;
 constexpr std::uint32_t kPlacesPerLook = 64;
 constexpr std::uint64_t kBytesPerLook = 8ULL * kPlacesPerLook;
 
-FrameLayout layout_of(const FrameHeader& header) {
-  return FrameLayout::of(header.position, header.flags, header.record_bytes,
-                         header.descriptor_count);
-}
-
 /// True if a header at one of the next kPlacesPerLook multiples of 8 would bear its own position,
 /// which stale frames do not. No jumps and 32 bits of each position, so that the compiler makes
 /// vector instructions of it: the search takes little longer than reading the memory.
@@ -81,15 +76,8 @@ class Scan {
     return Status::OK();
   }
 
-  /// Reads the header at `position` of segment `index`; false if no whole frame can begin there.
   bool header_at(std::size_t index, std::uint64_t position, FrameHeader* header) const {
-    const SegmentView& segment = segments_[index];
-    if (position % 8 != 0 || position < firsts_[index]) return false;
-    if (position >= segment.end() || segment.end() - position < kClosingFrameBytes) return false;
-    if (!read_header(segment.at(position), position, header)) return false;
-    // No overflow: read_header bounds the lengths far below 2^63.
-    const std::uint64_t behind = header->flags == kFrameCloses ? 0 : kClosingFrameBytes;
-    return layout_of(*header).end + behind <= segment.end() - position;
+    return position >= firsts_[index] && wal::header_at(segments_[index], position, header);
   }
 
   /// Fills scan_.frames by headers alone and sets scan_.end to the chain's end.
@@ -105,7 +93,7 @@ class Scan {
         intact = true;
       }
       if (!intact) break;
-      const FrameLayout layout = layout_of(header);
+      const FrameLayout layout = FrameLayout::of(header);
       if (header.flags == kFrameCloses) {
         const char* const fault = frame_fault(segments_[index].at(position), header);
         if (fault != nullptr) {
@@ -186,7 +174,7 @@ class Scan {
                              std::to_string(position - segments_[index].base) + " says so");
         }
         ++frames_behind;
-        position += layout_of(header).end;
+        position += FrameLayout::of(header).end;
         written_end = position;
       }
     }
@@ -207,7 +195,7 @@ class Scan {
     const SegmentView& segment = segments_[last];
     FrameHeader header;
     if (header_at(last, scan_.end, &header)) {
-      *written_end = scan_.end + layout_of(header).end;
+      *written_end = scan_.end + FrameLayout::of(header).end;
       return *written_end;
     }
     const std::uint64_t room = segment.end() - std::min(segment.end(), scan_.end);
@@ -252,6 +240,15 @@ class Scan {
 };
 
 }  // namespace
+
+bool header_at(const SegmentView& segment, std::uint64_t position, FrameHeader* header) {
+  if (position % 8 != 0 || position < segment.base + sizeof(SegmentHeader)) return false;
+  if (position >= segment.end() || segment.end() - position < kClosingFrameBytes) return false;
+  if (!read_header(segment.at(position), position, header)) return false;
+  // No overflow: read_header bounds the lengths far below 2^63.
+  const std::uint64_t behind = header->flags == kFrameCloses ? 0 : kClosingFrameBytes;
+  return FrameLayout::of(*header).end + behind <= segment.end() - position;
+}
 
 Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::uint64_t* first) {
   if (segment.size < sizeof(SegmentHeader)) {

@@ -54,4 +54,8 @@ Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t fr
 /// Checks a segment's header against its file.
 Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::uint64_t* first);
 
+/// Reads the header at `position` of a segment whose header is intact; false if no whole frame can
+/// begin there.
+bool header_at(const SegmentView& segment, std::uint64_t position, FrameHeader* header);
+
 }  // namespace breccia::wal

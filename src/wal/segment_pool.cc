@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "wal/frame.h"
+#include "wal/recovery.h"
 
 namespace breccia::wal {
 namespace {
@@ -133,9 +134,36 @@ SegmentPtr SegmentPool::adopt(std::uint64_t base, std::string path,
   segment->path = std::move(path);
   segment->file = std::move(file);
   return {segment.release(), [pool = shared_from_this()](Segment* last) {
-            pool->give(std::move(last->path), std::move(last->file));
+            if (last->keeps_file) {
+              pool->unmap(std::move(last->file));
+            } else {
+              pool->give(std::move(last->path), std::move(last->file));
+            }
             delete last;
           }};
+}
+
+Result<SegmentPtr> SegmentPool::open_kept(std::uint64_t base, const std::string& path) {
+  const std::lock_guard lock(files_mutex_);
+  BRECCIA_TAKE(auto file, options_.files->open(path));
+  BRECCIA_TAKE(const std::uint64_t used, file->load());
+  std::uint64_t store_id = 0;
+  std::uint64_t first = 0;
+  BRECCIA_TRY(check_segment({base, file->size(), file->image(), path, used}, &store_id, &first));
+  if (store_id != store_id_) {
+    return Status::Corruption(path + ": the file is another log's");
+  }
+  auto segment = std::make_shared<Segment>();
+  segment->base = base;
+  segment->size = file->size();
+  segment->path = path;
+  segment->file = std::move(file);
+  return SegmentPtr(std::move(segment));
+}
+
+Status SegmentPool::remove_kept(const std::string& path) {
+  const std::lock_guard lock(files_mutex_);
+  return options_.files->remove(path);
 }
 
 void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
@@ -180,7 +208,7 @@ void SegmentPool::close() {
   for (Free& free : all) unmap(std::move(free.file));
 }
 
-void SegmentPool::unmap(std::unique_ptr<SegmentFile> file) {
+void SegmentPool::unmap(std::unique_ptr<SegmentFile> file) const {
   if (options_.on_unmap) options_.on_unmap(file->image());
   file.reset();
 }

@@ -44,6 +44,11 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Status stock(std::uint64_t bytes);
   /// A segment around an open file.
   SegmentPtr adopt(std::uint64_t base, std::string path, std::unique_ptr<SegmentFile> file);
+  /// Opens a segment that was released and kept, for reading.
+  /// Errors  Corruption: it is not this log's; IOError.
+  [[nodiscard]] Result<SegmentPtr> open_kept(std::uint64_t base, const std::string& path);
+  /// Removes the file of a segment that is no longer kept.
+  [[nodiscard]] Status remove_kept(const std::string& path);
   /// Keeps a file that holds nothing of worth.
   void give(std::string path, std::unique_ptr<SegmentFile> file);
   /// Removes what is beyond kFreeSegmentsMax or has an unusual size.
@@ -62,7 +67,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
   [[nodiscard]] Status clear_name(const std::string& target);
-  void unmap(std::unique_ptr<SegmentFile> file);
+  void unmap(std::unique_ptr<SegmentFile> file) const;
 
   const LogOptions options_;
   const std::uint64_t store_id_;

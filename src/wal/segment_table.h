@@ -18,6 +18,7 @@ struct Segment {
   std::uint64_t size = 0;  // likewise
   std::string path;
   std::unique_ptr<SegmentFile> file;
+  bool keeps_file = false;  // the file stays where it is; set before the last reference goes
 
   [[nodiscard]] std::uint64_t end() const { return base + size; }
 };

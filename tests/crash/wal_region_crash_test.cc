@@ -121,6 +121,7 @@ struct Promise {
     if (frame.records_position != one.position) return "a frame at another position";
     if (frame.record_count != one.records.count()) return "another number of records";
     if (frame.record_bytes != one.records.bytes.size()) return "another number of bytes";
+    if (!frame.only_default_points) return "a frame of other operations";
     if (std::memcmp(frame.records, one.records.bytes.data(), frame.record_bytes) != 0) {
       return "records that were not written";
     }
@@ -220,7 +221,8 @@ class Reader {
       const auto* const descriptors =
           reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
       witness.see({header.position + layout.records, at + layout.records, header.record_bytes,
-                   header.record_count, header.descriptor_count == 0 ? nullptr : descriptors});
+                   header.record_count, header.descriptor_count == 0 ? nullptr : descriptors,
+                   (header.flags & kFrameMixed) == 0});
     }
     return witness.verdict(Status::OK());
   }

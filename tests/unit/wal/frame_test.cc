@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/checksum.h"
 #include "base/random.h"
 #include "records.h"
 
@@ -38,6 +39,22 @@ TEST(WalFrame, PaddingIsZero) {
     EXPECT_TRUE(all_zero(sizeof(FrameHeader), layout.records));
     EXPECT_TRUE(all_zero(layout.descriptors + 4 * count, layout.commit));
     EXPECT_EQ((position + layout.records) % 64, 0u);
+  }
+}
+
+// Goal: a header bears flags that are known and go together, or it is none.
+// Method: all flags up to the next power of two, each sealed with the right checksum.
+// Mutation: testing for kFrameCloses as a bit, instead of alone, takes a mixed closing frame.
+TEST(WalFrame, FlagsThatGoTogether) {
+  for (std::uint32_t flags = 0; flags < 16; ++flags) {
+    FrameHeader header{};
+    header.magic = kFrameMagic;
+    header.flags = flags;
+    header.position = 64;
+    header.crc = base::crc32c(0, &header, offsetof(FrameHeader, crc));
+    const bool known = flags == kFrameCloses || (flags & ~(kFrameAligned | kFrameMixed)) == 0;
+    FrameHeader read;
+    EXPECT_EQ(read_header(reinterpret_cast<const std::byte*>(&header), 64, &read), known) << flags;
   }
 }
 

@@ -60,10 +60,29 @@ inline Records large_record(std::uint64_t value_bytes, char fill) {
   return records;
 }
 
+/// Records of several column families: names, range deletions and operations on one key.
+inline Records random_mixed_records(base::Random* random, std::uint64_t count) {
+  Records records;
+  for (std::uint64_t index = 0; index < count; ++index) {
+    const auto op = static_cast<Op>(random->below(kOpCount));
+    if (op == Op::kFamily) {
+      const auto family = static_cast<std::uint32_t>(random->next());
+      append_record(&records, op, "", {reinterpret_cast<const char*>(&family), sizeof family});
+    } else {
+      append_record(&records, op, random_text(random, 40),
+                    is_deletion(op) ? "" : random_text(random, 40));
+    }
+  }
+  return records;
+}
+
 /// Reserves, fills and seals one frame. `descriptors`: written in reverse order of the records.
-inline Result<Frame> put_frame(Log* log, const Records& records, bool descriptors) {
+/// `mixed`: its header says so.
+inline Result<Frame> put_frame(Log* log, const Records& records, bool descriptors,
+                               bool mixed = false) {
   BRECCIA_TAKE(Frame frame, log->reserve(records.bytes.size(), records.count(),
                                          descriptors ? records.count() : 0));
+  if (mixed) frame.flags |= kFrameMixed;
   log->fill(&frame, records.bytes.data());
   for (std::uint32_t index = 0; descriptors && index < records.count(); ++index) {
     frame.descriptors()[index] =
@@ -80,6 +99,7 @@ struct Replayed {
     std::vector<std::byte> bytes;
     std::uint32_t count;
     bool descriptors;
+    bool only_default_points = true;
     bool operator==(const One&) const = default;
   };
   std::vector<One> frames;
@@ -89,7 +109,8 @@ struct Replayed {
     return [this](const RecoveredFrame& frame) {
       frames.push_back({frame.records_position,
                         std::vector<std::byte>(frame.records, frame.records + frame.record_bytes),
-                        frame.record_count, frame.descriptors != nullptr});
+                        frame.record_count, frame.descriptors != nullptr,
+                        frame.only_default_points});
       return Status::OK();
     };
   }
@@ -97,7 +118,8 @@ struct Replayed {
 
 /// The frames that a test has put, in the form in which replay shows them.
 inline Replayed::One expected(const Frame& frame, const Records& records) {
-  return {frame.records_position(), records.bytes, records.count(), frame.descriptor_count != 0};
+  return {frame.records_position(), records.bytes, records.count(), frame.descriptor_count != 0,
+          (frame.flags & kFrameMixed) == 0};
 }
 
 /// A folder that goes with the object.

@@ -10,6 +10,7 @@
 namespace breccia::wal {
 namespace {
 
+using testing::append_record;
 using testing::expect_prefix;
 using testing::random_records;
 using testing::Records;
@@ -209,6 +210,47 @@ TEST(WalScan, WellSealedNonsenseIsRefused) {
       "descriptor inside", [](Records* r) { r->offsets[1] -= 8; }, true);
   refuse(
       "descriptor outside", [](Records* r) { r->offsets[1] = 1ULL << 30; }, true);
+}
+
+// Goal: a frame holds no range deletion and no family's name unless its header announces them, and
+//   no name that is none.
+// Method: well-sealed frames of each operation, with and without the flag and descriptors; names of
+//   wrong lengths, with a key.
+// Mutation: leaving out the check of the flag lets recovery take a mixed frame for a plain one.
+TEST(WalScan, MixedFramesAreAnnounced) {
+  const auto frames = [](const Records& records, bool descriptors, std::uint32_t flags) {
+    TinyLog log(kSegmentBytes);
+    log.append(records, descriptors, /*synced=*/true, flags);
+    Result<LogScan> scan = scan_log(log.views(), log.begin());
+    EXPECT_TRUE(scan.ok());
+    EXPECT_EQ(scan.value().dropped_bytes > 0, scan.value().frames.empty());
+    return scan.value().frames.size();
+  };
+  const auto records_with = [](Op op, const std::string& key, const std::string& value) {
+    Records records;
+    append_record(&records, Op::kPut, "before", "value");
+    append_record(&records, op, key, value);
+    append_record(&records, Op::kDelete, "behind", "");
+    return records;
+  };
+  for (const bool descriptors : {false, true}) {
+    for (const Op op : {Op::kPut, Op::kDelete, Op::kMerge, Op::kSingleDelete}) {
+      const Records records = records_with(op, "key", is_deletion(op) ? "" : "value");
+      EXPECT_EQ(frames(records, descriptors, 0), 1u) << static_cast<int>(op);
+      EXPECT_EQ(frames(records, descriptors, kFrameMixed), 1u) << static_cast<int>(op);
+    }
+    const Records range = records_with(Op::kDeleteRange, "a", "b");
+    EXPECT_EQ(frames(range, descriptors, 0), 0u);
+    EXPECT_EQ(frames(range, descriptors, kFrameMixed), 1u);
+    const Records family = records_with(Op::kFamily, "", std::string(4, '\1'));
+    EXPECT_EQ(frames(family, descriptors, 0), 0u);
+    EXPECT_EQ(frames(family, descriptors, kFrameMixed), 1u);
+  }
+  for (const std::uint64_t bytes : {0, 3, 5, 8}) {
+    EXPECT_EQ(frames(records_with(Op::kFamily, "", std::string(bytes, 'f')), false, kFrameMixed),
+              0u);
+  }
+  EXPECT_EQ(frames(records_with(Op::kFamily, "k", "four"), false, kFrameMixed), 0u);
 }
 
 // Goal: the search behind the end misses no header, wherever it lies, and none that `used` covers.

@@ -28,9 +28,10 @@ class TinyLog {
   }
 
   /// Appends a frame that was written when all before it was synced (or, if not `synced`, nothing).
-  void append(const Records& records, bool descriptors, bool synced) {
+  /// `flags`: beside kFrameAligned.
+  void append(const Records& records, bool descriptors, bool synced, std::uint32_t flags = 0) {
     FrameHeader header{};
-    header.flags = records.count() >= 3 ? kFrameAligned : 0;
+    header.flags = flags | (records.count() >= 3 ? kFrameAligned : 0);
     header.position = end_;
     header.record_bytes = records.bytes.size();
     header.record_count = records.count();
