@@ -43,7 +43,17 @@ class HostVector {
     return first;
   }
   void push(T value) { *extend(1) = value; }
+  void pop() {
+    BRECCIA_ASSERT(size_ > 0);
+    --size_;
+  }
   void clear() { size_ = 0; }
+  void swap(HostVector& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
 
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }

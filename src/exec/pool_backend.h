@@ -3,7 +3,10 @@
 #include <span>
 #include <vector>
 
+#include "exec/algo/range.cuh"
 #include "exec/algo/runs.cuh"
+#include "exec/algo/tags.cuh"
+#include "exec/algo/update.cuh"
 #include "exec/backend.h"
 
 namespace breccia::exec {
@@ -13,25 +16,54 @@ namespace breccia::exec {
 template <class Derived>
 class PoolBackend : public Backend {
  public:
-  [[nodiscard]] Result<RunPtr> build_run(const KeyColumnsRef& keys, const std::uint64_t* relative,
-                                         std::uint64_t base, bool sorted,
+  [[nodiscard]] Result<RunPtr> build_run(const EntriesRef& entries,
                                          std::uint32_t* descriptors) override {
     BRECCIA_TAKE(auto x, self().executor());
-    BRECCIA_TAKE(auto run, algo::build_run(*x, keys, relative, base, sorted, descriptors));
+    BRECCIA_TAKE(auto run, algo::build_run(*x, entries, descriptors));
     return wrap(std::move(run));
   }
 
-  [[nodiscard]] Result<RunPtr> merge_runs(std::span<const RunPtr> runs, bool newest_only) override {
+  [[nodiscard]] Result<RunPtr> merge_runs(std::span<const RunPtr> runs, Keep keep) override {
     BRECCIA_TAKE(auto x, self().executor());
-    BRECCIA_TAKE(auto run, algo::merge_runs(*x, refs_of(runs), newest_only));
+    BRECCIA_TAKE(auto run, algo::merge_runs(*x, refs_of(runs), keep));
     return wrap(std::move(run));
   }
 
   [[nodiscard]] Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
-                              std::uint64_t* found) override {
+                              const FoundRef& found) override {
     if (queries.keys.count == 0) return Status::OK();
     BRECCIA_TAKE(auto x, self().executor());
     return algo::search(*x, refs_of(runs), queries, found);
+  }
+
+  [[nodiscard]] Result<TagsPtr> copy_tags(const std::uint32_t* tags,
+                                          std::uint64_t set_count) override {
+    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto copy, algo::copy_tags(*x, tags, set_count * kTagWays));
+    return TagsPtr(std::make_shared<algo::PoolTags>(std::move(copy), set_count));
+  }
+
+  [[nodiscard]] Status search_with_tags(std::span<const RunPtr> runs, const QueriesRef& queries,
+                                        const Tags& tags, std::uint32_t seed, const FoundRef& found,
+                                        std::uint32_t* refs) override {
+    if (queries.keys.count == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, self().executor());
+    return algo::search_with_tags(*x, refs_of(runs), queries,
+                                  static_cast<const algo::PoolTags&>(tags).ref(), seed, found,
+                                  refs);
+  }
+
+  [[nodiscard]] Status ranges(std::span<const RunPtr> runs, const RangesRef& ranges,
+                              const WalkedRef& walked) override {
+    if (ranges.begin.count == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, self().executor());
+    return algo::ranges(*x, refs_of(runs), ranges, walked);
+  }
+
+  [[nodiscard]] Status update(const UpdatesRef& updates, std::uint64_t* result) override {
+    if (updates.keys.count == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, self().executor());
+    return algo::update(*x, updates, result);
   }
 
   [[nodiscard]] Status read_payloads(const Run& run, std::uint64_t* out) override {

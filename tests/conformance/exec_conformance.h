@@ -346,8 +346,7 @@ template <class X>
 Result<algo::RunArrays> build(X& x, const model::Batch& batch, bool allow_uniform,
                               std::vector<std::uint32_t>* descriptors) {
   const model::Columns columns(plain_host_memory(), batch.keys, allow_uniform);
-  return algo::build_run(x, columns.ref(), batch.offsets.data(), batch.base, batch.sorted,
-                         descriptors->data());
+  return algo::build_run(x, batch.ref(columns.ref(), /*with_values=*/false), descriptors->data());
 }
 
 /// Searches with W lanes on each query; `narrow` is what a search with a lane each found.
@@ -367,8 +366,8 @@ void search_wide(X& x, const std::vector<RunRef>& runs, const QueriesRef& host,
   queries.keys.tail = tail.value().data();
   queries.bound = host.bound == nullptr ? nullptr : bound.value().data();
   const auto found = put(x, std::vector<std::uint64_t>(n, 3));
-  const algo::SearchWide search{refs.value().data(), static_cast<int>(runs.size()), queries,
-                                found.data()};
+  const algo::SearchWide search{
+      refs.value().data(), static_cast<int>(runs.size()), queries, {found.data()}};
   ASSERT_TRUE((x.template launch<W>(n * W, search)).ok());
   ASSERT_EQ(get(x, found.data(), n), narrow) << "width " << W;
 }
@@ -400,11 +399,11 @@ TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
     }
     std::vector<RunRef> refs;
     for (const auto& run : runs) refs.push_back(run.ref());
-    const auto all = model::merged(expected, false);
-    for (const bool newest_only : {false, true}) {
-      auto merged = algo::merge_runs(rig.x(), refs, newest_only);
+    const auto all = model::merged(expected, Keep::kAll);
+    for (const Keep keep : model::kEveryKeep) {
+      auto merged = algo::merge_runs(rig.x(), refs, keep);
       ASSERT_TRUE(merged.ok()) << merged.status().ToString();
-      ASSERT_EQ(read_run(rig.x(), merged.value().ref()), model::merged(expected, newest_only));
+      ASSERT_EQ(read_run(rig.x(), merged.value().ref()), model::merged(expected, keep));
     }
     const auto keys = model::random_keys(random, shape, random.below(200));
     const model::Columns columns(plain_host_memory(), keys, random.one_in(2));
@@ -415,7 +414,7 @@ TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
     const bool own_bounds = random.one_in(2);
     const QueriesRef queries{columns.ref(), own_bounds ? bounds.data() : nullptr, base / 2};
     std::vector<std::uint64_t> found(keys.size() + 1, 3);
-    ASSERT_TRUE(algo::search(rig.x(), refs, queries, found.data()).ok());
+    ASSERT_TRUE(algo::search(rig.x(), refs, queries, {found.data()}).ok());
     for (std::size_t i = 0; i < keys.size(); ++i) {
       ASSERT_EQ(found[i], model::newest(all, keys[i], queries.bound_at(i))) << i;
     }
@@ -423,6 +422,48 @@ TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
     found.pop_back();
     search_wide<8>(rig.x(), refs, queries, found);
     search_wide<32>(rig.x(), refs, queries, found);
+  }
+}
+
+// Goal: a merge that keeps stacks keeps of each key the newest version, and below operands all down
+//   to the first version that is none.
+// Method: few keys with many versions, mostly operands, at the edge sizes: stacks of one entry up
+// to
+//   stacks that are longer than a block, in one run and over several.
+// Mutation: ending a stretch before its base instead of behind it, or not at the next key, fails.
+TYPED_TEST_P(ExecConformance, MergesKeepStacks) {
+  for (const std::uint64_t seed : model::seeds_to_run(12)) {
+    SCOPED_TRACE(model::replay(seed));
+    TypeParam rig(seed);
+    base::Random random(seed);
+    for (const std::uint64_t n : {0, 1, 2, 31, 32, 33, 63, 64, 65, 257, 1000, 5000}) {
+      const std::uint64_t distinct = 1 + random.below(20);
+      const std::uint64_t operands_in = 1 + random.below(200);  // all but one in so many
+      std::vector<algo::RunArrays> runs;
+      std::vector<model::Entries> expected;
+      std::uint64_t base = 8;
+      for (std::uint64_t r = 1 + random.below(4); r > 0; --r) {
+        model::Batch batch;
+        batch.base = base;
+        for (std::uint64_t i = 0; i < n; ++i) {
+          batch.keys.push_back(model::random_key(random, model::KeyShape::kUniform16, distinct));
+          batch.offsets.push_back(8 * i | (random.one_in(operands_in) ? random.below(4) : 2));
+        }
+        base += 8 * (n + 1);
+        std::vector<std::uint32_t> descriptors(n);
+        auto run = build(rig.x(), batch, random.one_in(2), &descriptors);
+        ASSERT_TRUE(run.ok()) << run.status().ToString();
+        runs.push_back(run.take());
+        expected.push_back(batch.entries());
+      }
+      std::vector<RunRef> refs;
+      for (const auto& run : runs) refs.push_back(run.ref());
+      for (const Keep keep : model::kEveryKeep) {
+        auto merged = algo::merge_runs(rig.x(), refs, keep);
+        ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+        ASSERT_EQ(read_run(rig.x(), merged.value().ref()), model::merged(expected, keep)) << n;
+      }
+    }
   }
 }
 
@@ -456,6 +497,6 @@ TYPED_TEST_P(ExecConformance, CopiesAndReach) {
 
 REGISTER_TYPED_TEST_SUITE_P(ExecConformance, GroupsKeepTheLaneContract, GroupsOfOneLane, SortPairs,
                             StableSortAndMerge, ScanSelectDifference, GatherAndScatter, SortKeys,
-                            RunsFollowTheModel, CopiesAndReach);
+                            RunsFollowTheModel, MergesKeepStacks, CopiesAndReach);
 
 }  // namespace breccia::exec::conformance

@@ -1,4 +1,5 @@
 #include "conformance/exec_conformance.h"
+#include "exec/fake/fake_executor.h"
 #include "exec/host/host_executor.h"
 #include "exec/host/host_memory.h"
 #include "exec/sim/sim_executor.h"
@@ -31,8 +32,23 @@ class SimRig {
   sim::SimExecutor x_{pool_, scheduler_};
 };
 
+/// The fake device's executor where nothing fails.
+class FakeRig {
+ public:
+  explicit FakeRig(std::uint64_t seed) : scheduler_(seed) {}
+  fake::FakeExecutor& x() { return x_; }
+  HostMemory& host_memory() { return plain_host_memory(); }
+
+ private:
+  sim::SimPool pool_{kMemoryBytes};
+  sim::Scheduler scheduler_;
+  FakeFaults none_;
+  fake::FakeExecutor x_{pool_, scheduler_, none_};
+};
+
 INSTANTIATE_TYPED_TEST_SUITE_P(Host, ExecConformance, HostRig);
 INSTANTIATE_TYPED_TEST_SUITE_P(Sim, ExecConformance, SimRig);
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, ExecConformance, FakeRig);
 
 }  // namespace
 }  // namespace breccia::exec::conformance

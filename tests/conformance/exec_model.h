@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -164,15 +167,27 @@ inline void sort_entries(Entries* entries) {
   });
 }
 
-inline Entries merged(const std::vector<Entries>& runs, bool newest_only) {
+/// True for payloads of merge operands, and of puts.
+inline bool is_operand(std::uint64_t payload) { return (payload & 7) == 2; }
+inline bool is_put(std::uint64_t payload) { return (payload & 7) == 0; }
+/// The value of 8 bytes that an entry has, where entries have such.
+inline std::uint64_t value_of(std::uint64_t payload) { return base::mix64(payload); }
+
+inline constexpr Keep kEveryKeep[] = {Keep::kAll, Keep::kNewest, Keep::kStacks};
+
+inline Entries merged(const std::vector<Entries>& runs, Keep keep) {
   Entries all;
   for (const Entries& run : runs) all.insert(all.end(), run.begin(), run.end());
   sort_entries(&all);
-  if (newest_only) {
-    const auto same_key = [](const Entry& a, const Entry& b) { return a.key == b.key; };
-    all.erase(std::unique(all.begin(), all.end(), same_key), all.end());
+  if (keep == Keep::kAll) return all;
+  Entries kept;
+  bool on_operands = false;  // all of the key's versions so far are operands
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool newest = i == 0 || all[i - 1].key != all[i].key;
+    if (newest || (on_operands && keep == Keep::kStacks)) kept.push_back(all[i]);
+    on_operands = (newest || on_operands) && is_operand(all[i].payload);
   }
-  return all;
+  return kept;
 }
 
 /// What a search in these runs should find.
@@ -187,6 +202,24 @@ inline std::uint64_t newest(const Entries& all_sorted, const std::string& key,
   return kNotFound;
 }
 
+/// What a range from `begin` to below `end` should find in these runs: the newest version below
+/// `bound` of each key, up to `room` of them.
+/// `only_puts`: keys that are there.
+inline Entries range(const Entries& all_sorted, const std::string& begin, const std::string& end,
+                     std::uint64_t bound, std::uint64_t room, bool only_puts) {
+  Entries found;
+  const std::string* last = nullptr;
+  auto at =
+      std::lower_bound(all_sorted.begin(), all_sorted.end(), begin,
+                       [](const Entry& entry, const std::string& k) { return entry.key < k; });
+  for (; at != all_sorted.end() && at->key < end && found.size() < room; ++at) {
+    if (at->payload >= bound || (last != nullptr && *last == at->key)) continue;
+    last = &at->key;
+    if (!only_puts || is_put(at->payload)) found.push_back(*at);
+  }
+  return found;
+}
+
 /// A bound for a search of `key`: any, or one at or just above a version of that key.
 inline std::uint64_t random_bound(base::Random& random, const Entries& all_sorted,
                                   const std::string& key, std::uint64_t limit) {
@@ -196,12 +229,14 @@ inline std::uint64_t random_bound(base::Random& random, const Entries& all_sorte
 }
 
 /// Payload offsets as a log gives them: ascending, multiples of 8 with an operation in the low
-/// bits.
+/// bits. In some lists most are merge operands.
 inline std::vector<std::uint64_t> random_offsets(base::Random& random, std::uint64_t count) {
   std::vector<std::uint64_t> offsets;
   std::uint64_t at = 0;
+  const bool many_operands = random.one_in(2);
   for (std::uint64_t i = 0; i < count; ++i) {
-    offsets.push_back(at | (1 + random.below(7)));
+    const bool operand = many_operands && !random.one_in(4);
+    offsets.push_back(at | (operand ? 2 : random.below(8)));
     at += 8 * (1 + random.below(10));
   }
   return offsets;
@@ -211,14 +246,72 @@ inline std::vector<std::uint64_t> random_offsets(base::Random& random, std::uint
 struct Batch {
   std::vector<std::string> keys;
   std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> values;
   std::uint64_t base = 0;
   bool sorted = false;
 
+  /// As a backend takes it, with its keys as columns.
+  [[nodiscard]] EntriesRef ref(const KeyColumnsRef& columns, bool with_values) const {
+    return {columns, offsets.data(), base, with_values ? values.data() : nullptr, sorted};
+  }
   [[nodiscard]] Entries entries() const {
     Entries result;
     for (std::size_t i = 0; i < keys.size(); ++i) result.push_back({keys[i], base + offsets[i]});
     sort_entries(&result);
     return result;
+  }
+};
+
+/// Operations on numbers, in arrival order; `base` is the same for all of a key.
+struct Updates {
+  std::vector<std::string> keys;
+  std::vector<std::uint64_t> operations, operands, base;
+  std::vector<std::uint8_t> has_base;
+
+  Updates(base::Random& random, KeyShape shape, std::uint64_t count, std::uint64_t distinct) {
+    std::map<std::string, std::optional<std::uint64_t>> before;
+    std::uint64_t at = 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      keys.push_back(random_key(random, shape, distinct));
+      const auto [entry, is_new] = before.try_emplace(keys[i]);
+      if (is_new && random.one_in(2)) entry->second = random_number(random);
+      has_base.push_back(entry->second.has_value() ? 1 : 0);
+      base.push_back(entry->second.value_or(0));
+      at += 8 * (1 + random.below(10));
+      operations.push_back(at | (random.one_in(3) ? random.below(4) : 2));
+      operands.push_back(random_number(random));
+    }
+  }
+
+  /// What each operation leaves its key with; of deletions, anything.
+  [[nodiscard]] std::vector<std::uint64_t> results(NumberOp op) const {
+    std::map<std::string, std::optional<std::uint64_t>> now;
+    std::vector<std::uint64_t> left;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto [entry, is_new] = now.try_emplace(keys[i]);
+      std::optional<std::uint64_t>& value = entry->second;
+      if (is_new && has_base[i] != 0) value = base[i];
+      if (is_operand(operations[i])) {
+        value = value.has_value() ? combined(op, *value, operands[i]) : operands[i];
+      } else if ((operations[i] & 7) == 0) {
+        value = operands[i];
+      } else {
+        value = std::nullopt;
+      }
+      left.push_back(value.value_or(0));
+    }
+    return left;
+  }
+
+ private:
+  static std::uint64_t random_number(base::Random& random) {
+    return random.one_in(3) ? random.below(3) << 8 * random.below(8) : random.next();
+  }
+  static std::uint64_t combined(NumberOp op, std::uint64_t left, std::uint64_t right) {
+    if (op == NumberOp::kAdd) return left + right;
+    if (op == NumberOp::kPut) return right;
+    const int order = std::memcmp(&left, &right, sizeof left);
+    return (order < 0) == (op == NumberOp::kMax) ? right : left;
   }
 };
 
@@ -229,6 +322,7 @@ inline Batch random_batch(base::Random& random, KeyShape shape, std::uint64_t co
   batch.keys = random_keys(random, shape, count);
   batch.offsets = random_offsets(random, count);
   batch.base = base;
+  for (const std::uint64_t offset : batch.offsets) batch.values.push_back(value_of(base + offset));
   if (random.one_in(4)) {
     // Ascending payloads in run order: then no key may have two versions.
     std::sort(batch.keys.begin(), batch.keys.end());

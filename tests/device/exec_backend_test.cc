@@ -8,6 +8,7 @@ constexpr std::uint64_t kMemoryBytes = 2ULL << 30;
 struct CudaMaker {
   /// The work space of an idle executor.
   static constexpr std::uint64_t kIdleBytesMax = 8 << 20;
+  static constexpr bool kMeasuresCopies = true;
   static std::unique_ptr<Backend> make(std::uint64_t) {
     auto backend = make_cuda_backend(kMemoryBytes);
     EXPECT_TRUE(backend.ok()) << backend.status().ToString();

@@ -20,6 +20,13 @@ BRECCIA_HD inline std::uint64_t word_behind(const KeyColumnsRef& keys, std::uint
   return keys.head[i] << (8 * shift) | next >> (64 - 8 * shift);
 }
 
+/// The 8 bytes of `word` in the other order: between a column's words and bytes in memory.
+BRECCIA_HD inline std::uint64_t swap_bytes(std::uint64_t word) {
+  std::uint64_t swapped = 0;
+  for (int byte = 0; byte < 8; ++byte) swapped = swapped << 8 | (word >> (8 * byte) & 0xff);
+  return swapped;
+}
+
 /// How many leading bytes (0 to 8) words have in common that differ in the bits `difference`.
 BRECCIA_HD inline int common_bytes(std::uint64_t difference) {
   int bytes = 0;
@@ -141,6 +148,61 @@ struct MarkNewest {
   }
 };
 
+/// Bits of a payload that hold an entry's operation, and what they are for two of them.
+inline constexpr std::uint64_t kOperationMask = 7;
+inline constexpr std::uint64_t kPutOperation = 0;
+inline constexpr std::uint64_t kMergeOperand = 2;
+
+/// Marks where a stretch of versions ends, for entries given in run order by `id`: with a version
+/// that is no merge operand, and before the next key.
+struct MarkStretchEnds {
+  const std::uint64_t* payload;
+  const std::uint32_t* id;
+  const std::uint8_t* newest;
+  std::uint64_t count;
+  std::uint64_t* end;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    each_item(group, first, count, [&](std::uint64_t k) {
+      const bool operand = (payload[id[k]] & kOperationMask) == kMergeOperand;
+      const bool last_of_key = k + 1 == count || newest[k + 1] != 0;
+      end[k] = !operand || last_of_key ? 1 : 0;
+    });
+  }
+};
+
+/// begins_kept[s] = newest of the first entry of stretch `s`.
+struct NoteStretchBegins {
+  const std::uint64_t* stretch;
+  std::uint64_t count;
+  const std::uint8_t* newest;
+  std::uint8_t* begins_kept;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    each_item(group, first, count, [&](std::uint64_t k) {
+      if (k == 0 || stretch[k - 1] != stretch[k]) begins_kept[stretch[k]] = newest[k];
+    });
+  }
+};
+
+/// kept[k] = begins_kept of the stretch of entry k.
+struct KeepStretches {
+  const std::uint64_t* stretch;
+  std::uint64_t count;
+  const std::uint8_t* begins_kept;
+  std::uint8_t* kept;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    each_item(group, first, count, [&](std::uint64_t k) { kept[k] = begins_kept[stretch[k]]; });
+  }
+};
+
 /// tail_length[k] = words of the tail of the key of entry id[k].
 struct TailLengths {
   KeyColumnsRef keys;
@@ -158,10 +220,12 @@ struct TailLengths {
 
 /// Writes a run's columns from entries taken in the order `id`, and the batch's log descriptors.
 /// Shape   out_tail_at (exclusive scan of tail lengths) only for variable keys; `id` null means
-///         entries are in order already; descriptors null where no log wants them.
+///         entries are in order already; descriptors null where no log wants them; value and
+///         out_value null where there are none.
 struct GatherRun {
   KeyColumnsRef keys;
   const std::uint64_t* payload;
+  const std::uint64_t* value;
   std::uint64_t payload_base;
   const std::uint32_t* id;
   std::uint64_t count;
@@ -170,6 +234,7 @@ struct GatherRun {
   std::uint64_t* out_meta;
   std::uint64_t* out_tail;
   std::uint64_t* out_payload;
+  std::uint64_t* out_value;
   std::uint64_t* out_fence;
   std::uint32_t* descriptors;
 
@@ -186,6 +251,7 @@ struct GatherRun {
     out_head[k] = head;
     if (k % kFenceStride == 0) out_fence[k / kFenceStride] = head;
     out_payload[k] = payload_base + payload[entry];
+    if (out_value != nullptr) out_value[k] = value[entry];
     if (descriptors != nullptr) {
       descriptors[k] = static_cast<std::uint32_t>(payload[entry] >> 3);
     }

@@ -43,9 +43,39 @@ Result<Array<T>> make_array(X& x, std::uint64_t count) {
   return array;
 }
 
+/// Key columns in the executor's memory.
+template <class X>
+class ImportedKeys {
+ public:
+  static Result<ImportedKeys> make(X& x, const KeyColumnsRef& host) {
+    BRECCIA_TAKE(auto head, x.import(host.head, host.count));
+    BRECCIA_TAKE(auto meta, x.import(host.meta, host.uniform() ? 0 : host.count));
+    BRECCIA_TAKE(auto tail, x.import(host.tail, host.tail_count));
+    return ImportedKeys(host, std::move(head), std::move(meta), std::move(tail));
+  }
+  [[nodiscard]] KeyColumnsRef ref() const {
+    KeyColumnsRef keys = shape_;
+    keys.head = head_.data();
+    keys.meta = meta_.data();
+    keys.tail = tail_.data();
+    return keys;
+  }
+
+ private:
+  using Import =
+      decltype(std::declval<X&>().import(std::declval<const std::uint64_t*>(), 0).take());
+  ImportedKeys(const KeyColumnsRef& shape, Import head, Import meta, Import tail)
+      : shape_(shape), head_(std::move(head)), meta_(std::move(meta)), tail_(std::move(tail)) {}
+
+  KeyColumnsRef shape_;
+  Import head_, meta_, tail_;
+};
+
 /// The arrays of one run in a backend's pool.
 struct RunArrays {
   Array<std::uint64_t> head, meta, tail, payload, fence;
+  Array<std::uint64_t> value;  // if has_values
+  bool has_values = false;
   std::uint32_t uniform_bytes = 0;
 
   [[nodiscard]] RunRef ref() const {
@@ -53,10 +83,12 @@ struct RunArrays {
     run.keys = {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
     run.payload = payload.data();
     run.fence = fence.data();
+    run.value = value.data();
     return run;
   }
   [[nodiscard]] std::uint64_t memory_bytes() const {
-    return head.bytes() + meta.bytes() + tail.bytes() + payload.bytes() + fence.bytes();
+    return head.bytes() + meta.bytes() + tail.bytes() + payload.bytes() + fence.bytes() +
+           value.bytes();
   }
 };
 
@@ -66,6 +98,8 @@ class PoolRun : public Run {
       : arrays_(std::move(arrays)), ref_(arrays_.ref()), on_host_(on_host) {}
   [[nodiscard]] std::uint64_t count() const override { return ref_.keys.count; }
   [[nodiscard]] std::uint64_t memory_bytes() const override { return arrays_.memory_bytes(); }
+  [[nodiscard]] bool has_values() const override { return arrays_.has_values; }
+  [[nodiscard]] std::uint32_t uniform_bytes() const override { return ref_.keys.uniform_bytes; }
   [[nodiscard]] const RunRef* host_view() const override { return on_host_ ? &ref_ : nullptr; }
   [[nodiscard]] const RunRef& ref() const { return ref_; }
 
@@ -75,11 +109,13 @@ class PoolRun : public Run {
   bool on_host_;
 };
 
-/// Entries that become a run: keys and payloads in the executor's memory, taken in the order `id`.
+/// Entries that become a run: columns in the executor's memory, taken in the order `id`.
 struct Entries {
   KeyColumnsRef keys;
   const std::uint64_t* payload;
   std::uint64_t payload_base;
+  const std::uint64_t* value;  // if has_values
+  bool has_values;
   const std::uint32_t* id;  // null: already in run order
   std::uint64_t count;
 };
@@ -90,6 +126,7 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
   RunArrays run;
   const std::uint64_t n = entries.count;
   run.uniform_bytes = entries.keys.uniform_bytes;
+  run.has_values = entries.has_values;
   Array<std::uint64_t> tail_at;
   std::uint64_t tail_count = n * tail_words(run.uniform_bytes);
   if (!entries.keys.uniform()) {
@@ -104,10 +141,13 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
   BRECCIA_TAKE(run.tail, make_array<std::uint64_t>(x, tail_count));
   BRECCIA_TAKE(run.payload, make_array<std::uint64_t>(x, n));
   BRECCIA_TAKE(run.fence, make_array<std::uint64_t>(x, fence_count(n)));
-  BRECCIA_TRY(x.template launch<kWidth>(
-      n, GatherRun{entries.keys, entries.payload, entries.payload_base, entries.id, n,
-                   tail_at.data(), run.head.data(), run.meta.data(), run.tail.data(),
-                   run.payload.data(), run.fence.data(), descriptors}));
+  BRECCIA_TAKE(run.value, make_array<std::uint64_t>(x, run.has_values ? n : 0));
+  const GatherRun gather{entries.keys,         entries.payload,    entries.value,
+                         entries.payload_base, entries.id,         n,
+                         tail_at.data(),       run.head.data(),    run.meta.data(),
+                         run.tail.data(),      run.payload.data(), run.value.data(),
+                         run.fence.data(),     descriptors};
+  BRECCIA_TRY(x.template launch<kWidth>(n, gather));
   BRECCIA_TRY(x.finish());
   return Result<RunArrays>(std::move(run));
 }
@@ -155,31 +195,28 @@ Status sort_keys(X& x, const KeyColumnsRef& keys, std::uint32_t* id) {
 
 /// The executor's side of Backend::build_run.
 template <class X>
-Result<RunArrays> build_run(X& x, const KeyColumnsRef& host_keys, const std::uint64_t* relative,
-                            std::uint64_t base, bool sorted, std::uint32_t* descriptors) {
-  const std::uint64_t n = host_keys.count;
-  BRECCIA_TAKE(const auto head, x.import(host_keys.head, n));
-  BRECCIA_TAKE(const auto meta, x.import(host_keys.meta, host_keys.uniform() ? 0 : n));
-  BRECCIA_TAKE(const auto tail, x.import(host_keys.tail, host_keys.tail_count));
-  BRECCIA_TAKE(const auto offset, x.import(relative, n));
-  KeyColumnsRef keys = host_keys;
-  keys.head = head.data();
-  keys.meta = meta.data();
-  keys.tail = tail.data();
+Result<RunArrays> build_run(X& x, const EntriesRef& host, std::uint32_t* descriptors) {
+  const std::uint64_t n = host.keys.count;
+  const bool has_values = host.value != nullptr;
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
+  BRECCIA_TAKE(const auto relative, x.import(host.relative, n));
+  BRECCIA_TAKE(const auto value, x.import(host.value, has_values ? n : 0));
 
   BRECCIA_TAKE(const Array<std::uint32_t> id, make_array<std::uint32_t>(x, n));
-  if (sorted) {
+  if (host.sorted) {
     BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, id.data()}));
   } else {
-    BRECCIA_TRY(sort_keys(x, keys, id.data()));
+    BRECCIA_TRY(sort_keys(x, keys.ref(), id.data()));
   }
   std::uint32_t* const in_place = descriptors == nullptr ? nullptr : x.reach(descriptors);
   Array<std::uint32_t> staged;
   if (descriptors != nullptr && in_place == nullptr) {
     BRECCIA_TAKE(staged, make_array<std::uint32_t>(x, n));
   }
-  BRECCIA_TAKE(RunArrays run, gather_run(x, Entries{keys, offset.data(), base, id.data(), n},
-                                         in_place != nullptr ? in_place : staged.data()));
+  const Entries entries{keys.ref(), relative.data(), host.base, value.data(),
+                        has_values, id.data(),       n};
+  BRECCIA_TAKE(RunArrays run,
+               gather_run(x, entries, in_place != nullptr ? in_place : staged.data()));
   if (staged.data() != nullptr) {
     BRECCIA_TRY(x.copy_out(descriptors, staged.data(), n));
     BRECCIA_TRY(x.finish());
@@ -189,7 +226,8 @@ Result<RunArrays> build_run(X& x, const KeyColumnsRef& host_keys, const std::uin
 
 /// The columns of several runs one behind the other.
 struct Concatenation {
-  Array<std::uint64_t> head, meta, tail, payload;
+  Array<std::uint64_t> head, meta, tail, payload, value;
+  bool has_values = false;
   std::uint32_t uniform_bytes = 0;
 
   [[nodiscard]] KeyColumnsRef keys() const {
@@ -202,24 +240,28 @@ Result<Concatenation> concatenate(X& x, std::span<const RunRef> runs) {
   std::uint64_t n = 0;
   std::uint64_t tail_count = 0;
   bool uniform = true;
+  Concatenation all;
+  all.has_values = true;
   for (const RunRef& run : runs) {
     n += run.keys.count;
     tail_count += run.keys.tail_count;
     uniform = uniform && run.keys.uniform_bytes == runs.front().keys.uniform_bytes;
+    all.has_values = all.has_values && (run.value != nullptr || run.keys.count == 0);
   }
-  Concatenation all;
   all.uniform_bytes = uniform ? runs.front().keys.uniform_bytes : kVariableBytes;
   const bool widen = all.uniform_bytes == kVariableBytes;
   BRECCIA_TAKE(all.head, make_array<std::uint64_t>(x, n));
   BRECCIA_TAKE(all.meta, make_array<std::uint64_t>(x, widen ? n : 0));
   BRECCIA_TAKE(all.tail, make_array<std::uint64_t>(x, tail_count));
   BRECCIA_TAKE(all.payload, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(all.value, make_array<std::uint64_t>(x, all.has_values ? n : 0));
   std::uint64_t at = 0;
   std::uint64_t tail_at = 0;
   for (const RunRef& run : runs) {
     const KeyColumnsRef& keys = run.keys;
     BRECCIA_TRY(x.copy(all.head.data() + at, keys.head, keys.count));
     BRECCIA_TRY(x.copy(all.payload.data() + at, run.payload, keys.count));
+    if (all.has_values) BRECCIA_TRY(x.copy(all.value.data() + at, run.value, keys.count));
     BRECCIA_TRY(x.copy(all.tail.data() + tail_at, keys.tail, keys.tail_count));
     if (widen) {
       BRECCIA_TRY(
@@ -252,10 +294,31 @@ Status merge_ranges(X& x, std::vector<std::uint64_t> ends, const VersionLess& le
   return Status::OK();
 }
 
+/// Marks, besides the newest version of each key, what lies below merge operands down to the first
+/// version that is none.
+/// Shape   `id`: n entries in run order; kept[n]: the newest are marked already.
+/// Cost    one scan. Stretches end with each version that is no operand and with each key; one is
+///         kept whole if it begins with a newest version.
+template <class X>
+Status mark_stacks(X& x, const std::uint64_t* payload, const std::uint32_t* id, std::uint64_t n,
+                   std::uint8_t* kept) {
+  BRECCIA_TAKE(const Array<std::uint64_t> ends, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(const Array<std::uint64_t> stretch, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(const Array<std::uint8_t> begins_kept, make_array<std::uint8_t>(x, n));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkStretchEnds{payload, id, kept, n, ends.data()}));
+  std::uint64_t stretches = 0;
+  BRECCIA_TRY(x.exclusive_scan(ends.data(), stretch.data(), n, &stretches));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(n, NoteStretchBegins{stretch.data(), n, kept, begins_kept.data()}));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(n, KeepStretches{stretch.data(), n, begins_kept.data(), kept}));
+  return x.finish();
+}
+
 /// The executor's side of Backend::merge_runs.
 /// Cost    log2(runs) passes over 4-byte ids, each reading heads; one copy in and one out.
 template <class X>
-Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, bool newest_only) {
+Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
   BRECCIA_TAKE(const Concatenation all, concatenate(x, runs));
   const KeyColumnsRef keys = all.keys();
   std::uint64_t n = keys.count;
@@ -269,41 +332,69 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, bool newest_onl
   }
   BRECCIA_TRY(
       merge_ranges(x, std::move(ends), VersionLess{keys, all.payload.data()}, &ids, &spare));
-  Array<std::uint8_t> newest;
-  if (newest_only) {
-    BRECCIA_TAKE(newest, make_array<std::uint8_t>(x, n));
-    BRECCIA_TRY(x.template launch<kWidth>(n, MarkNewest{keys, ids.data(), n, newest.data()}));
-    BRECCIA_TRY(x.select(ids.data(), newest.data(), n, spare.data(), &n));
+  Array<std::uint8_t> kept;
+  if (keep != Keep::kAll) {
+    BRECCIA_TAKE(kept, make_array<std::uint8_t>(x, n));
+    BRECCIA_TRY(x.template launch<kWidth>(n, MarkNewest{keys, ids.data(), n, kept.data()}));
+    if (keep == Keep::kStacks) {
+      BRECCIA_TRY(mark_stacks(x, all.payload.data(), ids.data(), n, kept.data()));
+    }
+    BRECCIA_TRY(x.select(ids.data(), kept.data(), n, spare.data(), &n));
     std::swap(ids, spare);
   }
-  return gather_run(x, Entries{keys, all.payload.data(), 0, ids.data(), n}, nullptr);
+  const Entries entries{keys,           all.payload.data(), 0, all.value.data(),
+                        all.has_values, ids.data(),         n};
+  return gather_run(x, entries, nullptr);
 }
+
+/// Results of a kernel on their way to the host: written where they are wanted if the executor
+/// reaches that, else staged.
+template <class X>
+class Outlet {
+ public:
+  /// `host` may be null: nothing is wanted.
+  static Result<Outlet> make(X& x, std::uint64_t* host, std::uint64_t n) {
+    Outlet outlet(host, n, host == nullptr ? nullptr : x.reach(host));
+    if (host != nullptr && outlet.in_place_ == nullptr) {
+      BRECCIA_TAKE(outlet.staged_, make_array<std::uint64_t>(x, n));
+    }
+    return Result<Outlet>(std::move(outlet));
+  }
+  [[nodiscard]] std::uint64_t* data() const {
+    return in_place_ != nullptr ? in_place_ : staged_.data();
+  }
+  Status send(X& x) const {
+    if (host_ == nullptr || in_place_ != nullptr) return Status::OK();
+    return x.copy_out(host_, staged_.data(), n_);
+  }
+
+ private:
+  Outlet(std::uint64_t* host, std::uint64_t n, std::uint64_t* in_place)
+      : host_(host), n_(n), in_place_(in_place) {}
+  std::uint64_t* host_;
+  std::uint64_t n_;
+  std::uint64_t* in_place_;
+  Array<std::uint64_t> staged_;
+};
 
 /// The executor's side of Backend::search.
 template <class X>
-Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, std::uint64_t* found) {
+Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const FoundRef& found) {
   const std::uint64_t n = host.keys.count;
   BRECCIA_ASSERT(runs.size() <= limits::kRunsPerSearchMax);
-  BRECCIA_TAKE(const auto head, x.import(host.keys.head, n));
-  BRECCIA_TAKE(const auto meta, x.import(host.keys.meta, host.keys.uniform() ? 0 : n));
-  BRECCIA_TAKE(const auto tail, x.import(host.keys.tail, host.keys.tail_count));
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
   BRECCIA_TAKE(const auto bound, x.import(host.bound, host.bound == nullptr ? 0 : n));
   BRECCIA_TAKE(const auto refs, x.import(runs.data(), runs.size()));
   QueriesRef queries = host;
-  queries.keys.head = head.data();
-  queries.keys.meta = meta.data();
-  queries.keys.tail = tail.data();
+  queries.keys = keys.ref();
   queries.bound = host.bound == nullptr ? nullptr : bound.data();
-
-  std::uint64_t* const in_place = x.reach(found);
-  Array<std::uint64_t> staged;
-  if (in_place == nullptr) {
-    BRECCIA_TAKE(staged, make_array<std::uint64_t>(x, n));
-  }
-  std::uint64_t* const out = in_place != nullptr ? in_place : staged.data();
+  BRECCIA_TAKE(const auto payload, Outlet<X>::make(x, found.payload, n));
+  BRECCIA_TAKE(const auto value, Outlet<X>::make(x, found.value, n));
   BRECCIA_TRY(x.template launch<kWidth>(
-      n, Search{refs.data(), static_cast<int>(runs.size()), queries, out}));
-  if (in_place == nullptr) BRECCIA_TRY(x.copy_out(found, staged.data(), n));
+      n,
+      Search{refs.data(), static_cast<int>(runs.size()), queries, {payload.data(), value.data()}}));
+  BRECCIA_TRY(payload.send(x));
+  BRECCIA_TRY(value.send(x));
   return x.finish();
 }
 

@@ -99,15 +99,15 @@ BRECCIA_HD inline bool is_key(const KeyColumnsRef& keys, std::uint64_t i,
          compare_tails(keys, i, sought_keys, sought.query) == 0;
 }
 
-/// Looks up W queries in runs, newest first, and stores what each found.
-/// Shape   runs[run_count]; found[queries.keys.count]: a payload or kNotFound.
+/// Looks up W queries in runs, newest first, and stores what each found: a payload or kNotFound.
+/// Shape   runs[run_count].
 /// Bound   stops at the first run after which every lane has found its key.
 /// Threads any number of groups; each writes only its own queries' results.
 struct Search {
   const RunRef* runs;
   int run_count;
   QueriesRef queries;
-  std::uint64_t* found;
+  FoundRef found;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -118,22 +118,35 @@ struct Search {
       return load_sought(queries, own < last ? own : last);
     });
     auto result = group.per_lane([&](int) { return kNotFound; });
+    auto value = group.per_lane([&](int) { return std::uint64_t{0}; });
     for (int r = 0; r < run_count; ++r) {
       const RunRef& run = runs[r];
       if (run.keys.count == 0) continue;
       const auto at = lower_bound(group, run, queries, sought);
-      result = group.per_lane([&](int lane) {
+      // Where a lane found its key just now; elsewhere the end.
+      const auto hit = group.per_lane([&](int lane) {
         const std::uint64_t i = at[lane];
-        if (result[lane] != kNotFound || i == run.keys.count) return result[lane];
-        return is_key(run.keys, i, queries.keys, sought[lane]) ? run.payload[i] : kNotFound;
+        const bool is_hit = result[lane] == kNotFound && i < run.keys.count &&
+                            is_key(run.keys, i, queries.keys, sought[lane]);
+        return is_hit ? i : run.keys.count;
       });
+      result = group.per_lane([&](int lane) {
+        return hit[lane] < run.keys.count ? run.payload[hit[lane]] : result[lane];
+      });
+      if (found.value != nullptr) {
+        value = group.per_lane([&](int lane) {
+          return hit[lane] < run.keys.count ? run.value[hit[lane]] : value[lane];
+        });
+      }
       // Lanes behind the last query repeat it, so they never keep the others waiting.
       const LaneMask missing = group.ballot([&](int lane) { return result[lane] == kNotFound; });
       if (missing == 0) break;
     }
     group.each_lane([&](int lane) {
       const std::uint64_t query = first + static_cast<std::uint64_t>(lane);
-      if (query < queries.keys.count) found[query] = result[lane];
+      if (query >= queries.keys.count) return;
+      found.payload[query] = result[lane];
+      if (found.value != nullptr) found.value[query] = value[lane];
     });
   }
 };

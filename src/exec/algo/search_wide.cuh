@@ -42,7 +42,7 @@ struct SearchWide {
   const RunRef* runs;
   int run_count;
   QueriesRef queries;
-  std::uint64_t* found;
+  FoundRef found;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -50,15 +50,19 @@ struct SearchWide {
     const std::uint64_t query = first / Group::kWidth;
     const Sought sought = load_sought(queries, query);
     std::uint64_t result = kNotFound;
+    std::uint64_t value = 0;
     for (int r = 0; r < run_count && result == kNotFound; ++r) {
       const RunRef& run = runs[r];
       const std::uint64_t i = lower_bound_wide(group, run, queries, sought);
       if (i < run.keys.count && is_key(run.keys, i, queries.keys, sought)) {
         result = run.payload[i];
+        if (found.value != nullptr) value = run.value[i];
       }
     }
     group.each_lane([&](int lane) {
-      if (lane == 0) found[query] = result;
+      if (lane != 0) return;
+      found.payload[query] = result;
+      if (found.value != nullptr) found.value[query] = value;
     });
   }
 };

@@ -51,7 +51,7 @@ class CudaBackend final : public PoolBackend<CudaBackend> {
   void disown(void* memory) override { memory_.disown(memory); }
 
   [[nodiscard]] Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
-                              std::uint64_t* found) override {
+                              const FoundRef& found) override {
     if (queries.keys.count == 0 || !cuda::is_small_search(queries)) {
       return PoolBackend::search(runs, queries, found);
     }

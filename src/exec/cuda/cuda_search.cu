@@ -22,7 +22,7 @@ struct Inline {
   RunRef runs[kInlineRunsMax];
   int run_count;
   QueriesRef queries;
-  std::uint64_t* found;
+  FoundRef found;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -38,9 +38,37 @@ std::uint64_t column_bytes(const QueriesRef& queries) {
   return (columns * keys.count + keys.tail_count) * sizeof(std::uint64_t) + 4 * kColumnAlignment;
 }
 
+/// Room of one column of results.
 std::uint64_t found_bytes(const QueriesRef& queries) {
   return base::round_up(queries.keys.count * sizeof(std::uint64_t), kColumnAlignment);
 }
+
+/// Results go straight into host memory: the caller's, or the staging memory from `at` on.
+class Returned {
+ public:
+  Returned(CudaExecutor& x, std::uint64_t* host, std::uint64_t n, std::uint64_t at)
+      : x_(x),
+        host_(host),
+        n_(n),
+        at_(at),
+        reached_(host == nullptr ? nullptr : x.reach(host, n)) {}
+  [[nodiscard]] std::uint64_t* on_device() const {
+    if (host_ == nullptr || reached_ != nullptr) return reached_;
+    return reinterpret_cast<std::uint64_t*>(x_.staging_on_device() + at_);
+  }
+  /// When the kernel has finished.
+  void take() const {
+    if (host_ == nullptr || reached_ != nullptr) return;
+    std::memcpy(host_, x_.staging() + at_, n_ * sizeof *host_);
+  }
+
+ private:
+  CudaExecutor& x_;
+  std::uint64_t* host_;
+  std::uint64_t n_;
+  std::uint64_t at_;
+  std::uint64_t* reached_;
+};
 
 constexpr std::uint64_t kRunTableBytes = limits::kRunsPerSearchMax * sizeof(RunRef);
 
@@ -78,13 +106,12 @@ class Packer {
 
 bool is_small_search(const QueriesRef& queries) {
   return queries.keys.count <= kSmallSearchQueriesMax && queries.keys.tail_count < kStagingBytes &&
-         column_bytes(queries) + kRunTableBytes + found_bytes(queries) <= kStagingBytes;
+         column_bytes(queries) + kRunTableBytes + 2 * found_bytes(queries) <= kStagingBytes;
 }
 
 Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const QueriesRef& host,
-                    std::uint64_t* found) {
+                    const FoundRef& found) {
   const std::uint64_t n = host.keys.count;
-  const std::uint64_t results_bytes = found_bytes(host);
   const bool zero_copy = column_bytes(host) <= kZeroCopyBytesMax;
   std::byte* base = x.staging_on_device();
   if (!zero_copy) {
@@ -99,13 +126,11 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
   const bool is_inline = runs.size() <= kInlineRunsMax;
   const RunRef* const table = is_inline ? nullptr : packer.put(runs.data(), runs.size());
 
-  // Results go straight into host memory: the caller's, or the end of the staging memory.
-  const std::uint64_t results_at = kStagingBytes - results_bytes;
+  const std::uint64_t results_at = kStagingBytes - 2 * found_bytes(host);
   BRECCIA_ASSERT(packer.used() <= results_at);
-  std::uint64_t* const reached = x.reach(found, n);
-  std::uint64_t* const out =
-      reached != nullptr ? reached
-                         : reinterpret_cast<std::uint64_t*>(x.staging_on_device() + results_at);
+  const Returned payloads(x, found.payload, n, results_at);
+  const Returned values(x, found.value, n, results_at + found_bytes(host));
+  const FoundRef out{payloads.on_device(), values.on_device()};
   if (!zero_copy) {
     BRECCIA_TRY(x.copy_pinned_in(base, x.staging(), packer.used()));
   }
@@ -124,7 +149,8 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
     BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(n, search)));
   }
   BRECCIA_TRY(x.finish());
-  if (reached == nullptr) std::memcpy(found, x.staging() + results_at, n * sizeof *found);
+  payloads.take();
+  values.take();
   return Status::OK();
 }
 

@@ -16,6 +16,6 @@ bool is_small_search(const QueriesRef& queries);
 ///         kZeroCopyBytesMax.
 /// Errors  IOError, MemoryLimit.
 Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const QueriesRef& queries,
-                    std::uint64_t* found);
+                    const FoundRef& found);
 
 }  // namespace breccia::exec::cuda

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,8 @@
 namespace breccia::exec {
 namespace {
 
-/// Two builds, a merge and a search with known answers: one piece of work that may fail anywhere.
+/// Each of a backend's calls with known answers: one piece of work that may fail anywhere.
+/// Both versions of `a` and the newer one of `bb` are merge operands.
 class Work {
  public:
   explicit Work(Backend& backend) : backend_(backend) {}
@@ -19,24 +21,66 @@ class Work {
   Status run() {
     const model::Columns first(plain_host_memory(), {"bb", "a", "cccccccccc", "a"}, true);
     const model::Columns second(plain_host_memory(), {"dd", "bb", "", "cccccccccd"}, true);
-    const std::vector<std::uint64_t> offsets{1, 9, 17, 25};
+    const std::vector<std::uint64_t> offsets{1, 10, 17, 26};
     std::vector<std::uint32_t> descriptors(4);
+    const std::vector<std::uint64_t> values{101, 102, 103, 104};
     BRECCIA_TAKE(const RunPtr older,
-                 backend_.build_run(first.ref(), offsets.data(), 8, false, descriptors.data()));
-    BRECCIA_TAKE(const RunPtr newer,
-                 backend_.build_run(second.ref(), offsets.data(), 80, false, nullptr));
+                 backend_.build_run({first.ref(), offsets.data(), 8, values.data(), false},
+                                    descriptors.data()));
+    BRECCIA_TAKE(
+        const RunPtr newer,
+        backend_.build_run({second.ref(), offsets.data(), 80, values.data(), false}, nullptr));
     const RunPtr both[] = {newer, older};
-    BRECCIA_TAKE(const RunPtr merged, backend_.merge_runs(both, true));
-    std::vector<std::uint64_t> payloads(merged->count());
-    BRECCIA_TRY(backend_.read_payloads(*merged, payloads.data()));
-    EXPECT_EQ(payloads, (std::vector<std::uint64_t>{97, 33, 89, 25, 105, 81}));
+    BRECCIA_TRY(merge(both, Keep::kNewest, {97, 34, 90, 25, 106, 81}));
+    BRECCIA_TRY(merge(both, Keep::kStacks, {97, 34, 18, 90, 9, 25, 106, 81}));
     std::vector<std::uint64_t> found(4);
-    BRECCIA_TRY(backend_.search(both, QueriesRef{first.ref(), nullptr, 30}, found.data()));
-    EXPECT_EQ(found, (std::vector<std::uint64_t>{9, 17, 25, 17}));
-    return Status::OK();
+    std::vector<std::uint64_t> found_values(4);
+    BRECCIA_TRY(backend_.search(both, QueriesRef{first.ref(), nullptr, 30},
+                                {found.data(), found_values.data()}));
+    EXPECT_EQ(found, (std::vector<std::uint64_t>{9, 18, 25, 18}));
+    EXPECT_EQ(found_values, (std::vector<std::uint64_t>{101, 102, 103, 102}));
+    BRECCIA_TRY(walk(both));
+    return update(first.ref(), offsets);
   }
 
  private:
+  Status walk(std::span<const RunPtr> runs) {
+    const model::Columns begin(plain_host_memory(), {"", "b"}, true);
+    const model::Columns end(plain_host_memory(), {"z", "d"}, true);
+    const std::vector<std::uint64_t> out_at{0, 3, 8};
+    std::vector<std::uint64_t> out(8);
+    std::vector<std::uint32_t> emitted(2);
+    const RangesRef ranges{begin.ref(), end.ref(), out_at.data(), nullptr, 100};
+    BRECCIA_TRY(backend_.ranges(runs, ranges, {out.data(), nullptr, emitted.data()}));
+    EXPECT_EQ(emitted, (std::vector<std::uint32_t>{3, 2}));
+    out.resize(5);
+    EXPECT_EQ(out, (std::vector<std::uint64_t>{97, 34, 90, 90, 25}));
+    return Status::OK();
+  }
+
+  /// The second and the fourth operation are of one key, which has a value.
+  Status update(const KeyColumnsRef& keys, const std::vector<std::uint64_t>& operations) {
+    const std::vector<std::uint64_t> operands{1, 2, 3, 4};
+    const std::vector<std::uint64_t> base{0, 100, 0, 100};
+    const std::vector<std::uint8_t> has_base{0, 1, 0, 1};
+    std::vector<std::uint64_t> result(4);
+    BRECCIA_TRY(backend_.update(
+        {keys, operations.data(), operands.data(), base.data(), has_base.data(), NumberOp::kAdd},
+        result.data()));
+    EXPECT_EQ(result[1], 102U);
+    EXPECT_EQ(result[3], 106U);
+    return Status::OK();
+  }
+
+  Status merge(std::span<const RunPtr> runs, Keep keep,
+               const std::vector<std::uint64_t>& expected) {
+    BRECCIA_TAKE(const RunPtr merged, backend_.merge_runs(runs, keep));
+    std::vector<std::uint64_t> payloads(merged->count());
+    BRECCIA_TRY(backend_.read_payloads(*merged, payloads.data()));
+    EXPECT_EQ(payloads, expected);
+    return Status::OK();
+  }
+
   Backend& backend_;
 };
 
@@ -95,7 +139,7 @@ TEST(FakeDevice, LooksLikeADevice) {
   EXPECT_EQ(device->kind(), BackendKind::kCuda);
   const model::Columns keys(plain_host_memory(), {"a"}, true);
   const std::uint64_t offset = 1;
-  auto run = device->build_run(keys.ref(), &offset, 8, false, nullptr);
+  auto run = device->build_run({keys.ref(), &offset, 8, nullptr, false}, nullptr);
   ASSERT_TRUE(run.ok());
   EXPECT_EQ(run.value()->host_view(), nullptr);
   std::uint64_t word = 0;
