@@ -10,26 +10,63 @@ Batch::~Batch() = default;
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
 
-Status Batch::Put(const Slice& key, const Slice& value) {
-  return requests_->add_write(wal::Op::kPut, key, value);
+Status Batch::Put(FamilyId family, const Slice& key, const Slice& value) {
+  return requests_->add_write(wal::Op::kPut, family, key, value);
 }
-Status Batch::Delete(const Slice& key) {
-  return requests_->add_write(wal::Op::kDelete, key, Slice());
+Status Batch::Delete(FamilyId family, const Slice& key) {
+  return requests_->add_write(wal::Op::kDelete, family, key, Slice());
 }
-Status Batch::Get(const Slice& key) { return requests_->add_read(key); }
+Status Batch::SingleDelete(FamilyId family, const Slice& key) {
+  return requests_->add_write(wal::Op::kSingleDelete, family, key, Slice());
+}
+Status Batch::Merge(FamilyId family, const Slice& key, const Slice& operand) {
+  return requests_->add_write(wal::Op::kMerge, family, key, operand);
+}
+Status Batch::DeleteRange(FamilyId family, const Slice& begin, const Slice& end) {
+  return requests_->add_write(wal::Op::kDeleteRange, family, begin, end);
+}
+Status Batch::Get(FamilyId family, const Slice& key) { return requests_->add_read(family, key); }
+Status Batch::Range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit) {
+  return requests_->add_range(family, begin, end, limit);
+}
 
 std::size_t Batch::writes() const { return requests_->write_count(); }
 std::size_t Batch::reads() const { return requests_->read_count(); }
+std::size_t Batch::ranges() const { return requests_->range_count(); }
 std::uint64_t Batch::bytes() const { return requests_->record_bytes(); }
 
 Status::Code Batch::code(std::size_t i) const {
-  BRECCIA_ASSERT(i < requests_->result_count());
-  return std::as_const(*requests_).results()[i].code;
+  BRECCIA_ASSERT(requests_->result_count() > 0);
+  return std::as_const(*requests_).result(i).code;
 }
 Slice Batch::value(std::size_t i) const {
-  BRECCIA_ASSERT(i < requests_->result_count());
-  const batch::ReadResult& result = std::as_const(*requests_).results()[i];
+  BRECCIA_ASSERT(requests_->result_count() > 0);
+  const batch::ReadResult& result = std::as_const(*requests_).result(i);
   return {result.data, result.bytes};
+}
+
+Status::Code Batch::range_code(std::size_t i) const {
+  BRECCIA_ASSERT(requests_->range_result_count() > 0);
+  return requests_->range_result(i).code;
+}
+std::size_t Batch::range_size(std::size_t i) const {
+  BRECCIA_ASSERT(requests_->range_result_count() > 0);
+  return requests_->range_result(i).count;
+}
+std::pair<Slice, Slice> Batch::range_entry(std::size_t i, std::size_t j) const {
+  const batch::RangeResult& range = requests_->range_result(i);
+  BRECCIA_ASSERT(j < range.count);
+  if (range.pairs != nullptr) {
+    const auto* const pair = reinterpret_cast<const char*>(range.pairs + 2 * j);
+    return {Slice(pair, 8), Slice(pair + 8, 8)};
+  }
+  // Entries lie all over the log; whoever reads them in order finds the next ones in cache.
+  constexpr std::size_t kAhead = 12;
+  if (j + kAhead < range.count) __builtin_prefetch(range.records[j + kAhead]);
+  const std::byte* const record = range.records[j];
+  const wal::RecordHeader header = wal::record_header(record);
+  return {Slice(wal::record_key(record), header.key_bytes()),
+          Slice(wal::record_value(record), header.value_bytes)};
 }
 
 void Batch::Clear() { requests_->clear(); }

@@ -34,6 +34,19 @@ class KeyColumns {
     return true;
   }
 
+  /// Appends `keys`, which are host memory. False if memory is exhausted; some of them may then be
+  /// there.
+  [[nodiscard]] bool append(const exec::KeyColumnsRef& keys);
+
+  /// Takes the last key back.
+  void drop_last() {
+    BRECCIA_ASSERT(count() > 0);
+    const std::uint64_t bytes = ref().bytes_at(count() - 1);
+    head_.pop();
+    if (uniform_bytes_ == exec::kVariableBytes) meta_.pop();
+    for (std::uint64_t word = 0; word < exec::tail_words(bytes); ++word) tail_.pop();
+  }
+
   [[nodiscard]] exec::KeyColumnsRef ref() const {
     return {head_.data(), meta_.data(), tail_.data(), head_.size(), tail_.size(), uniform_bytes_};
   }

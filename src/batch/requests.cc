@@ -17,6 +17,29 @@ void restore_key(const exec::KeyColumnsRef& keys, std::uint64_t i, char* out) {
   }
 }
 
+bool KeyColumns::append(const exec::KeyColumnsRef& keys) {
+  const bool same = keys.uniform() && (count() == 0 || uniform_bytes_ == keys.uniform_bytes);
+  if (!head_.reserve(count() + keys.count) || !tail_.reserve(tail_.size() + keys.tail_count)) {
+    return false;
+  }
+  if (!same) {
+    std::string key;
+    for (std::uint64_t i = 0; i < keys.count; ++i) {
+      key.resize(keys.bytes_at(i));
+      restore_key(keys, i, key.data());
+      if (!append(key.data(), key.size())) return false;
+    }
+    return true;
+  }
+  if (keys.count == 0) return true;
+  uniform_bytes_ = keys.uniform_bytes;
+  std::memcpy(head_.extend(keys.count), keys.head, keys.count * sizeof *keys.head);
+  if (keys.tail_count > 0) {
+    std::memcpy(tail_.extend(keys.tail_count), keys.tail, keys.tail_count * sizeof *keys.tail);
+  }
+  return true;
+}
+
 Status status_of(Status::Code code) {
   constexpr char kWhere[] = "in the tree below";
   switch (code) {
@@ -66,92 +89,497 @@ void ResultArena::clear() {
   room_ = 0;
 }
 
-Requests::Requests(std::shared_ptr<exec::HostMemory> memory)
-    : memory_(std::move(memory)),
-      records_(*memory_),
-      write_keys_(*memory_),
-      write_offsets_(*memory_),
-      read_keys_(*memory_),
-      read_after_(*memory_),
-      found_(*memory_),
-      bounds_(*memory_),
-      results_(*memory_) {}
+// ---- one family's writes -----------------------------------------------------------------------
 
 namespace {
 
-Status check_key(const Slice& key) {
-  if (key.size() <= limits::kKeyBytesMax) return Status::OK();
-  return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
-                                 "the limit is " + std::to_string(limits::kKeyBytesMax));
+Slice family_value(const FamilyId& family) {
+  return {reinterpret_cast<const char*>(&family), sizeof family};
 }
-
-Status out_of_memory() { return Status::MemoryLimit("no memory for the batch"); }
 
 }  // namespace
 
-Status Requests::add_write(wal::Op op, const Slice& key, const Slice& value) {
-  Status status = check_key(key);
-  if (!status.ok()) return status;
-  if (value.size() > limits::kValueBytesMax) {
-    return Status::InvalidArgument("value of " + std::to_string(value.size()) + " bytes",
-                                   "the limit is " + std::to_string(limits::kValueBytesMax));
-  }
-  const auto header = wal::RecordHeader::make(op, key.size(), value.size());
+void Writes::add_record(const wal::RecordHeader& header, const Slice& key, const Slice& value) {
   const std::uint64_t bytes = header.record_bytes();
-  const std::uint64_t offset = records_.size();
-  // Room in the frame for its header, alignment, descriptor and commit record.
-  constexpr std::uint64_t kFrameSlack = 1024;
-  if (offset + bytes + 4 * (write_count() + 1) + kFrameSlack > limits::kFrameBytesMax ||
-      write_count() + read_count() >= limits::kBatchRequestsMax) {
-    return Status::InvalidArgument("the batch is full; submit it and go on with another");
-  }
-  if (!records_.reserve(offset + bytes) || !write_offsets_.reserve(write_count() + 1) ||
-      !write_keys_.append(key.data(), key.size())) {
-    return out_of_memory();
-  }
   std::byte* const record = records_.extend(bytes);
   // The last word first: its padding must be zero, and the value then covers the rest.
   std::memset(record + bytes - 8, 0, 8);
   std::memcpy(record, &header, sizeof header);
-  std::memcpy(record + sizeof header, key.data(), key.size());
-  std::memcpy(record + sizeof header + key.size(), value.data(), value.size());
-  write_offsets_.push(offset | static_cast<std::uint64_t>(op));
-  return status;
+  base::copy_short(record + sizeof header, key.data(), key.size());
+  base::copy_short(record + sizeof header + key.size(), value.data(), value.size());
+  ++record_count_;
 }
 
-Status Requests::add_read(const Slice& key) {
-  Status status = check_key(key);
-  if (!status.ok()) return status;
-  if (write_count() + read_count() >= limits::kBatchRequestsMax) {
-    return Status::InvalidArgument("the batch is full; submit it and go on with another");
+bool Writes::add(const wal::RecordHeader& header, const Slice& key, const Slice& value) {
+  const wal::Op op = header.op();
+  const bool is_point = wal::is_point(op);
+  const bool is_first = records_.size() == 0 && family_ != kDefaultFamily;
+  const auto name = wal::RecordHeader::make(wal::Op::kFamily, 0, family_value(family_).size());
+  // What may fail comes first, so that a failure changes nothing.
+  const std::uint64_t bytes = header.record_bytes() + (is_first ? name.record_bytes() : 0);
+  if (!records_.reserve(records_.size() + bytes)) return false;
+  if (is_point && (!offsets_.reserve(point_count() + 1) ||
+                   (only_numbers_ && !numbers_.reserve(point_count() + 1)) ||
+                   !keys_.append(key.data(), key.size()))) {
+    return false;
   }
-  if (!read_after_.reserve(read_count() + 1) || !read_keys_.append(key.data(), key.size())) {
-    return out_of_memory();
+  if (is_first) add_record(name, Slice(), family_value(family_));
+  if (is_point) {
+    offsets_.push(records_.size() | static_cast<std::uint64_t>(op));
+    if (only_numbers_) add_number(op, value);
+    merges_ += op == wal::Op::kMerge ? 1 : 0;
+    deletes_ += wal::is_deletion(op) ? 1 : 0;
+  } else {
+    range_deletes_.push_back(records_.size());
   }
-  read_after_.push(records_.size());
-  return status;
+  add_record(header, key, value);
+  return true;
 }
 
-void Requests::clear() {
+void Writes::add_number(wal::Op op, const Slice& value) {
+  std::uint64_t number = 0;
+  if (value.size() == sizeof number) {
+    std::memcpy(&number, value.data(), sizeof number);
+  } else if (!wal::is_deletion(op)) {
+    only_numbers_ = false;
+  }
+  numbers_.push(number);
+}
+
+// What comes behind other records needs no record that names the family.
+bool Writes::append(const Writes& other) {
+  BRECCIA_ASSERT(other.family_ == family_);
+  const bool is_named = family_ != kDefaultFamily && records_.size() > 0;
+  const std::uint64_t skip =
+      is_named && other.record_count_ > 0 ? wal::record_header(other.records()).record_bytes() : 0;
+  const std::uint64_t bytes = other.records_.size() - skip;
+  const std::uint64_t shift = records_.size() - skip;  // may wrap: it is only added
+  const bool only_numbers = only_numbers_ && other.only_numbers_;
+  const std::uint64_t points = point_count() + other.point_count();
+  if (!records_.reserve(records_.size() + bytes) || !offsets_.reserve(points) ||
+      (only_numbers && !numbers_.reserve(points)) || !keys_.append(other.keys())) {
+    return false;
+  }
+  if (only_numbers && other.point_count() > 0) {
+    std::memcpy(numbers_.extend(other.point_count()), other.numbers(),
+                other.point_count() * sizeof(std::uint64_t));
+  }
+  if (bytes > 0) std::memcpy(records_.extend(bytes), other.records() + skip, bytes);
+  for (std::uint64_t i = 0; i < other.offsets_.size(); ++i)
+    offsets_.push(other.offsets_[i] + shift);
+  for (const std::uint64_t offset : other.range_deletes_) range_deletes_.push_back(offset + shift);
+  record_count_ += other.record_count_ - (skip > 0 ? 1 : 0);
+  merges_ += other.merges_;
+  deletes_ += other.deletes_;
+  only_numbers_ = only_numbers;
+  return true;
+}
+
+void Writes::clear() {
   records_.clear();
-  write_keys_.clear();
-  write_offsets_.clear();
-  read_keys_.clear();
-  read_after_.clear();
+  keys_.clear();
+  offsets_.clear();
+  numbers_.clear();
+  record_count_ = 0;
+  range_deletes_.clear();
+  merges_ = deletes_ = 0;
+  only_numbers_ = true;
+  base_ = 0;
+}
+
+void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
+  BRECCIA_ASSERT(only_numbers_ && numbers->size() == point_count());
+  numbers_.swap(*numbers);
+}
+
+void Writes::set_operation(std::uint64_t i, wal::Op op) {
+  std::byte* const record = records_.data() + wal::position_of(offsets_[i]);
+  const wal::RecordHeader before = wal::record_header(record);
+  BRECCIA_ASSERT(only_numbers_ && before.value_bytes == sizeof numbers_[i]);
+  const auto header = wal::RecordHeader::make(op, before.key_bytes(), before.value_bytes);
+  std::memcpy(record, &header, sizeof header);
+  std::memcpy(record + sizeof header + header.key_bytes(), &numbers_[i], sizeof numbers_[i]);
+  offsets_.data()[i] = wal::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
+}
+
+// ---- one family's reads ------------------------------------------------------------------------
+
+bool Reads::add(const Slice& key, std::uint64_t after) {
+  if (!after_.reserve(after_.size() + 1) || !keys_.append(key.data(), key.size())) return false;
+  after_.push(after);
+  return true;
+}
+
+namespace {
+
+/// Appends places among the records of one batch as places among those of a batch that had `before`
+/// bytes of them. `skip`: bytes at the beginning that are left out then.
+void append_places(const exec::HostVector<std::uint64_t>& places, std::uint64_t before,
+                   std::uint64_t skip, exec::HostVector<std::uint64_t>* out) {
+  for (std::uint64_t i = 0; i < places.size(); ++i) {
+    out->push(places[i] == 0 ? before : before + places[i] - skip);
+  }
+}
+
+}  // namespace
+
+bool Reads::append(const Reads& other, std::uint64_t before, std::uint64_t skip) {
+  if (!after_.reserve(after_.size() + other.after_.size()) || !keys_.append(other.keys())) {
+    return false;
+  }
+  append_places(other.after_, before, skip, &after_);
+  return true;
+}
+
+void Reads::hand_over(Reads* to) {
+  BRECCIA_ASSERT(handed_over_ + to->count() <= results_.size());
+  std::copy_n(results_.data() + handed_over_, to->count(), to->results_.data());
+  handed_over_ += to->count();
+}
+
+void Reads::clear() {
+  keys_.clear();
+  after_.clear();
   results_.clear();
 }
 
-bool Requests::prepare_results(std::size_t parts, bool with_bounds) {
-  const std::uint64_t n = read_count();
+std::uint64_t* Reads::make_numbers() {
+  if (!numbers_.reserve(count())) return nullptr;
+  numbers_.clear();
+  return numbers_.extend(count());
+}
+
+bool Reads::prepare(bool with_bounds) {
+  const std::uint64_t n = count();
   if (!found_.reserve(n) || !results_.reserve(n)) return false;
   if (with_bounds && !bounds_.reserve(n)) return false;
   found_.clear();
   found_.extend(n);
   results_.clear();
   (void)results_.extend(n);
+  handed_over_ = 0;
+  return true;
+}
+
+// ---- one family's ranges -----------------------------------------------------------------------
+
+bool Ranges::add(const Slice& begin, const Slice& end, std::uint32_t limit, std::uint64_t after) {
+  const std::uint64_t n = count() + 1;
+  if (!limits_.reserve(n) || !after_.reserve(n) || !begin_.append(begin.data(), begin.size())) {
+    return false;
+  }
+  if (!end_.append(end.data(), end.size())) {
+    begin_.drop_last();
+    return false;
+  }
+  limits_.push(limit);
+  probes_ += 1 + limit / kEntriesPerProbe;
+  after_.push(after);
+  return true;
+}
+
+bool Ranges::append(const Ranges& other, std::uint64_t before, std::uint64_t skip) {
+  const std::uint64_t n = count() + other.count();
+  if (!limits_.reserve(n) || !after_.reserve(n) || !begin_.append(other.begin()) ||
+      !end_.append(other.end())) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < other.count(); ++i) limits_.push(other.limits_[i]);
+  probes_ += other.probes_;
+  append_places(other.after_, before, skip, &after_);
+  return true;
+}
+
+void Ranges::hand_over(Ranges* to) {
+  BRECCIA_ASSERT(handed_over_ + to->count() <= results_.size());
+  std::copy_n(results_.data() + handed_over_, to->count(), to->results_.data());
+  handed_over_ += to->count();
+}
+
+void Ranges::clear() {
+  begin_.clear();
+  end_.clear();
+  limits_.clear();
+  probes_ = 0;
+  after_.clear();
+  results_.clear();
+  pairs_.clear();
+}
+
+std::uint64_t* Ranges::make_pairs(std::uint64_t count) {
+  exec::HostVector<std::uint64_t>& pairs = pairs_.emplace_back(memory_);
+  return pairs.reserve(2 * count) ? pairs.extend(2 * count) : nullptr;
+}
+
+bool Ranges::prepare(bool with_bounds) {
+  pairs_.clear();
+  if (!results_.reserve(count()) || (with_bounds && !bounds_.reserve(count()))) return false;
+  results_.clear();
+  (void)results_.extend(count());
+  handed_over_ = 0;
+  return true;
+}
+
+// ---- the batch ---------------------------------------------------------------------------------
+
+Requests::Requests(std::shared_ptr<exec::HostMemory> memory)
+    : memory_(std::move(memory)), flat_(*memory_) {}
+
+namespace {
+
+/// The refusal of a key, or of a value or second key, that is over its limit.
+Status too_long(const Slice& key, std::uint64_t key_max, const Slice& value,
+                std::uint64_t value_max) {
+  const bool is_key = key.size() > key_max;
+  return Status::InvalidArgument((is_key ? "key of " : "value of ") +
+                                     std::to_string(is_key ? key.size() : value.size()) + " bytes",
+                                 "the limit is " + std::to_string(is_key ? key_max : value_max));
+}
+
+Status batch_full() {
+  return Status::InvalidArgument("the batch is full; submit it and go on with another");
+}
+
+Status out_of_memory() { return Status::MemoryLimit("no memory for the batch"); }
+
+/// Index of the part of `parts` for `family`, which is made if it is not there.
+template <class Part>
+std::size_t part_of(std::vector<std::unique_ptr<Part>>* parts, FamilyId family,
+                    exec::HostMemory& memory) {
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    if ((*parts)[i]->family() == family) return i;
+  }
+  parts->push_back(std::make_unique<Part>(family, memory));
+  return parts->size() - 1;
+}
+
+template <class Part>
+void clear_parts(std::vector<std::unique_ptr<Part>>* parts) {
+  for (auto& part : *parts) part->clear();
+  // The first family's part is kept with its memory; others would pile up.
+  if (parts->size() > 1) parts->resize(1);
+}
+
+template <class Part>
+std::uint64_t count_results(const std::vector<std::unique_ptr<Part>>& parts) {
+  std::uint64_t count = 0;
+  for (const auto& part : parts) count += part->result_count();
+  return count;
+}
+
+}  // namespace
+
+void Requests::Places::add(std::size_t parts, std::size_t part, std::uint64_t place) {
+  if (parts > 1) {
+    // Those before the second part's first are all of part 0.
+    for (auto i = static_cast<std::uint32_t>(at.size()); i < count; ++i) at.emplace_back(0, i);
+    at.emplace_back(part, place);
+  }
+  ++count;
+}
+
+std::pair<std::uint32_t, std::uint64_t> Requests::Places::of(std::uint64_t i) const {
+  BRECCIA_ASSERT(i < count);
+  if (at.empty()) return {0, i};
+  return at[i];
+}
+
+void Requests::Places::clear() {
+  count = 0;
+  at.clear();
+}
+
+std::uint64_t Requests::record_bytes_of(FamilyId family) const {
+  for (const auto& writes : writes_) {
+    if (writes->family() == family) return writes->record_bytes();
+  }
+  return 0;
+}
+
+bool Requests::full(std::uint64_t more_bytes) const {
+  // Room in the frame for its header, alignment, descriptors, family names and commit record.
+  constexpr std::uint64_t kFrameSlack = 1024;
+  const std::uint64_t families = 16 * (writes_.size() + 1);
+  return record_bytes_ + more_bytes + 4 * (write_count_ + 1) + families + kFrameSlack >
+             limits::kFrameBytesMax ||
+         write_count_ + read_count() + range_count() >= limits::kBatchRequestsMax;
+}
+
+Status Requests::add_write(wal::Op op, FamilyId family, const Slice& key, const Slice& value) {
+  const std::uint64_t value_max =
+      op == wal::Op::kDeleteRange ? limits::kKeyBytesMax : limits::kValueBytesMax;
+  if (key.size() > limits::kKeyBytesMax || value.size() > value_max) {
+    return too_long(key, limits::kKeyBytesMax, value, value_max);
+  }
+  if (op == wal::Op::kDeleteRange && key.compare(value) > 0) {
+    return Status::InvalidArgument("end key comes before start key");
+  }
+  const auto header = wal::RecordHeader::make(op, key.size(), value.size());
+  if (full(header.record_bytes())) return batch_full();
+  if (last_writes_ == nullptr || last_writes_->family() != family) {
+    last_writes_ = writes_[part_of(&writes_, family, *memory_)].get();
+  }
+  const std::uint64_t before = last_writes_->record_bytes();
+  if (!last_writes_->add(header, key, value)) return out_of_memory();
+  record_bytes_ += last_writes_->record_bytes() - before;
+  ++write_count_;
+  return Status::OK();
+}
+
+Status Requests::add_read(FamilyId family, const Slice& key) {
+  if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
+  if (full(0)) return batch_full();
+  const std::size_t part = part_of(&reads_, family, *memory_);
+  if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
+  reads_at_.add(reads_.size(), part, reads_[part]->count() - 1);
+  return Status::OK();
+}
+
+Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end,
+                           std::uint32_t limit) {
+  if (begin.size() > limits::kKeyBytesMax || end.size() > limits::kKeyBytesMax) {
+    return too_long(begin, limits::kKeyBytesMax, end, limits::kKeyBytesMax);
+  }
+  if (full(0)) return batch_full();
+  const std::size_t part = part_of(&ranges_, family, *memory_);
+  if (!ranges_[part]->add(begin, end, limit, record_bytes_of(family))) return out_of_memory();
+  ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - 1);
+  return Status::OK();
+}
+
+bool Requests::append(const Requests& other) {
+  // Reads first: their places are counted from what was there before.
+  const auto skip_of = [&](FamilyId family) -> std::uint64_t {
+    if (family == kDefaultFamily || record_bytes_of(family) == 0) return 0;
+    return wal::RecordHeader::make(wal::Op::kFamily, 0, sizeof family).record_bytes();
+  };
+  for (const auto& reads : other.reads_) {
+    const FamilyId family = reads->family();
+    Reads& own = *reads_[part_of(&reads_, family, *memory_)];
+    if (!own.append(*reads, record_bytes_of(family), skip_of(family))) return false;
+    reads_at_.count += reads->count();
+  }
+  for (const auto& ranges : other.ranges_) {
+    const FamilyId family = ranges->family();
+    Ranges& own = *ranges_[part_of(&ranges_, family, *memory_)];
+    if (!own.append(*ranges, record_bytes_of(family), skip_of(family))) return false;
+    ranges_at_.count += ranges->count();
+  }
+  for (const auto& writes : other.writes_) {
+    Writes& own = *writes_[part_of(&writes_, writes->family(), *memory_)];
+    const std::uint64_t before = own.record_bytes();
+    if (!own.append(*writes)) return false;
+    record_bytes_ += own.record_bytes() - before;
+  }
+  write_count_ += other.write_count_;
+  return true;
+}
+
+void Requests::hand_over(Requests* to) {
+  for (auto& reads : to->reads_) {
+    reads_[part_of(&reads_, reads->family(), *memory_)]->hand_over(reads.get());
+  }
+  for (auto& ranges : to->ranges_) {
+    ranges_[part_of(&ranges_, ranges->family(), *memory_)]->hand_over(ranges.get());
+  }
+}
+
+void Requests::clear() {
+  clear_parts(&writes_);
+  clear_parts(&reads_);
+  clear_parts(&ranges_);
+  reads_at_.clear();
+  ranges_at_.clear();
+  held_.reset();
+  flat_.clear();
+  last_writes_ = nullptr;
+  write_count_ = 0;
+  record_bytes_ = 0;
+}
+
+std::uint32_t Requests::record_count() const {
+  std::uint32_t count = 0;
+  for (const auto& writes : writes_) count += writes->record_count();
+  return count;
+}
+
+bool Requests::only_points() const {
+  return std::all_of(writes_.begin(), writes_.end(),
+                     [](const auto& writes) { return writes->range_deletes().empty(); });
+}
+
+bool Requests::is_mixed() const {
+  return std::any_of(writes_.begin(), writes_.end(), [](const auto& writes) {
+    return writes->record_count() > 0 &&
+           (writes->family() != kDefaultFamily || !writes->range_deletes().empty());
+  });
+}
+
+bool Requests::lay_out() {
+  // The default family's records bear no name, so they come before all names.
+  std::stable_partition(writes_.begin(), writes_.end(),
+                        [](const auto& writes) { return writes->family() == kDefaultFamily; });
+  std::uint64_t end = 0;
+  for (auto& writes : writes_) {
+    if (writes->record_count() == 0) continue;
+    writes->base_ = end;
+    end += writes->record_bytes();
+  }
+  BRECCIA_ASSERT(end == record_bytes_ && end > 0);
+  return only_writes() != nullptr || flat_.reserve(end);
+}
+
+const Writes* Requests::only_writes() const {
+  const Writes* only = nullptr;
+  for (const auto& writes : writes_) {
+    if (writes->record_count() == 0) continue;
+    if (only != nullptr) return nullptr;
+    only = writes.get();
+  }
+  return only;
+}
+
+const std::byte* Requests::flat_records() {
+  if (const Writes* const only = only_writes()) return only->records();
+  flat_.clear();
+  for (const auto& writes : writes_) {
+    if (writes->record_count() == 0) continue;
+    std::memcpy(flat_.extend(writes->record_bytes()), writes->records(), writes->record_bytes());
+  }
+  return flat_.data();
+}
+
+std::uint64_t Requests::base_of(FamilyId family) const {
+  for (const auto& writes : writes_) {
+    if (writes->family() == family) return writes->base();
+  }
+  return 0;
+}
+
+bool Requests::prepare_results(std::size_t parts, bool with_bounds) {
+  held_.reset();
+  for (auto& reads : reads_) {
+    if (!reads->prepare(with_bounds)) return false;
+  }
+  for (auto& ranges : ranges_) {
+    if (!ranges->prepare(with_bounds)) return false;
+  }
   while (arenas_.size() < parts) arenas_.push_back(std::make_unique<ResultArena>());
   for (auto& arena : arenas_) arena->clear();
   return true;
 }
+
+const ReadResult& Requests::result(std::uint64_t i) const {
+  const auto [part, place] = reads_at_.of(i);
+  return std::as_const(*reads_[part]).results()[place];
+}
+
+const RangeResult& Requests::range_result(std::uint64_t i) const {
+  const auto [part, place] = ranges_at_.of(i);
+  return std::as_const(*ranges_[part]).results()[place];
+}
+
+std::uint64_t Requests::result_count() const { return count_results(reads_); }
+std::uint64_t Requests::range_result_count() const { return count_results(ranges_); }
 
 }  // namespace breccia::batch

@@ -96,6 +96,7 @@ void HostMemtable::insert(const std::byte* record, std::uint64_t position,
   const Slice key(wal::record_key(record), header.key_bytes());
   const std::uint64_t payload = position | static_cast<std::uint64_t>(header.op());
   const std::uint64_t head = head_of(key);
+  has_merges_ = has_merges_ || header.op() == wal::Op::kMerge;
 
   Node* before[kHeightMax];
   (void)first_not_before(head, key, payload, before);
@@ -126,14 +127,41 @@ HostMemtable::Hit HostMemtable::find(const Slice& key, std::uint64_t bound) cons
   return {node->record, node->payload};
 }
 
-bool HostMemtable::export_to(batch::KeyColumns* keys,
-                             exec::HostVector<std::uint64_t>* payloads) const {
-  if (!payloads->reserve(count())) return false;
+// ---- walking -----------------------------------------------------------------------------------
+
+const HostMemtable::Node* HostMemtable::last_before(const Slice& key, std::uint64_t payload) const {
+  Node* before[kHeightMax];
+  (void)first_not_before(head_of(key), key, payload, before);
+  return before[0] == root_ ? nullptr : before[0];
+}
+
+Slice HostMemtable::Cursor::key() const { return node_->key(); }
+std::uint64_t HostMemtable::Cursor::payload() const { return node_->payload; }
+
+void HostMemtable::Cursor::seek(const Slice& key, std::uint64_t bound) {
+  node_ = memtable_->first_not_before(head_of(key), key, bound - 1, nullptr);
+}
+
+void HostMemtable::Cursor::seek_to_first() {
+  node_ = memtable_->root_->next[0].load(std::memory_order_acquire);
+}
+
+void HostMemtable::Cursor::seek_to_last() {
+  const Node* at = memtable_->root_;
+  for (int level = memtable_->height_.load(std::memory_order_relaxed) - 1; level >= 0; --level) {
+    while (const Node* const next = at->next[level].load(std::memory_order_acquire)) at = next;
+  }
+  node_ = at == memtable_->root_ ? nullptr : at;
+}
+
+void HostMemtable::Cursor::next() { node_ = node_->next[0].load(std::memory_order_acquire); }
+
+void HostMemtable::Cursor::prev() { node_ = memtable_->last_before(node_->key(), node_->payload); }
+
+bool HostMemtable::export_to(batch::EntryColumns* columns) const {
   for (const Node* node = root_->next[0].load(std::memory_order_acquire); node != nullptr;
        node = node->next[0].load(std::memory_order_acquire)) {
-    const Slice key = node->key();
-    if (!keys->append(key.data(), key.size())) return false;
-    payloads->push(node->payload);
+    if (!columns->append(node->record, node->payload)) return false;
   }
   return true;
 }

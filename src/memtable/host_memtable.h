@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "batch/key_columns.h"
+#include "batch/entry_columns.h"
 #include "wal/segment_table.h"
 
 namespace breccia::memtable {
@@ -21,6 +21,9 @@ namespace breccia::memtable {
 /// Source  skip list: Pugh 1990, with p = 1/4 and towers of at most 12. Readers take no locks, as
 ///         nodes are published by release stores and never removed.
 class HostMemtable {
+ private:
+  struct Node;
+
  public:
   HostMemtable();
   ~HostMemtable();
@@ -37,26 +40,50 @@ class HostMemtable {
   };
   [[nodiscard]] Hit find(const Slice& key, std::uint64_t bound) const;
 
+  /// A walk over the entries in memtable order. Entries that are inserted meanwhile may be met.
+  /// Threads one owner; beside an inserter.
+  class Cursor {
+   public:
+    explicit Cursor(const HostMemtable& memtable) : memtable_(&memtable) {}
+    [[nodiscard]] bool valid() const { return node_ != nullptr; }
+    /// Shape   valid().
+    [[nodiscard]] Slice key() const;
+    [[nodiscard]] std::uint64_t payload() const;
+    /// To the first entry of `key` whose payload is below `bound`, or what comes behind it.
+    void seek(const Slice& key, std::uint64_t bound);
+    void seek_to_first();
+    void seek_to_last();
+    void next();
+    /// Cost    one walk from the top.
+    void prev();
+
+   private:
+    const HostMemtable* memtable_;
+    const Node* node_ = nullptr;
+  };
+
+  /// True if there are merge operands in it. Not while somebody inserts.
+  [[nodiscard]] bool has_merges() const { return has_merges_; }
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_acquire); }
 
-  /// All entries in run order, as a backend takes them. Not while somebody inserts.
+  /// Adds all entries in run order to `columns`. Not while somebody inserts.
   /// Errors  false: out of memory.
-  [[nodiscard]] bool export_to(batch::KeyColumns* keys,
-                               exec::HostVector<std::uint64_t>* payloads) const;
+  [[nodiscard]] bool export_to(batch::EntryColumns* columns) const;
 
  private:
   static constexpr int kHeightMax = 12;
-  struct Node;
   class Arena;
 
   [[nodiscard]] Node* first_not_before(std::uint64_t head, const Slice& key, std::uint64_t payload,
                                        Node** before) const;
+  [[nodiscard]] const Node* last_before(const Slice& key, std::uint64_t payload) const;
   [[nodiscard]] int random_height();
 
   std::unique_ptr<Arena> arena_;
   Node* root_;
   std::atomic<int> height_{1};
   std::atomic<std::uint64_t> count_{0};
+  bool has_merges_ = false;
   base::Random random_;
   std::vector<wal::SegmentPtr> segments_;  // keep the records alive
 };

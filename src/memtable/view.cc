@@ -27,22 +27,26 @@ Slice key_of(const std::byte* record) {
   return {wal::record_key(record), wal::record_header(record).key_bytes()};
 }
 
-/// Search in a run whose columns the host reads where they are.
-std::uint64_t find_in_columns(const exec::RunRef& run, const exec::QueriesRef& query) {
-  if (run.keys.count == 0) return exec::kNotFound;
+/// lower_bound in a run whose columns the host reads where they are.
+std::uint64_t lower_bound_in_columns(const exec::RunRef& run, const exec::QueriesRef& query) {
+  if (run.keys.count == 0) return 0;
   const exec::HostGroup<1> group;
   const auto sought = group.per_lane([&](int) { return exec::algo::load_sought(query, 0); });
-  const std::uint64_t i = exec::algo::lower_bound(group, run, query, sought)[0];
-  const bool hit = i < run.keys.count && exec::algo::is_key(run.keys, i, query.keys, sought[0]);
+  return exec::algo::lower_bound(group, run, query, sought)[0];
+}
+
+std::uint64_t find_in_columns(const exec::RunRef& run, const exec::QueriesRef& query) {
+  const std::uint64_t i = lower_bound_in_columns(run, query);
+  const exec::algo::Sought sought = exec::algo::load_sought(query, 0);
+  const bool hit = i < run.keys.count && exec::algo::is_key(run.keys, i, query.keys, sought);
   return hit ? run.payload[i] : exec::kNotFound;
 }
 
-/// Search in the order that the host has of a device run: each probe reads a key from the log.
-std::uint64_t find_in_log(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
-                          std::uint64_t bound) {
-  const std::uint64_t count = run.run->count();
+/// lower_bound in the order that the host has of a device run: each probe reads a key from the log.
+std::uint64_t lower_bound_in_log(const MemRun& run, const wal::SegmentTable& table,
+                                 const Slice& key, std::uint64_t bound) {
   std::uint64_t low = 0;
-  std::uint64_t high = count;
+  std::uint64_t high = run.run->count();
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     const std::uint64_t position = run.position_at(middle);
@@ -53,7 +57,13 @@ std::uint64_t find_in_log(const MemRun& run, const wal::SegmentTable& table, con
       high = middle;
     }
   }
-  if (low == count) return exec::kNotFound;
+  return low;
+}
+
+std::uint64_t find_in_log(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+                          std::uint64_t bound) {
+  const std::uint64_t low = lower_bound_in_log(run, table, key, bound);
+  if (low == run.run->count()) return exec::kNotFound;
   const std::byte* const record = table.at(run.position_at(low));
   if (key_of(record) != key) return exec::kNotFound;
   return run.position_at(low) | static_cast<std::uint64_t>(wal::record_header(record).op());
@@ -93,26 +103,70 @@ class OneKey {
 
 }  // namespace
 
-std::uint64_t find_one(const View& view, const Slice& key, std::uint64_t bound,
-                       const std::byte** record) {
-  if (view.active->count() > 0) {
-    const HostMemtable::Hit hit = view.active->find(key, bound);
+const FamilyView* View::family(FamilyId id) const {
+  for (const FamilyViewPtr& family : families) {
+    if (family->id == id) return family.get();
+  }
+  return nullptr;
+}
+
+void View::set_family(FamilyViewPtr changed) {
+  const auto place = std::find_if(families.begin(), families.end(),
+                                  [&](const auto& family) { return family->id >= changed->id; });
+  if (place != families.end() && (*place)->id == changed->id) {
+    *place = std::move(changed);
+  } else {
+    families.insert(place, std::move(changed));
+  }
+}
+
+void View::erase_family(FamilyId id) {
+  std::erase_if(families, [&](const auto& family) { return family->id == id; });
+}
+
+std::size_t View::runs_max() const {
+  std::size_t most = 0;
+  for (const FamilyViewPtr& family : families) most = std::max(most, family->runs.size());
+  return most;
+}
+
+std::uint64_t lower_bound(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+                          std::uint64_t bound) {
+  const exec::RunRef* const columns_of_run = run.run->host_view();
+  if (columns_of_run == nullptr) return lower_bound_in_log(run, table, key, bound);
+  const OneKey columns(key);
+  return lower_bound_in_columns(*columns_of_run, {columns.ref(), nullptr, bound});
+}
+
+std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
+                       std::uint64_t bound, const std::byte** record) {
+  std::uint64_t searched = 0;
+  return find_one(family, table, key, bound, record, &searched);
+}
+
+std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
+                       std::uint64_t bound, const std::byte** record, std::uint64_t* searched) {
+  *searched = 0;
+  if (family.active->count() > 0) {
+    ++*searched;
+    const HostMemtable::Hit hit = family.active->find(key, bound);
     if (hit.record != nullptr) {
       *record = hit.record;
       return hit.payload;
     }
   }
-  if (view.runs.empty()) return exec::kNotFound;
+  if (family.runs.empty()) return exec::kNotFound;
   const OneKey columns(key);
   const exec::QueriesRef query{columns.ref(), nullptr, bound};
-  for (const MemRunPtr& run : view.runs) {
+  for (const MemRunPtr& run : family.runs) {
     if (run->begin >= bound) continue;
+    ++*searched;
     const exec::RunRef* const columns_of_run = run->run->host_view();
     const std::uint64_t payload = columns_of_run != nullptr
                                       ? find_in_columns(*columns_of_run, query)
-                                      : find_in_log(*run, *view.table, key, bound);
+                                      : find_in_log(*run, table, key, bound);
     if (payload != exec::kNotFound) {
-      *record = view.table->at(wal::position_of(payload));
+      *record = table.at(wal::position_of(payload));
       return payload;
     }
   }
@@ -158,11 +212,13 @@ RunRange cheapest_due(const std::vector<std::uint64_t>& counts) {
 
 }  // namespace
 
-RunRange merge_due(const std::vector<MemRunPtr>& newest_first, const std::vector<TakenRange>& taken,
+RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
                    std::uint64_t probes) {
+  const std::vector<MemRunPtr>& newest_first = family.runs;
   const auto is_free = [&](std::size_t i) {
     return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
-      return newest_first[i]->begin < range.end && range.begin < newest_first[i]->end;
+      return range.family == family.id && newest_first[i]->begin < range.end &&
+             range.begin < newest_first[i]->end;
     });
   };
   std::size_t first = 0;

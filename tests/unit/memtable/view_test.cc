@@ -17,6 +17,8 @@ class SizedRun final : public exec::Run {
   explicit SizedRun(std::uint64_t count) : count_(count) {}
   [[nodiscard]] std::uint64_t count() const override { return count_; }
   [[nodiscard]] std::uint64_t memory_bytes() const override { return 0; }
+  [[nodiscard]] bool has_values() const override { return false; }
+  [[nodiscard]] std::uint32_t uniform_bytes() const override { return exec::kVariableBytes; }
   [[nodiscard]] const exec::RunRef* host_view() const override { return nullptr; }
 
  private:
@@ -40,25 +42,23 @@ std::vector<MemRunPtr> runs_of(const std::vector<std::uint64_t>& sizes) {
 /// A run of the given records on the host, or as a device's run, whose order the host keeps.
 MemRunPtr build_run(const RecordsInMemory& records, const std::vector<std::uint64_t>& positions,
                     bool as_device_run, exec::Backend* backend) {
-  batch::KeyColumns keys(exec::plain_host_memory());
-  std::vector<std::uint64_t> payloads;
+  batch::EntryColumns columns(exec::plain_host_memory());
   for (const std::uint64_t position : positions) {
     const std::byte* const record = records.record(position);
-    const wal::RecordHeader header = wal::record_header(record);
-    EXPECT_TRUE(keys.append(wal::record_key(record), header.key_bytes()));
-    payloads.push_back(position | static_cast<std::uint64_t>(header.op()));
+    const auto op = static_cast<std::uint64_t>(wal::record_header(record).op());
+    EXPECT_TRUE(columns.append(record, position | op));
   }
-  auto built = backend->build_run(keys.ref(), payloads.data(), 0, /*sorted=*/false, nullptr);
+  auto built = backend->build_run(columns.ref(/*sorted=*/false), nullptr);
   EXPECT_TRUE(built.ok());
   auto run = std::make_shared<MemRun>();
   run->run = built.take();
   run->begin = positions.front();
   run->end = positions.back() + 8;
   if (as_device_run) {
-    std::vector<std::uint64_t> in_order(payloads.size());
+    std::vector<std::uint64_t> in_order(positions.size());
     EXPECT_TRUE(backend->read_payloads(*run->run, in_order.data()).ok());
     run->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(in_order));
-    run->run = std::make_shared<SizedRun>(payloads.size());
+    run->run = std::make_shared<SizedRun>(positions.size());
   }
   return run;
 }
@@ -75,9 +75,9 @@ TEST(View, FindOneAgreesWithAMap) {
     base::Random random(seed);
     RecordsInMemory records;
     std::map<std::string, std::map<std::uint64_t, std::uint64_t, std::greater<>>> model;
-    View view;
-    view.active = std::make_shared<HostMemtable>();
-    view.table = records.table();
+    FamilyView family;
+    family.active = std::make_shared<HostMemtable>();
+    const wal::SegmentTablePtr table = records.table();
     std::vector<MemRunPtr> runs;
     const std::uint64_t run_count = random.below(5);
     for (std::uint64_t part = 0; part <= run_count; ++part) {
@@ -92,11 +92,11 @@ TEST(View, FindOneAgreesWithAMap) {
         runs.insert(runs.begin(), build_run(records, positions, random.one_in(2), backend.get()));
       } else {
         for (const std::uint64_t position : positions) {
-          view.active->insert(records.record(position), position, records.segment());
+          family.active->insert(records.record(position), position, records.segment());
         }
       }
     }
-    view.set_runs(std::move(runs));
+    family.set_runs(std::move(runs));
     for (int i = 0; i < 500; ++i) {
       const std::string key = "equal prefix " + std::to_string(random.below(61));
       const std::uint64_t begin = records.segment()->base;
@@ -104,7 +104,7 @@ TEST(View, FindOneAgreesWithAMap) {
       const auto& versions = model[key];
       const auto expected = versions.upper_bound(bound);
       const std::byte* record = nullptr;
-      const std::uint64_t payload = find_one(view, key, bound, &record);
+      const std::uint64_t payload = find_one(family, *table, key, bound, &record);
       ASSERT_EQ(payload, expected == versions.end() ? exec::kNotFound : expected->second);
       if (payload != exec::kNotFound) {
         ASSERT_EQ(record, records.record(expected->first));
@@ -115,8 +115,9 @@ TEST(View, FindOneAgreesWithAMap) {
 
 // Goal: merges are due where the rules say so, never across runs that somebody works on.
 // Method: a table of run sizes, newest first, with what is taken and how many probes were made.
-// Mutation: a fan-in of five, or looking past a taken run, fails.
+// Mutation: a fan-in of five, or looking past a taken run, or minding another family's, fails.
 TEST(View, MergeDue) {
+  constexpr FamilyId kFamily = 3;
   struct Case {
     const char* name;
     std::vector<std::uint64_t> sizes;
@@ -135,15 +136,19 @@ TEST(View, MergeDue) {
       {"small ones go with four large", {10, 50'000, 50'000, 50'000, 50'000}, {}, 0, {0, 5}},
       {"enough probes", {10, 10}, {}, 20, {0, 2}},
       {"too few probes", {10, 10}, {}, 19, {0, 0}},
-      {"all taken", {10, 10, 10, 10}, {{0, 400}}, 1'000'000, {0, 0}},
-      {"the oldest taken", {10, 10, 10, 10, 10}, {{0, 100}}, 0, {0, 4}},
-      {"the newest taken", {10, 10, 10, 10, 10}, {{400, 500}}, 0, {1, 4}},
-      {"a middle one taken", {10, 10, 10, 10, 10, 10}, {{200, 300}}, 0, {0, 0}},
-      {"the free newest by probes", {10, 10, 10, 10}, {{0, 200}}, 20, {0, 2}},
+      {"all taken", {10, 10, 10, 10}, {{kFamily, 0, 400}}, 1'000'000, {0, 0}},
+      {"the oldest taken", {10, 10, 10, 10, 10}, {{kFamily, 0, 100}}, 0, {0, 4}},
+      {"the newest taken", {10, 10, 10, 10, 10}, {{kFamily, 400, 500}}, 0, {1, 4}},
+      {"a middle one taken", {10, 10, 10, 10, 10, 10}, {{kFamily, 200, 300}}, 0, {0, 0}},
+      {"the free newest by probes", {10, 10, 10, 10}, {{kFamily, 0, 200}}, 20, {0, 2}},
+      {"another family's taken", {10, 10, 10, 10}, {{kFamily + 1, 0, 400}}, 0, {0, 4}},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
-    const RunRange due = merge_due(runs_of(one.sizes), one.taken, one.probes);
+    FamilyView family;
+    family.id = kFamily;
+    family.set_runs(runs_of(one.sizes));
+    const RunRange due = merge_due(family, one.taken, one.probes);
     EXPECT_EQ(due.count < 2 ? 0 : due.count, one.expected.count);
     if (one.expected.count > 0) {
       EXPECT_EQ(due.first, one.expected.first);
