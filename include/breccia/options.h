@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace breccia {
 
@@ -42,6 +45,22 @@ struct Options {
   /// Device memory for runs and work space. 0: three quarters of what is free at open.
   std::uint64_t device_bytes_max = 0;
 
+  /// Batches given to Store::SubmitAsync go at once while requests come slowly. When so many wait,
+  /// they go to the backend together, and from then on batches wait for each other. So many
+  /// requests are the first and lowest threshold; it grows tenfold where it is reached within a
+  /// millisecond, to at most admission_requests_max, and is halved where it is not reached in time.
+  std::uint64_t admission_requests_min = 10'000;
+  std::uint64_t admission_requests_max = 100'000;
+  /// No batch waits longer for others.
+  std::uint64_t admission_wait_us_max = 10'000;
+  /// So many changes a second between the two ways are no reason to stay with one for a second.
+  std::uint64_t admission_switches_max = 3;
+
+  /// Memory for entries of the tree below that are read often; 0: none. An entry of more than 1.8
+  /// KiB is not kept, nor one of a column family that a compaction may change (compaction filters,
+  /// FIFO).
+  std::uint64_t entry_cache_bytes = 64ULL << 20;
+
   /// Folder of the log, for this store alone. Empty: `log` in the store's folder. A folder on DAX
   /// or tmpfs is mapped.
   std::string wal_dir;
@@ -50,6 +69,9 @@ struct Options {
   /// Bytes of log segments to make ready when the store opens, so that a burst of writes finds them
   /// in memory (and known to the device). More are made as they are needed.
   std::uint64_t log_preallocate_bytes = 0;
+  /// Bytes of the log, counted from its end, that stay on the medium for change streams
+  /// (Store::Changes) when they have been flushed.
+  std::uint64_t log_keep_bytes = 0;
   /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers
   /// wait when it is full. 0: an eighth of the machine's memory, 512 MiB to 16 GiB.
   std::uint64_t memtable_bytes = 0;
@@ -57,9 +79,15 @@ struct Options {
   std::uint64_t wait_us_max = 60'000'000;
   /// Threads and key ranges of a flush. 0: one per core, at most 8.
   int flush_threads = 0;
+  /// Whether Close() and the destructor of a Rocks flush first, so that the folder is left as a
+  /// database that RocksDB's tools read whole.
+  bool flush_at_close = false;
 
-  /// The database below. Its own write-ahead log and memtables stay empty.
+  /// The database below. Its own write-ahead log and memtables stay empty. The column family part
+  /// is for the default family and for those that are not among `families`.
   rocksdb::Options rocksdb;
+  /// Column families with options of their own; those that are missing are created.
+  std::vector<std::pair<std::string, rocksdb::ColumnFamilyOptions>> families;
 
   /// For tests: files of the log, and a backend made elsewhere. Null: the real ones.
   std::shared_ptr<wal::Files> log_files;
@@ -68,6 +96,8 @@ struct Options {
 
 struct WriteOptions {
   Durability durability = Durability::kDefault;
+  /// How long this write may wait for room; none: Options::wait_us_max.
+  std::optional<std::uint64_t> wait_us_max = {};
 };
 
 }  // namespace breccia

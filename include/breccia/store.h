@@ -1,7 +1,9 @@
 #pragma once
 
 #include <breccia/batch.h>
+#include <breccia/changes.h>
 #include <breccia/options.h>
+#include <breccia/transaction.h>
 
 #include <functional>
 #include <memory>
@@ -47,8 +49,16 @@ class Store {
   ///         reads are in Batch::code.
   virtual Status Submit(const WriteOptions& options, Batch* batch) = 0;
 
-  /// The same on a thread of the store; `done` is called there when the batch has finished.
+  /// A transaction over what the store holds now.
+  [[nodiscard]] virtual std::unique_ptr<Transaction> OpenTransaction() = 0;
+
+  /// Submit on a thread of the store; `done` is called there when the batch has finished. Many
+  /// small batches are run together (Options::admission_requests_min), each atomic by itself.
+  /// Order   batches take effect and finish in the order in which they were submitted.
+  /// Errors  to `done`, besides those of Submit: Busy: too many batches wait; ShutdownInProgress.
+  ///         Both are told at once, on the calling thread.
   /// Owner   `batch` must live, untouched, until then.
+  /// Threads `done` must not wait for other batches; it may submit them.
   virtual void SubmitAsync(const WriteOptions& options, Batch* batch,
                            std::function<void(Status)> done) = 0;
 
@@ -57,11 +67,30 @@ class Store {
 
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
+  /// The store's merge operator combines `operand` with what the key has.
+  /// Errors  NotSupported: the store was opened without one.
+  virtual Status Merge(const WriteOptions& options, const Slice& key, const Slice& operand) = 0;
   /// Errors  NotFound: no such key; *value is as before.
   virtual Status Get(const Slice& key, std::string* value) = 0;
   /// Looks up keys[n] at one point in time.
   virtual std::vector<Status> MultiGet(std::span<const Slice> keys,
                                        std::vector<std::string>* values) = 0;
+
+  /// A new column family with the options of the default one; see Options::families for others.
+  /// Errors  InvalidArgument: there is one of that name.
+  virtual Status CreateFamily(const std::string& name, FamilyId* family) = 0;
+  /// Drops a column family with all that it holds.
+  /// Errors  InvalidArgument: the default family, or not there.
+  virtual Status DropFamily(FamilyId family) = 0;
+  [[nodiscard]] virtual std::vector<std::pair<std::string, FamilyId>> Families() const = 0;
+
+  /// Follows what is written, from log position `from` on; 0: from the oldest that the log has.
+  /// Positions come from Position() and from streams.
+  /// Errors  NotFound: the log below was released; InvalidArgument: no batch begins or ends there.
+  virtual Status Changes(std::uint64_t from, const ChangesOptions& options,
+                         std::unique_ptr<ChangeStream>* stream) = 0;
+  /// The position behind everything that is visible: what is written from now on comes after it.
+  [[nodiscard]] virtual std::uint64_t Position() const = 0;
 
   /// Makes every write acknowledged so far durable as Durability::kSync.
   virtual Status SyncLog() = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "base/bytes.h"
 #include "wal/log.h"
@@ -10,88 +11,218 @@ namespace breccia::rocks {
 
 namespace {
 
-constexpr char kHiddenFamily[] = "breccia.watermark";
 constexpr char kWatermarkKey[] = "applied";
-constexpr char kStagingFolder[] = "breccia-staging";
 constexpr char kFailedIngest[] = "ingest-failed";
 
-/// The tree's options: the user's, with what ingesting needs.
-rocksdb::Options tree_options(const Options& options, int partitions) {
-  rocksdb::Options tree = options.rocksdb;
-  tree.create_if_missing = options.create_if_missing;
-  tree.error_if_exists = options.error_if_exists;
-  tree.create_missing_column_families = true;
-  // A flush adds one file per key range; RocksDB counts files.
-  for (int* trigger : {&tree.level0_file_num_compaction_trigger,
-                       &tree.level0_slowdown_writes_trigger, &tree.level0_stop_writes_trigger}) {
+/// What a family needs beside the user's options. A flush adds one file per key range; RocksDB
+/// counts files.
+rocksdb::ColumnFamilyOptions tree_family(rocksdb::ColumnFamilyOptions family, int partitions) {
+  for (int* trigger :
+       {&family.level0_file_num_compaction_trigger, &family.level0_slowdown_writes_trigger,
+        &family.level0_stop_writes_trigger}) {
     const std::int64_t scaled = std::int64_t{*trigger} * partitions;
     *trigger = static_cast<int>(std::min<std::int64_t>(scaled, 1 << 30));
   }
+  return family;
+}
+
+/// The tree's options: the user's, with what ingesting needs.
+rocksdb::Options tree_options(const Options& options, int partitions) {
+  rocksdb::Options tree(static_cast<const rocksdb::DBOptions&>(options.rocksdb),
+                        tree_family(options.rocksdb, partitions));
+  tree.create_if_missing = options.create_if_missing;
+  tree.error_if_exists = options.error_if_exists;
+  tree.create_missing_column_families = true;
+  // What a log of RocksDB's own holds must lie in files before anything is ingested.
+  tree.avoid_flush_during_recovery = false;
   return tree;
+}
+
+/// The families to open: what the database has, what the user names, and the hidden one.
+std::vector<rocksdb::ColumnFamilyDescriptor> wanted_families(const Options& options,
+                                                             const rocksdb::Options& tree,
+                                                             const std::string& path,
+                                                             int partitions) {
+  std::map<std::string, rocksdb::ColumnFamilyOptions> wanted;
+  std::vector<std::string> names;
+  // A database that is not there yet has no list; opening it says what is wrong, if anything.
+  rocksdb::DB::ListColumnFamilies(tree, path, &names).PermitUncheckedError();
+  names.push_back(rocksdb::kDefaultColumnFamilyName);
+  for (const std::string& name : names) wanted[name] = tree;
+  if (wanted.contains(kPreparedFamily)) {
+    wanted[kPreparedFamily] = tree_family(rocksdb::ColumnFamilyOptions(), partitions);
+  }
+  for (const auto& [name, family] : options.families)
+    wanted[name] = tree_family(family, partitions);
+  wanted[kHiddenFamily] = rocksdb::ColumnFamilyOptions();
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const auto& [name, family] : wanted) descriptors.emplace_back(name, family);
+  return descriptors;
 }
 
 }  // namespace
 
+Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* hidden) {
+  Watermark watermark;
+  std::string value;
+  const Status status = db->Get(rocksdb::ReadOptions(), hidden, kWatermarkKey, &value);
+  if (status.IsNotFound()) return watermark;
+  BRECCIA_TRY(status);
+  if (value.size() != sizeof watermark) {
+    return Status::Corruption("watermark has " + std::to_string(value.size()) + " bytes, not 16");
+  }
+  std::memcpy(&watermark, value.data(), sizeof watermark);
+  return watermark;
+}
+
+std::string log_folder(const Options& options, const std::string& path) {
+  return options.wal_dir.empty() ? path + "/log" : options.wal_dir;
+}
+
 Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::string& path,
                                            int partitions) {
   std::unique_ptr<Below> below(new Below);
-  BRECCIA_TRY(below->open_families(options, path, partitions));
+  below->path_ = path;
+  below->partitions_ = partitions;
+  BRECCIA_TRY(below->open_families(options, path));
   BRECCIA_TRY(below->clear_staging());
-  BRECCIA_TRY(below->read_watermark());
+  BRECCIA_TAKE(below->watermark_, read_watermark(below->db(), below->hidden_.get()));
   if (below->store_id() == 0) {
     below->watermark_.store_id = wal::draw_store_id();
-    BRECCIA_TRY(below->ingest({}, 0));
+    BRECCIA_TRY(below->ingest(
+        {}, 0, [] {}, [] {}));
   }
   return below;
 }
 
-Below::~Below() {
-  if (db_ == nullptr) return;
-  for (auto* family : families_) (void)db_->DestroyColumnFamilyHandle(family);
-}
-
-Status Below::open_families(const Options& options, const std::string& path, int partitions) {
-  path_ = path;
-  options_ = tree_options(options, partitions);
-  stop_files_ = options_.level0_stop_writes_trigger;
-  std::vector<std::string> names;
-  // A database that is not there yet has no list; opening it below says what is wrong, if anything.
-  (void)rocksdb::DB::ListColumnFamilies(options_, path, &names);
-  for (const char* own : {rocksdb::kDefaultColumnFamilyName.c_str(), kHiddenFamily}) {
-    if (std::find(names.begin(), names.end(), own) == names.end()) names.emplace_back(own);
-  }
-  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
-  for (const std::string& name : names) {
-    wanted.emplace_back(name, name == kHiddenFamily
-                                  ? rocksdb::ColumnFamilyOptions()
-                                  : static_cast<const rocksdb::ColumnFamilyOptions&>(options_));
-  }
+Status Below::open_families(const Options& options, const std::string& path) {
+  options_ = tree_options(options, partitions_);
+  options_.listeners.push_back(gate_);
+  const auto wanted = wanted_families(options, options_, path, partitions_);
   rocksdb::DB* db = nullptr;
-  Status status = rocksdb::DB::Open(options_, path, wanted, &families_, &db);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  Status status = rocksdb::DB::Open(options_, path, wanted, &handles, &db);
   if (status.IsCorruption() && options_.env->FileExists(staging_path(kFailedIngest)).ok()) {
     // A manifest may hold an ingest that failed in its last sync, and RocksDB has removed its
     // files. The version before it is whole, and the log holds the rest.
     rocksdb::DBOptions before_ingest(options_);
     before_ingest.best_efforts_recovery = true;
-    status = rocksdb::DB::Open(before_ingest, path, wanted, &families_, &db);
+    status = rocksdb::DB::Open(before_ingest, path, wanted, &handles, &db);
   }
   BRECCIA_TRY(status);
   db_.reset(db);
-  for (auto* family : families_) {
-    if (family->GetName() == kHiddenFamily) hidden_ = family;
-    if (family->GetName() == rocksdb::kDefaultColumnFamilyName) data_ = family;
+  for (auto* handle : handles) {
+    if (handle->GetName() == kHiddenFamily) {
+      hidden_ = own(handle);
+    } else {
+      families_.push_back(own(handle));
+    }
   }
-  BRECCIA_ASSERT(data_ != nullptr && hidden_ != nullptr);
-  rocksdb::ColumnFamilyMetaData files;
-  db_->GetColumnFamilyMetaData(data_, &files);
-  std::uint64_t in_memtable = 0;
-  (void)db_->GetIntProperty(data_, "rocksdb.num-entries-active-mem-table", &in_memtable);
-  has_data_.store(files.file_count > 0 || in_memtable > 0, std::memory_order_release);
+  BRECCIA_ASSERT(hidden_ != nullptr && families_.size() + 1 == wanted.size());
   return Status::OK();
 }
 
+// The deleters hold the database: whoever reads may outlive every other reference to it.
+BelowFamily Below::own(rocksdb::ColumnFamilyHandle* handle) const {
+  return {handle, [db = db_](rocksdb::ColumnFamilyHandle* family) {
+            db->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+          }};
+}
+
+BelowSnapshot Below::snapshot() const {
+  return {db_->GetSnapshot(), [db = db_](const rocksdb::Snapshot* at) { db->ReleaseSnapshot(at); }};
+}
+
+// ---- families ----------------------------------------------------------------------------------
+
+std::vector<BelowFamily> Below::families() const {
+  const std::lock_guard lock(mutex_);
+  return families_;
+}
+
+Result<BelowFamily> Below::create_family(const std::string& name,
+                                         const rocksdb::ColumnFamilyOptions& options) {
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  BRECCIA_TRY(db_->CreateColumnFamily(tree_family(options, partitions_), name, &handle));
+  return add_family(handle);
+}
+
+Result<BelowFamily> Below::import_family(const std::string& name,
+                                         const rocksdb::ColumnFamilyOptions& options,
+                                         const rocksdb::ImportColumnFamilyOptions& how,
+                                         const rocksdb::ExportImportFilesMetaData& files) {
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  BRECCIA_TRY(db_->CreateColumnFamilyWithImport(tree_family(options, partitions_), name, how, files,
+                                                &handle));
+  return add_family(handle);
+}
+
+BelowFamily Below::add_family(rocksdb::ColumnFamilyHandle* handle) {
+  BelowFamily family = own(handle);
+  const std::lock_guard lock(mutex_);
+  families_.push_back(family);
+  return family;
+}
+
+Status Below::drop_family(rocksdb::ColumnFamilyHandle* family) {
+  const std::lock_guard change(change_mutex_);
+  BRECCIA_TRY(db_->DropColumnFamily(family));
+  const std::lock_guard lock(mutex_);
+  std::erase_if(families_, [&](const BelowFamily& one) { return one.get() == family; });
+  return Status::OK();
+}
+
+bool Below::has_family(rocksdb::ColumnFamilyHandle* family) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(families_.begin(), families_.end(),
+                     [&](const BelowFamily& one) { return one.get() == family; });
+}
+
+bool Below::has_data(rocksdb::ColumnFamilyHandle* family) const {
+  rocksdb::ColumnFamilyMetaData files;
+  db_->GetColumnFamilyMetaData(family, &files);
+  std::uint64_t in_memtable = 0;
+  (void)db_->GetIntProperty(family, "rocksdb.num-entries-active-mem-table", &in_memtable);
+  return files.file_count > 0 || in_memtable > 0;
+}
+
+bool Below::overloaded() const {
+  std::uint64_t stopped = 0;
+  (void)db_->GetIntProperty("rocksdb.is-write-stopped", &stopped);
+  if (stopped != 0) return true;
+  for (const BelowFamily& family : families()) {
+    std::string files;
+    if (!db_->GetProperty(family.get(), "rocksdb.num-files-at-level0", &files)) continue;
+    const rocksdb::Options options = db_->GetOptions(family.get());
+    // Without automatic compactions nobody takes the files away, and RocksDB does not wait for it.
+    if (options.disable_auto_compactions) continue;
+    if (std::stoll(files) >= options.level0_stop_writes_trigger) return true;
+  }
+  return false;
+}
+
+void Below::multi_get(const rocksdb::Snapshot* at, rocksdb::ColumnFamilyHandle* family,
+                      std::size_t count, const Slice* keys, rocksdb::PinnableSlice* values,
+                      Status* statuses) const {
+  rocksdb::ReadOptions options;
+  options.snapshot = at;
+  db_->MultiGet(options, family, count, keys, values, statuses, /*sorted_input=*/false);
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
 std::string Below::staging_path(const std::string& name) const {
   return path_ + "/" + kStagingFolder + "/" + name;
+}
+
+std::string Below::data_path(int number) const {
+  return staging_path("data-" + std::to_string(ingests_) + "-" + std::to_string(number) + ".sst");
+}
+
+rocksdb::Options Below::file_options(rocksdb::ColumnFamilyHandle* family) const {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  family->GetDescriptor(&descriptor).PermitUncheckedError();  // fails only for dropped families
+  return {static_cast<const rocksdb::DBOptions&>(options_), descriptor.options};
 }
 
 // Files of a flush that did not finish. The log still holds what is in them.
@@ -107,23 +238,11 @@ Status Below::clear_staging() {
   return Status::OK();
 }
 
-Status Below::read_watermark() {
-  std::string value;
-  const Status status = db_->Get(rocksdb::ReadOptions(), hidden_, kWatermarkKey, &value);
-  if (status.IsNotFound()) return Status::OK();
-  BRECCIA_TRY(status);
-  if (value.size() != sizeof watermark_) {
-    return Status::Corruption("watermark has " + std::to_string(value.size()) + " bytes, not 16");
-  }
-  std::memcpy(&watermark_, value.data(), sizeof watermark_);
-  return Status::OK();
-}
-
 Status Below::write_watermark_file(const Watermark& watermark, std::string* path) const {
   *path = staging_path("watermark-" + std::to_string(ingests_) + ".sst");
   // The family's own options are RocksDB's defaults; Env and file checksums are the database's.
   const rocksdb::Options options(options_, rocksdb::ColumnFamilyOptions());
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options, hidden_,
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options, hidden_.get(),
                                 /*invalidate_page_cache=*/false);
   BRECCIA_TRY(writer.Open(*path));
   const Slice value(reinterpret_cast<const char*>(&watermark), sizeof watermark);
@@ -131,30 +250,27 @@ Status Below::write_watermark_file(const Watermark& watermark, std::string* path
   return writer.Finish();
 }
 
-BelowSnapshot Below::snapshot() const {
-  // The deleter holds the database, so a reader may outlive every other reference to it.
-  return {db_->GetSnapshot(), [db = db_](const rocksdb::Snapshot* at) { db->ReleaseSnapshot(at); }};
+Status Below::write_range_deletions(rocksdb::ColumnFamilyHandle* family, int number,
+                                    const std::vector<std::pair<Slice, Slice>>& ranges,
+                                    std::string* path) const {
+  BRECCIA_ASSERT(!ranges.empty());
+  *path = data_path(number);
+  const rocksdb::Options options = file_options(family);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
+                                /*invalidate_page_cache=*/false);
+  BRECCIA_TRY(writer.Open(*path));
+  for (const auto& [begin, end] : ranges) BRECCIA_TRY(writer.DeleteRange(begin, end));
+  return writer.Finish();
 }
 
-Status Below::get(const rocksdb::Snapshot* at, const Slice& key,
-                  rocksdb::PinnableSlice* value) const {
-  rocksdb::ReadOptions options;
-  options.snapshot = at;
-  return db_->Get(options, data_, key, value);
-}
-
-void Below::multi_get(const rocksdb::Snapshot* at, std::size_t count, const Slice* keys,
-                      rocksdb::PinnableSlice* values, Status* statuses) const {
-  rocksdb::ReadOptions options;
-  options.snapshot = at;
-  db_->MultiGet(options, data_, count, keys, values, statuses, /*sorted_input=*/false);
-}
-
-Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applied) {
+Status Below::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
+                     const std::function<void()>& prepare, const std::function<void()>& publish) {
+  std::unique_lock change(change_mutex_);
+  resumed_.wait(change, [&] { return pauses_ == 0; });
   BRECCIA_ASSERT(applied >= watermark_.applied);
-  const Watermark next{applied, watermark_.store_id};
-  std::string watermark;
-  BRECCIA_TRY(write_watermark_file(next, &watermark));
+  const Watermark watermark{applied, watermark_.store_id};
+  std::string watermark_file;
+  BRECCIA_TRY(write_watermark_file(watermark, &watermark_file));
   rocksdb::IngestExternalFileOptions how;
   how.move_files = true;
   how.failed_move_fall_back_to_copy = false;
@@ -164,35 +280,63 @@ Status Below::ingest(const std::vector<std::string>& files, std::uint64_t applie
   how.write_global_seqno = false;
   // The watermark first: where a failed ingest takes its files back, it must not be the last.
   std::vector<rocksdb::IngestExternalFileArg> args(1);
-  args.back().column_family = hidden_;
-  args.back().external_files = {watermark};
+  args.back().column_family = hidden_.get();
+  args.back().external_files = {watermark_file};
   args.back().options = how;
-  if (!files.empty()) {
-    has_data_.store(true, std::memory_order_release);  // before anybody can miss it
-    args.emplace_back();
-    args.back().column_family = data_;
-    args.back().external_files = files;
-    args.back().options = how;
+  for (const FamilyFile& file : files) {
+    if (!has_family(file.family)) continue;  // dropped meanwhile
+    auto arg = std::find_if(args.begin(), args.end(),
+                            [&](const auto& one) { return one.column_family == file.family; });
+    if (arg == args.end()) {
+      arg = args.emplace(args.end());
+      arg->column_family = file.family;
+      arg->options = how;
+    }
+    arg->external_files.push_back(file.path);
   }
-  const Status status = db_->IngestExternalFiles(args);
+  prepare();
+  const Status status = ingest_files(args);
   if (!status.ok()) {
     // For open_families; without the note the next open may have to report the tree as damaged.
-    (void)rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(), staging_path(kFailedIngest),
-                                     /*should_sync=*/true);
+    rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(), staging_path(kFailedIngest),
+                               /*should_sync=*/true)
+        .PermitUncheckedError();
     return status;
   }
-  watermark_ = next;
+  watermark_ = watermark;
   ++ingests_;
+  publish();
   return Status::OK();
 }
 
-bool Below::overloaded() const {
-  std::uint64_t files = 0;
-  std::uint64_t stopped = 0;
-  std::string text;
-  if (db_->GetProperty(data_, "rocksdb.num-files-at-level0", &text)) files = std::stoull(text);
-  (void)db_->GetIntProperty(data_, "rocksdb.is-write-stopped", &stopped);
-  return stopped != 0 || files >= static_cast<std::uint64_t>(stop_files_);
+Status Below::ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files) {
+  const InstallGate::Ingest alone(gate_.get(), [this] { return is_idle(); });
+  return db_->IngestExternalFiles(files);
+}
+
+bool Below::is_idle() const {
+  std::uint64_t compactions = 0;
+  (void)db_->GetIntProperty("rocksdb.num-running-compactions", &compactions);
+  return compactions == 0;
+}
+
+void Below::while_unchanged(const std::function<void()>& work) {
+  const std::lock_guard change(change_mutex_);
+  work();
+}
+
+void Below::pause() {
+  const std::lock_guard change(change_mutex_);
+  ++pauses_;
+}
+
+void Below::resume() {
+  {
+    const std::lock_guard change(change_mutex_);
+    BRECCIA_ASSERT(pauses_ > 0);
+    --pauses_;
+  }
+  resumed_.notify_all();
 }
 
 }  // namespace breccia::rocks

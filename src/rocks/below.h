@@ -3,25 +3,59 @@
 #include <breccia/options.h>
 #include <rocksdb/db.h>
 
-#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "rocks/install_gate.h"
+#include "wal/format.h"
 
 /// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
 ///
-/// Its default column family holds the data; a hidden one holds the watermark: the log position
-/// below which everything lies in the tree, and which log that is. Files and watermark go in with
-/// one call, so a flush happens exactly once whatever crashes. A new tree chooses its log's
-/// identity before there is a log, so no other log ever passes for it.
+/// Its column families are the store's; a hidden one besides holds the watermark: the log position
+/// below which everything lies in the tree. Files and watermark go in with one call, so a flush
+/// happens exactly once whatever crashes.
 
 namespace breccia::rocks {
 
+/// The hidden family's name.
+inline constexpr char kHiddenFamily[] = "breccia.watermark";
+/// A family like the user's, with RocksDB's default options, that layers above keep prepared
+/// transactions in; there once it was made.
+inline constexpr char kPreparedFamily[] = "breccia.prepared";
+/// The folder of files on their way into the tree, in the database's. Copies that RocksDB makes of
+/// a database do not have it.
+inline constexpr char kStagingFolder[] = "breccia-staging";
+
 /// A point in time of the tree. Readers hold it; it is released with its last reference.
 using BelowSnapshot = std::shared_ptr<const rocksdb::Snapshot>;
+/// A column family of the tree. The database stays open while one is held.
+using BelowFamily = std::shared_ptr<rocksdb::ColumnFamilyHandle>;
+
+/// How the tree and the log belong together: the hidden family's value.
+struct Watermark {
+  std::uint64_t applied = 0;   // all records below this position lie in the tree
+  std::uint64_t store_id = 0;  // the log that positions refer to (wal::LogOptions::store_id)
+};
+static_assert(sizeof(Watermark) == 16);
+
+/// The watermark in the hidden family of `db`; zeros if it was never written.
+/// Errors  Corruption: it is no watermark; those of the tree.
+Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* hidden);
+
+/// The folder of a store's log.
+[[nodiscard]] std::string log_folder(const Options& options, const std::string& path);
+
+/// A file to ingest, and the family that it is for.
+struct FamilyFile {
+  rocksdb::ColumnFamilyHandle* family;
+  std::string path;
+};
 
 class Below {
  public:
@@ -29,35 +63,65 @@ class Below {
   ///         process, or the medium; Corruption.
   static Result<std::unique_ptr<Below>> open(const Options& options, const std::string& path,
                                              int partitions);
-  ~Below();
 
   /// Log position below which everything lies in the tree.
   [[nodiscard]] std::uint64_t applied() const { return watermark_.applied; }
   /// The log that positions refer to (wal::LogOptions::store_id).
   [[nodiscard]] std::uint64_t store_id() const { return watermark_.store_id; }
 
-  [[nodiscard]] BelowSnapshot snapshot() const;
-  Status get(const rocksdb::Snapshot* at, const Slice& key, rocksdb::PinnableSlice* value) const;
-  /// Shape   keys, values and statuses of `count` elements.
-  void multi_get(const rocksdb::Snapshot* at, std::size_t count, const Slice* keys,
-                 rocksdb::PinnableSlice* values, Status* statuses) const;
+  /// All families but the hidden one; dropped ones are not among them.
+  [[nodiscard]] std::vector<BelowFamily> families() const;
+  /// Errors  InvalidArgument: there is one of that name; IOError.
+  Result<BelowFamily> create_family(const std::string& name,
+                                    const rocksdb::ColumnFamilyOptions& options);
+  /// A new family with the data of exported files.
+  /// Errors  as create_family; InvalidArgument, IOError, ...: about the files; there is no family.
+  Result<BelowFamily> import_family(const std::string& name,
+                                    const rocksdb::ColumnFamilyOptions& options,
+                                    const rocksdb::ImportColumnFamilyOptions& how,
+                                    const rocksdb::ExportImportFilesMetaData& files);
+  Status drop_family(rocksdb::ColumnFamilyHandle* family);
+  /// True if the family holds, or may hold, an entry: lookups must go there.
+  [[nodiscard]] bool has_data(rocksdb::ColumnFamilyHandle* family) const;
 
-  /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
-  /// `next` returns false at the end. An empty file is not kept: *path is then empty.
+  [[nodiscard]] BelowSnapshot snapshot() const;
+  /// Shape   keys, values and statuses of `count` elements.
+  void multi_get(const rocksdb::Snapshot* at, rocksdb::ColumnFamilyHandle* family,
+                 std::size_t count, const Slice* keys, rocksdb::PinnableSlice* values,
+                 Status* statuses) const;
+
+  /// An entry of a file: a kPut, kDelete or kMerge of `key`.
   struct Entry {
+    wal::Op op;
     Slice key;
     Slice value;
-    bool is_delete;
   };
+  /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
+  /// `next` returns false at the end. An empty file is not kept: *path is then empty.
+  /// Shape   `number` differs among the files of one ingest.
   template <class Next>
-  Status write_file(int number, const Next& next, std::string* path) const;
+  Status write_file(rocksdb::ColumnFamilyHandle* family, int number, const Next& next,
+                    std::string* path) const;
+  /// Writes one SST file of range deletions.
+  /// Shape   pairs of begin and end, at least one.
+  Status write_range_deletions(rocksdb::ColumnFamilyHandle* family, int number,
+                               const std::vector<std::pair<Slice, Slice>>& ranges,
+                               std::string* path) const;
 
-  /// Adds the files and sets the watermark, both or neither, also across a crash.
-  /// Errors  IOError, NoSpace, ...: the tree is as before.
-  Status ingest(const std::vector<std::string>& files, std::uint64_t applied);
+  /// Adds the files and sets the watermark, both or neither, also across a crash, and lets
+  /// `publish` tell readers. Of files of one family that overlap, the later hides the earlier.
+  /// `prepare` is called just before, when nothing keeps files out any more.
+  /// Errors  IOError, NoSpace, ...: the tree is as before; `publish` was not called.
+  Status ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
+                const std::function<void()>& prepare, const std::function<void()>& publish);
+  /// RocksDB's call, kept apart from the ends of compactions: see InstallGate.
+  Status ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files);
+  /// Calls `work` at a time when readers know of all ingests.
+  void while_unchanged(const std::function<void()>& work);
 
-  /// False while the tree has never held an entry: lookups need not go there.
-  [[nodiscard]] bool has_data() const { return has_data_.load(std::memory_order_acquire); }
+  /// Ends when no ingest is under way; those that come then wait for as many calls of resume().
+  void pause();
+  void resume();
 
   /// True while the tree asks for fewer files: writers above should wait.
   [[nodiscard]] bool overloaded() const;
@@ -65,32 +129,33 @@ class Below {
   [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
 
  private:
-  /// The hidden family's value.
-  struct Watermark {
-    std::uint64_t applied = 0;
-    std::uint64_t store_id = 0;
-  };
-  static_assert(sizeof(Watermark) == 16);
-
   Below() = default;
+  [[nodiscard]] bool is_idle() const;
   [[nodiscard]] std::string staging_path(const std::string& name) const;
-  Status open_families(const Options& options, const std::string& path, int partitions);
+  [[nodiscard]] std::string data_path(int number) const;
+  [[nodiscard]] rocksdb::Options file_options(rocksdb::ColumnFamilyHandle* family) const;
+  Status open_families(const Options& options, const std::string& path);
+  [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
+  [[nodiscard]] BelowFamily own(rocksdb::ColumnFamilyHandle* handle) const;
+  BelowFamily add_family(rocksdb::ColumnFamilyHandle* handle);
   Status clear_staging();
-  Status read_watermark();
   Status write_watermark_file(const Watermark& watermark, std::string* path) const;
 
+  std::shared_ptr<InstallGate> gate_ = std::make_shared<InstallGate>();
   std::shared_ptr<rocksdb::DB> db_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;
-  rocksdb::ColumnFamilyHandle* data_ = nullptr;
-  rocksdb::ColumnFamilyHandle* hidden_ = nullptr;
+  std::mutex change_mutex_;  // one ingest or drop at a time; taken before others
+  std::condition_variable resumed_;
+  int pauses_ = 0;            // guarded by change_mutex_
+  mutable std::mutex mutex_;  // guards families_
+  std::vector<BelowFamily> families_;
+  BelowFamily hidden_;
   rocksdb::Options options_;
   std::string path_;
+  int partitions_ = 1;
   Watermark watermark_;
-  int stop_files_ = 0;
   /// In the names of staged files: a name is never used again, since a file that was ingested may
   /// still bear it.
   std::uint64_t ingests_ = 0;
-  std::atomic<bool> has_data_{false};
 };
 
 }  // namespace breccia::rocks

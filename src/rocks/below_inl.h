@@ -7,18 +7,28 @@
 namespace breccia::rocks {
 
 template <class Next>
-Status Below::write_file(int number, const Next& next, std::string* path) const {
-  *path = staging_path("data-" + std::to_string(ingests_) + "-" + std::to_string(number) + ".sst");
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options_, data_,
-                                /*invalidate_page_cache=*/false);
+Status Below::write_file(rocksdb::ColumnFamilyHandle* family, int number, const Next& next,
+                         std::string* path) const {
   Entry entry;
-  if (!next(&entry)) {
-    path->clear();
-    return Status::OK();
-  }
+  path->clear();
+  if (!next(&entry)) return Status::OK();
+  *path = data_path(number);
+  const rocksdb::Options options = file_options(family);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
+                                /*invalidate_page_cache=*/false);
   BRECCIA_TRY(writer.Open(*path));
   do {
-    BRECCIA_TRY(entry.is_delete ? writer.Delete(entry.key) : writer.Put(entry.key, entry.value));
+    switch (entry.op) {
+      case wal::Op::kPut:
+        BRECCIA_TRY(writer.Put(entry.key, entry.value));
+        break;
+      case wal::Op::kMerge:
+        BRECCIA_TRY(writer.Merge(entry.key, entry.value));
+        break;
+      default:
+        BRECCIA_ASSERT(wal::is_deletion(entry.op));
+        BRECCIA_TRY(writer.Delete(entry.key));
+    }
   } while (next(&entry));
   return writer.Finish();
 }

@@ -4,56 +4,199 @@
 
 #include "base/limits.h"
 #include "batch/requests.h"
+#include "rocks/iterator.h"
+#include "rocks/perf.h"
+#include "rocks/range.h"
+#include "rocks/store_transaction.h"
+#include "rocks/versions.h"
 #include "wal/format.h"
 
 namespace breccia {
 
 Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
-  return rocks::Engine::open(options, path, store);
+  std::unique_ptr<rocks::Engine> engine;
+  BRECCIA_TRY(rocks::Engine::open(options, path, &engine));
+  *store = std::move(engine);
+  return Status::OK();
 }
 
 namespace rocks {
 
+namespace {
+
+/// Entries in a memtable from which a run is worth its place for a search on the backend.
+constexpr std::uint64_t kWorthSealing = 64;
+
+Status no_family(FamilyId family) {
+  return Status::InvalidArgument("Invalid column family specified in write batch",
+                                 "there is no column family " + std::to_string(family));
+}
+
+/// Errors  InvalidArgument: a request names a family that `view` does not have, or that takes no
+///         writes any more.
+Status check_families(const batch::Requests& requests, const memtable::View& view) {
+  const auto check = [&](FamilyId id, bool writes) {
+    const memtable::FamilyView* const family = view.family(id);
+    return family != nullptr && !(writes && family->dropped) ? Status::OK() : no_family(id);
+  };
+  for (const auto& writes : requests.writes()) {
+    if (writes->record_count() == 0) continue;
+    BRECCIA_TRY(check(writes->family(), true));
+    if (writes->merges() > 0 && view.family(writes->family())->merge_operator == nullptr) {
+      return Status::NotSupported("Provide a merge_operator when opening DB");
+    }
+  }
+  for (const auto& reads : requests.reads()) {
+    if (reads->count() > 0) BRECCIA_TRY(check(reads->family(), false));
+  }
+  for (const auto& ranges : requests.ranges()) {
+    if (ranges->count() > 0) BRECCIA_TRY(check(ranges->family(), false));
+  }
+  return Status::OK();
+}
+
+std::uint64_t memtable_entries(const memtable::View& view) {
+  std::uint64_t entries = 0;
+  for (const auto& family : view.families) entries += family->active->count();
+  return entries;
+}
+
+}  // namespace
+
+void Engine::count_requests(const batch::Requests& requests) {
+  std::uint64_t puts = 0;
+  std::uint64_t deletes = 0;
+  std::uint64_t merges = 0;
+  std::uint64_t range_deletes = 0;
+  for (const auto& writes : requests.writes()) {
+    deletes += writes->deletes();
+    merges += writes->merges();
+    puts += writes->point_count() - writes->deletes() - writes->merges();
+    range_deletes += writes->range_deletes().size();
+  }
+  const auto add = [this](Ticker ticker, std::uint64_t more) {
+    if (more > 0) statistics_->add(ticker, more);
+  };
+  add(Ticker::kBatches, 1);
+  add(Ticker::kPuts, puts);
+  add(Ticker::kDeletes, deletes);
+  add(Ticker::kMerges, merges);
+  add(Ticker::kRangeDeletes, range_deletes);
+  add(Ticker::kGets, requests.read_count());
+  add(Ticker::kRanges, requests.range_count());
+}
+
 // ---- writing -----------------------------------------------------------------------------------
 
 Status Engine::Submit(const WriteOptions& options, Batch* batch) {
-  batch::Requests& requests = batch->requests();
+  return submit(options, ReadSet(), &batch->requests());
+}
+
+std::unique_ptr<Transaction> Engine::OpenTransaction() {
+  return std::make_unique<StoreTransaction>(this);
+}
+
+Status Engine::submit(const WriteOptions& options, const ReadSet& validated,
+                      batch::Requests* batch) {
+  batch::Requests& requests = *batch;
   Ticket ticket;
   const bool writes = requests.write_count() > 0;
-  const bool reads = requests.read_count() > 0;
+  const bool reads = requests.read_count() > 0 || requests.range_count() > 0;
+  BRECCIA_TRY(check_families(requests, *state_.view()));
+  count_requests(requests);
   ticket.wants_view = reads;
   // Before the writes: once they are in the log, the reads must not fail for want of memory.
   if (reads) BRECCIA_TRY(Reader::prepare(/*own_writes=*/writes, &requests));
-  if (writes) BRECCIA_TRY(submit_writes(options, &requests, &ticket));
-  if (!reads) return Status::OK();
+  seal_for_search(validated);
+  if (writes) BRECCIA_TRY(submit_writes(options, validated, &requests, &ticket));
+  if (writes && !reads) return Status::OK();
   if (writes) {
     const Pin pin{std::move(ticket.view), ticket.frame.end()};
     submit_reads(pin, /*own_writes=*/true, ticket.frame.records_position(), &requests);
     return Status::OK();
   }
-  if (requests.read_count() >= reads_min_) seal_for_search();
-  submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
+  seal_for_search(requests);
+  const Pin pin = state_.pin();
+  BRECCIA_TRY(validator_->validate(pin, validated, reads_min_));
+  submit_reads(pin, /*own_writes=*/false, 0, &requests);
   return Status::OK();
 }
 
-/// Waits for room and takes the batch's place in the log.
-Status Engine::enter(const batch::Requests& requests, bool as_run, Ticket* ticket) {
-  BRECCIA_TAKE(const auto room,
-               maintenance_->claim_room(requests.record_bytes(), options_.wait_us_max));
-  const auto count = static_cast<std::uint32_t>(requests.write_count());
-  return commits_->enter(ticket, requests.record_bytes(), count, as_run ? count : 0);
+Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
+                      batch::Requests* requests) {
+  seal_for_search(reads);
+  if (requests->write_count() == 0) return check(reads);
+  BRECCIA_TRY(check_families(*requests, *state_.view()));
+  count_requests(*requests);
+  Ticket ticket;
+  return submit_writes(options, reads, requests, &ticket);
+}
+
+/// Waits for room and takes the batch's place in the log. `reads` are validated and
+/// updates worked out just before that, when all that came before is visible and nobody else may
+/// enter.
+Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
+                     bool as_runs, UpdatedBatch* updated, Ticket* ticket) {
+  const std::uint64_t wait_us_max = options.wait_us_max.value_or(options_.wait_us_max);
+  BRECCIA_TAKE(const auto room, maintenance_->claim_room(requests->record_bytes(), wait_us_max));
+  const std::uint32_t count = requests->record_count();
+  const std::uint32_t descriptors = as_runs && requests->only_points() ? count : 0;
+  const std::uint64_t bytes = requests->record_bytes();
+  UpdatesAhead ahead;
+  if (as_runs) prepare_updates(requests, &ahead);
+  if (reads.empty() && ahead.empty()) return commits_->enter(ticket, bytes, count, descriptors);
+  const CommitQueue::Turn turn(commits_.get());
+  BRECCIA_TRY(validator_->validate(state_.pin(), reads, reads_min_));
+  if (!ahead.empty()) update_in_turn(&ahead, updated);
+  return commits_->enter_in_turn(ticket, bytes, count, descriptors);
+}
+
+void Engine::prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const {
+  const Pin pin = state_.pin();
+  for (const auto& writes : requests->writes()) {
+    const memtable::FamilyView* const family = pin.view->family(writes->family());
+    if (family == nullptr || !Updater::can_update(*family, *writes)) continue;
+    auto work = updater_->prepare(pin, *family, writes.get());
+    if (work.ok()) ahead->push_back(work.take());
+  }
+}
+
+// Operands that cannot be worked out now stay operands; reads combine them.
+void Engine::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
+  {
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->seal_all().PermitUncheckedError();  // a search on the backend sees runs only
+  }
+  const Pin pin = state_.pin();
+  for (const auto& work : *ahead) {
+    const memtable::FamilyView* const family = pin.view->family(work->writes->family());
+    if (family == nullptr) continue;
+    const std::uint64_t merges = work->writes->merges();
+    auto one = updater_->finish(pin, *family, work.get());
+    if (!one.ok()) continue;
+    statistics_->add(Ticker::kUpdatesWorkedOut, merges);
+    updated->push_back(one.take());
+  }
 }
 
 // Once a batch has its place in the log, others wait for it: `noexcept` ends the process if the
 // little memory that is taken here is not to be had, with the log as it is.
-Status Engine::submit_writes(const WriteOptions& options, batch::Requests* requests,
-                             Ticket* ticket) noexcept {
-  const bool as_run = requests->write_count() >= writes_min_;
+Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
+                             batch::Requests* requests, Ticket* ticket) noexcept {
+  const bool as_runs = requests->write_count() >= writes_min_;
+  statistics_->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
+                   requests->write_count());
   ticket->durability = options.durability;
-  BRECCIA_TRY(enter(*requests, as_run, ticket));
-  log_->fill(&ticket->frame, requests->records());
-  if (as_run) {
-    const Status status = build_run(requests, ticket);
+  UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
+  if (!requests->lay_out()) return Status::MemoryLimit("no memory for the batch");
+  BRECCIA_TRY(enter(options, reads, requests, as_runs, &updated, ticket));
+  if (requests->is_mixed()) ticket->frame.flags |= wal::kFrameMixed;
+  {
+    const PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
+    log_->fill(&ticket->frame, requests->flat_records());
+  }
+  if (as_runs) {
+    const Status status = build_runs(requests, ticket);
     if (!status.ok()) {
       commits_->abandon(ticket, status);
       return status;
@@ -63,11 +206,38 @@ Status Engine::submit_writes(const WriteOptions& options, batch::Requests* reque
   return commits_->finish(ticket);
 }
 
-Status Engine::build_run(batch::Requests* requests, Ticket* ticket) {
-  const auto build = [&](exec::Backend& backend) {
-    return backend.build_run(requests->write_keys(), requests->write_offsets(),
-                             ticket->frame.records_position(), /*sorted=*/false,
-                             ticket->frame.descriptors());
+// Descriptors stand in the order of the records' families, each family's behind that of its name.
+Status Engine::build_runs(batch::Requests* requests, Ticket* ticket) {
+  std::uint32_t* descriptors =
+      ticket->frame.descriptor_count > 0 ? ticket->frame.descriptors() : nullptr;
+  for (const auto& writes : requests->writes()) {
+    if (writes->record_count() == 0) continue;
+    for (const std::uint64_t offset : writes->range_deletes()) {
+      ticket->range_deletes.emplace_back(writes->family(), writes->base() + offset);
+    }
+    if (descriptors != nullptr && writes->family() != kDefaultFamily) {
+      *descriptors++ = static_cast<std::uint32_t>(writes->base() / 8);
+    }
+    if (writes->point_count() > 0) BRECCIA_TRY(build_run(*writes, descriptors, ticket));
+    if (descriptors != nullptr) descriptors += writes->point_count();
+  }
+  return Status::OK();
+}
+
+Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors, Ticket* ticket) {
+  const std::uint64_t base = ticket->frame.records_position() + writes.base();
+  // Where there are no descriptors, the host keeps the order of a run that it cannot read.
+  std::shared_ptr<std::vector<std::uint64_t>> payloads;
+  const auto build = [&](exec::Backend& backend) -> Result<exec::RunPtr> {
+    payloads = nullptr;
+    const exec::EntriesRef entries{writes.keys(), writes.offsets(), base, writes.numbers(),
+                                   /*sorted=*/false};
+    BRECCIA_TAKE(exec::RunPtr run, backend.build_run(entries, descriptors));
+    if (descriptors == nullptr && run->host_view() == nullptr) {
+      payloads = std::make_shared<std::vector<std::uint64_t>>(writes.point_count());
+      BRECCIA_TRY(backend.read_payloads(*run, payloads->data()));
+    }
+    return run;
   };
   const auto backend = backends_->current();
   auto run = build(*backend);
@@ -76,15 +246,66 @@ Status Engine::build_run(batch::Requests* requests, Ticket* ticket) {
     run = build(backends_->host());
   }
   BRECCIA_TRY(run.status());
-  ticket->run = run.take();
+  if (descriptors != nullptr && writes.base() > 0) {
+    // From the family's records to the frame's.
+    for (std::uint64_t i = 0; i < writes.point_count(); ++i) {
+      descriptors[i] += static_cast<std::uint32_t>(writes.base() / 8);
+    }
+  }
+  ticket->runs.push_back(
+      {writes.family(), run.take(), descriptors, writes.merges() > 0, std::move(payloads)});
   return Status::OK();
 }
 
 void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
                          std::function<void(Status)> done) {
-  const Status taken =
-      workers_->submit([this, options, batch, done] { done(Submit(options, batch)); });
+  const Status taken = async_->submit({options, &batch->requests(), done, Status()});
   if (!taken.ok()) done(taken);
+}
+
+/// Runs the batches of a group as one, if that can be.
+void Engine::run_group(std::span<AsyncBatch> group) {
+  const auto run_alone = [&](AsyncBatch& one) {
+    one.status = submit(one.options, ReadSet(), one.requests);
+  };
+  if (group.size() == 1) return run_alone(group.front());
+  const auto view = state_.view();
+  std::vector<AsyncBatch*> together;
+  for (AsyncBatch& one : group) {
+    one.status = check_families(*one.requests, *view);
+    if (one.status.ok()) together.push_back(&one);
+  }
+  const Status status = submit_together(together);
+  if (status.ok()) return;
+  // Nothing of the group was written, or the store is read-only now. Whoever may have been the
+  // cause must not spoil it for the others; those that found no room have waited long enough.
+  for (AsyncBatch* const one : together) {
+    if (status.IsBusy() && one->requests->write_count() > 0) {
+      one->status = status;
+    } else {
+      run_alone(*one);
+    }
+  }
+}
+
+/// Submits the requests of all batches as one batch, and hands the results to each. Those lie in
+/// the large batch's memory, in which each of the small ones holds a share.
+Status Engine::submit_together(std::span<AsyncBatch* const> batches) {
+  if (batches.empty()) return Status::OK();
+  const auto backend = backends_->current();
+  const auto all = std::make_shared<batch::Requests>(
+      std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory()));
+  const Status no_memory = Status::MemoryLimit("no memory to run batches together");
+  for (const AsyncBatch* const one : batches) {
+    if (!all->append(*one->requests)) return no_memory;
+    if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;
+  }
+  BRECCIA_TRY(submit(batches.front()->options, ReadSet(), all.get()));
+  for (const AsyncBatch* const one : batches) {
+    all->hand_over(one->requests);
+    one->requests->hold(all);
+  }
+  return Status::OK();
 }
 
 Batch Engine::NewBatch() {
@@ -94,7 +315,7 @@ Batch Engine::NewBatch() {
       std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory())));
 }
 
-Status Engine::write_one(const WriteOptions& options, wal::Op op, const Slice& key,
+Status Engine::write_one(const WriteOptions& options, wal::Op op, FamilyId family, const Slice& key,
                          const Slice& value) {
   // One per thread: its memory is used again, and no request outlives the call.
   constexpr std::uint64_t kKeptBytesMax = 1 << 20;
@@ -103,34 +324,74 @@ Status Engine::write_one(const WriteOptions& options, wal::Op op, const Slice& k
     requests = std::make_unique<batch::Requests>(exec::shared_plain_host_memory());
   }
   requests->clear();
-  BRECCIA_TRY(requests->add_write(op, key, value));
-  Ticket ticket;
-  return submit_writes(options, requests.get(), &ticket);
+  BRECCIA_TRY(requests->add_write(op, family, key, value));
+  return commit(options, ReadSet(), requests.get());
 }
 
 Status Engine::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
-  return write_one(options, wal::Op::kPut, key, value);
+  return write_one(options, wal::Op::kPut, kDefaultFamily, key, value);
 }
 
 Status Engine::Delete(const WriteOptions& options, const Slice& key) {
-  return write_one(options, wal::Op::kDelete, key, Slice());
+  return write_one(options, wal::Op::kDelete, kDefaultFamily, key, Slice());
+}
+
+Status Engine::Merge(const WriteOptions& options, const Slice& key, const Slice& operand) {
+  return write_one(options, wal::Op::kMerge, kDefaultFamily, key, operand);
 }
 
 // ---- reading -----------------------------------------------------------------------------------
 
 void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
                           batch::Requests* requests) {
-  const std::uint64_t n = requests->read_count();
-  if (pin.view->runs.size() > 1) maintenance_->note_probes(n * (pin.view->runs.size() - 1));
+  const auto note_probes = [&](FamilyId id, std::uint64_t probes) {
+    const memtable::FamilyView* const family = pin.view->family(id);
+    if (probes > 0 && family->runs.size() > 1) {
+      maintenance_->note_probes(probes * (family->runs.size() - 1));
+    }
+  };
+  for (const auto& reads : requests->reads()) note_probes(reads->family(), reads->count());
+  for (const auto& ranges : requests->ranges()) note_probes(ranges->family(), ranges->probes());
   reader_->read(pin, own_writes, base, reads_min_, requests);
+  ranges_->read(pin, own_writes, base, reads_min_, requests);
+}
+
+Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::PinnableSlice* value,
+                   bool* from_tree) const {
+  const memtable::FamilyView* const family = pin.view->family(id);
+  if (family == nullptr) return no_family(id);
+  const std::size_t runs = family->runs.size();
+  if (runs > 1) maintenance_->note_probes(runs - 1);
+  std::uint64_t found = exec::kNotFound;
+  std::uint64_t searched = 0;
+  {
+    const PerfTimer timer(&rocksdb::PerfContext::get_from_memtable_time);
+    const std::byte* record = nullptr;
+    found = memtable::find_one(*family, *pin.view->table, key, pin.visible, &record, &searched);
+  }
+  perf_add(&rocksdb::PerfContext::get_from_memtable_count, searched);
+  bool reached_tree = false;
+  const Status status =
+      read_version(*pin.view, *family, key, pin.visible, found, value, &reached_tree);
+  statistics_->add(Ticker::kGets, 1);
+  statistics_->add(Ticker::kRunsSearched, searched);
+  statistics_->add(reached_tree ? Ticker::kGetsFromTree : Ticker::kGetsFromMemory, 1);
+  if (from_tree != nullptr) *from_tree = reached_tree;
+  return status;
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
   rocksdb::PinnableSlice pinned;
-  const Pin pin = state_.pin();
-  if (pin.view->runs.size() > 1) maintenance_->note_probes(pin.view->runs.size() - 1);
-  BRECCIA_TRY(reader_->get(pin, key, &pinned));
+  BRECCIA_TRY(get(state_.pin(), kDefaultFamily, key, &pinned, /*from_tree=*/nullptr));
   value->assign(pinned.data(), pinned.size());
+  return Status::OK();
+}
+
+Status Engine::read(const Pin& pin, batch::Requests* requests) {
+  BRECCIA_TRY(check_families(*requests, *pin.view));
+  BRECCIA_TRY(Reader::prepare(/*own_writes=*/false, requests));
+  count_requests(*requests);
+  submit_reads(pin, /*own_writes=*/false, 0, requests);
   return Status::OK();
 }
 
@@ -140,153 +401,192 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
   values->assign(keys.size(), std::string());
   Status status;
   for (const Slice& key : keys) {
-    if (status.ok() && key.size() <= limits::kKeyBytesMax) status = requests.add_read(key);
+    if (status.ok() && key.size() <= limits::kKeyBytesMax) {
+      status = requests.add_read(kDefaultFamily, key);
+    }
   }
-  if (status.ok()) status = Reader::prepare(/*own_writes=*/false, &requests);
-  if (status.ok() && requests.read_count() >= reads_min_) seal_for_search();
-  if (status.ok()) submit_reads(state_.pin(), /*own_writes=*/false, 0, &requests);
+  if (status.ok()) seal_for_search(requests);
+  if (status.ok()) status = read(state_.pin(), &requests);
   if (!status.ok()) return std::vector<Status>(keys.size(), status);
   std::vector<Status> statuses(keys.size(), Status::NotFound());
   std::size_t read = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (keys[i].size() > limits::kKeyBytesMax) continue;  // no such key can be
-    const batch::ReadResult& result = requests.results()[read++];
+    const batch::ReadResult& result = requests.result(read++);
     statuses[i] = batch::status_of(result.code);
     if (statuses[i].ok()) (*values)[i].assign(result.data, result.bytes);
   }
   return statuses;
 }
 
-// ---- publishing: everything here runs under the publish lock -----------------------------------
-
-std::shared_ptr<memtable::View> Engine::copy_view() const {
-  auto next = std::make_shared<memtable::View>(*state_.view());
-  next->table = publish_table_;
-  return next;
-}
-
-void Engine::change_view(const std::function<void(memtable::View*)>& change) {
-  const std::lock_guard lock(commits_->publish_lock());
-  publish_table_ = log_->table();
-  auto next = copy_view();
-  change(next.get());
-  state_.publish(std::move(next), state_.visible());
-}
-
-Status Engine::publish(Ticket& ticket) {
-  const bool new_segment = publish_table_->segments().empty() ||
-                           ticket.frame.position >= publish_table_->segments().back()->end();
-  if (new_segment) publish_table_ = log_->table();
-  if (ticket.run != nullptr) {
-    BRECCIA_TRY(publish_run(ticket));
-  } else {
-    publish_records(ticket);
-    if (new_segment) {
-      state_.publish(copy_view(), ticket.frame.end());
-    } else {
-      state_.show(ticket.frame.end());
-    }
+std::unique_ptr<rocksdb::Iterator> Engine::iterate(const rocksdb::ReadOptions& options, FamilyId id,
+                                                   const Pin& pin,
+                                                   std::function<Pin()> repin) const {
+  const memtable::FamilyView* const family = pin.view->family(id);
+  if (family == nullptr) {
+    return std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(no_family(id)));
   }
-  if (ticket.wants_view) ticket.view = state_.view();
-  return Status::OK();
-}
-
-void Engine::publish_records(const Ticket& ticket) {
-  const auto& segments = publish_table_->segments();
-  const wal::SegmentPtr& segment = *std::find_if(
-      segments.rbegin(), segments.rend(),
-      [&](const wal::SegmentPtr& candidate) { return candidate->base <= ticket.frame.position; });
-  const auto view = state_.view();
-  const std::byte* record = ticket.frame.at + ticket.frame.layout().records;
-  std::uint64_t position = ticket.frame.records_position();
-  for (std::uint32_t i = 0; i < ticket.frame.record_count; ++i) {
-    view->active->insert(record, position, segment);
-    const std::uint64_t bytes = wal::record_header(record).record_bytes();
-    record += bytes;
-    position += bytes;
-  }
-}
-
-Status Engine::publish_run(Ticket& ticket) {
-  BRECCIA_TRY(seal_active_locked());
-  auto run = std::make_shared<memtable::MemRun>();
-  run->run = std::move(ticket.run);
-  run->begin = last_run_end_;
-  run->end = ticket.frame.end();
-  if (run->run->host_view() == nullptr) {
-    run->descriptors = ticket.frame.descriptors();
-    run->records = ticket.frame.records_position();
-  }
-  memtable::MemRunPtr published = std::move(run);
-  if (!backends_->holds(*backends_->current(), *published->run) &&
-      published->run->host_view() == nullptr) {
-    // The device was retired between this batch's sort and its turn.
-    BRECCIA_TAKE(published, rebuild_on_host(*published, *publish_table_, backends_->host()));
-  }
-  last_run_end_ = published->end;
-  auto next = copy_view();
-  auto runs = next->runs;
-  runs.insert(runs.begin(), std::move(published));
-  const std::size_t count = runs.size();
-  next->set_runs(std::move(runs));
-  state_.publish(std::move(next), ticket.frame.end());
-  maintenance_->note_runs(count);
-  return Status::OK();
+  statistics_->add(Ticker::kIterators, 1);
+  return make_iterator(options, pin, *family, std::move(repin));
 }
 
 // A search on the backend sees runs. If a commit is under way, or sealing fails, the reader looks
 // into the memtable key by key, which is slower and no less right.
-void Engine::seal_for_search() {
-  constexpr std::uint64_t kWorthSealing = 64;
-  if (state_.view()->active->count() < kWorthSealing) return;
+void Engine::seal_for_search(FamilyId id, std::uint64_t requests, std::uint64_t entries_min) {
+  if (requests < reads_min_) return;
+  const auto view = state_.view();
+  const memtable::FamilyView* const family = view->family(id);
+  if (family == nullptr || family->active->count() < entries_min) return;
   const std::unique_lock lock(commits_->publish_lock(), std::try_to_lock);
-  if (lock.owns_lock()) seal_active_locked().PermitUncheckedError();
+  if (lock.owns_lock()) publisher_->seal(id).PermitUncheckedError();
 }
 
-Status Engine::seal_active_locked() {
-  const auto view = state_.view();
-  if (view->active->count() == 0) return Status::OK();
-  batch::KeyColumns keys(exec::plain_host_memory());
-  exec::HostVector<std::uint64_t> payloads(exec::plain_host_memory());
-  if (!view->active->export_to(&keys, &payloads)) {
-    return Status::MemoryLimit("no memory to seal the memtable");
+void Engine::seal_for_search(const ReadSet& reads) {
+  for (const ReadSet::Keys& keys : reads.keys) {
+    seal_for_search(keys.family, keys.keys.count, kWorthSealing);
   }
-  const auto backend = backends_->current();
-  auto built = backend->build_run(keys.ref(), payloads.data(), 0, /*sorted=*/true, nullptr);
-  if (!built.ok() && !backends_->is_host(*backend)) {
-    if (backends_->retire(*backend, built.status())) BRECCIA_TRY(leave_device_locked());
-    built = backends_->host().build_run(keys.ref(), payloads.data(), 0, /*sorted=*/true, nullptr);
+}
+
+void Engine::seal_for_search(const batch::Requests& requests) {
+  for (const auto& reads : requests.reads()) {
+    seal_for_search(reads->family(), reads->count(), kWorthSealing);
   }
-  BRECCIA_TRY(built.status());
-  auto run = std::make_shared<memtable::MemRun>();
-  run->run = built.take();
-  run->begin = last_run_end_;
-  run->end = state_.visible();
-  if (run->run->host_view() == nullptr) {
-    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(
-        payloads.data(), payloads.data() + payloads.size());
+  // A walk sees runs only.
+  for (const auto& ranges : requests.ranges()) {
+    seal_for_search(ranges->family(), ranges->count(), 1);
   }
-  last_run_end_ = run->end;
-  auto next = copy_view();
-  next->active = std::make_shared<memtable::HostMemtable>();
-  auto runs = next->runs;
-  runs.insert(runs.begin(), std::move(run));
-  const std::size_t count = runs.size();
-  next->set_runs(std::move(runs));
-  state_.publish(std::move(next), state_.visible());
-  maintenance_->note_runs(count);
-  return Status::OK();
 }
 
 Status Engine::retire_device(exec::Backend& failed, const Status& why) {
   if (!backends_->retire(failed, why)) return Status::OK();
   const std::lock_guard lock(commits_->publish_lock());
-  return leave_device_locked();
+  return publisher_->leave_device();
 }
 
-Status Engine::leave_device_locked() {
-  BRECCIA_TAKE(const auto on_host, view_on_host(*state_.view(), backends_->host()));
-  state_.publish(on_host, state_.visible());
+// ---- column families ---------------------------------------------------------------------------
+
+memtable::FamilyViewPtr Engine::new_family(const BelowFamily& family) const {
+  auto view = std::make_shared<memtable::FamilyView>();
+  view->id = family->GetID();
+  view->active = std::make_shared<memtable::HostMemtable>();
+  view->tree = family;
+  view->tree_has_data = below_->has_data(family.get());
+  const rocksdb::Options options = below_->db()->GetOptions(family.get());
+  view->merge_operator = options.merge_operator;
+  // Elsewhere a compaction may change what readers see.
+  view->tree_is_cached = options.compaction_filter == nullptr &&
+                         options.compaction_filter_factory == nullptr &&
+                         options.compaction_style != rocksdb::kCompactionStyleFIFO;
+  return view;
+}
+
+Result<BelowFamily> Engine::create_family(const std::string& name,
+                                          const rocksdb::ColumnFamilyOptions& options) {
+  BRECCIA_TAKE(const BelowFamily family, below_->create_family(name, options));
+  publish_family(family);
+  return family;
+}
+
+Result<BelowFamily> Engine::import_family(const std::string& name,
+                                          const rocksdb::ColumnFamilyOptions& options,
+                                          const rocksdb::ImportColumnFamilyOptions& how,
+                                          const rocksdb::ExportImportFilesMetaData& files) {
+  BRECCIA_TAKE(const BelowFamily family, below_->import_family(name, options, how, files));
+  publish_family(family);
+  return family;
+}
+
+void Engine::publish_family(const BelowFamily& family) {
+  const std::lock_guard lock(commits_->publish_lock());
+  publisher_->change([&](memtable::View* next) {
+    auto view = std::make_shared<memtable::FamilyView>(*new_family(family));
+    view->runs_end = state_.visible();
+    next->set_family(std::move(view));
+  });
+}
+
+Status Engine::drop_family(FamilyId id) {
+  if (id == kDefaultFamily) return Status::InvalidArgument("Can't drop default column family");
+  const auto view = state_.view();
+  const memtable::FamilyView* const family = view->family(id);
+  if (family == nullptr || family->dropped) {
+    return Status::InvalidArgument("Column family already dropped!\n");
+  }
+  BRECCIA_TRY(below_->drop_family(family->tree.get()));
+  const std::lock_guard lock(commits_->publish_lock());
+  publisher_->change([&](memtable::View* next) {
+    auto changed = std::make_shared<memtable::FamilyView>(*next->family(id));
+    changed->dropped = true;
+    next->set_family(std::move(changed));
+  });
+  return Status::OK();
+}
+
+void Engine::forget_family(FamilyId id) {
+  const std::lock_guard lock(commits_->publish_lock());
+  publisher_->change([&](memtable::View* next) { next->erase_family(id); });
+}
+
+/// Publishes a changed view of a tree whose contents somebody changed, with an empty cache. Not
+/// beside a flush: between its ingest and its view, memory holds what the tree has already.
+void Engine::change_tree(const std::function<void(memtable::View*)>& change) {
+  below_->while_unchanged([&] {
+    blockcache::EntryCache::Change tree_change(cache_.get());
+    tree_change.begin();
+    if (cache_ != nullptr) cache_->clear();
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->change([&](memtable::View* next) {
+      change(next);
+      next->tree_version = tree_change.publish();
+    });
+  });
+}
+
+void Engine::forget_cached() {
+  change_tree([](memtable::View*) {});
+}
+
+void Engine::stop_caching() {
+  if (cache_ != nullptr) cache_->turn_off();
+}
+
+void Engine::refresh_tree() {
+  change_tree([&](memtable::View* next) {
+    const auto families = next->families;
+    for (const auto& family : families) {
+      auto changed = std::make_shared<memtable::FamilyView>(*family);
+      changed->tree_has_data = family->tree_has_data || below_->has_data(family->tree.get());
+      next->set_family(std::move(changed));
+    }
+    next->below = below_->snapshot();
+  });
+}
+
+Status Engine::CreateFamily(const std::string& name, FamilyId* family) {
+  BRECCIA_TAKE(const BelowFamily created, create_family(name, options_.rocksdb));
+  *family = created->GetID();
+  return Status::OK();
+}
+
+Status Engine::DropFamily(FamilyId family) {
+  BRECCIA_TRY(drop_family(family));
+  forget_family(family);
+  return Status::OK();
+}
+
+std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
+  std::vector<std::pair<std::string, FamilyId>> families;
+  for (const BelowFamily& family : below_->families()) {
+    families.emplace_back(family->GetName(), family->GetID());
+  }
+  return families;
+}
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
+                       std::unique_ptr<ChangeStream>* stream) {
+  BRECCIA_TAKE(*stream, open_changes(change_source(), from, options));
   return Status::OK();
 }
 
@@ -297,21 +597,73 @@ Status Engine::Flush() {
   return maintenance_->flush();
 }
 
+bool Engine::get_admission_property(const std::string& name, std::string* value) const {
+  const AdmissionFigures figures = async_->figures();
+  if (name == "path") {
+    *value = figures.path == batch::Path::kCpu ? "cpu" : "device";
+    return true;
+  }
+  const std::pair<const char*, std::uint64_t> own[] = {{"threshold", figures.threshold},
+                                                       {"queued", figures.queued},
+                                                       {"switches", figures.switches},
+                                                       {"batches", figures.batches},
+                                                       {"groups", figures.groups}};
+  for (const auto& [own_name, figure] : own) {
+    if (name != own_name) continue;
+    *value = std::to_string(figure);
+    return true;
+  }
+  return false;
+}
+
+bool Engine::get_cache_property(const std::string& name, std::string* value) const {
+  const bool is_there = cache_ != nullptr;
+  const blockcache::CacheFigures figures =
+      is_there ? cache_->figures() : blockcache::CacheFigures();
+  const std::pair<const char*, std::uint64_t> own[] = {
+      {"hits", figures.hits},
+      {"misses", figures.misses},
+      {"inserts", figures.inserts},
+      {"evictions", figures.evictions},
+      {"erased", figures.erased},
+      {"skipped", figures.skipped},
+      {"device-hits", figures.device_hits},
+      {"device-copies", is_there ? device_tags_->copies() : 0},
+      {"bytes", figures.bytes}};
+  for (const auto& [own_name, figure] : own) {
+    if (name != own_name) continue;
+    *value = std::to_string(figure);
+    return true;
+  }
+  return false;
+}
+
 bool Engine::GetProperty(const std::string& name, std::string* value) {
+  constexpr std::string_view kOfCache = "breccia.entry-cache.";
+  if (name.starts_with(kOfCache)) return get_cache_property(name.substr(kOfCache.size()), value);
+  constexpr std::string_view kOfAdmission = "breccia.admission.";
+  if (name.starts_with(kOfAdmission)) {
+    return get_admission_property(name.substr(kOfAdmission.size()), value);
+  }
   const auto view = state_.view();
   const auto backend = backends_->current();
   const std::pair<const char*, std::function<std::string()>> own[] = {
       {"breccia.backend", [&] { return backend->describe(); }},
       {"breccia.backend-retired", [&] { return backends_->retired().ToString(); }},
       {"breccia.log-bytes", [&] { return std::to_string(log_->end() - log_->begin()); }},
-      {"breccia.runs", [&] { return std::to_string(view->runs.size()); }},
-      {"breccia.memtable-entries", [&] { return std::to_string(view->active->count()); }},
+      {"breccia.runs", [&] { return std::to_string(view->runs_max()); }},
+      {"breccia.memtable-entries", [&] { return std::to_string(memtable_entries(*view)); }},
       {"breccia.flushes", [&] { return std::to_string(maintenance_->flushes()); }},
       {"breccia.merges", [&] { return std::to_string(maintenance_->merges()); }},
       {"breccia.device-bytes", [&] { return std::to_string(backend->memory_used()); }},
       {"breccia.device-memory-misses", [&] { return std::to_string(backends_->memory_misses()); }},
+      {"breccia.stats", [&] { return statistics_->text(); }},
       {"breccia.read-only", [&] { return fault_.get().ok() ? "" : fault_.get().ToString(); }},
   };
+  if (const auto count = statistics_->find(name)) {
+    *value = std::to_string(*count);
+    return true;
+  }
   for (const auto& [own_name, read] : own) {
     if (name == own_name) {
       *value = read();

@@ -4,79 +4,186 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "blockcache/device_tags.h"
+#include "blockcache/entry_cache.h"
+#include "rocks/async_queue.h"
+#include "rocks/changes.h"
 #include "rocks/commit.h"
+#include "rocks/history.h"
+#include "rocks/listeners.h"
 #include "rocks/maintenance.h"
+#include "rocks/publisher.h"
+#include "rocks/range.h"
+#include "rocks/read_set.h"
 #include "rocks/reader.h"
-#include "rocks/workers.h"
+#include "rocks/update.h"
 
 namespace breccia::rocks {
 
 /// The ordered engine: our log and memtables above a RocksDB tree, batches on a backend.
 ///
-/// A write: room -> place in the log (CommitQueue) -> records copied, run built -> sealed ->
+/// A write: room -> place in the log (CommitQueue) -> records copied, runs built -> sealed ->
 /// committed and published in order. A read: pin a view -> search memtable and runs -> values from
 /// the log -> the rest from the tree. docs/impl/rocks.md follows one batch through.
+///
+/// Threads any.
 class Engine final : public Store {
  public:
   static Status open(const Options& options, const std::string& path,
-                     std::unique_ptr<Store>* store);
+                     std::unique_ptr<Engine>* engine);
   ~Engine() override;
 
   Status Submit(const WriteOptions& options, Batch* batch) override;
+  [[nodiscard]] std::unique_ptr<Transaction> OpenTransaction() override;
   void SubmitAsync(const WriteOptions& options, Batch* batch,
                    std::function<void(Status)> done) override;
   [[nodiscard]] Batch NewBatch() override;
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override;
   Status Delete(const WriteOptions& options, const Slice& key) override;
+  Status Merge(const WriteOptions& options, const Slice& key, const Slice& operand) override;
   Status Get(const Slice& key, std::string* value) override;
   std::vector<Status> MultiGet(std::span<const Slice> keys,
                                std::vector<std::string>* values) override;
+  Status CreateFamily(const std::string& name, FamilyId* family) override;
+  Status DropFamily(FamilyId family) override;
+  [[nodiscard]] std::vector<std::pair<std::string, FamilyId>> Families() const override;
+  Status Changes(std::uint64_t from, const ChangesOptions& options,
+                 std::unique_ptr<ChangeStream>* stream) override;
+  [[nodiscard]] std::uint64_t Position() const override { return state_.visible(); }
   Status SyncLog() override;
   Status Flush() override;
   bool GetProperty(const std::string& name, std::string* value) override;
   [[nodiscard]] RecoveryReport recovery() const override { return recovery_; }
 
+  // ---- for the layers above ----
+
+  /// What is visible now. Holding it keeps memtables, log segments and files in place.
+  [[nodiscard]] Pin pin() const { return state_.pin(); }
+
+  /// Submit, if nothing of `validated` was written since.
+  /// Errors  also those of Validator::validate: nothing was done.
+  Status submit(const WriteOptions& options, const ReadSet& validated, batch::Requests* requests);
+  /// Writes the requests' writes, all or none, if nothing of `reads` was written since; they come
+  /// right behind that check. Without writes, only the check.
+  /// Errors  as Submit; InvalidArgument also for a family that is not there; those of
+  ///         Validator::validate: nothing was written.
+  Status commit(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests);
+  /// Whether anything of `reads` was written since, as of now. Errors  those of
+  /// Validator::validate.
+  [[nodiscard]] Status check(const ReadSet& reads) const {
+    return validator_->validate(state_.pin(), reads, reads_min_);
+  }
+  /// Keeps what these need for read sets whose positions are `since` or later.
+  [[nodiscard]] History::Hold hold(std::uint64_t since) { return {history_, since}; }
+  /// One write.
+  Status write_one(const WriteOptions& options, wal::Op op, FamilyId family, const Slice& key,
+                   const Slice& value);
+
+  /// `from_tree`: whether the answer needed the tree; may be null.
+  /// Errors  InvalidArgument: no such family in the pin; those of read_version.
+  Status get(const Pin& pin, FamilyId family, const Slice& key, rocksdb::PinnableSlice* value,
+             bool* from_tree) const;
+  /// The reads of `requests` as of `pin`.
+  /// Errors  InvalidArgument: a family is not in the pin; MemoryLimit.
+  Status read(const Pin& pin, batch::Requests* requests);
+
+  /// An iterator over `family` as of `pin`, which it holds. `options`: bounds, fill_cache and what
+  /// else concerns the tree; its snapshot is not looked at. `repin` as for make_iterator.
+  /// Errors  InvalidArgument, in its status.
+  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> iterate(const rocksdb::ReadOptions& options,
+                                                           FamilyId family, const Pin& pin,
+                                                           std::function<Pin()> repin) const;
+
+  /// Errors  InvalidArgument: there is one of that name; IOError.
+  Result<BelowFamily> create_family(const std::string& name,
+                                    const rocksdb::ColumnFamilyOptions& options);
+  /// The same with the data of exported files, which is seen after refresh_tree().
+  /// Errors  also those about the files.
+  Result<BelowFamily> import_family(const std::string& name,
+                                    const rocksdb::ColumnFamilyOptions& options,
+                                    const rocksdb::ImportColumnFamilyOptions& how,
+                                    const rocksdb::ExportImportFilesMetaData& files);
+  /// The family takes no writes any more; its data goes with the last view that holds it. The next
+  /// flush takes it out of the current one: pin a view before to go on reading.
+  /// Errors  InvalidArgument: the default family, or not there.
+  Status drop_family(FamilyId family);
+  /// Forgets a dropped family: nobody has a handle to it.
+  void forget_family(FamilyId family);
+  /// Lets lookups see what somebody brought into the tree (ingested files, imports).
+  /// Shape   memtables held nothing of it: flush first, and write nothing in between.
+  void refresh_tree();
+  /// Forgets what is cached of the tree: somebody took a file out of it.
+  void forget_cached();
+  /// Caches nothing of the tree any more: somebody changes it past the engine.
+  void stop_caching();
+
+  /// What change streams read from.
+  [[nodiscard]] ChangeSource change_source() { return {log_.get(), &state_, commits_.get()}; }
+  [[nodiscard]] Statistics& statistics() const { return *statistics_; }
+  [[nodiscard]] Listeners& listeners() const { return *listeners_; }
+  [[nodiscard]] Below& below() { return *below_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+
  private:
   Engine() = default;
+  void log_statistics() const;
   Status start(const Options& options, const std::string& path);
   Status choose_backend();
   Status open_log(const std::string& path);
+  Result<std::shared_ptr<memtable::View>> recovered_view(
+      const std::vector<wal::RecoveredFrame>& frames);
   void start_maintenance();
+  [[nodiscard]] memtable::FamilyViewPtr new_family(const BelowFamily& family) const;
 
-  Status enter(const batch::Requests& requests, bool as_run, Ticket* ticket);
-  Status submit_writes(const WriteOptions& options, batch::Requests* requests,
+  void run_group(std::span<AsyncBatch> group);
+  Status submit_together(std::span<AsyncBatch* const> batches);
+  [[nodiscard]] bool get_admission_property(const std::string& name, std::string* value) const;
+  [[nodiscard]] bool get_cache_property(const std::string& name, std::string* value) const;
+  void publish_family(const BelowFamily& family);
+  void change_tree(const std::function<void(memtable::View*)>& change);
+
+  using UpdatedBatch = std::vector<UpdatedWrites>;
+  Status enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
+               bool as_runs, UpdatedBatch* updated, Ticket* ticket);
+  using UpdatesAhead = std::vector<std::unique_ptr<UpdateWork>>;
+  void prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const;
+  void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
+  Status submit_writes(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
                        Ticket* ticket) noexcept;
-  Status write_one(const WriteOptions& options, wal::Op op, const Slice& key, const Slice& value);
-  Status build_run(batch::Requests* requests, Ticket* ticket);
+  Status build_runs(batch::Requests* requests, Ticket* ticket);
+  Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, Ticket* ticket);
   void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
-
-  Status publish(Ticket& ticket);
-  void publish_records(const Ticket& ticket);
-  Status publish_run(Ticket& ticket);
-  void seal_for_search();
-  Status seal_active_locked();
-  /// The current view, copied for a change; call with the publish lock held.
-  [[nodiscard]] std::shared_ptr<memtable::View> copy_view() const;
-  void change_view(const std::function<void(memtable::View*)>& change);
+  void count_requests(const batch::Requests& requests);
+  void seal_for_search(const batch::Requests& requests);
+  void seal_for_search(const ReadSet& reads);
+  void seal_for_search(FamilyId family, std::uint64_t requests, std::uint64_t entries_min);
   /// The host takes over from `failed`: what the view holds on the device is built again there.
   Status retire_device(exec::Backend& failed, const Status& why);
-  Status leave_device_locked();
 
   Options options_;
   std::uint64_t reads_min_ = 0;  // requests from which a batch runs on the backend
   std::uint64_t writes_min_ = 0;
+  std::unique_ptr<Statistics> statistics_;
+  std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Below> below_;
+  std::shared_ptr<blockcache::EntryCache> cache_;  // null: there is none
   std::unique_ptr<BackendSlot> backends_;
   std::unique_ptr<wal::Log> log_;
   Fault fault_;
   ViewState state_;
-  wal::SegmentTablePtr publish_table_;  // guarded by the publish lock
-  std::uint64_t last_run_end_ = 0;      // guarded by the publish lock
+  std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<CommitQueue> commits_;
+  std::unique_ptr<blockcache::DeviceTags> device_tags_;
+  std::unique_ptr<RunSearch> search_;
   std::unique_ptr<Reader> reader_;
+  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<RangeReader> ranges_;
+  std::shared_ptr<History> history_;
+  std::unique_ptr<Validator> validator_;
   std::unique_ptr<Maintenance> maintenance_;
-  std::unique_ptr<Workers> workers_;
+  std::unique_ptr<AsyncQueue> async_;
   RecoveryReport recovery_;
 };
 

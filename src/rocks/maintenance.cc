@@ -1,14 +1,14 @@
 #include "rocks/maintenance.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/limits.h"
-#include "base/parallel.h"
-#include "wal/format.h"
+#include "base/log.h"
+#include "rocks/flush.h"
+#include "rocks/perf.h"
 
 namespace breccia::rocks {
 
@@ -20,16 +20,30 @@ constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
 /// How often a waiter looks at what nobody tells it.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
+/// Those at or above `position`.
+memtable::TombstonesPtr tombstones_from(const memtable::TombstonesPtr& all,
+                                        std::uint64_t position) {
+  if (all == nullptr) return nullptr;
+  std::vector<memtable::Tombstone> newer = all->all();
+  std::erase_if(newer, [&](const auto& one) { return one.position < position; });
+  if (newer.empty()) return nullptr;
+  return std::make_shared<const memtable::Tombstones>(std::move(newer));
+}
+
 }  // namespace
 
 Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
-                         wal::Log* log, Below* below, Fault* fault, Hooks hooks)
+                         wal::Log* log, Below* below, History* history, Fault* fault,
+                         Statistics* statistics, Listeners* listeners, Hooks hooks)
     : options_(options),
       state_(state),
       backends_(backends),
       log_(log),
       below_(below),
+      history_(history),
       fault_(fault),
+      statistics_(statistics),
+      listeners_(listeners),
       hooks_(std::move(hooks)) {}
 
 Maintenance::~Maintenance() { stop(); }
@@ -82,10 +96,24 @@ Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wai
   // While the merger is busy with large runs, small ones pile up: who makes them merges them.
   while (runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp && merge_once()) {
   }
-  // A batch larger than half the limit may pass when the other half is free.
-  const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
   BRECCIA_TRY(fault_->get());
   if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
+  return wait_for_room(bytes, wait_us_max);
+}
+
+/// Tells listeners when the first writer begins to wait, and when none waits any more.
+void Maintenance::note_waiter(int more) {
+  const std::lock_guard lock(waiters_mutex_);
+  const bool stalled = waiters_ > 0;
+  waiters_ += more;
+  if ((waiters_ > 0) != stalled) listeners_->stall(*state_->view(), waiters_ > 0);
+}
+
+Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+  const PerfTimer timer(&rocksdb::PerfContext::write_delay_time);
+  const Stopwatch watch;
+  // A batch larger than half the limit may pass when the other half is free.
+  const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
   bool claimed = false;
   const auto has_room = [&] {
     claimed = claim_if(bytes, needed, options_.log_bytes_max);
@@ -96,10 +124,26 @@ Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wai
     return stopping_ || !fault_->get().ok();
   };
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(wait_us_max);
-  std::unique_lock lock(mutex_);
-  // In slices: a fault of the log, or a batch that became visible, wakes nobody here.
-  while (!room_.wait_for(lock, kLookAgain, has_room)) {
-    if (std::chrono::steady_clock::now() < deadline) continue;
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_room() && claimed) return RoomClaim(&claimed_, bytes);
+  }
+  note_waiter(1);
+  bool in_time = true;
+  {
+    std::unique_lock lock(mutex_);
+    // In slices: a fault of the log, or a batch that became visible, wakes nobody here.
+    const auto slice_end = [&] {
+      return std::min(std::chrono::steady_clock::now() + kLookAgain, deadline);
+    };
+    while (in_time && !room_.wait_until(lock, slice_end(), has_room)) {
+      in_time = std::chrono::steady_clock::now() < deadline;
+    }
+  }
+  note_waiter(-1);
+  statistics_->note_wait(watch.micros());
+  if (!in_time) {
+    statistics_->add(Ticker::kRefused, 1);
     return Status::Busy(
         fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
                     "merge{}",
@@ -159,55 +203,74 @@ void Maintenance::run_merger() {
   }
 }
 
-std::vector<memtable::MemRunPtr> Maintenance::take_for_merge() {
+std::optional<Maintenance::Taken> Maintenance::take_for_merge() {
   const std::lock_guard lock(mutex_);
   if (stopping_ || flush_waits_) return {};
   const auto view = state_->view();
-  const memtable::RunRange due =
-      memtable::merge_due(view->runs, taken_, probes_.load(std::memory_order_relaxed));
-  if (due.count < 2) return {};
-  const auto first = view->runs.begin() + static_cast<std::ptrdiff_t>(due.first);
-  std::vector<memtable::MemRunPtr> runs(first, first + static_cast<std::ptrdiff_t>(due.count));
-  taken_.push_back({runs.back()->begin, runs.front()->end});
-  // The merge uses up the probes that pay for it.
-  std::uint64_t cost = 0;
-  for (const auto& run : runs) cost += run->run->count();
-  probes_.fetch_sub(std::min(cost, probes_.load(std::memory_order_relaxed)),
-                    std::memory_order_relaxed);
-  return runs;
+  for (const memtable::FamilyViewPtr& family : view->families) {
+    const memtable::RunRange due =
+        memtable::merge_due(*family, taken_, probes_.load(std::memory_order_relaxed));
+    if (due.count < 2) continue;
+    const auto first = family->runs.begin() + static_cast<std::ptrdiff_t>(due.first);
+    Taken taken{family->id, {first, first + static_cast<std::ptrdiff_t>(due.count)}};
+    taken_.push_back({family->id, taken.runs.back()->begin, taken.runs.front()->end});
+    // The merge uses up the probes that pay for it.
+    std::uint64_t cost = 0;
+    for (const auto& run : taken.runs) cost += run->run->count();
+    probes_.fetch_sub(std::min(cost, probes_.load(std::memory_order_relaxed)),
+                      std::memory_order_relaxed);
+    return taken;
+  }
+  return {};
 }
 
-void Maintenance::give_back(const memtable::TakenRange& range) {
+void Maintenance::give_back(const std::function<bool(const memtable::TakenRange&)>& is_mine) {
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(taken_, [&](const auto& own) { return own.begin == range.begin; });
+    std::erase_if(taken_, is_mine);
   }
   flusher_wakes_.notify_all();
   room_.notify_all();
 }
 
 bool Maintenance::merge_once() {
-  const std::vector<memtable::MemRunPtr> runs = take_for_merge();
-  if (runs.empty()) return false;
-  auto one = merged(runs);
+  const std::optional<Taken> taken = take_for_merge();
+  if (!taken.has_value()) return false;
+  const Stopwatch watch;
+  auto one = merged(taken->runs);
   if (one.ok()) {
-    hooks_.change_view([&](memtable::View* next) {
-      auto list = next->runs;
-      const auto first = std::find(list.begin(), list.end(), runs.front());
-      // A device lost meanwhile has replaced the runs; the merged one is of no use then.
-      if (first == list.end()) return;
-      *first = one.value();
-      list.erase(first + 1, first + static_cast<std::ptrdiff_t>(runs.size()));
-      runs_.store(list.size(), std::memory_order_relaxed);
-      next->set_runs(std::move(list));
-    });
+    install(*taken, one.value());
     ++merges_;
+    statistics_->add(Ticker::kRunMerges, 1);
+    for (const auto& run : taken->runs) {
+      statistics_->add(Ticker::kRunMergeEntries, run->run->count());
+    }
+    statistics_->record(Timing::kRunMergeMicros, watch.micros());
   } else {
-    spdlog::warn("a merge of {} runs failed, searches go on with all of them: {}", runs.size(),
-                 one.status().ToString());
+    log().warn("a merge of {} runs failed, searches go on with all of them: {}", taken->runs.size(),
+               one.status().ToString());
   }
-  give_back({runs.back()->begin, runs.front()->end});
+  give_back([&](const auto& range) {
+    return range.family == taken->family && range.begin == taken->runs.back()->begin;
+  });
   return one.ok();
+}
+
+void Maintenance::install(const Taken& taken, const memtable::MemRunPtr& one) {
+  hooks_.change_view([&](memtable::View* next) {
+    const memtable::FamilyView* const family = next->family(taken.family);
+    if (family == nullptr) return;
+    auto list = family->runs;
+    const auto first = std::find(list.begin(), list.end(), taken.runs.front());
+    // A device lost meanwhile has replaced the runs; the merged one is of no use then.
+    if (first == list.end()) return;
+    *first = one;
+    list.erase(first + 1, first + static_cast<std::ptrdiff_t>(taken.runs.size()));
+    auto changed = std::make_shared<memtable::FamilyView>(*family);
+    changed->set_runs(std::move(list));
+    next->set_family(std::move(changed));
+    runs_.store(next->runs_max(), std::memory_order_relaxed);
+  });
 }
 
 Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemRunPtr>& runs) {
@@ -221,21 +284,22 @@ Result<memtable::MemRunPtr> Maintenance::merged(const std::vector<memtable::MemR
     if (backends_->retire(*backend, one.status())) hooks_.leave_device();
   }
   // The host cannot read the runs of a device: it builds them again from the log.
-  memtable::View view;
-  view.table = state_->view()->table;
-  view.set_runs(runs);
-  BRECCIA_TAKE(const auto on_host, view_on_host(view, backends_->host()));
-  return merged_on(backends_->host(), on_host->runs);
+  BRECCIA_TAKE(const auto on_host, runs_on_host(runs, *state_->view()->table, backends_->host()));
+  return merged_on(backends_->host(), on_host);
 }
 
 Result<memtable::MemRunPtr> Maintenance::merged_on(exec::Backend& backend,
                                                    const std::vector<memtable::MemRunPtr>& runs) {
   std::vector<exec::RunPtr> inputs;
-  for (const auto& run : runs) inputs.push_back(run->run);
   auto one = std::make_shared<memtable::MemRun>();
+  for (const auto& run : runs) {
+    inputs.push_back(run->run);
+    one->has_merges = one->has_merges || run->has_merges;
+  }
   one->begin = runs.back()->begin;
   one->end = runs.front()->end;
-  BRECCIA_TAKE(one->run, backend.merge_runs(inputs, /*newest_only=*/true));
+  const exec::Keep keep = one->has_merges ? exec::Keep::kStacks : exec::Keep::kNewest;
+  BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
   if (one->run->host_view() == nullptr) {
     std::vector<std::uint64_t> payloads(one->run->count());
     BRECCIA_TRY(backend.read_payloads(*one->run, payloads.data()));
@@ -249,6 +313,7 @@ Result<memtable::MemRunPtr> Maintenance::merged_on(exec::Backend& backend,
 void Maintenance::run_flusher() {
   while (true) {
     std::uint64_t wanted = 0;
+    bool manual = false;
     {
       std::unique_lock lock(mutex_);
       const auto due = [&] {
@@ -259,6 +324,7 @@ void Maintenance::run_flusher() {
       flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
       if (stopping_) return;
       wanted = flushes_wanted_;
+      manual = flushes_done_ < wanted;
     }
     while (below_->overloaded()) {
       std::unique_lock lock(mutex_);
@@ -266,16 +332,16 @@ void Maintenance::run_flusher() {
         return;
       }
     }
-    const Status status = flush_once();
+    const Status status = flush_once(manual);
     if (status.IsMemoryLimit()) {
-      spdlog::warn("a flush found no memory and will be tried again: {}", status.ToString());
+      log().warn("a flush found no memory and will be tried again: {}", status.ToString());
       std::unique_lock lock(mutex_);
       if (flusher_wakes_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; })) return;
       continue;
     }
     if (!status.ok()) {
-      spdlog::error("flush failed, the store is read-only: {}", status.ToString());
-      fault_->set(status);
+      log().error("flush failed, the store is read-only: {}", status.ToString());
+      fault_->set(Fault::Place::kFlush, status);
     }
     const std::lock_guard lock(mutex_);
     if (status.ok()) flushes_done_ = std::max(flushes_done_, wanted);
@@ -283,74 +349,95 @@ void Maintenance::run_flusher() {
   }
 }
 
-/// All runs of the current view are the flush's from here on, until it gives them back.
-memtable::ViewPtr Maintenance::take_for_flush() {
-  std::unique_lock lock(mutex_);
-  flush_waits_ = true;
-  flusher_wakes_.wait(lock, [&] { return taken_.empty(); });
-  flush_waits_ = false;
-  memtable::ViewPtr view = state_->view();
-  if (!view->runs.empty()) taken_.push_back({view->runs.back()->begin, view->runs.front()->end});
-  return view;
-}
-
-Status Maintenance::flush_once() {
-  std::uint64_t applied = 0;
-  BRECCIA_TRY(hooks_.seal_active(&applied));
-  const memtable::ViewPtr view = take_for_flush();
-  if (!view->runs.empty()) applied = std::max(applied, view->runs.front()->end);
-  // Without runs there may still be positions to release: opening leaves a gap in them.
-  if (view->runs.empty() && applied == log_->begin()) return Status::OK();
-  Status status = write_tree(*view, applied);
-  if (status.ok()) {
-    const BelowSnapshot below = below_->snapshot();
-    hooks_.change_view([&](memtable::View* next) {
-      auto list = next->runs;
-      std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
-      runs_.store(list.size(), std::memory_order_relaxed);
-      next->set_runs(std::move(list));
-      next->below = below;
-    });
-    // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
-    status = log_->release_below(applied);
-    hooks_.change_view([](memtable::View*) {});  // lets go of the segments
-    ++flushes_;
+/// Seals all memtables; the runs of *view are the flush's from here on, until it gives them back.
+Status Maintenance::take_for_flush(memtable::ViewPtr* view, std::uint64_t* applied) {
+  {
+    std::unique_lock lock(mutex_);
+    flush_waits_ = true;
+    flusher_wakes_.wait(lock, [&] { return taken_.empty(); });
   }
-  if (!view->runs.empty()) give_back({view->runs.back()->begin, view->runs.front()->end});
+  // Nobody merges now, so the runs in *view stay those of the store.
+  const Status status = hooks_.seal_all(view, applied);
+  const std::lock_guard lock(mutex_);
+  flush_waits_ = false;
+  if (!status.ok()) return status;
+  for (const memtable::FamilyViewPtr& family : (*view)->families) {
+    if (family->runs.empty()) continue;
+    taken_.push_back({family->id, family->runs.back()->begin, family->runs.front()->end});
+  }
   return status;
 }
 
-Status Maintenance::write_tree(const memtable::View& view, std::uint64_t applied) {
-  if (view.runs.empty()) return below_->ingest({}, applied);
-  BRECCIA_TAKE(const auto one, merged(view.runs));
-  const std::vector<std::uint64_t> payloads = payloads_of(*one, *view.table);
-  const std::uint64_t n = payloads.size();
-  constexpr std::uint64_t kEntriesPerPartMin = 64 << 10;
-  const auto parts = std::clamp<std::uint64_t>(n / kEntriesPerPartMin, 1,
-                                               static_cast<std::uint64_t>(options_.flush_parts));
-  std::vector<std::string> files(parts);
-  std::vector<Status> statuses(parts);
-  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
-    std::uint64_t i = n * part / parts;
-    const std::uint64_t end = n * (part + 1) / parts;
-    constexpr std::uint64_t kAhead = 8;
-    const auto next = [&](Below::Entry* entry) {
-      if (i == end) return false;
-      if (i + kAhead < end) {
-        __builtin_prefetch(view.table->at(wal::position_of(payloads[i + kAhead])));
+Status Maintenance::flush_once(bool manual) {
+  memtable::ViewPtr view;
+  std::uint64_t applied = 0;
+  BRECCIA_TRY(take_for_flush(&view, &applied));
+  Status status;
+  // Without runs there may still be positions to release: opening leaves a gap in them.
+  if (applied != log_->begin()) status = flush_taken(view, applied, manual);
+  give_back([&](const auto& range) { return range.end <= applied; });
+  return status;
+}
+
+Status Maintenance::flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual) {
+  const Stopwatch watch;
+  const std::uint64_t begin = log_->begin();
+  listeners_->flush_begins(*view, applied, manual);
+  blockcache::EntryCache::Change change(view->cache.get());
+  auto flushed = flush_view(
+      *view, applied, options_.flush_parts, below_,
+      [this](const auto& runs) { return merged(runs); }, &change,
+      [&] { show_flushed(view, applied, &change); });
+  Status status = flushed.status();
+  if (status.ok()) status = release_log(applied);
+  if (!status.ok()) {
+    listeners_->flush_failed();
+    return status;
+  }
+  statistics_->note_flush(watch.micros(), flushed.value().files, flushed.value().bytes,
+                          applied - begin);
+  listeners_->flush_completed();
+  return status;
+}
+
+/// Lets readers find in the tree what they found in memory. What a family held when it was dropped
+/// is in neither: it goes with the last view that holds it.
+void Maintenance::show_flushed(const memtable::ViewPtr& flushed, std::uint64_t applied,
+                               blockcache::EntryCache::Change* change) {
+  const BelowSnapshot below = below_->snapshot();
+  history_->add(flushed, applied);
+  hooks_.change_view([&](memtable::View* next) {
+    for (const memtable::FamilyViewPtr& before : flushed->families) {
+      const memtable::FamilyView* const family = next->family(before->id);
+      if (family == nullptr) continue;
+      if (family->dropped) {
+        next->erase_family(family->id);
+        continue;
       }
-      const std::byte* const record = view.table->at(wal::position_of(payloads[i++]));
-      const wal::RecordHeader header = wal::record_header(record);
-      entry->key = Slice(wal::record_key(record), header.key_bytes());
-      entry->value = Slice(wal::record_key(record) + header.key_bytes(), header.value_bytes);
-      entry->is_delete = header.op() == wal::Op::kDelete;
-      return true;
-    };
-    statuses[part] = below_->write_file(static_cast<int>(part), next, &files[part]);
+      auto changed = std::make_shared<memtable::FamilyView>(*family);
+      auto list = family->runs;
+      std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
+      changed->set_runs(std::move(list));
+      changed->tombstones = tombstones_from(family->tombstones, applied);
+      changed->tree_has_data = family->tree_has_data || !before->runs.empty();
+      next->set_family(std::move(changed));
+    }
+    next->below = below;
+    next->flushed = applied;
+    next->tree_version = change->publish();
+    runs_.store(next->runs_max(), std::memory_order_relaxed);
   });
-  for (const Status& status : statuses) BRECCIA_TRY(status);
-  std::erase(files, std::string());
-  return below_->ingest(files, applied);
+}
+
+Status Maintenance::release_log(std::uint64_t applied) {
+  // What is kept for change streams is read from its files later.
+  if (log_->keeps()) BRECCIA_TRY(hooks_.sync_log());
+  // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
+  const Status status = log_->release_below(applied);
+  if (device_is_full()) history_->clear();
+  hooks_.change_view([](memtable::View*) {});  // lets go of the segments
+  ++flushes_;
+  return status;
 }
 
 }  // namespace breccia::rocks

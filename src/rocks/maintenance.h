@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "blockcache/entry_cache.h"
 #include "rocks/below.h"
+#include "rocks/history.h"
+#include "rocks/listeners.h"
 #include "rocks/state.h"
 #include "wal/log.h"
 
@@ -46,17 +50,20 @@ class Maintenance {
  public:
   /// What the engine does for maintenance.
   struct Hooks {
-    /// Turns the host memtable into a run; ok if it was empty. Entries below *sealed_below lie in
-    /// runs or in the tree then.
-    std::function<Status(std::uint64_t* sealed_below)> seal_active;
+    /// Turns all memtables into runs, and says what the view is then: its entries below *visible
+    /// lie in runs or in the tree.
+    std::function<Status(memtable::ViewPtr* view, std::uint64_t* visible)> seal_all;
     /// Publishes a changed copy of the current view; `change` runs under the publish lock.
     std::function<void(const std::function<void(memtable::View*)>& change)> change_view;
     /// Moves the current view to the host; for whoever retired the device.
     std::function<void()> leave_device;
+    /// Makes what is visible durable in the log.
+    std::function<Status()> sync_log;
   };
 
   Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
-              wal::Log* log, Below* below, Fault* fault, Hooks hooks);
+              wal::Log* log, Below* below, History* history, Fault* fault, Statistics* statistics,
+              Listeners* listeners, Hooks hooks);
   ~Maintenance();
 
   void start();
@@ -76,19 +83,31 @@ class Maintenance {
   [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
 
  private:
+  /// Runs of one family that a merge works on.
+  struct Taken {
+    FamilyId family;
+    std::vector<memtable::MemRunPtr> runs;
+  };
+
   void run_merger();
   void run_flusher();
   /// Merges what is due, if anything.
   bool merge_once();
-  void give_back(const memtable::TakenRange& range);
+  void give_back(const std::function<bool(const memtable::TakenRange&)>& is_mine);
   bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
-  Status flush_once();
-  Status write_tree(const memtable::View& view, std::uint64_t applied);
+  Status flush_once(bool manual);
+  Status flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual);
+  Result<RoomClaim> wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
+  void note_waiter(int more);
+  void show_flushed(const memtable::ViewPtr& flushed, std::uint64_t applied,
+                    blockcache::EntryCache::Change* change);
+  Status release_log(std::uint64_t applied);
   Result<memtable::MemRunPtr> merged(const std::vector<memtable::MemRunPtr>& runs);
+  void install(const Taken& taken, const memtable::MemRunPtr& one);
   static Result<memtable::MemRunPtr> merged_on(exec::Backend& backend,
                                                const std::vector<memtable::MemRunPtr>& runs);
-  std::vector<memtable::MemRunPtr> take_for_merge();
-  memtable::ViewPtr take_for_flush();
+  std::optional<Taken> take_for_merge();
+  Status take_for_flush(memtable::ViewPtr* view, std::uint64_t* applied);
   [[nodiscard]] std::uint64_t log_bytes() const;
   [[nodiscard]] std::uint64_t visible_bytes() const;
   void wake_merger();
@@ -99,7 +118,10 @@ class Maintenance {
   BackendSlot* backends_;
   wal::Log* log_;
   Below* below_;
+  History* history_;
   Fault* fault_;
+  Statistics* statistics_;
+  Listeners* listeners_;
   Hooks hooks_;
 
   std::mutex mutex_;
@@ -113,6 +135,8 @@ class Maintenance {
   std::vector<memtable::TakenRange> taken_;  // runs that merges and the flush work on
   bool flush_waits_ = false;                 // for merges to end: none may begin
   std::atomic<std::uint64_t> claimed_{0};    // log bytes that writers are about to take
+  std::mutex waiters_mutex_;
+  int waiters_ = 0;  // writers that wait for room
   std::atomic<std::size_t> runs_{0};
   std::atomic<std::uint64_t> probes_{0};
   std::atomic<std::uint64_t> flushes_{0};

@@ -1,11 +1,14 @@
-#include <spdlog/spdlog.h>
+#include <rocksdb/env.h>
 #include <tbb/info.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 
+#include "base/log.h"
+#include "rocks/copies.h"
 #include "rocks/engine.h"
 #include "rocks/recover.h"
 
@@ -36,6 +39,16 @@ Options with_defaults(Options options) {
   return options;
 }
 
+batch::AdmissionOptions admission_options(const Options& options) {
+  batch::AdmissionOptions admission;
+  admission.threshold_min = std::max<std::uint64_t>(options.admission_requests_min, 1);
+  admission.threshold_max = std::max(options.admission_requests_max, admission.threshold_min);
+  admission.wait_us_max = std::max<std::uint64_t>(options.admission_wait_us_max, 1);
+  admission.raise_us_max = std::min(admission.raise_us_max, admission.wait_us_max - 1);
+  admission.switches_max = options.admission_switches_max;
+  return admission;
+}
+
 bool is_same_folder(const std::string& a, const std::string& b) {
   const auto plain = [](const std::string& folder) {
     std::error_code ignored;  // What cannot be looked up is empty, and reported when it is opened.
@@ -44,48 +57,84 @@ bool is_same_folder(const std::string& a, const std::string& b) {
   return !plain(a).empty() && plain(a) == plain(b);
 }
 
+Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
+  if (family.comparator == rocksdb::BytewiseComparator()) return Status::OK();
+  return Status::InvalidArgument(std::string("the comparator ") + family.comparator->Name(),
+                                 "keys are ordered by their bytes; use the default comparator");
+}
+
 }  // namespace
 
 Status Engine::open(const Options& options, const std::string& path,
-                    std::unique_ptr<Store>* store) {
-  std::unique_ptr<Engine> engine(new Engine);
-  BRECCIA_TRY(engine->start(options, path));
-  *store = std::move(engine);
+                    std::unique_ptr<Engine>* engine) {
+  std::unique_ptr<Engine> opened(new Engine);
+  BRECCIA_TRY(opened->start(options, path));
+  *engine = std::move(opened);
   return Status::OK();
 }
 
 Engine::~Engine() {
-  if (workers_ != nullptr) workers_->stop();
+  if (async_ != nullptr) async_->stop();
   if (maintenance_ != nullptr) maintenance_->stop();
+  if (history_ != nullptr) history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
   if (commits_ != nullptr && fault_.get().ok()) {
     log_->commit(state_.visible(), /*sync=*/false).PermitUncheckedError();
   }
+  if (maintenance_ != nullptr) log_statistics();
+}
+
+/// For `breccia db stats`: what was counted ends with the process.
+void Engine::log_statistics() const {
+  const auto messages = below_->db()->GetDBOptions().info_log;
+  if (messages == nullptr) return;
+  rocksdb::Info(messages.get(), "%s\n%s", kStatisticsMark, statistics_->text().c_str());
 }
 
 Status Engine::start(const Options& options, const std::string& path) {
-  if (options.rocksdb.comparator != rocksdb::BytewiseComparator()) {
-    return Status::InvalidArgument(
-        std::string("the comparator ") + options.rocksdb.comparator->Name(),
-        "keys are ordered by their bytes; use the default comparator");
-  }
+  BRECCIA_TRY(check_comparator(options.rocksdb));
+  for (const auto& [name, family] : options.families) BRECCIA_TRY(check_comparator(family));
   if (!options.wal_dir.empty() && is_same_folder(options.wal_dir, path)) {
     return Status::InvalidArgument(
         "wal_dir is the store's own folder",
         "RocksDB would take the log's files for its; use a folder in it, or elsewhere");
   }
   options_ = with_defaults(options);
+  statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
+  listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
   BRECCIA_TRY(choose_backend());
-  BRECCIA_TAKE(below_, Below::open(options_, path, options_.flush_threads));
-  BRECCIA_TRY(open_log(path));
-  reader_ = std::make_unique<Reader>(backends_.get(), below_.get(), [this] {
-    const std::lock_guard lock(commits_->publish_lock());
-    leave_device_locked().PermitUncheckedError();  // the reader goes on with a view of its own
+  backends_->count_in(statistics_.get());
+  if (options_.entry_cache_bytes > 0) {
+    BRECCIA_TAKE(cache_, blockcache::EntryCache::make(options_.entry_cache_bytes));
+  }
+  Options for_tree = options_;
+  for_tree.rocksdb.listeners = listeners_->for_tree();
+  BRECCIA_TRY(adopt_copy(for_tree, path));
+  BRECCIA_TAKE(below_, Below::open(for_tree, path, options_.flush_threads));
+  fault_.tell([this](Fault::Place place, const Status& cause) {
+    using Reason = rocksdb::BackgroundErrorReason;
+    listeners_->background_error(
+        place == Fault::Place::kFlush ? Reason::kFlush : Reason::kWriteCallback, cause);
   });
-  commits_ = std::make_unique<CommitQueue>(log_.get(), &fault_,
-                                           [this](Ticket& ticket) { return publish(ticket); });
+  BRECCIA_TRY(open_log(path));
+  const auto leave_device = [this] {
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->leave_device().PermitUncheckedError();  // readers go on with views of their own
+  };
+  if (cache_ != nullptr) device_tags_ = std::make_unique<blockcache::DeviceTags>(cache_);
+  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get(), leave_device);
+  reader_ =
+      std::make_unique<Reader>(backends_.get(), search_.get(), below_.get(), statistics_.get());
+  updater_ = std::make_unique<Updater>(backends_.get(), search_.get(), below_.get());
+  history_ = std::make_shared<History>(options_.memtable_bytes);
+  validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
+  ranges_ = std::make_unique<RangeReader>(backends_.get(), leave_device);
+  commits_ =
+      std::make_unique<CommitQueue>(log_.get(), &fault_, statistics_.get(),
+                                    [this](Ticket& ticket) { return publisher_->publish(ticket); });
   start_maintenance();
-  workers_ = std::make_unique<Workers>(std::clamp(tbb::info::default_concurrency(), 2, 16));
+  async_ = std::make_unique<AsyncQueue>(admission_options(options_),
+                                        [this](std::span<AsyncBatch> group) { run_group(group); });
   return Status::OK();
 }
 
@@ -107,7 +156,10 @@ Status Engine::choose_backend() {
         } else if (options_.backend == BackendChoice::kCuda) {
           return cuda.status();
         } else {
-          spdlog::info("no GPU in use ({}): the host backend runs", cuda.status().ToString());
+          static std::once_flag is_said;
+          std::call_once(is_said, [&] {
+            log().info("no GPU in use ({}): the host backend runs", cuda.status().ToString());
+          });
           backend = exec::make_host_backend();
         }
         break;
@@ -131,9 +183,10 @@ Status Engine::open_log(const std::string& path) {
   const auto started = std::chrono::steady_clock::now();
   const auto backend = backends_->current();
   wal::LogOptions log_options;
-  log_options.dir = options_.wal_dir.empty() ? path + "/log" : options_.wal_dir;
+  log_options.dir = log_folder(options_, path);
   log_options.segment_bytes = options_.log_segment_bytes;
   log_options.preallocate_bytes = options_.log_preallocate_bytes;
+  log_options.keep_bytes = options_.log_keep_bytes;
   log_options.files = options_.log_files;
   log_options.store_id = below_->store_id();
   log_options.on_map = [backend](std::byte* image, std::uint64_t bytes) {
@@ -151,21 +204,15 @@ Status Engine::open_log(const std::string& path) {
                          },
                          &found));
   // A new store's tree learns where its log begins: from now on a missing log is noticed.
-  if (applied == 0) BRECCIA_TRY(below_->ingest({}, log_->begin()));
+  if (applied == 0)
+    BRECCIA_TRY(below_->ingest(
+        {}, log_->begin(), [] {}, [] {}));
 
-  auto runs = recover_runs(frames, below_->applied(), *backend);
-  if (!runs.ok() && !backends_->is_host(*backend)) {
-    backends_->retire(*backend, runs.status());
-    runs = recover_runs(frames, below_->applied(), backends_->host());
-  }
-  BRECCIA_TRY(runs.status());
-  auto view = std::make_shared<memtable::View>();
-  view->active = std::make_shared<memtable::HostMemtable>();
-  view->set_runs(runs.take());
-  view->table = publish_table_ = log_->table();
-  view->below = below_->snapshot();
-  last_run_end_ = view->runs.empty() ? log_->begin() : view->runs.front()->end;
-  state_.publish(std::move(view), log_->end());
+  BRECCIA_TAKE(auto view, recovered_view(frames));
+  publisher_ =
+      std::make_unique<Publisher>(&state_, backends_.get(), log_.get(),
+                                  [this](std::size_t runs) { maintenance_->note_runs(runs); });
+  publisher_->begin(std::move(view), log_->end());
 
   recovery_ = {found.frames,
                found.entries,
@@ -173,8 +220,37 @@ Status Engine::open_log(const std::string& path) {
                found.dropped_bytes,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
                found.message};
-  if (!found.message.empty()) spdlog::warn("{}", found.message);
+  if (!found.message.empty()) log().warn("{}", found.message);
   return Status::OK();
+}
+
+Result<std::shared_ptr<memtable::View>> Engine::recovered_view(
+    const std::vector<wal::RecoveredFrame>& frames) {
+  const auto backend = backends_->current();
+  auto recovered = recover_families(frames, below_->applied(), *backend);
+  if (!recovered.ok() && !backends_->is_host(*backend)) {
+    backends_->retire(*backend, recovered.status());
+    recovered = recover_families(frames, below_->applied(), backends_->host());
+  }
+  BRECCIA_TRY(recovered.status());
+  auto view = std::make_shared<memtable::View>();
+  view->tree = below_->db();
+  view->below = below_->snapshot();
+  view->flushed = log_->begin();
+  view->cache = cache_;
+  view->tree_version = cache_ == nullptr ? 0 : cache_->version();
+  // Entries of families that are not there any more are left out.
+  for (const BelowFamily& handle : below_->families()) {
+    auto family = std::make_shared<memtable::FamilyView>(*new_family(handle));
+    RecoveredFamily& own = recovered.value()[family->id];
+    family->runs_end = own.runs.empty() ? log_->begin() : own.runs.front()->end;
+    family->set_runs(std::move(own.runs));
+    if (!own.tombstones.empty()) {
+      family->tombstones = std::make_shared<const memtable::Tombstones>(std::move(own.tombstones));
+    }
+    view->set_family(std::move(family));
+  }
+  return view;
 }
 
 void Engine::start_maintenance() {
@@ -182,19 +258,25 @@ void Engine::start_maintenance() {
   maintenance.log_bytes_max = options_.memtable_bytes;
   maintenance.flush_parts = options_.flush_threads;
   maintenance_ = std::make_unique<Maintenance>(
-      maintenance, &state_, backends_.get(), log_.get(), below_.get(), &fault_,
-      Maintenance::Hooks{[this](std::uint64_t* sealed_below) {
+      maintenance, &state_, backends_.get(), log_.get(), below_.get(), history_.get(), &fault_,
+      statistics_.get(), listeners_.get(),
+      Maintenance::Hooks{[this](memtable::ViewPtr* view, std::uint64_t* visible) {
                            const std::lock_guard lock(commits_->publish_lock());
-                           const Status status = seal_active_locked();
-                           *sealed_below = state_.visible();
+                           const Status status = publisher_->seal_all();
+                           *visible = state_.visible();
+                           *view = state_.view();
                            return status;
                          },
-                         [this](const auto& change) { change_view(change); },
+                         [this](const auto& change) {
+                           const std::lock_guard lock(commits_->publish_lock());
+                           publisher_->change(change);
+                         },
                          [this] {
                            const std::lock_guard lock(commits_->publish_lock());
-                           leave_device_locked().PermitUncheckedError();
-                         }});
-  maintenance_->note_runs(state_.view()->runs.size());
+                           publisher_->leave_device().PermitUncheckedError();
+                         },
+                         [this] { return commits_->sync(state_.visible()); }});
+  maintenance_->note_runs(state_.view()->runs_max());
   maintenance_->start();
 }
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/limits.h"
 #include "base/parallel.h"
+#include "blockcache/entry_cache.h"
 #include "exec/crew.h"
+#include "rocks/versions.h"
 #include "wal/format.h"
 
 namespace breccia::rocks {
@@ -17,6 +18,9 @@ namespace {
 /// Batches up to this size are gathered by the crew.
 constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 
+/// Reads from which on the device looks for places in the entry cache, too.
+constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
+
 /// Threads that share the work on `reads` reads.
 std::uint64_t parts_of(std::uint64_t reads) {
   const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
@@ -24,9 +28,11 @@ std::uint64_t parts_of(std::uint64_t reads) {
   return std::clamp<std::uint64_t>(reads / kPartMin, 1, cores);
 }
 
-Slice value_of(const std::byte* record) {
-  const wal::RecordHeader header = wal::record_header(record);
-  return {wal::record_key(record) + header.key_bytes(), header.value_bytes};
+/// Threads that share the work on `ranges` ranges.
+std::uint64_t range_parts_of(std::uint64_t ranges) {
+  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
+  constexpr std::uint64_t kPartMin = 8;
+  return std::clamp<std::uint64_t>(ranges / kPartMin, 1, cores);
 }
 
 /// Copies key `i` of `keys` into memory that lives with `arena`.
@@ -37,58 +43,86 @@ Slice copy_key(const exec::KeyColumnsRef& keys, std::uint64_t i, batch::ResultAr
   return {copy, bytes};
 }
 
-}  // namespace
-
-Status Reader::get(const Pin& pin, const Slice& key, rocksdb::PinnableSlice* value) const {
-  const std::byte* record = nullptr;
-  const std::uint64_t payload = memtable::find_one(*pin.view, key, pin.visible, &record);
-  if (payload == exec::kNotFound && !below_->has_data()) return Status::NotFound();
-  if (payload == exec::kNotFound) return below_->get(pin.view->below.get(), key, value);
-  if (wal::op_of(payload) == wal::Op::kDelete) return Status::NotFound();
-  value->PinSelf(value_of(record));
-  return Status::OK();
+batch::ReadResult copied(const Slice& value, batch::ResultArena* arena) {
+  char* const copy = arena->allocate(value.size());
+  std::memcpy(copy, value.data(), value.size());
+  return {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
 }
 
+batch::ReadResult number_result(const std::uint64_t* number) {
+  return {reinterpret_cast<const char*>(number), sizeof *number, Status::Code::kOk};
+}
+
+batch::ReadResult result_of(const Status& status, const Slice& value, batch::ResultArena* arena) {
+  if (!status.ok()) return {nullptr, 0, status.code()};
+  return copied(value, arena);
+}
+
+}  // namespace
+
 Status Reader::prepare(bool own_writes, batch::Requests* requests) {
-  if (requests->prepare_results(parts_of(requests->read_count()), own_writes)) return Status::OK();
+  const std::uint64_t shares =
+      std::max(parts_of(requests->read_count()), range_parts_of(requests->range_count()));
+  if (requests->prepare_results(shares, own_writes)) return Status::OK();
   return Status::MemoryLimit("no memory for the results");
 }
 
 void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
                   batch::Requests* requests) const {
-  const std::uint64_t n = requests->read_count();
-  const std::uint64_t parts = parts_of(n);
-  exec::QueriesRef queries{requests->read_keys(), nullptr, pin.visible};
-  if (own_writes) {
-    for (std::uint64_t i = 0; i < n; ++i) requests->bounds()[i] = base + requests->read_after()[i];
-    queries.bound = requests->bounds();
+  for (const auto& reads : requests->reads()) {
+    if (reads->count() == 0) continue;
+    const memtable::FamilyView* const family = pin.view->family(reads->family());
+    BRECCIA_ASSERT(family != nullptr);
+    exec::QueriesRef queries{reads->keys(), nullptr, pin.visible};
+    if (own_writes) {
+      const std::uint64_t place = base + requests->base_of(reads->family());
+      for (std::uint64_t i = 0; i < reads->count(); ++i) {
+        reads->bounds()[i] = place + reads->after()[i];
+      }
+      queries.bound = reads->bounds();
+    }
+    read_family({*pin.view, *family, queries, reads.get(), requests, nullptr}, device_min);
   }
-  const memtable::View& view = *pin.view;
-  std::uint64_t* const found = requests->found();
-  // A group commit may publish more runs at once than a search takes; the CPU path takes any
-  // number.
-  const bool for_backend = n >= device_min && view.runs.size() <= limits::kRunsPerSearchMax;
+}
+
+/// Few lookups are faster where the CPU looks into the cache by itself: a device would be given
+/// the road for large batches.
+bool Reader::wants_refs(const Job& job) const {
+  return job.reads->count() >= kDeviceCacheReadsMin && job.view.caches(job.family) &&
+         job.family.tree_has_data && !backends_->is_host(*backends_->current());
+}
+
+void Reader::read_family(Job job, std::uint64_t device_min) const {
+  const std::uint64_t n = job.reads->count();
+  const std::uint64_t parts = parts_of(n);
+  const bool for_backend = n >= device_min;
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
   const bool use_crew =
       for_backend && n <= kCrewReadsMax && parts > 1 && !backends_->is_host(*backends_->current());
   if (use_crew) exec::Crew::shared().rouse();
-  const bool on_backend = for_backend && search(view, queries, found);
+  exec::HostVector<std::uint32_t> refs(exec::plain_host_memory());
+  CacheRefs cached{nullptr};
+  if (for_backend && wants_refs(job) && refs.reserve(n)) cached.refs = refs.extend(n);
+  // Values of 8 bytes come with what is found, unless others may hide them.
+  std::uint64_t* numbers = nullptr;
+  if (for_backend && job.family.has_values && job.family.active->count() == 0) {
+    numbers = job.reads->make_numbers();
+  }
+  const bool on_backend =
+      for_backend && search_->search(job.family, job.queries, {job.reads->found(), numbers},
+                                     cached.refs != nullptr ? &cached : nullptr);
+  if (on_backend && cached.is_filled) job.refs = cached.refs;
+  statistics_->add(on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, n);
+  if (!job.family.runs.empty()) {
+    statistics_->add(Ticker::kRunsSearched, n * job.family.runs.size());
+  }
 
   const auto run_part = [&](std::uint64_t part) {
     const std::uint64_t begin = n * part / parts;
     const std::uint64_t end = n * (part + 1) / parts;
-    batch::ResultArena& arena = requests->arena(part);
-    const bool look_in_memtable = view.active->count() > 0;
-    for (std::uint64_t i = begin; i < end && (look_in_memtable || !on_backend); ++i) {
-      const Slice key = copy_key(queries.keys, i, &arena);
-      const std::byte* record = nullptr;
-      if (!on_backend) {
-        found[i] = memtable::find_one(view, key, queries.bound_at(i), &record);
-      } else if (const auto hit = view.active->find(key, queries.bound_at(i)); hit.payload != 0) {
-        found[i] = hit.payload;  // newer than every run
-      }
-    }
-    gather(view, queries.keys, begin, end, part, requests);
+    batch::ResultArena& arena = job.requests->arena(part);
+    look_up(job, on_backend, begin, end, &arena);
+    gather(job, on_backend ? numbers : nullptr, begin, end, &arena);
   };
   if (parts == 1) {
     run_part(0);
@@ -99,84 +133,119 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
   }
 }
 
-// Runs that the device had no room for lie on the host: each is searched where it lies. False if
-// that cannot be done; the caller's threads look the keys up one by one then. A device that fails
-// is retired; a view older than that may hold its runs a while longer, and gets there too.
-bool Reader::search(const memtable::View& view, const exec::QueriesRef& queries,
-                    std::uint64_t* found) const {
-  const auto backend = backends_->current();
-  std::vector<exec::RunPtr> here;
-  std::vector<exec::RunPtr> on_host;
-  for (const exec::RunPtr& run : view.backend_runs) {
-    if (!backends_->holds(*backend, *run) && run->host_view() == nullptr) return false;
-    (backends_->holds(*backend, *run) ? here : on_host).push_back(run);
+// What the backend did not search: the active memtable, or everything.
+void Reader::look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
+                     batch::ResultArena* arena) {
+  const memtable::HostMemtable& active = *job.family.active;
+  if (on_backend && active.count() == 0) return;
+  std::uint64_t* const found = job.reads->found();
+  for (std::uint64_t i = begin; i < end; ++i) {
+    const Slice key = copy_key(job.queries.keys, i, arena);
+    const std::uint64_t bound = job.queries.bound_at(i);
+    const std::byte* record = nullptr;
+    if (!on_backend) {
+      found[i] = memtable::find_one(job.family, *job.view.table, key, bound, &record);
+    } else if (const auto hit = active.find(key, bound); hit.payload != 0) {
+      found[i] = hit.payload;  // newer than every run
+    }
   }
-  const Status status = backend->search(here, queries, found);
-  if (!status.ok()) {
-    if (backends_->retire(*backend, status)) leave_device_();
-    return false;
-  }
-  if (on_host.empty()) return true;
-  const std::uint64_t n = queries.keys.count;
-  exec::HostVector<std::uint64_t> others(exec::plain_host_memory());
-  if (!others.reserve(n)) return false;
-  others.extend(n);
-  if (!backends_->host().search(on_host, queries, others.data()).ok()) return false;
-  // Each run has positions of its own, so the newer version is the larger payload; none is 0.
-  for (std::uint64_t i = 0; i < n; ++i) found[i] = std::max(found[i], others[i]);
-  return true;
 }
 
-void Reader::gather(const memtable::View& view, const exec::KeyColumnsRef& keys,
-                    std::uint64_t begin, std::uint64_t end, std::size_t part,
-                    batch::Requests* requests) const {
+void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin,
+                    std::uint64_t end, batch::ResultArena* arena) const {
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   constexpr std::uint64_t kAhead = 16;
-  const std::uint64_t* const found = requests->found();
-  batch::ResultArena& arena = requests->arena(part);
+  const std::uint64_t* const found = job.reads->found();
+  batch::ReadResult* const results = job.reads->results();
+  const wal::SegmentTable& table = *job.view.table;
+  const bool plain = job.family.tombstones == nullptr;
   std::vector<std::uint32_t> missing;
-  const bool has_data_below = below_->has_data();
+  std::uint64_t in_tree = 0;
   for (std::uint64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end && found[i + kAhead] != exec::kNotFound) {
-      const std::byte* const next = view.table->at(wal::position_of(found[i + kAhead]));
+    if (numbers == nullptr && i + kAhead < end && found[i + kAhead] != exec::kNotFound) {
+      const std::byte* const next = table.at(wal::position_of(found[i + kAhead]));
       __builtin_prefetch(next);
       __builtin_prefetch(next + 64);
     }
-    if (found[i] == exec::kNotFound && has_data_below) {
+    if (plain && found[i] == exec::kNotFound && job.family.tree_has_data) {
       missing.push_back(static_cast<std::uint32_t>(i));
-      continue;
+    } else if (plain && (found[i] == exec::kNotFound || wal::is_deletion(wal::op_of(found[i])))) {
+      results[i] = {nullptr, 0, Status::Code::kNotFound};
+    } else if (plain && wal::op_of(found[i]) == wal::Op::kPut) {
+      results[i] = numbers == nullptr ? copied(value_at(table, found[i]), arena)
+                                      : number_result(numbers + i);
+    } else {
+      const Slice key = copy_key(job.queries.keys, i, arena);
+      rocksdb::PinnableSlice value;
+      bool from_tree = false;
+      const Status status = read_version(job.view, job.family, key, job.queries.bound_at(i),
+                                         found[i], &value, &from_tree);
+      in_tree += from_tree ? 1 : 0;
+      results[i] = result_of(status, value, arena);
     }
-    if (found[i] == exec::kNotFound || wal::op_of(found[i]) == wal::Op::kDelete) {
-      requests->results()[i] = {nullptr, 0, Status::Code::kNotFound};
-      continue;
-    }
-    const Slice value = value_of(view.table->at(wal::position_of(found[i])));
-    char* const copy = arena.allocate(value.size());
-    std::memcpy(copy, value.data(), value.size());
-    requests->results()[i] = {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
   }
-  if (!missing.empty()) read_below(view, keys, missing, part, requests);
+  if (!missing.empty()) read_below(job, missing, arena);
+  in_tree += missing.size();
+  statistics_->add(Ticker::kGetsFromTree, in_tree);
+  statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
+  job.requests->note_from_tree(in_tree);
 }
 
-void Reader::read_below(const memtable::View& view, const exec::KeyColumnsRef& keys,
-                        const std::vector<std::uint32_t>& missing, std::size_t part,
-                        batch::Requests* requests) const {
+void Reader::read_below(const Job& job, std::span<const std::uint32_t> missing,
+                        batch::ResultArena* arena) const {
   constexpr std::size_t kStep = 256;
-  batch::ResultArena& arena = requests->arena(part);
-  std::vector<Slice> slices(kStep);
-  std::vector<Status> statuses(kStep);
-  for (std::size_t done = 0; done < missing.size(); done += kStep) {
-    const std::size_t count = std::min(kStep, missing.size() - done);
-    std::vector<rocksdb::PinnableSlice> values(count);
-    for (std::size_t i = 0; i < count; ++i) slices[i] = copy_key(keys, missing[done + i], &arena);
-    below_->multi_get(view.below.get(), count, slices.data(), values.data(), statuses.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      batch::ReadResult& result = requests->results()[missing[done + i]];
-      result = {nullptr, 0, statuses[i].code()};
-      if (!statuses[i].ok()) continue;
-      char* const copy = arena.allocate(values[i].size());
-      std::memcpy(copy, values[i].data(), values[i].size());
-      result = {copy, static_cast<std::uint32_t>(values[i].size()), Status::Code::kOk};
+  while (!missing.empty()) {
+    const auto some = missing.first(std::min(kStep, missing.size()));
+    missing = missing.subspan(some.size());
+    std::vector<Missing> reads;
+    for (const std::uint32_t read : some) {
+      reads.push_back({read, copy_key(job.queries.keys, read, arena), 0});
+    }
+    if (job.view.caches(job.family)) read_cache(job, &reads, arena);
+    read_tree(job, reads, arena);
+  }
+}
+
+/// Answers what the cache holds and takes it off the list.
+void Reader::read_cache(const Job& job, std::vector<Missing>* reads, batch::ResultArena* arena) {
+  blockcache::EntryCache& cache = *job.view.cache;
+  const FamilyId family = job.family.id;
+  const std::uint64_t version = job.view.tree_version;
+  for (Missing& one : *reads) {
+    one.hash = blockcache::EntryCache::hash(family, one.key);
+    if (job.refs != nullptr) {
+      cache.prefetch_at(job.refs[one.read]);
+    } else {
+      cache.prefetch(one.hash);
+    }
+  }
+  blockcache::EntryCache::ValueBuffer buffer;
+  std::erase_if(*reads, [&](const Missing& one) {
+    const auto bytes = job.refs != nullptr
+                           ? cache.find_at(job.refs[one.read], family, one.key, version, &buffer)
+                           : cache.find(one.hash, family, one.key, version, &buffer);
+    if (bytes.has_value()) {
+      job.reads->results()[one.read] = copied(Slice(buffer.data(), *bytes), arena);
+    }
+    return bytes.has_value();
+  });
+}
+
+void Reader::read_tree(const Job& job, const std::vector<Missing>& reads,
+                       batch::ResultArena* arena) const {
+  if (reads.empty()) return;
+  std::vector<Slice> keys;
+  for (const Missing& one : reads) keys.push_back(one.key);
+  std::vector<rocksdb::PinnableSlice> values(keys.size());
+  std::vector<Status> statuses(keys.size());
+  below_->multi_get(job.view.below.get(), job.family.tree.get(), keys.size(), keys.data(),
+                    values.data(), statuses.data());
+  const bool is_cached = job.view.caches(job.family);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    job.reads->results()[reads[i].read] = result_of(statuses[i], values[i], arena);
+    if (is_cached && statuses[i].ok()) {
+      job.view.cache->insert(reads[i].hash, job.family.id, keys[i], values[i],
+                             job.view.tree_version);
     }
   }
 }

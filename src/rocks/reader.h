@@ -1,51 +1,71 @@
 #pragma once
 
-#include <functional>
+#include <span>
 #include <vector>
 
 #include "batch/requests.h"
 #include "rocks/below.h"
+#include "rocks/run_search.h"
 #include "rocks/state.h"
 
 namespace breccia::rocks {
 
-/// Answers lookups from a view: memtable and runs on the backend, values from the log by CPU
-/// threads, what is in neither from the tree below.
+/// Answers a batch's lookups from a view: memtables and runs on the backend, values from the log by
+/// CPU threads, what is in neither from the entry cache or the tree below.
 /// Threads any number; holds no state of its own.
 /// Source  [hrocks] section 6.2. Deviation: the backend returns places, not values; the CPU gathers
 ///         them (random access to host memory is the device's slowest road, docs/performance.md).
 class Reader {
  public:
-  /// `leave_device` is called when a search found the device lost: it moves the current view to the
-  /// host.
-  Reader(BackendSlot* backends, const Below* below, std::function<void()> leave_device)
-      : backends_(backends), below_(below), leave_device_(std::move(leave_device)) {}
-
-  /// One key at `pin`.
-  Status get(const Pin& pin, const Slice& key, rocksdb::PinnableSlice* value) const;
+  Reader(BackendSlot* backends, const RunSearch* search, const Below* below, Statistics* statistics)
+      : backends_(backends), search_(search), below_(below), statistics_(statistics) {}
 
   /// Makes room for the results of all reads of `requests`.
   /// Errors  MemoryLimit.
   static Status prepare(bool own_writes, batch::Requests* requests);
 
-  /// All reads of a batch that was prepared. Read i sees entries below base + read_after[i] if
-  /// `own_writes`, else below pin.visible. Fewer than `device_min` reads are answered on the
-  /// calling thread alone. Errors  none but those of single reads, in their results.
+  /// All reads of a batch that was prepared, and whose families are in the view. Read i sees
+  /// entries below base + its family's place + after[i] if `own_writes`, else below pin.visible.
+  /// Fewer than `device_min` reads of a family are answered on the calling thread alone. Errors
+  /// none but those of single reads, in their results.
   void read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
             batch::Requests* requests) const;
 
  private:
-  bool search(const memtable::View& view, const exec::QueriesRef& queries,
-              std::uint64_t* found) const;
-  void gather(const memtable::View& view, const exec::KeyColumnsRef& keys, std::uint64_t begin,
-              std::uint64_t end, std::size_t part, batch::Requests* requests) const;
-  void read_below(const memtable::View& view, const exec::KeyColumnsRef& keys,
-                  const std::vector<std::uint32_t>& missing, std::size_t part,
-                  batch::Requests* requests) const;
+  /// One family's reads with what they are read from.
+  struct Job {
+    const memtable::View& view;
+    const memtable::FamilyView& family;
+    exec::QueriesRef queries;
+    batch::Reads* reads;
+    batch::Requests* requests;
+    const std::uint32_t* refs;  // places in the cache of what no run holds; null: not looked for
+  };
+
+  /// A read whose key no memtable and no run holds.
+  struct Missing {
+    std::uint32_t read;
+    Slice key;
+    std::uint64_t hash;  // in the cache
+  };
+
+  void read_family(Job job, std::uint64_t device_min) const;
+  [[nodiscard]] bool wants_refs(const Job& job) const;
+  static void look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
+                      batch::ResultArena* arena);
+  /// `numbers`: the values of what was found, all of 8 bytes; null: they lie in the log.
+  void gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin, std::uint64_t end,
+              batch::ResultArena* arena) const;
+  void read_below(const Job& job, std::span<const std::uint32_t> missing,
+                  batch::ResultArena* arena) const;
+  static void read_cache(const Job& job, std::vector<Missing>* reads, batch::ResultArena* arena);
+  void read_tree(const Job& job, const std::vector<Missing>& reads,
+                 batch::ResultArena* arena) const;
 
   BackendSlot* backends_;
+  const RunSearch* search_;
   const Below* below_;
-  std::function<void()> leave_device_;
+  Statistics* statistics_;
 };
 
 }  // namespace breccia::rocks

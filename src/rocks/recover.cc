@@ -3,94 +3,131 @@
 #include <algorithm>
 
 #include "base/parallel.h"
-#include "batch/key_columns.h"
+#include "batch/entry_columns.h"
 #include "wal/format.h"
+
+/// 1. cut each frame where its family changes, and take its range deletions out
+/// 2. group the parts of a family into pieces that become a run each
+/// 3. build the runs in parallel, and give each the positions from the one before it to its own end
 
 namespace breccia::rocks {
 
 namespace {
 
-/// Neighbouring frames that become one run.
+/// The records of one family in one frame.
+struct Part {
+  const wal::RecoveredFrame* frame;
+  std::uint64_t offset;              // of its first record, from frame->records
+  std::uint32_t records;             // point operations and range deletions
+  const std::uint32_t* descriptors;  // of its records in run order; null if there are none
+
+  [[nodiscard]] std::uint64_t end() const { return frame->records_position + frame->record_bytes; }
+};
+using Parts = std::map<FamilyId, std::vector<Part>>;
+
+void cut_frame(const wal::RecoveredFrame& frame, Parts* parts, RecoveredFamilies* families) {
+  if (frame.record_count == 0) return;
+  if (frame.only_default_points) {
+    (*parts)[kDefaultFamily].push_back({&frame, 0, frame.record_count, frame.descriptors});
+    return;
+  }
+  FamilyId family = kDefaultFamily;
+  Part part{&frame, 0, 0, frame.descriptors};
+  const auto close = [&] {
+    if (part.records > 0) (*parts)[family].push_back(part);
+  };
+  std::uint64_t offset = 0;
+  for (std::uint32_t i = 0; i < frame.record_count; ++i) {
+    const std::byte* const record = frame.records + offset;
+    const wal::RecordHeader header = wal::record_header(record);
+    offset += header.record_bytes();
+    if (header.op() == wal::Op::kFamily) {
+      close();
+      std::memcpy(&family, wal::record_value(record), sizeof family);
+      // Behind the name's own descriptor.
+      const std::uint32_t* const descriptors =
+          frame.descriptors == nullptr ? nullptr : frame.descriptors + i + 1;
+      part = {&frame, offset, 0, descriptors};
+      continue;
+    }
+    ++part.records;
+    if (header.op() != wal::Op::kDeleteRange) continue;
+    memtable::Tombstone tombstone{
+        std::string(wal::record_key(record), header.key_bytes()),
+        std::string(wal::record_value(record), header.value_bytes),
+        frame.records_position + static_cast<std::uint64_t>(record - frame.records)};
+    if (tombstone.begin < tombstone.end) {
+      (*families)[family].tombstones.push_back(std::move(tombstone));
+    }
+  }
+  close();
+}
+
+/// Neighbouring parts that become one run.
 struct Piece {
   std::size_t first;
   std::size_t last;  // inclusive
-  bool sorted;       // one frame, in the order of its descriptors
+  bool sorted;       // one part, in the order of its descriptors
 };
 
-/// A frame stays a run of its own if it has descriptors and a fair share of all entries; the others
+/// A part stays a run of its own if it has descriptors and a fair share of all entries; the others
 /// are sorted together. So there are few runs, however many frames the log holds.
-std::vector<Piece> cut_pieces(const std::vector<wal::RecoveredFrame>& frames) {
+std::vector<Piece> cut_pieces(const std::vector<Part>& parts) {
   constexpr std::uint64_t kSharesMax = 8;
   constexpr std::uint64_t kEntriesPerPieceMax = 1 << 20;
   std::uint64_t total = 0;
-  for (const wal::RecoveredFrame& frame : frames) total += frame.record_count;
+  for (const Part& part : parts) total += part.records;
   const std::uint64_t share = (total + kSharesMax - 1) / kSharesMax;
   const std::uint64_t piece_max = std::max(share, kEntriesPerPieceMax);
   std::vector<Piece> pieces;
   std::uint64_t entries = 0;
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    const bool sorted = frames[i].descriptors != nullptr && frames[i].record_count >= share;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool sorted = parts[i].descriptors != nullptr && parts[i].records >= share;
     if (!sorted && !pieces.empty() && !pieces.back().sorted && entries < piece_max) {
       pieces.back().last = i;
     } else {
       pieces.push_back({i, i, sorted});
       entries = 0;
     }
-    entries += frames[i].record_count;
+    entries += parts[i].records;
   }
   return pieces;
 }
 
-/// The entries of a piece as a backend takes them.
-class Collected {
- public:
-  explicit Collected(exec::HostMemory& memory) : keys_(memory), payloads_(memory) {}
-
-  [[nodiscard]] bool add(const std::byte* record, std::uint64_t position) {
+/// Adds the point operations of `part`: in run order if `sorted`, else in the log's.
+/// Errors  false: out of memory.
+bool add_part(const Part& part, bool sorted, batch::EntryColumns* columns) {
+  std::uint64_t offset = part.offset;
+  for (std::uint32_t i = 0; i < part.records; ++i) {
+    if (sorted) offset = std::uint64_t{part.descriptors[i]} * 8;
+    const std::byte* const record = part.frame->records + offset;
     const wal::RecordHeader header = wal::record_header(record);
-    if (!keys_.append(wal::record_key(record), header.key_bytes()) ||
-        !payloads_.reserve(payloads_.size() + 1)) {
+    const std::uint64_t position = part.frame->records_position + offset;
+    if (wal::is_point(header.op()) &&
+        !columns->append(record, position | static_cast<std::uint64_t>(header.op()))) {
       return false;
     }
-    payloads_.push(position | static_cast<std::uint64_t>(header.op()));
-    return true;
+    if (!sorted) offset += header.record_bytes();
   }
-  [[nodiscard]] bool add_frame(const wal::RecoveredFrame& frame, bool sorted) {
-    std::uint64_t offset = 0;
-    for (std::uint32_t i = 0; i < frame.record_count; ++i) {
-      if (sorted) offset = std::uint64_t{frame.descriptors[i]} * 8;
-      const std::byte* const record = frame.records + offset;
-      if (!add(record, frame.records_position + offset)) return false;
-      if (!sorted) offset += wal::record_header(record).record_bytes();
-    }
-    return true;
-  }
+  return true;
+}
 
-  [[nodiscard]] exec::KeyColumnsRef keys() const { return keys_.ref(); }
-  [[nodiscard]] const std::uint64_t* payloads() const { return payloads_.data(); }
-  [[nodiscard]] std::uint64_t count() const { return payloads_.size(); }
-
- private:
-  batch::KeyColumns keys_;
-  exec::HostVector<std::uint64_t> payloads_;
-};
-
-Result<memtable::MemRunPtr> build_piece(const std::vector<wal::RecoveredFrame>& frames,
-                                        const Piece& piece, exec::Backend& backend) {
-  Collected entries(exec::plain_host_memory());
+Result<memtable::MemRunPtr> build_piece(const std::vector<Part>& parts, const Piece& piece,
+                                        exec::Backend& backend) {
+  batch::EntryColumns entries(exec::plain_host_memory());
   for (std::size_t i = piece.first; i <= piece.last; ++i) {
-    if (!entries.add_frame(frames[i], piece.sorted)) {
+    if (!add_part(parts[i], piece.sorted, &entries)) {
       return Status::MemoryLimit("no memory to recover the log");
     }
   }
   auto run = std::make_shared<memtable::MemRun>();
   if (entries.count() == 0) return memtable::MemRunPtr(std::move(run));
-  BRECCIA_TAKE(run->run, backend.build_run(entries.keys(), entries.payloads(), 0, piece.sorted,
-                                           /*descriptors=*/nullptr));
+  BRECCIA_TAKE(run->run, backend.build_run(entries.ref(piece.sorted), /*descriptors=*/nullptr));
+  run->has_merges = entries.has_merges();
   if (run->run->host_view() != nullptr) return memtable::MemRunPtr(std::move(run));
   if (piece.sorted) {
-    run->descriptors = frames[piece.first].descriptors;
-    run->records = frames[piece.first].records_position;
+    run->descriptors = parts[piece.first].descriptors;
+    run->records = parts[piece.first].frame->records_position;
   } else {
     std::vector<std::uint64_t> payloads(entries.count());
     BRECCIA_TRY(backend.read_payloads(*run->run, payloads.data()));
@@ -99,15 +136,14 @@ Result<memtable::MemRunPtr> build_piece(const std::vector<wal::RecoveredFrame>& 
   return memtable::MemRunPtr(std::move(run));
 }
 
-}  // namespace
-
-Result<std::vector<memtable::MemRunPtr>> recover_runs(
-    const std::vector<wal::RecoveredFrame>& frames, std::uint64_t applied, exec::Backend& backend) {
-  const std::vector<Piece> pieces = cut_pieces(frames);
+Result<std::vector<memtable::MemRunPtr>> recover_runs(const std::vector<Part>& parts,
+                                                      std::uint64_t applied,
+                                                      exec::Backend& backend) {
+  const std::vector<Piece> pieces = cut_pieces(parts);
   std::vector<memtable::MemRunPtr> runs(pieces.size());
   std::vector<Status> statuses(pieces.size());
   base::parallel_for(std::size_t{0}, pieces.size(), [&](std::size_t i) {
-    auto run = build_piece(frames, pieces[i], backend);
+    auto run = build_piece(parts, pieces[i], backend);
     if (run.ok()) {
       runs[i] = run.take();
     } else {
@@ -115,20 +151,32 @@ Result<std::vector<memtable::MemRunPtr>> recover_runs(
     }
   });
   for (const Status& status : statuses) BRECCIA_TRY(status);
-  // A run reaches from the end of the one before it to its own frames' end.
+  // A run reaches from the end of the one before it to its own parts' end.
   std::vector<memtable::MemRunPtr> newest_first;
   std::uint64_t begin = applied;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (runs[i]->run == nullptr) continue;
-    const wal::RecoveredFrame& last = frames[pieces[i].last];
     auto placed = std::make_shared<memtable::MemRun>(*runs[i]);
     placed->begin = begin;
-    placed->end = last.records_position + last.record_bytes;
+    placed->end = parts[pieces[i].last].end();
     begin = placed->end;
     newest_first.push_back(std::move(placed));
   }
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;
+}
+
+}  // namespace
+
+Result<RecoveredFamilies> recover_families(const std::vector<wal::RecoveredFrame>& frames,
+                                           std::uint64_t applied, exec::Backend& backend) {
+  RecoveredFamilies families;
+  Parts parts;
+  for (const wal::RecoveredFrame& frame : frames) cut_frame(frame, &parts, &families);
+  for (const auto& [family, own] : parts) {
+    BRECCIA_TAKE(families[family].runs, recover_runs(own, applied, backend));
+  }
+  return families;
 }
 
 }  // namespace breccia::rocks

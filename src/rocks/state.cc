@@ -1,20 +1,22 @@
 #include "rocks/state.h"
 
-#include <spdlog/spdlog.h>
-
-#include "batch/key_columns.h"
+#include "base/log.h"
+#include "batch/entry_columns.h"
 #include "wal/format.h"
 
 namespace breccia::rocks {
 
 bool BackendSlot::retire(const exec::Backend& failed, const Status& why) {
+  if (statistics_ != nullptr) {
+    statistics_->add(why.IsMemoryLimit() ? Ticker::kMemoryMisses : Ticker::kBackendErrors, 1);
+  }
   if (why.IsMemoryLimit()) {
     ++memory_misses_;
     return false;
   }
   const std::lock_guard lock(mutex_);
   if (current_.get() != &failed || current_ == host_) return false;
-  spdlog::error("device retired, the host goes on alone: {}", why.ToString());
+  log().error("device retired, the host goes on alone: {}", why.ToString());
   current_ = host_;
   why_ = why;
   return true;
@@ -40,33 +42,43 @@ std::vector<std::uint64_t> payloads_of(const memtable::MemRun& run,
 Result<memtable::MemRunPtr> rebuild_on_host(const memtable::MemRun& run,
                                             const wal::SegmentTable& table, exec::Backend& host) {
   const std::vector<std::uint64_t> payloads = payloads_of(run, table);
-  batch::KeyColumns keys(host.host_memory());
+  batch::EntryColumns columns(host.host_memory());
   for (const std::uint64_t payload : payloads) {
-    const std::byte* const record = table.at(wal::position_of(payload));
-    if (!keys.append(wal::record_key(record), wal::record_header(record).key_bytes())) {
+    if (!columns.append(table.at(wal::position_of(payload)), payload)) {
       return Status::MemoryLimit("no memory to rebuild a run on the host");
     }
   }
   auto rebuilt = std::make_shared<memtable::MemRun>();
-  BRECCIA_TAKE(rebuilt->run, host.build_run(keys.ref(), payloads.data(), 0, /*sorted=*/true,
-                                            /*descriptors=*/nullptr));
+  BRECCIA_TAKE(rebuilt->run, host.build_run(columns.ref(/*sorted=*/true), /*descriptors=*/nullptr));
   rebuilt->begin = run.begin;
   rebuilt->end = run.end;
+  rebuilt->has_merges = run.has_merges;
   return memtable::MemRunPtr(std::move(rebuilt));
+}
+
+Result<std::vector<memtable::MemRunPtr>> runs_on_host(const std::vector<memtable::MemRunPtr>& runs,
+                                                      const wal::SegmentTable& table,
+                                                      exec::Backend& host) {
+  std::vector<memtable::MemRunPtr> on_host;
+  for (const memtable::MemRunPtr& run : runs) {
+    if (run->run->host_view() != nullptr) {
+      on_host.push_back(run);
+    } else {
+      BRECCIA_TAKE(auto rebuilt, rebuild_on_host(*run, table, host));
+      on_host.push_back(std::move(rebuilt));
+    }
+  }
+  return on_host;
 }
 
 Result<memtable::ViewPtr> view_on_host(const memtable::View& view, exec::Backend& host) {
   auto converted = std::make_shared<memtable::View>(view);
-  std::vector<memtable::MemRunPtr> runs;
-  for (const memtable::MemRunPtr& run : view.runs) {
-    if (run->run->host_view() != nullptr) {
-      runs.push_back(run);
-    } else {
-      BRECCIA_TAKE(auto rebuilt, rebuild_on_host(*run, *view.table, host));
-      runs.push_back(std::move(rebuilt));
-    }
+  for (const memtable::FamilyViewPtr& family : view.families) {
+    BRECCIA_TAKE(auto runs, runs_on_host(family->runs, *view.table, host));
+    auto changed = std::make_shared<memtable::FamilyView>(*family);
+    changed->set_runs(std::move(runs));
+    converted->set_family(std::move(changed));
   }
-  converted->set_runs(std::move(runs));
   return memtable::ViewPtr(std::move(converted));
 }
 

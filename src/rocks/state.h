@@ -9,6 +9,7 @@
 #include "exec/backend.h"
 #include "memtable/view.h"
 #include "rocks/below.h"
+#include "rocks/statistics.h"
 
 namespace breccia::rocks {
 
@@ -74,6 +75,8 @@ class BackendSlot {
   /// has no memory left stays in use; after any other error the host takes its place for good. True
   /// if this call put it there.
   bool retire(const exec::Backend& failed, const Status& why);
+  /// Where to count failures. Before any thread uses the slot.
+  void count_in(Statistics* statistics) { statistics_ = statistics; }
   /// How often the host did a piece of work because the device had no memory left.
   [[nodiscard]] std::uint64_t memory_misses() const { return memory_misses_.load(); }
   /// Why the first backend was retired; ok if it was not.
@@ -89,15 +92,24 @@ class BackendSlot {
   std::shared_ptr<exec::Backend> host_;
   Status why_;
   std::atomic<std::uint64_t> memory_misses_{0};
+  Statistics* statistics_ = nullptr;
 };
 
 /// The first fault of the store's media. From then on the store is read-only.
 /// Threads any.
 class Fault {
  public:
-  void set(const Status& cause) {
+  enum class Place { kLog, kFlush };
+
+  /// `hear` is told of the first fault. Before any thread uses the fault.
+  void tell(std::function<void(Place place, const Status& cause)> hear) { hear_ = std::move(hear); }
+
+  void set(Place place, const Status& cause) {
     const std::lock_guard lock(mutex_);
-    if (cause_.ok()) cause_ = cause;
+    if (cause_.ok()) {
+      cause_ = cause;
+      if (hear_) hear_(place, cause);
+    }
     set_.store(true, std::memory_order_release);
   }
   [[nodiscard]] Status get() const {
@@ -110,6 +122,7 @@ class Fault {
   std::atomic<bool> set_{false};
   mutable std::mutex mutex_;
   Status cause_;
+  std::function<void(Place place, const Status& cause)> hear_;
 };
 
 /// The run's payloads in run order, from what the host has of it.
@@ -120,6 +133,11 @@ class Fault {
 [[nodiscard]] Result<memtable::MemRunPtr> rebuild_on_host(const memtable::MemRun& run,
                                                           const wal::SegmentTable& table,
                                                           exec::Backend& host);
+
+/// `runs` with every run on the host. Runs that are there already are shared.
+[[nodiscard]] Result<std::vector<memtable::MemRunPtr>> runs_on_host(
+    const std::vector<memtable::MemRunPtr>& runs, const wal::SegmentTable& table,
+    exec::Backend& host);
 
 /// `view` with every run on the host. Runs that are there already are shared.
 [[nodiscard]] Result<memtable::ViewPtr> view_on_host(const memtable::View& view,

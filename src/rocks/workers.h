@@ -12,7 +12,7 @@
 namespace breccia::rocks {
 
 /// A few threads that run what they are given, in order of arrival. They start with the first task.
-/// At most limits::kAsyncBatchesMax tasks wait.
+/// At most limits::kTasksMax tasks wait.
 /// Threads submit() by any number.
 class Workers {
  public:

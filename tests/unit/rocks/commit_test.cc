@@ -27,7 +27,7 @@ class Commits {
         options, 0, [](const wal::RecoveredFrame&) { return Status::OK(); }, &recovery);
     EXPECT_TRUE(log.ok());
     log_ = log.take();
-    queue_ = std::make_unique<CommitQueue>(log_.get(), &fault, [this](Ticket& ticket) {
+    queue_ = std::make_unique<CommitQueue>(log_.get(), &fault, &statistics, [this](Ticket& ticket) {
       published.push_back(ticket.frame.position);
       return Status::OK();
     });
@@ -42,6 +42,7 @@ class Commits {
   }
 
   Fault fault;
+  Statistics statistics{nullptr};
   std::vector<std::uint64_t> published;
 
  private:
@@ -125,7 +126,7 @@ TEST(CommitQueue, AbandonedBatchStopsTheQueue) {
     EXPECT_TRUE(commits.queue().finish(&before).ok());
     Status status;
     std::thread third([&] {
-      if (!abandoned_last) commits.fault.set(why);
+      if (!abandoned_last) commits.fault.set(Fault::Place::kLog, why);
       status = commits.queue().finish(&behind);
     });
     commits.queue().abandon(&given_up, why);

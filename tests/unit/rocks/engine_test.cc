@@ -1,10 +1,15 @@
+#include <breccia/merge_operators.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "base/limits.h"
+#include "rocks/engine.h"
 #include "support/folder.h"
 #include "support/sparse_files.h"
 
@@ -110,6 +115,15 @@ TEST_F(EngineTest, Properties) {
   EXPECT_EQ(property("breccia.merges"), "0");
   EXPECT_GT(std::stoull(property("breccia.device-bytes")), 0u);
   EXPECT_EQ(property("breccia.read-only"), "");
+  for (const char* name : {"hits", "misses", "inserts", "evictions", "erased", "skipped",
+                           "device-hits", "device-copies", "bytes"}) {
+    EXPECT_EQ(property(std::string("breccia.entry-cache.") + name), "0");
+  }
+  for (const char* name : {"queued", "switches", "batches", "groups"}) {
+    EXPECT_EQ(property(std::string("breccia.admission.") + name), "0");
+  }
+  EXPECT_EQ(property("breccia.admission.path"), "cpu");
+  EXPECT_EQ(property("breccia.admission.threshold"), "10000");
   ASSERT_TRUE(store_->Flush().ok());
   EXPECT_EQ(property("breccia.runs"), "0");
   EXPECT_EQ(property("breccia.memtable-entries"), "0");
@@ -121,17 +135,19 @@ TEST_F(EngineTest, Properties) {
 }
 
 // Goal: a write that finds no room fails with Busy when its time is over, and only it.
-// Method: a tree that takes no more files, so that no flush can run; writes until one is refused.
+// Method: a tree whose compactions are paused takes no more files, so that no flush can run; writes
+//   until one is refused. When the tree goes on, so do writes.
 // Mutation: a flusher that ignores Below::overloaded lets every write through.
 TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
   Options options = small_options();
   options.memtable_bytes = 1 << 20;
   options.wait_us_max = 60'000;
-  options.rocksdb.disable_auto_compactions = true;
   options.rocksdb.level0_file_num_compaction_trigger = 1;
   options.rocksdb.level0_slowdown_writes_trigger = 1;
   options.rocksdb.level0_stop_writes_trigger = 1;
   ASSERT_TRUE(open(options).ok());
+  rocksdb::DB* const tree = static_cast<Engine&>(*store_).below().db();
+  ASSERT_TRUE(tree->PauseBackgroundWork().ok());
   const std::string value(100 << 10, 'v');
   Status status;
   int written = 0;
@@ -151,6 +167,11 @@ TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
     EXPECT_TRUE(store_->Get("key " + std::to_string(i), &found).ok());
     EXPECT_EQ(found, value);
   }
+  ASSERT_TRUE(tree->ContinueBackgroundWork().ok());
+  for (int tries = 0; tries < 500 && status.IsBusy(); ++tries) {
+    status = store_->Put(WriteOptions(), "key", value);
+  }
+  EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 // Goal: a log of many small batches is recovered as few runs.
@@ -191,6 +212,98 @@ TEST_F(EngineTest, GapsOfOpeningsAreReleased) {
   }
   std::string found;
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(store_->Get(std::to_string(i), &found).ok());
+}
+
+// Goal: families are held to the order of keys that the store has, whichever they are.
+// Method: a store is opened with a family that is ordered backwards.
+// Mutation: looking at the default family alone opens it.
+TEST_F(EngineTest, ComparatorOfAnyFamily) {
+  Options options = small_options();
+  options.families.emplace_back("other", rocksdb::ColumnFamilyOptions());
+  options.families.back().second.comparator = rocksdb::ReverseBytewiseComparator();
+  EXPECT_TRUE(open(options).IsInvalidArgument());
+}
+
+// Goal: a write that may not wait does not.
+// Method: a tree that takes no files, a log that is full, then writes with no time.
+// Mutation: waiting for a look at least once takes 20 ms each.
+TEST_F(EngineTest, NoTimeToWait) {
+  constexpr int kWrites = 50;
+  Options options = small_options();
+  options.memtable_bytes = 1 << 20;
+  options.wait_us_max = 0;
+  ASSERT_TRUE(open(options).ok());
+  Below& below = static_cast<Engine&>(*store_).below();
+  below.pause();
+  const std::string value(100 << 10, 'v');
+  while (store_->Put(WriteOptions(), "key", value).ok()) {
+  }
+  const auto before = std::chrono::steady_clock::now();
+  for (int i = 0; i < kWrites; ++i) {
+    EXPECT_TRUE(store_->Put(WriteOptions(), "key", value).IsBusy());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(10 * kWrites));
+  below.resume();
+}
+
+// Goal: what a dropped family held is read through views from before, and through no other.
+// Method: write, drop, flush; read with a pin from before the drop and with a new one.
+// Mutation: leaving the family in the view after the flush says that the key is not there.
+TEST_F(EngineTest, DroppedFamilyAfterAFlush) {
+  ASSERT_TRUE(open(small_options()).ok());
+  auto& engine = static_cast<Engine&>(*store_);
+  FamilyId family = 0;
+  ASSERT_TRUE(store_->CreateFamily("other", &family).ok());
+  ASSERT_TRUE(engine.write_one(WriteOptions(), wal::Op::kPut, family, "key", "value").ok());
+  ASSERT_TRUE(store_->Put(WriteOptions(), "key", "of the default family").ok());
+  const Pin before = engine.pin();
+  ASSERT_TRUE(engine.drop_family(family).ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  rocksdb::PinnableSlice value;
+  EXPECT_TRUE(engine.get(before, family, "key", &value, nullptr).ok());
+  EXPECT_EQ(value.ToString(), "value");
+  EXPECT_TRUE(engine.get(engine.pin(), family, "key", &value, nullptr).IsInvalidArgument());
+}
+
+// Goal: whoever refreshes the view of the tree beside flushes never shows what a flush brought
+//   there beside what it brought from.
+// Method: one thread counts a key up with merges and flushes, one refreshes, one reads.
+// Mutation: refreshing between a flush's ingest and its view counts merges twice.
+TEST_F(EngineTest, RefreshBesideFlushConcurrent) {
+  constexpr std::int64_t kFlushes = 60;
+  Options options = small_options();
+  options.rocksdb.merge_operator = NewInt64AddOperator();
+  ASSERT_TRUE(open(options).ok());
+  auto& engine = static_cast<Engine&>(*store_);
+  std::atomic<std::int64_t> begun{0};
+  std::atomic<std::int64_t> done{0};
+  std::thread writer([&] {
+    const std::int64_t one = 1;
+    const Slice operand(reinterpret_cast<const char*>(&one), sizeof one);
+    for (std::int64_t i = 0; i < kFlushes; ++i) {
+      for (int k = 0; k < 5; ++k) {
+        ++begun;
+        EXPECT_TRUE(store_->Merge(WriteOptions(), "key", operand).ok());
+        ++done;
+      }
+      EXPECT_TRUE(store_->Flush().ok());
+    }
+  });
+  std::thread refresher([&] {
+    while (done < kFlushes * 5) engine.refresh_tree();
+  });
+  while (done < kFlushes * 5) {
+    const std::int64_t at_least = done;
+    std::string value;
+    const Status status = store_->Get("key", &value);
+    const std::int64_t at_most = begun;
+    std::int64_t count = 0;
+    if (status.ok()) std::memcpy(&count, value.data(), sizeof count);
+    ASSERT_GE(count, at_least);
+    ASSERT_LE(count, at_most);
+  }
+  writer.join();
+  refresher.join();
 }
 
 }  // namespace breccia::rocks

@@ -14,10 +14,12 @@ TEST(ViewState, ConcurrentPinsAreConsistent) {
   constexpr std::uint64_t kViews = 20'000;
   ViewState state;
   const auto view_reaching = [](std::uint64_t end) {
-    auto view = std::make_shared<memtable::View>();
     auto run = std::make_shared<memtable::MemRun>();
     run->end = end;
-    view->runs.push_back(std::move(run));
+    auto family = std::make_shared<memtable::FamilyView>();
+    family->runs = {std::move(run)};
+    auto view = std::make_shared<memtable::View>();
+    view->set_family(std::move(family));
     return view;
   };
   state.publish(view_reaching(8), 8);
@@ -28,7 +30,7 @@ TEST(ViewState, ConcurrentPinsAreConsistent) {
       std::uint64_t last = 0;
       while (!done) {
         const Pin pin = state.pin();
-        ASSERT_LE(pin.visible, pin.view->runs.front()->end);
+        ASSERT_LE(pin.visible, pin.view->families.front()->runs.front()->end);
         ASSERT_GE(pin.visible, last);
         last = pin.visible;
       }
@@ -49,8 +51,8 @@ TEST(ViewState, ConcurrentPinsAreConsistent) {
 TEST(BackendSlot, RetiresOnce) {
   Fault fault;
   EXPECT_TRUE(fault.get().ok());
-  fault.set(Status::NoSpace("first"));
-  fault.set(Status::IOError("second"));
+  fault.set(Fault::Place::kLog, Status::NoSpace("first"));
+  fault.set(Fault::Place::kLog, Status::IOError("second"));
   EXPECT_TRUE(fault.get().IsNoSpace());
 
   BackendSlot slot(exec::make_simulator_backend(1));

@@ -23,13 +23,13 @@ TEST(Workers, QueueHasAnEnd) {
                   })
                   .ok());
   begun.wait();
-  for (std::size_t i = 0; i < limits::kAsyncBatchesMax; ++i) {
+  for (std::size_t i = 0; i < limits::kTasksMax; ++i) {
     ASSERT_TRUE(workers.submit([&] { ++ran; }).ok());
   }
   EXPECT_TRUE(workers.submit([&] { ++ran; }).IsBusy());
   go_on.count_down();
   workers.stop();
-  EXPECT_EQ(ran, limits::kAsyncBatchesMax);
+  EXPECT_EQ(ran, limits::kTasksMax);
   EXPECT_TRUE(workers.submit([&] { ++ran; }).IsShutdownInProgress());
 }
 

@@ -1,0 +1,82 @@
+#include "rocks/copies.h"
+
+#include <rocksdb/db.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "rocks/below.h"
+
+namespace breccia::rocks {
+
+namespace {
+
+/// The database opened by RocksDB itself.
+struct OpenTree {
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+
+  ~OpenTree() {
+    for (auto* handle : handles) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+};
+
+Status open_tree(const Options& options, const std::string& name,
+                 const std::vector<std::string>& families, OpenTree* tree) {
+  std::map<std::string, rocksdb::ColumnFamilyOptions> known;
+  for (const auto& [family, family_options] : options.families) known[family] = family_options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const std::string& family : families) {
+    const auto at = known.find(family);
+    rocksdb::ColumnFamilyOptions family_options = options.rocksdb;
+    if (at != known.end()) family_options = at->second;
+    if (family == kHiddenFamily) family_options = rocksdb::ColumnFamilyOptions();
+    descriptors.emplace_back(family, family_options);
+  }
+  rocksdb::DBOptions db_options = options.rocksdb;
+  db_options.create_if_missing = false;
+  db_options.error_if_exists = false;
+  rocksdb::DB* db = nullptr;
+  BRECCIA_TRY(rocksdb::DB::Open(db_options, name, descriptors, &tree->handles, &db));
+  tree->db.reset(db);
+  return Status::OK();
+}
+
+/// True if RocksDB made the folder's files as a copy of a store's.
+bool is_copy(const Options& options, const std::string& name) {
+  rocksdb::Env* const env = options.rocksdb.env;
+  if (!env->FileExists(name + "/" + kStagingFolder).IsNotFound()) return false;
+  const std::string log = log_folder(options, name);
+  std::vector<std::string> names;
+  env->GetChildren(log, &names).PermitUncheckedError();  // mostly it is not there
+  return std::none_of(names.begin(), names.end(),
+                      [](const std::string& file) { return file.ends_with(".log"); });
+}
+
+}  // namespace
+
+Status adopt_copy(const Options& options, const std::string& name) {
+  if (options.error_if_exists || !is_copy(options, name)) return Status::OK();
+  Options quiet = options;
+  quiet.rocksdb.disable_auto_compactions = true;
+  for (auto& [family, family_options] : quiet.families) {
+    family_options.disable_auto_compactions = true;
+  }
+  return drop_hidden_family(quiet, name);
+}
+
+Status drop_hidden_family(const Options& options, const std::string& name) {
+  std::vector<std::string> families;
+  if (!rocksdb::DB::ListColumnFamilies(options.rocksdb, name, &families).ok()) return Status::OK();
+  const auto hidden = std::find(families.begin(), families.end(), kHiddenFamily);
+  if (hidden == families.end()) return Status::OK();
+  OpenTree tree;
+  BRECCIA_TRY(open_tree(options, name, families, &tree));
+  BRECCIA_TRY(tree.db->DropColumnFamily(tree.handles[hidden - families.begin()]));
+  return Status::OK();
+}
+
+}  // namespace breccia::rocks

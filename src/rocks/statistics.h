@@ -1,0 +1,118 @@
+#pragma once
+
+#include <rocksdb/statistics.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/counters.h"
+#include "base/histogram.h"
+
+/// What the engine counts. docs/statistics.md says of each what it tells.
+
+namespace breccia::rocks {
+
+/// Counters, in the order of ticker_names.
+enum class Ticker : std::uint32_t {
+  kBatches,
+  kPuts,
+  kDeletes,
+  kMerges,
+  kRangeDeletes,
+  kGets,
+  kRanges,
+  kIterators,
+  kWritesToMemtable,
+  kWritesToRuns,
+  kUpdatesWorkedOut,
+  kGetsOnHost,
+  kGetsOnBackend,
+  kGetsFromMemory,
+  kGetsFromTree,
+  kRunsSearched,
+  kFrames,
+  kLogBytes,
+  kCommits,
+  kSyncs,
+  kRunMerges,
+  kRunMergeEntries,
+  kFlushes,
+  kFlushFiles,
+  kFlushFileBytes,
+  kFlushLogBytes,
+  kWaits,
+  kWaitMicros,
+  kRefused,
+  kBackendErrors,
+  kMemoryMisses,
+  kEnd,
+};
+inline constexpr std::size_t kTickers = static_cast<std::size_t>(Ticker::kEnd);
+
+/// Distributions of what happens rarely enough for a lock, in the order of histogram_names.
+enum class Timing : std::uint32_t { kSyncMicros, kWaitMicros, kRunMergeMicros, kFlushMicros, kEnd };
+inline constexpr std::size_t kTimings = static_cast<std::size_t>(Timing::kEnd);
+
+[[nodiscard]] const char* name_of(Ticker ticker);
+[[nodiscard]] const char* name_of(Timing timing);
+
+/// Threads any.
+class Statistics {
+ public:
+  /// `user` gets what RocksDB counts of the same events; may be null.
+  explicit Statistics(std::shared_ptr<rocksdb::Statistics> user) : user_(std::move(user)) {}
+
+  void add(Ticker ticker, std::uint64_t more) {
+    counters_.add(static_cast<std::size_t>(ticker), more);
+  }
+  void record(Timing timing, std::uint64_t micros);
+
+  // Events with counterparts in RocksDB.
+  void note_sync(std::uint64_t micros);
+  void note_wait(std::uint64_t micros);
+  void note_flush(std::uint64_t micros, std::uint64_t files, std::uint64_t file_bytes,
+                  std::uint64_t log_bytes);
+
+  [[nodiscard]] std::uint64_t value(Ticker ticker) const {
+    return counters_.sum(static_cast<std::size_t>(ticker));
+  }
+  /// The counter of that name.
+  [[nodiscard]] std::optional<std::uint64_t> find(const std::string& name) const;
+  /// Every counter by name, and of each distribution count, sum and percentiles.
+  [[nodiscard]] std::map<std::string, std::string> map() const;
+  /// The same as lines, in the form of rocksdb::Statistics::ToString.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  struct Distribution {
+    mutable std::mutex mutex;
+    base::Histogram micros;
+  };
+  /// A distribution's part of a line.
+  [[nodiscard]] std::string figures_of(Timing timing) const;
+
+  const std::shared_ptr<rocksdb::Statistics> user_;
+  base::Counters<kTickers> counters_;
+  std::array<Distribution, kTimings> timings_;
+};
+
+/// Begins the lines of text() in RocksDB's file of messages (LOG), where a store writes them when
+/// it is closed.
+inline constexpr char kStatisticsMark[] = "** Breccia statistics **";
+
+/// Microseconds since it was made.
+class Stopwatch {
+ public:
+  [[nodiscard]] std::uint64_t micros() const;
+
+ private:
+  static std::uint64_t now();
+  const std::uint64_t begin_ = now();
+};
+
+}  // namespace breccia::rocks

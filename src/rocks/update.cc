@@ -1,0 +1,205 @@
+#include "rocks/update.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "base/parallel.h"
+#include "rocks/versions.h"
+
+namespace breccia::rocks {
+
+namespace {
+
+constexpr std::uint64_t kEntriesPerPart = 4096;
+
+struct KnownOperator {
+  std::string_view name;
+  exec::NumberOp op;
+};
+constexpr KnownOperator kKnownOperators[] = {
+    {"UInt64AddOperator", exec::NumberOp::kAdd}, {"breccia.Int64Add", exec::NumberOp::kAdd},
+    {"MaxOperator", exec::NumberOp::kMax},       {"breccia.BytesMax", exec::NumberOp::kMax},
+    {"breccia.BytesMin", exec::NumberOp::kMin},  {"PutOperator", exec::NumberOp::kPut},
+};
+
+/// Calls work(i) for i in [0, n), shared among threads.
+template <class Work>
+void for_each(std::uint64_t n, const Work& work) {
+  const std::uint64_t parts = (n + kEntriesPerPart - 1) / kEntriesPerPart;
+  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+    const std::uint64_t end = std::min(n, (part + 1) * kEntriesPerPart);
+    for (std::uint64_t i = part * kEntriesPerPart; i < end; ++i) work(i);
+  });
+}
+
+std::uint64_t number_at(const Slice& value) {
+  std::uint64_t number;
+  BRECCIA_ASSERT(value.size() == sizeof number);
+  std::memcpy(&number, value.data(), sizeof number);
+  return number;
+}
+
+}  // namespace
+
+std::optional<exec::NumberOp> number_op(const rocksdb::MergeOperator* merge_operator) {
+  if (merge_operator == nullptr) return {};
+  for (const KnownOperator& known : kKnownOperators) {
+    if (known.name == merge_operator->Name()) return known.op;
+  }
+  return {};
+}
+
+bool Updater::can_update(const memtable::FamilyView& family, const batch::Writes& writes) {
+  return writes.merges() > 0 && writes.only_numbers() && writes.range_deletes().empty() &&
+         number_op(family.merge_operator.get()).has_value();
+}
+
+Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin,
+                                                     const memtable::FamilyView& family,
+                                                     batch::Writes* writes) const {
+  const auto backend = backends_->current();
+  const std::uint64_t n = writes->point_count();
+  auto work = std::make_unique<UpdateWork>(writes, backend->host_memory());
+  if (!work->results->reserve(n) || !work->is_operand->reserve(n) || !work->found.reserve(n) ||
+      !work->value.reserve(n) || !work->exists.reserve(n) ||
+      (family.tree_has_data && (!work->tree_value.reserve(n) || !work->tree_state.reserve(n)))) {
+    return Status::MemoryLimit("no memory to work out updates");
+  }
+  work->results->extend(n);
+  work->is_operand->extend(n);
+  work->found.extend(n);
+  work->value.extend(n);
+  work->exists.extend(n);
+  if (family.tree_has_data) read_tree(pin, family, work.get());
+  return work;
+}
+
+// Keys that memory holds now it holds in the batch's turn too, unless a flush takes them: then the
+// tree is another one, and nothing of this is used.
+void Updater::read_tree(const Pin& pin, const memtable::FamilyView& family,
+                        UpdateWork* work) const {
+  constexpr std::uint64_t kStep = 256;
+  const exec::KeyColumnsRef keys = work->writes->keys();
+  if (!search_->search(family, {keys, nullptr, pin.visible}, {work->found.data()},
+                       /*cached=*/nullptr)) {
+    return;
+  }
+  work->tree = pin.view->below;
+  std::fill_n(work->tree_state.extend(keys.count), keys.count, UpdateWork::Tree::kUnknown);
+  work->tree_value.extend(keys.count);
+  base::parallel_for(std::uint64_t{0}, (keys.count + kStep - 1) / kStep, [&](std::uint64_t step) {
+    std::vector<std::uint64_t> missing;
+    std::vector<std::string> names;
+    for (std::uint64_t i = step * kStep; i < std::min(keys.count, (step + 1) * kStep); ++i) {
+      if (work->found.data()[i] != exec::kNotFound) continue;
+      missing.push_back(i);
+      batch::restore_key(keys, i, names.emplace_back(keys.bytes_at(i), '\0').data());
+    }
+    const std::vector<Slice> slices(names.begin(), names.end());
+    std::vector<rocksdb::PinnableSlice> values(slices.size());
+    std::vector<Status> statuses(slices.size());
+    below_->multi_get(work->tree.get(), family.tree.get(), slices.size(), slices.data(),
+                      values.data(), statuses.data());
+    for (std::size_t j = 0; j < missing.size(); ++j) {
+      UpdateWork::Tree& state = work->tree_state.data()[missing[j]];
+      if (statuses[j].IsNotFound()) {
+        state = UpdateWork::Tree::kAbsent;
+      } else if (statuses[j].ok() && values[j].size() == sizeof(std::uint64_t)) {
+        state = UpdateWork::Tree::kNumber;
+        work->tree_value.data()[missing[j]] = number_at(values[j]);
+      } else {
+        state = UpdateWork::Tree::kOther;
+      }
+    }
+  });
+}
+
+Status Updater::read_bases(const Pin& pin, const memtable::FamilyView& family,
+                           UpdateWork* work) const {
+  const exec::KeyColumnsRef keys = work->writes->keys();
+  std::uint64_t* const value = work->value.data();
+  std::uint8_t* const exists = work->exists.data();
+  const bool searched = search_->search(family, {keys, nullptr, pin.visible},
+                                        {work->found.data(), family.has_values ? value : nullptr},
+                                        /*cached=*/nullptr);
+  const bool plain = searched && family.active->count() == 0 && family.tombstones == nullptr;
+  const bool tree_known = work->tree != nullptr && work->tree == pin.view->below;
+  std::atomic<bool> fits{true};
+  for_each(keys.count, [&](std::uint64_t i) {
+    const std::uint64_t found = searched ? work->found.data()[i] : exec::kNotFound;
+    const bool is_put = plain && found != exec::kNotFound && wal::op_of(found) == wal::Op::kPut;
+    const bool in_tree = plain && found == exec::kNotFound;
+    const UpdateWork::Tree tree = !family.tree_has_data ? UpdateWork::Tree::kAbsent
+                                  : tree_known          ? work->tree_state[i]
+                                                        : UpdateWork::Tree::kUnknown;
+    exists[i] = 1;
+    if (is_put && family.has_values) return;
+    if (in_tree && tree == UpdateWork::Tree::kNumber) {
+      value[i] = work->tree_value[i];
+      return;
+    }
+    exists[i] = 0;
+    if (in_tree && tree == UpdateWork::Tree::kAbsent) return;
+    rocksdb::PinnableSlice slice;
+    if (is_put) {
+      slice.PinSlice(value_at(*pin.view->table, found), nullptr);
+    } else {
+      std::string key(keys.bytes_at(i), '\0');
+      batch::restore_key(keys, i, key.data());
+      const Status status = read_key(*pin.view, family, key, pin.visible, &slice);
+      if (status.IsNotFound()) return;
+      if (!status.ok()) fits = false;
+    }
+    if (slice.size() != sizeof(std::uint64_t)) {
+      fits = false;  // the operator itself knows what to make of it
+      return;
+    }
+    value[i] = number_at(slice);
+    exists[i] = 1;
+  });
+  return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");
+}
+
+UpdatedWrites::UpdatedWrites(batch::Writes* writes, std::unique_ptr<Numbers> results,
+                             std::unique_ptr<Flags> is_operand)
+    : writes_(writes),
+      operands_(std::move(results)),
+      is_operand_(std::move(is_operand)),
+      merges_(writes->merges()) {
+  writes_->swap_numbers(operands_.get());
+  for_each(writes_->point_count(), [&](std::uint64_t i) {
+    const bool is_operand = wal::op_of(writes_->offsets()[i]) == wal::Op::kMerge;
+    is_operand_->data()[i] = is_operand ? 1 : 0;
+    if (is_operand) writes_->set_operation(i, wal::Op::kPut);
+  });
+  writes_->set_merges(0);
+}
+
+UpdatedWrites::~UpdatedWrites() {
+  if (operands_ == nullptr) return;
+  writes_->swap_numbers(operands_.get());
+  for_each(writes_->point_count(), [&](std::uint64_t i) {
+    if ((*is_operand_)[i] != 0) writes_->set_operation(i, wal::Op::kMerge);
+  });
+  writes_->set_merges(merges_);
+}
+
+Result<UpdatedWrites> Updater::finish(const Pin& pin, const memtable::FamilyView& family,
+                                      UpdateWork* work) const {
+  const auto backend = backends_->current();
+  const batch::Writes& writes = *work->writes;
+  BRECCIA_TRY(read_bases(pin, family, work));
+  const exec::UpdatesRef updates{writes.keys(),       writes.offsets(),
+                                 writes.numbers(),    work->value.data(),
+                                 work->exists.data(), *number_op(family.merge_operator.get())};
+  const Status status = backend->update(updates, work->results->data());
+  if (!status.ok()) {
+    if (backends_->is_host(*backend)) return status;
+    backends_->retire(*backend, status);
+    BRECCIA_TRY(backends_->host().update(updates, work->results->data()));
+  }
+  return UpdatedWrites(work->writes, std::move(work->results), std::move(work->is_operand));
+}
+
+}  // namespace breccia::rocks

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <rocksdb/slice.h>
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "memtable/view.h"
+
+/// What one key is, from the versions that a view holds of it: puts, deletions, range deletions and
+/// merge operands, and the tree below them.
+///
+/// The newest version counts. A merge operand needs all operands below it and the first version
+/// that is none, its base; where memory holds no base, the tree does.
+
+namespace breccia::rocks {
+
+/// The value of `key` in `family` as of log position `bound`.
+/// `found`: the payload of the key's newest version below `bound` in the family's memtable and
+/// runs, or exec::kNotFound.
+/// `from_tree` is set to true if the tree had to be read, else left alone; may be null.
+/// Errors  NotFound; InvalidArgument: operands without a merge operator; Corruption: the merge
+///         operator failed; those of the tree.
+/// Cost    as memtable::find_one for each operand.
+Status read_version(const memtable::View& view, const memtable::FamilyView& family,
+                    const Slice& key, std::uint64_t bound, std::uint64_t found,
+                    rocksdb::PinnableSlice* value, bool* from_tree);
+
+/// read_version for a key that was not searched yet.
+Status read_key(const memtable::View& view, const memtable::FamilyView& family, const Slice& key,
+                std::uint64_t bound, rocksdb::PinnableSlice* value);
+
+/// Combines `operands`, oldest first, with `base` (null: there is none).
+/// Errors  InvalidArgument: no merge operator; Corruption: it failed. As RocksDB's.
+Status full_merge(const memtable::FamilyView& family, const Slice& key, const Slice* base,
+                  const std::vector<Slice>& operands, std::string* value);
+
+/// The value of the record at `payload`.
+[[nodiscard]] inline Slice value_at(const wal::SegmentTable& table, std::uint64_t payload) {
+  const std::byte* const record = table.at(wal::position_of(payload));
+  return {wal::record_value(record), wal::record_header(record).value_bytes};
+}
+
+}  // namespace breccia::rocks
