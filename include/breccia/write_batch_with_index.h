@@ -1,0 +1,28 @@
+#pragma once
+
+#include <breccia/status.h>
+#include <rocksdb/utilities/write_batch_with_index.h>
+
+#include <cstddef>
+
+namespace breccia {
+
+/// rocksdb::WriteBatchWithIndex for a breccia::Rocks.
+///
+/// RocksDB's own may be used with a Rocks, too, but for one function: its MultiGetFromBatchAndDB
+/// reads the tree below the database that it is given, and misses what was not flushed.
+class WriteBatchWithIndex : public rocksdb::WriteBatchWithIndex {
+ public:
+  using rocksdb::WriteBatchWithIndex::WriteBatchWithIndex;
+
+  /// Looks up keys in this batch and, as one batch of lookups, in `db`; the batch's merge operands
+  /// are applied to what the database has.
+  /// Shape   keys, values and statuses of `count` elements; handle may be null: the default family.
+  /// Errors  as rocksdb's.
+  void MultiGetFromBatchAndDB(rocksdb::DB* db, const rocksdb::ReadOptions& options,
+                              rocksdb::ColumnFamilyHandle* handle, std::size_t count,
+                              const Slice* keys, rocksdb::PinnableSlice* values, Status* statuses,
+                              bool sorted_input);
+};
+
+}  // namespace breccia

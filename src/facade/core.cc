@@ -1,0 +1,270 @@
+#include "facade/core.h"
+
+#include <rocksdb/statistics.h>
+
+#include "batch/requests.h"
+#include "facade/user_statistics.h"
+
+namespace breccia::facade {
+
+Status no_timestamps() {
+  return Status::InvalidArgument(
+      "cannot call this method on a column family that does not enable timestamps",
+      "no column family of breccia has user-defined timestamps");
+}
+
+// ---- opening and closing -----------------------------------------------------------------------
+
+Status Core::open(const Options& options, const std::string& name, std::unique_ptr<Core>* core) {
+  BRECCIA_TRY(check_options(options, name));
+  Options prepared = options;
+  prepare_for_tree(&prepared);
+  prepared.rocksdb.statistics = without_requests(options.rocksdb.statistics);
+  std::unique_ptr<rocks::Engine> engine;
+  BRECCIA_TRY(rocks::Engine::open(prepared, name, &engine));
+  std::unique_ptr<Core> opened(new Core);
+  opened->given_ = options.rocksdb;
+  opened->given_.create_if_missing = options.create_if_missing;
+  opened->given_.error_if_exists = options.error_if_exists;
+  opened->engine_ = std::move(engine);
+  opened->handles_ = std::make_shared<Handles>(
+      opened->flush_parts(),
+      [engine = opened->engine_.get()](FamilyId family) { engine->forget_family(family); });
+  opened->flusher_ = std::make_unique<rocks::Workers>(1);
+  opened->default_handle_.reset(opened->make_handle(rocksdb::kDefaultColumnFamilyName));
+  *core = std::move(opened);
+  return Status::OK();
+}
+
+Status Core::close() {
+  const std::lock_guard lock(close_mutex_);
+  if (engine_ == nullptr) return close_status_;
+  if (snapshots_.figures().count > 0) {
+    return Status::Aborted("Cannot close DB with unreleased snapshot.");
+  }
+  while (resume_flushes()) {
+  }
+  flusher_->stop();
+  // What has no log would survive an orderly end, but nobody would hear of an error.
+  if (engine_->options().flush_at_close) {
+    close_status_ = engine_->Flush();
+  } else if (has_unlogged_.load()) {
+    close_status_ = engine_->SyncLog();
+  }
+  handles_->close();
+  engine_->listeners().show_as(nullptr);  // iterators may keep the tree open
+  engine_.reset();
+  return close_status_;
+}
+
+// ---- handles -----------------------------------------------------------------------------------
+
+Result<Family*> Core::family(const rocksdb::ColumnFamilyHandle* handle) const {
+  Family* const family = handles_->find(handle);
+  if (family == nullptr) return not_a_handle();
+  return family;
+}
+
+Result<rocksdb::ColumnFamilyHandle*> Core::tree_handle(
+    const rocksdb::ColumnFamilyHandle* handle) const {
+  BRECCIA_TAKE(Family* const known, family(handle));
+  return known->tree();
+}
+
+Result<std::vector<rocksdb::ColumnFamilyHandle*>> Core::tree_handles(
+    const std::vector<rocksdb::ColumnFamilyHandle*>& handles) const {
+  std::vector<rocksdb::ColumnFamilyHandle*> of_tree;
+  for (const rocksdb::ColumnFamilyHandle* handle : handles) {
+    BRECCIA_TAKE(rocksdb::ColumnFamilyHandle* const one, tree_handle(handle));
+    of_tree.push_back(one);
+  }
+  return of_tree;
+}
+
+Handle* Core::make_handle(const std::string& name) const {
+  for (const rocks::BelowFamily& family : engine_->below().families()) {
+    if (family->GetName() == name) return handles_->make(family);
+  }
+  BRECCIA_ASSERT(false);
+  return nullptr;
+}
+
+std::vector<std::unique_ptr<Handle>> Core::handles_of_all() const {
+  std::vector<std::unique_ptr<Handle>> handles;
+  for (const rocks::BelowFamily& family : engine_->below().families()) {
+    if (!is_reserved(family->GetName())) handles.emplace_back(handles_->make(family));
+  }
+  return handles;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+Result<rocks::Pin> Core::pin_of(const rocksdb::ReadOptions& options) const {
+  if (options.timestamp != nullptr || options.iter_start_ts != nullptr) return no_timestamps();
+  if (options.snapshot == nullptr) return engine_->pin();
+  std::optional<rocks::Pin> pin = snapshots_.find(options.snapshot);
+  if (!pin.has_value()) {
+    return Status::InvalidArgument("not a snapshot of this database",
+                                   "it belongs to another one, or was released");
+  }
+  return *std::move(pin);
+}
+
+Result<Seen> Core::see_at(rocks::Pin pin, const rocksdb::ColumnFamilyHandle* handle) const {
+  BRECCIA_TAKE(const Family* const known, family(handle));
+  Seen seen{known, std::move(pin), nullptr};
+  // A flush leaves a dropped family out: from the drop on its last state is kept with it.
+  const rocks::Pin* const last = known->at_drop();
+  if (last != nullptr && last->visible <= seen.pin.visible) seen.pin = *last;
+  seen.view = seen.pin.view->family(known->id());
+  return seen;
+}
+
+Result<Seen> Core::see(const rocksdb::ReadOptions& options,
+                       const rocksdb::ColumnFamilyHandle* handle) const {
+  BRECCIA_TRY(family(handle).status());  // before the engine, which may be closed
+  BRECCIA_TAKE(rocks::Pin pin, pin_of(options));
+  return see_at(std::move(pin), handle);
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+namespace {
+
+/// Errors  those that RocksDB's WriteImpl finds in the options.
+Result<WriteOptions> engine_write_options(const rocksdb::WriteOptions& options,
+                                          const rocksdb::DBOptions& given) {
+  if (options.rate_limiter_priority != rocksdb::Env::IO_TOTAL &&
+      options.rate_limiter_priority != rocksdb::Env::IO_USER) {
+    return Status::InvalidArgument(
+        "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER");
+  }
+  if (options.rate_limiter_priority != rocksdb::Env::IO_TOTAL &&
+      (options.disableWAL || given.manual_wal_flush)) {
+    return Status::InvalidArgument(
+        "WriteOptions::rate_limiter_priority needs WriteOptions::disableWAL and "
+        "DBOptions::manual_wal_flush both set to false");
+  }
+  if (options.protection_bytes_per_key != 0 && options.protection_bytes_per_key != 8) {
+    return Status::NotSupported("WriteBatch protection info must be zero or eight bytes/key");
+  }
+  if (options.sync && options.disableWAL) {
+    return Status::InvalidArgument("Sync writes has to enable WAL.");
+  }
+  WriteOptions engine;
+  engine.durability = options.sync         ? Durability::kSync
+                      : options.disableWAL ? Durability::kNone
+                                           : Durability::kDefault;
+  if (options.no_slowdown) engine.wait_us_max = 0;
+  return engine;
+}
+
+/// A write that found no room, as RocksDB reports it.
+Status as_stall(const rocksdb::WriteOptions& options, const Status& status) {
+  return status.IsBusy() && options.no_slowdown ? Status::Incomplete("Write stall") : status;
+}
+
+}  // namespace
+
+Status Core::write(const rocksdb::WriteOptions& options, const rocks::ReadSet& reads,
+                   batch::Requests* requests) {
+  if (requests->write_count() == 0) {
+    BRECCIA_TAKE(const WriteOptions engine_options, engine_write_options(options, given_));
+    BRECCIA_TRY(engine_->commit(engine_options, reads, requests));
+    return options.sync ? engine_->SyncLog() : Status::OK();
+  }
+  const Status status = write_by(options, *requests, [&](const WriteOptions& engine_options) {
+    return engine_->commit(engine_options, reads, requests);
+  });
+  return reads.empty() ? as_stall(options, status) : status;  // Busy is a conflict where it reads
+}
+
+Status Core::submit(const rocksdb::WriteOptions& options, Batch* batch) {
+  const auto run = [&](const WriteOptions& engine_options) {
+    return engine_->Submit(engine_options, batch);
+  };
+  return as_stall(options, write_by(options, batch->requests(), run));
+}
+
+Status Core::write_by(const rocksdb::WriteOptions& options, const batch::Requests& requests,
+                      const std::function<Status(const WriteOptions&)>& run) {
+  BRECCIA_TAKE(const WriteOptions engine_options, engine_write_options(options, given_));
+  const std::uint64_t count = requests.write_count();
+  if (count == 0) return run(engine_options);
+  // Before the write: who reads the persisted tier must not see it as logged.
+  if (options.disableWAL) has_unlogged_.store(true);
+  const std::uint64_t bytes = requests.record_bytes();
+  const UserTimer timer(user_statistics(), rocksdb::DB_WRITE);
+  const WriteGate::Pass pass(&gate_);
+  const Status status = run(engine_options);
+  if (status.ok()) note_written(options, count, bytes);
+  return status;
+}
+
+Status Core::write_one(const rocksdb::WriteOptions& options, wal::Op op,
+                       const rocksdb::ColumnFamilyHandle* handle, const Slice& key,
+                       const Slice& value) {
+  BRECCIA_TAKE(const Family* const known, family(handle));
+  batch::Requests& requests = thread_requests();
+  const bool is_left_out = options.ignore_missing_column_families && known->at_drop() != nullptr;
+  if (!is_left_out) BRECCIA_TRY(requests.add_write(op, known->id(), key, value));
+  return write(options, rocks::ReadSet(), &requests);
+}
+
+batch::Requests& thread_requests() {
+  constexpr std::uint64_t kKeptBytesMax = 1 << 20;
+  thread_local std::unique_ptr<batch::Requests> requests;
+  if (requests == nullptr || requests->record_bytes() > kKeptBytesMax) {
+    requests = std::make_unique<batch::Requests>(exec::shared_plain_host_memory());
+  }
+  requests->clear();
+  return *requests;
+}
+
+Batch Core::new_batch(std::uint64_t requests) const {
+  constexpr std::uint64_t kWorthPinned = 1024;
+  return requests < kWorthPinned ? Batch() : engine_->NewBatch();
+}
+
+/// Counts what RocksDB's write path counts: the tree does not see these writes.
+void Core::note_written(const rocksdb::WriteOptions& options, std::uint64_t keys,
+                        std::uint64_t bytes) {
+  rocksdb::Statistics* const statistics = given_.statistics.get();
+  if (statistics == nullptr) return;
+  statistics->recordTick(rocksdb::NUMBER_KEYS_WRITTEN, keys);
+  statistics->recordTick(rocksdb::BYTES_WRITTEN, bytes);
+  statistics->recordInHistogram(rocksdb::BYTES_PER_WRITE, bytes);
+  statistics->recordTick(rocksdb::WRITE_DONE_BY_SELF, 1);
+  if (options.disableWAL) return;
+  statistics->recordTick(rocksdb::WRITE_WITH_WAL, 1);
+  statistics->recordTick(rocksdb::WAL_FILE_BYTES, bytes);
+}
+
+// ---- flushes -----------------------------------------------------------------------------------
+
+void Core::flush_later() {
+  if (flush_waits_.exchange(true)) return;
+  const auto flush = [this] {
+    flush_waits_.store(false);
+    engine_->Flush().PermitUncheckedError();  // its cause is in breccia.read-only
+  };
+  if (!flusher_->submit(flush).ok()) flush_waits_.store(false);
+}
+
+void Core::pause_flushes() {
+  {
+    const std::lock_guard lock(pause_mutex_);
+    ++pauses_;
+  }
+  engine_->below().pause();
+}
+
+bool Core::resume_flushes() {
+  const std::lock_guard lock(pause_mutex_);
+  if (pauses_ == 0) return false;
+  --pauses_;
+  engine_->below().resume();
+  return true;
+}
+
+}  // namespace breccia::facade

@@ -1,0 +1,85 @@
+#include <breccia/rocks.h>
+
+#include "facade/core.h"
+
+/// Rocks: column families.
+
+namespace breccia {
+
+Rocks::Handle* Rocks::DefaultColumnFamily() const { return core_->default_handle(); }
+
+Status Rocks::CreateColumnFamily(const rocksdb::ColumnFamilyOptions& options,
+                                 const std::string& name, Handle** handle) {
+  *handle = nullptr;
+  BRECCIA_TRY(core_->check_open());
+  BRECCIA_TRY(facade::check_family(name, options));
+  BRECCIA_TAKE(const rocks::BelowFamily family,
+               core_->engine().create_family(name, facade::family_for_tree(options)));
+  *handle = core_->handles().make(family);
+  return Status::OK();
+}
+
+Status Rocks::CreateColumnFamilies(const rocksdb::ColumnFamilyOptions& options,
+                                   const std::vector<std::string>& names,
+                                   std::vector<Handle*>* handles) {
+  std::vector<Descriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, options);
+  return CreateColumnFamilies(families, handles);
+}
+
+Status Rocks::CreateColumnFamilies(const std::vector<Descriptor>& column_families,
+                                   std::vector<Handle*>* handles) {
+  handles->clear();
+  for (const Descriptor& family : column_families) {
+    Handle* handle = nullptr;
+    BRECCIA_TRY(CreateColumnFamily(family.options, family.name, &handle));
+    handles->push_back(handle);
+  }
+  return Status::OK();
+}
+
+Status Rocks::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& options,
+                                           const std::string& name,
+                                           const rocksdb::ImportColumnFamilyOptions& import_options,
+                                           const rocksdb::ExportImportFilesMetaData& metadata,
+                                           Handle** handle) {
+  *handle = nullptr;
+  BRECCIA_TRY(core_->check_open());
+  BRECCIA_TRY(facade::check_family(name, options));
+  rocks::Engine& engine = core_->engine();
+  // As for ingested files.
+  const facade::WriteGate::Closed closed(&core_->gate());
+  BRECCIA_TRY(engine.Flush());
+  BRECCIA_TAKE(
+      const rocks::BelowFamily family,
+      engine.import_family(name, facade::family_for_tree(options), import_options, metadata));
+  engine.refresh_tree();
+  *handle = core_->handles().make(family);
+  return Status::OK();
+}
+
+Status Rocks::DropColumnFamily(Handle* handle) {
+  BRECCIA_TAKE(facade::Family* const family, core_->family(handle));
+  // Nothing is written meanwhile, so that `last` is what the family holds at its end.
+  const facade::WriteGate::Closed closed(&core_->gate());
+  rocks::Pin last = core_->engine().pin();
+  BRECCIA_TRY(core_->engine().drop_family(family->id()));
+  family->drop(std::move(last));
+  return Status::OK();
+}
+
+Status Rocks::DropColumnFamilies(const std::vector<Handle*>& handles) {
+  for (Handle* const handle : handles) BRECCIA_TRY(DropColumnFamily(handle));
+  return Status::OK();
+}
+
+Status Rocks::DestroyColumnFamilyHandle(Handle* handle) {
+  if (handle == core_->default_handle()) {
+    return Status::InvalidArgument("Cannot destroy the handle returned by DefaultColumnFamily()");
+  }
+  BRECCIA_TRY(core_->family(handle).status());
+  delete handle;
+  return Status::OK();
+}
+
+}  // namespace breccia

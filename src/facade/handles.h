@@ -1,0 +1,130 @@
+#pragma once
+
+#include <breccia/family.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+#include "rocks/state.h"
+
+/// Column family handles as users hold them.
+///
+/// They are objects of our own: a user may delete one at any time, while the tree's handle is
+/// needed as long as anybody reads. All handles of a family share a Family; the registry knows
+/// which of them are alive, so that a wrong one is an error and no crash.
+
+namespace breccia::facade {
+
+/// A column family of an open database, as its handles share it.
+/// Threads any; close() by whoever closes the database.
+class Family : public std::enable_shared_from_this<Family> {
+ public:
+  explicit Family(rocks::BelowFamily tree)
+      : id_(tree->GetID()), name_(tree->GetName()), tree_(std::move(tree)) {}
+
+  [[nodiscard]] FamilyId id() const { return id_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// The tree's handle; null when the database was closed.
+  [[nodiscard]] rocksdb::ColumnFamilyHandle* tree() const { return tree_.get(); }
+
+  /// What the family held when it was dropped: all that there will ever be. Null before.
+  [[nodiscard]] const rocks::Pin* at_drop() const {
+    return dropped_.load(std::memory_order_acquire) ? &at_drop_ : nullptr;  // pairs with drop()
+  }
+  /// Shape   once.
+  void drop(rocks::Pin last) {
+    at_drop_ = std::move(last);
+    dropped_.store(true, std::memory_order_release);
+  }
+  /// Lets go of the database.
+  void close() {
+    dropped_.store(false, std::memory_order_release);
+    at_drop_ = {};
+    tree_.reset();
+  }
+
+ private:
+  const FamilyId id_;
+  const std::string name_;
+  rocks::BelowFamily tree_;
+  std::atomic<bool> dropped_{false};
+  rocks::Pin at_drop_;
+};
+
+/// How librocksdb's own handles begin. Its utilities (WriteBatchWithIndex, DeleteFilesInRange, ...)
+/// cast every handle to a class whose first virtual function beyond ColumnFamilyHandle's is cfd();
+/// ours has one in the same place, so that they work with it.
+class TreeHandle : public rocksdb::ColumnFamilyHandle {
+ public:
+  [[nodiscard]] virtual void* cfd() const = 0;
+};
+static_assert(ROCKSDB_MAJOR == 7 && ROCKSDB_MINOR == 8, "look at ColumnFamilyHandleImpl again");
+
+class Handles;
+
+/// What users hold.
+class Handle final : public TreeHandle {
+ public:
+  Handle(std::shared_ptr<Family> family, std::shared_ptr<Handles> registry)
+      : family_(std::move(family)), registry_(std::move(registry)) {}
+  ~Handle() override;
+
+  [[nodiscard]] void* cfd() const override;
+  [[nodiscard]] const std::string& GetName() const override { return family_->name(); }
+  [[nodiscard]] std::uint32_t GetID() const override { return family_->id(); }
+  Status GetDescriptor(rocksdb::ColumnFamilyDescriptor* descriptor) override;
+  [[nodiscard]] const rocksdb::Comparator* GetComparator() const override;
+
+  [[nodiscard]] const std::shared_ptr<Family>& family() const { return family_; }
+
+ private:
+  const std::shared_ptr<Family> family_;
+  const std::shared_ptr<Handles> registry_;
+};
+
+/// The handles of one database that are alive.
+/// Threads any number.
+class Handles : public std::enable_shared_from_this<Handles> {
+ public:
+  /// `forget` is called when the last handle of a dropped family is gone. `flush_parts`: see
+  /// given_family.
+  Handles(int flush_parts, std::function<void(FamilyId)> forget)
+      : flush_parts_(flush_parts), forget_(std::move(forget)) {}
+
+  /// A new handle; whoever deletes it ends its life.
+  [[nodiscard]] Handle* make(const rocks::BelowFamily& tree);
+  /// The family of a handle that is one of these and alive; else null.
+  /// Cost    no lock for the few handles that the thread used last.
+  [[nodiscard]] Family* find(const rocksdb::ColumnFamilyHandle* handle) const;
+  /// From now on no handle is one of these, and none holds anything of the database.
+  void close();
+
+  [[nodiscard]] int flush_parts() const { return flush_parts_; }
+
+ private:
+  friend class Handle;
+  struct Entry {
+    std::shared_ptr<Family> family;
+    int handles = 0;
+  };
+  void remove(const Handle* handle);
+  void change_generation();
+
+  const int flush_parts_;
+  mutable std::mutex mutex_;
+  std::function<void(FamilyId)> forget_;
+  std::unordered_set<const rocksdb::ColumnFamilyHandle*> live_;
+  std::map<FamilyId, Entry> families_;
+  /// Differs from every earlier value of every registry whenever live_ has changed.
+  std::atomic<std::uint64_t> generation_{0};
+};
+
+/// What is wrong with a handle that Handles::find does not know.
+Status not_a_handle();
+
+}  // namespace breccia::facade

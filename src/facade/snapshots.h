@@ -1,0 +1,54 @@
+#pragma once
+
+#include <rocksdb/snapshot.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "rocks/state.h"
+
+namespace breccia::facade {
+
+/// A snapshot as users hold it.
+class Snapshot final : public rocksdb::Snapshot {
+ public:
+  Snapshot(rocks::Pin pin, std::int64_t unix_time) : pin_(std::move(pin)), unix_time_(unix_time) {}
+
+  [[nodiscard]] rocksdb::SequenceNumber GetSequenceNumber() const override { return pin_.visible; }
+  [[nodiscard]] std::int64_t GetUnixTime() const override { return unix_time_; }
+  [[nodiscard]] std::uint64_t GetTimestamp() const override { return ~std::uint64_t{0}; }
+
+  [[nodiscard]] const rocks::Pin& pin() const { return pin_; }
+
+ private:
+  const rocks::Pin pin_;
+  const std::int64_t unix_time_;
+};
+
+/// The snapshots of one database that were not released.
+/// Threads any number.
+class Snapshots {
+ public:
+  [[nodiscard]] const rocksdb::Snapshot* take(rocks::Pin pin);
+  /// False if `snapshot` is none of these.
+  [[nodiscard]] bool release(const rocksdb::Snapshot* snapshot);
+  void release_all();
+  /// What `snapshot` sees; none if it is none of these.
+  [[nodiscard]] std::optional<rocks::Pin> find(const rocksdb::Snapshot* snapshot) const;
+
+  struct Figures {
+    std::uint64_t count = 0;
+    std::uint64_t oldest_time = 0;  // 0 if there is none
+    std::uint64_t oldest_position = 0;
+  };
+  [[nodiscard]] Figures figures() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const rocksdb::Snapshot*, std::unique_ptr<const Snapshot>> live_;
+};
+
+}  // namespace breccia::facade

@@ -1,0 +1,88 @@
+#include "facade/options.h"
+
+#include <gtest/gtest.h>
+#include <rocksdb/write_buffer_manager.h>
+
+namespace breccia::facade {
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+Descriptors families_of(std::size_t write_buffer_size, int count) {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = write_buffer_size;
+  Descriptors families{{"default", options}};
+  for (int i = 1; i < count; ++i) families.emplace_back(std::to_string(i), options);
+  return families;
+}
+
+}  // namespace
+
+// Goal: memory for writes follows what RocksDB was told, within reason.
+// Method: defaults, larger and smaller buffers, each of the limits.
+// Mutation: ignoring a limit fails.
+TEST(FacadeOptions, MemtableBytes) {
+  rocksdb::DBOptions db;
+  const auto bytes = [&](const Descriptors& families) {
+    return engine_options(db, "db", families).memtable_bytes;
+  };
+  EXPECT_EQ(bytes(families_of(64 * kMiB, 3)), 0u);
+  EXPECT_EQ(bytes(families_of(256 * kMiB, 1)), 512 * kMiB);
+  EXPECT_EQ(bytes(families_of(256 * kMiB, 3)), 1536 * kMiB);
+  EXPECT_EQ(bytes(families_of(kMiB, 1)), 128 * kMiB);
+  db.db_write_buffer_size = 1024 * kMiB;
+  EXPECT_EQ(bytes(families_of(256 * kMiB, 3)), 1024 * kMiB);
+  EXPECT_EQ(bytes(families_of(64 * kMiB, 3)), 1024 * kMiB);
+  db.max_total_wal_size = 768 * kMiB;
+  EXPECT_EQ(bytes(families_of(256 * kMiB, 3)), 768 * kMiB);
+  db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(256 * kMiB);
+  EXPECT_EQ(bytes(families_of(256 * kMiB, 3)), 256 * kMiB);
+}
+
+// Goal: the options that open mean what they mean in RocksDB.
+// Method: flags, families, folders of the log.
+// Mutation: taking the database's own folder for the log's fails.
+TEST(FacadeOptions, Opening) {
+  rocksdb::DBOptions db;
+  db.create_if_missing = true;
+  db.error_if_exists = true;
+  Options options = engine_options(db, "/data/db", families_of(kMiB, 2));
+  EXPECT_TRUE(options.create_if_missing);
+  EXPECT_TRUE(options.error_if_exists);
+  EXPECT_EQ(options.rocksdb.write_buffer_size, kMiB);
+  ASSERT_EQ(options.families.size(), 1u);
+  EXPECT_EQ(options.families[0].first, "1");
+  EXPECT_EQ(options.wal_dir, "");
+  db.wal_dir = "/data/db/";
+  EXPECT_EQ(engine_options(db, "/data/db", families_of(kMiB, 1)).wal_dir, "");
+  db.wal_dir = "/wal";
+  EXPECT_EQ(engine_options(db, "/data/db", families_of(kMiB, 1)).wal_dir, "/wal/log");
+}
+
+// Goal: triggers on level-0 files go to the engine's scale and back.
+// Method: numbers, the largest one, no numbers; options that are no triggers.
+// Mutation: dividing where nothing was multiplied fails.
+TEST(FacadeOptions, Triggers) {
+  auto scaled =
+      scaled_options({{"level0_stop_writes_trigger", "10"}, {"target_file_size_base", "10"}}, 4);
+  ASSERT_TRUE(scaled.ok());
+  EXPECT_EQ(scaled.value()["level0_stop_writes_trigger"], "40");
+  EXPECT_EQ(scaled.value()["target_file_size_base"], "10");
+  scaled = scaled_options({{"level0_stop_writes_trigger", "1073741824"}}, 4);
+  ASSERT_TRUE(scaled.ok());
+  EXPECT_EQ(scaled.value()["level0_stop_writes_trigger"], "1073741824");
+  for (const char* wrong : {"", "x", "1x", "99999999999"}) {
+    EXPECT_FALSE(scaled_options({{"level0_stop_writes_trigger", wrong}}, 4).ok()) << wrong;
+  }
+  rocksdb::ColumnFamilyOptions options;
+  options.level0_file_num_compaction_trigger = 16;
+  options.level0_slowdown_writes_trigger = 80;
+  options.level0_stop_writes_trigger = 1 << 30;
+  options = given_family(options, 4);
+  EXPECT_EQ(options.level0_file_num_compaction_trigger, 4);
+  EXPECT_EQ(options.level0_slowdown_writes_trigger, 20);
+  EXPECT_EQ(options.level0_stop_writes_trigger, 1 << 30);
+}
+
+}  // namespace breccia::facade
