@@ -1,0 +1,124 @@
+#pragma once
+
+/* Breccia for C and for languages that call C.
+
+   breccia/c_rocksdb.h has RocksDB's C API under the prefix breccia_: a program for rocksdb/c.h is
+   one for breccia after `sed s/rocksdb_/breccia_/g`. The types are RocksDB's own, so rocksdb_
+   functions take them, too. docs/c-api.md lists every function. This header adds what RocksDB has
+   not.
+
+   Errors as in rocksdb/c.h: *errptr is null, or a message from malloc that is replaced; where a
+   function fails it is set, to be freed with breccia_free().
+   Threads any number on a database; one at a time on anything else. */
+
+#include <breccia/c_rocksdb.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- opening ---- */
+
+/* Where batches run. */
+enum { breccia_backend_auto = 0, breccia_backend_host = 1, breccia_backend_cuda = 2 };
+
+/* Options of the engine; all else is in RocksDB's options. The fields are those of
+   breccia::Options in breccia/options.h, with their units and defaults. */
+typedef struct breccia_engine_options_t breccia_engine_options_t;
+
+breccia_engine_options_t* breccia_engine_options_create(void);
+void breccia_engine_options_destroy(breccia_engine_options_t* options);
+void breccia_engine_options_set_backend(breccia_engine_options_t* options, int backend);
+/* Batches of fewer requests take the CPU path. */
+void breccia_engine_options_set_device_requests_min(breccia_engine_options_t* options,
+                                                    uint32_t requests);
+void breccia_engine_options_set_device_bytes_max(breccia_engine_options_t* options, uint64_t bytes);
+/* Folder of the log, for this database alone. */
+void breccia_engine_options_set_log_dir(breccia_engine_options_t* options, const char* folder);
+void breccia_engine_options_set_log_preallocate_bytes(breccia_engine_options_t* options,
+                                                      uint64_t bytes);
+/* 0: what RocksDB's options say of memtables. */
+void breccia_engine_options_set_memtable_bytes(breccia_engine_options_t* options, uint64_t bytes);
+void breccia_engine_options_set_flush_threads(breccia_engine_options_t* options, int threads);
+void breccia_engine_options_set_flush_at_close(breccia_engine_options_t* options,
+                                               unsigned char flush);
+
+/* As breccia_open() and breccia_open_column_families(). `engine_options` may be null. */
+breccia_t* breccia_open_with(const breccia_options_t* options,
+                             const breccia_engine_options_t* engine_options, const char* name,
+                             char** errptr);
+breccia_t* breccia_open_column_families_with(const breccia_options_t* options,
+                                             const breccia_engine_options_t* engine_options,
+                                             const char* name, int num_column_families,
+                                             const char* const* column_family_names,
+                                             const breccia_options_t* const* column_family_options,
+                                             breccia_column_family_handle_t** column_family_handles,
+                                             char** errptr);
+
+/* ---- batches ---- */
+
+/* Requests in arrival order, and their results. All writes of a batch are atomic; each read sees
+   the writes before it in the batch and none behind it.
+
+   Functions that add requests take arrays of `count` pointers and of `count` lengths in bytes and
+   copy what they point to. `family` may be null: the default one. Where a request is wrong (a key
+   above 64 KiB, a value above 1 GiB) those before it are in the batch and *errptr is set. */
+typedef struct breccia_batch_t breccia_batch_t;
+
+/* Outcomes of reads and ranges; others are RocksDB's Status::Code. */
+enum { breccia_code_ok = 0, breccia_code_not_found = 1 };
+
+/* An empty batch in memory that suits the database's backend; it may not outlive the database. */
+breccia_batch_t* breccia_batch_create(breccia_t* db, char** errptr);
+void breccia_batch_destroy(breccia_batch_t* batch);
+/* Forgets requests and results and keeps the memory. */
+void breccia_batch_clear(breccia_batch_t* batch);
+
+void breccia_batch_put(breccia_batch_t* batch, breccia_column_family_handle_t* family, size_t count,
+                       const char* const* keys, const size_t* key_lengths,
+                       const char* const* values, const size_t* value_lengths, char** errptr);
+void breccia_batch_merge(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                         size_t count, const char* const* keys, const size_t* key_lengths,
+                         const char* const* operands, const size_t* operand_lengths, char** errptr);
+void breccia_batch_delete(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                          size_t count, const char* const* keys, const size_t* key_lengths,
+                          char** errptr);
+/* Deletes from each begin to below its end. */
+void breccia_batch_delete_range(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                size_t count, const char* const* begins,
+                                const size_t* begin_lengths, const char* const* ends,
+                                const size_t* end_lengths, char** errptr);
+/* Adds lookups: the first of a batch is read 0, the next read 1, and so on. */
+void breccia_batch_get(breccia_batch_t* batch, breccia_column_family_handle_t* family, size_t count,
+                       const char* const* keys, const size_t* key_lengths, char** errptr);
+/* Adds ranges: the first limits[i] entries from begins[i] to below ends[i]. Numbered on their own.
+ */
+void breccia_batch_range(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                         size_t count, const char* const* begins, const size_t* begin_lengths,
+                         const char* const* ends, const size_t* end_lengths, const uint32_t* limits,
+                         char** errptr);
+
+/* Runs the batch. Without an error its results are there until it is cleared, submitted again or
+   destroyed; with one, none of its writes happened, unless the log failed. */
+void breccia_batch_submit(breccia_t* db, const breccia_writeoptions_t* options,
+                          breccia_batch_t* batch, char** errptr);
+
+size_t breccia_batch_writes(const breccia_batch_t* batch);
+size_t breccia_batch_reads(const breccia_batch_t* batch);
+size_t breccia_batch_ranges(const breccia_batch_t* batch);
+
+/* Outcome and value of the reads first..first+count. Values lie in the batch; one whose code is not
+   breccia_code_ok has length 0. */
+void breccia_batch_values(const breccia_batch_t* batch, size_t first, size_t count, int* codes,
+                          const char** values, size_t* value_lengths);
+/* Outcome of range i, and how many entries it found. */
+int breccia_batch_range_code(const breccia_batch_t* batch, size_t i);
+size_t breccia_batch_range_size(const breccia_batch_t* batch, size_t i);
+/* Entries first..first+count of range i. They lie in memory that the batch holds. */
+void breccia_batch_range_entries(const breccia_batch_t* batch, size_t i, size_t first, size_t count,
+                                 const char** keys, size_t* key_lengths, const char** values,
+                                 size_t* value_lengths);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,145 @@
+#include "capi/boxes.h"
+
+/// The C API: batches.
+
+namespace {
+
+using breccia::FamilyId;
+using breccia::Slice;
+using breccia::Status;
+using breccia::capi::save_error;
+
+FamilyId family_of(const breccia_column_family_handle_t* family) {
+  return family == nullptr ? breccia::kDefaultFamily : family->rep->GetID();
+}
+
+breccia::Result<breccia::Rocks*> rocks_of(breccia_t* db) {
+  auto* const rocks = dynamic_cast<breccia::Rocks*>(db->rep);
+  if (rocks != nullptr) return rocks;
+  return Status::InvalidArgument("a batch on a database that breccia did not open for writing",
+                                 "open it with breccia_open() or breccia_open_column_families()");
+}
+
+/// Calls `add(i)` for each request until one fails.
+template <class Add>
+void add_all(std::size_t count, char** errptr, const Add& add) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (save_error(errptr, add(i))) return;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+breccia_batch_t* breccia_batch_create(breccia_t* db, char** errptr) {
+  auto rocks = rocks_of(db);
+  if (save_error(errptr, rocks.status())) return nullptr;
+  return new breccia_batch_t{rocks.take()->NewBatch()};
+}
+
+void breccia_batch_destroy(breccia_batch_t* batch) { delete batch; }
+
+void breccia_batch_clear(breccia_batch_t* batch) { batch->rep.Clear(); }
+
+void breccia_batch_put(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                       std::size_t count, const char* const* keys, const std::size_t* key_lengths,
+                       const char* const* values, const std::size_t* value_lengths, char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.Put(id, {keys[i], key_lengths[i]}, {values[i], value_lengths[i]});
+  });
+}
+
+void breccia_batch_merge(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                         std::size_t count, const char* const* keys, const std::size_t* key_lengths,
+                         const char* const* operands, const std::size_t* operand_lengths,
+                         char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.Merge(id, {keys[i], key_lengths[i]}, {operands[i], operand_lengths[i]});
+  });
+}
+
+void breccia_batch_delete(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                          std::size_t count, const char* const* keys,
+                          const std::size_t* key_lengths, char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.Delete(id, {keys[i], key_lengths[i]});
+  });
+}
+
+void breccia_batch_delete_range(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                std::size_t count, const char* const* begins,
+                                const std::size_t* begin_lengths, const char* const* ends,
+                                const std::size_t* end_lengths, char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.DeleteRange(id, {begins[i], begin_lengths[i]}, {ends[i], end_lengths[i]});
+  });
+}
+
+void breccia_batch_get(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                       std::size_t count, const char* const* keys, const std::size_t* key_lengths,
+                       char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.Get(id, {keys[i], key_lengths[i]});
+  });
+}
+
+void breccia_batch_range(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                         std::size_t count, const char* const* begins,
+                         const std::size_t* begin_lengths, const char* const* ends,
+                         const std::size_t* end_lengths, const std::uint32_t* limits,
+                         char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.Range(id, {begins[i], begin_lengths[i]}, {ends[i], end_lengths[i]},
+                            limits[i]);
+  });
+}
+
+void breccia_batch_submit(breccia_t* db, const breccia_writeoptions_t* options,
+                          breccia_batch_t* batch, char** errptr) {
+  auto rocks = rocks_of(db);
+  if (save_error(errptr, rocks.status())) return;
+  save_error(errptr, rocks.take()->Submit(options->rep, &batch->rep));
+}
+
+std::size_t breccia_batch_writes(const breccia_batch_t* batch) { return batch->rep.writes(); }
+std::size_t breccia_batch_reads(const breccia_batch_t* batch) { return batch->rep.reads(); }
+std::size_t breccia_batch_ranges(const breccia_batch_t* batch) { return batch->rep.ranges(); }
+
+void breccia_batch_values(const breccia_batch_t* batch, std::size_t first, std::size_t count,
+                          int* codes, const char** values, std::size_t* value_lengths) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Slice value = batch->rep.value(first + i);
+    codes[i] = batch->rep.code(first + i);
+    values[i] = value.data();
+    value_lengths[i] = value.size();
+  }
+}
+
+int breccia_batch_range_code(const breccia_batch_t* batch, std::size_t i) {
+  return batch->rep.range_code(i);
+}
+
+std::size_t breccia_batch_range_size(const breccia_batch_t* batch, std::size_t i) {
+  return batch->rep.range_size(i);
+}
+
+void breccia_batch_range_entries(const breccia_batch_t* batch, std::size_t i, std::size_t first,
+                                 std::size_t count, const char** keys, std::size_t* key_lengths,
+                                 const char** values, std::size_t* value_lengths) {
+  for (std::size_t j = 0; j < count; ++j) {
+    const auto [key, value] = batch->rep.range_entry(i, first + j);
+    keys[j] = key.data();
+    key_lengths[j] = key.size();
+    values[j] = value.data();
+    value_lengths[j] = value.size();
+  }
+}
+
+}  // extern "C"
