@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <exception>
 #include <string>
@@ -37,13 +35,17 @@ int run(int argc, char** argv) {
   std::vector<Command> commands = {
       breccia::cli::add_import(&app),   breccia::cli::add_get(&app),
       breccia::cli::add_multiget(&app), breccia::cli::add_put(&app),
-      breccia::cli::add_delete(&app),   breccia::cli::add_doctor(&app),
+      breccia::cli::add_delete(&app),   breccia::cli::add_detach(&app),
+      breccia::cli::add_doctor(&app),   breccia::cli::add_db(&app),
       breccia::cli::add_bench(&app),
   };
   // A command inside another goes before it: the first that was named runs.
   CLI::App* const bench = commands.back().app;
+  CLI::App* const db = commands[commands.size() - 2].app;
   commands.insert(commands.begin(),
                   {breccia::cli::add_bench_ycsb(bench), breccia::cli::add_bench_recovery(bench)});
+  const auto in_db = breccia::cli::add_db_commands(db);
+  commands.insert(commands.begin(), in_db.begin(), in_db.end());
   try {
     app.parse(spelled_for_cli11(argc, argv));
   } catch (const CLI::ParseError& error) {
@@ -59,8 +61,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    // The library's log is words too.
-    spdlog::set_default_logger(spdlog::stderr_color_mt("breccia"));
     return run(argc, argv);
   } catch (const std::exception& error) {
     // Memory, or a library's file system call: nothing here throws by itself.

@@ -32,7 +32,8 @@ BackendChoice backend_choice(const std::string& name) {
 std::string open_advice(const Status& status, const std::string& db) {
   if (status.IsIOError()) return "see whether another process holds it, and `breccia doctor --db`";
   if (status.IsNotSupported()) return "use --backend=auto or --backend=host";
-  if (status.IsCorruption()) return fmt::format("ldb --db={} checkconsistency; then restore", db);
+  if (status.IsCorruption())
+    return fmt::format("breccia db checkconsistency --db={}; then breccia db restore", db);
   return "check --db, and add --create_if_missing if the store should be new";
 }
 

@@ -12,7 +12,11 @@ namespace {
 
 constexpr const char* kFooter =
     "Benchmarks, as in db_bench: fillseq fillrandom overwrite readrandom multireadrandom\n"
-    "deleterandom readwhilewriting; and flush, which moves all into SST files between them.\n"
+    "deleterandom mergerandom (adds numbers) seekrandom (reads --seek_nexts entries from a key "
+    "on)\n"
+    "readwhilewriting; transactionrandom, atomic batches of writes and lookups by turns; and "
+    "flush,\n"
+    "which moves all into SST files between them.\n"
     "Each thread does --num requests on --num keys. Unless --use_existing_db is given, the\n"
     "database is made new; only a folder made by an earlier benchmark is replaced.";
 
@@ -59,6 +63,8 @@ Command add_bench(CLI::App* parent) {
       ->capture_default_str();
   app->add_option("--value_size", flags->value_size, "Bytes of a value")
       ->check(CLI::Range(0U, 1U << 30))
+      ->capture_default_str();
+  app->add_option("--seek_nexts", flags->seek_nexts, "seekrandom: entries to read")
       ->capture_default_str();
   app->add_option("--duration", flags->duration, "Seconds per benchmark, in place of a number")
       ->capture_default_str();

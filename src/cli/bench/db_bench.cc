@@ -15,16 +15,20 @@ struct Benchmark {
   bool sequential;
   bool writer_beside;
   bool batch_calls;
+  bool every_second_reads;
 };
 
-constexpr std::array<Benchmark, 7> kBenchmarks = {{
-    {"fillseq", Kind::kInsert, true, false, false},
-    {"fillrandom", Kind::kInsert, false, false, false},
-    {"overwrite", Kind::kUpdate, false, false, false},
-    {"readrandom", Kind::kGet, false, false, false},
-    {"multireadrandom", Kind::kGet, false, false, true},
-    {"deleterandom", Kind::kDelete, false, false, false},
-    {"readwhilewriting", Kind::kGet, false, true, false},
+constexpr std::array<Benchmark, 10> kBenchmarks = {{
+    {"fillseq", Kind::kInsert, true, false, false, false},
+    {"fillrandom", Kind::kInsert, false, false, false, false},
+    {"overwrite", Kind::kUpdate, false, false, false, false},
+    {"readrandom", Kind::kGet, false, false, false, false},
+    {"multireadrandom", Kind::kGet, false, false, true, false},
+    {"deleterandom", Kind::kDelete, false, false, false, false},
+    {"mergerandom", Kind::kMerge, false, false, false, false},
+    {"seekrandom", Kind::kScan, false, false, false, false},
+    {"transactionrandom", Kind::kUpdate, false, false, true, true},
+    {"readwhilewriting", Kind::kGet, false, true, false, false},
 }};
 
 const Benchmark* find_benchmark(const std::string& name) {
@@ -40,18 +44,23 @@ std::uint64_t stream_seed(std::uint64_t seed, std::uint64_t step, std::uint64_t 
 
 Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint64_t index,
                const std::shared_ptr<const ValueSource>& values) {
-  const bool reads = benchmark.kind == Kind::kGet;
+  const bool reads = benchmark.kind == Kind::kGet || benchmark.kind == Kind::kScan;
   Step step;
   step.name = benchmark.name;
   step.driver = flags.suite.driver(
       reads && flags.reads >= 0 ? static_cast<std::uint64_t>(flags.reads) : flags.num);
   step.driver.duration_s = flags.duration;
   step.driver.batch_calls = benchmark.batch_calls;
-  step.comparable = flags.duration <= 0 && !benchmark.writer_beside;
+  // Lookups of a transaction see its earlier writes only, which RocksDB's MultiGet beside a
+  // WriteBatch does not do.
+  step.comparable =
+      flags.duration <= 0 && !benchmark.writer_beside && !benchmark.every_second_reads;
 
   UniformStream::Config config;
   config.kind = benchmark.kind;
   config.sequential = benchmark.sequential;
+  config.every_second_reads = benchmark.every_second_reads;
+  config.scan_entries = flags.seek_nexts;
   config.key_count = flags.num;
   config.key_size = flags.key_size;
   config.generation = index;
@@ -72,6 +81,7 @@ Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint6
   }
   if (!reads || flags.suite.verify) {
     config.kind = Kind::kGet;
+    config.every_second_reads = false;
     config.sequential = true;
     config.step = flags.suite.state_step();
     step.state_requests = (flags.num + config.step - 1) / config.step;
@@ -83,6 +93,11 @@ Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint6
 Status check(const DbBenchFlags& flags) {
   if (flags.suite.prebuilt && flags.duration > 0) {
     return Status::InvalidArgument("--prebuilt needs a number of requests, not --duration");
+  }
+  const bool merges = std::find(flags.benchmarks.begin(), flags.benchmarks.end(), "mergerandom") !=
+                      flags.benchmarks.end();
+  if (merges && flags.value_size != sizeof(std::int64_t)) {
+    return Status::InvalidArgument("mergerandom adds numbers of 8 bytes: it needs --value_size 8");
   }
   if (flags.key_size < 8 && flags.num > std::uint64_t{1} << (8 * flags.key_size)) {
     return Status::InvalidArgument(
@@ -108,7 +123,8 @@ Result<std::vector<Step>> db_bench_steps(const DbBenchFlags& flags) {
     if (benchmark == nullptr) {
       return Status::InvalidArgument(
           fmt::format("no benchmark `{}`; there are fillseq, fillrandom, overwrite, readrandom, "
-                      "multireadrandom, deleterandom, readwhilewriting and flush",
+                      "multireadrandom, deleterandom, mergerandom, seekrandom, "
+                      "transactionrandom, readwhilewriting and flush",
                       name));
     }
     if (benchmark->writer_beside && flags.suite.prebuilt) {

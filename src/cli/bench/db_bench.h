@@ -16,6 +16,7 @@ struct DbBenchFlags {
   std::int64_t reads = -1;
   std::uint32_t key_size = 16;
   std::uint32_t value_size = 100;
+  std::uint32_t seek_nexts = 100;
   double duration = 0;
 };
 

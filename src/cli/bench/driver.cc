@@ -174,6 +174,15 @@ class alignas(kLineBytes) Runner {
     const Kind kind = chunk.kind[i];
     if (kind == Kind::kUpdate || kind == Kind::kInsert) return session_->put(key, chunk.value[i]);
     if (kind == Kind::kDelete) return session_->erase(key);
+    if (kind == Kind::kMerge) return session_->merge(key, chunk.value[i]);
+    if (kind == Kind::kScan) {
+      ScanDigest digest(sampling_.takes(number));
+      const Status scanned = session_->scan(key, chunk.scan_entries, &digest);
+      if (sampling_.takes(number)) {
+        hash_.add(number + sampling_.id_offset, scanned.code(), digest.bytes());
+      }
+      return scanned;
+    }
     Slice value;
     const Clock::time_point begin = config_.by_kind ? Clock::now() : Clock::time_point();
     Status status = session_->get(key, &value);

@@ -37,6 +37,9 @@ class Session {
 
   virtual Status put(const Slice& key, const Slice& value) = 0;
   virtual Status erase(const Slice& key) = 0;
+  virtual Status merge(const Slice& key, const Slice& operand) = 0;
+  /// The first `entries` entries from `begin` on.
+  virtual Status scan(const Slice& begin, std::uint32_t entries, ScanDigest* digest) = 0;
   /// *value stays valid until the next call.
   virtual Status get(const Slice& key, Slice* value) = 0;
 
@@ -75,6 +78,9 @@ class Engine {
   /// What runs the batches, as the engine names it.
   virtual std::string backend() = 0;
 };
+
+/// The end of scans: behind every key of a benchmark.
+[[nodiscard]] inline Slice scan_end() { return {"\xff\xff\xff\xff\xff\xff\xff\xff\xff", 9}; }
 
 /// Opens `config.engine` in `place`, making the database if there is none.
 Result<std::unique_ptr<Engine>> open_engine(const EngineConfig& config, const Place& place);

@@ -9,6 +9,30 @@
 
 namespace breccia::cli::bench {
 
+/// A fingerprint of a scan's entries in their order; of one that is not `sampled`, only that each
+/// entry's key and value are read.
+class ScanDigest {
+ public:
+  explicit ScanDigest(bool sampled) : sampled_(sampled) {}
+
+  void add(const Slice& key, const Slice& value) {
+    if (!sampled_) {
+      word_ += static_cast<unsigned char>(key[key.size() - 1]);
+      if (!value.empty()) word_ += static_cast<unsigned char>(value[0]);
+      return;
+    }
+    word_ = base::mix64(word_ ^ base::Checksum64::of(key.data(), key.size()));
+    word_ = base::mix64(word_ ^ base::Checksum64::of(value.data(), value.size()));
+  }
+  [[nodiscard]] Slice bytes() const {
+    return {reinterpret_cast<const char*>(&word_), sizeof word_};
+  }
+
+ private:
+  const bool sampled_;
+  std::uint64_t word_ = 0;
+};
+
 /// A fingerprint of read results that does not depend on their order, so that engines and threads
 /// may finish in any.
 /// Threads one owner; merge what others made.

@@ -30,17 +30,20 @@ ValueSource::ValueSource(std::size_t value_size) : size_(value_size) {
 
 void UniformStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const {
   BRECCIA_ASSERT(count <= kChunkRequests && chunk->stride >= config_.key_size);
-  const bool write = config_.kind == Kind::kInsert || config_.kind == Kind::kUpdate;
   chunk->count = count;
+  chunk->scan_entries = config_.scan_entries;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint64_t number =
         config_.sequential ? (first + i) * config_.step % config_.key_count
                            : below(base::mix64(config_.seed + first + i), config_.key_count);
     char* const key = chunk->key_bytes.data() + i * chunk->stride;
     write_key(number, config_.key_size, key);
-    chunk->kind[i] = config_.kind;
+    const Kind kind =
+        config_.every_second_reads && (first + i) % 2 == 1 ? Kind::kGet : config_.kind;
+    chunk->kind[i] = kind;
     chunk->key[i] = Slice(key, config_.key_size);
-    if (write) chunk->value[i] = config_.values->at(number, config_.generation);
+    if (kind == Kind::kInsert || kind == Kind::kUpdate || kind == Kind::kMerge)
+      chunk->value[i] = config_.values->at(number, config_.generation);
   }
 }
 

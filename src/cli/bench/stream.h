@@ -24,8 +24,8 @@
 /// be compared between engines.
 namespace breccia::cli::bench {
 
-enum class Kind : std::uint8_t { kGet, kUpdate, kInsert, kDelete, kReadModifyWrite };
-inline constexpr std::size_t kKinds = 5;
+enum class Kind : std::uint8_t { kGet, kUpdate, kInsert, kDelete, kReadModifyWrite, kMerge, kScan };
+inline constexpr std::size_t kKinds = 7;
 
 inline constexpr std::uint32_t kChunkRequests = 256;
 inline constexpr std::size_t kKeySizeMax = 1024;
@@ -38,9 +38,10 @@ struct Chunk {
   const std::size_t stride;
   std::vector<char> key_bytes;
   std::uint32_t count = 0;
+  std::uint32_t scan_entries = 0;  // of each scan
   std::array<Kind, kChunkRequests> kind{};
   std::array<Slice, kChunkRequests> key;
-  std::array<Slice, kChunkRequests> value;  // of writes
+  std::array<Slice, kChunkRequests> value;  // of writes and merges
 };
 
 /// The requests of one thread.
@@ -101,6 +102,8 @@ class UniformStream final : public Stream {
  public:
   struct Config {
     Kind kind = Kind::kGet;
+    bool every_second_reads = false;  // requests of odd numbers are lookups
+    std::uint32_t scan_entries = 0;
     bool sequential = false;
     std::uint64_t key_count = 0;
     std::uint64_t step = 1;  // sequential: distance of keys

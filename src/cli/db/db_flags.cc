@@ -1,0 +1,129 @@
+#include "cli/db/db_flags.h"
+
+#include <breccia/merge_operators.h>
+#include <fmt/format.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/utilities/options_util.h>
+#include <tbb/info.h>
+
+#include <algorithm>
+
+#include "cli/console.h"
+#include "facade/options.h"
+
+namespace breccia::cli::db {
+
+namespace {
+
+using Open = Result<std::unique_ptr<rocks::ReadOnlyStore>> (*)(const Options& options,
+                                                               const std::string& path);
+
+std::unique_ptr<rocks::ReadOnlyStore> open_with(const DbFlags& flags, Open open) {
+  auto store = open(stored_options(flags), flags.db);
+  if (!store.ok()) {
+    const Status& status = store.status();
+    const std::string next =
+        status.IsCorruption() ? "breccia db checkconsistency; then breccia db restore"
+        : status.IsIOError()  ? "close the program that has it open; `breccia doctor --db`"
+                              : "check --db and --wal_dir";
+    say_error(fmt::format("cannot open the database in {}", flags.db), status, next);
+    return nullptr;
+  }
+  const std::string& found = store.value()->log().recovery.message;
+  if (!found.empty()) say(found);
+  return store.take();
+}
+
+}  // namespace
+
+void DbFlags::add_db(CLI::App* app) {
+  app->add_option("--db", db, "Folder of the database")->required();
+  app->add_option("--wal_dir", wal_dir, "Folder of breccia's log; default: where it was last");
+}
+
+void DbFlags::add_family(CLI::App* app) {
+  app->add_option("--column_family", column_family, "Name of the column family")
+      ->capture_default_str();
+  hex.add_to(app);
+}
+
+void DbFlags::add_progress(CLI::App* app, const char* help) {
+  app->add_flag("--progress", progress, help);
+}
+
+Options stored_options(const DbFlags& flags) {
+  RegisterMergeOperators();
+  rocksdb::ConfigOptions config;
+  config.ignore_unknown_options = true;
+  rocksdb::DBOptions tree;
+  facade::Descriptors families;
+  const Status status = rocksdb::LoadLatestOptions(config, flags.db, &tree, &families);
+  if (!status.ok()) {
+    tree = rocksdb::DBOptions();
+    families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
+  }
+  if (!status.ok() && !status.IsNotFound() && !status.IsPathNotFound()) {
+    say(fmt::format("the OPTIONS file cannot be read, RocksDB's defaults are used: {}",
+                    status.ToString()));
+  }
+  tree.create_if_missing = tree.error_if_exists = false;
+  // The file holds triggers multiplied by the files of a flush, and opening multiplies them again.
+  const int parts = std::clamp(tbb::info::default_concurrency(), 1, 8);
+  facade::Descriptors own;
+  for (const rocksdb::ColumnFamilyDescriptor& family : families) {
+    if (family.name == rocks::kHiddenFamily) continue;
+    own.emplace_back(family.name, facade::given_family(family.options, parts));
+  }
+  Options options = facade::engine_options(tree, flags.db, own);
+  if (!flags.wal_dir.empty()) options.wal_dir = flags.wal_dir;
+  options.backend = BackendChoice::kHost;
+  return options;
+}
+
+std::unique_ptr<rocks::ReadOnlyStore> open_to_look(const DbFlags& flags) {
+  return open_with(flags, &rocks::ReadOnlyStore::open);
+}
+
+std::unique_ptr<rocks::ReadOnlyStore> open_damaged(const DbFlags& flags) {
+  return open_with(flags, &rocks::ReadOnlyStore::open_damaged);
+}
+
+rocksdb::ColumnFamilyHandle* find_family(const rocks::ReadOnlyStore& store,
+                                         const std::string& name) {
+  std::string names;
+  for (rocksdb::ColumnFamilyHandle* family : store.families()) {
+    if (family->GetName() == name) return family;
+    names += (names.empty() ? "" : ", ") + family->GetName();
+  }
+  say(fmt::format("error: there is no column family `{}`; there are: {}", name, names));
+  return nullptr;
+}
+
+Status visit_entries(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+                     const std::string* from, const std::string* to,
+                     const std::function<bool(const Slice& key, const Slice& value)>& visit) {
+  rocksdb::ReadOptions options;
+  options.total_order_seek = true;
+  options.fill_cache = false;
+  const auto at = store.iterate(options, family);
+  if (from != nullptr) {
+    at->Seek(*from);
+  } else {
+    at->SeekToFirst();
+  }
+  for (; at->Valid(); at->Next()) {
+    if (to != nullptr && at->key().compare(*to) >= 0) break;
+    if (!visit(at->key(), at->value())) break;
+  }
+  return at->status();
+}
+
+std::string reading_advice(const Status& status, const std::string& db) {
+  if (status.IsInvalidArgument()) {
+    return "the family has merge operands, and RocksDB cannot make its merge operator by name; "
+           "read it with the program that wrote it";
+  }
+  return fmt::format("breccia db checkconsistency --db={}", db);
+}
+
+}  // namespace breccia::cli::db

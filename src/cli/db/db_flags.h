@@ -1,0 +1,54 @@
+#pragma once
+
+#include <breccia/options.h>
+
+#include <CLI/App.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/store_flags.h"
+#include "rocks/read_only.h"
+
+/// What the commands of `breccia db` share: flags with ldb's names, and two ways to open a store.
+
+namespace breccia::cli::db {
+
+struct DbFlags {
+  std::string db;
+  std::string wal_dir;
+  std::string column_family = "default";
+  HexFlags hex;
+  bool progress = false;
+
+  void add_db(CLI::App* app);
+  void add_family(CLI::App* app);
+  void add_progress(CLI::App* app, const char* help);
+};
+
+/// The options that the store was last opened with, from its OPTIONS file; RocksDB's defaults where
+/// there is none, or it cannot be read. Merge operators and the like are there if RocksDB can make
+/// them by name.
+[[nodiscard]] Options stored_options(const DbFlags& flags);
+
+/// Opens the store to be looked at: nothing in its folder changes. Null, with words on stderr, if
+/// that fails.
+[[nodiscard]] std::unique_ptr<rocks::ReadOnlyStore> open_to_look(const DbFlags& flags);
+/// The same where the log may be damaged.
+[[nodiscard]] std::unique_ptr<rocks::ReadOnlyStore> open_damaged(const DbFlags& flags);
+
+/// The family that --column_family names. Null, with words on stderr, if there is none.
+[[nodiscard]] rocksdb::ColumnFamilyHandle* find_family(const rocks::ReadOnlyStore& store,
+                                                       const std::string& name);
+
+/// Calls visit(key, value) for the entries from `from` to below `to` (null: no bound) in order,
+/// until it returns false.
+/// Errors  those of the iterator.
+Status visit_entries(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+                     const std::string* from, const std::string* to,
+                     const std::function<bool(const Slice& key, const Slice& value)>& visit);
+
+/// What to do after reading entries failed.
+[[nodiscard]] std::string reading_advice(const Status& status, const std::string& db);
+
+}  // namespace breccia::cli::db

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/db/db_flags.h"
+
+namespace breccia::cli::db {
+
+/// Keys from *from() to below *to(); null: no bound.
+struct Range {
+  std::optional<std::string> begin;
+  std::optional<std::string> end;
+
+  [[nodiscard]] const std::string* from() const { return begin ? &*begin : nullptr; }
+  [[nodiscard]] const std::string* to() const { return end ? &*end : nullptr; }
+};
+
+/// ldb's flags for a range of keys.
+struct RangeFlags {
+  std::optional<std::string> from_flag;
+  std::optional<std::string> to_flag;
+  std::int64_t max_keys = -1;  // below 0: no limit
+
+  void add_to(CLI::App* app) {
+    app->add_option("--from", from_flag, "First key");
+    app->add_option("--to", to_flag, "Key before which to stop");
+    app->add_option("--max_keys", max_keys, "Stop after so many keys");
+  }
+  /// False, with words on stderr, if a key is not hexadecimal and should be.
+  [[nodiscard]] bool decode(const HexFlags& hex, Range* range) const {
+    if (from_flag) range->begin = hex.key(*from_flag);
+    if (to_flag) range->end = hex.key(*to_flag);
+    return from_flag.has_value() == range->begin.has_value() &&
+           to_flag.has_value() == range->end.has_value();
+  }
+};
+
+}  // namespace breccia::cli::db

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "cli/console.h"
+#include "cli/db/commands.h"
+#include "cli/db/range_flags.h"
+#include "cli/exit_codes.h"
+
+namespace breccia::cli::db {
+
+namespace {
+
+struct ScanFlags {
+  DbFlags db;
+  RangeFlags range;
+  bool no_value = false;
+};
+
+int run_scan(const ScanFlags& flags) {
+  Range range;
+  if (!flags.range.decode(flags.db.hex, &range)) return kExitUsage;
+  const auto store = open_to_look(flags.db);
+  if (store == nullptr) return kExitFailed;
+  rocksdb::ColumnFamilyHandle* const family = find_family(*store, flags.db.column_family);
+  if (family == nullptr) return kExitUsage;
+  std::int64_t shown = 0;
+  const Status status = visit_entries(
+      *store, family, range.from(), range.to(), [&](const Slice& key, const Slice& value) {
+        std::string line = flags.db.hex.show_key(key.ToString());
+        if (!flags.no_value) line += " : " + flags.db.hex.show_value(value.ToString());
+        line += '\n';
+        std::fwrite(line.data(), 1, line.size(), stdout);
+        ++shown;
+        return flags.range.max_keys < 0 || shown < flags.range.max_keys;
+      });
+  if (status.ok()) return kExitOk;
+  say_error(fmt::format("the scan stopped after {} keys", shown), status,
+            reading_advice(status, flags.db.db));
+  return kExitFailed;
+}
+
+}  // namespace
+
+Command add_scan(CLI::App* parent) {
+  auto flags = std::make_shared<ScanFlags>();
+  CLI::App* app = parent->add_subcommand("scan", "Print entries as `key : value`, in key order");
+  flags->db.add_db(app);
+  flags->db.add_family(app);
+  flags->range.add_to(app);
+  app->add_flag("--no_value", flags->no_value, "Print keys only");
+  return {app, [flags] { return run_scan(*flags); }};
+}
+
+}  // namespace breccia::cli::db
