@@ -1,0 +1,27 @@
+# The checker of recorded histories, tools/linearize, and the test that runs it on what
+# breccia_linearize_tests recorded. Go and its module come with `./dev setup`.
+find_program(GO_EXECUTABLE go)
+if(NOT GO_EXECUTABLE)
+  message(FATAL_ERROR "Go is missing: run ./dev setup, or install golang-go")
+endif()
+set(linearize_source "${PROJECT_SOURCE_DIR}/tools/linearize")
+set(linearize_program "${PROJECT_BINARY_DIR}/linearize")
+set(go_environment ${CMAKE_COMMAND} -E env GOTOOLCHAIN=local GOPROXY=off GOSUMDB=off
+    "GOFLAGS=-mod=readonly -buildvcs=false -modcacherw"
+    "GOMODCACHE=${PROJECT_SOURCE_DIR}/.deps/go")
+file(GLOB linearize_files CONFIGURE_DEPENDS "${linearize_source}/*.go" "${linearize_source}/go.*")
+add_custom_command(OUTPUT "${linearize_program}"
+  COMMAND ${go_environment} ${GO_EXECUTABLE} build -p 1 -o "${linearize_program}" .
+  WORKING_DIRECTORY "${linearize_source}" DEPENDS ${linearize_files} VERBATIM)
+add_custom_target(breccia_linearize_check ALL DEPENDS "${linearize_program}")
+
+set_tests_properties(${BRECCIA_TEST_NAME}.linearize PROPERTIES
+  FIXTURES_SETUP ${BRECCIA_TEST_NAME}.histories)
+add_test(NAME ${BRECCIA_TEST_NAME}.linearize_check
+  COMMAND "${linearize_program}" -jobs 2 "${PROJECT_BINARY_DIR}/histories")
+set_tests_properties(${BRECCIA_TEST_NAME}.linearize_check PROPERTIES
+  FIXTURES_REQUIRED ${BRECCIA_TEST_NAME}.histories TIMEOUT 1800)
+if(BRECCIA_TEST_SHARE EQUAL 100)
+  add_test(NAME ${BRECCIA_TEST_NAME}.linearize_go WORKING_DIRECTORY "${linearize_source}"
+    COMMAND ${go_environment} sh -c "go vet ./... && go test -count=1 ./...")
+endif()

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "client.h"
+#include "support/append_operator.h"
+#include "support/backend.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+#include "support/sparse_files.h"
+
+namespace breccia::linearize {
+
+namespace {
+
+constexpr std::uint64_t kHistoriesPerStore = 50;
+
+Options random_options(base::Random* random) {
+  constexpr std::uint32_t kDeviceMin[] = {1, 3, 1'000'000};
+  Options options;
+  options.create_if_missing = true;
+  const bool simulator = random->one_in(3);
+  options.backend = simulator ? BackendChoice::kSimulator : testing::backend_under_test();
+  options.simulator_seed = random->next();
+  options.device_requests_min = kDeviceMin[random->below(3)];
+  options.memtable_bytes = random->one_in(2) ? 64 << 10 : 16 << 20;
+  options.flush_threads = 1;
+  options.log_files = testing::make_sparse_files();
+  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+  options.rocksdb.compression = rocksdb::kNoCompression;
+  options.rocksdb.max_file_opening_threads = 1;
+  options.rocksdb.merge_operator = std::make_shared<testing::AppendOperator>();
+  return options;
+}
+
+/// Runs a history on `engine` and writes it to `file`. Returns the operations, or what went wrong.
+std::uint64_t run_history(rocks::Engine* engine, std::uint64_t seed, const std::string& file,
+                          std::string* error) {
+  base::Random random(seed);
+  const std::string prefix = fmt::format("h{:x}/", seed);
+  const auto count = static_cast<int>(2 + random.below(random.one_in(4) ? 15 : 5));
+  const auto operations = static_cast<int>(8 + random.below(40));
+  std::deque<Client> clients;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) clients.emplace_back(engine, prefix, i, random.next());
+  for (Client& client : clients) {
+    threads.emplace_back([&client, operations] { client.run(operations); });
+  }
+  if (random.one_in(4)) *error = engine->Flush().ok() ? "" : "flush failed";
+  for (std::thread& thread : threads) thread.join();
+  std::ofstream out(file);
+  std::uint64_t recorded = 0;
+  for (const Client& client : clients) {
+    if (!client.error().empty()) *error = client.error();
+    out << client.recorder().lines();
+    recorded += client.recorder().count();
+  }
+  return recorded;
+}
+
+}  // namespace
+
+// Goal: what concurrent clients see is what one store could have done, operation by operation in
+//   some order that keeps to the times: single requests, batches, ranges, snapshots, transactions.
+// Method: 2,000 histories of 2 to 16 threads are recorded into files of the folder `histories`; the
+//   ctest entry `linearize` behind this one checks them with porcupine.
+// Mutation: showing a batch's writes one by one, or a snapshot without its visible position, is
+// found
+//   in the first files.
+TEST(Linearize, ConcurrentHistoriesAreRecorded) {
+  const std::filesystem::path folder = "histories";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::uint64_t histories = 0;
+  std::uint64_t operations = 0;
+  for (const std::uint64_t seed : testing::seeds_to_run(2000 / kHistoriesPerStore)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const testing::Folder place(testing::Place::kMemory);
+    std::unique_ptr<rocks::Engine> engine;
+    const Status opened = rocks::Engine::open(random_options(&random), place / "store", &engine);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
+      std::string error;
+      const std::string file = folder / fmt::format("{:x}-{}.jsonl", seed, i);
+      operations += run_history(engine.get(), random.next(), file, &error);
+      ASSERT_EQ(error, "");
+      ++histories;
+    }
+  }
+  std::printf("%lu histories, %lu operations\n", histories, operations);
+}
+
+}  // namespace breccia::linearize
