@@ -1,11 +1,5 @@
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kill_process.h"
 #include "kill_state.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -22,36 +17,6 @@
 namespace breccia::crash {
 
 namespace {
-
-using std::chrono::microseconds;
-
-/// Starts this program again, to run DISABLED_Child below.
-pid_t spawn_child(const std::string& folder, const ChildRun& run) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::vector<std::string> arguments{program, "--gtest_filter=EngineKill.DISABLED_Child",
-                                     "--gtest_also_run_disabled_tests", "--gtest_brief=1"};
-  std::vector<std::string> environment{
-      "BRECCIA_KILL_FOLDER=" + folder, "BRECCIA_KILL_SEED=" + std::to_string(run.seed),
-      std::string("BRECCIA_KILL_SIMULATOR=") + (run.simulator ? "1" : "0")};
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (std::strncmp(*variable, "GTEST_", 6) != 0) environment.emplace_back(*variable);
-  }
-  const auto pointers = [](std::vector<std::string>& texts) {
-    std::vector<char*> list;
-    for (std::string& text : texts) list.push_back(text.data());
-    list.push_back(nullptr);
-    return list;
-  };
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = -1;
-  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr,
-                                  pointers(arguments).data(), pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  BRECCIA_ASSERT(error == 0);
-  return child;
-}
 
 /// One store and its chain of killed writers.
 class Victim {
@@ -68,39 +33,23 @@ class Victim {
   /// Starts a writer and kills it; returns what went wrong.
   std::string round() {
     state_->phase = Phase::kOpening;
-    const pid_t child = spawn_child(folder_.path(), {random_.next(), simulator_});
-    // Every sixth dies while it starts, opens or recovers.
-    if (random_.one_in(6)) {
-      std::this_thread::sleep_for(microseconds(random_.below(80'000)));
-    } else {
-      while (state_->phase == Phase::kOpening && alive(child)) {
-        std::this_thread::sleep_for(microseconds(200));
-      }
-      std::this_thread::sleep_for(microseconds(500 + random_.below(19'500)));
-    }
-    ::kill(child, SIGKILL);
-    if (!reaped_) ::waitpid(child, &how_, 0);
-    reaped_ = false;
-    if (state_->phase == Phase::kFailed) return state_->error;
-    if (!WIFSIGNALED(how_) || WTERMSIG(how_) != SIGKILL) {
-      return "the writer ended by itself, wait status " + std::to_string(how_);
-    }
-    return "";
+    const auto spawn = [this] {
+      return spawn_self("EngineKill.DISABLED_Child",
+                        {"BRECCIA_KILL_FOLDER=" + folder_.path(),
+                         "BRECCIA_KILL_SEED=" + std::to_string(random_.next()),
+                         std::string("BRECCIA_KILL_SIMULATOR=") + (simulator_ ? "1" : "0")});
+    };
+    const std::string ended = spawn_and_kill(
+        spawn, [this] { return state_->phase == Phase::kOpening; }, &random_);
+    return state_->phase == Phase::kFailed ? state_->error : ended;
   }
   [[nodiscard]] const KillState& state() const { return *state_; }
 
  private:
-  bool alive(pid_t child) {
-    reaped_ = ::waitpid(child, &how_, WNOHANG) == child;
-    return !reaped_;
-  }
-
   base::Random random_;
   const bool simulator_;
   const testing::Folder folder_;
   KillState* state_;
-  int how_ = 0;
-  bool reaped_ = false;
 };
 
 struct Totals {
@@ -142,9 +91,10 @@ TEST(EngineKill, DISABLED_Child) {
 }
 
 // Goal: a kill at any moment loses no acknowledged write and halves no batch.
-// Method: 1,000 times a process that writes from two threads is killed, at random while it opens,
-//   recovers, writes or flushes; its successor checks the store against a mapped record of what was
-//   acknowledged. Both kinds of log, host and simulator.
+// Method: 1,000 times a process that writes to two column families from two threads, some of it by
+//   range deletions, is killed, at random while it opens, recovers, writes or flushes; its
+//   successor checks the store against a mapped record of what was acknowledged. Both kinds of log,
+//   host and simulator.
 // Mutation: acknowledging before Log::commit, or moving the watermark without its files, is found.
 TEST(EngineKill, LosesNothingAcknowledged) {
   constexpr std::uint64_t kRoundsPerStore = 50;

@@ -2,9 +2,32 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "support/append_operator.h"
 #include "support/sparse_files.h"
+#include "wal/format.h"
 
 namespace breccia::crash {
+
+namespace {
+
+constexpr char kOtherFamily[] = "other";
+
+FamilyId family_id(Store* store, bool other) {
+  for (const auto& [name, family] : store->Families()) {
+    if (other && name == kOtherFamily) return family;
+  }
+  return kDefaultFamily;
+}
+
+/// The value that step `number` gives key `i`.
+std::string value_of(const Step& step, std::size_t number, std::uint32_t i) {
+  const std::string text(step.value_bytes, static_cast<char>('a' + (number + i) % 26));
+  return text.substr(0, text.size() / 2) + fmt::format("{}.{}", number, i);
+}
+
+}  // namespace
 
 std::vector<Step> mixed_script() {
   using Kind = Step::Kind;
@@ -14,8 +37,10 @@ std::vector<Step> mixed_script() {
       {Kind::kPut, "b", 1, 20, Durability::kSync},
       {Kind::kDelete, "a"},
       {Kind::kBatch, "few", 3},
+      {Kind::kMixed, "mix", 4},
       {Kind::kFlush, ""},
       {Kind::kPut, "a", 1, 3000},
+      {Kind::kMixed, "mix", 40},
       {Kind::kBatch, "many", 150},
       {Kind::kBatch, "few", 5, 20, Durability::kSync},
       {Kind::kBatch, "large", 40, 5000},
@@ -23,6 +48,7 @@ std::vector<Step> mixed_script() {
       {Kind::kFlush, ""},
       {Kind::kDelete, "many7"},
       {Kind::kBatch, "large", 20, 100},
+      {Kind::kMixed, "mix", 30, 20, Durability::kSync},
       {Kind::kPut, "c", 1, 20, Durability::kSync},
       {Kind::kFlush, ""},
       {Kind::kPut, "d"},
@@ -54,53 +80,131 @@ Options quiet_options() {
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;
   options.rocksdb.max_file_opening_threads = 1;
+  options.rocksdb.merge_operator = testing::make_append_operator(/*partial=*/true);
+  options.families = {{kOtherFamily, options.rocksdb}};
   return options;
 }
 
+/// The requests of a mixed batch, and what they make of a content.
+class Script::Mixed {
+ public:
+  Mixed(const Step& step, std::size_t number, const Content& before)
+      : step_(step), number_(number), before_(before) {}
+
+  /// What the batch changes.
+  [[nodiscard]] Content changes() {
+    for_each([&](bool other, wal::Op op, const std::string& key, const std::string& value) {
+      if (op == wal::Op::kDeleteRange) {
+        delete_range(other, key, value);
+      } else if (op == wal::Op::kMerge && now({other, key})) {
+        changes_[{other, key}] = *now({other, key}) + "," + value;
+      } else {
+        changes_[{other, key}] = value;
+      }
+    });
+    return changes_;
+  }
+  void add_to(Store* store, Batch* batch) const {
+    for_each([&](bool other, wal::Op op, const std::string& key, const std::string& value) {
+      const FamilyId family = family_id(store, other);
+      (void)(op == wal::Op::kPut     ? batch->Put(family, key, value)
+             : op == wal::Op::kMerge ? batch->Merge(family, key, value)
+                                     : batch->DeleteRange(family, key, value));
+    });
+  }
+
+ private:
+  /// Puts and merges in both families; in the middle, a range deletion in each: one of what came
+  /// before and is in the batch too, one of all keys with the name.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (std::uint32_t i = 0; i < step_.count; ++i) {
+      const std::string key = fmt::format("{}{}", step_.name, i);
+      const std::string value = value_of(step_, number_, i);
+      visit(i % 2 == 0, i % 3 == 0 ? wal::Op::kMerge : wal::Op::kPut, key, value);
+      visit(i % 2 != 0, wal::Op::kMerge, key, value);
+      if (i != step_.count / 2) continue;
+      visit(false, wal::Op::kDeleteRange, step_.name + "1", step_.name + "2");
+      if (number_ % 2 == 0) visit(true, wal::Op::kDeleteRange, step_.name, step_.name + "~");
+    }
+  }
+
+  [[nodiscard]] std::optional<std::string> now(const Content::key_type& key) const {
+    const auto changed = changes_.find(key);
+    if (changed != changes_.end()) return changed->second;
+    const auto found = before_.find(key);
+    return found == before_.end() ? std::nullopt : found->second;
+  }
+  void delete_range(bool other, const std::string& begin, const std::string& end) {
+    for (const Content* content : {&before_, &std::as_const(changes_)}) {
+      std::vector<Content::key_type> keys;
+      for (auto at = content->lower_bound({other, begin});
+           at != content->end() && at->first < Content::key_type{other, end}; ++at) {
+        keys.push_back(at->first);
+      }
+      for (const auto& key : keys) changes_[key] = std::nullopt;
+    }
+  }
+
+  const Step& step_;
+  const std::size_t number_;
+  const Content& before_;
+  Content changes_;
+};
+
 Script::Content Script::writes_of(const Step& step, std::size_t number) const {
+  if (step.kind == Step::Kind::kMixed) return Mixed(step, number, acked_).changes();
   Content writes;
-  const auto value = [&](std::uint32_t i) {
-    std::string text(step.value_bytes, static_cast<char>('a' + (number + i) % 26));
-    return text.substr(0, text.size() / 2) + fmt::format("{}.{}", number, i);
-  };
-  if (step.kind == Step::Kind::kPut) writes[step.name] = value(0);
-  if (step.kind == Step::Kind::kDelete) writes[step.name] = std::nullopt;
+  if (step.kind == Step::Kind::kPut) writes[{false, step.name}] = value_of(step, number, 0);
+  if (step.kind == Step::Kind::kDelete) writes[{false, step.name}] = std::nullopt;
   for (std::uint32_t i = 0; step.kind == Step::Kind::kBatch && i < step.count; ++i) {
-    auto& content = writes[fmt::format("{}{}", step.name, i)];
-    if (i % 5 != 4) content = value(i);
+    auto& content = writes[{false, fmt::format("{}{}", step.name, i)}];
+    if (i % 5 != 4) content = value_of(step, number, i);
   }
   return writes;
 }
 
-Status Script::run_step(Store* store, const Step& step, const Content& writes, std::string* error) {
+Status Script::run_step(Store* store, const Step& step, std::size_t number, const Content& writes,
+                        std::string* error) {
   const WriteOptions options{step.durability};
   if (step.kind == Step::Kind::kFlush) return store->Flush();
   if (step.kind == Step::Kind::kPut) {
     return store->Put(options, step.name, *writes.begin()->second);
   }
   if (step.kind == Step::Kind::kDelete) return store->Delete(options, step.name);
-  // Each write between two reads of its key: what was there before, and what it is now.
+  // Each write between two reads of its key: what was there before, and what it is now. Those of a
+  // mixed batch come all together between the reads.
   Batch batch;
+  const bool mixed = step.kind == Step::Kind::kMixed;
   for (const auto& [key, value] : writes) {
-    (void)batch.Get(key);
-    (void)(value ? batch.Put(key, *value) : batch.Delete(key));
-    (void)batch.Get(key);
+    (void)batch.Get(family_id(store, key.first), key.second);
+    if (mixed) continue;
+    (void)(value ? batch.Put(key.second, *value) : batch.Delete(key.second));
+    (void)batch.Get(key.second);
+  }
+  if (mixed) {
+    Mixed(step, number, acked_).add_to(store, &batch);
+    for (const auto& [key, value] : writes) {
+      (void)batch.Get(family_id(store, key.first), key.second);
+    }
   }
   const Status status = store->Submit(options, &batch);
   if (!status.ok()) return status;
-  std::size_t read = 0;
-  const auto seen = [&] {
-    const std::size_t i = read++;
+  const auto seen = [&](std::size_t i) {
     return batch.code(i) == Status::Code::kOk
                ? std::optional<std::string>(batch.value(i).ToString())
                : std::nullopt;
   };
+  std::size_t i = 0;
   for (const auto& [key, value] : writes) {
     const auto before = acked_.find(key);
-    if (seen() != (before == acked_.end() ? std::nullopt : before->second)) {
-      *error = "the batch reads something else than was there at " + key;
+    if (seen(mixed ? i : 2 * i) != (before == acked_.end() ? std::nullopt : before->second)) {
+      *error = "the batch reads something else than was there at " + key.second;
     }
-    if (seen() != value) *error = "the batch does not read its own write of " + key;
+    if (seen(mixed ? writes.size() + i : 2 * i + 1) != value) {
+      *error = "the batch does not read its own write of " + key.second;
+    }
+    ++i;
   }
   return status;
 }
@@ -111,7 +215,7 @@ std::string Script::run(Store* store, bool stops, Status* failure) {
     const Step& step = steps_[number];
     const Content writes = writes_of(step, number);
     std::string error;
-    const Status status = run_step(store, step, writes, &error);
+    const Status status = run_step(store, step, number, writes, &error);
     if (!error.empty()) return fmt::format("step {}: {}", number, error);
     if (stops && !failure->ok() && status.code() != failure->code()) {
       return fmt::format("step {}: {} after {}", number, status.ToString(), failure->ToString());
@@ -129,13 +233,30 @@ std::string Script::run(Store* store, bool stops, Status* failure) {
 }
 
 std::string Script::compare(Store* store, const Content& expected) {
+  Batch reads;
   for (const auto& [key, value] : expected) {
-    std::string found;
-    const Status status = store->Get(key, &found);
-    const bool same = value ? status.ok() && found == *value : status.IsNotFound();
+    (void)reads.Get(family_id(store, key.first), key.second);
+  }
+  const Status submitted = store->Submit(WriteOptions(), &reads);
+  if (!submitted.ok()) return "reading: " + submitted.ToString();
+  std::size_t i = 0;
+  for (const auto& [key, value] : expected) {
+    // By the batch, and by itself where there is such a call.
+    std::string single = reads.value(i).ToString();
+    Status::Code code = reads.code(i++);
+    if (!key.first) {
+      std::string found;
+      const Status status = store->Get(key.second, &found);
+      if (status.code() != code || (status.ok() && found != single)) {
+        return fmt::format("key {}: a batch reads otherwise than Get", key.second);
+      }
+    }
+    const bool same =
+        value ? code == Status::Code::kOk && single == *value : code == Status::Code::kNotFound;
     if (!same) {
-      return fmt::format("key {}: {}, {} bytes, expected {}", key, status.ToString(), found.size(),
-                         value ? std::to_string(value->size()) : "none");
+      return fmt::format("key {} of family {}: code {}, {} bytes, expected {}", key.second,
+                         key.first ? kOtherFamily : "default", static_cast<int>(code),
+                         single.size(), value ? std::to_string(value->size()) : "none");
     }
   }
   return "";

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// A fixed workload on a store, step by step, that knows what must be there after a failure.
@@ -14,7 +15,13 @@
 namespace breccia::crash {
 
 struct Step {
-  enum class Kind { kPut, kDelete, kBatch, kFlush };
+  enum class Kind {
+    kPut,
+    kDelete,
+    kBatch,
+    kMixed,  // a batch of puts, merges and range deletions, in two column families
+    kFlush
+  };
   Kind kind;
   std::string name;  // of the key; of a batch, the beginning of its keys
   std::uint32_t count = 1;
@@ -22,7 +29,8 @@ struct Step {
   Durability durability = Durability::kDefault;
 };
 
-/// Single writes, small and large batches with reads among them, flushes; some 20 steps.
+/// Single writes, small and large batches with reads among them, also of two column families,
+/// flushes; some 20 steps.
 [[nodiscard]] std::vector<Step> mixed_script();
 /// Values so large that the log needs a second and a third segment.
 [[nodiscard]] std::vector<Step> rolling_script();
@@ -44,10 +52,13 @@ class Script {
   [[nodiscard]] std::string check_acked(Store* store) const;
 
  private:
-  using Content = std::map<std::string, std::optional<std::string>>;
+  /// By family and key; the families are the default one and the other one.
+  using Content = std::map<std::pair<bool, std::string>, std::optional<std::string>>;
+  class Mixed;
 
   [[nodiscard]] Content writes_of(const Step& step, std::size_t number) const;
-  Status run_step(Store* store, const Step& step, const Content& writes, std::string* error);
+  Status run_step(Store* store, const Step& step, std::size_t number, const Content& writes,
+                  std::string* error);
   [[nodiscard]] static std::string compare(Store* store, const Content& expected);
 
   const std::vector<Step> steps_;
@@ -55,7 +66,8 @@ class Script {
   Content refused_;  // what the step that failed would have written
 };
 
-/// Options for these tests: no noise, no compression, sparse log files.
+/// Options for these tests: no noise, no compression, sparse log files, a second column family, a
+/// merge operator that appends.
 [[nodiscard]] Options quiet_options();
 
 }  // namespace breccia::crash

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <rocksdb/env.h>
+
+#include <atomic>
+#include <memory>
+
+#include "exec/fake/fake_device.h"
+#include "wal/files.h"
+
+namespace breccia::metamorphic {
+
+/// What is under one life of a store: file systems, and the faults of a fake device. After crash()
+/// nothing that the store does changes a file: they are as a killed process leaves them, whatever
+/// its threads were about to do. A mapped log is written by stores, which go on; the store does
+/// none that a file's change would not follow.
+///
+/// Owner   lives longer than the store.
+class Machine {
+ public:
+  /// `log`: the files under the log; new ones are made sparse.
+  explicit Machine(std::shared_ptr<wal::Files> log);
+
+  void crash() { crashed_.store(true); }
+  [[nodiscard]] std::shared_ptr<wal::Files> log_files() const { return log_files_; }
+  [[nodiscard]] rocksdb::Env* env() const { return env_.get(); }
+  [[nodiscard]] exec::FakeFaults& faults() { return faults_; }
+
+ private:
+  std::atomic<bool> crashed_{false};
+  std::shared_ptr<wal::Files> log_files_;
+  std::unique_ptr<rocksdb::Env> env_;
+  exec::FakeFaults faults_;
+};
+
+}  // namespace breccia::metamorphic

@@ -1,0 +1,241 @@
+#include "subject.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+#include <string_view>
+
+#include "option_sets.h"
+
+namespace breccia::metamorphic {
+
+// ---- the history -------------------------------------------------------------------------------
+
+void History::add(const char* what, const Status& status) {
+  fmt::format_to(std::back_inserter(text_), "{} {} {}\n", op_, what,
+                 static_cast<int>(status.code()));
+}
+
+void History::add_value(Status::Code code, const Slice& value) {
+  fmt::format_to(std::back_inserter(text_), "{} code {}", op_, static_cast<int>(code));
+  if (code == Status::Code::kOk) add_bytes(value);
+  text_ += '\n';
+}
+
+void History::add_entry(const Slice& key, const Slice& value) {
+  fmt::format_to(std::back_inserter(text_), "{} key", op_);
+  add_bytes(key);
+  text_ += " value";
+  add_bytes(value);
+  text_ += '\n';
+}
+
+void History::add_end(Status::Code code) {
+  fmt::format_to(std::back_inserter(text_), "{} end {}\n", op_, static_cast<int>(code));
+}
+
+void History::add_fault(const std::string& what) {
+  fmt::format_to(std::back_inserter(text_), "{} FAULT {}\n", op_, what);
+}
+
+// The first bytes are for people; the checksum is for all that may differ behind them.
+void History::add_bytes(const Slice& bytes) {
+  constexpr std::size_t kShownMax = 16;
+  fmt::format_to(std::back_inserter(text_), " {}:", bytes.size());
+  for (std::size_t i = 0; i < std::min(bytes.size(), kShownMax); ++i) {
+    fmt::format_to(std::back_inserter(text_), "{:02x}", static_cast<unsigned char>(bytes[i]));
+  }
+  if (bytes.size() <= kShownMax) return;
+  const std::string_view all(bytes.data(), bytes.size());
+  fmt::format_to(std::back_inserter(text_), "~{:x}", std::hash<std::string_view>()(all));
+}
+
+// ---- running -----------------------------------------------------------------------------------
+
+History Subject::run(const List& list) {
+  History history;
+  for (std::size_t i = 0; i < list.ops.size() && !stopped_; ++i) {
+    history.begin(i);
+    run_op(list.ops[i], &history);
+  }
+  end_readers();
+  return history;
+}
+
+void Subject::end_readers() {
+  for (auto& cursor : cursors_) cursor.reset();
+  for (std::uint32_t slot = 0; slot < kSnapshots; ++slot) {
+    if (taken_[slot]) release_snapshot(slot);
+  }
+  taken_.fill(false);
+}
+
+void Subject::run_op(const Op& op, History* history) {
+  if (op.kind >= Kind::kIterator && op.kind <= Kind::kClose) return run_iterator_op(op, history);
+  if (is_write(op.kind)) return history->add("write", write(op));
+  if (op.kind == Kind::kGet) {
+    std::string value;
+    const Status status = get(op, &value);
+    return history->add_value(status.code(), value);
+  }
+  if (has_parts(op.kind) || op.kind == Kind::kRange) {
+    const Status status = run_parts(op, history);
+    return history->add("done", status);
+  }
+  if (op.kind == Kind::kScan) {
+    const auto iterator = iterate(rocksdb::ReadOptions(), op.family, op.snapshot);
+    return add_entries(iterator.get(), op.variant, history);
+  }
+  run_store_op(op, history);
+}
+
+void Subject::run_store_op(const Op& op, History* history) {
+  if (ends_readers(op.kind)) end_readers();
+  switch (op.kind) {
+    case Kind::kSnapshot:
+      taken_[op.snapshot] = true;
+      return take_snapshot(op.snapshot);
+    case Kind::kRelease:
+      taken_[op.snapshot] = false;
+      return release_snapshot(op.snapshot);
+    case Kind::kCreate:
+      return history->add("create", create_family(op.family));
+    case Kind::kDrop:
+      return history->add("drop", drop_family(op));
+    case Kind::kFlush:
+      return history->add("flush", flush());
+    case Kind::kCompact:
+      return history->add("compact", compact());
+    case Kind::kSync:
+      return history->add("sync", sync());
+    default: {
+      const Status status = reopen(op, history);
+      stopped_ = !status.ok();
+      if (stopped_) history->add_fault("reopen: " + status.ToString());
+    }
+  }
+}
+
+// ---- iterators ---------------------------------------------------------------------------------
+
+void Subject::add_entries(rocksdb::Iterator* iterator, bool backwards, History* history) {
+  if (backwards) {
+    for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) {
+      history->add_entry(iterator->key(), iterator->value());
+    }
+  } else {
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+      history->add_entry(iterator->key(), iterator->value());
+    }
+  }
+  history->add_end(iterator->status().code());
+}
+
+void Subject::add_range(rocksdb::Iterator* iterator, const Slice& begin, std::uint32_t limit,
+                        History* history) {
+  std::uint32_t count = 0;
+  for (iterator->Seek(begin); iterator->Valid() && count < limit; iterator->Next()) {
+    history->add_entry(iterator->key(), iterator->value());
+    ++count;
+  }
+  history->add_end(iterator->status().code());
+}
+
+void Subject::open_iterator(const Op& op) {
+  auto cursor = std::make_unique<Cursor>();
+  rocksdb::ReadOptions options;
+  if (op.key != kNone) {
+    cursor->lower = key(op.key).ToString();
+    cursor->lower_slice = cursor->lower;
+    options.iterate_lower_bound = &cursor->lower_slice;
+  }
+  if (op.end != kNone) {
+    cursor->upper = key(op.end).ToString();
+    cursor->upper_slice = cursor->upper;
+    options.iterate_upper_bound = &cursor->upper_slice;
+  }
+  cursor->iterator = iterate(options, op.family, op.snapshot);
+  cursors_[op.iterator] = std::move(cursor);
+}
+
+void Subject::run_iterator_op(const Op& op, History* history) {
+  if (op.kind == Kind::kIterator) return open_iterator(op);
+  if (op.kind == Kind::kClose) return cursors_[op.iterator].reset();
+  rocksdb::Iterator* const iterator = cursors_[op.iterator]->iterator.get();
+  if (op.kind == Kind::kRefresh) return history->add("refresh", iterator->Refresh());
+  move(op, iterator, history);
+}
+
+void Subject::move(const Op& op, rocksdb::Iterator* iterator, History* history) {
+  const auto show = [&] {
+    if (iterator->Valid()) {
+      history->add_entry(iterator->key(), iterator->value());
+    } else {
+      history->add_end(iterator->status().code());
+    }
+  };
+  switch (op.kind) {
+    case Kind::kSeek:
+      iterator->Seek(key(op.key));
+      return show();
+    case Kind::kSeekForPrev:
+      iterator->SeekForPrev(key(op.key));
+      return show();
+    case Kind::kSeekToFirst:
+      iterator->SeekToFirst();
+      return show();
+    case Kind::kSeekToLast:
+      iterator->SeekToLast();
+      return show();
+    default:
+      break;
+  }
+  for (std::uint32_t step = 0; step < op.number && iterator->Valid(); ++step) {
+    op.kind == Kind::kNext ? iterator->Next() : iterator->Prev();
+    show();
+  }
+}
+
+// ---- comparing ---------------------------------------------------------------------------------
+
+namespace {
+
+/// The first line in which two histories differ, with its operation.
+std::string difference(const List& list, const std::string& expected, const std::string& found) {
+  std::istringstream expected_lines(expected);
+  std::istringstream found_lines(found);
+  std::string expected_line;
+  std::string found_line;
+  std::size_t same = 0;  // lines of the same operation before
+  std::string last_op;
+  do {
+    expected_line = found_line = "(nothing more)";
+    std::getline(expected_lines, expected_line);
+    std::getline(found_lines, found_line);
+    const std::string op = found_line.substr(0, found_line.find(' '));
+    same = op == last_op ? same + 1 : 0;
+    last_op = op;
+  } while (expected_line == found_line);
+  const std::string& line = expected_line[0] != '(' ? expected_line : found_line;
+  const auto op = static_cast<std::size_t>(std::strtoull(line.c_str(), nullptr, 10));
+  return fmt::format("operation {}, result {} ({})\n  expected {}\n  found    {}", op, same,
+                     print(list.ops[op]).substr(0, 200), expected_line, found_line);
+}
+
+}  // namespace
+
+std::string check_list(const List& list) {
+  const model::Universe universe = universe_of(list);
+  const History expected = make_reference(universe)->run(list);
+  for (const std::uint32_t set : list.sets) {
+    const History found = make_store(universe, set, list.seed)->run(list);
+    if (found.text() == expected.text()) continue;
+    return fmt::format("option set {} ({}): {}", set, option_sets()[set].name,
+                       difference(list, expected.text(), found.text()));
+  }
+  return "";
+}
+
+}  // namespace breccia::metamorphic

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <breccia/family.h>
+#include <rocksdb/db.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "list.h"
+
+namespace breccia::metamorphic {
+
+/// What a list's operations gave, a line for each result, each line with its operation's number.
+class History {
+ public:
+  void begin(std::size_t op) { op_ = op; }
+  void add(const char* what, const Status& status);
+  void add_value(Status::Code code, const Slice& value);
+  void add_entry(const Slice& key, const Slice& value);
+  void add_end(Status::Code code);
+  /// Something that a store must not do.
+  void add_fault(const std::string& what);
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  void add_bytes(const Slice& bytes);
+
+  std::size_t op_ = 0;
+  std::string text_;
+};
+
+/// A family as it is now; the handle is the reference's.
+struct Family {
+  FamilyId id = 0;
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+};
+using FamilyTable = std::array<std::optional<Family>, kFamilies>;
+
+/// Something that runs operation lists: a store, or RocksDB.
+class Subject {
+ public:
+  explicit Subject(const model::Universe& universe) : universe_(universe) {}
+  virtual ~Subject() = default;
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
+  /// Runs a legal list; stops early where the store cannot be opened.
+  [[nodiscard]] History run(const List& list);
+
+ protected:
+  /// What a snapshot slot refers to; the subject knows more of it.
+  struct Taken {
+    FamilyTable families;
+  };
+  struct Lookup {
+    Status::Code code;
+    std::string value;
+  };
+  using Entries = std::vector<std::pair<std::string, std::string>>;
+
+  virtual Status write(const Op& op) = 0;
+  virtual Status get(const Op& op, std::string* value) = 0;
+  /// The parts' results, in order; of a batch, an error means that nothing was done.
+  virtual Status run_parts(const Op& op, History* history) = 0;
+  virtual void take_snapshot(std::uint32_t slot) = 0;
+  virtual void release_snapshot(std::uint32_t slot) = 0;
+  [[nodiscard]] virtual std::unique_ptr<rocksdb::Iterator> iterate(
+      const rocksdb::ReadOptions& options, std::uint32_t family, std::uint32_t snapshot) = 0;
+  virtual Status create_family(std::uint32_t family) = 0;
+  virtual Status drop_family(const Op& op) = 0;
+  virtual Status flush() = 0;
+  virtual Status compact() = 0;
+  virtual Status sync() = 0;
+  /// Closes the store in the op's way and opens it with another option set. Not asked while there
+  /// are iterators or snapshots.
+  virtual Status reopen(const Op& op, History* history) = 0;
+
+  [[nodiscard]] Slice key(std::uint32_t number) const { return universe_.keys[number]; }
+  /// Every entry of a family, or those of a range op, from an iterator.
+  static void add_entries(rocksdb::Iterator* iterator, bool backwards, History* history);
+  static void add_range(rocksdb::Iterator* iterator, const Slice& begin, std::uint32_t limit,
+                        History* history);
+
+  FamilyTable families_;  // there now
+
+ private:
+  struct Cursor {
+    std::string lower, upper;  // iterators keep pointers to their bounds
+    Slice lower_slice, upper_slice;
+    std::unique_ptr<rocksdb::Iterator> iterator;
+  };
+
+  void end_readers();
+  void run_op(const Op& op, History* history);
+  void run_store_op(const Op& op, History* history);
+  void run_iterator_op(const Op& op, History* history);
+  void open_iterator(const Op& op);
+  void move(const Op& op, rocksdb::Iterator* iterator, History* history);
+
+  const model::Universe& universe_;
+  std::array<std::unique_ptr<Cursor>, kIterators> cursors_;
+  std::array<bool, kSnapshots> taken_{};
+  bool stopped_ = false;
+};
+
+/// RocksDB in memory, which holds everything in its memtables.
+[[nodiscard]] std::unique_ptr<Subject> make_reference(const model::Universe& universe);
+/// A store in a folder of its own; `set`: the options to begin with.
+[[nodiscard]] std::unique_ptr<Subject> make_store(const model::Universe& universe,
+                                                  std::uint32_t set, std::uint64_t seed);
+
+/// Runs the list on RocksDB and, once for each of its sets, on a store. Returns the first
+/// difference, or nothing.
+[[nodiscard]] std::string check_list(const List& list);
+
+}  // namespace breccia::metamorphic
