@@ -55,6 +55,11 @@ foreach(folder IN LISTS folders)
     breccia_sources(kernels tests/device "cu")
     list(APPEND files ${kernels})
   endif()
+  if(folder STREQUAL "metamorphic")
+    list(APPEND files tests/model/keys.cc)
+  elseif(folder STREQUAL "preload")
+    list(APPEND files src/preload/settings.cc)
+  endif()
   set(program breccia_${folder}_tests)
   breccia_program(${program} ${files} LIBRARIES breccia_test_support)
   # A machine without a GPU builds the device tests and leaves them alone.
@@ -62,6 +67,39 @@ foreach(folder IN LISTS folders)
     breccia_add_test(${folder} ${program} --gtest_brief=1)
   endif()
 endforeach()
+
+if(TARGET breccia_preload_tests)
+  # What the programs that a test starts need first in LD_PRELOAD.
+  set(preload_first)
+  if(BRECCIA_SANITIZE MATCHES "address")
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libasan.so
+      OUTPUT_VARIABLE preload_first OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+  target_compile_definitions(breccia_preload_tests PRIVATE
+    "BRECCIA_PRELOAD_LIBRARY=\"${preload_first} $<TARGET_FILE:breccia_preload>\""
+    "BRECCIA_PROGRAM=\"$<TARGET_FILE:breccia>\"")
+  add_dependencies(breccia_preload_tests breccia_preload breccia)
+endif()
+
+if(TARGET breccia_capi_tests)
+  # One program in C, compiled for each of the two C APIs.
+  foreach(side IN ITEMS rocksdb breccia)
+    add_library(breccia_capi_on_${side} OBJECT tests/capi/random_program.c)
+    target_include_directories(breccia_capi_on_${side} PRIVATE "${BRECCIA_ROCKSDB_INCLUDE}")
+  endforeach()
+  target_compile_definitions(breccia_capi_on_breccia PRIVATE ON_BRECCIA)
+  add_library(breccia_capi_walk OBJECT tests/capi/walk.c)
+  foreach(target IN ITEMS breccia_capi_on_rocksdb breccia_capi_on_breccia breccia_capi_walk)
+    set_target_properties(${target} PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+    target_include_directories(${target} PRIVATE include "${capi_made}/include")
+    add_dependencies(${target} breccia_capi_made)
+    target_link_libraries(breccia_capi_tests PRIVATE ${target})
+  endforeach()
+  target_link_libraries(breccia_capi_tests PRIVATE breccia_c)
+  breccia_add_test(capi_table ${Python3_EXECUTABLE} "${capi_script}" "${rocksdb_c_header}"
+    --check "${PROJECT_SOURCE_DIR}/docs/c-api.md")
+endif()
 
 if(TARGET breccia_micro AND NOT BRECCIA_SANITIZE)
   breccia_add_test(micro breccia_micro --benchmark_min_time=0.001)
