@@ -70,6 +70,12 @@ class Rocks final : public rocksdb::StackableDB {
   static Status ListColumnFamilies(const rocksdb::DBOptions& options, const std::string& name,
                                    std::vector<std::string>* column_families);
 
+  /// rocksdb::LoadLatestOptions, without the families that are breccia's own and with the triggers
+  /// on level-0 files that the user gave. RocksDB's own function returns those of the tree, in
+  /// which a flush counts as several files.
+  static Status LoadLatestOptions(const rocksdb::ConfigOptions& config, const std::string& name,
+                                  rocksdb::DBOptions* options, std::vector<Descriptor>* families);
+
   /// As rocksdb::DestroyDB, and removes breccia's log, too.
   static Status DestroyDB(const std::string& name, const rocksdb::Options& options,
                           const std::vector<Descriptor>& column_families = {});

@@ -56,6 +56,13 @@ class TransactionDB final : public rocksdb::TransactionDB {
                      const std::string& name, const std::vector<Descriptor>& column_families,
                      std::vector<Handle*>* handles, Base** db);
   ~TransactionDB() override;
+  /// RocksDB's would write to the tree past breccia's log.
+  template <class... Any>
+  static Status PrepareWrap(Any&&...) = delete;
+  template <class... Any>
+  static Status WrapDB(Any&&...) = delete;
+  template <class... Any>
+  static Status WrapStackableDB(Any&&...) = delete;
 
   Transaction* BeginTransaction(
       const rocksdb::WriteOptions& write_options,

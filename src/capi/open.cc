@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "capi/boxes.h"
 #include "facade/options.h"
@@ -82,11 +83,29 @@ Status open_read_only_families(const breccia_options_t* options, const char* nam
   return Rocks::OpenForReadOnly(options->rep, name, families, handles, db, error_if_wal_exists);
 }
 
-/// The place of the hidden family among names, or `count`.
-std::size_t place_of_hidden(char** names, std::size_t count) {
-  std::size_t place = 0;
-  while (place < count && std::strcmp(names[place], breccia::rocks::kHiddenFamily) != 0) ++place;
-  return place;
+/// Takes breccia's own families out of `names`, and what `drop` has at their places.
+void take_out_own(char** names, std::size_t* count, const std::function<void(std::size_t)>& drop) {
+  for (std::size_t place = 0; place < *count;) {
+    if (!breccia::rocks::is_reserved(names[place])) {
+      ++place;
+      continue;
+    }
+    drop(place);
+    std::free(names[place]);
+    std::memmove(names + place, names + place + 1, (*count - place - 1) * sizeof(char*));
+    --*count;
+  }
+}
+
+/// Gives families of an OPTIONS file the triggers that the user gave them.
+void restore_given(char** names, breccia_options_t** options, std::size_t count) {
+  breccia::facade::Descriptors families;
+  for (std::size_t i = 0; i < count; ++i) families.emplace_back(names[i], options[i]->rep);
+  breccia::facade::restore_given(&families);
+  for (std::size_t i = 0, given = 0; i < count; ++i) {
+    if (breccia::rocks::is_reserved(names[i])) continue;
+    static_cast<rocksdb::ColumnFamilyOptions&>(options[i]->rep) = families[given++].options;
+  }
 }
 
 }  // namespace
@@ -155,11 +174,7 @@ breccia_t* breccia_open_for_read_only_column_families(
 char** breccia_list_column_families(const breccia_options_t* options, const char* name,
                                     std::size_t* count, char** errptr) {
   char** const names = rocksdb_list_column_families(options, name, count, errptr);
-  const std::size_t hidden = place_of_hidden(names, *count);
-  if (hidden == *count) return names;
-  std::free(names[hidden]);
-  std::memmove(names + hidden, names + hidden + 1, (*count - hidden - 1) * sizeof(char*));
-  --*count;
+  if (names != nullptr) take_out_own(names, count, [](std::size_t) {});
   return names;
 }
 
@@ -169,14 +184,13 @@ void breccia_load_latest_options(const char* name, breccia_env_t* env, bool igno
                                  char** errptr) {
   rocksdb_load_latest_options(name, env, ignore_unknown_options, cache, db_options, count, names,
                               options, errptr);
-  const std::size_t hidden = place_of_hidden(*names, *count);
-  if (hidden == *count) return;
-  const std::size_t behind = *count - hidden - 1;
-  std::free((*names)[hidden]);
-  std::memmove(*names + hidden, *names + hidden + 1, behind * sizeof(char*));
-  rocksdb_options_destroy((*options)[hidden]);
-  std::memmove(*options + hidden, *options + hidden + 1, behind * sizeof(breccia_options_t*));
-  --*count;
+  if (*errptr != nullptr) return;
+  restore_given(*names, *options, *count);
+  take_out_own(*names, count, [&](std::size_t place) {
+    rocksdb_options_destroy((*options)[place]);
+    std::memmove(*options + place, *options + place + 1,
+                 (*count - place - 1) * sizeof(breccia_options_t*));
+  });
 }
 
 void breccia_destroy_db(const breccia_options_t* options, const char* name, char** errptr) {

@@ -1,13 +1,12 @@
 #include <breccia/rocks.h>
 #include <fmt/format.h>
-#include <rocksdb/utilities/options_util.h>
+#include <rocksdb/convenience.h>
 
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/exit_codes.h"
 #include "cli/store_flags.h"
 #include "facade/options.h"
-#include "rocks/below.h"
 
 namespace breccia::cli {
 
@@ -18,9 +17,7 @@ Status detach(const StoreFlags& flags) {
   config.ignore_unknown_options = true;
   rocksdb::DBOptions db_options;
   facade::Descriptors families;
-  const Status loaded = rocksdb::LoadLatestOptions(config, flags.db, &db_options, &families);
-  if (!loaded.ok()) return loaded;
-  std::erase_if(families, [](const auto& family) { return family.name == rocks::kHiddenFamily; });
+  BRECCIA_TRY(Rocks::LoadLatestOptions(config, flags.db, &db_options, &families));
   Options options = facade::engine_options(db_options, flags.db, families);
   options.backend = backend_choice(flags.backend);
   if (!flags.wal_dir.empty()) options.wal_dir = flags.wal_dir;

@@ -92,7 +92,7 @@ Handle* Core::make_handle(const std::string& name) const {
 std::vector<std::unique_ptr<Handle>> Core::handles_of_all() const {
   std::vector<std::unique_ptr<Handle>> handles;
   for (const rocks::BelowFamily& family : engine_->below().families()) {
-    if (!is_reserved(family->GetName())) handles.emplace_back(handles_->make(family));
+    if (!rocks::is_reserved(family->GetName())) handles.emplace_back(handles_->make(family));
   }
   return handles;
 }

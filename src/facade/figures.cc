@@ -122,6 +122,10 @@ bool Rocks::GetMapProperty(Handle* handle, const Slice& property,
 
 bool Rocks::GetAggregatedIntProperty(const Slice& property, std::uint64_t* value) {
   if (!core_->check_open().ok()) return false;
+  // Breccia's own are of the database, not of a family.
+  if (property.starts_with("breccia.")) {
+    return GetIntProperty(core_->default_handle(), property, value);
+  }
   std::uint64_t sum = 0;
   for (const std::unique_ptr<facade::Handle>& handle : core_->handles_of_all()) {
     std::uint64_t one = 0;

@@ -113,7 +113,7 @@ void Rocks::GetLiveFilesMetaData(std::vector<rocksdb::LiveFileMetaData>* metadat
   if (!core_->check_open().ok()) return;
   core_->tree().GetLiveFilesMetaData(metadata);
   std::erase_if(*metadata, [](const rocksdb::LiveFileMetaData& file) {
-    return facade::is_reserved(file.column_family_name);
+    return rocks::is_reserved(file.column_family_name);
   });
 }
 
@@ -127,7 +127,7 @@ void Rocks::GetAllColumnFamilyMetaData(std::vector<rocksdb::ColumnFamilyMetaData
   if (!core_->check_open().ok()) return;
   core_->tree().GetAllColumnFamilyMetaData(metadata);
   std::erase_if(*metadata, [](const rocksdb::ColumnFamilyMetaData& family) {
-    return facade::is_reserved(family.name);
+    return rocks::is_reserved(family.name);
   });
 }
 

@@ -1,4 +1,5 @@
 #include <breccia/rocks.h>
+#include <rocksdb/utilities/options_util.h>
 
 #include <filesystem>
 
@@ -32,6 +33,23 @@ void remove_log(const std::string& folder) {
     if (is_ours) fs::remove(entry, ignored);
   }
   fs::remove(folder, ignored);
+}
+
+/// Errors  InvalidArgument: there are transactions that were prepared and neither committed nor
+///         rolled back.
+Status check_nothing_prepared(const facade::Core& core) {
+  for (const rocks::BelowFamily& family : core.engine().below().families()) {
+    if (family->GetName() != rocks::kPreparedFamily) continue;
+    const auto prepared = core.engine().iterate(rocksdb::ReadOptions(), family->GetID(),
+                                                core.engine().pin(), /*repin=*/{});
+    prepared->SeekToFirst();
+    if (prepared->Valid()) {
+      return Status::InvalidArgument("there are prepared transactions",
+                                     "open it as a breccia::TransactionDB and end them");
+    }
+    BRECCIA_TRY(prepared->status());
+  }
+  return Status::OK();
 }
 
 /// Removes what a store has and a RocksDB database has not.
@@ -111,13 +129,20 @@ Status Rocks::OpenForReadOnly(const rocksdb::DBOptions& options, const std::stri
   }
   // CreateColumnFamily of a read-only database writes a MANIFEST with the families that were opened
   // (RocksDB 7.8; `ldb create_column_family` does it): ours must be among them.
+  std::vector<std::string> names;
+  BRECCIA_TRY(DB::ListColumnFamilies(options, name, &names));
   std::vector<Descriptor> with_hidden = column_families;
-  with_hidden.emplace_back(rocks::kHiddenFamily, rocksdb::ColumnFamilyOptions());
+  for (const std::string& family : names) {
+    if (rocks::is_reserved(family))
+      with_hidden.emplace_back(family, rocksdb::ColumnFamilyOptions());
+  }
   BRECCIA_TRY(
       DB::OpenForReadOnly(options, name, with_hidden, handles, db, error_if_wal_file_exists));
-  Handle* const hidden = handles->back();
-  handles->pop_back();
-  return (*db)->DestroyColumnFamilyHandle(hidden);
+  while (handles->size() > column_families.size()) {
+    BRECCIA_TRY((*db)->DestroyColumnFamilyHandle(handles->back()));
+    handles->pop_back();
+  }
+  return Status::OK();
 }
 
 Status Rocks::OpenAsSecondary(const rocksdb::Options& options, const std::string& name,
@@ -162,6 +187,13 @@ Status Rocks::Resume() {
   return core_->tree().Resume();
 }
 
+Status Rocks::LoadLatestOptions(const rocksdb::ConfigOptions& config, const std::string& name,
+                                rocksdb::DBOptions* options, std::vector<Descriptor>* families) {
+  BRECCIA_TRY(rocksdb::LoadLatestOptions(config, name, options, families));
+  facade::restore_given(families);
+  return Status::OK();
+}
+
 Status Rocks::DestroyDB(const std::string& name, const rocksdb::Options& options,
                         const std::vector<Descriptor>& column_families) {
   return DestroyDB(name, facade::engine_options(options, name, default_family(options)),
@@ -190,8 +222,9 @@ Status Rocks::Detach(const Options& options, const std::string& name,
   if (facade::is_store(options.rocksdb, name)) {
     std::unique_ptr<facade::Core> core;
     BRECCIA_TRY(open_core(opening, name, column_families, &core));
+    BRECCIA_TRY(check_nothing_prepared(*core));
     BRECCIA_TRY(core->close());
-    BRECCIA_TRY(rocks::drop_hidden_family(opening, name));
+    BRECCIA_TRY(rocks::drop_own_families(opening, name));
   }
   // Every store has the folder of staged files, so a `log` beside none is somebody else's.
   if (std::filesystem::exists(name + "/" + rocks::kStagingFolder))

@@ -129,12 +129,8 @@ void prepare_for_tree(Options* options) {
   for (auto& [name, family] : options->families) family = family_for_tree(family);
 }
 
-bool is_reserved(const std::string& family) {
-  return family == rocks::kHiddenFamily || family == rocks::kPreparedFamily;
-}
-
 Status check_family(const std::string& name, const rocksdb::ColumnFamilyOptions& options) {
-  if (is_reserved(name)) {
+  if (rocks::is_reserved(name)) {
     return Status::InvalidArgument(name, "the name of this column family is breccia's");
   }
   if (options.comparator != rocksdb::BytewiseComparator()) {
@@ -199,7 +195,7 @@ Status check_families(const Options& options, const std::string& name,
 Status list_families(const rocksdb::DBOptions& options, const std::string& name,
                      std::vector<std::string>* families) {
   BRECCIA_TRY(rocksdb::DB::ListColumnFamilies(options, name, families));
-  std::erase_if(*families, is_reserved);
+  std::erase_if(*families, rocks::is_reserved);
   return Status::OK();
 }
 
@@ -216,6 +212,15 @@ rocksdb::ColumnFamilyOptions given_family(rocksdb::ColumnFamilyOptions options, 
     if (*trigger != kTriggerMax) *trigger /= flush_parts;
   }
   return options;
+}
+
+void restore_given(Descriptors* families) {
+  int flush_parts = 1;
+  for (const auto& family : *families) {
+    if (family.name == rocks::kHiddenFamily) flush_parts = rocks::flush_parts_of(family.options);
+  }
+  std::erase_if(*families, [](const auto& family) { return rocks::is_reserved(family.name); });
+  for (auto& family : *families) family.options = given_family(family.options, flush_parts);
 }
 
 Result<std::unordered_map<std::string, std::string>> scaled_options(

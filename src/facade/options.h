@@ -38,9 +38,6 @@ void set_families(const Descriptors& families, Options* options);
 void prepare_for_tree(Options* options);
 [[nodiscard]] rocksdb::ColumnFamilyOptions family_for_tree(rocksdb::ColumnFamilyOptions options);
 
-/// True for families that are breccia's own, which users neither see nor name.
-[[nodiscard]] bool is_reserved(const std::string& family);
-
 /// Errors  InvalidArgument: a comparator other than the default one, a reserved family's name;
 ///         NotSupported: an option that the engine cannot keep, plain or cuckoo tables.
 Status check_options(const Options& options, const std::string& name);
@@ -61,6 +58,8 @@ bool is_store(const rocksdb::DBOptions& options, const std::string& name);
 /// to what the user gave...
 [[nodiscard]] rocksdb::ColumnFamilyOptions given_family(rocksdb::ColumnFamilyOptions options,
                                                         int flush_parts);
+/// ... this does so for families as an OPTIONS file has them, and leaves out breccia's own ...
+void restore_given(Descriptors* families);
 /// ... and this does the same as the engine to options in a map.
 /// Errors  InvalidArgument: a trigger is no number.
 Result<std::unordered_map<std::string, std::string>> scaled_options(

@@ -146,8 +146,9 @@ Status DestroyDB(const std::string& name, const Options& options,
   });
 }
 
-// An options file of a store names the family that is breccia's own. Every function of librocksdb
-// that reads such a file ends in this one.
+// An options file of a store names the families that are breccia's own, and has the others'
+// triggers as the tree needs them. Every function of librocksdb that reads such a file ends in this
+// one.
 
 Status LoadOptionsFromFile(const ConfigOptions& config, const std::string& file, DBOptions* options,
                            std::vector<ColumnFamilyDescriptor>* families,
@@ -155,11 +156,7 @@ Status LoadOptionsFromFile(const ConfigOptions& config, const std::string& file,
   using Function = Status(const ConfigOptions&, const std::string&, DBOptions*,
                           std::vector<ColumnFamilyDescriptor>*, std::shared_ptr<Cache>*);
   BRECCIA_TRY(real<Function>(&LoadOptionsFromFile)(config, file, options, families, cache));
-  if (is_ours()) {
-    std::erase_if(*families, [](const ColumnFamilyDescriptor& family) {
-      return family.name == breccia::rocks::kHiddenFamily;
-    });
-  }
+  if (is_ours()) breccia::facade::restore_given(families);
   return Status::OK();
 }
 

@@ -54,7 +54,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> wanted_families(const Options& opti
   }
   for (const auto& [name, family] : options.families)
     wanted[name] = tree_family(family, partitions);
-  wanted[kHiddenFamily] = rocksdb::ColumnFamilyOptions();
+  wanted[kHiddenFamily] = tree_family(rocksdb::ColumnFamilyOptions(), partitions);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (const auto& [name, family] : wanted) descriptors.emplace_back(name, family);
   return descriptors;
@@ -73,6 +73,11 @@ Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* h
   }
   std::memcpy(&watermark, value.data(), sizeof watermark);
   return watermark;
+}
+
+int flush_parts_of(const rocksdb::ColumnFamilyOptions& hidden) {
+  const int usual = rocksdb::ColumnFamilyOptions().level0_file_num_compaction_trigger;
+  return std::max(hidden.level0_file_num_compaction_trigger / usual, 1);
 }
 
 std::string log_folder(const Options& options, const std::string& path) {

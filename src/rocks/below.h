@@ -28,6 +28,13 @@ inline constexpr char kHiddenFamily[] = "breccia.watermark";
 /// A family like the user's, with RocksDB's default options, that layers above keep prepared
 /// transactions in; there once it was made.
 inline constexpr char kPreparedFamily[] = "breccia.prepared";
+/// True for the families that are breccia's own, which users neither see nor name.
+[[nodiscard]] inline bool is_reserved(const std::string& family) {
+  return family == kHiddenFamily || family == kPreparedFamily;
+}
+/// Files that a flush adds to level 0, by the options of the hidden family in an OPTIONS file. The
+/// triggers of all other families stand there multiplied by it.
+[[nodiscard]] int flush_parts_of(const rocksdb::ColumnFamilyOptions& hidden);
 /// The folder of files on their way into the tree, in the database's. Copies that RocksDB makes of
 /// a database do not have it.
 inline constexpr char kStagingFolder[] = "breccia-staging";

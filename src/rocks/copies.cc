@@ -3,6 +3,7 @@
 #include <rocksdb/db.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -33,7 +34,7 @@ Status open_tree(const Options& options, const std::string& name,
     const auto at = known.find(family);
     rocksdb::ColumnFamilyOptions family_options = options.rocksdb;
     if (at != known.end()) family_options = at->second;
-    if (family == kHiddenFamily) family_options = rocksdb::ColumnFamilyOptions();
+    if (is_reserved(family)) family_options = rocksdb::ColumnFamilyOptions();
     descriptors.emplace_back(family, family_options);
   }
   rocksdb::DBOptions db_options = options.rocksdb;
@@ -56,6 +57,20 @@ bool is_copy(const Options& options, const std::string& name) {
                       [](const std::string& file) { return file.ends_with(".log"); });
 }
 
+/// Drops the families that `is_dropped` names, if any.
+Status drop_families(const Options& options, const std::string& name,
+                     const std::function<bool(const std::string&)>& is_dropped) {
+  std::vector<std::string> families;
+  if (!rocksdb::DB::ListColumnFamilies(options.rocksdb, name, &families).ok()) return Status::OK();
+  if (std::none_of(families.begin(), families.end(), is_dropped)) return Status::OK();
+  OpenTree tree;
+  BRECCIA_TRY(open_tree(options, name, families, &tree));
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    if (is_dropped(families[i])) BRECCIA_TRY(tree.db->DropColumnFamily(tree.handles[i]));
+  }
+  return Status::OK();
+}
+
 }  // namespace
 
 Status adopt_copy(const Options& options, const std::string& name) {
@@ -65,18 +80,11 @@ Status adopt_copy(const Options& options, const std::string& name) {
   for (auto& [family, family_options] : quiet.families) {
     family_options.disable_auto_compactions = true;
   }
-  return drop_hidden_family(quiet, name);
+  return drop_families(quiet, name, [](const auto& family) { return family == kHiddenFamily; });
 }
 
-Status drop_hidden_family(const Options& options, const std::string& name) {
-  std::vector<std::string> families;
-  if (!rocksdb::DB::ListColumnFamilies(options.rocksdb, name, &families).ok()) return Status::OK();
-  const auto hidden = std::find(families.begin(), families.end(), kHiddenFamily);
-  if (hidden == families.end()) return Status::OK();
-  OpenTree tree;
-  BRECCIA_TRY(open_tree(options, name, families, &tree));
-  BRECCIA_TRY(tree.db->DropColumnFamily(tree.handles[hidden - families.begin()]));
-  return Status::OK();
+Status drop_own_families(const Options& options, const std::string& name) {
+  return drop_families(options, name, is_reserved);
 }
 
 }  // namespace breccia::rocks

@@ -16,9 +16,9 @@ namespace breccia::rocks {
 /// Errors  those of opening and closing the tree. What is no copy is left as it is.
 Status adopt_copy(const Options& options, const std::string& name);
 
-/// Drops the hidden family of a closed store, opened by RocksDB itself: what remains is an ordinary
-/// database. Where there is no such family, or no database, nothing is done.
+/// Drops breccia's own families of a closed store, opened by RocksDB itself: what remains is an
+/// ordinary database. Where there are none, or no database, nothing is done.
 /// Errors  those of opening and closing the tree.
-Status drop_hidden_family(const Options& options, const std::string& name);
+Status drop_own_families(const Options& options, const std::string& name);
 
 }  // namespace breccia::rocks

@@ -577,6 +577,7 @@ Status Engine::DropFamily(FamilyId family) {
 std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
   std::vector<std::pair<std::string, FamilyId>> families;
   for (const BelowFamily& family : below_->families()) {
+    if (is_reserved(family->GetName())) continue;
     families.emplace_back(family->GetName(), family->GetID());
   }
   return families;

@@ -93,8 +93,10 @@ bool Maintenance::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint6
 }
 
 Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
-  // While the merger is busy with large runs, small ones pile up: who makes them merges them.
-  while (runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp && merge_once()) {
+  // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
+  // has the time.
+  while (wait_us_max > 0 && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp &&
+         merge_once()) {
   }
   BRECCIA_TRY(fault_->get());
   if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
@@ -128,6 +130,7 @@ Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t 
     const std::lock_guard lock(mutex_);
     if (has_room() && claimed) return RoomClaim(&claimed_, bytes);
   }
+  if (wait_us_max == 0) return refused(wait_us_max);
   note_waiter(1);
   bool in_time = true;
   {
@@ -142,18 +145,21 @@ Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t 
   }
   note_waiter(-1);
   statistics_->note_wait(watch.micros());
-  if (!in_time) {
-    statistics_->add(Ticker::kRefused, 1);
-    return Status::Busy(
-        fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
-                    "merge{}",
-                    wait_us_max / 1000, log_bytes(), options_.log_bytes_max, runs_.load(), kRunsMax,
-                    below_->overloaded() ? ", and the tree below is compacting" : ""),
-        "retry later, or raise Options::memtable_bytes");
-  }
+  if (!in_time) return refused(wait_us_max);
   if (claimed) return RoomClaim(&claimed_, bytes);
   BRECCIA_TRY(fault_->get());
   return Status::ShutdownInProgress("the store is closing");
+}
+
+Status Maintenance::refused(std::uint64_t wait_us_max) {
+  BRECCIA_TRY(fault_->get());
+  statistics_->add(Ticker::kRefused, 1);
+  return Status::Busy(
+      fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
+                  "merge{}",
+                  wait_us_max / 1000, log_bytes(), options_.log_bytes_max, runs_.load(), kRunsMax,
+                  below_->overloaded() ? ", and the tree below is compacting" : ""),
+      "retry later, or raise Options::memtable_bytes");
 }
 
 void Maintenance::wake_merger() {

@@ -99,6 +99,8 @@ class Maintenance {
   Status flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual);
   Result<RoomClaim> wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
   void note_waiter(int more);
+  /// What a write is told that found no room.
+  Status refused(std::uint64_t wait_us_max);
   void show_flushed(const memtable::ViewPtr& flushed, std::uint64_t applied,
                     blockcache::EntryCache::Change* change);
   Status release_log(std::uint64_t applied);

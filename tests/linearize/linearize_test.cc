@@ -74,8 +74,10 @@ std::uint64_t run_history(rocks::Engine* engine, std::uint64_t seed, const std::
 //   in the first files.
 TEST(Linearize, ConcurrentHistoriesAreRecorded) {
   const std::filesystem::path folder = "histories";
-  std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".jsonl") std::filesystem::remove(entry.path());
+  }
   std::uint64_t histories = 0;
   std::uint64_t operations = 0;
   for (const std::uint64_t seed : testing::seeds_to_run(2000 / kHistoriesPerStore)) {

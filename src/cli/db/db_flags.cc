@@ -1,12 +1,9 @@
 #include "cli/db/db_flags.h"
 
 #include <breccia/merge_operators.h>
+#include <breccia/rocks.h>
 #include <fmt/format.h>
 #include <rocksdb/convenience.h>
-#include <rocksdb/utilities/options_util.h>
-#include <tbb/info.h>
-
-#include <algorithm>
 
 #include "cli/console.h"
 #include "facade/options.h"
@@ -57,7 +54,7 @@ Options stored_options(const DbFlags& flags) {
   config.ignore_unknown_options = true;
   rocksdb::DBOptions tree;
   facade::Descriptors families;
-  const Status status = rocksdb::LoadLatestOptions(config, flags.db, &tree, &families);
+  const Status status = Rocks::LoadLatestOptions(config, flags.db, &tree, &families);
   if (!status.ok()) {
     tree = rocksdb::DBOptions();
     families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
@@ -67,14 +64,7 @@ Options stored_options(const DbFlags& flags) {
                     status.ToString()));
   }
   tree.create_if_missing = tree.error_if_exists = false;
-  // The file holds triggers multiplied by the files of a flush, and opening multiplies them again.
-  const int parts = std::clamp(tbb::info::default_concurrency(), 1, 8);
-  facade::Descriptors own;
-  for (const rocksdb::ColumnFamilyDescriptor& family : families) {
-    if (family.name == rocks::kHiddenFamily) continue;
-    own.emplace_back(family.name, facade::given_family(family.options, parts));
-  }
-  Options options = facade::engine_options(tree, flags.db, own);
+  Options options = facade::engine_options(tree, flags.db, families);
   if (!flags.wal_dir.empty()) options.wal_dir = flags.wal_dir;
   options.backend = BackendChoice::kHost;
   return options;
