@@ -54,19 +54,7 @@ std::size_t Batch::range_size(std::size_t i) const {
   return requests_->range_result(i).count;
 }
 std::pair<Slice, Slice> Batch::range_entry(std::size_t i, std::size_t j) const {
-  const batch::RangeResult& range = requests_->range_result(i);
-  BRECCIA_ASSERT(j < range.count);
-  if (range.pairs != nullptr) {
-    const auto* const pair = reinterpret_cast<const char*>(range.pairs + 2 * j);
-    return {Slice(pair, 8), Slice(pair + 8, 8)};
-  }
-  // Entries lie all over the log; whoever reads them in order finds the next ones in cache.
-  constexpr std::size_t kAhead = 12;
-  if (j + kAhead < range.count) __builtin_prefetch(range.records[j + kAhead]);
-  const std::byte* const record = range.records[j];
-  const wal::RecordHeader header = wal::record_header(record);
-  return {Slice(wal::record_key(record), header.key_bytes()),
-          Slice(wal::record_value(record), header.value_bytes)};
+  return batch::range_entry(requests_->range_result(i), j);
 }
 
 void Batch::Clear() { requests_->clear(); }

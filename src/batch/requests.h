@@ -181,6 +181,9 @@ struct RangeResult {
   Status::Code code;
 };
 
+/// Key and value of entry `j`.
+[[nodiscard]] std::pair<Slice, Slice> range_entry(const RangeResult& range, std::uint64_t j);
+
 /// The range requests of a batch in one column family, and their results.
 /// Threads one owner; results of different ranges may be written by several threads.
 class Ranges {

@@ -376,8 +376,8 @@ void EntryCache::clear() {
 }
 
 void EntryCache::turn_off() {
+  if (floor_.exchange(kOff, std::memory_order_acq_rel) == kOff) return;
   state_.fetch_add(1, std::memory_order_acq_rel);  // a change that does not end
-  floor_.store(kOff, std::memory_order_release);
 }
 
 CacheFigures EntryCache::figures() const {

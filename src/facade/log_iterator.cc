@@ -63,7 +63,9 @@ class LogIterator final : public rocksdb::TransactionLogIterator {
   rocksdb::BatchResult GetBatch() override {
     BRECCIA_ASSERT(Valid());
     rocksdb::WriteBatch batch;
+    const FamilyId prepared = prepared_family();
     for (const Change& change : stream_->changes()) {
+      if (change.family == prepared) continue;  // which users do not see
       status_ = add(change, &batch);
       if (!status_.ok()) break;
     }
@@ -78,6 +80,14 @@ class LogIterator final : public rocksdb::TransactionLogIterator {
   }
 
  private:
+  /// The family of prepared transactions, or one that there is not.
+  [[nodiscard]] FamilyId prepared_family() const {
+    for (const rocks::BelowFamily& family : engine_->below().families()) {
+      if (family->GetName() == rocks::kPreparedFamily) return family->GetID();
+    }
+    return ~FamilyId{0};
+  }
+
   const std::shared_ptr<rocks::Engine> engine_;  // outlives the stream
   const std::unique_ptr<ChangeStream> stream_;
   Status status_;

@@ -186,8 +186,11 @@ class MultiGet {
     if (batched_.empty()) return Status::OK();
     // Reads of the present that have no others beside them may turn the memtable into a run first.
     const bool any_time = options_.snapshot == nullptr && batched_.size() == lookups_.count;
-    BRECCIA_TRY(any_time ? core_.engine().Submit(WriteOptions(), &results->batch)
-                         : core_.engine().read(pin_, &requests));
+    Status status = Status::InvalidArgument();
+    if (any_time) status = core_.engine().Submit(WriteOptions(), &results->batch);
+    // A family that was just dropped may have left the newest view.
+    if (status.IsInvalidArgument()) status = core_.engine().read(pin_, &requests);
+    BRECCIA_TRY(status);
     hand_over(results.release());
     return Status::OK();
   }

@@ -29,14 +29,14 @@ PessimisticTransaction::PessimisticTransaction(Transactions* transactions,
 
 PessimisticTransaction::~PessimisticTransaction() {
   clear_and_unlock();
-  if (locker_.expires_us != 0) transactions_->locks().forget(locker_.id);
+  if (may_expire_) transactions_->locks().forget(locker_.id);
   if (!name_.empty() && txn_state_ != COMMITTED) transactions_->remove(name_);
 }
 
 void PessimisticTransaction::begin_again(const rocksdb::WriteOptions& write_options,
                                          const rocksdb::TransactionOptions& options) {
   clear_and_unlock();
-  if (locker_.expires_us != 0) transactions_->locks().forget(locker_.id);
+  if (may_expire_) transactions_->locks().forget(locker_.id);
   if (!name_.empty() && txn_state_ != COMMITTED) transactions_->remove(name_);
   reinitialize(write_options);
   initialize(options);
@@ -52,7 +52,8 @@ void PessimisticTransaction::initialize(const rocksdb::TransactionOptions& optio
   skips_locks_ = options.skip_concurrency_control;
   skips_prepare_ = options.skip_prepare;
   batch_->SetMaxBytes(options.max_write_batch_size);
-  if (options.expiration >= 0) {
+  may_expire_ = options.expiration >= 0;
+  if (may_expire_) {
     locker_.expires_us = txn::now_us() + static_cast<std::uint64_t>(options.expiration) * 1000;
     transactions_->locks().may_expire(locker_.id, [this] {
       TransactionState expected = STARTED;
@@ -187,8 +188,9 @@ Status PessimisticTransaction::Prepare() {
         "in a serializable transaction that is to be prepared, read with GetForUpdate");
   }
   if (!leave_started(AWAITING_PREPARE)) return wrong_state();
-  if (locker_.expires_us != 0) transactions_->locks().forget(locker_.id);
-  locker_.expires_us = 0;  // from now on it does not expire
+  // From now on it does not expire. The locks that it has may have a time, but nobody takes them:
+  // that needs a transaction that is still going on.
+  locker_.expires_us = 0;
   BRECCIA_TAKE(auto* const family, transactions_->prepared_family());
   rocksdb::WriteBatch record;
   BRECCIA_TRY(record.Put(family, name_, batch_->GetWriteBatch()->Data()));
@@ -219,6 +221,16 @@ Status PessimisticTransaction::write_all(std::span<const rocksdb::WriteBatch* co
   return Status::OK();
 }
 
+// What was prepared stays so if its end finds no room, or is refused otherwise: nothing was
+// written.
+Status PessimisticTransaction::end_prepared(TransactionState ending,
+                                            std::span<const rocksdb::WriteBatch* const> batches) {
+  txn_state_ = ending;
+  const Status status = write_batches(&core_, write_options_, rocks::ReadSet(), batches);
+  if (!status.ok()) txn_state_ = PREPARED;
+  return status;
+}
+
 Status PessimisticTransaction::commit_started() {
   if (!leave_started(AWAITING_COMMIT)) return wrong_state();
   if (commit_time_batch_.Count() > 0) {
@@ -238,10 +250,13 @@ Status PessimisticTransaction::commit_prepared() {
   BRECCIA_TAKE(auto* const family, transactions_->prepared_family());
   rocksdb::WriteBatch done;
   BRECCIA_TRY(done.Delete(family, name_));
-  txn_state_ = AWAITING_COMMIT;
+  if (snapshot_needed_) {
+    return Status::InvalidArgument("Must set transaction commit timestamp");
+  }
   const rocksdb::WriteBatch* const batches[] = {&commit_time_batch_, batch_->GetWriteBatch(),
                                                 &done};
-  BRECCIA_TRY(write_all(batches));
+  BRECCIA_TRY(end_prepared(AWAITING_COMMIT, batches));
+  SetId(now());
   transactions_->remove(name_);
   clear_and_unlock();
   txn_state_ = COMMITTED;
@@ -253,9 +268,8 @@ Status PessimisticTransaction::Rollback() {
     BRECCIA_TAKE(auto* const family, transactions_->prepared_family());
     rocksdb::WriteBatch done;
     BRECCIA_TRY(done.Delete(family, name_));
-    txn_state_ = AWAITING_ROLLBACK;
     const rocksdb::WriteBatch* const batches[] = {&done};
-    BRECCIA_TRY(write_batches(&core_, write_options_, rocks::ReadSet(), batches));
+    BRECCIA_TRY(end_prepared(AWAITING_ROLLBACK, batches));
     clear_and_unlock();
     txn_state_ = ROLLEDBACK;
     return Status::OK();

@@ -92,11 +92,15 @@ class PessimisticTransaction final : public TransactionBase {
   Status commit_started();
   Status commit_prepared();
   Status write_all(std::span<const rocksdb::WriteBatch* const> batches);
+  /// Writes the end of a prepared transaction; `ending` is its state meanwhile.
+  Status end_prepared(rocksdb::Transaction::TransactionState ending,
+                      std::span<const rocksdb::WriteBatch* const> batches);
 
   Transactions* const transactions_;
   txn::Locker locker_;
   bool skips_locks_ = false;
   bool skips_prepare_ = true;
+  bool may_expire_ = false;  // the lock table knows of it
 };
 
 }  // namespace breccia::facade

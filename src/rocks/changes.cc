@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/deadline.h"
 #include "wal/frame.h"
 #include "wal/operations.h"
 #include "wal/recovery.h"
@@ -75,7 +76,7 @@ class LogChanges final : public ChangeStream {
 
   Status Next(std::uint64_t wait_us) override {
     valid_ = false;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(wait_us);
+    const auto deadline = base::deadline_after(wait_us);
     while (true) {
       if (position_ >= limit()) {
         const auto more = [this] { return position_ < limit(); };

@@ -117,6 +117,7 @@ Status Engine::submit(const WriteOptions& options, const ReadSet& validated,
   }
   seal_for_search(requests);
   const Pin pin = state_.pin();
+  BRECCIA_TRY(check_families(requests, *pin.view));  // one may have gone meanwhile
   BRECCIA_TRY(validator_->validate(pin, validated, reads_min_));
   submit_reads(pin, /*own_writes=*/false, 0, &requests);
   return Status::OK();
@@ -346,7 +347,7 @@ void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
                           batch::Requests* requests) {
   const auto note_probes = [&](FamilyId id, std::uint64_t probes) {
     const memtable::FamilyView* const family = pin.view->family(id);
-    if (probes > 0 && family->runs.size() > 1) {
+    if (probes > 0 && family != nullptr && family->runs.size() > 1) {
       maintenance_->note_probes(probes * (family->runs.size() - 1));
     }
   };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/deadline.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "rocks/flush.h"
@@ -93,12 +94,12 @@ bool Maintenance::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint6
 }
 
 Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+  BRECCIA_TRY(fault_->get());
   // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
   // has the time.
   while (wait_us_max > 0 && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp &&
          merge_once()) {
   }
-  BRECCIA_TRY(fault_->get());
   if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
   return wait_for_room(bytes, wait_us_max);
 }
@@ -125,7 +126,7 @@ Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t 
     flusher_wakes_.notify_one();
     return stopping_ || !fault_->get().ok();
   };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(wait_us_max);
+  const auto deadline = base::deadline_after(wait_us_max);
   {
     const std::lock_guard lock(mutex_);
     if (has_room() && claimed) return RoomClaim(&claimed_, bytes);
@@ -265,7 +266,8 @@ bool Maintenance::merge_once() {
 void Maintenance::install(const Taken& taken, const memtable::MemRunPtr& one) {
   hooks_.change_view([&](memtable::View* next) {
     const memtable::FamilyView* const family = next->family(taken.family);
-    if (family == nullptr) return;
+    // After a fault the newest runs may be of a batch that was never shown.
+    if (family == nullptr || !fault_->get().ok()) return;
     auto list = family->runs;
     const auto first = std::find(list.begin(), list.end(), taken.runs.front());
     // A device lost meanwhile has replaced the runs; the merged one is of no use then.

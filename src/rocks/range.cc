@@ -188,7 +188,11 @@ void RangeReader::read(const Pin& pin, bool own_writes, std::uint64_t base,
   for (const auto& ranges : requests->ranges()) {
     if (ranges->count() == 0) continue;
     const memtable::FamilyView* const family = pin.view->family(ranges->family());
-    BRECCIA_ASSERT(family != nullptr);
+    if (family == nullptr) {  // dropped since the batch was checked
+      const batch::RangeResult gone{nullptr, nullptr, 0, Status::Code::kInvalidArgument};
+      std::fill_n(ranges->results(), ranges->count(), gone);
+      continue;
+    }
     const std::uint64_t* bounds = nullptr;
     if (own_writes) {
       const std::uint64_t place = base + requests->base_of(ranges->family());
@@ -203,7 +207,7 @@ void RangeReader::read(const Pin& pin, bool own_writes, std::uint64_t base,
 
 void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
   const std::uint64_t n = job.ranges->count();
-  if (n < device_min || !fits_backend(job.family)) {
+  if (n < device_min) {
     read_by_iterators(job, 0, n);
     return;
   }
@@ -225,13 +229,13 @@ void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::ui
   });
 }
 
-/// What a walk over runs alone can answer, but for the tree's part.
-bool RangeReader::fits_backend(const memtable::FamilyView& family) const {
-  const auto backend = backends_->current();
+/// What a walk over runs alone can answer, but for the tree's part. `backend` must be the one that
+/// walks: another thread may replace a lost device at any time.
+bool RangeReader::fits(const exec::Backend& backend, const memtable::FamilyView& family) const {
   return family.active->count() == 0 && family.tombstones == nullptr &&
          family.runs.size() <= limits::kRunsPerSearchMax &&
          std::all_of(family.runs.begin(), family.runs.end(), [&](const auto& run) {
-           return !run->has_merges && backends_->holds(*backend, *run->run);
+           return !run->has_merges && backends_->holds(backend, *run->run);
          });
 }
 
@@ -246,6 +250,7 @@ bool RangeReader::fits_pairs(const memtable::FamilyView& family) {
 bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const {
   const std::uint64_t n = last - first;
   const auto backend = backends_->current();
+  if (!fits(*backend, job.family)) return false;
   exec::HostVector<std::uint64_t> out_at(exec::plain_host_memory());
   exec::HostVector<std::uint64_t> payloads(backend->host_memory());
   exec::HostVector<std::uint32_t> counts(backend->host_memory());

@@ -30,7 +30,7 @@ class RangeReader {
  private:
   struct Job;
   void read_family(const Job& job, std::uint64_t device_min) const;
-  [[nodiscard]] bool fits_backend(const memtable::FamilyView& family) const;
+  [[nodiscard]] bool fits(const exec::Backend& backend, const memtable::FamilyView& family) const;
   [[nodiscard]] static bool fits_pairs(const memtable::FamilyView& family);
   /// Ranges [first, last) of the job with the backend's help; false if that cannot be done.
   bool read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const;

@@ -72,7 +72,11 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
   for (const auto& reads : requests->reads()) {
     if (reads->count() == 0) continue;
     const memtable::FamilyView* const family = pin.view->family(reads->family());
-    BRECCIA_ASSERT(family != nullptr);
+    if (family == nullptr) {  // dropped since the batch was checked
+      const batch::ReadResult gone{nullptr, 0, Status::Code::kInvalidArgument};
+      std::fill_n(reads->results(), reads->count(), gone);
+      continue;
+    }
     exec::QueriesRef queries{reads->keys(), nullptr, pin.visible};
     if (own_writes) {
       const std::uint64_t place = base + requests->base_of(reads->family());

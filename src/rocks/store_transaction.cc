@@ -19,8 +19,8 @@ ReadSet::Range looked_at(const batch::Ranges& ranges, std::uint64_t i, std::uint
                        /*is_open=*/false, since};
   const batch::RangeResult& found = ranges.results()[i];
   if (found.count > 0 && found.count == ranges.limits()[i]) {
-    const std::byte* const last = found.records[found.count - 1];
-    range.end.assign(wal::record_key(last), wal::record_header(last).key_bytes());
+    const Slice last = batch::range_entry(found, found.count - 1).first;
+    range.end.assign(last.data(), last.size());
     range.end.push_back('\0');
   }
   return range;

@@ -136,6 +136,50 @@ TEST(Pessimistic, Expiration) {
   });
 }
 
+// Goal: what is prepared keeps its locks, whatever time they were taken for.
+// Method: a transaction that would expire is prepared; when its time is over another wants its key.
+// Mutation: forgetting at Prepare that locks may be taken only from who agrees lets the other in.
+//   (Not beside RocksDB, which asserts there that what it looks at has expired.)
+TEST(Pessimistic, PreparedOnesDoNotExpire) {
+  TxnDb db(Kind::kBreccia, locking());
+  ASSERT_TRUE(db.open().ok());
+  rocksdb::TransactionOptions options;
+  options.expiration = 50;
+  const auto prepared = db.begin(options);
+  ASSERT_TRUE(prepared->SetName("it").ok());
+  ASSERT_TRUE(prepared->Put("k", "prepared").ok());
+  ASSERT_TRUE(prepared->Prepare().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const auto taker = db.begin();
+  EXPECT_TRUE(taker->Put("k", "taker").IsTimedOut());
+  EXPECT_TRUE(prepared->Commit().ok());
+  EXPECT_TRUE(taker->Put("k", "taker").ok());
+  EXPECT_TRUE(taker->Commit().ok());
+}
+
+// Goal: who follows the log sees what users wrote, and can write it to a database of his own.
+// Method: a transaction in two phases; what GetUpdatesSince has goes into an empty database.
+// Mutation: handing out the records of prepared transactions makes those batches invalid there.
+TEST(Pessimistic, PreparedRecordsAreNoUpdates) {
+  TxnDb db(Kind::kBreccia, locking());
+  ASSERT_TRUE(db.open().ok());
+  const auto transaction = db.begin();
+  ASSERT_TRUE(transaction->SetName("it").ok());
+  ASSERT_TRUE(transaction->Put("k", "v").ok());
+  ASSERT_TRUE(transaction->Prepare().ok());
+  ASSERT_TRUE(transaction->Commit().ok());
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_TRUE(db->GetUpdatesSince(0, &updates, {}).ok());
+  int writes = 0;
+  for (; updates->Valid(); updates->Next()) {
+    const rocksdb::BatchResult batch = updates->GetBatch();
+    writes += batch.writeBatchPtr->Count();
+    EXPECT_TRUE(db->Write(kWrite, batch.writeBatchPtr.get()).ok());
+    if (writes > 1) break;  // those written here follow
+  }
+  EXPECT_GE(writes, 1);
+}
+
 // Goal: a limit on locks is RocksDB's, and what is given back may be taken again.
 // Method: a limit of two.
 // Mutation: counting a lock that was held already refuses the upgrade.

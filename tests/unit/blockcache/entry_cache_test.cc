@@ -324,4 +324,19 @@ TEST(EntryCache, HashOfColumns) {
   }
 }
 
+// Goal: a cache may be turned off any number of times, beside changes of the tree.
+// Method: more often than the changes under way can be counted.
+// Mutation: counting each time overflows, and the next change ends the process.
+TEST(EntryCache, TurnedOffAgainAndAgain) {
+  const auto cache = make_cache(4);
+  for (int i = 0; i < (1 << 16) + 7; ++i) cache->turn_off();
+  for (int i = 0; i < 3; ++i) {
+    EntryCache::Change change(cache.get());
+    change.begin();
+    (void)change.publish();
+  }
+  insert(cache.get(), "key", "value", cache->version());
+  EXPECT_FALSE(find(cache.get(), "key", cache->version()).has_value());
+}
+
 }  // namespace breccia::blockcache

@@ -306,4 +306,84 @@ TEST_F(EngineTest, RefreshBesideFlushConcurrent) {
   refresher.join();
 }
 
+// Goal: a write that may wait for ever does wait.
+// Method: a tree that takes no files, a log that is full, a write with the longest time there is;
+//   it ends when the tree goes on.
+// Mutation: adding the time to the clock as it is makes the deadline lie in the past.
+TEST_F(EngineTest, AllTheTimeToWait) {
+  Options options = small_options();
+  options.memtable_bytes = 1 << 20;
+  options.wait_us_max = 0;
+  ASSERT_TRUE(open(options).ok());
+  Below& below = static_cast<Engine&>(*store_).below();
+  below.pause();
+  const std::string value(100 << 10, 'v');
+  while (store_->Put(WriteOptions(), "key", value).ok()) {
+  }
+  WriteOptions patient;
+  patient.wait_us_max = ~std::uint64_t{0};
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    EXPECT_TRUE(store_->Put(patient, "key", value).ok());
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(done);
+  below.resume();
+  writer.join();
+}
+
+// Goal: a family that goes away under a batch that reads it makes those reads fail, nothing else.
+// Method: one thread makes, fills and drops a family; others submit synced batches that write to
+//   the default family and read that one, and batches that only read.
+// Mutation: trusting the check before the write crashes where the view has changed by the read.
+TEST_F(EngineTest, ConcurrentDropsUnderReads) {
+  constexpr int kDrops = 150;
+  Options options = small_options();
+  options.device_requests_min = 4;
+  ASSERT_TRUE(open(options).ok());
+  std::atomic<FamilyId> family{kDefaultFamily};
+  std::atomic<bool> done{false};
+  const auto read = [&](bool writes) {
+    WriteOptions synced;
+    synced.durability = Durability::kSync;
+    while (!done) {
+      const FamilyId id = family;
+      Batch batch;
+      if (writes) {
+        EXPECT_TRUE(batch.Put("key", "value").ok());
+      }
+      for (int i = 0; i < 6; ++i) EXPECT_TRUE(batch.Get(id, "key").ok());
+      for (int i = 0; i < 6; ++i) EXPECT_TRUE(batch.Range(id, "a", "z", 3).ok());
+      const Status status = store_->Submit(synced, &batch);
+      if (!status.ok()) {
+        EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+        continue;
+      }
+      const Status::Code code = batch.code(0);
+      EXPECT_TRUE(code == Status::Code::kOk || code == Status::Code::kNotFound ||
+                  code == Status::Code::kInvalidArgument);
+      EXPECT_EQ(batch.range_code(5) == Status::Code::kInvalidArgument,
+                code == Status::Code::kInvalidArgument);
+    }
+  };
+  std::thread writer([&] { read(true); });
+  std::thread reader([&] { read(false); });
+  auto& engine = static_cast<Engine&>(*store_);
+  for (int i = 0; i < kDrops; ++i) {
+    FamilyId id = 0;
+    ASSERT_TRUE(store_->CreateFamily("family " + std::to_string(i), &id).ok());
+    ASSERT_TRUE(engine.write_one(WriteOptions(), wal::Op::kPut, id, "key", "value").ok());
+    family = id;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    ASSERT_TRUE(store_->DropFamily(id).ok());
+    if (i % 10 == 0) {
+      ASSERT_TRUE(store_->Flush().ok());
+    }
+  }
+  done = true;
+  writer.join();
+  reader.join();
+}
+
 }  // namespace breccia::rocks

@@ -194,4 +194,34 @@ TEST_F(StoreTransactionTest, ConcurrentCounters) {
   std::printf("%d conflicts\n", conflicts.load());
 }
 
+// Goal: ranges are validated in whatever form they were answered.
+// Method: keys and values of 8 bytes, whose ranges a walk answers as pairs, most of them ended by
+//       their limits; then a write behind the last key that a range saw, and one that it saw.
+// Mutation: taking the last key from records that are not there crashes.
+TEST_F(StoreTransactionTest, RangesOfNumbers) {
+  constexpr std::uint64_t kKeys = 2000;
+  const auto number = [](std::uint64_t i) {
+    std::string key(8, '\0');
+    const std::uint64_t big_endian = __builtin_bswap64(i);
+    std::memcpy(key.data(), &big_endian, sizeof big_endian);
+    return key;
+  };
+  Batch fill;
+  for (std::uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(fill.Put(number(i), number(i)).ok());
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &fill).ok());
+  for (const bool changed : {false, true}) {
+    const auto transaction = store_->OpenTransaction();
+    Batch reads;
+    for (std::uint64_t i = 0; i < 300; ++i) {
+      ASSERT_TRUE(reads.Range(number(i), number(kKeys), 10).ok());
+    }
+    ASSERT_TRUE(transaction->Read(&reads).ok());
+    ASSERT_EQ(reads.range_size(7), 10U);
+    EXPECT_EQ(reads.range_entry(7, 9).first.ToString(), number(16));
+    ASSERT_TRUE(transaction->batch().Put(number(kKeys + 1), number(1)).ok());
+    ASSERT_TRUE(store_->Put(WriteOptions(), number(changed ? 308 : 309), "other").ok());
+    EXPECT_EQ(transaction->Close(WriteOptions()).ok(), !changed);
+  }
+}
+
 }  // namespace breccia
