@@ -232,6 +232,24 @@ class Rocks final : public rocksdb::StackableDB {
                     const std::unordered_map<std::string, std::string>& options) override;
   [[nodiscard]] rocksdb::Options GetOptions(Handle* handle) const override;
   [[nodiscard]] rocksdb::DBOptions GetDBOptions() const override;
+  [[nodiscard]] const std::string& GetName() const override;
+  [[nodiscard]] rocksdb::Env* GetEnv() const override;
+  [[nodiscard]] rocksdb::FileSystem* GetFileSystem() const override;
+
+  // ---- what is the tree's alone ----
+
+  Status SetDBOptions(const std::unordered_map<std::string, std::string>& options) override;
+  Status GetDbIdentity(std::string& identity) const override;
+  Status GetDbSessionId(std::string& session_id) const override;
+  Status GetCreationTimeOfOldestFile(std::uint64_t* creation_time) override;
+  Status GetLiveFilesChecksumInfo(rocksdb::FileChecksumList* checksums) override;
+  Status VerifyChecksum() override { return VerifyChecksum(rocksdb::ReadOptions()); }
+  Status VerifyChecksum(const rocksdb::ReadOptions& options) override;
+  Status DisableFileDeletions() override;
+  Status EnableFileDeletions(bool force) override;
+  Status ResetStats() override;
+  void EnableManualCompaction() override;
+  void DisableManualCompaction() override;
 
   // ---- log and files ----
 

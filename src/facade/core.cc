@@ -23,6 +23,7 @@ Status Core::open(const Options& options, const std::string& name, std::unique_p
   std::unique_ptr<rocks::Engine> engine;
   BRECCIA_TRY(rocks::Engine::open(prepared, name, &engine));
   std::unique_ptr<Core> opened(new Core);
+  opened->name_ = name;
   opened->given_ = options.rocksdb;
   opened->given_.create_if_missing = options.create_if_missing;
   opened->given_.error_if_exists = options.error_if_exists;

@@ -55,6 +55,7 @@ class Core {
   [[nodiscard]] Handle* default_handle() const { return default_handle_.get(); }
   [[nodiscard]] Snapshots& snapshots() { return snapshots_; }
   [[nodiscard]] WriteGate& gate() { return gate_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
   /// What the user opened the database with.
   [[nodiscard]] const rocksdb::DBOptions& given() const { return given_; }
   /// Null if the user gave none.
@@ -116,6 +117,7 @@ class Core {
                   const std::function<Status(const WriteOptions&)>& run);
   void note_written(const rocksdb::WriteOptions& options, std::uint64_t keys, std::uint64_t bytes);
 
+  std::string name_;
   rocksdb::DBOptions given_;
   std::shared_ptr<rocks::Engine> engine_;
   std::shared_ptr<Handles> handles_;

@@ -186,6 +186,7 @@ Status Rocks::SetOptions(Handle* handle,
 }
 
 rocksdb::DBOptions Rocks::GetDBOptions() const {
+  if (!core_->check_open().ok()) return core_->given();
   rocksdb::DBOptions options = core_->tree().GetDBOptions();
   const rocksdb::DBOptions& given = core_->given();
   options.statistics = given.statistics;
@@ -196,7 +197,14 @@ rocksdb::DBOptions Rocks::GetDBOptions() const {
   return options;
 }
 
+const std::string& Rocks::GetName() const { return core_->name(); }
+
+rocksdb::Env* Rocks::GetEnv() const { return core_->given().env; }
+
+rocksdb::FileSystem* Rocks::GetFileSystem() const { return GetEnv()->GetFileSystem().get(); }
+
 rocksdb::Options Rocks::GetOptions(Handle* handle) const {
+  if (!core_->check_open().ok()) return {core_->given(), rocksdb::ColumnFamilyOptions()};
   auto tree_handle = core_->tree_handle(handle);
   // As there is no status to return: a wrong handle has the options of the default family.
   Handle* const known =

@@ -104,7 +104,8 @@ Status Rocks::DeleteFile(std::string name) {
 }
 
 rocksdb::DB* Rocks::GetRootDB() {
-  if (core_->check_open().ok()) core_->engine().stop_caching();
+  if (!core_->check_open().ok()) return this;
+  core_->engine().stop_caching();
   return StackableDB::GetRootDB();
 }
 

@@ -121,6 +121,24 @@ TEST(FacadeBadUse, CloseAndAfterwards) {
   EXPECT_EQ((*db)->GetLatestSequenceNumber(), 0u);
   rocksdb::WriteBatch batch;
   EXPECT_TRUE((*db)->Write(kWrite, &batch).IsInvalidArgument());
+  std::string text;
+  std::uint64_t number = 0;
+  EXPECT_EQ((*db)->GetName(), db->path());
+  EXPECT_EQ((*db)->GetEnv(), rocksdb::Env::Default());
+  EXPECT_NE((*db)->GetFileSystem(), nullptr);
+  EXPECT_NE((*db)->GetRootDB(), nullptr);
+  EXPECT_EQ((*db)->GetDBOptions().env, rocksdb::Env::Default());
+  EXPECT_EQ((*db)->GetOptions(family).env, rocksdb::Env::Default());
+  EXPECT_TRUE((*db)->GetDbIdentity(text).IsInvalidArgument());
+  EXPECT_TRUE((*db)->GetDbSessionId(text).IsInvalidArgument());
+  EXPECT_TRUE((*db)->GetCreationTimeOfOldestFile(&number).IsInvalidArgument());
+  EXPECT_TRUE((*db)->SetDBOptions({{"max_open_files", "100"}}).IsInvalidArgument());
+  EXPECT_TRUE((*db)->VerifyChecksum().IsInvalidArgument());
+  EXPECT_TRUE((*db)->DisableFileDeletions().IsInvalidArgument());
+  EXPECT_TRUE((*db)->EnableFileDeletions(false).IsInvalidArgument());
+  EXPECT_TRUE((*db)->ResetStats().IsInvalidArgument());
+  (*db)->DisableManualCompaction();
+  (*db)->EnableManualCompaction();
 }
 
 // Goal: an iterator and a handle that outlive their database do no harm.
