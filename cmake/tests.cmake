@@ -28,6 +28,8 @@ endif()
 set(suppressions "${PROJECT_SOURCE_DIR}/tools/sanitizers")
 set(test_environment
   "BRECCIA_TEST_SHARE=${BRECCIA_TEST_SHARE}"
+  # Thousands of planted faults would hide the one line that says what failed.
+  "BRECCIA_LOG_LEVEL=off"
   "BRECCIA_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
   "TSAN_OPTIONS=suppressions=${suppressions}/tsan.supp:ignore_noninstrumented_modules=1"
   "LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0"

@@ -1,5 +1,6 @@
 #include "preload/route.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -14,7 +15,7 @@ thread_local int Inside::depth_ = 0;
 const Result<Settings>& settings() {
   // Never destroyed: threads may open databases until the process ends.
   static const auto* const found = [] {
-    log().set_level(spdlog::level::warn);  // which backend runs is said here
+    log().set_level(std::max(log().level(), spdlog::level::warn));  // say() tells the rest
     return new Result<Settings>(read_settings([](const char* name) { return std::getenv(name); }));
   }();
   return *found;

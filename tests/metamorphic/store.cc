@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <latch>
 
@@ -37,7 +38,7 @@ class StoreSubject final : public Subject {
     }
     log().set_level(spdlog::level::off);  // crashes are no news here
     const Status status = open();
-    if (!status.ok()) log().critical("open: {}", status.ToString());
+    if (!status.ok()) std::fprintf(stderr, "open: %s\n", status.ToString().c_str());
     BRECCIA_ASSERT(status.ok());
   }
   ~StoreSubject() override { engine_.reset(); }
