@@ -14,9 +14,8 @@ constexpr const char* kFooter =
     "Benchmarks, as in db_bench: fillseq fillrandom overwrite readrandom multireadrandom\n"
     "deleterandom mergerandom (adds numbers) seekrandom (reads --seek_nexts entries from a key "
     "on)\n"
-    "readwhilewriting; transactionrandom, atomic batches of writes and lookups by turns; and "
-    "flush,\n"
-    "which moves all into SST files between them.\n"
+    "readwhilewriting; transactionrandom, transactions of --batch_size lookups and writes by\n"
+    "turns; and flush, which moves all into SST files between them.\n"
     "Each thread does --num requests on --num keys. Unless --use_existing_db is given, the\n"
     "database is made new; only a folder made by an earlier benchmark is replaced.";
 

@@ -74,13 +74,27 @@ class BrecciaSession final : public Session {
     Group& group = groups_[place];
     Status status = store_->Submit(options_, &group.first);
     if (!status.ok()) return status;
-    for (const SampledRead& sample : group.sampled) {
-      const auto code = group.first.code(sample.read);
-      hash->add(sample.id, code, code == Status::kOk ? group.first.value(sample.read) : Slice());
-    }
+    add_reads(group.first, group.sampled, hash);
     read_scans(group, hash);
     if (group.second.writes() > 0) status = store_->Submit(options_, &group.second);
     return status;
+  }
+
+  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                  ResultHash* hash) override {
+    const auto transaction = store_->OpenTransaction();
+    Batch& requests = transaction->batch();
+    sampled_.clear();
+    Status failure;
+    for_each_request(stream, first, count, &chunk_,
+                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+                       Status status = add(&requests, number, kind, key, value);
+                       if (!status.ok()) failure = std::move(status);
+                     });
+    if (!failure.ok() || hash == nullptr) return failure;
+    BRECCIA_TRY(transaction->Close(options_));
+    add_reads(requests, sampled_, hash);
+    return Status();
   }
 
   [[nodiscard]] const KindCounts& counts(std::size_t place) const override {
@@ -88,6 +102,14 @@ class BrecciaSession final : public Session {
   }
 
  private:
+  static void add_reads(const Batch& batch, const std::vector<SampledRead>& sampled,
+                        ResultHash* hash) {
+    for (const SampledRead& sample : sampled) {
+      const auto code = batch.code(sample.read);
+      hash->add(sample.id, code, code == Status::kOk ? batch.value(sample.read) : Slice());
+    }
+  }
+
   static void digest_range(const Batch& batch, std::size_t range, ScanDigest* digest) {
     for (std::size_t i = 0; i < batch.range_size(range); ++i) {
       const auto [key, value] = batch.range_entry(range, i);
@@ -109,6 +131,17 @@ class BrecciaSession final : public Session {
       hash->add(sample->id, group.first.range_code(i), digest.bytes());
       ++sample;
     }
+  }
+
+  /// Adds a request of a transaction.
+  Status add(Batch* batch, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+    if (kind == Kind::kUpdate) return batch->Put(key, value);
+    BRECCIA_ASSERT(kind == Kind::kGet);
+    if (sampling_.takes(number)) {
+      sampled_.push_back(
+          {static_cast<std::uint32_t>(batch->reads()), number + sampling_.id_offset});
+    }
+    return batch->Get(key);
   }
 
   Status add(Group* group, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
@@ -146,6 +179,7 @@ class BrecciaSession final : public Session {
   Chunk chunk_;
   std::vector<Group> groups_;
   Batch single_;
+  std::vector<SampledRead> sampled_;  // of the transaction
   std::string value_;
   /// Where digests go that nobody compares, so that no compiler leaves their reading out.
   inline static thread_local volatile std::uint8_t unsampled_ = 0;

@@ -15,7 +15,7 @@ struct Benchmark {
   bool sequential;
   bool writer_beside;
   bool batch_calls;
-  bool every_second_reads;
+  bool transactions;  // lookups and `kind` by turns
 };
 
 constexpr std::array<Benchmark, 10> kBenchmarks = {{
@@ -51,23 +51,25 @@ Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint6
       reads && flags.reads >= 0 ? static_cast<std::uint64_t>(flags.reads) : flags.num);
   step.driver.duration_s = flags.duration;
   step.driver.batch_calls = benchmark.batch_calls;
-  // Lookups of a transaction see its earlier writes only, which RocksDB's MultiGet beside a
-  // WriteBatch does not do.
-  step.comparable =
-      flags.duration <= 0 && !benchmark.writer_beside && !benchmark.every_second_reads;
+  step.driver.transactions = benchmark.transactions;
+  step.comparable = flags.duration <= 0 && !benchmark.writer_beside;
 
   UniformStream::Config config;
   config.kind = benchmark.kind;
   config.sequential = benchmark.sequential;
-  config.every_second_reads = benchmark.every_second_reads;
+  config.every_second_reads = benchmark.transactions;
   config.scan_entries = flags.seek_nexts;
   config.key_count = flags.num;
   config.key_size = flags.key_size;
   config.generation = index;
   config.values = values;
   const std::uint64_t seed = flags.suite.seed;
-  step.streams.counted = [config, seed, index](std::uint32_t thread) {
+  // What a transaction reads must not depend on who was first: each thread has keys of its own.
+  const std::uint32_t parts = benchmark.transactions ? flags.suite.threads : 1;
+  step.streams.counted = [config, seed, index, parts](std::uint32_t thread) {
     UniformStream::Config own = config;
+    own.parts = parts;
+    own.part = thread % parts;
     own.seed = stream_seed(seed, index, thread);
     return std::make_unique<UniformStream>(own);
   };
@@ -127,8 +129,11 @@ Result<std::vector<Step>> db_bench_steps(const DbBenchFlags& flags) {
                       "transactionrandom, readwhilewriting and flush",
                       name));
     }
-    if (benchmark->writer_beside && flags.suite.prebuilt) {
-      return Status::InvalidArgument(name + " cannot be --prebuilt: its writer has no end");
+    if (flags.suite.prebuilt && (benchmark->writer_beside || benchmark->transactions)) {
+      return Status::InvalidArgument(name + " cannot be --prebuilt");
+    }
+    if (benchmark->transactions && flags.num < flags.suite.threads) {
+      return Status::InvalidArgument(name + " needs as many keys (--num) as --threads");
     }
     Step step = make_step(flags, *benchmark, steps.size() + 1, values);
     const auto same = std::count_if(steps.begin(), steps.end(), [&](const Step& earlier) {

@@ -75,7 +75,9 @@ class alignas(kLineBytes) Runner {
   }
 
  private:
-  [[nodiscard]] bool grouped() const { return config_.batch_size > 1 || config_.batch_calls; }
+  [[nodiscard]] bool grouped() const {
+    return config_.batch_size > 1 || config_.batch_calls || config_.transactions;
+  }
 
   void work() {
     Status status = prepare();
@@ -103,6 +105,9 @@ class alignas(kLineBytes) Runner {
     stream_ = make_stream_();
     session_ = engine_->session(sampling_, stream_->key_size_max());
     if (!grouped()) return Status();
+    if (config_.transactions) {
+      return session_->transact(*stream_, 0, group_size(0), /*hash=*/nullptr);
+    }
     std::uint64_t from = 0;
     std::size_t place = 0;
     do {
@@ -128,17 +133,10 @@ class alignas(kLineBytes) Runner {
     Clock::time_point begin = Clock::now();
     while (done < limit_) {
       const std::uint32_t count = group_size(done);
-      if (!config_.prebuilt) {
-        Status status = session_->build(*stream_, done, count, 0);
-        if (!status.ok()) return status;
-        // Without a pace, a group's latency is the store's share; with one, it counts from when the
-        // group was due.
-        if (config_.target_per_s <= 0) begin = Clock::now();
-      }
-      Status status = session_->run(place, &hash_);
-      if (!status.ok()) return status;
+      BRECCIA_TRY(run_group(done, count, place, &begin));
       const Clock::time_point end = Clock::now();
-      record_group(session_->counts(place), ns_between(begin, end));
+      latency_.record(ns_between(begin, end));
+      if (config_.by_kind) record_group(session_->counts(place), ns_between(begin, end));
       done += count;
       done_.store(done, std::memory_order_relaxed);
       if (config_.prebuilt) ++place;
@@ -146,6 +144,18 @@ class alignas(kLineBytes) Runner {
       begin = pace(done, end);
     }
     return Status();
+  }
+
+  Status run_group(std::uint64_t first, std::uint32_t count, std::size_t place,
+                   Clock::time_point* begin) {
+    if (config_.transactions) return session_->transact(*stream_, first, count, &hash_);
+    if (!config_.prebuilt) {
+      BRECCIA_TRY(session_->build(*stream_, first, count, 0));
+      // Without a pace, a group's latency is the store's share; with one, it counts from when the
+      // group was due.
+      if (config_.target_per_s <= 0) *begin = Clock::now();
+    }
+    return session_->run(place, &hash_);
   }
 
   Status run_singles() {
@@ -205,8 +215,6 @@ class alignas(kLineBytes) Runner {
   }
 
   void record_group(const KindCounts& counts, std::uint64_t ns) {
-    latency_.record(ns);
-    if (!config_.by_kind) return;
     const std::uint32_t both = counts[static_cast<std::size_t>(Kind::kReadModifyWrite)];
     for (std::size_t i = 0; i < kKinds; ++i) {
       const auto kind = static_cast<Kind>(i);

@@ -11,10 +11,11 @@
 /// Runs streams of requests against an engine on threads and takes the time.
 ///
 /// 1. Each thread opens its session and, outside of the clock, builds its first group (or all of
-///    them), so that memory is allocated and touched.
+///    them; a transaction is given up), so that memory is allocated and touched.
 /// 2. All wait at a gate. The clock starts when the last one is there.
 /// 3. A thread runs requests one by one, reading the clock once per request, or in groups, reading
 ///    it once per group. It shares nothing that is written: its counters have their own lines.
+///    A transaction's time begins before it is opened and filled.
 /// 4. The caller's thread sleeps and wakes once a second to show the figures so far.
 /// 5. The clock stops when the last thread is done.
 namespace breccia::cli::bench {
@@ -25,6 +26,7 @@ struct DriverConfig {
   double duration_s = 0;            // if positive: time decides, not requests_per_thread
   std::uint32_t batch_size = 1;     // 1: single requests
   bool batch_calls = false;         // groups even of one request
+  bool transactions = false;        // each group is a transaction
   bool prebuilt = false;            // groups are built before the clock starts
   bool by_kind = false;             // keep latencies per kind of request too
   double target_per_s = 0;          // of all threads together; 0: as fast as it goes

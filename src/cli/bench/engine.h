@@ -48,6 +48,11 @@ class Session {
                        std::size_t place) = 0;
   /// Runs group `place` and adds its sampled lookups to *hash.
   virtual Status run(std::size_t place, ResultHash* hash) = 0;
+  /// Runs the requests [first, first + count) of `stream`, puts and lookups, as one transaction:
+  /// each lookup sees the writes before it. Adds the sampled lookups to *hash; where that is null,
+  /// the transaction is filled and given up, for the memory that it leaves.
+  virtual Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                          ResultHash* hash) = 0;
   /// Requests of group `place` by kind.
   [[nodiscard]] virtual const KindCounts& counts(std::size_t place) const = 0;
 };
@@ -60,6 +65,7 @@ struct EngineConfig {
   std::uint64_t log_segment_bytes = 0;      // 0: the store's default; Breccia only
   std::uint64_t log_preallocate_bytes = 0;  // Breccia only
   std::uint64_t cache_bytes = 0;
+  bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
   int bloom_bits = -1;
   std::string compression;
 };

@@ -18,7 +18,10 @@ namespace breccia::cli::bench {
 
 namespace {
 
-const char* unit_of(const Step& step) { return step.driver.batch_size > 1 ? "batch" : "request"; }
+const char* unit_of(const Step& step) {
+  if (step.driver.transactions) return "transaction";
+  return step.driver.batch_size > 1 ? "batch" : "request";
+}
 
 std::string hash_text(const StepResult& result) {
   return result.hashed ? fmt::format("{:016x}", result.hash) : "-";

@@ -3,6 +3,8 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/optimistic_transaction_db.h>
+#include <rocksdb/utilities/transaction.h>
 
 #include <thread>
 #include <vector>
@@ -17,6 +19,8 @@ namespace {
 constexpr std::size_t kMultiGetKeysMax = 256;
 // The memory for writes is cut into so many memtables: the hRocks paper's tuning.
 constexpr int kMemtables = 6;
+// Times that a transaction which meets a conflict is run again.
+constexpr int kAttemptsMax = 10;
 
 struct Group {
   rocksdb::WriteBatch first;
@@ -44,9 +48,12 @@ struct Group {
 
 class RocksdbSession final : public Session {
  public:
-  RocksdbSession(rocksdb::DB* db, const rocksdb::WriteOptions& options, const Sampling& sampling,
+  /// `transactions` is `db`, or null: then there is no transact().
+  RocksdbSession(rocksdb::DB* db, rocksdb::OptimisticTransactionDB* transactions,
+                 const rocksdb::WriteOptions& options, const Sampling& sampling,
                  std::size_t key_size_max)
       : db_(db),
+        transactions_(transactions),
         options_(options),
         sampling_(sampling),
         chunk_(key_size_max),
@@ -103,6 +110,16 @@ class RocksdbSession final : public Session {
     read(group, hash);
     BRECCIA_TRY(read_scans(group, hash));
     if (group.second.Count() > 0) status = db_->Write(options_, &group.second);
+    return status;
+  }
+
+  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                  ResultHash* hash) override {
+    Status status;
+    for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+      status = try_transaction(stream, first, count, hash);
+      if (!status.IsBusy() && !status.IsTryAgain()) break;
+    }
     return status;
   }
 
@@ -169,6 +186,37 @@ class RocksdbSession final : public Session {
     return kind == Kind::kReadModifyWrite ? group->second.Put(key, value) : Status();
   }
 
+  Status try_transaction(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                         ResultHash* hash) {
+    BRECCIA_ASSERT(transactions_ != nullptr);
+    transaction_.reset(
+        transactions_->BeginTransaction(options_, {}, /*old_txn=*/transaction_.release()));
+    ResultHash reads;
+    Status failure;
+    for_each_request(stream, first, count, &chunk_,
+                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+                       Status status = request(number, kind, key, value, &reads);
+                       if (!status.ok()) failure = std::move(status);
+                     });
+    if (!failure.ok()) return failure;
+    if (hash == nullptr) return transaction_->Rollback();
+    BRECCIA_TRY(transaction_->Commit());
+    hash->merge(reads);
+    return Status();
+  }
+
+  /// Lookups are validated at the commit, as only then they are serializable like Breccia's.
+  Status request(std::uint64_t number, Kind kind, const Slice& key, const Slice& value,
+                 ResultHash* reads) {
+    if (kind == Kind::kUpdate) return transaction_->Put(key, value);
+    BRECCIA_ASSERT(kind == Kind::kGet);
+    value_.Reset();
+    Status status = transaction_->GetForUpdate(rocksdb::ReadOptions(), db_->DefaultColumnFamily(),
+                                               key, &value_);
+    if (sampling_.takes(number)) reads->add(number + sampling_.id_offset, status.code(), value_);
+    return status.IsNotFound() ? Status() : status;
+  }
+
   void read(const Group& group, ResultHash* hash) {
     auto sample = group.sampled.begin();
     for (std::size_t from = 0; from < group.reads.size(); from += kMultiGetKeysMax) {
@@ -183,6 +231,8 @@ class RocksdbSession final : public Session {
   }
 
   rocksdb::DB* const db_;
+  rocksdb::OptimisticTransactionDB* const transactions_;
+  std::unique_ptr<rocksdb::Transaction> transaction_;  // its memory is used again
   const rocksdb::WriteOptions options_;
   const Sampling sampling_;
   Chunk chunk_;
@@ -196,19 +246,23 @@ class RocksdbSession final : public Session {
 
 class RocksdbEngine final : public Engine {
  public:
-  RocksdbEngine(std::unique_ptr<rocksdb::DB> db, Durability durability) : db_(std::move(db)) {
+  RocksdbEngine(std::unique_ptr<rocksdb::DB> db, rocksdb::OptimisticTransactionDB* transactions,
+                Durability durability)
+      : db_(std::move(db)), transactions_(transactions) {
     options_.disableWAL = durability == Durability::kNone;
     options_.sync = durability == Durability::kSync;
   }
 
   std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) override {
-    return std::make_unique<RocksdbSession>(db_.get(), options_, sampling, key_size_max);
+    return std::make_unique<RocksdbSession>(db_.get(), transactions_, options_, sampling,
+                                            key_size_max);
   }
   Status flush() override { return db_->Flush(rocksdb::FlushOptions()); }
   std::string backend() override { return "rocksdb"; }
 
  private:
   const std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::OptimisticTransactionDB* const transactions_;  // db_, or null
   rocksdb::WriteOptions options_;
 };
 
@@ -245,9 +299,15 @@ Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const P
   options.write_buffer_size = config.memtable_bytes / kMemtables;
   options.max_write_buffer_number = kMemtables;
   rocksdb::DB* db = nullptr;
-  BRECCIA_TRY(rocksdb::DB::Open(options, place.db, &db));
-  std::unique_ptr<Engine> engine =
-      std::make_unique<RocksdbEngine>(std::unique_ptr<rocksdb::DB>(db), config.durability);
+  rocksdb::OptimisticTransactionDB* transactions = nullptr;
+  if (config.transactions) {
+    BRECCIA_TRY(rocksdb::OptimisticTransactionDB::Open(options, place.db, &transactions));
+    db = transactions;
+  } else {
+    BRECCIA_TRY(rocksdb::DB::Open(options, place.db, &db));
+  }
+  std::unique_ptr<Engine> engine = std::make_unique<RocksdbEngine>(std::unique_ptr<rocksdb::DB>(db),
+                                                                   transactions, config.durability);
   return engine;
 }
 

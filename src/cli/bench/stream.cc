@@ -28,18 +28,22 @@ ValueSource::ValueSource(std::size_t value_size) : size_(value_size) {
   offsets_ = buffer_.size() - value_size + 1;
 }
 
+std::uint64_t UniformStream::key_number(std::uint64_t request) const {
+  if (config_.sequential) return request * config_.step % config_.key_count;
+  const std::uint64_t own = (config_.key_count - config_.part - 1) / config_.parts + 1;
+  return below(base::mix64(config_.seed + request), own) * config_.parts + config_.part;
+}
+
 void UniformStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const {
   BRECCIA_ASSERT(count <= kChunkRequests && chunk->stride >= config_.key_size);
   chunk->count = count;
   chunk->scan_entries = config_.scan_entries;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint64_t number =
-        config_.sequential ? (first + i) * config_.step % config_.key_count
-                           : below(base::mix64(config_.seed + first + i), config_.key_count);
+    const std::uint64_t number = key_number(first + i);
     char* const key = chunk->key_bytes.data() + i * chunk->stride;
     write_key(number, config_.key_size, key);
     const Kind kind =
-        config_.every_second_reads && (first + i) % 2 == 1 ? Kind::kGet : config_.kind;
+        config_.every_second_reads && (first + i) % 2 == 0 ? Kind::kGet : config_.kind;
     chunk->kind[i] = kind;
     chunk->key[i] = Slice(key, config_.key_size);
     if (kind == Kind::kInsert || kind == Kind::kUpdate || kind == Kind::kMerge)

@@ -102,11 +102,14 @@ class UniformStream final : public Stream {
  public:
   struct Config {
     Kind kind = Kind::kGet;
-    bool every_second_reads = false;  // requests of odd numbers are lookups
+    bool every_second_reads = false;  // requests of even numbers are lookups
     std::uint32_t scan_entries = 0;
     bool sequential = false;
     std::uint64_t key_count = 0;
     std::uint64_t step = 1;  // sequential: distance of keys
+    // At random: only keys whose number has the remainder `part` when divided by `parts`.
+    std::uint64_t parts = 1;
+    std::uint64_t part = 0;
     std::size_t key_size = 0;
     std::uint64_t seed = 0;
     std::uint64_t generation = 0;
@@ -114,13 +117,16 @@ class UniformStream final : public Stream {
   };
 
   explicit UniformStream(Config config) : config_(std::move(config)) {
-    BRECCIA_ASSERT(config_.key_count > 0 && config_.values != nullptr);
+    BRECCIA_ASSERT(config_.part < config_.parts && config_.part < config_.key_count);
+    BRECCIA_ASSERT(config_.values != nullptr);
   }
 
   void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override;
   [[nodiscard]] std::size_t key_size_max() const override { return config_.key_size; }
 
  private:
+  [[nodiscard]] std::uint64_t key_number(std::uint64_t request) const;
+
   const Config config_;
 };
 

@@ -38,6 +38,8 @@ class SuiteRun {
   Status run_engine(const std::string& name, const Place& place, std::uint32_t round) {
     EngineConfig engine_config = config_.engine;
     engine_config.engine = name;
+    engine_config.transactions = std::any_of(
+        steps_.begin(), steps_.end(), [](const Step& step) { return step.driver.transactions; });
     if (!config_.use_existing_db) BRECCIA_TRY(make_fresh(place));
     BRECCIA_TAKE(const std::unique_ptr<Engine> engine, open_engine(engine_config, place));
     for (const Step& step : steps_) {

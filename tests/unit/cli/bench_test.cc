@@ -35,9 +35,12 @@ class BenchTest : public ::testing::Test {
   }
 
   // What the steps gave, in order; the exit code must be 0.
-  std::vector<StepResult> run(const SuiteFlags& flags, const std::vector<Step>& steps) const {
+  std::vector<StepResult> run(const SuiteFlags& flags, const std::vector<Step>& steps,
+                              const std::string& engine = "rocksdb") const {
     std::vector<StepResult> results;
-    EXPECT_EQ(run_suite(config(flags), steps,
+    SuiteConfig suite = config(flags);
+    suite.engine.engine = engine;
+    EXPECT_EQ(run_suite(suite, steps,
                         [&](const Step&, const StepResult& result, const DriverOutcome& outcome) {
                           EXPECT_EQ(outcome.requests, result.requests);
                           results.push_back(result);
@@ -111,6 +114,41 @@ TEST_F(BenchTest, WaysOfRunningAgree) {
   }
 }
 
+// Goal: transactions of any size, of Breccia and of RocksDB, read and leave the same.
+// Method: transactions of 1 to 5,000 requests by three threads on an empty database, a flush, and
+//         once more; both engines. Lookups find nothing, a value of before or the transaction's
+//         own.
+// Mutation: lookups that do not see the writes before them, see those behind them, or are not
+//           among the sampled fail.
+TEST_F(BenchTest, TransactionsAgree) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"transactionrandom", "flush", "transactionrandom"};
+  flags.num = 1000;
+  flags.value_size = 8;
+  flags.suite.threads = 3;
+  std::vector<StepResult> first;
+  for (const bool verify : {true, false}) {
+    flags.suite.verify = verify;
+    first.clear();
+    for (const std::uint32_t batch_size : {1U, 257U, 5000U}) {
+      flags.suite.batch_size = batch_size;
+      for (const std::string engine : {"rocksdb", "breccia"}) {
+        const auto results = run(flags.suite, db_bench_steps(flags).value(), engine);
+        ASSERT_EQ(results.size(), 2U);
+        if (first.empty()) first = results;
+        EXPECT_LT(results[0].reads_found, results[0].reads_sampled);
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          EXPECT_TRUE(results[i].hashed);
+          EXPECT_EQ(results[i].requests, 3000U);
+          EXPECT_EQ(results[i].reads_sampled, verify ? 1500U : 48U);
+          EXPECT_GT(results[i].reads_found, 0U);
+          EXPECT_EQ(results[i].hash, first[i].hash) << engine << " " << batch_size;
+        }
+      }
+    }
+  }
+}
+
 // Goal: YCSB's steps give the same in singles and batches, and find every record they look up.
 // Method: each kind of request with the latest distribution, two threads.
 // Mutation: a read-modify-write that reads after its batch's inserts of other threads still
@@ -166,6 +204,16 @@ TEST_F(BenchTest, RefusesWrongFlags) {
   EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
   flags.benchmarks = {"fillrandom"};
   flags.key_size = 1;
+  EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  flags = DbBenchFlags();
+  flags.benchmarks = {"transactionrandom"};
+  flags.suite.threads = 5;
+  flags.num = 5;
+  EXPECT_TRUE(db_bench_steps(flags).ok());
+  flags.num = 4;
+  EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  flags.num = 5;
+  flags.suite.prebuilt = true;
   EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
   SuiteFlags both;
   both.sync = both.disable_wal = true;
