@@ -93,7 +93,10 @@ class Rocks final : public rocksdb::StackableDB {
 
   ~Rocks() override;
 
-  /// Errors  Aborted: there are unreleased snapshots; nothing was done.
+  /// Afterwards every function answers with an error.
+  /// Errors  Aborted: there are unreleased snapshots, or iterators that are not deleted; nothing
+  ///         was done. Deleting the database is never refused: the iterators go on then, and keep
+  ///         the folder until they are deleted.
   Status Close() override;
   /// Errors  the fault that made the store read-only: only opening it again recovers.
   Status Resume() override;

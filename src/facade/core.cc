@@ -43,6 +43,9 @@ Status Core::close() {
   if (snapshots_.figures().count > 0) {
     return Status::Aborted("Cannot close DB with unreleased snapshot.");
   }
+  if (*iterators_ > 0) {
+    return Status::Aborted("Cannot close DB with an iterator that is not deleted.");
+  }
   while (resume_flushes()) {
   }
   flusher_->stop();
@@ -56,6 +59,16 @@ Status Core::close() {
   engine_->listeners().show_as(nullptr);  // iterators may keep the tree open
   engine_.reset();
   return close_status_;
+}
+
+std::shared_ptr<rocks::Engine> Core::engine_for_iterator() const {
+  ++*iterators_;
+  // The engine goes first: whoever sees no iterator may open the folder again.
+  const auto let_go = [kept = engine_, iterators = iterators_](rocks::Engine*) mutable {
+    kept.reset();
+    --*iterators;
+  };
+  return {engine_.get(), let_go};
 }
 
 // ---- handles -----------------------------------------------------------------------------------

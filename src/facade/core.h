@@ -36,15 +36,19 @@ class Core {
   ~Core() { close().PermitUncheckedError(); }
 
   /// Closes the database; what is called later finds no handle alive.
-  /// Errors  Aborted: snapshots are held, nothing was done; IOError: writes without a log could not
-  ///         be kept, or what was to be flushed could not be.
+  /// Errors  Aborted: snapshots are held, or iterators are there, nothing was done; IOError: writes
+  ///         without a log could not be kept, or what was to be flushed could not be.
   Status close();
 
   /// Errors  InvalidArgument: the database is closed; nothing below may be used.
   [[nodiscard]] Status check_open() const { return family(default_handle()).status(); }
 
   [[nodiscard]] rocks::Engine& engine() const { return *engine_; }
-  [[nodiscard]] const std::shared_ptr<rocks::Engine>& shared_engine() const { return engine_; }
+  /// A share in the engine for an iterator: it keeps the engine open, and close() refuses while
+  /// there is one.
+  [[nodiscard]] std::shared_ptr<rocks::Engine> engine_for_iterator() const;
+  /// close() does not mind the iterators any more that there are. They go on.
+  void leave_iterators() { iterators_ = std::make_shared<std::atomic<std::uint64_t>>(0); }
   /// The database below, with a share in the engine that keeps it open.
   [[nodiscard]] std::shared_ptr<rocksdb::DB> shared_tree() const {
     return {engine_, engine_->below().db()};
@@ -127,6 +131,9 @@ class Core {
   std::atomic<bool> has_unlogged_{false};  // there were writes with disableWAL
   std::unique_ptr<rocks::Workers> flusher_;
   std::atomic<bool> flush_waits_{false};
+  /// Iterators that there are; shared with them.
+  std::shared_ptr<std::atomic<std::uint64_t>> iterators_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   std::mutex close_mutex_;
   Status close_status_;
   std::mutex pause_mutex_;

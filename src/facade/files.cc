@@ -157,7 +157,7 @@ Status Rocks::GetUpdatesSince(rocksdb::SequenceNumber sequence_number,
                               std::unique_ptr<rocksdb::TransactionLogIterator>* iterator,
                               const rocksdb::TransactionLogIterator::ReadOptions&) {
   BRECCIA_TRY(core_->check_open());
-  BRECCIA_TAKE(*iterator, facade::updates_since(core_->shared_engine(), sequence_number));
+  BRECCIA_TAKE(*iterator, facade::updates_since(core_->engine_for_iterator(), sequence_number));
   return Status::OK();
 }
 

@@ -47,10 +47,10 @@ class Tailing final : public rocksdb::Iterator {
 };
 
 /// Keeps the engine until the iterator is gone.
-void keep_engine(const std::shared_ptr<rocks::Engine>& engine, rocksdb::Iterator* iterator) {
+void keep_engine(std::shared_ptr<rocks::Engine> engine, rocksdb::Iterator* iterator) {
   using Engine = std::shared_ptr<rocks::Engine>;
   const auto let_go = [](void* kept, void*) { delete static_cast<Engine*>(kept); };
-  iterator->RegisterCleanup(let_go, new Engine(engine), nullptr);
+  iterator->RegisterCleanup(let_go, new Engine(std::move(engine)), nullptr);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ std::unique_ptr<rocksdb::Iterator> new_iterator(const Core& core,
     };
   }
   auto iterator = core.engine().iterate(options, seen.family->id(), seen.pin, std::move(repin));
-  keep_engine(core.shared_engine(), iterator.get());
+  keep_engine(core.engine_for_iterator(), iterator.get());
   if (options.tailing) iterator = std::make_unique<Tailing>(std::move(iterator));
   if (core.given().statistics != nullptr || rocks::perf_counts()) {
     iterator = counted(core.given().statistics, std::move(iterator));

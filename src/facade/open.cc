@@ -68,6 +68,7 @@ Rocks::Rocks(std::unique_ptr<facade::Core> core)
 
 Rocks::~Rocks() {
   core_->snapshots().release_all();
+  core_->leave_iterators();
   Close().PermitUncheckedError();
 }
 

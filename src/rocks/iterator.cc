@@ -178,9 +178,9 @@ class Merged final : public rocksdb::Iterator {
   [[nodiscard]] Slice key() const override { return key_; }
   [[nodiscard]] Slice value() const override { return value_; }
   [[nodiscard]] const rocksdb::WideColumns& columns() const override {
-    BRECCIA_ASSERT(valid_);
-    if (payload_ == exec::kNotFound) return tree_->columns();  // may be an entity of RocksDB's
-    columns_ = {{rocksdb::kDefaultWideColumnName, value_}};
+    if (valid_ && payload_ == exec::kNotFound) return tree_->columns();  // RocksDB's entity, maybe
+    columns_.clear();
+    if (valid_) columns_.emplace_back(rocksdb::kDefaultWideColumnName, value_);
     return columns_;
   }
   [[nodiscard]] Status status() const override { return status_; }
@@ -227,7 +227,7 @@ class Merged final : public rocksdb::Iterator {
   }
 
   void Next() override {
-    BRECCIA_ASSERT(valid_);
+    if (!valid_) return refuse("Next");
     const std::string passed = std::move(key_);
     if (forward_) {
       for (KeyCursor& source : sources_) {
@@ -245,7 +245,7 @@ class Merged final : public rocksdb::Iterator {
   }
 
   void Prev() override {
-    BRECCIA_ASSERT(valid_);
+    if (!valid_) return refuse("Prev");
     if (options_.tailing) {
       status_ = Status::NotSupported("a tailing iterator goes forward only");
       return;
@@ -272,6 +272,11 @@ class Merged final : public rocksdb::Iterator {
   }
 
  private:
+  /// RocksDB leaves open what this does. The next seek goes on.
+  void refuse(const char* function) {
+    if (status_.ok()) status_ = Status::InvalidArgument(function, "the iterator is at no entry");
+  }
+
   void take(const Pin& pin) {
     pin_ = pin;
     sources_.clear();
