@@ -1,4 +1,5 @@
 #include <breccia/optimistic_transaction_db.h>
+#include <breccia/store.h>
 #include <breccia/transaction_db.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -30,6 +31,7 @@ constexpr int kWorkers = 3;
 constexpr int kAccounts = 10;
 constexpr std::int64_t kTotal = 1000;
 constexpr char kOther[] = "other";
+constexpr std::uint64_t kNeverClosed = ~0ULL;  // the number of a transaction that stays open
 
 /// What the parent and each child share. A worker's transactions are numbered: one writes its
 /// number under the worker's name in both families, beside the transfer.
@@ -41,6 +43,8 @@ struct Shared {
   std::atomic<std::uint64_t> prepared[kWorkers];  // the last whose Prepare returned
   std::atomic<std::uint64_t> verified;
   std::atomic<std::uint64_t> recovered;  // prepared transactions that were there again
+  std::atomic<std::uint64_t> closed;     // transactions of the store that were acknowledged
+  std::atomic<std::uint64_t> refused;    // and those whose reads had changed
   std::atomic<bool> is_filled;
   char error[400];
 };
@@ -64,10 +68,12 @@ class Child {
       : path_(folder + "/store"), random_(seed), shared_(map_shared(folder + "/shared")) {}
 
   void run() {
+    kind_ = static_cast<Kind>(random_.below(3));
+    serializable_ = random_.one_in(2);
     if (!check(open_locking()) || !check(fill()) || !verify()) return;
     ++shared_->verified;
-    optimistic_ = random_.one_in(2);
-    if (optimistic_ && !check(open_optimistic())) return;
+    if (kind_ == Kind::kOptimistic && !check(open_optimistic())) return;
+    if (kind_ == Kind::kStore && !check(open_store())) return;
     shared_->phase = Phase::kLoading;
     std::vector<std::thread> threads;
     for (int worker = 0; worker < kWorkers; ++worker) {
@@ -79,6 +85,8 @@ class Child {
   }
 
  private:
+  /// Whose transactions they are.
+  enum class Kind { kLocking, kOptimistic, kStore };
   using TransactionPtr = std::unique_ptr<rocksdb::Transaction>;
 
   /// False, with the phase that says so, if `status` is an error.
@@ -113,22 +121,39 @@ class Child {
     rocksdb::TransactionDB* db = nullptr;
     TransactionDBOptions locking;
     locking.transaction_lock_timeout = 20;
+    locking.serializable = serializable_;
     BRECCIA_TRY(TransactionDB::Open(options(), locking, path_, families(), &handles_, &db));
     db_.reset(db);
     locking_ = db;
     return Status::OK();
   }
-  Status open_optimistic() {
+  Status close_db() {
     for (auto* handle : handles_) BRECCIA_TRY(db_->DestroyColumnFamilyHandle(handle));
+    handles_.clear();
     db_.reset();
+    return Status::OK();
+  }
+  Status open_optimistic() {
+    BRECCIA_TRY(close_db());
     rocksdb::OptimisticTransactionDB* db = nullptr;
-    BRECCIA_TRY(OptimisticTransactionDB::Open(options(), OptimisticTransactionDBOptions(), path_,
-                                              families(), &handles_, &db));
+    OptimisticTransactionDBOptions validating;
+    validating.serializable = serializable_;
+    BRECCIA_TRY(
+        OptimisticTransactionDB::Open(options(), validating, path_, families(), &handles_, &db));
     db_.reset(db);
     return Status::OK();
   }
+  Status open_store() {
+    BRECCIA_TRY(close_db());
+    BRECCIA_TRY(Store::Open(options(), path_, &store_));
+    for (const auto& [name, family] : store_->Families()) {
+      if (name == kOther) other_ = family;
+    }
+    return other_ != kDefaultFamily ? Status::OK() : Status::Corruption("a family is missing");
+  }
   TransactionPtr begin() {
-    if (!optimistic_) return TransactionPtr(locking_->BeginTransaction(rocksdb::WriteOptions()));
+    if (kind_ == Kind::kLocking)
+      return TransactionPtr(locking_->BeginTransaction(rocksdb::WriteOptions()));
     auto* const db = static_cast<rocksdb::OptimisticTransactionDB*>(db_.get());
     return TransactionPtr(db->BeginTransaction(rocksdb::WriteOptions()));
   }
@@ -201,8 +226,10 @@ class Child {
 
   void work(int worker, base::Random* random) {
     while (shared_->phase == Phase::kLoading) {
-      if (random->one_in(40) && !check(db_->Flush({}))) return;
-      const Status status = transfer(worker, random);
+      const bool flushes = random->one_in(40);
+      if (flushes && !check(kind_ == Kind::kStore ? store_->Flush() : db_->Flush({}))) return;
+      const Status status =
+          kind_ == Kind::kStore ? transfers_in_store(worker, random) : transfer(worker, random);
       // Conflicts and lock timeouts: nothing was done, as the next one finds out.
       if (status.IsBusy() || status.IsTimedOut() || status.IsTryAgain()) continue;
       if (!check(status)) return;
@@ -214,10 +241,15 @@ class Child {
     const std::string to = account(random->below(kAccounts));
     if (from == to) return Status::OK();
     const auto transaction = begin();
+    const bool prepares = kind_ == Kind::kLocking && random->one_in(2);
+    const auto read = [&](const std::string& key, std::string* value) {
+      return serializable_ && !prepares ? transaction->Get({}, key, value)
+                                        : transaction->GetForUpdate({}, key, value);
+    };
     std::string has_from;
     std::string has_to;
-    BRECCIA_TRY(transaction->GetForUpdate({}, from, &has_from));
-    BRECCIA_TRY(transaction->GetForUpdate({}, to, &has_to));
+    BRECCIA_TRY(read(from, &has_from));
+    BRECCIA_TRY(read(to, &has_to));
     const auto amount = static_cast<std::int64_t>(random->below(10));
     BRECCIA_TRY(transaction->Put(from, std::to_string(std::stoll(has_from) - amount)));
     BRECCIA_TRY(transaction->Put(to, std::to_string(std::stoll(has_to) + amount)));
@@ -226,7 +258,7 @@ class Child {
       BRECCIA_TRY(transaction->Put(handle, worker_key(worker), std::to_string(number)));
     }
     shared_->begun[worker] = number;
-    if (!optimistic_ && random->one_in(2)) {
+    if (prepares) {
       BRECCIA_TRY(transaction->SetName(fmt::format("{}-{}", worker, number)));
       BRECCIA_TRY(transaction->Prepare());
       shared_->prepared[worker] = number;
@@ -241,13 +273,79 @@ class Child {
     return Status::OK();
   }
 
+  /// A transaction of the store that has read two accounts.
+  struct Open {
+    std::unique_ptr<Transaction> transaction;
+    Batch reads;
+    std::string from;
+    std::string to;
+  };
+
+  Status open_transaction(base::Random* random, Open* one) {
+    one->transaction = store_->OpenTransaction();
+    one->from = account(random->below(kAccounts));
+    one->to = account(random->below(kAccounts));
+    BRECCIA_TRY(one->reads.Get(one->from));
+    BRECCIA_TRY(one->reads.Get(one->to));
+    return one->transaction->Read(&one->reads);
+  }
+
+  /// Several are open at once, the last of them for good. They are closed one after the other, so
+  /// what the later ones have read may have changed.
+  Status transfers_in_store(int worker, base::Random* random) {
+    std::vector<Open> all(2 + random->below(3));
+    for (Open& one : all) BRECCIA_TRY(open_transaction(random, &one));
+    BRECCIA_TRY(write_number(all.back().transaction.get(), worker, kNeverClosed));
+    all.pop_back();
+    for (Open& one : all) {
+      const Status status = close_transaction(worker, random, &one);
+      if (status.IsBusy()) {
+        ++shared_->refused;
+        continue;
+      }
+      BRECCIA_TRY(status);
+      ++shared_->closed;
+    }
+    return Status::OK();
+  }
+
+  Status close_transaction(int worker, base::Random* random, Open* one) {
+    const auto amount = static_cast<std::int64_t>(random->below(10));
+    Batch& batch = one->transaction->batch();
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (one->reads.code(i) != Status::Code::kOk) return Status::Corruption("an account is lost");
+    }
+    const std::int64_t has_from = std::stoll(one->reads.value(0).ToString());
+    const std::int64_t has_to = std::stoll(one->reads.value(1).ToString());
+    if (one->from != one->to) {
+      BRECCIA_TRY(batch.Put(one->from, std::to_string(has_from - amount)));
+      BRECCIA_TRY(batch.Put(one->to, std::to_string(has_to + amount)));
+    }
+    const std::uint64_t number = shared_->acked[worker] + 1;
+    BRECCIA_TRY(write_number(one->transaction.get(), worker, number));
+    shared_->begun[worker] = number;
+    BRECCIA_TRY(one->transaction->Close(WriteOptions()));
+    shared_->acked[worker] = number;
+    return Status::OK();
+  }
+
+  Status write_number(Transaction* transaction, int worker, std::uint64_t number) const {
+    for (const FamilyId family : {kDefaultFamily, other_}) {
+      BRECCIA_TRY(transaction->batch().Put(family, worker_key(worker), std::to_string(number)));
+    }
+    return Status::OK();
+  }
+
   const std::string path_;
   base::Random random_;
   Shared* const shared_;
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   std::unique_ptr<rocksdb::StackableDB> db_;
   rocksdb::TransactionDB* locking_ = nullptr;
-  bool optimistic_ = false;
+  std::unique_ptr<Store> store_;
+  FamilyId other_ = kDefaultFamily;
+  Kind kind_ = Kind::kLocking;
+  bool serializable_ = false;
   std::mutex fail_mutex_;
 };
 
@@ -264,14 +362,18 @@ TEST(TransactionKill, DISABLED_Child) {
 // Goal: a kill at any moment leaves of each transaction all or nothing, all of those whose commit
 //       was acknowledged, and those that were prepared to be ended once.
 // Method: 500 times a process whose threads transfer money between accounts, over two families,
-//         optimistic, locking or in two phases, with flushes, is killed; its successor checks the
-//         sum, each worker's last number in both families, and ends what was prepared.
-// Mutation: writing the end of a prepared transaction apart from its writes is found.
+//         with flushes, is killed. Its transactions are the store's, several open at once, or
+//         RocksDB's: optimistic or locking, serializable or not, in one phase or two. Its successor
+//         checks the sum, each worker's last number in both families, and ends what was prepared.
+// Mutation: writing the end of a prepared transaction apart from its writes, or a transaction's
+//           families as a batch each, is found.
 TEST(TransactionKill, NothingIsHalfDone) {
   constexpr int kRounds = 50;
   std::uint64_t rounds = 0;
   std::uint64_t verified = 0;
   std::uint64_t recovered = 0;
+  std::uint64_t closed = 0;
+  std::uint64_t refused = 0;
   for (const std::uint64_t seed : testing::seeds_to_run(10)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
@@ -292,11 +394,16 @@ TEST(TransactionKill, NothingIsHalfDone) {
     }
     verified += shared->verified;
     recovered += shared->recovered;
+    closed += shared->closed;
+    refused += shared->refused;
     ::munmap(shared, sizeof *shared);
   }
-  std::printf("%lu kills, %lu verified, %lu prepared transactions recovered\n", rounds, verified,
-              recovered);
+  std::printf(
+      "%lu kills, %lu verified, %lu prepared transactions recovered; of the store's, %lu closed, "
+      "%lu refused\n",
+      rounds, verified, recovered, closed, refused);
   EXPECT_GE(verified, rounds / 2);
+  EXPECT_GT(closed, rounds);
 }
 
 }  // namespace breccia::crash
