@@ -97,9 +97,9 @@ class Store {
   /// Moves everything acknowledged so far into SST files and waits for it.
   virtual Status Flush() = 0;
 
-  /// A figure by name; false if there is none of that name. Names: `breccia.backend`,
-  /// `breccia.log-bytes`, `breccia.runs`, `breccia.flushes`, `breccia.device-bytes`, ... and
-  /// RocksDB's properties.
+  /// A figure by name; false if there is none of that name. Names: those of docs/statistics.md, as
+  /// `breccia.backend` or `breccia.flush.count`; `breccia.stats`, all of them; and RocksDB's
+  /// properties.
   virtual bool GetProperty(const std::string& name, std::string* value) = 0;
   [[nodiscard]] virtual RecoveryReport recovery() const = 0;
 };

@@ -57,7 +57,7 @@ Admission::Admission(const AdmissionOptions& options, std::uint64_t now_us)
       threshold_(options.threshold_min) {
   BRECCIA_ASSERT(options.threshold_min > 0 && options.threshold_min <= options.threshold_max);
   BRECCIA_ASSERT(options.raise_factor > 0 && options.raise_us_max < options.wait_us_max);
-  BRECCIA_ASSERT(options.cpu_requests_max > 0);
+  BRECCIA_ASSERT(options.alone_requests_max > 0);
 }
 
 Decision Admission::on_arrival(std::uint64_t now_us, std::uint64_t requests) {
@@ -73,10 +73,10 @@ Decision Admission::on_timer(std::uint64_t now_us) {
   return decide();
 }
 
-Decision Admission::on_cpu_done(std::uint64_t now_us, std::uint64_t requests) {
-  BRECCIA_ASSERT(requests <= on_cpu_);
+Decision Admission::on_alone_done(std::uint64_t now_us, std::uint64_t requests) {
+  BRECCIA_ASSERT(requests <= alone_);
   advance(now_us);
-  on_cpu_ -= requests;
+  alone_ -= requests;
   return decide();
 }
 
@@ -108,55 +108,55 @@ void Admission::review_pin() {
 
 void Admission::pin() {
   pinned_until_us_ = now_us_ + kSecondUs;
-  set_path(path_for_rates());
+  set_mode(mode_for_rates());
 }
 
-void Admission::want(Path path) {
-  if (pinned() || path == path_) return;
+void Admission::want(Mode mode) {
+  if (pinned() || mode == mode_) return;
   if (recent_.switches() < options_.switches_max) {
-    set_path(path);
+    set_mode(mode);
   } else {
     pin();
   }
 }
 
-void Admission::set_path(Path path) {
-  if (path == path_) return;
-  path_ = path;
+void Admission::set_mode(Mode mode) {
+  if (mode == mode_) return;
+  mode_ = mode;
   recent_.add_switch();
 }
 
-Path Admission::path_for_rates() const {
+Mode Admission::mode_for_rates() const {
   using Band = RecentSecond::Band;
   const bool often_high = recent_.count(Band::kHigh) * 4 >= RecentSecond::kWindows;
   const bool mostly_low = recent_.count(Band::kLow) * 2 > RecentSecond::kWindows;
-  return mostly_low && !often_high ? Path::kCpu : Path::kDevice;
+  return mostly_low && !often_high ? Mode::kAlone : Mode::kTogether;
 }
 
-bool Admission::cpu_takes() const {
-  return path_ == Path::kCpu && (pinned() || on_cpu_ < options_.cpu_requests_max);
+bool Admission::takes_at_once() const {
+  return mode_ == Mode::kAlone && (pinned() || alone_ < options_.alone_requests_max);
 }
 
 Decision Admission::decide() {
-  if (waiting_ == 0) return {path_, 0, Decision::kNever};
+  if (waiting_ == 0) return {mode_, 0, Decision::kNever};
   const bool reached = waiting_ >= threshold_;
   const bool overdue = now_us_ - emptied_us_ >= options_.wait_us_max;
   if (reached) {
     reach_threshold();
-    want(Path::kDevice);
-  } else if (overdue && !cpu_takes()) {
-    want(waiting_ + on_cpu_ >= options_.threshold_min ? Path::kDevice : Path::kCpu);
+    want(Mode::kTogether);
+  } else if (overdue && !takes_at_once()) {
+    want(waiting_ + alone_ >= options_.threshold_min ? Mode::kTogether : Mode::kAlone);
   }
-  if (reached || overdue || cpu_takes()) return take_all();
-  return {path_, 0, emptied_us_ + options_.wait_us_max};
+  if (reached || overdue || takes_at_once()) return take_all();
+  return {mode_, 0, emptied_us_ + options_.wait_us_max};
 }
 
 Decision Admission::take_all() {
   const std::uint64_t taken = waiting_;
-  if (path_ == Path::kCpu) on_cpu_ += taken;
+  if (mode_ == Mode::kAlone) alone_ += taken;
   waiting_ = 0;
   emptied_us_ = now_us_;
-  return {path_, taken, Decision::kNever};
+  return {mode_, taken, Decision::kNever};
 }
 
 }  // namespace breccia::batch

@@ -5,14 +5,14 @@
 
 namespace breccia::batch {
 
-/// Where requests are executed.
-enum class Path : std::uint8_t { kCpu, kDevice };
+/// Whether requests wait for others, to be executed with them.
+enum class Mode : std::uint8_t { kAlone, kTogether };
 
 /// Defaults are those of [hrocks] sections 6 and 6.7 where it names one.
 struct AdmissionOptions {
-  /// Waiting requests that are worth a launch on the device: the first and lowest threshold.
+  /// Waiting requests that are worth a large batch: the first and lowest threshold.
   std::uint64_t threshold_min = 10'000;
-  /// What the device's memory can hold.
+  /// What a large batch can hold.
   std::uint64_t threshold_max = 250'000'000;
   /// A threshold that is reached within raise_us_max grows by raise_factor.
   std::uint64_t raise_us_max = 1'000;
@@ -20,9 +20,9 @@ struct AdmissionOptions {
   /// No request waits longer. The default is the time in which a threshold that was just raised is
   /// reached if the rate stays: raise_us_max * raise_factor.
   std::uint64_t wait_us_max = 10'000;
-  /// Requests under way on the CPU from which on others wait: about what it does in a millisecond.
-  std::uint64_t cpu_requests_max = 1'000;
-  /// Switches of path in a second that are no reason to pin it.
+  /// Requests under way alone from which on others wait: about what is done in a millisecond.
+  std::uint64_t alone_requests_max = 1'000;
+  /// Switches of mode in a second that are no reason to pin it.
   std::uint64_t switches_max = 3;
   /// Requests per second up to which a rate is low, and from which on it is high.
   std::uint64_t ops_low_max = 50'000;
@@ -33,7 +33,7 @@ struct AdmissionOptions {
 struct Decision {
   static constexpr std::uint64_t kNever = ~0ULL;
 
-  Path path;                    // of what is taken
+  Mode mode;                    // of what is taken
   std::uint64_t take;           // all requests that wait, with those that just arrived; or none
   std::uint64_t look_again_us;  // on_timer is to be called by then; kNever: nothing waits
 };
@@ -84,31 +84,33 @@ class RecentSecond {
   std::uint32_t window_switches_ = 0;
 };
 
-/// Decides when arriving requests are executed, and whether one by one on the CPU or as a batch on
-/// the device. It holds numbers only: the requests themselves wait with the owner, which takes them
-/// out of its queue as each decision says before it reports the next event.
+/// Decides when arriving requests are executed: at once, or together with others as a large batch.
+/// Where they are executed is not its business: that goes by a batch's size. It holds numbers only:
+/// the requests themselves wait with the owner, which takes them out of its queue as each decision
+/// says before it reports the next event.
 ///
-///  1. On the CPU path requests go at once while the CPU has fewer than cpu_requests_max under
-///     way; else they wait. On the device path they wait.
-///  2. As many as the threshold wait: they go to the device, and what follows takes that path.
+///  1. Alone, requests go at once while fewer than alone_requests_max are under way so; else they
+///     wait. Together, they wait.
+///  2. As many as the threshold wait: they go together, and what follows is to.
 ///  3. wait_us_max passed since the queue was last emptied: what waits goes, and what follows takes
-///     its path. That is the device if it is threshold_min requests or more, those under way on the
-///     CPU included, and the CPU else.
+///     its mode. That is together if it is threshold_min requests or more, those under way alone
+///     included, and alone else.
 ///  4. The threshold grows by raise_factor when it is reached within raise_us_max after the queue
 ///     was last emptied, and is halved whenever wait_us_max passes in which it was not reached.
-///  5. A switch of path that is one more than switches_max in a second pins the path for a second,
-///     to the one for the last second's rates. Unless that second's rate was stable, the path is
-///     then chosen and pinned again. A pinned CPU takes requests at once; a pinned device takes
-///     batches of any size.
+///  5. A switch of mode that is one more than switches_max in a second pins the mode for a second,
+///     to the one for the last second's rates. Unless that second's rate was stable, the mode is
+///     then chosen and pinned again. Pinned to alone, all goes at once; pinned to together, batches
+///     of any size.
 ///
 /// Bound   no request waits longer than wait_us_max, given on_timer in time; at most
 ///         switches_max + 1 switches in any second; nothing is allocated.
 /// Threads one at a time: the owner's lock. A time before the last one counts as the last one.
-/// Source  [hrocks] sections 4 (4), 6 and 6.7. Deviation: the paper has no bound on waiting, so
-///         rule 3 is ours; a falling rate is one that did not fill the threshold in that time; the
-///         CPU's low service rate shows as cpu_requests_max; "mostly low" is more than half of a
-///         second's windows, "often high" a quarter of them and goes first, else the device; when
-///         to release a pinned path is left open by the paper.
+/// Source  [hrocks] sections 4 (4), 6 and 6.7, where requests that go alone take the CPU path and
+///         those that go together the device's. Deviation: so the mode decides about waiting only;
+///         the paper has no bound on waiting, so rule 3 is ours; a falling rate is one that did not
+///         fill the threshold in that time; the CPU's low service rate shows as alone_requests_max;
+///         "mostly low" is more than half of a second's windows, "often high" a quarter of them and
+///         goes first, else together; when to release a pin is left open by the paper.
 class Admission {
  public:
   Admission(const AdmissionOptions& options, std::uint64_t now_us);
@@ -117,11 +119,11 @@ class Admission {
   [[nodiscard]] Decision on_arrival(std::uint64_t now_us, std::uint64_t requests);
   /// Time went by. May come early or late; a late one makes requests wait longer.
   [[nodiscard]] Decision on_timer(std::uint64_t now_us);
-  /// The CPU has finished `requests` of those it was given. The device's need no event.
-  /// Those of a batch may be reported in parts.
-  [[nodiscard]] Decision on_cpu_done(std::uint64_t now_us, std::uint64_t requests);
+  /// `requests` of those that went alone are finished. Those that went together need no event.
+  /// Those of a group may be reported in parts.
+  [[nodiscard]] Decision on_alone_done(std::uint64_t now_us, std::uint64_t requests);
 
-  [[nodiscard]] Path path() const { return path_; }
+  [[nodiscard]] Mode mode() const { return mode_; }
   [[nodiscard]] bool pinned() const { return pinned_until_us_ != 0; }
   [[nodiscard]] std::uint64_t threshold() const { return threshold_; }
 
@@ -131,10 +133,10 @@ class Admission {
   void reach_threshold();
   void review_pin();
   void pin();
-  void want(Path path);
-  void set_path(Path path);
-  [[nodiscard]] Path path_for_rates() const;
-  [[nodiscard]] bool cpu_takes() const;
+  void want(Mode mode);
+  void set_mode(Mode mode);
+  [[nodiscard]] Mode mode_for_rates() const;
+  [[nodiscard]] bool takes_at_once() const;
   [[nodiscard]] Decision decide();
   [[nodiscard]] Decision take_all();
 
@@ -145,9 +147,9 @@ class Admission {
   std::uint64_t judged_us_;   // when the threshold was last reached or halved
   std::uint64_t threshold_;
   std::uint64_t waiting_ = 0;
-  std::uint64_t on_cpu_ = 0;
+  std::uint64_t alone_ = 0;            // under way
   std::uint64_t pinned_until_us_ = 0;  // 0: not pinned
-  Path path_ = Path::kCpu;
+  Mode mode_ = Mode::kAlone;
 };
 
 }  // namespace breccia::batch

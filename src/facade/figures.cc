@@ -86,9 +86,10 @@ bool is_own(const Slice& property) { return property.starts_with("breccia."); }
 bool Rocks::GetIntProperty(Handle* handle, const Slice& property, std::uint64_t* value) {
   auto seen = core_->see(rocksdb::ReadOptions(), handle);
   if (!seen.ok()) return false;
-  if (const auto count = core_->engine().statistics().find(property.ToString())) {
-    *value = *count;
-    return true;
+  if (is_own(property)) {
+    const auto figure = core_->engine().figures().number(property.ToString());
+    *value = figure.value_or(*value);
+    return figure.has_value();
   }
   if (!core_->tree().GetIntProperty(seen.value().family->tree(), property, value)) return false;
   const Figure figure = find_figure(property);
@@ -113,8 +114,8 @@ bool Rocks::GetMapProperty(Handle* handle, const Slice& property,
                            std::map<std::string, std::string>* value) {
   value->clear();
   auto tree_handle = core_->tree_handle(handle);
-  if (tree_handle.ok() && property == Slice("breccia.stats")) {
-    *value = core_->engine().statistics().map();
+  if (tree_handle.ok() && property == Slice(rocks::Figures::kAll)) {
+    *value = core_->engine().figures().map();
     return true;
   }
   return tree_handle.ok() && core_->tree().GetMapProperty(tree_handle.value(), property, value);
@@ -123,7 +124,7 @@ bool Rocks::GetMapProperty(Handle* handle, const Slice& property,
 bool Rocks::GetAggregatedIntProperty(const Slice& property, std::uint64_t* value) {
   if (!core_->check_open().ok()) return false;
   // Breccia's own are of the database, not of a family.
-  if (property.starts_with("breccia.")) {
+  if (is_own(property)) {
     return GetIntProperty(core_->default_handle(), property, value);
   }
   std::uint64_t sum = 0;

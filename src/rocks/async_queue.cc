@@ -29,7 +29,7 @@ std::uint64_t AsyncBatch::weight() const {
 }
 
 AsyncQueue::AsyncQueue(const batch::AdmissionOptions& options, Run run)
-    : run_(std::move(run)), admission_(options, clock_us()), path_(admission_.path()) {}
+    : run_(std::move(run)), admission_(options, clock_us()), mode_(admission_.mode()) {}
 
 Status AsyncQueue::submit(AsyncBatch batch) {
   {
@@ -60,19 +60,19 @@ void AsyncQueue::stop() {
 AdmissionFigures AsyncQueue::figures() const {
   const std::lock_guard lock(mutex_);
   AdmissionFigures figures = figures_;
-  figures.path = admission_.path();
+  figures.mode = admission_.mode();
   figures.threshold = admission_.threshold();
   return figures;
 }
 
 /// Does what a decision says: all that wait may be run now, or none of them.
 void AsyncQueue::follow(const batch::Decision& decision) {
-  figures_.switches += admission_.path() == path_ ? 0 : 1;
-  path_ = admission_.path();
+  figures_.switches += admission_.mode() == mode_ ? 0 : 1;
+  mode_ = admission_.mode();
   look_again_us_ = decision.look_again_us;
   if (decision.take == 0) return;
   for (; admitted_ < queue_.size(); ++admitted_) {
-    queue_[admitted_].on_cpu = decision.path == batch::Path::kCpu;
+    queue_[admitted_].alone = decision.mode == batch::Mode::kAlone;
   }
 }
 
@@ -117,11 +117,11 @@ std::size_t AsyncQueue::group_size() const {
 void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
   std::vector<AsyncBatch> group;
   std::uint64_t weight = 0;
-  std::uint64_t on_cpu = 0;
+  std::uint64_t alone = 0;
   for (std::size_t left = group_size(); left > 0; --left) {
     Waiting& first = queue_.front();
     weight += first.weight;
-    on_cpu += first.on_cpu ? first.weight : 0;
+    alone += first.alone ? first.weight : 0;
     group.push_back(std::move(first.batch));
     queue_.pop_front();
   }
@@ -133,7 +133,7 @@ void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
   run_(group);
   for (AsyncBatch& batch : group) batch.done(batch.status);
   lock->lock();
-  if (on_cpu > 0) follow(admission_.on_cpu_done(clock_us(), on_cpu));
+  if (alone > 0) follow(admission_.on_alone_done(clock_us(), alone));
 }
 
 }  // namespace breccia::rocks

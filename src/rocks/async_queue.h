@@ -29,10 +29,10 @@ struct AsyncBatch {
 
 /// What the queue did so far, and how it stands.
 struct AdmissionFigures {
-  batch::Path path = batch::Path::kCpu;
+  batch::Mode mode = batch::Mode::kAlone;
   std::uint64_t threshold = 0;  // requests
   std::uint64_t queued = 0;     // requests that wait
-  std::uint64_t switches = 0;   // of the path
+  std::uint64_t switches = 0;   // of the mode
   std::uint64_t batches = 0;    // that were run
   std::uint64_t groups = 0;     // that they were run in
 };
@@ -48,7 +48,7 @@ struct AdmissionFigures {
 /// Bound   limits::kAsyncBatchesMax batches wait; a group has limits::kAsyncGroupRequestsMax
 ///         requests and limits::kAsyncGroupBytesMax bytes, or is one batch.
 /// Threads submit() and figures() by any number, also out of `done`.
-/// Source  [hrocks] sections 4 (4), 6 and 6.7. Deviation: batches of the CPU path are grouped, too,
+/// Source  [hrocks] sections 4 (4), 6 and 6.7. Deviation: batches that go at once are grouped, too,
 ///         and every group goes where one batch of its size would (docs/impl/rocks.md).
 class AsyncQueue {
  public:
@@ -71,7 +71,7 @@ class AsyncQueue {
   struct Waiting {
     AsyncBatch batch;
     std::uint64_t weight;
-    bool on_cpu = false;  // admitted by the CPU path, which wants to hear of its end
+    bool alone = false;  // admitted so: admission wants to hear of its end
   };
 
   void work();
@@ -83,7 +83,7 @@ class AsyncQueue {
   mutable std::mutex mutex_;
   std::condition_variable wakes_;
   batch::Admission admission_;
-  batch::Path path_;
+  batch::Mode mode_;
   std::deque<Waiting> queue_;
   std::size_t admitted_ = 0;  // the first so many of queue_ may be run
   std::uint64_t look_again_us_ = batch::Decision::kNever;

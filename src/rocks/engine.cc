@@ -55,12 +55,6 @@ Status check_families(const batch::Requests& requests, const memtable::View& vie
   return Status::OK();
 }
 
-std::uint64_t memtable_entries(const memtable::View& view) {
-  std::uint64_t entries = 0;
-  for (const auto& family : view.families) entries += family->active->count();
-  return entries;
-}
-
 }  // namespace
 
 void Engine::count_requests(const batch::Requests& requests) {
@@ -97,13 +91,19 @@ std::unique_ptr<Transaction> Engine::OpenTransaction() {
 }
 
 Status Engine::submit(const WriteOptions& options, const ReadSet& validated,
-                      batch::Requests* batch) {
+                      batch::Requests* requests) {
+  BRECCIA_TRY(carry_out(options, validated, requests));
+  count_requests(*requests);
+  return Status::OK();
+}
+
+Status Engine::carry_out(const WriteOptions& options, const ReadSet& validated,
+                         batch::Requests* batch) {
   batch::Requests& requests = *batch;
   Ticket ticket;
   const bool writes = requests.write_count() > 0;
   const bool reads = requests.read_count() > 0 || requests.range_count() > 0;
   BRECCIA_TRY(check_families(requests, *state_.view()));
-  count_requests(requests);
   ticket.wants_view = reads;
   // Before the writes: once they are in the log, the reads must not fail for want of memory.
   if (reads) BRECCIA_TRY(Reader::prepare(/*own_writes=*/writes, &requests));
@@ -128,9 +128,10 @@ Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
   seal_for_search(reads);
   if (requests->write_count() == 0) return check(reads);
   BRECCIA_TRY(check_families(*requests, *state_.view()));
-  count_requests(*requests);
   Ticket ticket;
-  return submit_writes(options, reads, requests, &ticket);
+  BRECCIA_TRY(submit_writes(options, reads, requests, &ticket));
+  count_requests(*requests);
+  return Status::OK();
 }
 
 /// Waits for room and takes the batch's place in the log. `reads` are validated and
@@ -185,8 +186,6 @@ void Engine::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
 Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
                              batch::Requests* requests, Ticket* ticket) noexcept {
   const bool as_runs = requests->write_count() >= writes_min_;
-  statistics_->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
-                   requests->write_count());
   ticket->durability = options.durability;
   UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
   if (!requests->lay_out()) return Status::MemoryLimit("no memory for the batch");
@@ -204,7 +203,10 @@ Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
     }
   }
   log_->seal(&ticket->frame);
-  return commits_->finish(ticket);
+  BRECCIA_TRY(commits_->finish(ticket));
+  statistics_->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
+                   requests->write_count());
+  return Status::OK();
 }
 
 // Descriptors stand in the order of the records' families, each family's behind that of its name.
@@ -301,10 +303,11 @@ Status Engine::submit_together(std::span<AsyncBatch* const> batches) {
     if (!all->append(*one->requests)) return no_memory;
     if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;
   }
-  BRECCIA_TRY(submit(batches.front()->options, ReadSet(), all.get()));
+  BRECCIA_TRY(carry_out(batches.front()->options, ReadSet(), all.get()));
   for (const AsyncBatch* const one : batches) {
     all->hand_over(one->requests);
     one->requests->hold(all);
+    count_requests(*one->requests);
   }
   return Status::OK();
 }
@@ -391,8 +394,8 @@ Status Engine::Get(const Slice& key, std::string* value) {
 Status Engine::read(const Pin& pin, batch::Requests* requests) {
   BRECCIA_TRY(check_families(*requests, *pin.view));
   BRECCIA_TRY(Reader::prepare(/*own_writes=*/false, requests));
-  count_requests(*requests);
   submit_reads(pin, /*own_writes=*/false, 0, requests);
+  count_requests(*requests);
   return Status::OK();
 }
 
@@ -599,80 +602,16 @@ Status Engine::Flush() {
   return maintenance_->flush();
 }
 
-bool Engine::get_admission_property(const std::string& name, std::string* value) const {
-  const AdmissionFigures figures = async_->figures();
-  if (name == "path") {
-    *value = figures.path == batch::Path::kCpu ? "cpu" : "device";
-    return true;
-  }
-  const std::pair<const char*, std::uint64_t> own[] = {{"threshold", figures.threshold},
-                                                       {"queued", figures.queued},
-                                                       {"switches", figures.switches},
-                                                       {"batches", figures.batches},
-                                                       {"groups", figures.groups}};
-  for (const auto& [own_name, figure] : own) {
-    if (name != own_name) continue;
-    *value = std::to_string(figure);
-    return true;
-  }
-  return false;
-}
-
-bool Engine::get_cache_property(const std::string& name, std::string* value) const {
-  const bool is_there = cache_ != nullptr;
-  const blockcache::CacheFigures figures =
-      is_there ? cache_->figures() : blockcache::CacheFigures();
-  const std::pair<const char*, std::uint64_t> own[] = {
-      {"hits", figures.hits},
-      {"misses", figures.misses},
-      {"inserts", figures.inserts},
-      {"evictions", figures.evictions},
-      {"erased", figures.erased},
-      {"skipped", figures.skipped},
-      {"device-hits", figures.device_hits},
-      {"device-copies", is_there ? device_tags_->copies() : 0},
-      {"bytes", figures.bytes}};
-  for (const auto& [own_name, figure] : own) {
-    if (name != own_name) continue;
-    *value = std::to_string(figure);
-    return true;
-  }
-  return false;
+Figures Engine::figures() const {
+  return Figures(
+      {*statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(), device_tags_.get()});
 }
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {
-  constexpr std::string_view kOfCache = "breccia.entry-cache.";
-  if (name.starts_with(kOfCache)) return get_cache_property(name.substr(kOfCache.size()), value);
-  constexpr std::string_view kOfAdmission = "breccia.admission.";
-  if (name.starts_with(kOfAdmission)) {
-    return get_admission_property(name.substr(kOfAdmission.size()), value);
-  }
-  const auto view = state_.view();
-  const auto backend = backends_->current();
-  const std::pair<const char*, std::function<std::string()>> own[] = {
-      {"breccia.backend", [&] { return backend->describe(); }},
-      {"breccia.backend-retired", [&] { return backends_->retired().ToString(); }},
-      {"breccia.log-bytes", [&] { return std::to_string(log_->end() - log_->begin()); }},
-      {"breccia.runs", [&] { return std::to_string(view->runs_max()); }},
-      {"breccia.memtable-entries", [&] { return std::to_string(memtable_entries(*view)); }},
-      {"breccia.flushes", [&] { return std::to_string(maintenance_->flushes()); }},
-      {"breccia.merges", [&] { return std::to_string(maintenance_->merges()); }},
-      {"breccia.device-bytes", [&] { return std::to_string(backend->memory_used()); }},
-      {"breccia.device-memory-misses", [&] { return std::to_string(backends_->memory_misses()); }},
-      {"breccia.stats", [&] { return statistics_->text(); }},
-      {"breccia.read-only", [&] { return fault_.get().ok() ? "" : fault_.get().ToString(); }},
-  };
-  if (const auto count = statistics_->find(name)) {
-    *value = std::to_string(*count);
-    return true;
-  }
-  for (const auto& [own_name, read] : own) {
-    if (name == own_name) {
-      *value = read();
-      return true;
-    }
-  }
-  return below_->db()->GetProperty(name, value);
+  auto figure = figures().text(name);
+  if (!figure.has_value()) return below_->db()->GetProperty(name, value);
+  *value = std::move(*figure);
+  return true;
 }
 
 }  // namespace rocks

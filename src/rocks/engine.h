@@ -11,6 +11,7 @@
 #include "rocks/async_queue.h"
 #include "rocks/changes.h"
 #include "rocks/commit.h"
+#include "rocks/figures.h"
 #include "rocks/history.h"
 #include "rocks/listeners.h"
 #include "rocks/maintenance.h"
@@ -121,7 +122,7 @@ class Engine final : public Store {
 
   /// What change streams read from.
   [[nodiscard]] ChangeSource change_source() { return {log_.get(), &state_, commits_.get()}; }
-  [[nodiscard]] Statistics& statistics() const { return *statistics_; }
+  [[nodiscard]] Figures figures() const;
   [[nodiscard]] Listeners& listeners() const { return *listeners_; }
   [[nodiscard]] Below& below() { return *below_; }
   [[nodiscard]] const Options& options() const { return options_; }
@@ -139,8 +140,6 @@ class Engine final : public Store {
 
   void run_group(std::span<AsyncBatch> group);
   Status submit_together(std::span<AsyncBatch* const> batches);
-  [[nodiscard]] bool get_admission_property(const std::string& name, std::string* value) const;
-  [[nodiscard]] bool get_cache_property(const std::string& name, std::string* value) const;
   void publish_family(const BelowFamily& family);
   void change_tree(const std::function<void(memtable::View*)>& change);
 
@@ -155,6 +154,9 @@ class Engine final : public Store {
   Status build_runs(batch::Requests* requests, Ticket* ticket);
   Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, Ticket* ticket);
   void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
+  Status carry_out(const WriteOptions& options, const ReadSet& validated,
+                   batch::Requests* requests);
+  /// Of one batch, when it has been answered.
   void count_requests(const batch::Requests& requests);
   void seal_for_search(const batch::Requests& requests);
   void seal_for_search(const ReadSet& reads);

@@ -247,7 +247,6 @@ bool Maintenance::merge_once() {
   auto one = merged(taken->runs);
   if (one.ok()) {
     install(*taken, one.value());
-    ++merges_;
     statistics_->add(Ticker::kRunMerges, 1);
     for (const auto& run : taken->runs) {
       statistics_->add(Ticker::kRunMergeEntries, run->run->count());
@@ -444,7 +443,6 @@ Status Maintenance::release_log(std::uint64_t applied) {
   const Status status = log_->release_below(applied);
   if (device_is_full()) history_->clear();
   hooks_.change_view([](memtable::View*) {});  // lets go of the segments
-  ++flushes_;
   return status;
 }
 

@@ -79,9 +79,6 @@ class Maintenance {
   /// Flushes everything published so far and waits for it.
   Status flush();
 
-  [[nodiscard]] std::uint64_t flushes() const { return flushes_.load(); }
-  [[nodiscard]] std::uint64_t merges() const { return merges_.load(); }
-
  private:
   /// Runs of one family that a merge works on.
   struct Taken {
@@ -141,8 +138,6 @@ class Maintenance {
   int waiters_ = 0;  // writers that wait for room
   std::atomic<std::size_t> runs_{0};
   std::atomic<std::uint64_t> probes_{0};
-  std::atomic<std::uint64_t> flushes_{0};
-  std::atomic<std::uint64_t> merges_{0};
   std::thread merger_;
   std::thread flusher_;
 };

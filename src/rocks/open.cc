@@ -81,14 +81,14 @@ Engine::~Engine() {
   if (commits_ != nullptr && fault_.get().ok()) {
     log_->commit(state_.visible(), /*sync=*/false).PermitUncheckedError();
   }
-  if (maintenance_ != nullptr) log_statistics();
+  if (async_ != nullptr) log_statistics();
 }
 
 /// For `breccia db stats`: what was counted ends with the process.
 void Engine::log_statistics() const {
   const auto messages = below_->db()->GetDBOptions().info_log;
   if (messages == nullptr) return;
-  rocksdb::Info(messages.get(), "%s\n%s", kStatisticsMark, statistics_->text().c_str());
+  rocksdb::Info(messages.get(), "%s\n%s", kStatisticsMark, figures().lines().c_str());
 }
 
 Status Engine::start(const Options& options, const std::string& path) {

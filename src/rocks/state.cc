@@ -10,10 +10,7 @@ bool BackendSlot::retire(const exec::Backend& failed, const Status& why) {
   if (statistics_ != nullptr) {
     statistics_->add(why.IsMemoryLimit() ? Ticker::kMemoryMisses : Ticker::kBackendErrors, 1);
   }
-  if (why.IsMemoryLimit()) {
-    ++memory_misses_;
-    return false;
-  }
+  if (why.IsMemoryLimit()) return false;
   const std::lock_guard lock(mutex_);
   if (current_.get() != &failed || current_ == host_) return false;
   log().error("device retired, the host goes on alone: {}", why.ToString());

@@ -77,8 +77,6 @@ class BackendSlot {
   bool retire(const exec::Backend& failed, const Status& why);
   /// Where to count failures. Before any thread uses the slot.
   void count_in(Statistics* statistics) { statistics_ = statistics; }
-  /// How often the host did a piece of work because the device had no memory left.
-  [[nodiscard]] std::uint64_t memory_misses() const { return memory_misses_.load(); }
   /// Why the first backend was retired; ok if it was not.
   [[nodiscard]] Status retired() const {
     const std::lock_guard lock(mutex_);
@@ -91,7 +89,6 @@ class BackendSlot {
   std::shared_ptr<exec::Backend> first_;  // its runs may be held by views for a while
   std::shared_ptr<exec::Backend> host_;
   Status why_;
-  std::atomic<std::uint64_t> memory_misses_{0};
   Statistics* statistics_ = nullptr;
 };
 

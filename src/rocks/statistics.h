@@ -4,20 +4,17 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "base/counters.h"
 #include "base/histogram.h"
 
-/// What the engine counts. docs/statistics.md says of each what it tells.
+/// What the engine counts. rocks/figures.cc names it.
 
 namespace breccia::rocks {
 
-/// Counters, in the order of ticker_names.
 enum class Ticker : std::uint32_t {
   kBatches,
   kPuts,
@@ -54,12 +51,9 @@ enum class Ticker : std::uint32_t {
 };
 inline constexpr std::size_t kTickers = static_cast<std::size_t>(Ticker::kEnd);
 
-/// Distributions of what happens rarely enough for a lock, in the order of histogram_names.
+/// Distributions of what happens rarely enough for a lock.
 enum class Timing : std::uint32_t { kSyncMicros, kWaitMicros, kRunMergeMicros, kFlushMicros, kEnd };
 inline constexpr std::size_t kTimings = static_cast<std::size_t>(Timing::kEnd);
-
-[[nodiscard]] const char* name_of(Ticker ticker);
-[[nodiscard]] const char* name_of(Timing timing);
 
 /// Threads any.
 class Statistics {
@@ -81,28 +75,22 @@ class Statistics {
   [[nodiscard]] std::uint64_t value(Ticker ticker) const {
     return counters_.sum(static_cast<std::size_t>(ticker));
   }
-  /// The counter of that name.
-  [[nodiscard]] std::optional<std::uint64_t> find(const std::string& name) const;
-  /// Every counter by name, and of each distribution count, sum and percentiles.
-  [[nodiscard]] std::map<std::string, std::string> map() const;
-  /// The same as lines, in the form of rocksdb::Statistics::ToString.
-  [[nodiscard]] std::string text() const;
+  /// Percentiles, count and sum.
+  [[nodiscard]] std::string text(Timing timing) const;
 
  private:
   struct Distribution {
     mutable std::mutex mutex;
     base::Histogram micros;
   };
-  /// A distribution's part of a line.
-  [[nodiscard]] std::string figures_of(Timing timing) const;
 
   const std::shared_ptr<rocksdb::Statistics> user_;
   base::Counters<kTickers> counters_;
   std::array<Distribution, kTimings> timings_;
 };
 
-/// Begins the lines of text() in RocksDB's file of messages (LOG), where a store writes them when
-/// it is closed.
+/// Begins the lines of all figures in RocksDB's file of messages (LOG), where a store writes them
+/// when it is closed.
 inline constexpr char kStatisticsMark[] = "** Breccia statistics **";
 
 /// Microseconds since it was made.

@@ -65,7 +65,7 @@ class Trial {
       // Any fault of an allocation is a want of memory. A lost device shows in the next operation;
       // what it lost may have been enqueued last, before nothing or before an allocation.
       std::string misses;
-      EXPECT_TRUE(store->GetProperty("breccia.device-memory-misses", &misses));
+      EXPECT_TRUE(store->GetProperty("breccia.backend.memory-misses", &misses));
       EXPECT_TRUE(fault != exec::Fault::kDeviceLost || operations == k || misses != "0");
       went_on_ += misses == "0" ? 1 : 0;
     } else {

@@ -8,7 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "both.h"
@@ -41,6 +45,24 @@ void read_everywhere(Db& db) {
   at->Seek("b");
   at->Prev();
   at->Prev();
+}
+
+/// What stands in backticks in the first column of the page's tables of breccia's own figures.
+std::set<std::string> names_on_page(const std::string& path) {
+  std::set<std::string> names;
+  std::ifstream page(path);
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) inside = line == "## Breccia's figures";
+    if (!inside || !line.starts_with("| `")) continue;
+    const std::string column = line.substr(0, line.find('|', 1));
+    for (std::size_t at = column.find('`'); at != column.npos; at = column.find('`', at)) {
+      const std::size_t end = column.find('`', at + 1);
+      names.insert("breccia." + column.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -138,6 +160,36 @@ TEST(FacadeStatistics, OwnCounters) {
     ASSERT_TRUE(db->GetMapProperty("breccia.stats", &map));
     EXPECT_EQ(map.at("breccia.requests.get"), "8");
   }
+}
+
+// Goal: docs/statistics.md names every figure, and each of them is answered by every function: as a
+//       text, as a number where it is one, in the map, in the lines.
+// Method: the names in the page's tables against those of the map; both answers of each.
+// Mutation: a figure left out of the page, or of the code's table, fails.
+TEST(FacadeStatistics, ThePageNamesAll) {
+  Db db(Kind::kBreccia, usual());
+  ASSERT_TRUE(db.open().ok());
+  read_everywhere(db);
+  std::map<std::string, std::string> map;
+  ASSERT_TRUE(db->GetMapProperty("breccia.stats", &map));
+  std::string lines;
+  ASSERT_TRUE(db->GetProperty("breccia.stats", &lines));
+  std::set<std::string> names;
+  for (const auto& [name, in_map] : map) {
+    names.insert(name);
+    std::string text;
+    EXPECT_TRUE(db->GetProperty(name, &text)) << name;
+    EXPECT_EQ(text, in_map) << name;
+    const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+    std::uint64_t number = 0;
+    EXPECT_EQ(db->GetIntProperty(name, &number), is_number) << name << " " << text;
+    EXPECT_EQ(is_number ? std::to_string(number) : text, text) << name;
+    const std::string line = name + (is_number ? " COUNT : " : " ") + text + "\n";
+    EXPECT_NE(lines.find(line), std::string::npos) << line;
+  }
+  const char* const root = std::getenv("BRECCIA_SOURCE_DIR");
+  if (root == nullptr) GTEST_SKIP() << "the page is not there";
+  EXPECT_EQ(names_on_page(std::string(root) + "/docs/statistics.md"), names);
 }
 
 // Goal: the perf context's fields for bytes and memtables are filled when asked, and only then.

@@ -29,13 +29,13 @@ class Owner {
     for (std::uint64_t at = next_event_us(); at <= until; at = next_event_us()) {
       if (::testing::Test::HasFatalFailure()) return;
       now_us_ = at;
-      if (on_cpu_.empty() || at < on_cpu_.front().at_us) {
+      if (alone_.empty() || at < alone_.front().at_us) {
         obey(admission_.on_timer(at));
       } else {
-        const std::uint64_t done = on_cpu_.front().requests;
-        on_cpu_.pop_front();
+        const std::uint64_t done = alone_.front().requests;
+        alone_.pop_front();
         cpu_open_ -= done;
-        obey(admission_.on_cpu_done(at, done));
+        obey(admission_.on_alone_done(at, done));
       }
     }
     now_us_ = until;
@@ -84,7 +84,7 @@ class Owner {
   };
 
   [[nodiscard]] std::uint64_t next_event_us() const {
-    return on_cpu_.empty() ? look_again_us_ : std::min(look_again_us_, on_cpu_.front().at_us);
+    return alone_.empty() ? look_again_us_ : std::min(look_again_us_, alone_.front().at_us);
   }
 
   Decision obey(const Decision& decision) {
@@ -94,11 +94,11 @@ class Owner {
     counts_.wait_us_max = std::max(counts_.wait_us_max, now_us_ - waiting_.front().at_us);
     waiting_.clear();
     waiting_requests_ = 0;
-    if (decision.path == Path::kCpu) {
+    if (decision.mode == Mode::kAlone) {
       counts_.cpu += decision.take;
       cpu_open_ += decision.take;
       cpu_free_us_ = std::max(cpu_free_us_, now_us_) + decision.take * kSecondUs / cpu_ops_;
-      on_cpu_.push_back({cpu_free_us_, decision.take});
+      alone_.push_back({cpu_free_us_, decision.take});
     } else {
       counts_.device += decision.take;
       ++counts_.launches;
@@ -107,7 +107,7 @@ class Owner {
   }
 
   void check(const Decision& decision) {
-    ASSERT_EQ(decision.path, admission_.path());
+    ASSERT_EQ(decision.mode, admission_.mode());
     ASSERT_GE(admission_.threshold(), options_.threshold_min);
     ASSERT_LE(admission_.threshold(), options_.threshold_max);
     const std::uint64_t waiting = waiting_requests_;
@@ -118,12 +118,12 @@ class Owner {
       ASSERT_LT(waiting, admission_.threshold());
       ASSERT_GT(decision.look_again_us, now_us_);
       ASSERT_LE(decision.look_again_us, waiting_.front().at_us + options_.wait_us_max);
-      ASSERT_FALSE(decision.path == Path::kCpu &&
-                   (admission_.pinned() || cpu_open_ < options_.cpu_requests_max));
+      ASSERT_FALSE(decision.mode == Mode::kAlone &&
+                   (admission_.pinned() || cpu_open_ < options_.alone_requests_max));
     }
     if (decision.take != 0) {
       ASSERT_LE(now_us_ - waiting_.front().at_us, options_.wait_us_max);
-      if (decision.path == Path::kDevice && !admission_.pinned()) {
+      if (decision.mode == Mode::kTogether && !admission_.pinned()) {
         ASSERT_GE(waiting + cpu_open_, options_.threshold_min) << "a launch that does not pay";
       }
     }
@@ -131,8 +131,8 @@ class Owner {
   }
 
   void check_switch() {
-    if (admission_.path() == path_) return;
-    path_ = admission_.path();
+    if (admission_.mode() == mode_) return;
+    mode_ = admission_.mode();
     ++counts_.switches;
     switches_us_.push_back(now_us_);
     if (switches_us_.size() <= options_.switches_max + 1) return;
@@ -147,10 +147,10 @@ class Owner {
   std::uint64_t look_again_us_ = Decision::kNever;
   std::deque<Group> waiting_;
   std::uint64_t waiting_requests_ = 0;
-  std::deque<Group> on_cpu_;  // at_us: when they are done
+  std::deque<Group> alone_;  // at_us: when they are done
   std::uint64_t cpu_open_ = 0;
   std::uint64_t cpu_free_us_ = 0;
-  Path path_ = Path::kCpu;
+  Mode mode_ = Mode::kAlone;
   std::deque<std::uint64_t> switches_us_;  // the last switches_max + 1
   Counts counts_;
 };
@@ -230,7 +230,7 @@ TEST(Admission, LowRateTakesTheCpuAtOnce) {
 // service rate".
 // Method: fill the CPU to its limit; the next request waits, and goes when the CPU has room again.
 // While it has room nothing waits, however long ago it was given the last request.
-// Mutation: a limit that counts one more, or on_cpu_done that takes nothing, fails.
+// Mutation: a limit that counts one more, or on_alone_done that takes nothing, fails.
 TEST(Admission, RequestsQueueUpBehindABusyCpu) {
   Admission admission({}, 0);
   EXPECT_EQ(admission.on_arrival(5, 999).take, 999U);
@@ -239,14 +239,14 @@ TEST(Admission, RequestsQueueUpBehindABusyCpu) {
   EXPECT_EQ(waits.take, 0U);
   EXPECT_EQ(waits.look_again_us, 10'005U);
   EXPECT_EQ(admission.on_arrival(7, 50).take, 0U);
-  const Decision goes = admission.on_cpu_done(8, 1);
+  const Decision goes = admission.on_alone_done(8, 1);
   EXPECT_EQ(goes.take, 51U);
-  EXPECT_EQ(goes.path, Path::kCpu);
+  EXPECT_EQ(goes.mode, Mode::kAlone);
   AdmissionOptions options;
-  options.cpu_requests_max = 20'000;
+  options.alone_requests_max = 20'000;
   Admission wide(options, 0);
-  EXPECT_EQ(wide.on_arrival(1, 9'999).path, Path::kCpu);
-  EXPECT_EQ(wide.on_arrival(20'000, 9'999).path, Path::kCpu);
+  EXPECT_EQ(wide.on_arrival(1, 9'999).mode, Mode::kAlone);
+  EXPECT_EQ(wide.on_arrival(20'000, 9'999).mode, Mode::kAlone);
 }
 
 // Goal: section 6, "When the queue length crosses a parameterized threshold, H-Rocks executes them
@@ -258,19 +258,19 @@ TEST(Admission, AThresholdOfRequestsGoesToTheDevice) {
   ASSERT_EQ(AdmissionOptions{}.threshold_min, 10'000U);
   AdmissionOptions small;
   small.threshold_min = 64;
-  small.cpu_requests_max = 1;
+  small.alone_requests_max = 1;
   for (const AdmissionOptions& options : {AdmissionOptions{}, small}) {
     const std::uint64_t threshold = options.threshold_min;
     Admission admission(options, 0);
     EXPECT_EQ(admission.threshold(), threshold);
-    EXPECT_EQ(admission.on_arrival(1, options.cpu_requests_max).path, Path::kCpu);
+    EXPECT_EQ(admission.on_arrival(1, options.alone_requests_max).mode, Mode::kAlone);
     EXPECT_EQ(admission.on_arrival(5'000, threshold - 1).take, 0U);
     const Decision goes = admission.on_arrival(5'001, 1);
-    EXPECT_EQ(goes.path, Path::kDevice);
+    EXPECT_EQ(goes.mode, Mode::kTogether);
     EXPECT_EQ(goes.take, threshold);
     EXPECT_EQ(goes.look_again_us, Decision::kNever);
     Admission at_once(options, 0);
-    EXPECT_EQ(at_once.on_arrival(5'000, threshold).path, Path::kDevice);
+    EXPECT_EQ(at_once.on_arrival(5'000, threshold).mode, Mode::kTogether);
   }
 }
 
@@ -286,7 +286,7 @@ TEST(Admission, AThresholdReachedWithinAMillisecondGrowsTenfold) {
     options.raise_factor = factor;
     for (const bool fast : {true, false}) {
       Admission admission(options, 0);
-      EXPECT_EQ(admission.on_arrival(5'000, 10'000).path, Path::kDevice);
+      EXPECT_EQ(admission.on_arrival(5'000, 10'000).mode, Mode::kTogether);
       EXPECT_EQ(admission.threshold(), 10'000U) << "a burst is no rate";
       EXPECT_EQ(admission.on_arrival(5'900, 9'999).take, 0U);
       EXPECT_EQ(admission.on_arrival(fast ? 6'000 : 6'001, 1).take, 10'000U);
@@ -368,19 +368,19 @@ TEST(Admission, LaunchesAndWaitsAreBalanced) {
 TEST(Admission, ALowRateAfterAHighOneGoesBackToTheCpu) {
   Owner owner({}, kCpuOps);
   owner.run(50'000, 20 * kMillion, 1'000);
-  ASSERT_EQ(owner.admission().path(), Path::kDevice);
+  ASSERT_EQ(owner.admission().mode(), Mode::kTogether);
   owner.run(20'000, 20'000, 1);
-  EXPECT_EQ(owner.admission().path(), Path::kCpu);
+  EXPECT_EQ(owner.admission().mode(), Mode::kAlone);
   owner.take_counts();
   owner.run(kSecondUs, 20'000, 1);
   EXPECT_EQ(owner.take_counts().wait_us_max, 0U);
   owner.run(50'000, 20 * kMillion, 1'000);
-  ASSERT_EQ(owner.admission().path(), Path::kDevice);
+  ASSERT_EQ(owner.admission().mode(), Mode::kTogether);
   owner.idle(20'000);
   owner.take_counts();
   const Decision after_pause = owner.arrive(1);
   EXPECT_EQ(after_pause.take, 1U);
-  EXPECT_EQ(after_pause.path, Path::kCpu);
+  EXPECT_EQ(after_pause.mode, Mode::kAlone);
 }
 
 // Goal: our bound on waiting (not in the paper): what waited wait_us_max goes, to the device only
@@ -400,14 +400,14 @@ TEST(Admission, NoRequestWaitsLongerThanTheBound) {
     EXPECT_EQ(admission.on_timer(11'000).take, 0U);
     const Decision goes = admission.on_timer(11'001);
     EXPECT_EQ(goes.take, waiting);
-    EXPECT_EQ(goes.path, waiting < 10'000 ? Path::kCpu : Path::kDevice);
+    EXPECT_EQ(goes.mode, waiting < 10'000 ? Mode::kAlone : Mode::kTogether);
   }
-  for (const std::uint64_t on_cpu : {1'000U, 9'998U, 9'999U}) {
+  for (const std::uint64_t alone : {1'000U, 9'998U, 9'999U}) {
     Admission admission({}, 0);
-    EXPECT_EQ(admission.on_arrival(1, on_cpu).take, on_cpu);
+    EXPECT_EQ(admission.on_arrival(1, alone).take, alone);
     EXPECT_EQ(admission.on_arrival(2, 1).take, 0U);
     EXPECT_EQ(admission.on_timer(10'000).take, 0U);
-    EXPECT_EQ(admission.on_timer(10'001).path, on_cpu < 9'999 ? Path::kCpu : Path::kDevice);
+    EXPECT_EQ(admission.on_timer(10'001).mode, alone < 9'999 ? Mode::kAlone : Mode::kTogether);
   }
 }
 
@@ -440,11 +440,12 @@ TEST(Admission, MostlyLowRatesArePinnedToTheCpu) {
   struct Case {
     std::uint64_t ops_low_max;
     std::uint64_t middle_us;
-    Path path;
+    Mode mode;
   };
   ASSERT_EQ(AdmissionOptions{}.ops_low_max, 50'000U);
-  for (const Case& one : {Case{50'000, 0, Path::kCpu}, Case{50'000, 60'000, Path::kCpu},
-                          Case{50'000, 90'000, Path::kDevice}, Case{10'000, 0, Path::kDevice}}) {
+  for (const Case& one :
+       {Case{50'000, 0, Mode::kAlone}, Case{50'000, 60'000, Mode::kAlone},
+        Case{50'000, 90'000, Mode::kTogether}, Case{10'000, 0, Mode::kTogether}}) {
     AdmissionOptions options;
     options.ops_low_max = one.ops_low_max;
     Owner owner(options, kCpuOps);
@@ -458,7 +459,7 @@ TEST(Admission, MostlyLowRatesArePinnedToTheCpu) {
     owner.take_counts();
     for (int i = 0; i < 30; ++i) cycle();
     const Owner::Counts counts = owner.take_counts();
-    EXPECT_EQ(one.path == Path::kCpu ? counts.device : counts.cpu, 0U);
+    EXPECT_EQ(one.mode == Mode::kAlone ? counts.device : counts.cpu, 0U);
     EXPECT_EQ(counts.switches, 0U);
     EXPECT_TRUE(owner.admission().pinned());
   }
@@ -503,9 +504,9 @@ TEST(Admission, AStableRateReleasesThePin) {
     owner.ring();
     EXPECT_FALSE(owner.admission().pinned());
     oscillate(&owner, 100'000);
-    EXPECT_EQ(owner.admission().path(), Path::kCpu);
+    EXPECT_EQ(owner.admission().mode(), Mode::kAlone);
     owner.arrive(20'000);
-    EXPECT_EQ(owner.admission().path(), Path::kDevice);
+    EXPECT_EQ(owner.admission().mode(), Mode::kTogether);
   }
 }
 
@@ -515,13 +516,13 @@ TEST(Admission, AStableRateReleasesThePin) {
 TEST(Admission, APinFollowsTheRates) {
   Owner owner({}, kCpuOps);
   oscillate_until_pinned(&owner);
-  ASSERT_EQ(owner.admission().path(), Path::kCpu);
+  ASSERT_EQ(owner.admission().mode(), Mode::kAlone);
   for (int i = 0; i < 20; ++i) {
     owner.run(60'000, 5 * kMillion, 1'000);
     owner.run(100'000, 1'000, 1);
   }
   EXPECT_TRUE(owner.admission().pinned());
-  EXPECT_EQ(owner.admission().path(), Path::kDevice);
+  EXPECT_EQ(owner.admission().mode(), Mode::kTogether);
 }
 
 // Goal: threads may report events in another order than they read the clock.
@@ -529,10 +530,10 @@ TEST(Admission, APinFollowsTheRates) {
 // Mutation: taking each time as it comes underflows a difference and fails.
 TEST(Admission, TimeNeverGoesBack) {
   Admission admission({}, 1'000'000);
-  EXPECT_EQ(admission.on_arrival(1'005'000, 1'000).path, Path::kCpu);
+  EXPECT_EQ(admission.on_arrival(1'005'000, 1'000).mode, Mode::kAlone);
   EXPECT_EQ(admission.on_arrival(1'004'999, 1).look_again_us, 1'015'000U);
   EXPECT_EQ(admission.on_timer(0).take, 0U);
-  EXPECT_EQ(admission.on_cpu_done(3, 1'000).take, 1U);
+  EXPECT_EQ(admission.on_alone_done(3, 1'000).take, 1U);
   EXPECT_EQ(admission.threshold(), 10'000U);
 }
 
@@ -552,7 +553,7 @@ TEST(Admission, InvariantsHoldForAnyStream) {
     options.raise_us_max = random.below(500);
     options.raise_factor = 1 + random.below(12);
     options.wait_us_max = options.raise_us_max + 1 + random.below(5'000);
-    options.cpu_requests_max = 1 + random.below(300);
+    options.alone_requests_max = 1 + random.below(300);
     options.switches_max = random.below(6);
     options.ops_low_max = random.below(20'000);
     options.ops_high_min = options.ops_low_max + 1 + random.below(200'000);

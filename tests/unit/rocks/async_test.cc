@@ -43,10 +43,11 @@ class StoreAsync : public ::testing::Test {
   }
   std::string property(const std::string& name) {
     std::string value;
-    EXPECT_TRUE(store_->GetProperty("breccia.admission." + name, &value)) << name;
+    EXPECT_TRUE(store_->GetProperty("breccia." + name, &value)) << name;
     return value;
   }
-  std::uint64_t figure(const std::string& name) { return std::stoull(property(name)); }
+  std::uint64_t count(const std::string& name) { return std::stoull(property(name)); }
+  std::uint64_t figure(const std::string& name) { return count("admission." + name); }
 
   const testing::Folder folder_{testing::Place::kMemory};
   std::unique_ptr<Store> store_;
@@ -155,7 +156,7 @@ class Client {
 // Goal: a client's batches take effect and finish in its order, each sees what came before it, and
 //       every result is its own batch's, however many are run together.
 // Method: clients on threads of their own send streams of random batches on keys of their own and
-//         compare with a map; low thresholds, so that both paths are taken.
+//         compare with a map; low thresholds, so that they go alone and together.
 // Mutation: handing results to the wrong batch, or reads that see later batches, fails.
 TEST_F(StoreAsync, ConcurrentClientsSeeTheirOwnOrder) {
   for (const std::uint64_t seed : testing::seeds_to_run(6)) {
@@ -179,7 +180,7 @@ TEST_F(StoreAsync, ConcurrentClientsSeeTheirOwnOrder) {
 }
 
 // Goal: a batch that comes alone is run at once, whatever a batch of others could gain.
-// Method: one batch after the other, with a wait that would show; the path and the groups.
+// Method: one batch after the other, with a wait that would show; the mode and the groups.
 // Mutation: waiting for the threshold takes a tenth of a second for each.
 TEST_F(StoreAsync, LightLoadDoesNotWait) {
   Options options = options_with(10'000);
@@ -201,13 +202,14 @@ TEST_F(StoreAsync, LightLoadDoesNotWait) {
   EXPECT_EQ(figure("batches"), kBatches);
   EXPECT_EQ(figure("groups"), kBatches);
   EXPECT_EQ(figure("switches"), 0u);
-  EXPECT_EQ(property("path"), "cpu");
+  EXPECT_EQ(property("admission.mode"), "alone");
   EXPECT_EQ(figure("threshold"), 10'000u);
 }
 
-// Goal: an error of one batch is that batch's alone.
+// Goal: an error of one batch is that batch's alone; the others are counted, each once.
 // Method: batches that name a family that is not there, between others, all waiting at once.
-// Mutation: giving the group's status to all fails.
+// Mutation: giving the group's status to all, counting a group as one batch, or the refused ones,
+//         fails.
 TEST_F(StoreAsync, ErrorsAreOfOneBatch) {
   open(options_with(1'000));
   constexpr int kBatches = 40;
@@ -231,6 +233,9 @@ TEST_F(StoreAsync, ErrorsAreOfOneBatch) {
     ASSERT_EQ(statuses[i].ok(), i % 4 != 0) << statuses[i].ToString();
     if (!statuses[i].ok()) continue;
     ASSERT_EQ(batches[i].value(0).ToString(), "value");
+  }
+  for (const char* name : {"batches", "requests.put", "requests.get", "writes.to-memtable"}) {
+    EXPECT_EQ(count(name), 30u) << name;
   }
 }
 

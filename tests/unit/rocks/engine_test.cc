@@ -111,8 +111,8 @@ TEST_F(EngineTest, Properties) {
   EXPECT_GT(std::stoull(property("breccia.log-bytes")), 0u);
   EXPECT_EQ(property("breccia.runs"), "1");
   EXPECT_EQ(property("breccia.memtable-entries"), "1");
-  EXPECT_EQ(property("breccia.flushes"), "0");
-  EXPECT_EQ(property("breccia.merges"), "0");
+  EXPECT_EQ(property("breccia.flush.count"), "0");
+  EXPECT_EQ(property("breccia.runs.merges"), "0");
   EXPECT_GT(std::stoull(property("breccia.device-bytes")), 0u);
   EXPECT_EQ(property("breccia.read-only"), "");
   for (const char* name : {"hits", "misses", "inserts", "evictions", "erased", "skipped",
@@ -122,12 +122,12 @@ TEST_F(EngineTest, Properties) {
   for (const char* name : {"queued", "switches", "batches", "groups"}) {
     EXPECT_EQ(property(std::string("breccia.admission.") + name), "0");
   }
-  EXPECT_EQ(property("breccia.admission.path"), "cpu");
+  EXPECT_EQ(property("breccia.admission.mode"), "alone");
   EXPECT_EQ(property("breccia.admission.threshold"), "10000");
   ASSERT_TRUE(store_->Flush().ok());
   EXPECT_EQ(property("breccia.runs"), "0");
   EXPECT_EQ(property("breccia.memtable-entries"), "0");
-  EXPECT_EQ(property("breccia.flushes"), "1");
+  EXPECT_EQ(property("breccia.flush.count"), "1");
   EXPECT_EQ(property("breccia.log-bytes"), "0");
   EXPECT_FALSE(property("rocksdb.stats").empty());
   std::string value;
@@ -137,7 +137,8 @@ TEST_F(EngineTest, Properties) {
 // Goal: a write that finds no room fails with Busy when its time is over, and only it.
 // Method: a tree whose compactions are paused takes no more files, so that no flush can run; writes
 //   until one is refused. When the tree goes on, so do writes.
-// Mutation: a flusher that ignores Below::overloaded lets every write through.
+// Mutation: a flusher that ignores Below::overloaded lets every write through; counting the refused
+//   write, too, fails.
 TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
   Options options = small_options();
   options.memtable_bytes = 1 << 20;
@@ -161,6 +162,9 @@ TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
   EXPECT_TRUE(status.IsBusy()) << status.ToString();
   EXPECT_GE(waited, std::chrono::milliseconds(60));
   EXPECT_GE(written, 10);
+  for (const char* name : {"breccia.batches", "breccia.requests.put"}) {
+    EXPECT_EQ(property(name), std::to_string(written)) << name;
+  }
   EXPECT_EQ(property("breccia.read-only"), "");
   std::string found;
   for (int i = 0; i < 7; ++i) {
