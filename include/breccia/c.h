@@ -35,10 +35,19 @@ void breccia_engine_options_set_device_requests_min(breccia_engine_options_t* op
 void breccia_engine_options_set_device_bytes_max(breccia_engine_options_t* options, uint64_t bytes);
 /* Folder of the log, for this database alone. */
 void breccia_engine_options_set_log_dir(breccia_engine_options_t* options, const char* folder);
+void breccia_engine_options_set_log_segment_bytes(breccia_engine_options_t* options,
+                                                  uint64_t bytes);
 void breccia_engine_options_set_log_preallocate_bytes(breccia_engine_options_t* options,
                                                       uint64_t bytes);
+/* Flushed log that is kept for breccia_get_updates_since(); 0: RocksDB's WAL_size_limit_MB. */
+void breccia_engine_options_set_log_keep_bytes(breccia_engine_options_t* options, uint64_t bytes);
 /* 0: what RocksDB's options say of memtables. */
 void breccia_engine_options_set_memtable_bytes(breccia_engine_options_t* options, uint64_t bytes);
+/* How long a write waits for room before it fails; without a call as long as it takes. */
+void breccia_engine_options_set_wait_us_max(breccia_engine_options_t* options, uint64_t us);
+/* Memory for entries of files that are read often; 0: none. */
+void breccia_engine_options_set_entry_cache_bytes(breccia_engine_options_t* options,
+                                                  uint64_t bytes);
 void breccia_engine_options_set_flush_threads(breccia_engine_options_t* options, int threads);
 void breccia_engine_options_set_flush_at_close(breccia_engine_options_t* options,
                                                unsigned char flush);
@@ -83,6 +92,9 @@ void breccia_batch_merge(breccia_batch_t* batch, breccia_column_family_handle_t*
 void breccia_batch_delete(breccia_batch_t* batch, breccia_column_family_handle_t* family,
                           size_t count, const char* const* keys, const size_t* key_lengths,
                           char** errptr);
+void breccia_batch_single_delete(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                 size_t count, const char* const* keys, const size_t* key_lengths,
+                                 char** errptr);
 /* Deletes from each begin to below its end. */
 void breccia_batch_delete_range(breccia_batch_t* batch, breccia_column_family_handle_t* family,
                                 size_t count, const char* const* begins,

@@ -47,6 +47,8 @@ class OptimisticTransactionDB final : public rocksdb::OptimisticTransactionDB {
                      const std::vector<Descriptor>& column_families, std::vector<Handle*>* handles,
                      Base** db);
   static Status Open(const Options& options, const OptimisticTransactionDBOptions& transactions,
+                     const std::string& name, Base** db);
+  static Status Open(const Options& options, const OptimisticTransactionDBOptions& transactions,
                      const std::string& name, const std::vector<Descriptor>& column_families,
                      std::vector<Handle*>* handles, Base** db);
 

@@ -75,16 +75,30 @@ struct Options {
   /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers
   /// wait when it is full. 0: an eighth of the machine's memory, 512 MiB to 16 GiB.
   std::uint64_t memtable_bytes = 0;
-  /// How long a write may wait for room before it fails with Busy.
-  std::uint64_t wait_us_max = 60'000'000;
+  /// How long a write may wait for room before it fails with Incomplete. None: a minute for a
+  /// Store; for a Rocks as long as it takes, as RocksDB's writes do.
+  std::optional<std::uint64_t> wait_us_max = {};
   /// Threads and key ranges of a flush. 0: one per core, at most 8.
   int flush_threads = 0;
-  /// Whether Close() and the destructor of a Rocks flush first, so that the folder is left as a
-  /// database that RocksDB's tools read whole.
+  /// Whether Close() and the destructor, of a Store or a Rocks, flush first, so that the folder is
+  /// left as a database that RocksDB's tools read whole.
   bool flush_at_close = false;
 
   /// The database below. Its own write-ahead log and memtables stay empty. The column family part
   /// is for the default family and for those that are not among `families`.
+  ///
+  /// Not looked at, as there are fields for it above (one that is set here alone is said so in the
+  /// log; Rocks::Open with RocksDB's options hands them on): create_if_missing, error_if_exists;
+  /// wal_dir, where RocksDB keeps its own, empty log; write_buffer_size, max_write_buffer_number,
+  /// db_write_buffer_size, write_buffer_manager, max_total_wal_size (memtable_bytes);
+  /// WAL_size_limit_MB (log_keep_bytes). Without effect: whatever else speaks of RocksDB's log,
+  /// memtables and writes (docs/rocksdb.md lists them).
+  /// Overridden: create_missing_column_families is true (a Rocks still refuses a family that is
+  /// missing without it); avoid_flush_during_recovery, inplace_update_support and
+  /// persist_stats_to_disk are false; triggers on level-0 files are multiplied by flush_threads, as
+  /// a flush adds so many; listeners and statistics are wrapped.
+  /// Refused: a comparator other than the bytewise one. By a Rocks also: an Env that is not the
+  /// default one (a Store writes its log past it), a wal_filter, plain and cuckoo tables.
   rocksdb::Options rocksdb;
   /// Column families with options of their own; those that are missing are created.
   std::vector<std::pair<std::string, rocksdb::ColumnFamilyOptions>> families;

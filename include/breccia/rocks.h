@@ -25,7 +25,8 @@ class Core;
 ///
 /// Owner   delete it, after its iterators and handles. Those that live longer stay usable, and keep
 ///         the database open.
-/// Threads any number may call any member at once.
+/// Threads any number may call any member at once, but for Close() and the destructor: nobody may
+///         be in another call then.
 class Rocks final : public rocksdb::StackableDB {
  public:
   using DB = rocksdb::DB;
@@ -43,13 +44,15 @@ class Rocks final : public rocksdb::StackableDB {
                      const std::vector<Descriptor>& column_families, std::vector<Handle*>* handles,
                      DB** db);
   /// The same with breccia's own options. `options.families` is not looked at; `options.rocksdb` is
-  /// for the database and, where no families are given, for the default one.
+  /// for the database and, where no families are given, for the default one. Writes wait as long as
+  /// it takes here, too, unless Options::wait_us_max says otherwise.
   static Status Open(const Options& options, const std::string& name, DB** db);
   static Status Open(const Options& options, const std::string& name,
                      const std::vector<Descriptor>& column_families, std::vector<Handle*>* handles,
                      DB** db);
 
   /// What lies in SST files, opened by RocksDB itself: writes since the last Flush() are not seen.
+  /// A secondary sees more when it catches up after one.
   static Status OpenForReadOnly(const rocksdb::Options& options, const std::string& name, DB** db,
                                 bool error_if_wal_file_exists = false);
   static Status OpenForReadOnly(const rocksdb::DBOptions& options, const std::string& name,
@@ -96,7 +99,8 @@ class Rocks final : public rocksdb::StackableDB {
   /// Afterwards every function answers with an error.
   /// Errors  Aborted: there are unreleased snapshots, or iterators that are not deleted; nothing
   ///         was done. Deleting the database is never refused: the iterators go on then, and keep
-  ///         the folder until they are deleted.
+  ///         the folder until they are deleted. IOError and others: writes without a log could not
+  ///         be kept, or what was to be flushed (Options::flush_at_close).
   Status Close() override;
   /// Errors  the fault that made the store read-only: only opening it again recovers.
   Status Resume() override;
@@ -154,9 +158,14 @@ class Rocks final : public rocksdb::StackableDB {
 
   /// Writes, lookups and ranges in breccia's own form: as Store::Submit, with options and errors as
   /// Write() has them. Families go by ColumnFamilyHandle::GetID().
+  /// Errors  of the batch as a whole: none of its writes happened, unless the log failed. Those of
+  ///         single reads are in Batch::code.
+  /// Owner   `batch` is the caller's; its results live as Batch says, also beyond the database.
+  /// Threads several may submit batches at once, each its own.
   Status Submit(const rocksdb::WriteOptions& options, Batch* batch);
   /// An empty batch in memory that suits the database's backend.
   /// Errors  none; of a closed database, one in ordinary memory.
+  /// Owner   the caller; it may outlive the database.
   [[nodiscard]] Batch NewBatch();
 
   // ---- reading ----
@@ -175,6 +184,10 @@ class Rocks final : public rocksdb::StackableDB {
                           rocksdb::PinnableSlice* operands,
                           rocksdb::GetMergeOperandsOptions* operands_options,
                           int* operand_count) override;
+  /// All forms: one batch of lookups at one point in time.
+  /// Errors  per key, as RocksDB's; a wrong handle, snapshot or option: every key has an error.
+  /// Owner   a pinned value holds the memory of all that its batch found, also beyond the database:
+  ///         copy one that is kept for long.
   std::vector<Status> MultiGet(const rocksdb::ReadOptions& options,
                                const std::vector<Handle*>& handles, const std::vector<Slice>& keys,
                                std::vector<std::string>* values) override;
@@ -212,6 +225,9 @@ class Rocks final : public rocksdb::StackableDB {
   using StackableDB::GetIntProperty;
   using StackableDB::GetMapProperty;
   using StackableDB::GetProperty;
+  /// RocksDB's properties of the handle's family, with figures of memtables and snapshots that are
+  /// breccia's, and breccia's own: those of Store::GetProperty.
+  /// Errors  false: no such property or handle, or the database is closed.
   bool GetProperty(Handle* handle, const Slice& property, std::string* value) override;
   bool GetMapProperty(Handle* handle, const Slice& property,
                       std::map<std::string, std::string>* value) override;
@@ -271,7 +287,8 @@ class Rocks final : public rocksdb::StackableDB {
   Status IngestExternalFile(Handle* handle, const std::vector<std::string>& files,
                             const rocksdb::IngestExternalFileOptions& options) override;
   Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
-  /// These two flush first, so that the files hold everything that was written before.
+  /// The first flushes if `flush_memtable` says so, the second always: the files then hold
+  /// everything that was written before. Breccia's log is not among them.
   Status GetLiveFiles(std::vector<std::string>& files, std::uint64_t* manifest_file_size,
                       bool flush_memtable = true) override;
   Status GetLiveFilesStorageInfo(const rocksdb::LiveFilesStorageInfoOptions& options,
@@ -287,6 +304,14 @@ class Rocks final : public rocksdb::StackableDB {
                                       rocksdb::TablePropertiesCollection* properties) override;
   Status GetSortedWalFiles(rocksdb::VectorLogPtr& files) override;
   Status GetCurrentWalFile(std::unique_ptr<rocksdb::LogFile>* file) override;
+  /// The batches of writes from `sequence_number` on, over breccia's log: each once, in commit
+  /// order. A batch of n writes that ends at position p has the sequence numbers p - n + 1 to p.
+  /// Errors  NotFound: nothing of that number was written yet, or the log there was released (what
+  ///         is flushed stays for Options::log_keep_bytes, from WAL_size_limit_MB); Corruption,
+  ///         IOError: it cannot be read. The iterator's status has those met later.
+  /// Owner   the iterator is the caller's; it keeps the database open, and log of up to
+  ///         ChangesOptions::hold_bytes_max behind itself.
+  /// Threads the iterator: one at a time, beside any use of the database.
   Status GetUpdatesSince(rocksdb::SequenceNumber sequence_number,
                          std::unique_ptr<rocksdb::TransactionLogIterator>* iterator,
                          const rocksdb::TransactionLogIterator::ReadOptions& options) override;

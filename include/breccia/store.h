@@ -30,9 +30,13 @@ struct RecoveryReport {
 /// the log's medium the store is read-only: writes fail with the cause, reads go on; reopening
 /// recovers everything acknowledged.
 ///
-/// Threads any number may call any member at once.
+/// Owner   delete it, or Close() it before, after its transactions and change streams. Batches may
+///         outlive it.
+/// Threads any number may call any member at once, but for Close() and the destructor: nobody may
+///         be in another call then.
 class Store {
  public:
+  /// As Close(), but nobody hears of what failed.
   virtual ~Store() = default;
 
   /// Opens the store in folder `path`, replaying its log.
@@ -42,11 +46,25 @@ class Store {
   static Status Open(const Options& options, const std::string& path,
                      std::unique_ptr<Store>* store);
 
+  /// Ends the store: what was submitted to run later runs, what has no log yet is logged, and with
+  /// Options::flush_at_close everything is flushed. Afterwards figures, names and positions can
+  /// still be asked for, and whatever else returns a Status says ShutdownInProgress. The folder is
+  /// free for another Open when the store is deleted.
+  /// Errors  the cause of an earlier fault, or why the log or the flush failed now: writes with
+  ///         Durability::kNone may be lost. A second call says the same again.
+  virtual Status Close() = 0;
+
   /// Runs the batch: all writes, then its reads, each at its place in arrival order.
-  /// Errors  Busy, InvalidArgument, or the cause of an earlier fault: none of the writes happened.
+  /// Order   writes are visible to everybody when this returns, and as durable as `options` say.
+  /// Bound   waits for room for up to WriteOptions::wait_us_max.
+  /// Errors  Incomplete: no room in that time; InvalidArgument: a family is not there;
+  ///         NotSupported: an update of a family without a merge operator; MemoryLimit;
+  ///         ShutdownInProgress; or the cause of an earlier fault: none of the writes happened.
   ///         Another error of the log or the tree: the store is read-only now, and whether these
   ///         writes are among what reopening finds is open, as after a crash. Errors of single
   ///         reads are in Batch::code.
+  /// Owner   `batch` is the caller's, and its results last as Batch says.
+  /// Threads several may submit batches at once, each its own.
   virtual Status Submit(const WriteOptions& options, Batch* batch) = 0;
 
   /// A transaction over what the store holds now.
@@ -55,14 +73,17 @@ class Store {
   /// Submit on a thread of the store; `done` is called there when the batch has finished. Many
   /// small batches are run together (Options::admission_requests_min), each atomic by itself.
   /// Order   batches take effect and finish in the order in which they were submitted.
-  /// Errors  to `done`, besides those of Submit: Busy: too many batches wait; ShutdownInProgress.
-  ///         Both are told at once, on the calling thread.
+  /// Errors  to `done`, besides those of Submit: Incomplete: too many batches wait;
+  ///         ShutdownInProgress. Both are told at once, on the calling thread.
   /// Owner   `batch` must live, untouched, until then.
   /// Threads `done` must not wait for other batches; it may submit them.
   virtual void SubmitAsync(const WriteOptions& options, Batch* batch,
                            std::function<void(Status)> done) = 0;
 
-  /// An empty batch with the memory that suits the store's backend.
+  /// An empty batch with the memory that suits the store's backend: pinned with a GPU, so one that
+  /// is used again and again is worth more than one for each call.
+  /// Errors  none; requests that find no memory say so.
+  /// Owner   the caller; it may outlive the store.
   [[nodiscard]] virtual Batch NewBatch() = 0;
 
   virtual Status Put(const WriteOptions& options, const Slice& key, const Slice& value) = 0;
@@ -73,6 +94,9 @@ class Store {
   /// Errors  NotFound: no such key; *value is as before.
   virtual Status Get(const Slice& key, std::string* value) = 0;
   /// Looks up keys[n] at one point in time.
+  /// Shape   n statuses are returned, and *values has n strings, empty where there is no value.
+  /// Errors  per key: NotFound, also of a key that is longer than a key may be, or the tree's.
+  ///         MemoryLimit, ShutdownInProgress: of all.
   virtual std::vector<Status> MultiGet(std::span<const Slice> keys,
                                        std::vector<std::string>* values) = 0;
 
@@ -86,7 +110,9 @@ class Store {
 
   /// Follows what is written, from log position `from` on; 0: from the oldest that the log has.
   /// Positions come from Position() and from streams.
-  /// Errors  NotFound: the log below was released; InvalidArgument: no batch begins or ends there.
+  /// Errors  NotFound: the log below was released; InvalidArgument: no batch begins or ends there;
+  ///         Corruption, IOError: the log cannot be read there; ShutdownInProgress.
+  /// Owner   the stream is the caller's and ends before the store does.
   virtual Status Changes(std::uint64_t from, const ChangesOptions& options,
                          std::unique_ptr<ChangeStream>* stream) = 0;
   /// The position behind everything that is visible: what is written from now on comes after it.
@@ -99,7 +125,8 @@ class Store {
 
   /// A figure by name; false if there is none of that name. Names: those of docs/statistics.md, as
   /// `breccia.backend` or `breccia.flush.count`; `breccia.stats`, all of them; and RocksDB's
-  /// properties.
+  /// properties, of the tree's default family.
+  /// Owner   *value is replaced if there is one, else left alone.
   virtual bool GetProperty(const std::string& name, std::string* value) = 0;
   [[nodiscard]] virtual RecoveryReport recovery() const = 0;
 };

@@ -53,6 +53,8 @@ class TransactionDB final : public rocksdb::TransactionDB {
                      const std::string& name, const std::vector<Descriptor>& column_families,
                      std::vector<Handle*>* handles, Base** db);
   static Status Open(const Options& options, const TransactionDBOptions& transactions,
+                     const std::string& name, Base** db);
+  static Status Open(const Options& options, const TransactionDBOptions& transactions,
                      const std::string& name, const std::vector<Descriptor>& column_families,
                      std::vector<Handle*>* handles, Base** db);
   ~TransactionDB() override;

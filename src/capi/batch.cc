@@ -70,6 +70,15 @@ void breccia_batch_delete(breccia_batch_t* batch, breccia_column_family_handle_t
   });
 }
 
+void breccia_batch_single_delete(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                 std::size_t count, const char* const* keys,
+                                 const std::size_t* key_lengths, char** errptr) {
+  const FamilyId id = family_of(family);
+  add_all(count, errptr, [&](std::size_t i) {
+    return batch->rep.SingleDelete(id, {keys[i], key_lengths[i]});
+  });
+}
+
 void breccia_batch_delete_range(breccia_batch_t* batch, breccia_column_family_handle_t* family,
                                 std::size_t count, const char* const* begins,
                                 const std::size_t* begin_lengths, const char* const* ends,

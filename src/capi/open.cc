@@ -26,10 +26,14 @@ breccia::Options engine_options(const breccia_engine_options_t* given,
   engine.backend = from.backend;
   engine.device_requests_min = from.device_requests_min;
   engine.device_bytes_max = from.device_bytes_max;
+  engine.entry_cache_bytes = from.entry_cache_bytes;
+  engine.log_segment_bytes = from.log_segment_bytes;
   engine.log_preallocate_bytes = from.log_preallocate_bytes;
+  engine.wait_us_max = from.wait_us_max;
   engine.flush_threads = from.flush_threads;
   engine.flush_at_close = from.flush_at_close;
   if (!from.wal_dir.empty()) engine.wal_dir = from.wal_dir;
+  if (from.log_keep_bytes != 0) engine.log_keep_bytes = from.log_keep_bytes;
   if (from.memtable_bytes != 0) engine.memtable_bytes = from.memtable_bytes;
   return engine;
 }
@@ -232,6 +236,25 @@ void breccia_engine_options_set_device_bytes_max(breccia_engine_options_t* optio
 
 void breccia_engine_options_set_log_dir(breccia_engine_options_t* options, const char* folder) {
   options->rep.wal_dir = folder;
+}
+
+void breccia_engine_options_set_log_segment_bytes(breccia_engine_options_t* options,
+                                                  std::uint64_t bytes) {
+  options->rep.log_segment_bytes = bytes;
+}
+
+void breccia_engine_options_set_log_keep_bytes(breccia_engine_options_t* options,
+                                               std::uint64_t bytes) {
+  options->rep.log_keep_bytes = bytes;
+}
+
+void breccia_engine_options_set_wait_us_max(breccia_engine_options_t* options, std::uint64_t us) {
+  options->rep.wait_us_max = us;
+}
+
+void breccia_engine_options_set_entry_cache_bytes(breccia_engine_options_t* options,
+                                                  std::uint64_t bytes) {
+  options->rep.entry_cache_bytes = bytes;
 }
 
 void breccia_engine_options_set_log_preallocate_bytes(breccia_engine_options_t* options,

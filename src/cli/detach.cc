@@ -1,6 +1,5 @@
 #include <breccia/rocks.h>
 #include <fmt/format.h>
-#include <rocksdb/convenience.h>
 
 #include "cli/command.h"
 #include "cli/console.h"
@@ -13,11 +12,9 @@ namespace breccia::cli {
 namespace {
 
 Status detach(const StoreFlags& flags) {
-  rocksdb::ConfigOptions config;
-  config.ignore_unknown_options = true;
   rocksdb::DBOptions db_options;
   facade::Descriptors families;
-  BRECCIA_TRY(Rocks::LoadLatestOptions(config, flags.db, &db_options, &families));
+  BRECCIA_TRY(load_options(flags.db, &db_options, &families));
   Options options = facade::engine_options(db_options, flags.db, families);
   options.backend = backend_choice(flags.backend);
   if (!flags.wal_dir.empty()) options.wal_dir = flags.wal_dir;

@@ -1,10 +1,14 @@
 #include "cli/store_flags.h"
 
+#include <breccia/merge_operators.h>
+#include <breccia/rocks.h>
 #include <fmt/format.h>
+#include <rocksdb/convenience.h>
 
 #include "base/assert.h"
 #include "cli/console.h"
 #include "cli/text.h"
+#include "facade/options.h"
 
 namespace breccia::cli {
 
@@ -21,6 +25,32 @@ std::optional<std::string> decode(const std::string& argument, bool hex) {
 }
 
 }  // namespace
+
+Status load_options(const std::string& db, rocksdb::DBOptions* options,
+                    std::vector<rocksdb::ColumnFamilyDescriptor>* families) {
+  RegisterMergeOperators();
+  rocksdb::ConfigOptions config;
+  config.ignore_unknown_options = true;
+  return Rocks::LoadLatestOptions(config, db, options, families);
+}
+
+Options stored_options(const std::string& db, const std::string& wal_dir) {
+  rocksdb::DBOptions tree;
+  facade::Descriptors families;
+  const Status status = load_options(db, &tree, &families);
+  if (!status.ok()) {
+    tree = rocksdb::DBOptions();
+    families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
+  }
+  if (!status.ok() && !status.IsNotFound() && !status.IsPathNotFound()) {
+    say(fmt::format("the OPTIONS file cannot be read, RocksDB's defaults are used: {}",
+                    status.ToString()));
+  }
+  tree.create_if_missing = tree.error_if_exists = false;
+  Options options = facade::engine_options(tree, db, families);
+  if (!wal_dir.empty()) options.wal_dir = wal_dir;
+  return options;
+}
 
 BackendChoice backend_choice(const std::string& name) {
   if (name == "host") return BackendChoice::kHost;
@@ -40,17 +70,18 @@ std::string open_advice(const Status& status, const std::string& db) {
 void StoreFlags::add_to(CLI::App* app, const std::string& backend_default) {
   backend = backend_default;
   app->add_option("--db", db, "Folder of the store")->required();
-  app->add_option("--wal_dir", wal_dir, "Folder of the log; default: `log` in the store's folder");
+  app->add_option(
+      "--wal_dir", wal_dir,
+      "Folder of the log; default: `log` in the store's folder or below RocksDB's wal_dir");
   app->add_option("--backend", backend, "Where batches run: auto, host or cuda")
       ->check(CLI::IsMember({"auto", "host", "cuda"}))
       ->capture_default_str();
 }
 
 std::unique_ptr<Store> StoreFlags::open() const {
-  Options options;
+  Options options = stored_options(db, wal_dir);
   options.create_if_missing = create_if_missing;
   options.backend = backend_choice(backend);
-  options.wal_dir = wal_dir;
   std::unique_ptr<Store> store;
   const Status status = Store::Open(options, db, &store);
   if (!status.ok()) {

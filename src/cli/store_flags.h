@@ -1,11 +1,13 @@
 #pragma once
 
 #include <breccia/store.h>
+#include <rocksdb/db.h>
 
 #include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace breccia::cli {
 
@@ -17,7 +19,8 @@ struct StoreFlags {
   bool create_if_missing = false;
 
   void add_to(CLI::App* app, const std::string& backend_default);
-  /// Opens the store; on failure says what, where and what to do next, and returns null.
+  /// Opens the store with the options that it was last opened with; on failure says what, where and
+  /// what to do next, and returns null.
   [[nodiscard]] std::unique_ptr<Store> open() const;
 };
 
@@ -34,6 +37,16 @@ struct HexFlags {
   [[nodiscard]] std::string show_key(const std::string& bytes) const;
   [[nodiscard]] std::string show_value(const std::string& bytes) const;
 };
+
+/// What the OPTIONS file of the database in `db` says. Breccia's merge operators and those that
+/// RocksDB can make by name are among it.
+/// Errors  NotFound, PathNotFound: there is none; those of Rocks::LoadLatestOptions.
+Status load_options(const std::string& db, rocksdb::DBOptions* options,
+                    std::vector<rocksdb::ColumnFamilyDescriptor>* families);
+/// The same as options to open with, and the log where the file says, or in `wal_dir` if that is
+/// not empty. RocksDB's defaults where there is no OPTIONS file, or, with words on stderr, where it
+/// cannot be read.
+[[nodiscard]] Options stored_options(const std::string& db, const std::string& wal_dir);
 
 /// The backend named by `--backend`, one of auto, host, cuda.
 BackendChoice backend_choice(const std::string& name);

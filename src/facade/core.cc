@@ -18,7 +18,7 @@ Status no_timestamps() {
 Status Core::open(const Options& options, const std::string& name, std::unique_ptr<Core>* core) {
   BRECCIA_TRY(check_options(options, name));
   Options prepared = options;
-  prepare_for_tree(&prepared);
+  if (!prepared.wait_us_max.has_value()) prepared.wait_us_max = kWaitUsMax;
   prepared.rocksdb.statistics = without_requests(options.rocksdb.statistics);
   std::unique_ptr<rocks::Engine> engine;
   BRECCIA_TRY(rocks::Engine::open(prepared, name, &engine));
@@ -173,11 +173,6 @@ Result<WriteOptions> engine_write_options(const rocksdb::WriteOptions& options,
   return engine;
 }
 
-/// A write that found no room, as RocksDB reports it.
-Status as_stall(const rocksdb::WriteOptions& options, const Status& status) {
-  return status.IsBusy() && options.no_slowdown ? Status::Incomplete("Write stall") : status;
-}
-
 }  // namespace
 
 Status Core::write(const rocksdb::WriteOptions& options, const rocks::ReadSet& reads,
@@ -187,17 +182,15 @@ Status Core::write(const rocksdb::WriteOptions& options, const rocks::ReadSet& r
     BRECCIA_TRY(engine_->commit(engine_options, reads, requests));
     return options.sync ? engine_->SyncLog() : Status::OK();
   }
-  const Status status = write_by(options, *requests, [&](const WriteOptions& engine_options) {
+  return write_by(options, *requests, [&](const WriteOptions& engine_options) {
     return engine_->commit(engine_options, reads, requests);
   });
-  return reads.empty() ? as_stall(options, status) : status;  // Busy is a conflict where it reads
 }
 
 Status Core::submit(const rocksdb::WriteOptions& options, Batch* batch) {
-  const auto run = [&](const WriteOptions& engine_options) {
+  return write_by(options, batch->requests(), [&](const WriteOptions& engine_options) {
     return engine_->Submit(engine_options, batch);
-  };
-  return as_stall(options, write_by(options, batch->requests(), run));
+  });
 }
 
 Status Core::write_by(const rocksdb::WriteOptions& options, const batch::Requests& requests,

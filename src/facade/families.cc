@@ -13,8 +13,7 @@ Status Rocks::CreateColumnFamily(const rocksdb::ColumnFamilyOptions& options,
   *handle = nullptr;
   BRECCIA_TRY(core_->check_open());
   BRECCIA_TRY(facade::check_family(name, options));
-  BRECCIA_TAKE(const rocks::BelowFamily family,
-               core_->engine().create_family(name, facade::family_for_tree(options)));
+  BRECCIA_TAKE(const rocks::BelowFamily family, core_->engine().create_family(name, options));
   *handle = core_->handles().make(family);
   return Status::OK();
 }
@@ -50,9 +49,8 @@ Status Rocks::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& o
   // As for ingested files.
   const facade::WriteGate::Closed closed(&core_->gate());
   BRECCIA_TRY(engine.Flush());
-  BRECCIA_TAKE(
-      const rocks::BelowFamily family,
-      engine.import_family(name, facade::family_for_tree(options), import_options, metadata));
+  BRECCIA_TAKE(const rocks::BelowFamily family,
+               engine.import_family(name, options, import_options, metadata));
   engine.refresh_tree();
   *handle = core_->handles().make(family);
   return Status::OK();
@@ -60,12 +58,16 @@ Status Rocks::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& o
 
 Status Rocks::DropColumnFamily(Handle* handle) {
   BRECCIA_TAKE(facade::Family* const family, core_->family(handle));
-  // Nothing is written meanwhile, so that `last` is what the family holds at its end.
+  // Nothing is written meanwhile, so that the pin is what the family holds at its end. A flush may
+  // leave the family out as soon as the tree has dropped it: readers go to the pin before that.
   const facade::WriteGate::Closed closed(&core_->gate());
-  rocks::Pin last = core_->engine().pin();
-  BRECCIA_TRY(core_->engine().drop_family(family->id()));
-  family->drop(std::move(last));
-  return Status::OK();
+  bool begun = false;
+  const Status status = core_->engine().drop_family(family->id(), [&] {
+    family->drop(core_->engine().pin());
+    begun = true;
+  });
+  if (begun && !status.ok()) family->keep();
+  return status;
 }
 
 Status Rocks::DropColumnFamilies(const std::vector<Handle*>& handles) {

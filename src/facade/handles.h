@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,17 +35,20 @@ class Family : public std::enable_shared_from_this<Family> {
 
   /// What the family held when it was dropped: all that there will ever be. Null before.
   [[nodiscard]] const rocks::Pin* at_drop() const {
-    return dropped_.load(std::memory_order_acquire) ? &at_drop_ : nullptr;  // pairs with drop()
+    return at_drop_.load(std::memory_order_acquire);  // pairs with drop()
   }
-  /// Shape   once.
+  /// The family is about to be dropped; nothing is written until that is done, or keep() is called.
+  /// Threads one at a time, as keep().
   void drop(rocks::Pin last) {
-    at_drop_ = std::move(last);
-    dropped_.store(true, std::memory_order_release);
+    lasts_.push_back(std::move(last));
+    at_drop_.store(&lasts_.back(), std::memory_order_release);
   }
+  /// It was not dropped after all.
+  void keep() { at_drop_.store(nullptr, std::memory_order_release); }
   /// Lets go of the database.
   void close() {
-    dropped_.store(false, std::memory_order_release);
-    at_drop_ = {};
+    keep();
+    lasts_.clear();
     tree_.reset();
   }
 
@@ -52,8 +56,8 @@ class Family : public std::enable_shared_from_this<Family> {
   const FamilyId id_;
   const std::string name_;
   rocks::BelowFamily tree_;
-  std::atomic<bool> dropped_{false};
-  rocks::Pin at_drop_;
+  std::atomic<const rocks::Pin*> at_drop_{nullptr};  // into lasts_
+  std::list<rocks::Pin> lasts_;  // one of a drop that failed stays: somebody may be reading there
 };
 
 /// How librocksdb's own handles begin. Its utilities (WriteBatchWithIndex, DeleteFilesInRange, ...)

@@ -94,6 +94,16 @@ Status OptimisticTransactionDB::Open(const rocksdb::DBOptions& options,
 
 Status OptimisticTransactionDB::Open(const Options& options,
                                      const OptimisticTransactionDBOptions& transactions,
+                                     const std::string& name, Base** db) {
+  *db = nullptr;
+  rocksdb::DB* rocks = nullptr;
+  BRECCIA_TRY(Rocks::Open(options, name, &rocks));
+  *db = new OptimisticTransactionDB(rocks, transactions.serializable);
+  return Status::OK();
+}
+
+Status OptimisticTransactionDB::Open(const Options& options,
+                                     const OptimisticTransactionDBOptions& transactions,
                                      const std::string& name,
                                      const std::vector<Descriptor>& column_families,
                                      std::vector<Handle*>* handles, Base** db) {

@@ -95,7 +95,6 @@ Options engine_options(const rocksdb::DBOptions& options, const std::string& nam
   static_cast<rocksdb::DBOptions&>(engine.rocksdb) = options;
   engine.create_if_missing = options.create_if_missing;
   engine.error_if_exists = options.error_if_exists;
-  engine.wait_us_max = kWaitUsMax;
   engine.memtable_bytes = memtable_bytes(options, families);
   engine.log_keep_bytes = options.WAL_size_limit_MB << 20;
   if (!options.wal_dir.empty() && folder_of(options.wal_dir) != folder_of(name)) {
@@ -114,19 +113,6 @@ void set_families(const Descriptors& families, Options* options) {
       options->families.emplace_back(family.name, family.options);
     }
   }
-}
-
-rocksdb::ColumnFamilyOptions family_for_tree(rocksdb::ColumnFamilyOptions options) {
-  // The tree would refuse snapshots for the sake of memtables that stay empty.
-  options.inplace_update_support = false;
-  return options;
-}
-
-void prepare_for_tree(Options* options) {
-  // It would write through the tree's own log.
-  options->rocksdb.persist_stats_to_disk = false;
-  static_cast<rocksdb::ColumnFamilyOptions&>(options->rocksdb) = family_for_tree(options->rocksdb);
-  for (auto& [name, family] : options->families) family = family_for_tree(family);
 }
 
 Status check_family(const std::string& name, const rocksdb::ColumnFamilyOptions& options) {

@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kWaitUsMax = 365ULL * 24 * 3600 * 1'000'000;
 
 /// Options of a database opened the way of RocksDB.
 ///
-/// Writes wait without a limit; the log lies in `log` below wal_dir, or below `name`; what RocksDB
+/// The log lies in `log` below wal_dir, or below `name`; what RocksDB
 /// would keep in memtables (write_buffer_size * max_write_buffer_number over all families, at most
 /// db_write_buffer_size, the WriteBufferManager's size and max_total_wal_size) becomes
 /// memtable_bytes, 128 MiB at least. RocksDB's default sizes leave it to breccia's.
@@ -33,10 +33,6 @@ inline constexpr std::uint64_t kWaitUsMax = 365ULL * 24 * 3600 * 1'000'000;
 
 /// Puts `families` in the place of those in `options`.
 void set_families(const Descriptors& families, Options* options);
-
-/// Changes what the tree must not be given: options for memtables that it does not use.
-void prepare_for_tree(Options* options);
-[[nodiscard]] rocksdb::ColumnFamilyOptions family_for_tree(rocksdb::ColumnFamilyOptions options);
 
 /// Errors  InvalidArgument: a comparator other than the default one, a reserved family's name;
 ///         NotSupported: an option that the engine cannot keep, plain or cuckoo tables.

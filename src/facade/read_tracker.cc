@@ -87,7 +87,8 @@ class TrackingIterator final : public rocksdb::Iterator {
   }
   void SeekToLast() override {
     base_->SeekToLast();
-    begin(upper_.value_or(std::string()));
+    // Without a bound the range has no end, and begins at what was found.
+    begin(upper_.has_value() ? Slice(*upper_) : base_->Valid() ? base_->key() : Slice(lower_));
     range_->is_open = !upper_.has_value();
     note(/*forward=*/false);
   }

@@ -59,6 +59,15 @@ Status TransactionDB::Open(const rocksdb::DBOptions& options,
 }
 
 Status TransactionDB::Open(const Options& options, const TransactionDBOptions& transactions,
+                           const std::string& name, Base** db) {
+  *db = nullptr;
+  BRECCIA_TRY(check_transaction_options(transactions));
+  rocksdb::DB* rocks = nullptr;
+  BRECCIA_TRY(Rocks::Open(options, name, &rocks));
+  return make(rocks, transactions, db);
+}
+
+Status TransactionDB::Open(const Options& options, const TransactionDBOptions& transactions,
                            const std::string& name, const std::vector<Descriptor>& column_families,
                            std::vector<Handle*>* handles, Base** db) {
   *db = nullptr;

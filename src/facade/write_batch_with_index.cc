@@ -44,14 +44,14 @@ Status collect(rocksdb::WBWIIterator* at, const Slice& key, Update* update) {
   return at->status();
 }
 
-/// One MultiGetFromBatchAndDB on its way.
+/// One GetFromBatchAndDB or MultiGetFromBatchAndDB on its way.
 class ReadThrough {
  public:
   ReadThrough(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const Slice* keys,
               rocksdb::PinnableSlice* values, Status* statuses)
       : db_(db), handle_(handle), keys_(keys), values_(values), statuses_(statuses) {}
 
-  /// Answers lookup `i` from the batch, or leaves it to read_db().
+  /// Answers lookup `i` from the batch, or leaves it to the database.
   void read_batch(std::size_t i, rocksdb::WBWIIterator* batch) {
     Update update;
     values_[i].Reset();
@@ -76,15 +76,36 @@ class ReadThrough {
       const auto& [i, operands] = open_[read];
       if (statuses[read].ok() && operands.empty()) {
         values_[i] = std::move(found[read]);
-      } else if (statuses[read].ok() || statuses[read].IsNotFound()) {
-        answer(i, statuses[read].ok() ? &found[read] : nullptr, operands);
       } else {
-        statuses_[i] = statuses[read];
+        answer_over(i, statuses[read], found[read], operands);
       }
     }
   }
 
+  /// read_db() for one lookup.
+  void read_db_once(const rocksdb::ReadOptions& options) {
+    if (open_.empty()) return;
+    const auto& [i, operands] = open_.front();
+    if (operands.empty()) {
+      statuses_[i] = db_->Get(options, handle_, keys_[i], &values_[i]);
+      return;
+    }
+    rocksdb::PinnableSlice found;
+    const Status status = db_->Get(options, handle_, keys_[i], &found);
+    answer_over(i, status, found, operands);
+  }
+
  private:
+  /// `found` and `status`: what the database said.
+  void answer_over(std::size_t i, const Status& status, const Slice& found,
+                   const std::vector<Slice>& operands) {
+    if (status.ok() || status.IsNotFound()) {
+      answer(i, status.ok() ? &found : nullptr, operands);
+    } else {
+      statuses_[i] = status;
+    }
+  }
+
   /// `base` null: there is none.
   void answer(std::size_t i, const Slice* base, const std::vector<Slice>& operands) {
     if (!operands.empty()) {
@@ -117,6 +138,27 @@ class ReadThrough {
 };
 
 }  // namespace
+
+Status WriteBatchWithIndex::GetFromBatchAndDB(rocksdb::DB* db, const rocksdb::ReadOptions& options,
+                                              rocksdb::ColumnFamilyHandle* handle, const Slice& key,
+                                              rocksdb::PinnableSlice* value) {
+  if (handle == nullptr) handle = db->DefaultColumnFamily();
+  Status status;
+  ReadThrough reads(db, handle, &key, value, &status);
+  const std::unique_ptr<rocksdb::WBWIIterator> at(NewIterator(handle));
+  reads.read_batch(0, at.get());
+  reads.read_db_once(options);
+  return status;
+}
+
+Status WriteBatchWithIndex::GetFromBatchAndDB(rocksdb::DB* db, const rocksdb::ReadOptions& options,
+                                              rocksdb::ColumnFamilyHandle* handle, const Slice& key,
+                                              std::string* value) {
+  rocksdb::PinnableSlice pinned(value);
+  BRECCIA_TRY(GetFromBatchAndDB(db, options, handle, key, &pinned));
+  if (pinned.IsPinned()) value->assign(pinned.data(), pinned.size());
+  return Status::OK();
+}
 
 void WriteBatchWithIndex::MultiGetFromBatchAndDB(rocksdb::DB* db,
                                                  const rocksdb::ReadOptions& options,

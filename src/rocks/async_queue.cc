@@ -36,7 +36,8 @@ Status AsyncQueue::submit(AsyncBatch batch) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Status::ShutdownInProgress("the store is closing");
     if (queue_.size() >= limits::kAsyncBatchesMax) {
-      return Status::Busy("too many batches wait", "submit it again when others have finished");
+      return Status::Incomplete("too many batches wait",
+                                "submit it again when others have finished");
     }
     const std::uint64_t weight = batch.weight();
     queue_.push_back({std::move(batch), weight});

@@ -60,7 +60,7 @@ class AsyncQueue {
   AsyncQueue(const AsyncQueue&) = delete;
   AsyncQueue& operator=(const AsyncQueue&) = delete;
 
-  /// Errors  Busy: too many wait; ShutdownInProgress: after stop(). The batch was not taken.
+  /// Errors  Incomplete: too many wait; ShutdownInProgress: after stop(). The batch was not taken.
   [[nodiscard]] Status submit(AsyncBatch batch);
   /// Runs what was submitted and takes no more.
   void stop();

@@ -23,6 +23,8 @@ rocksdb::ColumnFamilyOptions tree_family(rocksdb::ColumnFamilyOptions family, in
     const std::int64_t scaled = std::int64_t{*trigger} * partitions;
     *trigger = static_cast<int>(std::min<std::int64_t>(scaled, 1 << 30));
   }
+  // The tree would refuse snapshots for the sake of memtables that stay empty.
+  family.inplace_update_support = false;
   return family;
 }
 
@@ -35,6 +37,8 @@ rocksdb::Options tree_options(const Options& options, int partitions) {
   tree.create_missing_column_families = true;
   // What a log of RocksDB's own holds must lie in files before anything is ingested.
   tree.avoid_flush_during_recovery = false;
+  // It would write through the tree's own log.
+  tree.persist_stats_to_disk = false;
   return tree;
 }
 
@@ -169,11 +173,15 @@ BelowFamily Below::add_family(rocksdb::ColumnFamilyHandle* handle) {
   return family;
 }
 
-Status Below::drop_family(rocksdb::ColumnFamilyHandle* family) {
+Status Below::drop_family(rocksdb::ColumnFamilyHandle* family,
+                          const std::function<void()>& publish) {
   const std::lock_guard change(change_mutex_);
   BRECCIA_TRY(db_->DropColumnFamily(family));
-  const std::lock_guard lock(mutex_);
-  std::erase_if(families_, [&](const BelowFamily& one) { return one.get() == family; });
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(families_, [&](const BelowFamily& one) { return one.get() == family; });
+  }
+  publish();
   return Status::OK();
 }
 

@@ -87,7 +87,9 @@ class Below {
                                     const rocksdb::ColumnFamilyOptions& options,
                                     const rocksdb::ImportColumnFamilyOptions& how,
                                     const rocksdb::ExportImportFilesMetaData& files);
-  Status drop_family(rocksdb::ColumnFamilyHandle* family);
+  /// Drops a family and lets `publish` tell readers before a flush can leave the family out.
+  /// Errors  InvalidArgument, IOError: it is still there; `publish` was not called.
+  Status drop_family(rocksdb::ColumnFamilyHandle* family, const std::function<void()>& publish);
   /// True if the family holds, or may hold, an entry: lookups must go there.
   [[nodiscard]] bool has_data(rocksdb::ColumnFamilyHandle* family) const;
 

@@ -99,6 +99,7 @@ Status Engine::submit(const WriteOptions& options, const ReadSet& validated,
 
 Status Engine::carry_out(const WriteOptions& options, const ReadSet& validated,
                          batch::Requests* batch) {
+  BRECCIA_TRY(check_open());
   batch::Requests& requests = *batch;
   Ticket ticket;
   const bool writes = requests.write_count() > 0;
@@ -125,6 +126,7 @@ Status Engine::carry_out(const WriteOptions& options, const ReadSet& validated,
 
 Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
                       batch::Requests* requests) {
+  BRECCIA_TRY(check_open());
   seal_for_search(reads);
   if (requests->write_count() == 0) return check(reads);
   BRECCIA_TRY(check_families(*requests, *state_.view()));
@@ -139,7 +141,7 @@ Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
 /// enter.
 Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
                      bool as_runs, UpdatedBatch* updated, Ticket* ticket) {
-  const std::uint64_t wait_us_max = options.wait_us_max.value_or(options_.wait_us_max);
+  const std::uint64_t wait_us_max = options.wait_us_max.value_or(*options_.wait_us_max);
   BRECCIA_TAKE(const auto room, maintenance_->claim_room(requests->record_bytes(), wait_us_max));
   const std::uint32_t count = requests->record_count();
   const std::uint32_t descriptors = as_runs && requests->only_points() ? count : 0;
@@ -283,7 +285,7 @@ void Engine::run_group(std::span<AsyncBatch> group) {
   // Nothing of the group was written, or the store is read-only now. Whoever may have been the
   // cause must not spoil it for the others; those that found no room have waited long enough.
   for (AsyncBatch* const one : together) {
-    if (status.IsBusy() && one->requests->write_count() > 0) {
+    if (status.IsIncomplete() && one->requests->write_count() > 0) {
       one->status = status;
     } else {
       run_alone(*one);
@@ -385,6 +387,7 @@ Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinna
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
+  BRECCIA_TRY(check_open());
   rocksdb::PinnableSlice pinned;
   BRECCIA_TRY(get(state_.pin(), kDefaultFamily, key, &pinned, /*from_tree=*/nullptr));
   value->assign(pinned.data(), pinned.size());
@@ -392,6 +395,7 @@ Status Engine::Get(const Slice& key, std::string* value) {
 }
 
 Status Engine::read(const Pin& pin, batch::Requests* requests) {
+  BRECCIA_TRY(check_open());
   BRECCIA_TRY(check_families(*requests, *pin.view));
   BRECCIA_TRY(Reader::prepare(/*own_writes=*/false, requests));
   submit_reads(pin, /*own_writes=*/false, 0, requests);
@@ -403,7 +407,7 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
   batch::Requests requests(exec::shared_plain_host_memory());
   values->assign(keys.size(), std::string());
-  Status status;
+  Status status = check_open();
   for (const Slice& key : keys) {
     if (status.ok() && key.size() <= limits::kKeyBytesMax) {
       status = requests.add_read(kDefaultFamily, key);
@@ -486,6 +490,7 @@ memtable::FamilyViewPtr Engine::new_family(const BelowFamily& family) const {
 
 Result<BelowFamily> Engine::create_family(const std::string& name,
                                           const rocksdb::ColumnFamilyOptions& options) {
+  BRECCIA_TRY(check_open());
   BRECCIA_TAKE(const BelowFamily family, below_->create_family(name, options));
   publish_family(family);
   return family;
@@ -509,21 +514,23 @@ void Engine::publish_family(const BelowFamily& family) {
   });
 }
 
-Status Engine::drop_family(FamilyId id) {
+Status Engine::drop_family(FamilyId id, const std::function<void()>& about_to_drop) {
+  BRECCIA_TRY(check_open());
   if (id == kDefaultFamily) return Status::InvalidArgument("Can't drop default column family");
   const auto view = state_.view();
   const memtable::FamilyView* const family = view->family(id);
   if (family == nullptr || family->dropped) {
     return Status::InvalidArgument("Column family already dropped!\n");
   }
-  BRECCIA_TRY(below_->drop_family(family->tree.get()));
-  const std::lock_guard lock(commits_->publish_lock());
-  publisher_->change([&](memtable::View* next) {
-    auto changed = std::make_shared<memtable::FamilyView>(*next->family(id));
-    changed->dropped = true;
-    next->set_family(std::move(changed));
+  about_to_drop();
+  return below_->drop_family(family->tree.get(), [&] {
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->change([&](memtable::View* next) {
+      auto changed = std::make_shared<memtable::FamilyView>(*next->family(id));
+      changed->dropped = true;
+      next->set_family(std::move(changed));
+    });
   });
-  return Status::OK();
 }
 
 void Engine::forget_family(FamilyId id) {
@@ -573,7 +580,7 @@ Status Engine::CreateFamily(const std::string& name, FamilyId* family) {
 }
 
 Status Engine::DropFamily(FamilyId family) {
-  BRECCIA_TRY(drop_family(family));
+  BRECCIA_TRY(drop_family(family, [] {}));
   forget_family(family);
   return Status::OK();
 }
@@ -591,13 +598,18 @@ std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
 
 Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
                        std::unique_ptr<ChangeStream>* stream) {
+  BRECCIA_TRY(check_open());
   BRECCIA_TAKE(*stream, open_changes(change_source(), from, options));
   return Status::OK();
 }
 
-Status Engine::SyncLog() { return commits_->sync(state_.visible()); }
+Status Engine::SyncLog() {
+  BRECCIA_TRY(check_open());
+  return commits_->sync(state_.visible());
+}
 
 Status Engine::Flush() {
+  BRECCIA_TRY(check_open());
   BRECCIA_TRY(fault_.get());
   return maintenance_->flush();
 }

@@ -2,7 +2,9 @@
 
 #include <breccia/store.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,7 @@ class Engine final : public Store {
                      std::unique_ptr<Engine>* engine);
   ~Engine() override;
 
+  Status Close() override;
   Status Submit(const WriteOptions& options, Batch* batch) override;
   [[nodiscard]] std::unique_ptr<Transaction> OpenTransaction() override;
   void SubmitAsync(const WriteOptions& options, Batch* batch,
@@ -107,9 +110,10 @@ class Engine final : public Store {
                                     const rocksdb::ImportColumnFamilyOptions& how,
                                     const rocksdb::ExportImportFilesMetaData& files);
   /// The family takes no writes any more; its data goes with the last view that holds it. The next
-  /// flush takes it out of the current one: pin a view before to go on reading.
-  /// Errors  InvalidArgument: the default family, or not there.
-  Status drop_family(FamilyId family);
+  /// flush takes it out of the current one: who wants to go on reading pins a view in
+  /// `about_to_drop`, which is called once it is known that the family is there.
+  /// Errors  InvalidArgument: the default family, or not there; IOError.
+  Status drop_family(FamilyId family, const std::function<void()>& about_to_drop);
   /// Forgets a dropped family: nobody has a handle to it.
   void forget_family(FamilyId family);
   /// Lets lookups see what somebody brought into the tree (ingested files, imports).
@@ -129,6 +133,8 @@ class Engine final : public Store {
 
  private:
   Engine() = default;
+  /// Errors  ShutdownInProgress: after Close().
+  [[nodiscard]] Status check_open() const;
   void log_statistics() const;
   Status start(const Options& options, const std::string& path);
   Status choose_backend();
@@ -187,6 +193,9 @@ class Engine final : public Store {
   std::unique_ptr<Maintenance> maintenance_;
   std::unique_ptr<AsyncQueue> async_;
   RecoveryReport recovery_;
+  std::mutex close_mutex_;
+  std::atomic<bool> closed_{false};
+  Status close_status_;
 };
 
 }  // namespace breccia::rocks

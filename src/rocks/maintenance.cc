@@ -155,7 +155,7 @@ Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t 
 Status Maintenance::refused(std::uint64_t wait_us_max) {
   BRECCIA_TRY(fault_->get());
   statistics_->add(Ticker::kRefused, 1);
-  return Status::Busy(
+  return Status::Incomplete(
       fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
                   "merge{}",
                   wait_us_max / 1000, log_bytes(), options_.log_bytes_max, runs_.load(), kRunsMax,

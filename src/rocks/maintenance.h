@@ -70,7 +70,7 @@ class Maintenance {
   void stop();
 
   /// Waits until a write of `bytes` has room in the log, and merges if runs have piled up.
-  /// Errors  Busy: no room within `wait_us_max`; the store's fault.
+  /// Errors  Incomplete: no room within `wait_us_max`; the store's fault.
   Result<RoomClaim> claim_room(std::uint64_t bytes, std::uint64_t wait_us_max);
   /// To be called when a run was published and the view has `runs` now, or when `probes` runs
   /// beyond the first were searched.

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <mutex>
 
 #include "base/log.h"
 #include "rocks/copies.h"
 #include "rocks/engine.h"
+#include "rocks/ignored_fields.h"
 #include "rocks/recover.h"
 
 /// Opening and closing the ordered engine.
@@ -30,6 +30,7 @@ Options with_defaults(Options options) {
     options.memtable_bytes = std::clamp(machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
   }
   options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
+  if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                              limits::kLogWindowBytes);
   if (options.flush_threads <= 0) {
@@ -49,14 +50,6 @@ batch::AdmissionOptions admission_options(const Options& options) {
   return admission;
 }
 
-bool is_same_folder(const std::string& a, const std::string& b) {
-  const auto plain = [](const std::string& folder) {
-    std::error_code ignored;  // What cannot be looked up is empty, and reported when it is opened.
-    return std::filesystem::weakly_canonical(std::filesystem::path(folder) / "", ignored);
-  };
-  return !plain(a).empty() && plain(a) == plain(b);
-}
-
 Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
   if (family.comparator == rocksdb::BytewiseComparator()) return Status::OK();
   return Status::InvalidArgument(std::string("the comparator ") + family.comparator->Name(),
@@ -73,15 +66,29 @@ Status Engine::open(const Options& options, const std::string& path,
   return Status::OK();
 }
 
-Engine::~Engine() {
-  if (async_ != nullptr) async_->stop();
-  if (maintenance_ != nullptr) maintenance_->stop();
-  if (history_ != nullptr) history_->clear();  // holds may live longer
+Engine::~Engine() { Close().PermitUncheckedError(); }
+
+Status Engine::Close() {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_.load()) return close_status_;
+  if (async_ == nullptr) return Status::OK();  // it never opened
+  async_->stop();
+  // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
+  if (options_.flush_at_close && state_.visible() > log_->begin()) close_status_ = Flush();
+  closed_.store(true);
+  maintenance_->stop();
+  history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
-  if (commits_ != nullptr && fault_.get().ok()) {
-    log_->commit(state_.visible(), /*sync=*/false).PermitUncheckedError();
-  }
-  if (async_ != nullptr) log_statistics();
+  Status logged = fault_.get();
+  if (logged.ok()) logged = log_->commit(state_.visible(), /*sync=*/false);
+  if (close_status_.ok()) close_status_ = logged;
+  log_statistics();
+  return close_status_;
+}
+
+Status Engine::check_open() const {
+  if (!closed_.load(std::memory_order_relaxed)) return Status::OK();
+  return Status::ShutdownInProgress("the store is closed", "open it again");
 }
 
 /// For `breccia db stats`: what was counted ends with the process.
@@ -99,6 +106,7 @@ Status Engine::start(const Options& options, const std::string& path) {
         "wal_dir is the store's own folder",
         "RocksDB would take the log's files for its; use a folder in it, or elsewhere");
   }
+  for (const std::string& sentence : ignored_fields(options, path)) log().warn("{}", sentence);
   options_ = with_defaults(options);
   statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
   listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);

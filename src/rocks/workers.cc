@@ -19,7 +19,8 @@ Status Workers::submit(std::function<void()> task) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Status::ShutdownInProgress("the store is closing");
     if (tasks_.size() >= limits::kTasksMax) {
-      return Status::Busy("too many batches wait", "submit it again when others have finished");
+      return Status::Incomplete("too many batches wait",
+                                "submit it again when others have finished");
     }
     tasks_.push_back(std::move(task));
     if (static_cast<int>(threads_.size()) < threads_max_) {

@@ -19,7 +19,7 @@ class Workers {
   explicit Workers(int threads) : threads_max_(threads) {}
   ~Workers() { stop(); }
 
-  /// Errors  Busy: too many wait; ShutdownInProgress: after stop(). The task was not taken.
+  /// Errors  Incomplete: too many wait; ShutdownInProgress: after stop(). The task was not taken.
   [[nodiscard]] Status submit(std::function<void()> task);
   /// Finishes what was submitted and takes no more.
   void stop();

@@ -142,14 +142,16 @@ static const char* walk_batches(const struct walk* w) {
   CHECK_OK(breccia_batch_put(batch, family, 3, key_pointers, key_lengths, value_pointers + 1,
                              value_lengths + 1, &error));
   CHECK_OK(breccia_batch_delete(batch, family, 1, key_pointers, key_lengths, &error));
-  CHECK_OK(breccia_batch_get(batch, family, 1, key_pointers, key_lengths, &error));
-  CHECK(breccia_batch_writes(batch) == kRequests + 4);
+  CHECK_OK(breccia_batch_single_delete(batch, family, 1, key_pointers + 2, key_lengths, &error));
+  CHECK_OK(breccia_batch_get(batch, family, 3, key_pointers, key_lengths, &error));
+  CHECK(breccia_batch_writes(batch) == kRequests + 5);
   CHECK_OK(breccia_batch_submit(db, w->write, batch, &error));
-  int code = -1;
-  const char* none = NULL;
-  size_t length = 1;
-  breccia_batch_values(batch, 0, 1, &code, &none, &length);
-  CHECK(code == breccia_code_not_found && length == 0);
+  int codes[3] = {-1, -1, -1};
+  const char* found[3];
+  size_t lengths[3];
+  breccia_batch_values(batch, 0, 3, codes, found, lengths);
+  CHECK(codes[0] == breccia_code_not_found && lengths[0] == 0);
+  CHECK(codes[1] == breccia_code_ok && codes[2] == breccia_code_not_found);
   CHECK_PART(walk_reads_of_batch(w, db, batch));
   breccia_batch_clear(batch);
   CHECK_OK(breccia_batch_delete_range(batch, NULL, 1, key_pointers + 100, key_lengths + 100,
@@ -285,6 +287,52 @@ static const char* walk_refusals(const struct walk* w) {
   return NULL;
 }
 
+/* ---- options of the engine ---- */
+
+/* Writes values of 900 KiB until one is refused. */
+static const char* check_refusal(const struct walk* w, breccia_t* db) {
+  enum { kBytes = 900 << 10, kTries = 100 };
+  char* error = NULL;
+  char* const large = calloc(1, kBytes);
+  for (int i = 0; i < kTries && error == NULL; ++i) {
+    breccia_put(db, w->write, "large", 5, large, kBytes, &error);
+  }
+  free(large);
+  CHECK(error != NULL && strstr(error, "Result incomplete") != NULL);
+  breccia_free(error);
+  return NULL;
+}
+
+static const char* walk_engine_options(const struct walk* w) {
+  char* error = NULL;
+  breccia_engine_options_t* const engine = breccia_engine_options_create();
+  breccia_engine_options_set_backend(engine, breccia_backend_host);
+  breccia_engine_options_set_memtable_bytes(engine, 1 << 20);
+  breccia_engine_options_set_log_segment_bytes(engine, 128 << 20);
+  breccia_engine_options_set_log_keep_bytes(engine, 1 << 20);
+  breccia_engine_options_set_entry_cache_bytes(engine, 0);
+  breccia_engine_options_set_wait_us_max(engine, 0);
+  breccia_t* const db = breccia_open_with(w->options, engine, w->path, &error);
+  CHECK(error == NULL && db != NULL);
+  breccia_engine_options_destroy(engine);
+  const uint64_t begin = breccia_get_latest_sequence_number(db);
+  CHECK_PART(put(w, db, "kept", "x"));
+  breccia_flushoptions_t* const flush = breccia_flushoptions_create();
+  CHECK_OK(breccia_flush(db, flush, &error));
+  breccia_flushoptions_destroy(flush);
+  for (int i = 0; i < 4; ++i) CHECK(has(w, db, "kept", "x"));
+  char* const hits = breccia_property_value(db, "breccia.entry-cache.hits");
+  CHECK(hits != NULL && strcmp(hits, "0") == 0);
+  breccia_free(hits);
+  breccia_wal_iterator_t* const updates = breccia_get_updates_since(db, begin + 1, NULL, &error);
+  CHECK(error == NULL && breccia_wal_iter_valid(updates));
+  breccia_wal_iter_destroy(updates);
+  CHECK_PART(check_refusal(w, db));
+  breccia_close(db);
+  CHECK_OK(breccia_destroy_db(w->options, w->path, &error));
+  return NULL;
+}
+
 const char* walk_breccia(const char* folder) {
   struct walk w;
   snprintf(w.path, sizeof(w.path), "%s/db", folder);
@@ -300,8 +348,8 @@ const char* walk_breccia(const char* folder) {
   breccia_engine_options_set_flush_at_close(w.engine, 1);
   w.read = breccia_readoptions_create();
   w.write = breccia_writeoptions_create();
-  static const char* (*const kParts[])(const struct walk*) = {walk_batches, walk_families,
-                                                              walk_figures, walk_refusals};
+  static const char* (*const kParts[])(const struct walk*) = {
+      walk_batches, walk_families, walk_figures, walk_refusals, walk_engine_options};
   const char* failed = NULL;
   for (size_t i = 0; failed == NULL && i < sizeof(kParts) / sizeof(kParts[0]); ++i) {
     failed = kParts[i](&w);

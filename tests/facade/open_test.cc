@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "both.h"
+#include "facade/core.h"
 #include "facade/options.h"
 
 namespace breccia::testing {
@@ -263,6 +264,15 @@ TEST(FacadeOpen, OwnOptions) {
   std::string backend;
   EXPECT_TRUE(opened->GetProperty("breccia.backend", &backend));
   EXPECT_NE(backend.find("host"), std::string::npos);
+  const auto waits = [&] {
+    return static_cast<Rocks*>(opened)->core().engine().options().wait_us_max;
+  };
+  EXPECT_EQ(static_cast<rocksdb::StackableDB*>(opened)->GetBaseDB(), opened);
+  EXPECT_EQ(waits(), facade::kWaitUsMax);  // like RocksDB's: as long as it takes
+  delete opened;
+  options.wait_us_max = 5;
+  ASSERT_TRUE(Rocks::Open(options, folder / "db", &opened).ok());
+  EXPECT_EQ(waits(), 5u);
   delete opened;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   ASSERT_TRUE(Rocks::Open(options, folder / "db",

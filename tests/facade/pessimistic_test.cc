@@ -436,6 +436,25 @@ TEST(Pessimistic, ConcurrentDeadlock) {
   EXPECT_TRUE(db->locking()->GetDeadlockInfoBuffer().empty());
 }
 
+// Goal: a transaction's numbers are positions in the log: where it was prepared, where it ended.
+// Method: both are asked for before and behind Prepare and Commit, beside the database's position.
+// Mutation: a number that stays 0, or that a commit does not move on, fails.
+TEST(Pessimistic, Numbers) {
+  const auto db = open_breccia(locking());
+  const auto transaction = db->begin();
+  EXPECT_EQ(transaction->GetLogNumber(), 0u);
+  EXPECT_EQ(transaction->GetId(), 0u);
+  ASSERT_TRUE(transaction->SetName("a").ok());
+  ASSERT_TRUE(transaction->Put("k", "v").ok());
+  ASSERT_TRUE(transaction->Prepare().ok());
+  EXPECT_EQ(transaction->GetLogNumber(), (*db)->GetLatestSequenceNumber());
+  ASSERT_TRUE(transaction->Commit().ok());
+  EXPECT_EQ(transaction->GetId(), (*db)->GetLatestSequenceNumber());
+  EXPECT_GT(transaction->GetId(), transaction->GetLogNumber());
+  transaction->SetLogNumber(7);
+  EXPECT_EQ(transaction->GetLogNumber(), 7u);
+}
+
 // Goal: what is not supported says so when the database is opened, or called.
 // Method: the other write policies, timestamped snapshots, Prepare of a serializable transaction
 //         that has read without locks.

@@ -1,3 +1,5 @@
+#include <breccia/optimistic_transaction_db.h>
+#include <breccia/transaction_db.h>
 #include <breccia/write_batch_with_index.h>
 #include <gtest/gtest.h>
 
@@ -295,6 +297,71 @@ TEST_P(Transactions, BadUse) {
   EXPECT_TRUE(transaction->Put("a", "1").ok());
   EXPECT_TRUE(transaction->Commit().ok());
   EXPECT_TRUE((*db)->Get(kRead, "a", &value).ok());
+}
+
+// Goal: a transaction database of one family opens with breccia's own options, too.
+// Method: both kinds, in the form without families; a transaction that commits.
+// Mutation: a form that forgets its transaction options is not serializable.
+TEST_P(Transactions, OwnOptionsWithoutFamilies) {
+  const Folder folder(Place::kMemory);
+  const Options options = options_of(usual(), folder / "db");
+  std::unique_ptr<rocksdb::StackableDB> db;
+  if (GetParam() == Style::kOptimistic) {
+    OptimisticTransactionDBOptions own;
+    own.serializable = true;
+    rocksdb::OptimisticTransactionDB* opened = nullptr;
+    ASSERT_TRUE(OptimisticTransactionDB::Open(options, own, folder / "db", &opened).ok());
+    db.reset(opened);
+  } else {
+    TransactionDBOptions own;
+    own.serializable = true;
+    rocksdb::TransactionDB* opened = nullptr;
+    ASSERT_TRUE(TransactionDB::Open(options, own, folder / "db", &opened).ok());
+    db.reset(opened);
+  }
+  const std::unique_ptr<rocksdb::Transaction> transaction(
+      GetParam() == Style::kOptimistic
+          ? static_cast<rocksdb::OptimisticTransactionDB&>(*db).BeginTransaction(kWrite)
+          : static_cast<rocksdb::TransactionDB&>(*db).BeginTransaction(kWrite));
+  std::string value;
+  EXPECT_TRUE(transaction->Get(kRead, "read", &value).IsNotFound());
+  EXPECT_TRUE(db->Put(kWrite, "read", "by somebody else").ok());
+  EXPECT_TRUE(transaction->Put("mine", "1").ok());
+  EXPECT_TRUE(transaction->Commit().IsBusy());
+}
+
+// Goal: Busy means a conflict; a commit that finds no room, and may not wait, says Incomplete.
+// Method: a serializable transaction that has read something commits while flushes are paused and
+//         the log is full, and another one when there is room.
+// Mutation: an engine that says Busy where there is no room fails.
+TEST_P(Transactions, NoRoomIsNoConflict) {
+  TxnGiven small = given();
+  small.serializable = true;
+  small.given.memtable_bytes = 4 << 20;
+  const auto db = open_breccia(small);
+  const std::string large(1 << 20, 'v');
+  ASSERT_TRUE((*db)->PauseBackgroundWork().ok());
+  rocksdb::WriteOptions at_once;
+  at_once.no_slowdown = true;
+  Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) {
+    status = (*db)->Put(at_once, std::to_string(i), large);
+  }
+  EXPECT_TRUE(status.IsIncomplete()) << status.ToString();
+  const auto commit = [&] {
+    const auto transaction = db->begin();
+    transaction->SetWriteOptions(at_once);
+    std::string value;
+    EXPECT_TRUE(transaction->Get(kRead, "0", &value).ok());
+    EXPECT_TRUE(transaction->Put("mine", large).ok());
+    return transaction->Commit();
+  };
+  status = commit();
+  EXPECT_TRUE(status.IsIncomplete()) << status.ToString();
+  ASSERT_TRUE((*db)->ContinueBackgroundWork().ok());
+  ASSERT_TRUE((*db)->Flush({}).ok());
+  status = commit();
+  EXPECT_TRUE(status.ok()) << status.ToString();
 }
 
 INSTANTIATE_TEST_SUITE_P(Facade, Transactions,

@@ -248,6 +248,30 @@ TEST_P(Anomalies, ConcurrentPhantomsAreImpossible) {
   EXPECT_GT(count, 1);
 }
 
+// Goal: who looks at the last entry depends on it and on what may come behind it, and on nothing
+//       before it.
+// Method: SeekToLast in a serializable transaction; a write below the last entry, and one behind;
+//         in an empty database anything counts.
+// Mutation: tracking the whole family fails the first commit; tracking the found key alone lets the
+//           second one through.
+TEST_P(Anomalies, SeekToLastDependsOnTheEndAlone) {
+  const auto db = open_breccia(given(/*serializable=*/true));
+  const auto commit_beside = [&](const std::string& written, const char* mine) {
+    const auto transaction = db->begin();
+    {
+      const std::unique_ptr<rocksdb::Iterator> at(transaction->GetIterator({}));
+      at->SeekToLast();
+    }
+    EXPECT_TRUE((*db)->Put({}, written, "1").ok());
+    EXPECT_TRUE(transaction->Put(mine, "1").ok());
+    return transaction->Commit();
+  };
+  EXPECT_TRUE(commit_beside("m", "b").IsBusy());
+  EXPECT_TRUE(commit_beside("a", "b").ok());
+  EXPECT_TRUE(commit_beside("z", "b").IsBusy());
+  EXPECT_TRUE(commit_beside("z", "b").IsBusy());
+}
+
 INSTANTIATE_TEST_SUITE_P(Transactions, Anomalies,
                          ::testing::Values(Style::kOptimistic, Style::kPessimistic), name_of);
 

@@ -100,7 +100,7 @@ class StoreSubject final : public Subject {
   Status drop_family(const Op& op) override {
     const FamilyId id = families_[op.family]->id;
     families_[op.family].reset();
-    return op.variant ? engine_->drop_family(id) : engine_->DropFamily(id);
+    return op.variant ? engine_->drop_family(id, [] {}) : engine_->DropFamily(id);
   }
 
   Status flush() override {

@@ -1,12 +1,8 @@
 #include "cli/db/db_flags.h"
 
-#include <breccia/merge_operators.h>
-#include <breccia/rocks.h>
 #include <fmt/format.h>
-#include <rocksdb/convenience.h>
 
 #include "cli/console.h"
-#include "facade/options.h"
 
 namespace breccia::cli::db {
 
@@ -49,23 +45,7 @@ void DbFlags::add_progress(CLI::App* app, const char* help) {
 }
 
 Options stored_options(const DbFlags& flags) {
-  RegisterMergeOperators();
-  rocksdb::ConfigOptions config;
-  config.ignore_unknown_options = true;
-  rocksdb::DBOptions tree;
-  facade::Descriptors families;
-  const Status status = Rocks::LoadLatestOptions(config, flags.db, &tree, &families);
-  if (!status.ok()) {
-    tree = rocksdb::DBOptions();
-    families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
-  }
-  if (!status.ok() && !status.IsNotFound() && !status.IsPathNotFound()) {
-    say(fmt::format("the OPTIONS file cannot be read, RocksDB's defaults are used: {}",
-                    status.ToString()));
-  }
-  tree.create_if_missing = tree.error_if_exists = false;
-  Options options = facade::engine_options(tree, flags.db, families);
-  if (!flags.wal_dir.empty()) options.wal_dir = flags.wal_dir;
+  Options options = cli::stored_options(flags.db, flags.wal_dir);
   options.backend = BackendChoice::kHost;
   return options;
 }

@@ -26,9 +26,7 @@ struct DbFlags {
   void add_progress(CLI::App* app, const char* help);
 };
 
-/// The options that the store was last opened with, from its OPTIONS file; RocksDB's defaults where
-/// there is none, or it cannot be read. Merge operators and the like are there if RocksDB can make
-/// them by name.
+/// cli::stored_options for the host backend.
 [[nodiscard]] Options stored_options(const DbFlags& flags);
 
 /// Opens the store to be looked at: nothing in its folder changes. Null, with words on stderr, if

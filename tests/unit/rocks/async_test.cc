@@ -303,7 +303,7 @@ TEST(AsyncQueue, HasAnEnd) {
   ASSERT_TRUE(submit().ok());
   begun.wait();
   for (std::size_t i = 0; i < limits::kAsyncBatchesMax; ++i) ASSERT_TRUE(submit().ok());
-  EXPECT_TRUE(submit().IsBusy());
+  EXPECT_TRUE(submit().IsIncomplete());
   go_on.count_down();
   queue.stop();
   EXPECT_EQ(ran, limits::kAsyncBatchesMax + 1);

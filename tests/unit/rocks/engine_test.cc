@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "rocks/engine.h"
+#include "support/faulty_files.h"
 #include "support/folder.h"
 #include "support/sparse_files.h"
 
@@ -134,12 +135,12 @@ TEST_F(EngineTest, Properties) {
   EXPECT_FALSE(store_->GetProperty("breccia.no-such-figure", &value));
 }
 
-// Goal: a write that finds no room fails with Busy when its time is over, and only it.
+// Goal: a write that finds no room fails with Incomplete when its time is over, and only it.
 // Method: a tree whose compactions are paused takes no more files, so that no flush can run; writes
 //   until one is refused. When the tree goes on, so do writes.
 // Mutation: a flusher that ignores Below::overloaded lets every write through; counting the refused
 //   write, too, fails.
-TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
+TEST_F(EngineTest, NoRoomWhenFlushesAreHeldBack) {
   Options options = small_options();
   options.memtable_bytes = 1 << 20;
   options.wait_us_max = 60'000;
@@ -159,7 +160,7 @@ TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
     if (status.ok()) ++written;
   }
   const auto waited = std::chrono::steady_clock::now() - before;
-  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_TRUE(status.IsIncomplete()) << status.ToString();
   EXPECT_GE(waited, std::chrono::milliseconds(60));
   EXPECT_GE(written, 10);
   for (const char* name : {"breccia.batches", "breccia.requests.put"}) {
@@ -172,7 +173,7 @@ TEST_F(EngineTest, BusyWhenFlushesAreHeldBack) {
     EXPECT_EQ(found, value);
   }
   ASSERT_TRUE(tree->ContinueBackgroundWork().ok());
-  for (int tries = 0; tries < 500 && status.IsBusy(); ++tries) {
+  for (int tries = 0; tries < 500 && status.IsIncomplete(); ++tries) {
     status = store_->Put(WriteOptions(), "key", value);
   }
   EXPECT_TRUE(status.ok()) << status.ToString();
@@ -202,7 +203,7 @@ TEST_F(EngineTest, ManySmallFramesBecomeFewRuns) {
 
 // Goal: positions that an opening skips are released, so that a small log limit stays usable.
 // Method: a limit far below a segment's size, many openings, a write after each.
-// Mutation: a flush that does nothing without runs fails with Busy after the second opening.
+// Mutation: a flush that does nothing without runs fails with Incomplete after the second opening.
 TEST_F(EngineTest, GapsOfOpeningsAreReleased) {
   Options options = small_options();
   options.memtable_bytes = 64 << 10;
@@ -244,10 +245,67 @@ TEST_F(EngineTest, NoTimeToWait) {
   }
   const auto before = std::chrono::steady_clock::now();
   for (int i = 0; i < kWrites; ++i) {
-    EXPECT_TRUE(store_->Put(WriteOptions(), "key", value).IsBusy());
+    EXPECT_TRUE(store_->Put(WriteOptions(), "key", value).IsIncomplete());
   }
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(10 * kWrites));
   below.resume();
+}
+
+// Goal: Close says how the store ended, once and for all, and what is called later says so.
+// Method: a store with writes that have no log is closed, twice, then every function; opened again
+//         it has all of them. With flush_at_close it lies in files.
+// Mutation: a Close that leaves the flush to others, or a call that goes on, fails.
+TEST_F(EngineTest, CloseAndAfterwards) {
+  for (const bool flush : {false, true}) {
+    Options options = small_options();
+    options.flush_at_close = flush;
+    ASSERT_TRUE(open(options).ok());
+    const std::string key = flush ? "flushed" : "logged";
+    ASSERT_TRUE(store_->Put({.durability = Durability::kNone}, key, "value").ok());
+    const auto transaction = store_->OpenTransaction();
+    ASSERT_TRUE(transaction->batch().Put("never", "value").ok());
+    ASSERT_TRUE(store_->Close().ok());
+    EXPECT_TRUE(store_->Close().ok());
+    EXPECT_EQ(property("breccia.flushes"), flush ? "1" : "0");
+    EXPECT_TRUE(transaction->Close({}).IsShutdownInProgress());
+    std::string value;
+    EXPECT_TRUE(store_->Put({}, "never", "value").IsShutdownInProgress());
+    EXPECT_TRUE(store_->Get(key, &value).IsShutdownInProgress());
+    const Slice keys[] = {key};
+    std::vector<std::string> values;
+    EXPECT_TRUE(store_->MultiGet(keys, &values).at(0).IsShutdownInProgress());
+    Batch batch = store_->NewBatch();
+    ASSERT_TRUE(batch.Put("never", "value").ok());
+    EXPECT_TRUE(store_->Submit({}, &batch).IsShutdownInProgress());
+    Status later;
+    store_->SubmitAsync({}, &batch, [&](const Status& status) { later = status; });
+    EXPECT_TRUE(later.IsShutdownInProgress());
+    FamilyId family = 0;
+    EXPECT_TRUE(store_->CreateFamily("other", &family).IsShutdownInProgress());
+    EXPECT_TRUE(store_->DropFamily(1).IsShutdownInProgress());
+    std::unique_ptr<ChangeStream> stream;
+    EXPECT_TRUE(store_->Changes(0, {}, &stream).IsShutdownInProgress());
+    EXPECT_TRUE(store_->SyncLog().IsShutdownInProgress());
+    EXPECT_TRUE(store_->Flush().IsShutdownInProgress());
+    ASSERT_TRUE(open(options).ok());
+    EXPECT_TRUE(store_->Get(key, &value).ok());
+    EXPECT_TRUE(store_->Get("never", &value).IsNotFound());
+  }
+}
+
+// Goal: Close tells of a log that failed, which the destructor cannot.
+// Method: the files fail; a write without a log, and Close, twice.
+// Mutation: a Close that returns ok where the log could not be written fails.
+TEST_F(EngineTest, CloseTellsOfAFailedLog) {
+  Options options = small_options();
+  testing::CallFaults faults;
+  options.log_files = testing::make_faulty_files(options.log_files, &faults);
+  ASSERT_TRUE(open(options).ok());
+  ASSERT_TRUE(store_->Put({.durability = Durability::kNone}, "key", "value").ok());
+  faults.fail_call(1, Status::IOError("injected"));
+  EXPECT_TRUE(store_->Close().IsIOError());
+  EXPECT_TRUE(store_->Close().IsIOError());
+  store_.reset();  // before the faults
 }
 
 // Goal: what a dropped family held is read through views from before, and through no other.
@@ -261,7 +319,7 @@ TEST_F(EngineTest, DroppedFamilyAfterAFlush) {
   ASSERT_TRUE(engine.write_one(WriteOptions(), wal::Op::kPut, family, "key", "value").ok());
   ASSERT_TRUE(store_->Put(WriteOptions(), "key", "of the default family").ok());
   const Pin before = engine.pin();
-  ASSERT_TRUE(engine.drop_family(family).ok());
+  ASSERT_TRUE(engine.drop_family(family, [] {}).ok());
   ASSERT_TRUE(store_->Flush().ok());
   rocksdb::PinnableSlice value;
   EXPECT_TRUE(engine.get(before, family, "key", &value, nullptr).ok());

@@ -26,7 +26,7 @@ TEST(Workers, QueueHasAnEnd) {
   for (std::size_t i = 0; i < limits::kTasksMax; ++i) {
     ASSERT_TRUE(workers.submit([&] { ++ran; }).ok());
   }
-  EXPECT_TRUE(workers.submit([&] { ++ran; }).IsBusy());
+  EXPECT_TRUE(workers.submit([&] { ++ran; }).IsIncomplete());
   go_on.count_down();
   workers.stop();
   EXPECT_EQ(ran, limits::kTasksMax);
