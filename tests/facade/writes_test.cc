@@ -100,6 +100,28 @@ TEST(FacadeWrites, Merge) {
   expect_same([](Db& db) { db.note("merge", db->Merge(kWrite, "a", "1")); }, without);
 }
 
+// Goal: a batch with an operand that has no operator does nothing, and writing goes on. RocksDB
+//       writes what stands before the operand, and nothing any more from then on.
+// Method: such a batch over memtable and runs, then another write.
+// Mutation: without the check the operand is written, and its key cannot be read.
+TEST(FacadeWrites, OperandWithoutOperator) {
+  for (const std::uint32_t run_requests_min : {0, 1}) {
+    Given given = usual();
+    given.family.merge_operator = nullptr;
+    given.run_requests_min = run_requests_min;
+    Db db(Kind::kBreccia, given);
+    ASSERT_TRUE(db.open().ok());
+    rocksdb::WriteBatch batch;
+    EXPECT_TRUE(batch.Put("before", "1").ok());
+    EXPECT_TRUE(batch.Merge("a", "1").ok());
+    EXPECT_TRUE(db->Write(kWrite, &batch).IsNotSupported());
+    std::string value;
+    EXPECT_TRUE(db->Get({}, "before", &value).IsNotFound());
+    EXPECT_TRUE(db->Get({}, "a", &value).IsNotFound());
+    EXPECT_TRUE(db->Put(kWrite, "after", "1").ok());
+  }
+}
+
 // Goal: a batch is written whole, in its order, over all families.
 // Method: a batch with every kind of record, blobs for the log and save points; then an empty one,
 // one

@@ -26,17 +26,23 @@ constexpr Weight kOps[] = {
     {Kind::kPrev, 60},        {Kind::kRefresh, 10},     {Kind::kClose, 15},
     {Kind::kScan, 15},        {Kind::kCreate, 15},      {Kind::kDrop, 6},
     {Kind::kFlush, 40},       {Kind::kCompact, 15},     {Kind::kSync, 10},
-    {Kind::kReopen, 14},      {Kind::kCrash, 14},       {Kind::kPlain, 2}};
+    {Kind::kReopen, 14},      {Kind::kCrash, 14},       {Kind::kPlain, 2},
+    {Kind::kIndexed, 30},     {Kind::kBegin, 40},       {Kind::kWithin, 90},
+    {Kind::kCommit, 40},      {Kind::kRollback, 8}};
 constexpr Weight kParts[] = {{Kind::kPut, 40},       {Kind::kDelete, 10}, {Kind::kSingleDelete, 10},
                              {Kind::kMerge, 15},     {Kind::kGet, 25},    {Kind::kRange, 6},
                              {Kind::kDeleteRange, 2}};
+constexpr Weight kPartsWithin[] = {
+    {Kind::kPut, 30},       {Kind::kDelete, 10},         {Kind::kMerge, 15},
+    {Kind::kGet, 40},       {Kind::kRange, 10},          {Kind::kDeleteRange, 3},
+    {Kind::kSavePoint, 10}, {Kind::kBackToSavePoint, 6}, {Kind::kPopSavePoint, 5}};
 
 /// A list leaves out some kinds altogether, so that each meets the others in all combinations: a
 /// range deletion, for one, keeps a memtable from what it does without any.
 class Weights {
  public:
   template <std::size_t kCount>
-  Weights(const Weight (&all)[kCount], std::uint32_t left_out)
+  Weights(const Weight (&all)[kCount], std::uint64_t left_out)
       : all_(std::begin(all), std::end(all)) {
     std::erase_if(
         all_, [&](const Weight& one) { return (left_out >> static_cast<int>(one.kind) & 1) != 0; });
@@ -56,14 +62,16 @@ class Weights {
   std::uint64_t sum_ = 0;
 };
 
-std::uint32_t draw_left_out(base::Random* random) {
-  std::uint32_t left_out = 0;
-  for (const Kind kind : {Kind::kDelete, Kind::kSingleDelete, Kind::kMerge, Kind::kDeleteRange,
-                          Kind::kRange, Kind::kRead, Kind::kSnapshot, Kind::kIterator,
-                          Kind::kCreate, Kind::kFlush, Kind::kCompact}) {
-    if (random->one_in(4)) left_out |= 1u << static_cast<int>(kind);
+std::uint64_t draw_left_out(base::Random* random) {
+  std::uint64_t left_out = 0;
+  for (const Kind kind :
+       {Kind::kDelete, Kind::kSingleDelete, Kind::kMerge, Kind::kDeleteRange, Kind::kRange,
+        Kind::kRead, Kind::kSnapshot, Kind::kIterator, Kind::kCreate, Kind::kFlush, Kind::kCompact,
+        Kind::kBegin, Kind::kIndexed}) {
+    if (random->one_in(4)) left_out |= std::uint64_t{1} << static_cast<int>(kind);
   }
-  if (random->one_in(2)) left_out |= 1u << static_cast<int>(Kind::kDeleteRange);
+  // Transactions of a database and tailing iterators do without.
+  if (random->one_in(2)) left_out |= std::uint64_t{1} << static_cast<int>(Kind::kDeleteRange);
   return left_out;
 }
 
@@ -73,6 +81,8 @@ class Generator {
       : random_(seed), left_out_(draw_left_out(&random_)), ops_(kOps, left_out_) {
     large_ = random_.one_in(200);
     list_.seed = seed;
+    list_.api = random_.one_in(3) ? Api::kOptimistic : Api::kStore;
+    if (list_.api != Api::kStore && random_.one_in(2)) list_.api = Api::kLocking;
     list_.keys =
         static_cast<std::uint32_t>(large_ && random_.one_in(2) ? 5000 : 5 + random_.below(90));
     universe_ = universe_of(list_);
@@ -83,12 +93,17 @@ class Generator {
   }
 
   List make() {
-    const std::uint64_t count = 20 + random_.below(61);
+    const std::uint64_t count = 22 + random_.below(69);
     while (list_.ops.size() < count) {
       list_.ops.push_back(make_op(ops_.draw(&random_)));
+      note_transaction(list_.ops.back());
       make_iterator_busy();
+      make_transaction_busy();
     }
     if (large_) list_.ops[random_.below(count)] = make_batch(kBatchMax);
+    for (std::uint32_t transaction = 0; transaction < kTransactions; ++transaction) {
+      list_.ops.push_back({.kind = Kind::kCommit, .transaction = transaction});
+    }
     for (std::uint32_t family = 0; family < kFamilies; ++family) {
       Op scan{.kind = Kind::kScan, .variant = random_.one_in(3), .family = family};
       list_.ops.push_back(scan);
@@ -168,7 +183,8 @@ class Generator {
     if (size < 200 && random_.one_in(12)) op.number = 1;
     const bool range_deletes = !only_numbers && size < 1000;
     const Weights weights(
-        kParts, left_out_ | (range_deletes ? 0 : 1u << static_cast<int>(Kind::kDeleteRange)));
+        kParts,
+        left_out_ | (range_deletes ? 0 : std::uint64_t{1} << static_cast<int>(Kind::kDeleteRange)));
     for (std::uint64_t i = 0; i < size; ++i) {
       const Kind kind = only_ranges ? Kind::kRange : weights.draw(&random_);
       op.parts.push_back(make_request(kind, one_family ? family : draw_family(), only_numbers));
@@ -193,8 +209,38 @@ class Generator {
     return op;
   }
 
+  /// Requests for a transaction or a WriteBatchWithIndex, on the hot keys of one family mostly, so
+  /// that transactions meet each other and what others write.
+  Op make_within(Kind kind) {
+    Op op{.kind = kind};
+    if (kind == Kind::kIndexed) {
+      op.variant = random_.one_in(6);
+      op.durability = draw_durability();
+    }
+    const Weights weights(kPartsWithin, left_out_);
+    const std::uint32_t family = random_.one_in(2) ? 0 : below(kFixedFamilies);
+    const std::uint64_t size = random_.one_in(8) ? draw_size() : 1 + random_.below(4);
+    for (std::uint64_t i = 0; i < size; ++i) {
+      const Kind drawn = weights.draw(&random_);
+      if (is_save_point(drawn)) {
+        op.parts.push_back({.kind = drawn});
+        continue;
+      }
+      op.parts.push_back(
+          make_request(drawn, random_.one_in(6) ? below(kFixedFamilies) : family, false));
+      Op& part = op.parts.back();
+      if (drawn == Kind::kPut && is_single_key(part.key)) --part.key;
+      if (drawn != Kind::kGet && drawn != Kind::kRange) continue;
+      part.variant = random_.one_in(2);
+      if (drawn == Kind::kGet && random_.one_in(3)) part.number = 1;
+    }
+    return op;
+  }
+
   Op make_op(Kind kind) {
     if (kind == Kind::kBatch) return make_batch(draw_size());
+    if (kind == Kind::kIndexed) return make_within(kind);
+    if (kind >= Kind::kBegin && kind <= Kind::kRollback) return make_transaction_op(kind);
     if (has_parts(kind)) return make_reads(kind);
     if (is_request(kind)) {
       Op op = make_request(kind, draw_family(), false);
@@ -214,6 +260,7 @@ class Generator {
         op.snapshot = draw_snapshot();
         if (random_.one_in(3)) op.key = draw_key();
         if (random_.one_in(3)) op.end = draw_key();
+        if (random_.one_in(2)) set_mode(&op);
         break;
       case Kind::kScan:
         op.family = draw_family();
@@ -238,6 +285,13 @@ class Generator {
     return op;
   }
 
+  void set_mode(Op* op) {
+    op->number = below(kModes);
+    if (op->number != kTailing) return;
+    op->family %= kFixedFamilies;
+    op->snapshot = kNone;
+  }
+
   void fill_move(Op* op) {
     op->iterator = below(kIterators);
     if (op->kind == Kind::kSeek || op->kind == Kind::kSeekForPrev) op->key = draw_key();
@@ -259,10 +313,47 @@ class Generator {
     list_.ops.push_back(move);
   }
 
+  /// Of a transaction that is open; where none is, one is opened.
+  Op make_transaction_op(Kind kind) {
+    std::uint32_t transaction = below(kTransactions);
+    if (begun_[transaction] == (kind == Kind::kBegin))
+      transaction = kTransactions - 1 - transaction;
+    Op op{.kind = begun_[transaction] ? kind : Kind::kBegin};
+    if (op.kind == Kind::kWithin) op = make_within(kind);
+    if (op.kind == Kind::kBegin) {
+      op.variant = random_.one_in(2);
+      op.durability = draw_durability();
+    }
+    op.transaction = transaction;
+    return op;
+  }
+
+  void note_transaction(const Op& op) {
+    if (ends_readers(op.kind)) begun_.fill(false);
+    if (op.kind == Kind::kBegin) begun_[op.transaction] = true;
+    if (op.kind == Kind::kCommit || op.kind == Kind::kRollback) begun_[op.transaction] = false;
+  }
+
+  /// A transaction that was just opened mostly does something.
+  void make_transaction_busy() {
+    const Op& last = list_.ops.back();
+    if (last.kind != Kind::kBegin || random_.one_in(4)) return;
+    const std::uint32_t transaction = last.transaction;
+    Op within = make_within(Kind::kWithin);
+    within.transaction = transaction;
+    const std::uint32_t family = within.parts[0].family;
+    list_.ops.push_back(std::move(within));
+    // Few lists would have a conflict with a range deletion alone.
+    const bool range_deletes = (left_out_ >> static_cast<int>(Kind::kDeleteRange) & 1) == 0;
+    if (!range_deletes || family == kNone || !random_.one_in(4)) return;
+    list_.ops.push_back(make_request(Kind::kDeleteRange, family, false));
+  }
+
   base::Random random_;
-  const std::uint32_t left_out_;
+  const std::uint64_t left_out_;
   const Weights ops_;
   bool large_ = false;
+  std::array<bool, kTransactions> begun_{};
   List list_;
   model::Universe universe_;
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -15,24 +16,74 @@ struct OpenIterator {
   std::uint32_t family;
   std::uint32_t incarnation;
   bool on_snapshot;
+  bool tailing;
+  bool stale = false;  // something was written since a tailing iterator's last seek
 };
 
 /// What is there while a list runs.
 class Tracker {
  public:
-  explicit Tracker(const model::Universe& universe)
-      : universe_(universe), put_(kFamilies, std::vector<bool>(universe.keys.size(), false)) {
+  Tracker(const model::Universe& universe, Api api)
+      : universe_(universe),
+        api_(api),
+        put_(kFamilies, std::vector<bool>(universe.keys.size(), false)) {
     for (std::uint32_t family = 0; family < kFixedFamilies; ++family) families_[family] = ++made_;
   }
 
   /// Takes the op if it means something here; of a batch, the parts that do.
   bool take(Op* op) {
+    const bool taken = take_any(op);
+    const Kind kind = op->kind;
+    const bool writes =
+        is_write(kind) || kind == Kind::kBatch || kind == Kind::kIndexed || kind == Kind::kCommit;
+    for (auto& iterator : iterators_) {
+      if (taken && writes && iterator.has_value()) iterator->stale = true;
+    }
+    return taken;
+  }
+
+ private:
+  bool take_any(Op* op) {
+    if (is_save_point(op->kind)) return false;  // only a part
+    if (op->kind == Kind::kIndexed || op->kind == Kind::kWithin) return take_within(op);
     if (has_parts(op->kind)) return take_parts(op);
     if (is_request(op->kind)) return take_request(*op, op->snapshot, /*alone=*/true);
     return take_other(*op);
   }
 
- private:
+  [[nodiscard]] bool open(std::uint32_t transaction) const {
+    return transaction < kTransactions && open_[transaction];
+  }
+
+  [[nodiscard]] bool on_facade() const { return api_ != Api::kStore; }
+
+  bool take_within(Op* op) {
+    const bool indexed = op->kind == Kind::kIndexed;
+    if (indexed ? !on_facade() : !open(op->transaction)) return false;
+    std::erase_if(op->parts, [&](const Op& part) { return !take_part_within(part); });
+    return !op->parts.empty();
+  }
+
+  // What is written here may never happen, so that keys for single deletions are not touched.
+  bool take_part_within(const Op& part) {
+    if (is_save_point(part.kind)) return on_facade();
+    if (!is_request(part.kind) || part.family >= kFixedFamilies || part.key == kNone) return false;
+    if (part.kind == Kind::kDeleteRange) {
+      return !on_facade() && !has_single_key(part) && take_delete_range(part);
+    }
+    if (is_write(part.kind) && is_single_key(part.key)) return false;
+    return take_request(part, kNone, /*alone=*/false);
+  }
+
+  [[nodiscard]] bool has_single_key(const Op& range) const {
+    for (std::uint32_t key = 0; key < universe_.keys.size() && range.end != kNone; ++key) {
+      const std::string& text = universe_.keys[key];
+      const bool within = universe_.keys[range.key] <= text && text < universe_.keys[range.end];
+      if (is_single_key(key) && within) return true;
+    }
+    return false;
+  }
+
   bool take_parts(Op* op) {
     if (op->snapshot != kNone && (op->kind != Kind::kRead || !taken(op->snapshot))) return false;
     std::erase_if(op->parts, [&](const Op& part) {
@@ -68,14 +119,16 @@ class Tracker {
         if (put[op.key]) return false;
         return put[op.key] = true;
       case Kind::kSingleDelete:
-        if (!single || !put[op.key]) return false;
+        // Where a lock is held a batch does nothing, and what is put once may be put again.
+        if (!single || !put[op.key] || api_ == Api::kLocking) return false;
         put[op.key] = false;
         return true;
       case Kind::kDelete:
         return !single;
       case Kind::kMerge:
-        // RocksDB lets a batch add operands that it cannot read later.
-        return !single && (alone || op.family != kFamilies - 1);
+        // In a batch, and so in a locking database, operands that have no operator end all writing
+        // to RocksDB.
+        return !single && ((alone && api_ != Api::kLocking) || op.family != kFamilies - 1);
       case Kind::kDeleteRange:
         return take_delete_range(op);
       case Kind::kRange:
@@ -86,10 +139,12 @@ class Tracker {
   }
 
   bool take_delete_range(const Op& op) {
-    if (op.end == kNone) return false;
+    // RocksDB's transactions do not see them as conflicts, its tailing iterators not at all.
+    if (op.end == kNone || (on_facade() && (open(0) || open(1))) || any_tailing()) return false;
     const std::string& begin = universe_.keys[op.key];
     const std::string& end = universe_.keys[op.end];
     if (end < begin) return false;
+    any_range_deleted_ = true;
     for (std::uint32_t key = 0; key < universe_.keys.size(); ++key) {
       if (!is_single_key(key) || !put_[op.family][key]) continue;
       const std::string& text = universe_.keys[key];
@@ -98,8 +153,22 @@ class Tracker {
     return true;
   }
 
+  [[nodiscard]] bool any_tailing() const {
+    return std::any_of(iterators_.begin(), iterators_.end(), [](const auto& iterator) {
+      return iterator.has_value() && iterator->tailing;
+    });
+  }
+
   bool take_other(const Op& op) {
     switch (op.kind) {
+      case Kind::kBegin:
+        if (op.transaction >= kTransactions || open_[op.transaction]) return false;
+        return open_[op.transaction] = true;
+      case Kind::kCommit:
+      case Kind::kRollback:
+        if (!open(op.transaction)) return false;
+        open_[op.transaction] = false;
+        return true;
       case Kind::kSnapshot:
         if (op.snapshot == kNone || taken(op.snapshot)) return false;
         snapshots_[op.snapshot] = families_;
@@ -118,6 +187,7 @@ class Tracker {
     }
     if (op.kind >= Kind::kIterator && op.kind <= Kind::kClose) return take_iterator(op);
     if (ends_readers(op.kind)) {
+      open_.fill(false);
       snapshots_.fill({});
       iterators_.fill({});
     }
@@ -137,11 +207,16 @@ class Tracker {
     std::optional<OpenIterator>& iterator = iterators_[op.iterator];
     if (op.kind == Kind::kIterator) {
       const std::uint32_t number = incarnation(op.family, op.snapshot);
-      if (iterator.has_value() || number == 0) return false;
-      iterator = OpenIterator{op.family, number, op.snapshot != kNone};
+      if (iterator.has_value() || number == 0 || op.number >= kModes) return false;
+      const bool tailing = op.number == kTailing;
+      const bool can_tail =
+          op.family < kFixedFamilies && op.snapshot == kNone && !any_range_deleted_;
+      if (tailing && !can_tail) return false;
+      iterator = OpenIterator{op.family, number, op.snapshot != kNone, tailing};
       return true;
     }
     if (!iterator.has_value()) return false;
+    if (iterator->tailing && !take_tailing(op.kind, &*iterator)) return false;
     if (op.kind == Kind::kClose) iterator.reset();
     if (op.kind == Kind::kRefresh) {
       return iterator->on_snapshot || families_[iterator->family] == iterator->incarnation;
@@ -149,7 +224,24 @@ class Tracker {
     return (op.kind != Kind::kSeek && op.kind != Kind::kSeekForPrev) || op.key != kNone;
   }
 
+  /// The present is seen by seeks; a step shows what a seek saw only if nothing was written since.
+  bool take_tailing(Kind kind, OpenIterator* iterator) const {
+    switch (kind) {
+      case Kind::kSeek:
+      case Kind::kSeekToFirst:
+        iterator->stale = false;
+        return true;
+      case Kind::kNext:
+        return !iterator->stale;
+      default:
+        return kind == Kind::kClose || on_facade();  // a store's goes back, RocksDB's refuses
+    }
+  }
+
   const model::Universe& universe_;
+  const Api api_;
+  bool any_range_deleted_ = false;
+  std::array<bool, kTransactions> open_{};
   std::uint32_t made_ = 0;
   Incarnations families_{};
   std::vector<std::vector<bool>> put_;  // single keys that were put since their last deletion
@@ -161,7 +253,7 @@ class Tracker {
 
 void make_legal(List* list) {
   const model::Universe universe = universe_of(*list);
-  Tracker tracker(universe);
+  Tracker tracker(universe, list->api);
   std::erase_if(list->ops, [&](Op& op) { return !tracker.take(&op); });
 }
 

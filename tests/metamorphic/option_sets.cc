@@ -3,6 +3,7 @@
 #include <breccia/merge_operators.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/merge_operator.h>
+#include <rocksdb/slice_transform.h>
 
 #include <cstring>
 
@@ -98,6 +99,7 @@ rocksdb::ColumnFamilyOptions family_options(std::uint32_t family) {
   rocksdb::ColumnFamilyOptions options;
   options.merge_operator = merge_operator_of(family);
   options.compression = rocksdb::kNoCompression;
+  options.prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(2));
   return options;
 }
 

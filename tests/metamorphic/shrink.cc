@@ -88,7 +88,6 @@ class Shrinker {
       if (op->parts.size() == 1 && op->parts[0].kind != Kind::kRange) *op = Op(op->parts[0]);
     });
     change([](Op* op) { op->durability = Durability::kDefault; });
-    change([](Op* op) { op->variant = false; });
     change([](Op* op) { op->snapshot = kNone; });
     change([](Op* op) {
       if (op->kind == Kind::kIterator) op->key = kNone;
@@ -111,6 +110,7 @@ class Shrinker {
     change([](Op* op) {
       if (op->family != kNone) op->family = 0;
     });
+    change([](Op* op) { op->variant = false; });
     for (const std::uint32_t number : {0u, 1u}) {
       change([number](Op* op) { op->number = std::min(op->number, number); });
     }

@@ -1,42 +1,21 @@
-#include <fmt/format.h>
-
 #include <cstdio>
-#include <filesystem>
 #include <latch>
 
 #include "base/assert.h"
-#include "base/log.h"
-#include "machine.h"
-#include "option_sets.h"
+#include "ground.h"
 #include "rocks/engine.h"
-#include "subject.h"
-#include "support/folder.h"
-#include "wal/real_files.h"
 
 namespace breccia::metamorphic {
 
 namespace {
 
-std::shared_ptr<wal::Files> files_of(LogFiles kind) {
-  switch (kind) {
-    case LogFiles::kPwrite:
-      return wal::real_files_with(wal::Engine::kPwrite, /*force_buffered=*/true);
-    case LogFiles::kRing:
-      return wal::real_files_with(wal::Engine::kRing, /*force_buffered=*/true);
-    case LogFiles::kMapped:
-      break;
-  }
-  return wal::real_files();
-}
-
 class StoreSubject final : public Subject {
  public:
   StoreSubject(const model::Universe& universe, std::uint32_t set, std::uint64_t seed)
-      : Subject(universe), folder_(testing::Place::kMemory), set_(set), seed_(seed) {
+      : Subject(universe), ground_(set, seed) {
     for (std::uint32_t family = 0; family < kFixedFamilies; ++family) {
       families_[family] = Family{};
     }
-    log().set_level(spdlog::level::off);  // crashes are no news here
     const Status status = open();
     if (!status.ok()) std::fprintf(stderr, "open: %s\n", status.ToString().c_str());
     BRECCIA_ASSERT(status.ok());
@@ -46,7 +25,7 @@ class StoreSubject final : public Subject {
  protected:
   Status write(const Op& op) override {
     const Status status = write_alone(op);
-    note_write(op.durability, status);
+    ground_.note_write(op.durability, status);
     return status;
   }
 
@@ -91,8 +70,43 @@ class StoreSubject final : public Subject {
     return engine_->iterate(options, id_of(family, snapshot), pin_of(snapshot), std::move(repin));
   }
 
+  void begin(const Op& op) override {
+    Open& open = open_[op.transaction];
+    open.transaction = engine_->OpenTransaction();
+    open.durability = op.durability;
+  }
+  Status run_within(const Op& op, History* history) override {
+    Open& open = open_[op.transaction];
+    std::vector<Op> reads;
+    auto batch = std::make_unique<Batch>(engine_->NewBatch());
+    for (const Op& part : op.parts) {
+      const bool at_once = part.variant && !is_write(part.kind);
+      if (at_once) reads.push_back(part);
+      if (!at_once) open.parts.push_back(part);
+      BRECCIA_TRY(add(part, kNone, at_once ? batch.get() : &open.transaction->batch()));
+    }
+    if (reads.empty()) return Status::OK();
+    BRECCIA_TRY(open.transaction->Read(batch.get()));
+    add_results(reads, *batch, history);
+    open.reads.push_back(std::move(batch));
+    return Status::OK();
+  }
+  void commit(const Op& op, History* history) override {
+    Open& open = open_[op.transaction];
+    const bool writes = open.transaction->batch().writes() > 0;
+    const Status status = open.transaction->Close({open.durability});
+    if (writes) ground_.note_write(open.durability, status);
+    history->add("commit", status);
+    if (status.ok()) add_results(open.parts, open.transaction->batch(), history);
+    open = {};
+  }
+  void roll_back(std::uint32_t transaction) override { open_[transaction] = {}; }
+  Status run_indexed(const Op&, History*) override {
+    return Status::NotSupported("a store has no WriteBatchWithIndex");
+  }
+
   Status create_family(std::uint32_t family) override {
-    auto created = engine_->create_family(family_name(family), options_of(family));
+    auto created = engine_->create_family(family_name(family), ground_.options_of(family));
     BRECCIA_TRY(created.status());
     families_[family] = Family{created.value()->GetID(), nullptr};
     return Status::OK();
@@ -104,7 +118,7 @@ class StoreSubject final : public Subject {
   }
 
   Status flush() override {
-    unlogged_ = false;
+    ground_.note_sync();
     return engine_->Flush();
   }
   Status compact() override {
@@ -116,21 +130,23 @@ class StoreSubject final : public Subject {
     return Status::OK();
   }
   Status sync() override {
-    unlogged_ = false;
+    ground_.note_sync();
     return engine_->SyncLog();
   }
 
   Status reopen(const Op& op, History* history) override {
     if (op.kind == Kind::kCrash) {
-      BRECCIA_TRY(crash(/*copied=*/op.variant));
+      BRECCIA_TRY(ground_.crash(/*copied=*/op.variant, [&] { return engine_->SyncLog(); }));
     } else if (op.kind == Kind::kPlain || op.variant) {
       BRECCIA_TRY(flush());
     }
     engine_.reset();
-    machine_.reset();
-    if (op.kind == Kind::kPlain) BRECCIA_TRY(scan_files(history));
-    set_ = (set_ + op.number) % static_cast<std::uint32_t>(option_sets().size());
-    unlogged_ = false;
+    if (op.kind == Kind::kPlain) {
+      BRECCIA_TRY(ground_.scan_files(families_, [&](rocksdb::Iterator* iterator) {
+        add_entries(iterator, /*backwards=*/false, history);
+      }));
+    }
+    ground_.turn(op.number);
     const Status status = open();
     history->add("reopen", status);
     return status;
@@ -141,27 +157,19 @@ class StoreSubject final : public Subject {
     rocks::Pin pin;
   };
 
-  [[nodiscard]] std::string path() const { return folder_ / ("store" + std::to_string(folders_)); }
-
-  [[nodiscard]] rocksdb::ColumnFamilyOptions options_of(std::uint32_t family) const {
-    const OptionSet& set = option_sets()[set_];
-    rocksdb::ColumnFamilyOptions options = family_options(family);
-    options.compaction_style = set.compaction;
-    options.level0_file_num_compaction_trigger = set.level0_files;
-    return options;
-  }
+  struct Open {
+    std::vector<std::unique_ptr<Batch>> reads;  // live until the transaction is over
+    std::unique_ptr<Transaction> transaction;
+    Durability durability = Durability::kDefault;
+    std::vector<Op> parts;  // what is in its batch
+  };
 
   Status open() {
-    const OptionSet& set = option_sets()[set_];
-    machine_ = std::make_unique<Machine>(files_of(set.log_files));
-    Options options = store_options(set, ++seed_, &machine_->faults());
-    options.log_files = machine_->log_files();
-    options.rocksdb.env = machine_->env();
-    for (std::uint32_t family = 1; family < kFamilies; ++family) {
-      if (!families_[family].has_value()) continue;
-      options.families.emplace_back(family_name(family), options_of(family));
+    Options options = ground_.start();
+    for (const auto& [name, family] : ground_.descriptors(families_)) {
+      if (family_of(name) != 0) options.families.emplace_back(name, family);
     }
-    BRECCIA_TRY(rocks::Engine::open(options, path(), &engine_));
+    BRECCIA_TRY(rocks::Engine::open(options, ground_.path(), &engine_));
     return find_families();
   }
 
@@ -180,41 +188,6 @@ class StoreSubject final : public Subject {
       return Status::Corruption("there is no family " + family_name(family));
     }
     families_ = found;
-    return Status::OK();
-  }
-
-  /// Stops all writing, as a kill does. What was acknowledged without a log is no part of the
-  /// promise, so it is logged first.
-  Status crash(bool copied) {
-    if (unlogged_) BRECCIA_TRY(engine_->SyncLog());
-    machine_->crash();
-    if (copied) {
-      const std::string before = path();
-      ++folders_;
-      testing::copy_sparse(before, path());
-    }
-    return Status::OK();
-  }
-
-  /// What RocksDB alone finds in the files.
-  Status scan_files(History* history) {
-    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
-    for (std::uint32_t family = 0; family < kFamilies; ++family) {
-      if (families_[family].has_value()) {
-        descriptors.emplace_back(family_name(family), options_of(family));
-      }
-    }
-    rocksdb::DB* opened = nullptr;
-    std::vector<rocksdb::ColumnFamilyHandle*> handles;
-    BRECCIA_TRY(
-        rocksdb::DB::OpenForReadOnly(database_options(), path(), descriptors, &handles, &opened));
-    const std::unique_ptr<rocksdb::DB> db(opened);
-    for (auto* handle : handles) {
-      const std::unique_ptr<rocksdb::Iterator> iterator(
-          db->NewIterator(rocksdb::ReadOptions(), handle));
-      add_entries(iterator.get(), /*backwards=*/false, history);
-    }
-    for (auto* handle : handles) BRECCIA_TRY(db->DestroyColumnFamilyHandle(handle));
     return Status::OK();
   }
 
@@ -240,10 +213,6 @@ class StoreSubject final : public Subject {
       default:
         return engine_->write_one(options, wal::Op::kDeleteRange, family, at, key(op.end));
     }
-  }
-
-  void note_write(Durability durability, const Status& status) {
-    if (status.ok()) unlogged_ = durability == Durability::kNone;
   }
 
   [[nodiscard]] rocks::Pin pin_of(std::uint32_t snapshot) const {
@@ -277,7 +246,7 @@ class StoreSubject final : public Subject {
   Status submit(const Op& op, Batch* batch) {
     const Status status =
         op.variant ? submit_async({op.durability}, batch) : engine_->Submit({op.durability}, batch);
-    if (batch->writes() > 0) note_write(op.durability, status);
+    if (batch->writes() > 0) ground_.note_write(op.durability, status);
     return status;
   }
 
@@ -328,14 +297,10 @@ class StoreSubject final : public Subject {
     history->add_end(batch.range_code(i));
   }
 
-  const testing::Folder folder_;
-  std::uint32_t set_;
-  std::uint64_t seed_;
-  std::uint64_t folders_ = 0;
-  bool unlogged_ = false;  // the last write was not logged
-  std::unique_ptr<Machine> machine_;
+  Ground ground_;
   std::unique_ptr<rocks::Engine> engine_;
   std::array<Snapshot, kSnapshots> snapshots_;
+  std::array<Open, kTransactions> open_;
 };
 
 }  // namespace

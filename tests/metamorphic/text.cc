@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -18,12 +19,46 @@ namespace breccia::metamorphic {
 
 namespace {
 
-constexpr std::array<std::string_view, kKinds> kNames = {
-    "put",      "delete",  "single_delete", "merge",         "delete_range", "get",
-    "range",    "batch",   "multi_get",     "read",          "snapshot",     "release",
-    "iterator", "seek",    "seek_for_prev", "seek_to_first", "seek_to_last", "next",
-    "prev",     "refresh", "close",         "scan",          "create",       "drop",
-    "flush",    "compact", "sync",          "reopen",        "crash",        "plain"};
+constexpr std::array<std::string_view, kKinds> kNames = {"put",
+                                                         "delete",
+                                                         "single_delete",
+                                                         "merge",
+                                                         "delete_range",
+                                                         "get",
+                                                         "range",
+                                                         "batch",
+                                                         "multi_get",
+                                                         "read",
+                                                         "indexed",
+                                                         "begin",
+                                                         "within",
+                                                         "commit",
+                                                         "rollback",
+                                                         "save_point",
+                                                         "back_to_save_point",
+                                                         "pop_save_point",
+                                                         "snapshot",
+                                                         "release",
+                                                         "iterator",
+                                                         "seek",
+                                                         "seek_for_prev",
+                                                         "seek_to_first",
+                                                         "seek_to_last",
+                                                         "next",
+                                                         "prev",
+                                                         "refresh",
+                                                         "close",
+                                                         "scan",
+                                                         "create",
+                                                         "drop",
+                                                         "flush",
+                                                         "compact",
+                                                         "sync",
+                                                         "reopen",
+                                                         "crash",
+                                                         "plain"};
+
+constexpr std::string_view kApis[] = {"store", "optimistic", "locking"};
 
 constexpr std::string_view kDurabilities[] = {"none", "default", "sync"};
 
@@ -41,6 +76,7 @@ void append(const Op& op, std::string* text) {
   append_field(text, 'f', op.family);
   append_field(text, 's', op.snapshot);
   append_field(text, 'i', op.iterator);
+  append_field(text, 't', op.transaction);
   append_field(text, 'k', op.key);
   append_field(text, 'e', op.end);
   if (op.number != 0) append_field(text, 'n', op.number);
@@ -80,6 +116,8 @@ bool read_field(std::string_view word, Op* op) {
       return read_number(rest, &op->snapshot, 10) && op->snapshot < kSnapshots;
     case 'i':
       return read_number(rest, &op->iterator, 10) && op->iterator < kIterators;
+    case 't':
+      return read_number(rest, &op->transaction, 10) && op->transaction < kTransactions;
     case 'k':
       return read_number(rest, &op->key, 10);
     case 'e':
@@ -137,6 +175,11 @@ bool parse_line(const std::string& line, List* list) {
     for (std::uint32_t set; words >> set;) list->sets.push_back(set);
     return words.eof();
   }
+  if (const auto api = std::find(std::begin(kApis), std::end(kApis), line);
+      api != std::end(kApis)) {
+    list->api = static_cast<Api>(api - std::begin(kApis));
+    return true;
+  }
   auto op = parse_op(line);
   if (!op.has_value() || !has_keys(*op, list->keys)) return false;
   list->ops.push_back(std::move(*op));
@@ -152,8 +195,10 @@ std::string print(const Op& op) {
 }
 
 std::string print(const List& list) {
+  std::string api;
+  if (list.api != Api::kStore) api = fmt::format("{}\n", kApis[static_cast<std::size_t>(list.api)]);
   std::string text =
-      fmt::format("keys {} {}\nsets {}\n", list.seed, list.keys, fmt::join(list.sets, " "));
+      fmt::format("keys {} {}\n{}sets {}\n", list.seed, list.keys, api, fmt::join(list.sets, " "));
   for (const Op& op : list.ops) {
     append(op, &text);
     text += '\n';
