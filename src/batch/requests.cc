@@ -69,7 +69,7 @@ Status status_of(Status::Code code) {
 }
 
 void ResultArena::take_block(std::uint64_t bytes) {
-  constexpr std::uint64_t kFirstBytes = 64 << 10;
+  constexpr std::uint64_t kFirstBytes = 256;  // many batches hold one value
   constexpr std::uint64_t kGrowthBytesMax = 64 << 20;
   while (used_ < blocks_.size() && blocks_[used_].bytes < bytes) ++used_;
   if (used_ == blocks_.size()) {
@@ -596,5 +596,15 @@ const RangeResult& Requests::range_result(std::uint64_t i) const {
 
 std::uint64_t Requests::result_count() const { return count_results(reads_); }
 std::uint64_t Requests::range_result_count() const { return count_results(ranges_); }
+
+Requests& thread_requests() {
+  constexpr std::uint64_t kKeptBytesMax = 1 << 20;
+  thread_local std::unique_ptr<Requests> requests;
+  if (requests == nullptr || requests->record_bytes() > kKeptBytesMax) {
+    requests = std::make_unique<Requests>(exec::shared_plain_host_memory());
+  }
+  requests->clear();
+  return *requests;
+}
 
 }  // namespace breccia::batch

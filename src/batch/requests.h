@@ -335,4 +335,8 @@ class Requests {
   std::vector<std::unique_ptr<ResultArena>> arenas_;
 };
 
+/// Requests of the calling thread's own, empty: their memory is used again, and no request outlives
+/// the call that adds it.
+[[nodiscard]] Requests& thread_requests();
+
 }  // namespace breccia::batch

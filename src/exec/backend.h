@@ -66,6 +66,7 @@ enum class Keep {
   kStacks,  // the newest, and below merge operands all down to the first version that is none
 };
 
+/// Threads any number, of all calls.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -212,20 +212,10 @@ Status Core::write_one(const rocksdb::WriteOptions& options, wal::Op op,
                        const rocksdb::ColumnFamilyHandle* handle, const Slice& key,
                        const Slice& value) {
   BRECCIA_TAKE(const Family* const known, family(handle));
-  batch::Requests& requests = thread_requests();
+  batch::Requests& requests = batch::thread_requests();
   const bool is_left_out = options.ignore_missing_column_families && known->at_drop() != nullptr;
   if (!is_left_out) BRECCIA_TRY(requests.add_write(op, known->id(), key, value));
   return write(options, rocks::ReadSet(), &requests);
-}
-
-batch::Requests& thread_requests() {
-  constexpr std::uint64_t kKeptBytesMax = 1 << 20;
-  thread_local std::unique_ptr<batch::Requests> requests;
-  if (requests == nullptr || requests->record_bytes() > kKeptBytesMax) {
-    requests = std::make_unique<batch::Requests>(exec::shared_plain_host_memory());
-  }
-  requests->clear();
-  return *requests;
 }
 
 Batch Core::new_batch(std::uint64_t requests) const {

@@ -140,10 +140,6 @@ class Core {
   int pauses_ = 0;
 };
 
-/// Requests of the calling thread's own, empty: their memory is used again, and no request outlives
-/// the call that adds it.
-batch::Requests& thread_requests();
-
 /// Errors  InvalidArgument: a function for timestamps was called; no family here has them.
 Status no_timestamps();
 

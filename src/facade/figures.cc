@@ -6,6 +6,7 @@
 
 #include "facade/core.h"
 #include "facade/memory_figures.h"
+#include "rocks/level0_triggers.h"
 
 /// Rocks: properties, sizes, options.
 ///
@@ -182,7 +183,7 @@ Status Rocks::GetStatsHistory(std::uint64_t start_time, std::uint64_t end_time,
 Status Rocks::SetOptions(Handle* handle,
                          const std::unordered_map<std::string, std::string>& options) {
   BRECCIA_TAKE(Handle* const tree_handle, core_->tree_handle(handle));
-  BRECCIA_TAKE(const auto scaled, facade::scaled_options(options, core_->flush_parts()));
+  BRECCIA_TAKE(const auto scaled, rocks::scaled_triggers(options, core_->flush_parts()));
   return core_->tree().SetOptions(tree_handle, scaled);
 }
 
@@ -211,7 +212,7 @@ rocksdb::Options Rocks::GetOptions(Handle* handle) const {
   Handle* const known =
       tree_handle.ok() ? tree_handle.value() : core_->tree().DefaultColumnFamily();
   return {GetDBOptions(),
-          facade::given_family(core_->tree().GetOptions(known), core_->flush_parts())};
+          rocks::given_triggers(core_->tree().GetOptions(known), core_->flush_parts())};
 }
 
 }  // namespace breccia

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "facade/options.h"
+#include "rocks/level0_triggers.h"
 
 namespace breccia::facade {
 
@@ -27,7 +27,7 @@ Status Handle::GetDescriptor(rocksdb::ColumnFamilyDescriptor* descriptor) {
   if (tree == nullptr) return not_a_handle();
   const Status status = tree->GetDescriptor(descriptor);
   if (status.ok()) {
-    descriptor->options = given_family(descriptor->options, registry_->flush_parts());
+    descriptor->options = rocks::given_triggers(descriptor->options, registry_->flush_parts());
   }
   return status;
 }

@@ -96,7 +96,7 @@ class Handle final : public TreeHandle {
 class Handles : public std::enable_shared_from_this<Handles> {
  public:
   /// `forget` is called when the last handle of a dropped family is gone. `flush_parts`: see
-  /// given_family.
+  /// rocks/level0_triggers.h.
   Handles(int flush_parts, std::function<void(FamilyId)> forget)
       : flush_parts_(flush_parts), forget_(std::move(forget)) {}
 

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 
 #include "rocks/below.h"
+#include "rocks/level0_triggers.h"
 
 namespace breccia::facade {
 
@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMemtableBytesMin = 128 << 20;  // two segments of the log
-constexpr int kTriggerMax = 1 << 30;                    // as large as the engine lets one grow
 
 /// A family of RocksDB's own, which it opens and creates itself.
 constexpr char kStatsFamily[] = "___rocksdb_stats_history___";
@@ -74,11 +73,6 @@ Status check_paths(const std::vector<rocksdb::DbPath>& paths, const std::string&
     }
   }
   return Status::OK();
-}
-
-bool is_trigger(const std::string& name) {
-  return name == "level0_file_num_compaction_trigger" || name == "level0_slowdown_writes_trigger" ||
-         name == "level0_stop_writes_trigger";
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -191,37 +185,14 @@ bool is_store(const rocksdb::DBOptions& options, const std::string& name) {
   return std::find(families.begin(), families.end(), rocks::kHiddenFamily) != families.end();
 }
 
-rocksdb::ColumnFamilyOptions given_family(rocksdb::ColumnFamilyOptions options, int flush_parts) {
-  for (int* trigger :
-       {&options.level0_file_num_compaction_trigger, &options.level0_slowdown_writes_trigger,
-        &options.level0_stop_writes_trigger}) {
-    if (*trigger != kTriggerMax) *trigger /= flush_parts;
-  }
-  return options;
-}
-
 void restore_given(Descriptors* families) {
   int flush_parts = 1;
   for (const auto& family : *families) {
     if (family.name == rocks::kHiddenFamily) flush_parts = rocks::flush_parts_of(family.options);
   }
   std::erase_if(*families, [](const auto& family) { return rocks::is_reserved(family.name); });
-  for (auto& family : *families) family.options = given_family(family.options, flush_parts);
-}
-
-Result<std::unordered_map<std::string, std::string>> scaled_options(
-    std::unordered_map<std::string, std::string> options, int flush_parts) {
-  for (auto& [name, value] : options) {
-    if (!is_trigger(name)) continue;
-    std::int64_t trigger = 0;
-    const char* const end = value.data() + value.size();
-    const auto [parsed, error] = std::from_chars(value.data(), end, trigger);
-    if (error != std::errc() || parsed != end || trigger > kTriggerMax) {
-      return Status::InvalidArgument("Error parsing " + name + ": " + value);
-    }
-    value = std::to_string(std::min<std::int64_t>(trigger * flush_parts, kTriggerMax));
-  }
-  return options;
+  for (auto& family : *families)
+    family.options = rocks::given_triggers(family.options, flush_parts);
 }
 
 }  // namespace breccia::facade

@@ -4,7 +4,6 @@
 #include <rocksdb/db.h>
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -50,15 +49,8 @@ Status list_families(const rocksdb::DBOptions& options, const std::string& name,
 /// True if the database is a store: it has the hidden family. What cannot be listed is none.
 bool is_store(const rocksdb::DBOptions& options, const std::string& name);
 
-/// The engine multiplies triggers on level-0 files by the files of one flush. This takes them back
-/// to what the user gave...
-[[nodiscard]] rocksdb::ColumnFamilyOptions given_family(rocksdb::ColumnFamilyOptions options,
-                                                        int flush_parts);
-/// ... this does so for families as an OPTIONS file has them, and leaves out breccia's own ...
+/// Takes a store's families from what an OPTIONS file has to what the user gave: without breccia's
+/// own, and with the user's triggers (rocks/level0_triggers.h).
 void restore_given(Descriptors* families);
-/// ... and this does the same as the engine to options in a map.
-/// Errors  InvalidArgument: a trigger is no number.
-Result<std::unordered_map<std::string, std::string>> scaled_options(
-    std::unordered_map<std::string, std::string> options, int flush_parts);
 
 }  // namespace breccia::facade

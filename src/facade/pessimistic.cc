@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/clock.h"
 #include "facade/write_batches.h"
 
 /// Transactions that lock.
@@ -54,7 +55,7 @@ void PessimisticTransaction::initialize(const rocksdb::TransactionOptions& optio
   batch_->SetMaxBytes(options.max_write_batch_size);
   may_expire_ = options.expiration >= 0;
   if (may_expire_) {
-    locker_.expires_us = txn::now_us() + static_cast<std::uint64_t>(options.expiration) * 1000;
+    locker_.expires_us = base::now_us() + static_cast<std::uint64_t>(options.expiration) * 1000;
     transactions_->locks().may_expire(locker_.id, [this] {
       TransactionState expected = STARTED;
       return txn_state_.compare_exchange_strong(expected, LOCKS_STOLEN);
@@ -69,7 +70,7 @@ void PessimisticTransaction::clear_and_unlock() {
 }
 
 bool PessimisticTransaction::expired() const {
-  return locker_.expires_us != 0 && txn::now_us() >= locker_.expires_us;
+  return locker_.expires_us != 0 && base::now_us() >= locker_.expires_us;
 }
 
 // ---- locks -------------------------------------------------------------------------------------

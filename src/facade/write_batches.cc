@@ -81,7 +81,7 @@ Status write_batches(Core* core, const rocksdb::WriteOptions& options, const roc
     return core->write(options, reads, requests);
   };
   constexpr std::uint64_t kSmallMax = 1024;
-  if (count < kSmallMax) return write(&thread_requests());
+  if (count < kSmallMax) return write(&batch::thread_requests());
   Batch large = core->new_batch(count);
   return write(&large.requests());
 }

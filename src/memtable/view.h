@@ -145,10 +145,9 @@ struct RunRange {
 /// The runs that should become one now; count 0 if none.
 /// Looked at are the newest runs that lie together and are not taken. Due are
 ///  - all of them, once searches have made `probes` more probes, beyond each query's first run,
-///  than
-///    their merge costs;
+///    than their merge costs;
 ///  - four of one size class with what is smaller between them, so that few runs are left to
-///  search;
+///    search;
 ///  - where more than 20 remain, the four neighbours that are cheapest to merge.
 [[nodiscard]] RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
                                  std::uint64_t probes);

@@ -5,17 +5,12 @@
 #include <iterator>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/limits.h"
 
 namespace breccia::rocks {
 
 namespace {
-
-std::uint64_t clock_us() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(since).count());
-}
 
 bool are_same(const WriteOptions& a, const WriteOptions& b) {
   return a.durability == b.durability && a.wait_us_max == b.wait_us_max;
@@ -29,7 +24,7 @@ std::uint64_t AsyncBatch::weight() const {
 }
 
 AsyncQueue::AsyncQueue(const batch::AdmissionOptions& options, Run run)
-    : run_(std::move(run)), admission_(options, clock_us()), mode_(admission_.mode()) {}
+    : run_(std::move(run)), admission_(options, base::now_us()), mode_(admission_.mode()) {}
 
 Status AsyncQueue::submit(AsyncBatch batch) {
   {
@@ -42,7 +37,7 @@ Status AsyncQueue::submit(AsyncBatch batch) {
     const std::uint64_t weight = batch.weight();
     queue_.push_back({std::move(batch), weight});
     figures_.queued += weight;
-    follow(admission_.on_arrival(clock_us(), weight));
+    follow(admission_.on_arrival(base::now_us(), weight));
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }
   wakes_.notify_one();
@@ -93,8 +88,8 @@ void AsyncQueue::work() {
       run_group(&lock);
     } else if (stopping_) {
       return;
-    } else if (clock_us() >= look_again_us_) {
-      follow(admission_.on_timer(clock_us()));
+    } else if (base::now_us() >= look_again_us_) {
+      follow(admission_.on_timer(base::now_us()));
     }
   }
 }
@@ -134,7 +129,7 @@ void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
   run_(group);
   for (AsyncBatch& batch : group) batch.done(batch.status);
   lock->lock();
-  if (alone > 0) follow(admission_.on_alone_done(clock_us(), alone));
+  if (alone > 0) follow(admission_.on_alone_done(base::now_us(), alone));
 }
 
 }  // namespace breccia::rocks

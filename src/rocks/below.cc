@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "rocks/level0_triggers.h"
 #include "wal/log.h"
 
 namespace breccia::rocks {
@@ -14,24 +15,19 @@ namespace {
 constexpr char kWatermarkKey[] = "applied";
 constexpr char kFailedIngest[] = "ingest-failed";
 
-/// What a family needs beside the user's options. A flush adds one file per key range; RocksDB
-/// counts files.
-rocksdb::ColumnFamilyOptions tree_family(rocksdb::ColumnFamilyOptions family, int partitions) {
-  for (int* trigger :
-       {&family.level0_file_num_compaction_trigger, &family.level0_slowdown_writes_trigger,
-        &family.level0_stop_writes_trigger}) {
-    const std::int64_t scaled = std::int64_t{*trigger} * partitions;
-    *trigger = static_cast<int>(std::min<std::int64_t>(scaled, 1 << 30));
-  }
+/// What a family needs beside the user's options.
+rocksdb::ColumnFamilyOptions tree_family(const rocksdb::ColumnFamilyOptions& family,
+                                         int flush_parts) {
+  rocksdb::ColumnFamilyOptions scaled = scaled_triggers(family, flush_parts);
   // The tree would refuse snapshots for the sake of memtables that stay empty.
-  family.inplace_update_support = false;
-  return family;
+  scaled.inplace_update_support = false;
+  return scaled;
 }
 
 /// The tree's options: the user's, with what ingesting needs.
-rocksdb::Options tree_options(const Options& options, int partitions) {
+rocksdb::Options tree_options(const Options& options, int flush_parts) {
   rocksdb::Options tree(static_cast<const rocksdb::DBOptions&>(options.rocksdb),
-                        tree_family(options.rocksdb, partitions));
+                        tree_family(options.rocksdb, flush_parts));
   tree.create_if_missing = options.create_if_missing;
   tree.error_if_exists = options.error_if_exists;
   tree.create_missing_column_families = true;
@@ -46,7 +42,7 @@ rocksdb::Options tree_options(const Options& options, int partitions) {
 std::vector<rocksdb::ColumnFamilyDescriptor> wanted_families(const Options& options,
                                                              const rocksdb::Options& tree,
                                                              const std::string& path,
-                                                             int partitions) {
+                                                             int flush_parts) {
   std::map<std::string, rocksdb::ColumnFamilyOptions> wanted;
   std::vector<std::string> names;
   // A database that is not there yet has no list; opening it says what is wrong, if anything.
@@ -54,14 +50,31 @@ std::vector<rocksdb::ColumnFamilyDescriptor> wanted_families(const Options& opti
   names.push_back(rocksdb::kDefaultColumnFamilyName);
   for (const std::string& name : names) wanted[name] = tree;
   if (wanted.contains(kPreparedFamily)) {
-    wanted[kPreparedFamily] = tree_family(rocksdb::ColumnFamilyOptions(), partitions);
+    wanted[kPreparedFamily] = tree_family(rocksdb::ColumnFamilyOptions(), flush_parts);
   }
   for (const auto& [name, family] : options.families)
-    wanted[name] = tree_family(family, partitions);
-  wanted[kHiddenFamily] = tree_family(rocksdb::ColumnFamilyOptions(), partitions);
+    wanted[name] = tree_family(family, flush_parts);
+  wanted[kHiddenFamily] = tree_family(rocksdb::ColumnFamilyOptions(), flush_parts);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (const auto& [name, family] : wanted) descriptors.emplace_back(name, family);
   return descriptors;
+}
+
+/// Adds a file behind its family's others.
+void add_to_ingest(const FamilyFile& file, std::vector<rocksdb::IngestExternalFileArg>* args) {
+  auto arg = std::find_if(args->begin(), args->end(),
+                          [&](const auto& one) { return one.column_family == file.family; });
+  if (arg == args->end()) {
+    arg = args->emplace(args->end());
+    arg->column_family = file.family;
+    arg->options.move_files = true;
+    arg->options.failed_move_fall_back_to_copy = false;
+    arg->options.snapshot_consistency = true;
+    arg->options.allow_global_seqno = true;
+    arg->options.allow_blocking_flush = false;
+    arg->options.write_global_seqno = false;
+  }
+  arg->external_files.push_back(file.path);
 }
 
 }  // namespace
@@ -79,20 +92,15 @@ Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* h
   return watermark;
 }
 
-int flush_parts_of(const rocksdb::ColumnFamilyOptions& hidden) {
-  const int usual = rocksdb::ColumnFamilyOptions().level0_file_num_compaction_trigger;
-  return std::max(hidden.level0_file_num_compaction_trigger / usual, 1);
-}
-
 std::string log_folder(const Options& options, const std::string& path) {
   return options.wal_dir.empty() ? path + "/log" : options.wal_dir;
 }
 
 Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::string& path,
-                                           int partitions) {
+                                           int flush_parts) {
   std::unique_ptr<Below> below(new Below);
   below->path_ = path;
-  below->partitions_ = partitions;
+  below->flush_parts_ = flush_parts;
   BRECCIA_TRY(below->open_families(options, path));
   BRECCIA_TRY(below->clear_staging());
   BRECCIA_TAKE(below->watermark_, read_watermark(below->db(), below->hidden_.get()));
@@ -105,9 +113,9 @@ Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::st
 }
 
 Status Below::open_families(const Options& options, const std::string& path) {
-  options_ = tree_options(options, partitions_);
+  options_ = tree_options(options, flush_parts_);
   options_.listeners.push_back(gate_);
-  const auto wanted = wanted_families(options, options_, path, partitions_);
+  const auto wanted = wanted_families(options, options_, path, flush_parts_);
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   Status status = rocksdb::DB::Open(options_, path, wanted, &handles, &db);
@@ -152,7 +160,7 @@ std::vector<BelowFamily> Below::families() const {
 Result<BelowFamily> Below::create_family(const std::string& name,
                                          const rocksdb::ColumnFamilyOptions& options) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
-  BRECCIA_TRY(db_->CreateColumnFamily(tree_family(options, partitions_), name, &handle));
+  BRECCIA_TRY(db_->CreateColumnFamily(tree_family(options, flush_parts_), name, &handle));
   return add_family(handle);
 }
 
@@ -161,8 +169,8 @@ Result<BelowFamily> Below::import_family(const std::string& name,
                                          const rocksdb::ImportColumnFamilyOptions& how,
                                          const rocksdb::ExportImportFilesMetaData& files) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
-  BRECCIA_TRY(db_->CreateColumnFamilyWithImport(tree_family(options, partitions_), name, how, files,
-                                                &handle));
+  BRECCIA_TRY(db_->CreateColumnFamilyWithImport(tree_family(options, flush_parts_), name, how,
+                                                files, &handle));
   return add_family(handle);
 }
 
@@ -282,30 +290,13 @@ Status Below::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied
   resumed_.wait(change, [&] { return pauses_ == 0; });
   BRECCIA_ASSERT(applied >= watermark_.applied);
   const Watermark watermark{applied, watermark_.store_id};
-  std::string watermark_file;
-  BRECCIA_TRY(write_watermark_file(watermark, &watermark_file));
-  rocksdb::IngestExternalFileOptions how;
-  how.move_files = true;
-  how.failed_move_fall_back_to_copy = false;
-  how.snapshot_consistency = true;
-  how.allow_global_seqno = true;
-  how.allow_blocking_flush = false;
-  how.write_global_seqno = false;
   // The watermark first: where a failed ingest takes its files back, it must not be the last.
-  std::vector<rocksdb::IngestExternalFileArg> args(1);
-  args.back().column_family = hidden_.get();
-  args.back().external_files = {watermark_file};
-  args.back().options = how;
+  FamilyFile watermark_file{hidden_.get(), {}};
+  BRECCIA_TRY(write_watermark_file(watermark, &watermark_file.path));
+  std::vector<rocksdb::IngestExternalFileArg> args;
+  add_to_ingest(watermark_file, &args);
   for (const FamilyFile& file : files) {
-    if (!has_family(file.family)) continue;  // dropped meanwhile
-    auto arg = std::find_if(args.begin(), args.end(),
-                            [&](const auto& one) { return one.column_family == file.family; });
-    if (arg == args.end()) {
-      arg = args.emplace(args.end());
-      arg->column_family = file.family;
-      arg->options = how;
-    }
-    arg->external_files.push_back(file.path);
+    if (has_family(file.family)) add_to_ingest(file, &args);  // else dropped meanwhile
   }
   prepare();
   const Status status = ingest_files(args);

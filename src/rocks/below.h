@@ -32,9 +32,6 @@ inline constexpr char kPreparedFamily[] = "breccia.prepared";
 [[nodiscard]] inline bool is_reserved(const std::string& family) {
   return family == kHiddenFamily || family == kPreparedFamily;
 }
-/// Files that a flush adds to level 0, by the options of the hidden family in an OPTIONS file. The
-/// triggers of all other families stand there multiplied by it.
-[[nodiscard]] int flush_parts_of(const rocksdb::ColumnFamilyOptions& hidden);
 /// The folder of files on their way into the tree, in the database's. Copies that RocksDB makes of
 /// a database do not have it.
 inline constexpr char kStagingFolder[] = "breccia-staging";
@@ -64,12 +61,15 @@ struct FamilyFile {
   std::string path;
 };
 
+/// The tree of one store.
+/// Threads any number, where a call does not say otherwise.
 class Below {
  public:
+  /// `flush_parts`: files of one family that a flush adds at most (level0_triggers.h).
   /// Errors  InvalidArgument: missing or existing against the options; IOError: held by another
   ///         process, or the medium; Corruption.
   static Result<std::unique_ptr<Below>> open(const Options& options, const std::string& path,
-                                             int partitions);
+                                             int flush_parts);
 
   /// Log position below which everything lies in the tree.
   [[nodiscard]] std::uint64_t applied() const { return watermark_.applied; }
@@ -160,7 +160,7 @@ class Below {
   BelowFamily hidden_;
   rocksdb::Options options_;
   std::string path_;
-  int partitions_ = 1;
+  int flush_parts_ = 1;
   Watermark watermark_;
   /// In the names of staged files: a name is never used again, since a file that was ingested may
   /// still bear it.

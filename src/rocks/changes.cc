@@ -1,10 +1,9 @@
 #include "rocks/changes.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "wal/frame.h"
 #include "wal/operations.h"
 #include "wal/recovery.h"
@@ -54,24 +53,12 @@ class LogChanges final : public ChangeStream {
   /// Goes to `from`. `exactly`: a batch must begin or end there, else the first that ends behind it
   /// is next.
   Status start(std::uint64_t from, bool exactly) {
-    const std::uint64_t oldest = source_.log->oldest();
     if (from == 0) exactly = false;
-    if (!exactly) from = std::max(from, oldest);
-    if (from > source_.state->visible()) {
-      return Status::InvalidArgument(
-          "position " + std::to_string(from) + " lies behind the log's end at " +
-              std::to_string(source_.state->visible()),
-          "it belongs to another store, or to batches that a power cut took back");
-    }
+    if (!exactly) from = std::max(from, source_.log->oldest());
+    const std::uint64_t visible = source_.state->visible();
+    if (from > visible) return behind_the_end(from, visible);
     BRECCIA_TRY(go_to_segment(from));
-    while (position_ < from) {
-      wal::FrameHeader header;
-      if (!wal::header_at(view_, position_, &header)) return no_batch(from);
-      const std::uint64_t end = position_ + wal::FrameLayout::of(header).end;
-      if (header.flags == wal::kFrameCloses || (!exactly && end > from)) break;
-      position_ = end;
-    }
-    return position_ == from || !exactly ? Status::OK() : no_batch(from);
+    return go_to_frame(from, exactly);
   }
 
   Status Next(std::uint64_t wait_us) override {
@@ -102,6 +89,13 @@ class LogChanges final : public ChangeStream {
     return options_.only_synced ? std::min(visible, source_.log->synced()) : visible;
   }
 
+  static Status behind_the_end(std::uint64_t position, std::uint64_t end) {
+    return Status::InvalidArgument(
+        "position " + std::to_string(position) + " lies behind the log's end at " +
+            std::to_string(end),
+        "it belongs to another store, or to batches that a power cut took back");
+  }
+
   static Status no_batch(std::uint64_t position) {
     return Status::InvalidArgument(
         "no batch begins or ends at position " + std::to_string(position),
@@ -115,6 +109,18 @@ class LogChanges final : public ChangeStream {
              segment_->size};
     std::uint64_t store_id = 0;
     return wal::check_segment(view_, &store_id, &position_);
+  }
+
+  /// From the segment's first frame to the one at `from`; see start().
+  Status go_to_frame(std::uint64_t from, bool exactly) {
+    while (position_ < from) {
+      wal::FrameHeader header;
+      if (!wal::header_at(view_, position_, &header)) return no_batch(from);
+      const std::uint64_t end = position_ + wal::FrameLayout::of(header).end;
+      if (header.flags == wal::kFrameCloses || (!exactly && end > from)) break;
+      position_ = end;
+    }
+    return position_ == from || !exactly ? Status::OK() : no_batch(from);
   }
 
   Status read_header(wal::FrameHeader* header) {

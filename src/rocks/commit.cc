@@ -1,5 +1,6 @@
 #include "rocks/commit.h"
 
+#include "base/clock.h"
 #include "rocks/perf.h"
 
 namespace breccia::rocks {
@@ -93,7 +94,7 @@ Status CommitQueue::commit_log(std::uint64_t end, bool sync) {
   const PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
   statistics_->add(Ticker::kCommits, 1);
   if (!sync) return log_->commit(end, /*sync=*/false);
-  const Stopwatch watch;
+  const base::Stopwatch watch;
   BRECCIA_TRY(log_->commit(end, /*sync=*/true));
   statistics_->note_sync(watch.micros());
   return Status::OK();

@@ -323,15 +323,9 @@ Batch Engine::NewBatch() {
 
 Status Engine::write_one(const WriteOptions& options, wal::Op op, FamilyId family, const Slice& key,
                          const Slice& value) {
-  // One per thread: its memory is used again, and no request outlives the call.
-  constexpr std::uint64_t kKeptBytesMax = 1 << 20;
-  thread_local std::unique_ptr<batch::Requests> requests;
-  if (requests == nullptr || requests->record_bytes() > kKeptBytesMax) {
-    requests = std::make_unique<batch::Requests>(exec::shared_plain_host_memory());
-  }
-  requests->clear();
-  BRECCIA_TRY(requests->add_write(op, family, key, value));
-  return commit(options, ReadSet(), requests.get());
+  batch::Requests& requests = batch::thread_requests();
+  BRECCIA_TRY(requests.add_write(op, family, key, value));
+  return commit(options, ReadSet(), &requests);
 }
 
 Status Engine::Put(const WriteOptions& options, const Slice& key, const Slice& value) {

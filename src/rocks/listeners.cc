@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/parallel.h"
 #include "rocks/below.h"
 #include "wal/format.h"
 
@@ -22,6 +23,23 @@ std::uint64_t file_number(const std::string& path) {
   std::uint64_t number = 0;
   (void)std::from_chars(name.data(), name.data() + name.size(), number);
   return number;
+}
+
+/// Deletions among a run's entries. Of a device's run they are found in the log, in any order.
+std::uint64_t deletions_in(const memtable::MemRun& run, const wal::SegmentTable& table) {
+  constexpr std::uint64_t kEntriesPerPart = 64 << 10;
+  const std::uint64_t n = run.run->count();
+  std::atomic<std::uint64_t> deletions{0};
+  base::parallel_for(std::uint64_t{0}, (n + kEntriesPerPart - 1) / kEntriesPerPart,
+                     [&](std::uint64_t part) {
+                       const std::uint64_t end = std::min(n, (part + 1) * kEntriesPerPart);
+                       std::uint64_t own = 0;
+                       for (std::uint64_t i = part * kEntriesPerPart; i < end; ++i) {
+                         own += wal::is_deletion(wal::op_of(run.payload_at(i, table))) ? 1 : 0;
+                       }
+                       deletions += own;
+                     });
+  return deletions;
 }
 
 }  // namespace
@@ -181,10 +199,7 @@ Listeners::Job Listeners::job_of(const memtable::View& view, const memtable::Fam
   for (const memtable::MemRunPtr& run : family.runs) {
     job.memtable.earliest_seqno = std::min(job.memtable.earliest_seqno, run->begin);
     job.memtable.num_entries += run->run->count();
-    for (std::uint64_t i = 0; i < run->run->count(); ++i) {
-      const wal::Op op = wal::op_of(run->payload_at(i, *view.table));
-      job.memtable.num_deletes += wal::is_deletion(op) ? 1 : 0;
-    }
+    job.memtable.num_deletes += deletions_in(*run, *view.table);
   }
   if (family.tombstones != nullptr) {
     for (const memtable::Tombstone& one : family.tombstones->all()) {

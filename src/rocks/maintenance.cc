@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "rocks/flush.h"
@@ -112,9 +111,21 @@ void Maintenance::note_waiter(int more) {
   if ((waiters_ > 0) != stalled) listeners_->stall(*state_->view(), waiters_ > 0);
 }
 
+/// Waits for `over` on room_, and looks again at times: a fault of the log, or a batch that became
+/// visible, wakes nobody here. False: the deadline came first.
+template <class Over>
+bool Maintenance::wait_until(std::chrono::steady_clock::time_point deadline, const Over& over) {
+  std::unique_lock lock(mutex_);
+  while (!room_.wait_until(lock, std::min(std::chrono::steady_clock::now() + kLookAgain, deadline),
+                           over)) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+  }
+  return true;
+}
+
 Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
   const PerfTimer timer(&rocksdb::PerfContext::write_delay_time);
-  const Stopwatch watch;
+  const base::Stopwatch watch;
   // A batch larger than half the limit may pass when the other half is free.
   const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
   bool claimed = false;
@@ -133,17 +144,7 @@ Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t 
   }
   if (wait_us_max == 0) return refused(wait_us_max);
   note_waiter(1);
-  bool in_time = true;
-  {
-    std::unique_lock lock(mutex_);
-    // In slices: a fault of the log, or a batch that became visible, wakes nobody here.
-    const auto slice_end = [&] {
-      return std::min(std::chrono::steady_clock::now() + kLookAgain, deadline);
-    };
-    while (in_time && !room_.wait_until(lock, slice_end(), has_room)) {
-      in_time = std::chrono::steady_clock::now() < deadline;
-    }
-  }
+  const bool in_time = wait_until(deadline, has_room);
   note_waiter(-1);
   statistics_->note_wait(watch.micros());
   if (!in_time) return refused(wait_us_max);
@@ -183,14 +184,18 @@ void Maintenance::note_probes(std::uint64_t probes) {
 }
 
 Status Maintenance::flush() {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t wanted = ++flushes_wanted_;
-  flusher_wakes_.notify_one();
-  const auto over = [&] { return flushes_done_ >= wanted || stopping_ || !fault_->get().ok(); };
-  // Looks again at times: a fault of the log wakes nobody here, and the flusher stops at it.
-  while (!room_.wait_for(lock, kLookAgain, over)) {
+  std::uint64_t wanted = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted = ++flushes_wanted_;
   }
-  return flushes_done_ >= wanted ? Status::OK() : fault_->get();
+  flusher_wakes_.notify_one();
+  bool done = false;
+  (void)wait_until(std::chrono::steady_clock::time_point::max(), [&] {
+    done = flushes_done_ >= wanted;
+    return done || stopping_ || !fault_->get().ok();  // the flusher stops at a fault
+  });
+  return done ? Status::OK() : fault_->get();
 }
 
 // ---- merging -----------------------------------------------------------------------------------
@@ -243,7 +248,7 @@ void Maintenance::give_back(const std::function<bool(const memtable::TakenRange&
 bool Maintenance::merge_once() {
   const std::optional<Taken> taken = take_for_merge();
   if (!taken.has_value()) return false;
-  const Stopwatch watch;
+  const base::Stopwatch watch;
   auto one = merged(taken->runs);
   if (one.ok()) {
     install(*taken, one.value());
@@ -387,7 +392,7 @@ Status Maintenance::flush_once(bool manual) {
 }
 
 Status Maintenance::flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual) {
-  const Stopwatch watch;
+  const base::Stopwatch watch;
   const std::uint64_t begin = log_->begin();
   listeners_->flush_begins(*view, applied, manual);
   blockcache::EntryCache::Change change(view->cache.get());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -94,6 +95,8 @@ class Maintenance {
   bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
   Status flush_once(bool manual);
   Status flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual);
+  template <class Over>
+  bool wait_until(std::chrono::steady_clock::time_point deadline, const Over& over);
   Result<RoomClaim> wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
   void note_waiter(int more);
   /// What a write is told that found no room.

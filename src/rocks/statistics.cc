@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 namespace breccia::rocks {
 
 void Statistics::record(Timing timing, std::uint64_t micros) {
@@ -51,12 +49,5 @@ std::string Statistics::text(Timing timing) const {
                      micros.max(), micros.count(), sum);
 }
 
-std::uint64_t Stopwatch::now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(since).count());
-}
-
-std::uint64_t Stopwatch::micros() const { return now() - begin_; }
 
 }  // namespace breccia::rocks

@@ -93,14 +93,4 @@ class Statistics {
 /// when it is closed.
 inline constexpr char kStatisticsMark[] = "** Breccia statistics **";
 
-/// Microseconds since it was made.
-class Stopwatch {
- public:
-  [[nodiscard]] std::uint64_t micros() const;
-
- private:
-  static std::uint64_t now();
-  const std::uint64_t begin_ = now();
-};
-
 }  // namespace breccia::rocks

@@ -79,7 +79,7 @@ Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin,
 // tree is another one, and nothing of this is used.
 void Updater::read_tree(const Pin& pin, const memtable::FamilyView& family,
                         UpdateWork* work) const {
-  constexpr std::uint64_t kStep = 256;
+  constexpr std::uint64_t kKeysPerPart = 256;
   const exec::KeyColumnsRef keys = work->writes->keys();
   if (!search_->search(family, {keys, nullptr, pin.visible}, {work->found.data()},
                        /*cached=*/nullptr)) {
@@ -88,31 +88,40 @@ void Updater::read_tree(const Pin& pin, const memtable::FamilyView& family,
   work->tree = pin.view->below;
   std::fill_n(work->tree_state.extend(keys.count), keys.count, UpdateWork::Tree::kUnknown);
   work->tree_value.extend(keys.count);
-  base::parallel_for(std::uint64_t{0}, (keys.count + kStep - 1) / kStep, [&](std::uint64_t step) {
-    std::vector<std::uint64_t> missing;
-    std::vector<std::string> names;
-    for (std::uint64_t i = step * kStep; i < std::min(keys.count, (step + 1) * kStep); ++i) {
-      if (work->found.data()[i] != exec::kNotFound) continue;
-      missing.push_back(i);
-      batch::restore_key(keys, i, names.emplace_back(keys.bytes_at(i), '\0').data());
-    }
-    const std::vector<Slice> slices(names.begin(), names.end());
-    std::vector<rocksdb::PinnableSlice> values(slices.size());
-    std::vector<Status> statuses(slices.size());
-    below_->multi_get(work->tree.get(), family.tree.get(), slices.size(), slices.data(),
-                      values.data(), statuses.data());
-    for (std::size_t j = 0; j < missing.size(); ++j) {
-      UpdateWork::Tree& state = work->tree_state.data()[missing[j]];
-      if (statuses[j].IsNotFound()) {
-        state = UpdateWork::Tree::kAbsent;
-      } else if (statuses[j].ok() && values[j].size() == sizeof(std::uint64_t)) {
-        state = UpdateWork::Tree::kNumber;
-        work->tree_value.data()[missing[j]] = number_at(values[j]);
-      } else {
-        state = UpdateWork::Tree::kOther;
-      }
-    }
+  const std::uint64_t parts = (keys.count + kKeysPerPart - 1) / kKeysPerPart;
+  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+    const std::uint64_t end = std::min(keys.count, (part + 1) * kKeysPerPart);
+    read_tree_part(family.tree.get(), part * kKeysPerPart, end, work);
   });
+}
+
+/// Reads those of the keys [begin, end) that memory does not hold.
+void Updater::read_tree_part(rocksdb::ColumnFamilyHandle* family, std::uint64_t begin,
+                             std::uint64_t end, UpdateWork* work) const {
+  const exec::KeyColumnsRef keys = work->writes->keys();
+  std::vector<std::uint64_t> missing;
+  std::vector<std::string> names;
+  for (std::uint64_t i = begin; i < end; ++i) {
+    if (work->found[i] != exec::kNotFound) continue;
+    missing.push_back(i);
+    batch::restore_key(keys, i, names.emplace_back(keys.bytes_at(i), '\0').data());
+  }
+  const std::vector<Slice> slices(names.begin(), names.end());
+  std::vector<rocksdb::PinnableSlice> values(slices.size());
+  std::vector<Status> statuses(slices.size());
+  below_->multi_get(work->tree.get(), family, slices.size(), slices.data(), values.data(),
+                    statuses.data());
+  for (std::size_t j = 0; j < missing.size(); ++j) {
+    UpdateWork::Tree& state = work->tree_state.data()[missing[j]];
+    if (statuses[j].IsNotFound()) {
+      state = UpdateWork::Tree::kAbsent;
+    } else if (statuses[j].ok() && values[j].size() == sizeof(std::uint64_t)) {
+      state = UpdateWork::Tree::kNumber;
+      work->tree_value.data()[missing[j]] = number_at(values[j]);
+    } else {
+      state = UpdateWork::Tree::kOther;
+    }
+  }
 }
 
 Status Updater::read_bases(const Pin& pin, const memtable::FamilyView& family,

@@ -95,6 +95,8 @@ class Updater {
  private:
   Status read_bases(const Pin& pin, const memtable::FamilyView& family, UpdateWork* work) const;
   void read_tree(const Pin& pin, const memtable::FamilyView& family, UpdateWork* work) const;
+  void read_tree_part(rocksdb::ColumnFamilyHandle* family, std::uint64_t begin, std::uint64_t end,
+                      UpdateWork* work) const;
 
   BackendSlot* backends_;
   const RunSearch* search_;

@@ -1,10 +1,10 @@
 #include "txn/lock_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <ctime>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace breccia::txn {
@@ -42,8 +42,8 @@ class CondVar final : public rocksdb::TransactionDBCondVar {
                  std::int64_t wait_us_max) override {
     std::unique_lock lock(static_cast<Mutex&>(*mutex).mutex(), std::adopt_lock);
     const auto result = changed_.wait_until(
-        lock, std::chrono::steady_clock::now() +
-                  std::chrono::microseconds(std::max<std::int64_t>(wait_us_max, 0)));
+        lock,
+        base::deadline_after(static_cast<std::uint64_t>(std::max<std::int64_t>(wait_us_max, 0))));
     lock.release();
     return result == std::cv_status::timeout ? Status::TimedOut(Status::SubCode::kMutexTimeout)
                                              : Status::OK();
@@ -89,12 +89,6 @@ bool holds(const std::vector<OwnerId>& holders, OwnerId owner) {
 
 }  // namespace
 
-std::uint64_t now_us() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-}
-
 LockTable::LockTable(const LockTableOptions& options)
     : options_(with_mutexes(options)), cycles_max_(options.cycles_max) {}
 
@@ -127,7 +121,7 @@ Status LockTable::lock(const Locker& locker, FamilyId id, const std::string& key
   Family& family = family_of(id);
   Stripe& stripe = family.stripe_of(key);
   const std::uint64_t until_us =
-      locker.wait_us_max > 0 ? now_us() + static_cast<std::uint64_t>(locker.wait_us_max) : 0;
+      locker.wait_us_max > 0 ? base::now_us() + static_cast<std::uint64_t>(locker.wait_us_max) : 0;
   BRECCIA_TRY(locker.wait_us_max < 0 ? stripe.mutex->Lock()
                                      : stripe.mutex->TryLockFor(locker.wait_us_max));
   const Unlock unlock(stripe.mutex.get());
@@ -145,7 +139,7 @@ Status LockTable::lock(const Locker& locker, FamilyId id, const std::string& key
     const Status waited = wait(locker, &stripe, what, wake_us);
     if (!waited.ok() && !waited.IsTimedOut()) return waited;
     // After the last wait once more: locks expire without telling anybody.
-    over = until_us != 0 && now_us() >= until_us;
+    over = until_us != 0 && base::now_us() >= until_us;
     refused = {};
     status = grant(locker, &family, &stripe, key, exclusive, &refused);
   }
@@ -180,13 +174,13 @@ Status LockTable::grant(const Locker& locker, Family* family, Stripe* stripe,
   }
   refused->holders = lock.holders;
   std::erase(refused->holders, locker.id);
-  refused->expires_us = lock.expires_us > now_us() ? lock.expires_us : 0;
+  refused->expires_us = lock.expires_us > base::now_us() ? lock.expires_us : 0;
   return Status::TimedOut(Status::SubCode::kLockTimeout);
 }
 
 /// True if the lock has expired and everybody who holds it can do without it.
 bool LockTable::take_expired(OwnerId taker, const Lock& lock) {
-  if (lock.expires_us == 0 || lock.expires_us > now_us()) return false;
+  if (lock.expires_us == 0 || lock.expires_us > base::now_us()) return false;
   const std::lock_guard guard(expiring_mutex_);
   return std::all_of(lock.holders.begin(), lock.holders.end(), [&](OwnerId holder) {
     const auto at = expiring_.find(holder);
@@ -202,7 +196,7 @@ Status LockTable::wait(const Locker& locker, Stripe* stripe, const Waiting& what
   if (until_us == 0) {
     status = stripe->changed->Wait(stripe->mutex);
   } else {
-    const std::uint64_t now = now_us();
+    const std::uint64_t now = base::now_us();
     if (until_us > now) {
       status = stripe->changed->WaitFor(stripe->mutex, static_cast<std::int64_t>(until_us - now));
     }

@@ -34,13 +34,10 @@ struct LockTableOptions {
 struct Locker {
   OwnerId id = 0;
   std::int64_t wait_us_max = 0;  // 0: not at all; below: as long as it takes
-  std::uint64_t expires_us = 0;  // by now_us(): from then on others may take its locks; 0: never
+  std::uint64_t expires_us = 0;  // of base::now_us(): others may take its locks then; 0: never
   bool detects_deadlock = false;
   std::uint64_t owners_max = 50;  // that the search for a cycle looks at
 };
-
-/// Microseconds of the clock by which locks expire.
-[[nodiscard]] std::uint64_t now_us();
 
 /// Locks on keys, exclusive or shared, by family. Waiters are served in no order.
 ///

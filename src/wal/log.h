@@ -94,6 +94,8 @@ struct LogRecovery {
 /// A random LogOptions::store_id.
 std::uint64_t draw_store_id();
 
+/// The log of one store.
+/// Threads any number, where a call does not say otherwise.
 class Log {
  public:
   /// Opens or creates the log in options.dir and replays what lies at or above position `from`

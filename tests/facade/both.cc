@@ -2,26 +2,11 @@
 
 #include <breccia/rocks.h>
 #include <gtest/gtest.h>
-#include <rocksdb/merge_operator.h>
 
-#include "facade/options.h"
+#include "support/append_operator.h"
 #include "support/sparse_files.h"
 
 namespace breccia::testing {
-
-namespace {
-
-/// Operands and value joined by commas.
-class Append final : public rocksdb::AssociativeMergeOperator {
- public:
-  bool Merge(const Slice&, const Slice* existing, const Slice& operand, std::string* merged,
-             rocksdb::Logger*) const override {
-    *merged =
-        existing == nullptr ? operand.ToString() : existing->ToString() + "," + operand.ToString();
-    return true;
-  }
-  [[nodiscard]] const char* Name() const override { return "append"; }
-};
 
 facade::Descriptors descriptors_of(const Given& given) {
   facade::Descriptors families{{rocksdb::kDefaultColumnFamilyName, given.family}};
@@ -29,15 +14,13 @@ facade::Descriptors descriptors_of(const Given& given) {
   return families;
 }
 
-}  // namespace
-
 Given usual() {
   Given given;
   given.db.create_if_missing = true;
   given.db.create_missing_column_families = true;
   given.db.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   given.family.compression = rocksdb::kNoCompression;
-  given.family.merge_operator = std::make_shared<Append>();
+  given.family.merge_operator = std::make_shared<AppendOperator>();
   return given;
 }
 
@@ -138,19 +121,6 @@ std::string code_of(const Status& status) {
   return kNames[status.code()];
 }
 
-namespace {
-
-std::vector<std::string> notes_of(Kind kind, const Given& given, const Script& script) {
-  Db db(kind, given);
-  const Status status = db.open();
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  if (!status.ok()) return {};
-  script(db);
-  return db.lines();
-}
-
-}  // namespace
-
 std::string difference(const std::vector<std::string>& got,
                        const std::vector<std::string>& expected) {
   constexpr std::size_t kBefore = 6;
@@ -164,15 +134,22 @@ std::string difference(const std::vector<std::string>& got,
   return text + "\nRocksDB: " + (at < expected.size() ? expected[at] : "<end>");
 }
 
-void expect_same(const Script& script, const Given& given) {
-  const std::vector<std::string> expected = notes_of(Kind::kRocksDb, given, script);
+void expect_same_notes(const Notes& notes) {
+  const std::vector<std::string> expected = notes(Kind::kRocksDb, 0);
   EXPECT_FALSE(expected.empty());
   for (const std::uint32_t run_requests_min : {0, 1}) {
     SCOPED_TRACE("a run from " + std::to_string(run_requests_min) + " writes on");
-    Given breccia = given;
-    breccia.run_requests_min = run_requests_min;
-    EXPECT_EQ(difference(notes_of(Kind::kBreccia, breccia, script), expected), "");
+    EXPECT_EQ(difference(notes(Kind::kBreccia, run_requests_min), expected), "");
   }
+}
+
+void expect_same(const Script& script, const Given& given) {
+  expect_same_notes([&](Kind kind, std::uint32_t run_requests_min) {
+    Given with = given;
+    with.run_requests_min = run_requests_min;
+    Db db(kind, with);
+    return notes_of(&db, script);
+  });
 }
 
 std::vector<std::string> contents_by_rocksdb(const std::string& path, const Given& given) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <breccia/options.h>
+#include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
 #include <functional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "facade/options.h"
 #include "support/folder.h"
 
 /// The same script run on RocksDB and on breccia, and what it saw compared line by line.
@@ -31,6 +33,9 @@ struct Given {
 
 /// Small options without noise, the append operator for merges.
 [[nodiscard]] Given usual();
+
+/// Its families, as they are opened.
+[[nodiscard]] facade::Descriptors descriptors_of(const Given& given);
 
 /// Breccia's options of a given.
 [[nodiscard]] Options options_of(const Given& given, const std::string& path);
@@ -85,10 +90,27 @@ class Db {
   std::vector<std::string> lines_;
 };
 
+/// Opens `db` and returns what the script notes there; fails the test if it cannot be opened.
+template <class Database>
+std::vector<std::string> notes_of(Database* db, const std::function<void(Database& db)>& script) {
+  const Status status = db->open();
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  if (!status.ok()) return {};
+  script(*db);
+  return db->lines();
+}
+
+/// What is noted with a library, where breccia puts that many writes into a run (0: its own
+/// choice).
+using Notes = std::function<std::vector<std::string>(Kind kind, std::uint32_t run_requests_min)>;
+
+/// Expects the same notes of RocksDB, of breccia with its memtable, and of breccia with a run for
+/// every batch.
+void expect_same_notes(const Notes& notes);
+
 using Script = std::function<void(Db& db)>;
 
-/// Runs the script on RocksDB, on breccia with its memtable, and on breccia with a run for every
-/// batch; expects the same notes.
+/// expect_same_notes() of what the script notes.
 void expect_same(const Script& script, const Given& given = usual());
 
 /// The first place where two transcripts differ, with what came before it; empty if there is none.

@@ -2,17 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "facade/options.h"
-
 namespace breccia::testing {
 
 namespace {
-
-facade::Descriptors descriptors_of(const Given& given) {
-  facade::Descriptors families{{rocksdb::kDefaultColumnFamilyName, given.family}};
-  for (const std::string& name : given.families) families.emplace_back(name, given.family);
-  return families;
-}
 
 /// Opens with `open(families, handles, db)` and keeps what came of it.
 template <class Db, class Open>
@@ -126,28 +118,13 @@ void TxnDb::scan(rocksdb::Transaction* transaction) {
   note("end", at->status());
 }
 
-namespace {
-
-std::vector<std::string> notes_of(Kind kind, const TxnGiven& given, const TxnScript& script) {
-  TxnDb db(kind, given);
-  const Status status = db.open();
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  if (!status.ok()) return {};
-  script(db);
-  return db.lines();
-}
-
-}  // namespace
-
 void expect_same_transactions(const TxnGiven& given, const TxnScript& script) {
-  const std::vector<std::string> expected = notes_of(Kind::kRocksDb, given, script);
-  EXPECT_FALSE(expected.empty());
-  for (const std::uint32_t run_requests_min : {0, 1}) {
-    SCOPED_TRACE("a run from " + std::to_string(run_requests_min) + " writes on");
-    TxnGiven breccia = given;
-    breccia.given.run_requests_min = run_requests_min;
-    EXPECT_EQ(difference(notes_of(Kind::kBreccia, breccia, script), expected), "");
-  }
+  expect_same_notes([&](Kind kind, std::uint32_t run_requests_min) {
+    TxnGiven with = given;
+    with.given.run_requests_min = run_requests_min;
+    TxnDb db(kind, with);
+    return notes_of(&db, script);
+  });
 }
 
 std::unique_ptr<TxnDb> open_breccia(const TxnGiven& given) {

@@ -74,8 +74,7 @@ class TxnDb {
 
 using TxnScript = std::function<void(TxnDb& db)>;
 
-/// Runs the script on RocksDB and on breccia, with its memtable and with a run for every batch, and
-/// expects the same notes.
+/// expect_same_notes() of what the script notes.
 void expect_same_transactions(const TxnGiven& given, const TxnScript& script);
 
 /// An open breccia database; fails the test if it cannot be opened.

@@ -51,22 +51,19 @@ class Groups {
 /// One dump on its way.
 class Dump {
  public:
-  Dump(const DumpFlags& flags, const rocks::ReadOnlyStore& store,
-       rocksdb::ColumnFamilyHandle* family)
+  Dump(const DumpFlags& flags, const OpenRange& range)
       : flags_(flags),
         by_group_(flags.count_delim_option->count() > 0),
         groups_(by_group_ && !flags.count_delim.empty() ? flags.count_delim[0] : '.'),
         // The distribution is printed by RocksDB itself, so that it looks the same.
         sizes_(rocksdb::CreateDBStatistics()),
         progress_(flags.db.progress || (stderr_is_terminal() && flags.count_only),
-                  estimated_keys(store, family), "keys") {}
+                  estimated_keys(*range.store, range.family), "keys") {}
 
-  Status run(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
-             const Range& range) {
+  Status run(const OpenRange& range) {
     if (flags_.range.max_keys == 0) return Status::OK();
     const Status status =
-        visit_entries(store, family, range.from(), range.to(),
-                      [this](const Slice& key, const Slice& value) { return add(key, value); });
+        range.visit([this](const Slice& key, const Slice& value) { return add(key, value); });
     progress_.clear();
     return status;
   }
@@ -108,18 +105,15 @@ class Dump {
 };
 
 int run_dump(const DumpFlags& flags) {
-  Range range;
-  if (!flags.range.decode(flags.db.hex, &range)) return kExitUsage;
-  const auto store = open_to_look(flags.db);
-  if (store == nullptr) return kExitFailed;
-  rocksdb::ColumnFamilyHandle* const family = find_family(*store, flags.db.column_family);
-  if (family == nullptr) return kExitUsage;
+  OpenRange range;
+  const int opened = range.open(flags.db, flags.range);
+  if (opened != kExitOk) return opened;
   std::string stats;
-  if (flags.stats && store->tree().GetProperty("rocksdb.stats", &stats)) {
+  if (flags.stats && range.store->tree().GetProperty("rocksdb.stats", &stats)) {
     fmt::print("{}\n", stats);
   }
-  Dump dump(flags, *store, family);
-  const Status status = dump.run(*store, family, range);
+  Dump dump(flags, range);
+  const Status status = dump.run(range);
   dump.print_counts();
   if (status.ok()) return kExitOk;
   say_error("the dump is not complete", status, reading_advice(status, flags.db.db));

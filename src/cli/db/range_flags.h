@@ -2,10 +2,13 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "cli/db/db_flags.h"
+#include "cli/exit_codes.h"
 
 namespace breccia::cli::db {
 
@@ -35,6 +38,26 @@ struct RangeFlags {
     if (to_flag) range->end = hex.key(*to_flag);
     return from_flag.has_value() == range->begin.has_value() &&
            to_flag.has_value() == range->end.has_value();
+  }
+};
+
+/// A range of a family's keys, in a store that was opened to be looked at.
+struct OpenRange {
+  std::unique_ptr<rocks::ReadOnlyStore> store;
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  Range range;
+
+  /// Returns an ExitCode, with words on stderr if it is not kExitOk.
+  [[nodiscard]] int open(const DbFlags& flags, const RangeFlags& range_flags) {
+    if (!range_flags.decode(flags.hex, &range)) return kExitUsage;
+    store = open_to_look(flags);
+    if (store == nullptr) return kExitFailed;
+    family = find_family(*store, flags.column_family);
+    return family == nullptr ? kExitUsage : kExitOk;
+  }
+  /// As visit_entries.
+  Status visit(const std::function<bool(const Slice& key, const Slice& value)>& visit) const {
+    return visit_entries(*store, family, range.from(), range.to(), visit);
   }
 };
 

@@ -18,22 +18,18 @@ struct ScanFlags {
 };
 
 int run_scan(const ScanFlags& flags) {
-  Range range;
-  if (!flags.range.decode(flags.db.hex, &range)) return kExitUsage;
-  const auto store = open_to_look(flags.db);
-  if (store == nullptr) return kExitFailed;
-  rocksdb::ColumnFamilyHandle* const family = find_family(*store, flags.db.column_family);
-  if (family == nullptr) return kExitUsage;
+  OpenRange range;
+  const int opened = range.open(flags.db, flags.range);
+  if (opened != kExitOk) return opened;
   std::int64_t shown = 0;
-  const Status status = visit_entries(
-      *store, family, range.from(), range.to(), [&](const Slice& key, const Slice& value) {
-        std::string line = flags.db.hex.show_key(key.ToString());
-        if (!flags.no_value) line += " : " + flags.db.hex.show_value(value.ToString());
-        line += '\n';
-        std::fwrite(line.data(), 1, line.size(), stdout);
-        ++shown;
-        return flags.range.max_keys < 0 || shown < flags.range.max_keys;
-      });
+  const Status status = range.visit([&](const Slice& key, const Slice& value) {
+    std::string line = flags.db.hex.show_key(key.ToString());
+    if (!flags.no_value) line += " : " + flags.db.hex.show_value(value.ToString());
+    line += '\n';
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    ++shown;
+    return flags.range.max_keys < 0 || shown < flags.range.max_keys;
+  });
   if (status.ok()) return kExitOk;
   say_error(fmt::format("the scan stopped after {} keys", shown), status,
             reading_advice(status, flags.db.db));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
@@ -144,6 +145,7 @@ TEST(EntryCache, AnswersAsTheTree) {
 TEST(EntryCache, ConcurrentReadersAndFlushes) {
   constexpr std::uint64_t kKeys = 150;
   constexpr int kReads = 60'000;
+  constexpr int kChanges = 200;  // the flusher may be stopped for longer than the reads take
   struct State {
     std::uint64_t version;
     std::vector<std::uint64_t> value;
@@ -158,11 +160,12 @@ TEST(EntryCache, ConcurrentReadersAndFlushes) {
   };
   std::atomic<bool> wrong{false};
   std::atomic<int> reading{3};
+  std::atomic<int> changes{0};
   const auto read = [&](std::uint64_t seed) {
     base::Random random(seed);
     auto now = pin();
     auto held = now;
-    for (int i = 0; i < kReads; ++i) {
+    for (int i = 0; i < kReads || changes < kChanges; ++i) {
       if (random.one_in(8)) now = pin();
       if (random.one_in(500)) held = now;
       const State& at = random.one_in(8) ? *held : *now;
@@ -178,7 +181,7 @@ TEST(EntryCache, ConcurrentReadersAndFlushes) {
   for (std::uint64_t i = 0; i < 3; ++i) readers.emplace_back(read, i);
   base::Random random(7);
   std::uint64_t written = 1;
-  while (reading > 0) {
+  const auto change_some = [&] {
     auto next = *pin();
     EntryCache::Change change(cache.get());
     change.begin();
@@ -196,6 +199,11 @@ TEST(EntryCache, ConcurrentReadersAndFlushes) {
     next.version = change.publish();
     const std::lock_guard lock(mutex);
     current = std::make_shared<const State>(std::move(next));
+  };
+  while (reading > 0) {
+    change_some();
+    ++changes;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));  // only now something is inserted
   }
   for (std::thread& reader : readers) reader.join();
   EXPECT_FALSE(wrong);

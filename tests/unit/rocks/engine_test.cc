@@ -12,23 +12,13 @@
 #include "rocks/engine.h"
 #include "support/faulty_files.h"
 #include "support/folder.h"
-#include "support/sparse_files.h"
+#include "support/small_options.h"
 
 namespace breccia::rocks {
 
 namespace {
 
-Options small_options() {
-  Options options;
-  options.create_if_missing = true;
-  options.backend = BackendChoice::kHost;
-  options.memtable_bytes = 256 << 20;
-  options.flush_threads = 1;
-  options.log_files = testing::make_sparse_files();
-  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
-  options.rocksdb.compression = rocksdb::kNoCompression;
-  return options;
-}
+using testing::small_options;
 
 class EngineTest : public ::testing::Test {
  protected:

@@ -13,7 +13,7 @@
 #include "rocks/engine.h"
 #include "support/folder.h"
 #include "support/seeds.h"
-#include "support/sparse_files.h"
+#include "support/small_options.h"
 
 /// The entry cache in the way of a read: between memory and the tree.
 
@@ -24,16 +24,10 @@ namespace {
 constexpr int kKeys = 200;
 
 Options cached_options() {
-  Options options;
-  options.create_if_missing = true;
-  options.backend = BackendChoice::kHost;
-  options.memtable_bytes = 256 << 20;
+  Options options = testing::small_options();
   options.flush_threads = 2;
   options.entry_cache_bytes = 64 << 10;
   options.device_requests_min = 16;
-  options.log_files = testing::make_sparse_files();
-  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
-  options.rocksdb.compression = rocksdb::kNoCompression;
   options.rocksdb.level0_file_num_compaction_trigger = 2;
   return options;
 }

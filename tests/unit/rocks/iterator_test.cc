@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "support/seeds.h"
-#include "support/sparse_files.h"
+#include "support/small_options.h"
 #include "unit/rocks/twin_store.h"
 
 namespace breccia::rocks {
@@ -305,14 +305,9 @@ TEST(Iterator, TailingAndRefreshSeeWhatIsNew) {
 // Mutation: going back to the entry that one just left by a step forward may land on a new one.
 TEST(Iterator, ConcurrentWritesDoNotShow) {
   const testing::Folder folder(testing::Place::kMemory);
-  Options options;
-  options.create_if_missing = true;
-  options.backend = BackendChoice::kHost;
+  Options options = testing::small_options();
   options.device_requests_min = 1'000'000;
   options.memtable_bytes = 1 << 30;
-  options.flush_threads = 1;
-  options.log_files = testing::make_sparse_files();
-  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   std::unique_ptr<Engine> engine;
   ASSERT_TRUE(Engine::open(options, folder / "store", &engine).ok());
   constexpr int kPinned = 64;

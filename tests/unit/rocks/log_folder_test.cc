@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "support/folder.h"
-#include "support/sparse_files.h"
+#include "support/small_options.h"
 
 /// Which log a store takes for its own, and where its tree may lie.
 
@@ -16,15 +16,8 @@ namespace {
 class LogFolder : public ::testing::Test {
  protected:
   Status open(const std::string& name, const std::string& log, std::unique_ptr<Store>* store) {
-    Options options;
-    options.create_if_missing = true;
-    options.backend = BackendChoice::kHost;
-    options.memtable_bytes = 256 << 20;
-    options.flush_threads = 1;
-    options.log_files = testing::make_sparse_files();
+    Options options = testing::small_options();
     options.rocksdb = tree_;
-    options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
-    options.rocksdb.compression = rocksdb::kNoCompression;
     options.wal_dir = folder_ / log;
     store->reset();
     return Store::Open(options, folder_ / name, store);
@@ -41,7 +34,7 @@ class LogFolder : public ::testing::Test {
   }
 
   const testing::Folder folder_{testing::Place::kMemory};
-  rocksdb::Options tree_;
+  rocksdb::Options tree_ = testing::small_options().rocksdb;
 };
 
 }  // namespace

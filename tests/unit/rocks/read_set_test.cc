@@ -11,7 +11,7 @@
 #include "rocks/engine.h"
 #include "support/folder.h"
 #include "support/seeds.h"
-#include "support/sparse_files.h"
+#include "support/small_options.h"
 
 namespace breccia::rocks {
 
@@ -20,14 +20,9 @@ namespace {
 class ReadSetTest : public ::testing::Test {
  protected:
   void open(std::uint64_t memtable_bytes, std::uint32_t run_requests_min) {
-    Options options;
-    options.create_if_missing = true;
-    options.backend = BackendChoice::kHost;
+    Options options = testing::small_options();
     options.memtable_bytes = memtable_bytes;
     options.device_requests_min = run_requests_min;
-    options.flush_threads = 1;
-    options.log_files = testing::make_sparse_files();
-    options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
     engine_.reset();
     ASSERT_TRUE(Engine::open(options, folder_ / "store", &engine_).ok());
   }

@@ -9,7 +9,7 @@
 #include "support/append_operator.h"
 #include "support/folder.h"
 #include "support/seeds.h"
-#include "support/sparse_files.h"
+#include "support/small_options.h"
 
 namespace breccia {
 
@@ -19,13 +19,7 @@ class StoreTransactionTest : public ::testing::Test {
  protected:
   void SetUp() override { open(); }
   void open() {
-    Options options;
-    options.create_if_missing = true;
-    options.backend = BackendChoice::kHost;
-    options.memtable_bytes = 256 << 20;
-    options.flush_threads = 1;
-    options.log_files = testing::make_sparse_files();
-    options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+    Options options = testing::small_options();
     options.rocksdb.merge_operator = std::make_shared<testing::AppendOperator>();
     store_.reset();
     ASSERT_TRUE(Store::Open(options, folder_ / "store", &store_).ok());

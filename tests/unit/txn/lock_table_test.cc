@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "support/seeds.h"
 
@@ -104,7 +105,7 @@ TEST(LockTable, Modes) {
 TEST(LockTable, Expiration) {
   LockTable table({});
   Locker old = locker(1);
-  old.expires_us = now_us();
+  old.expires_us = base::now_us();
   bool agrees = false;
   table.may_expire(1, [&] { return agrees; });
   EXPECT_TRUE(table.lock(old, kFamily, "a", true).ok());
