@@ -49,5 +49,4 @@ std::string Statistics::text(Timing timing) const {
                      micros.max(), micros.count(), sum);
 }
 
-
 }  // namespace breccia::rocks

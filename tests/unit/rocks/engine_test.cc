@@ -256,7 +256,7 @@ TEST_F(EngineTest, CloseAndAfterwards) {
     ASSERT_TRUE(transaction->batch().Put("never", "value").ok());
     ASSERT_TRUE(store_->Close().ok());
     EXPECT_TRUE(store_->Close().ok());
-    EXPECT_EQ(property("breccia.flushes"), flush ? "1" : "0");
+    EXPECT_EQ(property("breccia.flush.count"), flush ? "1" : "0");
     EXPECT_TRUE(transaction->Close({}).IsShutdownInProgress());
     std::string value;
     EXPECT_TRUE(store_->Put({}, "never", "value").IsShutdownInProgress());
