@@ -12,7 +12,7 @@ enum class Mode : std::uint8_t { kAlone, kTogether };
 struct AdmissionOptions {
   /// Waiting requests that are worth a large batch: the first and lowest threshold.
   std::uint64_t threshold_min = 10'000;
-  /// What a large batch can hold.
+  /// What a large batch can hold. A store sets its own: Options::admission_requests_max.
   std::uint64_t threshold_max = 250'000'000;
   /// A threshold that is reached within raise_us_max grows by raise_factor.
   std::uint64_t raise_us_max = 1'000;
