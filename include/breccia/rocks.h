@@ -306,9 +306,10 @@ class Rocks final : public rocksdb::StackableDB {
   Status GetCurrentWalFile(std::unique_ptr<rocksdb::LogFile>* file) override;
   /// The batches of writes from `sequence_number` on, over breccia's log: each once, in commit
   /// order. A batch of n writes that ends at position p has the sequence numbers p - n + 1 to p.
-  /// Errors  NotFound: nothing of that number was written yet, or the log there was released (what
-  ///         is flushed stays for Options::log_keep_bytes, from WAL_size_limit_MB); Corruption,
-  ///         IOError: it cannot be read. The iterator's status has those met later.
+  /// Where the log does not reach back so far (what is flushed stays for Options::log_keep_bytes,
+  /// from WAL_size_limit_MB), the first batch that there is comes first, as its number tells.
+  /// Errors  NotFound: nothing of that number was written yet; Corruption, IOError: the log cannot
+  ///         be read. The iterator's status has those met later, NotFound: the log was released.
   /// Owner   the iterator is the caller's; it keeps the database open, and log of up to
   ///         ChangesOptions::hold_bytes_max behind itself.
   /// Threads the iterator: one at a time, beside any use of the database.
