@@ -334,10 +334,12 @@ TEST(EntryCache, HashOfColumns) {
 
 // Goal: a cache may be turned off any number of times, beside changes of the tree.
 // Method: more often than the changes under way can be counted.
-// Mutation: counting each time overflows, and the next change ends the process.
+// Mutation: counting each time overflows into the version.
 TEST(EntryCache, TurnedOffAgainAndAgain) {
   const auto cache = make_cache(4);
+  const std::uint64_t version = cache->version();
   for (int i = 0; i < (1 << 16) + 7; ++i) cache->turn_off();
+  EXPECT_EQ(cache->version(), version);
   for (int i = 0; i < 3; ++i) {
     EntryCache::Change change(cache.get());
     change.begin();
