@@ -102,6 +102,8 @@ TEST_F(EngineTest, Properties) {
   EXPECT_GT(std::stoull(property("breccia.log-bytes")), 0u);
   EXPECT_EQ(property("breccia.runs"), "1");
   EXPECT_EQ(property("breccia.memtable-entries"), "1");
+  EXPECT_EQ(property("breccia.batches"), "2");
+  EXPECT_EQ(property("breccia.requests.put"), "11");
   EXPECT_EQ(property("breccia.flush.count"), "0");
   EXPECT_EQ(property("breccia.runs.merges"), "0");
   EXPECT_GT(std::stoull(property("breccia.device-bytes")), 0u);
