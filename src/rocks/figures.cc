@@ -30,7 +30,7 @@ std::string admission_mode(From from) {
   return from.async.figures().mode == batch::Mode::kAlone ? "alone" : "together";
 }
 std::uint64_t device_bytes(From from) { return from.backends.current()->memory_used(); }
-std::uint64_t log_bytes(From from) { return from.log.end() - from.log.begin(); }
+std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
 std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
 std::uint64_t memtable_entries(From from) {
   std::uint64_t entries = 0;

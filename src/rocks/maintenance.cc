@@ -65,11 +65,6 @@ void Maintenance::stop() {
   if (flusher_.joinable()) flusher_.join();
 }
 
-std::uint64_t Maintenance::log_bytes() const {
-  const std::uint64_t begin = log_->begin();  // first: it never passes an end read later
-  return log_->end() - begin;
-}
-
 // What a flush could release: frames that are still being filled do not count.
 std::uint64_t Maintenance::visible_bytes() const {
   const std::uint64_t begin = log_->begin();
@@ -87,7 +82,7 @@ bool Maintenance::device_is_full() const {
 bool Maintenance::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max) {
   if (runs_.load() >= kRunsMax) return false;
   const std::uint64_t before = claimed_.fetch_add(bytes, std::memory_order_relaxed);
-  if (log_bytes() + before + needed <= bytes_max) return true;
+  if (log_->bytes_in_use() + before + needed <= bytes_max) return true;
   claimed_.fetch_sub(bytes, std::memory_order_relaxed);
   return false;
 }
@@ -159,8 +154,8 @@ Status Maintenance::refused(std::uint64_t wait_us_max) {
   return Status::Incomplete(
       fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
                   "merge{}",
-                  wait_us_max / 1000, log_bytes(), options_.log_bytes_max, runs_.load(), kRunsMax,
-                  below_->overloaded() ? ", and the tree below is compacting" : ""),
+                  wait_us_max / 1000, log_->bytes_in_use(), options_.log_bytes_max, runs_.load(),
+                  kRunsMax, below_->overloaded() ? ", and the tree below is compacting" : ""),
       "retry later, or raise Options::memtable_bytes");
 }
 
@@ -331,7 +326,7 @@ void Maintenance::run_flusher() {
       const auto due = [&] {
         return flushes_done_ < flushes_wanted_ ||
                (visible_bytes() > 0 &&
-                (log_bytes() > options_.log_bytes_max / 2 || device_is_full()));
+                (log_->bytes_in_use() > options_.log_bytes_max / 2 || device_is_full()));
       };
       flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
       if (stopping_) return;

@@ -110,7 +110,6 @@ class Maintenance {
                                                const std::vector<memtable::MemRunPtr>& runs);
   std::optional<Taken> take_for_merge();
   Status take_for_flush(memtable::ViewPtr* view, std::uint64_t* applied);
-  [[nodiscard]] std::uint64_t log_bytes() const;
   [[nodiscard]] std::uint64_t visible_bytes() const;
   void wake_merger();
   [[nodiscard]] bool device_is_full() const;

@@ -166,6 +166,11 @@ class Log {
   /// Position behind the last reserved frame, and the position below which all was released.
   [[nodiscard]] virtual std::uint64_t end() const = 0;
   [[nodiscard]] virtual std::uint64_t begin() const = 0;
+  /// Bytes between the two.
+  [[nodiscard]] std::uint64_t bytes_in_use() const {
+    const std::uint64_t from = begin();  // first: it never passes an end read later
+    return end() - from;
+  }
 };
 
 }  // namespace breccia::wal
