@@ -184,7 +184,14 @@ BelowFamily Below::add_family(rocksdb::ColumnFamilyHandle* handle) {
 Status Below::drop_family(rocksdb::ColumnFamilyHandle* family,
                           const std::function<void()>& publish) {
   const std::lock_guard change(change_mutex_);
-  BRECCIA_TRY(db_->DropColumnFamily(family));
+  Status status = db_->DropColumnFamily(family);
+  if (!status.ok() && !status.IsInvalidArgument()) {
+    // The family is gone, too, where only the OPTIONS file could not be written
+    // (fail_if_options_file_error). Asked again, RocksDB says so.
+    const Status again = db_->DropColumnFamily(family);
+    if (again.ok() || again.IsInvalidArgument()) status = Status::OK();
+  }
+  BRECCIA_TRY(status);
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(families_, [&](const BelowFamily& one) { return one.get() == family; });
