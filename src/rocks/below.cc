@@ -19,8 +19,7 @@ constexpr char kFailedIngest[] = "ingest-failed";
 rocksdb::ColumnFamilyOptions tree_family(const rocksdb::ColumnFamilyOptions& family,
                                          int flush_parts) {
   rocksdb::ColumnFamilyOptions scaled = scaled_triggers(family, flush_parts);
-  // The tree would refuse snapshots for the sake of memtables that stay empty.
-  scaled.inplace_update_support = false;
+  without_memtables(&scaled);
   return scaled;
 }
 
@@ -33,8 +32,7 @@ rocksdb::Options tree_options(const Options& options, int flush_parts) {
   tree.create_missing_column_families = true;
   // What a log of RocksDB's own holds must lie in files before anything is ingested.
   tree.avoid_flush_during_recovery = false;
-  // It would write through the tree's own log.
-  tree.persist_stats_to_disk = false;
+  without_memtables(static_cast<rocksdb::DBOptions*>(&tree));
   return tree;
 }
 
@@ -78,6 +76,12 @@ void add_to_ingest(const FamilyFile& file, std::vector<rocksdb::IngestExternalFi
 }
 
 }  // namespace
+
+void without_memtables(rocksdb::DBOptions* db) { db->persist_stats_to_disk = false; }
+
+void without_memtables(rocksdb::ColumnFamilyOptions* family) {
+  family->inplace_update_support = false;
+}
 
 Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* hidden) {
   Watermark watermark;

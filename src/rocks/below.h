@@ -55,6 +55,11 @@ Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* h
 /// The folder of a store's log.
 [[nodiscard]] std::string log_folder(const Options& options, const std::string& path);
 
+/// Turns off what the tree would do with memtables and a log of its own, which stay empty: keep
+/// statistics by writing them, and refuse snapshots, or to open, for values changed in place.
+void without_memtables(rocksdb::DBOptions* db);
+void without_memtables(rocksdb::ColumnFamilyOptions* family);
+
 /// A file to ingest, and the family that it is for.
 struct FamilyFile {
   rocksdb::ColumnFamilyHandle* family;

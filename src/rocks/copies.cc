@@ -35,9 +35,11 @@ Status open_tree(const Options& options, const std::string& name,
     rocksdb::ColumnFamilyOptions family_options = options.rocksdb;
     if (at != known.end()) family_options = at->second;
     if (is_reserved(family)) family_options = rocksdb::ColumnFamilyOptions();
+    without_memtables(&family_options);
     descriptors.emplace_back(family, family_options);
   }
   rocksdb::DBOptions db_options = options.rocksdb;
+  without_memtables(&db_options);
   db_options.create_if_missing = false;
   db_options.error_if_exists = false;
   rocksdb::DB* db = nullptr;

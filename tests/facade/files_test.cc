@@ -4,6 +4,7 @@
 #include <rocksdb/utilities/backup_engine.h>
 #include <rocksdb/utilities/checkpoint.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -251,6 +252,35 @@ TEST(FacadeFiles, Checkpoint) {
         }
       },
       two_families());
+}
+
+// Goal: a copy opens with every option that its store opens with, and gets no family that nobody
+//       made.
+// Method: options that speak of RocksDB's own memtables and log; a checkpoint is opened, and
+//         detached, with the families listed in between.
+// Mutation: handing these options to the tree of the copy fails the opening, or leaves a family.
+TEST(FacadeFiles, CheckpointWithOptionsOfMemtables) {
+  Given given = two_families();
+  given.db.persist_stats_to_disk = true;
+  given.family.inplace_update_support = true;
+  Db db(Kind::kBreccia, given);
+  ASSERT_TRUE(db.open().ok());
+  fill(db, "1");
+  rocksdb::Checkpoint* made = nullptr;
+  ASSERT_TRUE(rocksdb::Checkpoint::Create(db.get(), &made).ok());
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  const std::string copy = db.beside("copy");
+  ASSERT_TRUE(checkpoint->CreateCheckpoint(copy).ok());
+  EXPECT_EQ(contents_by_breccia(copy, given).size(), 12U);
+  const auto families = [&] {
+    std::vector<std::string> names;
+    EXPECT_TRUE(rocksdb::DB::ListColumnFamilies(given.db, copy, &names).ok());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  EXPECT_EQ(families(), (std::vector<std::string>{"breccia.watermark", "default", "one", "two"}));
+  ASSERT_TRUE(Rocks::Detach(options_of(given, copy), copy, descriptors_of(given)).ok());
+  EXPECT_EQ(families(), (std::vector<std::string>{"default", "one", "two"}));
 }
 
 // Goal: BackupEngine backs a live database up, again and again, and restores each state.
