@@ -49,12 +49,10 @@ Status Core::close() {
   while (resume_flushes()) {
   }
   flusher_->stop();
-  // What has no log would survive an orderly end, but nobody would hear of an error.
-  if (engine_->options().flush_at_close) {
-    close_status_ = engine_->Flush();
-  } else if (has_unlogged_.load()) {
-    close_status_ = engine_->SyncLog();
-  }
+  // What has no log would survive an orderly end, but nobody would hear of an error. Before the
+  // flush, which may fail.
+  if (has_unlogged_.load()) close_status_ = engine_->SyncLog();
+  if (close_status_.ok() && engine_->options().flush_at_close) close_status_ = engine_->Flush();
   handles_->close();
   engine_->listeners().show_as(nullptr);  // iterators may keep the tree open
   engine_.reset();

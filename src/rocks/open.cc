@@ -74,7 +74,12 @@ Status Engine::Close() {
   if (async_ == nullptr) return Status::OK();  // it never opened
   async_->stop();
   // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
-  if (options_.flush_at_close && state_.visible() > log_->begin()) close_status_ = Flush();
+  if (options_.flush_at_close && state_.visible() > log_->begin()) {
+    // A flush that fails must not take what the log can keep. By the queue: the flusher may be
+    // logging, too.
+    close_status_ = commits_->sync(state_.visible());
+    if (close_status_.ok()) close_status_ = Flush();
+  }
   closed_.store(true);
   maintenance_->stop();
   history_->clear();  // holds may live longer

@@ -330,6 +330,41 @@ TEST(FacadeBadUse, UnknownMergeOperator) {
   }
 }
 
+// Goal: the same where closing flushes: what has no log is kept although the flush cannot be.
+// Method: two operands in the log; opened without the operator, a write without a log, and Close;
+//         then opened with the operator.
+// Mutation: flushing before the log is written loses the write.
+TEST(FacadeBadUse, CloseWithoutTheMergeOperator) {
+  const Folder folder(Place::kMemory);
+  const std::string path = folder / "db";
+  const Given given = usual();
+  Given without = given;
+  without.family.merge_operator = nullptr;
+  const auto open_at = [&](const Given& with, bool flush_at_close) {
+    Options options = options_of(with, path);
+    options.flush_at_close = flush_at_close;
+    rocksdb::DB* opened = nullptr;
+    const Status status = Rocks::Open(options, path, &opened);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return std::unique_ptr<rocksdb::DB>(opened);
+  };
+  auto db = open_at(given, /*flush_at_close=*/false);
+  ASSERT_NE(db, nullptr);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(db->Merge(kWrite, "merged", "1").ok());
+  db.reset();
+  db = open_at(without, /*flush_at_close=*/true);
+  ASSERT_NE(db, nullptr);
+  rocksdb::WriteOptions unlogged;
+  unlogged.disableWAL = true;
+  ASSERT_TRUE(db->Put(unlogged, "key", "value").ok());
+  EXPECT_FALSE(db->Close().ok());
+  db.reset();
+  db = open_at(given, /*flush_at_close=*/false);
+  ASSERT_NE(db, nullptr);
+  EXPECT_EQ(get(db.get(), "key"), "value");
+  EXPECT_EQ(get(db.get(), "merged"), "1,1");
+}
+
 // Goal: a batch larger than the log may be is written whole, and the next writes go on.
 // Method: a log of 4 MB; batches of 2, 6 and 20 MB, singly and twice in a row; all keys are read.
 // Mutation: waiting for room that can never be hangs; so does giving the batch up half written.

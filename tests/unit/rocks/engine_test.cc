@@ -301,6 +301,28 @@ TEST_F(EngineTest, CloseTellsOfAFailedLog) {
   store_.reset();  // before the faults
 }
 
+// Goal: Close logs what has no log before it flushes: a flush that fails loses nothing.
+// Method: two operands, of an operator that the next opening does not name, so that no flush can
+//         combine them; a write without a log, and Close; then opened with the operator again.
+// Mutation: flushing first loses the write.
+TEST_F(EngineTest, CloseLogsBeforeItFlushes) {
+  Options options = small_options();
+  options.rocksdb.merge_operator = NewInt64AddOperator();
+  ASSERT_TRUE(open(options).ok());
+  const std::string one("\1\0\0\0\0\0\0\0", 8);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(store_->Merge(WriteOptions(), "merged", one).ok());
+  Options without = options;
+  without.flush_at_close = true;
+  without.rocksdb.merge_operator = nullptr;
+  ASSERT_TRUE(open(without).ok());
+  ASSERT_TRUE(store_->Put({.durability = Durability::kNone}, "key", "value").ok());
+  EXPECT_FALSE(store_->Close().ok());
+  ASSERT_TRUE(open(options).ok());
+  std::string value;
+  EXPECT_TRUE(store_->Get("key", &value).ok());
+  EXPECT_TRUE(store_->Get("merged", &value).ok());
+}
+
 // Goal: what a dropped family held is read through views from before, and through no other.
 // Method: write, drop, flush; read with a pin from before the drop and with a new one.
 // Mutation: leaving the family in the view after the flush says that the key is not there.
