@@ -615,7 +615,11 @@ Figures Engine::figures() const {
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {
   auto figure = figures().text(name);
-  if (!figure.has_value()) return below_->db()->GetProperty(name, value);
+  if (!figure.has_value()) {
+    // RocksDB clears the value of a name that it does not know.
+    figure.emplace();
+    if (!below_->db()->GetProperty(name, &*figure)) return false;
+  }
   *value = std::move(*figure);
   return true;
 }

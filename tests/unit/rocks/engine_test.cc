@@ -89,7 +89,7 @@ TEST_F(EngineTest, MultiGetOfAKeyTooLong) {
 
 // Goal: every figure has a name, and RocksDB's are handed on.
 // Method: all names before and after a flush; a name that nobody knows.
-// Mutation: dropping a name from GetProperty fails.
+// Mutation: dropping a name from GetProperty fails; so does changing the value for an unknown one.
 TEST_F(EngineTest, Properties) {
   Options options = small_options();
   options.device_requests_min = 4;
@@ -124,8 +124,10 @@ TEST_F(EngineTest, Properties) {
   EXPECT_EQ(property("breccia.flush.count"), "1");
   EXPECT_EQ(property("breccia.log-bytes"), "0");
   EXPECT_FALSE(property("rocksdb.stats").empty());
-  std::string value;
+  std::string value = "as before";
   EXPECT_FALSE(store_->GetProperty("breccia.no-such-figure", &value));
+  EXPECT_FALSE(store_->GetProperty("rocksdb.no-such-figure", &value));
+  EXPECT_EQ(value, "as before");
 }
 
 // Goal: a write that finds no room fails with Incomplete when its time is over, and only it.
