@@ -124,10 +124,7 @@ Result<rocks::Pin> Core::pin_of(const rocksdb::ReadOptions& options) const {
 
 Result<Seen> Core::see_at(rocks::Pin pin, const rocksdb::ColumnFamilyHandle* handle) const {
   BRECCIA_TAKE(const Family* const known, family(handle));
-  Seen seen{known, std::move(pin), nullptr};
-  // A flush leaves a dropped family out: from the drop on its last state is kept with it.
-  const rocks::Pin* const last = known->at_drop();
-  if (last != nullptr && last->visible <= seen.pin.visible) seen.pin = *last;
+  Seen seen{known, known->seen_at(std::move(pin)), nullptr};
   seen.view = seen.pin.view->family(known->id());
   return seen;
 }

@@ -37,6 +37,14 @@ class Family : public std::enable_shared_from_this<Family> {
   [[nodiscard]] const rocks::Pin* at_drop() const {
     return at_drop_.load(std::memory_order_acquire);  // pairs with drop()
   }
+  /// What of the family a reader with `pin` sees: of one that was dropped before that, its last
+  /// state, as flushes leave it out from the drop on.
+  /// Order   the pin is taken first: one that was taken after a drop never goes without its mark.
+  [[nodiscard]] rocks::Pin seen_at(rocks::Pin pin) const {
+    const rocks::Pin* const last = at_drop();
+    if (last != nullptr && last->visible <= pin.visible) return *last;
+    return pin;
+  }
   /// The family is about to be dropped; nothing is written until that is done, or keep() is called.
   /// Threads one at a time, as keep().
   void drop(rocks::Pin last) {

@@ -74,8 +74,7 @@ std::unique_ptr<rocksdb::Iterator> new_iterator(const Core& core,
   std::function<rocks::Pin()> repin;
   if (options.snapshot == nullptr || options.tailing) {
     repin = [engine = &core.engine(), family = seen.family->shared_from_this()] {
-      const rocks::Pin* const last = family->at_drop();
-      return last != nullptr ? *last : engine->pin();
+      return family->seen_at(engine->pin());
     };
   }
   auto iterator = core.engine().iterate(options, seen.family->id(), seen.pin, std::move(repin));
