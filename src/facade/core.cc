@@ -208,9 +208,18 @@ Status Core::write_one(const rocksdb::WriteOptions& options, wal::Op op,
                        const Slice& value) {
   BRECCIA_TAKE(const Family* const known, family(handle));
   batch::Requests& requests = batch::thread_requests();
-  const bool is_left_out = options.ignore_missing_column_families && known->at_drop() != nullptr;
+  const bool is_left_out =
+      options.ignore_missing_column_families && missing_families()(known->id());
   if (!is_left_out) BRECCIA_TRY(requests.add_write(op, known->id(), key, value));
   return write(options, rocks::ReadSet(), &requests);
+}
+
+std::function<bool(FamilyId)> Core::missing_families() {
+  const WriteGate::Pass pass(&gate_);
+  return [view = engine_->pin().view](FamilyId id) {
+    const memtable::FamilyView* const family = view->family(id);
+    return family == nullptr || family->dropped;
+  };
 }
 
 Batch Core::new_batch(std::uint64_t requests) const {

@@ -103,6 +103,11 @@ class Core {
   Status write_one(const rocksdb::WriteOptions& options, wal::Op op,
                    const rocksdb::ColumnFamilyHandle* handle, const Slice& key, const Slice& value);
 
+  /// True of families that are not there, or were dropped: what ignore_missing_column_families
+  /// leaves out.
+  /// Bound   waits for a drop that is under way, which may fail.
+  [[nodiscard]] std::function<bool(FamilyId)> missing_families();
+
   /// An empty batch in memory that suits its size.
   [[nodiscard]] Batch new_batch(std::uint64_t requests) const;
 

@@ -66,12 +66,7 @@ Status add_writes(const rocksdb::WriteBatch& from, const std::function<bool(Fami
 Status write_batches(Core* core, const rocksdb::WriteOptions& options, const rocks::ReadSet& reads,
                      std::span<const rocksdb::WriteBatch* const> batches) {
   std::function<bool(FamilyId)> skips;
-  if (options.ignore_missing_column_families) {
-    skips = [view = core->engine().pin().view](FamilyId id) {
-      const memtable::FamilyView* const family = view->family(id);
-      return family == nullptr || family->dropped;
-    };
-  }
+  if (options.ignore_missing_column_families) skips = core->missing_families();
   std::uint64_t count = 0;
   for (const rocksdb::WriteBatch* const batch : batches) count += batch->Count();
   const auto write = [&](batch::Requests* requests) {

@@ -4,6 +4,7 @@
 #include <rocksdb/write_batch.h>
 
 #include "both.h"
+#include "facade/core.h"
 
 namespace breccia::testing {
 
@@ -178,6 +179,29 @@ TEST(FacadeWrites, MissingFamily) {
         db.note("put", db->Put(kWrite, db.handle("one"), "a", "1"));
       },
       two_families());
+}
+
+// Goal: a write that may leave out missing families is not lost to a drop that fails.
+// Method: the family's state while it is being dropped; writes singly and in a batch; the drop is
+//         taken back, and both are read.
+// Mutation: leaving out what is only about to be dropped loses them.
+TEST(FacadeWrites, MissingFamilyAndADropThatFails) {
+  Db db(Kind::kBreccia, two_families());
+  ASSERT_TRUE(db.open().ok());
+  auto* const one = db.handle("one");
+  facade::Family& family = *static_cast<facade::Handle*>(one)->family();
+  family.drop(static_cast<Rocks*>(db.get())->core().engine().pin());
+  rocksdb::WriteOptions ignore;
+  ignore.ignore_missing_column_families = true;
+  EXPECT_TRUE(db->Put(ignore, one, "single", "1").ok());
+  rocksdb::WriteBatch batch;
+  ASSERT_TRUE(batch.Put(one, "batch", "1").ok());
+  EXPECT_TRUE(db->Write(ignore, &batch).ok());
+  family.keep();
+  for (const char* key : {"single", "batch"}) {
+    std::string value;
+    EXPECT_TRUE(db->Get({}, one, key, &value).ok()) << key;
+  }
 }
 
 // Goal: write options are checked like RocksDB's.
