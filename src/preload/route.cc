@@ -1,6 +1,5 @@
 #include "preload/route.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,7 +14,8 @@ thread_local int Inside::depth_ = 0;
 const Result<Settings>& settings() {
   // Never destroyed: threads may open databases until the process ends.
   static const auto* const found = [] {
-    log().set_level(std::max(log().level(), spdlog::level::warn));  // say() tells the rest
+    // say() tells the rest, to who has not asked for more.
+    if (std::getenv("BRECCIA_LOG_LEVEL") == nullptr) log().set_level(spdlog::level::warn);
     return new Result<Settings>(read_settings([](const char* name) { return std::getenv(name); }));
   }();
   return *found;

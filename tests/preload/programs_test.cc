@@ -128,6 +128,23 @@ TEST(PreloadPrograms, OffAndQuiet) {
   EXPECT_TRUE(has_family(folder, "breccia.watermark"));
 }
 
+// Goal: the library says what it always says from BRECCIA_LOG_LEVEL on, from `warning` on without
+//       it.
+// Method: a run that finds no GPU, which is said with level `info`; with `info` and without.
+// Mutation: raising the level whatever was asked for fails.
+TEST(PreloadPrograms, LogLevel) {
+  const Folder folder(Place::kMemory);
+  const auto says_info = [&](const std::string& level) {
+    const Ran ran = run(Library::kBreccia, folder, "db_bench --db=db --num=10 --benchmarks=fillseq",
+                        "BRECCIA_BACKEND=auto CUDA_VISIBLE_DEVICES= " + level);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.err.find("no GPU in use") != std::string::npos;
+  };
+  EXPECT_TRUE(says_info("BRECCIA_LOG_LEVEL=info"));
+  EXPECT_FALSE(says_info("BRECCIA_LOG_LEVEL=warning"));
+  EXPECT_FALSE(says_info("env -u BRECCIA_LOG_LEVEL"));
+}
+
 // Goal: the library stands before the functions that docs/preload.md names, and nothing else.
 // Method: its dynamic symbols. Mutation: a missing `local: *` in exports.map fails.
 TEST(PreloadPrograms, Symbols) {
