@@ -16,6 +16,12 @@ Status not_a_handle() {
 
 Handle::~Handle() { registry_->remove(this); }
 
+void Handle::operator delete(Handle* handle, std::destroying_delete_t) {
+  const std::shared_ptr<Handles> registry = handle->registry_;  // the handle's may be the last
+  handle->~Handle();
+  registry->keep_memory(handle);
+}
+
 // The tree's handle is no TreeHandle, it only begins like one: a sanitizer would say so.
 [[gnu::no_sanitize("vptr")]] void* Handle::cfd() const {
   rocksdb::ColumnFamilyHandle* const tree = family_->tree();
@@ -76,6 +82,12 @@ void Handles::remove(const Handle* handle) {
     families_.erase(at);
   }
   if (forget) forget(id);
+}
+
+void Handles::keep_memory(void* destroyed) {
+  const std::lock_guard lock(mutex_);
+  destroyed_.emplace_back(destroyed);
+  if (destroyed_.size() > kDestroyedMax) destroyed_.pop_front();
 }
 
 void Handles::close() {

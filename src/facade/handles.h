@@ -3,11 +3,14 @@
 #include <breccia/family.h>
 
 #include <atomic>
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <unordered_set>
 
@@ -85,6 +88,8 @@ class Handle final : public TreeHandle {
   Handle(std::shared_ptr<Family> family, std::shared_ptr<Handles> registry)
       : family_(std::move(family)), registry_(std::move(registry)) {}
   ~Handle() override;
+  /// The registry gets the memory: see Handles.
+  static void operator delete(Handle* handle, std::destroying_delete_t);
 
   [[nodiscard]] void* cfd() const override;
   [[nodiscard]] const std::string& GetName() const override { return family_->name(); }
@@ -100,9 +105,15 @@ class Handle final : public TreeHandle {
 };
 
 /// The handles of one database that are alive.
+///
+/// They are known by their addresses. The memory of the last kDestroyedMax that were destroyed
+/// stays, so that no new handle takes the place of one that somebody still uses.
+///
 /// Threads any number.
 class Handles : public std::enable_shared_from_this<Handles> {
  public:
+  static constexpr std::size_t kDestroyedMax = 1024;
+
   /// `forget` is called when the last handle of a dropped family is gone. `flush_parts`: see
   /// rocks/level0_triggers.h.
   Handles(int flush_parts, std::function<void(FamilyId)> forget)
@@ -120,11 +131,15 @@ class Handles : public std::enable_shared_from_this<Handles> {
 
  private:
   friend class Handle;
+  struct FreeMemory {
+    void operator()(void* memory) const { ::operator delete(memory); }
+  };
   struct Entry {
     std::shared_ptr<Family> family;
     int handles = 0;
   };
   void remove(const Handle* handle);
+  void keep_memory(void* destroyed);
   void change_generation();
 
   const int flush_parts_;
@@ -132,6 +147,7 @@ class Handles : public std::enable_shared_from_this<Handles> {
   std::function<void(FamilyId)> forget_;
   std::unordered_set<const rocksdb::ColumnFamilyHandle*> live_;
   std::map<FamilyId, Entry> families_;
+  std::deque<std::unique_ptr<void, FreeMemory>> destroyed_;  // oldest first
   /// Differs from every earlier value of every registry whenever live_ has changed.
   std::atomic<std::uint64_t> generation_{0};
 };

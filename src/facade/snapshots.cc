@@ -7,7 +7,7 @@ namespace breccia::facade {
 
 const rocksdb::Snapshot* Snapshots::take(rocks::Pin pin) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  auto snapshot = std::make_unique<const Snapshot>(
+  auto snapshot = std::make_unique<Snapshot>(
       std::move(pin), std::chrono::duration_cast<std::chrono::seconds>(now).count());
   const rocksdb::Snapshot* const taken = snapshot.get();
   const std::lock_guard lock(mutex_);
@@ -16,16 +16,18 @@ const rocksdb::Snapshot* Snapshots::take(rocks::Pin pin) {
 }
 
 bool Snapshots::release(const rocksdb::Snapshot* snapshot) {
-  const std::unique_ptr<const Snapshot> released = [&] {
-    const std::lock_guard lock(mutex_);
-    auto node = live_.extract(snapshot);
-    return node.empty() ? nullptr : std::move(node.mapped());
-  }();
-  return released != nullptr;  // what it held goes after the lock
+  memtable::ViewPtr held;  // goes after the lock
+  const std::lock_guard lock(mutex_);
+  auto node = live_.extract(snapshot);
+  if (node.empty()) return false;
+  held = node.mapped()->take_view();
+  released_.push_back(std::move(node.mapped()));
+  if (released_.size() > kReleasedMax) released_.pop_front();
+  return true;
 }
 
 void Snapshots::release_all() {
-  std::map<const rocksdb::Snapshot*, std::unique_ptr<const Snapshot>> released;
+  std::map<const rocksdb::Snapshot*, std::unique_ptr<Snapshot>> released;
   const std::lock_guard lock(mutex_);
   released.swap(live_);
 }

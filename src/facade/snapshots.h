@@ -2,7 +2,9 @@
 
 #include <rocksdb/snapshot.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,16 +24,24 @@ class Snapshot final : public rocksdb::Snapshot {
   [[nodiscard]] std::uint64_t GetTimestamp() const override { return ~std::uint64_t{0}; }
 
   [[nodiscard]] const rocks::Pin& pin() const { return pin_; }
+  /// Takes out the view that it holds.
+  [[nodiscard]] memtable::ViewPtr take_view() { return std::move(pin_.view); }
 
  private:
-  const rocks::Pin pin_;
+  rocks::Pin pin_;
   const std::int64_t unix_time_;
 };
 
 /// The snapshots of one database that were not released.
+///
+/// They are known by their addresses. Of those that were released the last kReleasedMax objects
+/// stay, empty, so that no new snapshot takes the place of one that somebody still reads at.
+///
 /// Threads any number.
 class Snapshots {
  public:
+  static constexpr std::size_t kReleasedMax = 1024;
+
   [[nodiscard]] const rocksdb::Snapshot* take(rocks::Pin pin);
   /// False if `snapshot` is none of these.
   [[nodiscard]] bool release(const rocksdb::Snapshot* snapshot);
@@ -48,7 +58,8 @@ class Snapshots {
 
  private:
   mutable std::mutex mutex_;
-  std::map<const rocksdb::Snapshot*, std::unique_ptr<const Snapshot>> live_;
+  std::map<const rocksdb::Snapshot*, std::unique_ptr<Snapshot>> live_;
+  std::deque<std::unique_ptr<Snapshot>> released_;  // oldest first
 };
 
 }  // namespace breccia::facade
