@@ -16,7 +16,8 @@
 #include "support/sparse_files.h"
 
 /// The four micro-benchmarks with which H-Rocks shows that it answers as RocksDB ([hrocks] section
-/// 6.6), as tests: random requests in batches of random sizes, every result compared.
+/// 6.6), as tests: random requests in batches of random sizes, every result compared, and at the
+/// end what is there, before a flush and after it.
 
 namespace breccia::metamorphic {
 
@@ -87,6 +88,28 @@ class Bench {
     }
     return error;
   }
+  /// The first difference between what the two hold now, or nothing.
+  std::string compare_contents() {
+    const std::string end(sizeof(std::uint64_t) + 1, '\xff');  // behind every key
+    batch_.Clear();
+    Status status = batch_.Range("", end, 2 * static_cast<std::uint32_t>(mix_.keys) + 2);
+    if (status.ok()) status = store_->Submit(WriteOptions(), &batch_);
+    if (!status.ok()) return status.ToString();
+    const std::unique_ptr<rocksdb::Iterator> expected(
+        reference_->NewIterator(rocksdb::ReadOptions()));
+    entries_ = 0;
+    for (expected->SeekToFirst(); expected->Valid(); expected->Next(), ++entries_) {
+      if (entries_ == batch_.range_size(0)) return fmt::format("{} entries alone", entries_);
+      const auto [key, value] = batch_.range_entry(0, entries_);
+      if (key != expected->key() || value != expected->value()) {
+        return fmt::format("entry {} is another one", entries_);
+      }
+    }
+    return entries_ == batch_.range_size(0) ? "" : fmt::format("more than {} entries", entries_);
+  }
+  Status flush() { return store_->Flush(); }
+
+  [[nodiscard]] std::uint64_t entries() const { return entries_; }
   [[nodiscard]] std::uint64_t batches() const { return batches_; }
   [[nodiscard]] std::uint64_t found() const { return found_; }
   [[nodiscard]] std::uint64_t missed() const { return missed_; }
@@ -158,7 +181,7 @@ class Bench {
   const Mix mix_;
   base::Random random_;
   std::uint64_t puts_ = 0, gets_ = 0, deletes_ = 0, updates_ = 0;
-  std::uint64_t batches_ = 0, found_ = 0, missed_ = 0;
+  std::uint64_t batches_ = 0, found_ = 0, missed_ = 0, entries_ = 0;
   std::vector<Request> requests_;
   Batch batch_;
   const std::unique_ptr<rocksdb::Env> env_;
@@ -174,6 +197,14 @@ void run(const Mix& mix) {
   ASSERT_EQ(bench.run(requests), "") << "seed " << seed << "\n" << testing::replay_command(seed);
   std::printf("%lu requests in %lu batches, %lu reads found a value, %lu none\n", requests,
               bench.batches(), bench.found(), bench.missed());
+  EXPECT_GT(bench.found(), 0u);
+  if (mix.keys > 0) {  // of the one key nothing is missed from its first PUT on
+    EXPECT_GT(bench.missed(), 0u);
+  }
+  EXPECT_EQ(bench.compare_contents(), "") << testing::replay_command(seed);
+  ASSERT_TRUE(bench.flush().ok());
+  EXPECT_EQ(bench.compare_contents(), "") << testing::replay_command(seed);
+  EXPECT_GT(bench.entries(), 0u);
 }
 
 }  // namespace

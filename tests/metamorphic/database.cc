@@ -122,26 +122,33 @@ Status DatabaseSubject::run_parts(const Op& op, History* history) {
   return Status::OK();
 }
 
-// A WriteBatch holds no lookups. They come behind it, but for a Store's, whose place counts: there
-// each one ends a WriteBatch.
+// A WriteBatch holds no lookups. They come behind it.
 Status DatabaseSubject::run_batch(const Op& op, History* history) {
+  if (is_in_order(op, api_)) return submit(op, history);
+  Op writes{.kind = Kind::kBatch, .durability = op.durability};
+  for (const Op& part : op.parts) {
+    if (is_write(part.kind)) writes.parts.push_back(part);
+  }
+  BRECCIA_TRY(write_batch(writes));
+  for (const Op& part : op.parts) {
+    if (!is_write(part.kind)) BRECCIA_TRY(run_part(part, kNone, history));
+  }
+  return Status::OK();
+}
+
+// Where the place of a lookup counts, each one ends a WriteBatch.
+Status DatabaseSubject::submit(const Op& op, History* history) {
   Op writes{.kind = Kind::kBatch, .durability = op.durability};
   for (const Op& part : op.parts) {
     if (is_write(part.kind)) {
       writes.parts.push_back(part);
-    } else if (api_ == Api::kStore) {
-      BRECCIA_TRY(write_batch(writes));
-      writes.parts.clear();
-      BRECCIA_TRY(run_part(part, kNone, history));
+      continue;
     }
+    BRECCIA_TRY(write_batch(writes));
+    writes.parts.clear();
+    BRECCIA_TRY(run_part(part, kNone, history));
   }
-  BRECCIA_TRY(write_batch(writes));
-  for (const Op& part : op.parts) {
-    if (!is_write(part.kind) && api_ != Api::kStore) {
-      BRECCIA_TRY(run_part(part, kNone, history));
-    }
-  }
-  return Status::OK();
+  return write_batch(writes);
 }
 
 Status DatabaseSubject::write_batch(const Op& op) {

@@ -43,6 +43,8 @@ class DatabaseSubject : public Subject {
   /// index, only the durability is said.
   virtual void wrote(const Op& op, const Status& status) = 0;
   virtual Status multi_get(const Op& op, History* history) = 0;
+  /// A batch whose requests happen in order: is_in_order().
+  virtual Status submit(const Op& op, History* history);
 
   /// Takes over an open database; `handles` are those of the families in families_, in order.
   void take(rocksdb::StackableDB* db, std::vector<rocksdb::ColumnFamilyHandle*> handles);

@@ -51,6 +51,18 @@ class FacadeSubject final : public DatabaseSubject {
     return Status::OK();
   }
 
+  Status submit(const Op& op, History* history) override {
+    auto* const rocks = static_cast<Rocks*>(db()->GetBaseDB());
+    Batch batch = op.parts.size() % 2 == 0 ? Batch() : rocks->NewBatch();
+    for (const Op& part : op.parts) {
+      BRECCIA_TRY(add_request(part, families_[part.family]->id, &batch));
+    }
+    const Status status = rocks->Submit(write_options(op.durability), &batch);
+    if (batch.writes() > 0) wrote(op, status);
+    if (status.ok()) add_results(op.parts, batch, history);
+    return status;
+  }
+
   Status flush() override {
     ground_.note_sync();
     return db()->Flush(rocksdb::FlushOptions(), handle(0));

@@ -24,7 +24,7 @@ constexpr Weight kOps[] = {
     {Kind::kIterator, 50},    {Kind::kSeek, 40},        {Kind::kSeekForPrev, 40},
     {Kind::kSeekToFirst, 15}, {Kind::kSeekToLast, 15},  {Kind::kNext, 60},
     {Kind::kPrev, 60},        {Kind::kRefresh, 10},     {Kind::kClose, 15},
-    {Kind::kScan, 15},        {Kind::kCreate, 15},      {Kind::kDrop, 6},
+    {Kind::kScan, 15},        {Kind::kCreate, 25},      {Kind::kDrop, 6},
     {Kind::kFlush, 40},       {Kind::kCompact, 15},     {Kind::kSync, 10},
     {Kind::kReopen, 14},      {Kind::kCrash, 14},       {Kind::kPlain, 2},
     {Kind::kIndexed, 30},     {Kind::kBegin, 40},       {Kind::kWithin, 90},
@@ -133,7 +133,7 @@ class Generator {
 
   /// As model::make_value; families of numbers mostly get numbers.
   Value draw_value(std::uint32_t family, bool only_numbers) {
-    const bool number = family == 1 || family == 2 || family == 4;
+    const bool number = family == 1 || family == 2 || (family >= 4 && family <= 6);
     if (only_numbers || (number && !random_.one_in(16))) {
       return {8, random_.one_in(4) ? random_.next() : random_.below(1000)};
     }

@@ -15,7 +15,7 @@
 namespace breccia::metamorphic {
 
 /// Families by number. 0 is the default one; the first three are always there.
-inline constexpr std::uint32_t kFamilies = 6;
+inline constexpr std::uint32_t kFamilies = 8;
 inline constexpr std::uint32_t kFixedFamilies = 3;
 inline constexpr std::uint32_t kSnapshots = 3;
 inline constexpr std::uint32_t kIterators = 4;
@@ -34,7 +34,8 @@ enum class Kind : std::uint8_t {
   kGet,
   kRange,
   // Several requests.
-  kBatch,     // of anything; variant, on a Store: asynchronously; on the facade: writes come first
+  kBatch,     // of anything; variant, on a Store: asynchronously; on the facade writes come first,
+              // but with optimistic transactions, variant: Rocks::Submit
   kMultiGet,  // of lookups in the default family
   kRead,      // of lookups and ranges, at a snapshot or now
   kIndexed,   // of a WriteBatchWithIndex; variant: thrown away. On the facade
@@ -138,6 +139,12 @@ struct List {
   std::vector<Op> ops;
   bool operator==(const List&) const = default;
 };
+
+/// True if the lookups of the batch see just the writes before them, as a Store's do. On the facade
+/// that is a batch for Rocks::Submit, which asks for no locks.
+[[nodiscard]] inline bool is_in_order(const Op& batch, Api api) {
+  return api == Api::kStore || (api == Api::kOptimistic && batch.variant);
+}
 
 /// Its keys.
 [[nodiscard]] model::Universe universe_of(const List& list);

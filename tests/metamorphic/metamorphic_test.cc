@@ -25,6 +25,7 @@ constexpr std::uint64_t kLists = 5000;
 struct Counts {
   std::atomic<std::uint64_t> lists{0};
   std::atomic<std::uint64_t> requests{0};
+  std::atomic<std::uint64_t> submits{0};  // batches for Rocks::Submit
   std::atomic<std::uint64_t> largest{0};
   std::array<std::atomic<std::uint64_t>, kKinds> kinds{};
   std::array<std::atomic<std::uint64_t>, 12> sets{};
@@ -44,6 +45,9 @@ struct Counts {
     for (const std::uint32_t set : list.sets) ++sets[set];
     for (const Op& op : list.ops) {
       ++kinds[static_cast<std::size_t>(op.kind)];
+      for (const Op& part : op.parts) ++kinds[static_cast<std::size_t>(part.kind)];
+      const bool batch = op.kind == Kind::kBatch;
+      submits += batch && list.api != Api::kStore && is_in_order(op, list.api) ? 1 : 0;
       requests += is_request(op.kind) ? 1 : op.parts.size();
       std::uint64_t seen = largest;
       while (seen < op.parts.size() && !largest.compare_exchange_weak(seen, op.parts.size())) {
@@ -67,9 +71,25 @@ void print_counts(const Counts& counts) {
   std::printf(
       "%lu lists on the facade with optimistic transactions, %lu with locking ones; %lu "
       "transactions, %lu commits, %lu conflicts, %lu times locked out, %lu histories that end with "
-      "TryAgain; %lu batches with an index\n",
+      "TryAgain; %lu batches with an index, %lu for Rocks::Submit\n",
       counts.apis[1].load(), counts.apis[2].load(), counts.of(Kind::kBegin), counts.commits.load(),
-      counts.conflicts.load(), counts.locked.load(), counts.cuts.load(), counts.of(Kind::kIndexed));
+      counts.conflicts.load(), counts.locked.load(), counts.cuts.load(), counts.of(Kind::kIndexed),
+      counts.submits.load());
+}
+
+/// At the full share everything that can be drawn is.
+void expect_all_drawn(const Counts& counts) {
+  EXPECT_EQ(counts.largest, 65'536u);
+  EXPECT_GT(counts.submits, 0u);
+  for (std::size_t set = 0; set < counts.sets.size(); ++set) {
+    EXPECT_GT(counts.sets[set], 0u) << option_sets()[set].name;
+  }
+  for (std::size_t api = 0; api < counts.apis.size(); ++api) {
+    EXPECT_GT(counts.apis[api], 0u) << "API " << api;
+  }
+  for (std::size_t kind = 0; kind < counts.kinds.size(); ++kind) {
+    EXPECT_GT(counts.kinds[kind], 0u) << print(Op{.kind = static_cast<Kind>(kind)});
+  }
 }
 
 std::string check(const List& list) { return check_list(list, /*met=*/nullptr); }
@@ -111,12 +131,12 @@ void run_suspects(const std::vector<std::uint64_t>& seeds) {
 // Goal: one list of operations gives one history, whatever the backend, the sizes of batches and
 //   memtables, and the points where the store flushes, compacts, reopens or crashes: RocksDB's.
 // Method: 5,000 random lists, each run on RocksDB in memory and under two of twelve option sets:
-// two
-//   of three lists on a Store, the others on the facade, with what only RocksDB's API has. Two
+//   two of three lists on a Store, the others on the facade, with what only RocksDB's API has. Two
 //   transactions at a time are open beside everything else. A list that fails is shrunk to a file;
-//   if it ends the process, the process starts again for that.
+//   if it ends the process, the process starts again for that. What was drawn is counted.
 // Mutation: leaving out the tombstones of recovered frames, or answering an iterator's Prev from
-//   the newest view instead of its own, fails within a hundred lists.
+//   the newest view instead of its own, fails within a hundred lists. A weight of 0 in generate.cc,
+//   or batches of half the size, fails the counts.
 TEST(Metamorphic, ListsAnswerAsRocksDb) {
   if (const std::string path = file_to_run(); !path.empty()) {
     auto list = read_list(path);
@@ -134,11 +154,12 @@ TEST(Metamorphic, ListsAnswerAsRocksDb) {
   run_lists(seeds, &counts);
   print_counts(counts);
   if (HasFailure() || testing::only_seed()) return;
-  EXPECT_GE(counts.lists, testing::share_of(kLists));
   EXPECT_GT(counts.commits, 0u);
   EXPECT_GT(counts.conflicts, 0u);
   EXPECT_GT(counts.locked, 0u);
-  EXPECT_LE(counts.cuts * 10, counts.lists) << "TryAgain is for few";
+  const std::uint64_t histories = 2 * counts.lists;
+  EXPECT_LE(counts.cuts, histories / 50 + 2) << "TryAgain is for few";
+  if (testing::share_of(kLists) == kLists) expect_all_drawn(counts);
 }
 
 // Goal: lists that failed once do not again.
@@ -212,7 +233,8 @@ TEST(Metamorphic, ShrinksToWhatMatters) {
     EXPECT_EQ(small.ops[0].value, Value());
     ASSERT_EQ(small.ops[2].parts.size(), 1u) << print(small);
   }
-  EXPECT_GT(shrunk, 0u);
+  // One list in some dozens does; few seeds may have none.
+  EXPECT_TRUE(shrunk > 0 || testing::share_of(300) < 100);
 }
 
 }  // namespace breccia::metamorphic

@@ -40,8 +40,8 @@ constexpr OptionSet kSets[] = {
     {"failing device", Backend::kFailingDevice, 8, 64 * kKiB, 2, LogFiles::kPwrite, kLevel, 3},
 };
 
-constexpr const char* kNames[kFamilies] = {"default", "numbers", "largest",
-                                           "chains",  "sums",    "plain"};
+constexpr const char* kNames[kFamilies] = {"default", "numbers",  "largest", "chains",
+                                           "sums",    "smallest", "latest",  "plain"};
 
 /// Chains checksums: every operand, their order and what they begin with all show in the value, and
 /// operands cannot be combined without it.
@@ -81,8 +81,8 @@ std::span<const OptionSet> option_sets() { return kSets; }
 
 std::shared_ptr<rocksdb::MergeOperator> merge_operator_of(std::uint32_t family) {
   static const std::shared_ptr<rocksdb::MergeOperator> operators[kFamilies] = {
-      built_in("stringappend"),  built_in("uint64add"), built_in("max"),
-      std::make_shared<Chain>(), NewInt64AddOperator(), nullptr};
+      built_in("stringappend"), built_in("uint64add"), built_in("max"), std::make_shared<Chain>(),
+      NewInt64AddOperator(),    NewBytesMinOperator(), built_in("put"), nullptr};
   return operators[family];
 }
 

@@ -43,7 +43,9 @@ class StoreSubject final : public Subject {
     const std::vector<Op> alone{op};
     const std::vector<Op>& parts = op.kind == Kind::kRange ? alone : op.parts;
     Batch batch = parts.size() % 2 == 0 ? Batch() : engine_->NewBatch();
-    for (const Op& part : parts) BRECCIA_TRY(add(part, op.snapshot, &batch));
+    for (const Op& part : parts) {
+      BRECCIA_TRY(add_request(part, id_of(part.family, op.snapshot), &batch));
+    }
     if (op.kind == Kind::kRead || op.snapshot != kNone) {
       BRECCIA_TRY(engine_->read(pin_of(op.snapshot), &batch.requests()));
       add_results(parts, batch, history);
@@ -83,7 +85,8 @@ class StoreSubject final : public Subject {
       const bool at_once = part.variant && !is_write(part.kind);
       if (at_once) reads.push_back(part);
       if (!at_once) open.parts.push_back(part);
-      BRECCIA_TRY(add(part, kNone, at_once ? batch.get() : &open.transaction->batch()));
+      BRECCIA_TRY(add_request(part, id_of(part.family, kNone),
+                              at_once ? batch.get() : &open.transaction->batch()));
     }
     if (reads.empty()) return Status::OK();
     BRECCIA_TRY(open.transaction->Read(batch.get()));
@@ -222,27 +225,6 @@ class StoreSubject final : public Subject {
     return (snapshot == kNone ? families_ : snapshots_[snapshot].families)[family]->id;
   }
 
-  Status add(const Op& part, std::uint32_t snapshot, Batch* batch) {
-    const FamilyId family = id_of(part.family, snapshot);
-    const Slice at = key(part.key);
-    switch (part.kind) {
-      case Kind::kPut:
-        return batch->Put(family, at, make_value(part.value));
-      case Kind::kDelete:
-        return batch->Delete(family, at);
-      case Kind::kSingleDelete:
-        return batch->SingleDelete(family, at);
-      case Kind::kMerge:
-        return batch->Merge(family, at, make_value(part.value));
-      case Kind::kDeleteRange:
-        return batch->DeleteRange(family, at, key(part.end));
-      case Kind::kGet:
-        return batch->Get(family, at);
-      default:
-        return batch->Range(family, at, key(part.end), part.number);
-    }
-  }
-
   Status submit(const Op& op, Batch* batch) {
     const Status status =
         op.variant ? submit_async({op.durability}, batch) : engine_->Submit({op.durability}, batch);
@@ -270,31 +252,6 @@ class StoreSubject final : public Subject {
       history->add_value(statuses[i].code(), values[i]);
     }
     return Status::OK();
-  }
-
-  static Slice value_of(const Batch& batch, std::size_t i) {
-    return batch.code(i) == Status::Code::kOk ? batch.value(i) : Slice();
-  }
-
-  static void add_results(const std::vector<Op>& parts, const Batch& batch, History* history) {
-    std::size_t read = 0;
-    std::size_t range = 0;
-    for (const Op& part : parts) {
-      if (part.kind == Kind::kGet) {
-        history->add_value(batch.code(read), value_of(batch, read));
-        ++read;
-      } else if (part.kind == Kind::kRange) {
-        add_range_result(batch, range++, history);
-      }
-    }
-  }
-
-  static void add_range_result(const Batch& batch, std::size_t i, History* history) {
-    for (std::size_t j = 0; j < batch.range_size(i); ++j) {
-      const auto [found, value] = batch.range_entry(i, j);
-      history->add_entry(found, value);
-    }
-    history->add_end(batch.range_code(i));
   }
 
   Ground ground_;

@@ -152,6 +152,47 @@ void Subject::run_store_op(const Op& op, History* history) {
   }
 }
 
+// ---- batches -----------------------------------------------------------------------------------
+
+Status Subject::add_request(const Op& part, FamilyId family, Batch* batch) const {
+  const Slice at = key(part.key);
+  switch (part.kind) {
+    case Kind::kPut:
+      return batch->Put(family, at, make_value(part.value));
+    case Kind::kDelete:
+      return batch->Delete(family, at);
+    case Kind::kSingleDelete:
+      return batch->SingleDelete(family, at);
+    case Kind::kMerge:
+      return batch->Merge(family, at, make_value(part.value));
+    case Kind::kDeleteRange:
+      return batch->DeleteRange(family, at, key(part.end));
+    case Kind::kGet:
+      return batch->Get(family, at);
+    default:
+      return batch->Range(family, at, key(part.end), part.number);
+  }
+}
+
+void Subject::add_results(const std::vector<Op>& parts, const Batch& batch, History* history) {
+  std::size_t read = 0;
+  std::size_t range = 0;
+  for (const Op& part : parts) {
+    if (part.kind == Kind::kGet) {
+      const Status::Code code = batch.code(read);
+      history->add_value(code, code == Status::Code::kOk ? batch.value(read) : Slice());
+      ++read;
+    } else if (part.kind == Kind::kRange) {
+      for (std::size_t i = 0; i < batch.range_size(range); ++i) {
+        const auto [found, value] = batch.range_entry(range, i);
+        history->add_entry(found, value);
+      }
+      history->add_end(batch.range_code(range));
+      ++range;
+    }
+  }
+}
+
 // ---- iterators ---------------------------------------------------------------------------------
 
 void Subject::add_entries(rocksdb::Iterator* iterator, bool backwards, History* history) {

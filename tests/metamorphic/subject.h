@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/batch.h>
 #include <breccia/family.h>
 #include <rocksdb/db.h>
 
@@ -101,6 +102,10 @@ class Subject {
   static void add_entries(rocksdb::Iterator* iterator, bool backwards, History* history);
   static void add_range(rocksdb::Iterator* iterator, const Slice& begin, std::uint32_t limit,
                         History* history);
+  /// Adds a request of family `family` to a batch.
+  [[nodiscard]] Status add_request(const Op& part, FamilyId family, Batch* batch) const;
+  /// What a batch's lookups and ranges found; `parts`: its requests.
+  static void add_results(const std::vector<Op>& parts, const Batch& batch, History* history);
 
   FamilyTable families_;  // there now
 
