@@ -197,6 +197,10 @@ void Client::run_transaction() {
   const std::int64_t returned = Recorder::now();
   if (!status.IsBusy() && !status.IsTryAgain()) check(status);
   if (!error_.empty()) return;
+  if (!writes.empty()) {
+    ++transactions_;
+    commits_ += status.ok() ? 1 : 0;
+  }
   std::vector<std::string> read;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Status found = reads.code(i) == Status::Code::kOk ? Status::OK() : Status::NotFound();

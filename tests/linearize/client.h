@@ -19,6 +19,9 @@ class Client {
   void run(int operations);
 
   [[nodiscard]] const Recorder& recorder() const { return recorder_; }
+  /// Transactions with writes in them, and those of them that were committed.
+  [[nodiscard]] std::uint64_t transactions() const { return transactions_; }
+  [[nodiscard]] std::uint64_t commits() const { return commits_; }
   /// What went wrong, if anything did: no operation may fail.
   [[nodiscard]] const std::string& error() const { return error_; }
 
@@ -43,6 +46,8 @@ class Client {
   const int number_;
   base::Random random_;
   int values_ = 0;
+  std::uint64_t transactions_ = 0;
+  std::uint64_t commits_ = 0;
   Recorder recorder_;
   Batch batch_;
   std::string error_;
