@@ -1,9 +1,13 @@
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/random.h"
 #include "support/append_operator.h"
@@ -18,8 +22,9 @@ namespace {
 class StoreTransactionTest : public ::testing::Test {
  protected:
   void SetUp() override { open(); }
-  void open() {
+  void open(std::uint32_t device_requests_min = 0) {
     Options options = testing::small_options();
+    options.device_requests_min = device_requests_min;
     options.rocksdb.merge_operator = std::make_shared<testing::AppendOperator>();
     store_.reset();
     ASSERT_TRUE(Store::Open(options, folder_ / "store", &store_).ok());
@@ -35,6 +40,51 @@ class StoreTransactionTest : public ::testing::Test {
 };
 
 std::string key_of(std::uint64_t i) { return "key" + std::to_string(1'000'000 + i); }
+
+/// A transaction that has read numbers, 0 for a key that is not there, and may write others.
+class Numbers {
+ public:
+  Numbers(Store* store, const std::vector<std::string>& keys)
+      : transaction_(store->OpenTransaction()) {
+    for (const std::string& key : keys) EXPECT_TRUE(reads_.Get(key).ok());
+    EXPECT_TRUE(transaction_->Read(&reads_).ok());
+  }
+  [[nodiscard]] int at(std::size_t i) const {
+    return reads_.code(i) == Status::Code::kOk ? std::stoi(reads_.value(i).ToString()) : 0;
+  }
+  void put(const std::string& key, int number) {
+    EXPECT_TRUE(transaction_->batch().Put(key, std::to_string(number)).ok());
+  }
+  /// False: what was read has changed, nothing was done.
+  bool close() {
+    const Status status = transaction_->Close(WriteOptions());
+    EXPECT_TRUE(status.ok() || status.IsBusy()) << status.ToString();
+    return status.ok();
+  }
+
+ private:
+  Batch reads_;  // lives longer than the transaction
+  const std::unique_ptr<Transaction> transaction_;
+};
+
+/// Lets others run between what a transaction has read and what it does about it.
+void let_others_run(base::Random* random) {
+  if (random->one_in(2)) std::this_thread::sleep_for(std::chrono::microseconds(random->below(100)));
+}
+
+/// Runs work(thread, random) in so many threads.
+template <class Work>
+void in_threads(int count, std::uint64_t seed, const Work& work) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t) {
+    threads.emplace_back(
+        [&work, t, random = base::Random(seed * 64 + t)]() mutable { work(t, &random); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Transactions of few requests go into the skip list, or become runs.
+constexpr std::uint32_t kDeviceRequestsMin[] = {1'000'000, 1};
 
 }  // namespace
 
@@ -156,36 +206,109 @@ TEST_F(StoreTransactionTest, ConcurrentCounters) {
   const std::uint64_t seed = testing::seeds_to_run(1).front();
   SCOPED_TRACE(testing::replay_command(seed));
   std::atomic<int> conflicts{0};
-  const auto add_one = [&](std::uint64_t first, std::uint64_t count) {
-    const auto transaction = store_->OpenTransaction();
-    Batch reads;
-    for (std::uint64_t i = 0; i < count; ++i) EXPECT_TRUE(reads.Get(key_of(first + i)).ok());
-    EXPECT_TRUE(transaction->Read(&reads).ok());
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const int before =
-          reads.code(i) == Status::Code::kOk ? std::stoi(reads.value(i).ToString()) : 0;
-      EXPECT_TRUE(transaction->batch().Put(key_of(first + i), std::to_string(before + 1)).ok());
-    }
-    const Status status = transaction->Close(WriteOptions());
-    EXPECT_TRUE(status.ok() || status.IsBusy()) << status.ToString();
-    return status.ok();
+  const auto add_one = [&](std::uint64_t count, base::Random* random) {
+    std::vector<std::string> keys;
+    for (std::uint64_t i = 0; i < count; ++i) keys.push_back(key_of(i));
+    Numbers numbers(store_.get(), keys);
+    let_others_run(random);
+    for (std::uint64_t i = 0; i < count; ++i) numbers.put(keys[i], numbers.at(i) + 1);
+    return numbers.close();
   };
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      base::Random random(seed * 64 + t);
-      for (int round = 0; round < kRounds; ++round) {
-        const bool large = random.one_in(4);
-        while (!add_one(0, large ? 200 : 2)) ++conflicts;
-        if (random.one_in(16)) {
+  in_threads(kThreads, seed, [&](int, base::Random* random) {
+    for (int round = 0; round < kRounds; ++round) {
+      const bool large = random->one_in(4);
+      while (!add_one(large ? 200 : 2, random)) ++conflicts;
+      if (random->one_in(16)) {
+        EXPECT_TRUE(store_->Flush().ok());
+      }
+    }
+  });
+  EXPECT_EQ(get(key_of(0)), std::to_string(kThreads * kRounds));
+  EXPECT_GT(conflicts, 0);
+}
+
+// Goal: no update is lost and nobody reads half a transfer, whatever is flushed meanwhile.
+// Method: of 16 threads 12 transfer between 12 accounts, 3 sum up what one transaction reads, one
+//         flushes; every sum is that of the start.
+// Mutation: validating nothing, or not against what was flushed, loses money.
+TEST_F(StoreTransactionTest, ConcurrentTransfersKeepTheSum) {
+  constexpr int kMovers = 12;
+  constexpr int kThreads = 16;
+  constexpr int kStart = 100;
+  const std::uint64_t seed = testing::seeds_to_run(1).front();
+  SCOPED_TRACE(testing::replay_command(seed));
+  std::vector<std::string> accounts;
+  for (std::uint64_t i = 0; i < 12; ++i) accounts.push_back(key_of(i));
+  const auto sum = [&] {
+    const Numbers numbers(store_.get(), accounts);
+    int total = 0;
+    for (std::size_t i = 0; i < accounts.size(); ++i) total += numbers.at(i);
+    return total;
+  };
+  const int expected = kStart * static_cast<int>(accounts.size());
+  for (const std::uint32_t device_requests_min : kDeviceRequestsMin) {
+    open(device_requests_min);
+    for (const std::string& account : accounts) {
+      ASSERT_TRUE(store_->Put(WriteOptions(), account, std::to_string(kStart)).ok());
+    }
+    std::atomic<int> done{0};
+    std::atomic<int> committed{0};
+    std::atomic<int> wrong{0};
+    in_threads(kThreads, seed, [&](int t, base::Random* random) {
+      for (int i = 0; t < kMovers && i < 150; ++i) {
+        const std::string& from = accounts[random->below(6)];
+        const std::string& to = accounts[6 + random->below(6)];
+        Numbers numbers(store_.get(), {from, to});
+        let_others_run(random);
+        const int amount = static_cast<int>(random->below(20));
+        numbers.put(from, numbers.at(0) - amount);
+        numbers.put(to, numbers.at(1) + amount);
+        committed += numbers.close() ? 1 : 0;
+      }
+      if (t < kMovers) ++done;
+      while (t == kThreads - 1 && done < kMovers) EXPECT_TRUE(store_->Flush().ok());
+      while (t >= kMovers && done < kMovers) wrong += sum() == expected ? 0 : 1;
+    });
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(sum(), expected);
+    EXPECT_GT(committed, kMovers);
+  }
+}
+
+// Goal: no pair is overdrawn, whoever withdraws from which half: there is no write skew.
+// Method: 16 threads withdraw from three pairs until nothing is left; each reads both halves and
+//         writes one. One flushes at times.
+// Mutation: validating nothing, or before the turn to commit is taken, overdraws.
+TEST_F(StoreTransactionTest, ConcurrentWithdrawalsKeepTheRule) {
+  constexpr int kHalf = 20;
+  const std::uint64_t seed = testing::seeds_to_run(1).front();
+  SCOPED_TRACE(testing::replay_command(seed));
+  for (const std::uint32_t device_requests_min : kDeviceRequestsMin) {
+    open(device_requests_min);
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      ASSERT_TRUE(store_->Put(WriteOptions(), key_of(i), std::to_string(kHalf)).ok());
+    }
+    std::array<std::atomic<int>, 3> withdrawn{};
+    in_threads(16, seed, [&](int t, base::Random* random) {
+      for (int i = 0; i < 200; ++i) {
+        const std::uint64_t pair = random->below(3);
+        Numbers numbers(store_.get(), {key_of(2 * pair), key_of(2 * pair + 1)});
+        let_others_run(random);
+        const std::uint64_t half = random->below(2);
+        if (numbers.at(0) + numbers.at(1) > 0) {
+          numbers.put(key_of(2 * pair + half), numbers.at(half) - 1);
+          withdrawn[pair] += numbers.close() ? 1 : 0;
+        }
+        if (t == 0 && i % 20 == 0) {
           EXPECT_TRUE(store_->Flush().ok());
         }
       }
     });
+    for (std::uint64_t pair = 0; pair < 3; ++pair) {
+      EXPECT_EQ(withdrawn[pair], 2 * kHalf) << pair;
+      EXPECT_EQ(std::stoi(get(key_of(2 * pair))) + std::stoi(get(key_of(2 * pair + 1))), 0) << pair;
+    }
   }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(get(key_of(0)), std::to_string(kThreads * kRounds));
-  std::printf("%d conflicts\n", conflicts.load());
 }
 
 // Goal: ranges are validated in whatever form they were answered.
