@@ -15,7 +15,8 @@ constexpr const char* kFooter =
     "deleterandom mergerandom (adds numbers) seekrandom (reads --seek_nexts entries from a key "
     "on)\n"
     "readwhilewriting; transactionrandom, transactions of --batch_size lookups and writes by\n"
-    "turns; and flush, which moves all into SST files between them.\n"
+    "turns; validatedrandom, the same whose lookups are of before and validated at the end; and\n"
+    "flush, which moves all into SST files between them.\n"
     "Each thread does --num requests on --num keys. Unless --use_existing_db is given, the\n"
     "database is made new; only a folder made by an earlier benchmark is replaced.";
 

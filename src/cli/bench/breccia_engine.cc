@@ -26,7 +26,8 @@ class BrecciaSession final : public Session {
       : store_(store),
         options_{.durability = durability},
         sampling_(sampling),
-        chunk_(key_size_max) {}
+        chunk_(key_size_max),
+        reads_(store->NewBatch()) {}
 
   Status put(const Slice& key, const Slice& value) override {
     return store_->Put(options_, key, value);
@@ -80,20 +81,25 @@ class BrecciaSession final : public Session {
     return status;
   }
 
-  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
+  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count, Lookups lookups,
                   ResultHash* hash) override {
     const auto transaction = store_->OpenTransaction();
-    Batch& requests = transaction->batch();
+    Batch& writes = transaction->batch();
+    Batch& reads = lookups == Lookups::kInOrder ? writes : reads_;
+    reads.Clear();
     sampled_.clear();
     Status failure;
     for_each_request(stream, first, count, &chunk_,
                      [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                       Status status = add(&requests, number, kind, key, value);
+                       Status status = kind == Kind::kUpdate ? writes.Put(key, value)
+                                                             : look_up(&reads, number, kind, key);
                        if (!status.ok()) failure = std::move(status);
                      });
-    if (!failure.ok() || hash == nullptr) return failure;
+    BRECCIA_TRY(failure);
+    if (lookups == Lookups::kAtOpening) BRECCIA_TRY(transaction->Read(&reads));
+    if (hash == nullptr) return Status();
     BRECCIA_TRY(transaction->Close(options_));
-    add_reads(requests, sampled_, hash);
+    add_reads(reads, sampled_, hash);
     return Status();
   }
 
@@ -133,15 +139,14 @@ class BrecciaSession final : public Session {
     }
   }
 
-  /// Adds a request of a transaction.
-  Status add(Batch* batch, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-    if (kind == Kind::kUpdate) return batch->Put(key, value);
+  /// Adds a lookup of a transaction.
+  Status look_up(Batch* reads, std::uint64_t number, Kind kind, const Slice& key) {
     BRECCIA_ASSERT(kind == Kind::kGet);
     if (sampling_.takes(number)) {
       sampled_.push_back(
-          {static_cast<std::uint32_t>(batch->reads()), number + sampling_.id_offset});
+          {static_cast<std::uint32_t>(reads->reads()), number + sampling_.id_offset});
     }
-    return batch->Get(key);
+    return reads->Get(key);
   }
 
   Status add(Group* group, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
@@ -179,6 +184,7 @@ class BrecciaSession final : public Session {
   Chunk chunk_;
   std::vector<Group> groups_;
   Batch single_;
+  Batch reads_;                       // of the transaction, where they are as of its opening
   std::vector<SampledRead> sampled_;  // of the transaction
   std::string value_;
   /// Where digests go that nobody compares, so that no compiler leaves their reading out.

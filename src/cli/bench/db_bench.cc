@@ -16,9 +16,10 @@ struct Benchmark {
   bool writer_beside;
   bool batch_calls;
   bool transactions;  // lookups and `kind` by turns
+  Lookups lookups = Lookups::kInOrder;
 };
 
-constexpr std::array<Benchmark, 10> kBenchmarks = {{
+constexpr std::array<Benchmark, 11> kBenchmarks = {{
     {"fillseq", Kind::kInsert, true, false, false, false},
     {"fillrandom", Kind::kInsert, false, false, false, false},
     {"overwrite", Kind::kUpdate, false, false, false, false},
@@ -28,6 +29,7 @@ constexpr std::array<Benchmark, 10> kBenchmarks = {{
     {"mergerandom", Kind::kMerge, false, false, false, false},
     {"seekrandom", Kind::kScan, false, false, false, false},
     {"transactionrandom", Kind::kUpdate, false, false, true, true},
+    {"validatedrandom", Kind::kUpdate, false, false, true, true, Lookups::kAtOpening},
     {"readwhilewriting", Kind::kGet, false, true, false, false},
 }};
 
@@ -52,6 +54,7 @@ Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint6
   step.driver.duration_s = flags.duration;
   step.driver.batch_calls = benchmark.batch_calls;
   step.driver.transactions = benchmark.transactions;
+  step.driver.lookups = benchmark.lookups;
   step.comparable = flags.duration <= 0 && !benchmark.writer_beside;
 
   UniformStream::Config config;
@@ -126,7 +129,7 @@ Result<std::vector<Step>> db_bench_steps(const DbBenchFlags& flags) {
       return Status::InvalidArgument(
           fmt::format("no benchmark `{}`; there are fillseq, fillrandom, overwrite, readrandom, "
                       "multireadrandom, deleterandom, mergerandom, seekrandom, "
-                      "transactionrandom, readwhilewriting and flush",
+                      "transactionrandom, validatedrandom, readwhilewriting and flush",
                       name));
     }
     if (flags.suite.prebuilt && (benchmark->writer_beside || benchmark->transactions)) {

@@ -106,7 +106,7 @@ class alignas(kLineBytes) Runner {
     session_ = engine_->session(sampling_, stream_->key_size_max());
     if (!grouped()) return Status();
     if (config_.transactions) {
-      return session_->transact(*stream_, 0, group_size(0), /*hash=*/nullptr);
+      return session_->transact(*stream_, 0, group_size(0), config_.lookups, /*hash=*/nullptr);
     }
     std::uint64_t from = 0;
     std::size_t place = 0;
@@ -148,7 +148,8 @@ class alignas(kLineBytes) Runner {
 
   Status run_group(std::uint64_t first, std::uint32_t count, std::size_t place,
                    Clock::time_point* begin) {
-    if (config_.transactions) return session_->transact(*stream_, first, count, &hash_);
+    if (config_.transactions)
+      return session_->transact(*stream_, first, count, config_.lookups, &hash_);
     if (!config_.prebuilt) {
       BRECCIA_TRY(session_->build(*stream_, first, count, 0));
       // Without a pace, a group's latency is the store's share; with one, it counts from when the

@@ -31,6 +31,8 @@ struct DriverConfig {
   bool by_kind = false;             // keep latencies per kind of request too
   double target_per_s = 0;          // of all threads together; 0: as fast as it goes
   std::uint64_t sample_every = 64;  // ResultHash takes each such request; a power of two
+  /// What the lookups of transactions see.
+  Lookups lookups = Lookups::kInOrder;
 };
 
 struct DriverStreams {

@@ -24,6 +24,12 @@ struct Sampling {
   [[nodiscard]] bool takes(std::uint64_t number) const { return (number & (every - 1)) == 0; }
 };
 
+/// What a transaction's lookups see.
+enum class Lookups {
+  kInOrder,    // each the writes before it, those of the transaction included
+  kAtOpening,  // what was there before the transaction; at its end they are validated
+};
+
 /// One thread's use of an engine.
 ///
 /// Groups are batches kept by place: a group is built once and run once or more. In a group all
@@ -48,11 +54,11 @@ class Session {
                        std::size_t place) = 0;
   /// Runs group `place` and adds its sampled lookups to *hash.
   virtual Status run(std::size_t place, ResultHash* hash) = 0;
-  /// Runs the requests [first, first + count) of `stream`, puts and lookups, as one transaction:
-  /// each lookup sees the writes before it. Adds the sampled lookups to *hash; where that is null,
-  /// the transaction is filled and given up, for the memory that it leaves.
+  /// Runs the requests [first, first + count) of `stream`, puts and lookups, as one transaction.
+  /// Adds the sampled lookups to *hash; where that is null, the transaction is filled and given up,
+  /// for the memory that it leaves.
   virtual Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
-                          ResultHash* hash) = 0;
+                          Lookups lookups, ResultHash* hash) = 0;
   /// Requests of group `place` by kind.
   [[nodiscard]] virtual const KindCounts& counts(std::size_t place) const = 0;
 };

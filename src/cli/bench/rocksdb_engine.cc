@@ -113,11 +113,11 @@ class RocksdbSession final : public Session {
     return status;
   }
 
-  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
+  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count, Lookups lookups,
                   ResultHash* hash) override {
     Status status;
     for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
-      status = try_transaction(stream, first, count, hash);
+      status = try_transaction(stream, first, count, lookups, hash);
       if (!status.IsBusy() && !status.IsTryAgain()) break;
     }
     return status;
@@ -187,18 +187,25 @@ class RocksdbSession final : public Session {
   }
 
   Status try_transaction(const Stream& stream, std::uint64_t first, std::uint32_t count,
-                         ResultHash* hash) {
+                         Lookups lookups, ResultHash* hash) {
     BRECCIA_ASSERT(transactions_ != nullptr);
     transaction_.reset(
         transactions_->BeginTransaction(options_, {}, /*old_txn=*/transaction_.release()));
     ResultHash reads;
     Status failure;
-    for_each_request(stream, first, count, &chunk_,
-                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                       Status status = request(number, kind, key, value, &reads);
-                       if (!status.ok()) failure = std::move(status);
-                     });
-    if (!failure.ok()) return failure;
+    const auto add = [&](bool gets, bool writes) {
+      for_each_request(stream, first, count, &chunk_,
+                       [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+                         if (!(kind == Kind::kGet ? gets : writes)) return;
+                         Status status = request(number, kind, key, value, &reads);
+                         if (!status.ok()) failure = std::move(status);
+                       });
+    };
+    // Lookups see the transaction's own writes: they come first where they are not to.
+    const bool in_order = lookups == Lookups::kInOrder;
+    add(/*gets=*/true, /*writes=*/in_order);
+    if (!in_order) add(/*gets=*/false, /*writes=*/true);
+    BRECCIA_TRY(failure);
     if (hash == nullptr) return transaction_->Rollback();
     BRECCIA_TRY(transaction_->Commit());
     hash->merge(reads);

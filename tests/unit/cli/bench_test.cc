@@ -149,6 +149,37 @@ TEST_F(BenchTest, TransactionsAgree) {
   }
 }
 
+// Goal: transactions whose lookups are of before, of Breccia and of RocksDB, read and leave the
+// same. Method: as above, engine against engine: what lies in one transaction depends on its size.
+// Two
+//         requests in one show that lookups do not see the transaction's own writes.
+// Mutation: lookups in batch(), or RocksDB's among its puts, differ in the larger sizes.
+TEST_F(BenchTest, ValidatedTransactionsAgree) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"validatedrandom", "flush", "validatedrandom", "transactionrandom"};
+  flags.num = 1000;
+  flags.value_size = 8;
+  flags.suite.threads = 3;
+  flags.suite.verify = true;
+  for (const std::uint32_t batch_size : {1U, 2U, 257U, 5000U}) {
+    flags.suite.batch_size = batch_size;
+    const auto steps = db_bench_steps(flags).value();
+    const auto expected = run(flags.suite, steps, "rocksdb");
+    const auto found = run(flags.suite, steps, "breccia");
+    ASSERT_EQ(expected.size(), 3U);
+    ASSERT_EQ(found.size(), 3U);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(found[i].hashed);
+      EXPECT_EQ(found[i].requests, 3000U);
+      EXPECT_EQ(found[i].reads_sampled, 1500U);
+      EXPECT_EQ(found[i].hash, expected[i].hash) << found[i].step << " " << batch_size;
+    }
+    // One transaction a thread, on an empty database: there is nothing yet.
+    EXPECT_EQ(found[0].reads_found == 0, batch_size == 5000U);
+    EXPECT_GT(found[1].reads_found, 0U);
+  }
+}
+
 // Goal: YCSB's steps give the same in singles and batches, and find every record they look up.
 // Method: each kind of request with the latest distribution, two threads.
 // Mutation: a read-modify-write that reads after its batch's inserts of other threads still
