@@ -62,7 +62,7 @@ struct Options {
   std::uint64_t entry_cache_bytes = 64ULL << 20;
 
   /// Folder of the log, for this store alone. Empty: `log` in the store's folder. A folder on DAX
-  /// or tmpfs is mapped.
+  /// or tmpfs is mapped. A new store and a copy (Checkpoint, BackupEngine) need one without a log.
   std::string wal_dir;
   /// Bytes of a log segment, rounded up to a multiple of 64 MiB.
   std::uint64_t log_segment_bytes = 64ULL << 20;

@@ -79,7 +79,7 @@ class Rocks final : public rocksdb::StackableDB {
   static Status LoadLatestOptions(const rocksdb::ConfigOptions& config, const std::string& name,
                                   rocksdb::DBOptions* options, std::vector<Descriptor>* families);
 
-  /// As rocksdb::DestroyDB, and removes breccia's log, too.
+  /// As rocksdb::DestroyDB, and removes breccia's log, too, unless it is another store's.
   static Status DestroyDB(const std::string& name, const rocksdb::Options& options,
                           const std::vector<Descriptor>& column_families = {});
   /// The same for a store whose log lies where `options.wal_dir` says.

@@ -6,6 +6,7 @@
 #include "facade/core.h"
 #include "rocks/below.h"
 #include "rocks/copies.h"
+#include "wal/log_open.h"
 
 /// Rocks: opening, closing, destroying.
 
@@ -52,11 +53,22 @@ Status check_nothing_prepared(const facade::Core& core) {
   return Status::OK();
 }
 
-/// Removes what a store has and a RocksDB database has not.
+/// True if the log where `options` say is no other store's. One that lies elsewhere may be, as a
+/// copy has the options of its original.
+bool is_own_log(const Options& options, const std::string& name) {
+  if (options.wal_dir.empty()) return true;
+  const auto mark = rocks::read_mark(options.rocksdb.env, name);
+  const auto log = wal::log_identity(options.wal_dir);
+  return mark.ok() && log.ok() && mark.value() != 0 && log.value() == mark.value();
+}
+
+/// Removes what a store has and a RocksDB database has not. The mark last: until then the log is
+/// known as this store's.
 void remove_beside_tree(const Options& options, const std::string& name) {
-  remove_log(rocks::log_folder(options, name));
+  if (is_own_log(options, name)) remove_log(rocks::log_folder(options, name));
   std::error_code ignored;
   std::filesystem::remove_all(name + "/" + rocks::kStagingFolder, ignored);
+  std::filesystem::remove(name + "/" + rocks::kStoreMark, ignored);
 }
 
 }  // namespace
@@ -227,9 +239,8 @@ Status Rocks::Detach(const Options& options, const std::string& name,
     BRECCIA_TRY(core->close());
     BRECCIA_TRY(rocks::drop_own_families(opening, name));
   }
-  // Every store has the folder of staged files, so a `log` beside none is somebody else's.
-  if (std::filesystem::exists(name + "/" + rocks::kStagingFolder))
-    remove_beside_tree(opening, name);
+  // Every store has the mark, so a `log` beside none is somebody else's.
+  if (std::filesystem::exists(name + "/" + rocks::kStoreMark)) remove_beside_tree(opening, name);
   return Status::OK();
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "rocks/copies.h"
 #include "rocks/level0_triggers.h"
 #include "wal/log.h"
 
@@ -105,15 +106,26 @@ Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::st
   std::unique_ptr<Below> below(new Below);
   below->path_ = path;
   below->flush_parts_ = flush_parts;
+  rocksdb::Env* const env = options.rocksdb.env;
+  BRECCIA_TAKE(const std::uint64_t mark, read_mark(env, path));
+  // Before RocksDB opens anything: its own wal_dir may be the original's, too.
+  if (mark == 0) BRECCIA_TRY(check_no_log(options, path));
   BRECCIA_TRY(below->open_families(options, path));
   BRECCIA_TRY(below->clear_staging());
   BRECCIA_TAKE(below->watermark_, read_watermark(below->db(), below->hidden_.get()));
-  if (below->store_id() == 0) {
-    below->watermark_.store_id = wal::draw_store_id();
-    BRECCIA_TRY(below->ingest(
-        {}, 0, [] {}, [] {}));
+  if (below->store_id() == 0 || below->store_id() != mark) {
+    if (mark != 0) BRECCIA_TRY(check_no_log(options, path));
+    BRECCIA_TRY(below->begin_store());
   }
   return below;
+}
+
+// The mark before the watermark: a crash in between leaves what is no store, or still a copy.
+Status Below::begin_store() {
+  watermark_ = {0, wal::draw_store_id()};
+  BRECCIA_TRY(write_mark(db_->GetEnv(), path_, watermark_.store_id));
+  return ingest(
+      {}, 0, [] {}, [] {});
 }
 
 Status Below::open_families(const Options& options, const std::string& path) {

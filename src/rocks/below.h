@@ -32,8 +32,7 @@ inline constexpr char kPreparedFamily[] = "breccia.prepared";
 [[nodiscard]] inline bool is_reserved(const std::string& family) {
   return family == kHiddenFamily || family == kPreparedFamily;
 }
-/// The folder of files on their way into the tree, in the database's. Copies that RocksDB makes of
-/// a database do not have it.
+/// The folder of files on their way into the tree, in the database's.
 inline constexpr char kStagingFolder[] = "breccia-staging";
 
 /// A point in time of the tree. Readers hold it; it is released with its last reference.
@@ -70,9 +69,11 @@ struct FamilyFile {
 /// Threads any number, where a call does not say otherwise.
 class Below {
  public:
+  /// A database that owns no log, new or a copy of a store, gets an identity and a watermark of 0.
   /// `flush_parts`: files of one family that a flush adds at most (level0_triggers.h).
   /// Errors  InvalidArgument: missing or existing against the options; IOError: held by another
-  ///         process, or the medium; Corruption.
+  ///         process, or the medium; Corruption: also if it owns no log and one is there
+  ///         (check_no_log).
   static Result<std::unique_ptr<Below>> open(const Options& options, const std::string& path,
                                              int flush_parts);
 
@@ -149,6 +150,7 @@ class Below {
   [[nodiscard]] std::string data_path(int number) const;
   [[nodiscard]] rocksdb::Options file_options(rocksdb::ColumnFamilyHandle* family) const;
   Status open_families(const Options& options, const std::string& path);
+  Status begin_store();
   [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
   [[nodiscard]] BelowFamily own(rocksdb::ColumnFamilyHandle* handle) const;
   BelowFamily add_family(rocksdb::ColumnFamilyHandle* handle);

@@ -1,15 +1,17 @@
 #include "rocks/copies.h"
 
+#include <fmt/format.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 
 #include <algorithm>
-#include <functional>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <vector>
 
-#include "base/result.h"
 #include "rocks/below.h"
+#include "wal/log_open.h"
 
 namespace breccia::rocks {
 
@@ -48,45 +50,61 @@ Status open_tree(const Options& options, const std::string& name,
   return Status::OK();
 }
 
-/// True if RocksDB made the folder's files as a copy of a store's.
-bool is_copy(const Options& options, const std::string& name) {
-  rocksdb::Env* const env = options.rocksdb.env;
-  if (!env->FileExists(name + "/" + kStagingFolder).IsNotFound()) return false;
-  const std::string log = log_folder(options, name);
-  std::vector<std::string> names;
-  env->GetChildren(log, &names).PermitUncheckedError();  // mostly it is not there
-  return std::none_of(names.begin(), names.end(),
-                      [](const std::string& file) { return file.ends_with(".log"); });
-}
-
-/// Drops the families that `is_dropped` names, if any.
-Status drop_families(const Options& options, const std::string& name,
-                     const std::function<bool(const std::string&)>& is_dropped) {
-  std::vector<std::string> families;
-  if (!rocksdb::DB::ListColumnFamilies(options.rocksdb, name, &families).ok()) return Status::OK();
-  if (std::none_of(families.begin(), families.end(), is_dropped)) return Status::OK();
-  OpenTree tree;
-  BRECCIA_TRY(open_tree(options, name, families, &tree));
-  for (std::size_t i = 0; i < families.size(); ++i) {
-    if (is_dropped(families[i])) BRECCIA_TRY(tree.db->DropColumnFamily(tree.handles[i]));
-  }
-  return Status::OK();
+Status sync_folder(rocksdb::Env* env, const std::string& path) {
+  std::unique_ptr<rocksdb::Directory> folder;
+  BRECCIA_TRY(env->NewDirectory(path, &folder));
+  return folder->Fsync();
 }
 
 }  // namespace
 
-Status adopt_copy(const Options& options, const std::string& name) {
-  if (options.error_if_exists || !is_copy(options, name)) return Status::OK();
-  Options quiet = options;
-  quiet.rocksdb.disable_auto_compactions = true;
-  for (auto& [family, family_options] : quiet.families) {
-    family_options.disable_auto_compactions = true;
+Result<std::uint64_t> read_mark(rocksdb::Env* env, const std::string& path) {
+  const std::string name = path + "/" + kStoreMark;
+  if (env->FileExists(name).IsNotFound()) return std::uint64_t{0};
+  std::string text;
+  BRECCIA_TRY(rocksdb::ReadFileToString(env, name, &text));
+  std::uint64_t store_id = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, store_id, 16);
+  if (read.ec != std::errc() || read.ptr + 1 != end || *read.ptr != '\n' || store_id == 0) {
+    return Status::Corruption(name + ": this is not the identity of a log",
+                              "Restore the file from a copy of the folder, or restore the database "
+                              "from a backup.");
   }
-  return drop_families(quiet, name, [](const auto& family) { return family == kHiddenFamily; });
+  return store_id;
+}
+
+Status write_mark(rocksdb::Env* env, const std::string& path, std::uint64_t store_id) {
+  const std::string name = path + "/" + kStoreMark;
+  const std::string unfinished = name + ".new";
+  BRECCIA_TRY(rocksdb::WriteStringToFile(env, fmt::format("{:016x}\n", store_id), unfinished,
+                                         /*should_sync=*/true));
+  BRECCIA_TRY(env->RenameFile(unfinished, name));
+  return sync_folder(env, path);
+}
+
+Status check_no_log(const Options& options, const std::string& path) {
+  const std::string folder = log_folder(options, path);
+  BRECCIA_TAKE(const std::uint64_t store_id, wal::log_identity(folder));
+  if (store_id == 0) return Status::OK();
+  return Status::Corruption(
+      folder + ": the log in this folder belongs to another store",
+      "Nothing was changed. " + path +
+          " is new, or a copy of a store or a restored one (it has no " + kStoreMark +
+          " of that log). Set Options::wal_dir to a folder without a log; if nobody "
+          "needs that log any more, remove it.");
 }
 
 Status drop_own_families(const Options& options, const std::string& name) {
-  return drop_families(options, name, is_reserved);
+  std::vector<std::string> families;
+  if (!rocksdb::DB::ListColumnFamilies(options.rocksdb, name, &families).ok()) return Status::OK();
+  if (std::none_of(families.begin(), families.end(), is_reserved)) return Status::OK();
+  OpenTree tree;
+  BRECCIA_TRY(open_tree(options, name, families, &tree));
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    if (is_reserved(families[i])) BRECCIA_TRY(tree.db->DropColumnFamily(tree.handles[i]));
+  }
+  return Status::OK();
 }
 
 }  // namespace breccia::rocks

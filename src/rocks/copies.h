@@ -2,19 +2,32 @@
 
 #include <breccia/options.h>
 
+#include <cstdint>
 #include <string>
+
+#include "base/result.h"
+
+/// What tells a store from a copy that RocksDB made of one, and from a database that never was one.
+///
+/// A store's folder holds a file, the mark, with the identity of its log. Checkpoint and
+/// BackupEngine copy the tree, in which the same identity stands, and not the mark. So a database
+/// owns a log only if mark and tree agree on the log's identity.
 
 namespace breccia::rocks {
 
-/// Makes a store of its own of a copy that RocksDB made of one (Checkpoint, BackupEngine).
-///
-/// Such a copy holds the hidden family with the position in a log that did not come along, and
-/// opening it would miss that log. The copy was complete when it was made, so the position goes:
-/// the store then begins a log as for any database. What tells a copy from a store whose log was
-/// lost is the folder of staged files, which every store has and no copy.
-///
-/// Errors  those of opening and closing the tree. What is no copy is left as it is.
-Status adopt_copy(const Options& options, const std::string& name);
+/// The mark's name in the store's folder. BackupEngine removes it when it restores to that folder.
+inline constexpr char kStoreMark[] = "BRECCIA_STORE";
+
+/// The identity in the mark of the database in `path`; 0: there is no mark.
+/// Errors  Corruption: the file is no mark; IOError.
+Result<std::uint64_t> read_mark(rocksdb::Env* env, const std::string& path);
+/// Writes the mark, durable on return; a crash leaves the one before or this one.
+/// Errors  IOError, NoSpace.
+Status write_mark(rocksdb::Env* env, const std::string& path, std::uint64_t store_id);
+
+/// Says that the log's folder is free for a database that owns no log: nothing is changed.
+/// Errors  Corruption: there is a log, of whatever store; IOError: that store is open.
+Status check_no_log(const Options& options, const std::string& path);
 
 /// Drops breccia's own families of a closed store, opened by RocksDB itself: what remains is an
 /// ordinary database. Where there are none, or no database, nothing is done.

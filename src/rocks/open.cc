@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "base/log.h"
-#include "rocks/copies.h"
 #include "rocks/engine.h"
 #include "rocks/ignored_fields.h"
 #include "rocks/recover.h"
@@ -122,7 +121,6 @@ Status Engine::start(const Options& options, const std::string& path) {
   }
   Options for_tree = options_;
   for_tree.rocksdb.listeners = listeners_->for_tree();
-  BRECCIA_TRY(adopt_copy(for_tree, path));
   BRECCIA_TAKE(below_, Below::open(for_tree, path, options_.flush_threads));
   fault_.tell([this](Fault::Place place, const Status& cause) {
     using Reason = rocksdb::BackgroundErrorReason;

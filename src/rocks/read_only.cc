@@ -4,11 +4,13 @@
 #include <rocksdb/env.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 
+#include "rocks/copies.h"
 #include "rocks/iterator.h"
 #include "rocks/recover.h"
 
@@ -59,11 +61,15 @@ Result<std::unique_ptr<ReadOnlyStore>> ReadOnlyStore::open_damaged(const Options
   }
   std::unique_ptr<ReadOnlyStore> store(new ReadOnlyStore);
   store->log_dir_ = log_folder(options, path);
+  BRECCIA_TAKE(const std::uint64_t mark, read_mark(rocksdb::Env::Default(), path));
   // The log's lock first: a store of this process holds it, too, and closing the tree's lock file
-  // would let go of that store's lock.
-  BRECCIA_TAKE(store->log_.lock, wal::read_only_files()->lock(store->log_dir_));
+  // would let go of that store's lock. What owns no log has no business with it.
+  if (mark != 0) {
+    BRECCIA_TAKE(store->log_.lock, wal::read_only_files()->lock(store->log_dir_));
+  }
   BRECCIA_TRY(store->lock_tree(path));
   BRECCIA_TRY(store->open_tree(options, path));
+  store->is_copy_ = store->is_store() && store->watermark_.store_id != mark;
   store->log_status_ = store->read_log();
   BRECCIA_TRY(store->make_view());
   return store;
@@ -95,10 +101,13 @@ Status ReadOnlyStore::lock_tree(const std::string& path) {
 Status ReadOnlyStore::open_tree(const Options& options, const std::string& path) {
   rocksdb::DBOptions tree = options.rocksdb;
   tree.info_log = std::make_shared<NoMessages>();
-  tree.wal_dir.clear();
   tree.listeners.clear();
   std::vector<std::string> names;
   BRECCIA_TRY(rocksdb::DB::ListColumnFamilies(tree, path, &names));
+  // A store's tree keeps nothing in a log of RocksDB's, and where that would lie, a copy's original
+  // may keep its.
+  const bool has_hidden = std::find(names.begin(), names.end(), kHiddenFamily) != names.end();
+  if (has_hidden || !std::filesystem::exists(tree.wal_dir)) tree.wal_dir.clear();
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   BRECCIA_TRY(
@@ -112,14 +121,13 @@ Status ReadOnlyStore::open_tree(const Options& options, const std::string& path)
     }
   }
   if (hidden_ == nullptr) return Status::OK();
-  is_copy_ = !std::filesystem::exists(path + "/" + kStagingFolder);
   BRECCIA_TAKE(watermark_, read_watermark(db, hidden_));
   return Status::OK();
 }
 
 Status ReadOnlyStore::read_log() {
   // A copy was complete when it was made; the log that its watermark speaks of is its original's.
-  if (!is_store() || is_copy_) return Status::OK();
+  if (!owns_log()) return Status::OK();
   wal::LogOptions options;
   options.dir = log_dir_;
   options.files = wal::read_only_files();

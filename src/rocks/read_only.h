@@ -48,6 +48,8 @@ class ReadOnlyStore {
   /// True if the folder holds a store, or a copy of one; false: an ordinary RocksDB database.
   [[nodiscard]] bool is_store() const { return watermark_.store_id != 0; }
   [[nodiscard]] bool is_copy() const { return is_copy_; }
+  /// True if the log in log_dir(), or the lack of it, is this store's.
+  [[nodiscard]] bool owns_log() const { return is_store() && !is_copy_; }
   [[nodiscard]] const Watermark& watermark() const { return watermark_; }
   [[nodiscard]] const wal::ReadLog& log() const { return log_; }
   [[nodiscard]] const Status& log_status() const { return log_status_; }

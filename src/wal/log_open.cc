@@ -70,6 +70,18 @@ class Opening {
     return log;
   }
 
+  Result<std::uint64_t> identity() {
+    BRECCIA_TAKE(lock_, options_.files->lock(options_.dir));
+    BRECCIA_TRY(find());
+    if (files_.empty()) return std::uint64_t{0};
+    needed_ = files_.size();  // load() then reads the newest alone
+    BRECCIA_TRY(load());
+    std::uint64_t store_id = 0;
+    std::uint64_t first = 0;
+    BRECCIA_TRY(check_segment(views_.back(), &store_id, &first));
+    return store_id;
+  }
+
  private:
   /// Locks the folder and says what lies in it.
   /// Errors  as Log::open.
@@ -345,6 +357,13 @@ Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
 
 Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from) {
   return Opening(options, from).read();
+}
+
+Result<std::uint64_t> log_identity(const std::string& dir) {
+  LogOptions options;
+  options.dir = dir;
+  options.files = read_only_files();
+  return Opening(options, 0).identity();
 }
 
 }  // namespace breccia::wal

@@ -49,4 +49,9 @@ struct ReadLog {
 /// Errors  as Log::open.
 Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from);
 
+/// The identity of the log in `dir`, by the newest segment's header; 0: there is no log. Nothing is
+/// changed.
+/// Errors  IOError: a store has the log open, or the medium; Corruption: the header is not intact.
+Result<std::uint64_t> log_identity(const std::string& dir);
+
 }  // namespace breccia::wal

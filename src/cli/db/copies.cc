@@ -11,6 +11,7 @@
 #include "cli/db/db_flags.h"
 #include "cli/db/estimate.h"
 #include "cli/exit_codes.h"
+#include "rocks/copies.h"
 
 /// checkpoint, backup, restore. A copy holds everything that was written before it: the store is
 /// flushed first, so that the files are complete without its log.
@@ -147,6 +148,7 @@ Status clear_log(const DbFlags& flags) {
 void clear_staging(const std::string& db) {
   std::error_code ignored;
   fs::remove_all(db + "/" + rocks::kStagingFolder, ignored);
+  fs::remove(db + "/" + rocks::kStoreMark, ignored);
 }
 
 Status restore_backup(const CopyFlags& flags) {

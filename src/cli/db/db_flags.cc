@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/console.h"
+#include "wal/log_open.h"
 
 namespace breccia::cli::db {
 
@@ -24,6 +25,14 @@ std::unique_ptr<rocks::ReadOnlyStore> open_with(const DbFlags& flags, Open open)
   }
   const std::string& found = store.value()->log().recovery.message;
   if (!found.empty()) say(found);
+  // Most likely the original's; but where somebody removed the mark, this is all that tells.
+  if (store.value()->is_copy()) {
+    const auto log = wal::log_identity(store.value()->log_dir());
+    if (log.ok() && log.value() == store.value()->watermark().store_id) {
+      say(fmt::format("{} is a copy of the store whose log is in {}; that log is not read",
+                      flags.db, store.value()->log_dir()));
+    }
+  }
   return store.take();
 }
 

@@ -148,6 +148,10 @@ bool is_segment(const fs::path& path) {
 int dump_folder(const DumpWalFlags& flags) {
   const auto store = open_damaged(flags.db);
   if (store == nullptr) return kExitFailed;
+  if (!store->owns_log()) {
+    say(flags.db.db + " has no log of its own");
+    return kExitOk;
+  }
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(store->log_dir(), error)) {

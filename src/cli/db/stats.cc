@@ -42,7 +42,7 @@ InLogByFamily count_log(const wal::ReadLog& log) {
 
 void print_log(const rocks::ReadOnlyStore& store) {
   fmt::print("** Log **\n");
-  if (!store.is_store() || store.is_copy()) {
+  if (!store.owns_log()) {
     fmt::print("none: {}\n", store.is_store() ? "a copy of a store" : "a RocksDB database");
     return;
   }
