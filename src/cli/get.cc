@@ -5,8 +5,8 @@
 
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/db/db_flags.h"
 #include "cli/exit_codes.h"
-#include "cli/store_flags.h"
 #include "cli/text.h"
 
 namespace breccia::cli {
@@ -14,8 +14,7 @@ namespace breccia::cli {
 namespace {
 
 struct GetFlags {
-  StoreFlags store;
-  HexFlags hex;
+  db::DbFlags db;
   std::vector<std::string> keys;
   bool json = false;
   bool pairs = false;  // print keys beside values, even of one key
@@ -37,34 +36,53 @@ void print_found(const GetFlags& flags, const std::string& key, const std::strin
     put_bytes(&line, "value", value);
     fmt::print("{}\n", line.dump());
   } else if (flags.pairs || flags.keys.size() > 1) {
-    fmt::print("{}\t{}\n", tsv_escape(flags.hex.show_key(key)),
-               tsv_escape(flags.hex.show_value(value)));
+    fmt::print("{}\t{}\n", tsv_escape(flags.db.hex.show_key(key)),
+               tsv_escape(flags.db.hex.show_value(value)));
   } else {
-    fmt::print("{}\n", flags.hex.show_value(value));
+    fmt::print("{}\n", flags.db.hex.show_value(value));
   }
+}
+
+/// Errors  NotFound; those of the iterator.
+Status look_up(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+               const std::string& key, std::string* value) {
+  // The bound keeps a neighbour that cannot be read from spoiling the answer.
+  const std::string behind = key + std::string(1, '\0');
+  const Slice bound(behind);
+  rocksdb::ReadOptions options;
+  options.total_order_seek = true;
+  options.iterate_upper_bound = &bound;
+  const auto at = store.iterate(options, family);
+  at->Seek(key);
+  BRECCIA_TRY(at->status());
+  if (!at->Valid()) return Status::NotFound();
+  *value = at->value().ToString();
+  return at->status();
 }
 
 int run_get(const GetFlags& flags) {
   std::vector<std::string> keys;
   for (const std::string& argument : flags.keys) {
-    auto key = flags.hex.key(argument);
+    auto key = flags.db.hex.key(argument);
     if (!key) return kExitUsage;
     keys.push_back(*std::move(key));
   }
-  const auto store = flags.store.open();
+  const auto store = db::open_to_look(flags.db);
   if (store == nullptr) return kExitFailed;
-  std::vector<std::string> values;
-  const std::vector<Slice> slices(keys.begin(), keys.end());
-  const std::vector<Status> codes = store->MultiGet(slices, &values);
+  rocksdb::ColumnFamilyHandle* const family = db::find_family(*store, flags.db.column_family);
+  if (family == nullptr) return kExitUsage;
   int exit_code = kExitOk;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (codes[i].ok()) {
-      print_found(flags, keys[i], values[i]);
-    } else if (codes[i].IsNotFound()) {
-      say(fmt::format("no key `{}` in {}", flags.keys[i], flags.store.db));
+    std::string value;
+    const Status status = look_up(*store, family, keys[i], &value);
+    if (status.ok()) {
+      print_found(flags, keys[i], value);
+    } else if (status.IsNotFound()) {
+      say(fmt::format("no key `{}` in {}", flags.keys[i], flags.db.db));
       if (exit_code == kExitOk) exit_code = kExitNotFound;
     } else {
-      say_error(fmt::format("cannot read key `{}`", flags.keys[i]), codes[i], "breccia doctor");
+      say_error(fmt::format("cannot read key `{}`", flags.keys[i]), status,
+                db::reading_advice(status, flags.db.db));
       exit_code = kExitFailed;
     }
   }
@@ -75,10 +93,8 @@ Command add(CLI::App* parent, const char* name, const char* help, bool pairs) {
   auto flags = std::make_shared<GetFlags>();
   flags->pairs = pairs;
   CLI::App* app = parent->add_subcommand(name, help);
-  flags->store.add_to(app, "host");
-  flags->hex.add_to(app);
-  app->add_flag("--create_if_missing", flags->store.create_if_missing,
-                "Make the store if there is none");
+  flags->db.add_db(app);
+  flags->db.hex.add_to(app);
   app->add_flag("--json", flags->json, "Print one JSON object per key that was found");
   app->add_option("KEY", flags->keys, "Keys to look up")->required();
   return {app, [flags] { return run_get(*flags); }};

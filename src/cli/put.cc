@@ -37,6 +37,7 @@ Command add_put(CLI::App* parent) {
   auto flags = std::make_shared<PutFlags>();
   CLI::App* app = parent->add_subcommand("put", "Write a key and its value");
   flags->store.add_to(app, "host");
+  flags->store.add_convert(app);
   flags->hex.add_to(app);
   app->add_flag("--create_if_missing", flags->store.create_if_missing,
                 "Make the store if there is none");

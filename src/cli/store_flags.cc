@@ -5,10 +5,14 @@
 #include <fmt/format.h>
 #include <rocksdb/convenience.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "base/assert.h"
 #include "cli/console.h"
 #include "cli/text.h"
 #include "facade/options.h"
+#include "rocks/below.h"
 
 namespace breccia::cli {
 
@@ -52,6 +56,24 @@ Options stored_options(const std::string& db, const std::string& wal_dir) {
   return options;
 }
 
+void add_convert_flag(CLI::App* app, bool* convert) {
+  app->add_flag("--convert", *convert,
+                "Make a store of a RocksDB database; `breccia detach` is the way back");
+}
+
+Status check_is_store(const Options& options, const std::string& db) {
+  if (!std::filesystem::exists(db + "/CURRENT")) return Status::OK();
+  std::vector<std::string> families;
+  // What keeps the list from being read, opening says.
+  if (!rocksdb::DB::ListColumnFamilies(options.rocksdb, db, &families).ok()) return Status::OK();
+  if (std::find(families.begin(), families.end(), rocks::kHiddenFamily) != families.end()) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument(
+      db + " is a RocksDB database and no store of breccia",
+      "as a store, programs of RocksDB's could not open it until `breccia detach`");
+}
+
 BackendChoice backend_choice(const std::string& name) {
   if (name == "host") return BackendChoice::kHost;
   if (name == "cuda") return BackendChoice::kCuda;
@@ -64,26 +86,27 @@ std::string open_advice(const Status& status, const std::string& db) {
   if (status.IsNotSupported()) return "use --backend=auto or --backend=host";
   if (status.IsCorruption())
     return fmt::format("breccia db checkconsistency --db={}; then breccia db restore", db);
-  return "check --db, and add --create_if_missing if the store should be new";
+  return "check --db; add --create_if_missing for a new store, --convert for what is none yet";
 }
 
 void StoreFlags::add_to(CLI::App* app, const std::string& backend_default) {
   backend = backend_default;
   app->add_option("--db", db, "Folder of the store")->required();
-  app->add_option(
-      "--wal_dir", wal_dir,
-      "Folder of the log; default: `log` in the store's folder or below RocksDB's wal_dir");
+  app->add_option("--wal_dir", wal_dir, kWalDirHelp);
   app->add_option("--backend", backend, "Where batches run: auto, host or cuda")
       ->check(CLI::IsMember({"auto", "host", "cuda"}))
       ->capture_default_str();
 }
+
+void StoreFlags::add_convert(CLI::App* app) { add_convert_flag(app, &convert); }
 
 std::unique_ptr<Store> StoreFlags::open() const {
   Options options = stored_options(db, wal_dir);
   options.create_if_missing = create_if_missing;
   options.backend = backend_choice(backend);
   std::unique_ptr<Store> store;
-  const Status status = Store::Open(options, db, &store);
+  Status status = convert ? Status::OK() : check_is_store(options, db);
+  if (status.ok()) status = Store::Open(options, db, &store);
   if (!status.ok()) {
     say_error(fmt::format("cannot open the store in {}", db), status, open_advice(status, db));
     return nullptr;

@@ -11,16 +11,25 @@
 
 namespace breccia::cli {
 
+/// What --wal_dir says of itself.
+inline constexpr char kWalDirHelp[] =
+    "Folder of breccia's log; default: `log` below RocksDB's wal_dir as the database's OPTIONS "
+    "file has it, else in the database's folder. Options::wal_dir and BRECCIA_LOG_DIR of a program "
+    "are kept nowhere: repeat them here";
+
 /// Flags that name a store, with ldb's names, shared by the commands that open one.
 struct StoreFlags {
   std::string db;
   std::string wal_dir;
   std::string backend;
   bool create_if_missing = false;
+  bool convert = false;
 
   void add_to(CLI::App* app, const std::string& backend_default);
+  void add_convert(CLI::App* app);
   /// Opens the store with the options that it was last opened with; on failure says what, where and
-  /// what to do next, and returns null.
+  /// what to do next, and returns null. A RocksDB database that never was a store is refused,
+  /// unless `convert`.
   [[nodiscard]] std::unique_ptr<Store> open() const;
 };
 
@@ -47,6 +56,12 @@ Status load_options(const std::string& db, rocksdb::DBOptions* options,
 /// not empty. RocksDB's defaults where there is no OPTIONS file, or, with words on stderr, where it
 /// cannot be read.
 [[nodiscard]] Options stored_options(const std::string& db, const std::string& wal_dir);
+
+/// Adds --convert, for commands that open a store for writing.
+void add_convert_flag(CLI::App* app, bool* convert);
+/// Errors  InvalidArgument: `db` is a RocksDB database that is no store. Opened as one it would
+///         become one, which its own program can open no more.
+Status check_is_store(const Options& options, const std::string& db);
 
 /// The backend named by `--backend`, one of auto, host, cuda.
 BackendChoice backend_choice(const std::string& name);

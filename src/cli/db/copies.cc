@@ -27,6 +27,7 @@ struct CopyFlags {
   std::string checkpoint_dir;
   std::string backup_dir;
   int num_threads = 1;
+  bool convert = false;
 
   [[nodiscard]] bool shows_progress() const { return db.progress || stderr_is_terminal(); }
 };
@@ -39,10 +40,11 @@ int failed(const std::string& what, const Status& status, const std::string& nex
 /// Opens the store for writing with all its families. Null, with words on stderr, if that fails.
 class OpenStore {
  public:
-  explicit OpenStore(const DbFlags& flags) {
-    Options options = stored_options(flags);
+  OpenStore(const DbFlags& flags, bool convert) {
+    const Options options = stored_options(flags);
     std::vector<std::string> names;
-    Status status = Rocks::ListColumnFamilies(options.rocksdb, flags.db, &names);
+    Status status = convert ? Status::OK() : check_is_store(options, flags.db);
+    if (status.ok()) status = Rocks::ListColumnFamilies(options.rocksdb, flags.db, &names);
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     for (const std::string& name : names) families.emplace_back(name, family_of(options, name));
     rocksdb::DB* db = nullptr;
@@ -51,7 +53,9 @@ class OpenStore {
     if (!status.ok()) {
       say_error(fmt::format("cannot open the database in {}", flags.db), status,
                 status.IsCorruption() ? "breccia db checkconsistency; then breccia db restore"
-                                      : "see whether another process holds it, and --db");
+                : status.IsInvalidArgument()
+                    ? "copy it with RocksDB's own means, or add --convert to make a store of it"
+                    : "see whether another process holds it, and --db");
     }
   }
   ~OpenStore() {
@@ -85,7 +89,7 @@ rocksdb::BackupEngineOptions backup_options(const CopyFlags& flags) {
 // ---- out ---------------------------------------------------------------------------------------
 
 int run_checkpoint(const CopyFlags& flags) {
-  const OpenStore store(flags.db);
+  const OpenStore store(flags.db, flags.convert);
   if (store.get() == nullptr) return kExitFailed;
   const FolderGrowth growth(flags.shows_progress(), flags.db.db, 0);
   rocksdb::Checkpoint* made = nullptr;
@@ -101,7 +105,7 @@ int run_checkpoint(const CopyFlags& flags) {
 }
 
 int run_backup(const CopyFlags& flags) {
-  const OpenStore store(flags.db);
+  const OpenStore store(flags.db, flags.convert);
   if (store.get() == nullptr) return kExitFailed;
   fmt::print("open db OK\n");
   rocksdb::BackupEngine* opened = nullptr;
@@ -243,6 +247,7 @@ Command add_checkpoint(CLI::App* parent) {
       "Flush, and make a copy that opens as a store and as a plain RocksDB database",
       [](CLI::App* app, CopyFlags* flags) {
         app->add_option("--checkpoint_dir", flags->checkpoint_dir, "Folder to make")->required();
+        add_convert_flag(app, &flags->convert);
       },
       &run_checkpoint);
 }
@@ -252,6 +257,7 @@ Command add_backup(CLI::App* parent) {
       parent, "backup", "Flush, and add a backup to those in a folder",
       [](CLI::App* app, CopyFlags* flags) {
         app->add_option("--backup_dir", flags->backup_dir, "Folder of the backups")->required();
+        add_convert_flag(app, &flags->convert);
         add_threads(app, flags);
       },
       &run_backup);

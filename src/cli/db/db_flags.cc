@@ -40,7 +40,7 @@ std::unique_ptr<rocks::ReadOnlyStore> open_with(const DbFlags& flags, Open open)
 
 void DbFlags::add_db(CLI::App* app) {
   app->add_option("--db", db, "Folder of the database")->required();
-  app->add_option("--wal_dir", wal_dir, "Folder of breccia's log; default: where it was last");
+  app->add_option("--wal_dir", wal_dir, kWalDirHelp);
 }
 
 void DbFlags::add_family(CLI::App* app) {

@@ -1,0 +1,151 @@
+#include <breccia/rocks.h>
+#include <breccia/store.h>
+#include <gtest/gtest.h>
+#include <rocksdb/utilities/checkpoint.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/command.h"
+#include "cli/exit_codes.h"
+#include "cli/store_flags.h"
+#include "support/folder.h"
+
+/// What the commands do to copies, to databases that are no stores.
+
+namespace breccia::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Folder;
+using testing::Place;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+/// Runs `breccia WORDS`.
+Outcome run(std::vector<std::string> words) {
+  CLI::App app;
+  const Command db = add_db(&app);
+  std::vector<Command> commands = add_db_commands(db.app);
+  for (const auto& add : {add_get, add_multiget, add_put, add_delete, add_import, add_detach}) {
+    commands.push_back(add(&app));
+  }
+  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  Outcome outcome;
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  for (const Command& command : commands) {
+    if (command.app->parsed()) outcome.code = command.run();
+  }
+  std::fflush(stdout);
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+class CliCopies : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.create_if_missing = true;
+    options_.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+    options_.write_buffer_size = 1 << 20;
+  }
+
+  [[nodiscard]] std::string path() const { return folder_ / "db"; }
+  [[nodiscard]] std::string flag() const { return "--db=" + path(); }
+  [[nodiscard]] std::string copy_flag() const { return "--db=" + (folder_ / "copy"); }
+
+  std::unique_ptr<rocksdb::DB> open_store() {
+    rocksdb::DB* db = nullptr;
+    const Status status = Rocks::Open(options_, path(), &db);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return std::unique_ptr<rocksdb::DB>(db);
+  }
+  std::unique_ptr<rocksdb::DB> open_plain() {
+    rocksdb::DB* db = nullptr;
+    const Status status = rocksdb::DB::Open(options_, path(), &db);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return std::unique_ptr<rocksdb::DB>(db);
+  }
+
+  const Folder folder_{Place::kMemory};
+  rocksdb::Options options_;
+};
+
+// Goal: commands on a copy neither see nor change the log of the original, which the copy's OPTIONS
+// file names.
+// Method: look while the original is open; write and detach when it is closed; then the original.
+// Mutation: looking for a log before knowing whose it is refuses the look and replays `later`.
+TEST_F(CliCopies, ACopyLeavesTheLogOfItsOriginal) {
+  options_.wal_dir = folder_ / "wal";
+  auto original = open_store();
+  ASSERT_TRUE(original->Put({}, "first", "1").ok());
+  rocksdb::Checkpoint* made = nullptr;
+  ASSERT_TRUE(rocksdb::Checkpoint::Create(original.get(), &made).ok());
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  ASSERT_TRUE(checkpoint->CreateCheckpoint(folder_ / "copy").ok());
+  ASSERT_TRUE(original->Put({}, "later", "2").ok());
+  EXPECT_EQ(run({"db", "scan", copy_flag()}).out, "first : 1\n");
+  original.reset();
+  EXPECT_EQ(run({"get", flag(), "later"}).out, "2\n");
+  EXPECT_EQ(run({"db", "scan", copy_flag()}).out, "first : 1\n");
+  EXPECT_EQ(run({"get", copy_flag(), "first"}).out, "1\n");
+  EXPECT_EQ(run({"get", copy_flag(), "later"}).code, kExitNotFound);
+  EXPECT_EQ(run({"db", "dump_wal", copy_flag()}).out, "");
+  EXPECT_NE(run({"db", "stats", copy_flag()}).out.find("a copy of a store"), std::string::npos);
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"detach", copy_flag()},
+                                                {"put", copy_flag(), "later", "3"},
+                                                {"delete", copy_flag(), "first"}}) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, kExitFailed) << words[0];
+    EXPECT_NE(outcome.err.find("another store"), std::string::npos) << outcome.err;
+  }
+  const std::string log_flag = "--wal_dir=" + (folder_ / "log-of-copy");
+  EXPECT_EQ(run({"put", copy_flag(), log_flag, "later", "3"}).code, kExitOk);
+  EXPECT_EQ(run({"get", copy_flag(), log_flag, "later"}).out, "3\n");
+  EXPECT_EQ(run({"detach", copy_flag(), log_flag}).out, "OK\n");
+  EXPECT_EQ(run({"db", "scan", flag()}).out, "first : 1\nlater : 2\n");
+  EXPECT_NE(open_store(), nullptr);
+}
+
+// Goal: no command makes a store of a database of RocksDB's unless it is told to.
+// Method: a database with entries in a log of RocksDB's elsewhere; reads find them, writes and
+//         copies are refused, and RocksDB opens it as before; then --convert, and detach.
+// Mutation: opening it with the engine adds a family that its program does not name.
+TEST_F(CliCopies, APlainDatabaseStaysPlain) {
+  options_.wal_dir = folder_ / "wal";
+  ASSERT_TRUE(open_plain()->Put({}, "key", "value").ok());
+  std::ofstream(folder_ / "lines") << "a\tb\n";
+  EXPECT_EQ(run({"get", flag(), "key"}).out, "value\n");
+  EXPECT_EQ(run({"multiget", flag(), "key", "none"}).out, "key\tvalue\n");
+  EXPECT_EQ(run({"get", flag(), "none"}).code, kExitNotFound);
+  const std::vector<std::vector<std::string>> refused = {
+      {"put", flag(), "key", "new"},
+      {"delete", flag(), "key"},
+      {"import", flag(), "--format=tsv", folder_ / "lines"},
+      {"db", "backup", flag(), "--backup_dir=" + (folder_ / "backups")},
+      {"db", "checkpoint", flag(), "--checkpoint_dir=" + (folder_ / "checkpoint")},
+  };
+  for (const std::vector<std::string>& words : refused) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, kExitFailed) << words[0] << words[1];
+    EXPECT_NE(outcome.err.find("--convert"), std::string::npos) << outcome.err;
+  }
+  std::string value;
+  EXPECT_TRUE(open_plain()->Get({}, "key", &value).ok());
+  EXPECT_EQ(value, "value");
+  EXPECT_EQ(run({"put", flag(), "--convert", "key", "new"}).code, kExitOk);
+  EXPECT_EQ(run({"put", flag(), "key", "newer"}).code, kExitOk);
+  EXPECT_EQ(run({"get", flag(), "key"}).out, "newer\n");
+  EXPECT_EQ(run({"detach", flag()}).out, "OK\n");
+  EXPECT_TRUE(open_plain()->Get({}, "key", &value).ok());
+  EXPECT_EQ(value, "newer");
+}
+
+}  // namespace
+}  // namespace breccia::cli
