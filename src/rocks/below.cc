@@ -107,6 +107,7 @@ Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::st
   below->path_ = path;
   below->flush_parts_ = flush_parts;
   rocksdb::Env* const env = options.rocksdb.env;
+  BRECCIA_TRY(check_restored(env, path));
   BRECCIA_TAKE(const std::uint64_t mark, read_mark(env, path));
   // Before RocksDB opens anything: its own wal_dir may be the original's, too.
   if (mark == 0) BRECCIA_TRY(check_no_log(options, path));

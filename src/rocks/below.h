@@ -73,7 +73,7 @@ class Below {
   /// `flush_parts`: files of one family that a flush adds at most (level0_triggers.h).
   /// Errors  InvalidArgument: missing or existing against the options; IOError: held by another
   ///         process, or the medium; Corruption: also if it owns no log and one is there
-  ///         (check_no_log).
+  ///         (check_no_log), or if a restore did not end.
   static Result<std::unique_ptr<Below>> open(const Options& options, const std::string& path,
                                              int flush_parts);
 

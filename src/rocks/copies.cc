@@ -50,6 +50,12 @@ Status open_tree(const Options& options, const std::string& name,
   return Status::OK();
 }
 
+/// The note of a restore that is under way. RocksDB leaves folders in a database's alone, also
+/// where it restores a backup.
+std::string restore_note(const std::string& path) {
+  return path + "/" + kStagingFolder + "/restore-unfinished";
+}
+
 Status sync_folder(rocksdb::Env* env, const std::string& path) {
   std::unique_ptr<rocksdb::Directory> folder;
   BRECCIA_TRY(env->NewDirectory(path, &folder));
@@ -93,6 +99,28 @@ Status check_no_log(const Options& options, const std::string& path) {
           " is new, or a copy of a store or a restored one (it has no " + kStoreMark +
           " of that log). Set Options::wal_dir to a folder without a log; if nobody "
           "needs that log any more, remove it.");
+}
+
+Status begin_restore(rocksdb::Env* env, const std::string& path) {
+  const std::string folder = path + "/" + kStagingFolder;
+  BRECCIA_TRY(env->CreateDirIfMissing(path));
+  BRECCIA_TRY(env->CreateDirIfMissing(folder));
+  BRECCIA_TRY(rocksdb::WriteStringToFile(env, "", restore_note(path), /*should_sync=*/true));
+  BRECCIA_TRY(sync_folder(env, folder));
+  return sync_folder(env, path);
+}
+
+Status end_restore(rocksdb::Env* env, const std::string& path) {
+  BRECCIA_TRY(env->DeleteFile(restore_note(path)));
+  return sync_folder(env, path + "/" + kStagingFolder);
+}
+
+Status check_restored(rocksdb::Env* env, const std::string& path) {
+  const Status noted = env->FileExists(restore_note(path));
+  if (noted.IsNotFound()) return Status::OK();
+  BRECCIA_TRY(noted);
+  return Status::Corruption(path + ": a restore to this folder did not end",
+                            "Run `breccia db restore` again.");
 }
 
 Status drop_own_families(const Options& options, const std::string& name) {

@@ -29,6 +29,14 @@ Status write_mark(rocksdb::Env* env, const std::string& path, std::uint64_t stor
 /// Errors  Corruption: there is a log, of whatever store; IOError: that store is open.
 Status check_no_log(const Options& options, const std::string& path);
 
+/// Notes that the files in `path` are being replaced: until end_restore() no store opens there.
+/// Both are durable on return.
+/// Errors  IOError, NoSpace.
+Status begin_restore(rocksdb::Env* env, const std::string& path);
+Status end_restore(rocksdb::Env* env, const std::string& path);
+/// Errors  Corruption: a restore to `path` began and did not end.
+Status check_restored(rocksdb::Env* env, const std::string& path);
+
 /// Drops breccia's own families of a closed store, opened by RocksDB itself: what remains is an
 /// ordinary database. Where there are none, or no database, nothing is done.
 /// Errors  those of opening and closing the tree.

@@ -68,6 +68,7 @@ Result<std::unique_ptr<ReadOnlyStore>> ReadOnlyStore::open_damaged(const Options
     BRECCIA_TAKE(store->log_.lock, wal::read_only_files()->lock(store->log_dir_));
   }
   BRECCIA_TRY(store->lock_tree(path));
+  BRECCIA_TRY(check_restored(rocksdb::Env::Default(), path));
   BRECCIA_TRY(store->open_tree(options, path));
   store->is_copy_ = store->is_store() && store->watermark_.store_id != mark;
   store->log_status_ = store->read_log();

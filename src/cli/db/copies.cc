@@ -10,8 +10,8 @@
 #include "cli/db/commands.h"
 #include "cli/db/db_flags.h"
 #include "cli/db/estimate.h"
+#include "cli/db/restore.h"
 #include "cli/exit_codes.h"
-#include "rocks/copies.h"
 
 /// checkpoint, backup, restore. A copy holds everything that was written before it: the store is
 /// flushed first, so that the files are complete without its log.
@@ -19,18 +19,6 @@
 namespace breccia::cli::db {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-struct CopyFlags {
-  DbFlags db;
-  std::string checkpoint_dir;
-  std::string backup_dir;
-  int num_threads = 1;
-  bool convert = false;
-
-  [[nodiscard]] bool shows_progress() const { return db.progress || stderr_is_terminal(); }
-};
 
 int failed(const std::string& what, const Status& status, const std::string& next) {
   say_error(what, status, next);
@@ -86,8 +74,6 @@ rocksdb::BackupEngineOptions backup_options(const CopyFlags& flags) {
   return options;
 }
 
-// ---- out ---------------------------------------------------------------------------------------
-
 int run_checkpoint(const CopyFlags& flags) {
   const OpenStore store(flags.db, flags.convert);
   if (store.get() == nullptr) return kExitFailed;
@@ -123,97 +109,13 @@ int run_backup(const CopyFlags& flags) {
   return kExitOk;
 }
 
-// ---- back --------------------------------------------------------------------------------------
-
-/// Finds out whether a database in `flags.db` may be overwritten, and removes its log: the log of
-/// what was there before must not be taken for the log of what comes back. Files go afterwards, so
-/// that a crash in between leaves a store that reports its log as missing.
-Status clear_log(const DbFlags& flags) {
-  const Options options = stored_options(flags);
-  const std::string folder = rocks::log_folder(options, flags.db);
-  {
-    // Takes the locks; whether what is there can be read does not matter.
-    auto store = rocks::ReadOnlyStore::open_damaged(options, flags.db);
-    if (!store.ok() && store.status().IsIOError()) return store.status();
-  }
-  std::error_code error;
-  if (!fs::exists(folder, error)) return Status::OK();
-  auto lock = wal::read_only_files()->lock(folder);
-  BRECCIA_TRY(lock.status());
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(".log") || name.ends_with(".new")) fs::remove(entry, error);
-    if (error) return Status::IOError("remove " + entry.path().string(), error.message());
-  }
-  return error ? Status::IOError("list " + folder, error.message()) : Status::OK();
-}
-
-/// A restored database is a copy: it must not look like the store that was there.
-void clear_staging(const std::string& db) {
-  std::error_code ignored;
-  fs::remove_all(db + "/" + rocks::kStagingFolder, ignored);
-  fs::remove(db + "/" + rocks::kStoreMark, ignored);
-}
-
-Status restore_backup(const CopyFlags& flags) {
-  rocksdb::BackupEngineReadOnly* opened = nullptr;
-  BRECCIA_TRY(
-      rocksdb::BackupEngineReadOnly::Open(rocksdb::Env::Default(), backup_options(flags), &opened));
-  const std::unique_ptr<rocksdb::BackupEngineReadOnly> engine(opened);
-  fmt::print("open restore engine OK\n");
-  rocksdb::BackupInfo latest;
-  BRECCIA_TRY(engine->GetLatestBackupInfo(&latest));
-  BRECCIA_TRY(engine->VerifyBackup(latest.backup_id));
-  BRECCIA_TRY(clear_log(flags.db));
-  clear_staging(flags.db.db);
-  const FolderGrowth growth(flags.shows_progress(), flags.db.db, latest.size);
-  return engine->RestoreDBFromBackup(latest.backup_id, flags.db.db, flags.db.db);
-}
-
-/// Copies the checkpoint's files into the place of the database's.
-Status restore_checkpoint(const CopyFlags& flags) {
-  const std::string& db = flags.db.db;
-  DbFlags source = flags.db;
-  source.db = flags.checkpoint_dir;
-  source.wal_dir.clear();
-  {
-    BRECCIA_TAKE(const auto store,
-                 rocks::ReadOnlyStore::open(stored_options(source), flags.checkpoint_dir));
-    if (store->is_store() && !store->is_copy()) {
-      return Status::InvalidArgument(flags.checkpoint_dir + " is a store in use, not a checkpoint",
-                                     "make one: breccia db checkpoint");
-    }
-  }
-  fmt::print("open checkpoint OK\n");
-  BRECCIA_TRY(clear_log(flags.db));
-  clear_staging(db);
-  if (fs::exists(db + "/CURRENT")) {
-    BRECCIA_TRY(rocksdb::DestroyDB(db, rocksdb::Options()));
-  }
-  const FolderGrowth growth(flags.shows_progress(), db, folder_bytes(flags.checkpoint_dir));
-  std::error_code error;
-  fs::create_directories(db, error);
-  // CURRENT last: without it nobody takes the files for a database.
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(flags.checkpoint_dir, error)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  std::stable_partition(files.begin(), files.end(),
-                        [](const fs::path& file) { return file.filename() != "CURRENT"; });
-  for (const fs::path& file : files) {
-    if (!error) fs::copy_file(file, fs::path(db) / file.filename(), error);
-    if (error) return Status::IOError("copy " + file.string(), error.message());
-  }
-  return error ? Status::IOError("copy to " + db, error.message()) : Status::OK();
-}
-
 int run_restore(const CopyFlags& flags) {
   if (flags.backup_dir.empty() == flags.checkpoint_dir.empty()) {
     say("error: name one: --backup_dir=DIR or --checkpoint_dir=DIR");
     return kExitUsage;
   }
   const bool from_backup = !flags.backup_dir.empty();
-  const Status status = from_backup ? restore_backup(flags) : restore_checkpoint(flags);
+  const Status status = restore(flags, [] { return Status::OK(); });
   if (!status.ok()) {
     return failed(fmt::format("nothing whole was restored to {}", flags.db.db), status,
                   "mend the cause, then run it again");

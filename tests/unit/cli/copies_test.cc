@@ -8,11 +8,12 @@
 #include <fstream>
 
 #include "cli/command.h"
+#include "cli/db/restore.h"
 #include "cli/exit_codes.h"
 #include "cli/store_flags.h"
 #include "support/folder.h"
 
-/// What the commands do to copies, to databases that are no stores.
+/// What the commands do to copies, to what is restored, and to databases that are no stores.
 
 namespace breccia::cli {
 namespace {
@@ -145,6 +146,116 @@ TEST_F(CliCopies, APlainDatabaseStaysPlain) {
   EXPECT_EQ(run({"detach", flag()}).out, "OK\n");
   EXPECT_TRUE(open_plain()->Get({}, "key", &value).ok());
   EXPECT_EQ(value, "newer");
+}
+
+// Goal: a restore does not leave a log that would come back over what it restored.
+// Method: a store whose log's folder only its program knows; restore without that folder, with
+//         another store's, with the right one, and once more where the log is lost.
+// Mutation: taking a log that is not found for none prints OK, and the program finds `later`.
+TEST_F(CliCopies, RestoreWantsTheLog) {
+  Options options;
+  options.create_if_missing = true;
+  options.backend = BackendChoice::kHost;
+  options.wal_dir = folder_ / "own-log";
+  const auto look = [&] {
+    std::unique_ptr<Store> store;
+    const Status status = Store::Open(options, path(), &store);
+    if (!status.ok()) return status.ToString();
+    std::string value;
+    return std::string(store->Get("later", &value).ok() ? "later" : "first");
+  };
+  const auto put = [&](const std::string& key) {
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, path(), &store).ok());
+    ASSERT_TRUE(store->Put({}, key, "1").ok());
+  };
+  const std::string log_flag = "--wal_dir=" + options.wal_dir;
+  const std::string backup_flag = "--backup_dir=" + (folder_ / "backups");
+  put("first");
+  ASSERT_EQ(run({"db", "backup", flag(), log_flag, backup_flag}).code, kExitOk);
+  put("later");
+  const Outcome unknown = run({"db", "restore", flag(), backup_flag});
+  EXPECT_EQ(unknown.code, kExitFailed);
+  EXPECT_NE(unknown.err.find("--wal_dir"), std::string::npos) << unknown.err;
+  EXPECT_EQ(look(), "later");
+  {
+    Options others = options;
+    others.wal_dir = folder_ / "others-log";
+    std::unique_ptr<Store> other;
+    ASSERT_TRUE(Store::Open(others, folder_ / "other", &other).ok());
+  }
+  EXPECT_EQ(
+      run({"db", "restore", flag(), backup_flag, "--wal_dir=" + (folder_ / "others-log")}).code,
+      kExitFailed);
+  EXPECT_EQ(look(), "later");
+  EXPECT_EQ(run({"db", "restore", flag(), backup_flag, log_flag}).code, kExitOk);
+  EXPECT_EQ(look(), "first");
+  put("later");
+  fs::remove_all(options.wal_dir);
+  EXPECT_EQ(run({"db", "restore", flag(), backup_flag}).code, kExitFailed);
+  EXPECT_EQ(run({"db", "restore", flag(), backup_flag, log_flag}).code, kExitOk);
+  EXPECT_EQ(look(), "first");
+}
+
+// Goal: a restore that is cut off leaves what was there, what is restored, or a folder that does
+// not open; another restore mends it.
+// Method: stop behind each step, from a backup and from a checkpoint; open; restore again.
+// Mutation: without the note, a stop behind the log's removal reports a lost log, and one behind
+//           the mark's opens without `later`; a note that is taken back before the copy, too.
+TEST_F(CliCopies, RestoreMayStopAnywhere) {
+  {
+    const auto db = open_store();
+    ASSERT_TRUE(db->Put({}, "first", "1").ok());
+  }
+  const std::string backup = folder_ / "backups";
+  const std::string checkpoint = folder_ / "checkpoint";
+  ASSERT_EQ(run({"db", "backup", flag(), "--backup_dir=" + backup}).code, kExitOk);
+  ASSERT_EQ(run({"db", "checkpoint", flag(), "--checkpoint_dir=" + checkpoint}).code, kExitOk);
+  ASSERT_TRUE(open_store()->Put({}, "later", "2").ok());
+  const std::string before = folder_ / "before";
+  testing::copy_sparse(path(), before);
+  for (const std::string& source : {backup, checkpoint}) {
+    const std::string source_flag =
+        (source == backup ? "--backup_dir=" : "--checkpoint_dir=") + source;
+    int refusals = 0;
+    for (int stop = 1; stop < 100; ++stop) {
+      SCOPED_TRACE(source_flag + ", stop " + std::to_string(stop));
+      fs::remove_all(path());
+      testing::copy_sparse(before, path());
+      db::CopyFlags flags;
+      flags.db.db = path();
+      (source == backup ? flags.backup_dir : flags.checkpoint_dir) = source;
+      int steps = 0;
+      const auto stop_there = [&] {
+        return ++steps == stop ? Status::Aborted("stopped") : Status::OK();
+      };
+      ::testing::internal::CaptureStdout();
+      const Status status = db::restore(flags, stop_there);
+      std::fflush(stdout);
+      ::testing::internal::GetCapturedStdout();
+      ASSERT_TRUE(status.ok() || status.IsAborted()) << status.ToString();
+      testing::copy_sparse(path(), folder_ / "opened");
+      rocksdb::DB* opened = nullptr;
+      const Status there = Rocks::Open(options_, folder_ / "opened", &opened);
+      if (there.ok()) {
+        std::string value;
+        EXPECT_TRUE(opened->Get({}, "first", &value).ok());
+        EXPECT_TRUE(opened->Get({}, "later", &value).IsNotFound());
+        EXPECT_GE(steps, 5);  // nobody has the old tree without the log
+      } else {
+        EXPECT_TRUE(there.IsCorruption()) << there.ToString();
+        EXPECT_EQ(run({"db", "scan", flag()}).code, kExitFailed);
+        ++refusals;
+      }
+      delete opened;
+      fs::remove_all(folder_ / "opened");
+      const Outcome again = run({"db", "restore", flag(), source_flag});
+      EXPECT_EQ(again.code, kExitOk) << again.err;
+      EXPECT_EQ(run({"db", "scan", flag()}).out, "first : 1\n");
+      if (status.ok()) break;
+    }
+    EXPECT_GE(refusals, 4);
+  }
 }
 
 }  // namespace
