@@ -18,6 +18,14 @@ if(BRECCIA_ROCKSDB_ROOT)
 endif()
 find_library(BRECCIA_ROCKSDB_LIBRARY rocksdb ${rocksdb_lookup} PATH_SUFFIXES lib REQUIRED)
 find_path(BRECCIA_ROCKSDB_INCLUDE rocksdb/db.h ${rocksdb_lookup} PATH_SUFFIXES include REQUIRED)
+file(STRINGS "${BRECCIA_ROCKSDB_INCLUDE}/rocksdb/version.h" rocksdb_version
+     REGEX "define ROCKSDB_(MAJOR|MINOR)")
+list(TRANSFORM rocksdb_version REPLACE ".* " "")
+list(JOIN rocksdb_version "." rocksdb_version)
+if(NOT rocksdb_version STREQUAL "7.8")
+  message(FATAL_ERROR "RocksDB 7.8 is needed, as Debian 12 has it (librocksdb-dev); "
+    "${BRECCIA_ROCKSDB_INCLUDE} has ${rocksdb_version}")
+endif()
 add_library(breccia_rocksdb SHARED IMPORTED)
 set_target_properties(breccia_rocksdb PROPERTIES
   IMPORTED_LOCATION "${BRECCIA_ROCKSDB_LIBRARY}"

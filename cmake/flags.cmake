@@ -22,8 +22,11 @@ if(CCACHE)
 endif()
 
 # x86-64-v2 (SSE4.2, 2009) runs everywhere; wider paths choose themselves at run time.
-set(host_flags -march=x86-64-v2 -mtune=generic -msse4.2 -Wall -Wextra -Werror)
+set(host_flags -march=x86-64-v2 -mtune=generic -msse4.2)
 set(link_flags)
+if(PROJECT_IS_TOP_LEVEL)
+  list(APPEND host_flags -Wall -Wextra -Werror)  # no business of a project that adds this one
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   list(APPEND host_flags -Wno-restrict)  # GCC 12 reports it inside std::string::insert.
 endif()

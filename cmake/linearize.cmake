@@ -15,12 +15,19 @@ add_custom_command(OUTPUT "${linearize_program}"
   WORKING_DIRECTORY "${linearize_source}" DEPENDS ${linearize_files} VERBATIM)
 add_custom_target(breccia_linearize_check ALL DEPENDS "${linearize_program}")
 
-set_tests_properties(${BRECCIA_TEST_NAME}.linearize PROPERTIES
-  FIXTURES_SETUP ${BRECCIA_TEST_NAME}.histories)
-add_test(NAME ${BRECCIA_TEST_NAME}.linearize_check
-  COMMAND "${linearize_program}" -jobs 2 "${PROJECT_BINARY_DIR}/histories")
-set_tests_properties(${BRECCIA_TEST_NAME}.linearize_check PROPERTIES
-  FIXTURES_REQUIRED ${BRECCIA_TEST_NAME}.histories TIMEOUT 1800)
+# Checks what the ctest entry `name`, if there is one, leaves in `folder`.
+function(breccia_check_histories name folder)
+  set(full "${BRECCIA_TEST_NAME}.${name}")
+  if(NOT TEST ${full})
+    return()
+  endif()
+  set_tests_properties(${full} PROPERTIES FIXTURES_SETUP ${full}.histories)
+  add_test(NAME ${full}_check COMMAND "${linearize_program}" -jobs 2 "${folder}/histories")
+  set_tests_properties(${full}_check PROPERTIES
+    FIXTURES_REQUIRED ${full}.histories TIMEOUT 1800)
+endfunction()
+breccia_check_histories(linearize "${PROJECT_BINARY_DIR}")
+breccia_check_histories(linearize_on_cuda "${PROJECT_BINARY_DIR}/on_cuda")
 if(BRECCIA_TEST_SHARE EQUAL 100)
   add_test(NAME ${BRECCIA_TEST_NAME}.linearize_go WORKING_DIRECTORY "${linearize_source}"
     COMMAND ${go_environment} sh -c "go vet ./... && go test -count=1 ./...")

@@ -45,6 +45,18 @@ function(breccia_add_test name)
   set_tests_properties(${full} PROPERTIES TIMEOUT 1800 ENVIRONMENT "${test_environment}")
 endfunction()
 
+# A second entry of a folder's tests, with batches on the device and `share` percent of the seeds.
+# It runs in a folder of its own, as some tests leave files there, while no other uses the device.
+function(breccia_add_cuda_test name share)
+  set(full "${BRECCIA_TEST_NAME}.${name}_on_cuda")
+  set(folder "${PROJECT_BINARY_DIR}/on_cuda")
+  file(MAKE_DIRECTORY "${folder}")
+  list(FILTER test_environment EXCLUDE REGEX "^BRECCIA_TEST_SHARE=")
+  add_test(NAME ${full} COMMAND breccia_${name}_tests --gtest_brief=1 WORKING_DIRECTORY "${folder}")
+  set_tests_properties(${full} PROPERTIES TIMEOUT 1800 RESOURCE_LOCK gpu
+    ENVIRONMENT "${test_environment};BRECCIA_TEST_SHARE=${share};BRECCIA_TEST_BACKEND=cuda")
+endfunction()
+
 # Generated inputs and fuzz targets have no test program of their own; device/ needs CUDA.
 file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true
      RELATIVE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/tests/*")
@@ -69,6 +81,14 @@ foreach(folder IN LISTS folders)
     breccia_add_test(${folder} ${program} --gtest_brief=1)
   endif()
 endforeach()
+
+# The tests of the whole engine run on the device, too, for about two minutes each.
+if(BRECCIA_CUDA AND EXISTS /dev/nvidiactl)
+  breccia_add_cuda_test(metamorphic 6)
+  breccia_add_cuda_test(model 50)
+  breccia_add_cuda_test(linearize 100)
+  set_tests_properties(${BRECCIA_TEST_NAME}.device PROPERTIES RESOURCE_LOCK gpu)
+endif()
 
 if(TARGET breccia_preload_tests)
   # What the programs that a test starts need first in LD_PRELOAD.
@@ -105,6 +125,14 @@ endif()
 
 if(TARGET breccia_micro AND NOT BRECCIA_SANITIZE)
   breccia_add_test(micro breccia_micro --benchmark_min_time=0.001)
+endif()
+if(NOT BRECCIA_SANITIZE)
+  # A program of a user's, against what is installed.
+  breccia_add_test(install sh -ec "${CMAKE_COMMAND} --install . --prefix installed >/dev/null
+    export PKG_CONFIG_PATH=installed/${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    ${CMAKE_CXX_COMPILER} -std=c++20 -o installed/first_steps \
+      ${PROJECT_SOURCE_DIR}/examples/first_steps.cc $(pkg-config --cflags --libs breccia-cpp)
+    installed/bin/breccia --help >/dev/null")
 endif()
 foreach(test IN ITEMS tidy "tidy_self_test --self-test")
   separate_arguments(test)
