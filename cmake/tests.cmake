@@ -82,7 +82,7 @@ foreach(folder IN LISTS folders)
   endif()
 endforeach()
 
-# The tests of the whole engine run on the device, too, for about two minutes each.
+# The tests of the whole engine run on the device, too. The shares aim at two minutes each.
 if(BRECCIA_CUDA AND EXISTS /dev/nvidiactl)
   breccia_add_cuda_test(metamorphic 6)
   breccia_add_cuda_test(model 50)
