@@ -95,10 +95,11 @@ Status check_no_log(const Options& options, const std::string& path) {
   if (store_id == 0) return Status::OK();
   return Status::Corruption(
       folder + ": the log in this folder belongs to another store",
-      "Nothing was changed. " + path +
-          " is new, or a copy of a store or a restored one (it has no " + kStoreMark +
-          " of that log). Set Options::wal_dir to a folder without a log; if nobody "
-          "needs that log any more, remove it.");
+      fmt::format(
+          "Nothing was changed. {} is new, or a copy of a store, or restored: it has no file "
+          "{} with that log's identity, {:016x}. Set Options::wal_dir to a folder without a "
+          "log; if nobody needs that log any more, remove it.",
+          path, kStoreMark, store_id));
 }
 
 Status begin_restore(rocksdb::Env* env, const std::string& path) {
