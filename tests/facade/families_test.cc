@@ -91,8 +91,8 @@ TEST(FacadeFamilies, Handles) {
 // Method: an entry in tree and one in the log; flushes beside the drop, and threads that read both
 //         all the time, singly, as a batch, by an iterator that is refreshed and by a tailing one.
 // Mutation: going to what was kept only after the drop, or marking the view behind a flush that
-//           left the family out, loses entries within some rounds; so does, in some runs, an iterator
-//           that takes its pin after it has looked for the drop.
+//           left the family out, loses entries within some rounds; so does, in some runs, an
+//           iterator that takes its pin after it has looked for the drop.
 TEST(FacadeFamilies, ConcurrentDropFlushAndReads) {
   Db db(Kind::kBreccia, usual());
   ASSERT_TRUE(db.open().ok());
