@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/machine.h"
+
 namespace breccia::exec {
+
+std::uint64_t host_bytes_kept() {
+  constexpr std::uint64_t kGiB = 1 << 30;
+  return std::clamp(base::machine_memory_bytes() / 8, kGiB, 16 * kGiB);
+}
 
 Pool::~Pool() { BRECCIA_ASSERT(kept_.empty() && held_ == 0); }
 
@@ -16,22 +23,30 @@ std::size_t Pool::size_class(std::size_t bytes) {
 
 void* Pool::allocate(std::size_t bytes) {
   const std::size_t size = size_class(bytes);
-  const std::lock_guard lock(mutex_);
-  if (void* const memory = pop_kept(size); memory != nullptr) {
+  {
+    const std::lock_guard lock(mutex_);
+    void* const kept = pop_kept(size);
+    if (kept == nullptr && held_ + size > bytes_max_) drop_kept();
+    if (kept == nullptr && held_ + size > bytes_max_) return nullptr;
     used_ += size;
-    return memory;
+    if (kept != nullptr) return kept;
+    held_ += size;
   }
-  if (held_ + size > bytes_max_) drop_kept();
-  if (held_ + size > bytes_max_) return nullptr;
-  void* memory = raw_allocate(size);
-  if (memory == nullptr) {
-    drop_kept();
-    memory = raw_allocate(size);
-  }
-  if (memory == nullptr) return nullptr;
-  held_ += size;
-  used_ += size;
-  return memory;
+  // Without the lock: the system may take milliseconds, and others find theirs among what is kept.
+  void* const memory = raw_allocate(size);
+  return memory != nullptr ? memory : allocate_at_last(size);
+}
+
+/// The system had no memory for a block that is counted already: what is kept goes back first.
+void* Pool::allocate_at_last(std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  drop_kept();
+  void* const memory = raw_allocate(size);
+  if (memory != nullptr) return memory;
+  BRECCIA_ASSERT(held_ >= size && used_ >= size);
+  held_ -= size;
+  used_ -= size;
+  return nullptr;
 }
 
 void Pool::release(void* memory, std::size_t bytes) {

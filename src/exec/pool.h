@@ -13,9 +13,10 @@
 
 namespace breccia::exec {
 
-/// What a pool of host memory may always keep for reuse: giving blocks back to the system and
-/// taking new ones costs page faults, and milliseconds a block where memory is pinned.
-inline constexpr std::uint64_t kHostBytesKept = 1ULL << 30;
+/// What a pool of host memory may always keep for reuse, an eighth of the machine's memory within
+/// 1 to 16 GiB: giving blocks back to the system and taking new ones costs page faults, and
+/// milliseconds a block where memory is pinned.
+[[nodiscard]] std::uint64_t host_bytes_kept();
 
 /// Memory of one backend with a byte budget. Freed blocks are kept by size class and reused at
 /// once, so whoever frees a block must have waited for all work on it.
@@ -60,6 +61,7 @@ class Pool {
   };
 
   static std::size_t size_class(std::size_t bytes);
+  void* allocate_at_last(std::size_t size);
   void* pop_kept(std::size_t size);
   std::vector<Block> keep(Block block);
   Block take_oldest();
@@ -68,7 +70,7 @@ class Pool {
   const std::uint64_t kept_floor_;
   std::atomic<std::uint64_t> used_{0};
   mutable std::mutex mutex_;
-  std::uint64_t held_ = 0;  // bytes from raw_allocate: used and kept
+  std::uint64_t held_ = 0;  // bytes from raw_allocate, or about to be: used and kept
   std::uint64_t releases_ = 0;
   std::map<std::size_t, std::deque<Kept>> kept_;  // by size, oldest first
 };

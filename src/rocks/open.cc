@@ -1,12 +1,12 @@
 #include <rocksdb/env.h>
 #include <tbb/info.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <mutex>
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "rocks/engine.h"
 #include "rocks/ignored_fields.h"
 #include "rocks/recover.h"
@@ -17,16 +17,12 @@ namespace breccia::rocks {
 
 namespace {
 
-std::uint64_t machine_memory_bytes() {
-  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 /// Options with every "0: chosen" replaced by what is chosen.
 Options with_defaults(Options options) {
   constexpr std::uint64_t kMiB = 1 << 20;
   if (options.memtable_bytes == 0) {
-    options.memtable_bytes = std::clamp(machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
+    options.memtable_bytes =
+        std::clamp(base::machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
   }
   options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
   if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;

@@ -1,9 +1,8 @@
 #include "cli/bench/suite_flags.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 
+#include "base/machine.h"
 #include "cli/bench/places.h"
 #include "cli/bench/report.h"
 #include "cli/console.h"
@@ -20,9 +19,7 @@ constexpr std::uint64_t kMemtableBytes = 6 * (512ULL << 20);
 constexpr std::uint64_t kCacheBytes = 4ULL << 30;
 
 std::uint64_t within_memory(std::uint64_t bytes) {
-  struct sysinfo info {};
-  sysinfo(&info);
-  return std::min(bytes, std::uint64_t{info.totalram} * info.mem_unit / 4);
+  return std::min(bytes, base::machine_memory_bytes() / 4);
 }
 
 }  // namespace

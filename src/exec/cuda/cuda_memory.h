@@ -48,7 +48,7 @@ class HostRanges {
 class PinnedPool : public Pool {
  public:
   PinnedPool(std::uint64_t bytes_max, HostRanges& ranges)
-      : Pool(bytes_max, kHostBytesKept), ranges_(ranges) {}
+      : Pool(bytes_max, host_bytes_kept()), ranges_(ranges) {}
   ~PinnedPool() override { drop_kept(); }
 
  protected:
