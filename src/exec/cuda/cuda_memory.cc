@@ -2,14 +2,19 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <iterator>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "exec/cuda/cuda_error.h"
+#include "exec/host/host_memory.h"
 
 namespace breccia::exec::cuda {
 
 namespace {
+
+constexpr std::size_t kPage = 4096;
 
 /// For calls whose failure is an answer (null, false) or cannot be helped (giving back).
 bool succeeds(cudaError_t error) {
@@ -28,18 +33,31 @@ void* DevicePool::raw_allocate(std::size_t bytes) {
 // A lost device cannot take memory back; it has none any more.
 void DevicePool::raw_release(void* memory, std::size_t) { (void)succeeds(cudaFree(memory)); }
 
-void HostRanges::add(void* memory, std::size_t bytes, void* on_device) {
+bool HostRanges::pin(void* memory, std::size_t bytes) {
+  if (!succeeds(
+          cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped))) {
+    return false;
+  }
+  void* on_device = nullptr;
+  if (!succeeds(cudaHostGetDevicePointer(&on_device, memory, 0))) {
+    (void)succeeds(cudaHostUnregister(memory));
+    return false;
+  }
   const std::unique_lock lock(mutex_);
   const bool is_new = ranges_
                           .emplace(reinterpret_cast<std::uintptr_t>(memory),
                                    Range{bytes, static_cast<std::byte*>(on_device)})
                           .second;
   BRECCIA_ASSERT(is_new);
+  return true;
 }
 
-bool HostRanges::remove(void* memory) {
-  const std::unique_lock lock(mutex_);
-  return ranges_.erase(reinterpret_cast<std::uintptr_t>(memory)) == 1;
+void HostRanges::unpin(void* memory) {
+  {
+    const std::unique_lock lock(mutex_);
+    if (ranges_.erase(reinterpret_cast<std::uintptr_t>(memory)) == 0) return;
+  }
+  (void)succeeds(cudaHostUnregister(memory));
 }
 
 void* HostRanges::find(const void* memory, std::size_t bytes) const {
@@ -54,42 +72,24 @@ void* HostRanges::find(const void* memory, std::size_t bytes) const {
 }
 
 void* PinnedPool::raw_allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  if (!succeeds(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped))) {
-    return nullptr;
-  }
-  void* on_device = nullptr;
-  if (!succeeds(cudaHostGetDevicePointer(&on_device, memory, 0))) {
-    (void)succeeds(cudaFreeHost(memory));
-    return nullptr;
-  }
-  ranges_.add(memory, bytes, on_device);
-  return memory;
+  const std::size_t size = base::round_up(bytes, kPage);  // no two blocks share what is pinned
+  void* const memory = host::take_memory(size, kPage);
+  if (memory == nullptr) return nullptr;
+  for (std::size_t i = 0; i < size; i += kPage) static_cast<volatile char*>(memory)[i] = 0;
+  if (ranges_.pin(memory, size)) return memory;
+  std::free(memory);
+  return nullptr;
 }
 
 void PinnedPool::raw_release(void* memory, std::size_t) {
-  ranges_.remove(memory);
-  (void)succeeds(cudaFreeHost(memory));
+  ranges_.unpin(memory);
+  std::free(memory);
 }
 
-bool CudaMemory::adopt(void* memory, std::size_t bytes) {
-  if (!succeeds(
-          cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped))) {
-    return false;
-  }
-  void* on_device = nullptr;
-  if (!succeeds(cudaHostGetDevicePointer(&on_device, memory, 0))) {
-    (void)succeeds(cudaHostUnregister(memory));
-    return false;
-  }
-  ranges_.add(memory, bytes, on_device);
-  return true;
-}
+bool CudaMemory::adopt(void* memory, std::size_t bytes) { return ranges_.pin(memory, bytes); }
 
-void CudaMemory::disown(void* memory) {
-  // Memory that could not be adopted is disowned like any other.
-  if (ranges_.remove(memory)) (void)succeeds(cudaHostUnregister(memory));
-}
+// Memory that could not be adopted is disowned like any other.
+void CudaMemory::disown(void* memory) { ranges_.unpin(memory); }
 
 void CudaMemory::lose(const Status& status) {
   const std::lock_guard lock(mutex_);

@@ -16,8 +16,8 @@ constexpr std::size_t kHugePage = 2 << 20;
 
 }  // namespace
 
-void* HostPool::raw_allocate(std::size_t bytes) {
-  const std::size_t alignment = bytes >= kHugePage ? kHugePage : 256;
+void* take_memory(std::size_t bytes, std::size_t alignment_min) {
+  const std::size_t alignment = bytes >= kHugePage ? kHugePage : alignment_min;
   void* const memory = std::aligned_alloc(alignment, base::round_up(bytes, alignment));
   if (memory != nullptr && bytes >= kHugePage) {
     // Advice only: without huge pages the block works as well, just with more TLB misses.
@@ -26,6 +26,7 @@ void* HostPool::raw_allocate(std::size_t bytes) {
   return memory;
 }
 
+void* HostPool::raw_allocate(std::size_t bytes) { return take_memory(bytes, 256); }
 void HostPool::raw_release(void* memory, std::size_t) { std::free(memory); }
 
 }  // namespace host

@@ -5,6 +5,10 @@
 
 namespace breccia::exec::host {
 
+/// Memory of the system, not initialized, for std::free; large blocks on huge pages where the
+/// system offers them. Null: there is none.
+[[nodiscard]] void* take_memory(std::size_t bytes, std::size_t alignment_min);
+
 /// Anonymous host memory, large blocks on huge pages where the system offers them.
 class HostPool : public Pool {
  public:
