@@ -177,8 +177,8 @@ std::vector<BelowFamily> Below::families() const {
 Result<BelowFamily> Below::create_family(const std::string& name,
                                          const rocksdb::ColumnFamilyOptions& options) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
-  BRECCIA_TRY(db_->CreateColumnFamily(tree_family(options, flush_parts_), name, &handle));
-  return add_family(handle);
+  const Status made = db_->CreateColumnFamily(tree_family(options, flush_parts_), name, &handle);
+  return add_family(made, handle);
 }
 
 Result<BelowFamily> Below::import_family(const std::string& name,
@@ -186,12 +186,20 @@ Result<BelowFamily> Below::import_family(const std::string& name,
                                          const rocksdb::ImportColumnFamilyOptions& how,
                                          const rocksdb::ExportImportFilesMetaData& files) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
-  BRECCIA_TRY(db_->CreateColumnFamilyWithImport(tree_family(options, flush_parts_), name, how,
-                                                files, &handle));
-  return add_family(handle);
+  const Status made = db_->CreateColumnFamilyWithImport(tree_family(options, flush_parts_), name,
+                                                        how, files, &handle);
+  return add_family(made, handle);
 }
 
-BelowFamily Below::add_family(rocksdb::ColumnFamilyHandle* handle) {
+Result<BelowFamily> Below::add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle) {
+  BRECCIA_ASSERT(!made.ok() || handle != nullptr);
+  if (!made.ok() && handle != nullptr) {
+    // Only the OPTIONS file could not be written (fail_if_options_file_error). An error says that
+    // there is no such family, so it goes again.
+    db_->DropColumnFamily(handle).PermitUncheckedError();
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  BRECCIA_TRY(made);
   BelowFamily family = own(handle);
   const std::lock_guard lock(mutex_);
   families_.push_back(family);

@@ -153,7 +153,8 @@ class Below {
   Status begin_store();
   [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
   [[nodiscard]] BelowFamily own(rocksdb::ColumnFamilyHandle* handle) const;
-  BelowFamily add_family(rocksdb::ColumnFamilyHandle* handle);
+  /// Takes the family that RocksDB has `made`, or not.
+  Result<BelowFamily> add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle);
   Status clear_staging();
   Status write_watermark_file(const Watermark& watermark, std::string* path) const;
 

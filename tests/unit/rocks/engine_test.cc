@@ -344,6 +344,51 @@ TEST_F(EngineTest, DroppedFamilyAfterAFlush) {
   EXPECT_TRUE(engine.get(engine.pin(), family, "key", &value, nullptr).IsInvalidArgument());
 }
 
+// Goal: where a family could not be made there is none, also where only the OPTIONS file behind it
+//       could not be written.
+// Method: each call that making one makes fails once, with fail_if_options_file_error; then it is
+//         made again, and written to.
+// Mutation: leaving the family that RocksDB reports beside the error says that it exists already.
+TEST_F(EngineTest, CreateBesideFailingCalls) {
+  testing::CallFaults faults;
+  const auto env = testing::make_faulty_env(&faults);
+  Options options = small_options();
+  options.rocksdb.env = env.get();
+  options.rocksdb.fail_if_options_file_error = true;
+  int made_again = 0;
+  bool struck = true;
+  for (std::uint64_t k = 1; struck; ++k) {
+    SCOPED_TRACE("call " + std::to_string(k));
+    ASSERT_TRUE(open(options).ok());
+    const std::string name = "family " + std::to_string(k);
+    FamilyId family = 0;
+    faults.fail_call(k, Status::IOError("injected"));
+    Status made = store_->CreateFamily(name, &family);
+    struck = faults.struck();
+    faults.fail_call(0, Status::OK());
+    if (!made.ok()) {
+      EXPECT_EQ(store_->Families().size(), k);  // the default one, and those of the rounds before
+      const bool only_options = made.ToString().find("persist options") != std::string::npos;
+      made = store_->CreateFamily(name, &family);
+      EXPECT_TRUE(made.ok() || !only_options) << made.ToString();
+      made_again += made.ok() && only_options ? 1 : 0;
+    }
+    if (!made.ok()) {  // RocksDB has stopped, or has half of it, until it is opened again
+      ASSERT_TRUE(open(options).ok());
+      for (const auto& [one, id] : store_->Families()) family = one == name ? id : family;
+      if (family == 0) {
+        ASSERT_TRUE(store_->CreateFamily(name, &family).ok());
+      }
+    }
+    Batch batch;
+    ASSERT_TRUE(batch.Put(family, "key", "value").ok());
+    EXPECT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+    EXPECT_TRUE(store_->Flush().ok());  // so that no flush of the next opening meets the fault
+  }
+  EXPECT_GT(made_again, 0);
+  store_.reset();  // before the faults
+}
+
 // Goal: a drop that fails leaves a family that keeps what is written to it; one that does not fail
 //       leaves none, also where the OPTIONS file could not be written behind it.
 // Method: each call that a drop makes fails once, with fail_if_options_file_error; then a write to
