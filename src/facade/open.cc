@@ -123,6 +123,7 @@ Status Rocks::Open(const rocksdb::DBOptions& options, const std::string& name,
 
 Status Rocks::OpenForReadOnly(const rocksdb::Options& options, const std::string& name, DB** db,
                               bool error_if_wal_file_exists) {
+  BRECCIA_TRY(rocks::check_restored(options.env, name));
   if (!facade::is_store(options, name)) {
     return DB::OpenForReadOnly(options, name, db, error_if_wal_file_exists);
   }
@@ -136,6 +137,7 @@ Status Rocks::OpenForReadOnly(const rocksdb::DBOptions& options, const std::stri
                               const std::vector<Descriptor>& column_families,
                               std::vector<Handle*>* handles, DB** db,
                               bool error_if_wal_file_exists) {
+  BRECCIA_TRY(rocks::check_restored(options.env, name));
   if (!facade::is_store(options, name)) {
     return DB::OpenForReadOnly(options, name, column_families, handles, db,
                                error_if_wal_file_exists);

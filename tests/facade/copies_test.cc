@@ -150,6 +150,28 @@ TEST_F(FacadeCopies, HalfMadeAStore) {
   EXPECT_EQ(look("copy"), "first=1 ");
 }
 
+// Goal: nobody opens, not even to read, what a restore has left half done.
+// Method: the note of a restore; every way to open; the note taken back.
+// Mutation: either OpenForReadOnly without the question shows half a database.
+TEST_F(FacadeCopies, RestoreThatDidNotEnd) {
+  std::unique_ptr<rocksdb::DB> db;
+  ASSERT_TRUE(open("store", &db).ok());
+  ASSERT_TRUE(db->Put({}, "first", "1").ok());
+  db.reset();
+  const std::string path = folder_ / "store";
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  ASSERT_TRUE(rocks::begin_restore(env, path).ok());
+  EXPECT_TRUE(open("store", &db).IsCorruption());
+  rocksdb::DB* opened = nullptr;
+  EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::Options(), path, &opened).IsCorruption());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::DBOptions(), path,
+                                     {{rocksdb::kDefaultColumnFamilyName, {}}}, &handles, &opened)
+                  .IsCorruption());
+  ASSERT_TRUE(rocks::end_restore(env, path).ok());
+  EXPECT_EQ(look("store"), "first=1 ");
+}
+
 // Goal: what BackupEngine restores over a store is not hidden by the log of what was there.
 // Method: back up, write on, restore in place; the log in the folder and elsewhere.
 // Mutation: telling a store by a folder in its folder, which BackupEngine leaves, replays `later`.
