@@ -22,35 +22,48 @@ std::size_t Pool::size_class(std::size_t bytes) {
 }
 
 void* Pool::allocate(std::size_t bytes) {
-  const std::size_t size = size_class(bytes);
+  const std::size_t size = size_class(std::max(bytes, block_min_));
   {
-    const std::lock_guard lock(mutex_);
-    void* const kept = pop_kept(size);
-    if (kept == nullptr && held_ + size > bytes_max_) drop_kept();
+    std::unique_lock lock(mutex_);
+    void* kept = pop_kept(size);
+    if (kept == nullptr && held_ + size > bytes_max_) {
+      // What others have asked for and may not get must not let this call fail.
+      answered_.wait(lock, [this] { return asking_ == 0; });
+      kept = pop_kept(size);
+      if (kept == nullptr && held_ + size > bytes_max_) drop_kept();
+    }
     if (kept == nullptr && held_ + size > bytes_max_) return nullptr;
     used_ += size;
     if (kept != nullptr) return kept;
     held_ += size;
+    ++asking_;
   }
-  // Without the lock: the system may take milliseconds, and others find theirs among what is kept.
-  void* const memory = raw_allocate(size);
-  return memory != nullptr ? memory : allocate_at_last(size);
+  return ask_system(size);
 }
 
-/// The system had no memory for a block that is counted already: what is kept goes back first.
-void* Pool::allocate_at_last(std::size_t size) {
+/// Takes a block that is counted already. At first without the lock: the system may take
+/// milliseconds, and others find theirs among what is kept. If it has none, what is kept goes back.
+void* Pool::ask_system(std::size_t size) {
+  void* memory = raw_allocate(size);
   const std::lock_guard lock(mutex_);
-  drop_kept();
-  void* const memory = raw_allocate(size);
+  BRECCIA_ASSERT(asking_ > 0);
+  --asking_;
+  answered_.notify_all();
   if (memory != nullptr) return memory;
-  BRECCIA_ASSERT(held_ >= size && used_ >= size);
+  memory = pop_kept(size);
+  if (memory == nullptr) {
+    drop_kept();
+    memory = raw_allocate(size);
+    if (memory != nullptr) return memory;
+    used_ -= size;
+  }
+  BRECCIA_ASSERT(held_ >= size);
   held_ -= size;
-  used_ -= size;
-  return nullptr;
+  return memory;
 }
 
 void Pool::release(void* memory, std::size_t bytes) {
-  const std::size_t size = size_class(bytes);
+  const std::size_t size = size_class(std::max(bytes, block_min_));
   std::vector<Block> excess;
   {
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -13,8 +14,8 @@
 
 namespace breccia::exec {
 
-/// What a pool of host memory may always keep for reuse, an eighth of the machine's memory within
-/// 1 to 16 GiB: giving blocks back to the system and taking new ones costs page faults, and
+/// What each pool of host memory may always keep for reuse, an eighth of the machine's memory
+/// within 1 to 16 GiB: giving blocks back to the system and taking new ones costs page faults, and
 /// milliseconds a block where memory is pinned.
 [[nodiscard]] std::uint64_t host_bytes_kept();
 
@@ -25,8 +26,9 @@ namespace breccia::exec {
 /// Threads any.
 class Pool {
  public:
-  Pool(std::uint64_t bytes_max, std::uint64_t kept_floor)
-      : bytes_max_(bytes_max), kept_floor_(kept_floor) {}
+  /// No block has less than `block_min` bytes.
+  Pool(std::uint64_t bytes_max, std::uint64_t kept_floor, std::size_t block_min = 1)
+      : bytes_max_(bytes_max), kept_floor_(kept_floor), block_min_(block_min) {}
   /// For memory that nobody else wants: the budget alone bounds what is kept.
   explicit Pool(std::uint64_t bytes_max) : Pool(bytes_max, bytes_max) {}
   virtual ~Pool();
@@ -61,16 +63,19 @@ class Pool {
   };
 
   static std::size_t size_class(std::size_t bytes);
-  void* allocate_at_last(std::size_t size);
+  void* ask_system(std::size_t size);
   void* pop_kept(std::size_t size);
   std::vector<Block> keep(Block block);
   Block take_oldest();
 
   const std::uint64_t bytes_max_;
   const std::uint64_t kept_floor_;
+  const std::size_t block_min_;
   std::atomic<std::uint64_t> used_{0};
   mutable std::mutex mutex_;
-  std::uint64_t held_ = 0;  // bytes from raw_allocate, or about to be: used and kept
+  std::condition_variable answered_;
+  std::uint64_t asking_ = 0;  // calls that ask the system without the lock
+  std::uint64_t held_ = 0;    // bytes from raw_allocate, or asked for: used and kept
   std::uint64_t releases_ = 0;
   std::map<std::size_t, std::deque<Kept>> kept_;  // by size, oldest first
 };

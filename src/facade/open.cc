@@ -162,6 +162,7 @@ Status Rocks::OpenForReadOnly(const rocksdb::DBOptions& options, const std::stri
 
 Status Rocks::OpenAsSecondary(const rocksdb::Options& options, const std::string& name,
                               const std::string& secondary_path, DB** db) {
+  BRECCIA_TRY(rocks::check_restored(options.env, name));
   return DB::OpenAsSecondary(options, name, secondary_path, db);
 }
 
@@ -169,6 +170,7 @@ Status Rocks::OpenAsSecondary(const rocksdb::DBOptions& options, const std::stri
                               const std::string& secondary_path,
                               const std::vector<Descriptor>& column_families,
                               std::vector<Handle*>* handles, DB** db) {
+  BRECCIA_TRY(rocks::check_restored(options.env, name));
   return DB::OpenAsSecondary(options, name, secondary_path, column_families, handles, db);
 }
 

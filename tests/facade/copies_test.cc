@@ -151,25 +151,40 @@ TEST_F(FacadeCopies, HalfMadeAStore) {
 }
 
 // Goal: nobody opens, not even to read, what a restore has left half done.
-// Method: the note of a restore; every way to open; the note taken back.
-// Mutation: either OpenForReadOnly without the question shows half a database.
+// Method: the note of a restore in a store's folder and in a RocksDB database's; every way to open;
+//   the note taken back.
+// Mutation: any of the five ways without the question shows half a database.
 TEST_F(FacadeCopies, RestoreThatDidNotEnd) {
-  std::unique_ptr<rocksdb::DB> db;
-  ASSERT_TRUE(open("store", &db).ok());
-  ASSERT_TRUE(db->Put({}, "first", "1").ok());
-  db.reset();
-  const std::string path = folder_ / "store";
-  rocksdb::Env* const env = rocksdb::Env::Default();
-  ASSERT_TRUE(rocks::begin_restore(env, path).ok());
-  EXPECT_TRUE(open("store", &db).IsCorruption());
+  options_.wal_dir.clear();
+  std::unique_ptr<rocksdb::DB> made;
+  ASSERT_TRUE(open("store", &made).ok());
+  ASSERT_TRUE(made->Put({}, "first", "1").ok());
+  made.reset();
   rocksdb::DB* opened = nullptr;
-  EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::Options(), path, &opened).IsCorruption());
+  ASSERT_TRUE(rocksdb::DB::Open(options_, folder_ / "plain", &opened).ok());
+  made.reset(opened);
+  ASSERT_TRUE(made->Put({}, "first", "1").ok());
+  made.reset();
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, {}}};
+  const std::string beside = folder_ / "secondary";
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::DBOptions(), path,
-                                     {{rocksdb::kDefaultColumnFamilyName, {}}}, &handles, &opened)
-                  .IsCorruption());
-  ASSERT_TRUE(rocks::end_restore(env, path).ok());
-  EXPECT_EQ(look("store"), "first=1 ");
+  for (const std::string name : {"store", "plain"}) {
+    SCOPED_TRACE(name);
+    const std::string path = folder_ / name;
+    ASSERT_TRUE(rocks::begin_restore(env, path).ok());
+    EXPECT_EQ(look(name), "Corruption");
+    EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::Options(), path, &opened).IsCorruption());
+    EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::DBOptions(), path, families, &handles, &opened)
+                    .IsCorruption());
+    EXPECT_TRUE(Rocks::OpenAsSecondary(rocksdb::Options(), path, beside, &opened).IsCorruption());
+    EXPECT_TRUE(
+        Rocks::OpenAsSecondary(rocksdb::DBOptions(), path, beside, families, &handles, &opened)
+            .IsCorruption());
+    ASSERT_TRUE(rocks::end_restore(env, path).ok());
+    EXPECT_EQ(look(name), "first=1 ");
+  }
 }
 
 // Goal: what BackupEngine restores over a store is not hidden by the log of what was there.

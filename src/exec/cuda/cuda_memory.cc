@@ -14,8 +14,6 @@ namespace breccia::exec::cuda {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 /// For calls whose failure is an answer (null, false) or cannot be helped (giving back).
 bool succeeds(cudaError_t error) {
   if (error == cudaSuccess) return true;

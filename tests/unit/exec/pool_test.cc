@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <semaphore>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -21,6 +25,7 @@ constexpr std::uint64_t kNoBudget = ~std::uint64_t{0} / 2;
 constexpr std::uint64_t kMiB = 1 << 20;
 
 /// A pool that counts what it takes from the system and gives back.
+/// Threads any.
 class CountingPool : public Pool {
  public:
   using Pool::Pool;
@@ -34,48 +39,48 @@ class CountingPool : public Pool {
 
  protected:
   void* raw_allocate(std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     if (held_ + bytes > system_bytes_) return nullptr;
     ++taken_;
     held_ += bytes;
     return std::malloc(bytes);
   }
   void raw_release(void* memory, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     held_ -= bytes;
     given_back_.push_back(memory);
     std::free(memory);
   }
 
  private:
+  std::mutex mutex_;
   std::uint64_t held_ = 0;
   std::uint64_t system_bytes_ = kNoBudget;
   int taken_ = 0;
   std::vector<void*> given_back_;
 };
 
-/// A pool whose system lets callers wait.
+/// A pool whose system lets callers wait that want a large block, and has none for them.
 class WaitingPool : public Pool {
  public:
   using Pool::Pool;
   ~WaitingPool() override { drop_kept(); }
 
-  void wait_from_now() { waits_ = true; }
   void await_waiter() { waiting_.acquire(); }
-  void go_on() { go_.release(); }
+  void go_on() { go_.release(2); }  // a call asks again when kept blocks have gone back
 
  protected:
   void* raw_allocate(std::size_t bytes) override {
-    if (waits_) {
-      waiting_.release();
-      go_.acquire();
-    }
-    return std::malloc(bytes);
+    if (bytes < kMiB) return std::malloc(bytes);
+    waiting_.release();
+    go_.acquire();
+    return nullptr;
   }
   void raw_release(void* memory, std::size_t) override { std::free(memory); }
 
  private:
-  bool waits_ = false;
-  std::binary_semaphore waiting_{0};
-  std::binary_semaphore go_{0};
+  std::counting_semaphore<> waiting_{0};
+  std::counting_semaphore<> go_{0};
 };
 
 }  // namespace
@@ -146,22 +151,73 @@ TEST(Pool, LargeBlocksTakeNothingAlong) {
   pool.release(small, 1000);
 }
 
-// Goal: who finds a block among those that are kept does not wait for the system.
-// Method: one thread takes a block that the system gives only when told to; another takes a kept
-// one
-//   meanwhile.
-// Mutation: asking the system under the lock never ends.
-TEST(Pool, KeptBlocksDoNotWaitForTheSystem) {
-  WaitingPool pool(kNoBudget);
+// Goal: who finds a block among those that are kept does not wait for the system, and who would be
+//   over the budget waits until it is known whether others get what they have asked for.
+// Method: one thread asks for what is left of the budget, which the system refuses when told to;
+//   others take a kept block, and one more, meanwhile.
+// Mutation: asking the system under the lock never ends; counting what was only asked for finds no
+//   room for the other block.
+TEST(Pool, ConcurrentCallersDoNotStandInEachOthersWay) {
+  WaitingPool pool(3 * kMiB + 1024);
   void* const small = pool.allocate(1000);
   pool.release(small, 1000);
-  pool.wait_from_now();
-  std::thread slow([&pool] { pool.release(pool.allocate(kMiB), kMiB); });
+  std::thread large([&pool] { EXPECT_EQ(pool.allocate(3 * kMiB), nullptr); });
   pool.await_waiter();
   EXPECT_EQ(pool.allocate(1000), small);
+  std::thread other([&pool] {
+    void* const memory = pool.allocate(5000);
+    EXPECT_NE(memory, nullptr);
+    if (memory != nullptr) pool.release(memory, 5000);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it asks before
   pool.go_on();
-  slow.join();
+  large.join();
+  other.join();
   pool.release(small, 1000);
+  EXPECT_EQ(pool.used(), 0U);
+}
+
+// Goal: the books are right whoever calls, also where the system has nothing left.
+// Method: threads take and release blocks of random sizes, of a system that has less than they
+// want,
+//   and look whether somebody else wrote into theirs.
+// Mutation: a call that takes a kept block after the system refused, and leaves what it had
+// counted,
+//   shows in what is kept at the end.
+TEST(Pool, ConcurrentCallersKeepTheBooks) {
+  constexpr std::uint64_t kThreads = 4;
+  for (const std::uint64_t seed : testing::seeds_to_run(20)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    CountingPool pool(kMiB, 64 << 10);
+    pool.set_system_bytes(256 << 10);
+    std::atomic<int> refused{0};
+    const auto call = [&](std::uint64_t number) {
+      base::Random random(seed * kThreads + number);
+      std::vector<std::pair<std::uint64_t*, std::size_t>> mine;
+      for (int step = 0; step < 500; ++step) {
+        if (mine.size() < 16 && !random.one_in(3)) {
+          const std::size_t bytes = 8 + random.below(12'000);
+          auto* const memory = static_cast<std::uint64_t*>(pool.allocate(bytes));
+          refused += memory == nullptr ? 1 : 0;
+          if (memory == nullptr) continue;
+          *memory = number;
+          mine.emplace_back(memory, bytes);
+        } else if (!mine.empty()) {
+          std::swap(mine[random.below(mine.size())], mine.back());
+          EXPECT_EQ(*mine.back().first, number);
+          pool.release(mine.back().first, mine.back().second);
+          mine.pop_back();
+        }
+      }
+      for (const auto& [memory, bytes] : mine) pool.release(memory, bytes);
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t i = 0; i < kThreads; ++i) threads.emplace_back(call, i);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_GT(refused.load(), 0);
+    EXPECT_EQ(pool.used(), 0U);
+    EXPECT_EQ(pool.kept(), pool.held());
+  }
 }
 
 // Goal: where the system has nothing left, what is kept goes back, and then the call fails or not;

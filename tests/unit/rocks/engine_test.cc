@@ -368,10 +368,8 @@ TEST_F(EngineTest, CreateBesideFailingCalls) {
     faults.fail_call(0, Status::OK());
     if (!made.ok()) {
       EXPECT_EQ(store_->Families().size(), k);  // the default one, and those of the rounds before
-      const bool only_options = made.ToString().find("persist options") != std::string::npos;
       made = store_->CreateFamily(name, &family);
-      EXPECT_TRUE(made.ok() || !only_options) << made.ToString();
-      made_again += made.ok() && only_options ? 1 : 0;
+      made_again += made.ok() ? 1 : 0;
     }
     if (!made.ok()) {  // RocksDB has stopped, or has half of it, until it is opened again
       ASSERT_TRUE(open(options).ok());
@@ -385,7 +383,8 @@ TEST_F(EngineTest, CreateBesideFailingCalls) {
     EXPECT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
     EXPECT_TRUE(store_->Flush().ok());  // so that no flush of the next opening meets the fault
   }
-  EXPECT_GT(made_again, 0);
+  // At two calls RocksDB does not know the family yet; the others are for the OPTIONS file.
+  EXPECT_GE(made_again, 5);
   store_.reset();  // before the faults
 }
 
