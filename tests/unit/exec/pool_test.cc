@@ -178,18 +178,16 @@ TEST(Pool, ConcurrentCallersDoNotStandInEachOthersWay) {
 }
 
 // Goal: the books are right whoever calls, also where the system has nothing left.
-// Method: threads take and release blocks of random sizes, of a system that has less than they
-// want,
-//   and look whether somebody else wrote into theirs.
+// Method: threads take and release blocks of random sizes, of a system that has less than one of
+//   them wants, and look whether somebody else wrote into theirs.
 // Mutation: a call that takes a kept block after the system refused, and leaves what it had
-// counted,
-//   shows in what is kept at the end.
+//   counted, shows in what is kept at the end.
 TEST(Pool, ConcurrentCallersKeepTheBooks) {
   constexpr std::uint64_t kThreads = 4;
   for (const std::uint64_t seed : testing::seeds_to_run(20)) {
     SCOPED_TRACE(testing::replay_command(seed));
-    CountingPool pool(kMiB, 64 << 10);
-    pool.set_system_bytes(256 << 10);
+    CountingPool pool(kMiB, 16 << 10);
+    pool.set_system_bytes(64 << 10);
     std::atomic<int> refused{0};
     const auto call = [&](std::uint64_t number) {
       base::Random random(seed * kThreads + number);
