@@ -23,8 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- the log that goes
-// ---------------------------------------------------------------------------
+// ---- the log that goes --------------------------------------------------------------------------
 
 /// The folder of the log to remove; empty: there is none that may be. It is the store's if it bears
 /// the identity in the mark, or lies in the store's own folder.
@@ -76,8 +75,7 @@ Status remove_log(const std::string& folder) {
   return error ? Status::IOError("list " + folder, error.message()) : Status::OK();
 }
 
-// ---- the tree
-// ------------------------------------------------------------------------------------
+// ---- the tree -----------------------------------------------------------------------------------
 
 /// What is to come back.
 class Source {
