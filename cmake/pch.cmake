@@ -2,9 +2,9 @@
 # that no change in this project makes them anew. The release preset goes without: a file that
 # leaves an include to them fails there.
 set(pch_headers
-  <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque> <filesystem>
-  <fstream> <functional> <map> <memory> <mutex> <optional> <set> <span> <string> <thread>
-  <unordered_map> <utility> <vector> <fmt/format.h> <rocksdb/db.h> <spdlog/logger.h>)
+  <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque>
+  <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <set> <span> <string>
+  <thread> <unordered_map> <utility> <vector> <fmt/format.h> <rocksdb/db.h>)
 
 # Precompiles those and `headers` for the C++ files of `target`, or gives it what `owner` has.
 #   breccia_precompile(target [FROM owner] [headers...])

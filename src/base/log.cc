@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <cstdlib>
@@ -25,12 +26,30 @@ spdlog::logger* make_logger() {
   return logger;
 }
 
-}  // namespace
-
-spdlog::logger& log() {
+spdlog::logger& logger() {
   // Never destroyed: threads of a database that is still open at exit may use it.
   static spdlog::logger* const logger = make_logger();
   return *logger;
 }
+
+spdlog::level::level_enum in_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
+
+void log(LogLevel level, std::string_view line) {
+  logger().log(in_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+void set_log_level(LogLevel level) { logger().set_level(in_spdlog(level)); }
 
 }  // namespace breccia

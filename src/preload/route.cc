@@ -15,7 +15,7 @@ const Result<Settings>& settings() {
   // Never destroyed: threads may open databases until the process ends.
   static const auto* const found = [] {
     // say() tells the rest, to who has not asked for more.
-    if (std::getenv("BRECCIA_LOG_LEVEL") == nullptr) log().set_level(spdlog::level::warn);
+    if (std::getenv("BRECCIA_LOG_LEVEL") == nullptr) set_log_level(LogLevel::kWarning);
     return new Result<Settings>(read_settings([](const char* name) { return std::getenv(name); }));
   }();
   return *found;

@@ -253,8 +253,9 @@ bool Maintenance::merge_once() {
     }
     statistics_->record(Timing::kRunMergeMicros, watch.micros());
   } else {
-    log().warn("a merge of {} runs failed, searches go on with all of them: {}", taken->runs.size(),
-               one.status().ToString());
+    log(LogLevel::kWarning,
+        fmt::format("a merge of {} runs failed, searches go on with all of them: {}",
+                    taken->runs.size(), one.status().ToString()));
   }
   give_back([&](const auto& range) {
     return range.family == taken->family && range.begin == taken->runs.back()->begin;
@@ -341,13 +342,14 @@ void Maintenance::run_flusher() {
     }
     const Status status = flush_once(manual);
     if (status.IsMemoryLimit()) {
-      log().warn("a flush found no memory and will be tried again: {}", status.ToString());
+      log(LogLevel::kWarning,
+          "a flush found no memory and will be tried again: " + status.ToString());
       std::unique_lock lock(mutex_);
       if (flusher_wakes_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; })) return;
       continue;
     }
     if (!status.ok()) {
-      log().error("flush failed, the store is read-only: {}", status.ToString());
+      log(LogLevel::kError, "flush failed, the store is read-only: " + status.ToString());
       fault_->set(Fault::Place::kFlush, status);
     }
     const std::lock_guard lock(mutex_);

@@ -106,7 +106,9 @@ Status Engine::start(const Options& options, const std::string& path) {
         "wal_dir is the store's own folder",
         "RocksDB would take the log's files for its; use a folder in it, or elsewhere");
   }
-  for (const std::string& sentence : ignored_fields(options, path)) log().warn("{}", sentence);
+  for (const std::string& sentence : ignored_fields(options, path)) {
+    log(LogLevel::kWarning, sentence);
+  }
   options_ = with_defaults(options);
   statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
   listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
@@ -165,7 +167,8 @@ Status Engine::choose_backend() {
         } else {
           static std::once_flag is_said;
           std::call_once(is_said, [&] {
-            log().info("no GPU in use ({}): the host backend runs", cuda.status().ToString());
+            log(LogLevel::kInfo,
+                "no GPU in use (" + cuda.status().ToString() + "): the host backend runs");
           });
           backend = exec::make_host_backend();
         }
@@ -227,7 +230,7 @@ Status Engine::open_log(const std::string& path) {
                found.dropped_bytes,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
                found.message};
-  if (!found.message.empty()) log().warn("{}", found.message);
+  if (!found.message.empty()) log(LogLevel::kWarning, found.message);
   return Status::OK();
 }
 

@@ -13,7 +13,7 @@ bool BackendSlot::retire(const exec::Backend& failed, const Status& why) {
   if (why.IsMemoryLimit()) return false;
   const std::lock_guard lock(mutex_);
   if (current_.get() != &failed || current_ == host_) return false;
-  log().error("device retired, the host goes on alone: {}", why.ToString());
+  log(LogLevel::kError, "device retired, the host goes on alone: " + why.ToString());
   current_ = host_;
   why_ = why;
   return true;
