@@ -31,9 +31,9 @@ int run_delete(const DeleteFlags& flags) {
 
 }  // namespace
 
-Command add_delete(CLI::App* parent) {
+Command add_delete(App* parent) {
   auto flags = std::make_shared<DeleteFlags>();
-  CLI::App* app = parent->add_subcommand("delete", "Delete a key; a missing key is no error");
+  App* app = parent->add_subcommand("delete", "Delete a key; a missing key is no error");
   flags->store.add_to(app, "host");
   flags->store.add_convert(app);
   flags->hex.add_to(app);

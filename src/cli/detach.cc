@@ -33,9 +33,9 @@ int run_detach(const StoreFlags& flags) {
 
 }  // namespace
 
-Command add_detach(CLI::App* parent) {
+Command add_detach(App* parent) {
   auto flags = std::make_shared<StoreFlags>();
-  CLI::App* app =
+  App* app =
       parent->add_subcommand("detach", "Flush a store and make it an ordinary RocksDB database");
   flags->add_to(app, "host");
   return {app, [flags] { return run_detach(*flags); }};

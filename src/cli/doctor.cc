@@ -1,4 +1,3 @@
-#include <fmt/color.h>
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -30,17 +29,16 @@ std::string name_of(Finding::Verdict verdict) {
   return "FAIL";
 }
 
-fmt::text_style color_of(Finding::Verdict verdict) {
-  if (!stdout_has_color()) return {};
-  switch (verdict) {
-    case Finding::Verdict::kOk:
-      return fmt::fg(fmt::terminal_color::green);
-    case Finding::Verdict::kWarn:
-      return fmt::fg(fmt::terminal_color::yellow);
-    case Finding::Verdict::kFail:
-      break;
-  }
-  return fmt::fg(fmt::terminal_color::red);
+// As terminals take it: fmt/color.h would compile all of fmt into this file.
+std::string in_color_of(Finding::Verdict verdict, const std::string& text) {
+  if (!stdout_has_color()) return text;
+  constexpr int kRed = 31;
+  constexpr int kGreen = 32;
+  constexpr int kYellow = 33;
+  const int color = verdict == Finding::Verdict::kOk     ? kGreen
+                    : verdict == Finding::Verdict::kWarn ? kYellow
+                                                         : kRed;
+  return fmt::format("\033[{}m{}\033[0m", color, text);
 }
 
 void print(const Finding& finding, bool json) {
@@ -53,7 +51,7 @@ void print(const Finding& finding, bool json) {
     fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  fmt::print("{} {:<14} {}\n", fmt::format(color_of(finding.verdict), "{:<4}", verdict),
+  fmt::print("{} {:<14} {}\n", in_color_of(finding.verdict, fmt::format("{:<4}", verdict)),
              finding.name, finding.found);
   if (!finding.fix.empty()) fmt::print("     {:<14} fix: {}\n", "", finding.fix);
 }
@@ -78,9 +76,9 @@ int run_doctor(const DoctorFlags& flags) {
 
 }  // namespace
 
-Command add_doctor(CLI::App* parent) {
+Command add_doctor(App* parent) {
   auto flags = std::make_shared<DoctorFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "doctor", "Check this machine and say what to change; exit code 4 if something cannot work");
   app->add_option("--db", flags->db, "Folder of a store, existing or planned")
       ->capture_default_str();

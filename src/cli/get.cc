@@ -89,10 +89,10 @@ int run_get(const GetFlags& flags) {
   return exit_code;
 }
 
-Command add(CLI::App* parent, const char* name, const char* help, bool pairs) {
+Command add(App* parent, const char* name, const char* help, bool pairs) {
   auto flags = std::make_shared<GetFlags>();
   flags->pairs = pairs;
-  CLI::App* app = parent->add_subcommand(name, help);
+  App* app = parent->add_subcommand(name, help);
   flags->db.add_db(app);
   flags->db.hex.add_to(app);
   app->add_flag("--json", flags->json, "Print one JSON object per key that was found");
@@ -102,11 +102,11 @@ Command add(CLI::App* parent, const char* name, const char* help, bool pairs) {
 
 }  // namespace
 
-Command add_get(CLI::App* parent) {
+Command add_get(App* parent) {
   return add(parent, "get", "Print the value of a key; of several keys: key, tab, value", false);
 }
 
-Command add_multiget(CLI::App* parent) {
+Command add_multiget(App* parent) {
   return add(parent, "multiget", "Print key, tab and value of each key that was found", true);
 }
 

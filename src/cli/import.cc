@@ -226,9 +226,9 @@ int run_import(ImportFlags* flags) {
 
 }  // namespace
 
-Command add_import(CLI::App* parent) {
+Command add_import(App* parent) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "import", "Write the records of a text file into a store, which is made if there is none");
   flags->store.add_to(app, "auto");
   flags->store.add_convert(app);
@@ -236,17 +236,17 @@ Command add_import(CLI::App* parent) {
                   "tsv: key, tab, value, with \\t \\n \\\\ escaped; jsonl: one object per line; "
                   "stanza: Debian control format")
       ->required()
-      ->check(CLI::IsMember({"tsv", "jsonl", "stanza"}));
+      ->one_of({"tsv", "jsonl", "stanza"});
   app->add_option("--key-field", flags->format.key_field, "Field that is the key; jsonl: `key`");
   app->add_option("--value-field", flags->format.value_field,
                   "Field that is the value; default: the whole line or stanza, or in jsonl "
                   "without --key-field the field `value` if it is there");
   app->add_option("--batch-size", flags->batch_size, "Records per batch")
-      ->check(CLI::Range(1U, 1U << 28))
+      ->range(1, 1U << 28)
       ->capture_default_str();
   app->add_flag("--sync", flags->sync, "Each batch reaches the medium; else only the last does");
   app->add_option("--on-error", flags->on_error, "A bad record: stop or skip")
-      ->check(CLI::IsMember({"stop", "skip"}))
+      ->one_of({"stop", "skip"})
       ->capture_default_str();
   app->add_flag("--progress", flags->progress, "Report once a second, even if not to a terminal");
   app->add_flag("--json", flags->json, "Print the counts as a JSON object");

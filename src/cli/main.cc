@@ -10,6 +10,7 @@
 
 namespace {
 
+using breccia::cli::App;
 using breccia::cli::Command;
 
 constexpr const char* kFooter =
@@ -18,20 +19,17 @@ constexpr const char* kFooter =
     "            4 a store or a file failed; 5 bad input, what came before it is kept.";
 
 // YCSB writes long options with one dash.
-std::vector<std::string> spelled_for_cli11(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
+std::vector<std::string> with_two_dashes(std::vector<std::string> words) {
   for (std::string& word : words) {
-    if (word == "-threads" || word == "-target") word.insert(0, "-");
+    if (word == "-threads" || word == "-target") word = "-" + word;
   }
-  // CLI11 takes the words from the back.
-  return {words.rbegin(), words.rend()};
+  return words;
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Breccia: batches of key-value requests on every processor, over RocksDB",
-               "breccia");
+  App app("Breccia: batches of key-value requests on every processor, over RocksDB");
   app.footer(kFooter);
-  app.require_subcommand(1);
+  app.require_subcommand();
   std::vector<Command> commands = {
       breccia::cli::add_import(&app),   breccia::cli::add_get(&app),
       breccia::cli::add_multiget(&app), breccia::cli::add_put(&app),
@@ -40,16 +38,14 @@ int run(int argc, char** argv) {
       breccia::cli::add_bench(&app),
   };
   // A command inside another goes before it: the first that was named runs.
-  CLI::App* const bench = commands.back().app;
-  CLI::App* const db = commands[commands.size() - 2].app;
+  App* const bench = commands.back().app;
+  App* const db = commands[commands.size() - 2].app;
   commands.insert(commands.begin(),
                   {breccia::cli::add_bench_ycsb(bench), breccia::cli::add_bench_recovery(bench)});
   const auto in_db = breccia::cli::add_db_commands(db);
   commands.insert(commands.begin(), in_db.begin(), in_db.end());
-  try {
-    app.parse(spelled_for_cli11(argc, argv));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? breccia::cli::kExitOk : breccia::cli::kExitUsage;
+  if (const auto helped = app.parse(with_two_dashes({argv + 1, argv + argc}))) {
+    return *helped ? breccia::cli::kExitOk : breccia::cli::kExitUsage;
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();

@@ -33,9 +33,9 @@ int run_put(const PutFlags& flags) {
 
 }  // namespace
 
-Command add_put(CLI::App* parent) {
+Command add_put(App* parent) {
   auto flags = std::make_shared<PutFlags>();
-  CLI::App* app = parent->add_subcommand("put", "Write a key and its value");
+  App* app = parent->add_subcommand("put", "Write a key and its value");
   flags->store.add_to(app, "host");
   flags->store.add_convert(app);
   flags->hex.add_to(app);

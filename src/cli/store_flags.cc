@@ -56,7 +56,7 @@ Options stored_options(const std::string& db, const std::string& wal_dir) {
   return options;
 }
 
-void add_convert_flag(CLI::App* app, bool* convert) {
+void add_convert_flag(App* app, bool* convert) {
   app->add_flag("--convert", *convert,
                 "Make a store of a RocksDB database; `breccia detach` is the way back");
 }
@@ -89,16 +89,16 @@ std::string open_advice(const Status& status, const std::string& db) {
   return "check --db; add --create_if_missing for a new store, --convert for what is none yet";
 }
 
-void StoreFlags::add_to(CLI::App* app, const std::string& backend_default) {
+void StoreFlags::add_to(App* app, const std::string& backend_default) {
   backend = backend_default;
   app->add_option("--db", db, "Folder of the store")->required();
   app->add_option("--wal_dir", wal_dir, kWalDirHelp);
   app->add_option("--backend", backend, "Where batches run: auto, host or cuda")
-      ->check(CLI::IsMember({"auto", "host", "cuda"}))
+      ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
 }
 
-void StoreFlags::add_convert(CLI::App* app) { add_convert_flag(app, &convert); }
+void StoreFlags::add_convert(App* app) { add_convert_flag(app, &convert); }
 
 std::unique_ptr<Store> StoreFlags::open() const {
   Options options = stored_options(db, wal_dir);
@@ -116,7 +116,7 @@ std::unique_ptr<Store> StoreFlags::open() const {
   return store;
 }
 
-void HexFlags::add_to(CLI::App* app) {
+void HexFlags::add_to(App* app) {
   app->add_flag("--key_hex", key_hex, "Keys are written as 0x...");
   app->add_flag("--value_hex", value_hex, "Values are written as 0x...");
   app->add_flag("--hex", hex, "Both are");

@@ -3,11 +3,12 @@
 #include <breccia/store.h>
 #include <rocksdb/db.h>
 
-#include <CLI/App.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/app.h"
 
 namespace breccia::cli {
 
@@ -25,8 +26,8 @@ struct StoreFlags {
   bool create_if_missing = false;
   bool convert = false;
 
-  void add_to(CLI::App* app, const std::string& backend_default);
-  void add_convert(CLI::App* app);
+  void add_to(App* app, const std::string& backend_default);
+  void add_convert(App* app);
   /// Opens the store with the options that it was last opened with; on failure says what, where and
   /// what to do next, and returns null. A RocksDB database that never was a store is refused,
   /// unless `convert`.
@@ -39,7 +40,7 @@ struct HexFlags {
   bool value_hex = false;
   bool hex = false;
 
-  void add_to(CLI::App* app);
+  void add_to(App* app);
   /// The bytes meant by an argument; nothing, with words on stderr, if it is not hexadecimal.
   [[nodiscard]] std::optional<std::string> key(const std::string& argument) const;
   [[nodiscard]] std::optional<std::string> value(const std::string& argument) const;
@@ -58,7 +59,7 @@ Status load_options(const std::string& db, rocksdb::DBOptions* options,
 [[nodiscard]] Options stored_options(const std::string& db, const std::string& wal_dir);
 
 /// Adds --convert, for commands that open a store for writing.
-void add_convert_flag(CLI::App* app, bool* convert);
+void add_convert_flag(App* app, bool* convert);
 /// Errors  InvalidArgument: `db` is a RocksDB database that is no store. Opened as one it would
 ///         become one, which its own program can open no more.
 Status check_is_store(const Options& options, const std::string& db);

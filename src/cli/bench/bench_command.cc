@@ -45,24 +45,24 @@ int run_bench(const bench::DbBenchFlags& flags) {
 
 }  // namespace
 
-Command add_bench(CLI::App* parent) {
+Command add_bench(App* parent) {
   auto flags = std::make_shared<bench::DbBenchFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "bench", "Measure Breccia, or RocksDB, or both in turn, by db_bench's rules");
   app->footer(kFooter);
   app->add_option("--benchmarks", flags->benchmarks, "What to run, in order, separated by commas")
       ->delimiter(',')
       ->capture_default_str();
   app->add_option("--num", flags->num, "Keys, and requests per thread")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 38))
+      ->range(1, 1ULL << 38)
       ->capture_default_str();
   app->add_option("--reads", flags->reads, "Lookups per thread; -1: as many as --num")
       ->capture_default_str();
   app->add_option("--key_size", flags->key_size, "Bytes of a key")
-      ->check(CLI::Range(std::size_t{1}, bench::kKeySizeMax))
+      ->range(1, bench::kKeySizeMax)
       ->capture_default_str();
   app->add_option("--value_size", flags->value_size, "Bytes of a value")
-      ->check(CLI::Range(0U, 1U << 30))
+      ->range(0, 1U << 30)
       ->capture_default_str();
   app->add_option("--seek_nexts", flags->seek_nexts, "seekrandom: entries to read")
       ->capture_default_str();

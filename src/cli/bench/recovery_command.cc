@@ -128,22 +128,22 @@ int run_recovery(RecoveryFlags flags) {
 
 }  // namespace
 
-Command add_bench_recovery(CLI::App* parent) {
+Command add_bench_recovery(App* parent) {
   auto flags = std::make_shared<RecoveryFlags>();
-  CLI::App* app = parent->add_subcommand(
-      "recovery", "Fill a store, close it, and time how its log is read back");
+  App* app = parent->add_subcommand("recovery",
+                                    "Fill a store, close it, and time how its log is read back");
   app->add_option("--db", flags->db, "Folder of the database")->capture_default_str();
   app->add_option("--wal_dir", flags->wal_dir, "Folder of the log");
   app->add_option("--backend", flags->backend, "auto, host or cuda")
-      ->check(CLI::IsMember({"auto", "host", "cuda"}))
+      ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
   app->add_option("--num", flags->num, "Entries")->capture_default_str();
   app->add_option("--key_size", flags->key_size, "Bytes of a key, 8 at least")
-      ->check(CLI::Range(8U, 1024U))
+      ->range(8, 1024)
       ->capture_default_str();
   app->add_option("--value_size", flags->value_size, "Bytes of a value")->capture_default_str();
   app->add_option("--batch_size", flags->batch_size, "Entries of a batch")
-      ->check(CLI::Range(1U, 1U << 28))
+      ->range(1, 1U << 28)
       ->capture_default_str();
   app->add_option("--rounds", flags->rounds, "How often")->capture_default_str();
   app->add_option("--seed", flags->seed, "Seed of the first round")->capture_default_str();

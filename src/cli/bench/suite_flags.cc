@@ -24,21 +24,21 @@ std::uint64_t within_memory(std::uint64_t bytes) {
 
 }  // namespace
 
-void SuiteFlags::add_to(CLI::App* app) {
+void SuiteFlags::add_to(App* app) {
   app->add_option("--db", db, "Folder of the database; default: one in the temporary folder");
   app->add_option("--wal_dir", wal_dir, "Folder of the log");
   app->add_flag("--use_existing_db", use_existing_db, "Run on the database that is there");
   app->add_option("--engine", engine, "breccia or rocksdb")
-      ->check(CLI::IsMember({"breccia", "rocksdb"}))
+      ->one_of({"breccia", "rocksdb"})
       ->capture_default_str();
   app->add_option("--backend", backend, "Where Breccia's batches run: auto, host or cuda")
-      ->check(CLI::IsMember({"auto", "host", "cuda"}))
+      ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
   app->add_option("--compare", compare, "Engines to run in turn, as breccia,rocksdb")
       ->delimiter(',')
-      ->check(CLI::IsMember({"breccia", "rocksdb"}));
+      ->one_of({"breccia", "rocksdb"});
   app->add_option("--rounds", rounds, "Times that --compare runs each engine")
-      ->check(CLI::Range(1U, 1000U))
+      ->range(1, 1000)
       ->capture_default_str();
   app->add_flag("--sync", sync, "Writes reach the medium before they are acknowledged");
   app->add_flag("--disable_wal", disable_wal, "Writes are not logged");
@@ -52,13 +52,11 @@ void SuiteFlags::add_to(CLI::App* app) {
   app->add_option("--bloom_bits", bloom_bits, "Bits per key of Bloom filters; -1: none")
       ->capture_default_str();
   app->add_option("--compression_type", compression, "none, snappy, lz4 or zstd")
-      ->check(CLI::IsMember({"none", "snappy", "lz4", "zstd"}))
+      ->one_of({"none", "snappy", "lz4", "zstd"})
       ->capture_default_str();
-  app->add_option("--threads", threads, "Threads")
-      ->check(CLI::Range(1U, 1024U))
-      ->capture_default_str();
+  app->add_option("--threads", threads, "Threads")->range(1, 1024)->capture_default_str();
   app->add_option("--batch_size", batch_size, "Requests per batch; 1: single requests")
-      ->check(CLI::Range(1U, 1U << 28))
+      ->range(1, 1U << 28)
       ->capture_default_str();
   app->add_flag("--prebuilt", prebuilt, "Build all batches before the clock starts");
   app->add_flag("--verify", verify, "Compare every result, not one in 64");

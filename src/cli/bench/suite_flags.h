@@ -1,9 +1,9 @@
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/app.h"
 #include "cli/bench/suite.h"
 
 namespace breccia::cli::bench {
@@ -35,7 +35,7 @@ struct SuiteFlags {
   bool progress = false;
   std::uint64_t seed = 1;
 
-  void add_to(CLI::App* app);
+  void add_to(App* app);
   /// Sets what the flags say. Errors  words: flags that do not go together.
   [[nodiscard]] std::string fill(SuiteConfig* suite) const;
   /// A driver set by the flags for so many requests per thread.

@@ -81,13 +81,13 @@ int run_ycsb(const YcsbFlags& flags) {
 
 }  // namespace
 
-Command add_bench_ycsb(CLI::App* parent) {
+Command add_bench_ycsb(App* parent) {
   auto flags = std::make_shared<YcsbFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "ycsb", "Load records and run a YCSB workload; the workloads are in bench/workloads");
   app->add_option("-P", flags->files, "Property file; several: later ones win")->expected(1, 16);
   app->add_option("-p", flags->properties, "A property as name=value; wins over files")
-      ->expected(1)
+      ->expected(1, 1)
       ->take_all();
   app->add_option("--target", flags->target, "Operations per second of all threads; 0: no limit")
       ->capture_default_str();

@@ -109,9 +109,9 @@ int run_check(const CheckFlags& flags) {
 
 }  // namespace
 
-Command add_checkconsistency(CLI::App* parent) {
+Command add_checkconsistency(App* parent) {
   auto flags = std::make_shared<CheckFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "checkconsistency",
       "Check files, log and watermark against each other; prints OK, else exit code 4");
   flags->db.add_db(app);

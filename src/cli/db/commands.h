@@ -6,13 +6,13 @@
 
 namespace breccia::cli::db {
 
-Command add_scan(CLI::App* parent);
-Command add_dump(CLI::App* parent);
-Command add_dump_wal(CLI::App* parent);
-Command add_checkconsistency(CLI::App* parent);
-Command add_checkpoint(CLI::App* parent);
-Command add_backup(CLI::App* parent);
-Command add_restore(CLI::App* parent);
-Command add_stats(CLI::App* parent);
+Command add_scan(App* parent);
+Command add_dump(App* parent);
+Command add_dump_wal(App* parent);
+Command add_checkconsistency(App* parent);
+Command add_checkpoint(App* parent);
+Command add_backup(App* parent);
+Command add_restore(App* parent);
+Command add_stats(App* parent);
 
 }  // namespace breccia::cli::db

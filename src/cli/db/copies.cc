@@ -124,40 +124,40 @@ int run_restore(const CopyFlags& flags) {
   return kExitOk;
 }
 
-Command add(CLI::App* parent, const char* name, const char* help,
-            const std::function<void(CLI::App*, CopyFlags*)>& add_own,
+Command add(App* parent, const char* name, const char* help,
+            const std::function<void(App*, CopyFlags*)>& add_own,
             int (*run)(const CopyFlags& flags)) {
   auto flags = std::make_shared<CopyFlags>();
-  CLI::App* app = parent->add_subcommand(name, help);
+  App* app = parent->add_subcommand(name, help);
   flags->db.add_db(app);
   add_own(app, flags.get());
   flags->db.add_progress(app, "Report once a second, even if not to a terminal");
   return {app, [flags, run] { return run(*flags); }};
 }
 
-void add_threads(CLI::App* app, CopyFlags* flags) {
+void add_threads(App* app, CopyFlags* flags) {
   app->add_option("--num_threads", flags->num_threads, "Threads that copy files")
-      ->check(CLI::Range(1, 256))
+      ->range(1, 256)
       ->capture_default_str();
 }
 
 }  // namespace
 
-Command add_checkpoint(CLI::App* parent) {
+Command add_checkpoint(App* parent) {
   return add(
       parent, "checkpoint",
       "Flush, and make a copy that opens as a store and as a plain RocksDB database",
-      [](CLI::App* app, CopyFlags* flags) {
+      [](App* app, CopyFlags* flags) {
         app->add_option("--checkpoint_dir", flags->checkpoint_dir, "Folder to make")->required();
         add_convert_flag(app, &flags->convert);
       },
       &run_checkpoint);
 }
 
-Command add_backup(CLI::App* parent) {
+Command add_backup(App* parent) {
   return add(
       parent, "backup", "Flush, and add a backup to those in a folder",
-      [](CLI::App* app, CopyFlags* flags) {
+      [](App* app, CopyFlags* flags) {
         app->add_option("--backup_dir", flags->backup_dir, "Folder of the backups")->required();
         add_convert_flag(app, &flags->convert);
         add_threads(app, flags);
@@ -165,11 +165,11 @@ Command add_backup(CLI::App* parent) {
       &run_backup);
 }
 
-Command add_restore(CLI::App* parent) {
+Command add_restore(App* parent) {
   return add(
       parent, "restore",
       "Put the latest backup, or a checkpoint, into the place of the database and its log",
-      [](CLI::App* app, CopyFlags* flags) {
+      [](App* app, CopyFlags* flags) {
         app->add_option("--backup_dir", flags->backup_dir, "Folder of the backups");
         app->add_option("--checkpoint_dir", flags->checkpoint_dir, "Folder of a checkpoint");
         add_threads(app, flags);

@@ -2,10 +2,10 @@
 
 namespace breccia::cli {
 
-Command add_db(CLI::App* parent) {
-  CLI::App* app = parent->add_subcommand(
+Command add_db(App* parent) {
+  App* app = parent->add_subcommand(
       "db", "Look into a store, check, copy and restore it: ldb's commands and flags");
-  app->require_subcommand(1);
+  app->require_subcommand();
   app->footer(
       "A store that is looked at does not change, and must not be open elsewhere.\n"
       "Examples:\n"
@@ -20,7 +20,7 @@ Command add_db(CLI::App* parent) {
   return {app, {}};
 }
 
-std::vector<Command> add_db_commands(CLI::App* parent) {
+std::vector<Command> add_db_commands(App* parent) {
   return {db::add_scan(parent),       db::add_dump(parent),
           db::add_dump_wal(parent),   db::add_checkconsistency(parent),
           db::add_checkpoint(parent), db::add_backup(parent),

@@ -38,18 +38,18 @@ std::unique_ptr<rocks::ReadOnlyStore> open_with(const DbFlags& flags, Open open)
 
 }  // namespace
 
-void DbFlags::add_db(CLI::App* app) {
+void DbFlags::add_db(App* app) {
   app->add_option("--db", db, "Folder of the database")->required();
   app->add_option("--wal_dir", wal_dir, kWalDirHelp);
 }
 
-void DbFlags::add_family(CLI::App* app) {
+void DbFlags::add_family(App* app) {
   app->add_option("--column_family", column_family, "Name of the column family")
       ->capture_default_str();
   hex.add_to(app);
 }
 
-void DbFlags::add_progress(CLI::App* app, const char* help) {
+void DbFlags::add_progress(App* app, const char* help) {
   app->add_flag("--progress", progress, help);
 }
 

@@ -2,7 +2,6 @@
 
 #include <breccia/options.h>
 
-#include <CLI/App.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,9 +20,9 @@ struct DbFlags {
   HexFlags hex;
   bool progress = false;
 
-  void add_db(CLI::App* app);
-  void add_family(CLI::App* app);
-  void add_progress(CLI::App* app, const char* help);
+  void add_db(App* app);
+  void add_family(App* app);
+  void add_progress(App* app, const char* help);
 };
 
 /// cli::stored_options for the host backend.

@@ -19,7 +19,7 @@ struct DumpFlags {
   RangeFlags range;
   bool count_only = false;
   bool stats = false;
-  CLI::Option* count_delim_option = nullptr;
+  Option* count_delim_option = nullptr;
   std::string count_delim;
 };
 
@@ -122,9 +122,9 @@ int run_dump(const DumpFlags& flags) {
 
 }  // namespace
 
-Command add_dump(CLI::App* parent) {
+Command add_dump(App* parent) {
   auto flags = std::make_shared<DumpFlags>();
-  CLI::App* app = parent->add_subcommand("dump", "Print entries as `key ==> value`, or count them");
+  App* app = parent->add_subcommand("dump", "Print entries as `key ==> value`, or count them");
   flags->db.add_db(app);
   flags->db.add_family(app);
   flags->range.add_to(app);

@@ -183,9 +183,9 @@ int run_dump_wal(const DumpWalFlags& flags) {
 
 }  // namespace
 
-Command add_dump_wal(CLI::App* parent) {
+Command add_dump_wal(App* parent) {
   auto flags = std::make_shared<DumpWalFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "dump_wal", "Print the log's frames, one line each, and what is damaged; exit code 4 if so");
   app->add_option("--walfile", flags->walfile, "One file of the log; it may be in use");
   app->add_option("--db", flags->db.db, "Folder of the database: all of its log");

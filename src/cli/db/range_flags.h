@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,7 +26,7 @@ struct RangeFlags {
   std::optional<std::string> to_flag;
   std::int64_t max_keys = -1;  // below 0: no limit
 
-  void add_to(CLI::App* app) {
+  void add_to(App* app) {
     app->add_option("--from", from_flag, "First key");
     app->add_option("--to", to_flag, "Key before which to stop");
     app->add_option("--max_keys", max_keys, "Stop after so many keys");

@@ -38,9 +38,9 @@ int run_scan(const ScanFlags& flags) {
 
 }  // namespace
 
-Command add_scan(CLI::App* parent) {
+Command add_scan(App* parent) {
   auto flags = std::make_shared<ScanFlags>();
-  CLI::App* app = parent->add_subcommand("scan", "Print entries as `key : value`, in key order");
+  App* app = parent->add_subcommand("scan", "Print entries as `key : value`, in key order");
   flags->db.add_db(app);
   flags->db.add_family(app);
   flags->range.add_to(app);

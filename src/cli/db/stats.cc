@@ -144,9 +144,9 @@ int run_stats(const DbFlags& flags) {
 
 }  // namespace
 
-Command add_stats(CLI::App* parent) {
+Command add_stats(App* parent) {
   auto flags = std::make_shared<DbFlags>();
-  CLI::App* app = parent->add_subcommand(
+  App* app = parent->add_subcommand(
       "stats", "Print what a store holds: its log, its families, their files by level");
   flags->add_db(app);
   return {app, [flags] { return run_stats(*flags); }};

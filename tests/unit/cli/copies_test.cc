@@ -30,13 +30,13 @@ struct Outcome {
 
 /// Runs `breccia WORDS`.
 Outcome run(std::vector<std::string> words) {
-  CLI::App app;
+  App app("test");
   const Command db = add_db(&app);
   std::vector<Command> commands = add_db_commands(db.app);
   for (const auto& add : {add_get, add_multiget, add_put, add_delete, add_import, add_detach}) {
     commands.push_back(add(&app));
   }
-  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  EXPECT_FALSE(app.parse(words));
   Outcome outcome;
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();

@@ -37,11 +37,11 @@ struct Outcome {
 
 /// Runs `breccia db WORDS`.
 Outcome run_db(std::vector<std::string> words) {
-  CLI::App app;
+  App app("test");
   const Command db = add_db(&app);
   const std::vector<Command> commands = add_db_commands(db.app);
   words.insert(words.begin(), "db");
-  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  EXPECT_FALSE(app.parse(words));
   Outcome outcome;
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();

@@ -69,9 +69,9 @@ TEST(StoreFlags, OptionsOfTheLastOpening) {
 TEST(StoreFlags, DetachWithOperands) {
   const Folder folder(Place::kMemory);
   make_store(folder / "store");
-  CLI::App app;
+  App app("test");
   const Command detach = add_detach(&app);
-  app.parse(std::vector<std::string>{"--db=" + (folder / "store"), "detach"});
+  ASSERT_FALSE(app.parse({"detach", "--db=" + (folder / "store")}));
   ::testing::internal::CaptureStdout();
   const int code = detach.run();
   std::fflush(stdout);
