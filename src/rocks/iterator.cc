@@ -299,6 +299,7 @@ class Merged final : public rocksdb::Iterator {
     options.tailing = false;
     options.prefix_same_as_start = false;  // looked after here, over all sources
     options.total_order_seek = true;
+    options.ignore_range_deletions = false;  // single deletions are such in the tree
     tree_.reset(pin_.view->tree->NewIterator(options, family_->tree.get()));
   }
 

@@ -11,6 +11,7 @@
 namespace breccia::rocks {
 
 static_assert(exec::algo::kMergeOperand == static_cast<std::uint64_t>(wal::Op::kMerge));
+static_assert(exec::algo::kSingleDeletion == static_cast<std::uint64_t>(wal::Op::kSingleDelete));
 static_assert(exec::algo::kOperationMask == wal::kOpMask);
 
 namespace {
