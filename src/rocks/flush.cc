@@ -167,7 +167,7 @@ class EntryReader {
     if (below_counts) {
       // Read through a view without what is being flushed: the tree alone.
       status_ =
-          read_version(view_, family_, key, 0, exec::kNotFound, &below, /*from_tree=*/nullptr);
+          read_version(view_, family_, key, exec::kNotFound, 0, &below, /*from_tree=*/nullptr);
       if (!status_.ok() && !status_.IsNotFound()) return;
       base_below = status_.ok();
       base_ = below;
@@ -241,12 +241,10 @@ class FamilyFlush {
  private:
   /// Range deletions go into a file of their own below the others: what the others hold is newer.
   Status write_tombstones(int* number, std::vector<FamilyFile>* files) {
-    std::vector<std::pair<Slice, Slice>> ranges;
-    if (family_.tombstones != nullptr && family_.tree_has_data) {
-      for (const memtable::Tombstone& one : family_.tombstones->all()) {
-        if (one.position < applied_) ranges.emplace_back(one.begin, one.end);
-      }
-    }
+    if (family_.tombstones == nullptr || !family_.tree_has_data) return Status::OK();
+    // All get one sequence number, so which of them covers a key does not matter. RocksDB would cut
+    // them where any begins or ends, in quadratic time and memory if they lie in each other.
+    const auto ranges = family_.tombstones->covered_ranges(applied_);
     if (ranges.empty()) return Status::OK();
     FamilyFile file{family_.tree.get(), {}};
     BRECCIA_TRY(below_.write_range_deletions(family_.tree.get(), (*number)++, ranges, &file.path));
