@@ -25,6 +25,9 @@ inline constexpr std::size_t kAsyncBatchesMax = 1 << 20;
 inline constexpr std::uint64_t kAsyncGroupRequestsMax = 1 << 20;
 inline constexpr std::uint64_t kAsyncGroupBytesMax = 64ULL << 20;
 inline constexpr std::uint64_t kAsyncLargeRequests = 16 << 10;
+/// Range deletions in memory from which on a flush starts, and at which writers wait for it.
+inline constexpr std::size_t kTombstonesBeforeFlush = 64 << 10;
+inline constexpr std::size_t kTombstonesMax = 1 << 20;
 /// Runs that one search may visit.
 inline constexpr int kRunsPerSearchMax = 128;
 

@@ -62,8 +62,8 @@ std::shared_ptr<HostMemory> shared_plain_host_memory();
 /// Which versions of a key a merge of runs keeps.
 enum class Keep {
   kAll,
-  kNewest,
-  kStacks,  // the newest, and below merge operands all down to the first version that is none
+  kNewest,  // and a single deletion right below it, which the tree may need to hear of
+  kStacks,  // these, and below merge operands all down to the first version that is none
 };
 
 /// Threads any number, of all calls.

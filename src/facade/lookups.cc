@@ -59,8 +59,8 @@ Status get_by_parts(const Core& core, const rocksdb::ReadOptions& options, const
     const Status status = get_from_tree(core, options, seen, key, &base);
     if (status.IsIncomplete()) return status;
   }
-  return rocks::read_version(*seen.pin.view, *seen.view, key, seen.pin.visible, found, value,
-                             from_tree);
+  return rocks::read_version(*seen.pin.view, *seen.view, key, found,
+                             seen.view->covering(key, seen.pin.visible), value, from_tree);
 }
 
 }  // namespace
@@ -68,6 +68,7 @@ Status get_by_parts(const Core& core, const rocksdb::ReadOptions& options, const
 rocksdb::ReadOptions tree_options(const rocksdb::ReadOptions& options, const Seen& seen) {
   rocksdb::ReadOptions for_tree = options;
   for_tree.snapshot = seen.pin.view->below.get();
+  for_tree.ignore_range_deletions = false;  // single deletions are such in the tree
   return for_tree;
 }
 

@@ -130,6 +130,14 @@ std::size_t View::runs_max() const {
   return most;
 }
 
+std::size_t View::tombstones() const {
+  std::size_t all = 0;
+  for (const FamilyViewPtr& family : families) {
+    if (family->tombstones != nullptr) all += family->tombstones->size();
+  }
+  return all;
+}
+
 std::uint64_t lower_bound(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
                           std::uint64_t bound) {
   const exec::RunRef* const columns_of_run = run.run->host_view();

@@ -109,6 +109,8 @@ struct View {
   }
   /// Runs of the family that has most.
   [[nodiscard]] std::size_t runs_max() const;
+  /// Range deletions of all families.
+  [[nodiscard]] std::size_t tombstones() const;
 };
 using ViewPtr = std::shared_ptr<const View>;
 

@@ -105,11 +105,14 @@ class Below {
                  std::size_t count, const Slice* keys, rocksdb::PinnableSlice* values,
                  Status* statuses) const;
 
-  /// An entry of a file: a kPut, kDelete or kMerge of `key`.
+  /// An entry of a file: a kPut, kDelete or kMerge of `key`; of a kSingleDelete only what it hides.
   struct Entry {
     wal::Op op;
     Slice key;
     Slice value;
+    /// A range deletion of the key alone goes with it, below it: single deletions that RocksDB may
+    /// write later must meet neither an older put nor a deletion (docs/impl/rocks.md).
+    bool hides_older = false;
   };
   /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
   /// `next` returns false at the end. An empty file is not kept: *path is then empty.

@@ -17,7 +17,14 @@ Status Below::write_file(rocksdb::ColumnFamilyHandle* family, int number, const 
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
                                 /*invalidate_page_cache=*/false);
   BRECCIA_TRY(writer.Open(*path));
+  std::string behind;
   do {
+    BRECCIA_ASSERT(entry.hides_older || entry.op != wal::Op::kSingleDelete);
+    if (entry.hides_older) {
+      behind.assign(entry.key.data(), entry.key.size());
+      behind.push_back('\0');
+      BRECCIA_TRY(writer.DeleteRange(entry.key, behind));
+    }
     switch (entry.op) {
       case wal::Op::kPut:
         BRECCIA_TRY(writer.Put(entry.key, entry.value));
@@ -25,8 +32,10 @@ Status Below::write_file(rocksdb::ColumnFamilyHandle* family, int number, const 
       case wal::Op::kMerge:
         BRECCIA_TRY(writer.Merge(entry.key, entry.value));
         break;
+      case wal::Op::kSingleDelete:
+        break;
       default:
-        BRECCIA_ASSERT(wal::is_deletion(entry.op));
+        BRECCIA_ASSERT(entry.op == wal::Op::kDelete);
         BRECCIA_TRY(writer.Delete(entry.key));
     }
   } while (next(&entry));

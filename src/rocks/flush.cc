@@ -1,5 +1,6 @@
 #include "rocks/flush.h"
 
+#include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/merge_operator.h>
 
@@ -16,6 +17,59 @@ namespace {
 /// Of each entry of a flush, its key's hash in the cache; one list for each file.
 using FlushedHashes = std::vector<std::vector<std::uint64_t>>;
 
+/// The single deletions of a merged run, and whether the tree has anything that they delete: only
+/// then it has to hear of them. Looked up many at a time.
+class SingleDeletions {
+ public:
+  SingleDeletions(const memtable::View& view, const memtable::FamilyView& family,
+                  const std::vector<std::uint64_t>& payloads, std::uint64_t begin,
+                  std::uint64_t end)
+      : view_(view), family_(family), payloads_(payloads), looked_up_(begin), end_(end) {}
+
+  /// True if the tree may have a value of the key that entry `i`, a single deletion, deletes.
+  /// Shape   `i` grows from call to call.
+  bool deletes_something(std::uint64_t i) {
+    BRECCIA_ASSERT(i < end_ && wal::op_of(payloads_[i]) == wal::Op::kSingleDelete);
+    if (!family_.tree_has_data) return false;
+    if (i >= looked_up_) look_up(i);
+    return std::binary_search(of_something_.begin(), of_something_.end(), i);
+  }
+
+ private:
+  /// Looks up the keys of the next single deletions from entry `i` on.
+  void look_up(std::uint64_t i) {
+    constexpr std::size_t kAtOnce = 256;
+    std::vector<std::uint64_t> entries;
+    std::vector<Slice> keys;
+    for (; i < end_ && entries.size() < kAtOnce; ++i) {
+      if (wal::op_of(payloads_[i]) != wal::Op::kSingleDelete) continue;
+      const std::byte* const record = view_.table->at(wal::position_of(payloads_[i]));
+      entries.push_back(i);
+      keys.emplace_back(wal::record_key(record), wal::record_header(record).key_bytes());
+    }
+    looked_up_ = i;
+    rocksdb::ReadOptions options;
+    options.snapshot = view_.below.get();
+    options.fill_cache = false;
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<Status> statuses(keys.size());
+    view_.tree->MultiGet(options, family_.tree.get(), keys.size(), keys.data(), values.data(),
+                         statuses.data(), /*sorted_input=*/true);
+    of_something_.clear();
+    // A key that cannot be read counts: a range deletion too many does no harm.
+    for (std::size_t j = 0; j < keys.size(); ++j) {
+      if (!statuses[j].IsNotFound()) of_something_.push_back(entries[j]);
+    }
+  }
+
+  const memtable::View& view_;
+  const memtable::FamilyView& family_;
+  const std::vector<std::uint64_t>& payloads_;
+  std::uint64_t looked_up_;  // entries below it
+  const std::uint64_t end_;
+  std::vector<std::uint64_t> of_something_;  // of those looked up last, ascending
+};
+
 /// Reads the entries of a merged run, in run order, as the tree should hold them: one entry per
 /// key.
 class EntryReader {
@@ -24,7 +78,13 @@ class EntryReader {
   EntryReader(const memtable::View& view, const memtable::FamilyView& family,
               const std::vector<std::uint64_t>& payloads, std::uint64_t begin, std::uint64_t end,
               std::vector<std::uint64_t>* hashes)
-      : view_(view), family_(family), payloads_(payloads), at_(begin), end_(end), hashes_(hashes) {}
+      : view_(view),
+        family_(family),
+        payloads_(payloads),
+        at_(begin),
+        end_(end),
+        hashes_(hashes),
+        single_deletions_(view, family, payloads, begin, end) {}
 
   /// The next entry; false at the end, or where status() says why not.
   bool next(Below::Entry* entry) {
@@ -51,12 +111,11 @@ class EntryReader {
   bool read_key(Below::Entry* entry) {
     constexpr std::uint64_t kAhead = 8;
     if (at_ + kAhead < payloads_.size()) __builtin_prefetch(record(at_ + kAhead));
-    const Slice key = key_of(at_);
-    const std::uint64_t newest = payloads_[at_];
+    const std::uint64_t first = at_;
+    const Slice key = key_of(first);
+    const std::uint64_t newest = payloads_[first];
     const std::uint64_t covered = family_.covering(key, ~std::uint64_t{0});
-    entry->key = key;
-    entry->op = wal::op_of(newest);
-    entry->value = value_at(*view_.table, newest);
+    *entry = {wal::op_of(newest), key, value_at(*view_.table, newest)};
     if (wal::position_of(newest) < covered) {
       skip(key);
       return false;  // the range deletion is what the tree needs of it
@@ -66,7 +125,18 @@ class EntryReader {
     } else {
       skip(key);
     }
-    return true;
+    entry->hides_older = has_single_deletion(first, covered);
+    return entry->op != wal::Op::kSingleDelete || entry->hides_older;
+  }
+
+  /// True if the newest version of the key, or the one below, is a single deletion of something in
+  /// the tree. `first`: its newest version; at_: behind its last.
+  bool has_single_deletion(std::uint64_t first, std::uint64_t covered) {
+    for (std::uint64_t i = first; i < std::min(first + 2, at_); ++i) {
+      if (wal::op_of(payloads_[i]) != wal::Op::kSingleDelete) continue;
+      return wal::position_of(payloads_[i]) > covered && single_deletions_.deletes_something(i);
+    }
+    return false;
   }
 
   void skip(const Slice& key) {
@@ -97,7 +167,7 @@ class EntryReader {
     if (below_counts) {
       // Read through a view without what is being flushed: the tree alone.
       status_ =
-          read_version(view_, family_, key, 0, exec::kNotFound, &below, /*from_tree=*/nullptr);
+          read_version(view_, family_, key, exec::kNotFound, 0, &below, /*from_tree=*/nullptr);
       if (!status_.ok() && !status_.IsNotFound()) return;
       base_below = status_.ok();
       base_ = below;
@@ -126,6 +196,7 @@ class EntryReader {
   std::uint64_t at_;
   const std::uint64_t end_;
   std::vector<std::uint64_t>* const hashes_;
+  SingleDeletions single_deletions_;
   Slice base_;
   std::string combined_;
   Status status_;
@@ -170,12 +241,10 @@ class FamilyFlush {
  private:
   /// Range deletions go into a file of their own below the others: what the others hold is newer.
   Status write_tombstones(int* number, std::vector<FamilyFile>* files) {
-    std::vector<std::pair<Slice, Slice>> ranges;
-    if (family_.tombstones != nullptr && family_.tree_has_data) {
-      for (const memtable::Tombstone& one : family_.tombstones->all()) {
-        if (one.position < applied_) ranges.emplace_back(one.begin, one.end);
-      }
-    }
+    if (family_.tombstones == nullptr || !family_.tree_has_data) return Status::OK();
+    // All get one sequence number, so which of them covers a key does not matter. RocksDB would cut
+    // them where any begins or ends, in quadratic time and memory if they lie in each other.
+    const auto ranges = family_.tombstones->covered_ranges(applied_);
     if (ranges.empty()) return Status::OK();
     FamilyFile file{family_.tree.get(), {}};
     BRECCIA_TRY(below_.write_range_deletions(family_.tree.get(), (*number)++, ranges, &file.path));

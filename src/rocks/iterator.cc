@@ -286,6 +286,7 @@ class Merged final : public rocksdb::Iterator {
       status_ = Status::InvalidArgument("the column family was dropped");
       return;
     }
+    covers_ = memtable::CoverCursor(family_->tombstones.get(), pin.visible);
     if (family_->active->count() > 0) {
       sources_.emplace_back(std::make_unique<MemtableCursor>(*family_->active), pin.visible);
     }
@@ -299,6 +300,7 @@ class Merged final : public rocksdb::Iterator {
     options.tailing = false;
     options.prefix_same_as_start = false;  // looked after here, over all sources
     options.total_order_seek = true;
+    options.ignore_range_deletions = false;  // single deletions are such in the tree
     tree_.reset(pin_.view->tree->NewIterator(options, family_->tree.get()));
   }
 
@@ -351,7 +353,11 @@ class Merged final : public rocksdb::Iterator {
       for (KeyCursor& source : sources_) {
         if (source.valid() && source.key() == passed) source.next();
       }
-      if (tree_ != nullptr && tree_->Valid() && tree_->key() == passed) tree_->Next();
+      if (tree_ == nullptr || !tree_->Valid() || tree_->key() != passed) continue;
+      tree_->Next();
+      if (const memtable::Cover& cover = covers_.at(passed); hides_tree(cover)) {
+        tree_->Seek(cover.end);
+      }
     }
   }
 
@@ -363,8 +369,18 @@ class Merged final : public rocksdb::Iterator {
       for (KeyCursor& source : sources_) {
         if (source.valid() && source.key() == passed) source.prev();
       }
-      if (tree_ != nullptr && tree_->Valid() && tree_->key() == passed) tree_->Prev();
+      if (tree_ == nullptr || !tree_->Valid() || tree_->key() != passed) continue;
+      tree_->Prev();
+      if (const memtable::Cover& cover = covers_.at(passed); hides_tree(cover)) {
+        seek_tree_before(cover.begin);
+      }
     }
+  }
+
+  /// True if the tree's iterator stands in a stretch that a range deletion covers: nothing that the
+  /// tree has there counts.
+  [[nodiscard]] bool hides_tree(const memtable::Cover& cover) const {
+    return cover.position != 0 && tree_->Valid() && cover.has(tree_->key());
   }
 
   /// Puts the key that comes first, by `before`, into key_, and what its newest source has into
@@ -401,7 +417,8 @@ class Merged final : public rocksdb::Iterator {
 
   /// The value of key_, if it has one: then the iterator is valid, or its status says what failed.
   bool resolve() {
-    if (payload_ == exec::kNotFound && family_->covering(key_, pin_.visible) == 0) {
+    const std::uint64_t covered = covers_.at(key_).position;
+    if (payload_ == exec::kNotFound && covered == 0) {
       value_.Reset();
       value_.PinSelf(tree_->value());
       valid_ = true;
@@ -409,8 +426,8 @@ class Merged final : public rocksdb::Iterator {
     }
     if (payload_ == exec::kNotFound) return false;  // a range deletion hides the tree's entry
     value_.Reset();
-    const Status status = read_version(*pin_.view, *family_, key_, pin_.visible, payload_, &value_,
-                                       /*from_tree=*/nullptr);
+    const Status status =
+        read_version(*pin_.view, *family_, key_, payload_, covered, &value_, /*from_tree=*/nullptr);
     if (status.IsNotFound()) return false;
     status_ = status;
     valid_ = status.ok();
@@ -428,6 +445,7 @@ class Merged final : public rocksdb::Iterator {
 
   Pin pin_;
   const memtable::FamilyView* family_ = nullptr;
+  memtable::CoverCursor covers_;
   std::vector<KeyCursor> sources_;  // newest first
   std::unique_ptr<rocksdb::Iterator> tree_;
 

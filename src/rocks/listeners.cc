@@ -202,12 +202,13 @@ Listeners::Job Listeners::job_of(const memtable::View& view, const memtable::Fam
     job.memtable.num_deletes += deletions_in(*run, *view.table);
   }
   if (family.tombstones != nullptr) {
-    for (const memtable::Tombstone& one : family.tombstones->all()) {
-      if (one.position >= applied) continue;
+    family.tombstones->for_each(0, [&](const memtable::Tombstone& one) {
+      if (one.position >= applied) return false;
       job.memtable.earliest_seqno = std::min(job.memtable.earliest_seqno, one.position);
       ++job.memtable.num_entries;
       ++job.memtable.num_deletes;
-    }
+      return true;
+    });
   }
   job.memtable.first_seqno = job.memtable.earliest_seqno;
   job.info = rocksdb::FlushJobInfo();

@@ -20,16 +20,6 @@ constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
 /// How often a waiter looks at what nobody tells it.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
-/// Those at or above `position`.
-memtable::TombstonesPtr tombstones_from(const memtable::TombstonesPtr& all,
-                                        std::uint64_t position) {
-  if (all == nullptr) return nullptr;
-  std::vector<memtable::Tombstone> newer = all->all();
-  std::erase_if(newer, [&](const auto& one) { return one.position < position; });
-  if (newer.empty()) return nullptr;
-  return std::make_shared<const memtable::Tombstones>(std::move(newer));
-}
-
 }  // namespace
 
 Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
@@ -80,7 +70,7 @@ bool Maintenance::device_is_full() const {
 
 /// Claims `bytes` if `needed` bytes fit below `bytes_max` beside what is taken and claimed.
 bool Maintenance::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max) {
-  if (runs_.load() >= kRunsMax) return false;
+  if (runs_.load() >= kRunsMax || tombstones_.load() >= limits::kTombstonesMax) return false;
   const std::uint64_t before = claimed_.fetch_add(bytes, std::memory_order_relaxed);
   if (log_->bytes_in_use() + before + needed <= bytes_max) return true;
   claimed_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -152,10 +142,11 @@ Status Maintenance::refused(std::uint64_t wait_us_max) {
   BRECCIA_TRY(fault_->get());
   statistics_->add(Ticker::kRefused, 1);
   return Status::Incomplete(
-      fmt::format("no room after {} ms: {} of {} log bytes wait for a flush, {} of {} runs for a "
-                  "merge{}",
-                  wait_us_max / 1000, log_->bytes_in_use(), options_.log_bytes_max, runs_.load(),
-                  kRunsMax, below_->overloaded() ? ", and the tree below is compacting" : ""),
+      fmt::format("no room after {} ms: {} of {} log bytes and {} of {} range deletions wait for a "
+                  "flush, {} of {} runs for a merge{}",
+                  wait_us_max / 1000, log_->bytes_in_use(), options_.log_bytes_max,
+                  tombstones_.load(), limits::kTombstonesMax, runs_.load(), kRunsMax,
+                  below_->overloaded() ? ", and the tree below is compacting" : ""),
       "retry later, or raise Options::memtable_bytes");
 }
 
@@ -167,8 +158,10 @@ void Maintenance::wake_merger() {
   merger_wakes_.notify_one();
 }
 
-void Maintenance::note_runs(std::size_t runs) {
+void Maintenance::note_view(std::size_t runs, std::size_t tombstones) {
   runs_.store(runs, std::memory_order_relaxed);
+  tombstones_.store(tombstones, std::memory_order_relaxed);
+  if (tombstones >= limits::kTombstonesBeforeFlush) flusher_wakes_.notify_one();
   wake_merger();
 }
 
@@ -327,7 +320,8 @@ void Maintenance::run_flusher() {
       const auto due = [&] {
         return flushes_done_ < flushes_wanted_ ||
                (visible_bytes() > 0 &&
-                (log_->bytes_in_use() > options_.log_bytes_max / 2 || device_is_full()));
+                (log_->bytes_in_use() > options_.log_bytes_max / 2 || device_is_full() ||
+                 tombstones_.load() >= limits::kTombstonesBeforeFlush));
       };
       flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
       if (stopping_) return;
@@ -427,7 +421,7 @@ void Maintenance::show_flushed(const memtable::ViewPtr& flushed, std::uint64_t a
       auto list = family->runs;
       std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
       changed->set_runs(std::move(list));
-      changed->tombstones = tombstones_from(family->tombstones, applied);
+      changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
       next->set_family(std::move(changed));
     }
@@ -435,6 +429,7 @@ void Maintenance::show_flushed(const memtable::ViewPtr& flushed, std::uint64_t a
     next->flushed = applied;
     next->tree_version = change->publish();
     runs_.store(next->runs_max(), std::memory_order_relaxed);
+    tombstones_.store(next->tombstones(), std::memory_order_relaxed);
   });
 }
 

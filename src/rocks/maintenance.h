@@ -73,9 +73,9 @@ class Maintenance {
   /// Waits until a write of `bytes` has room in the log, and merges if runs have piled up.
   /// Errors  Incomplete: no room within `wait_us_max`; the store's fault.
   Result<RoomClaim> claim_room(std::uint64_t bytes, std::uint64_t wait_us_max);
-  /// To be called when a run was published and the view has `runs` now, or when `probes` runs
-  /// beyond the first were searched.
-  void note_runs(std::size_t runs);
+  /// To be called when a family changed and the fullest one has `runs` now, all together
+  /// `tombstones` range deletions, or when `probes` runs beyond the first were searched.
+  void note_view(std::size_t runs, std::size_t tombstones);
   void note_probes(std::uint64_t probes);
   /// Flushes everything published so far and waits for it.
   Status flush();
@@ -139,6 +139,7 @@ class Maintenance {
   std::mutex waiters_mutex_;
   int waiters_ = 0;  // writers that wait for room
   std::atomic<std::size_t> runs_{0};
+  std::atomic<std::size_t> tombstones_{0};
   std::atomic<std::uint64_t> probes_{0};
   std::thread merger_;
   std::thread flusher_;

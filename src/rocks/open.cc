@@ -219,9 +219,10 @@ Status Engine::open_log(const std::string& path) {
         {}, log_->begin(), [] {}, [] {}));
 
   BRECCIA_TAKE(auto view, recovered_view(frames));
-  publisher_ =
-      std::make_unique<Publisher>(&state_, backends_.get(), log_.get(),
-                                  [this](std::size_t runs) { maintenance_->note_runs(runs); });
+  publisher_ = std::make_unique<Publisher>(&state_, backends_.get(), log_.get(),
+                                           [this](std::size_t runs, std::size_t tombstones) {
+                                             maintenance_->note_view(runs, tombstones);
+                                           });
   publisher_->begin(std::move(view), log_->end());
 
   recovery_ = {found.frames,
@@ -255,9 +256,7 @@ Result<std::shared_ptr<memtable::View>> Engine::recovered_view(
     RecoveredFamily& own = recovered.value()[family->id];
     family->runs_end = own.runs.empty() ? log_->begin() : own.runs.front()->end;
     family->set_runs(std::move(own.runs));
-    if (!own.tombstones.empty()) {
-      family->tombstones = std::make_shared<const memtable::Tombstones>(std::move(own.tombstones));
-    }
+    family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
     view->set_family(std::move(family));
   }
   return view;
@@ -286,7 +285,7 @@ void Engine::start_maintenance() {
                            publisher_->leave_device().PermitUncheckedError();
                          },
                          [this] { return commits_->sync(state_.visible()); }});
-  maintenance_->note_runs(state_.view()->runs_max());
+  maintenance_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
   maintenance_->start();
 }
 

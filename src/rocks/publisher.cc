@@ -19,8 +19,9 @@ FamilyId family_named_by(const std::byte* record) {
 
 memtable::Tombstone tombstone_of(const std::byte* record, std::uint64_t position) {
   const wal::RecordHeader header = wal::record_header(record);
-  return {std::string(wal::record_key(record), header.key_bytes()),
-          std::string(wal::record_value(record), header.value_bytes), position};
+  return {{wal::record_key(record), header.key_bytes()},
+          {wal::record_value(record), header.value_bytes},
+          position};
 }
 
 }  // namespace
@@ -45,8 +46,9 @@ void Publisher::replace(FamilyPtr family, std::uint64_t visible) {
   auto next = copy_view();
   next->set_family(std::move(family));
   const std::size_t runs = next->runs_max();
+  const std::size_t tombstones = next->tombstones();
   state_->publish(std::move(next), visible);
-  note_runs_(runs);
+  note_(runs, tombstones);
 }
 
 void Publisher::change(const std::function<void(memtable::View*)>& change) {
@@ -113,11 +115,7 @@ void Publisher::add_tombstones(FamilyId id, std::vector<memtable::Tombstone> add
   std::erase_if(added, [](const auto& one) { return one.begin == one.end; });
   const FamilyPtr family = copy_family(id);
   if (family == nullptr || added.empty()) return;
-  if (family->tombstones != nullptr) {
-    const auto& before = family->tombstones->all();
-    added.insert(added.begin(), before.begin(), before.end());
-  }
-  family->tombstones = std::make_shared<const memtable::Tombstones>(std::move(added));
+  family->tombstones = memtable::Tombstones::with(family->tombstones, std::move(added));
   replace(family, state_->visible());
 }
 

@@ -14,10 +14,11 @@ namespace breccia::rocks {
 /// Threads one at a time: every member is called under the publish lock (CommitQueue).
 class Publisher {
  public:
-  /// `note_runs` is told how many runs the fullest family has, whenever there is one more.
-  Publisher(ViewState* state, BackendSlot* backends, wal::Log* log,
-            std::function<void(std::size_t)> note_runs)
-      : state_(state), backends_(backends), log_(log), note_runs_(std::move(note_runs)) {}
+  /// Called when a family changes: how many runs the fullest one has, and how many range deletions
+  /// there are.
+  using Note = std::function<void(std::size_t runs, std::size_t tombstones)>;
+  Publisher(ViewState* state, BackendSlot* backends, wal::Log* log, Note note)
+      : state_(state), backends_(backends), log_(log), note_(std::move(note)) {}
 
   /// Publishes the first view.
   void begin(std::shared_ptr<memtable::View> view, std::uint64_t visible);
@@ -54,7 +55,7 @@ class Publisher {
   ViewState* state_;
   BackendSlot* backends_;
   wal::Log* log_;
-  std::function<void(std::size_t)> note_runs_;
+  Note note_;
   wal::SegmentTablePtr table_;
 };
 

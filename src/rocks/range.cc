@@ -86,12 +86,15 @@ struct RangeReader::Job {
 
 namespace {
 
-/// Merges what a walk found in a range, newest versions in key order, with the tree's part.
+/// Merges what a walk found in a range, newest versions in key order, with the tree's part, and
+/// leaves out what range deletions cover.
 class WalkMerge {
  public:
-  WalkMerge(const wal::SegmentTable& table, const std::uint64_t* found, std::uint32_t count,
-            rocksdb::Iterator* tree, std::string end, batch::ResultArena* arena)
+  WalkMerge(const wal::SegmentTable& table, const memtable::CoverCursor& covers,
+            const std::uint64_t* found, std::uint32_t count, rocksdb::Iterator* tree,
+            std::string end, batch::ResultArena* arena)
       : table_(table),
+        covers_(covers),
         found_(found),
         count_(count),
         tree_(tree),
@@ -104,15 +107,18 @@ class WalkMerge {
            std::vector<const std::byte*>* records) {
     if (tree_ != nullptr) tree_->Seek(begin);
     while (records->size() < limit) {
+      skip_covered();
       const bool has_tree = tree_ != nullptr && tree_->Valid() && tree_->key().compare(end_) < 0;
       if (at_ == count_ && cut) return false;
       if (at_ == count_ && !has_tree) break;
       const int order = at_ == count_ ? 1 : !has_tree ? -1 : walked_key().compare(tree_->key());
       if (order > 0) {
         records->push_back(make_record(tree_->key(), tree_->value(), arena_));
-      } else if (const std::uint64_t payload = found_[at_++];
-                 wal::op_of(payload) == wal::Op::kPut) {
-        records->push_back(table_.at(wal::position_of(payload)));
+      } else {
+        const std::uint64_t payload = found_[at_];
+        const bool is_put = wal::op_of(payload) == wal::Op::kPut && !is_covered(payload);
+        if (is_put) records->push_back(table_.at(wal::position_of(payload)));
+        ++at_;
       }
       if (order >= 0) tree_->Next();
     }
@@ -120,12 +126,27 @@ class WalkMerge {
   }
 
  private:
+  /// Of the tree's entries nothing counts that a range deletion covers.
+  void skip_covered() {
+    if (tree_ == nullptr || !covers_.has_any()) return;
+    while (tree_->Valid() && tree_->key().compare(end_) < 0) {
+      const memtable::Cover& cover = covers_.at(tree_->key());
+      if (cover.position == 0) return;
+      tree_->Next();
+      if (tree_->Valid() && cover.has(tree_->key())) tree_->Seek(cover.end);
+    }
+  }
+  /// Whether one covers the walked entry at at_.
+  [[nodiscard]] bool is_covered(std::uint64_t payload) {
+    return covers_.has_any() && wal::position_of(payload) < covers_.at(walked_key()).position;
+  }
   [[nodiscard]] Slice walked_key() const {
     const std::byte* const record = table_.at(wal::position_of(found_[at_]));
     return {wal::record_key(record), wal::record_header(record).key_bytes()};
   }
 
   const wal::SegmentTable& table_;
+  memtable::CoverCursor covers_;
   const std::uint64_t* found_;
   const std::uint32_t count_;
   std::uint32_t at_ = 0;
@@ -142,10 +163,11 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
   const std::uint32_t limit = job.ranges->limits()[i];
   const bool cut = count == kWalkMax && limit > kWalkMax;
   batch::RangeResult& result = job.ranges->results()[i];
-  const bool only_puts =
-      tree == nullptr && !cut && std::all_of(found, found + count, [](std::uint64_t payload) {
-        return wal::op_of(payload) == wal::Op::kPut;
-      });
+  const memtable::TombstonesPtr& tombstones = job.family.tombstones;
+  const bool only_puts = tree == nullptr && tombstones == nullptr && !cut &&
+                         std::all_of(found, found + count, [](std::uint64_t payload) {
+                           return wal::op_of(payload) == wal::Op::kPut;
+                         });
   if (only_puts) {
     const std::byte** const list = make_list(count, arena);
     for (std::uint32_t j = 0; j < count; ++j) {
@@ -154,10 +176,11 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
     result = {nullptr, list, count, Status::Code::kOk};
     return;
   }
-  // Deletions took room that other keys need: there may be more behind them.
+  // What is deleted took room that other keys need: there may be more behind it.
   const bool may_miss = count == std::min<std::uint64_t>(limit, kWalkMax);
   std::vector<const std::byte*> records;
-  WalkMerge merge(*job.pin.view->table, found, count, tree, key_at(job.ranges->end(), i), arena);
+  WalkMerge merge(*job.pin.view->table, {tombstones.get(), job.bound_at(i)}, found, count, tree,
+                  key_at(job.ranges->end(), i), arena);
   if (!merge.run(key_at(job.ranges->begin(), i), limit, may_miss, &records)) {
     read_by_iterator(job, i, arena);
     return;
@@ -232,8 +255,7 @@ void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::ui
 /// What a walk over runs alone can answer, but for the tree's part. `backend` must be the one that
 /// walks: another thread may replace a lost device at any time.
 bool RangeReader::fits(const exec::Backend& backend, const memtable::FamilyView& family) const {
-  return family.active->count() == 0 && family.tombstones == nullptr &&
-         family.runs.size() <= limits::kRunsPerSearchMax &&
+  return family.active->count() == 0 && family.runs.size() <= limits::kRunsPerSearchMax &&
          std::all_of(family.runs.begin(), family.runs.end(), [&](const auto& run) {
            return !run->has_merges && backends_->holds(backend, *run->run);
          });
@@ -241,7 +263,7 @@ bool RangeReader::fits(const exec::Backend& backend, const memtable::FamilyView&
 
 /// True if a walk finds all there is, as keys and values.
 bool RangeReader::fits_pairs(const memtable::FamilyView& family) {
-  return !family.tree_has_data && family.has_values &&
+  return !family.tree_has_data && family.tombstones == nullptr && family.has_values &&
          std::all_of(family.runs.begin(), family.runs.end(), [](const auto& run) {
            return run->run->uniform_bytes() == sizeof(std::uint64_t);
          });

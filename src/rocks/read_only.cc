@@ -158,9 +158,7 @@ Status ReadOnlyStore::make_view() {
     family->merge_operator = tree_->GetOptions(handle).merge_operator;
     RecoveredFamily& own = recovered[family->id];
     family->set_runs(std::move(own.runs));
-    if (!own.tombstones.empty()) {
-      family->tombstones = std::make_shared<const memtable::Tombstones>(std::move(own.tombstones));
-    }
+    family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
     view->set_family(std::move(family));
   }
   pin_ = {std::move(view), log_.recovery.end};

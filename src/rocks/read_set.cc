@@ -77,10 +77,13 @@ bool range_changed(const memtable::View& view, const memtable::FamilyView& famil
                    const Window& window) {
   if (window.ends_before(window.range.begin)) return false;  // nothing is in it
   if (family.tombstones != nullptr) {
-    for (const memtable::Tombstone& one : family.tombstones->all()) {
-      const bool overlaps = !window.ends_before(one.begin) && one.end > window.range.begin;
-      if (overlaps && window.has(one.position)) return true;
-    }
+    bool overlaps = false;
+    family.tombstones->for_each(window.range.since, [&](const memtable::Tombstone& one) {
+      overlaps = window.has(one.position) && !window.ends_before(one.begin) &&
+                 one.end.compare(window.range.begin) > 0;
+      return !overlaps;
+    });
+    if (overlaps) return true;
   }
   return changed_in_memtable(*family.active, window) ||
          std::any_of(family.runs.begin(), family.runs.end(),

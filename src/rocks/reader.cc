@@ -43,6 +43,11 @@ Slice copy_key(const exec::KeyColumnsRef& keys, std::uint64_t i, batch::ResultAr
   return {copy, bytes};
 }
 
+void read_key_into(const exec::KeyColumnsRef& keys, std::uint64_t i, std::string* key) {
+  key->resize(keys.bytes_at(i));
+  batch::restore_key(keys, i, key->data());
+}
+
 batch::ReadResult copied(const Slice& value, batch::ResultArena* arena) {
   char* const copy = arena->allocate(value.size());
   std::memcpy(copy, value.data(), value.size());
@@ -155,6 +160,12 @@ void Reader::look_up(const Job& job, bool on_backend, std::uint64_t begin, std::
   }
 }
 
+/// The newest range deletion that covers read `i`, or 0. `key` is room for its key.
+std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key) {
+  read_key_into(job.queries.keys, i, key);
+  return job.family.covering(*key, job.queries.bound_at(i));
+}
+
 void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin,
                     std::uint64_t end, batch::ResultArena* arena) const {
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
@@ -162,28 +173,31 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
   const std::uint64_t* const found = job.reads->found();
   batch::ReadResult* const results = job.reads->results();
   const wal::SegmentTable& table = *job.view.table;
-  const bool plain = job.family.tombstones == nullptr;
+  const bool has_tombstones = job.family.tombstones != nullptr;
   std::vector<std::uint32_t> missing;
   std::uint64_t in_tree = 0;
+  std::string key;
   for (std::uint64_t i = begin; i < end; ++i) {
     if (numbers == nullptr && i + kAhead < end && found[i + kAhead] != exec::kNotFound) {
       const std::byte* const next = table.at(wal::position_of(found[i + kAhead]));
       __builtin_prefetch(next);
       __builtin_prefetch(next + 64);
     }
-    if (plain && found[i] == exec::kNotFound && job.family.tree_has_data) {
+    const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
+    if (found[i] == exec::kNotFound && covered == 0 && job.family.tree_has_data) {
       missing.push_back(static_cast<std::uint32_t>(i));
-    } else if (plain && (found[i] == exec::kNotFound || wal::is_deletion(wal::op_of(found[i])))) {
+    } else if (found[i] == exec::kNotFound || wal::position_of(found[i]) < covered ||
+               wal::is_deletion(wal::op_of(found[i]))) {
       results[i] = {nullptr, 0, Status::Code::kNotFound};
-    } else if (plain && wal::op_of(found[i]) == wal::Op::kPut) {
+    } else if (wal::op_of(found[i]) == wal::Op::kPut) {
       results[i] = numbers == nullptr ? copied(value_at(table, found[i]), arena)
                                       : number_result(numbers + i);
     } else {
-      const Slice key = copy_key(job.queries.keys, i, arena);
+      read_key_into(job.queries.keys, i, &key);
       rocksdb::PinnableSlice value;
       bool from_tree = false;
-      const Status status = read_version(job.view, job.family, key, job.queries.bound_at(i),
-                                         found[i], &value, &from_tree);
+      const Status status =
+          read_version(job.view, job.family, key, found[i], covered, &value, &from_tree);
       in_tree += from_tree ? 1 : 0;
       results[i] = result_of(status, value, arena);
     }

@@ -53,6 +53,7 @@ class Reader {
   [[nodiscard]] bool wants_refs(const Job& job) const;
   static void look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
                       batch::ResultArena* arena);
+  static std::uint64_t covering(const Job& job, std::uint64_t i, std::string* key);
   /// `numbers`: the values of what was found, all of 8 bytes; null: they lie in the log.
   void gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin, std::uint64_t end,
               batch::ResultArena* arena) const;

@@ -52,12 +52,12 @@ void cut_frame(const wal::RecoveredFrame& frame, Parts* parts, RecoveredFamilies
     }
     ++part.records;
     if (header.op() != wal::Op::kDeleteRange) continue;
-    memtable::Tombstone tombstone{
-        std::string(wal::record_key(record), header.key_bytes()),
-        std::string(wal::record_value(record), header.value_bytes),
+    const memtable::Tombstone tombstone{
+        {wal::record_key(record), header.key_bytes()},
+        {wal::record_value(record), header.value_bytes},
         frame.records_position + static_cast<std::uint64_t>(record - frame.records)};
-    if (tombstone.begin < tombstone.end) {
-      (*families)[family].tombstones.push_back(std::move(tombstone));
+    if (tombstone.begin.compare(tombstone.end) < 0) {
+      (*families)[family].tombstones.push_back(tombstone);
     }
   }
   close();

@@ -132,11 +132,22 @@ Status Updater::read_bases(const Pin& pin, const memtable::FamilyView& family,
   const bool searched = search_->search(family, {keys, nullptr, pin.visible},
                                         {work->found.data(), family.has_values ? value : nullptr},
                                         /*cached=*/nullptr);
-  const bool plain = searched && family.active->count() == 0 && family.tombstones == nullptr;
+  const bool plain = searched && family.active->count() == 0;
   const bool tree_known = work->tree != nullptr && work->tree == pin.view->below;
   std::atomic<bool> fits{true};
+  const auto key_at = [&](std::uint64_t i) {
+    std::string key(keys.bytes_at(i), '\0');
+    batch::restore_key(keys, i, key.data());
+    return key;
+  };
   for_each(keys.count, [&](std::uint64_t i) {
     const std::uint64_t found = searched ? work->found.data()[i] : exec::kNotFound;
+    static_assert(exec::kNotFound == 0);  // at position 0, below every range deletion
+    exists[i] = 0;
+    if (plain && family.tombstones != nullptr &&
+        wal::position_of(found) < family.covering(key_at(i), pin.visible)) {
+      return;
+    }
     const bool is_put = plain && found != exec::kNotFound && wal::op_of(found) == wal::Op::kPut;
     const bool in_tree = plain && found == exec::kNotFound;
     const UpdateWork::Tree tree = !family.tree_has_data ? UpdateWork::Tree::kAbsent
@@ -154,9 +165,7 @@ Status Updater::read_bases(const Pin& pin, const memtable::FamilyView& family,
     if (is_put) {
       slice.PinSlice(value_at(*pin.view->table, found), nullptr);
     } else {
-      std::string key(keys.bytes_at(i), '\0');
-      batch::restore_key(keys, i, key.data());
-      const Status status = read_key(*pin.view, family, key, pin.visible, &slice);
+      const Status status = read_key(*pin.view, family, key_at(i), pin.visible, &slice);
       if (status.IsNotFound()) return;
       if (!status.ok()) fits = false;
     }

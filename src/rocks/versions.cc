@@ -11,6 +11,7 @@
 namespace breccia::rocks {
 
 static_assert(exec::algo::kMergeOperand == static_cast<std::uint64_t>(wal::Op::kMerge));
+static_assert(exec::algo::kSingleDeletion == static_cast<std::uint64_t>(wal::Op::kSingleDelete));
 static_assert(exec::algo::kOperationMask == wal::kOpMask);
 
 namespace {
@@ -86,9 +87,8 @@ Status full_merge(const memtable::FamilyView& family, const Slice& key, const Sl
 }
 
 Status read_version(const memtable::View& view, const memtable::FamilyView& family,
-                    const Slice& key, std::uint64_t bound, std::uint64_t found,
+                    const Slice& key, std::uint64_t found, std::uint64_t covered,
                     rocksdb::PinnableSlice* value, bool* from_tree) {
-  const std::uint64_t covered = family.covering(key, bound);
   if (found == exec::kNotFound || wal::position_of(found) < covered) {
     return covered != 0 ? Status::NotFound() : read_tree(view, family, key, value, from_tree);
   }
@@ -116,7 +116,8 @@ Status read_key(const memtable::View& view, const memtable::FamilyView& family, 
                 std::uint64_t bound, rocksdb::PinnableSlice* value) {
   const std::byte* record = nullptr;
   const std::uint64_t found = memtable::find_one(family, *view.table, key, bound, &record);
-  return read_version(view, family, key, bound, found, value, /*from_tree=*/nullptr);
+  return read_version(view, family, key, found, family.covering(key, bound), value,
+                      /*from_tree=*/nullptr);
 }
 
 }  // namespace breccia::rocks

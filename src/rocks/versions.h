@@ -15,18 +15,19 @@
 
 namespace breccia::rocks {
 
-/// The value of `key` in `family` as of log position `bound`.
-/// `found`: the payload of the key's newest version below `bound` in the family's memtable and
-/// runs, or exec::kNotFound.
+/// The value of `key` in `family` as of some log position.
+/// `found`: the payload of the key's newest version below that position in the family's memtable
+/// and runs, or exec::kNotFound. `covered`: the newest range deletion below it that covers the key
+/// (FamilyView::covering).
 /// `from_tree` is set to true if the tree had to be read, else left alone; may be null.
 /// Errors  NotFound; InvalidArgument: operands without a merge operator; Corruption: the merge
 ///         operator failed; those of the tree.
 /// Cost    as memtable::find_one for each operand.
 Status read_version(const memtable::View& view, const memtable::FamilyView& family,
-                    const Slice& key, std::uint64_t bound, std::uint64_t found,
+                    const Slice& key, std::uint64_t found, std::uint64_t covered,
                     rocksdb::PinnableSlice* value, bool* from_tree);
 
-/// read_version for a key that was not searched yet.
+/// read_version as of `bound` for a key that was not searched yet.
 Status read_key(const memtable::View& view, const memtable::FamilyView& family, const Slice& key,
                 std::uint64_t bound, rocksdb::PinnableSlice* value);
 

@@ -167,9 +167,10 @@ inline void sort_entries(Entries* entries) {
   });
 }
 
-/// True for payloads of merge operands, and of puts.
+/// True for payloads of merge operands, of puts, and of single deletions.
 inline bool is_operand(std::uint64_t payload) { return (payload & 7) == 2; }
 inline bool is_put(std::uint64_t payload) { return (payload & 7) == 0; }
+inline bool is_single_deletion(std::uint64_t payload) { return (payload & 7) == 3; }
 /// The value of 8 bytes that an entry has, where entries have such.
 inline std::uint64_t value_of(std::uint64_t payload) { return base::mix64(payload); }
 
@@ -182,10 +183,13 @@ inline Entries merged(const std::vector<Entries>& runs, Keep keep) {
   if (keep == Keep::kAll) return all;
   Entries kept;
   bool on_operands = false;  // all of the key's versions so far are operands
+  bool below_newest = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool newest = i == 0 || all[i - 1].key != all[i].key;
-    if (newest || (on_operands && keep == Keep::kStacks)) kept.push_back(all[i]);
+    const bool told = !newest && below_newest && is_single_deletion(all[i].payload);
+    if (newest || told || (on_operands && keep == Keep::kStacks)) kept.push_back(all[i]);
     on_operands = (newest || on_operands) && is_operand(all[i].payload);
+    below_newest = newest;
   }
   return kept;
 }

@@ -84,7 +84,7 @@ void print_family(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle
       count(wal::Op::kMerge), count(wal::Op::kDeleteRange),
       human_bytes(static_cast<double>(in_log.bytes)));
   fmt::print("runs after a recovery: {}; range deletions: {}; merge operator: {}\n",
-             view.runs.size(), view.tombstones == nullptr ? 0 : view.tombstones->all().size(),
+             view.runs.size(), view.tombstones == nullptr ? 0 : view.tombstones->size(),
              merge_operator == nullptr ? "none" : merge_operator->Name());
 }
 

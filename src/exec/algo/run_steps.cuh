@@ -132,9 +132,17 @@ struct VersionLess {
   }
 };
 
-/// Marks the entries, given in run order by `id`, that are the newest version of their key.
+/// Bits of a payload that hold an entry's operation, and what they are for three of them.
+inline constexpr std::uint64_t kOperationMask = 7;
+inline constexpr std::uint64_t kPutOperation = 0;
+inline constexpr std::uint64_t kMergeOperand = 2;
+inline constexpr std::uint64_t kSingleDeletion = 3;
+
+/// Marks the entries, given in run order by `id`, that are the newest version of their key, and
+/// single deletions right below those.
 struct MarkNewest {
   KeyColumnsRef keys;
+  const std::uint64_t* payload;
   const std::uint32_t* id;
   std::uint64_t count;
   std::uint8_t* flag;
@@ -143,22 +151,23 @@ struct MarkNewest {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     each_item(group, first, count, [&](std::uint64_t k) {
-      flag[k] = k == 0 || compare_keys(keys, id[k - 1], keys, id[k]) != 0;
+      const bool single = (payload[id[k]] & kOperationMask) == kSingleDeletion;
+      flag[k] = is_newest(k) || (single && is_newest(k - 1));
     });
+  }
+
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool is_newest(std::uint64_t k) const {
+    return k == 0 || compare_keys(keys, id[k - 1], keys, id[k]) != 0;
   }
 };
 
-/// Bits of a payload that hold an entry's operation, and what they are for two of them.
-inline constexpr std::uint64_t kOperationMask = 7;
-inline constexpr std::uint64_t kPutOperation = 0;
-inline constexpr std::uint64_t kMergeOperand = 2;
-
 /// Marks where a stretch of versions ends, for entries given in run order by `id`: with a version
-/// that is no merge operand, and before the next key.
+/// that is no merge operand, and above what MarkNewest has marked.
 struct MarkStretchEnds {
   const std::uint64_t* payload;
   const std::uint32_t* id;
-  const std::uint8_t* newest;
+  const std::uint8_t* marked;
   std::uint64_t count;
   std::uint64_t* end;
 
@@ -167,24 +176,24 @@ struct MarkStretchEnds {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     each_item(group, first, count, [&](std::uint64_t k) {
       const bool operand = (payload[id[k]] & kOperationMask) == kMergeOperand;
-      const bool last_of_key = k + 1 == count || newest[k + 1] != 0;
-      end[k] = !operand || last_of_key ? 1 : 0;
+      const bool above_marked = k + 1 == count || marked[k + 1] != 0;
+      end[k] = !operand || above_marked ? 1 : 0;
     });
   }
 };
 
-/// begins_kept[s] = newest of the first entry of stretch `s`.
+/// begins_kept[s] = marked of the first entry of stretch `s`.
 struct NoteStretchBegins {
   const std::uint64_t* stretch;
   std::uint64_t count;
-  const std::uint8_t* newest;
+  const std::uint8_t* marked;
   std::uint8_t* begins_kept;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     each_item(group, first, count, [&](std::uint64_t k) {
-      if (k == 0 || stretch[k - 1] != stretch[k]) begins_kept[stretch[k]] = newest[k];
+      if (k == 0 || stretch[k - 1] != stretch[k]) begins_kept[stretch[k]] = marked[k];
     });
   }
 };

@@ -294,11 +294,11 @@ Status merge_ranges(X& x, std::vector<std::uint64_t> ends, const VersionLess& le
   return Status::OK();
 }
 
-/// Marks, besides the newest version of each key, what lies below merge operands down to the first
+/// Marks, besides what MarkNewest has marked, what lies below merge operands down to the first
 /// version that is none.
-/// Shape   `id`: n entries in run order; kept[n]: the newest are marked already.
-/// Cost    one scan. Stretches end with each version that is no operand and with each key; one is
-///         kept whole if it begins with a newest version.
+/// Shape   `id`: n entries in run order; kept[n]: as MarkNewest leaves it.
+/// Cost    one scan. Stretches end with each version that is no operand, with each key, and above
+///         what is marked; one is kept whole if it begins with a marked version.
 template <class X>
 Status mark_stacks(X& x, const std::uint64_t* payload, const std::uint32_t* id, std::uint64_t n,
                    std::uint8_t* kept) {
@@ -335,7 +335,8 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
   Array<std::uint8_t> kept;
   if (keep != Keep::kAll) {
     BRECCIA_TAKE(kept, make_array<std::uint8_t>(x, n));
-    BRECCIA_TRY(x.template launch<kWidth>(n, MarkNewest{keys, ids.data(), n, kept.data()}));
+    BRECCIA_TRY(x.template launch<kWidth>(
+        n, MarkNewest{keys, all.payload.data(), ids.data(), n, kept.data()}));
     if (keep == Keep::kStacks) {
       BRECCIA_TRY(mark_stacks(x, all.payload.data(), ids.data(), n, kept.data()));
     }

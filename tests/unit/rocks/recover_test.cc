@@ -91,7 +91,12 @@ class Frames {
         if (end < key) std::swap(key, end);
         const std::uint64_t position = records_.add(wal::Op::kDeleteRange, key, end);
         // One that is empty counts for nothing.
-        if (key < end) expected_[family].tombstones.push_back({key, end, position});
+        const std::byte* const record = records_.record(position);
+        if (key < end) {
+          expected_[family].tombstones.push_back({{wal::record_key(record), key.size()},
+                                                  {wal::record_value(record), end.size()},
+                                                  position});
+        }
         continue;
       }
       const auto op = static_cast<wal::Op>(random_.below(merges_ ? 4 : 2));
