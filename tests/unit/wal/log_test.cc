@@ -140,7 +140,7 @@ TEST_P(WalLog, MixedFramesComeBackAsSuch) {
   for (const std::uint64_t count : {0, 1, 2, 33, 64, 999, 1000, 1100}) {
     for (const bool descriptors : {false, true}) {
       put(random_records(&random_, count), descriptors);
-      const Records mixed = random_mixed_records(&random_, count);
+      const Records mixed = random_mixed_records(&random_, count, /*ranges=*/!descriptors);
       Result<Frame> frame = put_frame(log_.get(), mixed, descriptors, /*mixed=*/true);
       ASSERT_TRUE(frame.ok());
       model_.push_back(expected(frame.value(), mixed));
@@ -376,7 +376,7 @@ TEST(WalLogDamage, IsReportedAndNothingChanges) {
   EXPECT_TRUE(broken.status().IsCorruption());
   EXPECT_NE(broken.status().ToString().find(path + ", offset 64"), std::string::npos)
       << broken.status().ToString();
-  EXPECT_EQ(disk.steps(), steps);
+  EXPECT_EQ(disk.steps(), steps + 1);  // the folder's name was synced once more
   EXPECT_TRUE(replayed.frames.empty());
   disk.damage(path, 130, 4);
   EXPECT_TRUE(Log::open(options, 0, replayed.sink(), &replayed.recovery).ok());
