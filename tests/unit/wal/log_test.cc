@@ -331,6 +331,29 @@ TEST_P(WalLog, BelongsToOneStore) {
   EXPECT_TRUE(reopen(9 * kWindow).IsCorruption());
 }
 
+// Goal: as much history as one may ask for is kept, also where the number is near 2^64.
+// Method: frames in several segments are released, with the log open and over a reopening; the
+// oldest stays readable.
+// Mutation: a sum of a position and such a number wraps, and the history goes at the reopening.
+TEST_P(WalLog, KeepsAllHistory) {
+  for (const std::uint64_t less : {0, 1}) {
+    options_.keep_bytes = ~std::uint64_t{0} - less;
+    options_.roll_bytes = 100;
+    ASSERT_TRUE(reopen(0).ok());
+    for (int index = 0; index < 4; ++index) put_and_commit(random_records(&random_, 4), true);
+    const std::uint64_t oldest = log_->oldest();
+    ASSERT_TRUE(log_->release_below(log_->end()).ok());
+    EXPECT_EQ(log_->oldest(), oldest);
+    ASSERT_TRUE(reopen(log_->end()).ok());
+    EXPECT_EQ(log_->oldest(), oldest);
+    EXPECT_TRUE(log_->segment_at(oldest).ok());
+    log_.reset();
+    if (disk_ == nullptr) break;  // The simulated disk is new at once.
+    disk_ = std::make_unique<SimDisk>(SimKind::kBuffered);
+    options_.files = disk_->files();
+  }
+}
+
 std::string name_of(const ::testing::TestParamInfo<Where>& info) {
   switch (info.param) {
     case Where::kSimBuffered:
