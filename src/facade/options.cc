@@ -24,6 +24,16 @@ constexpr std::uint64_t kMemtableBytesMin = 128 << 20;  // two segments of the l
 /// A family of RocksDB's own, which it opens and creates itself.
 constexpr char kStatsFamily[] = "___rocksdb_stats_history___";
 
+/// a * b and a + b, or as much as there can be: sizes near 2^64 mean "no limit".
+std::uint64_t times(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? ~std::uint64_t{0} : product;
+}
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? ~std::uint64_t{0} : sum;
+}
+
 /// Lowers *bytes to `limit`, where there is one.
 void limit_to(std::uint64_t limit, std::uint64_t* bytes) {
   if (limit != 0 && (*bytes == 0 || limit < *bytes)) *bytes = limit;
@@ -37,8 +47,9 @@ std::uint64_t memtable_bytes(const rocksdb::DBOptions& options, const Descriptor
   for (const rocksdb::ColumnFamilyDescriptor& family : families) {
     is_usual = is_usual && family.options.write_buffer_size == usual.write_buffer_size &&
                family.options.max_write_buffer_number == usual.max_write_buffer_number;
-    bytes += family.options.write_buffer_size *
-             static_cast<std::uint64_t>(std::max(family.options.max_write_buffer_number, 1));
+    const auto buffers =
+        static_cast<std::uint64_t>(std::max(family.options.max_write_buffer_number, 1));
+    bytes = plus(bytes, times(family.options.write_buffer_size, buffers));
   }
   if (is_usual) bytes = 0;
   limit_to(options.db_write_buffer_size, &bytes);
@@ -90,7 +101,7 @@ Options engine_options(const rocksdb::DBOptions& options, const std::string& nam
   engine.create_if_missing = options.create_if_missing;
   engine.error_if_exists = options.error_if_exists;
   engine.memtable_bytes = memtable_bytes(options, families);
-  engine.log_keep_bytes = options.WAL_size_limit_MB << 20;
+  engine.log_keep_bytes = times(options.WAL_size_limit_MB, 1 << 20);
   if (!options.wal_dir.empty() && folder_of(options.wal_dir) != folder_of(name)) {
     engine.wal_dir = options.wal_dir + "/" + kLogFolder;
   }

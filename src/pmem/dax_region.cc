@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -62,8 +63,8 @@ Result<Map> map_file(int file) {
 
 class DaxRegion final : public Region {
  public:
-  DaxRegion(Descriptor file, Map map)
-      : file_(std::move(file)),
+  DaxRegion(std::optional<Descriptor> lock, Map map)
+      : lock_(std::move(lock)),
         map_(std::move(map)),
         data_(static_cast<std::byte*>(pmem2_map_get_address(map_.get()))),
         size_(pmem2_map_get_size(map_.get())),
@@ -83,7 +84,7 @@ class DaxRegion final : public Region {
 
  private:
   // Declared first, so that the lock outlives the mapping.
-  Descriptor file_;
+  std::optional<Descriptor> lock_;
   Map map_;
   std::byte* data_;
   std::uint64_t size_;
@@ -124,6 +125,11 @@ Result<std::unique_ptr<Region>> open_dax_region(const std::string& path, std::ui
     return Status::InvalidArgument(path, "the region has another size");
   }
   return std::unique_ptr<Region>(std::move(region));
+}
+
+Result<std::unique_ptr<Region>> map_dax_file(int file) {
+  BRECCIA_TAKE(Map map, map_file(file));
+  return std::unique_ptr<Region>(std::make_unique<DaxRegion>(std::nullopt, std::move(map)));
 }
 
 bool supports_dax(const std::string& path) {

@@ -38,6 +38,11 @@ class Region {
 /// Errors  NotSupported: the file system has no DAX.
 Result<std::unique_ptr<Region>> open_dax_region(const std::string& path, std::uint64_t bytes);
 
+/// Maps the DAX file that is open as descriptor `file`, which may be closed then, for whoever keeps
+/// others off it and its name and length durable himself.
+/// Errors  NotSupported: the file system has no DAX.
+Result<std::unique_ptr<Region>> map_dax_file(int file);
+
 /// Opens an ordinary file region at `path` (redo log at `path` + ".redo"), created with `bytes`
 /// bytes if missing; replays a redo log that a crash left. Errors  Corruption: the redo log's
 /// committed part is damaged.

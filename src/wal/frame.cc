@@ -1,10 +1,13 @@
 #include "wal/frame.h"
 
+#include <rocksdb/slice.h>
+
 #include <algorithm>
-#include <span>
+#include <atomic>
 #include <vector>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/parallel.h"
 #include "base/random.h"
@@ -55,14 +58,12 @@ class OffsetSet {
   explicit OffsetSet(std::uint64_t record_bytes) : offsets_(record_bytes / 8) {
     words_.resize((offsets_ + 63) / 64);
   }
-  void add(std::uint64_t offset) { words_[offset / 64] |= 1ULL << (offset % 64); }
-  /// False if `offset` is not in the set.
-  bool take(std::uint64_t offset) {
-    if (offset >= offsets_) return false;
-    const std::uint64_t bit = 1ULL << (offset % 64);
-    const bool was_there = (words_[offset / 64] & bit) != 0;
-    words_[offset / 64] &= ~bit;
-    return was_there;
+  void add(std::uint64_t offset) {
+    BRECCIA_ASSERT(offset < offsets_);
+    words_[offset / 64] |= 1ULL << (offset % 64);
+  }
+  [[nodiscard]] bool contains(std::uint64_t offset) const {
+    return offset < offsets_ && (words_[offset / 64] & 1ULL << (offset % 64)) != 0;
   }
 
  private:
@@ -70,7 +71,7 @@ class OffsetSet {
   std::vector<std::uint64_t> words_;
 };
 
-/// Walks the records and calls visit(offset) for each.
+/// Walks the records and calls visit(index, offset, operation) for each.
 template <class Visit>
 const char* walk_records(const std::byte* records, const FrameHeader& header, const Visit& visit) {
   std::uint64_t offset = 0;
@@ -81,6 +82,9 @@ const char* walk_records(const std::byte* records, const FrameHeader& header, co
     if (!is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
       return "holds an operation that its header does not announce";
     }
+    if (record.op() == Op::kDeleteRange && header.descriptor_count != 0) {
+      return "holds a range deletion among records with descriptors";
+    }
     if (record.op() == Op::kFamily && (record.key_bytes() != 0 || record.value_bytes != 4)) {
       return "holds a column family without a name";
     }
@@ -89,26 +93,90 @@ const char* walk_records(const std::byte* records, const FrameHeader& header, co
     if (header.record_bytes - offset < record.record_bytes()) {
       return "holds a record that reaches past its end";
     }
-    visit(offset);
+    visit(index, offset, record.op());
     offset += record.record_bytes();
   }
   return offset == header.record_bytes ? nullptr : "has more bytes than its records";
 }
 
-const char* records_fault(const std::byte* at, const FrameHeader& header,
-                          const FrameLayout& layout) {
-  const std::byte* const records = at + layout.records;
-  if (header.descriptor_count == 0) {
-    return walk_records(records, header, [](std::uint64_t) {});
+/// A record's key, and its first bytes as a number that compares as they do.
+struct KeyAt {
+  KeyAt(const std::byte* records, std::uint32_t descriptor) {
+    const std::byte* const record = records + std::uint64_t{descriptor} * 8;
+    key = {record_key(record), record_header(record).key_bytes()};
+    prefix = key.size() >= 8 ? base::load_big_endian_8(key.data())
+                             : base::load_big_endian(key.data(), key.size());
   }
-  OffsetSet open(header.record_bytes);
-  const char* const fault =
-      walk_records(records, header, [&](std::uint64_t offset) { open.add(offset / 8); });
-  if (fault != nullptr) return fault;
-  // As many descriptors as records, each a record's offset, none twice: a permutation.
-  const auto* const descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
-  for (std::uint32_t index = 0; index < header.descriptor_count; ++index) {
-    if (!open.take(descriptors[index])) return "has descriptors that do not match its records";
+  rocksdb::Slice key;
+  std::uint64_t prefix;
+};
+
+/// The records that one family has in a frame, in a row: `begin` is the first one's number, that of
+/// its name if it has one, and `begin_offset` its place; those of the next family end it.
+struct FamilyPart {
+  std::uint32_t begin;
+  std::uint64_t begin_offset;
+  bool has_name;
+};
+
+/// True if descriptors [from, to), of records of one family, go by ascending key, and of one key
+/// the newest first. So no two are alike.
+bool is_ordered(const std::byte* records, const std::uint32_t* descriptors, std::uint64_t from,
+                std::uint64_t to) {
+  // The records lie all over the frame: they are asked for well before they are looked at.
+  constexpr std::uint64_t kAhead = 32;
+  BRECCIA_ASSERT(from < to);
+  KeyAt before(records, descriptors[from]);
+  for (std::uint64_t i = from + 1; i < to; ++i) {
+    if (i + kAhead < to) __builtin_prefetch(records + std::uint64_t{descriptors[i + kAhead]} * 8);
+    const KeyAt now(records, descriptors[i]);
+    if (before.prefix >= now.prefix) {
+      const int order = before.prefix > now.prefix ? 1 : before.key.compare(now.key);
+      if (order > 0 || (order == 0 && descriptors[i - 1] <= descriptors[i])) return false;
+    }
+    before = now;
+  }
+  return true;
+}
+
+/// is_ordered(), where there are many by all cores.
+const char* order_fault(const std::byte* records, const std::uint32_t* descriptors,
+                        std::uint64_t from, std::uint64_t to) {
+  constexpr std::uint64_t kPerTask = 32 << 10;
+  constexpr const char* kFault = "has descriptors that are not in the order of its keys";
+  if (from == to) return nullptr;
+  if (to - from <= kPerTask) return is_ordered(records, descriptors, from, to) ? nullptr : kFault;
+  std::atomic<bool> ordered{true};
+  base::parallel_for(std::uint64_t{0}, (to - from + kPerTask - 1) / kPerTask, [&](std::uint64_t i) {
+    const std::uint64_t begin = from + i * kPerTask;
+    // With the first of the next task's: neighbours are compared across tasks, too.
+    const std::uint64_t end = std::min(begin + kPerTask + 1, to);
+    if (!is_ordered(records, descriptors, begin, end)) ordered.store(false);
+  });
+  return ordered.load() ? nullptr : kFault;
+}
+
+/// As many descriptors as records, part by part: the name's, then one for each record.
+const char* descriptors_fault(const std::byte* records, const FrameHeader& header,
+                              const std::uint32_t* descriptors, const OffsetSet& starts,
+                              const std::vector<FamilyPart>& parts) {
+  constexpr const char* kNoMatch = "has descriptors that do not match its records";
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    const FamilyPart& part = parts[index];
+    const bool is_last = index + 1 == parts.size();
+    const std::uint64_t end = is_last ? header.record_count : parts[index + 1].begin;
+    const std::uint64_t end_offset = is_last ? header.record_bytes : parts[index + 1].begin_offset;
+    std::uint64_t from = part.begin;
+    if (part.has_name && descriptors[from++] * std::uint64_t{8} != part.begin_offset) {
+      return kNoMatch;
+    }
+    const std::uint64_t first = part.begin_offset / 8 + (part.has_name ? 1 : 0);
+    for (std::uint64_t i = from; i < end; ++i) {
+      const bool is_own = descriptors[i] >= first && descriptors[i] < end_offset / 8;
+      if (!is_own || !starts.contains(descriptors[i])) return kNoMatch;
+    }
+    const char* const fault = order_fault(records, descriptors, from, end);
+    if (fault != nullptr) return fault;
   }
   return nullptr;
 }
@@ -178,6 +246,11 @@ bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* heade
 }
 
 const char* frame_fault(const std::byte* at, const FrameHeader& header) {
+  const char* const fault = seal_fault(at, header);
+  return fault != nullptr ? fault : content_fault(at, header);
+}
+
+const char* seal_fault(const std::byte* at, const FrameHeader& header) {
   const FrameLayout layout = FrameLayout::of(header);
   CommitRecord commit;
   std::memcpy(&commit, at + layout.commit, sizeof commit);
@@ -186,8 +259,26 @@ const char* frame_fault(const std::byte* at, const FrameHeader& header) {
   }
   std::uint64_t sum = sum_bytes(0, at, layout.descriptors);
   sum = sum_bytes(sum, at + layout.descriptors, layout.commit - layout.descriptors);
-  if (sum != commit.checksum) return "does not match its checksum";
-  return records_fault(at, header, layout);
+  return sum == commit.checksum ? nullptr : "does not match its checksum";
+}
+
+const char* content_fault(const std::byte* at, const FrameHeader& header) {
+  const FrameLayout layout = FrameLayout::of(header);
+  const std::byte* const records = at + layout.records;
+  if (header.descriptor_count == 0) {
+    return walk_records(records, header, [](std::uint32_t, std::uint64_t, Op) {});
+  }
+  OffsetSet starts(header.record_bytes);
+  std::vector<FamilyPart> parts;
+  const char* const fault =
+      walk_records(records, header, [&](std::uint32_t index, std::uint64_t offset, Op op) {
+        starts.add(offset / 8);
+        const bool has_name = op == Op::kFamily;
+        if (index == 0 || has_name) parts.push_back({index, offset, has_name});
+      });
+  if (fault != nullptr) return fault;
+  const auto* const descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
+  return descriptors_fault(records, header, descriptors, starts, parts);
 }
 
 }  // namespace breccia::wal

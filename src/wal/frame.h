@@ -36,10 +36,19 @@ void write_closing_frame(std::byte* at, std::uint64_t position, std::uint64_t sy
 /// Shape   at least sizeof(FrameHeader) bytes lie at `at`.
 bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* header);
 
-/// Checks everything behind the header of a frame: commit record, checksum, records, descriptors.
+/// Checks everything behind the header of a frame: seal_fault(), then content_fault().
 /// Shape   the whole frame lies at `at`; `header` was read from there and is intact.
 /// Errors  a sentence's end that names the first fault; null if there is none.
-/// Cost    one pass over the frame, and a bit per 8 record bytes if there are descriptors.
+/// Cost    of both.
 const char* frame_fault(const std::byte* at, const FrameHeader& header);
+
+/// Checks commit record and checksum: a fault is what a crash leaves, or damage.
+/// Cost    one pass over the frame.
+const char* seal_fault(const std::byte* at, const FrameHeader& header);
+
+/// Checks records and descriptors of a frame that is sealed: with a fault it was never right.
+/// Cost    a look at each record, and, if there are descriptors, a bit per 8 record bytes and a
+///         comparison with the next key.
+const char* content_fault(const std::byte* at, const FrameHeader& header);
 
 }  // namespace breccia::wal

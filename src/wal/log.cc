@@ -17,8 +17,24 @@
 #include "wal/log_open.h"
 #include "wal/segment_pool.h"
 
+/// The running log.
+///
+///   1. open() takes what log_open has read and repaired: the chain of segments, the last one fresh
+///   2. reserve() takes positions at the end of the newest; where they do not fit, the chain rolls:
+///      a segment that is durable, prepared ahead or made now, then the closing frame that promises
+///      it
+///   3. fill() and seal() write a frame into the newest segment's image
+///   4. commit() writes what images hold and media do not, oldest first, and syncs
+///   5. release_below() takes segments off the chain's other end: to the pool, or among those that
+///      are kept for whoever follows the log; from there segment_at() opens them again
+///
+/// released | kept | chain: begin_ ... synced_ <= written_ <= end_
+
 namespace breccia::wal {
 namespace {
+
+/// Segments behind the newest that may hold frames that are not synced.
+constexpr std::size_t kUnsyncedSegmentsMax = 128;
 
 /// Makes the next segment before it is needed, so that a roll does not wait for the disk.
 /// Threads request and take by one caller at a time.
@@ -147,17 +163,18 @@ class LogImpl final : public Log {
     SegmentPtr segment;
     std::uint64_t offset;
     std::uint64_t bytes;
+    bool completes;  // the last bytes that will ever be written to the segment
   };
 
   [[nodiscard]] Status roll(std::uint64_t frame_bytes_max);
   [[nodiscard]] Result<SegmentPtr> next_segment(std::uint64_t base, std::uint64_t size);
   [[nodiscard]] bool fits(const Frame& frame) const;
   [[nodiscard]] std::vector<Range> ranges(std::uint64_t from, std::uint64_t to) const;
+  [[nodiscard]] std::uint64_t sync_end(std::uint64_t written, bool sync) const;
   [[nodiscard]] Status write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs);
   void publish_table();
   [[nodiscard]] std::uint64_t wanted_from() const;
   [[nodiscard]] std::vector<std::string> take_unwanted();
-  [[nodiscard]] Status remove_files(const std::vector<std::string>& paths);
   void prepare_if_half_full();
 
   const LogOptions options_;
@@ -280,27 +297,47 @@ void LogImpl::seal(Frame* frame) {
 
 /// The frames' bytes in [from, to), one range a segment.
 std::vector<LogImpl::Range> LogImpl::ranges(std::uint64_t from, std::uint64_t to) const {
+  BRECCIA_ASSERT(from <= to && to <= end_);
+  // From the newest on: there may be thousands, and few are asked for.
+  std::size_t first = chain_.size() - 1;
+  while (first > 0 && chain_[first - 1].end > from) --first;
   std::vector<Range> found;
-  // Few links: the ones before `from` are few as well, as release_below removes them.
-  for (const Link& link : chain_) {
-    const std::uint64_t begin = std::max(from, link.segment->base + sizeof(SegmentHeader));
+  for (std::size_t index = first; index < chain_.size(); ++index) {
+    const Link& link = chain_[index];
+    const std::uint64_t base = link.segment->base;
+    const std::uint64_t begin = std::max(from, base + sizeof(SegmentHeader));
     const std::uint64_t end = std::min(to, link.end);
-    if (begin < end) found.push_back({link.segment, begin - link.segment->base, end - begin});
+    if (begin >= end) continue;
+    const bool completes = end == link.end && index + 1 < chain_.size();
+    found.push_back({link.segment, begin - base, end - begin, completes});
   }
   return found;
+}
+
+/// Up to where a commit that writes up to `written` syncs: segments that are left behind unsynced
+/// hold a descriptor each, so there is a limit to them.
+std::uint64_t LogImpl::sync_end(std::uint64_t written, bool sync) const {
+  if (sync) return written;
+  const bool mapped = chain_.back().segment->file->mapped();
+  if (mapped || chain_.size() <= kUnsyncedSegmentsMax) return synced_;
+  const Link& link = chain_[chain_.size() - 1 - kUnsyncedSegmentsMax];
+  return std::max(synced_.load(), std::min(written, link.end));
 }
 
 Status LogImpl::commit(std::uint64_t end, bool sync) {
   std::vector<Range> writes;
   std::vector<Range> syncs;
   std::uint64_t written = 0;
+  std::uint64_t synced = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
     BRECCIA_ASSERT(end <= end_);
+    BRECCIA_ASSERT(synced_ <= written_ && written_ <= end_);
     written = std::max(written_, end);
+    synced = sync_end(written, sync);
     writes = ranges(written_, written);
-    if (sync) syncs = ranges(synced_, written);
+    syncs = ranges(synced_, synced);
   }
   const Status status = write_out(writes, syncs);
   const std::lock_guard lock(mutex_);
@@ -309,7 +346,7 @@ Status LogImpl::commit(std::uint64_t end, bool sync) {
     return status;
   }
   written_ = written;
-  if (sync) synced_.store(written, std::memory_order_release);
+  synced_.store(synced, std::memory_order_release);
   return status;
 }
 
@@ -319,6 +356,7 @@ Status LogImpl::write_out(const std::vector<Range>& writes, const std::vector<Ra
   }
   for (const Range& range : syncs) {
     BRECCIA_TRY(range.segment->file->sync(range.offset, range.bytes));
+    if (range.completes) range.segment->file->rest();
   }
   return Status::OK();
 }
@@ -347,8 +385,9 @@ Status LogImpl::release_below(std::uint64_t position) {
     unwanted = take_unwanted();
   }
   released.clear();
-  BRECCIA_TRY(remove_files(unwanted));
-  return pool_->trim();
+  for (const std::string& path : unwanted) pool_->discard(path);
+  pool_->trim();
+  return Status::OK();
 }
 
 // ---- what is kept ------------------------------------------------------------------------------
@@ -372,11 +411,6 @@ std::vector<std::string> LogImpl::take_unwanted() {
     kept_.pop_front();
   }
   return paths;
-}
-
-Status LogImpl::remove_files(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) BRECCIA_TRY(pool_->remove_kept(path));
-  return Status::OK();
 }
 
 std::uint64_t LogImpl::add_hold(std::uint64_t position, std::uint64_t bytes_max) {

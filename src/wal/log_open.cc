@@ -12,6 +12,15 @@
 #include "wal/frame.h"
 #include "wal/recovery.h"
 
+/// Opening a log.
+///
+///   1. make and lock the folder, open all segments, read those that reach above `from`
+///   2. scan them (recovery.h) and hand the frames over; so far nothing is changed
+///   3. remove what a crash left: unfinished files, and segments behind the chain's end
+///   4. make the fresh segment, of a file below `from` if there is one
+///   5. settle: write again what may not be synced, close the chain's last segment, sync
+/// What lies below `from` is kept as far as keep_bytes reach; the rest is stock for the pool.
+
 namespace breccia::wal {
 namespace {
 
@@ -40,7 +49,7 @@ class Opening {
 
   Result<OpenedLog> run(const std::function<Status(const RecoveredFrame&)>& replay,
                         LogRecovery* recovery) {
-    BRECCIA_TRY(options_.files->prepare(options_.dir));
+    BRECCIA_TRY(make_folder(options_.dir));
     BRECCIA_TRY(scan());
     if (files_.empty()) return start_new(recovery);
     BRECCIA_TRY(hand_over(replay, recovery));
@@ -74,15 +83,36 @@ class Opening {
     BRECCIA_TAKE(lock_, options_.files->lock(options_.dir));
     BRECCIA_TRY(find());
     if (files_.empty()) return std::uint64_t{0};
-    needed_ = files_.size();  // load() then reads the newest alone
-    BRECCIA_TRY(load());
     std::uint64_t store_id = 0;
     std::uint64_t first = 0;
-    BRECCIA_TRY(check_segment(views_.back(), &store_id, &first));
+    BRECCIA_TRY(check_segment(header_of(files_.back()), &store_id, &first));
     return store_id;
   }
 
  private:
+  /// Makes the folder and those above it that are missing, each durable before there is one in it.
+  /// So of those that an earlier process has made, only the deepest may not be durable.
+  Status make_folder(const std::string& dir) {
+    const std::string above = folder_above(dir);
+    auto made = options_.files->create_dir(dir);
+    if (made.status().IsNotFound()) {
+      BRECCIA_TRY(make_folder(above));
+      BRECCIA_TRY(options_.files->create_dir(dir).status());
+    } else {
+      BRECCIA_TRY(made.status());
+      BRECCIA_TRY(sync_found(made.value() ? above : dir));
+      if (!made.value()) return Status::OK();
+    }
+    return options_.files->sync_dir(above);
+  }
+
+  /// Makes the name of a folder durable that was there. One that lies where this user may not read
+  /// is another's.
+  Status sync_found(const std::string& dir) {
+    const Status synced = options_.files->sync_dir(folder_above(dir));
+    return synced.IsNotSupported() ? Status::OK() : synced;
+  }
+
   /// Locks the folder and says what lies in it.
   /// Errors  as Log::open.
   Status scan() {
@@ -136,6 +166,11 @@ class Opening {
                                      [&](const OpenFile& open) { return open.end() > from_; });
     needed_ = static_cast<std::size_t>(needed - files_.begin());
     return Status::OK();
+  }
+
+  /// A segment of which only the header is known.
+  static SegmentView header_of(const OpenFile& open) {
+    return {open.base, open.file->size(), open.file->image(), open.path, kOpenedBytes};
   }
 
   /// Reads the needed segments. If none is needed, the newest, whose header knows the store.
@@ -204,7 +239,7 @@ class Opening {
   Result<OpenedLog> start_new(LogRecovery* recovery) {
     const std::uint64_t store_id = options_.store_id != 0 ? options_.store_id : draw_store_id();
     pool_ = std::make_shared<SegmentPool>(options_, store_id);
-    BRECCIA_TRY(remove_unfinished());
+    remove_unfinished();
     BRECCIA_TRY(make_fresh(from_));
     recovery->end = end_;
     BRECCIA_TRY(pool_->stock(options_.preallocate_bytes));
@@ -213,7 +248,7 @@ class Opening {
 
   Result<OpenedLog> continue_log() {
     pool_ = std::make_shared<SegmentPool>(options_, scan_.store_id);
-    BRECCIA_TRY(remove_unfinished());
+    remove_unfinished();
     const bool any_needed = needed_ < files_.size();
     std::size_t kept = files_.size();
     if (any_needed) kept = needed_ + scan_.last_segment + (scan_.last_is_empty ? 0 : 1);
@@ -243,7 +278,7 @@ class Opening {
                        pool_->adopt(open.base, open.path, std::move(open.file)));
     }
     BRECCIA_TRY(settle());
-    BRECCIA_TRY(pool_->trim());
+    pool_->trim();
     BRECCIA_TRY(pool_->stock(options_.preallocate_bytes));
     return result();
   }
@@ -251,22 +286,29 @@ class Opening {
   /// Index of the oldest file below `below`, where the files that are needed begin, to keep: from
   /// there on there is no gap, and options_.keep_bytes reach down to it.
   [[nodiscard]] std::size_t first_to_keep(std::uint64_t below) const {
-    const std::uint64_t keep = options_.keep_bytes;
     std::size_t first = needed_;
-    while (keep > 0 && first > 0 && files_[first - 1].end() == below &&
-           files_[first - 1].end() + keep > scan_.end) {
+    while (first > 0 && files_[first - 1].end() == below && is_to_keep(files_[first - 1])) {
       below = files_[--first].base;
     }
     return first;
+  }
+
+  [[nodiscard]] bool is_to_keep(const OpenFile& open) const {
+    const std::uint64_t behind = scan_.end - std::min(open.end(), scan_.end);
+    if (behind >= options_.keep_bytes) return false;
+    // A crash may have left one that was about to become another segment.
+    std::uint64_t store_id = 0;
+    std::uint64_t first = 0;
+    const bool is_whole = check_segment(header_of(open), &store_id, &first).ok();
+    return is_whole && store_id == scan_.store_id;
   }
 
   void give_away(std::size_t index) {
     pool_->give(files_[index].path, std::move(files_[index].file));
   }
 
-  Status remove_unfinished() {
-    for (const std::string& path : unfinished_) BRECCIA_TRY(options_.files->remove(path));
-    return Status::OK();
+  void remove_unfinished() {
+    for (const std::string& path : unfinished_) pool_->discard(path);
   }
 
   /// Removes segments from the newest down to files_[kept], each durably before the next, so that
@@ -296,18 +338,32 @@ class Opening {
   }
 
   /// Makes durable what was replayed, since new frames will say it is, and closes its last segment.
+  /// Part of it may be in the page cache alone, and clean there: the sync of an earlier process had
+  /// failed, and the kernel forgets. Only what is written again is sure to be synced. What the
+  /// frames themselves say was synced needs none of this.
   Status settle() {
     if (segments_.size() == 1) return Status::OK();
+    BRECCIA_ASSERT(segments_.size() - 1 <= scan_.chain.size());
     const Segment& last = *segments_[segments_.size() - 2];
     const bool has_closing_frame = scan_.last_is_empty;
     if (!has_closing_frame) {
-      const std::uint64_t offset = scan_.end - last.base;
-      write_closing_frame(last.file->image() + offset, scan_.end, 0);
-      BRECCIA_TRY(last.file->write(offset, kClosingFrameBytes));
+      write_closing_frame(last.file->image() + (scan_.end - last.base), scan_.end, 0);
+      scan_.chain[segments_.size() - 2].end += kClosingFrameBytes;
     }
     for (std::size_t index = 0; index + 1 < segments_.size(); ++index) {
-      BRECCIA_TRY(segments_[index]->file->sync(0, segments_[index]->size));
+      const LogScan::Extent& extent = scan_.chain[index];
+      BRECCIA_TRY(write_again(*segments_[index], std::max(extent.begin, scan_.synced), extent.end));
     }
+    return Status::OK();
+  }
+
+  static Status write_again(const Segment& segment, std::uint64_t from, std::uint64_t to) {
+    if (from >= to) return Status::OK();
+    BRECCIA_ASSERT(from >= segment.base + sizeof(SegmentHeader) && to <= segment.end());
+    BRECCIA_TRY(segment.file->wake(segment.path));
+    BRECCIA_TRY(segment.file->write(from - segment.base, to - from));
+    BRECCIA_TRY(segment.file->sync(from - segment.base, to - from));
+    segment.file->rest();
     return Status::OK();
   }
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -59,10 +60,27 @@ Status reserve_space(const Fd& fd, const std::string& path, std::uint64_t bytes)
   return Status::OK();
 }
 
-Result<std::uint64_t> size_of(const Fd& fd, const std::string& path) {
-  struct stat about;
-  if (::fstat(fd.get(), &about) != 0) return io_status("stat", path, errno);
+Result<struct stat> about(const Fd& fd, const std::string& path) {
+  struct stat found;
+  if (::fstat(fd.get(), &found) != 0) return io_status("stat", path, errno);
+  return found;
+}
+
+std::uint64_t size_of(const struct stat& about) {
   return static_cast<std::uint64_t>(about.st_size);
+}
+
+Status read_range(const Fd& fd, const std::string& path, std::byte* image, std::uint64_t from,
+                  std::uint64_t to) {
+  while (from < to) {
+    const std::uint64_t bytes = std::min(kReadPieceBytes, to - from);
+    const ssize_t got = ::pread(fd.get(), image + from, bytes, static_cast<off_t>(from));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_status("read", path, errno);
+    if (got == 0) return Status::IOError("read " + path, "the file became shorter");
+    from += static_cast<std::uint64_t>(got);
+  }
+  return Status::OK();
 }
 
 /// Calls visit(begin, end) for each range below `size` that holds data or may hold some, ascending.
@@ -103,71 +121,88 @@ Result<std::byte*> map(const std::string& path, std::uint64_t bytes, int flags, 
 
 class BufferedFile final : public SegmentFile {
  public:
-  BufferedFile(std::string path, Fd fd, std::byte* image, std::uint64_t size,
-               std::unique_ptr<Writer> writer)
-      : path_(std::move(path)),
-        fd_(std::move(fd)),
-        image_(image),
-        size_(size),
-        writer_(std::move(writer)) {
-    // Fewer faults when the image fills; without huge pages it works the same.
-    if (image_ != nullptr) ::madvise(image_, size_, MADV_HUGEPAGE);
-  }
+  BufferedFile(std::string path, const struct stat& about, std::byte* image,
+               std::shared_ptr<Writer> writer)
+      : path_(std::move(path)), about_(about), image_(image), writer_(std::move(writer)) {}
   ~BufferedFile() override {
-    writer_.reset();  // First: after an error it may still have writes from the image in flight.
-    if (image_ != nullptr) ::munmap(image_, size_);
+    if (image_ != nullptr) ::munmap(image_, size());
   }
   BufferedFile(const BufferedFile&) = delete;
   BufferedFile& operator=(const BufferedFile&) = delete;
 
   [[nodiscard]] std::byte* image() override { return image_; }
-  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] std::uint64_t size() const override { return size_of(about_); }
   [[nodiscard]] bool mapped() const override { return false; }
 
+  void rest() override { fd_.reset(); }
+  [[nodiscard]] Status wake(const std::string& path) override {
+    if (fd_) return Status::OK();
+    path_ = path;
+    BRECCIA_TAKE(Fd fd, open_file(path, O_RDWR));
+    BRECCIA_TAKE(const struct stat now, about(fd, path));
+    if (now.st_dev != about_.st_dev || now.st_ino != about_.st_ino) {
+      return Status::IOError("open " + path, "somebody has put another file in its place");
+    }
+    fd_.emplace(std::move(fd));
+    return Status::OK();
+  }
+  /// Wakes it with the descriptor that its maker has.
+  void wake(Fd fd) {
+    use_huge_pages();
+    fd_.emplace(std::move(fd));
+  }
+
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
-    BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
-    return writer_->write(fd_.get(), image_ + offset, offset, bytes, path_);
+    BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
+    BRECCIA_ASSERT(fd_.has_value());
+    return writer_->write(fd_->get(), image_ + offset, offset, bytes, path_);
   }
 
   [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override {
+    BRECCIA_ASSERT(fd_.has_value());
     // No second try, not even after EINTR: the kernel reports a lost page only once.
-    if (::fdatasync(fd_.get()) != 0) return io_status("sync", path_, errno);
+    if (::fdatasync(fd_->get()) != 0) return io_status("sync", path_, errno);
     return Status::OK();
   }
 
   /// Reads what was ever written and skips the rest, so that the image's unused part stays
   /// without memory.
   [[nodiscard]] Result<std::uint64_t> load() override {
+    BRECCIA_ASSERT(!fd_.has_value());
+    BRECCIA_TAKE(const Fd fd, open_file(path_, O_RDONLY));
+    use_huge_pages();
     std::uint64_t used = 0;
-    BRECCIA_TRY(for_each_data_range(fd_, path_, size_, [&](std::uint64_t from, std::uint64_t to) {
+    BRECCIA_TRY(for_each_data_range(fd, path_, size(), [&](std::uint64_t from, std::uint64_t to) {
       used = to;
-      return read(from, to);
+      return read_range(fd, path_, image_, from, to);
     }));
     return used;
   }
 
  private:
-  Status read(std::uint64_t from, std::uint64_t to) {
-    while (from < to) {
-      const std::uint64_t bytes = std::min(kReadPieceBytes, to - from);
-      const ssize_t got = ::pread(fd_.get(), image_ + from, bytes, static_cast<off_t>(from));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return io_status("read", path_, errno);
-      if (got == 0) return Status::IOError("read " + path_, "the file became shorter");
-      from += static_cast<std::uint64_t>(got);
-    }
-    return Status::OK();
+  /// Fewer faults when the image fills; without them it works the same. Not where only the header
+  /// of a file is looked at: a log may have thousands.
+  void use_huge_pages() {
+    if (image_ != nullptr) ::madvise(image_, size(), MADV_HUGEPAGE);
   }
 
-  const std::string path_;
-  const Fd fd_;
+  std::string path_;
+  const struct stat about_;
   std::byte* const image_;
-  const std::uint64_t size_;
-  std::unique_ptr<Writer> writer_;
+  const std::shared_ptr<Writer> writer_;
+  std::optional<Fd> fd_;  // none: at rest
+};
+
+/// A file whose medium is mapped has no use for a descriptor.
+class MappedFile : public SegmentFile {
+ public:
+  [[nodiscard]] bool mapped() const final { return true; }
+  void rest() final {}
+  [[nodiscard]] Status wake(const std::string&) final { return Status::OK(); }
 };
 
 /// tmpfs: the page cache is the medium, and nothing lies below it.
-class TmpfsFile final : public SegmentFile {
+class TmpfsFile final : public MappedFile {
  public:
   TmpfsFile(std::string path, std::byte* image, std::uint64_t size)
       : path_(std::move(path)), image_(image), size_(size) {}
@@ -179,7 +214,6 @@ class TmpfsFile final : public SegmentFile {
 
   [[nodiscard]] std::byte* image() override { return image_; }
   [[nodiscard]] std::uint64_t size() const override { return size_; }
-  [[nodiscard]] bool mapped() const override { return true; }
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
     return sync(offset, bytes);
   }
@@ -188,8 +222,7 @@ class TmpfsFile final : public SegmentFile {
     std::atomic_thread_fence(std::memory_order_release);
     return Status::OK();
   }
-  /// Pages that were never touched count as holes; to read them would make and clear them. The file
-  /// is not kept open for this: a log has hundreds.
+  /// Pages that were never touched count as holes; to read them would make and clear them.
   [[nodiscard]] Result<std::uint64_t> load() override {
     BRECCIA_TAKE(const Fd fd, open_file(path_, O_RDONLY));
     return data_end(fd, path_, size_);
@@ -203,13 +236,12 @@ class TmpfsFile final : public SegmentFile {
 
 /// Persistent memory. Stores survive a kill by themselves, caught in a cache or not; only sync
 /// flushes them out of the caches.
-class DaxFile final : public SegmentFile {
+class DaxFile final : public MappedFile {
  public:
   explicit DaxFile(std::unique_ptr<pmem::Region> region) : region_(std::move(region)) {}
 
   [[nodiscard]] std::byte* image() override { return region_->data(); }
   [[nodiscard]] std::uint64_t size() const override { return region_->size(); }
-  [[nodiscard]] bool mapped() const override { return true; }
   [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override {
     std::atomic_thread_fence(std::memory_order_release);
     return Status::OK();
@@ -224,7 +256,7 @@ class DaxFile final : public SegmentFile {
 };
 
 /// A segment to be read: a private map of the file.
-class ReadOnlyFile final : public SegmentFile {
+class ReadOnlyFile final : public MappedFile {
  public:
   ReadOnlyFile(std::string path, std::byte* image, std::uint64_t size)
       : path_(std::move(path)), image_(image), size_(size) {}
@@ -236,7 +268,6 @@ class ReadOnlyFile final : public SegmentFile {
 
   [[nodiscard]] std::byte* image() override { return image_; }
   [[nodiscard]] std::uint64_t size() const override { return size_; }
-  [[nodiscard]] bool mapped() const override { return true; }
   [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override { return for_reading(path_); }
   [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override { return for_reading(path_); }
   [[nodiscard]] Result<std::uint64_t> load() override {
@@ -291,11 +322,12 @@ class RealFiles final : public Files {
   RealFiles(Engine engine, bool force_buffered)
       : engine_(engine), force_buffered_(force_buffered) {}
 
-  [[nodiscard]] Status prepare(const std::string& dir) override {
-    std::error_code error;
-    std::filesystem::create_directories(dir, error);
-    if (error) return io_status("create folder", dir, error.value());
-    return Status::OK();
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
+    if (::mkdir(dir.c_str(), 0777) == 0) return true;
+    const int error = errno;
+    if (error == ENOENT) return Status::NotFound("create folder " + dir);
+    if (error == EEXIST && std::filesystem::is_directory(dir)) return false;
+    return io_status("create folder", dir, error);
   }
 
   /// The file stays when the lock goes: another may hold it by then.
@@ -311,20 +343,23 @@ class RealFiles final : public Files {
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
                                                             std::uint64_t bytes) override {
     BRECCIA_TAKE(Fd fd, open_file(path, O_CREAT | O_EXCL | O_RDWR));
-    Status status = reserve_space(fd, path, bytes);
+    const Status status = reserve_space(fd, path, bytes);
     if (status.ok()) {
-      auto file = open_as_medium(path, std::move(fd), bytes);
+      auto file = make(path, std::move(fd));
       if (file.ok()) return file;
-      status = file.status();
+      ::unlink(path.c_str());
+      return file;
     }
     ::unlink(path.c_str());
     return status;
   }
 
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
-    BRECCIA_TAKE(Fd fd, open_file(path, O_RDWR));
-    BRECCIA_TAKE(const std::uint64_t bytes, size_of(fd, path));
-    return open_as_medium(path, std::move(fd), bytes);
+    BRECCIA_TAKE(const Fd fd, open_file(path, O_RDWR));
+    BRECCIA_TAKE(auto file, open_as_medium(path, fd));
+    const std::uint64_t opened = file->mapped() ? 0 : std::min(kOpenedBytes, file->size());
+    BRECCIA_TRY(read_range(fd, path, file->image(), 0, opened));
+    return file;
   }
 
   [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
@@ -333,22 +368,39 @@ class RealFiles final : public Files {
   }
 
   [[nodiscard]] Status remove(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return io_status("remove", path, errno);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return io_status("remove", path, errno);
     return Status::OK();
   }
 
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
+    // Whoever may not read a folder may still have made something in it.
+    if (::access(dir.c_str(), R_OK) != 0 && errno == EACCES) {
+      return Status::NotSupported("sync folder " + dir, "this user may not read it");
+    }
     BRECCIA_TAKE(const Fd fd, open_file(dir, O_RDONLY | O_DIRECTORY));
     if (::fsync(fd.get()) != 0) return io_status("sync folder", dir, errno);
     return Status::OK();
   }
 
  private:
-  Result<std::unique_ptr<SegmentFile>> open_as_medium(const std::string& path, Fd fd,
-                                                      std::uint64_t bytes) {
-    const Medium medium = medium_for(std::filesystem::path(path).parent_path().string());
+  /// A file that was just created, awake.
+  Result<std::unique_ptr<SegmentFile>> make(const std::string& path, Fd fd) {
+    BRECCIA_TAKE(auto file, open_as_medium(path, fd));
+    // Nobody will sync a mapped file: its length becomes durable here.
+    if (file->mapped()) {
+      if (::fsync(fd.get()) != 0) return io_status("sync", path, errno);
+    } else {
+      static_cast<BufferedFile*>(file.get())->wake(std::move(fd));
+    }
+    return file;
+  }
+
+  Result<std::unique_ptr<SegmentFile>> open_as_medium(const std::string& path, const Fd& fd) {
+    BRECCIA_TAKE(const struct stat found, about(fd, path));
+    const std::uint64_t bytes = size_of(found);
+    const Medium medium = medium_for(folder_above(path));
     if (medium == Medium::kDax) {
-      BRECCIA_TAKE(auto region, pmem::open_dax_region(path, bytes));
+      BRECCIA_TAKE(auto region, pmem::map_dax_file(fd.get()));
       return std::unique_ptr<SegmentFile>(std::make_unique<DaxFile>(std::move(region)));
     }
     if (medium == Medium::kTmpfs) {
@@ -357,16 +409,21 @@ class RealFiles final : public Files {
     }
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     BRECCIA_TAKE(std::byte* const image, map(path, bytes, kFlags, -1));
-    std::unique_ptr<Writer> writer;
-    if (engine_ == Engine::kRing) writer = make_ring_writer();
-    if (writer == nullptr) writer = make_pwrite_writer();
     return std::unique_ptr<SegmentFile>(
-        std::make_unique<BufferedFile>(path, std::move(fd), image, bytes, std::move(writer)));
+        std::make_unique<BufferedFile>(path, found, image, writer()));
+  }
+
+  /// One ring for all files: it takes a descriptor, and locked memory.
+  std::shared_ptr<Writer> writer() {
+    const std::lock_guard lock(mutex_);
+    if (writer_ == nullptr && engine_ == Engine::kRing) writer_ = make_ring_writer();
+    if (writer_ == nullptr) writer_ = make_pwrite_writer();
+    return writer_;
   }
 
   /// Asked once a folder: probing for DAX makes a file.
   Medium medium_for(const std::string& dir) {
-    const std::lock_guard lock(medium_mutex_);
+    const std::lock_guard lock(mutex_);
     if (dir != medium_dir_) {
       medium_dir_ = dir;
       medium_ = force_buffered_ ? Medium::kBuffered : medium_of(dir);
@@ -376,14 +433,17 @@ class RealFiles final : public Files {
 
   const Engine engine_;
   const bool force_buffered_;
-  std::mutex medium_mutex_;
+  std::mutex mutex_;  // of all below
+  std::shared_ptr<Writer> writer_;
   std::string medium_dir_;
   Medium medium_ = Medium::kBuffered;
 };
 
 class ReadOnlyFiles final : public Files {
  public:
-  [[nodiscard]] Status prepare(const std::string&) override { return Status::OK(); }
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
+    return ReadOnlyFile::for_reading(dir);
+  }
 
   [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
     const std::string path = dir + "/LOCK";
@@ -400,7 +460,8 @@ class ReadOnlyFiles final : public Files {
 
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
     BRECCIA_TAKE(const Fd fd, open_file(path, O_RDONLY));
-    BRECCIA_TAKE(const std::uint64_t bytes, size_of(fd, path));
+    BRECCIA_TAKE(const struct stat found, about(fd, path));
+    const std::uint64_t bytes = size_of(found);
     BRECCIA_TAKE(std::byte* const image, map(path, bytes, MAP_PRIVATE, fd.get()));
     return std::unique_ptr<SegmentFile>(std::make_unique<ReadOnlyFile>(path, image, bytes));
   }
@@ -430,6 +491,15 @@ Medium medium_of(const std::string& dir) {
 
 std::shared_ptr<Files> real_files_with(Engine engine, bool force_buffered) {
   return std::make_shared<RealFiles>(engine, force_buffered);
+}
+
+std::string folder_above(const std::string& path) {
+  const std::size_t last = path.find_last_not_of('/');
+  if (last == std::string::npos) return "/";
+  const std::size_t slash = path.find_last_of('/', last);
+  if (slash == std::string::npos) return ".";
+  const std::size_t end = path.find_last_not_of('/', slash);
+  return end == std::string::npos ? "/" : path.substr(0, end + 1);
 }
 
 Status folder_in_use(const std::string& dir) {

@@ -48,10 +48,14 @@ class Scan {
   Result<LogScan> run() {
     BRECCIA_TRY(check_segments());
     BRECCIA_TRY(hop());
-    verify();
+    BRECCIA_TRY(verify());
     BRECCIA_TRY(judge_end());
     scan_.last_segment = segment_of(scan_.end);
     scan_.last_is_empty = scan_.end == firsts_[scan_.last_segment];
+    scan_.chain.resize(scan_.last_segment + 1);
+    scan_.chain.back().end = scan_.end;
+    scan_.synced = std::min(scan_.synced, scan_.end);
+    BRECCIA_ASSERT(scan_.chain.back().begin <= scan_.end);
     return std::move(scan_);
   }
 
@@ -84,15 +88,20 @@ class Scan {
   Status hop() {
     std::size_t index = 0;
     std::uint64_t position = firsts_[0];
+    scan_.chain.push_back({position, position});
     for (;;) {
       FrameHeader header;
       bool intact = header_at(index, position, &header);
       if (!intact && position < from_ && header_at(index, from_, &header)) {
         // Damage below `from` loses nothing that is needed.
         position = from_;
+        scan_.chain.back().begin = from_;
         intact = true;
       }
       if (!intact) break;
+      // True of this frame and those behind it, whole or not: it was so when the header was
+      // written.
+      scan_.synced = std::max(scan_.synced, header.synced);
       const FrameLayout layout = FrameLayout::of(header);
       if (header.flags == kFrameCloses) {
         const char* const fault = frame_fault(segments_[index].at(position), header);
@@ -103,7 +112,9 @@ class Scan {
         if (index + 1 == segments_.size()) {
           return damaged(segments_[index], position, "the segment after this one is missing");
         }
+        scan_.chain.back().end = position + kClosingFrameBytes;
         position = firsts_[++index];
+        scan_.chain.push_back({position, position});
         continue;
       }
       if (position + layout.descriptors > from_) {
@@ -122,8 +133,9 @@ class Scan {
     return header;
   }
 
-  /// Cuts scan_.frames and scan_.end at the first frame with a fault.
-  void verify() {
+  /// Cuts scan_.frames and scan_.end at the first frame with a fault. If it was sealed with it, no
+  /// power cut has made it so.
+  Status verify() {
     std::vector<const std::byte*>& frames = scan_.frames;
     std::atomic<std::size_t> first_bad{frames.size()};
     const auto check = [&](std::size_t index) {
@@ -143,11 +155,15 @@ class Scan {
                            }
                          });
     }
-    if (first_bad == frames.size()) return;
+    if (first_bad == frames.size()) return Status::OK();
     const std::byte* const bad = frames[first_bad];
     scan_.end = header_of(bad).position;
-    fault_ = frame_fault(bad, header_of(bad));
+    fault_ = seal_fault(bad, header_of(bad));
     frames.resize(first_bad);
+    if (fault_ != nullptr) return Status::OK();
+    return damaged(
+        segments_[segment_of(scan_.end)], scan_.end,
+        std::string("the frame here was sealed, and ") + content_fault(bad, header_of(bad)));
   }
 
   [[nodiscard]] std::size_t segment_of(std::uint64_t position) const {

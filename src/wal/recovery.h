@@ -14,7 +14,8 @@
 ///
 ///   1. check that the segments follow each other and carry intact headers of one store
 ///   2. hop from frame header to frame header, over closing frames into the next segment
-///   3. verify all frames at or above `from` (in parallel); the first bad one ends the chain
+///   3. verify all frames at or above `from` (in parallel); the first bad one ends the chain, or is
+///      damage if it was sealed as it is
 ///   4. behind the end, look for a header that says the lost part was synced: then data is damaged,
 ///      else the end is the torn tail that a crash leaves
 
@@ -35,11 +36,19 @@ struct SegmentView {
 };
 
 struct LogScan {
+  /// Positions of a segment.
+  struct Extent {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+
   std::uint64_t store_id = 0;
+  std::vector<Extent> chain;  // where frames of the chain lie, closing ones too, by segment
   std::vector<const std::byte*> frames;  // headers of the verified frames, in order
   std::size_t last_segment = 0;          // index of the segment in which the chain ends
   bool last_is_empty = false;            // no frame, not even one below `from`, lies in it
   std::uint64_t end = 0;                 // position at which the chain ends
+  std::uint64_t synced = 0;              // all frames below were synced, by what headers say
   std::uint64_t dropped_bytes = 0;
   std::string message;  // a sentence if something was dropped
 };

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -34,18 +36,32 @@ class PwriteWriter final : public Writer {
 class RingWriter final : public Writer {
  public:
   RingWriter() : ready_(io_uring_queue_init(kRingDepth, &ring_, 0) == 0) {}
-  ~RingWriter() override {
-    if (ready_) io_uring_queue_exit(&ring_);
-  }
+  ~RingWriter() override { drop_ring(); }
   RingWriter(const RingWriter&) = delete;
   RingWriter& operator=(const RingWriter&) = delete;
 
+  /// Before it is given to anybody.
   [[nodiscard]] bool ready() const { return ready_; }
 
   [[nodiscard]] Status write(int fd, const std::byte* from, std::uint64_t offset,
                              std::uint64_t bytes, const std::string& path) override {
     // One piece gains nothing from a ring.
     if (bytes <= kRingPieceBytes) return pwriter_.write(fd, from, offset, bytes, path);
+    const std::lock_guard lock(mutex_);
+    if (!ready_) return pwriter_.write(fd, from, offset, bytes, path);
+    const Status status = write_rounds(fd, from, offset, bytes, path);
+    // It may still have pieces of this call in flight, and their results belong to no other.
+    if (!status.ok()) drop_ring();
+    return status;
+  }
+
+ private:
+  void drop_ring() {
+    if (std::exchange(ready_, false)) io_uring_queue_exit(&ring_);
+  }
+
+  [[nodiscard]] Status write_rounds(int fd, const std::byte* from, std::uint64_t offset,
+                                    std::uint64_t bytes, const std::string& path) {
     const std::uint64_t round_bytes = kRingDepth * kRingPieceBytes;
     for (std::uint64_t done = 0; done < bytes; done += round_bytes) {
       const std::uint64_t round = std::min(round_bytes, bytes - done);
@@ -54,7 +70,6 @@ class RingWriter final : public Writer {
     return Status::OK();
   }
 
- private:
   /// Submits up to kRingDepth pieces at once and waits for all of them.
   [[nodiscard]] Status write_round(int fd, const std::byte* from, std::uint64_t offset,
                                    std::uint64_t bytes, const std::string& path) {
@@ -81,8 +96,8 @@ class RingWriter final : public Writer {
     for (unsigned submitted = 0; submitted < pieces;) {
       const int count = io_uring_submit_and_wait(&ring_, pieces - submitted);
       if (count == -EINTR || count == -EAGAIN || count == -EBUSY) continue;
-      // Pieces of this call may be in flight, which write no more than they were told to: the
-      // image outlives the ring, and the log does not use a file after an error.
+      // Pieces of this call may be in flight, which write no more than they were told to: the log
+      // does not use a file after an error.
       if (count < 0) return io_status("io_uring submit", path, -count);
       submitted += static_cast<unsigned>(count);
     }
@@ -113,9 +128,10 @@ class RingWriter final : public Writer {
     return pwriter_.write(fd, from + written, offset + written, bytes - written, path);
   }
 
-  io_uring ring_;
   PwriteWriter pwriter_;
-  const bool ready_;
+  std::mutex mutex_;  // of the ring
+  io_uring ring_;
+  bool ready_;
 };
 
 }  // namespace

@@ -12,11 +12,11 @@
 
 namespace breccia::wal {
 
-/// Pieces that one writer has in flight, and their size.
+/// Pieces that a ring has in flight, and their size.
 inline constexpr unsigned kRingDepth = 32;
 inline constexpr std::uint64_t kRingPieceBytes = 1ULL << 20;
 
-/// Threads one at a time.
+/// Threads any.
 class Writer {
  public:
   virtual ~Writer() = default;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "base/parallel.h"
 #include "wal/frame.h"
 #include "wal/recovery.h"
@@ -32,12 +33,15 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
   BRECCIA_ASSERT(base % limits::kLogWindowBytes == 0 && size % limits::kLogWindowBytes == 0);
   BRECCIA_ASSERT(first >= base + sizeof(SegmentHeader) && first < base + size);
   const std::lock_guard lock(files_mutex_);
-  BRECCIA_TRY(clear_name(options_.dir + "/" + segment_name(base)));
+  const std::string target = options_.dir + "/" + segment_name(base);
+  BRECCIA_ASSERT(!obsolete_.contains(target));
+  BRECCIA_TRY(clear_name(target));
   BRECCIA_TAKE(Free free, take(size, base));
   const Status status = name(&free, base, first, size);
   if (!status.ok()) {
-    // Best effort: what stays behind is unfinished or below what recovery asks for.
-    options_.files->remove(free.path).PermitUncheckedError();
+    // Under its final name it stays: it is a whole segment, and may be one that is needed. Under
+    // the other it is unfinished or below what recovery asks for.
+    if (free.path != target) remove(free.path);
     unmap(std::move(free.file));
     return status;
   }
@@ -55,9 +59,16 @@ Result<SegmentPool::Free> SegmentPool::take(std::uint64_t size, std::uint64_t ba
       return found;
     }
   }
-  const std::string path =
-      options_.dir + "/" + digits(base) + "-" + std::to_string(++names_given_) + kUnfinishedSuffix;
-  return create(path, size);
+  return create(unfinished_path(digits(base)), size);
+}
+
+/// A path that no file has.
+std::string SegmentPool::unfinished_path(const std::string& begin) {
+  std::string path;
+  do {
+    path = options_.dir + "/" + begin + "-" + std::to_string(++names_given_) + kUnfinishedSuffix;
+  } while (obsolete_.contains(path));
+  return path;
 }
 
 Result<SegmentPool::Free> SegmentPool::create(const std::string& path, std::uint64_t size) {
@@ -71,15 +82,13 @@ Status SegmentPool::stock(std::uint64_t bytes) {
   const std::uint64_t count = bytes / options_.segment_bytes;
   std::vector<Free> made(count);
   std::vector<Status> statuses(count);
-  const std::uint64_t first = names_given_;
-  names_given_ += count;
+  for (Free& free : made) free.path = unfinished_path("stock");
   base::parallel_for(std::uint64_t{0}, count, [&](std::uint64_t i) {
-    const std::string path =
-        options_.dir + "/stock-" + std::to_string(first + i) + kUnfinishedSuffix;
-    auto free = create(path, options_.segment_bytes);
+    auto free = create(made[i].path, options_.segment_bytes);
     statuses[i] = free.status();
     if (!free.ok()) return;
     made[i] = free.take();
+    made[i].file->rest();
     // Advice: without it the first writes pay for the page faults.
     (void)madvise(made[i].file->image(), made[i].file->size(), MADV_POPULATE_WRITE);
   });
@@ -99,6 +108,7 @@ Status SegmentPool::name(Free* free, std::uint64_t base, std::uint64_t first, st
   header.size = size;
   header.first = first;
   finish(&header);
+  BRECCIA_TRY(free->file->wake(free->path));
   std::memcpy(free->file->image(), &header, sizeof header);
   BRECCIA_TRY(free->file->write(0, sizeof header));
   BRECCIA_TRY(free->file->sync(0, sizeof header));
@@ -117,7 +127,7 @@ Status SegmentPool::clear_name(const std::string& target) {
     for (Free& free : free_) {
       if (free.path != target) continue;
       // Renamed in memory first: after an error below, the old name belongs to nobody.
-      aside = target + "-" + std::to_string(++names_given_) + kUnfinishedSuffix;
+      aside = unfinished_path("aside");
       free.path = aside;
     }
   }
@@ -161,15 +171,29 @@ Result<SegmentPtr> SegmentPool::open_kept(std::uint64_t base, const std::string&
   return SegmentPtr(std::move(segment));
 }
 
-Status SegmentPool::remove_kept(const std::string& path) {
+void SegmentPool::discard(const std::string& path) {
   const std::lock_guard lock(files_mutex_);
-  return options_.files->remove(path);
+  remove(path);
+}
+
+void SegmentPool::remove(const std::string& path) {
+  const Status status = options_.files->remove(path);
+  if (status.ok()) {
+    obsolete_.erase(path);
+  } else if (obsolete_.insert(path).second) {
+    log().warn(
+        "{} is not needed any more, but cannot be removed: {}. It is tried again with each flush; "
+        "check who may write to the folder, or remove the file when the store is closed.",
+        path, status.ToString());
+  }
 }
 
 void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
+  BRECCIA_ASSERT(!path.empty() && file != nullptr);
   {
     const std::lock_guard lock(free_mutex_);
     if (!closed_) {
+      file->rest();
       free_.push_back({std::move(path), std::move(file)});
       return;
     }
@@ -177,7 +201,7 @@ void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
   unmap(std::move(file));
 }
 
-Status SegmentPool::trim() {
+void SegmentPool::trim() {
   const std::lock_guard files_lock(files_mutex_);
   std::vector<Free> excess;
   {
@@ -189,13 +213,12 @@ Status SegmentPool::trim() {
     }
     free_ = std::move(kept);
   }
-  Status first_error;
+  const std::set<std::string> again = obsolete_;
+  for (const std::string& path : again) remove(path);
   for (Free& free : excess) {
-    Status status = options_.files->remove(free.path);
-    if (first_error.ok()) first_error = std::move(status);
+    remove(free.path);
     unmap(std::move(free.file));
   }
-  return first_error;
 }
 
 void SegmentPool::close() {

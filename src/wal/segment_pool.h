@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@
 /// A file gets its identity in an order that a crash cannot break: header, sync, rename to its
 /// final name, sync of the folder. So whatever has a segment's name has an intact header, and a
 /// segment exists durably before the first frame goes into it. A recycled file keeps its old name
-/// until then: the name of a segment that lies below what recovery asks for.
+/// until then: the name of a segment that lies below what recovery asks for. Once renamed, a file
+/// stays, whatever fails behind it: it may have taken the place of a segment that is needed.
+///
+/// Files that nobody needs are removed as well as can be: one that cannot be removed is tried again
+/// with each trim(), and does no harm while it lies there.
 
 namespace breccia::wal {
 
@@ -47,12 +52,13 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   /// Opens a segment that was released and kept, for reading.
   /// Errors  Corruption: it is not this log's; IOError.
   [[nodiscard]] Result<SegmentPtr> open_kept(std::uint64_t base, const std::string& path);
-  /// Removes the file of a segment that is no longer kept.
-  [[nodiscard]] Status remove_kept(const std::string& path);
+  /// Removes a file that nobody needs any more and that is not open.
+  void discard(const std::string& path);
   /// Keeps a file that holds nothing of worth.
   void give(std::string path, std::unique_ptr<SegmentFile> file);
-  /// Removes what is beyond kFreeSegmentsMax or has an unusual size.
-  [[nodiscard]] Status trim();
+  /// Discards what is beyond kFreeSegmentsMax or has an unusual size, and tries again to remove
+  /// what could not be removed before.
+  void trim();
   /// From now on files that come back are closed and stay where they are.
   void close();
 
@@ -64,6 +70,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
 
   [[nodiscard]] Result<Free> take(std::uint64_t size, std::uint64_t base);
   [[nodiscard]] Result<Free> create(const std::string& path, std::uint64_t size);
+  [[nodiscard]] std::string unfinished_path(const std::string& begin);
+  void remove(const std::string& path);
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
   [[nodiscard]] Status clear_name(const std::string& target);
@@ -71,8 +79,9 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
 
   const LogOptions options_;
   const std::uint64_t store_id_;
-  std::mutex files_mutex_;  // calls of options_.files; taken before free_mutex_
+  std::mutex files_mutex_;  // calls of options_.files and what follows; before free_mutex_
   std::uint64_t names_given_ = 0;
+  std::set<std::string> obsolete_;  // paths that could not be removed
   std::mutex free_mutex_;
   std::vector<Free> free_;
   std::size_t free_max_ = kFreeSegmentsMax;

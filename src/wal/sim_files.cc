@@ -56,15 +56,18 @@ struct Inode {
   const std::uint64_t bytes;
   std::map<std::uint64_t, Block> durable;
   std::map<std::uint64_t, std::vector<Block>> pending;  // written since, oldest first
-  std::shared_ptr<Memory> mapped;                       // kMapped: the volatile content
+  /// What processes see of blocks whose sync failed; they are not pending.
+  std::map<std::uint64_t, Block> lost;
+  std::shared_ptr<Memory> mapped;  // kMapped: the volatile content
 
   [[nodiscard]] Block durable_block(std::uint64_t index) const {
     const auto found = durable.find(index);
     return found == durable.end() ? Block{} : found->second;
   }
   [[nodiscard]] Block newest_block(std::uint64_t index) const {
-    const auto found = pending.find(index);
-    return found == pending.end() ? durable_block(index) : found->second.back();
+    if (const auto found = pending.find(index); found != pending.end()) return found->second.back();
+    const auto found = lost.find(index);
+    return found == lost.end() ? durable_block(index) : found->second;
   }
 
   /// Behind the last block that was ever written; kBuffered.
@@ -72,6 +75,7 @@ struct Inode {
     std::uint64_t blocks = 0;
     if (!durable.empty()) blocks = durable.rbegin()->first + 1;
     if (!pending.empty()) blocks = std::max(blocks, pending.rbegin()->first + 1);
+    if (!lost.empty()) blocks = std::max(blocks, lost.rbegin()->first + 1);
     return blocks * kBlockBytes;
   }
 
@@ -83,7 +87,8 @@ struct Inode {
       const Block old = newest_block(index);
       Block block = old;
       std::memcpy(block.data() + at % kBlockBytes, image + at, to - at);
-      if (block != old) pending[index].push_back(block);
+      // Bytes that are there already count as written, too, where a failed sync has left them.
+      if (block != old || lost.erase(index) > 0) pending[index].push_back(block);
       at = to;
     }
   }
@@ -93,6 +98,16 @@ struct Inode {
     const auto end = pending.lower_bound((offset + count + kBlockBytes - 1) / kBlockBytes);
     for (auto at = begin; at != end; ++at) durable[at->first] = at->second.back();
     pending.erase(begin, end);
+  }
+
+  /// Of every block one of its contents is on the medium; none is pending any more.
+  void fail_sync(base::Random* random) {
+    for (const auto& [index, versions] : pending) {
+      const std::uint64_t choice = random->below(versions.size() + 1);
+      if (choice > 0) durable[index] = versions[choice - 1];
+      if (choice < versions.size()) lost[index] = versions.back();
+    }
+    pending.clear();
   }
 
   /// True if any block of the page at `page` was ever synced.
@@ -121,6 +136,7 @@ struct Inode {
       if (choice > 0) durable[index] = versions[choice - 1];
     }
     pending.clear();
+    lost.clear();
   }
 
   void cut_lines(base::Random* random) {
@@ -145,93 +161,187 @@ struct Inode {
 
 using Names = std::map<std::string, std::shared_ptr<Inode>>;
 
+/// Files and folders by their paths.
+struct Tree {
+  Names files;
+  std::set<std::string> folders{".", "/"};
+
+  /// Drops what lies in a folder that is not there.
+  void drop_orphans() {
+    // Ascending: a folder comes before those in it.
+    std::erase_if(folders, [kept = std::set<std::string>()](const std::string& folder) mutable {
+      const bool is_root = folder == "." || folder == "/";
+      const bool keep = is_root || kept.contains(folder_above(folder));
+      if (keep) kept.insert(folder);
+      return !keep;
+    });
+    std::erase_if(files,
+                  [&](const auto& file) { return !folders.contains(folder_above(file.first)); });
+  }
+};
+
+/// A change of a folder, all or nothing: a creation, a rename, a removal.
+struct Change {
+  std::string added;             // empty: none
+  std::shared_ptr<Inode> inode;  // of it; null: a folder
+  std::string removed;           // empty: none
+
+  [[nodiscard]] std::string folder() const { return folder_above(added.empty() ? removed : added); }
+  void apply(Tree* tree) const {
+    if (!removed.empty()) tree->files.erase(removed);
+    if (added.empty()) return;
+    if (inode == nullptr) {
+      tree->folders.insert(added);
+    } else {
+      tree->files[added] = inode;
+    }
+  }
+};
+
+/// What a step does: nothing; its work; what it does where it fails alone (fail_once()).
+enum class Reach { kNone, kWhole, kPart };
+
 }  // namespace
 
 struct SimDisk::State {
   explicit State(SimKind sim_kind) : kind(sim_kind) {}
 
   const SimKind kind;
-  Names live;
-  Names durable;
-  struct Change {
-    Names after;          // `live` behind the change
-    std::string removed;  // the name that it removed, if it did
-  };
-  std::set<std::string> locked;  // folders
-  std::mutex create_mutex;
-  std::vector<Change> pending;  // since the last sync_dir
+  mutable std::mutex mutex;  // of all below
+  Tree live;
+  Tree durable;
+  std::map<std::string, std::vector<Change>> pending;  // by folder, since its last sync_dir
+  std::set<std::string> locked;                        // folders
   std::uint64_t steps = 0;
   std::uint64_t fail_step = 0;
+  bool power_fails = false;  // in fail_step; else it fails alone
+  Reach reach = Reach::kNone;
   bool failed = false;
-  bool last_takes_effect = false;
+  base::Random random{0};  // of what a failed call leaves
+  std::function<void()> on_step;
 
-  /// Counts a step and calls `effect` unless the power is off.
+  /// Counts a step and calls effect(reach) unless the power is off.
   template <class Effect>
   Status step(const Effect& effect) {
+    if (on_step) on_step();
+    const std::lock_guard lock(mutex);
     if (failed) return off();
-    ++steps;
-    if (steps == fail_step) {
-      failed = true;
-      if (last_takes_effect) effect();
-      return off();
+    if (++steps != fail_step) {
+      effect(Reach::kWhole);
+      return Status::OK();
     }
-    effect();
-    return Status::OK();
+    failed = power_fails;
+    if (reach != Reach::kNone) effect(reach);
+    return power_fails ? off() : Status::IOError("simulated failure");
   }
   static Status off() { return Status::IOError("simulated power failure"); }
-  void changed_names(const std::string& removed) { pending.push_back({live, removed}); }
+  void change(Change one) {
+    one.apply(&live);
+    const std::string folder = one.folder();
+    pending[folder].push_back(std::move(one));
+  }
   void power_on() {
     failed = false;
     fail_step = 0;
   }
+  void cut_names(base::Random* random);
 };
+
+void SimDisk::State::cut_names(base::Random* random) {
+  for (const auto& [folder, changes] : pending) {
+    const std::uint64_t survive = random->below(changes.size() + 1);
+    for (std::uint64_t index = 0; index < changes.size(); ++index) {
+      const bool removes = changes[index].added.empty();
+      if (index < survive || (removes && random->one_in(2))) changes[index].apply(&durable);
+    }
+  }
+  pending.clear();
+  durable.drop_orphans();
+  live = durable;
+}
 
 namespace {
 
 class SimFile final : public SegmentFile {
  public:
-  SimFile(std::shared_ptr<SimDisk::State> disk, std::shared_ptr<Inode> inode)
+  SimFile(std::shared_ptr<SimDisk::State> disk, std::shared_ptr<Inode> inode, bool awake)
       : disk_(std::move(disk)),
         inode_(std::move(inode)),
-        memory_(inode_->mapped ? inode_->mapped : std::make_shared<Memory>(inode_->bytes)) {}
+        memory_(inode_->mapped ? inode_->mapped : std::make_shared<Memory>(inode_->bytes)),
+        awake_(awake) {}
 
   [[nodiscard]] std::byte* image() override { return memory_->at(); }
   [[nodiscard]] std::uint64_t size() const override { return inode_->bytes; }
   [[nodiscard]] bool mapped() const override { return inode_->mapped != nullptr; }
 
+  void rest() override { awake_ = false; }
+  [[nodiscard]] Status wake(const std::string& path) override {
+    const std::lock_guard lock(disk_->mutex);
+    if (disk_->failed) return SimDisk::State::off();
+    const auto found = disk_->live.files.find(path);
+    const bool is_there = found != disk_->live.files.end() && found->second == inode_;
+    if (!awake_ && !is_there) return Status::IOError(path, "not this file's name");
+    awake_ = true;
+    return Status::OK();
+  }
+
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
-    return disk_->step([&] {
-      if (!mapped()) inode_->write(image(), offset, bytes);
+    BRECCIA_ASSERT(awake_);
+    return disk_->step([&](Reach reach) {
+      if (mapped()) return;
+      const bool all = reach == Reach::kWhole;
+      inode_->write(image(), offset, all ? bytes : disk_->random.below(bytes + 1));
     });
   }
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
-    return disk_->step(
-        [&] { mapped() ? inode_->sync_lines(offset, bytes) : inode_->sync_blocks(offset, bytes); });
+    BRECCIA_ASSERT(awake_);
+    return disk_->step([&](Reach reach) {
+      if (reach != Reach::kWhole) {
+        if (!mapped()) inode_->fail_sync(&disk_->random);
+      } else if (mapped()) {
+        inode_->sync_lines(offset, bytes);
+      } else {
+        inode_->sync_blocks(offset, bytes);
+      }
+    });
   }
   [[nodiscard]] Result<std::uint64_t> load() override {
+    const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
     if (mapped()) return size();
-    const auto copy = [&](std::uint64_t index, const Block& block) {
-      std::memcpy(image() + index * kBlockBytes, block.data(), kBlockBytes);
-    };
-    for (const auto& [index, block] : inode_->durable) copy(index, block);
-    for (const auto& [index, versions] : inode_->pending) copy(index, versions.back());
+    for (const auto& [index, block] : inode_->durable) read(index);
+    for (const auto& [index, block] : inode_->lost) read(index);
+    for (const auto& [index, versions] : inode_->pending) read(index);
     return inode_->written_end();
+  }
+  /// What open() reads.
+  void read_header() {
+    const std::uint64_t bytes = mapped() ? 0 : std::min(kOpenedBytes, size());
+    for (std::uint64_t at = 0; at < bytes; at += kBlockBytes) read(at / kBlockBytes);
   }
 
  private:
+  void read(std::uint64_t index) {
+    const Block block = inode_->newest_block(index);
+    std::memcpy(image() + index * kBlockBytes, block.data(), kBlockBytes);
+  }
+
   const std::shared_ptr<SimDisk::State> disk_;
   const std::shared_ptr<Inode> inode_;
   const std::shared_ptr<Memory> memory_;
+  bool awake_;
 };
 
 class SimLock final : public FolderLock {
  public:
   SimLock(std::shared_ptr<SimDisk::State> disk, std::string dir)
       : disk_(std::move(disk)), dir_(std::move(dir)) {}
-  ~SimLock() override { disk_->locked.erase(dir_); }
+  ~SimLock() override {
+    const std::lock_guard lock(disk_->mutex);
+    disk_->locked.erase(dir_);
+  }
 
  private:
   const std::shared_ptr<SimDisk::State> disk_;
@@ -242,60 +352,82 @@ class SimFiles final : public Files {
  public:
   explicit SimFiles(std::shared_ptr<SimDisk::State> disk) : disk_(std::move(disk)) {}
 
-  [[nodiscard]] Status prepare(const std::string&) override {
-    return disk_->failed ? SimDisk::State::off() : Status::OK();
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
+    {
+      const std::lock_guard lock(disk_->mutex);
+      if (disk_->failed) return SimDisk::State::off();
+      if (disk_->live.folders.contains(dir)) return false;
+      if (!disk_->live.folders.contains(folder_above(dir))) return Status::NotFound(dir);
+    }
+    BRECCIA_TRY(disk_->step([&](Reach reach) {
+      if (reach == Reach::kWhole) disk_->change({dir, nullptr, ""});
+    }));
+    return true;
   }
   [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
+    const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
     if (!disk_->locked.insert(dir).second) return folder_in_use(dir);
     return std::unique_ptr<FolderLock>(std::make_unique<SimLock>(disk_, dir));
   }
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
+    const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
     std::vector<std::string> names;
-    for (const auto& [path, inode] : disk_->live) {
-      if (path.starts_with(dir + "/")) names.push_back(path.substr(dir.size() + 1));
+    for (const auto& [path, inode] : disk_->live.files) {
+      if (folder_above(path) == dir) names.push_back(path.substr(dir.size() + 1));
     }
     return names;
   }
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
                                                             std::uint64_t bytes) override {
-    const std::lock_guard lock(disk_->create_mutex);
-    if (disk_->live.contains(path)) return Status::IOError(path, "exists");
     const auto inode = std::make_shared<Inode>(bytes);
     if (disk_->kind == SimKind::kMapped) inode->mapped = std::make_shared<Memory>(bytes);
-    BRECCIA_TRY(disk_->step([&] {
-      disk_->live[path] = inode;
-      disk_->changed_names("");
+    Status refused;
+    BRECCIA_TRY(disk_->step([&](Reach reach) {
+      if (reach != Reach::kWhole) return;
+      if (disk_->live.files.contains(path)) {
+        refused = Status::IOError(path, "exists");
+      } else if (!disk_->live.folders.contains(folder_above(path))) {
+        refused = Status::IOError(path, "no such folder");
+      } else {
+        disk_->change({path, inode, ""});
+      }
     }));
-    return std::unique_ptr<SegmentFile>(std::make_unique<SimFile>(disk_, inode));
+    BRECCIA_TRY(refused);
+    return std::unique_ptr<SegmentFile>(std::make_unique<SimFile>(disk_, inode, /*awake=*/true));
   }
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
+    const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
-    const auto found = disk_->live.find(path);
-    if (found == disk_->live.end()) return Status::IOError(path, "no such file");
-    return std::unique_ptr<SegmentFile>(std::make_unique<SimFile>(disk_, found->second));
+    const auto found = disk_->live.files.find(path);
+    if (found == disk_->live.files.end()) return Status::IOError(path, "no such file");
+    auto file = std::make_unique<SimFile>(disk_, found->second, /*awake=*/false);
+    file->read_header();
+    return std::unique_ptr<SegmentFile>(std::move(file));
   }
   [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
-    if (!disk_->live.contains(from)) return Status::IOError(from, "no such file");
-    return disk_->step([&] {
-      if (from == to) return;
-      auto node = disk_->live.extract(from);
-      disk_->live[to] = std::move(node.mapped());
-      disk_->changed_names("");
-    });
+    Status refused;
+    BRECCIA_TRY(disk_->step([&](Reach reach) {
+      const auto found = disk_->live.files.find(from);
+      if (found == disk_->live.files.end()) {
+        refused = Status::IOError(from, "no such file");
+      } else if (reach == Reach::kWhole && from != to) {
+        disk_->change({to, found->second, from});
+      }
+    }));
+    return refused;
   }
   [[nodiscard]] Status remove(const std::string& path) override {
-    if (!disk_->live.contains(path)) return Status::IOError(path, "no such file");
-    return disk_->step([&] {
-      disk_->live.erase(path);
-      disk_->changed_names(path);
+    return disk_->step([&](Reach reach) {
+      if (reach == Reach::kWhole) disk_->change({"", nullptr, path});
     });
   }
-  [[nodiscard]] Status sync_dir(const std::string&) override {
-    return disk_->step([&] {
-      disk_->durable = disk_->live;
-      disk_->pending.clear();
+  [[nodiscard]] Status sync_dir(const std::string& dir) override {
+    return disk_->step([&](Reach reach) {
+      if (reach != Reach::kWhole) return;
+      for (const Change& change : disk_->pending[dir]) change.apply(&disk_->durable);
+      disk_->pending.erase(dir);
     });
   }
 
@@ -308,35 +440,73 @@ class SimFiles final : public Files {
 SimDisk::SimDisk(SimKind kind) : state_(std::make_shared<State>(kind)) {}
 SimDisk::~SimDisk() = default;
 
-std::shared_ptr<Files> SimDisk::files() { return std::make_shared<SimFiles>(state_); }
-std::uint64_t SimDisk::steps() const { return state_->steps; }
-bool SimDisk::failed() const { return state_->failed; }
-
-void SimDisk::fail_at(std::uint64_t step, std::uint64_t seed) {
-  state_->fail_step = step;
-  state_->last_takes_effect = base::Random(seed).one_in(2);
+std::unique_ptr<SimDisk> SimDisk::clone() const {
+  BRECCIA_ASSERT(state_->kind == SimKind::kBuffered);
+  auto copy = std::make_unique<SimDisk>(state_->kind);
+  State& to = *copy->state_;
+  const std::lock_guard lock(state_->mutex);
+  std::map<const Inode*, std::shared_ptr<Inode>> copies;
+  const auto copied = [&](const std::shared_ptr<Inode>& inode) {
+    auto& made = copies[inode.get()];
+    if (made == nullptr && inode != nullptr) made = std::make_shared<Inode>(*inode);
+    return made;
+  };
+  to.live = state_->live;
+  to.durable = state_->durable;
+  to.pending = state_->pending;
+  for (auto& [path, inode] : to.live.files) inode = copied(inode);
+  for (auto& [path, inode] : to.durable.files) inode = copied(inode);
+  for (auto& [folder, changes] : to.pending) {
+    for (Change& change : changes) change.inode = copied(change.inode);
+  }
+  return copy;
 }
 
-void SimDisk::kill() { state_->power_on(); }
+std::shared_ptr<Files> SimDisk::files() { return std::make_shared<SimFiles>(state_); }
+std::uint64_t SimDisk::steps() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->steps;
+}
+void SimDisk::on_step(std::function<void()> callback) { state_->on_step = std::move(callback); }
+bool SimDisk::failed() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failed;
+}
+
+void SimDisk::fail_at(std::uint64_t step, std::uint64_t seed) {
+  const std::lock_guard lock(state_->mutex);
+  state_->fail_step = step;
+  state_->power_fails = true;
+  state_->reach = base::Random(seed).one_in(2) ? Reach::kWhole : Reach::kNone;
+}
+
+void SimDisk::fail_once(std::uint64_t step, bool after, std::uint64_t seed) {
+  const std::lock_guard lock(state_->mutex);
+  state_->fail_step = step;
+  state_->power_fails = false;
+  state_->reach = after ? Reach::kWhole : Reach::kPart;
+  state_->random = base::Random(seed);
+}
+
+void SimDisk::kill() {
+  const std::lock_guard lock(state_->mutex);
+  state_->power_on();
+}
 
 void SimDisk::power_cut(std::uint64_t seed) {
+  const std::lock_guard lock(state_->mutex);
   base::Random random(seed);
-  const std::uint64_t survive = random.below(state_->pending.size() + 1);
-  if (survive > 0) state_->durable = state_->pending[survive - 1].after;
-  for (std::uint64_t index = survive; index < state_->pending.size(); ++index) {
-    if (random.one_in(2)) state_->durable.erase(state_->pending[index].removed);
-  }
-  state_->pending.clear();
-  state_->live = state_->durable;
-  for (const auto& [path, inode] : state_->live) {
+  state_->cut_names(&random);
+  for (const auto& [path, inode] : state_->live.files) {
     state_->kind == SimKind::kMapped ? inode->cut_lines(&random) : inode->cut_blocks(&random);
   }
   state_->power_on();
 }
 
 void SimDisk::damage(const std::string& path, std::uint64_t offset, std::uint8_t mask) {
-  const auto found = state_->live.find(path);
-  BRECCIA_ASSERT(found != state_->live.end());
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->live.files.find(path);
+  BRECCIA_ASSERT(found != state_->live.files.end());
   Inode& inode = *found->second;
   if (inode.mapped) {
     inode.mapped->at()[offset] ^= std::byte{mask};
@@ -346,13 +516,20 @@ void SimDisk::damage(const std::string& path, std::uint64_t offset, std::uint8_t
   Block block = inode.newest_block(offset / kBlockBytes);
   block[offset % kBlockBytes] ^= std::byte{mask};
   inode.pending.erase(offset / kBlockBytes);
+  inode.lost.erase(offset / kBlockBytes);
   inode.durable[offset / kBlockBytes] = block;
 }
 
 std::vector<std::string> SimDisk::names() const {
+  const std::lock_guard lock(state_->mutex);
   std::vector<std::string> names;
-  for (const auto& [path, inode] : state_->live) names.push_back(path);
+  for (const auto& [path, inode] : state_->live.files) names.push_back(path);
   return names;
+}
+
+bool SimDisk::is_durable(const std::string& path) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->durable.files.contains(path);
 }
 
 }  // namespace breccia::wal

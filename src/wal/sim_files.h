@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,10 +14,16 @@
 ///   buffered  of each 512-byte block any of the contents written since its last sync, or the
 ///             content it had then; blocks are independent of each other
 ///   mapped    of each 64-byte line that differs from its last synced content the new or the old
-///   names     of the creations, renames and removals since the last sync_dir a prefix, and any
-///             removals behind it; each is atomic. A name that survives says nothing of the file's
-///             bytes.
+///   names     of the creations, renames and removals in a folder since its last sync_dir a prefix,
+///             and any removals behind it; each is atomic, and folders are independent of each
+///             other. A folder's own name lies in its parent: a folder that is lost takes all that
+///             is in it along. A name that survives says nothing of the file's bytes.
 /// A kill of the process loses nothing that was written (buffered) or stored (mapped).
+///
+/// A sync of a buffered file that fails leaves the file's blocks as Linux does: whoever reads them
+/// sees what was written, each may be on the medium or not, and none counts as written any more,
+/// so that the next sync succeeds without them. Names are journalled: a later sync_dir finds those
+/// that an earlier one has failed on.
 
 namespace breccia::wal {
 
@@ -30,14 +37,25 @@ class SimDisk {
   SimDisk(const SimDisk&) = delete;
   SimDisk& operator=(const SimDisk&) = delete;
 
+  /// A disk that holds what this one holds now, on and above the medium; nobody has a file of it
+  /// open. Buffered disks only.
+  [[nodiscard]] std::unique_ptr<SimDisk> clone() const;
+
   /// The disk as the log sees it. Files opened through it must be closed before kill or power_cut.
   [[nodiscard]] std::shared_ptr<Files> files();
 
   /// Calls that changed the disk so far.
   [[nodiscard]] std::uint64_t steps() const;
+  /// Called before each step.
+  /// Threads whichever takes the step.
+  void on_step(std::function<void()> callback);
   /// The power fails in step `step`, counted from 1: it and every call after it return IOError.
   /// Whether the failing call still takes effect on the volatile state is chosen by seed.
   void fail_at(std::uint64_t step, std::uint64_t seed);
+  /// Step `step` alone returns IOError: without effect (of a write, some blocks; of a sync, see
+  /// above), or, if `after`, when it has done its work.
+  void fail_once(std::uint64_t step, bool after, std::uint64_t seed);
+  /// True if the power is off.
   [[nodiscard]] bool failed() const;
 
   /// The process died: what was written stays. Calls work again.
@@ -48,6 +66,8 @@ class SimDisk {
   /// Flips bits of the stored byte at `offset` of `path`, durably; for tests of damage.
   void damage(const std::string& path, std::uint64_t offset, std::uint8_t mask);
   [[nodiscard]] std::vector<std::string> names() const;
+  /// True if a power cut cannot take the name `path` away.
+  [[nodiscard]] bool is_durable(const std::string& path) const;
 
   struct State;
 

@@ -21,6 +21,7 @@ namespace breccia::wal {
 namespace {
 
 using testing::append_record;
+using testing::descriptors_of;
 using testing::Directory;
 using testing::Records;
 using testing::RegionMedium;
@@ -99,17 +100,12 @@ std::uint64_t frame_bytes(const Batch& batch) {
   return FrameLayout::of(0, 0, records.bytes.size(), descriptors).end;
 }
 
-/// The descriptor of record `index`: in reverse order.
-std::uint32_t descriptor_of(const Records& records, std::uint32_t index) {
-  return static_cast<std::uint32_t>(records.offsets[records.count() - 1 - index] / 8);
-}
-
 /// What a power cut at one moment may leave: the first frames, at least `synced`, at most all.
 struct Promise {
   struct One {
     std::uint64_t position;
     Records records;
-    bool descriptors;
+    std::vector<std::uint32_t> descriptors;
   };
   std::vector<One> frames;
   std::size_t synced = 0;
@@ -125,11 +121,10 @@ struct Promise {
     if (std::memcmp(frame.records, one.records.bytes.data(), frame.record_bytes) != 0) {
       return "records that were not written";
     }
-    if ((frame.descriptors != nullptr) != one.descriptors) return "no descriptors, or too many";
-    for (std::uint32_t at = 0; one.descriptors && at < frame.record_count; ++at) {
-      if (frame.descriptors[at] != descriptor_of(one.records, at)) return "other descriptors";
-    }
-    return nullptr;
+    if ((frame.descriptors == nullptr) != one.descriptors.empty())
+      return "no descriptors, or too many";
+    const bool same = std::equal(one.descriptors.begin(), one.descriptors.end(), frame.descriptors);
+    return same ? nullptr : "other descriptors";
   }
 };
 
@@ -266,16 +261,16 @@ class Reader {
 Status write_batch(Log* log, RegionMedium* medium, const Batch& batch, std::size_t index,
                    Promise* promise) {
   const Records records = records_of(batch.kind, index);
-  const std::uint32_t descriptors = has_descriptors(batch.kind) ? records.count() : 0;
-  BRECCIA_TAKE(Frame frame, log->reserve(records.bytes.size(), records.count(), descriptors));
+  std::vector<std::uint32_t> descriptors;
+  if (has_descriptors(batch.kind)) descriptors = descriptors_of(records);
+  BRECCIA_TAKE(Frame frame, log->reserve(records.bytes.size(), records.count(),
+                                         static_cast<std::uint32_t>(descriptors.size())));
   medium->crash_point();
   log->fill(&frame, records.bytes.data());
   medium->crash_point();
-  for (std::uint32_t at = 0; at < descriptors; ++at) {
-    frame.descriptors()[at] = descriptor_of(records, at);
-  }
-  if (descriptors > 0) medium->crash_point();
-  promise->frames.push_back({frame.records_position(), records, descriptors > 0});
+  std::copy(descriptors.begin(), descriptors.end(), frame.descriptors());
+  if (!descriptors.empty()) medium->crash_point();
+  promise->frames.push_back({frame.records_position(), records, descriptors});
   log->seal(&frame);
   medium->crash_point();
   if (batch.ack != Ack::kNone) BRECCIA_TRY(log->commit(frame.end(), batch.ack == Ack::kSynced));

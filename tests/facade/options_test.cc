@@ -40,6 +40,26 @@ TEST(FacadeOptions, MemtableBytes) {
   EXPECT_EQ(bytes(families_of(256 * kMiB, 3)), 256 * kMiB);
 }
 
+// Goal: a size near 2^64 means as much as there can be, not what is left of it.
+// Method: WAL_size_limit_MB and write buffers whose bytes do not fit 64 bits, and the last that do.
+// Mutation: a shift or a product that wraps keeps nothing, or next to nothing.
+TEST(FacadeOptions, LargeSizesDoNotWrap) {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  rocksdb::DBOptions db;
+  const auto keep = [&](std::uint64_t megabytes) {
+    db.WAL_size_limit_MB = megabytes;
+    return engine_options(db, "db", families_of(kMiB, 1)).log_keep_bytes;
+  };
+  EXPECT_EQ(keep(0), 0u);
+  EXPECT_EQ(keep(3), 3 * kMiB);
+  EXPECT_EQ(keep(kMost / kMiB), kMost / kMiB * kMiB);
+  EXPECT_EQ(keep(kMost / kMiB + 1), kMost);
+  EXPECT_EQ(keep(kMost), kMost);
+  const std::uint64_t half = std::uint64_t{1} << 63;
+  EXPECT_EQ(engine_options(db, "db", families_of(half, 1)).memtable_bytes, kMost);
+  EXPECT_EQ(engine_options(db, "db", families_of(half / 2, 3)).memtable_bytes, kMost);
+}
+
 // Goal: the options that open mean what they mean in RocksDB.
 // Method: flags, families, folders of the log.
 // Mutation: taking the database's own folder for the log's fails.

@@ -34,6 +34,8 @@ class CrashSegment final : public wal::SegmentFile {
   [[nodiscard]] std::byte* image() override { return below_->image(); }
   [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
   [[nodiscard]] bool mapped() const override { return below_->mapped(); }
+  void rest() override { below_->rest(); }
+  [[nodiscard]] Status wake(const std::string& path) override { return below_->wake(path); }
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_TRY(gate_.pass());
     return below_->write(offset, bytes);
@@ -53,9 +55,9 @@ class CrashFiles final : public wal::Files {
  public:
   CrashFiles(std::shared_ptr<wal::Files> below, Gate gate)
       : below_(std::move(below)), gate_(gate) {}
-  [[nodiscard]] Status prepare(const std::string& dir) override {
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
     BRECCIA_TRY(gate_.pass());
-    return below_->prepare(dir);
+    return below_->create_dir(dir);
   }
   [[nodiscard]] Result<std::unique_ptr<wal::FolderLock>> lock(const std::string& dir) override {
     return below_->lock(dir);
@@ -72,7 +74,9 @@ class CrashFiles final : public wal::Files {
     const bool sized = ::ftruncate(fd, static_cast<off_t>(bytes)) == 0;
     ::close(fd);
     if (!sized) return Status::IOError("size " + path);
-    return open(path);
+    BRECCIA_TAKE(auto file, open(path));
+    BRECCIA_TRY(file->wake(path));
+    return file;
   }
   [[nodiscard]] Result<std::unique_ptr<wal::SegmentFile>> open(const std::string& path) override {
     return wrap(below_->open(path));

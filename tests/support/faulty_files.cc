@@ -17,17 +17,18 @@ class FaultySegment final : public wal::SegmentFile {
   [[nodiscard]] std::byte* image() override { return below_->image(); }
   [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
   [[nodiscard]] bool mapped() const override { return below_->mapped(); }
+  void rest() override { below_->rest(); }
+  [[nodiscard]] Status wake(const std::string& path) override {
+    return faults_->call([&] { return below_->wake(path); });
+  }
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->write(offset, bytes);
+    return faults_->call([&] { return below_->write(offset, bytes); });
   }
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->sync(offset, bytes);
+    return faults_->call([&] { return below_->sync(offset, bytes); });
   }
   [[nodiscard]] Result<std::uint64_t> load() override {
-    BRECCIA_TRY(faults_->next());
-    return below_->load();
+    return faults_->call([&] { return below_->load(); });
   }
 
  private:
@@ -39,38 +40,30 @@ class FaultyFiles final : public wal::Files {
  public:
   FaultyFiles(std::shared_ptr<wal::Files> below, CallFaults* faults)
       : below_(std::move(below)), faults_(faults) {}
-  [[nodiscard]] Status prepare(const std::string& dir) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->prepare(dir);
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
+    return faults_->call([&] { return below_->create_dir(dir); });
   }
   [[nodiscard]] Result<std::unique_ptr<wal::FolderLock>> lock(const std::string& dir) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->lock(dir);
+    return faults_->call([&] { return below_->lock(dir); });
   }
   [[nodiscard]] Result<std::vector<std::string>> list(const std::string& dir) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->list(dir);
+    return faults_->call([&] { return below_->list(dir); });
   }
   [[nodiscard]] Result<std::unique_ptr<wal::SegmentFile>> create(const std::string& path,
                                                                  std::uint64_t bytes) override {
-    BRECCIA_TRY(faults_->next());
-    return wrap(below_->create(path, bytes));
+    return faults_->call([&] { return wrap(below_->create(path, bytes)); });
   }
   [[nodiscard]] Result<std::unique_ptr<wal::SegmentFile>> open(const std::string& path) override {
-    BRECCIA_TRY(faults_->next());
-    return wrap(below_->open(path));
+    return faults_->call([&] { return wrap(below_->open(path)); });
   }
   [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->rename(from, to);
+    return faults_->call([&] { return below_->rename(from, to); });
   }
   [[nodiscard]] Status remove(const std::string& path) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->remove(path);
+    return faults_->call([&] { return below_->remove(path); });
   }
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
-    BRECCIA_TRY(faults_->next());
-    return below_->sync_dir(dir);
+    return faults_->call([&] { return below_->sync_dir(dir); });
   }
 
  private:
@@ -97,31 +90,30 @@ class FaultyWritable final : public rocksdb::FSWritableFileOwnerWrapper {
       : FSWritableFileOwnerWrapper(std::move(below)), faults_(faults) {}
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = next();
-    return status.ok() ? target()->Append(data, options, debug) : status;
+    return call([&] { return target()->Append(data, options, debug); });
   }
   IOStatus Append(const Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo& verification,
                   IODebugContext* debug) override {
-    const IOStatus status = next();
-    return status.ok() ? target()->Append(data, options, verification, debug) : status;
+    return call([&] { return target()->Append(data, options, verification, debug); });
   }
   IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = next();
-    return status.ok() ? target()->Sync(options, debug) : status;
+    return call([&] { return target()->Sync(options, debug); });
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = next();
-    return status.ok() ? target()->Fsync(options, debug) : status;
+    return call([&] { return target()->Fsync(options, debug); });
   }
   IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = next();
-    const IOStatus closed = target()->Close(options, debug);
-    return status.ok() ? closed : status;
+    const IOStatus closed = target()->Close(options, debug);  // closed in any case
+    return call([&] { return closed; });
   }
 
  private:
-  IOStatus next() { return rocksdb::status_to_io_status(faults_->next()); }
+  template <class Work>
+  IOStatus call(const Work& work) {
+    return faults_->call(
+        work, [](Status status) { return rocksdb::status_to_io_status(std::move(status)); });
+  }
   CallFaults* faults_;
 };
 
@@ -134,32 +126,34 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
   IOStatus NewWritableFile(const std::string& path, const FileOptions& options,
                            std::unique_ptr<FSWritableFile>* file, IODebugContext* debug) override {
     if (is_info_log(path)) return target()->NewWritableFile(path, options, file, debug);
-    IOStatus status = next();
-    if (status.ok()) status = target()->NewWritableFile(path, options, file, debug);
+    const IOStatus status =
+        call([&] { return target()->NewWritableFile(path, options, file, debug); });
     if (status.ok()) *file = std::make_unique<FaultyWritable>(std::move(*file), faults_);
     return status;
   }
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* debug) override {
-    const IOStatus status = is_info_log(from) ? IOStatus::OK() : next();
-    return status.ok() ? target()->RenameFile(from, to, options, debug) : status;
+    if (is_info_log(from)) return target()->RenameFile(from, to, options, debug);
+    return call([&] { return target()->RenameFile(from, to, options, debug); });
   }
   IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options,
                     IODebugContext* debug) override {
-    const IOStatus status = next();
-    return status.ok() ? target()->LinkFile(from, to, options, debug) : status;
+    return call([&] { return target()->LinkFile(from, to, options, debug); });
   }
   IOStatus CreateDirIfMissing(const std::string& path, const IOOptions& options,
                               IODebugContext* debug) override {
-    const IOStatus status = next();
-    return status.ok() ? target()->CreateDirIfMissing(path, options, debug) : status;
+    return call([&] { return target()->CreateDirIfMissing(path, options, debug); });
   }
 
  private:
   static bool is_info_log(const std::string& path) {
     return path.substr(path.rfind('/') + 1).starts_with("LOG");
   }
-  IOStatus next() { return rocksdb::status_to_io_status(faults_->next()); }
+  template <class Work>
+  IOStatus call(const Work& work) {
+    return faults_->call(
+        work, [](Status status) { return rocksdb::status_to_io_status(std::move(status)); });
+  }
   CallFaults* faults_;
 };
 

@@ -13,25 +13,40 @@
 
 namespace breccia::testing {
 
+/// When a call that fails does so: without having done anything, or when its work is done.
+enum class When { kBefore, kAfter };
+
 /// Counts calls; the one chosen fails.
 /// Threads any.
 class CallFaults {
  public:
   /// Lets the `k`-th call from now fail with `status`, the first being 1. 0: none.
-  void fail_call(std::uint64_t k, const Status& status) {
+  void fail_call(std::uint64_t k, const Status& status, When when = When::kBefore) {
     status_ = status;
+    when_ = when;
     calls_ = 0;
     fail_at_ = k;
   }
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
   [[nodiscard]] bool struck() const { return fail_at_ != 0 && calls_ >= fail_at_; }
-  /// To be called by the faulty side: the status of this call.
-  [[nodiscard]] Status next() { return ++calls_ == fail_at_ ? status_ : Status::OK(); }
+  /// For the faulty side: makes a call by work(), whose result can be made of a status by
+  /// failure(status).
+  template <class Work, class Failure>
+  auto call(const Work& work, const Failure& failure) -> decltype(work()) {
+    if (++calls_ != fail_at_) return work();
+    if (when_ == When::kAfter) (void)work();
+    return failure(status_);
+  }
+  template <class Work>
+  auto call(const Work& work) -> decltype(work()) {
+    return call(work, [](const Status& status) { return status; });
+  }
 
  private:
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> fail_at_{0};
   Status status_;
+  When when_ = When::kBefore;
 };
 
 /// `below`, where every call on a folder or a file may fail. Owner: `faults` lives longer.

@@ -11,7 +11,9 @@ namespace {
 
 class SparseFiles final : public wal::Files {
  public:
-  [[nodiscard]] Status prepare(const std::string& dir) override { return real_->prepare(dir); }
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
+    return real_->create_dir(dir);
+  }
   [[nodiscard]] Result<std::unique_ptr<wal::FolderLock>> lock(const std::string& dir) override {
     return real_->lock(dir);
   }
@@ -25,7 +27,9 @@ class SparseFiles final : public wal::Files {
     const bool sized = ::ftruncate(fd, static_cast<off_t>(bytes)) == 0;
     ::close(fd);
     if (!sized) return Status::IOError("size " + path);
-    return real_->open(path);
+    BRECCIA_TAKE(auto file, real_->open(path));
+    BRECCIA_TRY(file->wake(path));
+    return file;
   }
   [[nodiscard]] Result<std::unique_ptr<wal::SegmentFile>> open(const std::string& path) override {
     return real_->open(path);

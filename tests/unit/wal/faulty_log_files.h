@@ -12,14 +12,23 @@ namespace breccia::wal::testing {
 /// Which call of each kind fails, counted down from its value; 0: none. After a failure, calls of
 /// the kind work again, so that a log that does not stop by itself shows.
 struct Faults {
+  bool after = false;  // the call does its work before it fails
   int create = 0;
   int write = 0;
   int sync = 0;
   int rename = 0;
   int sync_dir = 0;
   int remove = 0;
+  bool no_removals = false;  // all of them fail
 
-  static bool strikes(int* countdown) { return *countdown > 0 && --*countdown == 0; }
+  /// Makes a call by work(), unless it is the one that fails.
+  template <class Work>
+  auto call(int* countdown, const Status& failure, const Work& work) const -> decltype(work()) {
+    const bool strikes = *countdown > 0 && --*countdown == 0;
+    if (!strikes) return work();
+    if (after) (void)work();
+    return failure;
+  }
 };
 
 class FaultyFile final : public SegmentFile {
@@ -29,13 +38,15 @@ class FaultyFile final : public SegmentFile {
   [[nodiscard]] std::byte* image() override { return below_->image(); }
   [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
   [[nodiscard]] bool mapped() const override { return below_->mapped(); }
+  void rest() override { below_->rest(); }
+  [[nodiscard]] Status wake(const std::string& path) override { return below_->wake(path); }
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
-    if (Faults::strikes(&faults_->write)) return Status::IOError("injected write error");
-    return below_->write(offset, bytes);
+    return faults_->call(&faults_->write, Status::IOError("injected write error"),
+                         [&] { return below_->write(offset, bytes); });
   }
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
-    if (Faults::strikes(&faults_->sync)) return Status::IOError("injected sync error");
-    return below_->sync(offset, bytes);
+    return faults_->call(&faults_->sync, Status::IOError("injected sync error"),
+                         [&] { return below_->sync(offset, bytes); });
   }
   [[nodiscard]] Result<std::uint64_t> load() override { return below_->load(); }
 
@@ -49,7 +60,9 @@ class FaultyLogFiles final : public Files {
   FaultyLogFiles(std::shared_ptr<Files> below, std::shared_ptr<Faults> faults)
       : below_(std::move(below)), faults_(std::move(faults)) {}
 
-  [[nodiscard]] Status prepare(const std::string& dir) override { return below_->prepare(dir); }
+  [[nodiscard]] Result<bool> create_dir(const std::string& dir) override {
+    return below_->create_dir(dir);
+  }
   [[nodiscard]] Result<std::unique_ptr<FolderLock>> lock(const std::string& dir) override {
     return below_->lock(dir);
   }
@@ -58,23 +71,24 @@ class FaultyLogFiles final : public Files {
   }
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
                                                             std::uint64_t bytes) override {
-    if (Faults::strikes(&faults_->create)) return Status::NoSpace("injected", "full");
-    return wrap(below_->create(path, bytes));
+    return faults_->call(&faults_->create, Status::NoSpace("injected", "full"),
+                         [&] { return wrap(below_->create(path, bytes)); });
   }
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
     return wrap(below_->open(path));
   }
   [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
-    if (Faults::strikes(&faults_->rename)) return Status::IOError("injected rename error");
-    return below_->rename(from, to);
+    return faults_->call(&faults_->rename, Status::IOError("injected rename error"),
+                         [&] { return below_->rename(from, to); });
   }
   [[nodiscard]] Status remove(const std::string& path) override {
-    if (Faults::strikes(&faults_->remove)) return Status::IOError("injected remove error");
-    return below_->remove(path);
+    if (faults_->no_removals) return Status::IOError("injected: not permitted");
+    return faults_->call(&faults_->remove, Status::IOError("injected remove error"),
+                         [&] { return below_->remove(path); });
   }
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
-    if (Faults::strikes(&faults_->sync_dir)) return Status::IOError("injected folder error");
-    return below_->sync_dir(dir);
+    return faults_->call(&faults_->sync_dir, Status::IOError("injected folder error"),
+                         [&] { return below_->sync_dir(dir); });
   }
 
  private:

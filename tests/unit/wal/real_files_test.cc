@@ -2,11 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
+#include <dirent.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "base/assert.h"
 #include "base/limits.h"
+#include "base/random.h"
+#include "records.h"
 #include "support/folder.h"
+#include "support/sparse_files.h"
+#include "wal/log.h"
 
 namespace breccia::wal {
 namespace {
@@ -29,6 +39,81 @@ std::unique_ptr<SegmentFile> file_with(const std::string& path, std::uint64_t of
   }
   return files->open(path).take();
 }
+
+std::set<std::uint64_t> open_descriptors() {
+  DIR* const folder = ::opendir("/proc/self/fd");
+  BRECCIA_ASSERT(folder != nullptr);
+  std::set<std::uint64_t> numbers;
+  while (const dirent* const entry = ::readdir(folder)) {
+    if (entry->d_name[0] != '.') numbers.insert(std::strtoull(entry->d_name, nullptr, 10));
+  }
+  numbers.erase(static_cast<std::uint64_t>(::dirfd(folder)));
+  ::closedir(folder);
+  return numbers;
+}
+
+std::uint64_t descriptor_count() { return open_descriptors().size(); }
+
+/// Lets the process have `more` descriptors beside those that it has.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(std::uint64_t more) {
+    BRECCIA_ASSERT(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    // The limit is on their numbers, and there may be gaps.
+    const std::set<std::uint64_t> numbers = open_descriptors();
+    std::uint64_t end = 0;
+    for (std::uint64_t free = 0; free < more || numbers.contains(end); ++end) {
+      if (!numbers.contains(end)) ++free;
+    }
+    rlimit limit = before_;
+    limit.rlim_cur = std::min<rlim_t>(end, before_.rlim_max);
+    BRECCIA_ASSERT(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  ~DescriptorLimit() { BRECCIA_ASSERT(::setrlimit(RLIMIT_NOFILE, &before_) == 0); }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+ private:
+  rlimit before_;
+};
+
+/// A log in a folder in memory whose files take up only what is written to them, and its frames.
+class ManySegments {
+ public:
+  ManySegments() : folder_(Place::kMemory) {
+    options_.dir = folder_ / "log";
+    options_.files = breccia::testing::make_sparse_files();
+    options_.roll_bytes = 1;  // a segment for each frame
+    options_.prepare_ahead = false;
+  }
+
+  Status open() {
+    log_.reset();
+    replayed_ = testing::Replayed();
+    auto opened = Log::open(options_, 0, replayed_.sink(), &replayed_.recovery);
+    if (!opened.ok()) return opened.status();
+    log_ = opened.take();
+    return Status::OK();
+  }
+  void close() { log_.reset(); }
+
+  Status write(bool sync) {
+    const testing::Records records = testing::random_records(&random_, 3);
+    BRECCIA_TAKE(const Frame frame, testing::put_frame(log_.get(), records, false));
+    BRECCIA_TRY(log_->commit(log_->end(), sync));
+    model_.push_back(testing::expected(frame, records));
+    return Status::OK();
+  }
+  [[nodiscard]] bool all_are_there() const { return replayed_.frames == model_; }
+
+ private:
+  const Folder folder_;
+  LogOptions options_;
+  std::unique_ptr<Log> log_;
+  testing::Replayed replayed_;
+  std::vector<testing::Replayed::One> model_;
+  base::Random random_{3};
+};
 
 bool is_zero(const std::byte* from, const std::byte* to) {
   return std::all_of(from, to, [](std::byte byte) { return byte == std::byte{0}; });
@@ -59,6 +144,60 @@ TEST(WalRealFiles, LoadKnowsWhereZerosBegin) {
       }
     }
   }
+}
+
+// Goal: a log has as many segments as it likes, synced or not, with 256 descriptors.
+// Method: 2,000 segments are written, synced never and then often, opened and written again.
+// Mutation: a descriptor or a ring that a segment keeps when it is full, or when it is opened,
+// fails.
+TEST(WalRealFiles, ThousandsOfSegmentsNeedFewDescriptors) {
+  constexpr int kSegments = 2000;
+  ManySegments log;
+  const std::uint64_t before = descriptor_count();
+  const DescriptorLimit limit(256 - std::min<std::uint64_t>(before, 128));
+  ASSERT_TRUE(log.open().ok());
+  for (int index = 0; index < kSegments; ++index) {
+    const Status status = log.write(/*sync=*/index > kSegments / 2);
+    ASSERT_TRUE(status.ok()) << index << " " << status.ToString();
+  }
+  EXPECT_LE(descriptor_count(), before + 8);
+  for (int round = 0; round < 2; ++round) {
+    const Status status = log.open();
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(log.all_are_there());
+    EXPECT_LE(descriptor_count(), before + 8);
+    ASSERT_TRUE(log.write(/*sync=*/true).ok());
+  }
+  log.close();
+  EXPECT_EQ(descriptor_count(), before);
+}
+
+// Goal: an opening that runs out of descriptors, wherever it does, leaves the log as it was.
+// Method: openings with none to spare, one, two and so on until one succeeds; after each, the log
+// is opened without a limit. Nothing is written in between.
+// Mutation: removing a segment whose folder could not be opened for its sync loses the log.
+TEST(WalRealFiles, TooFewDescriptorsHarmNothing) {
+  ManySegments log;
+  ASSERT_TRUE(log.open().ok());
+  for (int index = 0; index < 3; ++index) ASSERT_TRUE(log.write(/*sync=*/true).ok());
+  log.close();
+  int refused = 0;
+  for (std::uint64_t more = 0; more < 64; ++more) {
+    Status limited;
+    {
+      const DescriptorLimit limit(more);
+      limited = log.open();
+    }
+    log.close();
+    const Status status = log.open();
+    ASSERT_TRUE(status.ok()) << more << " " << status.ToString();
+    EXPECT_TRUE(log.all_are_there()) << more;
+    log.close();
+    if (limited.ok()) break;
+    ++refused;
+  }
+  EXPECT_GT(refused, 1);
+  EXPECT_LT(refused, 16);
 }
 
 }  // namespace breccia::wal

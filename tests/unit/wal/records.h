@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -60,11 +61,13 @@ inline Records large_record(std::uint64_t value_bytes, char fill) {
   return records;
 }
 
-/// Records of several column families: names, range deletions and operations on one key.
-inline Records random_mixed_records(base::Random* random, std::uint64_t count) {
+/// Records of several column families: names, operations on one key and, if `ranges`, range
+/// deletions.
+inline Records random_mixed_records(base::Random* random, std::uint64_t count, bool ranges) {
   Records records;
   for (std::uint64_t index = 0; index < count; ++index) {
-    const auto op = static_cast<Op>(random->below(kOpCount));
+    auto op = static_cast<Op>(random->below(kOpCount));
+    if (op == Op::kDeleteRange && !ranges) op = Op::kPut;
     if (op == Op::kFamily) {
       const auto family = static_cast<std::uint32_t>(random->next());
       append_record(&records, op, "", {reinterpret_cast<const char*>(&family), sizeof family});
@@ -76,17 +79,44 @@ inline Records random_mixed_records(base::Random* random, std::uint64_t count) {
   return records;
 }
 
-/// Reserves, fills and seals one frame. `descriptors`: written in reverse order of the records.
-/// `mixed`: its header says so.
+/// The descriptors of records: of each family its name's, then by key, the newest first.
+inline std::vector<std::uint32_t> descriptors_of(const Records& records) {
+  const auto key = [&](std::uint64_t offset) {
+    const std::byte* const record = records.bytes.data() + offset;
+    return std::string(record_key(record), record_header(record).key_bytes());
+  };
+  std::vector<std::uint64_t> order = records.offsets;
+  auto part = order.begin();
+  const auto sort_up_to = [&](auto end) {
+    std::sort(part, end, [&](std::uint64_t a, std::uint64_t b) {
+      const std::string key_a = key(a);
+      const std::string key_b = key(b);
+      return key_a != key_b ? key_a < key_b : a > b;
+    });
+  };
+  for (auto at = order.begin(); at != order.end(); ++at) {
+    if (record_header(records.bytes.data() + *at).op() != Op::kFamily) continue;
+    sort_up_to(at);
+    part = at + 1;
+  }
+  sort_up_to(order.end());
+  std::vector<std::uint32_t> descriptors;
+  for (const std::uint64_t offset : order) {
+    descriptors.push_back(static_cast<std::uint32_t>(offset / 8));
+  }
+  return descriptors;
+}
+
+/// Reserves, fills and seals one frame, with descriptors if asked to. `mixed`: its header says so.
 inline Result<Frame> put_frame(Log* log, const Records& records, bool descriptors,
                                bool mixed = false) {
   BRECCIA_TAKE(Frame frame, log->reserve(records.bytes.size(), records.count(),
                                          descriptors ? records.count() : 0));
   if (mixed) frame.flags |= kFrameMixed;
   log->fill(&frame, records.bytes.data());
-  for (std::uint32_t index = 0; descriptors && index < records.count(); ++index) {
-    frame.descriptors()[index] =
-        static_cast<std::uint32_t>(records.offsets[records.count() - 1 - index] / 8);
+  if (descriptors) {
+    const std::vector<std::uint32_t> order = descriptors_of(records);
+    std::copy(order.begin(), order.end(), frame.descriptors());
   }
   log->seal(&frame);
   return frame;

@@ -18,6 +18,7 @@ class WalSegmentPool : public ::testing::Test {
   WalSegmentPool() {
     options_.dir = "log";
     options_.files = disk_.files();
+    EXPECT_TRUE(options_.files->create_dir(options_.dir).take());
     options_.on_map = [this](std::byte* image, std::uint64_t) { images_.insert(image); };
     options_.on_unmap = [this](std::byte* image) { images_.erase(image); };
     pool_ = std::make_shared<SegmentPool>(options_, /*store_id=*/1);
@@ -73,7 +74,7 @@ TEST_F(WalSegmentPool, StockBecomesSegments) {
 TEST_F(WalSegmentPool, StockIsNotTrimmed) {
   const std::uint64_t count = kFreeSegmentsMax + 2;
   ASSERT_TRUE(pool_->stock(count * kWindow).ok());
-  ASSERT_TRUE(pool_->trim().ok());
+  pool_->trim();
   EXPECT_EQ(disk_.names().size(), count);
   {
     std::vector<SegmentPtr> segments;
@@ -84,7 +85,7 @@ TEST_F(WalSegmentPool, StockIsNotTrimmed) {
     EXPECT_EQ(disk_.names().size(), count + 2);
     EXPECT_EQ(unfinished(), 0U);
   }
-  ASSERT_TRUE(pool_->trim().ok());
+  pool_->trim();
   EXPECT_EQ(disk_.names().size(), count);
   EXPECT_EQ(images_.size(), count);
 }
@@ -101,7 +102,7 @@ TEST_F(WalSegmentPool, KeepsSomeFilesWithoutAStock) {
       segments.push_back(make(window, 1));
     }
   }
-  ASSERT_TRUE(pool_->trim().ok());
+  pool_->trim();
   EXPECT_EQ(disk_.names().size(), kFreeSegmentsMax);
 }
 
@@ -115,7 +116,7 @@ TEST_F(WalSegmentPool, AFailedStockLeavesNothingBehind) {
   options_.on_unmap = nullptr;
   LogRecovery recovery;
   const auto ignore = [](const RecoveredFrame&) { return Status::OK(); };
-  disk_.fail_at(8, /*seed=*/1);
+  disk_.fail_at(disk_.steps() + 9, /*seed=*/1);
   EXPECT_FALSE(Log::open(options_, 0, ignore, &recovery).ok());
   EXPECT_GT(unfinished(), 0U);
   disk_.kill();

@@ -30,12 +30,17 @@ class TinyLog {
   /// Appends a frame that was written when all before it was synced (or, if not `synced`, nothing).
   /// `flags`: beside kFrameAligned.
   void append(const Records& records, bool descriptors, bool synced, std::uint32_t flags = 0) {
+    append(records, descriptors ? descriptors_of(records) : std::vector<std::uint32_t>(), synced,
+           flags);
+  }
+  void append(const Records& records, const std::vector<std::uint32_t>& descriptors, bool synced,
+              std::uint32_t flags) {
     FrameHeader header{};
     header.flags = flags | (records.count() >= 3 ? kFrameAligned : 0);
     header.position = end_;
     header.record_bytes = records.bytes.size();
     header.record_count = records.count();
-    header.descriptor_count = descriptors ? records.count() : 0;
+    header.descriptor_count = static_cast<std::uint32_t>(descriptors.size());
     FrameLayout layout = layout_of(header);
     if (end_ + layout.end + kClosingFrameBytes > views_.back().end()) {
       close(synced);
@@ -47,11 +52,8 @@ class TinyLog {
     std::byte* const at = here();
     std::memcpy(at, &header, sizeof header);
     std::uint64_t sum = copy_and_sum(at, layout, records.bytes.data());
-    auto* const descriptor = reinterpret_cast<std::uint32_t*>(at + layout.descriptors);
-    for (std::uint32_t index = 0; index < header.descriptor_count; ++index) {
-      descriptor[index] =
-          static_cast<std::uint32_t>(records.offsets[records.count() - 1 - index] / 8);
-    }
+    std::copy(descriptors.begin(), descriptors.end(),
+              reinterpret_cast<std::uint32_t*>(at + layout.descriptors));
     sum = sum_descriptors(sum, at, layout, header.descriptor_count);
     const CommitRecord commit = make_commit(header.position, sum);
     std::memcpy(at + layout.commit, &commit, sizeof commit);
