@@ -1,6 +1,7 @@
 #include <breccia/rocks.h>
 
 #include "facade/core.h"
+#include "rocks/install_gate.h"
 
 /// Rocks: compactions, and what passes through to the tree.
 
@@ -29,12 +30,12 @@ Status no_traces() { return Status::NotSupported("traces of queries: the tree do
 Status Rocks::CompactRange(const rocksdb::CompactRangeOptions& options, Handle* handle,
                            const Slice* begin, const Slice* end) {
   BRECCIA_TAKE(Handle* const tree_handle, core_->tree_handle(handle));
-  BRECCIA_TRY(core_->engine().Flush());
+  BRECCIA_TRY(core_->engine().flush(/*waits_for_tree=*/!options.allow_write_stall));
   if (!options.change_level) {
     return core_->tree().CompactRange(options, tree_handle, begin, end);
   }
   // RocksDB 7.8 may leave overlapping files in a level if files are ingested meanwhile.
-  const FlushesPaused paused(core_.get());
+  const rocks::InstallGate::LevelMove move(&core_->engine().below().gate());
   return core_->tree().CompactRange(options, tree_handle, begin, end);
 }
 
@@ -43,7 +44,7 @@ Status Rocks::CompactFiles(const rocksdb::CompactionOptions& options, Handle* ha
                            int output_path_id, std::vector<std::string>* output_file_names,
                            rocksdb::CompactionJobInfo* info) {
   BRECCIA_TAKE(Handle* const tree_handle, core_->tree_handle(handle));
-  const FlushesPaused paused(core_.get());  // see rocks::InstallGate
+  const rocks::InstallGate::Call call(&core_->engine().below().gate());
   return core_->tree().CompactFiles(options, tree_handle, input_file_names, output_level,
                                     output_path_id, output_file_names, info);
 }

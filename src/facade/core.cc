@@ -4,6 +4,7 @@
 
 #include "batch/requests.h"
 #include "facade/user_statistics.h"
+#include "rocks/install_gate.h"
 
 namespace breccia::facade {
 
@@ -29,10 +30,15 @@ Status Core::open(const Options& options, const std::string& name, std::unique_p
   opened->given_.error_if_exists = options.error_if_exists;
   opened->engine_ = std::move(engine);
   opened->handles_ = std::make_shared<Handles>(
-      opened->flush_parts(),
-      [engine = opened->engine_.get()](FamilyId family) { engine->forget_family(family); });
+      opened->flush_parts(), Handles::Hooks{[engine = opened->engine_.get()](Handle* handle) {
+                                              engine->listeners().handle_goes(handle);
+                                            },
+                                            [engine = opened->engine_.get()](FamilyId family) {
+                                              engine->forget_family(family);
+                                            }});
   opened->flusher_ = std::make_unique<rocks::Workers>(1);
-  opened->default_handle_.reset(opened->make_handle(rocksdb::kDefaultColumnFamilyName));
+  opened->default_handle_.reset(
+      opened->make_handle(rocksdb::kDefaultColumnFamilyName, Holder::kBreccia));
   *core = std::move(opened);
   return Status::OK();
 }
@@ -53,8 +59,9 @@ Status Core::close() {
   // flush, which may fail.
   if (has_unlogged_.load()) close_status_ = engine_->SyncLog();
   if (close_status_.ok() && engine_->options().flush_at_close) close_status_ = engine_->Flush();
+  engine_->listeners().handle_goes(default_handle_.get());
+  engine_->listeners().close();  // before the handles: a callback may use them
   handles_->close();
-  engine_->listeners().show_as(nullptr);  // iterators may keep the tree open
   engine_.reset();
   return close_status_;
 }
@@ -93,9 +100,9 @@ Result<std::vector<rocksdb::ColumnFamilyHandle*>> Core::tree_handles(
   return of_tree;
 }
 
-Handle* Core::make_handle(const std::string& name) const {
+Handle* Core::make_handle(const std::string& name, Holder holder) const {
   for (const rocks::BelowFamily& family : engine_->below().families()) {
-    if (family->GetName() == name) return handles_->make(family);
+    if (family->GetName() == name) return handles_->make(family, holder);
   }
   BRECCIA_ASSERT(false);
   return nullptr;
@@ -104,7 +111,8 @@ Handle* Core::make_handle(const std::string& name) const {
 std::vector<std::unique_ptr<Handle>> Core::handles_of_all() const {
   std::vector<std::unique_ptr<Handle>> handles;
   for (const rocks::BelowFamily& family : engine_->below().families()) {
-    if (!rocks::is_reserved(family->GetName())) handles.emplace_back(handles_->make(family));
+    if (rocks::is_reserved(family->GetName())) continue;
+    handles.emplace_back(handles_->make(family, Holder::kBreccia));
   }
   return handles;
 }
@@ -257,14 +265,14 @@ void Core::pause_flushes() {
     const std::lock_guard lock(pause_mutex_);
     ++pauses_;
   }
-  engine_->below().pause();
+  engine_->below().gate().pause();
 }
 
 bool Core::resume_flushes() {
   const std::lock_guard lock(pause_mutex_);
   if (pauses_ == 0) return false;
   --pauses_;
-  engine_->below().resume();
+  engine_->below().gate().resume();
   return true;
 }
 

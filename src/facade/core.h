@@ -74,7 +74,7 @@ class Core {
   Result<std::vector<rocksdb::ColumnFamilyHandle*>> tree_handles(
       const std::vector<rocksdb::ColumnFamilyHandle*>& handles) const;
   /// A handle of the family `name`, which is there.
-  [[nodiscard]] Handle* make_handle(const std::string& name) const;
+  [[nodiscard]] Handle* make_handle(const std::string& name, Holder holder) const;
   /// A handle of each family that is there and the user's.
   [[nodiscard]] std::vector<std::unique_ptr<Handle>> handles_of_all() const;
 

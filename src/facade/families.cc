@@ -14,7 +14,7 @@ Status Rocks::CreateColumnFamily(const rocksdb::ColumnFamilyOptions& options,
   BRECCIA_TRY(core_->check_open());
   BRECCIA_TRY(facade::check_family(name, options));
   BRECCIA_TAKE(const rocks::BelowFamily family, core_->engine().create_family(name, options));
-  *handle = core_->handles().make(family);
+  *handle = core_->handles().make(family, facade::Holder::kUser);
   return Status::OK();
 }
 
@@ -48,11 +48,11 @@ Status Rocks::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& o
   rocks::Engine& engine = core_->engine();
   // As for ingested files.
   const facade::WriteGate::Closed closed(&core_->gate());
-  BRECCIA_TRY(engine.Flush());
+  BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
   BRECCIA_TAKE(const rocks::BelowFamily family,
                engine.import_family(name, options, import_options, metadata));
   engine.refresh_tree();
-  *handle = core_->handles().make(family);
+  *handle = core_->handles().make(family, facade::Holder::kUser);
   return Status::OK();
 }
 

@@ -4,6 +4,7 @@
 
 #include "facade/core.h"
 #include "facade/log_iterator.h"
+#include "rocks/audience.h"
 #include "rocks/below.h"
 
 /// Rocks: log, flushes, files. What copies files needs them complete, so it flushes first.
@@ -29,7 +30,7 @@ Status Rocks::Flush(const rocksdb::FlushOptions& options, Handle* handle) {
 Status Rocks::Flush(const rocksdb::FlushOptions& options, const std::vector<Handle*>& handles) {
   BRECCIA_TRY(core_->tree_handles(handles).status());
   if (handles.empty()) return Status::OK();
-  if (options.wait) return core_->engine().Flush();
+  if (options.wait) return core_->engine().flush(/*waits_for_tree=*/!options.allow_write_stall);
   core_->flush_later();
   return Status::OK();
 }
@@ -71,9 +72,11 @@ Status Rocks::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileA
   }
   rocks::Engine& engine = core_->engine();
   // What was written before must be older than the files, so it goes into the tree first. With the
-  // gate closed there is nothing then that a flush could move while the tree changes.
+  // gate closed there is nothing then that a flush could move while the tree changes. Listeners,
+  // which may write, hear of it when the gate is open again.
+  const rocks::KeptEvents events(rocks::KeptEvents::Then::kTellHere);
   const facade::WriteGate::Closed closed(&core_->gate());
-  BRECCIA_TRY(engine.Flush());
+  BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
   BRECCIA_TRY(engine.below().ingest_files(of_tree));
   engine.refresh_tree();
   return Status::OK();

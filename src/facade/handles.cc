@@ -14,7 +14,10 @@ Status not_a_handle() {
       "it belongs to another one, was destroyed, or the database is closed");
 }
 
-Handle::~Handle() { registry_->remove(this); }
+Handle::~Handle() {
+  if (holder_ == Holder::kUser) registry_->tell_going(this);
+  registry_->remove(this);
+}
 
 void Handle::operator delete(Handle* handle, std::destroying_delete_t) {
   const std::shared_ptr<Handles> registry = handle->registry_;  // the handle's may be the last
@@ -40,12 +43,12 @@ Status Handle::GetDescriptor(rocksdb::ColumnFamilyDescriptor* descriptor) {
 
 const rocksdb::Comparator* Handle::GetComparator() const { return rocksdb::BytewiseComparator(); }
 
-Handle* Handles::make(const rocks::BelowFamily& tree) {
+Handle* Handles::make(const rocks::BelowFamily& tree, Holder holder) {
   const std::lock_guard lock(mutex_);
   Entry& entry = families_[tree->GetID()];
   if (entry.family == nullptr) entry.family = std::make_shared<Family>(tree);
   ++entry.handles;
-  auto* const handle = new Handle(entry.family, shared_from_this());
+  auto* const handle = new Handle(entry.family, shared_from_this(), holder);
   live_.insert(handle);
   change_generation();
   return handle;
@@ -69,6 +72,15 @@ Family* Handles::find(const rocksdb::ColumnFamilyHandle* handle) const {
   return known.family;
 }
 
+void Handles::tell_going(Handle* handle) const {
+  std::function<void(Handle*)> going;
+  {
+    const std::lock_guard lock(mutex_);
+    if (live_.contains(handle)) going = hooks_.going;
+  }
+  if (going) going(handle);
+}
+
 void Handles::remove(const Handle* handle) {
   std::function<void(FamilyId)> forget;
   const FamilyId id = handle->GetID();
@@ -78,7 +90,7 @@ void Handles::remove(const Handle* handle) {
     change_generation();
     const auto at = families_.find(id);
     if (--at->second.handles > 0) return;
-    if (at->second.family->at_drop() != nullptr) forget = forget_;
+    if (at->second.family->at_drop() != nullptr) forget = hooks_.forget;
     families_.erase(at);
   }
   if (forget) forget(id);
@@ -92,7 +104,7 @@ void Handles::keep_memory(void* destroyed) {
 
 void Handles::close() {
   const std::lock_guard lock(mutex_);
-  forget_ = nullptr;
+  hooks_ = {};
   live_.clear();
   change_generation();
   for (auto& [id, entry] : families_) entry.family->close();

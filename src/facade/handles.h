@@ -82,11 +82,14 @@ static_assert(ROCKSDB_MAJOR == 7 && ROCKSDB_MINOR == 8, "look at ColumnFamilyHan
 
 class Handles;
 
+/// Who deletes a handle.
+enum class Holder { kUser, kBreccia };
+
 /// What users hold.
 class Handle final : public TreeHandle {
  public:
-  Handle(std::shared_ptr<Family> family, std::shared_ptr<Handles> registry)
-      : family_(std::move(family)), registry_(std::move(registry)) {}
+  Handle(std::shared_ptr<Family> family, std::shared_ptr<Handles> registry, Holder holder)
+      : family_(std::move(family)), registry_(std::move(registry)), holder_(holder) {}
   ~Handle() override;
   /// The registry gets the memory: see Handles.
   static void operator delete(Handle* handle, std::destroying_delete_t);
@@ -98,10 +101,12 @@ class Handle final : public TreeHandle {
   [[nodiscard]] const rocksdb::Comparator* GetComparator() const override;
 
   [[nodiscard]] const std::shared_ptr<Family>& family() const { return family_; }
+  [[nodiscard]] Holder holder() const { return holder_; }
 
  private:
   const std::shared_ptr<Family> family_;
   const std::shared_ptr<Handles> registry_;
+  const Holder holder_;
 };
 
 /// The handles of one database that are alive.
@@ -114,13 +119,18 @@ class Handles : public std::enable_shared_from_this<Handles> {
  public:
   static constexpr std::size_t kDestroyedMax = 1024;
 
-  /// `forget` is called when the last handle of a dropped family is gone. `flush_parts`: see
-  /// rocks/level0_triggers.h.
-  Handles(int flush_parts, std::function<void(FamilyId)> forget)
-      : flush_parts_(flush_parts), forget_(std::move(forget)) {}
+  struct Hooks {
+    /// A user is about to delete a handle.
+    std::function<void(Handle*)> going;
+    /// The last handle of a dropped family is gone.
+    std::function<void(FamilyId)> forget;
+  };
+
+  /// `flush_parts`: see rocks/level0_triggers.h.
+  Handles(int flush_parts, Hooks hooks) : flush_parts_(flush_parts), hooks_(std::move(hooks)) {}
 
   /// A new handle; whoever deletes it ends its life.
-  [[nodiscard]] Handle* make(const rocks::BelowFamily& tree);
+  [[nodiscard]] Handle* make(const rocks::BelowFamily& tree, Holder holder);
   /// The family of a handle that is one of these and alive; else null.
   /// Cost    no lock for the few handles that the thread used last.
   [[nodiscard]] Family* find(const rocksdb::ColumnFamilyHandle* handle) const;
@@ -138,13 +148,14 @@ class Handles : public std::enable_shared_from_this<Handles> {
     std::shared_ptr<Family> family;
     int handles = 0;
   };
+  void tell_going(Handle* handle) const;
   void remove(const Handle* handle);
   void keep_memory(void* destroyed);
   void change_generation();
 
   const int flush_parts_;
   mutable std::mutex mutex_;
-  std::function<void(FamilyId)> forget_;
+  Hooks hooks_;
   std::unordered_set<const rocksdb::ColumnFamilyHandle*> live_;
   std::map<FamilyId, Entry> families_;
   std::deque<std::unique_ptr<void, FreeMemory>> destroyed_;  // oldest first

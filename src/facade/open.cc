@@ -75,7 +75,7 @@ void remove_beside_tree(const Options& options, const std::string& name) {
 
 Rocks::Rocks(std::unique_ptr<facade::Core> core)
     : StackableDB(core->shared_tree()), core_(std::move(core)) {
-  core_->engine().listeners().show_as(this);
+  core_->engine().listeners().open(this);
 }
 
 Rocks::~Rocks() {
@@ -104,7 +104,7 @@ Status Rocks::Open(const Options& options, const std::string& name,
   std::unique_ptr<facade::Core> core;
   BRECCIA_TRY(open_core(with_families, name, column_families, &core));
   for (const Descriptor& family : column_families) {
-    handles->push_back(core->make_handle(family.name));
+    handles->push_back(core->make_handle(family.name, facade::Holder::kUser));
   }
   *db = new Rocks(std::move(core));
   return Status::OK();

@@ -376,7 +376,7 @@ std::vector<PessimisticTransaction*> Transactions::prepared() const {
 bool Transactions::find_prepared_family() {
   for (const rocks::BelowFamily& family : rocks_->core().engine().below().families()) {
     if (family->GetName() == rocks::kPreparedFamily) {
-      prepared_family_.reset(rocks_->core().make_handle(rocks::kPreparedFamily));
+      prepared_family_.reset(rocks_->core().make_handle(rocks::kPreparedFamily, Holder::kBreccia));
     }
   }
   return prepared_family_ != nullptr;

@@ -15,6 +15,9 @@ namespace breccia::facade {
 
 class PessimisticTransaction;
 
+/// Errors  NotSupported: a write policy other than WRITE_COMMITTED, a lock manager of the user's.
+Status check_transactions(const TransactionDBOptions& options);
+
 /// What the transactions of one TransactionDB share: locks, names, and the prepared ones' writes,
 /// which lie in a column family of their own (name -> batch) until they are committed.
 /// Threads any.

@@ -20,8 +20,8 @@ void TransactionBase::reinitialize(const rocksdb::WriteOptions& write_options) {
   batch_ = std::make_unique<WriteBatchWithIndex>(rocksdb::BytewiseComparator(), 0,
                                                  /*overwrite_key=*/true, 0,
                                                  write_options.protection_bytes_per_key);
-  clear();
   ClearSnapshot();
+  clear();
   id_ = 0;
   name_.clear();
   indexing_ = true;
@@ -35,7 +35,12 @@ void TransactionBase::clear() {
   tracked_.clear();
   reads_.clear();
   counts_ = {};
-  history_.release();
+  // What is tracked later is validated from the snapshot on.
+  if (snapshot_ != nullptr) {
+    history_.keep_since(snapshot_->GetSequenceNumber());
+  } else {
+    history_.release();
+  }
 }
 
 // ---- snapshots and save points -----------------------------------------------------------------

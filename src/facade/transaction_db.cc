@@ -1,14 +1,13 @@
 #include <breccia/transaction_db.h>
 
+#include "facade/options.h"
 #include "facade/pessimistic.h"
 
 /// TransactionDB.
 
 namespace breccia {
 
-namespace {
-
-Status check_transaction_options(const TransactionDBOptions& options) {
+Status facade::check_transactions(const TransactionDBOptions& options) {
   if (options.write_policy != rocksdb::WRITE_COMMITTED) {
     return Status::NotSupported(
         "a write policy other than WRITE_COMMITTED",
@@ -19,6 +18,52 @@ Status check_transaction_options(const TransactionDBOptions& options) {
                                 "breccia's locks are on keys; leave it null");
   }
   return Status::OK();
+}
+
+namespace {
+
+/// Brings into files what RocksDB's own log holds of transactions with two phases: the tree below,
+/// which is no transaction database, cannot read it there.
+/// Errors  NotSupported: some of them are prepared still; those of RocksDB.
+Status end_two_phases(const rocksdb::DBOptions& given, const std::string& name,
+                      const facade::Descriptors& families) {
+  rocksdb::DBOptions options = given;
+  options.listeners.clear();
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::TransactionDB* opened = nullptr;
+  BRECCIA_TRY(rocksdb::TransactionDB::Open(options, rocksdb::TransactionDBOptions(), name, families,
+                                           &handles, &opened));
+  const std::unique_ptr<rocksdb::TransactionDB> db(opened);
+  std::vector<rocksdb::Transaction*> prepared;
+  db->GetAllPreparedTransactions(&prepared);
+  Status status =
+      prepared.empty()
+          ? db->Flush(rocksdb::FlushOptions(), handles)
+          : Status::NotSupported(
+                name + " has transactions that RocksDB has prepared",
+                "they are in RocksDB's log: commit them or roll them back with RocksDB");
+  for (auto* const handle : handles) {
+    const Status destroyed = db->DestroyColumnFamilyHandle(handle);
+    if (status.ok()) status = destroyed;
+  }
+  return status;
+}
+
+/// Before a database is opened that RocksDB may have had as a transaction database. What else is
+/// wrong with it, opening it says.
+Status take_over(const Options& options, const std::string& name,
+                 const facade::Descriptors& families) {
+  const bool is_there = options.rocksdb.env->FileExists(name + "/CURRENT").ok();
+  if (!is_there || options.error_if_exists || facade::is_store(options.rocksdb, name) ||
+      !facade::check_options(options, name).ok() ||
+      !facade::check_families(options, name, families).ok()) {
+    return Status::OK();
+  }
+  return end_two_phases(options.rocksdb, name, families);
+}
+
+facade::Descriptors default_family(const rocksdb::ColumnFamilyOptions& options) {
+  return {rocksdb::ColumnFamilyDescriptor(rocksdb::kDefaultColumnFamilyName, options)};
 }
 
 }  // namespace
@@ -40,28 +85,23 @@ Status TransactionDB::make(rocksdb::DB* rocks, const TransactionDBOptions& trans
 Status TransactionDB::Open(const rocksdb::Options& options,
                            const TransactionDBOptions& transactions, const std::string& name,
                            Base** db) {
-  *db = nullptr;
-  BRECCIA_TRY(check_transaction_options(transactions));
-  rocksdb::DB* rocks = nullptr;
-  BRECCIA_TRY(Rocks::Open(options, name, &rocks));
-  return make(rocks, transactions, db);
+  return Open(facade::engine_options(options, name, default_family(options)), transactions, name,
+              db);
 }
 
 Status TransactionDB::Open(const rocksdb::DBOptions& options,
                            const TransactionDBOptions& transactions, const std::string& name,
                            const std::vector<Descriptor>& column_families,
                            std::vector<Handle*>* handles, Base** db) {
-  *db = nullptr;
-  BRECCIA_TRY(check_transaction_options(transactions));
-  rocksdb::DB* rocks = nullptr;
-  BRECCIA_TRY(Rocks::Open(options, name, column_families, handles, &rocks));
-  return make(rocks, transactions, db);
+  return Open(facade::engine_options(options, name, column_families), transactions, name,
+              column_families, handles, db);
 }
 
 Status TransactionDB::Open(const Options& options, const TransactionDBOptions& transactions,
                            const std::string& name, Base** db) {
   *db = nullptr;
-  BRECCIA_TRY(check_transaction_options(transactions));
+  BRECCIA_TRY(facade::check_transactions(transactions));
+  BRECCIA_TRY(take_over(options, name, default_family(options.rocksdb)));
   rocksdb::DB* rocks = nullptr;
   BRECCIA_TRY(Rocks::Open(options, name, &rocks));
   return make(rocks, transactions, db);
@@ -71,7 +111,8 @@ Status TransactionDB::Open(const Options& options, const TransactionDBOptions& t
                            const std::string& name, const std::vector<Descriptor>& column_families,
                            std::vector<Handle*>* handles, Base** db) {
   *db = nullptr;
-  BRECCIA_TRY(check_transaction_options(transactions));
+  BRECCIA_TRY(facade::check_transactions(transactions));
+  BRECCIA_TRY(take_over(options, name, column_families));
   rocksdb::DB* rocks = nullptr;
   BRECCIA_TRY(Rocks::Open(options, name, column_families, handles, &rocks));
   return make(rocks, transactions, db);

@@ -5,7 +5,9 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "rocks/audience.h"
 #include "rocks/copies.h"
+#include "rocks/install_gate.h"
 #include "rocks/level0_triggers.h"
 #include "wal/log.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 constexpr char kWatermarkKey[] = "applied";
 constexpr char kFailedIngest[] = "ingest-failed";
+constexpr char kOwnData[] = "own-";  // how the names of staged files of reserved families begin
 
 /// What a family needs beside the user's options.
 rocksdb::ColumnFamilyOptions tree_family(const rocksdb::ColumnFamilyOptions& family,
@@ -78,6 +81,14 @@ void add_to_ingest(const FamilyFile& file, std::vector<rocksdb::IngestExternalFi
 
 }  // namespace
 
+bool is_staged(const std::string& path) {
+  return path.find(std::string("/") + kStagingFolder + "/") != std::string::npos;
+}
+
+bool is_own_staged(const std::string& path) {
+  return path.find(std::string("/") + kStagingFolder + "/" + kOwnData) != std::string::npos;
+}
+
 void without_memtables(rocksdb::DBOptions* db) { db->persist_stats_to_disk = false; }
 
 void without_memtables(rocksdb::ColumnFamilyOptions* family) {
@@ -100,6 +111,8 @@ Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* h
 std::string log_folder(const Options& options, const std::string& path) {
   return options.wal_dir.empty() ? path + "/log" : options.wal_dir;
 }
+
+Below::Below() : gate_(std::make_shared<InstallGate>()) {}
 
 Result<std::unique_ptr<Below>> Below::open(const Options& options, const std::string& path,
                                            int flush_parts) {
@@ -131,7 +144,7 @@ Status Below::begin_store() {
 
 Status Below::open_families(const Options& options, const std::string& path) {
   options_ = tree_options(options, flush_parts_);
-  options_.listeners.push_back(gate_);
+  options_.listeners = InstallGate::around(gate_, options_.listeners);
   const auto wanted = wanted_families(options, options_, path, flush_parts_);
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
@@ -268,8 +281,9 @@ std::string Below::staging_path(const std::string& name) const {
   return path_ + "/" + kStagingFolder + "/" + name;
 }
 
-std::string Below::data_path(int number) const {
-  return staging_path("data-" + std::to_string(ingests_) + "-" + std::to_string(number) + ".sst");
+std::string Below::data_path(const std::string& family, int number) const {
+  return staging_path((is_reserved(family) ? kOwnData : "data-") + std::to_string(ingests_) + "-" +
+                      std::to_string(number) + ".sst");
 }
 
 rocksdb::Options Below::file_options(rocksdb::ColumnFamilyHandle* family) const {
@@ -292,7 +306,7 @@ Status Below::clear_staging() {
 }
 
 Status Below::write_watermark_file(const Watermark& watermark, std::string* path) const {
-  *path = staging_path("watermark-" + std::to_string(ingests_) + ".sst");
+  *path = staging_path(kOwnData + std::string("watermark-") + std::to_string(ingests_) + ".sst");
   // The family's own options are RocksDB's defaults; Env and file checksums are the database's.
   const rocksdb::Options options(options_, rocksdb::ColumnFamilyOptions());
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options, hidden_.get(),
@@ -307,7 +321,7 @@ Status Below::write_range_deletions(rocksdb::ColumnFamilyHandle* family, int num
                                     const std::vector<std::pair<Slice, Slice>>& ranges,
                                     std::string* path) const {
   BRECCIA_ASSERT(!ranges.empty());
-  *path = data_path(number);
+  *path = data_path(family->GetName(), number);
   const rocksdb::Options options = file_options(family);
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
                                 /*invalidate_page_cache=*/false);
@@ -318,8 +332,8 @@ Status Below::write_range_deletions(rocksdb::ColumnFamilyHandle* family, int num
 
 Status Below::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
                      const std::function<void()>& prepare, const std::function<void()>& publish) {
-  std::unique_lock change(change_mutex_);
-  resumed_.wait(change, [&] { return pauses_ == 0; });
+  const InstallGate::Flush flush(gate_.get());
+  const std::lock_guard change(change_mutex_);
   BRECCIA_ASSERT(applied >= watermark_.applied);
   const Watermark watermark{applied, watermark_.store_id};
   // The watermark first: where a failed ingest takes its files back, it must not be the last.
@@ -345,8 +359,11 @@ Status Below::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied
   return Status::OK();
 }
 
+// RocksDB tells of files while it holds its mutex here, and a flush waits for this thread. They are
+// posted before any compaction can end that takes one of them away.
 Status Below::ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files) {
   const InstallGate::Ingest alone(gate_.get(), [this] { return is_idle(); });
+  const KeptEvents events(KeptEvents::Then::kPost);
   return db_->IngestExternalFiles(files);
 }
 
@@ -359,20 +376,6 @@ bool Below::is_idle() const {
 void Below::while_unchanged(const std::function<void()>& work) {
   const std::lock_guard change(change_mutex_);
   work();
-}
-
-void Below::pause() {
-  const std::lock_guard change(change_mutex_);
-  ++pauses_;
-}
-
-void Below::resume() {
-  {
-    const std::lock_guard change(change_mutex_);
-    BRECCIA_ASSERT(pauses_ > 0);
-    --pauses_;
-  }
-  resumed_.notify_all();
 }
 
 }  // namespace breccia::rocks

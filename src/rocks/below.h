@@ -3,7 +3,6 @@
 #include <breccia/options.h>
 #include <rocksdb/db.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "rocks/install_gate.h"
 #include "wal/format.h"
 
 /// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
@@ -22,6 +20,8 @@
 /// happens exactly once whatever crashes.
 
 namespace breccia::rocks {
+
+class InstallGate;
 
 /// The hidden family's name.
 inline constexpr char kHiddenFamily[] = "breccia.watermark";
@@ -34,6 +34,9 @@ inline constexpr char kPreparedFamily[] = "breccia.prepared";
 }
 /// The folder of files on their way into the tree, in the database's.
 inline constexpr char kStagingFolder[] = "breccia-staging";
+/// True if `path` is of a file there; of one for a family of breccia's own.
+[[nodiscard]] bool is_staged(const std::string& path);
+[[nodiscard]] bool is_own_staged(const std::string& path);
 
 /// A point in time of the tree. Readers hold it; it is released with its last reference.
 using BelowSnapshot = std::shared_ptr<const rocksdb::Snapshot>;
@@ -137,9 +140,8 @@ class Below {
   /// Calls `work` at a time when readers know of all ingests.
   void while_unchanged(const std::function<void()>& work);
 
-  /// Ends when no ingest is under way; those that come then wait for as many calls of resume().
-  void pause();
-  void resume();
+  /// What keeps ingests away from other changes of the tree.
+  [[nodiscard]] InstallGate& gate() const { return *gate_; }
 
   /// True while the tree asks for fewer files: writers above should wait.
   [[nodiscard]] bool overloaded() const;
@@ -147,10 +149,10 @@ class Below {
   [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
 
  private:
-  Below() = default;
+  Below();
   [[nodiscard]] bool is_idle() const;
   [[nodiscard]] std::string staging_path(const std::string& name) const;
-  [[nodiscard]] std::string data_path(int number) const;
+  [[nodiscard]] std::string data_path(const std::string& family, int number) const;
   [[nodiscard]] rocksdb::Options file_options(rocksdb::ColumnFamilyHandle* family) const;
   Status open_families(const Options& options, const std::string& path);
   Status begin_store();
@@ -161,11 +163,9 @@ class Below {
   Status clear_staging();
   Status write_watermark_file(const Watermark& watermark, std::string* path) const;
 
-  std::shared_ptr<InstallGate> gate_ = std::make_shared<InstallGate>();
+  const std::shared_ptr<InstallGate> gate_;
   std::shared_ptr<rocksdb::DB> db_;
-  std::mutex change_mutex_;  // one ingest or drop at a time; taken before others
-  std::condition_variable resumed_;
-  int pauses_ = 0;            // guarded by change_mutex_
+  std::mutex change_mutex_;   // one ingest or drop at a time; taken before others
   mutable std::mutex mutex_;  // guards families_
   std::vector<BelowFamily> families_;
   BelowFamily hidden_;

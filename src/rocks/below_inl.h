@@ -12,7 +12,7 @@ Status Below::write_file(rocksdb::ColumnFamilyHandle* family, int number, const 
   Entry entry;
   path->clear();
   if (!next(&entry)) return Status::OK();
-  *path = data_path(number);
+  *path = data_path(family->GetName(), number);
   const rocksdb::Options options = file_options(family);
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
                                 /*invalidate_page_cache=*/false);

@@ -16,6 +16,7 @@ namespace breccia {
 Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
   std::unique_ptr<rocks::Engine> engine;
   BRECCIA_TRY(rocks::Engine::open(options, path, &engine));
+  engine->listeners().open(engine->below().db());
   *store = std::move(engine);
   return Status::OK();
 }
@@ -78,6 +79,7 @@ void Engine::count_requests(const batch::Requests& requests) {
   add(Ticker::kRangeDeletes, range_deletes);
   add(Ticker::kGets, requests.read_count());
   add(Ticker::kRanges, requests.range_count());
+  if (!no_device_.empty()) miss_device(requests);
 }
 
 // ---- writing -----------------------------------------------------------------------------------
@@ -603,10 +605,10 @@ Status Engine::SyncLog() {
   return commits_->sync(state_.visible());
 }
 
-Status Engine::Flush() {
+Status Engine::flush(bool waits_for_tree) {
   BRECCIA_TRY(check_open());
   BRECCIA_TRY(fault_.get());
-  return maintenance_->flush();
+  return maintenance_->flush(waits_for_tree);
 }
 
 Figures Engine::figures() const {

@@ -57,7 +57,7 @@ class Engine final : public Store {
                  std::unique_ptr<ChangeStream>* stream) override;
   [[nodiscard]] std::uint64_t Position() const override { return state_.visible(); }
   Status SyncLog() override;
-  Status Flush() override;
+  Status Flush() override { return flush(/*waits_for_tree=*/true); }
   bool GetProperty(const std::string& name, std::string* value) override;
   [[nodiscard]] RecoveryReport recovery() const override { return recovery_; }
 
@@ -116,6 +116,8 @@ class Engine final : public Store {
   Status drop_family(FamilyId family, const std::function<void()>& about_to_drop);
   /// Forgets a dropped family: nobody has a handle to it.
   void forget_family(FamilyId family);
+  /// Flush(), whether the tree is overloaded with files or not: see Maintenance::flush.
+  Status flush(bool waits_for_tree);
   /// Lets lookups see what somebody brought into the tree (ingested files, imports).
   /// Shape   memtables held nothing of it: flush first, and write nothing in between.
   void refresh_tree();
@@ -164,6 +166,8 @@ class Engine final : public Store {
                    batch::Requests* requests);
   /// Of one batch, when it has been answered.
   void count_requests(const batch::Requests& requests);
+  /// Says, once in a process, that there is no device for a batch that would run on one.
+  void miss_device(const batch::Requests& requests) const;
   void seal_for_search(const batch::Requests& requests);
   void seal_for_search(const ReadSet& reads);
   void seal_for_search(FamilyId family, std::uint64_t requests, std::uint64_t entries_min);
@@ -173,6 +177,7 @@ class Engine final : public Store {
   Options options_;
   std::uint64_t reads_min_ = 0;  // requests from which a batch runs on the backend
   std::uint64_t writes_min_ = 0;
+  std::string no_device_;  // why there is none, if one was looked for
   std::unique_ptr<Statistics> statistics_;
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Below> below_;

@@ -1,5 +1,7 @@
 #include "rocks/history.h"
 
+#include "base/assert.h"
+
 namespace breccia::rocks {
 
 History::Hold::Hold(std::shared_ptr<History> history, std::uint64_t since)
@@ -14,6 +16,11 @@ History::Hold& History::Hold::operator=(Hold&& other) noexcept {
   history_ = std::move(other.history_);
   since_ = other.since_;
   return *this;
+}
+
+void History::Hold::keep_since(std::uint64_t since) {
+  BRECCIA_ASSERT(held() && since >= since_);
+  *this = Hold(history_, since);  // the new one is there before the old one goes
 }
 
 void History::Hold::release() {

@@ -34,6 +34,8 @@ class History {
     [[nodiscard]] bool held() const { return history_ != nullptr; }
     [[nodiscard]] std::uint64_t since() const { return since_; }
     void release();
+    /// Gives up what lies before `since`, which is not before since().
+    void keep_since(std::uint64_t since);
 
    private:
     std::shared_ptr<History> history_;  // it may outlive the engine

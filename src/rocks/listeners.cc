@@ -3,27 +3,18 @@
 #include <rocksdb/env.h>
 
 #include <algorithm>
-#include <charconv>
+#include <atomic>
+#include <utility>
 
 #include "base/parallel.h"
+#include "rocks/audience.h"
 #include "rocks/below.h"
+#include "rocks/tree_events.h"
 #include "wal/format.h"
 
 namespace breccia::rocks {
 
 namespace {
-
-bool is_staged(const std::string& path) {
-  return path.find(std::string("/") + kStagingFolder + "/") != std::string::npos;
-}
-
-/// The number in `.../000012.sst`.
-std::uint64_t file_number(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
-  std::uint64_t number = 0;
-  (void)std::from_chars(name.data(), name.data() + name.size(), number);
-  return number;
-}
 
 /// Deletions among a run's entries. Of a device's run they are found in the log, in any order.
 std::uint64_t deletions_in(const memtable::MemRun& run, const wal::SegmentTable& table) {
@@ -44,151 +35,37 @@ std::uint64_t deletions_in(const memtable::MemRun& run, const wal::SegmentTable&
 
 }  // namespace
 
-/// The tree's listener.
-class Listeners::Relay final : public rocksdb::EventListener {
- public:
-  explicit Relay(Listeners* owner) : owner_(owner), users_(owner->users_), shown_(owner->shown_) {}
+Listeners::Listeners(Users users) : audience_(std::make_shared<Audience>(std::move(users))) {}
 
-  /// From now on nothing is noted of files that are flushed.
-  void leave() { owner_ = nullptr; }
-
-  void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override {
-    tell([&](auto& user) { user.OnFlushCompleted(shown(db), info); });
-  }
-  void OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override {
-    tell([&](auto& user) { user.OnFlushBegin(shown(db), info); });
-  }
-  void OnTableFileDeleted(const rocksdb::TableFileDeletionInfo& info) override {
-    tell([&](auto& user) { user.OnTableFileDeleted(info); });
-  }
-  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
-    tell([&](auto& user) { user.OnCompactionBegin(shown(db), info); });
-  }
-  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
-    tell([&](auto& user) { user.OnCompactionCompleted(shown(db), info); });
-  }
-  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& info) override {
-    tell([&](auto& user) { user.OnSubcompactionBegin(info); });
-  }
-  void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo& info) override {
-    tell([&](auto& user) { user.OnSubcompactionCompleted(info); });
-  }
-  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
-    tell([&](auto& user) { user.OnTableFileCreated(info); });
-  }
-  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    tell([&](auto& user) { user.OnTableFileCreationStarted(info); });
-  }
-  void OnMemTableSealed(const rocksdb::MemTableInfo& info) override {
-    tell([&](auto& user) { user.OnMemTableSealed(info); });
-  }
-  void OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) override {
-    tell([&](auto& user) { user.OnColumnFamilyHandleDeletionStarted(handle); });
-  }
-  void OnExternalFileIngested(rocksdb::DB* db,
-                              const rocksdb::ExternalFileIngestionInfo& info) override {
-    if (is_staged(info.external_file_path)) {
-      Listeners* const owner = owner_.load();
-      if (owner != nullptr) owner->add_file(info);
-      return;
-    }
-    tell([&](auto& user) { user.OnExternalFileIngested(shown(db), info); });
-  }
-  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* error) override {
-    tell([&](auto& user) { user.OnBackgroundError(reason, error); });
-  }
-  void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override {
-    tell([&](auto& user) { user.OnStallConditionsChanged(info); });
-  }
-  void OnFileReadFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileReadFinish(info); });
-  }
-  void OnFileWriteFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileWriteFinish(info); });
-  }
-  void OnFileFlushFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileFlushFinish(info); });
-  }
-  void OnFileSyncFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileSyncFinish(info); });
-  }
-  void OnFileRangeSyncFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileRangeSyncFinish(info); });
-  }
-  void OnFileTruncateFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileTruncateFinish(info); });
-  }
-  void OnFileCloseFinish(const rocksdb::FileOperationInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnFileCloseFinish(info); });
-  }
-  bool ShouldBeNotifiedOnFileIO() override {
-    return std::any_of(users_.begin(), users_.end(),
-                       [](const auto& user) { return user->ShouldBeNotifiedOnFileIO(); });
-  }
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason reason, Status error,
-                            bool* auto_recovery) override {
-    tell([&](auto& user) { user.OnErrorRecoveryBegin(reason, error, auto_recovery); });
-  }
-  void OnErrorRecoveryCompleted(Status error) override {
-    tell([&](auto& user) { user.OnErrorRecoveryCompleted(error); });
-  }
-  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
-    tell([&](auto& user) { user.OnErrorRecoveryEnd(info); });
-  }
-  void OnBlobFileCreationStarted(const rocksdb::BlobFileCreationBriefInfo& info) override {
-    tell([&](auto& user) { user.OnBlobFileCreationStarted(info); });
-  }
-  void OnBlobFileCreated(const rocksdb::BlobFileCreationInfo& info) override {
-    tell([&](auto& user) { user.OnBlobFileCreated(info); });
-  }
-  void OnBlobFileDeleted(const rocksdb::BlobFileDeletionInfo& info) override {
-    tell([&](auto& user) { user.OnBlobFileDeleted(info); });
-  }
-  void OnIOError(const rocksdb::IOErrorInfo& info) override {
-    tell_of_files([&](auto& user) { user.OnIOError(info); });
-  }
-
- private:
-  [[nodiscard]] rocksdb::DB* shown(rocksdb::DB* tree) const {
-    rocksdb::DB* const db = shown_->load();
-    return db != nullptr ? db : tree;
-  }
-  template <class Call>
-  void tell(const Call& call) const {
-    for (const auto& user : users_) call(*user);
-  }
-  /// Of each operation on a file only those hear that asked to.
-  template <class Call>
-  void tell_of_files(const Call& call) const {
-    for (const auto& user : users_) {
-      if (user->ShouldBeNotifiedOnFileIO()) call(*user);
-    }
-  }
-
-  std::atomic<Listeners*> owner_;  // null when the engine is gone; the tree may live on
-  const Users users_;
-  const std::shared_ptr<std::atomic<rocksdb::DB*>> shown_;
-};
-
-Listeners::Listeners(Users users)
-    : users_(std::move(users)), shown_(std::make_shared<std::atomic<rocksdb::DB*>>(nullptr)) {
-  if (users_.empty()) return;
-  relay_ = std::make_shared<Relay>(this);
-  teller_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+Listeners::Users Listeners::for_tree() {
+  return make_tree_events(audience_, [this](const auto& info) { add_file(info); });
 }
 
-Listeners::~Listeners() {
-  if (relay_ != nullptr) relay_->leave();
+void Listeners::open(rocksdb::DB* shown) { audience_->open(shown); }
+
+void Listeners::close() { audience_->close(); }
+
+void Listeners::wait(std::uint64_t event) { audience_->wait(event); }
+
+bool Listeners::has_users() const { return !audience_->users().empty(); }
+
+void Listeners::note_files(rocksdb::DB* tree) {
+  if (!has_users()) return;
+  std::vector<rocksdb::LiveFileMetaData> files;
+  tree->GetLiveFilesMetaData(&files);
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    if (is_reserved(file.column_family_name)) audience_->own_files().add(file.name);
+  }
 }
 
-Listeners::Users Listeners::for_tree() const { return relay_ == nullptr ? Users() : Users{relay_}; }
+template <class Call>
+void Listeners::post(Call call) {
+  audience_->post([audience = audience_.get(), call = std::move(call)] {
+    for (const auto& user : audience->users()) call(*user);
+  });
+}
 
 // ---- flushes -----------------------------------------------------------------------------------
-
-rocksdb::DB* Listeners::database() const {
-  rocksdb::DB* const db = shown_->load();
-  return db != nullptr ? db : tree_;
-}
 
 Listeners::Job Listeners::job_of(const memtable::View& view, const memtable::FamilyView& family,
                                  std::uint64_t applied) {
@@ -225,11 +102,10 @@ Listeners::Job Listeners::job_of(const memtable::View& view, const memtable::Fam
 
 void Listeners::flush_begins(const memtable::View& view, std::uint64_t applied, bool manual) {
   flush_.clear();
-  if (users_.empty()) return;
-  tree_ = view.tree;
+  if (!has_users()) return;
   ++jobs_;
   for (const memtable::FamilyViewPtr& family : view.families) {
-    if (family->dropped) continue;
+    if (family->dropped || is_reserved(family->tree->GetName())) continue;
     Job job = job_of(view, *family, applied);
     if (job.memtable.num_entries == 0) continue;
     job.info.job_id = jobs_;
@@ -237,10 +113,11 @@ void Listeners::flush_begins(const memtable::View& view, std::uint64_t applied, 
         manual ? rocksdb::FlushReason::kManualFlush : rocksdb::FlushReason::kWriteBufferFull;
     flush_.push_back(std::move(job));
   }
-  for (const auto& user : users_) {
-    for (const Job& job : flush_) user->OnMemTableSealed(job.memtable);
-    for (const Job& job : flush_) user->OnFlushBegin(database(), job.info);
-  }
+  if (flush_.empty()) return;
+  post([this, jobs = flush_](rocksdb::EventListener& user) {
+    for (const Job& job : jobs) user.OnMemTableSealed(job.memtable);
+    for (const Job& job : jobs) user.OnFlushBegin(audience_->shown(), job.info);
+  });
 }
 
 /// A family's flush may make several files: the first is named, properties are of all.
@@ -253,69 +130,49 @@ void Listeners::add_file(const rocksdb::ExternalFileIngestionInfo& info) {
     }
     job.has_file = true;
     job.info.file_path = info.internal_file_path;
-    job.info.file_number = file_number(info.internal_file_path);
+    job.info.file_number = table_number(info.internal_file_path);
     job.info.table_properties = info.table_properties;
   }
 }
 
-void Listeners::flush_completed() {
-  for (const auto& user : users_) {
-    for (const Job& job : flush_) user->OnFlushCompleted(database(), job.info);
-  }
+std::uint64_t Listeners::flush_completed() {
+  if (flush_.empty()) return 0;
+  post([this, jobs = std::move(flush_)](rocksdb::EventListener& user) {
+    for (const Job& job : jobs) user.OnFlushCompleted(audience_->shown(), job.info);
+  });
   flush_.clear();
+  return audience_->posted();
 }
-
-void Listeners::flush_failed() { flush_.clear(); }
 
 // ---- the rest ----------------------------------------------------------------------------------
 
 void Listeners::background_error(rocksdb::BackgroundErrorReason reason, const Status& status) {
-  if (users_.empty()) return;
-  post([this, reason, status] {
-    for (const auto& user : users_) {
-      Status changed = status;  // the store stays read-only, whatever a listener makes of it
-      user->OnBackgroundError(reason, &changed);
-      changed.PermitUncheckedError();
-    }
+  if (!has_users()) return;
+  post([reason, status](rocksdb::EventListener& user) {
+    Status changed = status;  // the store stays read-only, whatever a listener makes of it
+    user.OnBackgroundError(reason, &changed);
+    changed.PermitUncheckedError();
   });
 }
 
 void Listeners::stall(const memtable::View& view, bool stalled) {
-  if (users_.empty()) return;
+  if (!has_users()) return;
   using Condition = rocksdb::WriteStallCondition;
-  std::vector<std::string> names;
   for (const memtable::FamilyViewPtr& family : view.families) {
-    names.push_back(family->tree->GetName());
+    rocksdb::WriteStallInfo info;
+    info.cf_name = family->tree->GetName();
+    info.condition.cur = stalled ? Condition::kStopped : Condition::kNormal;
+    info.condition.prev = stalled ? Condition::kNormal : Condition::kStopped;
+    if (is_reserved(info.cf_name)) continue;
+    post([info](rocksdb::EventListener& user) { user.OnStallConditionsChanged(info); });
   }
-  post([this, names, stalled] {
-    for (const std::string& name : names) {
-      rocksdb::WriteStallInfo info;
-      info.cf_name = name;
-      info.condition.cur = stalled ? Condition::kStopped : Condition::kNormal;
-      info.condition.prev = stalled ? Condition::kNormal : Condition::kStopped;
-      for (const auto& user : users_) user->OnStallConditionsChanged(info);
-    }
+}
+
+void Listeners::handle_goes(rocksdb::ColumnFamilyHandle* handle) {
+  if (!audience_->is_open()) return;
+  audience_->tell([&] {
+    for (const auto& user : audience_->users()) user->OnColumnFamilyHandleDeletionStarted(handle);
   });
-}
-
-void Listeners::post(std::function<void()> event) {
-  {
-    const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(event));
-  }
-  wake_.notify_one();
-}
-
-void Listeners::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  // What was posted before the end is told.
-  while (wake_.wait(lock, stop, [this] { return !events_.empty(); }) || !events_.empty()) {
-    const std::function<void()> event = std::move(events_.front());
-    events_.pop_front();
-    lock.unlock();
-    event();
-    lock.lock();
-  }
 }
 
 }  // namespace breccia::rocks

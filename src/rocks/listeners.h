@@ -3,55 +3,58 @@
 #include <rocksdb/db.h>
 #include <rocksdb/listener.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <map>
+#include <cstdint>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "rocks/state.h"
 
 namespace breccia::rocks {
 
+class Audience;
+
 /// What a user's event listeners hear of a store.
 ///
-/// The tree is given one listener that hands its events on, with the database that the user knows
-/// in the place of the tree. Two kinds differ: files that a flush brings in are no ingests to a
-/// user but flushes, and flushes, memtables, waits and faults are the engine's, told by it.
+/// The tree's events are handed on by tree_events.h. Flushes, memtables, waits and faults are the
+/// engine's, and told by one thread in their order: who hears them may call the store, and wait for
+/// a flush. Files that a flush brings in are no ingests to a user but parts of it. Nobody hears of
+/// breccia's own families.
 ///
-/// Threads any. Events of a flush are told by the flusher's thread, the engine's others by a thread
-///         of this object, in their order: listeners may call the store.
+/// Threads any; those of a flush by the flusher's thread.
 class Listeners {
  public:
-  explicit Listeners(std::vector<std::shared_ptr<rocksdb::EventListener>> users);
-  ~Listeners();
+  using Users = std::vector<std::shared_ptr<rocksdb::EventListener>>;
+
+  explicit Listeners(Users users);
+  ~Listeners() { close(); }
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
   /// What the tree is to be given in place of the user's.
-  [[nodiscard]] std::vector<std::shared_ptr<rocksdb::EventListener>> for_tree() const;
-  /// The database that users see; null: the tree itself.
-  void show_as(rocksdb::DB* db) { shown_->store(db); }
+  [[nodiscard]] Users for_tree();
+  /// The tree is open: which of its files are breccia's own.
+  void note_files(rocksdb::DB* tree);
+  /// Users see the store as `shown`: what was told meanwhile, and all that follows, reaches them.
+  void open(rocksdb::DB* shown);
+  /// Nobody hears anything from now on: see Audience::close.
+  void close();
 
   /// A flush has taken `view`, whose memtables are sealed, and begins.
   void flush_begins(const memtable::View& view, std::uint64_t applied, bool manual);
-  /// Its files are in the tree.
-  void flush_completed();
+  /// Its files are in the tree. For wait(): 0, or its last event.
+  std::uint64_t flush_completed();
   /// It failed.
-  void flush_failed();
+  void flush_failed() { flush_.clear(); }
+  /// Waits until an event was told, unless an event's own callback asks.
+  void wait(std::uint64_t event);
 
   void background_error(rocksdb::BackgroundErrorReason reason, const Status& status);
   /// Writers begin to wait for room, or none waits any more.
   void stall(const memtable::View& view, bool stalled);
+  /// A user's handle is about to go; told here.
+  void handle_goes(rocksdb::ColumnFamilyHandle* handle);
 
  private:
-  class Relay;
-  using Users = std::vector<std::shared_ptr<rocksdb::EventListener>>;
   /// One family's part of a flush.
   struct Job {
     rocksdb::FlushJobInfo info;
@@ -60,23 +63,16 @@ class Listeners {
   };
 
   void add_file(const rocksdb::ExternalFileIngestionInfo& info);
-  [[nodiscard]] rocksdb::DB* database() const;
+  [[nodiscard]] bool has_users() const;
   [[nodiscard]] static Job job_of(const memtable::View& view, const memtable::FamilyView& family,
                                   std::uint64_t applied);
-  void post(std::function<void()> event);
-  void run(const std::stop_token& stop);
+  /// Tells all users: `call` takes one.
+  template <class Call>
+  void post(Call call);
 
-  const Users users_;
-  const std::shared_ptr<std::atomic<rocksdb::DB*>> shown_;
-  std::shared_ptr<Relay> relay_;
-  rocksdb::DB* tree_ = nullptr;  // of the flush under way
+  const std::shared_ptr<Audience> audience_;
   int jobs_ = 0;
   std::vector<Job> flush_;  // of the flusher's thread, which also ingests
-
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::deque<std::function<void()>> events_;
-  std::jthread teller_;  // last: it uses all of the above
 };
 
 }  // namespace breccia::rocks

@@ -171,19 +171,24 @@ void Maintenance::note_probes(std::uint64_t probes) {
   if (before / kWorthLooking != (before + probes) / kWorthLooking) wake_merger();
 }
 
-Status Maintenance::flush() {
+Status Maintenance::flush(bool waits_for_tree) {
   std::uint64_t wanted = 0;
   {
     const std::lock_guard lock(mutex_);
     wanted = ++flushes_wanted_;
+    if (!waits_for_tree) flushes_at_once_ = wanted;
   }
   flusher_wakes_.notify_one();
   bool done = false;
+  std::uint64_t told = 0;
   (void)wait_until(std::chrono::steady_clock::time_point::max(), [&] {
     done = flushes_done_ >= wanted;
+    told = flush_told_;
     return done || stopping_ || !fault_->get().ok();  // the flusher stops at a fault
   });
-  return done ? Status::OK() : fault_->get();
+  if (!done) return fault_->get();
+  listeners_->wait(told);
+  return Status::OK();
 }
 
 // ---- merging -----------------------------------------------------------------------------------
@@ -328,13 +333,9 @@ void Maintenance::run_flusher() {
       wanted = flushes_wanted_;
       manual = flushes_done_ < wanted;
     }
-    while (below_->overloaded()) {
-      std::unique_lock lock(mutex_);
-      if (flusher_wakes_.wait_for(lock, std::chrono::milliseconds(10), [&] { return stopping_; })) {
-        return;
-      }
-    }
-    const Status status = flush_once(manual);
+    if (!wait_for_tree()) return;
+    std::uint64_t told = 0;
+    const Status status = flush_once(manual, &told);
     if (status.IsMemoryLimit()) {
       log(LogLevel::kWarning,
           "a flush found no memory and will be tried again: " + status.ToString());
@@ -348,8 +349,20 @@ void Maintenance::run_flusher() {
     }
     const std::lock_guard lock(mutex_);
     if (status.ok()) flushes_done_ = std::max(flushes_done_, wanted);
+    flush_told_ = told;
     room_.notify_all();
   }
+}
+
+/// Waits while the tree has too many files, unless somebody wants a flush at once: a compaction's
+/// callback may, and then the tree gets rid of none before that. False: the store closes.
+bool Maintenance::wait_for_tree() {
+  while (below_->overloaded()) {
+    std::unique_lock lock(mutex_);
+    const auto at_once = [&] { return stopping_ || flushes_done_ < flushes_at_once_; };
+    if (flusher_wakes_.wait_for(lock, std::chrono::milliseconds(10), at_once)) return !stopping_;
+  }
+  return true;
 }
 
 /// Seals all memtables; the runs of *view are the flush's from here on, until it gives them back.
@@ -371,18 +384,19 @@ Status Maintenance::take_for_flush(memtable::ViewPtr* view, std::uint64_t* appli
   return status;
 }
 
-Status Maintenance::flush_once(bool manual) {
+Status Maintenance::flush_once(bool manual, std::uint64_t* told) {
   memtable::ViewPtr view;
   std::uint64_t applied = 0;
   BRECCIA_TRY(take_for_flush(&view, &applied));
   Status status;
   // Without runs there may still be positions to release: opening leaves a gap in them.
-  if (applied != log_->begin()) status = flush_taken(view, applied, manual);
+  if (applied != log_->begin()) status = flush_taken(view, applied, manual, told);
   give_back([&](const auto& range) { return range.end <= applied; });
   return status;
 }
 
-Status Maintenance::flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual) {
+Status Maintenance::flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual,
+                                std::uint64_t* told) {
   const base::Stopwatch watch;
   const std::uint64_t begin = log_->begin();
   listeners_->flush_begins(*view, applied, manual);
@@ -399,7 +413,7 @@ Status Maintenance::flush_taken(const memtable::ViewPtr& view, std::uint64_t app
   }
   statistics_->note_flush(watch.micros(), flushed.value().files, flushed.value().bytes,
                           applied - begin);
-  listeners_->flush_completed();
+  *told = listeners_->flush_completed();
   return status;
 }
 

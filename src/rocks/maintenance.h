@@ -77,8 +77,9 @@ class Maintenance {
   /// `tombstones` range deletions, or when `probes` runs beyond the first were searched.
   void note_view(std::size_t runs, std::size_t tombstones);
   void note_probes(std::uint64_t probes);
-  /// Flushes everything published so far and waits for it.
-  Status flush();
+  /// Flushes everything published so far and waits for it, and until its listeners have heard of
+  /// it. `waits_for_tree`: begins when the tree is not overloaded any more.
+  Status flush(bool waits_for_tree);
 
  private:
   /// Runs of one family that a merge works on.
@@ -93,8 +94,10 @@ class Maintenance {
   bool merge_once();
   void give_back(const std::function<bool(const memtable::TakenRange&)>& is_mine);
   bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
-  Status flush_once(bool manual);
-  Status flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual);
+  Status flush_once(bool manual, std::uint64_t* told);
+  Status flush_taken(const memtable::ViewPtr& view, std::uint64_t applied, bool manual,
+                     std::uint64_t* told);
+  bool wait_for_tree();
   template <class Over>
   bool wait_until(std::chrono::steady_clock::time_point deadline, const Over& over);
   Result<RoomClaim> wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max);
@@ -133,6 +136,8 @@ class Maintenance {
   bool merge_hint_ = false;
   std::uint64_t flushes_wanted_ = 0;
   std::uint64_t flushes_done_ = 0;
+  std::uint64_t flushes_at_once_ = 0;        // up to this one they do not wait for the tree
+  std::uint64_t flush_told_ = 0;             // what Listeners::wait wants of the last one
   std::vector<memtable::TakenRange> taken_;  // runs that merges and the flush work on
   bool flush_waits_ = false;                 // for merges to end: none may begin
   std::atomic<std::uint64_t> claimed_{0};    // log bytes that writers are about to take

@@ -45,6 +45,12 @@ batch::AdmissionOptions admission_options(const Options& options) {
   return admission;
 }
 
+// A device lookup costs 20 us for the first key and next to nothing for more; a CPU lookup about
+// 0.3 us a key. A written run costs a slot among the runs to search, so it should be larger.
+constexpr std::uint64_t kReadsMin = 128;
+constexpr std::uint64_t kHostWritesMin = 128;
+constexpr std::uint64_t kDeviceWritesMin = 2048;
+
 Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
   if (family.comparator == rocksdb::BytewiseComparator()) return Status::OK();
   return Status::InvalidArgument(std::string("the comparator ") + family.comparator->Name(),
@@ -75,6 +81,7 @@ Status Engine::Close() {
     close_status_ = commits_->sync(state_.visible());
     if (close_status_.ok()) close_status_ = Flush();
   }
+  listeners_->close();
   closed_.store(true);
   maintenance_->stop();
   history_->clear();  // holds may live longer
@@ -120,6 +127,7 @@ Status Engine::start(const Options& options, const std::string& path) {
   Options for_tree = options_;
   for_tree.rocksdb.listeners = listeners_->for_tree();
   BRECCIA_TAKE(below_, Below::open(for_tree, path, options_.flush_threads));
+  listeners_->note_files(below_->db());
   fault_.tell([this](Fault::Place place, const Status& cause) {
     using Reason = rocksdb::BackgroundErrorReason;
     listeners_->background_error(
@@ -165,28 +173,30 @@ Status Engine::choose_backend() {
         } else if (options_.backend == BackendChoice::kCuda) {
           return cuda.status();
         } else {
-          static std::once_flag is_said;
-          std::call_once(is_said, [&] {
-            log(LogLevel::kInfo,
-                "no GPU in use (" + cuda.status().ToString() + "): the host backend runs");
-          });
+          no_device_ = cuda.status().ToString();
           backend = exec::make_host_backend();
         }
         break;
       }
     }
   }
-  // A device lookup costs 20 us for the first key and next to nothing for more; a CPU lookup about
-  // 0.3 us a key. A written run costs a slot among the runs to search, so it should be larger.
-  constexpr std::uint64_t kReadsMin = 128;
-  constexpr std::uint64_t kHostWritesMin = 128;
-  constexpr std::uint64_t kDeviceWritesMin = 2048;
   const bool on_device = backend->kind() == exec::BackendKind::kCuda;
   const std::uint64_t chosen = options_.device_requests_min;
   reads_min_ = chosen != 0 ? chosen : kReadsMin;
   writes_min_ = chosen != 0 ? chosen : on_device ? kDeviceWritesMin : kHostWritesMin;
   backends_ = std::make_unique<BackendSlot>(std::move(backend));
   return Status::OK();
+}
+
+void Engine::miss_device(const batch::Requests& requests) const {
+  const std::uint64_t chosen = options_.device_requests_min;
+  const bool is_missed = requests.write_count() >= (chosen != 0 ? chosen : kDeviceWritesMin) ||
+                         requests.read_count() >= reads_min_ ||
+                         requests.range_count() >= reads_min_;
+  static std::once_flag is_said;
+  if (!is_missed) return;
+  std::call_once(is_said,
+                 [&] { log().info("no GPU in use ({}): the host backend runs", no_device_); });
 }
 
 Status Engine::open_log(const std::string& path) {

@@ -455,6 +455,62 @@ TEST(Pessimistic, Numbers) {
   EXPECT_EQ(transaction->GetLogNumber(), 7u);
 }
 
+// Goal: a transaction that was rolled back is validated from its snapshot on, as before.
+// Method: its snapshot stays while what was written since is flushed; then it reads for updates.
+// Mutation: a rollback that gives up the history says TryAgain of every key.
+TEST(Pessimistic, SnapshotAfterRollback) {
+  expect_same_transactions(locking(), [](TxnDb& db) {
+    const auto transaction = db.begin(/*set_snapshot=*/true);
+    for (int round = 0; round < 2; ++round) {
+      db.note("write", transaction->Put("a", "1"));
+      db.note("roll back", transaction->Rollback());
+      EXPECT_TRUE(db->Put(kWrite, "b", "2").ok());
+      EXPECT_TRUE(db->Flush({}).ok());
+      db.note("untouched", read_for_update(transaction.get(), "c"));
+      db.note("written", read_for_update(transaction.get(), "b"));
+    }
+    transaction->ClearSnapshot();
+    db.note("without", read_for_update(transaction.get(), "b"));
+  });
+}
+
+// Goal: what RocksDB's TransactionDB has left in its log is taken over, but for what is prepared.
+// Method: transactions with two phases by RocksDB, ended and not; then breccia on the same folder.
+// Mutation: leaving RocksDB's log to the tree, which is no TransactionDB, refuses all of it.
+TEST(Pessimistic, AfterRocksDb) {
+  for (const bool is_ended : {true, false}) {
+    const TxnGiven given = locking();
+    const Folder folder(Place::kMemory);
+    const std::string path = folder / "db";
+    const facade::Descriptors families = descriptors_of(given.given);
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::TransactionDB* opened = nullptr;
+    ASSERT_TRUE(rocksdb::TransactionDB::Open(given.given.db, given.locking, path, families,
+                                             &handles, &opened)
+                    .ok());
+    std::unique_ptr<rocksdb::TransactionDB> db(opened);
+    std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(kWrite));
+    ASSERT_TRUE(transaction->SetName("one").ok());
+    ASSERT_TRUE(transaction->Put(handles.back(), "a", "1").ok());
+    ASSERT_TRUE(transaction->Prepare().ok());
+    if (is_ended) {
+      ASSERT_TRUE(transaction->Commit().ok());
+    }
+    transaction.reset();
+    for (auto* const handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+    db.reset();
+    const Status status = TransactionDB::Open(options_of(given.given, path), given.locking, path,
+                                              families, &handles, &opened);
+    EXPECT_EQ(code_of(status), is_ended ? "Ok" : "NotSupported") << status.ToString();
+    db.reset(opened);
+    if (!is_ended) continue;
+    std::string value;
+    EXPECT_TRUE(db->Get(kRead, handles.back(), "a", &value).ok());
+    EXPECT_EQ(value, "1");
+    for (auto* const handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  }
+}
+
 // Goal: what is not supported says so when the database is opened, or called.
 // Method: the other write policies, timestamped snapshots, Prepare of a serializable transaction
 //         that has read without locks.
