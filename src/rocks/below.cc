@@ -1,5 +1,7 @@
 #include "rocks/below.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -82,11 +84,13 @@ void add_to_ingest(const FamilyFile& file, std::vector<rocksdb::IngestExternalFi
 }  // namespace
 
 bool is_staged(const std::string& path) {
-  return path.find(std::string("/") + kStagingFolder + "/") != std::string::npos;
+  static const std::string folder = fmt::format("/{}/", kStagingFolder);
+  return path.find(folder) != std::string::npos;
 }
 
 bool is_own_staged(const std::string& path) {
-  return path.find(std::string("/") + kStagingFolder + "/" + kOwnData) != std::string::npos;
+  static const std::string begin = fmt::format("/{}/{}", kStagingFolder, kOwnData);
+  return path.find(begin) != std::string::npos;
 }
 
 void without_memtables(rocksdb::DBOptions* db) { db->persist_stats_to_disk = false; }

@@ -195,8 +195,9 @@ void Engine::miss_device(const batch::Requests& requests) const {
                          requests.range_count() >= reads_min_;
   static std::once_flag is_said;
   if (!is_missed) return;
-  std::call_once(is_said,
-                 [&] { log().info("no GPU in use ({}): the host backend runs", no_device_); });
+  std::call_once(is_said, [&] {
+    log(LogLevel::kInfo, "no GPU in use (" + no_device_ + "): the host backend runs");
+  });
 }
 
 Status Engine::open_log(const std::string& path) {

@@ -181,10 +181,10 @@ void SegmentPool::remove(const std::string& path) {
   if (status.ok()) {
     obsolete_.erase(path);
   } else if (obsolete_.insert(path).second) {
-    log().warn(
-        "{} is not needed any more, but cannot be removed: {}. It is tried again with each flush; "
-        "check who may write to the folder, or remove the file when the store is closed.",
-        path, status.ToString());
+    log(LogLevel::kWarning,
+        path + " is not needed any more, but cannot be removed: " + status.ToString() +
+            ". It is tried again with each flush; check who may write to the folder, or remove the "
+            "file when the store is closed.");
   }
 }
 
