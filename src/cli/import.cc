@@ -36,23 +36,58 @@ struct ImportFlags {
   bool json = false;
 };
 
-class Import {
+/// The file to read, or standard input.
+class Input {
  public:
-  Import(const ImportFlags& flags, Store* store)
-      : flags_(flags),
-        store_(store),
-        batch_(store->NewBatch()),
-        progress_(flags.progress || stderr_is_terminal()) {}
-  ~Import() {
+  Input() = default;
+  ~Input() {
     if (fd_ > 0) close(fd_);
   }
-  Import(const Import&) = delete;
-  Import& operator=(const Import&) = delete;
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
+  /// False, with words on stderr, if it cannot be read.
+  bool open(const std::string& file);
+  /// 0: not known.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  std::ptrdiff_t read(char* to, std::size_t size) const { return ::read(fd_, to, size); }
+
+ private:
+  int fd_ = STDIN_FILENO;
+  std::uint64_t bytes_ = 0;
+};
+
+bool Input::open(const std::string& file) {
+  if (file != "-") fd_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info {};
+  int error = fd_ < 0 || fstat(fd_, &info) != 0 ? errno : 0;
+  if (error == 0 && S_ISDIR(info.st_mode)) error = EISDIR;
+  if (error != 0) {
+    say(fmt::format("error: cannot open {}: {}", file, std::strerror(error)));
+    return false;
+  }
+  if (S_ISREG(info.st_mode)) {
+    bytes_ = static_cast<std::uint64_t>(info.st_size);
+    posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  return true;
+}
+
+class Import {
+ public:
+  Import(const ImportFlags& flags, const Input& input, Store* store)
+      : flags_(flags),
+        input_(input),
+        store_(store),
+        batch_(store->NewBatch()),
+        progress_(flags.progress || stderr_is_terminal()),
+        reader_(make_record_reader(flags.format, [&input](char* to, std::size_t size) {
+          return input.read(to, size);
+        })) {}
 
   int run();
 
  private:
-  bool open_input();
   /// Reads to the end; what it returns is final unless the rest of the batch cannot be written.
   int read_all();
   bool submit();
@@ -65,33 +100,15 @@ class Import {
   }
 
   const ImportFlags& flags_;
+  const Input& input_;
   Store* const store_;
   Batch batch_;
   ProgressLine progress_;
-  std::unique_ptr<RecordReader> reader_;
-  int fd_ = STDIN_FILENO;
-  std::uint64_t input_bytes_ = 0;  // 0: not known
-  std::uint64_t written_ = 0;      // records in acknowledged batches
+  const std::unique_ptr<RecordReader> reader_;
+  std::uint64_t written_ = 0;  // records in acknowledged batches
   std::uint64_t skipped_ = 0;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
-
-bool Import::open_input() {
-  if (flags_.file != "-") fd_ = open(flags_.file.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  if (fd_ < 0 || fstat(fd_, &info) != 0) {
-    say(fmt::format("error: cannot open {}: {}", flags_.file, std::strerror(errno)));
-    return false;
-  }
-  if (S_ISREG(info.st_mode)) {
-    input_bytes_ = static_cast<std::uint64_t>(info.st_size);
-    posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
-  }
-  reader_ = make_record_reader(flags_.format, [this](char* to, std::size_t size) {
-    return static_cast<std::ptrdiff_t>(read(fd_, to, size));
-  });
-  return true;
-}
 
 bool Import::submit() {
   if (batch_.writes() == 0) return true;
@@ -130,8 +147,8 @@ void Import::show_progress() {
   std::string line =
       fmt::format("{} records, {}, {}/s, {:.0f} records/s", with_commas(records), human_bytes(done),
                   human_bytes(done / elapsed), static_cast<double>(records) / elapsed);
-  if (input_bytes_ > 0 && done > 0) {
-    const double part = std::min(1.0, done / static_cast<double>(input_bytes_));
+  if (input_.bytes() > 0 && done > 0) {
+    const double part = std::min(1.0, done / static_cast<double>(input_.bytes()));
     line +=
         fmt::format(", {:.0f} %, {} left", 100 * part, human_seconds(elapsed * (1 - part) / part));
   }
@@ -185,7 +202,6 @@ void Import::summary() const {
 }
 
 int Import::run() {
-  if (!open_input()) return kExitFailed;
   int exit_code = read_all();
   // Whatever stopped the reading, the good records before it are kept.
   if (!submit()) exit_code = kExitFailed;
@@ -218,10 +234,18 @@ int run_import(ImportFlags* flags) {
     say("error: stanzas need --key-field, for example --key-field Package");
     return kExitUsage;
   }
+  // Before the store, which is made if there is none: not for a file that is not there.
+  Input input;
+  if (!input.open(flags->file)) return kExitFailed;
   flags->store.create_if_missing = true;
   const auto store = flags->store.open();
   if (store == nullptr) return kExitFailed;
-  return Import(*flags, store.get()).run();
+  const RecoveryReport found = store->recovery();
+  if (found.entries > 0) {
+    say(fmt::format("recovered {} records, written in {} batches and not flushed, in {:.2f} s",
+                    with_commas(found.entries), with_commas(found.frames), found.seconds));
+  }
+  return Import(*flags, input, store.get()).run();
 }
 
 }  // namespace

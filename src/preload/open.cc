@@ -1,9 +1,11 @@
 #include <breccia/rocks.h>
+#include <breccia/transaction_db.h>
 #include <rocksdb/utilities/options_util.h>
 
 #include <atomic>
 
 #include "facade/options.h"
+#include "facade/pessimistic.h"
 #include "preload/real.h"
 #include "preload/route.h"
 #include "rocks/below.h"
@@ -34,22 +36,30 @@ std::vector<ColumnFamilyDescriptor> default_family(const Options& options) {
   return {ColumnFamilyDescriptor(kDefaultColumnFamilyName, options)};
 }
 
-/// Says why breccia cannot serve a database with these options, if so.
-Status check(const breccia::Options& options, const std::string& name) {
-  Status status = breccia::facade::check_options(options, name);
-  if (!status.ok()) {
-    breccia::preload::say(name + " cannot be served: " + status.ToString() +
+/// Says why breccia cannot serve a database, if `checked` tells that.
+Status say_refusal(const std::string& name, Status checked) {
+  if (!checked.ok()) {
+    breccia::preload::say(name + " cannot be served: " + checked.ToString() +
                           " (BRECCIA_PRELOAD=0 runs the program on RocksDB alone)");
   }
-  return status;
+  return checked;
+}
+
+Status check(const breccia::Options& options, const std::string& name) {
+  return say_refusal(name, breccia::facade::check_options(options, name));
+}
+
+Status check(const breccia::Options& options, const TransactionDBOptions& transactions,
+             const std::string& name) {
+  BRECCIA_TRY(say_refusal(name, breccia::facade::check_transactions(transactions)));
+  return check(options, name);
 }
 
 /// Says that breccia is in use: once, and in each database's own log.
 void announce(const std::string& name, DB* db) {
   std::string backend;
   db->GetProperty("breccia.backend", &backend);
-  Info(db->GetRootDB()->GetDBOptions().info_log, "breccia serves %s: %s", name.c_str(),
-       backend.c_str());
+  Info(db->GetDBOptions().info_log, "breccia serves %s: %s", name.c_str(), backend.c_str());
   static std::atomic<bool> is_said{false};
   if (!is_said.exchange(true)) {
     breccia::preload::say("serves " + name + ": " + backend +
@@ -85,6 +95,42 @@ Status DB::Open(const DBOptions& options, const std::string& name,
     const breccia::Options engine = engine_options(settings, options, name, families);
     BRECCIA_TRY(check(engine, name));
     BRECCIA_TRY(Rocks::Open(engine, name, families, handles, db));
+    announce(name, *db);
+    return Status::OK();
+  });
+}
+
+Status TransactionDB::Open(const Options& options, const TransactionDBOptions& transactions,
+                           const std::string& name, TransactionDB** db) {
+  using Function =
+      Status(const Options&, const TransactionDBOptions&, const std::string&, TransactionDB**);
+  if (!is_ours()) return real<Function>(&TransactionDB::Open)(options, transactions, name, db);
+  *db = nullptr;
+  return open_ours([&](const Settings& settings) {
+    const breccia::Options engine =
+        engine_options(settings, options, name, default_family(options));
+    BRECCIA_TRY(check(engine, transactions, name));
+    BRECCIA_TRY(breccia::TransactionDB::Open(engine, transactions, name, db));
+    announce(name, *db);
+    return Status::OK();
+  });
+}
+
+Status TransactionDB::Open(const DBOptions& options, const TransactionDBOptions& transactions,
+                           const std::string& name,
+                           const std::vector<ColumnFamilyDescriptor>& families,
+                           std::vector<ColumnFamilyHandle*>* handles, TransactionDB** db) {
+  using Function = Status(const DBOptions&, const TransactionDBOptions&, const std::string&,
+                          const std::vector<ColumnFamilyDescriptor>&,
+                          std::vector<ColumnFamilyHandle*>*, TransactionDB**);
+  if (!is_ours()) {
+    return real<Function>(&TransactionDB::Open)(options, transactions, name, families, handles, db);
+  }
+  *db = nullptr;
+  return open_ours([&](const Settings& settings) {
+    const breccia::Options engine = engine_options(settings, options, name, families);
+    BRECCIA_TRY(check(engine, transactions, name));
+    BRECCIA_TRY(breccia::TransactionDB::Open(engine, transactions, name, families, handles, db));
     announce(name, *db);
     return Status::OK();
   });

@@ -28,34 +28,12 @@ Status check_not_ours(const char* what, DB* db) {
   if (dynamic_cast<breccia::Rocks*>(db) == nullptr) return Status::OK();
   return Status::NotSupported(
       std::string(what) + ": the database is served by breccia",
-      "open it by TransactionDB::Open, which RocksDB alone serves, or set BRECCIA_PRELOAD=0");
+      "open it by TransactionDB::Open, or set BRECCIA_PRELOAD=0");
 }
 
 }  // namespace
 
 // ---- transactions ------------------------------------------------------------------------------
-
-Status TransactionDB::Open(const Options& options, const TransactionDBOptions& transaction_options,
-                           const std::string& name, TransactionDB** db) {
-  using Function =
-      Status(const Options&, const TransactionDBOptions&, const std::string&, TransactionDB**);
-  *db = nullptr;
-  return open_theirs("TransactionDB", options, name, [&] {
-    return real<Function>(&TransactionDB::Open)(options, transaction_options, name, db);
-  });
-}
-
-Status TransactionDB::Open(const DBOptions& options,
-                           const TransactionDBOptions& transaction_options, const std::string& name,
-                           const Families& families, Handles* handles, TransactionDB** db) {
-  using Function = Status(const DBOptions&, const TransactionDBOptions&, const std::string&,
-                          const Families&, Handles*, TransactionDB**);
-  *db = nullptr;
-  return open_theirs("TransactionDB", options, name, [&] {
-    return real<Function>(&TransactionDB::Open)(options, transaction_options, name, families,
-                                                handles, db);
-  });
-}
 
 Status TransactionDB::WrapDB(DB* db, const TransactionDBOptions& options,
                              const std::vector<std::size_t>& compaction_enabled_cf_indices,

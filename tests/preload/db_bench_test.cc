@@ -114,6 +114,42 @@ TEST_F(PreloadDbBench, ThreadsAndStatistics) {
   expect_consistent(folder);
 }
 
+// Goal: a TransactionDB's program leaves what it leaves with RocksDB's, also on a database that
+//       RocksDB's had before.
+// Method: requests on both; overwrites of RocksDB's database; transactions of two threads over two
+// openings, with db_bench's own check of the sums that they keep (RocksDB's, as the distribution
+// has it, ends with an assertion there). Mutation: opening RocksDB's own makes no store.
+TEST_F(PreloadDbBench, Transactions) {
+  expect_same("--transaction_db --benchmarks=fillrandom,overwrite,deleterandom,seekrandom");
+  expect_same("--transaction_db --benchmarks=fillseq,seekrandom --num_column_families=2");
+  const Folder folder(Place::kMemory);
+  db_bench(Library::kRocksDb, folder, "--transaction_db --benchmarks=fillseq", "");
+  db_bench(Library::kBreccia, folder, "--transaction_db --benchmarks=overwrite --use_existing_db",
+           "");
+  EXPECT_TRUE(has_family(folder, "breccia.watermark"));
+  EXPECT_EQ(contents(folder).size(), 2000U);
+  for (const std::string again : {"", " --use_existing_db"}) {
+    const Ran ran = db_bench(Library::kBreccia, folder,
+                             "--transaction_db --benchmarks=randomtransaction --num=200 "
+                             "--threads=2 --transaction_set_snapshot" +
+                                 again,
+                             "");
+    EXPECT_NE(ran.out.find("RandomTransactionVerify Success"), std::string::npos) << ran.out;
+  }
+  expect_consistent(folder);
+}
+
+// Goal: entries that are read often are cached, as without the preload.
+// Method: what is counted in the database's own LOG at its end.
+// Mutation: a look at the tree below, which turns the cache off, leaves it empty.
+TEST_F(PreloadDbBench, CachesEntries) {
+  const Folder folder(Place::kMemory);
+  db_bench(Library::kBreccia, folder, "--benchmarks=fillseq", "");
+  db_bench(Library::kBreccia, folder, "--benchmarks=readrandom,readrandom --use_existing_db", "");
+  const Ran counted = run(Library::kRocksDb, folder, "grep entry-cache.hits db/LOG", "");
+  EXPECT_EQ(matches(counted.out, "COUNT : [1-9][0-9]*").size(), 1U) << counted.out;
+}
+
 // Goal: a database is used again, whether it was flushed at its end or not.
 // Method: fill without the flush; RocksDB alone sees nothing; a second run finds every key and
 // flushes. Mutation: a close that always flushes, or a log that is not replayed, fails.

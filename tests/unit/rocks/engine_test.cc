@@ -11,6 +11,7 @@
 
 #include "base/limits.h"
 #include "rocks/engine.h"
+#include "rocks/install_gate.h"
 #include "support/faulty_files.h"
 #include "support/folder.h"
 #include "support/small_options.h"
@@ -234,7 +235,7 @@ TEST_F(EngineTest, NoTimeToWait) {
   options.wait_us_max = 0;
   ASSERT_TRUE(open(options).ok());
   Below& below = static_cast<Engine&>(*store_).below();
-  below.pause();
+  below.gate().pause();
   const std::string value(100 << 10, 'v');
   while (store_->Put(WriteOptions(), "key", value).ok()) {
   }
@@ -243,7 +244,7 @@ TEST_F(EngineTest, NoTimeToWait) {
     EXPECT_TRUE(store_->Put(WriteOptions(), "key", value).IsIncomplete());
   }
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(10 * kWrites));
-  below.resume();
+  below.gate().resume();
 }
 
 // Goal: Close says how the store ended, once and for all, and what is called later says so.
@@ -489,7 +490,7 @@ TEST_F(EngineTest, AllTheTimeToWait) {
   options.wait_us_max = 0;
   ASSERT_TRUE(open(options).ok());
   Below& below = static_cast<Engine&>(*store_).below();
-  below.pause();
+  below.gate().pause();
   const std::string value(100 << 10, 'v');
   while (store_->Put(WriteOptions(), "key", value).ok()) {
   }
@@ -502,7 +503,7 @@ TEST_F(EngineTest, AllTheTimeToWait) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(done);
-  below.resume();
+  below.gate().resume();
   writer.join();
 }
 

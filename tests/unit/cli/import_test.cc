@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/exit_codes.h"
+#include "support/folder.h"
+
+/// `breccia import` as a command.
+
+namespace breccia::cli {
+namespace {
+
+using testing::Folder;
+using testing::Place;
+
+struct Outcome {
+  int code = 0;
+  std::string err;
+};
+
+/// Runs `breccia import` of tab-separated records into `store` in the folder.
+Outcome run_import(const Folder& folder, std::vector<std::string> words) {
+  CLI::App app;
+  const Command import = add_import(&app);
+  words.insert(words.begin(), {"import", "--format=tsv", "--db=" + (folder / "store")});
+  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  ::testing::internal::CaptureStderr();
+  Outcome outcome{import.run(), {}};
+  std::fflush(stderr);
+  outcome.err = ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+}  // namespace
+
+// Goal: an import of what cannot be read says so and makes no store.
+// Method: a file that is not there, and a folder. Mutation: opening the store first leaves one.
+TEST(Import, NothingToRead) {
+  const Folder folder(Place::kMemory);
+  for (const std::string& file : {folder / "none.tsv", folder.path()}) {
+    const Outcome outcome = run_import(folder, {"--backend=host", file});
+    EXPECT_EQ(outcome.code, kExitFailed);
+    EXPECT_NE(outcome.err.find("cannot open " + file), std::string::npos) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(folder / "store"));
+  }
+}
+
+}  // namespace breccia::cli
