@@ -84,6 +84,14 @@ foreach(folder IN LISTS folders)
   endif()
 endforeach()
 
+# tests/unit/wal/recorded_calls.cc sees what our own code asks of the system, syncs above all.
+if(TARGET breccia_unit_tests)
+  foreach(call IN ITEMS open mkdir rename unlink ftruncate posix_fallocate pwrite fsync fdatasync
+                        io_uring_submit_and_wait pmem2_get_persist_fn)
+    target_link_options(breccia_unit_tests PRIVATE "LINKER:--wrap=${call}")
+  endforeach()
+endif()
+
 # The tests of the whole engine run on the device, too. The shares aim at two minutes each.
 if(BRECCIA_CUDA AND EXISTS /dev/nvidiactl)
   breccia_add_cuda_test(metamorphic 6)
