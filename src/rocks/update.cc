@@ -1,8 +1,11 @@
 #include "rocks/update.h"
 
+#include <breccia/merge_operators.h>
+#include <rocksdb/convenience.h>
+
 #include <algorithm>
 #include <cstring>
-#include <string_view>
+#include <utility>
 
 #include "base/parallel.h"
 #include "rocks/versions.h"
@@ -13,15 +16,37 @@ namespace {
 
 constexpr std::uint64_t kEntriesPerPart = 4096;
 
+/// An operator's class, by the address of its virtual functions. Its name may be anybody's, and
+/// RocksDB may have been built without type information.
+const void* class_of(const rocksdb::MergeOperator& merge_operator) {
+  const void* functions;
+  std::memcpy(&functions, static_cast<const void*>(&merge_operator), sizeof functions);
+  return functions;
+}
+
 struct KnownOperator {
-  std::string_view name;
+  const void* of_class;
   exec::NumberOp op;
 };
-constexpr KnownOperator kKnownOperators[] = {
-    {"UInt64AddOperator", exec::NumberOp::kAdd}, {"breccia.Int64Add", exec::NumberOp::kAdd},
-    {"MaxOperator", exec::NumberOp::kMax},       {"breccia.BytesMax", exec::NumberOp::kMax},
-    {"breccia.BytesMin", exec::NumberOp::kMin},  {"PutOperator", exec::NumberOp::kPut},
-};
+
+/// RocksDB's operators and breccia's.
+std::vector<KnownOperator> known_operators() {
+  std::vector<KnownOperator> known;
+  constexpr std::pair<const char*, exec::NumberOp> kRocksDb[] = {
+      {"uint64add", exec::NumberOp::kAdd},
+      {"max", exec::NumberOp::kMax},
+      {"put", exec::NumberOp::kPut},
+      {"put_v1", exec::NumberOp::kPut}};
+  for (const auto& [id, op] : kRocksDb) {
+    std::shared_ptr<rocksdb::MergeOperator> made;
+    const Status status = rocksdb::MergeOperator::CreateFromString({}, id, &made);
+    if (status.ok()) known.push_back({class_of(*made), op});
+  }
+  known.push_back({class_of(*NewInt64AddOperator()), exec::NumberOp::kAdd});
+  known.push_back({class_of(*NewBytesMaxOperator()), exec::NumberOp::kMax});
+  known.push_back({class_of(*NewBytesMinOperator()), exec::NumberOp::kMin});
+  return known;
+}
 
 /// Calls work(i) for i in [0, n), shared among threads.
 template <class Work>
@@ -44,8 +69,9 @@ std::uint64_t number_at(const Slice& value) {
 
 std::optional<exec::NumberOp> number_op(const rocksdb::MergeOperator* merge_operator) {
   if (merge_operator == nullptr) return {};
-  for (const KnownOperator& known : kKnownOperators) {
-    if (known.name == merge_operator->Name()) return known.op;
+  static const std::vector<KnownOperator> all = known_operators();
+  for (const KnownOperator& known : all) {
+    if (known.of_class == class_of(*merge_operator)) return known.op;
   }
   return {};
 }

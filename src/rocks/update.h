@@ -104,7 +104,8 @@ class Updater {
 };
 
 /// The operator's kind if it is one on 8-byte values that backends know: RocksDB's uint64add, max
-/// and put, and breccia's (breccia/merge_operators.h).
+/// and put, and breccia's (breccia/merge_operators.h). Those are told by their classes: an operator
+/// of the user's may have the name of one, and a class of its own.
 [[nodiscard]] std::optional<exec::NumberOp> number_op(const rocksdb::MergeOperator* merge_operator);
 
 }  // namespace breccia::rocks
