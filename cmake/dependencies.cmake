@@ -31,11 +31,14 @@ set_target_properties(breccia_rocksdb PROPERTIES
   IMPORTED_LOCATION "${BRECCIA_ROCKSDB_LIBRARY}"
   INTERFACE_INCLUDE_DIRECTORIES "${BRECCIA_ROCKSDB_INCLUDE}")
 
+# RocksDB last: what it happens to export of other libraries (a librocksdb that was linked with
+# liburing.a has all of it) must not stand in for them, as the one that a program runs with need not
+# have it.
 add_library(breccia_dependencies INTERFACE)
 target_link_libraries(breccia_dependencies INTERFACE
-  breccia_rocksdb TBB::tbb fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
+  TBB::tbb fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
   PkgConfig::pmem2 PkgConfig::uring PkgConfig::xxhash PkgConfig::isal Threads::Threads
-  ${CMAKE_DL_LIBS})
+  ${CMAKE_DL_LIBS} breccia_rocksdb)
 
 if(BRECCIA_BENCH)
   find_package(benchmark REQUIRED)

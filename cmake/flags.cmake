@@ -24,6 +24,11 @@ endif()
 # x86-64-v2 (SSE4.2, 2009) runs everywhere; wider paths choose themselves at run time.
 set(host_flags -march=x86-64-v2 -mtune=generic -msse4.2)
 set(link_flags)
+# What a program says, and what debuggers read, names files as the repository does. The second path
+# is what ccache makes of the first.
+file(RELATIVE_PATH up_to_source "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+set(path_flags "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${up_to_source}=")
+list(APPEND host_flags ${path_flags})
 if(PROJECT_IS_TOP_LEVEL)
   list(APPEND host_flags -Wall -Wextra -Werror)  # no business of a project that adds this one
 endif()
@@ -50,6 +55,7 @@ if(BRECCIA_INVARIANTS)
 endif()
 list(JOIN host_flags "," host_flags_joined)
 target_compile_options(breccia_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:C>:${path_flags}>"
   "$<$<COMPILE_LANGUAGE:CXX>:${host_flags}>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_flags_joined}>")
 target_link_options(breccia_flags INTERFACE ${link_flags})

@@ -136,13 +136,31 @@ endif()
 if(TARGET breccia_micro AND NOT BRECCIA_SANITIZE)
   breccia_add_test(micro breccia_micro --benchmark_min_time=0.001)
 endif()
+# What is installed: a program of a user's, the program, and the preload library under the
+# distribution's db_bench with the distribution's RocksDB, whichever one the library was built with.
+# No file names a folder of this machine. ThreadSanitizer's runtime cannot be loaded into db_bench.
 if(NOT BRECCIA_SANITIZE)
-  # A program of a user's, against what is installed.
   breccia_add_test(install sh -ec "${CMAKE_COMMAND} --install . --prefix installed >/dev/null
     export PKG_CONFIG_PATH=installed/${CMAKE_INSTALL_LIBDIR}/pkgconfig
     ${CMAKE_CXX_COMPILER} -std=c++20 -o installed/first_steps \
       ${PROJECT_SOURCE_DIR}/examples/first_steps.cc $(pkg-config --cflags --libs breccia-cpp)
-    installed/bin/breccia --help >/dev/null")
+    installed/bin/breccia --help >/dev/null
+    ! grep -l '${PROJECT_SOURCE_DIR}/' installed/bin/breccia installed/${CMAKE_INSTALL_LIBDIR}/lib*
+    ")
+endif()
+if(NOT BRECCIA_SANITIZE STREQUAL "thread")
+  set(installed_preload installed_preload/${CMAKE_INSTALL_LIBDIR})
+  breccia_add_test(install_preload sh -ec "
+    ${CMAKE_COMMAND} --install . --prefix installed_preload >/dev/null
+    rm -rf installed_preload/db
+    env ASAN_OPTIONS=detect_leaks=0 BRECCIA_BACKEND=host BRECCIA_LOG_LEVEL=warning \
+      LD_PRELOAD='${preload_first} ${installed_preload}/libbreccia_preload.so' \
+      LD_BIND_NOW=1 db_bench --db=installed_preload/db --num=2000 \
+      --benchmarks=fillrandom,readrandom >installed_preload/out 2>installed_preload/err || {
+        cat installed_preload/out installed_preload/err
+        exit 1
+      }
+    grep '^breccia: serves installed_preload/db' installed_preload/err")
 endif()
 foreach(test IN ITEMS tidy "tidy_self_test --self-test")
   separate_arguments(test)
