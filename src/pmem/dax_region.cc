@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -68,17 +69,24 @@ class DaxRegion final : public Region {
         map_(std::move(map)),
         data_(static_cast<std::byte*>(pmem2_map_get_address(map_.get()))),
         size_(pmem2_map_get_size(map_.get())),
-        persist_(pmem2_get_persist_fn(map_.get())) {
+        flush_(pmem2_get_flush_fn(map_.get())),
+        drain_(pmem2_get_drain_fn(map_.get())) {
     BRECCIA_ASSERT(reinterpret_cast<std::uintptr_t>(data_) % kPageBytes == 0);
+    BRECCIA_ASSERT(flush_ != nullptr && drain_ != nullptr);
   }
 
   RegionKind kind() const override { return RegionKind::kDax; }
   std::byte* data() override { return data_; }
   std::uint64_t size() const override { return size_; }
 
-  Status persist(std::uint64_t offset, std::uint64_t bytes) override {
-    BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
-    if (bytes > 0) persist_(data_ + offset, bytes);
+  using Region::persist;
+  // Flushes and fences are the calling thread's own.
+  Status persist(std::span<const Range> ranges) override {
+    for (const Range& range : ranges) {
+      BRECCIA_ASSERT(range.offset <= size_ && range.bytes <= size_ - range.offset);
+      if (range.bytes > 0) flush_(data_ + range.offset, range.bytes);
+    }
+    drain_();
     return Status::OK();
   }
 
@@ -88,7 +96,8 @@ class DaxRegion final : public Region {
   Map map_;
   std::byte* data_;
   std::uint64_t size_;
-  pmem2_persist_fn persist_;
+  pmem2_flush_fn flush_;
+  pmem2_drain_fn drain_;
 };
 
 /// Makes a file under another name and gives it its own once it is whole: a crash leaves no file

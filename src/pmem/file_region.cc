@@ -1,7 +1,9 @@
 #include "pmem/file_region.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,7 +23,9 @@ bool is_zero(std::span<const std::byte> bytes) {
 }
 
 /// Two copies in memory: image_ is what the program stores into, shadow_ what is durable.
-///   persist     lines of image_ that differ from shadow_ -> redo log, sync -> shadow_
+///   persist     lines of image_ that differ from shadow_ -> redo log, sync -> shadow_; whoever
+///   finds
+///               nobody at it does so for all who wait, with one record
 ///   checkpoint  pages of shadow_ changed since the last one -> file, sync -> redo log restarts
 ///   open        file -> both copies, redo log -> both copies, checkpoint
 /// The pages come from shadow_: image_ may hold stores that nobody has persisted.
@@ -50,16 +54,22 @@ class FileRegion final : public Region {
     return redo_->empty() ? Status::OK() : checkpoint();
   }
 
-  Status persist(std::uint64_t offset, std::uint64_t bytes) override {
-    BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
-    // After a failed write or sync nobody knows what the medium holds: no later call may succeed.
-    if (failed_.ok()) failed_ = persist_changed(line_start(offset), lines_end(offset, bytes));
-    return failed_;
-  }
+  using Region::persist;
+  Status persist(std::span<const Range> ranges) override;
 
  private:
+  /// A call of persist().
+  struct Waiting {
+    std::span<const Range> ranges;
+    bool done = false;
+    Status status;
+  };
+  /// Offsets [begin, end) of whole lines.
+  using Lines = std::pair<std::uint64_t, std::uint64_t>;
+
   Status load();
-  Status persist_changed(std::uint64_t begin, std::uint64_t end);
+  static std::vector<Lines> lines_of(const std::vector<Waiting*>& group);
+  Status persist_changed(const std::vector<Lines>& parts);
   Status checkpoint();
   void apply_to_shadow(std::uint64_t offset, const Line& line);
 
@@ -72,6 +82,11 @@ class FileRegion final : public Region {
   std::vector<bool> page_is_dirty_;
   std::vector<std::uint64_t> dirty_pages_;
   Status failed_;
+
+  std::mutex mutex_;  // of what follows; all above is the one's who is at work
+  std::condition_variable done_;
+  std::vector<Waiting*> waiting_;
+  bool at_work_ = false;
 };
 
 Status FileRegion::load() {
@@ -90,13 +105,61 @@ Status FileRegion::load() {
   return Status::OK();
 }
 
-Status FileRegion::persist_changed(std::uint64_t begin, std::uint64_t end) {
+Status FileRegion::persist(std::span<const Range> ranges) {
+  for (const Range& range : ranges) {
+    BRECCIA_ASSERT(range.offset <= size_ && range.bytes <= size_ - range.offset);
+  }
+  Waiting own{ranges, false, Status()};
+  std::unique_lock lock(mutex_);
+  waiting_.push_back(&own);
+  done_.wait(lock, [&] { return own.done || !at_work_; });
+  if (own.done) return own.status;
+  at_work_ = true;
+  const std::vector<Waiting*> group = std::exchange(waiting_, {});
+  lock.unlock();
+  // After a failed write or sync nobody knows what the medium holds: no later call may succeed.
+  if (failed_.ok()) failed_ = persist_changed(lines_of(group));
+  lock.lock();
+  for (Waiting* one : group) {
+    BRECCIA_ASSERT(!one->done);
+    one->status = failed_;
+    one->done = true;
+  }
+  at_work_ = false;
+  done_.notify_all();
+  return own.status;
+}
+
+/// All lines of the ranges, ascending, each once.
+std::vector<FileRegion::Lines> FileRegion::lines_of(const std::vector<Waiting*>& group) {
+  std::vector<Lines> parts;
+  for (const Waiting* one : group) {
+    for (const Range& range : one->ranges) {
+      parts.emplace_back(line_start(range.offset), lines_end(range.offset, range.bytes));
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  std::vector<Lines> merged;
+  for (const Lines& part : parts) {
+    if (!merged.empty() && part.first <= merged.back().second) {
+      merged.back().second = std::max(merged.back().second, part.second);
+    } else {
+      merged.push_back(part);
+    }
+  }
+  return merged;
+}
+
+Status FileRegion::persist_changed(const std::vector<Lines>& parts) {
   redo_->clear_staged();
-  for (std::uint64_t offset = begin; offset < end; offset += kLineBytes) {
-    // One copy serves comparison, log and shadow: a neighbour may store into the line meanwhile,
-    // and a shadow that is newer than the log would hide that store from the next persist.
-    const Line line = load_line(image_.data() + offset);
-    if (std::memcmp(&line, shadow_.data() + offset, kLineBytes) != 0) redo_->stage(offset, line);
+  for (const auto& [begin, end] : parts) {
+    BRECCIA_ASSERT(begin <= end && end <= base::round_up(size_, kLineBytes));
+    for (std::uint64_t offset = begin; offset < end; offset += kLineBytes) {
+      // One copy serves comparison, log and shadow: a neighbour may store into the line meanwhile,
+      // and a shadow that is newer than the log would hide that store from the next persist.
+      const Line line = load_line(image_.data() + offset);
+      if (std::memcmp(&line, shadow_.data() + offset, kLineBytes) != 0) redo_->stage(offset, line);
+    }
   }
   if (redo_->staged() == 0) return Status::OK();
   if (!redo_->empty() && redo_->bytes_with_staged() > redo_bytes_max_) BRECCIA_TRY(checkpoint());

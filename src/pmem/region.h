@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -21,6 +22,12 @@ namespace breccia::pmem {
 
 enum class RegionKind { kDax, kFile, kSim };
 
+/// Bytes [offset, offset + bytes) of a region.
+struct Range {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
 class Region {
  public:
   virtual ~Region() = default;
@@ -28,10 +35,19 @@ class Region {
   /// Shape   size() bytes, 4096-aligned; stays in place for the life of the object.
   [[nodiscard]] virtual std::byte* data() = 0;
   [[nodiscard]] virtual std::uint64_t size() const = 0;
-  /// Makes the stores to [offset, offset + bytes) durable, as one atomic step for kind kFile.
+  /// Makes the stores to all of `ranges` durable, as one atomic step for kind kFile.
+  /// Shape   ranges in any order; they may overlap and be empty.
   /// Errors  IOError, NoSpace (kFile): the region is bad from now on and refuses every call.
-  /// Threads one at a time; stores elsewhere may go on.
-  [[nodiscard]] virtual Status persist(std::uint64_t offset, std::uint64_t bytes) = 0;
+  /// Threads any number; stores elsewhere may go on. A line that two callers store into becomes
+  ///         durable with the first of them, as far as the other has come.
+  /// Cost    a flush of each line and one fence (kDax); one record and one sync for all callers
+  /// that
+  ///         came while the one before was written (kFile).
+  [[nodiscard]] virtual Status persist(std::span<const Range> ranges) = 0;
+  [[nodiscard]] Status persist(std::uint64_t offset, std::uint64_t bytes) {
+    const Range one{offset, bytes};
+    return persist(std::span(&one, 1));
+  }
 };
 
 /// Maps the DAX file at `path`, created with `bytes` bytes if missing.

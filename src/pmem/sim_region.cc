@@ -171,26 +171,34 @@ CrashImages SimRegion::crash_images() {
   return CrashImages(durable_, std::move(lines));
 }
 
-Status SimRegion::persist(std::uint64_t offset, std::uint64_t bytes) {
-  BRECCIA_ASSERT(offset <= size_ && bytes <= size_ - offset);
+Status SimRegion::persist(std::span<const Range> ranges) {
+  for (const Range& range : ranges) {
+    BRECCIA_ASSERT(range.offset <= size_ && range.bytes <= size_ - range.offset);
+  }
+  const std::lock_guard lock(mutex_);
+  // One crash point for all ranges: what it may leave is any choice for each of their lines.
   if (on_crash_point_) on_crash_point_(crash_images());
   if (persists_left_ == 0) return Status::IOError("injected failure");
   if (persists_left_ != kNeverFail) --persists_left_;
+  for (const Range& range : ranges) make_durable(range);
+  return Status::OK();
+}
 
-  const std::uint64_t begin = line_start(offset);
-  const std::uint64_t end = lines_end(offset, bytes);
+void SimRegion::make_durable(const Range& range) {
+  const std::uint64_t begin = line_start(range.offset);
+  const std::uint64_t end = lines_end(range.offset, range.bytes);
   note_lines(begin, end);
   const auto first = history_.lower_bound(begin);
   const auto last = history_.lower_bound(end);
   std::uint64_t lines_changed = 0;
   for (auto line = first; line != last; ++line) {
+    BRECCIA_ASSERT(!line->second.empty() && line->first < size_);
     const std::uint64_t line_bytes = std::min(kLineBytes, size_ - line->first);
     std::memcpy(durable_.data() + line->first, &line->second.back(), line_bytes);
     ++lines_changed;
   }
   history_.erase(first, last);
-  events_.push_back({offset, bytes, lines_changed});
-  return Status::OK();
+  events_.push_back({range.offset, range.bytes, lines_changed});
 }
 
 }  // namespace breccia::pmem

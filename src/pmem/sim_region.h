@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -74,7 +76,8 @@ class CrashImages {
   std::uint64_t count_ = 1;
 };
 
-/// Threads persist(), note_stores() and the observers one at a time; stores elsewhere may go on.
+/// Threads persist() any number, the callback of on_crash_point() too; the rest one at a time, not
+///         beside it; stores elsewhere may go on.
 class SimRegion final : public Region {
  public:
   struct PersistEvent {
@@ -92,8 +95,9 @@ class SimRegion final : public Region {
   [[nodiscard]] RegionKind kind() const override { return RegionKind::kSim; }
   [[nodiscard]] std::byte* data() override { return memory_.data(); }
   [[nodiscard]] std::uint64_t size() const override { return size_; }
+  using Region::persist;
   /// Errors  IOError: fail_after() said so.
-  [[nodiscard]] Status persist(std::uint64_t offset, std::uint64_t bytes) override;
+  [[nodiscard]] Status persist(std::span<const Range> ranges) override;
 
   /// Remembers the present contents of all lines: stores made before come before those made
   /// later.
@@ -117,11 +121,13 @@ class SimRegion final : public Region {
   /// Appends the present content of the lines in [begin, end) to their histories if it is new.
   void note_lines(std::uint64_t begin, std::uint64_t end);
   [[nodiscard]] Line durable_line(std::uint64_t offset) const;
+  void make_durable(const Range& range);
 
   static constexpr std::uint64_t kNeverFail = ~0ULL;
 
   std::uint64_t size_;
   PageMemory memory_;
+  std::mutex mutex_;  // of what follows, against other callers of persist()
   std::vector<std::byte> durable_;
   /// Noted contents of each line since it was last durable, oldest first, without the durable one.
   std::map<std::uint64_t, std::vector<Line>> history_;

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "wal/sim_names.h"
 
 namespace breccia::wal {
 namespace {
@@ -159,45 +160,6 @@ struct Inode {
   }
 };
 
-using Names = std::map<std::string, std::shared_ptr<Inode>>;
-
-/// Files and folders by their paths.
-struct Tree {
-  Names files;
-  std::set<std::string> folders{".", "/"};
-
-  /// Drops what lies in a folder that is not there.
-  void drop_orphans() {
-    // Ascending: a folder comes before those in it.
-    std::erase_if(folders, [kept = std::set<std::string>()](const std::string& folder) mutable {
-      const bool is_root = folder == "." || folder == "/";
-      const bool keep = is_root || kept.contains(folder_above(folder));
-      if (keep) kept.insert(folder);
-      return !keep;
-    });
-    std::erase_if(files,
-                  [&](const auto& file) { return !folders.contains(folder_above(file.first)); });
-  }
-};
-
-/// A change of a folder, all or nothing: a creation, a rename, a removal.
-struct Change {
-  std::string added;             // empty: none
-  std::shared_ptr<Inode> inode;  // of it; null: a folder
-  std::string removed;           // empty: none
-
-  [[nodiscard]] std::string folder() const { return folder_above(added.empty() ? removed : added); }
-  void apply(Tree* tree) const {
-    if (!removed.empty()) tree->files.erase(removed);
-    if (added.empty()) return;
-    if (inode == nullptr) {
-      tree->folders.insert(added);
-    } else {
-      tree->files[added] = inode;
-    }
-  }
-};
-
 /// What a step does: nothing; its work; what it does where it fails alone (fail_once()).
 enum class Reach { kNone, kWhole, kPart };
 
@@ -208,22 +170,18 @@ struct SimDisk::State {
 
   const SimKind kind;
   mutable std::mutex mutex;  // of all below
-  Tree live;
-  Tree durable;
-  std::map<std::string, std::vector<Change>> pending;  // by folder, since its last sync_dir
-  std::set<std::string> locked;                        // folders
+  SimNames<Inode> names;
+  std::set<std::string> locked;  // folders
   std::uint64_t steps = 0;
   std::uint64_t fail_step = 0;
   bool power_fails = false;  // in fail_step; else it fails alone
   Reach reach = Reach::kNone;
   bool failed = false;
   base::Random random{0};  // of what a failed call leaves
-  std::function<void()> on_step;
 
   /// Counts a step and calls effect(reach) unless the power is off.
   template <class Effect>
   Status step(const Effect& effect) {
-    if (on_step) on_step();
     const std::lock_guard lock(mutex);
     if (failed) return off();
     if (++steps != fail_step) {
@@ -235,30 +193,11 @@ struct SimDisk::State {
     return power_fails ? off() : Status::IOError("simulated failure");
   }
   static Status off() { return Status::IOError("simulated power failure"); }
-  void change(Change one) {
-    one.apply(&live);
-    const std::string folder = one.folder();
-    pending[folder].push_back(std::move(one));
-  }
   void power_on() {
     failed = false;
     fail_step = 0;
   }
-  void cut_names(base::Random* random);
 };
-
-void SimDisk::State::cut_names(base::Random* random) {
-  for (const auto& [folder, changes] : pending) {
-    const std::uint64_t survive = random->below(changes.size() + 1);
-    for (std::uint64_t index = 0; index < changes.size(); ++index) {
-      const bool removes = changes[index].added.empty();
-      if (index < survive || (removes && random->one_in(2))) changes[index].apply(&durable);
-    }
-  }
-  pending.clear();
-  durable.drop_orphans();
-  live = durable;
-}
 
 namespace {
 
@@ -278,9 +217,8 @@ class SimFile final : public SegmentFile {
   [[nodiscard]] Status wake(const std::string& path) override {
     const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
-    const auto found = disk_->live.files.find(path);
-    const bool is_there = found != disk_->live.files.end() && found->second == inode_;
-    if (!awake_ && !is_there) return Status::IOError(path, "not this file's name");
+    if (!awake_ && disk_->names.find(path) != inode_)
+      return Status::IOError(path, "not this file's name");
     awake_ = true;
     return Status::OK();
   }
@@ -356,11 +294,11 @@ class SimFiles final : public Files {
     {
       const std::lock_guard lock(disk_->mutex);
       if (disk_->failed) return SimDisk::State::off();
-      if (disk_->live.folders.contains(dir)) return false;
-      if (!disk_->live.folders.contains(folder_above(dir))) return Status::NotFound(dir);
+      if (disk_->names.has_folder(dir)) return false;
+      if (!disk_->names.has_folder(folder_above(dir))) return Status::NotFound(dir);
     }
     BRECCIA_TRY(disk_->step([&](Reach reach) {
-      if (reach == Reach::kWhole) disk_->change({dir, nullptr, ""});
+      if (reach == Reach::kWhole) disk_->names.add_folder(dir);
     }));
     return true;
   }
@@ -374,7 +312,7 @@ class SimFiles final : public Files {
     const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
     std::vector<std::string> names;
-    for (const auto& [path, inode] : disk_->live.files) {
+    for (const auto& [path, inode] : disk_->names.files()) {
       if (folder_above(path) == dir) names.push_back(path.substr(dir.size() + 1));
     }
     return names;
@@ -386,12 +324,12 @@ class SimFiles final : public Files {
     Status refused;
     BRECCIA_TRY(disk_->step([&](Reach reach) {
       if (reach != Reach::kWhole) return;
-      if (disk_->live.files.contains(path)) {
+      if (disk_->names.find(path) != nullptr) {
         refused = Status::IOError(path, "exists");
-      } else if (!disk_->live.folders.contains(folder_above(path))) {
+      } else if (!disk_->names.has_folder(folder_above(path))) {
         refused = Status::IOError(path, "no such folder");
       } else {
-        disk_->change({path, inode, ""});
+        disk_->names.add(path, inode);
       }
     }));
     BRECCIA_TRY(refused);
@@ -400,34 +338,31 @@ class SimFiles final : public Files {
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open(const std::string& path) override {
     const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
-    const auto found = disk_->live.files.find(path);
-    if (found == disk_->live.files.end()) return Status::IOError(path, "no such file");
-    auto file = std::make_unique<SimFile>(disk_, found->second, /*awake=*/false);
+    const auto inode = disk_->names.find(path);
+    if (inode == nullptr) return Status::IOError(path, "no such file");
+    auto file = std::make_unique<SimFile>(disk_, inode, /*awake=*/false);
     file->read_header();
     return std::unique_ptr<SegmentFile>(std::move(file));
   }
   [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
     Status refused;
     BRECCIA_TRY(disk_->step([&](Reach reach) {
-      const auto found = disk_->live.files.find(from);
-      if (found == disk_->live.files.end()) {
+      if (disk_->names.find(from) == nullptr) {
         refused = Status::IOError(from, "no such file");
-      } else if (reach == Reach::kWhole && from != to) {
-        disk_->change({to, found->second, from});
+      } else if (reach == Reach::kWhole) {
+        disk_->names.rename(from, to);
       }
     }));
     return refused;
   }
   [[nodiscard]] Status remove(const std::string& path) override {
     return disk_->step([&](Reach reach) {
-      if (reach == Reach::kWhole) disk_->change({"", nullptr, path});
+      if (reach == Reach::kWhole) disk_->names.remove(path);
     });
   }
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
     return disk_->step([&](Reach reach) {
-      if (reach != Reach::kWhole) return;
-      for (const Change& change : disk_->pending[dir]) change.apply(&disk_->durable);
-      disk_->pending.erase(dir);
+      if (reach == Reach::kWhole) disk_->names.sync(dir);
     });
   }
 
@@ -443,22 +378,8 @@ SimDisk::~SimDisk() = default;
 std::unique_ptr<SimDisk> SimDisk::clone() const {
   BRECCIA_ASSERT(state_->kind == SimKind::kBuffered);
   auto copy = std::make_unique<SimDisk>(state_->kind);
-  State& to = *copy->state_;
   const std::lock_guard lock(state_->mutex);
-  std::map<const Inode*, std::shared_ptr<Inode>> copies;
-  const auto copied = [&](const std::shared_ptr<Inode>& inode) {
-    auto& made = copies[inode.get()];
-    if (made == nullptr && inode != nullptr) made = std::make_shared<Inode>(*inode);
-    return made;
-  };
-  to.live = state_->live;
-  to.durable = state_->durable;
-  to.pending = state_->pending;
-  for (auto& [path, inode] : to.live.files) inode = copied(inode);
-  for (auto& [path, inode] : to.durable.files) inode = copied(inode);
-  for (auto& [folder, changes] : to.pending) {
-    for (Change& change : changes) change.inode = copied(change.inode);
-  }
+  copy->state_->names = state_->names.clone();
   return copy;
 }
 
@@ -467,7 +388,6 @@ std::uint64_t SimDisk::steps() const {
   const std::lock_guard lock(state_->mutex);
   return state_->steps;
 }
-void SimDisk::on_step(std::function<void()> callback) { state_->on_step = std::move(callback); }
 bool SimDisk::failed() const {
   const std::lock_guard lock(state_->mutex);
   return state_->failed;
@@ -496,8 +416,8 @@ void SimDisk::kill() {
 void SimDisk::power_cut(std::uint64_t seed) {
   const std::lock_guard lock(state_->mutex);
   base::Random random(seed);
-  state_->cut_names(&random);
-  for (const auto& [path, inode] : state_->live.files) {
+  state_->names.power_cut(&random);
+  for (const auto& [path, inode] : state_->names.files()) {
     state_->kind == SimKind::kMapped ? inode->cut_lines(&random) : inode->cut_blocks(&random);
   }
   state_->power_on();
@@ -505,9 +425,9 @@ void SimDisk::power_cut(std::uint64_t seed) {
 
 void SimDisk::damage(const std::string& path, std::uint64_t offset, std::uint8_t mask) {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->live.files.find(path);
-  BRECCIA_ASSERT(found != state_->live.files.end());
-  Inode& inode = *found->second;
+  const auto found = state_->names.find(path);
+  BRECCIA_ASSERT(found != nullptr);
+  Inode& inode = *found;
   if (inode.mapped) {
     inode.mapped->at()[offset] ^= std::byte{mask};
     inode.sync_lines(offset, 1);
@@ -523,13 +443,13 @@ void SimDisk::damage(const std::string& path, std::uint64_t offset, std::uint8_t
 std::vector<std::string> SimDisk::names() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<std::string> names;
-  for (const auto& [path, inode] : state_->live.files) names.push_back(path);
+  for (const auto& [path, inode] : state_->names.files()) names.push_back(path);
   return names;
 }
 
 bool SimDisk::is_durable(const std::string& path) const {
   const std::lock_guard lock(state_->mutex);
-  return state_->durable.files.contains(path);
+  return state_->names.is_durable(path);
 }
 
 }  // namespace breccia::wal

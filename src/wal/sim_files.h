@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,9 +45,6 @@ class SimDisk {
 
   /// Calls that changed the disk so far.
   [[nodiscard]] std::uint64_t steps() const;
-  /// Called before each step.
-  /// Threads whichever takes the step.
-  void on_step(std::function<void()> callback);
   /// The power fails in step `step`, counted from 1: it and every call after it return IOError.
   /// Whether the failing call still takes effect on the volatile state is chosen by seed.
   void fail_at(std::uint64_t step, std::uint64_t seed);

@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,13 +69,18 @@ Status History::run(const std::shared_ptr<SimDisk>& disk, std::uint64_t seed,
   BRECCIA_TAKE(auto region, open_region(disk));
   for (std::uint64_t i = 0; i < persists; ++i) {
     store_somewhere(random, *region);
-    const std::uint64_t bytes = random.below(kRegionBytes + 1);
-    const std::uint64_t offset = random.below(kRegionBytes - bytes + 1);
     Bytes next = states.back();
-    const std::uint64_t end = std::min(lines_end(offset, bytes), kRegionBytes);
-    for (std::uint64_t at = line_start(offset); at < end; ++at) next[at] = region->data()[at];
+    std::vector<Range> ranges(1 + random.below(3));
+    for (Range& range : ranges) {
+      range.bytes = random.below(kRegionBytes / ranges.size() + 1);
+      range.offset = random.below(kRegionBytes - range.bytes + 1);
+      const std::uint64_t end = std::min(lines_end(range.offset, range.bytes), kRegionBytes);
+      for (std::uint64_t at = line_start(range.offset); at < end; ++at) {
+        next[at] = region->data()[at];
+      }
+    }
     states.push_back(std::move(next));
-    BRECCIA_TRY(region->persist(offset, bytes));
+    BRECCIA_TRY(region->persist(ranges));
     ++acknowledged;
   }
   return Status::OK();
@@ -296,6 +305,81 @@ TEST(PmemFileRegionCrash, OneSyncPerPersist) {
     EXPECT_EQ(syncs_of_persist(1 + round), 0U);
   }
   EXPECT_EQ(syncs_of_persist(9), 3U);
+}
+
+/// A disk whose files wait in sync() until the gate is open, and count the syncs.
+class GatedDisk final : public Disk {
+ public:
+  std::atomic<bool> gate_is_open{true};
+  std::atomic<int> syncs{0};
+
+  Result<std::unique_ptr<DiskFile>> open(const std::string& path) override {
+    return wrap(below_.open(path));
+  }
+  Result<std::unique_ptr<DiskFile>> create(const std::string& path, std::uint64_t bytes) override {
+    return wrap(below_.create(path, bytes));
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    return below_.rename(from, to);
+  }
+  Status sync_folder_of(const std::string& path) override { return below_.sync_folder_of(path); }
+
+ private:
+  class File final : public DiskFile {
+   public:
+    File(GatedDisk* disk, std::unique_ptr<DiskFile> below)
+        : disk_(disk), below_(std::move(below)) {}
+    Result<std::uint64_t> size() override { return below_->size(); }
+    Status read(std::uint64_t offset, std::span<std::byte> into) override {
+      return below_->read(offset, into);
+    }
+    Status write(std::uint64_t offset, std::span<const std::byte> from) override {
+      return below_->write(offset, from);
+    }
+    Status sync() override {
+      ++disk_->syncs;
+      while (!disk_->gate_is_open) std::this_thread::yield();
+      return below_->sync();
+    }
+
+   private:
+    GatedDisk* disk_;
+    std::unique_ptr<DiskFile> below_;
+  };
+  Result<std::unique_ptr<DiskFile>> wrap(Result<std::unique_ptr<DiskFile>> file) {
+    if (!file.ok()) return file;
+    return std::unique_ptr<DiskFile>(std::make_unique<File>(this, file.take()));
+  }
+
+  SimDisk below_;
+};
+
+// Goal: callers that come while a record is written share the next one and its sync.
+// Method: a first persist waits in its sync until seven others have come.
+// Mutation: callers that wait for each other one by one make a sync each.
+TEST(PmemFileRegionCrash, CallersShareASync) {
+  constexpr std::uint64_t kOthers = 7;
+  const auto disk = std::make_shared<GatedDisk>();
+  auto region = open_file_region_on(disk, kPath, kRegionBytes, {64 * kPageBytes});
+  ASSERT_TRUE(region.ok());
+  std::atomic<std::uint64_t> came{0};
+  const auto store = [&](std::uint64_t caller) {
+    region.value()->data()[caller * kLineBytes] = std::byte{1};
+    ++came;
+    EXPECT_TRUE(region.value()->persist(caller * kLineBytes, 1).ok());
+  };
+  disk->syncs = 0;
+  disk->gate_is_open = false;
+  std::vector<std::thread> callers;
+  callers.emplace_back(store, 0);
+  while (disk->syncs == 0) std::this_thread::yield();
+  for (std::uint64_t caller = 1; caller <= kOthers; ++caller) callers.emplace_back(store, caller);
+  while (came <= kOthers) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // all wait by now, or nearly all
+  disk->gate_is_open = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_GE(disk->syncs, 2);
+  EXPECT_LE(disk->syncs, 4);
 }
 
 /// A region with three records in its log, closed.

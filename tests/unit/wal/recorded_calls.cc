@@ -67,7 +67,7 @@ bool RecordedCalls::flushed(const std::byte* at, std::uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
   auto from = reinterpret_cast<std::uintptr_t>(at);
   const std::uintptr_t to = from + bytes;
-  auto ranges = flushes_;
+  Ranges ranges = fenced_;
   std::sort(ranges.begin(), ranges.end());
   for (const auto& [begin, end] : ranges) {
     if (begin <= from && from < end) from = end;
@@ -78,6 +78,7 @@ bool RecordedCalls::flushed(const std::byte* at, std::uint64_t bytes) const {
 void RecordedCalls::forget_flushes() {
   const std::lock_guard lock(mutex_);
   flushes_.clear();
+  fenced_.clear();
 }
 
 void RecordedCalls::wrote(int descriptor) {
@@ -133,6 +134,12 @@ void RecordedCalls::flush(const void* at, std::size_t bytes) {
   flushes_.emplace_back(begin, begin + bytes);
 }
 
+void RecordedCalls::fence() {
+  const std::lock_guard lock(mutex_);
+  fenced_.insert(fenced_.end(), flushes_.begin(), flushes_.end());
+  flushes_.clear();
+}
+
 }  // namespace breccia::testing
 
 // ---- the wrapped calls -------------------------------------------------------------------------
@@ -151,7 +158,8 @@ ssize_t __real_pwrite(int file, const void* from, size_t bytes, off_t offset);
 int __real_fsync(int file);
 int __real_fdatasync(int file);
 int __real_io_uring_submit_and_wait(io_uring* ring, unsigned wait);
-pmem2_persist_fn __real_pmem2_get_persist_fn(pmem2_map* map);
+pmem2_flush_fn __real_pmem2_get_flush_fn(pmem2_map* map);
+pmem2_drain_fn __real_pmem2_get_drain_fn(pmem2_map* map);
 
 int __wrap_open(const char* path, int flags, ...) {
   va_list arguments;
@@ -218,16 +226,27 @@ int __wrap_io_uring_submit_and_wait(io_uring* ring, unsigned wait) {
   return __real_io_uring_submit_and_wait(ring, wait);
 }
 
-static pmem2_persist_fn real_persist = nullptr;
+static pmem2_flush_fn real_flush = nullptr;
+static pmem2_drain_fn real_drain = nullptr;
 
-static void recorded_persist(const void* at, size_t bytes) {
+static void recorded_flush(const void* at, size_t bytes) {
   if (watcher != nullptr) watcher.load()->flush(at, bytes);
-  real_persist(at, bytes);
+  real_flush(at, bytes);
 }
 
-pmem2_persist_fn __wrap_pmem2_get_persist_fn(pmem2_map* map) {
-  real_persist = __real_pmem2_get_persist_fn(map);
-  return recorded_persist;
+static void recorded_drain() {
+  real_drain();
+  if (watcher != nullptr) watcher.load()->fence();
+}
+
+pmem2_flush_fn __wrap_pmem2_get_flush_fn(pmem2_map* map) {
+  real_flush = __real_pmem2_get_flush_fn(map);
+  return recorded_flush;
+}
+
+pmem2_drain_fn __wrap_pmem2_get_drain_fn(pmem2_map* map) {
+  real_drain = __real_pmem2_get_drain_fn(map);
+  return recorded_drain;
 }
 
 }  // extern "C"

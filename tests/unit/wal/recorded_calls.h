@@ -31,7 +31,8 @@ class RecordedCalls {
   [[nodiscard]] std::vector<std::string> unsynced() const;
   /// Broken rules: a file got its name by a rename before its bytes were synced.
   [[nodiscard]] std::vector<std::string> faults() const;
-  /// True if flushes to persistent memory have covered [at, at + bytes) since the last forget().
+  /// True if flushes to persistent memory have covered [at, at + bytes) since the last
+  /// forget_flushes(), and a fence came behind them.
   [[nodiscard]] bool flushed(const std::byte* at, std::uint64_t bytes) const;
   void forget_flushes();
 
@@ -43,6 +44,7 @@ class RecordedCalls {
   void renames(const std::string& from, const std::string& to);
   void removed(const std::string& path);
   void flush(const void* at, std::size_t bytes);
+  void fence();
 
  private:
   using Inode = std::pair<std::uint64_t, std::uint64_t>;  // device, number
@@ -54,7 +56,9 @@ class RecordedCalls {
   std::map<Inode, std::string> unsynced_bytes_;
   std::map<std::string, std::set<std::string>> unsynced_names_;  // by folder
   std::vector<std::string> faults_;
-  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> flushes_;
+  using Ranges = std::vector<std::pair<std::uintptr_t, std::uintptr_t>>;
+  Ranges flushes_;
+  Ranges fenced_;
 };
 
 }  // namespace breccia::testing
