@@ -28,7 +28,7 @@ function(breccia_check_histories name folder)
 endfunction()
 breccia_check_histories(linearize "${PROJECT_BINARY_DIR}")
 breccia_check_histories(linearize_on_cuda "${PROJECT_BINARY_DIR}/on_cuda")
-if(BRECCIA_TEST_SHARE EQUAL 100)
+if(NOT BRECCIA_SANITIZE)
   add_test(NAME ${BRECCIA_TEST_NAME}.linearize_go WORKING_DIRECTORY "${linearize_source}"
     COMMAND ${go_environment} sh -c "go vet ./... && go test -count=1 ./...")
 endif()

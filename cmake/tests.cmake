@@ -28,7 +28,6 @@ endif()
 
 set(suppressions "${PROJECT_SOURCE_DIR}/tools/sanitizers")
 set(test_environment
-  "BRECCIA_TEST_SHARE=${BRECCIA_TEST_SHARE}"
   # Thousands of planted faults would hide the one line that says what failed.
   "BRECCIA_LOG_LEVEL=off"
   "BRECCIA_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
@@ -36,14 +35,44 @@ set(test_environment
   "LSAN_OPTIONS=suppressions=${suppressions}/lsan.supp:print_suppressions=0"
   "ASAN_OPTIONS=detect_stack_use_after_return=0"
   "UBSAN_OPTIONS=print_stacktrace=1")
-if(BRECCIA_TEST_FILTER)
-  list(APPEND test_environment "GTEST_FILTER=${BRECCIA_TEST_FILTER}")
+if(BRECCIA_TEST_WORD)
+  list(APPEND test_environment "GTEST_FILTER=*${BRECCIA_TEST_WORD}*")
 endif()
+# Their full counts are for `./dev soak`.
+set(long_folders crash linearize metamorphic model)
 
 function(breccia_add_test name)
   set(full "${BRECCIA_TEST_NAME}.${name}")
   add_test(NAME ${full} COMMAND ${ARGN} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${full} PROPERTIES TIMEOUT 1800 ENVIRONMENT "${test_environment}")
+  set(share ${BRECCIA_TEST_SHARE})
+  if(name IN_LIST long_folders)
+    set(share ${BRECCIA_LONG_SHARE})
+  endif()
+  set_tests_properties(${full} PROPERTIES TIMEOUT 1800
+    ENVIRONMENT "${test_environment};BRECCIA_TEST_SHARE=${share}")
+endfunction()
+
+# Takes out of `list` the files whose tests all lack BRECCIA_TEST_WORD; every file, if none of the
+# folder has the word.
+function(breccia_keep_tests_with_word folder list)
+  set(kept)
+  set(is_needed FALSE)
+  breccia_sources(sources tests/${folder} "cc;h;cu")
+  foreach(file IN LISTS sources)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${file}")
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${file}" tests REGEX "^(TYPED_)?TEST(_F|_P)?\\(")
+    file(STRINGS "${PROJECT_SOURCE_DIR}/${file}" words REGEX "${BRECCIA_TEST_WORD}")
+    if(words)
+      set(is_needed TRUE)
+    endif()
+    if(file IN_LIST ${list} AND (words OR NOT tests))
+      list(APPEND kept "${file}")
+    endif()
+  endforeach()
+  if(NOT is_needed)
+    set(kept)
+  endif()
+  set(${list} ${kept} PARENT_SCOPE)
 endfunction()
 
 # A second entry of a folder's tests, with batches on the device and `share` percent of the seeds.
@@ -52,7 +81,6 @@ function(breccia_add_cuda_test name share)
   set(full "${BRECCIA_TEST_NAME}.${name}_on_cuda")
   set(folder "${PROJECT_BINARY_DIR}/on_cuda")
   file(MAKE_DIRECTORY "${folder}")
-  list(FILTER test_environment EXCLUDE REGEX "^BRECCIA_TEST_SHARE=")
   add_test(NAME ${full} COMMAND breccia_${name}_tests --gtest_brief=1 WORKING_DIRECTORY "${folder}")
   set_tests_properties(${full} PROPERTIES TIMEOUT 1800 RESOURCE_LOCK gpu
     ENVIRONMENT "${test_environment};BRECCIA_TEST_SHARE=${share};BRECCIA_TEST_BACKEND=cuda")
@@ -69,6 +97,12 @@ foreach(folder IN LISTS folders)
   elseif(folder STREQUAL "device")
     breccia_sources(kernels tests/device "cu")
     list(APPEND files ${kernels})
+  endif()
+  if(BRECCIA_TEST_WORD)
+    breccia_keep_tests_with_word(${folder} files)
+  endif()
+  if(NOT files)
+    continue()
   endif()
   if(folder STREQUAL "metamorphic")
     list(APPEND files tests/model/keys.cc)
@@ -129,8 +163,10 @@ if(TARGET breccia_capi_tests)
     target_link_libraries(breccia_capi_tests PRIVATE ${target})
   endforeach()
   target_link_libraries(breccia_capi_tests PRIVATE breccia_c)
-  breccia_add_test(capi_table ${Python3_EXECUTABLE} "${capi_script}" "${rocksdb_c_header}"
-    --check "${PROJECT_SOURCE_DIR}/docs/c-api.md")
+  if(NOT BRECCIA_SANITIZE)
+    breccia_add_test(capi_table ${Python3_EXECUTABLE} "${capi_script}" "${rocksdb_c_header}"
+      --check "${PROJECT_SOURCE_DIR}/docs/c-api.md")
+  endif()
 endif()
 
 if(TARGET breccia_micro AND NOT BRECCIA_SANITIZE)
@@ -162,8 +198,19 @@ if(NOT BRECCIA_SANITIZE STREQUAL "thread")
       }
     grep '^breccia: serves installed_preload/db' installed_preload/err")
 endif()
-foreach(test IN ITEMS tidy "tidy_self_test --self-test")
-  separate_arguments(test)
-  list(POP_FRONT test name)
-  breccia_add_test(${name} ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/tidy.py" ${test})
-endforeach()
+# What looks at sources alone says the same in every preset.
+if(NOT BRECCIA_SANITIZE)
+  foreach(test IN ITEMS tidy "tidy_self_test --self-test")
+    separate_arguments(test)
+    list(POP_FRONT test name)
+    breccia_add_test(${name} ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/tidy.py" ${test})
+  endforeach()
+else()
+  # Of the programs only those that a test starts.
+  set_target_properties(breccia_cli breccia breccia_preload breccia_c PROPERTIES
+    EXCLUDE_FROM_ALL ON)
+  foreach(file IN LISTS example_files)
+    cmake_path(GET file STEM name)
+    set_target_properties(example_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endforeach()
+endif()
