@@ -23,7 +23,7 @@ std::shared_ptr<wal::Files> files_of(LogFiles kind) {
 
 Ground::Ground(std::uint32_t set, std::uint64_t seed)
     : folder_(testing::Place::kMemory), set_(set), seed_(seed) {
-  log().set_level(spdlog::level::off);  // crashes are no news here
+  set_log_level(LogLevel::kError);  // crashes are no news here
 }
 
 rocksdb::ColumnFamilyOptions Ground::options_of(std::uint32_t family) const {
