@@ -81,9 +81,8 @@ class Import {
         store_(store),
         batch_(store->NewBatch()),
         progress_(flags.progress || stderr_is_terminal()),
-        reader_(make_record_reader(flags.format, [&input](char* to, std::size_t size) {
-          return input.read(to, size);
-        })) {}
+        reader_(make_record_reader(
+            flags.format, [&input](char* to, std::size_t size) { return input.read(to, size); })) {}
 
   int run();
 

@@ -26,9 +26,8 @@ using Handles = std::vector<ColumnFamilyHandle*>;
 /// Errors  NotSupported: `db` is breccia's; RocksDB's transactions would write past its log.
 Status check_not_ours(const char* what, DB* db) {
   if (dynamic_cast<breccia::Rocks*>(db) == nullptr) return Status::OK();
-  return Status::NotSupported(
-      std::string(what) + ": the database is served by breccia",
-      "open it by TransactionDB::Open, or set BRECCIA_PRELOAD=0");
+  return Status::NotSupported(std::string(what) + ": the database is served by breccia",
+                              "open it by TransactionDB::Open, or set BRECCIA_PRELOAD=0");
 }
 
 }  // namespace

@@ -173,16 +173,23 @@ TEST(InstallGate, CallbacksMayIngest) {
 //   end before the move goes on; and from pauses, callbacks or not.
 // Method: flushes at each step, one that a callback has begun and not waited for.
 // Mutation: a callback that leaves its flush behind lets it into the move.
-TEST(InstallGate, FlushesWaitForMovesOfLevels) {
+TEST(InstallGate, FlushesWaitForMovesOfLevelsConcurrently) {
   const auto gate = std::make_shared<InstallGate>();
   const auto flush = [&] { const InstallGate::Flush one(gate.get()); };
   std::unique_ptr<InstallGate::Flush> left;
-  const Compactions compactions(gate,
-                                [&] { left = std::make_unique<InstallGate::Flush>(gate.get()); });
+  std::atomic<bool> is_left{false};
+  const Compactions compactions(gate, [&] {
+    left = std::make_unique<InstallGate::Flush>(gate.get());
+    is_left = true;
+  });
+  const auto end_flush = [&] {
+    while (!is_left.exchange(false)) std::this_thread::yield();
+    left.reset();
+  };
   {
     const InstallGate::LevelMove move(gate.get());
-    EXPECT_TRUE(waits([&] { compactions.begin(1); }, [&] { left.reset(); }));
-    EXPECT_TRUE(waits([&] { compactions.end(1); }, [&] { left.reset(); }));
+    EXPECT_TRUE(waits([&] { compactions.begin(1); }, end_flush));
+    EXPECT_TRUE(waits([&] { compactions.end(1); }, end_flush));
   }
   auto move = std::make_unique<InstallGate::LevelMove>(gate.get());
   EXPECT_TRUE(waits(flush, [&] { move.reset(); }));
