@@ -24,10 +24,10 @@ struct Outcome {
 
 /// Runs `breccia import` of tab-separated records into `store` in the folder.
 Outcome run_import(const Folder& folder, std::vector<std::string> words) {
-  CLI::App app;
+  App app("test");
   const Command import = add_import(&app);
   words.insert(words.begin(), {"import", "--format=tsv", "--db=" + (folder / "store")});
-  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  EXPECT_FALSE(app.parse(words));
   ::testing::internal::CaptureStderr();
   Outcome outcome{import.run(), {}};
   std::fflush(stderr);

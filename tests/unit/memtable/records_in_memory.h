@@ -26,6 +26,8 @@ class MemoryFile final : public wal::SegmentFile {
   [[nodiscard]] std::byte* image() override { return image_; }
   [[nodiscard]] std::uint64_t size() const override { return limits::kLogWindowBytes; }
   [[nodiscard]] bool mapped() const override { return false; }
+  void rest() override {}
+  [[nodiscard]] Status wake(const std::string&) override { return Status::OK(); }
   [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override { return Status::OK(); }
   [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override { return Status::OK(); }
   [[nodiscard]] Result<std::uint64_t> load() override { return size(); }
