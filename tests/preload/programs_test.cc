@@ -170,7 +170,8 @@ TEST(PreloadPrograms, MissesAGpuWhereItWouldUseOne) {
   EXPECT_FALSE(db_bench_misses(""));
   EXPECT_TRUE(db_bench_misses("--batch_size=5000"));
   const auto program_misses = [&](const std::string& words) {
-    return misses_gpu(Library::kRocksDb, folder, BRECCIA_PROGRAM " " + words, "");
+    return misses_gpu(Library::kRocksDb, folder, BRECCIA_PROGRAM " " + words,
+                      "BRECCIA_LOG_LEVEL=info");
   };
   std::ofstream records(folder / "records.tsv");
   for (int i = 0; i < 5000; ++i) records << i << "\t1\n";
