@@ -371,9 +371,8 @@ Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinna
   }
   perf_add(&rocksdb::PerfContext::get_from_memtable_count, searched);
   bool reached_tree = false;
-  const Status status =
-      read_version(*pin.view, *family, key, found, family->covering(key, pin.visible), value,
-                   &reached_tree);
+  const Status status = read_version(*pin.view, *family, key, found,
+                                     family->covering(key, pin.visible), value, &reached_tree);
   statistics_->add(Ticker::kGets, 1);
   statistics_->add(Ticker::kRunsSearched, searched);
   statistics_->add(reached_tree ? Ticker::kGetsFromTree : Ticker::kGetsFromMemory, 1);
