@@ -279,6 +279,13 @@ bool waits_for_itself(Kind kind, const std::string& trigger, const std::string& 
   return call == "compact" && has_files && trigger != "drop";
 }
 
+/// True if the call may come to "Incomplete", with both libraries: once the compaction of a move is
+/// over, RocksDB pauses manual compactions for as long as it moves the files, and those that it
+/// deleted are told of beside that.
+bool may_be_paused(const std::string& trigger, const std::string& event, const std::string& call) {
+  return trigger == "move of a level" && event == "OnTableFileDeleted" && call == "compact";
+}
+
 Given given_with(const std::shared_ptr<CallsBack>& listener) {
   Given given = usual();
   given.families = {"one"};
@@ -332,6 +339,10 @@ TEST(Callbacks, CallBack) {
         if (waits_for_itself(Kind::kBreccia, trigger.name, event, call.first)) continue;
         ++cells;
         const std::string ours = run_cell(Kind::kBreccia, trigger, event, call);
+        if (may_be_paused(trigger.name, event, call.first)) {
+          EXPECT_TRUE(ours == "Ok" || ours == "Incomplete") << ours;
+          continue;
+        }
         EXPECT_EQ(ours, "Ok") << trigger.name << ", " << event << ", " << call.first;
         if (waits_for_itself(Kind::kRocksDb, trigger.name, event, call.first)) continue;
         EXPECT_EQ(run_cell(Kind::kRocksDb, trigger, event, call), ours);
