@@ -51,7 +51,7 @@ function(breccia_add_cuda target)
     return()
   endif()
   breccia_sources(kernels src "cu")
-  breccia_sources(all src "cc" EXCLUDE "^src/(cli|preload|capi)/")
+  breccia_sources(all src "cc" EXCLUDE "^src/(console|bench|cli|preload|capi)/")
   list(FILTER all INCLUDE REGEX "/cuda/")
   target_sources(${target} PRIVATE ${kernels} ${all})
   # Public: host files ask for it to know whether the CUDA backend is linked in.

@@ -204,8 +204,8 @@ def body(line_count):
 
 HEADER = "#pragma once\n"
 EXAMPLES = [
-    (layers, "src/wal/log.h", HEADER + '#include "rocks/store.h"\n'),
-    (layers, "src/wal/log.cc", "#include <rocks/store.h>\n"),
+    (layers, "src/wal/log.h", HEADER + '#include "ordered/engine.h"\n'),
+    (layers, "src/wal/log.cc", "#include <ordered/engine.h>\n"),
     (layers, "src/unknown/log.cc", "\n"),
     (layers, "include/breccia/store.h", HEADER + '#include "base/bytes.h"\n'),
     (no_test_headers, "src/wal/log.h", HEADER + "#include <gtest/gtest.h>\n"),

@@ -12,7 +12,7 @@
 
 namespace breccia {
 
-namespace exec {
+namespace runs {
 class Backend;
 }
 namespace wal {
@@ -105,7 +105,7 @@ struct Options {
 
   /// For tests: files of the log, and a backend made elsewhere. Null: the real ones.
   std::shared_ptr<wal::Files> log_files;
-  std::shared_ptr<exec::Backend> backend_override;
+  std::shared_ptr<runs::Backend> backend_override;
 };
 
 struct WriteOptions {

@@ -11,19 +11,19 @@ Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
 
 Status Batch::Put(FamilyId family, const Slice& key, const Slice& value) {
-  return requests_->add_write(wal::Op::kPut, family, key, value);
+  return requests_->add_write(record::Op::kPut, family, key, value);
 }
 Status Batch::Delete(FamilyId family, const Slice& key) {
-  return requests_->add_write(wal::Op::kDelete, family, key, Slice());
+  return requests_->add_write(record::Op::kDelete, family, key, Slice());
 }
 Status Batch::SingleDelete(FamilyId family, const Slice& key) {
-  return requests_->add_write(wal::Op::kSingleDelete, family, key, Slice());
+  return requests_->add_write(record::Op::kSingleDelete, family, key, Slice());
 }
 Status Batch::Merge(FamilyId family, const Slice& key, const Slice& operand) {
-  return requests_->add_write(wal::Op::kMerge, family, key, operand);
+  return requests_->add_write(record::Op::kMerge, family, key, operand);
 }
 Status Batch::DeleteRange(FamilyId family, const Slice& begin, const Slice& end) {
-  return requests_->add_write(wal::Op::kDeleteRange, family, begin, end);
+  return requests_->add_write(record::Op::kDeleteRange, family, begin, end);
 }
 Status Batch::Get(FamilyId family, const Slice& key) { return requests_->add_read(family, key); }
 Status Batch::Range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit) {

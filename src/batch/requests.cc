@@ -8,38 +8,6 @@
 
 namespace breccia::batch {
 
-void restore_key(const exec::KeyColumnsRef& keys, std::uint64_t i, char* out) {
-  const std::uint64_t bytes = keys.bytes_at(i);
-  const std::uint64_t* const tail = keys.tail + keys.tail_at(i);
-  for (std::uint64_t at = 0; at < bytes; at += 8) {
-    const std::uint64_t word = __builtin_bswap64(at == 0 ? keys.head[i] : tail[at / 8 - 1]);
-    std::memcpy(out + at, &word, std::min<std::uint64_t>(8, bytes - at));
-  }
-}
-
-bool KeyColumns::append(const exec::KeyColumnsRef& keys) {
-  const bool same = keys.uniform() && (count() == 0 || uniform_bytes_ == keys.uniform_bytes);
-  if (!head_.reserve(count() + keys.count) || !tail_.reserve(tail_.size() + keys.tail_count)) {
-    return false;
-  }
-  if (!same) {
-    std::string key;
-    for (std::uint64_t i = 0; i < keys.count; ++i) {
-      key.resize(keys.bytes_at(i));
-      restore_key(keys, i, key.data());
-      if (!append(key.data(), key.size())) return false;
-    }
-    return true;
-  }
-  if (keys.count == 0) return true;
-  uniform_bytes_ = keys.uniform_bytes;
-  std::memcpy(head_.extend(keys.count), keys.head, keys.count * sizeof *keys.head);
-  if (keys.tail_count > 0) {
-    std::memcpy(tail_.extend(keys.tail_count), keys.tail, keys.tail_count * sizeof *keys.tail);
-  }
-  return true;
-}
-
 Status status_of(Status::Code code) {
   constexpr char kWhere[] = "in the tree below";
   switch (code) {
@@ -99,7 +67,7 @@ Slice family_value(const FamilyId& family) {
 
 }  // namespace
 
-void Writes::add_record(const wal::RecordHeader& header, const Slice& key, const Slice& value) {
+void Writes::add_record(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const std::uint64_t bytes = header.record_bytes();
   std::byte* const record = records_.extend(bytes);
   // The last word first: its padding must be zero, and the value then covers the rest.
@@ -110,11 +78,12 @@ void Writes::add_record(const wal::RecordHeader& header, const Slice& key, const
   ++record_count_;
 }
 
-bool Writes::add(const wal::RecordHeader& header, const Slice& key, const Slice& value) {
-  const wal::Op op = header.op();
-  const bool is_point = wal::is_point(op);
+bool Writes::add(const record::RecordHeader& header, const Slice& key, const Slice& value) {
+  const record::Op op = header.op();
+  const bool is_point = record::is_point(op);
   const bool is_first = records_.size() == 0 && family_ != kDefaultFamily;
-  const auto name = wal::RecordHeader::make(wal::Op::kFamily, 0, family_value(family_).size());
+  const auto name =
+      record::RecordHeader::make(record::Op::kFamily, 0, family_value(family_).size());
   // What may fail comes first, so that a failure changes nothing.
   const std::uint64_t bytes = header.record_bytes() + (is_first ? name.record_bytes() : 0);
   if (!records_.reserve(records_.size() + bytes)) return false;
@@ -127,8 +96,8 @@ bool Writes::add(const wal::RecordHeader& header, const Slice& key, const Slice&
   if (is_point) {
     offsets_.push(records_.size() | static_cast<std::uint64_t>(op));
     if (only_numbers_) add_number(op, value);
-    merges_ += op == wal::Op::kMerge ? 1 : 0;
-    deletes_ += wal::is_deletion(op) ? 1 : 0;
+    merges_ += op == record::Op::kMerge ? 1 : 0;
+    deletes_ += record::is_deletion(op) ? 1 : 0;
   } else {
     range_deletes_.push_back(records_.size());
   }
@@ -136,11 +105,11 @@ bool Writes::add(const wal::RecordHeader& header, const Slice& key, const Slice&
   return true;
 }
 
-void Writes::add_number(wal::Op op, const Slice& value) {
+void Writes::add_number(record::Op op, const Slice& value) {
   std::uint64_t number = 0;
   if (value.size() == sizeof number) {
     std::memcpy(&number, value.data(), sizeof number);
-  } else if (!wal::is_deletion(op)) {
+  } else if (!record::is_deletion(op)) {
     only_numbers_ = false;
   }
   numbers_.push(number);
@@ -150,8 +119,9 @@ void Writes::add_number(wal::Op op, const Slice& value) {
 bool Writes::append(const Writes& other) {
   BRECCIA_ASSERT(other.family_ == family_);
   const bool is_named = family_ != kDefaultFamily && records_.size() > 0;
-  const std::uint64_t skip =
-      is_named && other.record_count_ > 0 ? wal::record_header(other.records()).record_bytes() : 0;
+  const std::uint64_t skip = is_named && other.record_count_ > 0
+                                 ? record::record_header(other.records()).record_bytes()
+                                 : 0;
   const std::uint64_t bytes = other.records_.size() - skip;
   const std::uint64_t shift = records_.size() - skip;  // may wrap: it is only added
   const bool only_numbers = only_numbers_ && other.only_numbers_;
@@ -192,14 +162,14 @@ void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
   numbers_.swap(*numbers);
 }
 
-void Writes::set_operation(std::uint64_t i, wal::Op op) {
-  std::byte* const record = records_.data() + wal::position_of(offsets_[i]);
-  const wal::RecordHeader before = wal::record_header(record);
+void Writes::set_operation(std::uint64_t i, record::Op op) {
+  std::byte* const record = records_.data() + record::position_of(offsets_[i]);
+  const record::RecordHeader before = record::record_header(record);
   BRECCIA_ASSERT(only_numbers_ && before.value_bytes == sizeof numbers_[i]);
-  const auto header = wal::RecordHeader::make(op, before.key_bytes(), before.value_bytes);
+  const auto header = record::RecordHeader::make(op, before.key_bytes(), before.value_bytes);
   std::memcpy(record, &header, sizeof header);
   std::memcpy(record + sizeof header + header.key_bytes(), &numbers_[i], sizeof numbers_[i]);
-  offsets_.data()[i] = wal::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
+  offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
 }
 
 // ---- one family's reads ------------------------------------------------------------------------
@@ -330,9 +300,9 @@ std::pair<Slice, Slice> range_entry(const RangeResult& range, std::uint64_t j) {
   constexpr std::uint64_t kAhead = 12;
   if (j + kAhead < range.count) __builtin_prefetch(range.records[j + kAhead]);
   const std::byte* const record = range.records[j];
-  const wal::RecordHeader header = wal::record_header(record);
-  return {Slice(wal::record_key(record), header.key_bytes()),
-          Slice(wal::record_value(record), header.value_bytes)};
+  const record::RecordHeader header = record::record_header(record);
+  return {Slice(record::record_key(record), header.key_bytes()),
+          Slice(record::record_value(record), header.value_bytes)};
 }
 
 // ---- the batch ---------------------------------------------------------------------------------
@@ -420,16 +390,16 @@ bool Requests::full(std::uint64_t more_bytes) const {
          write_count_ + read_count() + range_count() >= limits::kBatchRequestsMax;
 }
 
-Status Requests::add_write(wal::Op op, FamilyId family, const Slice& key, const Slice& value) {
+Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, const Slice& value) {
   const std::uint64_t value_max =
-      op == wal::Op::kDeleteRange ? limits::kKeyBytesMax : limits::kValueBytesMax;
+      op == record::Op::kDeleteRange ? limits::kKeyBytesMax : limits::kValueBytesMax;
   if (key.size() > limits::kKeyBytesMax || value.size() > value_max) {
     return too_long(key, limits::kKeyBytesMax, value, value_max);
   }
-  if (op == wal::Op::kDeleteRange && key.compare(value) > 0) {
+  if (op == record::Op::kDeleteRange && key.compare(value) > 0) {
     return Status::InvalidArgument("end key comes before start key");
   }
-  const auto header = wal::RecordHeader::make(op, key.size(), value.size());
+  const auto header = record::RecordHeader::make(op, key.size(), value.size());
   if (full(header.record_bytes())) return batch_full();
   if (last_writes_ == nullptr || last_writes_->family() != family) {
     last_writes_ = writes_[part_of(&writes_, family, *memory_)].get();
@@ -466,7 +436,7 @@ bool Requests::append(const Requests& other) {
   // Reads first: their places are counted from what was there before.
   const auto skip_of = [&](FamilyId family) -> std::uint64_t {
     if (family == kDefaultFamily || record_bytes_of(family) == 0) return 0;
-    return wal::RecordHeader::make(wal::Op::kFamily, 0, sizeof family).record_bytes();
+    return record::RecordHeader::make(record::Op::kFamily, 0, sizeof family).record_bytes();
   };
   for (const auto& reads : other.reads_) {
     const FamilyId family = reads->family();

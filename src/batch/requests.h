@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "batch/key_columns.h"
+#include "record/key_columns.h"
 #include "wal/format.h"
 
 namespace breccia::batch {
@@ -61,7 +61,7 @@ class Writes {
       : family_(family), records_(memory), keys_(memory), offsets_(memory), numbers_(memory) {}
 
   /// Errors  false: out of memory; nothing was added.
-  [[nodiscard]] bool add(const wal::RecordHeader& header, const Slice& key, const Slice& value);
+  [[nodiscard]] bool add(const record::RecordHeader& header, const Slice& key, const Slice& value);
   /// Adds copies of the writes of another batch, to the same family.
   /// Errors  false: out of memory; these writes are of no use any more.
   [[nodiscard]] bool append(const Writes& other);
@@ -75,7 +75,7 @@ class Writes {
   [[nodiscard]] std::uint64_t record_bytes() const { return records_.size(); }
   [[nodiscard]] std::uint32_t record_count() const { return record_count_; }
   /// Keys of the point operations, and of each its record's offset in records() | its operation.
-  [[nodiscard]] exec::KeyColumnsRef keys() const { return keys_.ref(); }
+  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
   [[nodiscard]] const std::uint64_t* offsets() const { return offsets_.data(); }
   [[nodiscard]] std::uint64_t point_count() const { return keys_.count(); }
   /// Of each range deletion, its record's offset in records().
@@ -95,7 +95,7 @@ class Writes {
   void swap_numbers(exec::HostVector<std::uint64_t>* numbers);
   /// Makes point operation `i` an `op` of its number, in the place of a value of 8 bytes.
   /// Threads any number, of different operations.
-  void set_operation(std::uint64_t i, wal::Op op);
+  void set_operation(std::uint64_t i, record::Op op);
   /// To be called when set_operation has changed how many merges there are.
   void set_merges(std::uint64_t merges) { merges_ = merges; }
 
@@ -105,12 +105,12 @@ class Writes {
  private:
   friend class Requests;
   /// Shape   there is room.
-  void add_record(const wal::RecordHeader& header, const Slice& key, const Slice& value);
-  void add_number(wal::Op op, const Slice& value);
+  void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
+  void add_number(record::Op op, const Slice& value);
 
   const FamilyId family_;
   exec::HostVector<std::byte> records_;
-  KeyColumns keys_;
+  record::KeyColumns keys_;
   exec::HostVector<std::uint64_t> offsets_;
   exec::HostVector<std::uint64_t> numbers_;
   std::uint32_t record_count_ = 0;
@@ -149,7 +149,7 @@ class Reads {
 
   [[nodiscard]] FamilyId family() const { return family_; }
   [[nodiscard]] std::uint64_t count() const { return keys_.count(); }
-  [[nodiscard]] exec::KeyColumnsRef keys() const { return keys_.ref(); }
+  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
   [[nodiscard]] const std::uint64_t* after() const { return after_.data(); }
   /// Room for every read's payload, as a search wants it.
   [[nodiscard]] std::uint64_t* found() { return found_.data(); }
@@ -163,7 +163,7 @@ class Reads {
 
  private:
   const FamilyId family_;
-  KeyColumns keys_;
+  record::KeyColumns keys_;
   exec::HostVector<std::uint64_t> after_;
   exec::HostVector<std::uint64_t> found_;
   exec::HostVector<std::uint64_t> numbers_;
@@ -211,8 +211,8 @@ class Ranges {
 
   [[nodiscard]] FamilyId family() const { return family_; }
   [[nodiscard]] std::uint64_t count() const { return limits_.size(); }
-  [[nodiscard]] exec::KeyColumnsRef begin() const { return begin_.ref(); }
-  [[nodiscard]] exec::KeyColumnsRef end() const { return end_.ref(); }
+  [[nodiscard]] record::KeyColumnsRef begin() const { return begin_.ref(); }
+  [[nodiscard]] record::KeyColumnsRef end() const { return end_.ref(); }
   [[nodiscard]] const std::uint32_t* limits() const { return limits_.data(); }
   /// What a walk costs for each run beyond the first, in lookups: of a range one to find its begin,
   /// and one for every kEntriesPerProbe entries that may lie in it.
@@ -227,8 +227,8 @@ class Ranges {
 
  private:
   const FamilyId family_;
-  KeyColumns begin_;
-  KeyColumns end_;
+  record::KeyColumns begin_;
+  record::KeyColumns end_;
   static constexpr std::uint64_t kEntriesPerProbe = 8;
 
   exec::HostVector<std::uint32_t> limits_;
@@ -250,7 +250,7 @@ class Requests {
 
   /// Errors  InvalidArgument: over a limit, or a range that ends before it begins; MemoryLimit.
   ///         Nothing was added.
-  Status add_write(wal::Op op, FamilyId family, const Slice& key, const Slice& value);
+  Status add_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_read(FamilyId family, const Slice& key);
   Status add_range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit);
   /// Adds all requests of another batch behind those that are here, as if each had been added.

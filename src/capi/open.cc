@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "capi/boxes.h"
-#include "facade/options.h"
-#include "rocks/below.h"
+#include "facade/db/options.h"
+#include "tree/tree.h"
 
 /// The C API: what opens, and what must know of breccia's hidden family and log.
 
@@ -90,7 +90,7 @@ Status open_read_only_families(const breccia_options_t* options, const char* nam
 /// Takes breccia's own families out of `names`, and what `drop` has at their places.
 void take_out_own(char** names, std::size_t* count, const std::function<void(std::size_t)>& drop) {
   for (std::size_t place = 0; place < *count;) {
-    if (!breccia::rocks::is_reserved(names[place])) {
+    if (!breccia::tree::is_reserved(names[place])) {
       ++place;
       continue;
     }
@@ -107,7 +107,7 @@ void restore_given(char** names, breccia_options_t** options, std::size_t count)
   for (std::size_t i = 0; i < count; ++i) families.emplace_back(names[i], options[i]->rep);
   breccia::facade::restore_given(&families);
   for (std::size_t i = 0, given = 0; i < count; ++i) {
-    if (breccia::rocks::is_reserved(names[i])) continue;
+    if (breccia::tree::is_reserved(names[i])) continue;
     static_cast<rocksdb::ColumnFamilyOptions&>(options[i]->rep) = families[given++].options;
   }
 }

@@ -1,39 +1,40 @@
 #include <fmt/format.h>
 
-#include "cli/command.h"
-#include "cli/console.h"
-#include "cli/exit_codes.h"
-#include "cli/store_flags.h"
+#include "cli/commands.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "console/store_flags.h"
 
 namespace breccia::cli {
 
 namespace {
 
 struct DeleteFlags {
-  StoreFlags store;
-  HexFlags hex;
+  console::StoreFlags store;
+  console::HexFlags hex;
   std::string key;
 };
 
 int run_delete(const DeleteFlags& flags) {
   const auto key = flags.hex.key(flags.key);
-  if (!key) return kExitUsage;
+  if (!key) return console::kExitUsage;
   const auto store = flags.store.open();
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   const Status status = store->Delete({.durability = Durability::kSync}, *key);
   if (!status.ok()) {
-    say_error(fmt::format("cannot delete key `{}`", flags.key), status, "breccia doctor --db");
-    return kExitFailed;
+    console::say_error(fmt::format("cannot delete key `{}`", flags.key), status,
+                       "breccia doctor --db");
+    return console::kExitFailed;
   }
   fmt::print("OK\n");
-  return kExitOk;
+  return console::kExitOk;
 }
 
 }  // namespace
 
-Command add_delete(App* parent) {
+console::Command add_delete(console::App* parent) {
   auto flags = std::make_shared<DeleteFlags>();
-  App* app = parent->add_subcommand("delete", "Delete a key; a missing key is no error");
+  console::App* app = parent->add_subcommand("delete", "Delete a key; a missing key is no error");
   flags->store.add_to(app, "host");
   flags->store.add_convert(app);
   flags->hex.add_to(app);

@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/console.h"
+#include "cli/commands.h"
 #include "cli/doctor_checks.h"
-#include "cli/exit_codes.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
 
 namespace breccia::cli {
 
@@ -31,7 +31,7 @@ std::string name_of(Finding::Verdict verdict) {
 
 // As terminals take it: fmt/color.h would compile all of fmt into this file.
 std::string in_color_of(Finding::Verdict verdict, const std::string& text) {
-  if (!stdout_has_color()) return text;
+  if (!console::stdout_has_color()) return text;
   constexpr int kRed = 31;
   constexpr int kGreen = 32;
   constexpr int kYellow = 33;
@@ -71,14 +71,14 @@ int run_doctor(const DoctorFlags& flags) {
     print(finding, flags.json);
     failed = failed || finding.verdict == Finding::Verdict::kFail;
   }
-  return failed ? kExitFailed : kExitOk;
+  return failed ? console::kExitFailed : console::kExitOk;
 }
 
 }  // namespace
 
-Command add_doctor(App* parent) {
+console::Command add_doctor(console::App* parent) {
   auto flags = std::make_shared<DoctorFlags>();
-  App* app = parent->add_subcommand(
+  console::App* app = parent->add_subcommand(
       "doctor", "Check this machine and say what to change; exit code 4 if something cannot work");
   app->add_option("--db", flags->db, "Folder of a store, existing or planned")
       ->capture_default_str();

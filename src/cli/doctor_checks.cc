@@ -20,8 +20,8 @@
 #include <memory>
 
 #include "base/histogram.h"
-#include "cli/console.h"
-#include "cli/rocksdb_assertions.h"
+#include "console/console.h"
+#include "console/rocksdb_assertions.h"
 
 namespace breccia::cli {
 
@@ -139,14 +139,14 @@ Finding check_gpu() {
 }
 
 Finding check_rocksdb() {
-  const RocksdbBuild build = rocksdb_build();
+  const console::RocksdbBuild build = console::rocksdb_build();
   switch (build.assertions) {
-    case Assertions::kOff:
+    case console::Assertions::kOff:
       return {Verdict::kOk, "rocksdb", build.library + ", built without assertions", ""};
-    case Assertions::kOn:
+    case console::Assertions::kOn:
       return {Verdict::kWarn, "rocksdb", build.library + ", built with assertions: slower",
               "./dev rocksdb-release builds a release library; use it for measurements"};
-    case Assertions::kUnknown:
+    case console::Assertions::kUnknown:
       break;
   }
   return {Verdict::kOk, "rocksdb", "linked statically: assertions unknown", ""};
@@ -171,8 +171,8 @@ Finding check_memory() {
   const std::uint64_t total = std::uint64_t{info.totalram} * info.mem_unit;
   Finding finding{
       Verdict::kOk, "memory",
-      fmt::format("{} in all, {} free, {} cores", human_bytes(static_cast<double>(total)),
-                  human_bytes(static_cast<double>(info.freeram) * info.mem_unit),
+      fmt::format("{} in all, {} free, {} cores", console::human_bytes(static_cast<double>(total)),
+                  console::human_bytes(static_cast<double>(info.freeram) * info.mem_unit),
                   sysconf(_SC_NPROCESSORS_ONLN)),
       ""};
   if (total < kEnough) {
@@ -212,7 +212,7 @@ Finding check_locked_memory() {
   getrlimit(RLIMIT_MEMLOCK, &limit);
   if (limit.rlim_cur == RLIM_INFINITY) return {Verdict::kOk, "locked_memory", "unlimited", ""};
   Finding finding{Verdict::kOk, "locked_memory",
-                  human_bytes(static_cast<double>(limit.rlim_cur)) + " allowed", ""};
+                  console::human_bytes(static_cast<double>(limit.rlim_cur)) + " allowed", ""};
   if (limit.rlim_cur < kEnough) {
     finding.verdict = Verdict::kWarn;
     finding.fix = "ulimit -l unlimited, or LimitMEMLOCK=infinity: io_uring's buffers are locked";
@@ -232,7 +232,7 @@ Finding check_file_system(const std::string& name, const std::string& path) {
   const bool memory = info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC;
   Finding finding{Verdict::kOk, name,
                   fmt::format("{}: {}{}, {} free", folder.string(), kind,
-                              is_dax(folder) ? " with DAX" : "", human_bytes(free)),
+                              is_dax(folder) ? " with DAX" : "", console::human_bytes(free)),
                   ""};
   if (memory) {
     finding.verdict = Verdict::kWarn;

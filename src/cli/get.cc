@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/console.h"
+#include "cli/commands.h"
 #include "cli/db/db_flags.h"
-#include "cli/exit_codes.h"
-#include "cli/text.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "console/text.h"
 
 namespace breccia::cli {
 
@@ -22,10 +22,10 @@ struct GetFlags {
 
 // JSON carries text only: other bytes go out in hexadecimal under a name of their own.
 void put_bytes(nlohmann::ordered_json* into, const std::string& name, const std::string& bytes) {
-  if (is_utf8(bytes)) {
+  if (console::is_utf8(bytes)) {
     (*into)[name] = bytes;
   } else {
-    (*into)[name + "_hex"] = to_hex(bytes);
+    (*into)[name + "_hex"] = console::to_hex(bytes);
   }
 }
 
@@ -36,15 +36,15 @@ void print_found(const GetFlags& flags, const std::string& key, const std::strin
     put_bytes(&line, "value", value);
     fmt::print("{}\n", line.dump());
   } else if (flags.pairs || flags.keys.size() > 1) {
-    fmt::print("{}\t{}\n", tsv_escape(flags.db.hex.show_key(key)),
-               tsv_escape(flags.db.hex.show_value(value)));
+    fmt::print("{}\t{}\n", console::tsv_escape(flags.db.hex.show_key(key)),
+               console::tsv_escape(flags.db.hex.show_value(value)));
   } else {
     fmt::print("{}\n", flags.db.hex.show_value(value));
   }
 }
 
 /// Errors  NotFound; those of the iterator.
-Status look_up(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+Status look_up(const ordered::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
                const std::string& key, std::string* value) {
   // The bound keeps a neighbour that cannot be read from spoiling the answer.
   const std::string behind = key + std::string(1, '\0');
@@ -64,35 +64,35 @@ int run_get(const GetFlags& flags) {
   std::vector<std::string> keys;
   for (const std::string& argument : flags.keys) {
     auto key = flags.db.hex.key(argument);
-    if (!key) return kExitUsage;
+    if (!key) return console::kExitUsage;
     keys.push_back(*std::move(key));
   }
   const auto store = db::open_to_look(flags.db);
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   rocksdb::ColumnFamilyHandle* const family = db::find_family(*store, flags.db.column_family);
-  if (family == nullptr) return kExitUsage;
-  int exit_code = kExitOk;
+  if (family == nullptr) return console::kExitUsage;
+  int exit_code = console::kExitOk;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::string value;
     const Status status = look_up(*store, family, keys[i], &value);
     if (status.ok()) {
       print_found(flags, keys[i], value);
     } else if (status.IsNotFound()) {
-      say(fmt::format("no key `{}` in {}", flags.keys[i], flags.db.db));
-      if (exit_code == kExitOk) exit_code = kExitNotFound;
+      console::say(fmt::format("no key `{}` in {}", flags.keys[i], flags.db.db));
+      if (exit_code == console::kExitOk) exit_code = console::kExitNotFound;
     } else {
-      say_error(fmt::format("cannot read key `{}`", flags.keys[i]), status,
-                db::reading_advice(status, flags.db.db));
-      exit_code = kExitFailed;
+      console::say_error(fmt::format("cannot read key `{}`", flags.keys[i]), status,
+                         db::reading_advice(status, flags.db.db));
+      exit_code = console::kExitFailed;
     }
   }
   return exit_code;
 }
 
-Command add(App* parent, const char* name, const char* help, bool pairs) {
+console::Command add(console::App* parent, const char* name, const char* help, bool pairs) {
   auto flags = std::make_shared<GetFlags>();
   flags->pairs = pairs;
-  App* app = parent->add_subcommand(name, help);
+  console::App* app = parent->add_subcommand(name, help);
   flags->db.add_db(app);
   flags->db.hex.add_to(app);
   app->add_flag("--json", flags->json, "Print one JSON object per key that was found");
@@ -102,11 +102,11 @@ Command add(App* parent, const char* name, const char* help, bool pairs) {
 
 }  // namespace
 
-Command add_get(App* parent) {
+console::Command add_get(console::App* parent) {
   return add(parent, "get", "Print the value of a key; of several keys: key, tab, value", false);
 }
 
-Command add_multiget(App* parent) {
+console::Command add_multiget(console::App* parent) {
   return add(parent, "multiget", "Print key, tab and value of each key that was found", true);
 }
 

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
-#include "cli/console.h"
-#include "cli/exit_codes.h"
+#include "cli/commands.h"
 #include "cli/import_records.h"
-#include "cli/store_flags.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "console/store_flags.h"
 
 namespace breccia::cli {
 
@@ -24,7 +24,7 @@ constexpr std::uint64_t kBatchBytesMax = 64ULL << 20;
 constexpr std::uint64_t kProblemsShown = 10;
 
 struct ImportFlags {
-  StoreFlags store;
+  console::StoreFlags store;
   std::string format_name;
   RecordFormat format;
   std::string file;
@@ -63,7 +63,7 @@ bool Input::open(const std::string& file) {
   int error = fd_ < 0 || fstat(fd_, &info) != 0 ? errno : 0;
   if (error == 0 && S_ISDIR(info.st_mode)) error = EISDIR;
   if (error != 0) {
-    say(fmt::format("error: cannot open {}: {}", file, std::strerror(error)));
+    console::say(fmt::format("error: cannot open {}: {}", file, std::strerror(error)));
     return false;
   }
   if (S_ISREG(info.st_mode)) {
@@ -80,7 +80,7 @@ class Import {
         input_(input),
         store_(store),
         batch_(store->NewBatch()),
-        progress_(flags.progress || stderr_is_terminal()),
+        progress_(flags.progress || console::stderr_is_terminal()),
         reader_(make_record_reader(
             flags.format, [&input](char* to, std::size_t size) { return input.read(to, size); })) {}
 
@@ -102,7 +102,7 @@ class Import {
   const Input& input_;
   Store* const store_;
   Batch batch_;
-  ProgressLine progress_;
+  console::ProgressLine progress_;
   const std::unique_ptr<RecordReader> reader_;
   std::uint64_t written_ = 0;  // records in acknowledged batches
   std::uint64_t skipped_ = 0;
@@ -115,9 +115,10 @@ bool Import::submit() {
   const Status status = store_->Submit({.durability = durability}, &batch_);
   if (!status.ok()) {
     progress_.clear();
-    say_error(fmt::format("cannot write the batch that ends at line {} of {}", reader_->line(),
-                          flags_.file),
-              status, "make room or see `breccia doctor --db`, then import the file again");
+    console::say_error(fmt::format("cannot write the batch that ends at line {} of {}",
+                                   reader_->line(), flags_.file),
+                       status,
+                       "make room or see `breccia doctor --db`, then import the file again");
     return false;
   }
   written_ += batch_.writes();
@@ -136,7 +137,8 @@ void Import::report_problem(std::uint64_t line, const std::string& problem) {
   if (skipped_ >= kProblemsShown) return;
   progress_.clear();
   fmt::print(stderr, "{}:{}: {}\n", flags_.file, line, problem);
-  if (skipped_ + 1 == kProblemsShown && flags_.skip) say("more bad records are counted, not shown");
+  if (skipped_ + 1 == kProblemsShown && flags_.skip)
+    console::say("more bad records are counted, not shown");
 }
 
 void Import::show_progress() {
@@ -144,12 +146,13 @@ void Import::show_progress() {
   const auto done = static_cast<double>(reader_->bytes());
   const std::uint64_t records = written_ + batch_.writes();
   std::string line =
-      fmt::format("{} records, {}, {}/s, {:.0f} records/s", with_commas(records), human_bytes(done),
-                  human_bytes(done / elapsed), static_cast<double>(records) / elapsed);
+      fmt::format("{} records, {}, {}/s, {:.0f} records/s", console::with_commas(records),
+                  console::human_bytes(done), console::human_bytes(done / elapsed),
+                  static_cast<double>(records) / elapsed);
   if (input_.bytes() > 0 && done > 0) {
     const double part = std::min(1.0, done / static_cast<double>(input_.bytes()));
-    line +=
-        fmt::format(", {:.0f} %, {} left", 100 * part, human_seconds(elapsed * (1 - part) / part));
+    line += fmt::format(", {:.0f} %, {} left", 100 * part,
+                        console::human_seconds(elapsed * (1 - part) / part));
   }
   progress_.show(line);
 }
@@ -159,27 +162,27 @@ int Import::read_all() {
   while (true) {
     std::string problem;
     const auto outcome = reader_->next(&record);
-    if (outcome == RecordReader::Outcome::kEnd) return kExitOk;
+    if (outcome == RecordReader::Outcome::kEnd) return console::kExitOk;
     if (outcome == RecordReader::Outcome::kFailed) {
       progress_.clear();
-      say(fmt::format("error: cannot read {} behind line {}: {}", flags_.file, reader_->line(),
-                      std::strerror(errno)));
-      return kExitFailed;
+      console::say(fmt::format("error: cannot read {} behind line {}: {}", flags_.file,
+                               reader_->line(), std::strerror(errno)));
+      return console::kExitFailed;
     }
     if (outcome == RecordReader::Outcome::kBad) problem = reader_->problem();
     if (problem.empty() && !add(record, &problem) && batch_.writes() > 0) {
       // Perhaps the batch is full, not the record at fault: try again with an empty one.
-      if (!submit()) return kExitFailed;
+      if (!submit()) return console::kExitFailed;
       problem.clear();
       add(record, &problem);
     }
     if (!problem.empty()) {
       report_problem(reader_->line(), problem);
-      if (!flags_.skip) return kExitBadInput;
+      if (!flags_.skip) return console::kExitBadInput;
       ++skipped_;
     }
     if (batch_.writes() >= flags_.batch_size || batch_.bytes() >= kBatchBytesMax) {
-      if (!submit()) return kExitFailed;
+      if (!submit()) return console::kExitFailed;
     }
     if (progress_.due()) show_progress();
   }
@@ -195,24 +198,25 @@ void Import::summary() const {
                                          {"seconds", elapsed}};
     fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
-  say(fmt::format("imported {} records ({} of input) in {:.1f} s, skipped {}",
-                  with_commas(written_), human_bytes(static_cast<double>(reader_->bytes())),
-                  elapsed, with_commas(skipped_)));
+  console::say(fmt::format("imported {} records ({} of input) in {:.1f} s, skipped {}",
+                           console::with_commas(written_),
+                           console::human_bytes(static_cast<double>(reader_->bytes())), elapsed,
+                           console::with_commas(skipped_)));
 }
 
 int Import::run() {
   int exit_code = read_all();
   // Whatever stopped the reading, the good records before it are kept.
-  if (!submit()) exit_code = kExitFailed;
+  if (!submit()) exit_code = console::kExitFailed;
   const Status status = store_->SyncLog();
   progress_.clear();
   if (!status.ok()) {
-    say_error("cannot sync the log", status, "see `breccia doctor --db`");
-    exit_code = kExitFailed;
+    console::say_error("cannot sync the log", status, "see `breccia doctor --db`");
+    exit_code = console::kExitFailed;
   }
   summary();
-  if (exit_code == kExitBadInput) {
-    say(
+  if (exit_code == console::kExitBadInput) {
+    console::say(
         fmt::format("stopped at line {}; everything before it is in the store; mend the line, or "
                     "pass --on-error=skip",
                     reader_->line()));
@@ -226,32 +230,33 @@ int run_import(ImportFlags* flags) {
   if (flags->format_name == "stanza") flags->format.name = RecordFormat::Name::kStanza;
   const bool tsv = flags->format.name == RecordFormat::Name::kTsv;
   if (tsv && (!flags->format.key_field.empty() || !flags->format.value_field.empty())) {
-    say("error: TSV has no field names; leave --key-field and --value-field out");
-    return kExitUsage;
+    console::say("error: TSV has no field names; leave --key-field and --value-field out");
+    return console::kExitUsage;
   }
   if (flags->format_name == "stanza" && flags->format.key_field.empty()) {
-    say("error: stanzas need --key-field, for example --key-field Package");
-    return kExitUsage;
+    console::say("error: stanzas need --key-field, for example --key-field Package");
+    return console::kExitUsage;
   }
   // Before the store, which is made if there is none: not for a file that is not there.
   Input input;
-  if (!input.open(flags->file)) return kExitFailed;
+  if (!input.open(flags->file)) return console::kExitFailed;
   flags->store.create_if_missing = true;
   const auto store = flags->store.open();
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   const RecoveryReport found = store->recovery();
   if (found.entries > 0) {
-    say(fmt::format("recovered {} records, written in {} batches and not flushed, in {:.2f} s",
-                    with_commas(found.entries), with_commas(found.frames), found.seconds));
+    console::say(fmt::format(
+        "recovered {} records, written in {} batches and not flushed, in {:.2f} s",
+        console::with_commas(found.entries), console::with_commas(found.frames), found.seconds));
   }
   return Import(*flags, input, store.get()).run();
 }
 
 }  // namespace
 
-Command add_import(App* parent) {
+console::Command add_import(console::App* parent) {
   auto flags = std::make_shared<ImportFlags>();
-  App* app = parent->add_subcommand(
+  console::App* app = parent->add_subcommand(
       "import", "Write the records of a text file into a store, which is made if there is none");
   flags->store.add_to(app, "auto");
   flags->store.add_convert(app);

@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "base/limits.h"
-#include "cli/text.h"
+#include "console/text.h"
 
 namespace breccia::cli {
 
@@ -112,7 +112,8 @@ class TsvReader final : public RecordReader {
     if (line.find('\t', tab + 1) != std::string_view::npos) {
       return bad("has more than one tab; write a tab in a value as \\t");
     }
-    if (!tsv_unescape(line.substr(0, tab), &key_) || !tsv_unescape(line.substr(tab + 1), &value_)) {
+    if (!console::tsv_unescape(line.substr(0, tab), &key_) ||
+        !console::tsv_unescape(line.substr(tab + 1), &value_)) {
       return bad("has a backslash that is none of \\t, \\n, \\\\");
     }
     *record = {key_, value_};

@@ -4,14 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/console.h"
-#include "cli/exit_codes.h"
+#include "bench/commands.h"
+#include "cli/commands.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
 
 namespace {
 
-using breccia::cli::App;
-using breccia::cli::Command;
+using breccia::console::App;
+using breccia::console::Command;
 
 constexpr const char* kFooter =
     "Data goes to standard output, words to standard error.\n"
@@ -35,22 +36,22 @@ int run(int argc, char** argv) {
       breccia::cli::add_multiget(&app), breccia::cli::add_put(&app),
       breccia::cli::add_delete(&app),   breccia::cli::add_detach(&app),
       breccia::cli::add_doctor(&app),   breccia::cli::add_db(&app),
-      breccia::cli::add_bench(&app),
+      breccia::bench::add_bench(&app),
   };
   // A command inside another goes before it: the first that was named runs.
   App* const bench = commands.back().app;
   App* const db = commands[commands.size() - 2].app;
-  commands.insert(commands.begin(),
-                  {breccia::cli::add_bench_ycsb(bench), breccia::cli::add_bench_recovery(bench)});
+  commands.insert(commands.begin(), {breccia::bench::add_bench_ycsb(bench),
+                                     breccia::bench::add_bench_recovery(bench)});
   const auto in_db = breccia::cli::add_db_commands(db);
   commands.insert(commands.begin(), in_db.begin(), in_db.end());
   if (const auto helped = app.parse(with_two_dashes({argv + 1, argv + argc}))) {
-    return *helped ? breccia::cli::kExitOk : breccia::cli::kExitUsage;
+    return *helped ? breccia::console::kExitOk : breccia::console::kExitUsage;
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();
   }
-  return breccia::cli::kExitUsage;
+  return breccia::console::kExitUsage;
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::exception& error) {
     // Memory, or a library's file system call: nothing here throws by itself.
-    breccia::cli::say(fmt::format("error: {}", error.what()));
-    return breccia::cli::kExitFailed;
+    breccia::console::say(fmt::format("error: {}", error.what()));
+    return breccia::console::kExitFailed;
   }
 }

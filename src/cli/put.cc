@@ -1,17 +1,17 @@
 #include <fmt/format.h>
 
-#include "cli/command.h"
-#include "cli/console.h"
-#include "cli/exit_codes.h"
-#include "cli/store_flags.h"
+#include "cli/commands.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "console/store_flags.h"
 
 namespace breccia::cli {
 
 namespace {
 
 struct PutFlags {
-  StoreFlags store;
-  HexFlags hex;
+  console::StoreFlags store;
+  console::HexFlags hex;
   std::string key;
   std::string value;
 };
@@ -19,23 +19,24 @@ struct PutFlags {
 int run_put(const PutFlags& flags) {
   const auto key = flags.hex.key(flags.key);
   const auto value = flags.hex.value(flags.value);
-  if (!key || !value) return kExitUsage;
+  if (!key || !value) return console::kExitUsage;
   const auto store = flags.store.open();
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   const Status status = store->Put({.durability = Durability::kSync}, *key, *value);
   if (!status.ok()) {
-    say_error(fmt::format("cannot write key `{}`", flags.key), status, "breccia doctor --db");
-    return kExitFailed;
+    console::say_error(fmt::format("cannot write key `{}`", flags.key), status,
+                       "breccia doctor --db");
+    return console::kExitFailed;
   }
   fmt::print("OK\n");
-  return kExitOk;
+  return console::kExitOk;
 }
 
 }  // namespace
 
-Command add_put(App* parent) {
+console::Command add_put(console::App* parent) {
   auto flags = std::make_shared<PutFlags>();
-  App* app = parent->add_subcommand("put", "Write a key and its value");
+  console::App* app = parent->add_subcommand("put", "Write a key and its value");
   flags->store.add_to(app, "host");
   flags->store.add_convert(app);
   flags->hex.add_to(app);

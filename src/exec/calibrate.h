@@ -4,9 +4,17 @@
 #include <chrono>
 #include <limits>
 
-#include "exec/backend.h"
-
 namespace breccia::exec {
+
+/// Rates of this machine, measured at start-up; they choose roads, never results.
+struct Calibration {
+  double copy_in_bytes_per_s = 0;       // host to backend memory, 16 MiB pieces
+  double copy_out_bytes_per_s = 0;      // backend to host memory
+  double zero_copy_bytes_per_s = 0;     // backend reads host memory in sequence
+  double host_gather_rows_per_s = 0;    // host threads gather random 128-byte rows
+  double zero_copy_accesses_per_s = 0;  // backend reads random 128-byte rows of host memory
+  double launch_us = 0;                 // shortest launch and wait
+};
 
 /// The shortest of `times` runs of `body`, in seconds.
 template <class Body>

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "exec/backend.h"
+#include "exec/memory.h"
 
 namespace breccia::exec {
 

@@ -14,7 +14,7 @@ struct HostMemtable::Node {
   std::atomic<Node*> next[1];  // as many as the node is high
 
   [[nodiscard]] Slice key() const {
-    return {wal::record_key(record), wal::record_header(record).key_bytes()};
+    return {record::record_key(record), record::record_header(record).key_bytes()};
   }
 };
 
@@ -92,11 +92,11 @@ HostMemtable::Node* HostMemtable::first_not_before(std::uint64_t head, const Sli
 void HostMemtable::insert(const std::byte* record, std::uint64_t position,
                           const wal::SegmentPtr& segment) {
   if (segments_.empty() || segments_.back() != segment) segments_.push_back(segment);
-  const wal::RecordHeader header = wal::record_header(record);
-  const Slice key(wal::record_key(record), header.key_bytes());
+  const record::RecordHeader header = record::record_header(record);
+  const Slice key(record::record_key(record), header.key_bytes());
   const std::uint64_t payload = position | static_cast<std::uint64_t>(header.op());
   const std::uint64_t head = head_of(key);
-  has_merges_ = has_merges_ || header.op() == wal::Op::kMerge;
+  has_merges_ = has_merges_ || header.op() == record::Op::kMerge;
 
   Node* before[kHeightMax];
   (void)first_not_before(head, key, payload, before);
@@ -158,7 +158,7 @@ void HostMemtable::Cursor::next() { node_ = node_->next[0].load(std::memory_orde
 
 void HostMemtable::Cursor::prev() { node_ = memtable_->last_before(node_->key(), node_->payload); }
 
-bool HostMemtable::export_to(batch::EntryColumns* columns) const {
+bool HostMemtable::export_to(record::EntryColumns* columns) const {
   for (const Node* node = root_->next[0].load(std::memory_order_acquire); node != nullptr;
        node = node->next[0].load(std::memory_order_acquire)) {
     if (!columns->append(node->record, node->payload)) return false;

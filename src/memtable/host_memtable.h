@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "batch/entry_columns.h"
+#include "record/entry_columns.h"
 #include "wal/segment_table.h"
 
 namespace breccia::memtable {
@@ -68,7 +68,7 @@ class HostMemtable {
 
   /// Adds all entries in run order to `columns`. Not while somebody inserts.
   /// Errors  false: out of memory.
-  [[nodiscard]] bool export_to(batch::EntryColumns* columns) const;
+  [[nodiscard]] bool export_to(record::EntryColumns* columns) const;
 
  private:
   static constexpr int kHeightMax = 12;

@@ -4,11 +4,11 @@
 
 #include <atomic>
 
-#include "facade/options.h"
-#include "facade/pessimistic.h"
+#include "facade/db/options.h"
+#include "facade/txn/pessimistic.h"
 #include "preload/real.h"
 #include "preload/route.h"
-#include "rocks/below.h"
+#include "tree/tree.h"
 
 /// The functions of RocksDB that go to breccia. They have RocksDB's names: the dynamic linker takes
 /// the first of a name, and a preloaded library comes first.

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
-#include "facade/options.h"
+#include "facade/db/options.h"
 #include "preload/real.h"
 
 namespace breccia::preload {

@@ -3,7 +3,7 @@
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction_db.h>
 
-#include "facade/options.h"
+#include "facade/db/options.h"
 #include "preload/blob_db.h"
 #include "preload/real.h"
 #include "preload/route.h"

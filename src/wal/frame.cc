@@ -76,16 +76,17 @@ template <class Visit>
 const char* walk_records(const std::byte* records, const FrameHeader& header, const Visit& visit) {
   std::uint64_t offset = 0;
   for (std::uint32_t index = 0; index < header.record_count; ++index) {
-    if (header.record_bytes - offset < sizeof(RecordHeader)) return "has too few records";
-    const RecordHeader record = record_header(records + offset);
-    if (static_cast<int>(record.op()) >= kOpCount) return "holds an unknown operation";
-    if (!is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
+    if (header.record_bytes - offset < sizeof(record::RecordHeader)) return "has too few records";
+    const record::RecordHeader record = record::record_header(records + offset);
+    if (static_cast<int>(record.op()) >= record::kOpCount) return "holds an unknown operation";
+    if (!record::is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
       return "holds an operation that its header does not announce";
     }
-    if (record.op() == Op::kDeleteRange && header.descriptor_count != 0) {
+    if (record.op() == record::Op::kDeleteRange && header.descriptor_count != 0) {
       return "holds a range deletion among records with descriptors";
     }
-    if (record.op() == Op::kFamily && (record.key_bytes() != 0 || record.value_bytes != 4)) {
+    if (record.op() == record::Op::kFamily &&
+        (record.key_bytes() != 0 || record.value_bytes != 4)) {
       return "holds a column family without a name";
     }
     if (record.key_bytes() > limits::kKeyBytesMax) return "holds a key above the limit";
@@ -103,7 +104,7 @@ const char* walk_records(const std::byte* records, const FrameHeader& header, co
 struct KeyAt {
   KeyAt(const std::byte* records, std::uint32_t descriptor) {
     const std::byte* const record = records + std::uint64_t{descriptor} * 8;
-    key = {record_key(record), record_header(record).key_bytes()};
+    key = {record::record_key(record), record::record_header(record).key_bytes()};
     prefix = key.size() >= 8 ? base::load_big_endian_8(key.data())
                              : base::load_big_endian(key.data(), key.size());
   }
@@ -266,14 +267,14 @@ const char* content_fault(const std::byte* at, const FrameHeader& header) {
   const FrameLayout layout = FrameLayout::of(header);
   const std::byte* const records = at + layout.records;
   if (header.descriptor_count == 0) {
-    return walk_records(records, header, [](std::uint32_t, std::uint64_t, Op) {});
+    return walk_records(records, header, [](std::uint32_t, std::uint64_t, record::Op) {});
   }
   OffsetSet starts(header.record_bytes);
   std::vector<FamilyPart> parts;
   const char* const fault =
-      walk_records(records, header, [&](std::uint32_t index, std::uint64_t offset, Op op) {
+      walk_records(records, header, [&](std::uint32_t index, std::uint64_t offset, record::Op op) {
         starts.add(offset / 8);
-        const bool has_name = op == Op::kFamily;
+        const bool has_name = op == record::Op::kFamily;
         if (index == 0 || has_name) parts.push_back({index, offset, has_name});
       });
   if (fault != nullptr) return fault;

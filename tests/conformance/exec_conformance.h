@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "conformance/exec_model.h"
-#include "exec/algo/runs.cuh"
-#include "exec/algo/search_wide.cuh"
+#include "conformance/runs_model.h"
+#include "runs/algo/runs.cuh"
+#include "runs/algo/search_wide.cuh"
 
 /// What every executor must do (the contract at the top of exec/algo/runs.cuh), and what the
 /// algorithms over it must do. A `Rig` is made from a seed and has `x()`, its executor.
@@ -39,18 +39,20 @@ std::vector<T> get(X& x, const T* from, std::uint64_t count) {
 }
 
 template <class X>
-model::Entries read_run(X& x, const RunRef& run) {
+runs::model::Entries read_run(X& x, const runs::RunRef& run) {
   const std::uint64_t n = run.keys.count;
   const auto head = get(x, run.keys.head, n);
   const auto meta = get(x, run.keys.meta, run.keys.uniform() ? 0 : n);
   const auto tail = get(x, run.keys.tail, run.keys.tail_count);
   const auto payload = get(x, run.payload, n);
-  const auto fence = get(x, run.fence, fence_count(n));
-  for (std::uint64_t j = 0; j < fence.size(); ++j) EXPECT_EQ(fence[j], head[j * kFenceStride]);
-  const KeyColumnsRef keys{head.data(), meta.data(), tail.data(),
-                           n,           tail.size(), run.keys.uniform_bytes};
-  model::Entries entries;
-  for (std::uint64_t i = 0; i < n; ++i) entries.push_back({model::key_at(keys, i), payload[i]});
+  const auto fence = get(x, run.fence, runs::fence_count(n));
+  for (std::uint64_t j = 0; j < fence.size(); ++j)
+    EXPECT_EQ(fence[j], head[j * runs::kFenceStride]);
+  const record::KeyColumnsRef keys{head.data(), meta.data(), tail.data(),
+                                   n,           tail.size(), run.keys.uniform_bytes};
+  runs::model::Entries entries;
+  for (std::uint64_t i = 0; i < n; ++i)
+    entries.push_back({runs::model::key_at(keys, i), payload[i]});
   return entries;
 }
 
@@ -109,8 +111,8 @@ void probe_groups(X& x, std::uint64_t n) {
 // Method: lanes write down what they saw, at the sizes around group and block ends.
 // Mutation: a group one lane too narrow at its end leaves the last item unset.
 TYPED_TEST_P(ExecConformance, GroupsKeepTheLaneContract) {
-  for (const std::uint64_t seed : model::seeds_to_run(3)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(3)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     for (const std::uint64_t n : {0, 1, 2, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000}) {
       // A group of one whose only value is even has no odd lane to ask.
@@ -143,8 +145,8 @@ struct ProbeAlone {
 // Method: as above, for width 1.
 // Mutation: a ballot over the whole warp gives wrong votes.
 TYPED_TEST_P(ExecConformance, GroupsOfOneLane) {
-  for (const std::uint64_t seed : model::seeds_to_run(3)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(3)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     for (const std::uint64_t n : {0, 1, 31, 257, 1000}) {
       const auto seen = put(rig.x(), std::vector<std::uint64_t>(n, 7));
@@ -175,11 +177,11 @@ inline std::vector<std::uint32_t> counted(std::uint64_t n) {
 // Method: words with many repeats at the edge sizes, compared with std::stable_sort.
 // Mutation: merging parts with < instead of <= swaps equal keys.
 TYPED_TEST_P(ExecConformance, SortPairs) {
-  for (const std::uint64_t seed : model::seeds_to_run(4)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(4)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
-    std::vector<std::uint64_t> sizes = model::edge_sizes();
+    std::vector<std::uint64_t> sizes = runs::model::edge_sizes();
     sizes.push_back(300'000 + random.below(100'000));
     for (const std::uint64_t n : sizes) {
       const auto words = random_words(random, n);
@@ -207,11 +209,11 @@ struct WordLess {
 // Method: words with at most 16 values, compared with the standard library.
 // Mutation: a merge that takes equal entries of `b` first fails at once.
 TYPED_TEST_P(ExecConformance, StableSortAndMerge) {
-  for (const std::uint64_t seed : model::seeds_to_run(4)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(4)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
-    for (const std::uint64_t n : model::edge_sizes()) {
+    for (const std::uint64_t n : runs::model::edge_sizes()) {
       std::vector<std::uint64_t> words(n);
       for (std::uint64_t& word : words) word = random.below(16);
       const auto device_words = put(rig.x(), words);
@@ -241,11 +243,11 @@ TYPED_TEST_P(ExecConformance, StableSortAndMerge) {
 // Method: random input at the edge sizes, compared with plain loops; the scan also in place.
 // Mutation: a total taken after an in-place scan counts the last word twice or not at all.
 TYPED_TEST_P(ExecConformance, ScanSelectDifference) {
-  for (const std::uint64_t seed : model::seeds_to_run(4)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(4)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
-    for (const std::uint64_t n : model::edge_sizes()) {
+    for (const std::uint64_t n : runs::model::edge_sizes()) {
       const auto words = random_words(random, n);
       std::vector<std::uint64_t> sums(n);
       std::exclusive_scan(words.begin(), words.end(), sums.begin(), std::uint64_t{0});
@@ -280,11 +282,11 @@ TYPED_TEST_P(ExecConformance, ScanSelectDifference) {
 // Method: a random permutation there and back.
 // Mutation: swapping index and position in either fails.
 TYPED_TEST_P(ExecConformance, GatherAndScatter) {
-  for (const std::uint64_t seed : model::seeds_to_run(4)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(4)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
-    for (const std::uint64_t n : model::edge_sizes()) {
+    for (const std::uint64_t n : runs::model::edge_sizes()) {
       auto order = counted(n);
       std::shuffle(order.begin(), order.end(), random);
       const auto words = random_words(random, n);
@@ -294,11 +296,12 @@ TYPED_TEST_P(ExecConformance, GatherAndScatter) {
       const auto back = put(rig.x(), std::vector<std::uint64_t>(n));
       ASSERT_TRUE(
           (rig.x().template launch<32>(
-               n, algo::Gather<std::uint64_t>{source.data(), index.data(), n, there.data()}))
+               n, runs::algo::Gather<std::uint64_t>{source.data(), index.data(), n, there.data()}))
               .ok());
-      ASSERT_TRUE((rig.x().template launch<8>(
-                       n, algo::Scatter<std::uint64_t>{there.data(), index.data(), n, back.data()}))
-                      .ok());
+      ASSERT_TRUE(
+          (rig.x().template launch<8>(
+               n, runs::algo::Scatter<std::uint64_t>{there.data(), index.data(), n, back.data()}))
+              .ok());
       const auto gathered = get(rig.x(), there.data(), n);
       for (std::uint64_t i = 0; i < n; ++i) ASSERT_EQ(gathered[i], words[order[i]]);
       ASSERT_EQ(get(rig.x(), back.data(), n), words);
@@ -310,13 +313,13 @@ TYPED_TEST_P(ExecConformance, GatherAndScatter) {
 // Method: every key shape at several sizes, and keys of up to 64 KiB, compared with std::string.
 // Mutation: comparing lengths before words, or leaving ties unbroken, fails on nasty keys.
 TYPED_TEST_P(ExecConformance, SortKeys) {
-  for (const std::uint64_t seed : model::seeds_to_run(6)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(6)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
     for (const std::uint64_t n : {0, 1, 2, 33, 64, 1000, 5000}) {
-      const auto shape = model::random_shape(random);
-      auto keys = model::random_keys(random, shape, n);
+      const auto shape = runs::model::random_shape(random);
+      auto keys = runs::model::random_keys(random, shape, n);
       if (n == 33) {
         keys[5] = keys[7] = std::string(64 << 10, 'p');
         keys[9] = std::string((64 << 10) - 1, 'p');
@@ -326,8 +329,8 @@ TYPED_TEST_P(ExecConformance, SortKeys) {
       std::reverse(expected.begin(), expected.end());
       std::stable_sort(expected.begin(), expected.end(),
                        [&](auto a, auto b) { return keys[a] < keys[b]; });
-      const model::Columns columns(plain_host_memory(), keys, random.one_in(2));
-      KeyColumnsRef ref = columns.ref();
+      const runs::model::Columns columns(plain_host_memory(), keys, random.one_in(2));
+      record::KeyColumnsRef ref = columns.ref();
       auto head = rig.x().import(ref.head, n);
       auto meta = rig.x().import(ref.meta, ref.uniform() ? 0 : n);
       auto tail = rig.x().import(ref.tail, ref.tail_count);
@@ -336,22 +339,23 @@ TYPED_TEST_P(ExecConformance, SortKeys) {
       ref.meta = meta.value().data();
       ref.tail = tail.value().data();
       const auto ids = put(rig.x(), counted(n));
-      ASSERT_TRUE(algo::sort_keys(rig.x(), ref, ids.data()).ok());
+      ASSERT_TRUE(runs::algo::sort_keys(rig.x(), ref, ids.data()).ok());
       ASSERT_EQ(get(rig.x(), ids.data(), n), expected) << n;
     }
   }
 }
 
 template <class X>
-Result<algo::RunArrays> build(X& x, const model::Batch& batch, bool allow_uniform,
-                              std::vector<std::uint32_t>* descriptors) {
-  const model::Columns columns(plain_host_memory(), batch.keys, allow_uniform);
-  return algo::build_run(x, batch.ref(columns.ref(), /*with_values=*/false), descriptors->data());
+Result<runs::algo::RunArrays> build(X& x, const runs::model::Batch& batch, bool allow_uniform,
+                                    std::vector<std::uint32_t>* descriptors) {
+  const runs::model::Columns columns(plain_host_memory(), batch.keys, allow_uniform);
+  return runs::algo::build_run(x, batch.ref(columns.ref(), /*with_values=*/false),
+                               descriptors->data());
 }
 
 /// Searches with W lanes on each query; `narrow` is what a search with a lane each found.
 template <int W, class X>
-void search_wide(X& x, const std::vector<RunRef>& runs, const QueriesRef& host,
+void search_wide(X& x, const std::vector<runs::RunRef>& runs, const runs::QueriesRef& host,
                  const std::vector<std::uint64_t>& narrow) {
   const std::uint64_t n = host.keys.count;
   auto head = x.import(host.keys.head, n);
@@ -360,13 +364,13 @@ void search_wide(X& x, const std::vector<RunRef>& runs, const QueriesRef& host,
   auto bound = x.import(host.bound, host.bound == nullptr ? 0 : n);
   auto refs = x.import(runs.data(), runs.size());
   ASSERT_TRUE(head.ok() && meta.ok() && tail.ok() && bound.ok() && refs.ok());
-  QueriesRef queries = host;
+  runs::QueriesRef queries = host;
   queries.keys.head = head.value().data();
   queries.keys.meta = meta.value().data();
   queries.keys.tail = tail.value().data();
   queries.bound = host.bound == nullptr ? nullptr : bound.value().data();
   const auto found = put(x, std::vector<std::uint64_t>(n, 3));
-  const algo::SearchWide search{
+  const runs::algo::SearchWide search{
       refs.value().data(), static_cast<int>(runs.size()), queries, {found.data()}};
   ASSERT_TRUE((x.template launch<W>(n * W, search)).ok());
   ASSERT_EQ(get(x, found.data(), n), narrow) << "width " << W;
@@ -376,16 +380,16 @@ void search_wide(X& x, const std::vector<RunRef>& runs, const QueriesRef& host,
 // Method: random batches of every key shape, compared with sorted vectors of strings.
 // Mutation: taking payloads at the bound, or oldest runs first, fails within a few seeds.
 TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
-  for (const std::uint64_t seed : model::seeds_to_run(40)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(40)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
-    const auto shape = model::random_shape(random);
-    std::vector<algo::RunArrays> runs;
-    std::vector<model::Entries> expected;
+    const auto shape = runs::model::random_shape(random);
+    std::vector<runs::algo::RunArrays> runs;
+    std::vector<runs::model::Entries> expected;
     std::uint64_t base = 8 + random.below(1000) * 8;
     for (std::uint64_t r = 1 + random.below(5); r > 0; --r) {
-      const auto batch = model::random_batch(random, shape, random.below(400), base);
+      const auto batch = runs::model::random_batch(random, shape, random.below(400), base);
       std::vector<std::uint32_t> descriptors(batch.keys.size() + 1);
       auto run = build(rig.x(), batch, random.one_in(2), &descriptors);
       ASSERT_TRUE(run.ok()) << run.status().ToString();
@@ -397,26 +401,26 @@ TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
       }
       base += 8 * 11 * 400;
     }
-    std::vector<RunRef> refs;
+    std::vector<runs::RunRef> refs;
     for (const auto& run : runs) refs.push_back(run.ref());
-    const auto all = model::merged(expected, Keep::kAll);
-    for (const Keep keep : model::kEveryKeep) {
-      auto merged = algo::merge_runs(rig.x(), refs, keep);
+    const auto all = runs::model::merged(expected, runs::Keep::kAll);
+    for (const runs::Keep keep : runs::model::kEveryKeep) {
+      auto merged = runs::algo::merge_runs(rig.x(), refs, keep);
       ASSERT_TRUE(merged.ok()) << merged.status().ToString();
-      ASSERT_EQ(read_run(rig.x(), merged.value().ref()), model::merged(expected, keep));
+      ASSERT_EQ(read_run(rig.x(), merged.value().ref()), runs::model::merged(expected, keep));
     }
-    const auto keys = model::random_keys(random, shape, random.below(200));
-    const model::Columns columns(plain_host_memory(), keys, random.one_in(2));
+    const auto keys = runs::model::random_keys(random, shape, random.below(200));
+    const runs::model::Columns columns(plain_host_memory(), keys, random.one_in(2));
     std::vector<std::uint64_t> bounds(keys.size() + 1);
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      bounds[i] = model::random_bound(random, all, keys[i], base + 8);
+      bounds[i] = runs::model::random_bound(random, all, keys[i], base + 8);
     }
     const bool own_bounds = random.one_in(2);
-    const QueriesRef queries{columns.ref(), own_bounds ? bounds.data() : nullptr, base / 2};
+    const runs::QueriesRef queries{columns.ref(), own_bounds ? bounds.data() : nullptr, base / 2};
     std::vector<std::uint64_t> found(keys.size() + 1, 3);
-    ASSERT_TRUE(algo::search(rig.x(), refs, queries, {found.data()}).ok());
+    ASSERT_TRUE(runs::algo::search(rig.x(), refs, queries, {found.data()}).ok());
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      ASSERT_EQ(found[i], model::newest(all, keys[i], queries.bound_at(i))) << i;
+      ASSERT_EQ(found[i], runs::model::newest(all, keys[i], queries.bound_at(i))) << i;
     }
     ASSERT_EQ(found[keys.size()], 3U) << "written behind the end";
     found.pop_back();
@@ -432,21 +436,22 @@ TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
 //   stacks that are longer than a block, in one run and over several.
 // Mutation: ending a stretch before its base instead of behind it, or not at the next key, fails.
 TYPED_TEST_P(ExecConformance, MergesKeepStacks) {
-  for (const std::uint64_t seed : model::seeds_to_run(12)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(12)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
     for (const std::uint64_t n : {0, 1, 2, 31, 32, 33, 63, 64, 65, 257, 1000, 5000}) {
       const std::uint64_t distinct = 1 + random.below(20);
       const std::uint64_t operands_in = 1 + random.below(200);  // all but one in so many
-      std::vector<algo::RunArrays> runs;
-      std::vector<model::Entries> expected;
+      std::vector<runs::algo::RunArrays> runs;
+      std::vector<runs::model::Entries> expected;
       std::uint64_t base = 8;
       for (std::uint64_t r = 1 + random.below(4); r > 0; --r) {
-        model::Batch batch;
+        runs::model::Batch batch;
         batch.base = base;
         for (std::uint64_t i = 0; i < n; ++i) {
-          batch.keys.push_back(model::random_key(random, model::KeyShape::kUniform16, distinct));
+          batch.keys.push_back(
+              runs::model::random_key(random, runs::model::KeyShape::kUniform16, distinct));
           batch.offsets.push_back(8 * i | (random.one_in(operands_in) ? random.below(4) : 2));
         }
         base += 8 * (n + 1);
@@ -456,12 +461,13 @@ TYPED_TEST_P(ExecConformance, MergesKeepStacks) {
         runs.push_back(run.take());
         expected.push_back(batch.entries());
       }
-      std::vector<RunRef> refs;
+      std::vector<runs::RunRef> refs;
       for (const auto& run : runs) refs.push_back(run.ref());
-      for (const Keep keep : model::kEveryKeep) {
-        auto merged = algo::merge_runs(rig.x(), refs, keep);
+      for (const runs::Keep keep : runs::model::kEveryKeep) {
+        auto merged = runs::algo::merge_runs(rig.x(), refs, keep);
         ASSERT_TRUE(merged.ok()) << merged.status().ToString();
-        ASSERT_EQ(read_run(rig.x(), merged.value().ref()), model::merged(expected, keep)) << n;
+        ASSERT_EQ(read_run(rig.x(), merged.value().ref()), runs::model::merged(expected, keep))
+            << n;
       }
     }
   }
@@ -471,8 +477,8 @@ TYPED_TEST_P(ExecConformance, MergesKeepStacks) {
 // Method: words there and back; where reach offers a place, a kernel writes there.
 // Mutation: staging that forgets its last part loses the end of the long one.
 TYPED_TEST_P(ExecConformance, CopiesAndReach) {
-  for (const std::uint64_t seed : model::seeds_to_run(4)) {
-    SCOPED_TRACE(model::replay(seed));
+  for (const std::uint64_t seed : runs::model::seeds_to_run(4)) {
+    SCOPED_TRACE(runs::model::replay(seed));
     TypeParam rig(seed);
     base::Random random(seed);
     for (const std::uint64_t n : {0, 1, 4097, 100'000, 262'144, 524'289, 1'000'003}) {
@@ -486,9 +492,10 @@ TYPED_TEST_P(ExecConformance, CopiesAndReach) {
     const auto index = put(rig.x(), counted(100));
     if (std::uint64_t* const there = rig.x().reach(host.data())) {
       const auto source = put(rig.x(), std::vector<std::uint64_t>(100, 4));
-      ASSERT_TRUE((rig.x().template launch<32>(
-                       100, algo::Gather<std::uint64_t>{source.data(), index.data(), 100, there}))
-                      .ok());
+      ASSERT_TRUE(
+          (rig.x().template launch<32>(
+               100, runs::algo::Gather<std::uint64_t>{source.data(), index.data(), 100, there}))
+              .ok());
       ASSERT_TRUE(rig.x().finish().ok());
       for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(host[i], 4U);
     }

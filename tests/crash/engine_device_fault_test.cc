@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "exec/fake/fake_device.h"
+#include "runs/on_fake.h"
 #include "scripted.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -30,7 +30,7 @@ std::vector<Step> device_script() {
 Options device_options(exec::FakeFaults* faults) {
   Options options = quiet_options();
   options.device_requests_min = kDeviceMin;
-  options.backend_override = exec::make_fake_device(faults);
+  options.backend_override = runs::make_fake_device(faults);
   return options;
 }
 

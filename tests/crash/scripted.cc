@@ -93,10 +93,10 @@ class Script::Mixed {
 
   /// What the batch changes.
   [[nodiscard]] Content changes() {
-    for_each([&](bool other, wal::Op op, const std::string& key, const std::string& value) {
-      if (op == wal::Op::kDeleteRange) {
+    for_each([&](bool other, record::Op op, const std::string& key, const std::string& value) {
+      if (op == record::Op::kDeleteRange) {
         delete_range(other, key, value);
-      } else if (op == wal::Op::kMerge && now({other, key})) {
+      } else if (op == record::Op::kMerge && now({other, key})) {
         changes_[{other, key}] = *now({other, key}) + "," + value;
       } else {
         changes_[{other, key}] = value;
@@ -105,11 +105,11 @@ class Script::Mixed {
     return changes_;
   }
   void add_to(Store* store, Batch* batch) const {
-    for_each([&](bool other, wal::Op op, const std::string& key, const std::string& value) {
+    for_each([&](bool other, record::Op op, const std::string& key, const std::string& value) {
       const FamilyId family = family_id(store, other);
-      (void)(op == wal::Op::kPut     ? batch->Put(family, key, value)
-             : op == wal::Op::kMerge ? batch->Merge(family, key, value)
-                                     : batch->DeleteRange(family, key, value));
+      (void)(op == record::Op::kPut     ? batch->Put(family, key, value)
+             : op == record::Op::kMerge ? batch->Merge(family, key, value)
+                                        : batch->DeleteRange(family, key, value));
     });
   }
 
@@ -121,11 +121,11 @@ class Script::Mixed {
     for (std::uint32_t i = 0; i < step_.count; ++i) {
       const std::string key = fmt::format("{}{}", step_.name, i);
       const std::string value = value_of(step_, number_, i);
-      visit(i % 2 == 0, i % 3 == 0 ? wal::Op::kMerge : wal::Op::kPut, key, value);
-      visit(i % 2 != 0, wal::Op::kMerge, key, value);
+      visit(i % 2 == 0, i % 3 == 0 ? record::Op::kMerge : record::Op::kPut, key, value);
+      visit(i % 2 != 0, record::Op::kMerge, key, value);
       if (i != step_.count / 2) continue;
-      visit(false, wal::Op::kDeleteRange, step_.name + "1", step_.name + "2");
-      if (number_ % 2 == 0) visit(true, wal::Op::kDeleteRange, step_.name, step_.name + "~");
+      visit(false, record::Op::kDeleteRange, step_.name + "1", step_.name + "2");
+      if (number_ % 2 == 0) visit(true, record::Op::kDeleteRange, step_.name, step_.name + "~");
     }
   }
 

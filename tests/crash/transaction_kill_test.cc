@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "facade/options.h"
+#include "facade/db/options.h"
 #include "kill_process.h"
 #include "support/folder.h"
 #include "support/seeds.h"

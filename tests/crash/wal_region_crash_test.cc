@@ -80,14 +80,14 @@ Records records_of(Kind kind, std::size_t index) {
     return made;
   };
   Records records;
-  if (kind == Kind::kOne) append_record(&records, Op::kPut, text(8), text(8));
-  if (kind == Kind::kDelete) append_record(&records, Op::kDelete, text(5), "");
+  if (kind == Kind::kOne) append_record(&records, record::Op::kPut, text(8), text(8));
+  if (kind == Kind::kDelete) append_record(&records, record::Op::kDelete, text(5), "");
   for (int record = 0; kind == Kind::kThree && record < 3; ++record) {
-    append_record(&records, Op::kPut, text(3), text(static_cast<std::size_t>(4 * record)));
+    append_record(&records, record::Op::kPut, text(3), text(static_cast<std::size_t>(4 * record)));
   }
   // The second record begins and ends inside a line, whole lines between.
   for (int record = 0; kind == Kind::kWide && record < 2; ++record) {
-    append_record(&records, Op::kPut, text(8), text(90));
+    append_record(&records, record::Op::kPut, text(8), text(90));
   }
   return records;
 }

@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 
-#include "facade/options.h"
+#include "facade/db/options.h"
 #include "kill_process.h"
 #include "support/folder.h"
 #include "support/seeds.h"

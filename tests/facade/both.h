@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "facade/options.h"
+#include "facade/db/options.h"
 #include "support/folder.h"
 
 /// The same script run on RocksDB and on breccia, and what it saw compared line by line.

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "rocks/copies.h"
 #include "support/folder.h"
+#include "tree/copies.h"
 
 /// Which database a log belongs to, where RocksDB has made copies of a store's files.
 
@@ -121,7 +121,7 @@ TEST_F(FacadeCopies, AMovedStoreKeepsItsLog) {
     make_original_and_copy();
     fs::rename(folder_ / "store", folder_ / "moved");
     EXPECT_EQ(look("moved"), kBoth);
-    const std::string mark = folder_ / "moved/" + rocks::kStoreMark;
+    const std::string mark = folder_ / "moved/" + tree::kStoreMark;
     fs::rename(mark, folder_ / "mark");
     std::string identity;
     std::ifstream(folder_ / "mark") >> identity;
@@ -143,7 +143,7 @@ TEST_F(FacadeCopies, AMovedStoreKeepsItsLog) {
 // Mutation: asking only whether there is a mark misses the log that the watermark speaks of.
 TEST_F(FacadeCopies, HalfMadeAStore) {
   make_original_and_copy();
-  std::ofstream(folder_ / "copy/" + rocks::kStoreMark) << "00000000000000ab\n";
+  std::ofstream(folder_ / "copy/" + tree::kStoreMark) << "00000000000000ab\n";
   EXPECT_EQ(look("copy"), "Corruption");
   EXPECT_EQ(look("store"), kBoth);
   options_.wal_dir = folder_ / "wal-of-copy";
@@ -173,7 +173,7 @@ TEST_F(FacadeCopies, RestoreThatDidNotEnd) {
   for (const std::string name : {"store", "plain"}) {
     SCOPED_TRACE(name);
     const std::string path = folder_ / name;
-    ASSERT_TRUE(rocks::begin_restore(env, path).ok());
+    ASSERT_TRUE(tree::begin_restore(env, path).ok());
     EXPECT_EQ(look(name), "Corruption");
     EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::Options(), path, &opened).IsCorruption());
     EXPECT_TRUE(Rocks::OpenForReadOnly(rocksdb::DBOptions(), path, families, &handles, &opened)
@@ -182,7 +182,7 @@ TEST_F(FacadeCopies, RestoreThatDidNotEnd) {
     EXPECT_TRUE(
         Rocks::OpenAsSecondary(rocksdb::DBOptions(), path, beside, families, &handles, &opened)
             .IsCorruption());
-    ASSERT_TRUE(rocks::end_restore(env, path).ok());
+    ASSERT_TRUE(tree::end_restore(env, path).ok());
     EXPECT_EQ(look(name), "first=1 ");
   }
 }

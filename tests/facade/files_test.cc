@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "both.h"
-#include "facade/options.h"
+#include "facade/db/options.h"
 
 namespace breccia::testing {
 

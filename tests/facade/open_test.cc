@@ -13,8 +13,8 @@
 #include <filesystem>
 
 #include "both.h"
-#include "facade/core.h"
-#include "facade/options.h"
+#include "facade/db/core.h"
+#include "facade/db/options.h"
 
 namespace breccia::testing {
 

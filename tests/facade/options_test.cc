@@ -1,4 +1,4 @@
-#include "facade/options.h"
+#include "facade/db/options.h"
 
 #include <gtest/gtest.h>
 #include <rocksdb/write_buffer_manager.h>

@@ -4,7 +4,7 @@
 #include <rocksdb/write_batch.h>
 
 #include "both.h"
-#include "facade/core.h"
+#include "facade/db/core.h"
 
 namespace breccia::testing {
 

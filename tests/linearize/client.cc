@@ -20,7 +20,7 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const Batch& batch) {
 
 }  // namespace
 
-Client::Client(rocks::Engine* engine, std::string prefix, int number, std::uint64_t seed)
+Client::Client(ordered::Engine* engine, std::string prefix, int number, std::uint64_t seed)
     : engine_(engine),
       prefix_(std::move(prefix)),
       number_(number),
@@ -159,7 +159,7 @@ void Client::run_batch() {
 
 void Client::read_snapshot() {
   const std::int64_t called = Recorder::now();
-  const rocks::Pin pin = engine_->pin();
+  const ordered::Pin pin = engine_->pin();
   const std::int64_t returned = Recorder::now();
   std::vector<std::string> bodies;
   for (std::uint64_t i = 0; i < 1 + random_.below(4); ++i) {

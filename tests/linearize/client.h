@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 #include "history.h"
-#include "rocks/engine.h"
+#include "ordered/engine.h"
 
 namespace breccia::linearize {
 
@@ -14,7 +14,7 @@ namespace breccia::linearize {
 class Client {
  public:
   /// Keys begin with `prefix`, which other histories do not use.
-  Client(rocks::Engine* engine, std::string prefix, int number, std::uint64_t seed);
+  Client(ordered::Engine* engine, std::string prefix, int number, std::uint64_t seed);
 
   void run(int operations);
 
@@ -41,7 +41,7 @@ class Client {
   [[nodiscard]] WriteOptions options();
   void check(const Status& status);
 
-  rocks::Engine* engine_;
+  ordered::Engine* engine_;
   const std::string prefix_;
   const int number_;
   base::Random random_;

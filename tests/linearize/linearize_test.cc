@@ -46,7 +46,7 @@ struct Counts {
 };
 
 /// Runs a history on `engine` and writes it to `file`. Returns what went wrong, or nothing.
-std::string run_history(rocks::Engine* engine, std::uint64_t seed, const std::string& file,
+std::string run_history(ordered::Engine* engine, std::uint64_t seed, const std::string& file,
                         Counts* counts) {
   base::Random random(seed);
   const std::string prefix = fmt::format("h{:x}/", seed);
@@ -92,8 +92,8 @@ TEST(Linearize, ConcurrentHistoriesAreRecorded) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     const testing::Folder place(testing::Place::kMemory);
-    std::unique_ptr<rocks::Engine> engine;
-    const Status opened = rocks::Engine::open(random_options(&random), place / "store", &engine);
+    std::unique_ptr<ordered::Engine> engine;
+    const Status opened = ordered::Engine::open(random_options(&random), place / "store", &engine);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
       const std::string file = folder / fmt::format("{:x}-{}.jsonl", seed, i);

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "exec/fake/fake_device.h"
+#include "runs/on_fake.h"
 #include "wal/files.h"
 
 namespace breccia::metamorphic {

@@ -120,7 +120,7 @@ Options store_options(const OptionSet& set, std::uint64_t seed, exec::FakeFaults
                                                        : testing::backend_under_test();
   options.simulator_seed = seed;
   if (set.backend == Backend::kDevice || set.backend == Backend::kFailingDevice) {
-    options.backend_override = exec::make_fake_device(faults);
+    options.backend_override = runs::make_fake_device(faults);
   }
   if (set.backend == Backend::kFailingDevice) {
     constexpr exec::Fault kFaults[] = {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,

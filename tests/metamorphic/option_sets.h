@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "exec/fake/fake_device.h"
+#include "runs/on_fake.h"
 
 namespace breccia::metamorphic {
 

@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "ground.h"
-#include "rocks/engine.h"
+#include "ordered/engine.h"
 
 namespace breccia::metamorphic {
 
@@ -32,7 +32,7 @@ class StoreSubject final : public Subject {
   Status get(const Op& op, std::string* value) override {
     if (op.snapshot == kNone && op.family == 0) return engine_->Get(key(op.key), value);
     rocksdb::PinnableSlice found;
-    const rocks::Pin pin = pin_of(op.snapshot);
+    const ordered::Pin pin = pin_of(op.snapshot);
     BRECCIA_TRY(engine_->get(pin, id_of(op.family, op.snapshot), key(op.key), &found, nullptr));
     value->assign(found.data(), found.size());
     return Status::OK();
@@ -67,7 +67,7 @@ class StoreSubject final : public Subject {
   std::unique_ptr<rocksdb::Iterator> iterate(const rocksdb::ReadOptions& options,
                                              std::uint32_t family,
                                              std::uint32_t snapshot) override {
-    std::function<rocks::Pin()> repin;
+    std::function<ordered::Pin()> repin;
     if (snapshot == kNone) repin = [this] { return engine_->pin(); };
     return engine_->iterate(options, id_of(family, snapshot), pin_of(snapshot), std::move(repin));
   }
@@ -157,7 +157,7 @@ class StoreSubject final : public Subject {
 
  private:
   struct Snapshot : Taken {
-    rocks::Pin pin;
+    ordered::Pin pin;
   };
 
   struct Open {
@@ -172,7 +172,7 @@ class StoreSubject final : public Subject {
     for (const auto& [name, family] : ground_.descriptors(families_)) {
       if (family_of(name) != 0) options.families.emplace_back(name, family);
     }
-    BRECCIA_TRY(rocks::Engine::open(options, ground_.path(), &engine_));
+    BRECCIA_TRY(ordered::Engine::open(options, ground_.path(), &engine_));
     return find_families();
   }
 
@@ -200,25 +200,25 @@ class StoreSubject final : public Subject {
     const Slice at = key(op.key);
     switch (op.kind) {
       case Kind::kPut:
-        return family == kDefaultFamily
-                   ? engine_->Put(options, at, make_value(op.value))
-                   : engine_->write_one(options, wal::Op::kPut, family, at, make_value(op.value));
+        return family == kDefaultFamily ? engine_->Put(options, at, make_value(op.value))
+                                        : engine_->write_one(options, record::Op::kPut, family, at,
+                                                             make_value(op.value));
       case Kind::kDelete:
         return family == kDefaultFamily
                    ? engine_->Delete(options, at)
-                   : engine_->write_one(options, wal::Op::kDelete, family, at, Slice());
+                   : engine_->write_one(options, record::Op::kDelete, family, at, Slice());
       case Kind::kSingleDelete:
-        return engine_->write_one(options, wal::Op::kSingleDelete, family, at, Slice());
+        return engine_->write_one(options, record::Op::kSingleDelete, family, at, Slice());
       case Kind::kMerge:
-        return family == kDefaultFamily
-                   ? engine_->Merge(options, at, make_value(op.value))
-                   : engine_->write_one(options, wal::Op::kMerge, family, at, make_value(op.value));
+        return family == kDefaultFamily ? engine_->Merge(options, at, make_value(op.value))
+                                        : engine_->write_one(options, record::Op::kMerge, family,
+                                                             at, make_value(op.value));
       default:
-        return engine_->write_one(options, wal::Op::kDeleteRange, family, at, key(op.end));
+        return engine_->write_one(options, record::Op::kDeleteRange, family, at, key(op.end));
     }
   }
 
-  [[nodiscard]] rocks::Pin pin_of(std::uint32_t snapshot) const {
+  [[nodiscard]] ordered::Pin pin_of(std::uint32_t snapshot) const {
     return snapshot == kNone ? engine_->pin() : snapshots_[snapshot].pin;
   }
   [[nodiscard]] FamilyId id_of(std::uint32_t family, std::uint32_t snapshot) const {
@@ -255,7 +255,7 @@ class StoreSubject final : public Subject {
   }
 
   Ground ground_;
-  std::unique_ptr<rocks::Engine> engine_;
+  std::unique_ptr<ordered::Engine> engine_;
   std::array<Snapshot, kSnapshots> snapshots_;
   std::array<Open, kTransactions> open_;
 };

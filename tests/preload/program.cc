@@ -12,7 +12,7 @@
 #include <regex>
 #include <sstream>
 
-#include "rocks/below.h"
+#include "tree/tree.h"
 
 namespace breccia::testing {
 
@@ -68,7 +68,7 @@ std::vector<std::string> contents(const Folder& folder) {
   for (rocksdb::ColumnFamilyHandle* const handle : handles) {
     const std::string family = handle->GetName();
     const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator({}, handle));
-    for (at->SeekToFirst(); at->Valid() && family != rocks::kHiddenFamily; at->Next()) {
+    for (at->SeekToFirst(); at->Valid() && family != tree::kHiddenFamily; at->Next()) {
       lines.push_back(family + '/' + at->key().ToString(true) + '=' + at->value().ToString(true));
     }
     EXPECT_TRUE(at->status().ok()) << at->status().ToString();

@@ -3,12 +3,12 @@
 
 #include <set>
 
-#include "cli/console.h"
 #include "cli/db/commands.h"
 #include "cli/db/db_flags.h"
 #include "cli/db/estimate.h"
-#include "cli/exit_codes.h"
-#include "wal/operations.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "record/operations.h"
 
 namespace breccia::cli::db {
 
@@ -20,7 +20,7 @@ struct CheckFlags {
 };
 
 /// Reads every block of every file.
-Status verify_files(const rocks::ReadOnlyStore& store, bool progress) {
+Status verify_files(const ordered::ReadOnlyStore& store, bool progress) {
   std::vector<rocksdb::LiveFileMetaData> files;
   store.tree().GetLiveFilesMetaData(&files);
   std::uint64_t bytes = 0;
@@ -38,7 +38,7 @@ Status verify_files(const rocks::ReadOnlyStore& store, bool progress) {
 }
 
 /// Reads every entry of a family: tree and log merged, with their order.
-Status verify_entries(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+Status verify_entries(const ordered::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
                       bool progress) {
   Estimate estimate(progress, estimated_keys(store, family), "keys");
   std::string before;
@@ -63,35 +63,35 @@ Status verify_entries(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHa
 }
 
 /// What of the log is for families that are not there: they were dropped.
-void say_dropped(const rocks::ReadOnlyStore& store) {
+void say_dropped(const ordered::ReadOnlyStore& store) {
   std::set<FamilyId> there;
   for (rocksdb::ColumnFamilyHandle* family : store.families()) there.insert(family->GetID());
   std::uint64_t dropped = 0;
   for (const wal::RecoveredFrame& frame : store.log().frames) {
-    wal::for_each_operation(frame.records, frame.record_count, [&](const wal::Operation& one) {
-      dropped += there.contains(one.family) ? 0 : 1;
-    });
+    record::for_each_operation(
+        frame.records, frame.record_count,
+        [&](const record::Operation& one) { dropped += there.contains(one.family) ? 0 : 1; });
   }
   if (dropped > 0) {
-    say(fmt::format("{} records of the log are for column families that were dropped",
-                    with_commas(dropped)));
+    console::say(fmt::format("{} records of the log are for column families that were dropped",
+                             console::with_commas(dropped)));
   }
 }
 
 int damaged(const std::string& what, const Status& status) {
-  say_error(what, status, "breccia db restore brings a backup back");
-  return kExitFailed;
+  console::say_error(what, status, "breccia db restore brings a backup back");
+  return console::kExitFailed;
 }
 
 int run_check(const CheckFlags& flags) {
   // Opening the tree compares its files with the manifest: there, as long as it says, in order.
   const auto store = open_damaged(flags.db);
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   if (!store->log_status().ok()) {
     return damaged("the log does not fit the tree, or is damaged", store->log_status());
   }
   say_dropped(*store);
-  const bool progress = flags.db.progress || stderr_is_terminal();
+  const bool progress = flags.db.progress || console::stderr_is_terminal();
   if (flags.verify_checksums) {
     const Status status = verify_files(*store, progress);
     if (!status.ok()) return damaged("a file of the tree is damaged", status);
@@ -99,19 +99,19 @@ int run_check(const CheckFlags& flags) {
       const Status entries = verify_entries(*store, family, progress);
       if (entries.ok()) continue;
       if (!entries.IsInvalidArgument()) return damaged("an entry cannot be read", entries);
-      say(fmt::format("column family {}: {}; {}", family->GetName(), entries.ToString(),
-                      reading_advice(entries, flags.db.db)));
+      console::say(fmt::format("column family {}: {}; {}", family->GetName(), entries.ToString(),
+                               reading_advice(entries, flags.db.db)));
     }
   }
   fmt::print("OK\n");
-  return kExitOk;
+  return console::kExitOk;
 }
 
 }  // namespace
 
-Command add_checkconsistency(App* parent) {
+console::Command add_checkconsistency(console::App* parent) {
   auto flags = std::make_shared<CheckFlags>();
-  App* app = parent->add_subcommand(
+  console::App* app = parent->add_subcommand(
       "checkconsistency",
       "Check files, log and watermark against each other; prints OK, else exit code 4");
   flags->db.add_db(app);

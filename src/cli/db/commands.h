@@ -1,18 +1,18 @@
 #pragma once
 
-#include "cli/command.h"
+#include "cli/commands.h"
 
 /// The commands of `breccia db`, one file each.
 
 namespace breccia::cli::db {
 
-Command add_scan(App* parent);
-Command add_dump(App* parent);
-Command add_dump_wal(App* parent);
-Command add_checkconsistency(App* parent);
-Command add_checkpoint(App* parent);
-Command add_backup(App* parent);
-Command add_restore(App* parent);
-Command add_stats(App* parent);
+console::Command add_scan(console::App* parent);
+console::Command add_dump(console::App* parent);
+console::Command add_dump_wal(console::App* parent);
+console::Command add_checkconsistency(console::App* parent);
+console::Command add_checkpoint(console::App* parent);
+console::Command add_backup(console::App* parent);
+console::Command add_restore(console::App* parent);
+console::Command add_stats(console::App* parent);
 
 }  // namespace breccia::cli::db

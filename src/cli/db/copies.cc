@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/console.h"
 #include "cli/db/commands.h"
 #include "cli/db/db_flags.h"
 #include "cli/db/estimate.h"
 #include "cli/db/restore.h"
-#include "cli/exit_codes.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
 
 /// checkpoint, backup, restore. A copy holds everything that was written before it: the store is
 /// flushed first, so that the files are complete without its log.
@@ -21,8 +21,8 @@ namespace breccia::cli::db {
 namespace {
 
 int failed(const std::string& what, const Status& status, const std::string& next) {
-  say_error(what, status, next);
-  return kExitFailed;
+  console::say_error(what, status, next);
+  return console::kExitFailed;
 }
 
 /// Opens the store for writing with all its families. Null, with words on stderr, if that fails.
@@ -31,7 +31,7 @@ class OpenStore {
   OpenStore(const DbFlags& flags, bool convert) {
     const Options options = stored_options(flags);
     std::vector<std::string> names;
-    Status status = convert ? Status::OK() : check_is_store(options, flags.db);
+    Status status = convert ? Status::OK() : console::check_is_store(options, flags.db);
     if (status.ok()) status = Rocks::ListColumnFamilies(options.rocksdb, flags.db, &names);
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     for (const std::string& name : names) families.emplace_back(name, family_of(options, name));
@@ -39,11 +39,12 @@ class OpenStore {
     if (status.ok()) status = Rocks::Open(options, flags.db, families, &handles_, &db);
     db_.reset(db);
     if (!status.ok()) {
-      say_error(fmt::format("cannot open the database in {}", flags.db), status,
-                status.IsCorruption() ? "breccia db checkconsistency; then breccia db restore"
-                : status.IsInvalidArgument()
-                    ? "copy it with RocksDB's own means, or add --convert to make a store of it"
-                    : "see whether another process holds it, and --db");
+      console::say_error(
+          fmt::format("cannot open the database in {}", flags.db), status,
+          status.IsCorruption() ? "breccia db checkconsistency; then breccia db restore"
+          : status.IsInvalidArgument()
+              ? "copy it with RocksDB's own means, or add --convert to make a store of it"
+              : "see whether another process holds it, and --db");
     }
   }
   ~OpenStore() {
@@ -76,7 +77,7 @@ rocksdb::BackupEngineOptions backup_options(const CopyFlags& flags) {
 
 int run_checkpoint(const CopyFlags& flags) {
   const OpenStore store(flags.db, flags.convert);
-  if (store.get() == nullptr) return kExitFailed;
+  if (store.get() == nullptr) return console::kExitFailed;
   const FolderGrowth growth(flags.shows_progress(), flags.db.db, 0);
   rocksdb::Checkpoint* made = nullptr;
   Status status = rocksdb::Checkpoint::Create(store.get(), &made);
@@ -87,12 +88,12 @@ int run_checkpoint(const CopyFlags& flags) {
                   "the folder must not exist yet, and its parent must");
   }
   fmt::print("OK\n");
-  return kExitOk;
+  return console::kExitOk;
 }
 
 int run_backup(const CopyFlags& flags) {
   const OpenStore store(flags.db, flags.convert);
-  if (store.get() == nullptr) return kExitFailed;
+  if (store.get() == nullptr) return console::kExitFailed;
   fmt::print("open db OK\n");
   rocksdb::BackupEngine* opened = nullptr;
   Status status =
@@ -106,13 +107,13 @@ int run_backup(const CopyFlags& flags) {
   }
   if (!status.ok()) return failed("no backup was made", status, "make room, then run it again");
   fmt::print("create new backup OK\n");
-  return kExitOk;
+  return console::kExitOk;
 }
 
 int run_restore(const CopyFlags& flags) {
   if (flags.backup_dir.empty() == flags.checkpoint_dir.empty()) {
-    say("error: name one: --backup_dir=DIR or --checkpoint_dir=DIR");
-    return kExitUsage;
+    console::say("error: name one: --backup_dir=DIR or --checkpoint_dir=DIR");
+    return console::kExitUsage;
   }
   const bool from_backup = !flags.backup_dir.empty();
   const Status status = restore(flags, [] { return Status::OK(); });
@@ -121,21 +122,21 @@ int run_restore(const CopyFlags& flags) {
                   "mend the cause, then run it again");
   }
   fmt::print("restore from {} OK\n", from_backup ? "backup" : "checkpoint");
-  return kExitOk;
+  return console::kExitOk;
 }
 
-Command add(App* parent, const char* name, const char* help,
-            const std::function<void(App*, CopyFlags*)>& add_own,
-            int (*run)(const CopyFlags& flags)) {
+console::Command add(console::App* parent, const char* name, const char* help,
+                     const std::function<void(console::App*, CopyFlags*)>& add_own,
+                     int (*run)(const CopyFlags& flags)) {
   auto flags = std::make_shared<CopyFlags>();
-  App* app = parent->add_subcommand(name, help);
+  console::App* app = parent->add_subcommand(name, help);
   flags->db.add_db(app);
   add_own(app, flags.get());
   flags->db.add_progress(app, "Report once a second, even if not to a terminal");
   return {app, [flags, run] { return run(*flags); }};
 }
 
-void add_threads(App* app, CopyFlags* flags) {
+void add_threads(console::App* app, CopyFlags* flags) {
   app->add_option("--num_threads", flags->num_threads, "Threads that copy files")
       ->range(1, 256)
       ->capture_default_str();
@@ -143,33 +144,33 @@ void add_threads(App* app, CopyFlags* flags) {
 
 }  // namespace
 
-Command add_checkpoint(App* parent) {
+console::Command add_checkpoint(console::App* parent) {
   return add(
       parent, "checkpoint",
       "Flush, and make a copy that opens as a store and as a plain RocksDB database",
-      [](App* app, CopyFlags* flags) {
+      [](console::App* app, CopyFlags* flags) {
         app->add_option("--checkpoint_dir", flags->checkpoint_dir, "Folder to make")->required();
-        add_convert_flag(app, &flags->convert);
+        console::add_convert_flag(app, &flags->convert);
       },
       &run_checkpoint);
 }
 
-Command add_backup(App* parent) {
+console::Command add_backup(console::App* parent) {
   return add(
       parent, "backup", "Flush, and add a backup to those in a folder",
-      [](App* app, CopyFlags* flags) {
+      [](console::App* app, CopyFlags* flags) {
         app->add_option("--backup_dir", flags->backup_dir, "Folder of the backups")->required();
-        add_convert_flag(app, &flags->convert);
+        console::add_convert_flag(app, &flags->convert);
         add_threads(app, flags);
       },
       &run_backup);
 }
 
-Command add_restore(App* parent) {
+console::Command add_restore(console::App* parent) {
   return add(
       parent, "restore",
       "Put the latest backup, or a checkpoint, into the place of the database and its log",
-      [](App* app, CopyFlags* flags) {
+      [](console::App* app, CopyFlags* flags) {
         app->add_option("--backup_dir", flags->backup_dir, "Folder of the backups");
         app->add_option("--checkpoint_dir", flags->checkpoint_dir, "Folder of a checkpoint");
         add_threads(app, flags);

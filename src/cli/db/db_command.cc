@@ -2,8 +2,8 @@
 
 namespace breccia::cli {
 
-Command add_db(App* parent) {
-  App* app = parent->add_subcommand(
+console::Command add_db(console::App* parent) {
+  console::App* app = parent->add_subcommand(
       "db", "Look into a store, check, copy and restore it: ldb's commands and flags");
   app->require_subcommand();
   app->footer(
@@ -20,7 +20,7 @@ Command add_db(App* parent) {
   return {app, {}};
 }
 
-std::vector<Command> add_db_commands(App* parent) {
+std::vector<console::Command> add_db_commands(console::App* parent) {
   return {db::add_scan(parent),       db::add_dump(parent),
           db::add_dump_wal(parent),   db::add_checkconsistency(parent),
           db::add_checkpoint(parent), db::add_backup(parent),

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/console.h"
 #include "cli/db/commands.h"
 #include "cli/db/estimate.h"
 #include "cli/db/range_flags.h"
-#include "cli/exit_codes.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
 
 namespace breccia::cli::db {
 
@@ -19,7 +19,7 @@ struct DumpFlags {
   RangeFlags range;
   bool count_only = false;
   bool stats = false;
-  Option* count_delim_option = nullptr;
+  console::Option* count_delim_option = nullptr;
   std::string count_delim;
 };
 
@@ -57,7 +57,7 @@ class Dump {
         groups_(by_group_ && !flags.count_delim.empty() ? flags.count_delim[0] : '.'),
         // The distribution is printed by RocksDB itself, so that it looks the same.
         sizes_(rocksdb::CreateDBStatistics()),
-        progress_(flags.db.progress || (stderr_is_terminal() && flags.count_only),
+        progress_(flags.db.progress || (console::stderr_is_terminal() && flags.count_only),
                   estimated_keys(*range.store, range.family), "keys") {}
 
   Status run(const OpenRange& range) {
@@ -90,7 +90,7 @@ class Dump {
   }
 
   void print(const Slice& key, const Slice& value) const {
-    const HexFlags& hex = flags_.db.hex;
+    const console::HexFlags& hex = flags_.db.hex;
     const std::string line =
         hex.show_key(key.ToString()) + " ==> " + hex.show_value(value.ToString()) + "\n";
     std::fwrite(line.data(), 1, line.size(), stdout);
@@ -107,7 +107,7 @@ class Dump {
 int run_dump(const DumpFlags& flags) {
   OpenRange range;
   const int opened = range.open(flags.db, flags.range);
-  if (opened != kExitOk) return opened;
+  if (opened != console::kExitOk) return opened;
   std::string stats;
   if (flags.stats && range.store->tree().GetProperty("rocksdb.stats", &stats)) {
     fmt::print("{}\n", stats);
@@ -115,16 +115,17 @@ int run_dump(const DumpFlags& flags) {
   Dump dump(flags, range);
   const Status status = dump.run(range);
   dump.print_counts();
-  if (status.ok()) return kExitOk;
-  say_error("the dump is not complete", status, reading_advice(status, flags.db.db));
-  return kExitFailed;
+  if (status.ok()) return console::kExitOk;
+  console::say_error("the dump is not complete", status, reading_advice(status, flags.db.db));
+  return console::kExitFailed;
 }
 
 }  // namespace
 
-Command add_dump(App* parent) {
+console::Command add_dump(console::App* parent) {
   auto flags = std::make_shared<DumpFlags>();
-  App* app = parent->add_subcommand("dump", "Print entries as `key ==> value`, or count them");
+  console::App* app =
+      parent->add_subcommand("dump", "Print entries as `key ==> value`, or count them");
   flags->db.add_db(app);
   flags->db.add_family(app);
   flags->range.add_to(app);

@@ -5,13 +5,13 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/console.h"
 #include "cli/db/commands.h"
 #include "cli/db/db_flags.h"
-#include "cli/exit_codes.h"
-#include "cli/text.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "console/text.h"
+#include "record/operations.h"
 #include "wal/frame.h"
-#include "wal/operations.h"
 #include "wal/recovery.h"
 
 namespace breccia::cli::db {
@@ -28,34 +28,34 @@ struct DumpWalFlags {
   bool positions = false;
 };
 
-const char* name_of(wal::Op op) {
+const char* name_of(record::Op op) {
   switch (op) {
-    case wal::Op::kPut:
+    case record::Op::kPut:
       return "PUT";
-    case wal::Op::kDelete:
+    case record::Op::kDelete:
       return "DELETE";
-    case wal::Op::kMerge:
+    case record::Op::kMerge:
       return "MERGE";
-    case wal::Op::kSingleDelete:
+    case record::Op::kSingleDelete:
       return "SINGLE_DELETE";
-    case wal::Op::kDeleteRange:
+    case record::Op::kDeleteRange:
       return "DELETE_RANGE";
-    case wal::Op::kFamily:
+    case record::Op::kFamily:
       break;
   }
   return "?";
 }
 
 /// ldb's words for an operation.
-std::string shown(const wal::Operation& operation, std::uint64_t records_position,
+std::string shown(const record::Operation& operation, std::uint64_t records_position,
                   const DumpWalFlags& flags) {
   std::string text = fmt::format("{}({})", name_of(operation.op), operation.family);
   if (flags.positions) text += fmt::format(" @{}", records_position + operation.offset);
-  text += " : " + to_hex(operation.key.ToStringView()) + " ";
-  if (operation.op == wal::Op::kDeleteRange) {
-    text += to_hex(operation.value.ToStringView()) + " ";
-  } else if (flags.print_value && !wal::is_deletion(operation.op)) {
-    text += ": " + to_hex(operation.value.ToStringView()) + " ";
+  text += " : " + console::to_hex(operation.key.ToStringView()) + " ";
+  if (operation.op == record::Op::kDeleteRange) {
+    text += console::to_hex(operation.value.ToStringView()) + " ";
+  } else if (flags.print_value && !record::is_deletion(operation.op)) {
+    text += ": " + console::to_hex(operation.value.ToStringView()) + " ";
   }
   return text;
 }
@@ -68,11 +68,11 @@ std::string line_of(const wal::FrameHeader& header, const std::byte* at, std::ui
   std::memcpy(&commit, at + layout.commit, sizeof commit);
   std::uint64_t count = 0;
   std::string operations;
-  wal::for_each_operation(at + layout.records, header.record_count,
-                          [&](const wal::Operation& operation) {
-                            ++count;
-                            operations += shown(operation, header.position + layout.records, flags);
-                          });
+  record::for_each_operation(
+      at + layout.records, header.record_count, [&](const record::Operation& operation) {
+        ++count;
+        operations += shown(operation, header.position + layout.records, flags);
+      });
   if (header.flags == wal::kFrameCloses) operations = "CLOSE ";
   return fmt::format("{},{},{},{},0x{:016X},{}\n", header.position, count, layout.end, offset,
                      commit.checksum, operations);
@@ -123,20 +123,20 @@ void print_header(const DumpWalFlags& flags) {
 }
 
 int failed(const std::string& what, const Status& status) {
-  say_error(what, status, "restore the log's folder from a copy, or `breccia db restore`");
-  return kExitFailed;
+  console::say_error(what, status, "restore the log's folder from a copy, or `breccia db restore`");
+  return console::kExitFailed;
 }
 
 int dump_file(const DumpWalFlags& flags) {
   auto segment = open_segment(flags.walfile);
   if (!segment.ok()) return failed("cannot read the log file", segment.status());
   print_header(flags);
-  if (print_frames(segment.value(), flags)) return kExitOk;
+  if (print_frames(segment.value(), flags)) return console::kExitOk;
   // What ends without a closing frame is the end of the log, or damage.
   auto scan = wal::scan_log({&segment.value().view, 1}, segment.value().first);
   if (!scan.ok()) return failed("the log file is damaged", scan.status());
-  if (!scan.value().message.empty()) say(scan.value().message);
-  return kExitOk;
+  if (!scan.value().message.empty()) console::say(scan.value().message);
+  return console::kExitOk;
 }
 
 bool is_segment(const fs::path& path) {
@@ -147,10 +147,10 @@ bool is_segment(const fs::path& path) {
 
 int dump_folder(const DumpWalFlags& flags) {
   const auto store = open_damaged(flags.db);
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   if (!store->owns_log()) {
-    say(flags.db.db + " has no log of its own");
-    return kExitOk;
+    console::say(flags.db.db + " has no log of its own");
+    return console::kExitOk;
   }
   std::vector<std::string> paths;
   std::error_code error;
@@ -159,7 +159,7 @@ int dump_folder(const DumpWalFlags& flags) {
   }
   std::sort(paths.begin(), paths.end());
   print_header(flags);
-  int exit_code = kExitOk;
+  int exit_code = console::kExitOk;
   for (const std::string& path : paths) {
     auto segment = open_segment(path);
     if (!segment.ok()) {
@@ -175,17 +175,17 @@ int dump_folder(const DumpWalFlags& flags) {
 
 int run_dump_wal(const DumpWalFlags& flags) {
   if (flags.walfile.empty() == flags.db.db.empty()) {
-    say("error: name one: --walfile=FILE, or --db=DIR for the whole log");
-    return kExitUsage;
+    console::say("error: name one: --walfile=FILE, or --db=DIR for the whole log");
+    return console::kExitUsage;
   }
   return flags.walfile.empty() ? dump_folder(flags) : dump_file(flags);
 }
 
 }  // namespace
 
-Command add_dump_wal(App* parent) {
+console::Command add_dump_wal(console::App* parent) {
   auto flags = std::make_shared<DumpWalFlags>();
-  App* app = parent->add_subcommand(
+  console::App* app = parent->add_subcommand(
       "dump_wal", "Print the log's frames, one line each, and what is damaged; exit code 4 if so");
   app->add_option("--walfile", flags->walfile, "One file of the log; it may be in use");
   app->add_option("--db", flags->db.db, "Folder of the database: all of its log");

@@ -10,8 +10,8 @@ namespace breccia::cli::db {
 namespace {
 
 std::string amount(double units, const std::string& unit) {
-  if (unit == "bytes") return human_bytes(units);
-  return with_commas(static_cast<std::uint64_t>(units)) + " " + unit;
+  if (unit == "bytes") return console::human_bytes(units);
+  return console::with_commas(static_cast<std::uint64_t>(units)) + " " + unit;
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ void Estimate::show_if_due() {
   if (total_ > 0 && done_ > 0) {
     const double part = std::min(1.0, done / static_cast<double>(total_));
     line += fmt::format(", {:.0f} %, {} left", 100 * part,
-                        human_seconds(elapsed.count() * (1 - part) / part));
+                        console::human_seconds(elapsed.count() * (1 - part) / part));
   }
   line_.show(line);
 }
@@ -65,7 +65,7 @@ std::uint64_t folder_bytes(const std::string& folder) {
   return bytes;
 }
 
-std::uint64_t estimated_keys(const rocks::ReadOnlyStore& store,
+std::uint64_t estimated_keys(const ordered::ReadOnlyStore& store,
                              rocksdb::ColumnFamilyHandle* family) {
   std::uint64_t keys = 0;
   (void)store.tree().GetIntProperty(family, "rocksdb.estimate-num-keys", &keys);

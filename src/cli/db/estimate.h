@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
-#include "cli/console.h"
-#include "rocks/read_only.h"
+#include "console/console.h"
+#include "ordered/read_only.h"
 
 namespace breccia::cli::db {
 
@@ -31,7 +31,7 @@ class Estimate {
  private:
   void show_if_due();
 
-  ProgressLine line_;
+  console::ProgressLine line_;
   const std::uint64_t total_;
   const std::string unit_;
   std::uint64_t done_ = 0;
@@ -61,7 +61,7 @@ class FolderGrowth {
 [[nodiscard]] std::uint64_t folder_bytes(const std::string& folder);
 
 /// About how many entries the family has.
-[[nodiscard]] std::uint64_t estimated_keys(const rocks::ReadOnlyStore& store,
+[[nodiscard]] std::uint64_t estimated_keys(const ordered::ReadOnlyStore& store,
                                            rocksdb::ColumnFamilyHandle* family);
 
 }  // namespace breccia::cli::db

@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "cli/console.h"
 #include "cli/db/estimate.h"
-#include "rocks/copies.h"
+#include "console/console.h"
+#include "tree/copies.h"
 #include "wal/log_open.h"
 
 namespace breccia::cli::db {
@@ -31,21 +31,21 @@ namespace fs = std::filesystem;
 ///         log, and it is not where it was looked for.
 Result<std::string> log_to_remove(const DbFlags& flags) {
   const Options options = stored_options(flags);
-  const std::string folder = rocks::log_folder(options, flags.db);
+  const std::string folder = tree::log_folder(options, flags.db);
   rocksdb::Env* const env = rocksdb::Env::Default();
   {
     // Takes the locks; whether what is there can be read does not matter.
-    const auto store = rocks::ReadOnlyStore::open_damaged(options, flags.db);
+    const auto store = ordered::ReadOnlyStore::open_damaged(options, flags.db);
     if (!store.ok() && store.status().IsIOError()) return store.status();
   }
   const auto log = wal::log_identity(folder);
   if (!log.ok() && log.status().IsIOError()) return log.status();
-  const auto mark = rocks::read_mark(env, flags.db);
+  const auto mark = tree::read_mark(env, flags.db);
   const bool has_mark = !mark.ok() || mark.value() != 0;
   const bool is_inside = options.wal_dir.empty();
   if (log.ok() && log.value() == 0) {
     // It may be lost, which is a reason to restore, but then the user has looked for it.
-    const bool is_known = !flags.wal_dir.empty() || !rocks::check_restored(env, flags.db).ok();
+    const bool is_known = !flags.wal_dir.empty() || !tree::check_restored(env, flags.db).ok();
     if (!has_mark || is_known) return std::string();
     return Status::InvalidArgument(
         flags.db + " is a store, and its log is not in " + folder,
@@ -54,7 +54,7 @@ Result<std::string> log_to_remove(const DbFlags& flags) {
   }
   if (is_inside) return folder;
   if (!has_mark) {
-    say(fmt::format("the log in {} is not known as this database's and stays", folder));
+    console::say(fmt::format("the log in {} is not known as this database's and stays", folder));
     return std::string();
   }
   // A log that is too damaged to tell is taken for the one that belongs here.
@@ -122,7 +122,7 @@ class Checkpoint final : public Source {
     source.db = flags_.checkpoint_dir;
     source.wal_dir.clear();
     BRECCIA_TAKE(const auto store,
-                 rocks::ReadOnlyStore::open(stored_options(source), flags_.checkpoint_dir));
+                 ordered::ReadOnlyStore::open(stored_options(source), flags_.checkpoint_dir));
     if (store->owns_log()) {
       return Status::InvalidArgument(flags_.checkpoint_dir + " is a store in use, not a checkpoint",
                                      "make one: breccia db checkpoint");
@@ -170,7 +170,7 @@ Status sync_files(const fs::path& folder) {
 
 }  // namespace
 
-bool CopyFlags::shows_progress() const { return db.progress || stderr_is_terminal(); }
+bool CopyFlags::shows_progress() const { return db.progress || console::stderr_is_terminal(); }
 
 Status restore(const CopyFlags& flags, const AfterStep& after_step) {
   rocksdb::Env* const env = rocksdb::Env::Default();
@@ -185,22 +185,22 @@ Status restore(const CopyFlags& flags, const AfterStep& after_step) {
   BRECCIA_TAKE(const std::string log, log_to_remove(flags.db));
   std::error_code error;
   fs::create_directories(db, error);
-  BRECCIA_TRY(rocks::begin_restore(env, db));
+  BRECCIA_TRY(tree::begin_restore(env, db));
   BRECCIA_TRY(after_step());
   if (!log.empty()) {
     BRECCIA_TRY(remove_log(log));
     BRECCIA_TRY(sync_path(log));
     BRECCIA_TRY(after_step());
   }
-  fs::remove(db + "/" + rocks::kStoreMark, error);
+  fs::remove(db + "/" + tree::kStoreMark, error);
   if (error) return Status::IOError("remove the mark of " + db, error.message());
   BRECCIA_TRY(after_step());
   BRECCIA_TRY(source->copy_to(db, after_step));
   BRECCIA_TRY(sync_files(db));
   BRECCIA_TRY(after_step());
-  BRECCIA_TRY(rocks::end_restore(env, db));
+  BRECCIA_TRY(tree::end_restore(env, db));
   BRECCIA_TRY(after_step());
-  fs::remove_all(db + "/" + rocks::kStagingFolder, error);  // an empty one does no harm
+  fs::remove_all(db + "/" + tree::kStagingFolder, error);  // an empty one does no harm
   return Status::OK();
 }
 

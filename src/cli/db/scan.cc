@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "cli/console.h"
 #include "cli/db/commands.h"
 #include "cli/db/range_flags.h"
-#include "cli/exit_codes.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
 
 namespace breccia::cli::db {
 
@@ -20,7 +20,7 @@ struct ScanFlags {
 int run_scan(const ScanFlags& flags) {
   OpenRange range;
   const int opened = range.open(flags.db, flags.range);
-  if (opened != kExitOk) return opened;
+  if (opened != console::kExitOk) return opened;
   std::int64_t shown = 0;
   const Status status = range.visit([&](const Slice& key, const Slice& value) {
     std::string line = flags.db.hex.show_key(key.ToString());
@@ -30,17 +30,18 @@ int run_scan(const ScanFlags& flags) {
     ++shown;
     return flags.range.max_keys < 0 || shown < flags.range.max_keys;
   });
-  if (status.ok()) return kExitOk;
-  say_error(fmt::format("the scan stopped after {} keys", shown), status,
-            reading_advice(status, flags.db.db));
-  return kExitFailed;
+  if (status.ok()) return console::kExitOk;
+  console::say_error(fmt::format("the scan stopped after {} keys", shown), status,
+                     reading_advice(status, flags.db.db));
+  return console::kExitFailed;
 }
 
 }  // namespace
 
-Command add_scan(App* parent) {
+console::Command add_scan(console::App* parent) {
   auto flags = std::make_shared<ScanFlags>();
-  App* app = parent->add_subcommand("scan", "Print entries as `key : value`, in key order");
+  console::App* app =
+      parent->add_subcommand("scan", "Print entries as `key : value`, in key order");
   flags->db.add_db(app);
   flags->db.add_family(app);
   flags->range.add_to(app);

@@ -8,13 +8,13 @@
 #include <functional>
 #include <map>
 
-#include "cli/console.h"
 #include "cli/db/commands.h"
 #include "cli/db/db_flags.h"
 #include "cli/db/estimate.h"
-#include "cli/exit_codes.h"
-#include "rocks/statistics.h"
-#include "wal/operations.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "ordered/statistics.h"
+#include "record/operations.h"
 
 namespace breccia::cli::db {
 
@@ -22,7 +22,7 @@ namespace {
 
 /// What the log holds for one family.
 struct InLog {
-  std::array<std::uint64_t, wal::kOpCount> operations{};
+  std::array<std::uint64_t, record::kOpCount> operations{};
   std::uint64_t bytes = 0;
 };
 using InLogByFamily = std::map<FamilyId, InLog>;
@@ -30,17 +30,17 @@ using InLogByFamily = std::map<FamilyId, InLog>;
 InLogByFamily count_log(const wal::ReadLog& log) {
   InLogByFamily families;
   for (const wal::RecoveredFrame& frame : log.frames) {
-    wal::for_each_operation(frame.records, frame.record_count,
-                            [&](const wal::Operation& operation) {
-                              InLog& family = families[operation.family];
-                              ++family.operations[static_cast<std::size_t>(operation.op)];
-                              family.bytes += operation.key.size() + operation.value.size();
-                            });
+    record::for_each_operation(frame.records, frame.record_count,
+                               [&](const record::Operation& operation) {
+                                 InLog& family = families[operation.family];
+                                 ++family.operations[static_cast<std::size_t>(operation.op)];
+                                 family.bytes += operation.key.size() + operation.value.size();
+                               });
   }
   return families;
 }
 
-void print_log(const rocks::ReadOnlyStore& store) {
+void print_log(const ordered::ReadOnlyStore& store) {
   fmt::print("** Log **\n");
   if (!store.owns_log()) {
     fmt::print("none: {}\n", store.is_store() ? "a copy of a store" : "a RocksDB database");
@@ -51,38 +51,38 @@ void print_log(const rocks::ReadOnlyStore& store) {
   for (const wal::SegmentPtr& segment : log.segments) bytes += segment->size;
   fmt::print("folder: {}\nidentity: {:016x}\n", store.log_dir(), store.watermark().store_id);
   fmt::print("segments: {}, {} on the medium\n", log.segments.size(),
-             human_bytes(static_cast<double>(bytes)));
+             console::human_bytes(static_cast<double>(bytes)));
   fmt::print("positions: in the tree below {}, in the log to {}\n", store.watermark().applied,
              log.recovery.end);
   fmt::print("not flushed: {} batches, {} records, {}\n", log.recovery.frames, log.recovery.entries,
-             human_bytes(static_cast<double>(log.recovery.bytes)));
+             console::human_bytes(static_cast<double>(log.recovery.bytes)));
   fmt::print("dropped behind the end: {} bytes\n", log.recovery.dropped_bytes);
 }
 
-std::uint64_t figure(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+std::uint64_t figure(const ordered::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
                      const char* name) {
   std::uint64_t value = 0;
   (void)store.tree().GetIntProperty(family, name, &value);
   return value;
 }
 
-void print_family(const rocks::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
+void print_family(const ordered::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle* family,
                   const InLog& in_log) {
   rocksdb::ColumnFamilyMetaData files;
   store.tree().GetColumnFamilyMetaData(family, &files);
-  const memtable::FamilyView& view = *store.view().family(family->GetID());
+  const ordered::FamilyView& view = *store.view().family(family->GetID());
   const auto merge_operator = store.tree().GetOptions(family).merge_operator;
   fmt::print("** Column family {} (id {}) **\n", family->GetName(), family->GetID());
   fmt::print("files: {}, {}; keys in them, estimated: {}\n", files.file_count,
-             human_bytes(static_cast<double>(files.size)),
+             console::human_bytes(static_cast<double>(files.size)),
              figure(store, family, "rocksdb.estimate-num-keys"));
-  const auto count = [&](wal::Op op) { return in_log.operations[static_cast<std::size_t>(op)]; };
+  const auto count = [&](record::Op op) { return in_log.operations[static_cast<std::size_t>(op)]; };
   fmt::print(
       "in the log: {} puts, {} deletes, {} single deletes, {} merges, {} range deletions, {} of "
       "keys and values\n",
-      count(wal::Op::kPut), count(wal::Op::kDelete), count(wal::Op::kSingleDelete),
-      count(wal::Op::kMerge), count(wal::Op::kDeleteRange),
-      human_bytes(static_cast<double>(in_log.bytes)));
+      count(record::Op::kPut), count(record::Op::kDelete), count(record::Op::kSingleDelete),
+      count(record::Op::kMerge), count(record::Op::kDeleteRange),
+      console::human_bytes(static_cast<double>(in_log.bytes)));
   fmt::print("runs after a recovery: {}; range deletions: {}; merge operator: {}\n",
              view.runs.size(), view.tombstones == nullptr ? 0 : view.tombstones->size(),
              merge_operator == nullptr ? "none" : merge_operator->Name());
@@ -95,7 +95,7 @@ std::string last_statistics(const std::string& path) {
   std::string found;
   bool inside = false;
   for (std::string line; std::getline(messages, line);) {
-    if (line.find(rocks::kStatisticsMark) != std::string::npos) {
+    if (line.find(ordered::kStatisticsMark) != std::string::npos) {
       found.clear();
       inside = true;
     } else if (inside && line.starts_with("breccia.")) {
@@ -125,7 +125,7 @@ void print_statistics(const std::string& db) {
 
 int run_stats(const DbFlags& flags) {
   const auto store = open_to_look(flags);
-  if (store == nullptr) return kExitFailed;
+  if (store == nullptr) return console::kExitFailed;
   print_log(*store);
   print_statistics(flags.db);
   InLogByFamily in_log = count_log(store->log());
@@ -139,14 +139,14 @@ int run_stats(const DbFlags& flags) {
       fmt::print("** {} of {} **\n{}\n", property, family->GetName(), text);
     }
   }
-  return kExitOk;
+  return console::kExitOk;
 }
 
 }  // namespace
 
-Command add_stats(App* parent) {
+console::Command add_stats(console::App* parent) {
   auto flags = std::make_shared<DbFlags>();
-  App* app = parent->add_subcommand(
+  console::App* app = parent->add_subcommand(
       "stats", "Print what a store holds: its log, its families, their files by level");
   flags->add_db(app);
   return {app, [flags] { return run_stats(*flags); }};

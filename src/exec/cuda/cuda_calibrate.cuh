@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "exec/backend.h"
+#include "exec/calibrate.h"
 #include "exec/cuda/cuda_executor.cuh"
 
 namespace breccia::exec::cuda {

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(BlockThreads)
   if (first < count) functor(CudaGroup<W>{}, first);
 }
 
-/// Runs algorithms on one stream of the device; see exec/algo/runs.cuh for the contract.
+/// Runs algorithms on one stream of the device; see exec/executor.h for the contract.
 /// Operations are in order on the stream; those that answer on the host wait for it.
 /// Errors  every operation: IOError, MemoryLimit. It has waited for the stream then, and if the
 ///         device is beyond use, the CudaMemory knows.
@@ -57,7 +57,11 @@ class CudaExecutor {
 
   template <int W, class F>
   Status launch(std::uint64_t count, const F& functor) {
-    return launch_blocks<W, kBlockThreads<F>>(count, functor);
+    if constexpr (requires { F::kBlockThreads; }) {
+      return launch_blocks<W, F::kBlockThreads>(count, functor);
+    } else {
+      return launch_blocks<W, kBlockThreads>(count, functor);
+    }
   }
   template <int W, int BlockThreads, class F>
   Status launch_blocks(std::uint64_t count, const F& functor) {

@@ -8,7 +8,7 @@
 #include <shared_mutex>
 
 #include "base/result.h"
-#include "exec/backend.h"
+#include "exec/memory.h"
 #include "exec/pool.h"
 
 namespace breccia::exec::cuda {

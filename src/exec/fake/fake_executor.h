@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "base/result.h"
-#include "exec/fake/fake_device.h"
+#include "exec/fake/fake_faults.h"
 #include "exec/sim/sim_executor.h"
 
 namespace breccia::exec::fake {
 
-/// An executor whose operations may fail; see exec/algo/runs.cuh for the contract.
+/// An executor whose operations may fail; see exec/executor.h for the contract.
 class FakeExecutor {
  public:
   FakeExecutor(sim::SimPool& pool, sim::Scheduler& scheduler, FakeFaults& faults)

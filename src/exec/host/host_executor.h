@@ -29,7 +29,7 @@ class Borrowed {
   const T* data_;
 };
 
-/// Runs algorithms on CPU threads (oneTBB); see exec/algo/runs.cuh for the contract.
+/// Runs algorithms on CPU threads (oneTBB); see exec/executor.h for the contract.
 /// Every operation has finished when it returns.
 class HostExecutor {
  public:

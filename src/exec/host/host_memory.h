@@ -1,6 +1,6 @@
 #pragma once
 
-#include "exec/backend.h"
+#include "exec/memory.h"
 #include "exec/pool.h"
 
 namespace breccia::exec::host {

@@ -28,7 +28,7 @@ class Imported {
   Array<T> copy_;
 };
 
-/// Runs algorithms with their groups interleaved by a seed; see exec/algo/runs.cuh for the
+/// Runs algorithms with their groups interleaved by a seed; see exec/executor.h for the
 /// contract. Every operation has finished when it returns.
 class SimExecutor {
  public:

@@ -25,13 +25,13 @@ void add_some(base::Random* random, std::uint64_t key_bytes, Requests* one, Requ
   const auto family = static_cast<FamilyId>(random->below(3));
   const std::string key = key_of();
   const std::string value = bytes_of(random, random->one_in(2) ? 8 : random->below(50));
-  constexpr wal::Op kOps[] = {wal::Op::kPut, wal::Op::kDelete, wal::Op::kMerge,
-                              wal::Op::kDeleteRange};
+  constexpr record::Op kOps[] = {record::Op::kPut, record::Op::kDelete, record::Op::kMerge,
+                                 record::Op::kDeleteRange};
   const std::uint64_t kind = random->below(8);
   const auto limit = static_cast<std::uint32_t>(random->below(9));
   for (Requests* const to : {one, all}) {
     if (kind < 4) {
-      const bool is_range = kOps[kind] == wal::Op::kDeleteRange;
+      const bool is_range = kOps[kind] == record::Op::kDeleteRange;
       ASSERT_TRUE(to->add_write(kOps[kind], family, key, is_range ? key + value : value).ok());
     } else if (kind < 7) {
       ASSERT_TRUE(to->add_read(family, key).ok());
@@ -41,11 +41,11 @@ void add_some(base::Random* random, std::uint64_t key_bytes, Requests* one, Requ
   }
 }
 
-void expect_same_keys(const exec::KeyColumnsRef& a, const exec::KeyColumnsRef& b) {
+void expect_same_keys(const record::KeyColumnsRef& a, const record::KeyColumnsRef& b) {
   ASSERT_EQ(a.count, b.count);
   for (std::uint64_t i = 0; i < a.count; ++i) {
     ASSERT_EQ(a.bytes_at(i), b.bytes_at(i)) << i;
-    ASSERT_EQ(exec::compare_keys(a, i, b, i), 0) << i;
+    ASSERT_EQ(record::compare_keys(a, i, b, i), 0) << i;
   }
 }
 

@@ -25,9 +25,9 @@ std::string random_key(base::Random* random) {
   return key;
 }
 
-std::string restored(const exec::KeyColumnsRef& keys, std::uint64_t i) {
+std::string restored(const record::KeyColumnsRef& keys, std::uint64_t i) {
   std::string key(keys.bytes_at(i), 'x');
-  restore_key(keys, i, key.data());
+  record::restore_key(keys, i, key.data());
   return key;
 }
 
@@ -59,17 +59,17 @@ const std::byte* laid_out_records(Requests& requests) {
 
 /// A record as a log holds it.
 struct Record {
-  wal::Op op;
+  record::Op op;
   std::string key;
   std::string value;
   bool operator==(const Record&) const = default;
 };
 
 Record record_at(const std::byte* record) {
-  const wal::RecordHeader header = wal::record_header(record);
+  const record::RecordHeader header = record::record_header(record);
   return {header.op(),
-          {wal::record_key(record), header.key_bytes()},
-          {wal::record_value(record), header.value_bytes}};
+          {record::record_key(record), header.key_bytes()},
+          {record::record_value(record), header.value_bytes}};
 }
 
 /// The records that lie in `bytes` bytes, by family and by offset, each family once, the default
@@ -78,9 +78,9 @@ using Parsed = std::map<FamilyId, std::map<std::uint64_t, Record>>;
 Parsed parse(const std::byte* records, std::uint64_t bytes) {
   Parsed parsed;
   FamilyId family = kDefaultFamily;
-  for (std::uint64_t at = 0; at < bytes; at += wal::record_header(records + at).record_bytes()) {
+  for (std::uint64_t at = 0; at < bytes; at += record::record_header(records + at).record_bytes()) {
     const Record record = record_at(records + at);
-    if (record.op == wal::Op::kFamily) {
+    if (record.op == record::Op::kFamily) {
       EXPECT_EQ(record.value.size(), sizeof family);
       std::memcpy(&family, record.value.data(), sizeof family);
       EXPECT_FALSE(parsed.contains(family)) << "family " << family << " twice";
@@ -145,16 +145,16 @@ class Model {
     const std::string value(random->one_in(2) ? 8 : random->below(40), 'v');
     switch (dice) {
       case 4:
-        return {wal::Op::kDelete, key, ""};
+        return {record::Op::kDelete, key, ""};
       case 5:
-        return {wal::Op::kSingleDelete, key, ""};
+        return {record::Op::kSingleDelete, key, ""};
       case 6:
-        return {wal::Op::kMerge, key, value};
+        return {record::Op::kMerge, key, value};
       case 7:
-        if (random->one_in(2)) return {wal::Op::kDeleteRange, key, key + value};
-        return {wal::Op::kPut, key, value};
+        if (random->one_in(2)) return {record::Op::kDeleteRange, key, key + value};
+        return {record::Op::kPut, key, value};
       default:
-        return {wal::Op::kPut, key, value};
+        return {record::Op::kPut, key, value};
     }
   }
 
@@ -174,17 +174,18 @@ void expect_writes(const Writes& writes, const Model& model,
     ASSERT_NE(at, laid.end());
     ASSERT_EQ(at->second, write.record);
     ASSERT_EQ(record_at(writes.records() + (at->first - writes.base())), write.record);
-    if (write.record.op == wal::Op::kDeleteRange) {
+    if (write.record.op == record::Op::kDeleteRange) {
       ASSERT_LT(deletes, writes.range_deletes().size());
       ASSERT_EQ(writes.base() + writes.range_deletes()[deletes++], at->first);
     } else {
       ASSERT_LT(points, writes.point_count());
-      ASSERT_EQ(writes.base() + wal::position_of(writes.offsets()[points]), at->first);
-      ASSERT_EQ(wal::op_of(writes.offsets()[points]), write.record.op);
+      ASSERT_EQ(writes.base() + record::position_of(writes.offsets()[points]), at->first);
+      ASSERT_EQ(record::op_of(writes.offsets()[points]), write.record.op);
       ASSERT_EQ(restored(writes.keys(), points++), write.record.key);
     }
-    merges += write.record.op == wal::Op::kMerge ? 1 : 0;
-    const bool has_value = write.record.op == wal::Op::kMerge || write.record.op == wal::Op::kPut;
+    merges += write.record.op == record::Op::kMerge ? 1 : 0;
+    const bool has_value =
+        write.record.op == record::Op::kMerge || write.record.op == record::Op::kPut;
     only_numbers = only_numbers && (!has_value || write.record.value.size() == 8);
     ++at;
   }
@@ -306,9 +307,9 @@ TEST(Requests, Limits) {
   std::uint64_t added = 0;
   for (const std::uint64_t bytes : {limits::kKeyBytesMax - 1, limits::kKeyBytesMax}) {
     const std::string key(bytes, 'k');
-    EXPECT_TRUE(requests.add_write(wal::Op::kPut, 0, key, "v").ok());
-    EXPECT_TRUE(requests.add_write(wal::Op::kDelete, 1, key, Slice()).ok());
-    EXPECT_TRUE(requests.add_write(wal::Op::kDeleteRange, 1, "a", key).ok());
+    EXPECT_TRUE(requests.add_write(record::Op::kPut, 0, key, "v").ok());
+    EXPECT_TRUE(requests.add_write(record::Op::kDelete, 1, key, Slice()).ok());
+    EXPECT_TRUE(requests.add_write(record::Op::kDeleteRange, 1, "a", key).ok());
     EXPECT_TRUE(requests.add_read(0, key).ok());
     EXPECT_TRUE(requests.add_range(1, key, key, 1).ok());
     ++added;
@@ -317,16 +318,16 @@ TEST(Requests, Limits) {
   const std::string too_long(limits::kKeyBytesMax + 1, 'k');
   const Slice huge("unread", limits::kValueBytesMax + 1);
   for (const FamilyId family : {0u, 1u, 2u}) {
-    EXPECT_TRUE(requests.add_write(wal::Op::kPut, family, too_long, "v").IsInvalidArgument());
-    EXPECT_TRUE(requests.add_write(wal::Op::kDelete, family, too_long, "").IsInvalidArgument());
+    EXPECT_TRUE(requests.add_write(record::Op::kPut, family, too_long, "v").IsInvalidArgument());
+    EXPECT_TRUE(requests.add_write(record::Op::kDelete, family, too_long, "").IsInvalidArgument());
     EXPECT_TRUE(requests
-                    .add_write(wal::Op::kDeleteRange, family, "a", too_long)  //
+                    .add_write(record::Op::kDeleteRange, family, "a", too_long)  //
                     .IsInvalidArgument());
     EXPECT_TRUE(requests.add_read(family, too_long).IsInvalidArgument());
     EXPECT_TRUE(requests.add_range(family, too_long, "", 1).IsInvalidArgument());
     EXPECT_TRUE(requests.add_range(family, "", too_long, 1).IsInvalidArgument());
-    EXPECT_TRUE(requests.add_write(wal::Op::kPut, family, "k", huge).IsInvalidArgument());
-    EXPECT_TRUE(requests.add_write(wal::Op::kMerge, family, "k", huge).IsInvalidArgument());
+    EXPECT_TRUE(requests.add_write(record::Op::kPut, family, "k", huge).IsInvalidArgument());
+    EXPECT_TRUE(requests.add_write(record::Op::kMerge, family, "k", huge).IsInvalidArgument());
   }
   EXPECT_EQ(requests.write_count(), 3 * added);
   EXPECT_EQ(requests.read_count(), added);
@@ -340,7 +341,7 @@ TEST(Requests, Limits) {
 TEST(Requests, RangeDeletionsEndBehindTheirBegin) {
   Requests requests(exec::shared_plain_host_memory());
   const auto add = [&](const std::string& begin, const std::string& end) {
-    return requests.add_write(wal::Op::kDeleteRange, 0, begin, end);
+    return requests.add_write(record::Op::kDeleteRange, 0, begin, end);
   };
   EXPECT_TRUE(add("b", "a").IsInvalidArgument());
   EXPECT_TRUE(add("aa", "a").IsInvalidArgument());
@@ -403,7 +404,7 @@ TEST(Requests, ColumnsTurnVariable) {
     const std::uint64_t uniform_until = random.below(100);
     for (std::uint64_t i = 0; i < 100; ++i) {
       keys.push_back(i < uniform_until ? std::string(12, 'u') : random_key(&random));
-      ASSERT_TRUE(requests.add_write(wal::Op::kPut, 0, keys[i], "v").ok());
+      ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, keys[i], "v").ok());
       ASSERT_TRUE(requests.add_read(0, keys[i]).ok());
       if (i + 1 == uniform_until) {
         EXPECT_TRUE(requests.writes()[0]->keys().uniform());
@@ -523,10 +524,10 @@ TEST(Requests, NumbersAsAColumn) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof n);
   };
   Requests requests(exec::shared_plain_host_memory());
-  ASSERT_TRUE(requests.add_write(wal::Op::kPut, 0, "a", number(7)).ok());
-  ASSERT_TRUE(requests.add_write(wal::Op::kDelete, 0, "bb", Slice()).ok());
-  ASSERT_TRUE(requests.add_write(wal::Op::kDeleteRange, 0, "c", "d").ok());
-  ASSERT_TRUE(requests.add_write(wal::Op::kMerge, 0, "a", number(9)).ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "a", number(7)).ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kDelete, 0, "bb", Slice()).ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kDeleteRange, 0, "c", "d").ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kMerge, 0, "a", number(9)).ok());
   Writes& writes = *requests.writes()[0];
   ASSERT_EQ(writes.point_count(), 3u);
   ASSERT_NE(writes.numbers(), nullptr);
@@ -538,22 +539,22 @@ TEST(Requests, NumbersAsAColumn) {
   ASSERT_TRUE(others.reserve(3));
   for (const std::uint64_t other : {7, 0, 16}) others.push(other);
   writes.swap_numbers(&others);
-  writes.set_operation(2, wal::Op::kPut);
+  writes.set_operation(2, record::Op::kPut);
   EXPECT_EQ(writes.numbers()[2], 16u);
-  EXPECT_EQ(wal::op_of(writes.offsets()[2]), wal::Op::kPut);
-  const std::byte* const record = writes.records() + wal::position_of(writes.offsets()[2]);
-  EXPECT_EQ(wal::record_header(record).op(), wal::Op::kPut);
-  EXPECT_EQ(std::memcmp(wal::record_value(record), number(16).data(), 8), 0);
+  EXPECT_EQ(record::op_of(writes.offsets()[2]), record::Op::kPut);
+  const std::byte* const record = writes.records() + record::position_of(writes.offsets()[2]);
+  EXPECT_EQ(record::record_header(record).op(), record::Op::kPut);
+  EXPECT_EQ(std::memcmp(record::record_value(record), number(16).data(), 8), 0);
   writes.swap_numbers(&others);
-  writes.set_operation(2, wal::Op::kMerge);
+  writes.set_operation(2, record::Op::kMerge);
   EXPECT_EQ(std::memcmp(before.data(), writes.records(), before.size()), 0);
 
-  ASSERT_TRUE(requests.add_write(wal::Op::kPut, 0, "e", "short").ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "e", "short").ok());
   EXPECT_EQ(writes.numbers(), nullptr);
-  ASSERT_TRUE(requests.add_write(wal::Op::kPut, 0, "f", number(1)).ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "f", number(1)).ok());
   EXPECT_EQ(writes.numbers(), nullptr);
   requests.clear();
-  ASSERT_TRUE(requests.add_write(wal::Op::kPut, 0, "f", number(1)).ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "f", number(1)).ok());
   ASSERT_NE(requests.writes()[0]->numbers(), nullptr);
   EXPECT_EQ(requests.writes()[0]->numbers()[0], 1u);
 }

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/command.h"
+#include "cli/commands.h"
 #include "cli/db/restore.h"
-#include "cli/exit_codes.h"
-#include "cli/store_flags.h"
+#include "console/exit_codes.h"
+#include "console/store_flags.h"
 #include "support/folder.h"
 
 /// What the commands do to copies, to what is restored, and to databases that are no stores.
@@ -30,17 +30,18 @@ struct Outcome {
 
 /// Runs `breccia WORDS`.
 Outcome run(std::vector<std::string> words) {
-  App app("test");
-  const Command db = add_db(&app);
-  std::vector<Command> commands = add_db_commands(db.app);
-  for (const auto& add : {add_get, add_multiget, add_put, add_delete, add_import, add_detach}) {
+  console::App app("test");
+  const console::Command db = cli::add_db(&app);
+  std::vector<console::Command> commands = cli::add_db_commands(db.app);
+  for (const auto& add : {cli::add_get, cli::add_multiget, cli::add_put, cli::add_delete,
+                          cli::add_import, cli::add_detach}) {
     commands.push_back(add(&app));
   }
   EXPECT_FALSE(app.parse(words));
   Outcome outcome;
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
-  for (const Command& command : commands) {
+  for (const console::Command& command : commands) {
     if (command.app->parsed()) outcome.code = command.run();
   }
   std::fflush(stdout);
@@ -96,18 +97,18 @@ TEST_F(CliCopies, ACopyLeavesTheLogOfItsOriginal) {
   EXPECT_EQ(run({"get", flag(), "later"}).out, "2\n");
   EXPECT_EQ(run({"db", "scan", copy_flag()}).out, "first : 1\n");
   EXPECT_EQ(run({"get", copy_flag(), "first"}).out, "1\n");
-  EXPECT_EQ(run({"get", copy_flag(), "later"}).code, kExitNotFound);
+  EXPECT_EQ(run({"get", copy_flag(), "later"}).code, console::kExitNotFound);
   EXPECT_EQ(run({"db", "dump_wal", copy_flag()}).out, "");
   EXPECT_NE(run({"db", "stats", copy_flag()}).out.find("a copy of a store"), std::string::npos);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"detach", copy_flag()},
                                                 {"put", copy_flag(), "later", "3"},
                                                 {"delete", copy_flag(), "first"}}) {
     const Outcome outcome = run(words);
-    EXPECT_EQ(outcome.code, kExitFailed) << words[0];
+    EXPECT_EQ(outcome.code, console::kExitFailed) << words[0];
     EXPECT_NE(outcome.err.find("another store"), std::string::npos) << outcome.err;
   }
   const std::string log_flag = "--wal_dir=" + (folder_ / "log-of-copy");
-  EXPECT_EQ(run({"put", copy_flag(), log_flag, "later", "3"}).code, kExitOk);
+  EXPECT_EQ(run({"put", copy_flag(), log_flag, "later", "3"}).code, console::kExitOk);
   EXPECT_EQ(run({"get", copy_flag(), log_flag, "later"}).out, "3\n");
   EXPECT_EQ(run({"detach", copy_flag(), log_flag}).out, "OK\n");
   EXPECT_EQ(run({"db", "scan", flag()}).out, "first : 1\nlater : 2\n");
@@ -124,7 +125,7 @@ TEST_F(CliCopies, APlainDatabaseStaysPlain) {
   std::ofstream(folder_ / "lines") << "a\tb\n";
   EXPECT_EQ(run({"get", flag(), "key"}).out, "value\n");
   EXPECT_EQ(run({"multiget", flag(), "key", "none"}).out, "key\tvalue\n");
-  EXPECT_EQ(run({"get", flag(), "none"}).code, kExitNotFound);
+  EXPECT_EQ(run({"get", flag(), "none"}).code, console::kExitNotFound);
   const std::vector<std::vector<std::string>> refused = {
       {"put", flag(), "key", "new"},
       {"delete", flag(), "key"},
@@ -134,14 +135,14 @@ TEST_F(CliCopies, APlainDatabaseStaysPlain) {
   };
   for (const std::vector<std::string>& words : refused) {
     const Outcome outcome = run(words);
-    EXPECT_EQ(outcome.code, kExitFailed) << words[0] << words[1];
+    EXPECT_EQ(outcome.code, console::kExitFailed) << words[0] << words[1];
     EXPECT_NE(outcome.err.find("--convert"), std::string::npos) << outcome.err;
   }
   std::string value;
   EXPECT_TRUE(open_plain()->Get({}, "key", &value).ok());
   EXPECT_EQ(value, "value");
-  EXPECT_EQ(run({"put", flag(), "--convert", "key", "new"}).code, kExitOk);
-  EXPECT_EQ(run({"put", flag(), "key", "newer"}).code, kExitOk);
+  EXPECT_EQ(run({"put", flag(), "--convert", "key", "new"}).code, console::kExitOk);
+  EXPECT_EQ(run({"put", flag(), "key", "newer"}).code, console::kExitOk);
   EXPECT_EQ(run({"get", flag(), "key"}).out, "newer\n");
   EXPECT_EQ(run({"detach", flag()}).out, "OK\n");
   EXPECT_TRUE(open_plain()->Get({}, "key", &value).ok());
@@ -172,10 +173,10 @@ TEST_F(CliCopies, RestoreWantsTheLog) {
   const std::string log_flag = "--wal_dir=" + options.wal_dir;
   const std::string backup_flag = "--backup_dir=" + (folder_ / "backups");
   put("first");
-  ASSERT_EQ(run({"db", "backup", flag(), log_flag, backup_flag}).code, kExitOk);
+  ASSERT_EQ(run({"db", "backup", flag(), log_flag, backup_flag}).code, console::kExitOk);
   put("later");
   const Outcome unknown = run({"db", "restore", flag(), backup_flag});
-  EXPECT_EQ(unknown.code, kExitFailed);
+  EXPECT_EQ(unknown.code, console::kExitFailed);
   EXPECT_NE(unknown.err.find("--wal_dir"), std::string::npos) << unknown.err;
   EXPECT_EQ(look(), "later");
   {
@@ -186,14 +187,14 @@ TEST_F(CliCopies, RestoreWantsTheLog) {
   }
   EXPECT_EQ(
       run({"db", "restore", flag(), backup_flag, "--wal_dir=" + (folder_ / "others-log")}).code,
-      kExitFailed);
+      console::kExitFailed);
   EXPECT_EQ(look(), "later");
-  EXPECT_EQ(run({"db", "restore", flag(), backup_flag, log_flag}).code, kExitOk);
+  EXPECT_EQ(run({"db", "restore", flag(), backup_flag, log_flag}).code, console::kExitOk);
   EXPECT_EQ(look(), "first");
   put("later");
   fs::remove_all(options.wal_dir);
-  EXPECT_EQ(run({"db", "restore", flag(), backup_flag}).code, kExitFailed);
-  EXPECT_EQ(run({"db", "restore", flag(), backup_flag, log_flag}).code, kExitOk);
+  EXPECT_EQ(run({"db", "restore", flag(), backup_flag}).code, console::kExitFailed);
+  EXPECT_EQ(run({"db", "restore", flag(), backup_flag, log_flag}).code, console::kExitOk);
   EXPECT_EQ(look(), "first");
 }
 
@@ -209,8 +210,9 @@ TEST_F(CliCopies, RestoreMayStopAnywhere) {
   }
   const std::string backup = folder_ / "backups";
   const std::string checkpoint = folder_ / "checkpoint";
-  ASSERT_EQ(run({"db", "backup", flag(), "--backup_dir=" + backup}).code, kExitOk);
-  ASSERT_EQ(run({"db", "checkpoint", flag(), "--checkpoint_dir=" + checkpoint}).code, kExitOk);
+  ASSERT_EQ(run({"db", "backup", flag(), "--backup_dir=" + backup}).code, console::kExitOk);
+  ASSERT_EQ(run({"db", "checkpoint", flag(), "--checkpoint_dir=" + checkpoint}).code,
+            console::kExitOk);
   ASSERT_TRUE(open_store()->Put({}, "later", "2").ok());
   const std::string before = folder_ / "before";
   testing::copy_sparse(path(), before);
@@ -244,13 +246,13 @@ TEST_F(CliCopies, RestoreMayStopAnywhere) {
         EXPECT_GE(steps, 5);  // nobody has the old tree without the log
       } else {
         EXPECT_TRUE(there.IsCorruption()) << there.ToString();
-        EXPECT_EQ(run({"db", "scan", flag()}).code, kExitFailed);
+        EXPECT_EQ(run({"db", "scan", flag()}).code, console::kExitFailed);
         ++refusals;
       }
       delete opened;
       fs::remove_all(folder_ / "opened");
       const Outcome again = run({"db", "restore", flag(), source_flag});
-      EXPECT_EQ(again.code, kExitOk) << again.err;
+      EXPECT_EQ(again.code, console::kExitOk) << again.err;
       EXPECT_EQ(run({"db", "scan", flag()}).out, "first : 1\n");
       if (status.ok()) break;
     }

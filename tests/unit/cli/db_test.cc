@@ -13,9 +13,9 @@
 #include <sstream>
 
 #include "base/random.h"
-#include "cli/command.h"
-#include "cli/exit_codes.h"
-#include "cli/text.h"
+#include "cli/commands.h"
+#include "console/exit_codes.h"
+#include "console/text.h"
 #include "support/folder.h"
 #include "support/seeds.h"
 
@@ -37,15 +37,15 @@ struct Outcome {
 
 /// Runs `breccia db WORDS`.
 Outcome run_db(std::vector<std::string> words) {
-  App app("test");
-  const Command db = add_db(&app);
-  const std::vector<Command> commands = add_db_commands(db.app);
+  console::App app("test");
+  const console::Command db = cli::add_db(&app);
+  const std::vector<console::Command> commands = cli::add_db_commands(db.app);
   words.insert(words.begin(), "db");
   EXPECT_FALSE(app.parse(words));
   Outcome outcome;
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
-  for (const Command& command : commands) {
+  for (const console::Command& command : commands) {
     if (command.app->parsed()) outcome.code = command.run();
   }
   std::fflush(stdout);
@@ -125,7 +125,7 @@ class DbTest : public ::testing::Test {
   [[nodiscard]] std::string expected_scan(int family) {
     std::string text;
     for (const auto& [key, value] : models_[family]) {
-      text += to_hex(key) + " : " + to_hex(value) + "\n";
+      text += console::to_hex(key) + " : " + console::to_hex(value) + "\n";
     }
     return text;
   }
@@ -197,16 +197,18 @@ TEST_F(DbTest, ScanAndDumpShowWhatIsNotFlushed) {
     close();
     for (int family = 0; family < 2; ++family) {
       const Outcome all = scan(path(), family);
-      EXPECT_EQ(all.code, kExitOk) << all.err;
+      EXPECT_EQ(all.code, console::kExitOk) << all.err;
       EXPECT_EQ(all.out, expected_scan(family));
       std::string expected;
       int keys = 0;
       for (auto at = model(family).lower_bound("k3"); at != model(family).lower_bound("k5"); ++at) {
-        if (++keys <= 7) expected += to_hex(at->first) + " ==> " + to_hex(at->second) + "\n";
+        if (++keys <= 7)
+          expected += console::to_hex(at->first) + " ==> " + console::to_hex(at->second) + "\n";
       }
       expected += fmt::format("Keys in range: {}\n", std::min(keys, 7));
-      EXPECT_EQ(run_db({"dump", flag(), "--hex", "--from=" + to_hex("k3"), "--to=" + to_hex("k5"),
-                        "--max_keys=7", "--column_family=" + families()[family]})
+      EXPECT_EQ(run_db({"dump", flag(), "--hex", "--from=" + console::to_hex("k3"),
+                        "--to=" + console::to_hex("k5"), "--max_keys=7",
+                        "--column_family=" + families()[family]})
                     .out,
                 expected);
     }
@@ -245,7 +247,7 @@ TEST_F(DbTest, SameAsLdb) {
       if (words[0] != "checkconsistency") all.push_back("--column_family=" + family);
       SCOPED_TRACE(fmt::format("{}", fmt::join(all, " ")));
       const Outcome ours = run_db(all);
-      EXPECT_EQ(ours.code, kExitOk) << ours.err;
+      EXPECT_EQ(ours.code, console::kExitOk) << ours.err;
       EXPECT_EQ(ours.out, run_ldb(all));
     }
   }
@@ -266,7 +268,7 @@ TEST_F(DbTest, DumpWal) {
   ASSERT_TRUE(db_->Put({}, "g", "3").ok());
   close();
   const Outcome values = run_db({"dump_wal", flag(), "--header", "--print_value"});
-  EXPECT_EQ(values.code, kExitOk) << values.err;
+  EXPECT_EQ(values.code, console::kExitOk) << values.err;
   std::vector<std::string> lines;
   std::istringstream text(values.out);
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -302,7 +304,7 @@ TEST_F(DbTest, Stats) {
   ASSERT_TRUE(db_->Delete({}, "a").ok());
   close();
   const Outcome stats = run_db({"stats", flag()});
-  EXPECT_EQ(stats.code, kExitOk) << stats.err;
+  EXPECT_EQ(stats.code, console::kExitOk) << stats.err;
   for (const char* line :
        {"not flushed: 3 batches, 5 records, ", "** Column family other (id 2) **",
         "in the log: 2 puts, 0 deletes", "in the log: 0 puts, 1 deletes", "files: 1, ",
@@ -325,8 +327,8 @@ TEST_F(DbTest, DamageIsReportedAndNothingChanges) {
   close();
   const auto untouched = bytes_of(path());
   EXPECT_EQ(run_db({"checkconsistency", flag(), "--verify_checksums"}).out, "OK\n");
-  EXPECT_EQ(run_db({"stats", flag()}).code, kExitOk);
-  EXPECT_EQ(run_db({"dump_wal", flag()}).code, kExitOk);
+  EXPECT_EQ(run_db({"stats", flag()}).code, console::kExitOk);
+  EXPECT_EQ(run_db({"dump_wal", flag()}).code, console::kExitOk);
   EXPECT_EQ(run_db({"scan", flag()}).out, "a : value\nb : value\nc : value\n");
   EXPECT_EQ(bytes_of(path()), untouched);
   {
@@ -338,7 +340,7 @@ TEST_F(DbTest, DamageIsReportedAndNothingChanges) {
   const auto damaged = bytes_of(path());
   for (const char* command : {"checkconsistency", "scan", "dump", "stats", "dump_wal"}) {
     const Outcome outcome = run_db({command, flag()});
-    EXPECT_EQ(outcome.code, kExitFailed) << command;
+    EXPECT_EQ(outcome.code, console::kExitFailed) << command;
     EXPECT_NE(outcome.err.find("offset 64"), std::string::npos) << command << outcome.err;
   }
   EXPECT_EQ(bytes_of(path()), damaged);
@@ -365,9 +367,9 @@ TEST_F(DbTest, DamageOfTheTree) {
     file.seekp(100);
     file.put('\x7f');
   }
-  EXPECT_EQ(run_db({"checkconsistency", flag(), "--verify_checksums"}).code, kExitFailed);
+  EXPECT_EQ(run_db({"checkconsistency", flag(), "--verify_checksums"}).code, console::kExitFailed);
   fs::remove(sst);
-  EXPECT_EQ(run_db({"checkconsistency", flag()}).code, kExitFailed);
+  EXPECT_EQ(run_db({"checkconsistency", flag()}).code, console::kExitFailed);
 }
 
 // Goal: a store that is open is not looked at; a missing one is not made.
@@ -377,16 +379,16 @@ TEST_F(DbTest, InUseOrMissing) {
   open();
   ASSERT_TRUE(db_->Put({}, "a", "1").ok());
   const Outcome used = run_db({"scan", flag()});
-  EXPECT_EQ(used.code, kExitFailed);
+  EXPECT_EQ(used.code, console::kExitFailed);
   EXPECT_NE(used.err.find("another open store"), std::string::npos) << used.err;
   // The lock of the store is still there after that look.
   ASSERT_TRUE(db_->Put({}, "b", "1").ok());
   EXPECT_EQ(run_db({"restore", flag(), "--checkpoint_dir=" + (folder_ / "none")}).code,
-            kExitFailed);
+            console::kExitFailed);
   close();
-  EXPECT_EQ(run_db({"scan", "--db=" + (folder_ / "none")}).code, kExitFailed);
+  EXPECT_EQ(run_db({"scan", "--db=" + (folder_ / "none")}).code, console::kExitFailed);
   EXPECT_FALSE(fs::exists(folder_ / "none"));
-  EXPECT_EQ(run_db({"scan", flag(), "--column_family=none"}).code, kExitUsage);
+  EXPECT_EQ(run_db({"scan", flag(), "--column_family=none"}).code, console::kExitUsage);
 }
 
 // Goal: a checkpoint and a backup hold everything, open as a store and as plain RocksDB, and come
@@ -418,7 +420,7 @@ TEST_F(DbTest, CopiesComeBack) {
     write(&random, 10);
     close();
     const Outcome restored = run_db({"restore", flag(), from});
-    EXPECT_EQ(restored.code, kExitOk) << restored.err;
+    EXPECT_EQ(restored.code, console::kExitOk) << restored.err;
     for (int family = 0; family < 2; ++family) EXPECT_EQ(scan(path(), family).out, before[family]);
     EXPECT_EQ(run_db({"checkconsistency", flag()}).out, "OK\n");
     // As a store: it begins a log of its own.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cli/text.h"
+#include "console/text.h"
 
 namespace breccia::cli {
 namespace {

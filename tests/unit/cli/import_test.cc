@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/exit_codes.h"
+#include "cli/commands.h"
+#include "console/exit_codes.h"
 #include "support/folder.h"
 
 /// `breccia import` as a command.
@@ -24,8 +24,8 @@ struct Outcome {
 
 /// Runs `breccia import` of tab-separated records into `store` in the folder.
 Outcome run_import(const Folder& folder, std::vector<std::string> words) {
-  App app("test");
-  const Command import = add_import(&app);
+  console::App app("test");
+  const console::Command import = cli::add_import(&app);
   words.insert(words.begin(), {"import", "--format=tsv", "--db=" + (folder / "store")});
   EXPECT_FALSE(app.parse(words));
   ::testing::internal::CaptureStderr();
@@ -43,7 +43,7 @@ TEST(Import, NothingToRead) {
   const Folder folder(Place::kMemory);
   for (const std::string& file : {folder / "none.tsv", folder.path()}) {
     const Outcome outcome = run_import(folder, {"--backend=host", file});
-    EXPECT_EQ(outcome.code, kExitFailed);
+    EXPECT_EQ(outcome.code, console::kExitFailed);
     EXPECT_NE(outcome.err.find("cannot open " + file), std::string::npos) << outcome.err;
     EXPECT_FALSE(std::filesystem::exists(folder / "store"));
   }

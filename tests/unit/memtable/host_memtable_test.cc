@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "batch/requests.h"
-#include "records_in_memory.h"
+#include "support/records_in_memory.h"
 #include "support/seeds.h"
 
 namespace breccia::memtable {
@@ -90,7 +90,7 @@ TEST(HostMemtable, AgreesWithAMap) {
     const std::uint64_t count = random.below(150);
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::string key = nasty_key(&random);
-      const wal::Op op = random.one_in(3) ? wal::Op::kDelete : wal::Op::kPut;
+      const record::Op op = random.one_in(3) ? record::Op::kDelete : record::Op::kPut;
       const std::uint64_t position = records.add(op, key, std::to_string(i));
       table.insert(records.record(position), position, records.segment());
       model[key][position] = position | static_cast<std::uint64_t>(op);
@@ -108,15 +108,15 @@ TEST(HostMemtable, AgreesWithAMap) {
         ASSERT_EQ(hit.record, records.record(expected->first));
       }
     }
-    batch::EntryColumns columns(exec::plain_host_memory());
+    record::EntryColumns columns(exec::plain_host_memory());
     ASSERT_TRUE(table.export_to(&columns));
-    const exec::EntriesRef entries = columns.ref(/*sorted=*/true);
+    const record::EntriesRef entries = columns.ref(/*sorted=*/true);
     std::uint64_t i = 0;
     for (const auto& [key, versions] : model) {
       for (const auto& [position, payload] : versions) {
         ASSERT_EQ(entries.relative[i], payload);
         std::string restored(entries.keys.bytes_at(i), '\0');
-        batch::restore_key(entries.keys, i, restored.data());
+        record::restore_key(entries.keys, i, restored.data());
         ASSERT_EQ(restored, key);
         ++i;
       }
@@ -140,7 +140,7 @@ TEST(HostMemtable, CursorAgreesWithAList) {
     const std::uint64_t begin = records.end();
     for (std::uint64_t i = random.below(120); i > 0; --i) {
       const std::string key = nasty_key(&random);
-      const auto op = static_cast<wal::Op>(random.below(4));
+      const auto op = static_cast<record::Op>(random.below(4));
       const std::uint64_t position = records.add(op, key, "v");
       table.insert(records.record(position), position, records.segment());
       versions.emplace_back(key, position | static_cast<std::uint64_t>(op));
@@ -149,7 +149,7 @@ TEST(HostMemtable, CursorAgreesWithAList) {
       return a.first != b.first ? a.first < b.first : a.second > b.second;
     });
     const bool any_merge = std::any_of(versions.begin(), versions.end(), [](const auto& version) {
-      return wal::op_of(version.second) == wal::Op::kMerge;
+      return record::op_of(version.second) == record::Op::kMerge;
     });
     EXPECT_EQ(table.has_merges(), any_merge);
     CursorTwin twin(table, versions);
@@ -185,7 +185,7 @@ TEST(HostMemtable, ConcurrentCursorsMissNothing) {
   HostMemtable table;
   std::vector<std::uint64_t> positions(kEntries);
   for (std::uint64_t i = 0; i < kEntries; ++i) {
-    positions[i] = records.add(wal::Op::kPut, std::to_string(base::mix64(i) % 1000), "v");
+    positions[i] = records.add(record::Op::kPut, std::to_string(base::mix64(i) % 1000), "v");
   }
   std::atomic<std::uint64_t> inserted{0};
   const auto walk = [&](bool forward) {
@@ -227,7 +227,7 @@ TEST(HostMemtable, ConcurrentReadersSeeWhatWasInserted) {
   std::vector<std::uint64_t> positions(kEntries);
   const auto key_of = [](std::uint64_t i) { return std::to_string(base::mix64(i)); };
   for (std::uint64_t i = 0; i < kEntries; ++i) {
-    positions[i] = records.add(wal::Op::kPut, key_of(i), "v");
+    positions[i] = records.add(record::Op::kPut, key_of(i), "v");
   }
   std::atomic<std::uint64_t> inserted{0};
   std::vector<std::thread> readers;

@@ -97,7 +97,7 @@ TEST(WalFrame, OrderOfManyDescriptors) {
   Records records;
   for (std::uint32_t i = 0; i < kCount; ++i) {
     const std::uint64_t number = __builtin_bswap64(i);
-    testing::append_record(&records, Op::kPut,
+    testing::append_record(&records, record::Op::kPut,
                            {reinterpret_cast<const char*>(&number), sizeof number}, "");
   }
   FrameHeader header{};

@@ -85,7 +85,7 @@ void release_frames(Log* log, Shared* shared, bool release) {
       committed = shared->committed;
     }
     for (const SegmentPtr& segment : table->segments()) {
-      RecordHeader header;
+      record::RecordHeader header;
       std::memcpy(&header, segment->file->image(), sizeof header);
       ASSERT_EQ(header.key_bytes_and_op, kSegmentMagic);
     }

@@ -25,9 +25,9 @@ struct Records {
   bool operator==(const Records&) const = default;
 };
 
-inline void append_record(Records* records, Op op, const std::string& key,
+inline void append_record(Records* records, record::Op op, const std::string& key,
                           const std::string& value) {
-  const RecordHeader header = RecordHeader::make(op, key.size(), value.size());
+  const record::RecordHeader header = record::RecordHeader::make(op, key.size(), value.size());
   const std::size_t at = records->bytes.size();
   records->offsets.push_back(at);
   records->bytes.resize(at + header.record_bytes());
@@ -48,7 +48,7 @@ inline Records random_records(base::Random* random, std::uint64_t count) {
   Records records;
   for (std::uint64_t index = 0; index < count; ++index) {
     const bool put = !random->one_in(4);
-    append_record(&records, put ? Op::kPut : Op::kDelete, random_text(random, 40),
+    append_record(&records, put ? record::Op::kPut : record::Op::kDelete, random_text(random, 40),
                   put ? random_text(random, 40) : "");
   }
   return records;
@@ -57,7 +57,7 @@ inline Records random_records(base::Random* random, std::uint64_t count) {
 /// One record whose frame takes up `value_bytes` and a little.
 inline Records large_record(std::uint64_t value_bytes, char fill) {
   Records records;
-  append_record(&records, Op::kPut, "large", std::string(value_bytes, fill));
+  append_record(&records, record::Op::kPut, "large", std::string(value_bytes, fill));
   return records;
 }
 
@@ -66,14 +66,14 @@ inline Records large_record(std::uint64_t value_bytes, char fill) {
 inline Records random_mixed_records(base::Random* random, std::uint64_t count, bool ranges) {
   Records records;
   for (std::uint64_t index = 0; index < count; ++index) {
-    auto op = static_cast<Op>(random->below(kOpCount));
-    if (op == Op::kDeleteRange && !ranges) op = Op::kPut;
-    if (op == Op::kFamily) {
+    auto op = static_cast<record::Op>(random->below(record::kOpCount));
+    if (op == record::Op::kDeleteRange && !ranges) op = record::Op::kPut;
+    if (op == record::Op::kFamily) {
       const auto family = static_cast<std::uint32_t>(random->next());
       append_record(&records, op, "", {reinterpret_cast<const char*>(&family), sizeof family});
     } else {
       append_record(&records, op, random_text(random, 40),
-                    is_deletion(op) ? "" : random_text(random, 40));
+                    record::is_deletion(op) ? "" : random_text(random, 40));
     }
   }
   return records;
@@ -83,7 +83,7 @@ inline Records random_mixed_records(base::Random* random, std::uint64_t count, b
 inline std::vector<std::uint32_t> descriptors_of(const Records& records) {
   const auto key = [&](std::uint64_t offset) {
     const std::byte* const record = records.bytes.data() + offset;
-    return std::string(record_key(record), record_header(record).key_bytes());
+    return std::string(record::record_key(record), record::record_header(record).key_bytes());
   };
   std::vector<std::uint64_t> order = records.offsets;
   auto part = order.begin();
@@ -95,7 +95,7 @@ inline std::vector<std::uint32_t> descriptors_of(const Records& records) {
     });
   };
   for (auto at = order.begin(); at != order.end(); ++at) {
-    if (record_header(records.bytes.data() + *at).op() != Op::kFamily) continue;
+    if (record::record_header(records.bytes.data() + *at).op() != record::Op::kFamily) continue;
     sort_up_to(at);
     part = at + 1;
   }

@@ -203,7 +203,7 @@ TEST(WalScan, WellSealedNonsenseIsDamage) {
     EXPECT_TRUE(is_damage(records, order, 0));
   };
   const auto set_header = [](Records* records, std::uint32_t key_and_op, std::uint32_t value) {
-    const RecordHeader header{key_and_op, value};
+    const record::RecordHeader header{key_and_op, value};
     std::memcpy(records->bytes.data(), &header, sizeof header);
   };
   refuse(
@@ -236,12 +236,13 @@ TEST(WalScan, WellSealedNonsenseIsDamage) {
 TEST(WalScan, DescriptorsStandInTheirOrder) {
   Records plain;
   for (const char* const key : {"b", "a", "", "b", "bb", "a"}) {
-    append_record(&plain, Op::kPut, key, "value");
+    append_record(&plain, record::Op::kPut, key, "value");
   }
   Records mixed = plain;
   for (char family = 1; family < 3; ++family) {
-    append_record(&mixed, Op::kFamily, "", std::string(4, family));
-    for (const char* const key : {"b", "a", "b"}) append_record(&mixed, Op::kMerge, key, "operand");
+    append_record(&mixed, record::Op::kFamily, "", std::string(4, family));
+    for (const char* const key : {"b", "a", "b"})
+      append_record(&mixed, record::Op::kMerge, key, "operand");
   }
   for (const auto& [records, flags] : {std::pair(plain, 0U), std::pair(mixed, kFrameMixed)}) {
     const std::vector<std::uint32_t> order = descriptors_of(records);
@@ -268,31 +269,33 @@ TEST(WalScan, MixedFramesAreAnnounced) {
     const auto order = descriptors ? descriptors_of(records) : std::vector<std::uint32_t>();
     return is_damage(records, order, flags) ? 0u : 1u;
   };
-  const auto records_with = [](Op op, const std::string& key, const std::string& value) {
+  const auto records_with = [](record::Op op, const std::string& key, const std::string& value) {
     Records records;
-    append_record(&records, Op::kPut, "before", "value");
+    append_record(&records, record::Op::kPut, "before", "value");
     append_record(&records, op, key, value);
-    append_record(&records, Op::kDelete, "behind", "");
+    append_record(&records, record::Op::kDelete, "behind", "");
     return records;
   };
   for (const bool descriptors : {false, true}) {
-    for (const Op op : {Op::kPut, Op::kDelete, Op::kMerge, Op::kSingleDelete}) {
-      const Records records = records_with(op, "key", is_deletion(op) ? "" : "value");
+    for (const record::Op op :
+         {record::Op::kPut, record::Op::kDelete, record::Op::kMerge, record::Op::kSingleDelete}) {
+      const Records records = records_with(op, "key", record::is_deletion(op) ? "" : "value");
       EXPECT_EQ(frames(records, descriptors, 0), 1u) << static_cast<int>(op);
       EXPECT_EQ(frames(records, descriptors, kFrameMixed), 1u) << static_cast<int>(op);
     }
-    const Records range = records_with(Op::kDeleteRange, "a", "b");
+    const Records range = records_with(record::Op::kDeleteRange, "a", "b");
     EXPECT_EQ(frames(range, descriptors, 0), 0u);
     EXPECT_EQ(frames(range, descriptors, kFrameMixed), descriptors ? 0u : 1u);
-    const Records family = records_with(Op::kFamily, "", std::string(4, '\1'));
+    const Records family = records_with(record::Op::kFamily, "", std::string(4, '\1'));
     EXPECT_EQ(frames(family, descriptors, 0), 0u);
     EXPECT_EQ(frames(family, descriptors, kFrameMixed), 1u);
   }
   for (const std::uint64_t bytes : {0, 3, 5, 8}) {
-    EXPECT_EQ(frames(records_with(Op::kFamily, "", std::string(bytes, 'f')), false, kFrameMixed),
-              0u);
+    EXPECT_EQ(
+        frames(records_with(record::Op::kFamily, "", std::string(bytes, 'f')), false, kFrameMixed),
+        0u);
   }
-  EXPECT_EQ(frames(records_with(Op::kFamily, "k", "four"), false, kFrameMixed), 0u);
+  EXPECT_EQ(frames(records_with(record::Op::kFamily, "k", "four"), false, kFrameMixed), 0u);
 }
 
 // Goal: the search behind the end misses no header, wherever it lies, and none that `used` covers.

@@ -1,0 +1,231 @@
+#include <breccia/store.h>
+
+#include <vector>
+
+#include "batch/requests.h"
+#include "bench/engine.h"
+
+namespace breccia::bench {
+
+namespace {
+
+struct Group {
+  explicit Group(Store* store) : first(store->NewBatch()), second(store->NewBatch()) {}
+
+  Batch first;
+  Batch second;  // writes of read-modify-writes
+  KindCounts counts{};
+  std::vector<SampledRead> sampled;
+  std::vector<SampledRead> sampled_scans;
+};
+
+class BrecciaSession final : public Session {
+ public:
+  BrecciaSession(Store* store, Durability durability, const Sampling& sampling,
+                 std::size_t key_size_max)
+      : store_(store),
+        options_{.durability = durability},
+        sampling_(sampling),
+        chunk_(key_size_max),
+        reads_(store->NewBatch()) {}
+
+  Status put(const Slice& key, const Slice& value) override {
+    return store_->Put(options_, key, value);
+  }
+
+  Status erase(const Slice& key) override { return store_->Delete(options_, key); }
+
+  Status merge(const Slice& key, const Slice& operand) override {
+    return store_->Merge(options_, key, operand);
+  }
+
+  Status scan(const Slice& begin, std::uint32_t entries, ScanDigest* digest) override {
+    single_.Clear();
+    BRECCIA_TRY(single_.Range(begin, scan_end(), entries));
+    BRECCIA_TRY(store_->Submit(options_, &single_));
+    digest_range(single_, 0, digest);
+    return batch::status_of(single_.range_code(0));
+  }
+
+  Status get(const Slice& key, Slice* value) override {
+    Status status = store_->Get(key, &value_);
+    *value = value_;
+    return status;
+  }
+
+  Status build(const Stream& stream, std::uint64_t first, std::uint32_t count,
+               std::size_t place) override {
+    while (groups_.size() <= place) groups_.emplace_back(store_);
+    Group& group = groups_[place];
+    group.first.Clear();
+    group.second.Clear();
+    group.counts = {};
+    group.sampled.clear();
+    group.sampled_scans.clear();
+    Status failure;
+    for_each_request(stream, first, count, &chunk_,
+                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+                       Status status = add(&group, number, kind, key, value);
+                       if (!status.ok()) failure = std::move(status);
+                     });
+    return failure;
+  }
+
+  Status run(std::size_t place, ResultHash* hash) override {
+    Group& group = groups_[place];
+    Status status = store_->Submit(options_, &group.first);
+    if (!status.ok()) return status;
+    add_reads(group.first, group.sampled, hash);
+    read_scans(group, hash);
+    if (group.second.writes() > 0) status = store_->Submit(options_, &group.second);
+    return status;
+  }
+
+  Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count, Lookups lookups,
+                  ResultHash* hash) override {
+    const auto transaction = store_->OpenTransaction();
+    Batch& writes = transaction->batch();
+    Batch& reads = lookups == Lookups::kInOrder ? writes : reads_;
+    reads.Clear();
+    sampled_.clear();
+    Status failure;
+    for_each_request(stream, first, count, &chunk_,
+                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+                       Status status = kind == Kind::kUpdate ? writes.Put(key, value)
+                                                             : look_up(&reads, number, kind, key);
+                       if (!status.ok()) failure = std::move(status);
+                     });
+    BRECCIA_TRY(failure);
+    if (lookups == Lookups::kAtOpening) BRECCIA_TRY(transaction->Read(&reads));
+    if (hash == nullptr) return Status();
+    BRECCIA_TRY(transaction->Close(options_));
+    add_reads(reads, sampled_, hash);
+    return Status();
+  }
+
+  [[nodiscard]] const KindCounts& counts(std::size_t place) const override {
+    return groups_[place].counts;
+  }
+
+ private:
+  static void add_reads(const Batch& batch, const std::vector<SampledRead>& sampled,
+                        ResultHash* hash) {
+    for (const SampledRead& sample : sampled) {
+      const auto code = batch.code(sample.read);
+      hash->add(sample.id, code, code == Status::kOk ? batch.value(sample.read) : Slice());
+    }
+  }
+
+  static void digest_range(const Batch& batch, std::size_t range, ScanDigest* digest) {
+    for (std::size_t i = 0; i < batch.range_size(range); ++i) {
+      const auto [key, value] = batch.range_entry(range, i);
+      digest->add(key, value);
+    }
+  }
+
+  /// Reads every entry of every scan, as a client would.
+  static void read_scans(const Group& group, ResultHash* hash) {
+    auto sample = group.sampled_scans.begin();
+    for (std::size_t i = 0; i < group.first.ranges(); ++i) {
+      const bool sampled = sample != group.sampled_scans.end() && sample->read == i;
+      ScanDigest digest(sampled);
+      digest_range(group.first, i, &digest);
+      if (!sampled) {
+        unsampled_ = unsampled_ + static_cast<std::uint8_t>(digest.bytes()[0]);
+        continue;
+      }
+      hash->add(sample->id, group.first.range_code(i), digest.bytes());
+      ++sample;
+    }
+  }
+
+  /// Adds a lookup of a transaction.
+  Status look_up(Batch* reads, std::uint64_t number, Kind kind, const Slice& key) {
+    BRECCIA_ASSERT(kind == Kind::kGet);
+    if (sampling_.takes(number)) {
+      sampled_.push_back(
+          {static_cast<std::uint32_t>(reads->reads()), number + sampling_.id_offset});
+    }
+    return reads->Get(key);
+  }
+
+  Status add(Group* group, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+    ++group->counts[static_cast<std::size_t>(kind)];
+    switch (kind) {
+      case Kind::kUpdate:
+      case Kind::kInsert:
+        return group->first.Put(key, value);
+      case Kind::kDelete:
+        return group->first.Delete(key);
+      case Kind::kMerge:
+        return group->first.Merge(key, value);
+      case Kind::kScan:
+        if (sampling_.takes(number)) {
+          group->sampled_scans.push_back(
+              {static_cast<std::uint32_t>(group->first.ranges()), number + sampling_.id_offset});
+        }
+        return group->first.Range(key, scan_end(), chunk_.scan_entries);
+      case Kind::kGet:
+      case Kind::kReadModifyWrite:
+        break;
+    }
+    if (sampling_.takes(number)) {
+      group->sampled.push_back(
+          {static_cast<std::uint32_t>(group->first.reads()), number + sampling_.id_offset});
+    }
+    Status status = group->first.Get(key);
+    if (status.ok() && kind == Kind::kReadModifyWrite) status = group->second.Put(key, value);
+    return status;
+  }
+
+  Store* const store_;
+  const WriteOptions options_;
+  const Sampling sampling_;
+  Chunk chunk_;
+  std::vector<Group> groups_;
+  Batch single_;
+  Batch reads_;                       // of the transaction, where they are as of its opening
+  std::vector<SampledRead> sampled_;  // of the transaction
+  std::string value_;
+  /// Where digests go that nobody compares, so that no compiler leaves their reading out.
+  inline static thread_local volatile std::uint8_t unsampled_ = 0;
+};
+
+class BrecciaEngine final : public Engine {
+ public:
+  BrecciaEngine(std::unique_ptr<Store> store, Durability durability)
+      : store_(std::move(store)), durability_(durability) {}
+
+  std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) override {
+    return std::make_unique<BrecciaSession>(store_.get(), durability_, sampling, key_size_max);
+  }
+  Status flush() override { return store_->Flush(); }
+  std::string backend() override {
+    std::string name;
+    return store_->GetProperty("breccia.backend", &name) ? name : "unknown";
+  }
+
+ private:
+  const std::unique_ptr<Store> store_;
+  const Durability durability_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place) {
+  Options options;
+  options.create_if_missing = true;
+  options.backend = config.backend;
+  options.wal_dir = place.wal_dir;
+  options.memtable_bytes = config.memtable_bytes;
+  if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
+  options.log_preallocate_bytes = config.log_preallocate_bytes;
+  options.rocksdb = rocksdb_options(config);
+  std::unique_ptr<Store> store;
+  BRECCIA_TRY(Store::Open(options, place.db, &store));
+  std::unique_ptr<Engine> engine =
+      std::make_unique<BrecciaEngine>(std::move(store), config.durability);
+  return engine;
+}
+
+}  // namespace breccia::bench

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "console/command.h"
+
+namespace breccia::bench {
+
+// Each adds its subcommand to `parent`. The flags live as long as the returned command.
+console::Command add_bench(console::App* parent);
+console::Command add_bench_ycsb(console::App* parent);
+console::Command add_bench_recovery(console::App* parent);
+
+}  // namespace breccia::bench

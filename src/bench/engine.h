@@ -1,0 +1,111 @@
+#pragma once
+
+#include <breccia/options.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "bench/result_hash.h"
+#include "bench/stream.h"
+
+/// The two engines behind one face. A virtual call happens once per batch, or per request where a
+/// request is the unit.
+namespace breccia::bench {
+
+using KindCounts = std::array<std::uint32_t, kKinds>;
+
+/// How results are fingerprinted.
+struct Sampling {
+  std::uint64_t every = 64;     // request numbers that are multiples of it, a power of two
+  std::uint64_t id_offset = 0;  // added to a request's number to tell threads apart
+
+  [[nodiscard]] bool takes(std::uint64_t number) const { return (number & (every - 1)) == 0; }
+};
+
+/// What a transaction's lookups see.
+enum class Lookups {
+  kInOrder,    // each the writes before it, those of the transaction included
+  kAtOpening,  // what was there before the transaction; at its end they are validated
+};
+
+/// One thread's use of an engine.
+///
+/// Groups are batches kept by place: a group is built once and run once or more. In a group all
+/// writes go first and all lookups after them; the writes of read-modify-writes follow in a second
+/// batch. The order within a group is not seen: writes of a key all carry its one value, and
+/// streams look up an inserted key only after the request that inserts it.
+/// Threads one owner.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  virtual Status put(const Slice& key, const Slice& value) = 0;
+  virtual Status erase(const Slice& key) = 0;
+  virtual Status merge(const Slice& key, const Slice& operand) = 0;
+  /// The first `entries` entries from `begin` on.
+  virtual Status scan(const Slice& begin, std::uint32_t entries, ScanDigest* digest) = 0;
+  /// *value stays valid until the next call.
+  virtual Status get(const Slice& key, Slice* value) = 0;
+
+  /// Replaces group `place` by the requests [first, first + count) of `stream`.
+  virtual Status build(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                       std::size_t place) = 0;
+  /// Runs group `place` and adds its sampled lookups to *hash.
+  virtual Status run(std::size_t place, ResultHash* hash) = 0;
+  /// Runs the requests [first, first + count) of `stream`, puts and lookups, as one transaction.
+  /// Adds the sampled lookups to *hash; where that is null, the transaction is filled and given up,
+  /// for the memory that it leaves.
+  virtual Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                          Lookups lookups, ResultHash* hash) = 0;
+  /// Requests of group `place` by kind.
+  [[nodiscard]] virtual const KindCounts& counts(std::size_t place) const = 0;
+};
+
+struct EngineConfig {
+  std::string engine;  // breccia or rocksdb
+  BackendChoice backend = BackendChoice::kAuto;
+  Durability durability = Durability::kDefault;
+  std::uint64_t memtable_bytes = 0;
+  std::uint64_t log_segment_bytes = 0;      // 0: the store's default; Breccia only
+  std::uint64_t log_preallocate_bytes = 0;  // Breccia only
+  std::uint64_t cache_bytes = 0;
+  bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
+  int bloom_bits = -1;
+  std::string compression;
+};
+
+/// Where a database lies. An empty wal_dir is the engine's own default.
+struct Place {
+  std::string db;
+  std::string wal_dir;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) = 0;
+  virtual Status flush() = 0;
+  /// What runs the batches, as the engine names it.
+  virtual std::string backend() = 0;
+};
+
+/// The end of scans: behind every key of a benchmark.
+[[nodiscard]] inline Slice scan_end() { return {"\xff\xff\xff\xff\xff\xff\xff\xff\xff", 9}; }
+
+/// Opens `config.engine` in `place`, making the database if there is none.
+Result<std::unique_ptr<Engine>> open_engine(const EngineConfig& config, const Place& place);
+Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place);
+Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place);
+
+/// RocksDB's options for both engines: the database itself, or the one below Breccia.
+rocksdb::Options rocksdb_options(const EngineConfig& config);
+
+/// A lookup whose result is fingerprinted: its place among the group's lookups and its request id.
+struct SampledRead {
+  std::uint32_t read;
+  std::uint64_t id;
+};
+
+}  // namespace breccia::bench

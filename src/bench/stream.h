@@ -1,0 +1,133 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/random.h"
+
+/// Requests of a benchmark.
+///
+/// A request is a pure function of its stream and its place in it. So nothing is stored, every
+/// engine gets the same requests, and a thread makes them for a few nanoseconds each. They are made
+/// in chunks that stay in the first-level cache: one virtual call per chunk.
+///
+/// The value of a key is a function of the key and of a generation, never of the request. So what
+/// threads that write the same keys leave behind does not depend on who was last, and results can
+/// be compared between engines.
+namespace breccia::bench {
+
+enum class Kind : std::uint8_t { kGet, kUpdate, kInsert, kDelete, kReadModifyWrite, kMerge, kScan };
+inline constexpr std::size_t kKinds = 7;
+
+inline constexpr std::uint32_t kChunkRequests = 256;
+inline constexpr std::size_t kKeySizeMax = 1024;
+
+/// Up to kChunkRequests requests, with the bytes of their keys.
+struct Chunk {
+  explicit Chunk(std::size_t key_stride)
+      : stride(key_stride), key_bytes(key_stride * kChunkRequests) {}
+
+  const std::size_t stride;
+  std::vector<char> key_bytes;
+  std::uint32_t count = 0;
+  std::uint32_t scan_entries = 0;  // of each scan
+  std::array<Kind, kChunkRequests> kind{};
+  std::array<Slice, kChunkRequests> key;
+  std::array<Slice, kChunkRequests> value;  // of writes and merges
+};
+
+/// The requests of one thread.
+/// Threads any number may call const members.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// Puts the requests [first, first + count) into *chunk.
+  /// Shape   count <= kChunkRequests, chunk->stride >= key_size_max().
+  virtual void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const = 0;
+  [[nodiscard]] virtual std::size_t key_size_max() const = 0;
+};
+
+/// Calls use(request number, kind, key, value) for the requests [first, first + count).
+template <class Use>
+void for_each_request(const Stream& stream, std::uint64_t first, std::uint32_t count, Chunk* chunk,
+                      Use&& use) {
+  for (std::uint32_t done = 0; done < count; done += chunk->count) {
+    stream.fill(first + done, std::min(kChunkRequests, count - done), chunk);
+    for (std::uint32_t i = 0; i < chunk->count; ++i) {
+      use(first + done + i, chunk->kind[i], chunk->key[i], chunk->value[i]);
+    }
+  }
+}
+
+/// Writes key number `number` as db_bench does: big-endian in the first eight bytes (its low bytes
+/// if the key is shorter), then the digit zero.
+inline void write_key(std::uint64_t number, std::size_t key_size, char* to) {
+  const std::size_t digits = std::min<std::size_t>(key_size, 8);
+  const std::uint64_t swapped = __builtin_bswap64(number << (8 * (8 - digits)));
+  std::memcpy(to, &swapped, digits);
+  std::memset(to + digits, '0', key_size - digits);
+}
+
+/// Values of one size out of a buffer that compresses to half, made as db_bench makes its own.
+/// Threads any number.
+class ValueSource {
+ public:
+  explicit ValueSource(std::size_t value_size);
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// The value of `key` in `generation`.
+  [[nodiscard]] Slice at(std::uint64_t key, std::uint64_t generation) const {
+    const std::uint64_t word = base::mix64(key ^ base::mix64(generation));
+    const auto offset =
+        static_cast<std::uint64_t>((static_cast<unsigned __int128>(word) * offsets_) >> 64);
+    return {buffer_.data() + offset, size_};
+  }
+
+ private:
+  std::size_t size_;
+  std::uint64_t offsets_;  // places where a value may begin
+  std::string buffer_;
+};
+
+/// db_bench's requests: all of one kind, keys in sequence or at random.
+class UniformStream final : public Stream {
+ public:
+  struct Config {
+    Kind kind = Kind::kGet;
+    bool every_second_reads = false;  // requests of even numbers are lookups
+    std::uint32_t scan_entries = 0;
+    bool sequential = false;
+    std::uint64_t key_count = 0;
+    std::uint64_t step = 1;  // sequential: distance of keys
+    // At random: only keys whose number has the remainder `part` when divided by `parts`.
+    std::uint64_t parts = 1;
+    std::uint64_t part = 0;
+    std::size_t key_size = 0;
+    std::uint64_t seed = 0;
+    std::uint64_t generation = 0;
+    std::shared_ptr<const ValueSource> values;
+  };
+
+  explicit UniformStream(Config config) : config_(std::move(config)) {
+    BRECCIA_ASSERT(config_.part < config_.parts && config_.part < config_.key_count);
+    BRECCIA_ASSERT(config_.values != nullptr);
+  }
+
+  void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override;
+  [[nodiscard]] std::size_t key_size_max() const override { return config_.key_size; }
+
+ private:
+  [[nodiscard]] std::uint64_t key_number(std::uint64_t request) const;
+
+  const Config config_;
+};
+
+}  // namespace breccia::bench

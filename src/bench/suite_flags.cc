@@ -1,0 +1,126 @@
+#include "bench/suite_flags.h"
+
+#include <algorithm>
+
+#include "base/machine.h"
+#include "bench/places.h"
+#include "bench/report.h"
+#include "console/console.h"
+#include "console/rocksdb_assertions.h"
+#include "console/store_flags.h"
+
+namespace breccia::bench {
+
+namespace {
+
+// The hRocks paper's tuning: six memtables of 512 MiB and a block cache of 4 GiB. Neither may take
+// more than a quarter of the memory.
+constexpr std::uint64_t kMemtableBytes = 6 * (512ULL << 20);
+constexpr std::uint64_t kCacheBytes = 4ULL << 30;
+
+std::uint64_t within_memory(std::uint64_t bytes) {
+  return std::min(bytes, base::machine_memory_bytes() / 4);
+}
+
+}  // namespace
+
+void SuiteFlags::add_to(console::App* app) {
+  app->add_option("--db", db, "Folder of the database; default: one in the temporary folder");
+  app->add_option("--wal_dir", wal_dir, "Folder of the log");
+  app->add_flag("--use_existing_db", use_existing_db, "Run on the database that is there");
+  app->add_option("--engine", engine, "breccia or rocksdb")
+      ->one_of({"breccia", "rocksdb"})
+      ->capture_default_str();
+  app->add_option("--backend", backend, "Where Breccia's batches run: auto, host or cuda")
+      ->one_of({"auto", "host", "cuda"})
+      ->capture_default_str();
+  app->add_option("--compare", compare, "Engines to run in turn, as breccia,rocksdb")
+      ->delimiter(',')
+      ->one_of({"breccia", "rocksdb"});
+  app->add_option("--rounds", rounds, "Times that --compare runs each engine")
+      ->range(1, 1000)
+      ->capture_default_str();
+  app->add_flag("--sync", sync, "Writes reach the medium before they are acknowledged");
+  app->add_flag("--disable_wal", disable_wal, "Writes are not logged");
+  app->add_option("--memtable_bytes", memtable_bytes,
+                  "Memory for writes; RocksDB gets six memtables of a sixth; default: 3 GiB, at "
+                  "most a quarter of the memory");
+  app->add_option("--log_segment_bytes", log_segment_bytes, "Size of Breccia's log segments");
+  app->add_option("--log_preallocate_bytes", log_preallocate_bytes,
+                  "Log that Breccia makes ready before the clock starts");
+  app->add_option("--cache_size", cache_size, "Block cache; default: 4 GiB, at most a quarter");
+  app->add_option("--bloom_bits", bloom_bits, "Bits per key of Bloom filters; -1: none")
+      ->capture_default_str();
+  app->add_option("--compression_type", compression, "none, snappy, lz4 or zstd")
+      ->one_of({"none", "snappy", "lz4", "zstd"})
+      ->capture_default_str();
+  app->add_option("--threads", threads, "Threads")->range(1, 1024)->capture_default_str();
+  app->add_option("--batch_size", batch_size, "Requests per batch; 1: single requests")
+      ->range(1, 1U << 28)
+      ->capture_default_str();
+  app->add_flag("--prebuilt", prebuilt, "Build all batches before the clock starts");
+  app->add_flag("--verify", verify, "Compare every result, not one in 64");
+  app->add_flag("--histogram", histogram, "Print latencies by percentile");
+  app->add_flag("--json", json, "Print JSON objects in place of text");
+  app->add_option("--json-out-file", json_file, "Append one JSON object per run to this file");
+  app->add_flag("-s,--progress", progress, "Report once a second, even if not to a terminal");
+  app->add_option("--seed", seed, "Seed of keys and values")->capture_default_str();
+}
+
+std::string SuiteFlags::fill(SuiteConfig* suite) const {
+  if (sync && disable_wal) return "--sync and --disable_wal exclude each other";
+  if (!compare.empty() && use_existing_db)
+    return "--compare makes new databases; leave out "
+           "--use_existing_db";
+  if (prebuilt && batch_size == 1) return "--prebuilt needs a --batch_size of 2 or more";
+  if (use_existing_db && db.empty()) return "--use_existing_db needs --db";
+  suite->place = {db.empty() ? default_folder() : db, wal_dir};
+  suite->use_existing_db = use_existing_db;
+  suite->compare = compare;
+  suite->rounds = rounds;
+  suite->live = progress || console::stderr_is_terminal();
+  suite->json = json;
+  suite->histogram = histogram;
+  suite->json_file = json_file;
+  suite->seed = seed;
+  suite->engine.engine = engine;
+  suite->engine.backend = console::backend_choice(backend);
+  if (disable_wal) suite->engine.durability = Durability::kNone;
+  if (sync) suite->engine.durability = Durability::kSync;
+  suite->engine.memtable_bytes =
+      memtable_bytes > 0 ? memtable_bytes : within_memory(kMemtableBytes);
+  suite->engine.log_segment_bytes = log_segment_bytes;
+  suite->engine.log_preallocate_bytes = log_preallocate_bytes;
+  suite->engine.cache_bytes = cache_size > 0 ? cache_size : within_memory(kCacheBytes);
+  suite->engine.bloom_bits = bloom_bits;
+  suite->engine.compression = compression;
+  return "";
+}
+
+DriverConfig SuiteFlags::driver(std::uint64_t requests_per_thread) const {
+  DriverConfig config;
+  config.threads = threads;
+  config.requests_per_thread = requests_per_thread;
+  config.batch_size = batch_size;
+  config.prebuilt = prebuilt;
+  config.sample_every = state_step();
+  return config;
+}
+
+std::uint64_t SuiteFlags::state_step() const { return verify ? 1 : 64; }
+
+void report_step(const SuiteConfig& suite, const Step& step, const StepResult& result,
+                 const DriverOutcome& outcome) {
+  keep_json(suite, step, result);
+  // A comparison ends with a table of all runs.
+  if (suite.json || !suite.compare.empty()) return;
+  print_step(suite, step, result);
+  if (suite.histogram) print_histogram(outcome.latency);
+}
+
+void warn_of_environment() {
+  const std::string warning = console::assertions_warning(console::rocksdb_build());
+  if (!warning.empty()) console::say("warning: " + warning);
+}
+
+}  // namespace breccia::bench

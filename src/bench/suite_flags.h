@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/suite.h"
+#include "console/app.h"
+
+namespace breccia::bench {
+
+/// Flags that `bench` and `bench ycsb` share, with db_bench's names where it has one.
+struct SuiteFlags {
+  std::string db;
+  std::string wal_dir;
+  bool use_existing_db = false;
+  std::string engine = "breccia";
+  std::string backend = "auto";
+  std::vector<std::string> compare;
+  std::uint32_t rounds = 5;
+  bool sync = false;
+  bool disable_wal = false;
+  std::uint64_t memtable_bytes = 0;
+  std::uint64_t log_segment_bytes = 0;
+  std::uint64_t log_preallocate_bytes = 0;
+  std::uint64_t cache_size = 0;
+  int bloom_bits = -1;
+  std::string compression = "snappy";
+  std::uint32_t threads = 1;
+  std::uint32_t batch_size = 1;
+  bool prebuilt = false;
+  bool verify = false;
+  bool histogram = false;
+  bool json = false;
+  std::string json_file;
+  bool progress = false;
+  std::uint64_t seed = 1;
+
+  void add_to(console::App* app);
+  /// Sets what the flags say. Errors  words: flags that do not go together.
+  [[nodiscard]] std::string fill(SuiteConfig* suite) const;
+  /// A driver set by the flags for so many requests per thread.
+  [[nodiscard]] DriverConfig driver(std::uint64_t requests_per_thread) const;
+  /// So many keys lie between two that are read back after a step.
+  [[nodiscard]] std::uint64_t state_step() const;
+};
+
+/// Prints a result as the flags want it.
+void report_step(const SuiteConfig& suite, const Step& step, const StepResult& result,
+                 const DriverOutcome& outcome);
+
+/// Warns on stderr of a RocksDB whose figures are too low.
+void warn_of_environment();
+
+}  // namespace breccia::bench

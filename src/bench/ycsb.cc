@@ -1,0 +1,208 @@
+#include "bench/ycsb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "base/assert.h"
+#include "bench/ycsb_generators.h"
+
+namespace breccia::bench {
+
+namespace {
+
+constexpr std::string_view kPrefix = "user";
+constexpr std::size_t kDigitsMax = 20;
+
+// All threads make the same number of requests, so a total that does not divide is rounded up.
+std::uint64_t per_thread(std::uint64_t total, std::uint32_t threads) {
+  return (total + threads - 1) / threads;
+}
+
+// Loads the records [first, first + count); behind the last one it begins again.
+class LoadStream final : public Stream {
+ public:
+  LoadStream(const YcsbWorkload& workload, std::shared_ptr<const ValueSource> values, Kind kind,
+             std::uint64_t first, std::uint64_t count, std::uint64_t step)
+      : workload_(workload),
+        values_(std::move(values)),
+        kind_(kind),
+        first_(first),
+        count_(count),
+        step_(step) {}
+
+  void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override {
+    chunk->count = count;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t record = first_ + (first + i) % count_ * step_;
+      char* const key = chunk->key_bytes.data() + i * chunk->stride;
+      chunk->kind[i] = kind_;
+      chunk->key[i] = Slice(key, write_ycsb_key(workload_, record, key));
+      chunk->value[i] = values_->at(record, 0);
+    }
+  }
+
+  [[nodiscard]] std::size_t key_size_max() const override { return ycsb_key_size_max(workload_); }
+
+ private:
+  const YcsbWorkload workload_;
+  const std::shared_ptr<const ValueSource> values_;
+  const Kind kind_;
+  const std::uint64_t first_;
+  const std::uint64_t count_;
+  const std::uint64_t step_;
+};
+
+class RunStream final : public Stream {
+ public:
+  RunStream(const YcsbWorkload& workload, std::shared_ptr<const ValueSource> values,
+            YcsbChoices choices)
+      : workload_(workload), values_(std::move(values)), choices_(std::move(choices)) {}
+
+  void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override {
+    chunk->count = count;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t record = choices_.record(first + i);
+      char* const key = chunk->key_bytes.data() + i * chunk->stride;
+      chunk->kind[i] = choices_.kind(first + i);
+      chunk->key[i] = Slice(key, write_ycsb_key(workload_, record, key));
+      chunk->value[i] = values_->at(record, 0);
+    }
+  }
+
+  [[nodiscard]] std::size_t key_size_max() const override { return ycsb_key_size_max(workload_); }
+
+ private:
+  const YcsbWorkload workload_;
+  const std::shared_ptr<const ValueSource> values_;
+  const YcsbChoices choices_;
+};
+
+Kind choose_kind(const YcsbWorkload& workload, double total, base::Random* random) {
+  double left = random->unit() * total;
+  if ((left -= workload.read) < 0) return Kind::kGet;
+  if ((left -= workload.update) < 0) return Kind::kUpdate;
+  if ((left -= workload.insert) < 0) return Kind::kInsert;
+  // Rounding may leave a little above zero where the last proportion is zero.
+  return workload.read_modify_write > 0 ? Kind::kReadModifyWrite : Kind::kGet;
+}
+
+Step load_step(const SuiteFlags& flags, const YcsbWorkload& workload,
+               const std::shared_ptr<const ValueSource>& values) {
+  Step step;
+  step.name = "load";
+  const std::uint64_t count = per_thread(workload.record_count, flags.threads);
+  step.driver = flags.driver(count);
+  step.driver.by_kind = true;
+  step.streams.counted = [workload, values, count](std::uint32_t thread) {
+    // The last threads may find nothing left: they write the last record again.
+    const std::uint64_t first = std::min(thread * count, workload.record_count - 1);
+    const std::uint64_t own = std::min(count, workload.record_count - first);
+    return std::make_unique<LoadStream>(workload, values, Kind::kInsert, first, own, 1);
+  };
+  return step;
+}
+
+Step run_step(const SuiteFlags& flags, const YcsbWorkload& workload, const std::string& name,
+              const std::shared_ptr<const ValueSource>& values) {
+  Step step;
+  step.name = name;
+  step.driver = flags.driver(per_thread(workload.operation_count, flags.threads));
+  step.driver.by_kind = true;
+  const std::uint64_t seed = flags.seed;
+  const std::uint32_t threads = flags.threads;
+  step.streams.counted = [workload, values, seed, threads](std::uint32_t thread) {
+    return std::make_unique<RunStream>(workload, values,
+                                       YcsbChoices(workload, seed, thread, threads));
+  };
+  return step;
+}
+
+void print_kind(const char* name, const base::Histogram& latency) {
+  const auto us = [](std::uint64_t ns) { return (ns + 500) / 1000; };
+  fmt::print("[{}], Operations, {}\n", name, latency.count());
+  fmt::print("[{}], AverageLatency(us), {:.3f}\n", name, latency.mean() / 1000);
+  fmt::print("[{}], MinLatency(us), {}\n", name, us(latency.min()));
+  fmt::print("[{}], MaxLatency(us), {}\n", name, us(latency.max()));
+  fmt::print("[{}], 50thPercentileLatency(us), {}\n", name, us(latency.percentile(50)));
+  fmt::print("[{}], 95thPercentileLatency(us), {}\n", name, us(latency.percentile(95)));
+  fmt::print("[{}], 99thPercentileLatency(us), {}\n", name, us(latency.percentile(99)));
+}
+
+}  // namespace
+
+std::size_t ycsb_key_size_max(const YcsbWorkload& workload) {
+  return kPrefix.size() + std::max<std::size_t>(kDigitsMax, workload.zero_padding);
+}
+
+std::size_t write_ycsb_key(const YcsbWorkload& workload, std::uint64_t number, char* to) {
+  const std::uint64_t shown = workload.hashed_keys ? ycsb_hash(number) : number;
+  char digits[kDigitsMax];
+  const char* const end = std::to_chars(digits, digits + kDigitsMax, shown).ptr;
+  const auto count = static_cast<std::size_t>(end - digits);
+  const std::size_t zeros = workload.zero_padding > count ? workload.zero_padding - count : 0;
+  std::memcpy(to, kPrefix.data(), kPrefix.size());
+  std::memset(to + kPrefix.size(), '0', zeros);
+  std::memcpy(to + kPrefix.size() + zeros, digits, count);
+  return kPrefix.size() + zeros + count;
+}
+
+YcsbChoices::YcsbChoices(const YcsbWorkload& workload, std::uint64_t seed, std::uint32_t thread,
+                         std::uint32_t threads) {
+  const std::uint64_t records = workload.record_count;
+  const double total =
+      workload.read + workload.update + workload.insert + workload.read_modify_write;
+  base::Random random(base::mix64(seed) ^ base::mix64(thread));
+  ScrambledZipfianGenerator scrambled;
+  ZipfianGenerator latest(workload.distribution == Distribution::kLatest ? records : 1);
+  std::uint64_t inserted = 0;
+  packed_.resize(per_thread(workload.operation_count, threads));
+  for (std::uint64_t& packed : packed_) {
+    const Kind kind = choose_kind(workload, total, &random);
+    std::uint64_t record = 0;
+    if (kind == Kind::kInsert) {
+      record = records + thread + inserted++ * threads;
+    } else if (workload.distribution == Distribution::kLatest) {
+      const std::uint64_t age = latest.next(records + inserted, &random);
+      record = age < inserted ? records + thread + (inserted - 1 - age) * threads
+                              : records - 1 - (age - inserted);
+    } else if (workload.distribution == Distribution::kZipfian) {
+      record = scrambled.next(records, &random);
+    } else {
+      record = random.below(records);
+    }
+    packed = static_cast<std::uint64_t>(kind) << kKindShift | record;
+  }
+}
+
+std::vector<Step> ycsb_steps(const SuiteFlags& flags, const YcsbWorkload& workload,
+                             const std::string& name, double target_per_s) {
+  const auto values = std::make_shared<const ValueSource>(workload.value_size());
+  std::vector<Step> steps;
+  if (!flags.use_existing_db) steps.push_back(load_step(flags, workload, values));
+  if (workload.operation_count > 0) steps.push_back(run_step(flags, workload, name, values));
+  if (!steps.empty()) steps.back().driver.target_per_s = target_per_s;
+  for (Step& step : steps) {
+    const std::uint64_t every = flags.state_step();
+    step.state_requests = (workload.record_count + every - 1) / every;
+    step.state = [workload, values, count = step.state_requests, every] {
+      return std::make_unique<LoadStream>(workload, values, Kind::kGet, 0, count, every);
+    };
+  }
+  return steps;
+}
+
+void print_ycsb_summary(const DriverOutcome& outcome) {
+  fmt::print("[OVERALL], RunTime(ms), {:.0f}\n", outcome.seconds * 1000);
+  fmt::print("[OVERALL], Throughput(ops/sec), {:.3f}\n",
+             static_cast<double>(outcome.requests) / outcome.seconds);
+  constexpr std::array<const char*, kKinds> kNames = {"READ", "UPDATE", "INSERT", "DELETE",
+                                                      "READ-MODIFY-WRITE"};
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    if (outcome.by_kind[kind].count() > 0) print_kind(kNames[kind], outcome.by_kind[kind]);
+  }
+}
+
+}  // namespace breccia::bench

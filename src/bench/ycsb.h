@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/suite_flags.h"
+#include "bench/ycsb_properties.h"
+
+/// YCSB's core workload as steps of a suite.
+///
+/// Choosing records by Zipf's law costs more than a request may, so the requests of each thread are
+/// chosen before the clock starts, eight bytes each. A record is one value of fieldcount times
+/// fieldlength bytes; an update writes all of it, as with YCSB's writeallfields=true.
+namespace breccia::bench {
+
+/// The key of record `number` as YCSB writes it: `user` and a decimal number. Returns its size.
+/// Shape   room for ycsb_key_size_max bytes at `to`.
+std::size_t write_ycsb_key(const YcsbWorkload& workload, std::uint64_t number, char* to);
+std::size_t ycsb_key_size_max(const YcsbWorkload& workload);
+
+/// Chosen requests of one thread: kind in the upper bits, record number below.
+class YcsbChoices {
+ public:
+  YcsbChoices() = default;
+  /// Chooses the requests of `thread` in a run of `threads`.
+  ///
+  /// Thread t inserts the records recordcount + t, recordcount + t + threads, ... so that threads
+  /// need not talk. It looks up what was loaded and, under `latest`, what it has inserted itself:
+  /// so every record that is looked up exists.
+  YcsbChoices(const YcsbWorkload& workload, std::uint64_t seed, std::uint32_t thread,
+              std::uint32_t threads);
+
+  [[nodiscard]] std::uint64_t size() const { return packed_.size(); }
+  [[nodiscard]] Kind kind(std::uint64_t i) const {
+    return static_cast<Kind>(packed_[i] >> kKindShift);
+  }
+  [[nodiscard]] std::uint64_t record(std::uint64_t i) const {
+    return packed_[i] & ((1ULL << kKindShift) - 1);
+  }
+
+ private:
+  static constexpr int kKindShift = 61;
+  std::vector<std::uint64_t> packed_;
+};
+
+/// The loading step, unless the flags say to use what is there, and the running step, if there is
+/// something to run.
+std::vector<Step> ycsb_steps(const SuiteFlags& flags, const YcsbWorkload& workload,
+                             const std::string& name, double target_per_s);
+
+/// Prints the summary lines that YCSB prints.
+void print_ycsb_summary(const DriverOutcome& outcome);
+
+}  // namespace breccia::bench

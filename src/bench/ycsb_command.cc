@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "bench/commands.h"
+#include "bench/report.h"
+#include "bench/ycsb.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+
+namespace breccia::bench {
+
+namespace {
+
+struct YcsbFlags {
+  SuiteFlags suite;
+  std::vector<std::string> files;
+  std::vector<std::string> properties;
+  double target = 0;
+};
+
+Status read_properties(const YcsbFlags& flags, Properties* properties) {
+  for (const std::string& name : flags.files) {
+    std::ifstream file(name);
+    std::stringstream text;
+    text << file.rdbuf();
+    if (!file) return Status::IOError("cannot read " + name);
+    const Status status = parse_properties(text.str(), properties);
+    if (!status.ok()) return Status::InvalidArgument(name + ": " + status.ToString());
+  }
+  for (const std::string& property : flags.properties) {
+    BRECCIA_TRY(parse_properties(property, properties));
+  }
+  return Status();
+}
+
+Result<YcsbWorkload> read_workload(const YcsbFlags& flags) {
+  Properties properties;
+  BRECCIA_TRY(read_properties(flags, &properties));
+  return ycsb_workload(properties);
+}
+
+void report(const SuiteConfig& suite, const Step& step, const StepResult& result,
+            const DriverOutcome& outcome) {
+  keep_json(suite, step, result);
+  // A comparison ends with a table of all runs.
+  if (suite.json || !suite.compare.empty()) return;
+  fmt::print("# {} on {} ({}), round {}, {} threads, batches of {}\n", step.name, result.engine,
+             result.backend, result.round, step.driver.threads, step.driver.batch_size);
+  print_ycsb_summary(outcome);
+  if (suite.histogram) print_histogram(outcome.latency);
+}
+
+int run_ycsb(const YcsbFlags& flags) {
+  auto workload = read_workload(flags);
+  if (!workload.ok()) {
+    console::say_error(
+        "no workload", workload.status(),
+        "name a file with -P, as bench/workloads/workloada, and set the rest with -p");
+    return workload.status().IsIOError() ? console::kExitFailed : console::kExitUsage;
+  }
+  SuiteConfig suite;
+  const std::string name =
+      flags.files.empty() ? "ycsb" : std::filesystem::path(flags.files.back()).filename().string();
+  suite.num = workload.value().record_count;
+  suite.key_size = static_cast<std::uint32_t>(ycsb_key_size_max(workload.value()));
+  suite.value_size = static_cast<std::uint32_t>(workload.value().value_size());
+  const std::string wrong = flags.suite.fill(&suite);
+  if (!wrong.empty()) {
+    console::say("error: " + wrong);
+    return console::kExitUsage;
+  }
+  warn_of_environment();
+  const auto steps = ycsb_steps(flags.suite, workload.value(), name, flags.target);
+  return run_suite(suite, steps,
+                   [&](const Step& step, const StepResult& result, const DriverOutcome& outcome) {
+                     report(suite, step, result, outcome);
+                   });
+}
+
+}  // namespace
+
+console::Command add_bench_ycsb(console::App* parent) {
+  auto flags = std::make_shared<YcsbFlags>();
+  console::App* app = parent->add_subcommand(
+      "ycsb", "Load records and run a YCSB workload; the workloads are in bench/workloads");
+  app->add_option("-P", flags->files, "Property file; several: later ones win")->expected(1, 16);
+  app->add_option("-p", flags->properties, "A property as name=value; wins over files")
+      ->expected(1, 1)
+      ->take_all();
+  app->add_option("--target", flags->target, "Operations per second of all threads; 0: no limit")
+      ->capture_default_str();
+  flags->suite.add_to(app);
+  return {app, [flags] { return run_ycsb(*flags); }};
+}
+
+}  // namespace breccia::bench

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "cache/row_cache.h"
+#include "runs/backend.h"
+
+namespace breccia::cache {
+
+/// A cache's tags in a device's memory, copied again when enough of the cache has changed. Every
+/// set's tags go, hot or not: they are a 32nd of the cache, and a copy of 2 MiB takes 40 us.
+///
+/// A copy may be older than the cache. What it leads to is looked at in the cache itself, so an old
+/// copy costs lookups in the tree and is never the source of an answer.
+/// Threads any.
+class DeviceTags {
+ public:
+  explicit DeviceTags(std::shared_ptr<RowCache> cache) : cache_(std::move(cache)) {}
+
+  /// The tags in `backend`'s memory, not much older than the cache. Null: the cache is empty, there
+  /// is no memory, or somebody else makes the first copy just now.
+  [[nodiscard]] runs::TagsPtr on(const std::shared_ptr<runs::Backend>& backend);
+  /// Copies that were made.
+  [[nodiscard]] std::uint64_t copies() const { return copies_.load(std::memory_order_relaxed); }
+
+ private:
+  void copy(const std::shared_ptr<runs::Backend>& backend);
+
+  std::shared_ptr<RowCache> cache_;
+  std::mutex copying_;                      // who makes a copy
+  std::mutex mutex_;                        // guards what follows
+  std::shared_ptr<runs::Backend> backend_;  // before tags_, which lie in its memory
+  runs::TagsPtr tags_;
+  std::uint64_t copied_at_ = 0;  // changes of the cache
+  std::atomic<std::uint64_t> copies_{0};
+};
+
+}  // namespace breccia::cache

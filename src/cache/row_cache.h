@@ -1,0 +1,180 @@
+#pragma once
+
+#include <breccia/family.h>
+#include <breccia/status.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "pmem/page_memory.h"
+#include "runs/tags.h"
+
+namespace breccia::cache {
+
+struct Set;
+
+/// What a cache did so far, and what it holds.
+struct CacheFigures {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t inserts = 0;
+  std::uint64_t evictions = 0;    // entries that made room for others
+  std::uint64_t erased = 0;       // entries that a flush replaced
+  std::uint64_t skipped = 0;      // lookups and inserts that met a set under change
+  std::uint64_t device_hits = 0;  // of the hits, those whose place a device found
+  std::uint64_t bytes = 0;        // of keys and values held now, with their headers
+};
+
+/// Entries (key and value) of the LSM tree below, in a bounded piece of memory: a set-associative
+/// cache that replaces what is used least often, by counters that age.
+///
+/// The tree has a version, which rises whenever readers may see other contents than before. An
+/// entry bears the version at which it was read; a reader names the version that it reads at. An
+/// answer is what the tree gives at the reader's version: docs/impl/blockcache.md has the proof.
+/// Whoever changes the tree holds a Change from before the cache is purged until the tree's new
+/// state is published.
+///
+/// Lookups take no lock and wait for nobody: a set under change is passed over. An insert that
+/// meets one is left out. Only a purge waits, for an insert of one entry.
+///
+/// Bound   `bytes` of memory, in sets of kSetBytes. A set has kWays entries; one entry takes at
+/// most
+///         kEntryBytesMax with its header.
+/// Threads any.
+/// Source  [hrocks] section 5. Deviations: the device holds tags, not entries, and no managed
+///         memory is used; counters are halved as entries come; entries bear versions.
+class RowCache {
+ public:
+  static constexpr std::uint64_t kSetBytes = 4096;
+  static constexpr int kWays = runs::kTagWays;
+  /// Words of a set that hold entries: a header of two words, the key, the value.
+  static constexpr std::uint64_t kDataWords = 468;
+  static constexpr std::uint64_t kEntryBytesMax = kDataWords / 2 * 8;
+  /// Room that the value of a hit may take.
+  using ValueBuffer = std::array<char, kEntryBytesMax>;
+
+  /// A change of the tree's contents. From begin() to the end of its life nothing is inserted.
+  /// Threads one owner.
+  class Change {
+   public:
+    /// `cache` may be null: there is none.
+    explicit Change(RowCache* cache) : cache_(cache) {}
+    ~Change();
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+
+    /// Before the first purge, and before anybody can see the new contents.
+    void begin();
+    /// The version of the tree's new state; to be called where that state is published, one at a
+    /// time. 0 without a cache.
+    /// Shape   after begin() and all purges.
+    [[nodiscard]] std::uint64_t publish();
+
+   private:
+    RowCache* const cache_;
+    bool begun_ = false;
+  };
+
+  /// Errors  MemoryLimit: the system has no room.
+  static Result<std::shared_ptr<RowCache>> make(std::uint64_t bytes);
+  RowCache(pmem::PageMemory memory, std::uint64_t set_count);
+  ~RowCache();
+  RowCache(const RowCache&) = delete;
+  RowCache& operator=(const RowCache&) = delete;
+
+  /// The version of what was published last.
+  [[nodiscard]] std::uint64_t version() const {
+    return state_.load(std::memory_order_acquire) >> kChangeBits;
+  }
+
+  /// Where the entry of `key` would be. Every other call takes it, so that it is worked out once.
+  [[nodiscard]] static std::uint64_t hash(FamilyId family, const Slice& key);
+  /// Fetches what a lookup will read first.
+  void prefetch(std::uint64_t hash) const;
+
+  /// The value of `key` in the tree at `version`: its bytes, copied to *value. None: not here.
+  [[nodiscard]] std::optional<std::uint32_t> find(std::uint64_t hash, FamilyId family,
+                                                  const Slice& key, std::uint64_t version,
+                                                  ValueBuffer* value);
+
+  /// The same for a key whose place `ref` a search of a copy of the tags gave (exec/backend.h).
+  /// None where the copy was old, too: something else is there now.
+  [[nodiscard]] std::optional<std::uint32_t> find_at(std::uint32_t ref, FamilyId family,
+                                                     const Slice& key, std::uint64_t version,
+                                                     ValueBuffer* value);
+  /// Fetches what find_at will read first.
+  void prefetch_at(std::uint32_t ref) const;
+
+  /// Keeps what the tree gave for `key` at `version`. Left out: entries that are too large, a
+  /// version that is not the present one, a tree under change.
+  void insert(std::uint64_t hash, FamilyId family, const Slice& key, const Slice& value,
+              std::uint64_t version);
+
+  // ---- purges: only while a Change of the caller's has begun ----
+
+  /// Erases the entries of these keys, by their hashes; others of the same hash may go with them.
+  void erase(std::span<const std::uint64_t> hashes);
+  /// Erases everything.
+  void clear();
+  /// Erases everything and takes nothing any more: the tree is changed past the store.
+  void turn_off();
+
+  [[nodiscard]] CacheFigures figures() const;
+  /// Entries that came or went, so far.
+  [[nodiscard]] std::uint64_t changes() const;
+  /// Copies all tags to out[set_count() * kWays]: each as it is at some time meanwhile.
+  void copy_tags(std::uint32_t* out) const;
+  [[nodiscard]] std::uint64_t set_count() const { return set_count_; }
+
+ private:
+  /// Figures of some of the sets, on a cache line of their own.
+  struct alignas(64) Tally {
+    std::atomic<std::uint64_t> hits{0};
+    std::atomic<std::uint64_t> misses{0};
+    std::atomic<std::uint64_t> inserts{0};
+    std::atomic<std::uint64_t> evictions{0};
+    std::atomic<std::uint64_t> erased{0};
+    std::atomic<std::uint64_t> skipped{0};
+    std::atomic<std::uint64_t> device_hits{0};
+    std::atomic<std::uint64_t> bytes{0};
+  };
+  static constexpr std::uint64_t kTallies = 16;
+  static constexpr int kChangeBits = 16;
+  static constexpr std::uint64_t kOff = ~std::uint64_t{0};
+
+  [[nodiscard]] std::uint64_t set_of(std::uint64_t hash) const {
+    return runs::set_of(hash, set_count_);
+  }
+  [[nodiscard]] Set& set_at(std::uint64_t index) const;
+  [[nodiscard]] Tally& tally_of(std::uint64_t hash) { return tallies_[set_of(hash) % kTallies]; }
+  struct Wanted {
+    FamilyId family;
+    Slice key;
+    std::uint64_t version;
+  };
+  static std::optional<std::uint32_t> read_way(const Set& set, int way, const Wanted& wanted,
+                                               std::uint64_t floor, ValueBuffer* value);
+  /// False if readers at no version may use the entry.
+  [[nodiscard]] bool is_live(std::uint64_t entry_version) const {
+    return entry_version >= floor_.load(std::memory_order_acquire);
+  }
+  void make_room(Set* set, std::uint64_t words, Tally* tally);
+  static void remove(Set* set, int way, Tally* tally);
+
+  pmem::PageMemory memory_;
+  std::byte* const sets_;
+  const std::uint64_t set_count_;
+  /// Version << kChangeBits | changes under way. One word, so that an insert sees at once that it
+  /// is late.
+  std::atomic<std::uint64_t> state_{std::uint64_t{1} << kChangeBits};
+  std::atomic<std::uint64_t> floor_{0};  // entries of older versions are dead
+  std::array<Tally, kTallies> tallies_;
+};
+
+}  // namespace breccia::cache

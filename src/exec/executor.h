@@ -1,0 +1,18 @@
+#pragma once
+
+/// The executor contract: what algorithms are written over, once. X offers
+///
+///   Pool& pool()
+///   Status launch<W>(count, functor)             functor(group, first) for first = 0, W, 2W, ...
+///   Status sort_pairs(u64* keys, u32* ids, n)    stable, ascending
+///   Status stable_sort(u32* ids, n, less)
+///   Status merge(a, na, b, nb, out, less)        stable: equal entries of `a` first
+///   Status exclusive_scan(const u64* in, u64* out, n, u64* total)    total on the host
+///   Status select(const u32* in, const u8* flags, n, u32* out, u64* count)  count on the host
+///   Status difference(const u64* words, n, u64* bits)   bits in which any two words differ
+///   Result<Import<T>> import(const T* host, n)   .data(): where the executor can read it
+///   Status copy(T* to, const T* from, n)         within backend memory
+///   Status copy_out(T* host, const T* from, n)
+///   T* reach(T* host)                            host memory as the executor can write it, or null
+///   Status finish()                              waits for all of it
+/// An operation that fails waits for what runs before it returns.

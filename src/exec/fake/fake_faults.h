@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace breccia::exec {
+
+/// How an operation of a device may fail.
+enum class Fault {
+  kOutOfMemory,    // MemoryLimit; the device works on
+  kLaunchFailure,  // IOError; the device works on
+  kDeviceLost,     // IOError from now on. Work that is only enqueued says so at the next operation
+};
+
+/// The faults of a fake device: the test's side. It must outlive the device.
+/// Threads any.
+class FakeFaults {
+ public:
+  /// Operations so far: taking an executor, allocations, imports, launches, sorts, copies, waits.
+  [[nodiscard]] std::uint64_t operations() const { return operations_.load(); }
+  /// Lets the `k`-th operation from now (the next is the first) fail with `fault`.
+  void fail_after(std::uint64_t k, Fault fault) {
+    fault_ = fault;
+    fail_at_ = operations_ + k;
+  }
+  /// Lets adopt() say no.
+  void refuse_adoption(bool refuse) { refuses_adoption_ = refuse; }
+
+  /// The device's side: counts an operation; true if it is the one that fails.
+  [[nodiscard]] bool next_fails() { return ++operations_ == fail_at_; }
+  [[nodiscard]] Fault fault() const { return fault_; }
+  [[nodiscard]] bool refuses_adoption() const { return refuses_adoption_; }
+
+ private:
+  std::atomic<std::uint64_t> operations_{0};
+  std::atomic<std::uint64_t> fail_at_{0};
+  std::atomic<Fault> fault_{Fault::kOutOfMemory};
+  std::atomic<bool> refuses_adoption_{false};
+};
+
+}  // namespace breccia::exec

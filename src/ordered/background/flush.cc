@@ -1,0 +1,324 @@
+#include "ordered/background/flush.h"
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/merge_operator.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "ordered/read/versions.h"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Of each entry of a flush, its key's hash in the cache; one list for each file.
+using FlushedHashes = std::vector<std::vector<std::uint64_t>>;
+
+/// The single deletions of a merged run, and whether the tree has anything that they delete: only
+/// then it has to hear of them. Looked up many at a time.
+class SingleDeletions {
+ public:
+  SingleDeletions(const View& view, const FamilyView& family,
+                  const std::vector<std::uint64_t>& payloads, std::uint64_t begin,
+                  std::uint64_t end)
+      : view_(view), family_(family), payloads_(payloads), looked_up_(begin), end_(end) {}
+
+  /// True if the tree may have a value of the key that entry `i`, a single deletion, deletes.
+  /// Shape   `i` grows from call to call.
+  bool deletes_something(std::uint64_t i) {
+    BRECCIA_ASSERT(i < end_ && record::op_of(payloads_[i]) == record::Op::kSingleDelete);
+    if (!family_.tree_has_data) return false;
+    if (i >= looked_up_) look_up(i);
+    return std::binary_search(of_something_.begin(), of_something_.end(), i);
+  }
+
+ private:
+  /// Looks up the keys of the next single deletions from entry `i` on.
+  void look_up(std::uint64_t i) {
+    constexpr std::size_t kAtOnce = 256;
+    std::vector<std::uint64_t> entries;
+    std::vector<Slice> keys;
+    for (; i < end_ && entries.size() < kAtOnce; ++i) {
+      if (record::op_of(payloads_[i]) != record::Op::kSingleDelete) continue;
+      const std::byte* const record = view_.table->at(record::position_of(payloads_[i]));
+      entries.push_back(i);
+      keys.emplace_back(record::record_key(record), record::record_header(record).key_bytes());
+    }
+    looked_up_ = i;
+    rocksdb::ReadOptions options;
+    options.snapshot = view_.below.get();
+    options.fill_cache = false;
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<Status> statuses(keys.size());
+    view_.tree->MultiGet(options, family_.tree.get(), keys.size(), keys.data(), values.data(),
+                         statuses.data(), /*sorted_input=*/true);
+    of_something_.clear();
+    // A key that cannot be read counts: a range deletion too many does no harm.
+    for (std::size_t j = 0; j < keys.size(); ++j) {
+      if (!statuses[j].IsNotFound()) of_something_.push_back(entries[j]);
+    }
+  }
+
+  const View& view_;
+  const FamilyView& family_;
+  const std::vector<std::uint64_t>& payloads_;
+  std::uint64_t looked_up_;  // entries below it
+  const std::uint64_t end_;
+  std::vector<std::uint64_t> of_something_;  // of those looked up last, ascending
+};
+
+/// Reads the entries of a merged run, in run order, as the tree should hold them: one entry per
+/// key.
+class EntryReader {
+ public:
+  /// `hashes` takes the keys' hashes; may be null.
+  EntryReader(const View& view, const FamilyView& family,
+              const std::vector<std::uint64_t>& payloads, std::uint64_t begin, std::uint64_t end,
+              std::vector<std::uint64_t>* hashes)
+      : view_(view),
+        family_(family),
+        payloads_(payloads),
+        at_(begin),
+        end_(end),
+        hashes_(hashes),
+        single_deletions_(view, family, payloads, begin, end) {}
+
+  /// The next entry; false at the end, or where status() says why not.
+  bool next(tree::Tree::Entry* entry) {
+    while (at_ < end_ && status_.ok()) {
+      if (!read_key(entry)) continue;
+      if (hashes_ != nullptr) {
+        hashes_->push_back(cache::RowCache::hash(family_.id, entry->key));
+      }
+      return status_.ok();
+    }
+    return false;
+  }
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  [[nodiscard]] const std::byte* record(std::uint64_t i) const {
+    return view_.table->at(record::position_of(payloads_[i]));
+  }
+  [[nodiscard]] Slice key_of(std::uint64_t i) const {
+    return {record::record_key(record(i)), record::record_header(record(i)).key_bytes()};
+  }
+
+  /// Reads one key with all its versions; false if nothing of it goes into the tree.
+  bool read_key(tree::Tree::Entry* entry) {
+    constexpr std::uint64_t kAhead = 8;
+    if (at_ + kAhead < payloads_.size()) __builtin_prefetch(record(at_ + kAhead));
+    const std::uint64_t first = at_;
+    const Slice key = key_of(first);
+    const std::uint64_t newest = payloads_[first];
+    const std::uint64_t covered = family_.covering(key, ~std::uint64_t{0});
+    *entry = {record::op_of(newest), key, value_at(*view_.table, newest)};
+    if (record::position_of(newest) < covered) {
+      skip(key);
+      return false;  // the range deletion is what the tree needs of it
+    }
+    if (entry->op == record::Op::kMerge) {
+      combine(key, covered, entry);
+    } else {
+      skip(key);
+    }
+    entry->hides_older = has_single_deletion(first, covered);
+    return entry->op != record::Op::kSingleDelete || entry->hides_older;
+  }
+
+  /// True if the newest version of the key, or the one below, is a single deletion of something in
+  /// the tree. `first`: its newest version; at_: behind its last.
+  bool has_single_deletion(std::uint64_t first, std::uint64_t covered) {
+    for (std::uint64_t i = first; i < std::min(first + 2, at_); ++i) {
+      if (record::op_of(payloads_[i]) != record::Op::kSingleDelete) continue;
+      return record::position_of(payloads_[i]) > covered && single_deletions_.deletes_something(i);
+    }
+    return false;
+  }
+
+  void skip(const Slice& key) {
+    do {
+      ++at_;
+    } while (at_ < end_ && key_of(at_) == key);
+  }
+
+  /// Turns the operands at at_ and what lies below them into one put, or one operand.
+  void combine(const Slice& key, std::uint64_t covered, tree::Tree::Entry* entry) {
+    std::vector<Slice> operands;
+    std::uint64_t i = at_;
+    const auto is_live = [&](std::uint64_t at) {
+      return at < end_ && record::position_of(payloads_[at]) > covered && key_of(at) == key;
+    };
+    for (; is_live(i) && record::op_of(payloads_[i]) == record::Op::kMerge; ++i) {
+      operands.push_back(value_at(*view_.table, payloads_[i]));
+    }
+    std::reverse(operands.begin(), operands.end());
+    const bool base_here = is_live(i);
+    const bool has_base = base_here && record::op_of(payloads_[i]) == record::Op::kPut;
+    if (has_base) base_ = value_at(*view_.table, payloads_[i]);
+    const bool below_counts = !base_here && covered == 0;
+    skip(key);
+    if (below_counts && partial_merge(key, operands, entry)) return;
+    rocksdb::PinnableSlice below;
+    bool base_below = false;
+    if (below_counts) {
+      // Read through a view without what is being flushed: the tree alone.
+      status_ =
+          read_version(view_, family_, key, runs::kNotFound, 0, &below, /*from_tree=*/nullptr);
+      if (!status_.ok() && !status_.IsNotFound()) return;
+      base_below = status_.ok();
+      base_ = below;
+    }
+    combined_.clear();
+    status_ =
+        full_merge(family_, key, has_base || base_below ? &base_ : nullptr, operands, &combined_);
+    entry->op = record::Op::kPut;
+    entry->value = combined_;
+  }
+
+  /// One operand in the place of several, if the merge operator can do that.
+  bool partial_merge(const Slice& key, const std::vector<Slice>& operands,
+                     tree::Tree::Entry* entry) {
+    if (operands.size() == 1) return true;  // as it is
+    if (family_.merge_operator == nullptr) return false;
+    const std::deque<Slice> list(operands.begin(), operands.end());
+    combined_.clear();
+    if (!family_.merge_operator->PartialMergeMulti(key, list, &combined_, nullptr)) return false;
+    entry->value = combined_;
+    return true;
+  }
+
+  const View& view_;
+  const FamilyView& family_;
+  const std::vector<std::uint64_t>& payloads_;
+  std::uint64_t at_;
+  const std::uint64_t end_;
+  std::vector<std::uint64_t>* const hashes_;
+  SingleDeletions single_deletions_;
+  Slice base_;
+  std::string combined_;
+  Status status_;
+};
+
+/// The files of one family, numbered from *number.
+class FamilyFlush {
+ public:
+  FamilyFlush(const View& view, const FamilyView& family, std::uint64_t applied,
+              const tree::Tree& below)
+      : view_(view), family_(family), applied_(applied), below_(below) {}
+
+  Status write(int parts, int* number, const MergeRuns& merged,
+               std::vector<tree::FamilyFile>* files, FlushedHashes* hashes) {
+    BRECCIA_TRY(write_tombstones(number, files));
+    if (family_.runs.empty()) return Status::OK();
+    BRECCIA_TAKE(const auto one, merged(family_.runs));
+    const std::vector<std::uint64_t> payloads = payloads_of(*one, *view_.table);
+    const std::vector<std::uint64_t> cuts = cut(payloads, parts);
+    const std::size_t count = cuts.size() - 1;
+    std::vector<std::string> paths(count);
+    std::vector<Status> statuses(count);
+    const bool is_cached = view_.caches(family_);
+    const std::size_t lists = hashes->size();
+    if (is_cached) hashes->resize(lists + count);
+    base::parallel_for(std::size_t{0}, count, [&](std::size_t part) {
+      EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],
+                         is_cached ? &(*hashes)[lists + part] : nullptr);
+      const auto next = [&](tree::Tree::Entry* entry) { return reader.next(entry); };
+      statuses[part] = below_.write_file(family_.tree.get(), *number + static_cast<int>(part), next,
+                                         &paths[part]);
+      if (!reader.status().ok()) statuses[part] = reader.status();
+    });
+    *number += static_cast<int>(count);
+    for (const Status& status : statuses) BRECCIA_TRY(status);
+    for (const std::string& path : paths) {
+      if (!path.empty()) files->push_back({family_.tree.get(), path});
+    }
+    return Status::OK();
+  }
+
+ private:
+  /// Range deletions go into a file of their own below the others: what the others hold is newer.
+  Status write_tombstones(int* number, std::vector<tree::FamilyFile>* files) {
+    if (family_.tombstones == nullptr || !family_.tree_has_data) return Status::OK();
+    // All get one sequence number, so which of them covers a key does not matter. RocksDB would cut
+    // them where any begins or ends, in quadratic time and memory if they lie in each other.
+    const auto ranges = family_.tombstones->covered_ranges(applied_);
+    if (ranges.empty()) return Status::OK();
+    tree::FamilyFile file{family_.tree.get(), {}};
+    BRECCIA_TRY(below_.write_range_deletions(family_.tree.get(), (*number)++, ranges, &file.path));
+    files->push_back(std::move(file));
+    return Status::OK();
+  }
+
+  /// Places that share the entries about evenly and leave the versions of a key together.
+  [[nodiscard]] std::vector<std::uint64_t> cut(const std::vector<std::uint64_t>& payloads,
+                                               int parts_max) const {
+    constexpr std::uint64_t kEntriesPerPartMin = 64 << 10;
+    const std::uint64_t n = payloads.size();
+    const auto parts =
+        std::clamp<std::uint64_t>(n / kEntriesPerPartMin, 1, static_cast<std::uint64_t>(parts_max));
+    const auto key_of = [&](std::uint64_t i) {
+      const std::byte* const record = view_.table->at(record::position_of(payloads[i]));
+      return Slice(record::record_key(record), record::record_header(record).key_bytes());
+    };
+    std::vector<std::uint64_t> cuts{0};
+    for (std::uint64_t part = 1; part < parts; ++part) {
+      std::uint64_t at = std::max(n * part / parts, cuts.back());
+      while (at > 0 && at < n && key_of(at) == key_of(at - 1)) ++at;
+      cuts.push_back(at);
+    }
+    cuts.push_back(n);
+    return cuts;
+  }
+
+  const View& view_;
+  const FamilyView& family_;
+  const std::uint64_t applied_;
+  const tree::Tree& below_;
+};
+
+/// Takes what a flush replaces out of the cache. Range deletions cover keys that nobody lists, so
+/// they empty it.
+void purge(cache::RowCache* cache, const FlushedHashes& hashes, bool has_range_deletions,
+           cache::RowCache::Change* change) {
+  if (cache == nullptr) return;
+  change->begin();
+  if (has_range_deletions) {
+    cache->clear();
+    return;
+  }
+  base::parallel_for(std::size_t{0}, hashes.size(),
+                     [&](std::size_t part) { cache->erase(hashes[part]); });
+}
+
+}  // namespace
+
+Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, tree::Tree* below,
+                           const MergeRuns& merged, cache::RowCache::Change* change,
+                           const std::function<void()>& publish) {
+  std::vector<tree::FamilyFile> files;
+  FlushedHashes hashes;
+  bool has_range_deletions = false;
+  int number = 0;
+  for (const FamilyViewPtr& family : view.families) {
+    if (family->dropped) continue;
+    BRECCIA_TRY(
+        FamilyFlush(view, *family, applied, *below).write(parts, &number, merged, &files, &hashes));
+    has_range_deletions = has_range_deletions || family->tombstones != nullptr;
+  }
+  Flushed flushed{files.size(), 0};
+  for (const tree::FamilyFile& file : files) {
+    std::uint64_t bytes = 0;
+    BRECCIA_TRY(view.tree->GetEnv()->GetFileSize(file.path, &bytes));
+    flushed.bytes += bytes;
+  }
+  BRECCIA_TRY(below->ingest(
+      files, applied, [&] { purge(view.cache.get(), hashes, has_range_deletions, change); },
+      publish));
+  return flushed;
+}
+
+}  // namespace breccia::ordered

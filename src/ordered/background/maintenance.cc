@@ -1,0 +1,459 @@
+#include "ordered/background/maintenance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/perf.h"
+#include "ordered/background/flush.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Runs in the view above which writers help to merge, and at which they wait.
+constexpr std::size_t kRunsBeforeHelp = 24;
+constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
+/// How often a waiter looks at what nobody tells it.
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
+                         wal::Log* log, tree::Tree* below, History* history, Fault* fault,
+                         Statistics* statistics, Listeners* listeners, Hooks hooks)
+    : options_(options),
+      state_(state),
+      backends_(backends),
+      log_(log),
+      below_(below),
+      history_(history),
+      fault_(fault),
+      statistics_(statistics),
+      listeners_(listeners),
+      hooks_(std::move(hooks)) {}
+
+Maintenance::~Maintenance() { stop(); }
+
+void Maintenance::start() {
+  merger_ = std::thread([this] { run_merger(); });
+  flusher_ = std::thread([this] { run_flusher(); });
+}
+
+void Maintenance::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  merger_wakes_.notify_all();
+  flusher_wakes_.notify_all();
+  room_.notify_all();
+  if (merger_.joinable()) merger_.join();
+  if (flusher_.joinable()) flusher_.join();
+}
+
+// What a flush could release: frames that are still being filled do not count.
+std::uint64_t Maintenance::visible_bytes() const {
+  const std::uint64_t begin = log_->begin();
+  const std::uint64_t visible = state_->visible();
+  return visible > begin ? visible - begin : 0;
+}
+
+bool Maintenance::device_is_full() const {
+  const auto backend = backends_->current();
+  // A merge of all runs needs about two and a half times their memory besides.
+  return backend->memory_used() > backend->memory_limit() / 4;
+}
+
+/// Claims `bytes` if `needed` bytes fit below `bytes_max` beside what is taken and claimed.
+bool Maintenance::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max) {
+  if (runs_.load() >= kRunsMax || tombstones_.load() >= limits::kTombstonesMax) return false;
+  const std::uint64_t before = claimed_.fetch_add(bytes, std::memory_order_relaxed);
+  if (log_->bytes_in_use() + before + needed <= bytes_max) return true;
+  claimed_.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
+}
+
+Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+  BRECCIA_TRY(fault_->get());
+  // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
+  // has the time.
+  while (wait_us_max > 0 && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp &&
+         merge_once()) {
+  }
+  if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
+  return wait_for_room(bytes, wait_us_max);
+}
+
+/// Tells listeners when the first writer begins to wait, and when none waits any more.
+void Maintenance::note_waiter(int more) {
+  const std::lock_guard lock(waiters_mutex_);
+  const bool stalled = waiters_ > 0;
+  waiters_ += more;
+  if ((waiters_ > 0) != stalled) listeners_->stall(*state_->view(), waiters_ > 0);
+}
+
+/// Waits for `over` on room_, and looks again at times: a fault of the log, or a batch that became
+/// visible, wakes nobody here. False: the deadline came first.
+template <class Over>
+bool Maintenance::wait_until(std::chrono::steady_clock::time_point deadline, const Over& over) {
+  std::unique_lock lock(mutex_);
+  while (!room_.wait_until(lock, std::min(std::chrono::steady_clock::now() + kLookAgain, deadline),
+                           over)) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+  }
+  return true;
+}
+
+Result<RoomClaim> Maintenance::wait_for_room(std::uint64_t bytes, std::uint64_t wait_us_max) {
+  const base::PerfTimer timer(&rocksdb::PerfContext::write_delay_time);
+  const base::Stopwatch watch;
+  // A batch larger than half the limit may pass when the other half is free.
+  const std::uint64_t needed = std::min(bytes, options_.log_bytes_max / 2);
+  bool claimed = false;
+  const auto has_room = [&] {
+    claimed = claim_if(bytes, needed, options_.log_bytes_max);
+    if (claimed) return true;
+    // Each time, not only at first: another writer may have taken the room that a flush made after
+    // the flusher found nothing left to do.
+    flusher_wakes_.notify_one();
+    return stopping_ || !fault_->get().ok();
+  };
+  const auto deadline = base::deadline_after(wait_us_max);
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_room() && claimed) return RoomClaim(&claimed_, bytes);
+  }
+  if (wait_us_max == 0) return refused(wait_us_max);
+  note_waiter(1);
+  const bool in_time = wait_until(deadline, has_room);
+  note_waiter(-1);
+  statistics_->note_wait(watch.micros());
+  if (!in_time) return refused(wait_us_max);
+  if (claimed) return RoomClaim(&claimed_, bytes);
+  BRECCIA_TRY(fault_->get());
+  return Status::ShutdownInProgress("the store is closing");
+}
+
+Status Maintenance::refused(std::uint64_t wait_us_max) {
+  BRECCIA_TRY(fault_->get());
+  statistics_->add(Ticker::kRefused, 1);
+  return Status::Incomplete(
+      fmt::format("no room after {} ms: {} of {} log bytes and {} of {} range deletions wait for a "
+                  "flush, {} of {} runs for a merge{}",
+                  wait_us_max / 1000, log_->bytes_in_use(), options_.log_bytes_max,
+                  tombstones_.load(), limits::kTombstonesMax, runs_.load(), kRunsMax,
+                  below_->overloaded() ? ", and the tree below is compacting" : ""),
+      "retry later, or raise Options::memtable_bytes");
+}
+
+void Maintenance::wake_merger() {
+  {
+    const std::lock_guard lock(mutex_);
+    merge_hint_ = true;
+  }
+  merger_wakes_.notify_one();
+}
+
+void Maintenance::note_view(std::size_t runs, std::size_t tombstones) {
+  runs_.store(runs, std::memory_order_relaxed);
+  tombstones_.store(tombstones, std::memory_order_relaxed);
+  if (tombstones >= limits::kTombstonesBeforeFlush) flusher_wakes_.notify_one();
+  wake_merger();
+}
+
+void Maintenance::note_probes(std::uint64_t probes) {
+  constexpr std::uint64_t kWorthLooking = 1 << 16;
+  const std::uint64_t before = probes_.fetch_add(probes, std::memory_order_relaxed);
+  if (before / kWorthLooking != (before + probes) / kWorthLooking) wake_merger();
+}
+
+Status Maintenance::flush(bool waits_for_tree) {
+  std::uint64_t wanted = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted = ++flushes_wanted_;
+    if (!waits_for_tree) flushes_at_once_ = wanted;
+  }
+  flusher_wakes_.notify_one();
+  bool done = false;
+  std::uint64_t told = 0;
+  (void)wait_until(std::chrono::steady_clock::time_point::max(), [&] {
+    done = flushes_done_ >= wanted;
+    told = flush_told_;
+    return done || stopping_ || !fault_->get().ok();  // the flusher stops at a fault
+  });
+  if (!done) return fault_->get();
+  listeners_->wait(told);
+  return Status::OK();
+}
+
+// ---- merging -----------------------------------------------------------------------------------
+
+void Maintenance::run_merger() {
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      merger_wakes_.wait(lock, [&] { return stopping_ || merge_hint_; });
+      if (stopping_) return;
+      merge_hint_ = false;
+    }
+    while (fault_->get().ok() && merge_once()) {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+  }
+}
+
+std::optional<Maintenance::Taken> Maintenance::take_for_merge() {
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || flush_waits_) return {};
+  const auto view = state_->view();
+  for (const FamilyViewPtr& family : view->families) {
+    const RunRange due = merge_due(*family, taken_, probes_.load(std::memory_order_relaxed));
+    if (due.count < 2) continue;
+    const auto first = family->runs.begin() + static_cast<std::ptrdiff_t>(due.first);
+    Taken taken{family->id, {first, first + static_cast<std::ptrdiff_t>(due.count)}};
+    taken_.push_back({family->id, taken.runs.back()->begin, taken.runs.front()->end});
+    // The merge uses up the probes that pay for it.
+    std::uint64_t cost = 0;
+    for (const auto& run : taken.runs) cost += run->run->count();
+    probes_.fetch_sub(std::min(cost, probes_.load(std::memory_order_relaxed)),
+                      std::memory_order_relaxed);
+    return taken;
+  }
+  return {};
+}
+
+void Maintenance::give_back(const std::function<bool(const TakenRange&)>& is_mine) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(taken_, is_mine);
+  }
+  flusher_wakes_.notify_all();
+  room_.notify_all();
+}
+
+bool Maintenance::merge_once() {
+  const std::optional<Taken> taken = take_for_merge();
+  if (!taken.has_value()) return false;
+  const base::Stopwatch watch;
+  auto one = merged(taken->runs);
+  if (one.ok()) {
+    install(*taken, one.value());
+    statistics_->add(Ticker::kRunMerges, 1);
+    for (const auto& run : taken->runs) {
+      statistics_->add(Ticker::kRunMergeEntries, run->run->count());
+    }
+    statistics_->record(Timing::kRunMergeMicros, watch.micros());
+  } else {
+    log(LogLevel::kWarning,
+        fmt::format("a merge of {} runs failed, searches go on with all of them: {}",
+                    taken->runs.size(), one.status().ToString()));
+  }
+  give_back([&](const auto& range) {
+    return range.family == taken->family && range.begin == taken->runs.back()->begin;
+  });
+  return one.ok();
+}
+
+void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
+  hooks_.change_view([&](View* next) {
+    const FamilyView* const family = next->family(taken.family);
+    // After a fault the newest runs may be of a batch that was never shown.
+    if (family == nullptr || !fault_->get().ok()) return;
+    auto list = family->runs;
+    const auto first = std::find(list.begin(), list.end(), taken.runs.front());
+    // A device lost meanwhile has replaced the runs; the merged one is of no use then.
+    if (first == list.end()) return;
+    *first = one;
+    list.erase(first + 1, first + static_cast<std::ptrdiff_t>(taken.runs.size()));
+    auto changed = std::make_shared<FamilyView>(*family);
+    changed->set_runs(std::move(list));
+    next->set_family(std::move(changed));
+    runs_.store(next->runs_max(), std::memory_order_relaxed);
+  });
+}
+
+Result<MemRunPtr> Maintenance::merged(const std::vector<MemRunPtr>& runs) {
+  const auto backend = backends_->current();
+  const bool all_here = std::all_of(runs.begin(), runs.end(), [&](const auto& run) {
+    return backends_->holds(*backend, *run->run);
+  });
+  if (all_here) {
+    auto one = merged_on(*backend, runs);
+    if (one.ok() || backends_->is_host(*backend)) return one;
+    if (backends_->retire(*backend, one.status())) hooks_.leave_device();
+  }
+  // The host cannot read the runs of a device: it builds them again from the log.
+  BRECCIA_TAKE(const auto on_host, runs_on_host(runs, *state_->view()->table, backends_->host()));
+  return merged_on(backends_->host(), on_host);
+}
+
+Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend,
+                                         const std::vector<MemRunPtr>& runs) {
+  std::vector<runs::RunPtr> inputs;
+  auto one = std::make_shared<MemRun>();
+  for (const auto& run : runs) {
+    inputs.push_back(run->run);
+    one->has_merges = one->has_merges || run->has_merges;
+  }
+  one->begin = runs.back()->begin;
+  one->end = runs.front()->end;
+  const runs::Keep keep = one->has_merges ? runs::Keep::kStacks : runs::Keep::kNewest;
+  BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
+  if (one->run->host_view() == nullptr) {
+    std::vector<std::uint64_t> payloads(one->run->count());
+    BRECCIA_TRY(backend.read_payloads(*one->run, payloads.data()));
+    one->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
+  }
+  return MemRunPtr(std::move(one));
+}
+
+// ---- flushing ----------------------------------------------------------------------------------
+
+void Maintenance::run_flusher() {
+  while (true) {
+    std::uint64_t wanted = 0;
+    bool manual = false;
+    {
+      std::unique_lock lock(mutex_);
+      const auto due = [&] {
+        return flushes_done_ < flushes_wanted_ ||
+               (visible_bytes() > 0 &&
+                (log_->bytes_in_use() > options_.log_bytes_max / 2 || device_is_full() ||
+                 tombstones_.load() >= limits::kTombstonesBeforeFlush));
+      };
+      flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
+      if (stopping_) return;
+      wanted = flushes_wanted_;
+      manual = flushes_done_ < wanted;
+    }
+    if (!wait_for_tree()) return;
+    std::uint64_t told = 0;
+    const Status status = flush_once(manual, &told);
+    if (status.IsMemoryLimit()) {
+      log(LogLevel::kWarning,
+          "a flush found no memory and will be tried again: " + status.ToString());
+      std::unique_lock lock(mutex_);
+      if (flusher_wakes_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; })) return;
+      continue;
+    }
+    if (!status.ok()) {
+      log(LogLevel::kError, "flush failed, the store is read-only: " + status.ToString());
+      fault_->set(Fault::Place::kFlush, status);
+    }
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) flushes_done_ = std::max(flushes_done_, wanted);
+    flush_told_ = told;
+    room_.notify_all();
+  }
+}
+
+/// Waits while the tree has too many files, unless somebody wants a flush at once: a compaction's
+/// callback may, and then the tree gets rid of none before that. False: the store closes.
+bool Maintenance::wait_for_tree() {
+  while (below_->overloaded()) {
+    std::unique_lock lock(mutex_);
+    const auto at_once = [&] { return stopping_ || flushes_done_ < flushes_at_once_; };
+    if (flusher_wakes_.wait_for(lock, std::chrono::milliseconds(10), at_once)) return !stopping_;
+  }
+  return true;
+}
+
+/// Seals all memtables; the runs of *view are the flush's from here on, until it gives them back.
+Status Maintenance::take_for_flush(ViewPtr* view, std::uint64_t* applied) {
+  {
+    std::unique_lock lock(mutex_);
+    flush_waits_ = true;
+    flusher_wakes_.wait(lock, [&] { return taken_.empty(); });
+  }
+  // Nobody merges now, so the runs in *view stay those of the store.
+  const Status status = hooks_.seal_all(view, applied);
+  const std::lock_guard lock(mutex_);
+  flush_waits_ = false;
+  if (!status.ok()) return status;
+  for (const FamilyViewPtr& family : (*view)->families) {
+    if (family->runs.empty()) continue;
+    taken_.push_back({family->id, family->runs.back()->begin, family->runs.front()->end});
+  }
+  return status;
+}
+
+Status Maintenance::flush_once(bool manual, std::uint64_t* told) {
+  ViewPtr view;
+  std::uint64_t applied = 0;
+  BRECCIA_TRY(take_for_flush(&view, &applied));
+  Status status;
+  // Without runs there may still be positions to release: opening leaves a gap in them.
+  if (applied != log_->begin()) status = flush_taken(view, applied, manual, told);
+  give_back([&](const auto& range) { return range.end <= applied; });
+  return status;
+}
+
+Status Maintenance::flush_taken(const ViewPtr& view, std::uint64_t applied, bool manual,
+                                std::uint64_t* told) {
+  const base::Stopwatch watch;
+  const std::uint64_t begin = log_->begin();
+  listeners_->flush_begins(*view, applied, manual);
+  cache::RowCache::Change change(view->cache.get());
+  auto flushed = flush_view(
+      *view, applied, options_.flush_parts, below_,
+      [this](const auto& runs) { return merged(runs); }, &change,
+      [&] { show_flushed(view, applied, &change); });
+  Status status = flushed.status();
+  if (status.ok()) status = release_log(applied);
+  if (!status.ok()) {
+    listeners_->flush_failed();
+    return status;
+  }
+  statistics_->note_flush(watch.micros(), flushed.value().files, flushed.value().bytes,
+                          applied - begin);
+  *told = listeners_->flush_completed();
+  return status;
+}
+
+/// Lets readers find in the tree what they found in memory. What a family held when it was dropped
+/// is in neither: it goes with the last view that holds it.
+void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
+                               cache::RowCache::Change* change) {
+  const tree::TreeSnapshot below = below_->snapshot();
+  history_->add(flushed, applied);
+  hooks_.change_view([&](View* next) {
+    for (const FamilyViewPtr& before : flushed->families) {
+      const FamilyView* const family = next->family(before->id);
+      if (family == nullptr) continue;
+      if (family->dropped) {
+        next->erase_family(family->id);
+        continue;
+      }
+      auto changed = std::make_shared<FamilyView>(*family);
+      auto list = family->runs;
+      std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
+      changed->set_runs(std::move(list));
+      changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
+      changed->tree_has_data = family->tree_has_data || !before->runs.empty();
+      next->set_family(std::move(changed));
+    }
+    next->below = below;
+    next->flushed = applied;
+    next->tree_version = change->publish();
+    runs_.store(next->runs_max(), std::memory_order_relaxed);
+    tombstones_.store(next->tombstones(), std::memory_order_relaxed);
+  });
+}
+
+Status Maintenance::release_log(std::uint64_t applied) {
+  // What is kept for change streams is read from its files later.
+  if (log_->keeps()) BRECCIA_TRY(hooks_.sync_log());
+  // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
+  const Status status = log_->release_below(applied);
+  if (device_is_full()) history_->clear();
+  hooks_.change_view([](View*) {});  // lets go of the segments
+  return status;
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,630 @@
+#include "ordered/engine.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "base/perf.h"
+#include "batch/requests.h"
+#include "ordered/read/iterator.h"
+#include "ordered/read/range.h"
+#include "ordered/read/versions.h"
+#include "ordered/write/store_transaction.h"
+#include "wal/format.h"
+
+namespace breccia {
+
+Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
+  std::unique_ptr<ordered::Engine> engine;
+  BRECCIA_TRY(ordered::Engine::open(options, path, &engine));
+  engine->listeners().open(engine->below().db());
+  *store = std::move(engine);
+  return Status::OK();
+}
+
+namespace ordered {
+
+namespace {
+
+/// Entries in a memtable from which a run is worth its place for a search on the backend.
+constexpr std::uint64_t kWorthSealing = 64;
+
+Status no_family(FamilyId family) {
+  return Status::InvalidArgument("Invalid column family specified in write batch",
+                                 "there is no column family " + std::to_string(family));
+}
+
+/// Errors  InvalidArgument: a request names a family that `view` does not have, or that takes no
+///         writes any more.
+Status check_families(const batch::Requests& requests, const View& view) {
+  const auto check = [&](FamilyId id, bool writes) {
+    const FamilyView* const family = view.family(id);
+    return family != nullptr && !(writes && family->dropped) ? Status::OK() : no_family(id);
+  };
+  for (const auto& writes : requests.writes()) {
+    if (writes->record_count() == 0) continue;
+    BRECCIA_TRY(check(writes->family(), true));
+    if (writes->merges() > 0 && view.family(writes->family())->merge_operator == nullptr) {
+      return Status::NotSupported("Provide a merge_operator when opening DB");
+    }
+  }
+  for (const auto& reads : requests.reads()) {
+    if (reads->count() > 0) BRECCIA_TRY(check(reads->family(), false));
+  }
+  for (const auto& ranges : requests.ranges()) {
+    if (ranges->count() > 0) BRECCIA_TRY(check(ranges->family(), false));
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+void Engine::count_requests(const batch::Requests& requests) {
+  std::uint64_t puts = 0;
+  std::uint64_t deletes = 0;
+  std::uint64_t merges = 0;
+  std::uint64_t range_deletes = 0;
+  for (const auto& writes : requests.writes()) {
+    deletes += writes->deletes();
+    merges += writes->merges();
+    puts += writes->point_count() - writes->deletes() - writes->merges();
+    range_deletes += writes->range_deletes().size();
+  }
+  const auto add = [this](Ticker ticker, std::uint64_t more) {
+    if (more > 0) statistics_->add(ticker, more);
+  };
+  add(Ticker::kBatches, 1);
+  add(Ticker::kPuts, puts);
+  add(Ticker::kDeletes, deletes);
+  add(Ticker::kMerges, merges);
+  add(Ticker::kRangeDeletes, range_deletes);
+  add(Ticker::kGets, requests.read_count());
+  add(Ticker::kRanges, requests.range_count());
+  if (!no_device_.empty()) miss_device(requests);
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+Status Engine::Submit(const WriteOptions& options, Batch* batch) {
+  return submit(options, ReadSet(), &batch->requests());
+}
+
+std::unique_ptr<Transaction> Engine::OpenTransaction() {
+  return std::make_unique<StoreTransaction>(this);
+}
+
+Status Engine::submit(const WriteOptions& options, const ReadSet& validated,
+                      batch::Requests* requests) {
+  BRECCIA_TRY(carry_out(options, validated, requests));
+  count_requests(*requests);
+  return Status::OK();
+}
+
+Status Engine::carry_out(const WriteOptions& options, const ReadSet& validated,
+                         batch::Requests* batch) {
+  BRECCIA_TRY(check_open());
+  batch::Requests& requests = *batch;
+  Ticket ticket;
+  const bool writes = requests.write_count() > 0;
+  const bool reads = requests.read_count() > 0 || requests.range_count() > 0;
+  BRECCIA_TRY(check_families(requests, *state_.view()));
+  ticket.wants_view = reads;
+  // Before the writes: once they are in the log, the reads must not fail for want of memory.
+  if (reads) BRECCIA_TRY(Reader::prepare(/*own_writes=*/writes, &requests));
+  seal_for_search(validated);
+  if (writes) BRECCIA_TRY(submit_writes(options, validated, &requests, &ticket));
+  if (writes && !reads) return Status::OK();
+  if (writes) {
+    const Pin pin{std::move(ticket.view), ticket.frame.end()};
+    submit_reads(pin, /*own_writes=*/true, ticket.frame.records_position(), &requests);
+    return Status::OK();
+  }
+  seal_for_search(requests);
+  const Pin pin = state_.pin();
+  BRECCIA_TRY(check_families(requests, *pin.view));  // one may have gone meanwhile
+  BRECCIA_TRY(validator_->validate(pin, validated, reads_min_));
+  submit_reads(pin, /*own_writes=*/false, 0, &requests);
+  return Status::OK();
+}
+
+Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
+                      batch::Requests* requests) {
+  BRECCIA_TRY(check_open());
+  seal_for_search(reads);
+  if (requests->write_count() == 0) return check(reads);
+  BRECCIA_TRY(check_families(*requests, *state_.view()));
+  Ticket ticket;
+  BRECCIA_TRY(submit_writes(options, reads, requests, &ticket));
+  count_requests(*requests);
+  return Status::OK();
+}
+
+/// Waits for room and takes the batch's place in the log. `reads` are validated and
+/// updates worked out just before that, when all that came before is visible and nobody else may
+/// enter.
+Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
+                     bool as_runs, UpdatedBatch* updated, Ticket* ticket) {
+  const std::uint64_t wait_us_max = options.wait_us_max.value_or(*options_.wait_us_max);
+  BRECCIA_TAKE(const auto room, maintenance_->claim_room(requests->record_bytes(), wait_us_max));
+  const std::uint32_t count = requests->record_count();
+  const std::uint32_t descriptors = as_runs && requests->only_points() ? count : 0;
+  const std::uint64_t bytes = requests->record_bytes();
+  UpdatesAhead ahead;
+  if (as_runs) prepare_updates(requests, &ahead);
+  if (reads.empty() && ahead.empty()) return commits_->enter(ticket, bytes, count, descriptors);
+  const CommitQueue::Turn turn(commits_.get());
+  BRECCIA_TRY(validator_->validate(state_.pin(), reads, reads_min_));
+  if (!ahead.empty()) update_in_turn(&ahead, updated);
+  return commits_->enter_in_turn(ticket, bytes, count, descriptors);
+}
+
+void Engine::prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const {
+  const Pin pin = state_.pin();
+  for (const auto& writes : requests->writes()) {
+    const FamilyView* const family = pin.view->family(writes->family());
+    if (family == nullptr || !Updater::can_update(*family, *writes)) continue;
+    auto work = updater_->prepare(pin, *family, writes.get());
+    if (work.ok()) ahead->push_back(work.take());
+  }
+}
+
+// Operands that cannot be worked out now stay operands; reads combine them.
+void Engine::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
+  {
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->seal_all().PermitUncheckedError();  // a search on the backend sees runs only
+  }
+  const Pin pin = state_.pin();
+  for (const auto& work : *ahead) {
+    const FamilyView* const family = pin.view->family(work->writes->family());
+    if (family == nullptr) continue;
+    const std::uint64_t merges = work->writes->merges();
+    auto one = updater_->finish(pin, *family, work.get());
+    if (!one.ok()) continue;
+    statistics_->add(Ticker::kUpdatesWorkedOut, merges);
+    updated->push_back(one.take());
+  }
+}
+
+// Once a batch has its place in the log, others wait for it: `noexcept` ends the process if the
+// little memory that is taken here is not to be had, with the log as it is.
+Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
+                             batch::Requests* requests, Ticket* ticket) noexcept {
+  const bool as_runs = requests->write_count() >= writes_min_;
+  ticket->durability = options.durability;
+  UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
+  if (!requests->lay_out()) return Status::MemoryLimit("no memory for the batch");
+  BRECCIA_TRY(enter(options, reads, requests, as_runs, &updated, ticket));
+  if (requests->is_mixed()) ticket->frame.flags |= wal::kFrameMixed;
+  {
+    const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
+    log_->fill(&ticket->frame, requests->flat_records());
+  }
+  if (as_runs) {
+    const Status status = build_runs(requests, ticket);
+    if (!status.ok()) {
+      commits_->abandon(ticket, status);
+      return status;
+    }
+  }
+  log_->seal(&ticket->frame);
+  BRECCIA_TRY(commits_->finish(ticket));
+  statistics_->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
+                   requests->write_count());
+  return Status::OK();
+}
+
+// Descriptors stand in the order of the records' families, each family's behind that of its name.
+Status Engine::build_runs(batch::Requests* requests, Ticket* ticket) {
+  std::uint32_t* descriptors =
+      ticket->frame.descriptor_count > 0 ? ticket->frame.descriptors() : nullptr;
+  for (const auto& writes : requests->writes()) {
+    if (writes->record_count() == 0) continue;
+    for (const std::uint64_t offset : writes->range_deletes()) {
+      ticket->range_deletes.emplace_back(writes->family(), writes->base() + offset);
+    }
+    if (descriptors != nullptr && writes->family() != kDefaultFamily) {
+      *descriptors++ = static_cast<std::uint32_t>(writes->base() / 8);
+    }
+    if (writes->point_count() > 0) BRECCIA_TRY(build_run(*writes, descriptors, ticket));
+    if (descriptors != nullptr) descriptors += writes->point_count();
+  }
+  return Status::OK();
+}
+
+Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors, Ticket* ticket) {
+  const std::uint64_t base = ticket->frame.records_position() + writes.base();
+  // Where there are no descriptors, the host keeps the order of a run that it cannot read.
+  std::shared_ptr<std::vector<std::uint64_t>> payloads;
+  const auto build = [&](runs::Backend& backend) -> Result<runs::RunPtr> {
+    payloads = nullptr;
+    const record::EntriesRef entries{writes.keys(), writes.offsets(), base, writes.numbers(),
+                                     /*sorted=*/false};
+    BRECCIA_TAKE(runs::RunPtr run, backend.build_run(entries, descriptors));
+    if (descriptors == nullptr && run->host_view() == nullptr) {
+      payloads = std::make_shared<std::vector<std::uint64_t>>(writes.point_count());
+      BRECCIA_TRY(backend.read_payloads(*run, payloads->data()));
+    }
+    return run;
+  };
+  const auto backend = backends_->current();
+  auto run = build(*backend);
+  if (!run.ok() && !backends_->is_host(*backend)) {
+    BRECCIA_TRY(retire_device(*backend, run.status()));
+    run = build(backends_->host());
+  }
+  BRECCIA_TRY(run.status());
+  if (descriptors != nullptr && writes.base() > 0) {
+    // From the family's records to the frame's.
+    for (std::uint64_t i = 0; i < writes.point_count(); ++i) {
+      descriptors[i] += static_cast<std::uint32_t>(writes.base() / 8);
+    }
+  }
+  ticket->runs.push_back(
+      {writes.family(), run.take(), descriptors, writes.merges() > 0, std::move(payloads)});
+  return Status::OK();
+}
+
+void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
+                         std::function<void(Status)> done) {
+  const Status taken = async_->submit({options, &batch->requests(), done, Status()});
+  if (!taken.ok()) done(taken);
+}
+
+/// Runs the batches of a group as one, if that can be.
+void Engine::run_group(std::span<AsyncBatch> group) {
+  const auto run_alone = [&](AsyncBatch& one) {
+    one.status = submit(one.options, ReadSet(), one.requests);
+  };
+  if (group.size() == 1) return run_alone(group.front());
+  const auto view = state_.view();
+  std::vector<AsyncBatch*> together;
+  for (AsyncBatch& one : group) {
+    one.status = check_families(*one.requests, *view);
+    if (one.status.ok()) together.push_back(&one);
+  }
+  const Status status = submit_together(together);
+  if (status.ok()) return;
+  // Nothing of the group was written, or the store is read-only now. Whoever may have been the
+  // cause must not spoil it for the others; those that found no room have waited long enough.
+  for (AsyncBatch* const one : together) {
+    if (status.IsIncomplete() && one->requests->write_count() > 0) {
+      one->status = status;
+    } else {
+      run_alone(*one);
+    }
+  }
+}
+
+/// Submits the requests of all batches as one batch, and hands the results to each. Those lie in
+/// the large batch's memory, in which each of the small ones holds a share.
+Status Engine::submit_together(std::span<AsyncBatch* const> batches) {
+  if (batches.empty()) return Status::OK();
+  const auto backend = backends_->current();
+  const auto all = std::make_shared<batch::Requests>(
+      std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory()));
+  const Status no_memory = Status::MemoryLimit("no memory to run batches together");
+  for (const AsyncBatch* const one : batches) {
+    if (!all->append(*one->requests)) return no_memory;
+    if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;
+  }
+  BRECCIA_TRY(carry_out(batches.front()->options, ReadSet(), all.get()));
+  for (const AsyncBatch* const one : batches) {
+    all->hand_over(one->requests);
+    one->requests->hold(all);
+    count_requests(*one->requests);
+  }
+  return Status::OK();
+}
+
+Batch Engine::NewBatch() {
+  const auto backend = backends_->current();
+  // The batch may outlive the store: its memory keeps the backend.
+  return Batch(std::make_unique<batch::Requests>(
+      std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory())));
+}
+
+Status Engine::write_one(const WriteOptions& options, record::Op op, FamilyId family,
+                         const Slice& key, const Slice& value) {
+  batch::Requests& requests = batch::thread_requests();
+  BRECCIA_TRY(requests.add_write(op, family, key, value));
+  return commit(options, ReadSet(), &requests);
+}
+
+Status Engine::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
+  return write_one(options, record::Op::kPut, kDefaultFamily, key, value);
+}
+
+Status Engine::Delete(const WriteOptions& options, const Slice& key) {
+  return write_one(options, record::Op::kDelete, kDefaultFamily, key, Slice());
+}
+
+Status Engine::Merge(const WriteOptions& options, const Slice& key, const Slice& operand) {
+  return write_one(options, record::Op::kMerge, kDefaultFamily, key, operand);
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
+                          batch::Requests* requests) {
+  const auto note_probes = [&](FamilyId id, std::uint64_t probes) {
+    const FamilyView* const family = pin.view->family(id);
+    if (probes > 0 && family != nullptr && family->runs.size() > 1) {
+      maintenance_->note_probes(probes * (family->runs.size() - 1));
+    }
+  };
+  for (const auto& reads : requests->reads()) note_probes(reads->family(), reads->count());
+  for (const auto& ranges : requests->ranges()) note_probes(ranges->family(), ranges->probes());
+  reader_->read(pin, own_writes, base, reads_min_, requests);
+  ranges_->read(pin, own_writes, base, reads_min_, requests);
+}
+
+Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::PinnableSlice* value,
+                   bool* from_tree) const {
+  const FamilyView* const family = pin.view->family(id);
+  if (family == nullptr) return no_family(id);
+  const std::size_t runs = family->runs.size();
+  if (runs > 1) maintenance_->note_probes(runs - 1);
+  std::uint64_t found = runs::kNotFound;
+  std::uint64_t searched = 0;
+  {
+    const base::PerfTimer timer(&rocksdb::PerfContext::get_from_memtable_time);
+    const std::byte* record = nullptr;
+    found = find_one(*family, *pin.view->table, key, pin.visible, &record, &searched);
+  }
+  base::perf_add(&rocksdb::PerfContext::get_from_memtable_count, searched);
+  bool reached_tree = false;
+  const Status status = read_version(*pin.view, *family, key, found,
+                                     family->covering(key, pin.visible), value, &reached_tree);
+  statistics_->add(Ticker::kGets, 1);
+  statistics_->add(Ticker::kRunsSearched, searched);
+  statistics_->add(reached_tree ? Ticker::kGetsFromTree : Ticker::kGetsFromMemory, 1);
+  if (from_tree != nullptr) *from_tree = reached_tree;
+  return status;
+}
+
+Status Engine::Get(const Slice& key, std::string* value) {
+  BRECCIA_TRY(check_open());
+  rocksdb::PinnableSlice pinned;
+  BRECCIA_TRY(get(state_.pin(), kDefaultFamily, key, &pinned, /*from_tree=*/nullptr));
+  value->assign(pinned.data(), pinned.size());
+  return Status::OK();
+}
+
+Status Engine::read(const Pin& pin, batch::Requests* requests) {
+  BRECCIA_TRY(check_open());
+  BRECCIA_TRY(check_families(*requests, *pin.view));
+  BRECCIA_TRY(Reader::prepare(/*own_writes=*/false, requests));
+  submit_reads(pin, /*own_writes=*/false, 0, requests);
+  count_requests(*requests);
+  return Status::OK();
+}
+
+std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
+                                     std::vector<std::string>* values) {
+  batch::Requests requests(exec::shared_plain_host_memory());
+  values->assign(keys.size(), std::string());
+  Status status = check_open();
+  for (const Slice& key : keys) {
+    if (status.ok() && key.size() <= limits::kKeyBytesMax) {
+      status = requests.add_read(kDefaultFamily, key);
+    }
+  }
+  if (status.ok()) seal_for_search(requests);
+  if (status.ok()) status = read(state_.pin(), &requests);
+  if (!status.ok()) return std::vector<Status>(keys.size(), status);
+  std::vector<Status> statuses(keys.size(), Status::NotFound());
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].size() > limits::kKeyBytesMax) continue;  // no such key can be
+    const batch::ReadResult& result = requests.result(read++);
+    statuses[i] = batch::status_of(result.code);
+    if (statuses[i].ok()) (*values)[i].assign(result.data, result.bytes);
+  }
+  return statuses;
+}
+
+std::unique_ptr<rocksdb::Iterator> Engine::iterate(const rocksdb::ReadOptions& options, FamilyId id,
+                                                   const Pin& pin,
+                                                   std::function<Pin()> repin) const {
+  const FamilyView* const family = pin.view->family(id);
+  if (family == nullptr) {
+    return std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(no_family(id)));
+  }
+  statistics_->add(Ticker::kIterators, 1);
+  return make_iterator(options, pin, *family, std::move(repin));
+}
+
+// A search on the backend sees runs. If a commit is under way, or sealing fails, the reader looks
+// into the memtable key by key, which is slower and no less right.
+void Engine::seal_for_search(FamilyId id, std::uint64_t requests, std::uint64_t entries_min) {
+  if (requests < reads_min_) return;
+  const auto view = state_.view();
+  const FamilyView* const family = view->family(id);
+  if (family == nullptr || family->active->count() < entries_min) return;
+  const std::unique_lock lock(commits_->publish_lock(), std::try_to_lock);
+  if (lock.owns_lock()) publisher_->seal(id).PermitUncheckedError();
+}
+
+void Engine::seal_for_search(const ReadSet& reads) {
+  for (const ReadSet::Keys& keys : reads.keys) {
+    seal_for_search(keys.family, keys.keys.count, kWorthSealing);
+  }
+}
+
+void Engine::seal_for_search(const batch::Requests& requests) {
+  for (const auto& reads : requests.reads()) {
+    seal_for_search(reads->family(), reads->count(), kWorthSealing);
+  }
+  // A walk sees runs only.
+  for (const auto& ranges : requests.ranges()) {
+    seal_for_search(ranges->family(), ranges->count(), 1);
+  }
+}
+
+Status Engine::retire_device(runs::Backend& failed, const Status& why) {
+  if (!backends_->retire(failed, why)) return Status::OK();
+  const std::lock_guard lock(commits_->publish_lock());
+  return publisher_->leave_device();
+}
+
+// ---- column families ---------------------------------------------------------------------------
+
+FamilyViewPtr Engine::new_family(const tree::TreeFamily& family) const {
+  auto view = std::make_shared<FamilyView>();
+  view->id = family->GetID();
+  view->active = std::make_shared<memtable::HostMemtable>();
+  view->tree = family;
+  view->tree_has_data = below_->has_data(family.get());
+  const rocksdb::Options options = below_->db()->GetOptions(family.get());
+  view->merge_operator = options.merge_operator;
+  // Elsewhere a compaction may change what readers see.
+  view->tree_is_cached = options.compaction_filter == nullptr &&
+                         options.compaction_filter_factory == nullptr &&
+                         options.compaction_style != rocksdb::kCompactionStyleFIFO;
+  return view;
+}
+
+Result<tree::TreeFamily> Engine::create_family(const std::string& name,
+                                               const rocksdb::ColumnFamilyOptions& options) {
+  BRECCIA_TRY(check_open());
+  BRECCIA_TAKE(const tree::TreeFamily family, below_->create_family(name, options));
+  publish_family(family);
+  return family;
+}
+
+Result<tree::TreeFamily> Engine::import_family(const std::string& name,
+                                               const rocksdb::ColumnFamilyOptions& options,
+                                               const rocksdb::ImportColumnFamilyOptions& how,
+                                               const rocksdb::ExportImportFilesMetaData& files) {
+  BRECCIA_TAKE(const tree::TreeFamily family, below_->import_family(name, options, how, files));
+  publish_family(family);
+  return family;
+}
+
+void Engine::publish_family(const tree::TreeFamily& family) {
+  const std::lock_guard lock(commits_->publish_lock());
+  publisher_->change([&](View* next) {
+    auto view = std::make_shared<FamilyView>(*new_family(family));
+    view->runs_end = state_.visible();
+    next->set_family(std::move(view));
+  });
+}
+
+Status Engine::drop_family(FamilyId id, const std::function<void()>& about_to_drop) {
+  BRECCIA_TRY(check_open());
+  if (id == kDefaultFamily) return Status::InvalidArgument("Can't drop default column family");
+  const auto view = state_.view();
+  const FamilyView* const family = view->family(id);
+  if (family == nullptr || family->dropped) {
+    return Status::InvalidArgument("Column family already dropped!\n");
+  }
+  about_to_drop();
+  return below_->drop_family(family->tree.get(), [&] {
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->change([&](View* next) {
+      auto changed = std::make_shared<FamilyView>(*next->family(id));
+      changed->dropped = true;
+      next->set_family(std::move(changed));
+    });
+  });
+}
+
+void Engine::forget_family(FamilyId id) {
+  const std::lock_guard lock(commits_->publish_lock());
+  publisher_->change([&](View* next) { next->erase_family(id); });
+}
+
+/// Publishes a changed view of a tree whose contents somebody changed, with an empty cache. Not
+/// beside a flush: between its ingest and its view, memory holds what the tree has already.
+void Engine::change_tree(const std::function<void(View*)>& change) {
+  below_->while_unchanged([&] {
+    cache::RowCache::Change tree_change(cache_.get());
+    tree_change.begin();
+    if (cache_ != nullptr) cache_->clear();
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->change([&](View* next) {
+      change(next);
+      next->tree_version = tree_change.publish();
+    });
+  });
+}
+
+void Engine::forget_cached() {
+  change_tree([](View*) {});
+}
+
+void Engine::stop_caching() {
+  if (cache_ != nullptr) cache_->turn_off();
+}
+
+void Engine::refresh_tree() {
+  change_tree([&](View* next) {
+    const auto families = next->families;
+    for (const auto& family : families) {
+      auto changed = std::make_shared<FamilyView>(*family);
+      changed->tree_has_data = family->tree_has_data || below_->has_data(family->tree.get());
+      next->set_family(std::move(changed));
+    }
+    next->below = below_->snapshot();
+  });
+}
+
+Status Engine::CreateFamily(const std::string& name, FamilyId* family) {
+  BRECCIA_TAKE(const tree::TreeFamily created, create_family(name, options_.rocksdb));
+  *family = created->GetID();
+  return Status::OK();
+}
+
+Status Engine::DropFamily(FamilyId family) {
+  BRECCIA_TRY(drop_family(family, [] {}));
+  forget_family(family);
+  return Status::OK();
+}
+
+std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
+  std::vector<std::pair<std::string, FamilyId>> families;
+  for (const tree::TreeFamily& family : below_->families()) {
+    if (tree::is_reserved(family->GetName())) continue;
+    families.emplace_back(family->GetName(), family->GetID());
+  }
+  return families;
+}
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
+                       std::unique_ptr<ChangeStream>* stream) {
+  BRECCIA_TRY(check_open());
+  BRECCIA_TAKE(*stream, open_changes(change_source(), from, options));
+  return Status::OK();
+}
+
+Status Engine::SyncLog() {
+  BRECCIA_TRY(check_open());
+  return commits_->sync(state_.visible());
+}
+
+Status Engine::flush(bool waits_for_tree) {
+  BRECCIA_TRY(check_open());
+  BRECCIA_TRY(fault_.get());
+  return maintenance_->flush(waits_for_tree);
+}
+
+Figures Engine::figures() const {
+  return Figures(
+      {*statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(), device_tags_.get()});
+}
+
+bool Engine::GetProperty(const std::string& name, std::string* value) {
+  auto figure = figures().text(name);
+  if (!figure.has_value()) {
+    // RocksDB clears the value of a name that it does not know.
+    figure.emplace();
+    if (!below_->db()->GetProperty(name, &*figure)) return false;
+  }
+  *value = std::move(*figure);
+  return true;
+}
+
+}  // namespace ordered
+}  // namespace breccia

@@ -1,0 +1,185 @@
+#include "ordered/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
+
+namespace breccia::ordered {
+
+namespace {
+
+using From = const FigureSources&;
+using Number = std::uint64_t (*)(From from);
+using Text = std::string (*)(From from);
+using CacheFigure = std::uint64_t cache::CacheFigures::*;
+using AdmissionFigure = std::uint64_t AdmissionFigures::*;
+
+struct Figure {
+  const char* name;
+  std::variant<Ticker, Timing, CacheFigure, AdmissionFigure, Number, Text> is;
+};
+
+std::string backend(From from) { return from.backends.current()->describe(); }
+std::string backend_retired(From from) { return from.backends.retired().ToString(); }
+std::string read_only(From from) {
+  const Status cause = from.fault.get();
+  return cause.ok() ? "" : cause.ToString();
+}
+std::string admission_mode(From from) {
+  return from.async.figures().mode == batch::Mode::kAlone ? "alone" : "together";
+}
+std::uint64_t device_bytes(From from) { return from.backends.current()->memory_used(); }
+std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
+std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
+std::uint64_t memtable_entries(From from) {
+  std::uint64_t entries = 0;
+  for (const auto& family : from.state.view()->families) entries += family->active->count();
+  return entries;
+}
+std::uint64_t cache_device_copies(From from) {
+  return from.cache_tags == nullptr ? 0 : from.cache_tags->copies();
+}
+
+using Cache = cache::CacheFigures;
+using Admission = AdmissionFigures;
+
+constexpr Figure kFigures[] = {
+    {"breccia.batches", Ticker::kBatches},
+    {"breccia.requests.put", Ticker::kPuts},
+    {"breccia.requests.delete", Ticker::kDeletes},
+    {"breccia.requests.merge", Ticker::kMerges},
+    {"breccia.requests.delete-range", Ticker::kRangeDeletes},
+    {"breccia.requests.get", Ticker::kGets},
+    {"breccia.requests.range", Ticker::kRanges},
+    {"breccia.iterators", Ticker::kIterators},
+    {"breccia.writes.to-memtable", Ticker::kWritesToMemtable},
+    {"breccia.writes.to-runs", Ticker::kWritesToRuns},
+    {"breccia.updates.worked-out", Ticker::kUpdatesWorkedOut},
+    {"breccia.gets.on-host", Ticker::kGetsOnHost},
+    {"breccia.gets.on-backend", Ticker::kGetsOnBackend},
+    {"breccia.gets.from-memory", Ticker::kGetsFromMemory},
+    {"breccia.gets.from-tree", Ticker::kGetsFromTree},
+    {"breccia.runs.searched", Ticker::kRunsSearched},
+    {"breccia.runs.merges", Ticker::kRunMerges},
+    {"breccia.runs.merged-entries", Ticker::kRunMergeEntries},
+    {"breccia.log.frames", Ticker::kFrames},
+    {"breccia.log.bytes.written", Ticker::kLogBytes},
+    {"breccia.log.commits", Ticker::kCommits},
+    {"breccia.log.syncs", Ticker::kSyncs},
+    {"breccia.flush.count", Ticker::kFlushes},
+    {"breccia.flush.files", Ticker::kFlushFiles},
+    {"breccia.flush.file-bytes", Ticker::kFlushFileBytes},
+    {"breccia.flush.log-bytes", Ticker::kFlushLogBytes},
+    {"breccia.waits", Ticker::kWaits},
+    {"breccia.waits.micros", Ticker::kWaitMicros},
+    {"breccia.waits.refused", Ticker::kRefused},
+    {"breccia.backend.errors", Ticker::kBackendErrors},
+    {"breccia.backend.memory-misses", Ticker::kMemoryMisses},
+    {"breccia.entry-cache.hits", &Cache::hits},
+    {"breccia.entry-cache.misses", &Cache::misses},
+    {"breccia.entry-cache.inserts", &Cache::inserts},
+    {"breccia.entry-cache.evictions", &Cache::evictions},
+    {"breccia.entry-cache.erased", &Cache::erased},
+    {"breccia.entry-cache.skipped", &Cache::skipped},
+    {"breccia.entry-cache.device-hits", &Cache::device_hits},
+    {"breccia.entry-cache.device-copies", cache_device_copies},
+    {"breccia.admission.batches", &Admission::batches},
+    {"breccia.admission.groups", &Admission::groups},
+    {"breccia.admission.switches", &Admission::switches},
+    {"breccia.log.sync.micros", Timing::kSyncMicros},
+    {"breccia.wait.micros", Timing::kWaitMicros},
+    {"breccia.runs.merge.micros", Timing::kRunMergeMicros},
+    {"breccia.flush.micros", Timing::kFlushMicros},
+    {"breccia.backend", backend},
+    {"breccia.backend-retired", backend_retired},
+    {"breccia.read-only", read_only},
+    {"breccia.log-bytes", log_bytes},
+    {"breccia.runs", runs},
+    {"breccia.memtable-entries", memtable_entries},
+    {"breccia.device-bytes", device_bytes},
+    {"breccia.entry-cache.bytes", &Cache::bytes},
+    {"breccia.admission.mode", admission_mode},
+    {"breccia.admission.threshold", &Admission::threshold},
+    {"breccia.admission.queued", &Admission::queued},
+};
+
+/// True if each value of the enumeration stands in the table once.
+template <class Counted>
+consteval bool has_each_once() {
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(Counted::kEnd); ++i) {
+    const auto is_it = [&](const Figure& figure) {
+      const auto* const counted = std::get_if<Counted>(&figure.is);
+      return counted != nullptr && *counted == static_cast<Counted>(i);
+    };
+    if (std::count_if(std::begin(kFigures), std::end(kFigures), is_it) != 1) return false;
+  }
+  return true;
+}
+static_assert(has_each_once<Ticker>() && has_each_once<Timing>());
+
+const Figure* find(const std::string& name) {
+  const auto* const found = std::find_if(std::begin(kFigures), std::end(kFigures),
+                                         [&](const Figure& figure) { return name == figure.name; });
+  return found == std::end(kFigures) ? nullptr : found;
+}
+
+/// What a figure that is a number reads.
+struct ReadNumber {
+  From from;
+
+  std::optional<std::uint64_t> operator()(Ticker ticker) const {
+    return from.statistics.value(ticker);
+  }
+  std::optional<std::uint64_t> operator()(CacheFigure figure) const {
+    return from.cache == nullptr ? 0 : from.cache->figures().*figure;
+  }
+  std::optional<std::uint64_t> operator()(AdmissionFigure figure) const {
+    return from.async.figures().*figure;
+  }
+  std::optional<std::uint64_t> operator()(Number number) const { return number(from); }
+  std::optional<std::uint64_t> operator()(Timing) const { return std::nullopt; }
+  std::optional<std::uint64_t> operator()(Text) const { return std::nullopt; }
+};
+
+std::optional<std::uint64_t> number_of(const Figure& figure, From from) {
+  return std::visit(ReadNumber{from}, figure.is);
+}
+
+std::string text_of(const Figure& figure, From from) {
+  if (const auto number = number_of(figure, from)) return std::to_string(*number);
+  if (const auto* const timing = std::get_if<Timing>(&figure.is)) {
+    return from.statistics.text(*timing);
+  }
+  return std::get<Text>(figure.is)(from);
+}
+
+}  // namespace
+
+std::optional<std::string> Figures::text(const std::string& name) const {
+  if (name == kAll) return lines();
+  const Figure* const figure = find(name);
+  return figure == nullptr ? std::nullopt : std::optional(text_of(*figure, from_));
+}
+
+std::optional<std::uint64_t> Figures::number(const std::string& name) const {
+  const Figure* const figure = find(name);
+  return figure == nullptr ? std::nullopt : number_of(*figure, from_);
+}
+
+std::map<std::string, std::string> Figures::map() const {
+  std::map<std::string, std::string> all;
+  for (const Figure& figure : kFigures) all[figure.name] = text_of(figure, from_);
+  return all;
+}
+
+std::string Figures::lines() const {
+  std::string lines;
+  for (const Figure& figure : kFigures) {
+    const char* const between = number_of(figure, from_) ? "COUNT : " : "";
+    lines += fmt::format("{} {}{}\n", figure.name, between, text_of(figure, from_));
+  }
+  return lines;
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,303 @@
+#include <rocksdb/env.h>
+#include <tbb/info.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "ordered/engine.h"
+#include "ordered/recover.h"
+#include "tree/ignored_fields.h"
+
+/// Opening and closing the ordered engine.
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Options with every "0: chosen" replaced by what is chosen.
+Options with_defaults(Options options) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  if (options.memtable_bytes == 0) {
+    options.memtable_bytes =
+        std::clamp(base::machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
+  }
+  options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
+  if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
+  options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
+                                             limits::kLogWindowBytes);
+  if (options.flush_threads <= 0) {
+    options.flush_threads = std::clamp(tbb::info::default_concurrency(), 1, 8);
+  }
+  if (options.log_files == nullptr) options.log_files = wal::real_files();
+  return options;
+}
+
+batch::AdmissionOptions admission_options(const Options& options) {
+  batch::AdmissionOptions admission;
+  admission.threshold_min = std::max<std::uint64_t>(options.admission_requests_min, 1);
+  admission.threshold_max = std::max(options.admission_requests_max, admission.threshold_min);
+  admission.wait_us_max = std::max<std::uint64_t>(options.admission_wait_us_max, 1);
+  admission.raise_us_max = std::min(admission.raise_us_max, admission.wait_us_max - 1);
+  admission.switches_max = options.admission_switches_max;
+  return admission;
+}
+
+// A device lookup costs 20 us for the first key and next to nothing for more; a CPU lookup about
+// 0.3 us a key. A written run costs a slot among the runs to search, so it should be larger.
+constexpr std::uint64_t kReadsMin = 128;
+constexpr std::uint64_t kHostWritesMin = 128;
+constexpr std::uint64_t kDeviceWritesMin = 2048;
+
+Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
+  if (family.comparator == rocksdb::BytewiseComparator()) return Status::OK();
+  return Status::InvalidArgument(std::string("the comparator ") + family.comparator->Name(),
+                                 "keys are ordered by their bytes; use the default comparator");
+}
+
+}  // namespace
+
+Status Engine::open(const Options& options, const std::string& path,
+                    std::unique_ptr<Engine>* engine) {
+  std::unique_ptr<Engine> opened(new Engine);
+  BRECCIA_TRY(opened->start(options, path));
+  *engine = std::move(opened);
+  return Status::OK();
+}
+
+Engine::~Engine() { Close().PermitUncheckedError(); }
+
+Status Engine::Close() {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_.load()) return close_status_;
+  if (async_ == nullptr) return Status::OK();  // it never opened
+  async_->stop();
+  // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
+  if (options_.flush_at_close && state_.visible() > log_->begin()) {
+    // A flush that fails must not take what the log can keep. By the queue: the flusher may be
+    // logging, too.
+    close_status_ = commits_->sync(state_.visible());
+    if (close_status_.ok()) close_status_ = Flush();
+  }
+  listeners_->close();
+  closed_.store(true);
+  maintenance_->stop();
+  history_->clear();  // holds may live longer
+  // Writes without a log are lost with the process, not with an orderly end of it.
+  Status logged = fault_.get();
+  if (logged.ok()) logged = log_->commit(state_.visible(), /*sync=*/false);
+  if (close_status_.ok()) close_status_ = logged;
+  log_statistics();
+  return close_status_;
+}
+
+Status Engine::check_open() const {
+  if (!closed_.load(std::memory_order_relaxed)) return Status::OK();
+  return Status::ShutdownInProgress("the store is closed", "open it again");
+}
+
+/// For `breccia db stats`: what was counted ends with the process.
+void Engine::log_statistics() const {
+  const auto messages = below_->db()->GetDBOptions().info_log;
+  if (messages == nullptr) return;
+  rocksdb::Info(messages.get(), "%s\n%s", kStatisticsMark, figures().lines().c_str());
+}
+
+Status Engine::start(const Options& options, const std::string& path) {
+  BRECCIA_TRY(check_comparator(options.rocksdb));
+  for (const auto& [name, family] : options.families) BRECCIA_TRY(check_comparator(family));
+  if (!options.wal_dir.empty() && tree::is_same_folder(options.wal_dir, path)) {
+    return Status::InvalidArgument(
+        "wal_dir is the store's own folder",
+        "RocksDB would take the log's files for its; use a folder in it, or elsewhere");
+  }
+  for (const std::string& sentence : tree::ignored_fields(options, path)) {
+    log(LogLevel::kWarning, sentence);
+  }
+  options_ = with_defaults(options);
+  statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
+  listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
+  BRECCIA_TRY(choose_backend());
+  backends_->count_in(statistics_.get());
+  if (options_.entry_cache_bytes > 0) {
+    BRECCIA_TAKE(cache_, cache::RowCache::make(options_.entry_cache_bytes));
+  }
+  Options for_tree = options_;
+  for_tree.rocksdb.listeners = listeners_->for_tree();
+  BRECCIA_TAKE(below_, tree::Tree::open(for_tree, path, options_.flush_threads));
+  listeners_->note_files(below_->db());
+  fault_.tell([this](Fault::Place place, const Status& cause) {
+    using Reason = rocksdb::BackgroundErrorReason;
+    listeners_->background_error(
+        place == Fault::Place::kFlush ? Reason::kFlush : Reason::kWriteCallback, cause);
+  });
+  BRECCIA_TRY(open_log(path));
+  const auto leave_device = [this] {
+    const std::lock_guard lock(commits_->publish_lock());
+    publisher_->leave_device().PermitUncheckedError();  // readers go on with views of their own
+  };
+  if (cache_ != nullptr) device_tags_ = std::make_unique<cache::DeviceTags>(cache_);
+  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get(), leave_device);
+  reader_ =
+      std::make_unique<Reader>(backends_.get(), search_.get(), below_.get(), statistics_.get());
+  updater_ = std::make_unique<Updater>(backends_.get(), search_.get(), below_.get());
+  history_ = std::make_shared<History>(options_.memtable_bytes);
+  validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
+  ranges_ = std::make_unique<RangeReader>(backends_.get(), leave_device);
+  commits_ =
+      std::make_unique<CommitQueue>(log_.get(), &fault_, statistics_.get(),
+                                    [this](Ticket& ticket) { return publisher_->publish(ticket); });
+  start_maintenance();
+  async_ = std::make_unique<AsyncQueue>(admission_options(options_),
+                                        [this](std::span<AsyncBatch> group) { run_group(group); });
+  return Status::OK();
+}
+
+Status Engine::choose_backend() {
+  std::shared_ptr<runs::Backend> backend = options_.backend_override;
+  if (backend == nullptr) {
+    switch (options_.backend) {
+      case BackendChoice::kHost:
+        backend = runs::make_host_backend();
+        break;
+      case BackendChoice::kSimulator:
+        backend = runs::make_simulator_backend(options_.simulator_seed);
+        break;
+      case BackendChoice::kAuto:
+      case BackendChoice::kCuda: {
+        auto cuda = runs::make_cuda_backend(options_.device_bytes_max);
+        if (cuda.ok()) {
+          backend = cuda.take();
+        } else if (options_.backend == BackendChoice::kCuda) {
+          return cuda.status();
+        } else {
+          no_device_ = cuda.status().ToString();
+          backend = runs::make_host_backend();
+        }
+        break;
+      }
+    }
+  }
+  const bool on_device = backend->kind() == runs::BackendKind::kCuda;
+  const std::uint64_t chosen = options_.device_requests_min;
+  reads_min_ = chosen != 0 ? chosen : kReadsMin;
+  writes_min_ = chosen != 0 ? chosen : on_device ? kDeviceWritesMin : kHostWritesMin;
+  backends_ = std::make_unique<BackendSlot>(std::move(backend));
+  return Status::OK();
+}
+
+void Engine::miss_device(const batch::Requests& requests) const {
+  const std::uint64_t chosen = options_.device_requests_min;
+  const bool is_missed = requests.write_count() >= (chosen != 0 ? chosen : kDeviceWritesMin) ||
+                         requests.read_count() >= reads_min_ ||
+                         requests.range_count() >= reads_min_;
+  static std::once_flag is_said;
+  if (!is_missed) return;
+  std::call_once(is_said, [&] {
+    log(LogLevel::kInfo, "no GPU in use (" + no_device_ + "): the host backend runs");
+  });
+}
+
+Status Engine::open_log(const std::string& path) {
+  const auto started = std::chrono::steady_clock::now();
+  const auto backend = backends_->current();
+  wal::LogOptions log_options;
+  log_options.dir = tree::log_folder(options_, path);
+  log_options.segment_bytes = options_.log_segment_bytes;
+  log_options.preallocate_bytes = options_.log_preallocate_bytes;
+  log_options.keep_bytes = options_.log_keep_bytes;
+  log_options.files = options_.log_files;
+  log_options.store_id = below_->store_id();
+  log_options.on_map = [backend](std::byte* image, std::uint64_t bytes) {
+    (void)backend->adopt(image, bytes);  // if it cannot, its results go through staging
+  };
+  log_options.on_unmap = [backend](std::byte* image) { backend->disown(image); };
+  std::vector<wal::RecoveredFrame> frames;
+  wal::LogRecovery found;
+  const std::uint64_t applied = below_->applied();
+  BRECCIA_TAKE(log_, wal::Log::open(
+                         log_options, applied,
+                         [&](const wal::RecoveredFrame& frame) {
+                           frames.push_back(frame);
+                           return Status::OK();
+                         },
+                         &found));
+  // A new store's tree learns where its log begins: from now on a missing log is noticed.
+  if (applied == 0)
+    BRECCIA_TRY(below_->ingest(
+        {}, log_->begin(), [] {}, [] {}));
+
+  BRECCIA_TAKE(auto view, recovered_view(frames));
+  publisher_ = std::make_unique<Publisher>(&state_, backends_.get(), log_.get(),
+                                           [this](std::size_t runs, std::size_t tombstones) {
+                                             maintenance_->note_view(runs, tombstones);
+                                           });
+  publisher_->begin(std::move(view), log_->end());
+
+  recovery_ = {found.frames,
+               found.entries,
+               found.bytes,
+               found.dropped_bytes,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
+               found.message};
+  if (!found.message.empty()) log(LogLevel::kWarning, found.message);
+  return Status::OK();
+}
+
+Result<std::shared_ptr<View>> Engine::recovered_view(
+    const std::vector<wal::RecoveredFrame>& frames) {
+  const auto backend = backends_->current();
+  auto recovered = recover_families(frames, below_->applied(), *backend);
+  if (!recovered.ok() && !backends_->is_host(*backend)) {
+    backends_->retire(*backend, recovered.status());
+    recovered = recover_families(frames, below_->applied(), backends_->host());
+  }
+  BRECCIA_TRY(recovered.status());
+  auto view = std::make_shared<View>();
+  view->tree = below_->db();
+  view->below = below_->snapshot();
+  view->flushed = log_->begin();
+  view->cache = cache_;
+  view->tree_version = cache_ == nullptr ? 0 : cache_->version();
+  // Entries of families that are not there any more are left out.
+  for (const tree::TreeFamily& handle : below_->families()) {
+    auto family = std::make_shared<FamilyView>(*new_family(handle));
+    RecoveredFamily& own = recovered.value()[family->id];
+    family->runs_end = own.runs.empty() ? log_->begin() : own.runs.front()->end;
+    family->set_runs(std::move(own.runs));
+    family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
+    view->set_family(std::move(family));
+  }
+  return view;
+}
+
+void Engine::start_maintenance() {
+  MaintenanceOptions maintenance;
+  maintenance.log_bytes_max = options_.memtable_bytes;
+  maintenance.flush_parts = options_.flush_threads;
+  maintenance_ = std::make_unique<Maintenance>(
+      maintenance, &state_, backends_.get(), log_.get(), below_.get(), history_.get(), &fault_,
+      statistics_.get(), listeners_.get(),
+      Maintenance::Hooks{[this](ViewPtr* view, std::uint64_t* visible) {
+                           const std::lock_guard lock(commits_->publish_lock());
+                           const Status status = publisher_->seal_all();
+                           *visible = state_.visible();
+                           *view = state_.view();
+                           return status;
+                         },
+                         [this](const auto& change) {
+                           const std::lock_guard lock(commits_->publish_lock());
+                           publisher_->change(change);
+                         },
+                         [this] {
+                           const std::lock_guard lock(commits_->publish_lock());
+                           publisher_->leave_device().PermitUncheckedError();
+                         },
+                         [this] { return commits_->sync(state_.visible()); }});
+  maintenance_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
+  maintenance_->start();
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,313 @@
+#include "ordered/read/range.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/limits.h"
+#include "base/parallel.h"
+#include "ordered/read/iterator.h"
+#include "ordered/read/versions.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Entries of a range that a walk on the backend finds at most; what has more goes on by iterator.
+constexpr std::uint64_t kWalkMax = 1024;
+/// Entries that one walk of the backend makes room for.
+constexpr std::uint64_t kRoomMax = 16 << 20;
+
+/// A record like the log's, in memory of the results.
+const std::byte* make_record(const Slice& key, const Slice& value, batch::ResultArena* arena) {
+  const auto header = record::RecordHeader::make(record::Op::kPut, key.size(), value.size());
+  char* const record = arena->allocate(sizeof header + key.size() + value.size());
+  std::memcpy(record, &header, sizeof header);
+  std::memcpy(record + sizeof header, key.data(), key.size());
+  std::memcpy(record + sizeof header + key.size(), value.data(), value.size());
+  return reinterpret_cast<const std::byte*>(record);
+}
+
+const std::byte** make_list(std::uint64_t count, batch::ResultArena* arena) {
+  constexpr std::uint64_t kAlign = alignof(const std::byte*);
+  char* const memory = arena->allocate(count * sizeof(const std::byte*) + kAlign - 1);
+  const auto at = base::round_up(reinterpret_cast<std::uint64_t>(memory), kAlign);
+  return reinterpret_cast<const std::byte**>(at);
+}
+
+batch::RangeResult kept(const std::vector<const std::byte*>& records, Status::Code code,
+                        batch::ResultArena* arena) {
+  const std::byte** const list = make_list(records.size(), arena);
+  std::copy(records.begin(), records.end(), list);
+  return {nullptr, list, static_cast<std::uint32_t>(records.size()), code};
+}
+
+std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
+  std::string key(keys.bytes_at(i), '\0');
+  record::restore_key(keys, i, key.data());
+  return key;
+}
+
+}  // namespace
+
+/// One family's ranges with what they are read from.
+struct RangeReader::Job {
+  Pin pin;
+  const FamilyView& family;
+  batch::Ranges* ranges;
+  const std::uint64_t* bounds;  // null: pin.visible for all
+  batch::Requests* requests;
+
+  [[nodiscard]] std::uint64_t bound_at(std::uint64_t i) const {
+    return bounds != nullptr ? bounds[i] : pin.visible;
+  }
+  /// The ranges [first, last), shared among threads, each by work(i, arena, tree): tree is an
+  /// iterator of the thread's own over the tree's part, null if that is empty.
+  template <class Work>
+  void for_each(std::uint64_t first, std::uint64_t last, const Work& work) const {
+    const std::uint64_t parts = std::min<std::uint64_t>(requests->arena_count(), last - first);
+    base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+      const std::unique_ptr<rocksdb::Iterator> tree(tree_iterator());
+      const std::uint64_t n = last - first;
+      for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
+        work(first + i, &requests->arena(part), tree.get());
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] rocksdb::Iterator* tree_iterator() const {
+    if (!family.tree_has_data) return nullptr;
+    rocksdb::ReadOptions options;
+    options.snapshot = pin.view->below.get();
+    options.total_order_seek = true;
+    return pin.view->tree->NewIterator(options, family.tree.get());
+  }
+};
+
+namespace {
+
+/// Merges what a walk found in a range, newest versions in key order, with the tree's part, and
+/// leaves out what range deletions cover.
+class WalkMerge {
+ public:
+  WalkMerge(const wal::SegmentTable& table, const memtable::CoverCursor& covers,
+            const std::uint64_t* found, std::uint32_t count, rocksdb::Iterator* tree,
+            std::string end, batch::ResultArena* arena)
+      : table_(table),
+        covers_(covers),
+        found_(found),
+        count_(count),
+        tree_(tree),
+        end_(std::move(end)),
+        arena_(arena) {}
+
+  /// Up to `limit` records; false if the walk may have missed some of them (`cut`: it ran out of
+  /// room).
+  bool run(const std::string& begin, std::uint64_t limit, bool cut,
+           std::vector<const std::byte*>* records) {
+    if (tree_ != nullptr) tree_->Seek(begin);
+    while (records->size() < limit) {
+      skip_covered();
+      const bool has_tree = tree_ != nullptr && tree_->Valid() && tree_->key().compare(end_) < 0;
+      if (at_ == count_ && cut) return false;
+      if (at_ == count_ && !has_tree) break;
+      const int order = at_ == count_ ? 1 : !has_tree ? -1 : walked_key().compare(tree_->key());
+      if (order > 0) {
+        records->push_back(make_record(tree_->key(), tree_->value(), arena_));
+      } else {
+        const std::uint64_t payload = found_[at_];
+        const bool is_put = record::op_of(payload) == record::Op::kPut && !is_covered(payload);
+        if (is_put) records->push_back(table_.at(record::position_of(payload)));
+        ++at_;
+      }
+      if (order >= 0) tree_->Next();
+    }
+    return true;
+  }
+
+ private:
+  /// Of the tree's entries nothing counts that a range deletion covers.
+  void skip_covered() {
+    if (tree_ == nullptr || !covers_.has_any()) return;
+    while (tree_->Valid() && tree_->key().compare(end_) < 0) {
+      const memtable::Cover& cover = covers_.at(tree_->key());
+      if (cover.position == 0) return;
+      tree_->Next();
+      if (tree_->Valid() && cover.has(tree_->key())) tree_->Seek(cover.end);
+    }
+  }
+  /// Whether one covers the walked entry at at_.
+  [[nodiscard]] bool is_covered(std::uint64_t payload) {
+    return covers_.has_any() && record::position_of(payload) < covers_.at(walked_key()).position;
+  }
+  [[nodiscard]] Slice walked_key() const {
+    const std::byte* const record = table_.at(record::position_of(found_[at_]));
+    return {record::record_key(record), record::record_header(record).key_bytes()};
+  }
+
+  const wal::SegmentTable& table_;
+  memtable::CoverCursor covers_;
+  const std::uint64_t* found_;
+  const std::uint32_t count_;
+  std::uint32_t at_ = 0;
+  rocksdb::Iterator* tree_;
+  const std::string end_;
+  batch::ResultArena* arena_;
+};
+
+}  // namespace
+
+void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found,
+                              std::uint32_t count, rocksdb::Iterator* tree,
+                              batch::ResultArena* arena) {
+  const std::uint32_t limit = job.ranges->limits()[i];
+  const bool cut = count == kWalkMax && limit > kWalkMax;
+  batch::RangeResult& result = job.ranges->results()[i];
+  const memtable::TombstonesPtr& tombstones = job.family.tombstones;
+  const bool only_puts = tree == nullptr && tombstones == nullptr && !cut &&
+                         std::all_of(found, found + count, [](std::uint64_t payload) {
+                           return record::op_of(payload) == record::Op::kPut;
+                         });
+  if (only_puts) {
+    const std::byte** const list = make_list(count, arena);
+    for (std::uint32_t j = 0; j < count; ++j) {
+      list[j] = job.pin.view->table->at(record::position_of(found[j]));
+    }
+    result = {nullptr, list, count, Status::Code::kOk};
+    return;
+  }
+  // What is deleted took room that other keys need: there may be more behind it.
+  const bool may_miss = count == std::min<std::uint64_t>(limit, kWalkMax);
+  std::vector<const std::byte*> records;
+  WalkMerge merge(*job.pin.view->table, {tombstones.get(), job.bound_at(i)}, found, count, tree,
+                  key_at(job.ranges->end(), i), arena);
+  if (!merge.run(key_at(job.ranges->begin(), i), limit, may_miss, &records)) {
+    read_by_iterator(job, i, arena);
+    return;
+  }
+  const Status status = tree == nullptr ? Status::OK() : tree->status();
+  result = kept(records, status.code(), arena);
+}
+
+void RangeReader::read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena) {
+  const std::string end_key = key_at(job.ranges->end(), i);
+  const Slice end(end_key);
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &end;
+  const Pin at{job.pin.view, job.bound_at(i)};
+  const auto iterator = make_iterator(options, at, job.family, {});
+  std::vector<const std::byte*> records;
+  for (iterator->Seek(key_at(job.ranges->begin(), i));
+       iterator->Valid() && records.size() < job.ranges->limits()[i]; iterator->Next()) {
+    records.push_back(make_record(iterator->key(), iterator->value(), arena));
+  }
+  job.ranges->results()[i] = kept(records, iterator->status().code(), arena);
+}
+
+void RangeReader::read(const Pin& pin, bool own_writes, std::uint64_t base,
+                       std::uint64_t device_min, batch::Requests* requests) const {
+  if (requests->range_count() == 0) return;
+  requests->hold(pin.view);
+  for (const auto& ranges : requests->ranges()) {
+    if (ranges->count() == 0) continue;
+    const FamilyView* const family = pin.view->family(ranges->family());
+    if (family == nullptr) {  // dropped since the batch was checked
+      const batch::RangeResult gone{nullptr, nullptr, 0, Status::Code::kInvalidArgument};
+      std::fill_n(ranges->results(), ranges->count(), gone);
+      continue;
+    }
+    const std::uint64_t* bounds = nullptr;
+    if (own_writes) {
+      const std::uint64_t place = base + requests->base_of(ranges->family());
+      for (std::uint64_t i = 0; i < ranges->count(); ++i) {
+        ranges->bounds()[i] = place + ranges->after()[i];
+      }
+      bounds = ranges->bounds();
+    }
+    read_family({pin, *family, ranges.get(), bounds, requests}, device_min);
+  }
+}
+
+void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
+  const std::uint64_t n = job.ranges->count();
+  if (n < device_min) {
+    read_by_iterators(job, 0, n);
+    return;
+  }
+  std::uint64_t first = 0;
+  while (first < n) {
+    std::uint64_t last = first;
+    std::uint64_t room = 0;
+    while (last < n && room < kRoomMax) {
+      room += std::min<std::uint64_t>(job.ranges->limits()[last++], kWalkMax);
+    }
+    if (!read_walked(job, first, last)) read_by_iterators(job, first, last);
+    first = last;
+  }
+}
+
+void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last) {
+  job.for_each(first, last, [&](std::uint64_t i, batch::ResultArena* arena, rocksdb::Iterator*) {
+    read_by_iterator(job, i, arena);
+  });
+}
+
+/// What a walk over runs alone can answer, but for the tree's part. `backend` must be the one that
+/// walks: another thread may replace a lost device at any time.
+bool RangeReader::fits(const runs::Backend& backend, const FamilyView& family) const {
+  return family.active->count() == 0 && family.runs.size() <= limits::kRunsPerSearchMax &&
+         std::all_of(family.runs.begin(), family.runs.end(), [&](const auto& run) {
+           return !run->has_merges && backends_->holds(backend, *run->run);
+         });
+}
+
+/// True if a walk finds all there is, as keys and values.
+bool RangeReader::fits_pairs(const FamilyView& family) {
+  return !family.tree_has_data && family.tombstones == nullptr && family.has_values &&
+         std::all_of(family.runs.begin(), family.runs.end(), [](const auto& run) {
+           return run->run->uniform_bytes() == sizeof(std::uint64_t);
+         });
+}
+
+bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const {
+  const std::uint64_t n = last - first;
+  const auto backend = backends_->current();
+  if (!fits(*backend, job.family)) return false;
+  exec::HostVector<std::uint64_t> out_at(exec::plain_host_memory());
+  exec::HostVector<std::uint64_t> payloads(backend->host_memory());
+  exec::HostVector<std::uint32_t> counts(backend->host_memory());
+  if (!out_at.reserve(n + 1) || !counts.reserve(n)) return false;
+  std::uint64_t room = 0;
+  for (std::uint64_t i = first; i < last; ++i) {
+    out_at.push(room);
+    room += std::min<std::uint64_t>(job.ranges->limits()[i], kWalkMax);
+  }
+  out_at.push(room);
+  std::uint64_t* const pairs = fits_pairs(job.family) ? job.ranges->make_pairs(room) : nullptr;
+  if (pairs == nullptr && !payloads.reserve(room)) return false;
+  const runs::RangesRef wanted{
+      record::slice(job.ranges->begin(), first, n), record::slice(job.ranges->end(), first, n),
+      out_at.data(), job.bounds == nullptr ? nullptr : job.bounds + first, job.pin.visible};
+  const Status status = backend->ranges(
+      job.family.backend_runs, wanted,
+      {pairs == nullptr ? payloads.extend(room) : nullptr, pairs, counts.extend(n)});
+  if (!status.ok()) {
+    if (backends_->retire(*backend, status)) leave_device_();
+    return false;
+  }
+  const auto finish = [&](std::uint64_t i, batch::ResultArena* arena, rocksdb::Iterator* tree) {
+    const std::uint64_t at = out_at[i - first];
+    const std::uint32_t count = counts[i - first];
+    if (pairs == nullptr) {
+      finish_walk(job, i, payloads.data() + at, count, tree, arena);
+    } else if (count == kWalkMax && job.ranges->limits()[i] > kWalkMax) {
+      read_by_iterator(job, i, arena);
+    } else {
+      job.ranges->results()[i] = {pairs + 2 * at, nullptr, count, Status::Code::kOk};
+    }
+  };
+  job.for_each(first, last, finish);
+  return true;
+}
+
+}  // namespace breccia::ordered

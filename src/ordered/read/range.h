@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+
+#include <rocksdb/iterator.h>
+
+#include "batch/requests.h"
+#include "ordered/state.h"
+
+namespace breccia::ordered {
+
+/// Answers a batch's range requests from a view: the memtable's runs are walked on the backend, the
+/// tree's part is merged in by CPU threads. Results are records in the log, which the requests then
+/// hold, or made in their arenas; or, where keys and values have 8 bytes and the tree is empty,
+/// what the walk itself wrote. Threads any number; holds no state of its own. Source  [hrocks]
+/// section 6.4. Deviation: no values are gathered.
+class RangeReader {
+ public:
+  /// `leave_device` as for Reader.
+  RangeReader(BackendSlot* backends, std::function<void()> leave_device)
+      : backends_(backends), leave_device_(std::move(leave_device)) {}
+
+  /// All ranges of a batch that was prepared, and whose families are in the view. A range sees
+  /// entries below base + its family's place + after if `own_writes`, else below pin.visible.
+  /// Fewer than `device_min` ranges of a family are answered by the calling thread's iterators.
+  /// Errors  of single ranges, in their results.
+  void read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
+            batch::Requests* requests) const;
+
+ private:
+  struct Job;
+  void read_family(const Job& job, std::uint64_t device_min) const;
+  [[nodiscard]] bool fits(const runs::Backend& backend, const FamilyView& family) const;
+  [[nodiscard]] static bool fits_pairs(const FamilyView& family);
+  /// Ranges [first, last) of the job with the backend's help; false if that cannot be done.
+  bool read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const;
+  static void finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found,
+                          std::uint32_t count, rocksdb::Iterator* tree, batch::ResultArena* arena);
+  static void read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last);
+  static void read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena);
+
+  BackendSlot* backends_;
+  std::function<void()> leave_device_;
+};
+
+}  // namespace breccia::ordered

@@ -1,0 +1,271 @@
+#include "ordered/read/reader.h"
+
+#include <tbb/info.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/parallel.h"
+#include "cache/row_cache.h"
+#include "exec/crew.h"
+#include "ordered/read/versions.h"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Batches up to this size are gathered by the crew.
+constexpr std::uint64_t kCrewReadsMax = 64 << 10;
+
+/// Reads from which on the device looks for places in the entry cache, too.
+constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
+
+/// Threads that share the work on `reads` reads.
+std::uint64_t parts_of(std::uint64_t reads) {
+  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
+  constexpr std::uint64_t kPartMin = 256;
+  return std::clamp<std::uint64_t>(reads / kPartMin, 1, cores);
+}
+
+/// Threads that share the work on `ranges` ranges.
+std::uint64_t range_parts_of(std::uint64_t ranges) {
+  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
+  constexpr std::uint64_t kPartMin = 8;
+  return std::clamp<std::uint64_t>(ranges / kPartMin, 1, cores);
+}
+
+/// Copies key `i` of `keys` into memory that lives with `arena`.
+Slice copy_key(const record::KeyColumnsRef& keys, std::uint64_t i, batch::ResultArena* arena) {
+  const std::uint64_t bytes = keys.bytes_at(i);
+  char* const copy = arena->allocate(bytes);
+  record::restore_key(keys, i, copy);
+  return {copy, bytes};
+}
+
+void read_key_into(const record::KeyColumnsRef& keys, std::uint64_t i, std::string* key) {
+  key->resize(keys.bytes_at(i));
+  record::restore_key(keys, i, key->data());
+}
+
+batch::ReadResult copied(const Slice& value, batch::ResultArena* arena) {
+  char* const copy = arena->allocate(value.size());
+  std::memcpy(copy, value.data(), value.size());
+  return {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
+}
+
+batch::ReadResult number_result(const std::uint64_t* number) {
+  return {reinterpret_cast<const char*>(number), sizeof *number, Status::Code::kOk};
+}
+
+batch::ReadResult result_of(const Status& status, const Slice& value, batch::ResultArena* arena) {
+  if (!status.ok()) return {nullptr, 0, status.code()};
+  return copied(value, arena);
+}
+
+}  // namespace
+
+Status Reader::prepare(bool own_writes, batch::Requests* requests) {
+  const std::uint64_t shares =
+      std::max(parts_of(requests->read_count()), range_parts_of(requests->range_count()));
+  if (requests->prepare_results(shares, own_writes)) return Status::OK();
+  return Status::MemoryLimit("no memory for the results");
+}
+
+void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
+                  batch::Requests* requests) const {
+  for (const auto& reads : requests->reads()) {
+    if (reads->count() == 0) continue;
+    const FamilyView* const family = pin.view->family(reads->family());
+    if (family == nullptr) {  // dropped since the batch was checked
+      const batch::ReadResult gone{nullptr, 0, Status::Code::kInvalidArgument};
+      std::fill_n(reads->results(), reads->count(), gone);
+      continue;
+    }
+    runs::QueriesRef queries{reads->keys(), nullptr, pin.visible};
+    if (own_writes) {
+      const std::uint64_t place = base + requests->base_of(reads->family());
+      for (std::uint64_t i = 0; i < reads->count(); ++i) {
+        reads->bounds()[i] = place + reads->after()[i];
+      }
+      queries.bound = reads->bounds();
+    }
+    read_family({*pin.view, *family, queries, reads.get(), requests, nullptr}, device_min);
+  }
+}
+
+/// Few lookups are faster where the CPU looks into the cache by itself: a device would be given
+/// the road for large batches.
+bool Reader::wants_refs(const Job& job) const {
+  return job.reads->count() >= kDeviceCacheReadsMin && job.view.caches(job.family) &&
+         job.family.tree_has_data && !backends_->is_host(*backends_->current());
+}
+
+void Reader::read_family(Job job, std::uint64_t device_min) const {
+  const std::uint64_t n = job.reads->count();
+  const std::uint64_t parts = parts_of(n);
+  const bool for_backend = n >= device_min;
+  // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
+  const bool use_crew =
+      for_backend && n <= kCrewReadsMax && parts > 1 && !backends_->is_host(*backends_->current());
+  if (use_crew) exec::Crew::shared().rouse();
+  exec::HostVector<std::uint32_t> refs(exec::plain_host_memory());
+  CacheRefs cached{nullptr};
+  if (for_backend && wants_refs(job) && refs.reserve(n)) cached.refs = refs.extend(n);
+  // Values of 8 bytes come with what is found, unless others may hide them.
+  std::uint64_t* numbers = nullptr;
+  if (for_backend && job.family.has_values && job.family.active->count() == 0) {
+    numbers = job.reads->make_numbers();
+  }
+  const bool on_backend =
+      for_backend && search_->search(job.family, job.queries, {job.reads->found(), numbers},
+                                     cached.refs != nullptr ? &cached : nullptr);
+  if (on_backend && cached.is_filled) job.refs = cached.refs;
+  statistics_->add(on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, n);
+  if (!job.family.runs.empty()) {
+    statistics_->add(Ticker::kRunsSearched, n * job.family.runs.size());
+  }
+
+  const auto run_part = [&](std::uint64_t part) {
+    const std::uint64_t begin = n * part / parts;
+    const std::uint64_t end = n * (part + 1) / parts;
+    batch::ResultArena& arena = job.requests->arena(part);
+    look_up(job, on_backend, begin, end, &arena);
+    gather(job, on_backend ? numbers : nullptr, begin, end, &arena);
+  };
+  if (parts == 1) {
+    run_part(0);
+  } else if (use_crew) {
+    exec::Crew::shared().run(static_cast<std::uint32_t>(parts), run_part);
+  } else {
+    base::parallel_for(std::uint64_t{0}, parts, run_part);
+  }
+}
+
+// What the backend did not search: the active memtable, or everything.
+void Reader::look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
+                     batch::ResultArena* arena) {
+  const memtable::HostMemtable& active = *job.family.active;
+  if (on_backend && active.count() == 0) return;
+  std::uint64_t* const found = job.reads->found();
+  for (std::uint64_t i = begin; i < end; ++i) {
+    const Slice key = copy_key(job.queries.keys, i, arena);
+    const std::uint64_t bound = job.queries.bound_at(i);
+    const std::byte* record = nullptr;
+    if (!on_backend) {
+      found[i] = find_one(job.family, *job.view.table, key, bound, &record);
+    } else if (const auto hit = active.find(key, bound); hit.payload != 0) {
+      found[i] = hit.payload;  // newer than every run
+    }
+  }
+}
+
+/// The newest range deletion that covers read `i`, or 0. `key` is room for its key.
+std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key) {
+  read_key_into(job.queries.keys, i, key);
+  return job.family.covering(*key, job.queries.bound_at(i));
+}
+
+void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin,
+                    std::uint64_t end, batch::ResultArena* arena) const {
+  // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
+  constexpr std::uint64_t kAhead = 16;
+  const std::uint64_t* const found = job.reads->found();
+  batch::ReadResult* const results = job.reads->results();
+  const wal::SegmentTable& table = *job.view.table;
+  const bool has_tombstones = job.family.tombstones != nullptr;
+  std::vector<std::uint32_t> missing;
+  std::uint64_t in_tree = 0;
+  std::string key;
+  for (std::uint64_t i = begin; i < end; ++i) {
+    if (numbers == nullptr && i + kAhead < end && found[i + kAhead] != runs::kNotFound) {
+      const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
+      __builtin_prefetch(next);
+      __builtin_prefetch(next + 64);
+    }
+    const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
+    if (found[i] == runs::kNotFound && covered == 0 && job.family.tree_has_data) {
+      missing.push_back(static_cast<std::uint32_t>(i));
+    } else if (found[i] == runs::kNotFound || record::position_of(found[i]) < covered ||
+               record::is_deletion(record::op_of(found[i]))) {
+      results[i] = {nullptr, 0, Status::Code::kNotFound};
+    } else if (record::op_of(found[i]) == record::Op::kPut) {
+      results[i] = numbers == nullptr ? copied(value_at(table, found[i]), arena)
+                                      : number_result(numbers + i);
+    } else {
+      read_key_into(job.queries.keys, i, &key);
+      rocksdb::PinnableSlice value;
+      bool from_tree = false;
+      const Status status =
+          read_version(job.view, job.family, key, found[i], covered, &value, &from_tree);
+      in_tree += from_tree ? 1 : 0;
+      results[i] = result_of(status, value, arena);
+    }
+  }
+  if (!missing.empty()) read_below(job, missing, arena);
+  in_tree += missing.size();
+  statistics_->add(Ticker::kGetsFromTree, in_tree);
+  statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
+  job.requests->note_from_tree(in_tree);
+}
+
+void Reader::read_below(const Job& job, std::span<const std::uint32_t> missing,
+                        batch::ResultArena* arena) const {
+  constexpr std::size_t kStep = 256;
+  while (!missing.empty()) {
+    const auto some = missing.first(std::min(kStep, missing.size()));
+    missing = missing.subspan(some.size());
+    std::vector<Missing> reads;
+    for (const std::uint32_t read : some) {
+      reads.push_back({read, copy_key(job.queries.keys, read, arena), 0});
+    }
+    if (job.view.caches(job.family)) read_cache(job, &reads, arena);
+    read_tree(job, reads, arena);
+  }
+}
+
+/// Answers what the cache holds and takes it off the list.
+void Reader::read_cache(const Job& job, std::vector<Missing>* reads, batch::ResultArena* arena) {
+  cache::RowCache& cache = *job.view.cache;
+  const FamilyId family = job.family.id;
+  const std::uint64_t version = job.view.tree_version;
+  for (Missing& one : *reads) {
+    one.hash = cache::RowCache::hash(family, one.key);
+    if (job.refs != nullptr) {
+      cache.prefetch_at(job.refs[one.read]);
+    } else {
+      cache.prefetch(one.hash);
+    }
+  }
+  cache::RowCache::ValueBuffer buffer;
+  std::erase_if(*reads, [&](const Missing& one) {
+    const auto bytes = job.refs != nullptr
+                           ? cache.find_at(job.refs[one.read], family, one.key, version, &buffer)
+                           : cache.find(one.hash, family, one.key, version, &buffer);
+    if (bytes.has_value()) {
+      job.reads->results()[one.read] = copied(Slice(buffer.data(), *bytes), arena);
+    }
+    return bytes.has_value();
+  });
+}
+
+void Reader::read_tree(const Job& job, const std::vector<Missing>& reads,
+                       batch::ResultArena* arena) const {
+  if (reads.empty()) return;
+  std::vector<Slice> keys;
+  for (const Missing& one : reads) keys.push_back(one.key);
+  std::vector<rocksdb::PinnableSlice> values(keys.size());
+  std::vector<Status> statuses(keys.size());
+  below_->multi_get(job.view.below.get(), job.family.tree.get(), keys.size(), keys.data(),
+                    values.data(), statuses.data());
+  const bool is_cached = job.view.caches(job.family);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    job.reads->results()[reads[i].read] = result_of(statuses[i], values[i], arena);
+    if (is_cached && statuses[i].ok()) {
+      job.view.cache->insert(reads[i].hash, job.family.id, keys[i], values[i],
+                             job.view.tree_version);
+    }
+  }
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,49 @@
+#include "ordered/read/run_search.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+
+namespace breccia::ordered {
+
+// A device that fails is retired; a view older than that may hold its runs a while longer, and gets
+// here too.
+bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries,
+                       const runs::FoundRef& found, CacheRefs* cached) const {
+  BRECCIA_ASSERT(found.value == nullptr || family.has_values);
+  // A group commit may publish more runs at once than a search takes.
+  if (family.runs.size() > limits::kRunsPerSearchMax) return false;
+  const auto backend = backends_->current();
+  std::vector<runs::RunPtr> here;
+  std::vector<runs::RunPtr> on_host;
+  for (const runs::RunPtr& run : family.backend_runs) {
+    if (!backends_->holds(*backend, *run) && run->host_view() == nullptr) return false;
+    (backends_->holds(*backend, *run) ? here : on_host).push_back(run);
+  }
+  const runs::TagsPtr tags = cached != nullptr && tags_ != nullptr ? tags_->on(backend) : nullptr;
+  const Status status = tags == nullptr ? backend->search(here, queries, found)
+                                        : backend->search_with_tags(here, queries, *tags, family.id,
+                                                                    found, cached->refs);
+  if (!status.ok()) {
+    if (backends_->retire(*backend, status)) leave_device_();
+    return false;
+  }
+  if (tags != nullptr) cached->is_filled = true;
+  if (on_host.empty()) return true;
+  const std::uint64_t n = queries.keys.count;
+  exec::HostVector<std::uint64_t> payloads(exec::plain_host_memory());
+  exec::HostVector<std::uint64_t> values(exec::plain_host_memory());
+  if (!payloads.reserve(n) || !values.reserve(n)) return false;
+  const runs::FoundRef others{payloads.extend(n),
+                              found.value == nullptr ? nullptr : values.extend(n)};
+  if (!backends_->host().search(on_host, queries, others).ok()) return false;
+  // Each run has positions of its own, so the newer version is the larger payload; none is 0.
+  for (std::uint64_t i = 0; i < n; ++i) {
+    if (others.payload[i] <= found.payload[i]) continue;
+    found.payload[i] = others.payload[i];
+    if (found.value != nullptr) found.value[i] = others.value[i];
+  }
+  return true;
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+
+#include "cache/device_tags.h"
+#include "ordered/state.h"
+
+namespace breccia::ordered {
+
+/// Places in the entry cache of what a search did not find (runs::Backend::search_with_tags).
+struct CacheRefs {
+  std::uint32_t* refs;     // room for one of each query
+  bool is_filled = false;  // by the search
+};
+
+/// Searches a family's runs on the backends that hold them.
+/// Threads any number; holds no state of its own.
+class RunSearch {
+ public:
+  /// `leave_device` is called when a search found the device lost: it moves the current view to the
+  /// host.
+  /// `tags`: of the entry cache; null: there is none.
+  RunSearch(BackendSlot* backends, cache::DeviceTags* tags, std::function<void()> leave_device)
+      : backends_(backends), tags_(tags), leave_device_(std::move(leave_device)) {}
+
+  /// For each query its payload in the family's runs, or runs::kNotFound; the memtable is not
+  /// looked at. Runs that the device had no room for lie on the host: each is searched where it
+  /// lies. `cached` may be null.
+  /// Shape   found in memory of the backend in use; values only of a family that has them.
+  /// Errors  false: it cannot be done (too many runs, no memory, a device lost); look the keys up
+  ///         one by one.
+  [[nodiscard]] bool search(const FamilyView& family, const runs::QueriesRef& queries,
+                            const runs::FoundRef& found, CacheRefs* cached) const;
+
+ private:
+  BackendSlot* backends_;
+  cache::DeviceTags* tags_;
+  std::function<void()> leave_device_;
+};
+
+}  // namespace breccia::ordered

@@ -1,0 +1,80 @@
+#include "ordered/state.h"
+
+#include "base/log.h"
+#include "record/entry_columns.h"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+bool BackendSlot::retire(const runs::Backend& failed, const Status& why) {
+  if (statistics_ != nullptr) {
+    statistics_->add(why.IsMemoryLimit() ? Ticker::kMemoryMisses : Ticker::kBackendErrors, 1);
+  }
+  if (why.IsMemoryLimit()) return false;
+  const std::lock_guard lock(mutex_);
+  if (current_.get() != &failed || current_ == host_) return false;
+  log(LogLevel::kError, "device retired, the host goes on alone: " + why.ToString());
+  current_ = host_;
+  why_ = why;
+  return true;
+}
+
+std::vector<std::uint64_t> payloads_of(const MemRun& run, const wal::SegmentTable& table) {
+  std::vector<std::uint64_t> payloads(run.run->count());
+  if (const runs::RunRef* const columns = run.run->host_view()) {
+    std::copy_n(columns->payload, payloads.size(), payloads.data());
+  } else if (run.payloads != nullptr) {
+    payloads = *run.payloads;
+  } else {
+    for (std::uint64_t i = 0; i < payloads.size(); ++i) {
+      const std::uint64_t position = run.position_at(i);
+      payloads[i] =
+          position | static_cast<std::uint64_t>(record::record_header(table.at(position)).op());
+    }
+  }
+  return payloads;
+}
+
+Result<MemRunPtr> rebuild_on_host(const MemRun& run, const wal::SegmentTable& table,
+                                  runs::Backend& host) {
+  const std::vector<std::uint64_t> payloads = payloads_of(run, table);
+  record::EntryColumns columns(host.host_memory());
+  for (const std::uint64_t payload : payloads) {
+    if (!columns.append(table.at(record::position_of(payload)), payload)) {
+      return Status::MemoryLimit("no memory to rebuild a run on the host");
+    }
+  }
+  auto rebuilt = std::make_shared<MemRun>();
+  BRECCIA_TAKE(rebuilt->run, host.build_run(columns.ref(/*sorted=*/true), /*descriptors=*/nullptr));
+  rebuilt->begin = run.begin;
+  rebuilt->end = run.end;
+  rebuilt->has_merges = run.has_merges;
+  return MemRunPtr(std::move(rebuilt));
+}
+
+Result<std::vector<MemRunPtr>> runs_on_host(const std::vector<MemRunPtr>& runs,
+                                            const wal::SegmentTable& table, runs::Backend& host) {
+  std::vector<MemRunPtr> on_host;
+  for (const MemRunPtr& run : runs) {
+    if (run->run->host_view() != nullptr) {
+      on_host.push_back(run);
+    } else {
+      BRECCIA_TAKE(auto rebuilt, rebuild_on_host(*run, table, host));
+      on_host.push_back(std::move(rebuilt));
+    }
+  }
+  return on_host;
+}
+
+Result<ViewPtr> view_on_host(const View& view, runs::Backend& host) {
+  auto converted = std::make_shared<View>(view);
+  for (const FamilyViewPtr& family : view.families) {
+    BRECCIA_TAKE(auto runs, runs_on_host(family->runs, *view.table, host));
+    auto changed = std::make_shared<FamilyView>(*family);
+    changed->set_runs(std::move(runs));
+    converted->set_family(std::move(changed));
+  }
+  return ViewPtr(std::move(converted));
+}
+
+}  // namespace breccia::ordered

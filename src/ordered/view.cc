@@ -1,0 +1,251 @@
+#include "ordered/view.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/bytes.h"
+#include "runs/algo/search.cuh"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+constexpr std::size_t kMergeFanIn = 4;
+constexpr std::uint64_t kSmallestClass = 1024;
+/// Free runs above which some are merged whatever their sizes.
+constexpr std::size_t kRunsCrowded = 20;
+/// Merging costs about as much per entry as this many probes of a further run.
+constexpr std::uint64_t kProbesPerEntry = 1;
+
+/// Size class of a run: each is kMergeFanIn times as large as the one below.
+int size_class(std::uint64_t count) {
+  return static_cast<int>(std::bit_width(count / kSmallestClass) + 1) / 2;
+}
+
+Slice key_of(const std::byte* record) {
+  return {record::record_key(record), record::record_header(record).key_bytes()};
+}
+
+/// lower_bound in a run whose columns the host reads where they are.
+std::uint64_t lower_bound_in_columns(const runs::RunRef& run, const runs::QueriesRef& query) {
+  if (run.keys.count == 0) return 0;
+  const exec::HostGroup<1> group;
+  const auto sought = group.per_lane([&](int) { return runs::algo::load_sought(query, 0); });
+  return runs::algo::lower_bound(group, run, query, sought)[0];
+}
+
+std::uint64_t find_in_columns(const runs::RunRef& run, const runs::QueriesRef& query) {
+  const std::uint64_t i = lower_bound_in_columns(run, query);
+  const runs::algo::Sought sought = runs::algo::load_sought(query, 0);
+  const bool hit = i < run.keys.count && runs::algo::is_key(run.keys, i, query.keys, sought);
+  return hit ? run.payload[i] : runs::kNotFound;
+}
+
+/// lower_bound in the order that the host has of a device run: each probe reads a key from the log.
+std::uint64_t lower_bound_in_log(const MemRun& run, const wal::SegmentTable& table,
+                                 const Slice& key, std::uint64_t bound) {
+  std::uint64_t low = 0;
+  std::uint64_t high = run.run->count();
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    const std::uint64_t position = run.position_at(middle);
+    const int order = key_of(table.at(position)).compare(key);
+    if (order != 0 ? order < 0 : position >= bound) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+std::uint64_t find_in_log(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+                          std::uint64_t bound) {
+  const std::uint64_t low = lower_bound_in_log(run, table, key, bound);
+  if (low == run.run->count()) return runs::kNotFound;
+  const std::byte* const record = table.at(run.position_at(low));
+  if (key_of(record) != key) return runs::kNotFound;
+  return run.position_at(low) | static_cast<std::uint64_t>(record::record_header(record).op());
+}
+
+/// One key as columns, without touching the heap for keys up to 256 bytes.
+class OneKey {
+ public:
+  explicit OneKey(const Slice& key) {
+    const std::uint64_t words = record::tail_words(key.size());
+    std::uint64_t* tail = inline_tail_;
+    if (words > kInlineWords) {
+      heap_tail_ = std::make_unique_for_overwrite<std::uint64_t[]>(words);
+      tail = heap_tail_.get();
+    }
+    head_ = word_at(key, 0);
+    for (std::uint64_t word = 0; word < words; ++word) tail[word] = word_at(key, 8 * (word + 1));
+    ref_ = {&head_, nullptr, tail, 1, words, static_cast<std::uint32_t>(key.size())};
+  }
+  OneKey(const OneKey&) = delete;
+  OneKey& operator=(const OneKey&) = delete;
+  [[nodiscard]] const record::KeyColumnsRef& ref() const { return ref_; }
+
+ private:
+  static constexpr std::uint64_t kInlineWords = 31;
+
+  static std::uint64_t word_at(const Slice& key, std::size_t at) {
+    return at + 8 <= key.size() ? base::load_big_endian_8(key.data() + at)
+                                : base::load_big_endian(key.data() + at, key.size() - at);
+  }
+
+  std::uint64_t head_;
+  std::uint64_t inline_tail_[kInlineWords];
+  std::unique_ptr<std::uint64_t[]> heap_tail_;
+  record::KeyColumnsRef ref_;
+};
+
+}  // namespace
+
+const FamilyView* View::family(FamilyId id) const {
+  for (const FamilyViewPtr& family : families) {
+    if (family->id == id) return family.get();
+  }
+  return nullptr;
+}
+
+void View::set_family(FamilyViewPtr changed) {
+  const auto place = std::find_if(families.begin(), families.end(),
+                                  [&](const auto& family) { return family->id >= changed->id; });
+  if (place != families.end() && (*place)->id == changed->id) {
+    *place = std::move(changed);
+  } else {
+    families.insert(place, std::move(changed));
+  }
+}
+
+void View::erase_family(FamilyId id) {
+  std::erase_if(families, [&](const auto& family) { return family->id == id; });
+}
+
+std::size_t View::runs_max() const {
+  std::size_t most = 0;
+  for (const FamilyViewPtr& family : families) most = std::max(most, family->runs.size());
+  return most;
+}
+
+std::size_t View::tombstones() const {
+  std::size_t all = 0;
+  for (const FamilyViewPtr& family : families) {
+    if (family->tombstones != nullptr) all += family->tombstones->size();
+  }
+  return all;
+}
+
+std::uint64_t lower_bound(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+                          std::uint64_t bound) {
+  const runs::RunRef* const columns_of_run = run.run->host_view();
+  if (columns_of_run == nullptr) return lower_bound_in_log(run, table, key, bound);
+  const OneKey columns(key);
+  return lower_bound_in_columns(*columns_of_run, {columns.ref(), nullptr, bound});
+}
+
+std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
+                       std::uint64_t bound, const std::byte** record) {
+  std::uint64_t searched = 0;
+  return find_one(family, table, key, bound, record, &searched);
+}
+
+std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
+                       std::uint64_t bound, const std::byte** record, std::uint64_t* searched) {
+  *searched = 0;
+  if (family.active->count() > 0) {
+    ++*searched;
+    const memtable::HostMemtable::Hit hit = family.active->find(key, bound);
+    if (hit.record != nullptr) {
+      *record = hit.record;
+      return hit.payload;
+    }
+  }
+  if (family.runs.empty()) return runs::kNotFound;
+  const OneKey columns(key);
+  const runs::QueriesRef query{columns.ref(), nullptr, bound};
+  for (const MemRunPtr& run : family.runs) {
+    if (run->begin >= bound) continue;
+    ++*searched;
+    const runs::RunRef* const columns_of_run = run->run->host_view();
+    const std::uint64_t payload = columns_of_run != nullptr
+                                      ? find_in_columns(*columns_of_run, query)
+                                      : find_in_log(*run, table, key, bound);
+    if (payload != runs::kNotFound) {
+      *record = table.at(record::position_of(payload));
+      return payload;
+    }
+  }
+  return runs::kNotFound;
+}
+
+namespace {
+
+/// Of the free runs, the smallest class of which kMergeFanIn lie together with nothing larger
+/// between them; with them what is smaller around.
+RunRange same_class_due(const std::vector<int>& classes) {
+  const int largest = classes.empty() ? 0 : *std::max_element(classes.begin(), classes.end());
+  for (int wanted = 0; wanted <= largest; ++wanted) {
+    RunRange segment;
+    std::size_t of_class = 0;
+    for (std::size_t i = 0; i <= classes.size(); ++i) {
+      if (i < classes.size() && classes[i] <= wanted) {
+        of_class += classes[i] == wanted ? 1 : 0;
+        ++segment.count;
+        continue;
+      }
+      if (of_class >= kMergeFanIn) return segment;
+      segment = {i + 1, 0};
+      of_class = 0;
+    }
+  }
+  return {};
+}
+
+/// The kMergeFanIn neighbours with the fewest entries.
+RunRange cheapest_due(const std::vector<std::uint64_t>& counts) {
+  RunRange cheapest{0, kMergeFanIn};
+  std::uint64_t fewest = ~std::uint64_t{0};
+  for (std::size_t i = 0; i + kMergeFanIn <= counts.size(); ++i) {
+    std::uint64_t entries = 0;
+    for (std::size_t j = i; j < i + kMergeFanIn; ++j) entries += counts[j];
+    if (entries >= fewest) continue;
+    fewest = entries;
+    cheapest.first = i;
+  }
+  return cheapest;
+}
+
+}  // namespace
+
+RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
+                   std::uint64_t probes) {
+  const std::vector<MemRunPtr>& newest_first = family.runs;
+  const auto is_free = [&](std::size_t i) {
+    return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
+      return range.family == family.id && newest_first[i]->begin < range.end &&
+             range.begin < newest_first[i]->end;
+    });
+  };
+  std::size_t first = 0;
+  while (first < newest_first.size() && !is_free(first)) ++first;
+  std::vector<std::uint64_t> counts;
+  std::vector<int> classes;
+  std::uint64_t entries = 0;
+  for (std::size_t i = first; i < newest_first.size() && is_free(i); ++i) {
+    counts.push_back(newest_first[i]->run->count());
+    classes.push_back(size_class(counts.back()));
+    entries += counts.back();
+  }
+  if (counts.size() > 1 && probes >= kProbesPerEntry * entries) return {first, counts.size()};
+
+  RunRange due = same_class_due(classes);
+  // Sizes may come in an order in which no class ever lies together.
+  if (due.count == 0 && counts.size() > kRunsCrowded) due = cheapest_due(counts);
+  due.first += first;
+  return due;
+}
+
+}  // namespace breccia::ordered

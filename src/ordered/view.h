@@ -1,0 +1,157 @@
+#pragma once
+
+#include <breccia/family.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memtable/host_memtable.h"
+#include "memtable/tombstones.h"
+#include "runs/backend.h"
+#include "wal/format.h"
+#include "wal/segment_table.h"
+
+namespace breccia::cache {
+class RowCache;
+}
+namespace rocksdb {
+class ColumnFamilyHandle;
+class DB;
+class MergeOperator;
+class Snapshot;
+}  // namespace rocksdb
+
+namespace breccia::ordered {
+
+/// A run of log records in a backend's memory, and what the host keeps of it.
+struct MemRun {
+  runs::RunPtr run;
+  std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
+  std::uint64_t end = 0;
+
+  /// The run's order for the host where it cannot read the run itself: a batch's descriptors, which
+  /// lie in the log (its records begin at `records`), or else payloads. Null on the host backend.
+  const std::uint32_t* descriptors = nullptr;
+  std::uint64_t records = 0;
+  std::shared_ptr<const std::vector<std::uint64_t>> payloads;
+
+  /// True if it may hold merge operands: a key's newest version may then need those below it.
+  bool has_merges = false;
+
+  /// Payload of entry `i` in run order.
+  [[nodiscard]] std::uint64_t payload_at(std::uint64_t i, const wal::SegmentTable& table) const {
+    if (const runs::RunRef* const columns = run->host_view()) return columns->payload[i];
+    if (payloads != nullptr) return (*payloads)[i];
+    const std::uint64_t position = position_at(i);
+    return position | static_cast<std::uint64_t>(record::record_header(table.at(position)).op());
+  }
+  /// Log position of entry `i` in run order, by the order that the host has.
+  [[nodiscard]] std::uint64_t position_at(std::uint64_t i) const {
+    return descriptors != nullptr ? records + std::uint64_t{descriptors[i]} * 8
+                                  : record::position_of((*payloads)[i]);
+  }
+};
+using MemRunPtr = std::shared_ptr<const MemRun>;
+
+/// What one column family holds in memory. Immutable but for the active memtable's growth, which
+/// position bounds hide.
+struct FamilyView {
+  FamilyId id = kDefaultFamily;
+  bool dropped = false;  // readable while somebody holds it; takes no writes
+  std::shared_ptr<memtable::HostMemtable> active;  // newer than every run
+  std::vector<MemRunPtr> runs;                     // newest first, position ranges disjoint
+  std::vector<runs::RunPtr> backend_runs;          // the same runs, as a search takes them
+  bool has_values = true;                          // all runs have
+  std::uint64_t runs_end = 0;                      // where the next run's position range begins
+  memtable::TombstonesPtr tombstones;              // range deletions, null if there are none
+
+  std::shared_ptr<rocksdb::ColumnFamilyHandle> tree;  // the family below
+  bool tree_has_data = false;                         // lookups must go there
+  bool tree_is_cached = false;  // what it holds changes by flushes and refreshes alone
+  std::shared_ptr<rocksdb::MergeOperator> merge_operator;  // null if the user gave none
+
+  void set_runs(std::vector<MemRunPtr> newest_first) {
+    runs = std::move(newest_first);
+    backend_runs.clear();
+    has_values = true;
+    for (const MemRunPtr& run : runs) {
+      backend_runs.push_back(run->run);
+      has_values = has_values && run->run->has_values();
+    }
+  }
+  /// The position of the newest range deletion below `bound` that covers `key`, or 0.
+  [[nodiscard]] std::uint64_t covering(const Slice& key, std::uint64_t bound) const {
+    return tombstones == nullptr ? 0 : tombstones->covering(key, bound);
+  }
+};
+using FamilyViewPtr = std::shared_ptr<const FamilyView>;
+
+/// What readers see between two changes. Holding a view keeps everything it can reach in place.
+struct View {
+  std::vector<FamilyViewPtr> families;  // by ascending id; the default family is always there
+  wal::SegmentTablePtr table;
+  /// Position below which all versions lie in the tree; families hold those from there on.
+  std::uint64_t flushed = 0;
+  rocksdb::DB* tree = nullptr;                     // the database below; `below` keeps it open
+  std::shared_ptr<const rocksdb::Snapshot> below;  // its state
+  std::uint64_t tree_version = 0;                  // that state's number, for the cache
+  std::shared_ptr<cache::RowCache> cache;          // entries of the tree; null: there is none
+
+  /// Null if there is no such family.
+  [[nodiscard]] const FamilyView* family(FamilyId id) const;
+  /// Puts `changed` in the place of the family of its id, or adds it.
+  void set_family(FamilyViewPtr changed);
+  void erase_family(FamilyId id);
+  /// True if what is read of the family's tree may be kept in the cache, and found there.
+  [[nodiscard]] bool caches(const FamilyView& family) const {
+    return cache != nullptr && family.tree_is_cached;
+  }
+  /// Runs of the family that has most.
+  [[nodiscard]] std::size_t runs_max() const;
+  /// Range deletions of all families.
+  [[nodiscard]] std::size_t tombstones() const;
+};
+using ViewPtr = std::shared_ptr<const View>;
+
+/// The newest version of `key` below `bound` in the family's memtable and runs: its payload, or
+/// runs::kNotFound. Range deletions are not looked at. One key, on the calling thread.
+/// Cost    memtable: one walk; per run: log2(n / 64) + 7 probes (host run), log2(n) records
+///         (device).
+[[nodiscard]] std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
+                                     const Slice& key, std::uint64_t bound,
+                                     const std::byte** record);
+/// The same, and how many memtables and runs were searched for it.
+[[nodiscard]] std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
+                                     const Slice& key, std::uint64_t bound,
+                                     const std::byte** record, std::uint64_t* searched);
+
+/// The first entry of `run` that holds a version of `key` below `bound`, or comes behind all those.
+/// Cost    log2(n / 64) + 7 probes (host run), log2(n) records (device).
+[[nodiscard]] std::uint64_t lower_bound(const MemRun& run, const wal::SegmentTable& table,
+                                        const Slice& key, std::uint64_t bound);
+
+/// Positions [begin, end) whose runs somebody works on.
+struct TakenRange {
+  FamilyId family;
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+/// Neighbouring runs of a family, newest first: runs[first .. first + count).
+struct RunRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// The runs that should become one now; count 0 if none.
+/// Looked at are the newest runs that lie together and are not taken. Due are
+///  - all of them, once searches have made `probes` more probes, beyond each query's first run,
+///    than their merge costs;
+///  - four of one size class with what is smaller between them, so that few runs are left to
+///    search;
+///  - where more than 20 remain, the four neighbours that are cheapest to merge.
+[[nodiscard]] RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
+                                 std::uint64_t probes);
+
+}  // namespace breccia::ordered

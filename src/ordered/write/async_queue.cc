@@ -1,0 +1,135 @@
+#include "ordered/write/async_queue.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/limits.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+bool are_same(const WriteOptions& a, const WriteOptions& b) {
+  return a.durability == b.durability && a.wait_us_max == b.wait_us_max;
+}
+
+}  // namespace
+
+std::uint64_t AsyncBatch::weight() const {
+  return std::max<std::uint64_t>(
+      1, requests->write_count() + requests->read_count() + requests->range_count());
+}
+
+AsyncQueue::AsyncQueue(const batch::AdmissionOptions& options, Run run)
+    : run_(std::move(run)), admission_(options, base::now_us()), mode_(admission_.mode()) {}
+
+Status AsyncQueue::submit(AsyncBatch batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return Status::ShutdownInProgress("the store is closing");
+    if (queue_.size() >= limits::kAsyncBatchesMax) {
+      return Status::Incomplete("too many batches wait",
+                                "submit it again when others have finished");
+    }
+    const std::uint64_t weight = batch.weight();
+    queue_.push_back({std::move(batch), weight});
+    figures_.queued += weight;
+    follow(admission_.on_arrival(base::now_us(), weight));
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  }
+  wakes_.notify_one();
+  return Status::OK();
+}
+
+void AsyncQueue::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wakes_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+AdmissionFigures AsyncQueue::figures() const {
+  const std::lock_guard lock(mutex_);
+  AdmissionFigures figures = figures_;
+  figures.mode = admission_.mode();
+  figures.threshold = admission_.threshold();
+  return figures;
+}
+
+/// Does what a decision says: all that wait may be run now, or none of them.
+void AsyncQueue::follow(const batch::Decision& decision) {
+  figures_.switches += admission_.mode() == mode_ ? 0 : 1;
+  mode_ = admission_.mode();
+  look_again_us_ = decision.look_again_us;
+  if (decision.take == 0) return;
+  for (; admitted_ < queue_.size(); ++admitted_) {
+    queue_[admitted_].alone = decision.mode == batch::Mode::kAlone;
+  }
+}
+
+void AsyncQueue::work() {
+  std::unique_lock lock(mutex_);
+  const auto may_go_on = [&] { return admitted_ > 0 || stopping_; };
+  while (true) {
+    if (look_again_us_ == batch::Decision::kNever) {
+      wakes_.wait(lock, [&] { return may_go_on() || look_again_us_ != batch::Decision::kNever; });
+    } else {
+      const auto until =
+          std::chrono::steady_clock::time_point(std::chrono::microseconds(look_again_us_));
+      wakes_.wait_until(lock, until, may_go_on);
+    }
+    if (stopping_) admitted_ = queue_.size();
+    if (admitted_ > 0) {
+      run_group(&lock);
+    } else if (stopping_) {
+      return;
+    } else if (base::now_us() >= look_again_us_) {
+      follow(admission_.on_timer(base::now_us()));
+    }
+  }
+}
+
+/// How many of those admitted go together.
+std::size_t AsyncQueue::group_size() const {
+  std::uint64_t requests = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < admitted_; ++i) {
+    requests += queue_[i].weight;
+    bytes += queue_[i].batch.requests->record_bytes();
+    const bool fits = queue_[i].weight < limits::kAsyncLargeRequests &&
+                      requests <= limits::kAsyncGroupRequestsMax &&
+                      bytes <= limits::kAsyncGroupBytesMax &&
+                      are_same(queue_[i].batch.options, queue_[0].batch.options);
+    if (!fits) return std::max<std::size_t>(i, 1);
+  }
+  return admitted_;
+}
+
+void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
+  std::vector<AsyncBatch> group;
+  std::uint64_t weight = 0;
+  std::uint64_t alone = 0;
+  for (std::size_t left = group_size(); left > 0; --left) {
+    Waiting& first = queue_.front();
+    weight += first.weight;
+    alone += first.alone ? first.weight : 0;
+    group.push_back(std::move(first.batch));
+    queue_.pop_front();
+  }
+  admitted_ -= group.size();
+  figures_.queued -= weight;
+  figures_.batches += group.size();
+  ++figures_.groups;
+  lock->unlock();
+  run_(group);
+  for (AsyncBatch& batch : group) batch.done(batch.status);
+  lock->lock();
+  if (alone > 0) follow(admission_.on_alone_done(base::now_us(), alone));
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,137 @@
+#include "ordered/write/commit.h"
+
+#include "base/clock.h"
+#include "base/perf.h"
+
+namespace breccia::ordered {
+
+CommitQueue::Turn::Turn(CommitQueue* queue) : lock_(queue->turn_mutex_) {
+  std::unique_lock lock(queue->queue_mutex_);
+  queue->empty_.wait(lock, [&] { return queue->under_way_ == 0; });
+}
+
+Status CommitQueue::enter(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
+                          std::uint32_t descriptors) {
+  const std::lock_guard turn(turn_mutex_);
+  return enter_in_turn(ticket, record_bytes, records, descriptors);
+}
+
+Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
+                                  std::uint32_t descriptors) {
+  const std::lock_guard lock(queue_mutex_);
+  BRECCIA_TRY(fault_->get());
+  auto frame = log_->reserve(record_bytes, records, descriptors);
+  if (!frame.ok()) {
+    fault_->set(Fault::Place::kLog, frame.status());
+    return frame.status();
+  }
+  ticket->frame = frame.take();
+  queue_.push_back(ticket);
+  ++under_way_;
+  return Status::OK();
+}
+
+void CommitQueue::abandon(Ticket* ticket, const Status& why) {
+  fault_->set(Fault::Place::kLog, why);
+  (void)finish(ticket);
+}
+
+Status CommitQueue::finish(Ticket* ticket) {
+  ticket->state.store(Ticket::State::kReady, std::memory_order_release);
+  {
+    const std::lock_guard lock(commit_mutex_);
+    if (ticket->state.load(std::memory_order_acquire) != Ticket::State::kDone) commit_ready();
+  }
+  // Not done: an earlier batch is still filling. Its owner finds this one ready and commits it.
+  ticket->state.wait(Ticket::State::kReady, std::memory_order_acquire);
+  return ticket->status;
+}
+
+void CommitQueue::commit_ready() {
+  std::deque<Ticket*> group;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    while (!queue_.empty() &&
+           queue_.front()->state.load(std::memory_order_acquire) == Ticket::State::kReady) {
+      group.push_back(queue_.front());
+      queue_.pop_front();
+    }
+  }
+  if (group.empty()) return;
+  Status status = fault_->get();
+  if (status.ok()) status = make_durable(group);
+  if (!status.ok()) fault_->set(Fault::Place::kLog, status);
+  for (Ticket* ticket : group) {
+    if (status.ok()) {
+      const base::PerfTimer timer(&rocksdb::PerfContext::write_memtable_time);
+      status = publish_(*ticket);
+      if (!status.ok()) fault_->set(Fault::Place::kLog, status);
+    }
+    complete(ticket, status);
+  }
+  wake_waiters();
+  const std::lock_guard lock(queue_mutex_);
+  under_way_ -= group.size();
+  if (under_way_ == 0) empty_.notify_all();
+}
+
+Status CommitQueue::make_durable(const std::deque<Ticket*>& group) {
+  std::uint64_t end = 0;
+  bool sync = false;
+  std::uint64_t bytes = 0;
+  for (const Ticket* ticket : group) {
+    bytes += ticket->frame.end() - ticket->frame.position;
+    if (ticket->durability == Durability::kNone) continue;
+    end = ticket->frame.end();
+    sync = sync || ticket->durability == Durability::kSync;
+  }
+  statistics_->add(Ticker::kFrames, group.size());
+  statistics_->add(Ticker::kLogBytes, bytes);
+  return end == 0 ? Status::OK() : commit_log(end, sync);
+}
+
+Status CommitQueue::commit_log(std::uint64_t end, bool sync) {
+  const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
+  statistics_->add(Ticker::kCommits, 1);
+  if (!sync) return log_->commit(end, /*sync=*/false);
+  const base::Stopwatch watch;
+  BRECCIA_TRY(log_->commit(end, /*sync=*/true));
+  statistics_->note_sync(watch.micros());
+  return Status::OK();
+}
+
+void CommitQueue::complete(Ticket* ticket, const Status& status) {
+  ticket->status = status;
+  // The ticket may be gone as soon as its owner sees kDone: notify touches only its address.
+  ticket->state.store(Ticket::State::kDone, std::memory_order_release);
+  ticket->state.notify_one();
+}
+
+Status CommitQueue::sync(std::uint64_t visible) {
+  const std::lock_guard lock(commit_mutex_);
+  BRECCIA_TRY(fault_->get());
+  const Status status = commit_log(visible, /*sync=*/true);
+  if (!status.ok()) fault_->set(Fault::Place::kLog, status);
+  wake_waiters();
+  return status;
+}
+
+bool CommitQueue::wait_until(std::chrono::steady_clock::time_point deadline,
+                             const std::function<bool()>& over) {
+  // Counted before over() looks; wake_waiters() looks after what it tells of was stored. Both are
+  // sequentially consistent, so one of the two sees the other.
+  waiting_.fetch_add(1);
+  std::unique_lock lock(wait_mutex_);
+  const bool is_over = committed_.wait_until(lock, deadline, over);
+  waiting_.fetch_sub(1);
+  return is_over;
+}
+
+void CommitQueue::wake_waiters() {
+  if (waiting_.fetch_add(0) == 0) return;
+  // Whoever has asked over() and found nothing is waiting by now.
+  const std::lock_guard lock(wait_mutex_);
+  committed_.notify_all();
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,203 @@
+#include "ordered/write/publisher.h"
+
+#include <algorithm>
+#include <map>
+
+#include "record/entry_columns.h"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+FamilyId family_named_by(const std::byte* record) {
+  FamilyId family;
+  BRECCIA_ASSERT(record::record_header(record).value_bytes == sizeof family);
+  std::memcpy(&family, record::record_value(record), sizeof family);
+  return family;
+}
+
+memtable::Tombstone tombstone_of(const std::byte* record, std::uint64_t position) {
+  const record::RecordHeader header = record::record_header(record);
+  return {{record::record_key(record), header.key_bytes()},
+          {record::record_value(record), header.value_bytes},
+          position};
+}
+
+}  // namespace
+
+void Publisher::begin(std::shared_ptr<View> view, std::uint64_t visible) {
+  view->table = table_ = log_->table();
+  state_->publish(std::move(view), visible);
+}
+
+std::shared_ptr<View> Publisher::copy_view() const {
+  auto next = std::make_shared<View>(*state_->view());
+  next->table = table_;
+  return next;
+}
+
+Publisher::FamilyPtr Publisher::copy_family(FamilyId id) const {
+  const FamilyView* const family = state_->view()->family(id);
+  return family == nullptr ? nullptr : std::make_shared<FamilyView>(*family);
+}
+
+void Publisher::replace(FamilyPtr family, std::uint64_t visible) {
+  auto next = copy_view();
+  next->set_family(std::move(family));
+  const std::size_t runs = next->runs_max();
+  const std::size_t tombstones = next->tombstones();
+  state_->publish(std::move(next), visible);
+  note_(runs, tombstones);
+}
+
+void Publisher::change(const std::function<void(View*)>& change) {
+  table_ = log_->table();
+  auto next = copy_view();
+  change(next.get());
+  state_->publish(std::move(next), state_->visible());
+}
+
+Status Publisher::publish(Ticket& ticket) {
+  const bool new_segment =
+      table_->segments().empty() || ticket.frame.position >= table_->segments().back()->end();
+  if (new_segment) {
+    table_ = log_->table();
+    state_->publish(copy_view(), state_->visible());
+  }
+  if (ticket.runs.empty()) {
+    publish_records(ticket);
+  } else {
+    BRECCIA_TRY(publish_runs(ticket));
+  }
+  state_->show(ticket.frame.end());
+  if (ticket.wants_view) ticket.view = state_->view();
+  return Status::OK();
+}
+
+// Entries become visible with show(), so readers of the current view do not see half a batch.
+void Publisher::publish_records(const Ticket& ticket) {
+  const auto& segments = table_->segments();
+  const wal::SegmentPtr& segment = *std::find_if(
+      segments.rbegin(), segments.rend(),
+      [&](const wal::SegmentPtr& candidate) { return candidate->base <= ticket.frame.position; });
+  const auto view = state_->view();
+  const FamilyView* family = view->family(kDefaultFamily);
+  std::map<FamilyId, std::vector<memtable::Tombstone>> tombstones;
+  const std::byte* record = ticket.frame.at + ticket.frame.layout().records;
+  std::uint64_t position = ticket.frame.records_position();
+  for (std::uint32_t i = 0; i < ticket.frame.record_count; ++i) {
+    const record::RecordHeader header = record::record_header(record);
+    if (header.op() == record::Op::kFamily) {
+      family = view->family(family_named_by(record));
+    } else if (family != nullptr && header.op() == record::Op::kDeleteRange) {
+      tombstones[family->id].push_back(tombstone_of(record, position));
+    } else if (family != nullptr) {
+      family->active->insert(record, position, segment);
+    }
+    record += header.record_bytes();
+    position += header.record_bytes();
+  }
+  for (auto& [id, added] : tombstones) add_tombstones(id, std::move(added));
+}
+
+void Publisher::publish_range_deletes(const Ticket& ticket) {
+  std::map<FamilyId, std::vector<memtable::Tombstone>> tombstones;
+  const std::byte* const records = ticket.frame.at + ticket.frame.layout().records;
+  for (const auto& [family, offset] : ticket.range_deletes) {
+    tombstones[family].push_back(
+        tombstone_of(records + offset, ticket.frame.records_position() + offset));
+  }
+  for (auto& [id, added] : tombstones) add_tombstones(id, std::move(added));
+}
+
+void Publisher::add_tombstones(FamilyId id, std::vector<memtable::Tombstone> added) {
+  std::erase_if(added, [](const auto& one) { return one.begin == one.end; });
+  const FamilyPtr family = copy_family(id);
+  if (family == nullptr || added.empty()) return;
+  family->tombstones = memtable::Tombstones::with(family->tombstones, std::move(added));
+  replace(family, state_->visible());
+}
+
+Status Publisher::publish_runs(Ticket& ticket) {
+  for (Ticket::FamilyRun& run : ticket.runs) BRECCIA_TRY(publish_run(ticket, &run));
+  publish_range_deletes(ticket);
+  return Status::OK();
+}
+
+Status Publisher::publish_run(const Ticket& ticket, Ticket::FamilyRun* family_run) {
+  BRECCIA_TRY(seal(family_run->family));
+  const FamilyPtr family = copy_family(family_run->family);
+  if (family == nullptr) return Status::OK();
+  auto run = std::make_shared<MemRun>();
+  run->run = std::move(family_run->run);
+  run->begin = family->runs_end;
+  run->end = ticket.frame.end();
+  run->has_merges = family_run->has_merges;
+  if (run->run->host_view() == nullptr) {
+    BRECCIA_ASSERT(family_run->descriptors != nullptr || family_run->payloads != nullptr);
+    run->descriptors = family_run->descriptors;
+    run->records = ticket.frame.records_position();
+    run->payloads = family_run->payloads;
+  }
+  MemRunPtr published = std::move(run);
+  if (!backends_->holds(*backends_->current(), *published->run) &&
+      published->run->host_view() == nullptr) {
+    // The device was retired between this batch's sort and its turn.
+    BRECCIA_TAKE(published, rebuild_on_host(*published, *table_, backends_->host()));
+  }
+  family->runs_end = published->end;
+  auto runs = family->runs;
+  runs.insert(runs.begin(), std::move(published));
+  family->set_runs(std::move(runs));
+  replace(family, state_->visible());
+  return Status::OK();
+}
+
+Status Publisher::seal(FamilyId id) {
+  const FamilyPtr family = copy_family(id);
+  if (family == nullptr || family->active->count() == 0) return Status::OK();
+  record::EntryColumns columns(exec::plain_host_memory());
+  if (!family->active->export_to(&columns)) {
+    return Status::MemoryLimit("no memory to seal the memtable");
+  }
+  BRECCIA_ASSERT(columns.count() == family->active->count());
+  auto run = std::make_shared<MemRun>();
+  BRECCIA_TAKE(run->run, sealed_run(columns.ref(/*sorted=*/true)));
+  run->begin = family->runs_end;
+  run->end = state_->visible();
+  run->has_merges = columns.has_merges();
+  if (run->run->host_view() == nullptr) {
+    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(
+        columns.payloads().data(), columns.payloads().data() + columns.count());
+  }
+  family->runs_end = run->end;
+  family->active = std::make_shared<memtable::HostMemtable>();
+  auto runs = family->runs;
+  runs.insert(runs.begin(), std::move(run));
+  family->set_runs(std::move(runs));
+  replace(family, state_->visible());
+  return Status::OK();
+}
+
+Result<runs::RunPtr> Publisher::sealed_run(const record::EntriesRef& entries) {
+  const auto backend = backends_->current();
+  auto built = backend->build_run(entries, nullptr);
+  if (built.ok() || backends_->is_host(*backend)) return built;
+  if (backends_->retire(*backend, built.status())) BRECCIA_TRY(leave_device());
+  return backends_->host().build_run(entries, nullptr);
+}
+
+Status Publisher::seal_all() {
+  const auto view = state_->view();
+  for (const auto& family : view->families) BRECCIA_TRY(seal(family->id));
+  return Status::OK();
+}
+
+Status Publisher::leave_device() {
+  BRECCIA_TAKE(const auto on_host, view_on_host(*state_->view(), backends_->host()));
+  state_->publish(on_host, state_->visible());
+  return Status::OK();
+}
+
+}  // namespace breccia::ordered

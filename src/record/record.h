@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "base/bytes.h"
+
+/// A request as bytes, as it stands in the log (docs/format/wal.md):
+///
+///   record = RecordHeader key value padding to 8
+
+namespace breccia::record {
+
+enum class Op : std::uint8_t {
+  kPut = 0,
+  kDelete = 1,
+  kMerge = 2,         // the value is an operand
+  kSingleDelete = 3,  // reads as kDelete
+  kDeleteRange = 4,   // keys from the key to below the value
+  kFamily = 5,        // no key; the value, 4 bytes, is the column family of what follows
+};
+inline constexpr int kOpCount = 6;
+
+/// True for operations on one key, which stand in memtables and runs.
+constexpr bool is_point(Op op) { return op <= Op::kSingleDelete; }
+constexpr bool is_deletion(Op op) { return op == Op::kDelete || op == Op::kSingleDelete; }
+
+/// Records are 8-byte aligned, so the low bits of a position are free: an entry's payload in a run
+/// is position | operation.
+inline constexpr std::uint64_t kOpMask = 7;
+constexpr std::uint64_t position_of(std::uint64_t payload) { return payload & ~kOpMask; }
+constexpr Op op_of(std::uint64_t payload) { return static_cast<Op>(payload & kOpMask); }
+
+struct RecordHeader {
+  std::uint32_t key_bytes_and_op;  // key length | operation << 24
+  std::uint32_t value_bytes;
+
+  static RecordHeader make(Op op, std::uint64_t key_bytes, std::uint64_t value_bytes) {
+    return {
+        static_cast<std::uint32_t>(key_bytes | std::uint64_t{static_cast<std::uint8_t>(op)} << 24),
+        static_cast<std::uint32_t>(value_bytes)};
+  }
+  [[nodiscard]] std::uint64_t key_bytes() const { return key_bytes_and_op & 0xffffff; }
+  [[nodiscard]] Op op() const { return static_cast<Op>(key_bytes_and_op >> 24); }
+  [[nodiscard]] std::uint64_t record_bytes() const {
+    return base::round_up(sizeof(RecordHeader) + key_bytes() + value_bytes, 8);
+  }
+};
+static_assert(sizeof(RecordHeader) == 8 && std::is_trivial_v<RecordHeader>);
+
+inline const char* record_key(const std::byte* record) {
+  return reinterpret_cast<const char*>(record) + sizeof(RecordHeader);
+}
+inline const char* record_value(const std::byte* record) {
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof header);
+  return record_key(record) + header.key_bytes();
+}
+inline RecordHeader record_header(const std::byte* record) {
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof header);
+  return header;
+}
+
+}  // namespace breccia::record

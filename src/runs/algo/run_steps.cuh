@@ -1,0 +1,299 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/group.h"
+#include "runs/refs.h"
+
+/// The steps of building and merging runs, one functor each. A functor is launched over `count`
+/// items in groups of W lanes; lane l of a group handles item first + l.
+
+namespace breccia::runs::algo {
+
+/// The 8 bytes of key `i` that begin `shift` (0 to 8) bytes behind its start, as a word.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline std::uint64_t word_behind(const record::KeyColumnsRef& keys, std::uint64_t i,
+                                            int shift) {
+  if (shift == 0) return keys.head[i];
+  const bool has_tail = keys.bytes_at(i) > 8;
+  const std::uint64_t next = has_tail ? keys.tail[keys.tail_at(i)] : 0;
+  if (shift == 8) return next;
+  return keys.head[i] << (8 * shift) | next >> (64 - 8 * shift);
+}
+
+/// The 8 bytes of `word` in the other order: between a column's words and bytes in memory.
+BRECCIA_HD inline std::uint64_t swap_bytes(std::uint64_t word) {
+  std::uint64_t swapped = 0;
+  for (int byte = 0; byte < 8; ++byte) swapped = swapped << 8 | (word >> (8 * byte) & 0xff);
+  return swapped;
+}
+
+/// How many leading bytes (0 to 8) words have in common that differ in the bits `difference`.
+BRECCIA_HD inline int common_bytes(std::uint64_t difference) {
+  int bytes = 0;
+  while (bytes < 8 && (difference >> (56 - 8 * bytes) & 0xff) == 0) ++bytes;
+  return bytes;
+}
+
+/// Fills sort words and ids for a stable sort that puts the newest of equal keys first: item k is
+/// entry count - 1 - k. The words begin behind the bytes that all keys of the batch share.
+struct PrepareSort {
+  record::KeyColumnsRef keys;
+  int shift;
+  std::uint64_t* word;
+  std::uint32_t* id;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
+      const std::uint64_t entry = keys.count - 1 - k;
+      word[k] = word_behind(keys, entry, shift);
+      id[k] = static_cast<std::uint32_t>(entry);
+    });
+  }
+};
+
+/// Marks the items whose sort word a neighbour shares.
+struct MarkTies {
+  const std::uint64_t* word;
+  std::uint64_t count;
+  std::uint8_t* flag;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      flag[k] = (k > 0 && word[k - 1] == word[k]) || (k + 1 < count && word[k + 1] == word[k]);
+    });
+  }
+};
+
+/// destination[i] = source[index[i]]
+template <class T>
+struct Gather {
+  const T* source;
+  const std::uint32_t* index;
+  std::uint64_t count;
+  T* destination;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count,
+                    [&](std::uint64_t i) { destination[i] = source[index[i]]; });
+  }
+};
+
+/// destination[index[i]] = source[i]
+template <class T>
+struct Scatter {
+  const T* source;
+  const std::uint32_t* index;
+  std::uint64_t count;
+  T* destination;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count,
+                    [&](std::uint64_t i) { destination[index[i]] = source[i]; });
+  }
+};
+
+/// index[i] = begin + i
+struct Iota {
+  std::uint32_t begin;
+  std::uint64_t count;
+  std::uint32_t* index;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count,
+                    [&](std::uint64_t i) { index[i] = begin + static_cast<std::uint32_t>(i); });
+  }
+};
+
+/// Order of whole keys: bytes ascending. For stable sorts of entry ids.
+struct KeyLess {
+  record::KeyColumnsRef keys;
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
+    return record::compare_keys(keys, a, keys, b) < 0;
+  }
+};
+
+/// Run order: key ascending, then payload descending. For merges of entry ids.
+struct VersionLess {
+  record::KeyColumnsRef keys;
+  const std::uint64_t* payload;
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
+    const int order = record::compare_keys(keys, a, keys, b);
+    return order != 0 ? order < 0 : payload[a] > payload[b];
+  }
+};
+
+/// Bits of a payload that hold an entry's operation, and what they are for three of them.
+inline constexpr std::uint64_t kOperationMask = 7;
+inline constexpr std::uint64_t kPutOperation = 0;
+inline constexpr std::uint64_t kMergeOperand = 2;
+inline constexpr std::uint64_t kSingleDeletion = 3;
+
+/// Marks the entries, given in run order by `id`, that are the newest version of their key, and
+/// single deletions right below those.
+struct MarkNewest {
+  record::KeyColumnsRef keys;
+  const std::uint64_t* payload;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  std::uint8_t* flag;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      const bool single = (payload[id[k]] & kOperationMask) == kSingleDeletion;
+      flag[k] = is_newest(k) || (single && is_newest(k - 1));
+    });
+  }
+
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool is_newest(std::uint64_t k) const {
+    return k == 0 || record::compare_keys(keys, id[k - 1], keys, id[k]) != 0;
+  }
+};
+
+/// Marks where a stretch of versions ends, for entries given in run order by `id`: with a version
+/// that is no merge operand, and above what MarkNewest has marked.
+struct MarkStretchEnds {
+  const std::uint64_t* payload;
+  const std::uint32_t* id;
+  const std::uint8_t* marked;
+  std::uint64_t count;
+  std::uint64_t* end;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      const bool operand = (payload[id[k]] & kOperationMask) == kMergeOperand;
+      const bool above_marked = k + 1 == count || marked[k + 1] != 0;
+      end[k] = !operand || above_marked ? 1 : 0;
+    });
+  }
+};
+
+/// begins_kept[s] = marked of the first entry of stretch `s`.
+struct NoteStretchBegins {
+  const std::uint64_t* stretch;
+  std::uint64_t count;
+  const std::uint8_t* marked;
+  std::uint8_t* begins_kept;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      if (k == 0 || stretch[k - 1] != stretch[k]) begins_kept[stretch[k]] = marked[k];
+    });
+  }
+};
+
+/// kept[k] = begins_kept of the stretch of entry k.
+struct KeepStretches {
+  const std::uint64_t* stretch;
+  std::uint64_t count;
+  const std::uint8_t* begins_kept;
+  std::uint8_t* kept;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count,
+                    [&](std::uint64_t k) { kept[k] = begins_kept[stretch[k]]; });
+  }
+};
+
+/// tail_length[k] = words of the tail of the key of entry id[k].
+struct TailLengths {
+  record::KeyColumnsRef keys;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  std::uint64_t* tail_length;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      tail_length[k] = record::tail_words(keys.bytes_at(id[k]));
+    });
+  }
+};
+
+/// Writes a run's columns from entries taken in the order `id`, and the batch's log descriptors.
+/// Shape   out_tail_at (exclusive scan of tail lengths) only for variable keys; `id` null means
+///         entries are in order already; descriptors null where no log wants them; value and
+///         out_value null where there are none.
+struct GatherRun {
+  record::KeyColumnsRef keys;
+  const std::uint64_t* payload;
+  const std::uint64_t* value;
+  std::uint64_t payload_base;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  const std::uint64_t* out_tail_at;
+  std::uint64_t* out_head;
+  std::uint64_t* out_meta;
+  std::uint64_t* out_tail;
+  std::uint64_t* out_payload;
+  std::uint64_t* out_value;
+  std::uint64_t* out_fence;
+  std::uint32_t* descriptors;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count,
+                    [&](std::uint64_t k) { write_entry(k, id == nullptr ? k : id[k]); });
+  }
+
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD void write_entry(std::uint64_t k, std::uint64_t entry) const {
+    const std::uint64_t head = keys.head[entry];
+    out_head[k] = head;
+    if (k % kFenceStride == 0) out_fence[k / kFenceStride] = head;
+    out_payload[k] = payload_base + payload[entry];
+    if (out_value != nullptr) out_value[k] = value[entry];
+    if (descriptors != nullptr) {
+      descriptors[k] = static_cast<std::uint32_t>(payload[entry] >> 3);
+    }
+    const std::uint64_t bytes = keys.bytes_at(entry);
+    const std::uint64_t words = record::tail_words(bytes);
+    std::uint64_t at = k * words;
+    if (out_tail_at != nullptr) {
+      at = out_tail_at[k];
+      out_meta[k] = at << record::kMetaLengthBits | bytes;
+    }
+    const std::uint64_t* const tail = keys.tail + keys.tail_at(entry);
+    for (std::uint64_t word = 0; word < words; ++word) out_tail[at + word] = tail[word];
+  }
+};
+
+/// Turns the columns of one run into variable-length form at a place in a larger set of columns.
+struct WidenMeta {
+  record::KeyColumnsRef keys;
+  std::uint64_t tail_base;
+  std::uint64_t* out_meta;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, keys.count, [&](std::uint64_t i) {
+      out_meta[i] = (tail_base + keys.tail_at(i)) << record::kMetaLengthBits | keys.bytes_at(i);
+    });
+  }
+};
+
+}  // namespace breccia::runs::algo

@@ -1,0 +1,388 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/limits.h"
+#include "exec/pool.h"
+#include "runs/algo/run_steps.cuh"
+#include "runs/algo/search.cuh"
+#include "runs/backend.h"
+
+/// Building, merging and searching runs, written once over an executor (exec/executor.h). Every
+/// function here ends with finish(), so its work space may be freed at once.
+
+namespace breccia::runs::algo {
+
+inline constexpr int kWidth = 32;
+
+/// An array of work space. When memory is short, what runs already is waited for first: the caller
+/// is about to give back arrays that it may still use.
+template <class T, class X>
+Result<exec::Array<T>> make_array(X& x, std::uint64_t count) {
+  auto array = exec::Array<T>::make(x.pool(), count);
+  if (!array.ok()) (void)x.finish();
+  return array;
+}
+
+/// Key columns in the executor's memory.
+template <class X>
+class ImportedKeys {
+ public:
+  static Result<ImportedKeys> make(X& x, const record::KeyColumnsRef& host) {
+    BRECCIA_TAKE(auto head, x.import(host.head, host.count));
+    BRECCIA_TAKE(auto meta, x.import(host.meta, host.uniform() ? 0 : host.count));
+    BRECCIA_TAKE(auto tail, x.import(host.tail, host.tail_count));
+    return ImportedKeys(host, std::move(head), std::move(meta), std::move(tail));
+  }
+  [[nodiscard]] record::KeyColumnsRef ref() const {
+    record::KeyColumnsRef keys = shape_;
+    keys.head = head_.data();
+    keys.meta = meta_.data();
+    keys.tail = tail_.data();
+    return keys;
+  }
+
+ private:
+  using Import =
+      decltype(std::declval<X&>().import(std::declval<const std::uint64_t*>(), 0).take());
+  ImportedKeys(const record::KeyColumnsRef& shape, Import head, Import meta, Import tail)
+      : shape_(shape), head_(std::move(head)), meta_(std::move(meta)), tail_(std::move(tail)) {}
+
+  record::KeyColumnsRef shape_;
+  Import head_, meta_, tail_;
+};
+
+/// The arrays of one run in a backend's pool.
+struct RunArrays {
+  exec::Array<std::uint64_t> head, meta, tail, payload, fence;
+  exec::Array<std::uint64_t> value;  // if has_values
+  bool has_values = false;
+  std::uint32_t uniform_bytes = 0;
+
+  [[nodiscard]] RunRef ref() const {
+    RunRef run;
+    run.keys = {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
+    run.payload = payload.data();
+    run.fence = fence.data();
+    run.value = value.data();
+    return run;
+  }
+  [[nodiscard]] std::uint64_t memory_bytes() const {
+    return head.bytes() + meta.bytes() + tail.bytes() + payload.bytes() + fence.bytes() +
+           value.bytes();
+  }
+};
+
+class PoolRun : public Run {
+ public:
+  PoolRun(RunArrays arrays, bool on_host)
+      : arrays_(std::move(arrays)), ref_(arrays_.ref()), on_host_(on_host) {}
+  [[nodiscard]] std::uint64_t count() const override { return ref_.keys.count; }
+  [[nodiscard]] std::uint64_t memory_bytes() const override { return arrays_.memory_bytes(); }
+  [[nodiscard]] bool has_values() const override { return arrays_.has_values; }
+  [[nodiscard]] std::uint32_t uniform_bytes() const override { return ref_.keys.uniform_bytes; }
+  [[nodiscard]] const RunRef* host_view() const override { return on_host_ ? &ref_ : nullptr; }
+  [[nodiscard]] const RunRef& ref() const { return ref_; }
+
+ private:
+  RunArrays arrays_;
+  RunRef ref_;
+  bool on_host_;
+};
+
+/// Entries that become a run: columns in the executor's memory, taken in the order `id`.
+struct Entries {
+  record::KeyColumnsRef keys;
+  const std::uint64_t* payload;
+  std::uint64_t payload_base;
+  const std::uint64_t* value;  // if has_values
+  bool has_values;
+  const std::uint32_t* id;  // null: already in run order
+  std::uint64_t count;
+};
+
+/// Copies `entries` into the arrays of a new run.
+template <class X>
+Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descriptors) {
+  RunArrays run;
+  const std::uint64_t n = entries.count;
+  run.uniform_bytes = entries.keys.uniform_bytes;
+  run.has_values = entries.has_values;
+  exec::Array<std::uint64_t> tail_at;
+  std::uint64_t tail_count = n * record::tail_words(run.uniform_bytes);
+  if (!entries.keys.uniform()) {
+    BRECCIA_TAKE(tail_at, make_array<std::uint64_t>(x, n));
+    BRECCIA_TAKE(run.meta, make_array<std::uint64_t>(x, n));
+    BRECCIA_ASSERT(n == 0 || entries.id != nullptr);
+    BRECCIA_TRY(
+        x.template launch<kWidth>(n, TailLengths{entries.keys, entries.id, n, tail_at.data()}));
+    BRECCIA_TRY(x.exclusive_scan(tail_at.data(), tail_at.data(), n, &tail_count));
+  }
+  BRECCIA_TAKE(run.head, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(run.tail, make_array<std::uint64_t>(x, tail_count));
+  BRECCIA_TAKE(run.payload, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(run.fence, make_array<std::uint64_t>(x, fence_count(n)));
+  BRECCIA_TAKE(run.value, make_array<std::uint64_t>(x, run.has_values ? n : 0));
+  const GatherRun gather{entries.keys,         entries.payload,    entries.value,
+                         entries.payload_base, entries.id,         n,
+                         tail_at.data(),       run.head.data(),    run.meta.data(),
+                         run.tail.data(),      run.payload.data(), run.value.data(),
+                         run.fence.data(),     descriptors};
+  BRECCIA_TRY(x.template launch<kWidth>(n, gather));
+  BRECCIA_TRY(x.finish());
+  return Result<RunArrays>(std::move(run));
+}
+
+/// Puts entries whose sort words are equal into the order of their whole keys.
+/// Cost    one comparison sort of the tied entries only; none if no words are equal.
+template <class X>
+Status break_ties(X& x, const record::KeyColumnsRef& keys, const std::uint64_t* word,
+                  std::uint32_t* id) {
+  const std::uint64_t n = keys.count;
+  BRECCIA_TAKE(const exec::Array<std::uint8_t> flag, make_array<std::uint8_t>(x, n));
+  BRECCIA_TAKE(const exec::Array<std::uint32_t> place, make_array<std::uint32_t>(x, n));
+  BRECCIA_TAKE(const exec::Array<std::uint32_t> all, make_array<std::uint32_t>(x, n));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkTies{word, n, flag.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, all.data()}));
+  std::uint64_t ties = 0;
+  BRECCIA_TRY(x.select(all.data(), flag.data(), n, place.data(), &ties));
+  if (ties == 0) return Status::OK();
+  // The tied places taken in order hold the tied entries in word order; a stable sort by whole key
+  // permutes them within their groups only.
+  std::uint32_t* const tied = all.data();
+  BRECCIA_TRY(x.template launch<kWidth>(ties, Gather<std::uint32_t>{id, place.data(), ties, tied}));
+  BRECCIA_TRY(x.stable_sort(tied, ties, KeyLess{keys}));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(ties, Scatter<std::uint32_t>{tied, place.data(), ties, id}));
+  return x.finish();
+}
+
+/// Sorts keys of any length: id[] becomes the entries in key order, the newest (highest index) of
+/// equal keys first.
+/// Shape   id[keys.count], in the executor's memory.
+/// Cost    one radix sort of (8-byte word, 4-byte id), plus break_ties.
+/// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: a word behind the common prefix, then
+///         a comparison sort of what is still tied.
+template <class X>
+Status sort_keys(X& x, const record::KeyColumnsRef& keys, std::uint32_t* id) {
+  const std::uint64_t n = keys.count;
+  std::uint64_t difference = 0;
+  BRECCIA_TRY(x.difference(keys.head, n, &difference));
+  BRECCIA_TAKE(const exec::Array<std::uint64_t> word, make_array<std::uint64_t>(x, n));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(n, PrepareSort{keys, common_bytes(difference), word.data(), id}));
+  BRECCIA_TRY(x.sort_pairs(word.data(), id, n));
+  return break_ties(x, keys, word.data(), id);
+}
+
+/// The executor's side of Backend::build_run.
+template <class X>
+Result<RunArrays> build_run(X& x, const record::EntriesRef& host, std::uint32_t* descriptors) {
+  const std::uint64_t n = host.keys.count;
+  const bool has_values = host.value != nullptr;
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
+  BRECCIA_TAKE(const auto relative, x.import(host.relative, n));
+  BRECCIA_TAKE(const auto value, x.import(host.value, has_values ? n : 0));
+
+  BRECCIA_TAKE(const exec::Array<std::uint32_t> id, make_array<std::uint32_t>(x, n));
+  if (host.sorted) {
+    BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, id.data()}));
+  } else {
+    BRECCIA_TRY(sort_keys(x, keys.ref(), id.data()));
+  }
+  std::uint32_t* const in_place = descriptors == nullptr ? nullptr : x.reach(descriptors);
+  exec::Array<std::uint32_t> staged;
+  if (descriptors != nullptr && in_place == nullptr) {
+    BRECCIA_TAKE(staged, make_array<std::uint32_t>(x, n));
+  }
+  const Entries entries{keys.ref(), relative.data(), host.base, value.data(),
+                        has_values, id.data(),       n};
+  BRECCIA_TAKE(RunArrays run,
+               gather_run(x, entries, in_place != nullptr ? in_place : staged.data()));
+  if (staged.data() != nullptr) {
+    BRECCIA_TRY(x.copy_out(descriptors, staged.data(), n));
+    BRECCIA_TRY(x.finish());
+  }
+  return Result<RunArrays>(std::move(run));
+}
+
+/// The columns of several runs one behind the other.
+struct Concatenation {
+  exec::Array<std::uint64_t> head, meta, tail, payload, value;
+  bool has_values = false;
+  std::uint32_t uniform_bytes = 0;
+
+  [[nodiscard]] record::KeyColumnsRef keys() const {
+    return {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
+  }
+};
+
+template <class X>
+Result<Concatenation> concatenate(X& x, std::span<const RunRef> runs) {
+  std::uint64_t n = 0;
+  std::uint64_t tail_count = 0;
+  bool uniform = true;
+  Concatenation all;
+  all.has_values = true;
+  for (const RunRef& run : runs) {
+    n += run.keys.count;
+    tail_count += run.keys.tail_count;
+    uniform = uniform && run.keys.uniform_bytes == runs.front().keys.uniform_bytes;
+    all.has_values = all.has_values && (run.value != nullptr || run.keys.count == 0);
+  }
+  all.uniform_bytes = uniform ? runs.front().keys.uniform_bytes : record::kVariableBytes;
+  const bool widen = all.uniform_bytes == record::kVariableBytes;
+  BRECCIA_TAKE(all.head, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(all.meta, make_array<std::uint64_t>(x, widen ? n : 0));
+  BRECCIA_TAKE(all.tail, make_array<std::uint64_t>(x, tail_count));
+  BRECCIA_TAKE(all.payload, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(all.value, make_array<std::uint64_t>(x, all.has_values ? n : 0));
+  std::uint64_t at = 0;
+  std::uint64_t tail_at = 0;
+  for (const RunRef& run : runs) {
+    const record::KeyColumnsRef& keys = run.keys;
+    BRECCIA_TRY(x.copy(all.head.data() + at, keys.head, keys.count));
+    BRECCIA_TRY(x.copy(all.payload.data() + at, run.payload, keys.count));
+    if (all.has_values) BRECCIA_TRY(x.copy(all.value.data() + at, run.value, keys.count));
+    BRECCIA_TRY(x.copy(all.tail.data() + tail_at, keys.tail, keys.tail_count));
+    if (widen) {
+      BRECCIA_TRY(
+          x.template launch<kWidth>(keys.count, WidenMeta{keys, tail_at, all.meta.data() + at}));
+    }
+    at += keys.count;
+    tail_at += keys.tail_count;
+  }
+  return Result<Concatenation>(std::move(all));
+}
+
+/// Merges the sorted ranges ends[0..] of ids pairwise until one is left; the result lies in *ids.
+template <class X>
+Status merge_ranges(X& x, std::vector<std::uint64_t> ends, const VersionLess& less,
+                    exec::Array<std::uint32_t>* ids, exec::Array<std::uint32_t>* spare) {
+  while (ends.size() > 1) {
+    std::vector<std::uint64_t> merged;
+    std::uint64_t begin = 0;
+    for (std::size_t i = 0; i < ends.size(); i += 2) {
+      const std::uint64_t middle = ends[i];
+      const std::uint64_t end = i + 1 < ends.size() ? ends[i + 1] : middle;
+      BRECCIA_TRY(x.merge(ids->data() + begin, middle - begin, ids->data() + middle, end - middle,
+                          spare->data() + begin, less));
+      merged.push_back(end);
+      begin = end;
+    }
+    std::swap(*ids, *spare);
+    ends = std::move(merged);
+  }
+  return Status::OK();
+}
+
+/// Marks, besides what MarkNewest has marked, what lies below merge operands down to the first
+/// version that is none.
+/// Shape   `id`: n entries in run order; kept[n]: as MarkNewest leaves it.
+/// Cost    one scan. Stretches end with each version that is no operand, with each key, and above
+///         what is marked; one is kept whole if it begins with a marked version.
+template <class X>
+Status mark_stacks(X& x, const std::uint64_t* payload, const std::uint32_t* id, std::uint64_t n,
+                   std::uint8_t* kept) {
+  BRECCIA_TAKE(const exec::Array<std::uint64_t> ends, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(const exec::Array<std::uint64_t> stretch, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(const exec::Array<std::uint8_t> begins_kept, make_array<std::uint8_t>(x, n));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkStretchEnds{payload, id, kept, n, ends.data()}));
+  std::uint64_t stretches = 0;
+  BRECCIA_TRY(x.exclusive_scan(ends.data(), stretch.data(), n, &stretches));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(n, NoteStretchBegins{stretch.data(), n, kept, begins_kept.data()}));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(n, KeepStretches{stretch.data(), n, begins_kept.data(), kept}));
+  return x.finish();
+}
+
+/// The executor's side of Backend::merge_runs.
+/// Cost    log2(runs) passes over 4-byte ids, each reading heads; one copy in and one out.
+template <class X>
+Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
+  BRECCIA_TAKE(const Concatenation all, concatenate(x, runs));
+  const record::KeyColumnsRef keys = all.keys();
+  std::uint64_t n = keys.count;
+  BRECCIA_ASSERT(n <= ~std::uint32_t{0});
+  BRECCIA_TAKE(exec::Array<std::uint32_t> ids, make_array<std::uint32_t>(x, n));
+  BRECCIA_TAKE(exec::Array<std::uint32_t> spare, make_array<std::uint32_t>(x, n));
+  BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, ids.data()}));
+  std::vector<std::uint64_t> ends;
+  for (const RunRef& run : runs) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + run.keys.count);
+  }
+  BRECCIA_TRY(
+      merge_ranges(x, std::move(ends), VersionLess{keys, all.payload.data()}, &ids, &spare));
+  exec::Array<std::uint8_t> kept;
+  if (keep != Keep::kAll) {
+    BRECCIA_TAKE(kept, make_array<std::uint8_t>(x, n));
+    BRECCIA_TRY(x.template launch<kWidth>(
+        n, MarkNewest{keys, all.payload.data(), ids.data(), n, kept.data()}));
+    if (keep == Keep::kStacks) {
+      BRECCIA_TRY(mark_stacks(x, all.payload.data(), ids.data(), n, kept.data()));
+    }
+    BRECCIA_TRY(x.select(ids.data(), kept.data(), n, spare.data(), &n));
+    std::swap(ids, spare);
+  }
+  const Entries entries{keys,           all.payload.data(), 0, all.value.data(),
+                        all.has_values, ids.data(),         n};
+  return gather_run(x, entries, nullptr);
+}
+
+/// Results of a kernel on their way to the host: written where they are wanted if the executor
+/// reaches that, else staged.
+template <class X>
+class Outlet {
+ public:
+  /// `host` may be null: nothing is wanted.
+  static Result<Outlet> make(X& x, std::uint64_t* host, std::uint64_t n) {
+    Outlet outlet(host, n, host == nullptr ? nullptr : x.reach(host));
+    if (host != nullptr && outlet.in_place_ == nullptr) {
+      BRECCIA_TAKE(outlet.staged_, make_array<std::uint64_t>(x, n));
+    }
+    return Result<Outlet>(std::move(outlet));
+  }
+  [[nodiscard]] std::uint64_t* data() const {
+    return in_place_ != nullptr ? in_place_ : staged_.data();
+  }
+  Status send(X& x) const {
+    if (host_ == nullptr || in_place_ != nullptr) return Status::OK();
+    return x.copy_out(host_, staged_.data(), n_);
+  }
+
+ private:
+  Outlet(std::uint64_t* host, std::uint64_t n, std::uint64_t* in_place)
+      : host_(host), n_(n), in_place_(in_place) {}
+  std::uint64_t* host_;
+  std::uint64_t n_;
+  std::uint64_t* in_place_;
+  exec::Array<std::uint64_t> staged_;
+};
+
+/// The executor's side of Backend::search.
+template <class X>
+Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const FoundRef& found) {
+  const std::uint64_t n = host.keys.count;
+  BRECCIA_ASSERT(runs.size() <= limits::kRunsPerSearchMax);
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
+  BRECCIA_TAKE(const auto bound, x.import(host.bound, host.bound == nullptr ? 0 : n));
+  BRECCIA_TAKE(const auto refs, x.import(runs.data(), runs.size()));
+  QueriesRef queries = host;
+  queries.keys = keys.ref();
+  queries.bound = host.bound == nullptr ? nullptr : bound.data();
+  BRECCIA_TAKE(const auto payload, Outlet<X>::make(x, found.payload, n));
+  BRECCIA_TAKE(const auto value, Outlet<X>::make(x, found.value, n));
+  BRECCIA_TRY(x.template launch<kWidth>(
+      n,
+      Search{refs.data(), static_cast<int>(runs.size()), queries, {payload.data(), value.data()}}));
+  BRECCIA_TRY(payload.send(x));
+  BRECCIA_TRY(value.send(x));
+  return x.finish();
+}
+
+}  // namespace breccia::runs::algo

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/group.h"
+#include "runs/refs.h"
+
+namespace breccia::runs::algo {
+
+/// What a lane keeps of its query: enough to tell most entries apart without reading it again.
+struct Sought {
+  std::uint64_t query;
+  std::uint64_t head;
+  std::uint64_t second;  // the first word of the key's tail, 0 without one
+  std::uint64_t bound;
+};
+
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline std::uint64_t second_word(const record::KeyColumnsRef& keys, std::uint64_t i) {
+  return keys.bytes_at(i) > 8 ? keys.tail[keys.tail_at(i)] : 0;
+}
+
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline Sought load_sought(const QueriesRef& queries, std::uint64_t query) {
+  return {query, queries.keys.head[query], second_word(queries.keys, query),
+          queries.bound_at(query)};
+}
+
+/// sorts_before for an entry with the head that is sought.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline bool tie_sorts_before(const RunRef& run, std::uint64_t i,
+                                        const QueriesRef& queries, const Sought& sought) {
+  const std::uint64_t second = second_word(run.keys, i);
+  if (second != sought.second) return second < sought.second;
+  const int order = record::compare_tails(run.keys, i, queries.keys, sought.query);
+  return order != 0 ? order < 0 : run.payload[i] >= sought.bound;
+}
+
+/// True if entry `i` of `run`, whose head is `head`, comes before every version of the sought key
+/// that the query may see. Run order: key ascending, then payload descending.
+/// Cost    a jump on equality only: which side an entry lies on cannot be predicted.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline bool sorts_before(const RunRef& run, std::uint64_t i, std::uint64_t head,
+                                    const QueriesRef& queries, const Sought& sought) {
+  bool before = head < sought.head;
+  if (head == sought.head) before = tie_sorts_before(run, i, queries, sought);
+  return before;
+}
+
+/// `step` if `condition`, else 0, without a jump.
+BRECCIA_HD inline std::uint64_t step_if(bool condition, std::uint64_t step) {
+  return step & (std::uint64_t{0} - static_cast<std::uint64_t>(condition));
+}
+
+/// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
+/// Shape   run.keys.count > 0.
+/// Bound   log2(count / 64) + 7 reads of heads per lane, all lanes in step; more words only where
+///         heads are equal.
+/// Cost    host: the W lookups' cache misses overlap; CUDA: one thread a lookup.
+/// Source  [hrocks] section 6.2 (binary search in sorted tables). Deviation: a fence of every 64th
+///         head first, which stays in cache.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Soughts>
+BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const QueriesRef& queries,
+                            const Soughts& sought) {
+  // In the fence: count how many fences sort before the query; the answer lies behind the last.
+  auto block = group.per_lane([&](int) { return std::uint64_t{0}; });
+  for (std::uint64_t length = fence_count(run.keys.count); length > 1;) {
+    const std::uint64_t half = length / 2;
+    block = group.per_lane([&](int lane) {
+      const std::uint64_t probe = block[lane] + half;
+      const bool before =
+          sorts_before(run, probe * kFenceStride, run.fence[probe], queries, sought[lane]);
+      return block[lane] + step_if(before, half);
+    });
+    length -= half;
+  }
+  // In the block of 64 heads behind that fence: six halvings, then the last entry by itself.
+  const std::uint64_t last = run.keys.count - 1;
+  auto at = group.per_lane([&](int lane) { return block[lane] * kFenceStride; });
+  const auto advance = [&](std::uint64_t half) {
+    at = group.per_lane([&](int lane) {
+      const std::uint64_t probe = at[lane] + half - 1;
+      const std::uint64_t entry = probe < last ? probe : last;
+      const bool before = sorts_before(run, entry, run.keys.head[entry], queries, sought[lane]);
+      return at[lane] + step_if(before && probe == entry, half);
+    });
+  };
+  for (std::uint64_t half = kFenceStride / 2; half > 0; half /= 2) advance(half);
+  advance(1);
+  return at;
+}
+
+/// True if keys[i] is the key sought.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline bool is_key(const record::KeyColumnsRef& keys, std::uint64_t i,
+                              const record::KeyColumnsRef& sought_keys, const Sought& sought) {
+  return keys.head[i] == sought.head && second_word(keys, i) == sought.second &&
+         record::compare_tails(keys, i, sought_keys, sought.query) == 0;
+}
+
+/// Looks up W queries in runs, newest first, and stores what each found: a payload or kNotFound.
+/// Shape   runs[run_count].
+/// Bound   stops at the first run after which every lane has found its key.
+/// Threads any number of groups; each writes only its own queries' results.
+struct Search {
+  static constexpr int kBlockThreads = 128;  // it keeps more state a thread than other steps
+  const RunRef* runs;
+  int run_count;
+  QueriesRef queries;
+  FoundRef found;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t last = queries.keys.count - 1;
+    const auto sought = group.per_lane([&](int lane) {
+      const std::uint64_t own = first + static_cast<std::uint64_t>(lane);
+      return load_sought(queries, own < last ? own : last);
+    });
+    auto result = group.per_lane([&](int) { return kNotFound; });
+    auto value = group.per_lane([&](int) { return std::uint64_t{0}; });
+    for (int r = 0; r < run_count; ++r) {
+      const RunRef& run = runs[r];
+      if (run.keys.count == 0) continue;
+      const auto at = lower_bound(group, run, queries, sought);
+      // Where a lane found its key just now; elsewhere the end.
+      const auto hit = group.per_lane([&](int lane) {
+        const std::uint64_t i = at[lane];
+        const bool is_hit = result[lane] == kNotFound && i < run.keys.count &&
+                            is_key(run.keys, i, queries.keys, sought[lane]);
+        return is_hit ? i : run.keys.count;
+      });
+      result = group.per_lane([&](int lane) {
+        return hit[lane] < run.keys.count ? run.payload[hit[lane]] : result[lane];
+      });
+      if (found.value != nullptr) {
+        value = group.per_lane([&](int lane) {
+          return hit[lane] < run.keys.count ? run.value[hit[lane]] : value[lane];
+        });
+      }
+      // Lanes behind the last query repeat it, so they never keep the others waiting.
+      const exec::LaneMask missing =
+          group.ballot([&](int lane) { return result[lane] == kNotFound; });
+      if (missing == 0) break;
+    }
+    group.each_lane([&](int lane) {
+      const std::uint64_t query = first + static_cast<std::uint64_t>(lane);
+      if (query >= queries.keys.count) return;
+      found.payload[query] = result[lane];
+      if (found.value != nullptr) found.value[query] = value[lane];
+    });
+  }
+};
+
+}  // namespace breccia::runs::algo

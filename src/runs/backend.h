@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "exec/calibrate.h"
+#include "exec/memory.h"
+#include "runs/refs.h"
+#include "runs/tags.h"
+
+/// Where batches run. A module meets a backend once per batch; what happens inside is one source
+/// (runs/algo/) compiled for the host, for CUDA and for the simulator.
+
+namespace breccia::runs {
+
+enum class BackendKind { kHost, kCuda, kSimulator };
+
+/// A sorted run in a backend's memory. Immutable; freed with its last reference.
+/// Threads any.
+class Run {
+ public:
+  virtual ~Run() = default;
+  [[nodiscard]] virtual std::uint64_t count() const = 0;
+  /// Bytes that the run occupies in its backend's memory.
+  [[nodiscard]] virtual std::uint64_t memory_bytes() const = 0;
+  /// True if it has the values of its entries: all have 8 bytes.
+  [[nodiscard]] virtual bool has_values() const = 0;
+  /// Bytes of its keys if all have the same, else kVariableBytes.
+  [[nodiscard]] virtual std::uint32_t uniform_bytes() const = 0;
+  /// The run's columns if the host can read them where they are, else null.
+  [[nodiscard]] virtual const RunRef* host_view() const = 0;
+};
+using RunPtr = std::shared_ptr<const Run>;
+
+/// Which versions of a key a merge of runs keeps.
+enum class Keep {
+  kAll,
+  kNewest,  // and a single deletion right below it, which the tree may need to hear of
+  kStacks,  // these, and below merge operands all down to the first version that is none
+};
+
+/// Threads any number, of all calls.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  [[nodiscard]] virtual BackendKind kind() const = 0;
+  /// One line for people: what runs where.
+  [[nodiscard]] virtual std::string describe() const = 0;
+  [[nodiscard]] virtual exec::HostMemory& host_memory() = 0;
+  [[nodiscard]] virtual const exec::Calibration& calibration() const = 0;
+  /// Bytes of backend memory that runs and work space occupy now, and their limit.
+  [[nodiscard]] virtual std::uint64_t memory_used() const = 0;
+  [[nodiscard]] virtual std::uint64_t memory_limit() const = 0;
+
+  /// Makes memory that others allocated (a mapped log) reachable for the backend; false if the
+  /// backend must be fed through staging instead. A no-op that says true without a device.
+  [[nodiscard]] virtual bool adopt(void* memory, std::size_t bytes) = 0;
+  virtual void disown(void* memory) = 0;
+
+  /// Sorts the entries of a batch into a run.
+  /// Shape   entries in host memory; descriptors (host memory, may be null): relative[] >> 3 in run
+  ///         order.
+  /// Errors  IOError: the device failed (it should be retired); MemoryLimit: no memory, nothing
+  ///         changed. After an error nothing of the run exists; descriptors are garbage.
+  /// Threads any number at once.
+  [[nodiscard]] virtual Result<RunPtr> build_run(const record::EntriesRef& entries,
+                                                 std::uint32_t* descriptors) = 0;
+
+  /// Merges runs into one. It has values if all of them do.
+  /// Errors  as build_run; the inputs stay as they are.
+  [[nodiscard]] virtual Result<RunPtr> merge_runs(std::span<const RunPtr> runs, Keep keep) = 0;
+
+  /// For each query the payload of its newest version below its bound, or kNotFound.
+  /// Shape   runs newest first, payload ranges disjoint; queries and found in host memory.
+  /// Errors  as build_run; found is garbage then.
+  [[nodiscard]] virtual Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
+                                      const FoundRef& found) = 0;
+
+  /// Copies the tags of a table to the backend's memory.
+  /// Shape   tags[set_count * kTagWays] in host memory.
+  /// Errors  as build_run.
+  [[nodiscard]] virtual Result<TagsPtr> copy_tags(const std::uint32_t* tags,
+                                                  std::uint64_t set_count) = 0;
+
+  /// As search, and for each query that finds nothing the place of its key's tag in `tags`, by the
+  /// key's hash with `seed`: set * kTagWays + way + 1, or 0. Of those that find something: 0.
+  /// Shape   refs[queries.keys.count] in host memory; at most 2^27 sets.
+  /// Errors  as build_run; found and refs are garbage then.
+  [[nodiscard]] virtual Status search_with_tags(std::span<const RunPtr> runs,
+                                                const QueriesRef& queries, const Tags& tags,
+                                                std::uint32_t seed, const FoundRef& found,
+                                                std::uint32_t* refs) = 0;
+
+  /// For each range its keys' newest versions below its bound, in key order.
+  /// Shape   runs as for search; ranges and walked in host memory.
+  /// Errors  as build_run; walked is garbage then.
+  [[nodiscard]] virtual Status ranges(std::span<const RunPtr> runs, const RangesRef& ranges,
+                                      const WalkedRef& walked) = 0;
+
+  /// Works out what each operation leaves its key with, applied per key in arrival order.
+  /// Shape   result[updates.keys.count] in host memory.
+  /// Errors  as build_run; result is garbage then.
+  [[nodiscard]] virtual Status update(const UpdatesRef& updates, std::uint64_t* result) = 0;
+
+  /// Copies a run's payloads, in run order, to host memory out[run.count()].
+  [[nodiscard]] virtual Status read_payloads(const Run& run, std::uint64_t* out) = 0;
+};
+
+/// The host backend: the same algorithms on CPU threads. Never fails but for memory.
+std::unique_ptr<Backend> make_host_backend();
+
+/// The CUDA backend on device 0, or why there is none.
+/// `memory_bytes_max` 0 means three quarters of what the device has free.
+Result<std::unique_ptr<Backend>> make_cuda_backend(std::uint64_t memory_bytes_max);
+
+/// A deterministic backend that interleaves groups by `seed`; for tests.
+std::unique_ptr<Backend> make_simulator_backend(std::uint64_t seed);
+
+}  // namespace breccia::runs

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <breccia/options.h>
+#include <rocksdb/db.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "wal/format.h"
+
+/// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
+///
+/// Its column families are the store's; a hidden one besides holds the watermark: the log position
+/// below which everything lies in the tree. Files and watermark go in with one call, so a flush
+/// happens exactly once whatever crashes.
+
+namespace breccia::tree {
+
+class InstallGate;
+
+/// The hidden family's name.
+inline constexpr char kHiddenFamily[] = "breccia.watermark";
+/// A family like the user's, with RocksDB's default options, that layers above keep prepared
+/// transactions in; there once it was made.
+inline constexpr char kPreparedFamily[] = "breccia.prepared";
+/// True for the families that are breccia's own, which users neither see nor name.
+[[nodiscard]] inline bool is_reserved(const std::string& family) {
+  return family == kHiddenFamily || family == kPreparedFamily;
+}
+/// The folder of files on their way into the tree, in the database's.
+inline constexpr char kStagingFolder[] = "breccia-staging";
+/// True if `path` is of a file there; of one for a family of breccia's own.
+[[nodiscard]] bool is_staged(const std::string& path);
+[[nodiscard]] bool is_own_staged(const std::string& path);
+
+/// A point in time of the tree. Readers hold it; it is released with its last reference.
+using TreeSnapshot = std::shared_ptr<const rocksdb::Snapshot>;
+/// A column family of the tree. The database stays open while one is held.
+using TreeFamily = std::shared_ptr<rocksdb::ColumnFamilyHandle>;
+
+/// How the tree and the log belong together: the hidden family's value.
+struct Watermark {
+  std::uint64_t applied = 0;   // all records below this position lie in the tree
+  std::uint64_t store_id = 0;  // the log that positions refer to (wal::LogOptions::store_id)
+};
+static_assert(sizeof(Watermark) == 16);
+
+/// The watermark in the hidden family of `db`; zeros if it was never written.
+/// Errors  Corruption: it is no watermark; those of the tree.
+Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* hidden);
+
+/// The folder of a store's log.
+[[nodiscard]] std::string log_folder(const Options& options, const std::string& path);
+
+/// Turns off what the tree would do with memtables and a log of its own, which stay empty: keep
+/// statistics by writing them, and refuse snapshots, or to open, for values changed in place.
+void without_memtables(rocksdb::DBOptions* db);
+void without_memtables(rocksdb::ColumnFamilyOptions* family);
+
+/// A file to ingest, and the family that it is for.
+struct FamilyFile {
+  rocksdb::ColumnFamilyHandle* family;
+  std::string path;
+};
+
+/// The tree of one store.
+/// Threads any number, where a call does not say otherwise.
+class Tree {
+ public:
+  /// A database that owns no log, new or a copy of a store, gets an identity and a watermark of 0.
+  /// `flush_parts`: files of one family that a flush adds at most (level0_triggers.h).
+  /// Errors  InvalidArgument: missing or existing against the options; IOError: held by another
+  ///         process, or the medium; Corruption: also if it owns no log and one is there
+  ///         (check_no_log), or if a restore did not end.
+  static Result<std::unique_ptr<Tree>> open(const Options& options, const std::string& path,
+                                            int flush_parts);
+
+  /// Log position below which everything lies in the tree.
+  [[nodiscard]] std::uint64_t applied() const { return watermark_.applied; }
+  /// The log that positions refer to (wal::LogOptions::store_id).
+  [[nodiscard]] std::uint64_t store_id() const { return watermark_.store_id; }
+
+  /// All families but the hidden one; dropped ones are not among them.
+  [[nodiscard]] std::vector<TreeFamily> families() const;
+  /// Errors  InvalidArgument: there is one of that name; IOError.
+  Result<TreeFamily> create_family(const std::string& name,
+                                   const rocksdb::ColumnFamilyOptions& options);
+  /// A new family with the data of exported files.
+  /// Errors  as create_family; InvalidArgument, IOError, ...: about the files; there is no family.
+  Result<TreeFamily> import_family(const std::string& name,
+                                   const rocksdb::ColumnFamilyOptions& options,
+                                   const rocksdb::ImportColumnFamilyOptions& how,
+                                   const rocksdb::ExportImportFilesMetaData& files);
+  /// Drops a family and lets `publish` tell readers before a flush can leave the family out.
+  /// Errors  InvalidArgument, IOError: it is still there; `publish` was not called.
+  Status drop_family(rocksdb::ColumnFamilyHandle* family, const std::function<void()>& publish);
+  /// True if the family holds, or may hold, an entry: lookups must go there.
+  [[nodiscard]] bool has_data(rocksdb::ColumnFamilyHandle* family) const;
+
+  [[nodiscard]] TreeSnapshot snapshot() const;
+  /// Shape   keys, values and statuses of `count` elements.
+  void multi_get(const rocksdb::Snapshot* at, rocksdb::ColumnFamilyHandle* family,
+                 std::size_t count, const Slice* keys, rocksdb::PinnableSlice* values,
+                 Status* statuses) const;
+
+  /// An entry of a file: a kPut, kDelete or kMerge of `key`; of a kSingleDelete only what it hides.
+  struct Entry {
+    record::Op op;
+    Slice key;
+    Slice value;
+    /// A range deletion of the key alone goes with it, below it: single deletions that RocksDB may
+    /// write later must meet neither an older put nor a deletion (docs/impl/rocks.md).
+    bool hides_older = false;
+  };
+  /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
+  /// `next` returns false at the end. An empty file is not kept: *path is then empty.
+  /// Shape   `number` differs among the files of one ingest.
+  template <class Next>
+  Status write_file(rocksdb::ColumnFamilyHandle* family, int number, const Next& next,
+                    std::string* path) const;
+  /// Writes one SST file of range deletions.
+  /// Shape   pairs of begin and end, at least one.
+  Status write_range_deletions(rocksdb::ColumnFamilyHandle* family, int number,
+                               const std::vector<std::pair<Slice, Slice>>& ranges,
+                               std::string* path) const;
+
+  /// Adds the files and sets the watermark, both or neither, also across a crash, and lets
+  /// `publish` tell readers. Of files of one family that overlap, the later hides the earlier.
+  /// `prepare` is called just before, when nothing keeps files out any more.
+  /// Errors  IOError, NoSpace, ...: the tree is as before; `publish` was not called.
+  Status ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
+                const std::function<void()>& prepare, const std::function<void()>& publish);
+  /// RocksDB's call, kept apart from the ends of compactions: see InstallGate.
+  Status ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files);
+  /// Calls `work` at a time when readers know of all ingests.
+  void while_unchanged(const std::function<void()>& work);
+
+  /// What keeps ingests away from other changes of the tree.
+  [[nodiscard]] InstallGate& gate() const { return *gate_; }
+
+  /// True while the tree asks for fewer files: writers above should wait.
+  [[nodiscard]] bool overloaded() const;
+
+  [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
+
+ private:
+  Tree();
+  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] std::string staging_path(const std::string& name) const;
+  [[nodiscard]] std::string data_path(const std::string& family, int number) const;
+  [[nodiscard]] rocksdb::Options file_options(rocksdb::ColumnFamilyHandle* family) const;
+  Status open_families(const Options& options, const std::string& path);
+  Status begin_store();
+  [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
+  [[nodiscard]] TreeFamily own(rocksdb::ColumnFamilyHandle* handle) const;
+  /// Takes the family that RocksDB has `made`, or not.
+  Result<TreeFamily> add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle);
+  Status clear_staging();
+  Status write_watermark_file(const Watermark& watermark, std::string* path) const;
+
+  const std::shared_ptr<InstallGate> gate_;
+  std::shared_ptr<rocksdb::DB> db_;
+  std::mutex change_mutex_;   // one ingest or drop at a time; taken before others
+  mutable std::mutex mutex_;  // guards families_
+  std::vector<TreeFamily> families_;
+  TreeFamily hidden_;
+  rocksdb::Options options_;
+  std::string path_;
+  int flush_parts_ = 1;
+  Watermark watermark_;
+  /// In the names of staged files: a name is never used again, since a file that was ingested may
+  /// still bear it.
+  std::uint64_t ingests_ = 0;
+};
+
+}  // namespace breccia::tree
+
+#include "tree/tree_inl.h"

@@ -1,0 +1,151 @@
+#include "bench/ycsb.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "bench/ycsb_generators.h"
+
+namespace breccia::bench {
+namespace {
+
+constexpr int kDraws = 400'000;
+
+// Within five standard deviations of a binomial count.
+void expect_share(std::uint64_t count, double share) {
+  const double mean = kDraws * share;
+  EXPECT_NEAR(static_cast<double>(count), mean, 5 * std::sqrt(mean));
+}
+
+// Goal: record numbers hash as in YCSB, so keys are those of its loads.
+// Method: keys that YCSB's own loads begin with.
+// Mutation: FNV-1 in place of FNV-1a, or a hash without the absolute value, fails.
+TEST(Ycsb, HashVectors) {
+  EXPECT_EQ(ycsb_hash(0), 6284781860667377211ULL);
+  EXPECT_EQ(ycsb_hash(1), 8517097267634966620ULL);
+  EXPECT_EQ(ycsb_hash(2), 1820151046732198393ULL);
+  YcsbWorkload workload;
+  char key[64];
+  EXPECT_EQ(std::string(key, write_ycsb_key(workload, 0, key)), "user6284781860667377211");
+  workload.hashed_keys = false;
+  workload.zero_padding = 5;
+  EXPECT_EQ(std::string(key, write_ycsb_key(workload, 42, key)), "user00042");
+}
+
+// Goal: ranks have Zipf's frequencies.
+// Method: the two ranks that the generator treats apart, by formula, for n = 1000.
+// Mutation: theta of 1 - 0.99, or an eta of another n, fails.
+TEST(Ycsb, ZipfianFrequencies) {
+  constexpr std::uint64_t kItems = 1000;
+  const double total = zeta(0, kItems, kYcsbTheta);
+  EXPECT_NEAR(total, 7.72895, 1e-4);
+  ZipfianGenerator generator(kItems);
+  base::Random random(1);
+  std::vector<std::uint64_t> count(kItems);
+  for (int i = 0; i < kDraws; ++i) ++count.at(generator.next(kItems, &random));
+  expect_share(count[0], 1 / total);
+  expect_share(count[1], std::pow(0.5, kYcsbTheta) / total);
+  // The rest follows a continuous curve: the first hundred together are near the sum.
+  std::uint64_t hundred = 0;
+  for (int i = 0; i < 100; ++i) hundred += count[i];
+  EXPECT_NEAR(static_cast<double>(hundred) / kDraws, zeta(0, 100, kYcsbTheta) / total, 0.02);
+}
+
+// Goal: growing item by item ends where starting with all of them does.
+// Method: the same random numbers after both.
+// Mutation: an eta that is not set again after growth fails.
+TEST(Ycsb, ZipfianGrows) {
+  ZipfianGenerator grown(10);
+  base::Random random(2);
+  for (std::uint64_t items = 10; items < 500; ++items) ASSERT_LT(grown.next(items, &random), items);
+  ZipfianGenerator whole(500);
+  base::Random one(3);
+  base::Random other(3);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(grown.next(500, &one), whole.next(500, &other));
+}
+
+// Goal: the scrambled generator's favourite is the hash of rank 0, with YCSB's frequency.
+// Method: zeta of ten billion items is YCSB's constant.
+// Mutation: a zeta of the records in place of the constant fails.
+TEST(Ycsb, ScrambledZipfianFavourite) {
+  constexpr std::uint64_t kRecords = 1000;
+  ScrambledZipfianGenerator generator;
+  base::Random random(4);
+  std::map<std::uint64_t, std::uint64_t> count;
+  for (int i = 0; i < kDraws; ++i) ++count[generator.next(kRecords, &random)];
+  const auto favourite = ycsb_hash(0) % kRecords;
+  // Ranks that hash to the same record add about a thousandth of all draws.
+  EXPECT_NEAR(static_cast<double>(count[favourite]) / kDraws, 1 / 26.46902820178302, 0.003);
+  for (const auto& [record, times] : count) {
+    ASSERT_LT(record, kRecords);
+    ASSERT_LE(times, count[favourite]);
+  }
+}
+
+// Goal: choices keep the proportions, and look up only records that exist by then.
+// Method: every distribution, three threads, replayed against a set of records.
+// Mutation: counting an insert before its record is handed out fails under `latest`.
+TEST(Ycsb, ChoicesLookUpWhatExists) {
+  for (const Distribution distribution :
+       {Distribution::kUniform, Distribution::kZipfian, Distribution::kLatest}) {
+    YcsbWorkload workload;
+    workload.record_count = 100;
+    workload.operation_count = 30'000;
+    workload.read = 0.5;
+    workload.update = 0.2;
+    workload.insert = 0.1;
+    workload.read_modify_write = 0.2;
+    workload.distribution = distribution;
+    std::set<std::uint64_t> inserted_by_all;
+    for (std::uint32_t thread = 0; thread < 3; ++thread) {
+      const YcsbChoices choices(workload, /*seed=*/5, thread, /*threads=*/3);
+      std::array<std::uint64_t, kKinds> kinds{};
+      std::set<std::uint64_t> exist;
+      for (std::uint64_t i = 0; i < choices.size(); ++i) {
+        ++kinds[static_cast<std::size_t>(choices.kind(i))];
+        const std::uint64_t record = choices.record(i);
+        if (choices.kind(i) == Kind::kInsert) {
+          ASSERT_TRUE(inserted_by_all.insert(record).second);
+          exist.insert(record);
+        } else {
+          ASSERT_TRUE(record < 100 || exist.count(record) == 1);
+        }
+      }
+      EXPECT_EQ(choices.size(), 10'000U);
+      EXPECT_NEAR(static_cast<double>(kinds[0]), 5000, 250);
+      EXPECT_NEAR(static_cast<double>(kinds[1]), 2000, 200);
+      EXPECT_NEAR(static_cast<double>(kinds[2]), 1000, 150);
+      EXPECT_EQ(kinds[3], 0U);
+      EXPECT_NEAR(static_cast<double>(kinds[4]), 2000, 200);
+    }
+  }
+}
+
+// Goal: property files are read as YCSB's are, and what cannot be run is refused.
+// Method: one example per rule.
+// Mutation: ignoring scanproportion accepts workload E.
+TEST(Ycsb, Properties) {
+  Properties properties;
+  ASSERT_TRUE(parse_properties("# words\n! words\n\n recordcount = 10 \r\nreadproportion: 0.25\n"
+                               "requestdistribution=latest\nworkload=site.ycsb\n",
+                               &properties)
+                  .ok());
+  auto workload = ycsb_workload(properties);
+  ASSERT_TRUE(workload.ok());
+  EXPECT_EQ(workload.value().record_count, 10U);
+  EXPECT_EQ(workload.value().read, 0.25);
+  EXPECT_EQ(workload.value().distribution, Distribution::kLatest);
+  EXPECT_EQ(workload.value().value_size(), 1000U);
+  properties["scanproportion"] = "0.1";
+  EXPECT_TRUE(ycsb_workload(properties).status().IsNotSupported());
+  properties["scanproportion"] = "0";
+  properties["updateproportion"] = "-1";
+  EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());
+  EXPECT_TRUE(ycsb_workload({}).status().IsInvalidArgument());
+  EXPECT_TRUE(parse_properties("a=1\nwords\n", &properties).IsInvalidArgument());
+}
+
+}  // namespace
+}  // namespace breccia::bench

@@ -1,0 +1,142 @@
+#include "ordered/write/commit.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "support/folder.h"
+#include "support/sparse_files.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// A commit queue on a log of its own that notes what it publishes.
+class Commits {
+ public:
+  Commits() : folder_(testing::Place::kMemory) {
+    wal::LogOptions options;
+    options.dir = folder_ / "log";
+    options.files = testing::make_sparse_files();
+    wal::LogRecovery recovery;
+    auto log = wal::Log::open(
+        options, 0, [](const wal::RecoveredFrame&) { return Status::OK(); }, &recovery);
+    EXPECT_TRUE(log.ok());
+    log_ = log.take();
+    queue_ = std::make_unique<CommitQueue>(log_.get(), &fault, &statistics, [this](Ticket& ticket) {
+      published.push_back(ticket.frame.position);
+      return Status::OK();
+    });
+  }
+
+  CommitQueue& queue() { return *queue_; }
+
+  Status enter(Ticket* ticket) { return queue_->enter(ticket, sizeof record_, 1, 0); }
+  void seal(Ticket* ticket) {
+    log_->fill(&ticket->frame, record_);
+    log_->seal(&ticket->frame);
+  }
+
+  Fault fault;
+  Statistics statistics{nullptr};
+  std::vector<std::uint64_t> published;
+
+ private:
+  static constexpr std::byte record_[8] = {};  // an empty key with an empty value
+  const testing::Folder folder_;
+  std::unique_ptr<wal::Log> log_;
+  std::unique_ptr<CommitQueue> queue_;
+};
+
+}  // namespace
+
+// Goal: batches are published one after the other, in the order of their places, each exactly once.
+// Method: eight threads with all kinds of durability.
+// Mutation: committing whatever is ready, instead of the ready ones at the front, fails.
+TEST(CommitQueue, ConcurrentBatchesAreInOrder) {
+  constexpr int kThreads = 8;
+  constexpr std::size_t kEach = 500;
+  Commits commits;
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 1; seed <= kThreads; ++seed) {
+    threads.emplace_back([&, seed] {
+      base::Random random(seed);
+      std::uint64_t last = 0;
+      for (std::size_t i = 0; i < kEach; ++i) {
+        Ticket ticket;
+        ticket.durability = static_cast<Durability>(random.below(3));
+        ASSERT_TRUE(commits.enter(&ticket).ok());
+        ASSERT_GT(ticket.frame.position, last);
+        last = ticket.frame.position;
+        if (random.one_in(4)) std::this_thread::yield();
+        commits.seal(&ticket);
+        ASSERT_TRUE(commits.queue().finish(&ticket).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(commits.published.size(), kThreads * kEach);
+  EXPECT_TRUE(std::is_sorted(commits.published.begin(), commits.published.end()));
+}
+
+// Goal: batches that wait for one in front of them are all committed by its owner.
+// Method: one ticket enters first and finishes last, ten finish before it in their own threads.
+// Mutation: finish() that commits its own ticket only never returns for the ten.
+TEST(CommitQueue, ConcurrentBatchesWaitForTheFirst) {
+  Commits commits;
+  Ticket first;
+  ASSERT_TRUE(commits.enter(&first).ok());
+  std::vector<std::thread> threads;
+  std::latch waiting(10);
+  for (int i = 0; i < 10; ++i) {
+    threads.emplace_back([&] {
+      Ticket ticket;
+      ASSERT_TRUE(commits.enter(&ticket).ok());
+      commits.seal(&ticket);
+      waiting.count_down();
+      ASSERT_TRUE(commits.queue().finish(&ticket).ok());
+    });
+  }
+  waiting.wait();
+  EXPECT_TRUE(commits.published.empty());
+  commits.seal(&first);
+  EXPECT_TRUE(commits.queue().finish(&first).ok());
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(commits.published.size(), 11u);
+}
+
+// Goal: a batch that is given up takes those behind it with it and stops the queue; those in front
+//   of it are committed.
+// Method: three tickets, the middle one abandoned, in every order of finishing.
+// Mutation: abandon() without setting the fault lets the third be acknowledged behind a hole.
+TEST(CommitQueue, AbandonedBatchStopsTheQueue) {
+  const Status why = Status::IOError("given up");
+  for (const bool abandoned_last : {false, true}) {
+    Commits commits;
+    Ticket before;
+    Ticket given_up;
+    Ticket behind;
+    for (Ticket* ticket : {&before, &given_up, &behind}) ASSERT_TRUE(commits.enter(ticket).ok());
+    commits.seal(&before);
+    commits.seal(&behind);
+    EXPECT_TRUE(commits.queue().finish(&before).ok());
+    Status status;
+    std::thread third([&] {
+      if (!abandoned_last) commits.fault.set(Fault::Place::kLog, why);
+      status = commits.queue().finish(&behind);
+    });
+    commits.queue().abandon(&given_up, why);
+    third.join();
+    EXPECT_EQ(status.code(), why.code());
+    EXPECT_EQ(commits.published.size(), 1u);
+    Ticket late;
+    EXPECT_EQ(commits.enter(&late).code(), why.code());
+    EXPECT_EQ(commits.queue().sync(0).code(), why.code());
+  }
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,69 @@
+#include "ordered/state.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace breccia::ordered {
+
+// Goal: who pins gets a view and a position that belong together: all below it is in the view.
+// Method: views that know up to where they reach are published beside readers, some with growth.
+// Mutation: pinning the view and then the position, without the lock, fails.
+TEST(ViewState, ConcurrentPinsAreConsistent) {
+  constexpr std::uint64_t kViews = 20'000;
+  ViewState state;
+  const auto view_reaching = [](std::uint64_t end) {
+    auto run = std::make_shared<MemRun>();
+    run->end = end;
+    auto family = std::make_shared<FamilyView>();
+    family->runs = {std::move(run)};
+    auto view = std::make_shared<View>();
+    view->set_family(std::move(family));
+    return view;
+  };
+  state.publish(view_reaching(8), 8);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back([&] {
+      std::uint64_t last = 0;
+      while (!done) {
+        const Pin pin = state.pin();
+        ASSERT_LE(pin.visible, pin.view->families.front()->runs.front()->end);
+        ASSERT_GE(pin.visible, last);
+        last = pin.visible;
+      }
+    });
+  }
+  for (std::uint64_t i = 1; i < kViews; ++i) {
+    state.publish(view_reaching(16 * i + 8), 16 * i);
+    state.show(16 * i + 8);
+  }
+  done = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(state.visible(), 16 * (kViews - 1) + 8);
+}
+
+// Goal: the first fault stays; a retired backend is replaced by the host once.
+// Method: two faults; two retirements of the same and of another backend.
+// Mutation: retire() that replaces whatever is current makes the second call true.
+TEST(BackendSlot, RetiresOnce) {
+  Fault fault;
+  EXPECT_TRUE(fault.get().ok());
+  fault.set(Fault::Place::kLog, Status::NoSpace("first"));
+  fault.set(Fault::Place::kLog, Status::IOError("second"));
+  EXPECT_TRUE(fault.get().IsNoSpace());
+
+  BackendSlot slot(runs::make_simulator_backend(1));
+  const auto first = slot.current();
+  EXPECT_FALSE(slot.is_host(*first));
+  EXPECT_TRUE(slot.retired().ok());
+  EXPECT_FALSE(slot.retire(slot.host(), Status::IOError("not in use")));
+  EXPECT_TRUE(slot.retire(*first, Status::IOError("lost")));
+  EXPECT_FALSE(slot.retire(*first, Status::NoSpace("again")));
+  EXPECT_EQ(slot.current().get(), &slot.host());
+  EXPECT_TRUE(slot.retired().IsIOError());
+}
+
+}  // namespace breccia::ordered

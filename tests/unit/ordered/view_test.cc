@@ -1,0 +1,160 @@
+#include "ordered/view.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "support/records_in_memory.h"
+#include "support/seeds.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// A run of which only the size is known.
+class SizedRun final : public runs::Run {
+ public:
+  explicit SizedRun(std::uint64_t count) : count_(count) {}
+  [[nodiscard]] std::uint64_t count() const override { return count_; }
+  [[nodiscard]] std::uint64_t memory_bytes() const override { return 0; }
+  [[nodiscard]] bool has_values() const override { return false; }
+  [[nodiscard]] std::uint32_t uniform_bytes() const override { return record::kVariableBytes; }
+  [[nodiscard]] const runs::RunRef* host_view() const override { return nullptr; }
+
+ private:
+  const std::uint64_t count_;
+};
+
+/// Runs of the given sizes, newest first; run i covers positions [begin, begin + 100) with begin
+/// descending by 100 from 100 * (sizes - 1).
+std::vector<MemRunPtr> runs_of(const std::vector<std::uint64_t>& sizes) {
+  std::vector<MemRunPtr> runs;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    auto run = std::make_shared<MemRun>();
+    run->run = std::make_shared<SizedRun>(sizes[i]);
+    run->begin = 100 * (sizes.size() - 1 - i);
+    run->end = run->begin + 100;
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+/// A run of the given records on the host, or as a device's run, whose order the host keeps.
+MemRunPtr build_run(const memtable::RecordsInMemory& records,
+                    const std::vector<std::uint64_t>& positions, bool as_device_run,
+                    runs::Backend* backend) {
+  record::EntryColumns columns(exec::plain_host_memory());
+  for (const std::uint64_t position : positions) {
+    const std::byte* const record = records.record(position);
+    const auto op = static_cast<std::uint64_t>(record::record_header(record).op());
+    EXPECT_TRUE(columns.append(record, position | op));
+  }
+  auto built = backend->build_run(columns.ref(/*sorted=*/false), nullptr);
+  EXPECT_TRUE(built.ok());
+  auto run = std::make_shared<MemRun>();
+  run->run = built.take();
+  run->begin = positions.front();
+  run->end = positions.back() + 8;
+  if (as_device_run) {
+    std::vector<std::uint64_t> in_order(positions.size());
+    EXPECT_TRUE(backend->read_payloads(*run->run, in_order.data()).ok());
+    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(in_order));
+    run->run = std::make_shared<SizedRun>(positions.size());
+  }
+  return run;
+}
+
+}  // namespace
+
+// Goal: find_one gives the newest version below its bound, wherever it lies.
+// Method: random versions spread over a memtable, host runs and device runs; compared with a map.
+// Mutation: searching the runs oldest first, or skipping a run by its end, fails.
+TEST(View, FindOneAgreesWithAMap) {
+  const auto backend = runs::make_host_backend();
+  for (const std::uint64_t seed : testing::seeds_to_run(60)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    memtable::RecordsInMemory records;
+    std::map<std::string, std::map<std::uint64_t, std::uint64_t, std::greater<>>> model;
+    FamilyView family;
+    family.active = std::make_shared<memtable::HostMemtable>();
+    const wal::SegmentTablePtr table = records.table();
+    std::vector<MemRunPtr> runs;
+    const std::uint64_t run_count = random.below(5);
+    for (std::uint64_t part = 0; part <= run_count; ++part) {
+      std::vector<std::uint64_t> positions;
+      for (std::uint64_t i = 0; i <= random.below(200); ++i) {
+        const std::string key = "equal prefix " + std::to_string(random.below(60));
+        const record::Op op = random.one_in(4) ? record::Op::kDelete : record::Op::kPut;
+        positions.push_back(records.add(op, key, "v"));
+        model[key][positions.back()] = positions.back() | static_cast<std::uint64_t>(op);
+      }
+      if (part < run_count) {
+        runs.insert(runs.begin(), build_run(records, positions, random.one_in(2), backend.get()));
+      } else {
+        for (const std::uint64_t position : positions) {
+          family.active->insert(records.record(position), position, records.segment());
+        }
+      }
+    }
+    family.set_runs(std::move(runs));
+    for (int i = 0; i < 500; ++i) {
+      const std::string key = "equal prefix " + std::to_string(random.below(61));
+      const std::uint64_t begin = records.segment()->base;
+      const std::uint64_t bound = begin + random.below((records.end() - begin) / 8 + 2) * 8;
+      const auto& versions = model[key];
+      const auto expected = versions.upper_bound(bound);
+      const std::byte* record = nullptr;
+      const std::uint64_t payload = find_one(family, *table, key, bound, &record);
+      ASSERT_EQ(payload, expected == versions.end() ? runs::kNotFound : expected->second);
+      if (payload != runs::kNotFound) {
+        ASSERT_EQ(record, records.record(expected->first));
+      }
+    }
+  }
+}
+
+// Goal: merges are due where the rules say so, never across runs that somebody works on.
+// Method: a table of run sizes, newest first, with what is taken and how many probes were made.
+// Mutation: a fan-in of five, or looking past a taken run, or minding another family's, fails.
+TEST(View, MergeDue) {
+  constexpr FamilyId kFamily = 3;
+  struct Case {
+    const char* name;
+    std::vector<std::uint64_t> sizes;
+    std::vector<TakenRange> taken;
+    std::uint64_t probes;
+    RunRange expected;
+  };
+  const Case cases[] = {
+      {"nothing", {}, {}, 0, {0, 0}},
+      {"one run", {10}, {}, 1'000'000, {0, 0}},
+      {"three of a class", {10, 10, 10}, {}, 0, {0, 0}},
+      {"four of a class", {10, 10, 10, 10}, {}, 0, {0, 4}},
+      {"five of a class", {10, 10, 10, 10, 10}, {}, 0, {0, 5}},
+      {"four small before a large one", {10, 10, 10, 10, 1'000'000}, {}, 0, {0, 4}},
+      {"a large one among them", {10, 10, 1'000'000, 10, 10}, {}, 0, {0, 0}},
+      {"small ones go with four large", {10, 50'000, 50'000, 50'000, 50'000}, {}, 0, {0, 5}},
+      {"enough probes", {10, 10}, {}, 20, {0, 2}},
+      {"too few probes", {10, 10}, {}, 19, {0, 0}},
+      {"all taken", {10, 10, 10, 10}, {{kFamily, 0, 400}}, 1'000'000, {0, 0}},
+      {"the oldest taken", {10, 10, 10, 10, 10}, {{kFamily, 0, 100}}, 0, {0, 4}},
+      {"the newest taken", {10, 10, 10, 10, 10}, {{kFamily, 400, 500}}, 0, {1, 4}},
+      {"a middle one taken", {10, 10, 10, 10, 10, 10}, {{kFamily, 200, 300}}, 0, {0, 0}},
+      {"the free newest by probes", {10, 10, 10, 10}, {{kFamily, 0, 200}}, 20, {0, 2}},
+      {"another family's taken", {10, 10, 10, 10}, {{kFamily + 1, 0, 400}}, 0, {0, 4}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    FamilyView family;
+    family.id = kFamily;
+    family.set_runs(runs_of(one.sizes));
+    const RunRange due = merge_due(family, one.taken, one.probes);
+    EXPECT_EQ(due.count < 2 ? 0 : due.count, one.expected.count);
+    if (one.expected.count > 0) {
+      EXPECT_EQ(due.first, one.expected.first);
+    }
+  }
+}
+
+}  // namespace breccia::ordered
