@@ -12,9 +12,6 @@
 
 namespace breccia {
 
-namespace runs {
-class Backend;
-}
 namespace wal {
 class Files;
 }
@@ -42,7 +39,12 @@ struct Options {
   std::uint64_t simulator_seed = 1;
   /// Batches of fewer requests take the CPU path. 0: chosen by the backend.
   std::uint32_t device_requests_min = 0;
-  /// Device memory for runs and work space. 0: three quarters of what is free at open.
+  /// Which of the machine's devices, by CUDA's number. All stores of a process that use one share
+  /// it.
+  int device = 0;
+  /// Device memory for runs and work space, at most. 0: as much as the process may have of it,
+  /// three quarters of what was free when the first store used it. What stores ask for may add up
+  /// to more; then who waits for memory makes others flush.
   std::uint64_t device_bytes_max = 0;
 
   /// Batches given to Store::SubmitAsync go at once while requests come slowly. When so many wait,
@@ -103,9 +105,8 @@ struct Options {
   /// Column families with options of their own; those that are missing are created.
   std::vector<std::pair<std::string, rocksdb::ColumnFamilyOptions>> families;
 
-  /// For tests: files of the log, and a backend made elsewhere. Null: the real ones.
+  /// For tests: files of the log. Null: the real ones.
   std::shared_ptr<wal::Files> log_files;
-  std::shared_ptr<runs::Backend> backend_override;
 };
 
 struct WriteOptions {

@@ -4,38 +4,63 @@
 
 namespace breccia::cache {
 
-runs::TagsPtr DeviceTags::on(const std::shared_ptr<runs::Backend>& backend) {
+DeviceTags::~DeviceTags() {
+  if (owner_ != nullptr) owner_->tenant().be_left_alone();
+}
+
+runs::TagsPtr DeviceTags::on(const exec::DevicePtr& device) {
+  const auto is_on = [&](const std::shared_ptr<const Copy>& copy) {
+    return copy != nullptr && &copy->owner->device() == device.get();
+  };
   // A copy is worth its time when every 16th set has changed, or all that there is.
   const std::uint64_t changes = cache_->changes();
   bool is_old = false;
   {
     const std::lock_guard lock(mutex_);
-    const bool is_here = backend_ == backend && tags_ != nullptr;
-    is_old = !is_here || changes - copied_at_ > cache_->set_count() / 16;
+    is_old = !is_on(copy_) || changes - copied_at_ > cache_->set_count() / 16;
   }
   if (is_old && changes > 0) {
     const std::unique_lock lock(copying_, std::try_to_lock);
-    if (lock.owns_lock()) copy(backend);
+    if (lock.owns_lock()) copy(device);
   }
   const std::lock_guard lock(mutex_);
-  return backend_ == backend ? tags_ : nullptr;
+  if (!is_on(copy_)) return nullptr;
+  return {copy_, copy_->tags.get()};
 }
 
-void DeviceTags::copy(const std::shared_ptr<runs::Backend>& backend) {
+// A device that failed says so in the search that follows.
+void DeviceTags::copy(const exec::DevicePtr& device) {
+  const auto owner = tenant_of(device);
+  if (owner == nullptr) return;
   const std::uint64_t changes = cache_->changes();  // before the tags: what comes after is not in
   const std::uint64_t count = cache_->set_count() * runs::kTagWays;
-  exec::HostVector<std::uint32_t> tags(backend->host_memory());
+  exec::HostVector<std::uint32_t> tags(owner->host_memory());
   if (!tags.reserve(count)) return;
   cache_->copy_tags(tags.extend(count));
-  auto copied = backend->copy_tags(tags.data(), cache_->set_count());
-  // A device that failed says so in the search that follows.
+  auto copied = owner->copy_tags(tags.data(), cache_->set_count());
   if (!copied.ok()) return;
   ++copies_;
-  runs::TagsPtr before = copied.take();
+  std::shared_ptr<const Copy> before = std::make_shared<const Copy>(Copy{owner, copied.take()});
   const std::lock_guard lock(mutex_);
-  tags_.swap(before);
-  backend_ = backend;
+  copy_.swap(before);
   copied_at_ = changes;
+}
+
+std::shared_ptr<runs::Backend> DeviceTags::tenant_of(const exec::DevicePtr& device) {
+  if (owner_ != nullptr && &owner_->device() == device.get()) return owner_;
+  auto admitted = runs::make_backend(device, {.name = "row cache", .cost = exec::GiveCost::kCopy});
+  if (!admitted.ok()) return nullptr;
+  if (owner_ != nullptr) owner_->tenant().be_left_alone();
+  owner_ = admitted.take();
+  owner_->tenant().answer(
+      {.give = [this](std::uint64_t) { drop(); }, .lost = [this](const Status&) { drop(); }});
+  return owner_;
+}
+
+void DeviceTags::drop() {
+  std::shared_ptr<const Copy> dropped;  // its memory is given back without the lock
+  const std::lock_guard lock(mutex_);
+  copy_.swap(dropped);
 }
 
 }  // namespace breccia::cache

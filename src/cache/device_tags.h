@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,26 +14,38 @@ namespace breccia::cache {
 /// set's tags go, hot or not: they are a 32nd of the cache, and a copy of 2 MiB takes 40 us.
 ///
 /// A copy may be older than the cache. What it leads to is looked at in the cache itself, so an old
-/// copy costs lookups in the tree and is never the source of an answer.
+/// copy costs lookups in the tree and is never the source of an answer. It is a tenant of its own,
+/// which drops it when the device's memory is wanted.
 /// Threads any.
 class DeviceTags {
  public:
   explicit DeviceTags(std::shared_ptr<RowCache> cache) : cache_(std::move(cache)) {}
+  ~DeviceTags();
+  DeviceTags(const DeviceTags&) = delete;
+  DeviceTags& operator=(const DeviceTags&) = delete;
 
-  /// The tags in `backend`'s memory, not much older than the cache. Null: the cache is empty, there
+  /// The tags in `device`'s memory, not much older than the cache. Null: the cache is empty, there
   /// is no memory, or somebody else makes the first copy just now.
-  [[nodiscard]] runs::TagsPtr on(const std::shared_ptr<runs::Backend>& backend);
+  [[nodiscard]] runs::TagsPtr on(const exec::DevicePtr& device);
   /// Copies that were made.
   [[nodiscard]] std::uint64_t copies() const { return copies_.load(std::memory_order_relaxed); }
 
  private:
-  void copy(const std::shared_ptr<runs::Backend>& backend);
+  /// A copy, and the tenant in whose memory it lies.
+  struct Copy {
+    std::shared_ptr<runs::Backend> owner;
+    runs::TagsPtr tags;
+  };
 
-  std::shared_ptr<RowCache> cache_;
-  std::mutex copying_;                      // who makes a copy
-  std::mutex mutex_;                        // guards what follows
-  std::shared_ptr<runs::Backend> backend_;  // before tags_, which lie in its memory
-  runs::TagsPtr tags_;
+  void copy(const exec::DevicePtr& device);
+  [[nodiscard]] std::shared_ptr<runs::Backend> tenant_of(const exec::DevicePtr& device);
+  void drop();
+
+  const std::shared_ptr<RowCache> cache_;
+  std::mutex copying_;                    // who makes a copy; guards owner_
+  std::shared_ptr<runs::Backend> owner_;  // on the device that was asked for last
+  std::mutex mutex_;                      // guards what follows
+  std::shared_ptr<const Copy> copy_;
   std::uint64_t copied_at_ = 0;  // changes of the cache
   std::atomic<std::uint64_t> copies_{0};
 };

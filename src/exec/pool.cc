@@ -41,25 +41,34 @@ void* Pool::allocate(std::size_t bytes) {
   return ask_system(size);
 }
 
-/// Takes a block that is counted already. At first without the lock: the system may take
-/// milliseconds, and others find theirs among what is kept. If it has none, what is kept goes back.
+/// Takes a block that is counted already, without the lock: the system may take milliseconds, and
+/// others find theirs among what is kept. If it has none, what is kept goes back.
 void* Pool::ask_system(std::size_t size) {
   void* memory = raw_allocate(size);
+  bool was_kept = false;
+  if (memory == nullptr) {
+    {
+      const std::lock_guard lock(mutex_);
+      memory = pop_kept(size);
+      was_kept = memory != nullptr;
+      if (!was_kept) drop_kept();
+    }
+    if (!was_kept) memory = raw_allocate(size);
+  }
   const std::lock_guard lock(mutex_);
   BRECCIA_ASSERT(asking_ > 0);
   --asking_;
   answered_.notify_all();
-  if (memory != nullptr) return memory;
-  memory = pop_kept(size);
-  if (memory == nullptr) {
-    drop_kept();
-    memory = raw_allocate(size);
-    if (memory != nullptr) return memory;
-    used_ -= size;
-  }
-  BRECCIA_ASSERT(held_ >= size);
+  if (memory != nullptr && !was_kept) return memory;
+  BRECCIA_ASSERT(held_ >= size && used_ >= size);
   held_ -= size;
+  if (memory == nullptr) used_ -= size;
   return memory;
+}
+
+void Pool::trim() {
+  const std::lock_guard lock(mutex_);
+  drop_kept();
 }
 
 void Pool::release(void* memory, std::size_t bytes) {

@@ -39,6 +39,9 @@ class Pool {
   [[nodiscard]] void* allocate(std::size_t bytes);
   void release(void* memory, std::size_t bytes);
 
+  /// Gives every kept block back to the system.
+  void trim();
+
   /// Bytes handed out and not yet released.
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   /// Bytes kept for reuse.
@@ -49,7 +52,7 @@ class Pool {
   /// Threads any, of different blocks.
   virtual void* raw_allocate(std::size_t bytes) = 0;
   virtual void raw_release(void* memory, std::size_t bytes) = 0;
-  /// Gives every kept block back; subclasses call it in their destructor.
+  /// As trim(); subclasses call it in their destructor.
   void drop_kept();
 
  private:

@@ -169,10 +169,7 @@ void Engine::prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) con
 
 // Operands that cannot be worked out now stay operands; reads combine them.
 void Engine::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
-  {
-    const std::lock_guard lock(commits_->publish_lock());
-    publisher_->seal_all().PermitUncheckedError();  // a search on the backend sees runs only
-  }
+  publisher_->seal_all().PermitUncheckedError();  // a search on the backend sees runs only
   const Pin pin = state_.pin();
   for (const auto& work : *ahead) {
     const FamilyView* const family = pin.view->family(work->writes->family());
@@ -246,13 +243,7 @@ Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors
     }
     return run;
   };
-  const auto backend = backends_->current();
-  auto run = build(*backend);
-  if (!run.ok() && !backends_->is_host(*backend)) {
-    BRECCIA_TRY(retire_device(*backend, run.status()));
-    run = build(backends_->host());
-  }
-  BRECCIA_TRY(run.status());
+  BRECCIA_TAKE(auto run, backends_->run(build));
   if (descriptors != nullptr && writes.base() > 0) {
     // From the family's records to the frame's.
     for (std::uint64_t i = 0; i < writes.point_count(); ++i) {
@@ -260,7 +251,7 @@ Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors
     }
   }
   ticket->runs.push_back(
-      {writes.family(), run.take(), descriptors, writes.merges() > 0, std::move(payloads)});
+      {writes.family(), std::move(run), descriptors, writes.merges() > 0, std::move(payloads)});
   return Status::OK();
 }
 
@@ -299,9 +290,7 @@ void Engine::run_group(std::span<AsyncBatch> group) {
 /// the large batch's memory, in which each of the small ones holds a share.
 Status Engine::submit_together(std::span<AsyncBatch* const> batches) {
   if (batches.empty()) return Status::OK();
-  const auto backend = backends_->current();
-  const auto all = std::make_shared<batch::Requests>(
-      std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory()));
+  const auto all = std::make_shared<batch::Requests>(batch_memory());
   const Status no_memory = Status::MemoryLimit("no memory to run batches together");
   for (const AsyncBatch* const one : batches) {
     if (!all->append(*one->requests)) return no_memory;
@@ -316,12 +305,13 @@ Status Engine::submit_together(std::span<AsyncBatch* const> batches) {
   return Status::OK();
 }
 
-Batch Engine::NewBatch() {
-  const auto backend = backends_->current();
-  // The batch may outlive the store: its memory keeps the backend.
-  return Batch(std::make_unique<batch::Requests>(
-      std::shared_ptr<exec::HostMemory>(backend, &backend->host_memory())));
+/// Memory of batches. They may outlive the store: it keeps the device.
+std::shared_ptr<exec::HostMemory> Engine::batch_memory() const {
+  const exec::DevicePtr device = backends_->current()->tenant().device_ptr();
+  return {device, &device->host_memory()};
 }
+
+Batch Engine::NewBatch() { return Batch(std::make_unique<batch::Requests>(batch_memory())); }
 
 Status Engine::write_one(const WriteOptions& options, record::Op op, FamilyId family,
                          const Slice& key, const Slice& value) {
@@ -441,8 +431,7 @@ void Engine::seal_for_search(FamilyId id, std::uint64_t requests, std::uint64_t 
   const auto view = state_.view();
   const FamilyView* const family = view->family(id);
   if (family == nullptr || family->active->count() < entries_min) return;
-  const std::unique_lock lock(commits_->publish_lock(), std::try_to_lock);
-  if (lock.owns_lock()) publisher_->seal(id).PermitUncheckedError();
+  publisher_->try_seal(id);
 }
 
 void Engine::seal_for_search(const ReadSet& reads) {
@@ -459,12 +448,6 @@ void Engine::seal_for_search(const batch::Requests& requests) {
   for (const auto& ranges : requests.ranges()) {
     seal_for_search(ranges->family(), ranges->count(), 1);
   }
-}
-
-Status Engine::retire_device(runs::Backend& failed, const Status& why) {
-  if (!backends_->retire(failed, why)) return Status::OK();
-  const std::lock_guard lock(commits_->publish_lock());
-  return publisher_->leave_device();
 }
 
 // ---- column families ---------------------------------------------------------------------------
@@ -502,7 +485,6 @@ Result<tree::TreeFamily> Engine::import_family(const std::string& name,
 }
 
 void Engine::publish_family(const tree::TreeFamily& family) {
-  const std::lock_guard lock(commits_->publish_lock());
   publisher_->change([&](View* next) {
     auto view = std::make_shared<FamilyView>(*new_family(family));
     view->runs_end = state_.visible();
@@ -520,7 +502,6 @@ Status Engine::drop_family(FamilyId id, const std::function<void()>& about_to_dr
   }
   about_to_drop();
   return below_->drop_family(family->tree.get(), [&] {
-    const std::lock_guard lock(commits_->publish_lock());
     publisher_->change([&](View* next) {
       auto changed = std::make_shared<FamilyView>(*next->family(id));
       changed->dropped = true;
@@ -530,7 +511,6 @@ Status Engine::drop_family(FamilyId id, const std::function<void()>& about_to_dr
 }
 
 void Engine::forget_family(FamilyId id) {
-  const std::lock_guard lock(commits_->publish_lock());
   publisher_->change([&](View* next) { next->erase_family(id); });
 }
 
@@ -541,7 +521,6 @@ void Engine::change_tree(const std::function<void(View*)>& change) {
     cache::RowCache::Change tree_change(cache_.get());
     tree_change.begin();
     if (cache_ != nullptr) cache_->clear();
-    const std::lock_guard lock(commits_->publish_lock());
     publisher_->change([&](View* next) {
       change(next);
       next->tree_version = tree_change.publish();

@@ -139,7 +139,9 @@ class Engine final : public Store {
   [[nodiscard]] Status check_open() const;
   void log_statistics() const;
   Status start(const Options& options, const std::string& path);
+  Result<exec::DevicePtr> choose_device();
   Status choose_backend();
+  void note_device(const Status& why, bool left);
   Status open_log(const std::string& path);
   Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFrame>& frames);
   void start_maintenance();
@@ -170,8 +172,7 @@ class Engine final : public Store {
   void seal_for_search(const batch::Requests& requests);
   void seal_for_search(const ReadSet& reads);
   void seal_for_search(FamilyId family, std::uint64_t requests, std::uint64_t entries_min);
-  /// The host takes over from `failed`: what the view holds on the device is built again there.
-  Status retire_device(runs::Backend& failed, const Status& why);
+  [[nodiscard]] std::shared_ptr<exec::HostMemory> batch_memory() const;
 
   Options options_;
   std::uint64_t reads_min_ = 0;  // requests from which a batch runs on the backend
@@ -181,7 +182,7 @@ class Engine final : public Store {
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<tree::Tree> below_;
   std::shared_ptr<cache::RowCache> cache_;  // null: there is none
-  std::unique_ptr<BackendSlot> backends_;
+  std::unique_ptr<Backends> backends_;
   std::unique_ptr<wal::Log> log_;
   Fault fault_;
   ViewState state_;

@@ -20,8 +20,8 @@ struct Figure {
   std::variant<Ticker, Timing, CacheFigure, AdmissionFigure, Number, Text> is;
 };
 
-std::string backend(From from) { return from.backends.current()->describe(); }
-std::string backend_retired(From from) { return from.backends.retired().ToString(); }
+std::string backend(From from) { return from.backends.current()->device().describe(); }
+std::string backend_retired(From from) { return from.backends.left().ToString(); }
 std::string read_only(From from) {
   const Status cause = from.fault.get();
   return cause.ok() ? "" : cause.ToString();
@@ -29,7 +29,7 @@ std::string read_only(From from) {
 std::string admission_mode(From from) {
   return from.async.figures().mode == batch::Mode::kAlone ? "alone" : "together";
 }
-std::uint64_t device_bytes(From from) { return from.backends.current()->memory_used(); }
+std::uint64_t device_bytes(From from) { return from.backends.current()->tenant().used(); }
 std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
 std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
 std::uint64_t memtable_entries(From from) {

@@ -18,7 +18,7 @@ namespace breccia::ordered {
 struct FigureSources {
   const Statistics& statistics;
   const ViewState& state;
-  const BackendSlot& backends;
+  const Backends& backends;
   const wal::Log& log;
   const Fault& fault;
   const AsyncQueue& async;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "exec/sim/sim_device.h"
 #include "ordered/engine.h"
 #include "ordered/recover.h"
 #include "tree/ignored_fields.h"
@@ -83,6 +84,7 @@ Status Engine::Close() {
   }
   listeners_->close();
   closed_.store(true);
+  backends_->first().tenant().be_left_alone();
   maintenance_->stop();
   history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
@@ -120,7 +122,7 @@ Status Engine::start(const Options& options, const std::string& path) {
   statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
   listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
   BRECCIA_TRY(choose_backend());
-  backends_->count_in(statistics_.get());
+  backends_->listen({[this](const Status& why, bool left) { note_device(why, left); }});
   if (options_.entry_cache_bytes > 0) {
     BRECCIA_TAKE(cache_, cache::RowCache::make(options_.entry_cache_bytes));
   }
@@ -134,57 +136,55 @@ Status Engine::start(const Options& options, const std::string& path) {
         place == Fault::Place::kFlush ? Reason::kFlush : Reason::kWriteCallback, cause);
   });
   BRECCIA_TRY(open_log(path));
-  const auto leave_device = [this] {
-    const std::lock_guard lock(commits_->publish_lock());
-    publisher_->leave_device().PermitUncheckedError();  // readers go on with views of their own
-  };
   if (cache_ != nullptr) device_tags_ = std::make_unique<cache::DeviceTags>(cache_);
-  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get(), leave_device);
+  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get());
   reader_ =
       std::make_unique<Reader>(backends_.get(), search_.get(), below_.get(), statistics_.get());
   updater_ = std::make_unique<Updater>(backends_.get(), search_.get(), below_.get());
   history_ = std::make_shared<History>(options_.memtable_bytes);
   validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
-  ranges_ = std::make_unique<RangeReader>(backends_.get(), leave_device);
+  ranges_ = std::make_unique<RangeReader>(backends_.get());
   commits_ =
       std::make_unique<CommitQueue>(log_.get(), &fault_, statistics_.get(),
                                     [this](Ticket& ticket) { return publisher_->publish(ticket); });
   start_maintenance();
   async_ = std::make_unique<AsyncQueue>(admission_options(options_),
                                         [this](std::span<AsyncBatch> group) { run_group(group); });
+  backends_->first().tenant().answer(
+      {.give = [this](std::uint64_t) { maintenance_->give_device_memory(); },
+       .lost = [this](const Status& why) { backends_->leave(why); }});
   return Status::OK();
 }
 
-Status Engine::choose_backend() {
-  std::shared_ptr<runs::Backend> backend = options_.backend_override;
-  if (backend == nullptr) {
-    switch (options_.backend) {
-      case BackendChoice::kHost:
-        backend = runs::make_host_backend();
-        break;
-      case BackendChoice::kSimulator:
-        backend = runs::make_simulator_backend(options_.simulator_seed);
-        break;
-      case BackendChoice::kAuto:
-      case BackendChoice::kCuda: {
-        auto cuda = runs::make_cuda_backend(options_.device_bytes_max);
-        if (cuda.ok()) {
-          backend = cuda.take();
-        } else if (options_.backend == BackendChoice::kCuda) {
-          return cuda.status();
-        } else {
-          no_device_ = cuda.status().ToString();
-          backend = runs::make_host_backend();
-        }
-        break;
-      }
-    }
+/// A call failed on the device, which was left for good or not.
+void Engine::note_device(const Status& why, bool left) {
+  statistics_->add(why.IsMemoryLimit() ? Ticker::kMemoryMisses : Ticker::kBackendErrors, 1);
+  if (left && publisher_ != nullptr) publisher_->leave_device();
+}
+
+/// The device that the options ask for.
+Result<exec::DevicePtr> Engine::choose_device() {
+  using exec::DeviceKind;
+  if (options_.backend == BackendChoice::kSimulator) {
+    return exec::sim::make_simulator_device(options_.simulator_seed);
   }
-  const bool on_device = backend->kind() == runs::BackendKind::kCuda;
+  if (options_.backend != BackendChoice::kHost) {
+    auto device = exec::open_device(DeviceKind::kCuda, options_.device);
+    if (device.ok() || options_.backend == BackendChoice::kCuda) return device;
+    no_device_ = device.status().ToString();
+  }
+  return exec::open_device(DeviceKind::kHost, 0);
+}
+
+Status Engine::choose_backend() {
+  BRECCIA_TAKE(const exec::DevicePtr device, choose_device());
+  BRECCIA_TAKE(auto backend, runs::make_backend(device, {.name = "ordered",
+                                                         .bytes_max = options_.device_bytes_max,
+                                                         .cost = exec::GiveCost::kFlush}));
   const std::uint64_t chosen = options_.device_requests_min;
   reads_min_ = chosen != 0 ? chosen : kReadsMin;
-  writes_min_ = chosen != 0 ? chosen : on_device ? kDeviceWritesMin : kHostWritesMin;
-  backends_ = std::make_unique<BackendSlot>(std::move(backend));
+  writes_min_ = chosen != 0 ? chosen : device->host_reads() ? kHostWritesMin : kDeviceWritesMin;
+  backends_ = std::make_unique<Backends>(std::move(backend), runs::make_host_backend());
   return Status::OK();
 }
 
@@ -202,7 +202,7 @@ void Engine::miss_device(const batch::Requests& requests) const {
 
 Status Engine::open_log(const std::string& path) {
   const auto started = std::chrono::steady_clock::now();
-  const auto backend = backends_->current();
+  const exec::DevicePtr device = backends_->first().tenant().device_ptr();
   wal::LogOptions log_options;
   log_options.dir = tree::log_folder(options_, path);
   log_options.segment_bytes = options_.log_segment_bytes;
@@ -210,10 +210,10 @@ Status Engine::open_log(const std::string& path) {
   log_options.keep_bytes = options_.log_keep_bytes;
   log_options.files = options_.log_files;
   log_options.store_id = below_->store_id();
-  log_options.on_map = [backend](std::byte* image, std::uint64_t bytes) {
-    (void)backend->adopt(image, bytes);  // if it cannot, its results go through staging
+  log_options.on_map = [device](std::byte* image, std::uint64_t bytes) {
+    (void)device->adopt(image, bytes);  // if it cannot, its results go through staging
   };
-  log_options.on_unmap = [backend](std::byte* image) { backend->disown(image); };
+  log_options.on_unmap = [device](std::byte* image) { device->disown(image); };
   std::vector<wal::RecoveredFrame> frames;
   wal::LogRecovery found;
   const std::uint64_t applied = below_->applied();
@@ -248,13 +248,9 @@ Status Engine::open_log(const std::string& path) {
 
 Result<std::shared_ptr<View>> Engine::recovered_view(
     const std::vector<wal::RecoveredFrame>& frames) {
-  const auto backend = backends_->current();
-  auto recovered = recover_families(frames, below_->applied(), *backend);
-  if (!recovered.ok() && !backends_->is_host(*backend)) {
-    backends_->retire(*backend, recovered.status());
-    recovered = recover_families(frames, below_->applied(), backends_->host());
-  }
-  BRECCIA_TRY(recovered.status());
+  BRECCIA_TAKE(auto recovered, backends_->run([&](runs::Backend& backend) {
+    return recover_families(frames, below_->applied(), backend);
+  }));
   auto view = std::make_shared<View>();
   view->tree = below_->db();
   view->below = below_->snapshot();
@@ -264,7 +260,7 @@ Result<std::shared_ptr<View>> Engine::recovered_view(
   // Entries of families that are not there any more are left out.
   for (const tree::TreeFamily& handle : below_->families()) {
     auto family = std::make_shared<FamilyView>(*new_family(handle));
-    RecoveredFamily& own = recovered.value()[family->id];
+    RecoveredFamily& own = recovered[family->id];
     family->runs_end = own.runs.empty() ? log_->begin() : own.runs.front()->end;
     family->set_runs(std::move(own.runs));
     family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
@@ -278,24 +274,8 @@ void Engine::start_maintenance() {
   maintenance.log_bytes_max = options_.memtable_bytes;
   maintenance.flush_parts = options_.flush_threads;
   maintenance_ = std::make_unique<Maintenance>(
-      maintenance, &state_, backends_.get(), log_.get(), below_.get(), history_.get(), &fault_,
-      statistics_.get(), listeners_.get(),
-      Maintenance::Hooks{[this](ViewPtr* view, std::uint64_t* visible) {
-                           const std::lock_guard lock(commits_->publish_lock());
-                           const Status status = publisher_->seal_all();
-                           *visible = state_.visible();
-                           *view = state_.view();
-                           return status;
-                         },
-                         [this](const auto& change) {
-                           const std::lock_guard lock(commits_->publish_lock());
-                           publisher_->change(change);
-                         },
-                         [this] {
-                           const std::lock_guard lock(commits_->publish_lock());
-                           publisher_->leave_device().PermitUncheckedError();
-                         },
-                         [this] { return commits_->sync(state_.visible()); }});
+      maintenance, &state_, backends_.get(), publisher_.get(), commits_.get(), log_.get(),
+      below_.get(), history_.get(), &fault_, statistics_.get(), listeners_.get());
   maintenance_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
   maintenance_->start();
 }

@@ -1,23 +1,9 @@
 #include "ordered/state.h"
 
-#include "base/log.h"
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
 namespace breccia::ordered {
-
-bool BackendSlot::retire(const runs::Backend& failed, const Status& why) {
-  if (statistics_ != nullptr) {
-    statistics_->add(why.IsMemoryLimit() ? Ticker::kMemoryMisses : Ticker::kBackendErrors, 1);
-  }
-  if (why.IsMemoryLimit()) return false;
-  const std::lock_guard lock(mutex_);
-  if (current_.get() != &failed || current_ == host_) return false;
-  log(LogLevel::kError, "device retired, the host goes on alone: " + why.ToString());
-  current_ = host_;
-  why_ = why;
-  return true;
-}
 
 std::vector<std::uint64_t> payloads_of(const MemRun& run, const wal::SegmentTable& table) {
   std::vector<std::uint64_t> payloads(run.run->count());

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/result.h"
+#include "exec/failover.h"
 #include "ordered/statistics.h"
 #include "ordered/view.h"
 #include "runs/backend.h"
@@ -50,47 +51,8 @@ class ViewState {
   std::atomic<std::uint64_t> visible_{0};
 };
 
-/// The backend in use, and the host backend beside it: it takes over from a lost device for good,
-/// and piece by piece from one that is full.
-/// Threads any.
-class BackendSlot {
- public:
-  explicit BackendSlot(std::shared_ptr<runs::Backend> first)
-      : current_(std::move(first)), first_(current_), host_(runs::make_host_backend()) {}
-
-  [[nodiscard]] std::shared_ptr<runs::Backend> current() const {
-    const std::lock_guard lock(mutex_);
-    return current_;
-  }
-  [[nodiscard]] runs::Backend& host() const { return *host_; }
-  [[nodiscard]] bool is_host(const runs::Backend& backend) const {
-    return &backend == host_.get() || backend.kind() == runs::BackendKind::kHost;
-  }
-  /// True if `backend` can search and merge `run` where it lies.
-  [[nodiscard]] bool holds(const runs::Backend& backend, const runs::Run& run) const {
-    return backend.kind() == runs::BackendKind::kCuda ? run.host_view() == nullptr
-                                                      : run.host_view() != nullptr;
-  }
-  /// Takes note that `failed` returned `why` and the host does that piece of work. A device that
-  /// has no memory left stays in use; after any other error the host takes its place for good. True
-  /// if this call put it there.
-  bool retire(const runs::Backend& failed, const Status& why);
-  /// Where to count failures. Before any thread uses the slot.
-  void count_in(Statistics* statistics) { statistics_ = statistics; }
-  /// Why the first backend was retired; ok if it was not.
-  [[nodiscard]] Status retired() const {
-    const std::lock_guard lock(mutex_);
-    return why_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<runs::Backend> current_;
-  std::shared_ptr<runs::Backend> first_;  // its runs may be held by views for a while
-  std::shared_ptr<runs::Backend> host_;
-  Status why_;
-  Statistics* statistics_ = nullptr;
-};
+/// The verbs on runs: on the store's device, and on the host.
+using Backends = exec::Failover<runs::Backend>;
 
 /// The first fault of the store's media. From then on the store is read-only.
 /// Threads any.

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "record/key_columns.h"
-#include "wal/format.h"
+#include "record/record.h"
 
 namespace breccia::record {
 

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "exec/host_vector.h"
-#include "runs/refs.h"
+#include "record/columns.h"
 
 namespace breccia::record {
 

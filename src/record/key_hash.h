@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "exec/group.h"
-#include "runs/refs.h"
+#include "record/columns.h"
 
 namespace breccia::record {
 

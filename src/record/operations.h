@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "wal/format.h"
+#include "record/record.h"
 
 namespace breccia::record {
 

@@ -4,20 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <utility>
 
 #include "base/result.h"
-#include "exec/calibrate.h"
-#include "exec/memory.h"
+#include "exec/device.h"
 #include "runs/refs.h"
 #include "runs/tags.h"
 
-/// Where batches run. A module meets a backend once per batch; what happens inside is one source
-/// (runs/algo/) compiled for the host, for CUDA and for the simulator.
+/// The verbs on sorted runs. A module meets a backend once per batch; what happens inside is one
+/// source (runs/algo/) compiled for the host, for CUDA and for the simulator.
 
 namespace breccia::runs {
-
-enum class BackendKind { kHost, kCuda, kSimulator };
 
 /// A sorted run in a backend's memory. Immutable; freed with its last reference.
 /// Threads any.
@@ -43,23 +40,22 @@ enum class Keep {
   kStacks,  // these, and below merge operands all down to the first version that is none
 };
 
+/// The verbs on runs, for one tenant of a device.
 /// Threads any number, of all calls.
 class Backend {
  public:
+  explicit Backend(exec::TenantPtr tenant) : tenant_(std::move(tenant)) {}
   virtual ~Backend() = default;
-  [[nodiscard]] virtual BackendKind kind() const = 0;
-  /// One line for people: what runs where.
-  [[nodiscard]] virtual std::string describe() const = 0;
-  [[nodiscard]] virtual exec::HostMemory& host_memory() = 0;
-  [[nodiscard]] virtual const exec::Calibration& calibration() const = 0;
-  /// Bytes of backend memory that runs and work space occupy now, and their limit.
-  [[nodiscard]] virtual std::uint64_t memory_used() const = 0;
-  [[nodiscard]] virtual std::uint64_t memory_limit() const = 0;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
 
-  /// Makes memory that others allocated (a mapped log) reachable for the backend; false if the
-  /// backend must be fed through staging instead. A no-op that says true without a device.
-  [[nodiscard]] virtual bool adopt(void* memory, std::size_t bytes) = 0;
-  virtual void disown(void* memory) = 0;
+  [[nodiscard]] exec::Tenant& tenant() const { return *tenant_; }
+  [[nodiscard]] exec::Device& device() const { return tenant_->device(); }
+  [[nodiscard]] exec::HostMemory& host_memory() const { return device().host_memory(); }
+  /// True if it can search and merge `run` where it lies.
+  [[nodiscard]] bool holds(const Run& run) const {
+    return device().host_reads() == (run.host_view() != nullptr);
+  }
 
   /// Sorts the entries of a batch into a run.
   /// Shape   entries in host memory; descriptors (host memory, may be null): relative[] >> 3 in run
@@ -108,16 +104,17 @@ class Backend {
 
   /// Copies a run's payloads, in run order, to host memory out[run.count()].
   [[nodiscard]] virtual Status read_payloads(const Run& run, std::uint64_t* out) = 0;
+
+ private:
+  const exec::TenantPtr tenant_;
 };
 
-/// The host backend: the same algorithms on CPU threads. Never fails but for memory.
-std::unique_ptr<Backend> make_host_backend();
+/// Takes the verbs in as a tenant of `device`.
+/// Errors  the loss of the device.
+Result<std::shared_ptr<Backend>> make_backend(const exec::DevicePtr& device,
+                                              exec::TenantOptions options);
 
-/// The CUDA backend on device 0, or why there is none.
-/// `memory_bytes_max` 0 means three quarters of what the device has free.
-Result<std::unique_ptr<Backend>> make_cuda_backend(std::uint64_t memory_bytes_max);
-
-/// A deterministic backend that interleaves groups by `seed`; for tests.
-std::unique_ptr<Backend> make_simulator_backend(std::uint64_t seed);
+/// The verbs on CPU threads; they never fail but for memory.
+std::shared_ptr<Backend> make_host_backend();
 
 }  // namespace breccia::runs

@@ -1,5 +1,5 @@
 #include "conformance/exec_conformance.h"
-#include "exec/fake/fake_executor.h"
+#include "exec/fake/fake_device.h"
 #include "exec/host/host_executor.h"
 #include "exec/host/host_memory.h"
 #include "exec/sim/sim_executor.h"
@@ -43,7 +43,8 @@ class FakeRig {
   sim::SimPool pool_{kMemoryBytes};
   sim::Scheduler scheduler_;
   FakeFaults none_;
-  fake::FakeExecutor x_{pool_, scheduler_, none_};
+  DevicePtr device_ = fake::make_fake_device(&none_);
+  fake::FakeExecutor x_{*device_, pool_, scheduler_, none_};
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Host, ExecConformance, HostRig);

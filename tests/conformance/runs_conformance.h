@@ -17,7 +17,7 @@
 #include "record/key_hash.h"
 #include "runs/backend.h"
 
-/// What every Backend must do. A `Maker` has `static std::unique_ptr<Backend> make(seed)`, the
+/// What every Backend must do. A `Maker` has `static std::shared_ptr<Backend> make(seed)`, the
 /// bytes that one keeps when nothing is alive, and whether it knows the rates of a device's copies.
 namespace breccia::runs::conformance {
 
@@ -269,7 +269,7 @@ TYPED_TEST_P(BackendConformance, StreamsFollowTheModel) {
       twin.random_steps(30, seed % 4 == 0 ? 2000 : 70);
     }
     if (this->HasFatalFailure()) return;
-    ASSERT_LE(backend->memory_used(), TypeParam::kIdleBytesMax) << "memory was not given back";
+    ASSERT_LE(backend->tenant().used(), TypeParam::kIdleBytesMax) << "memory was not given back";
   }
 }
 
@@ -335,7 +335,7 @@ TYPED_TEST_P(BackendConformance, TagsFollowTheModel) {
       twin.search_with_tags(size, 1000);
       if (this->HasFatalFailure()) return;
     }
-    ASSERT_LE(backend->memory_used(), TypeParam::kIdleBytesMax) << "memory was not given back";
+    ASSERT_LE(backend->tenant().used(), TypeParam::kIdleBytesMax) << "memory was not given back";
   }
 }
 
@@ -370,7 +370,7 @@ TYPED_TEST_P(BackendConformance, UpdatesFollowTheModel) {
       }
       ASSERT_EQ(result[n], 3U) << "written behind the end";
     }
-    ASSERT_LE(backend->memory_used(), TypeParam::kIdleBytesMax) << "memory was not given back";
+    ASSERT_LE(backend->tenant().used(), TypeParam::kIdleBytesMax) << "memory was not given back";
   }
 }
 
@@ -400,7 +400,7 @@ TYPED_TEST_P(BackendConformance, AdoptedMemory) {
   const auto backend = TypeParam::make(1);
   auto* const memory = static_cast<std::uint64_t*>(std::aligned_alloc(4096, kBytes));
   for (const bool adopted : {true, false, true}) {
-    const bool reached = adopted && backend->adopt(memory, kBytes);
+    const bool reached = adopted && backend->device().adopt(memory, kBytes);
     constexpr std::uint64_t kCount = 30'000;
     std::vector<std::uint64_t> offsets(kCount);
     for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -417,7 +417,7 @@ TYPED_TEST_P(BackendConformance, AdoptedMemory) {
       ASSERT_EQ(found.payload[i], 8 + offsets[i]) << i;
       ASSERT_EQ(found.value[i], memory[i]) << i;
     }
-    if (reached) backend->disown(memory);
+    if (reached) backend->device().disown(memory);
   }
   std::free(memory);
 }
@@ -427,9 +427,9 @@ TYPED_TEST_P(BackendConformance, AdoptedMemory) {
 // Mutation: rates left at zero.
 TYPED_TEST_P(BackendConformance, DescribesItself) {
   const auto backend = TypeParam::make(1);
-  EXPECT_FALSE(backend->describe().empty());
-  EXPECT_GT(backend->memory_limit(), 0U);
-  const exec::Calibration& rates = backend->calibration();
+  EXPECT_FALSE(backend->device().describe().empty());
+  EXPECT_GT(backend->tenant().bytes_max(), 0U);
+  const exec::Calibration& rates = backend->device().calibration();
   EXPECT_GT(rates.host_gather_rows_per_s, 0);
   EXPECT_GT(rates.launch_us, 0);
   if (TypeParam::kMeasuresCopies) {

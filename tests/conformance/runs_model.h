@@ -35,7 +35,7 @@ inline std::vector<std::uint64_t> seeds_to_run(std::uint64_t count) {
 
 /// The command that runs a failed test again, with this seed only.
 inline std::string replay(std::uint64_t seed) {
-  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
   return "replay: BRECCIA_SEED=" + std::to_string(seed) +
          " <this program> --gtest_filter=" + test.test_suite_name() + "." + test.name();
 }

@@ -1,5 +1,5 @@
 #include "conformance/runs_conformance.h"
-#include "runs/on_fake.h"
+#include "support/backends.h"
 
 namespace breccia::runs::conformance {
 namespace {
@@ -7,22 +7,24 @@ namespace {
 struct HostMaker {
   static constexpr std::uint64_t kIdleBytesMax = 0;
   static constexpr bool kMeasuresCopies = false;
-  static std::unique_ptr<Backend> make(std::uint64_t) { return make_host_backend(); }
+  static std::shared_ptr<Backend> make(std::uint64_t) { return make_host_backend(); }
 };
 
 struct SimulatorMaker {
   static constexpr std::uint64_t kIdleBytesMax = 0;
   static constexpr bool kMeasuresCopies = false;
-  static std::unique_ptr<Backend> make(std::uint64_t seed) { return make_simulator_backend(seed); }
+  static std::shared_ptr<Backend> make(std::uint64_t seed) {
+    return testing::make_simulator_backend(seed);
+  }
 };
 
 /// A fake device without faults: runs that the host cannot read.
 struct FakeMaker {
   static constexpr std::uint64_t kIdleBytesMax = 0;
   static constexpr bool kMeasuresCopies = false;
-  static std::unique_ptr<Backend> make(std::uint64_t) {
+  static std::shared_ptr<Backend> make(std::uint64_t) {
     static exec::FakeFaults none;
-    return make_fake_device(&none);
+    return testing::make_fake_backend(&none);
   }
 };
 

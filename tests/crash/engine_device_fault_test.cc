@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "runs/on_fake.h"
 #include "scripted.h"
+#include "support/fake_gpu.h"
 #include "support/folder.h"
 #include "support/seeds.h"
 
@@ -27,10 +27,10 @@ std::vector<Step> device_script() {
   };
 }
 
-Options device_options(exec::FakeFaults* faults) {
+Options device_options(const testing::FakeGpu& gpu) {
   Options options = quiet_options();
   options.device_requests_min = kDeviceMin;
-  options.backend_override = runs::make_fake_device(faults);
+  gpu.use(&options);
   return options;
 }
 
@@ -43,10 +43,11 @@ class Trial {
 
   /// Runs the script with the k-th device operation failing, 0: none. Returns operations made.
   std::uint64_t run(std::uint64_t k, exec::Fault fault) {
-    exec::FakeFaults faults;
+    testing::FakeGpu gpu;
+    exec::FakeFaults& faults = gpu.faults;
     if (k != 0) faults.fail_after(k, fault);
     std::unique_ptr<Store> store;
-    const Status opened = Store::Open(device_options(&faults), folder_ / "store", &store);
+    const Status opened = Store::Open(device_options(gpu), folder_ / "store", &store);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     if (!opened.ok()) return 0;
     Script script(device_script());

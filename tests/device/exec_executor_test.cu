@@ -1,10 +1,11 @@
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "conformance/exec_conformance.h"
-#include "exec/cuda/cuda_executor.cuh"
+#include "exec/cuda/cuda_device.cuh"
 
 namespace breccia::exec::conformance {
 namespace {
@@ -13,17 +14,21 @@ constexpr std::uint64_t kMemoryBytes = 2ULL << 30;
 
 class CudaRig {
  public:
-  explicit CudaRig(std::uint64_t) {
-    auto made = cuda::CudaExecutor::make(memory_);
-    EXPECT_TRUE(made.ok()) << made.status().ToString();
-    x_ = made.take();
+  explicit CudaRig(std::uint64_t, std::uint64_t bytes_max = kMemoryBytes) {
+    auto device = open_device(DeviceKind::kCuda, 0);
+    EXPECT_TRUE(device.ok()) << device.status().ToString();
+    tenant_ = device.value()->admit({.name = "test", .bytes_max = bytes_max}).take();
+    auto lease = static_cast<cuda::CudaTenant&>(*tenant_).executor();
+    EXPECT_TRUE(lease.ok()) << lease.status().ToString();
+    x_.emplace(lease.take());
   }
-  cuda::CudaExecutor& x() { return *x_; }
-  HostMemory& host_memory() { return memory_; }
+  cuda::CudaExecutor& x() { return **x_; }
+  Device& device() { return tenant_->device(); }
+  HostMemory& host_memory() { return device().host_memory(); }
 
  private:
-  cuda::CudaMemory memory_{kMemoryBytes};
-  std::unique_ptr<cuda::CudaExecutor> x_;
+  TenantPtr tenant_;
+  std::optional<cuda::CudaTenant::Lease> x_;
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Cuda, ExecConformance, CudaRig);
@@ -41,13 +46,11 @@ struct WriteNowhere {
 // Method: an executor with little memory asks for much, then for little.
 // Mutation: an error that CUDA still remembers fails the next launch.
 TEST(CudaExecutor, MemoryRunsOut) {
-  cuda::CudaMemory memory(64 << 20);
-  auto made = cuda::CudaExecutor::make(memory);
-  ASSERT_TRUE(made.ok());
-  const auto x = made.take();
+  CudaRig rig(1, 64 << 20);
+  auto* const x = &rig.x();
   const std::vector<std::uint64_t> much(16 << 20);
   EXPECT_TRUE(x->import(much.data(), much.size()).status().IsMemoryLimit());
-  EXPECT_TRUE(memory.lost().ok());
+  EXPECT_TRUE(rig.device().lost().ok());
   const auto words = put(*x, std::vector<std::uint64_t>(1000, 5));
   EXPECT_EQ(get(*x, words.data(), 1000), std::vector<std::uint64_t>(1000, 5));
 }
@@ -60,12 +63,10 @@ TEST(CudaExecutorDeathTest, CrashedKernelLosesTheDevice) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        cuda::CudaMemory memory(64 << 20);
-        auto made = cuda::CudaExecutor::make(memory);
-        const auto x = made.take();
-        Status status = x->launch<32>(1, WriteNowhere{nullptr});
-        if (status.ok()) status = x->finish();
-        std::_Exit(status.IsIOError() && memory.lost().IsIOError() ? 0 : 1);
+        CudaRig rig(1);
+        Status status = rig.x().launch<32>(1, WriteNowhere{nullptr});
+        if (status.ok()) status = rig.x().finish();
+        std::_Exit(status.IsIOError() && rig.device().lost().IsIOError() ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }

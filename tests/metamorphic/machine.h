@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "runs/on_fake.h"
+#include "support/fake_gpu.h"
 #include "wal/files.h"
 
 namespace breccia::metamorphic {
@@ -24,13 +24,13 @@ class Machine {
   void crash() { crashed_.store(true); }
   [[nodiscard]] std::shared_ptr<wal::Files> log_files() const { return log_files_; }
   [[nodiscard]] rocksdb::Env* env() const { return env_.get(); }
-  [[nodiscard]] exec::FakeFaults& faults() { return faults_; }
+  [[nodiscard]] testing::FakeGpu& fake_gpu() { return fake_gpu_; }
 
  private:
   std::atomic<bool> crashed_{false};
   std::shared_ptr<wal::Files> log_files_;
   std::unique_ptr<rocksdb::Env> env_;
-  exec::FakeFaults faults_;
+  testing::FakeGpu fake_gpu_;
 };
 
 }  // namespace breccia::metamorphic

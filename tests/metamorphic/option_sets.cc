@@ -113,21 +113,21 @@ rocksdb::Options database_options() {
   return options;
 }
 
-Options store_options(const OptionSet& set, std::uint64_t seed, exec::FakeFaults* faults) {
+Options store_options(const OptionSet& set, std::uint64_t seed, testing::FakeGpu* gpu) {
   Options options;
   options.create_if_missing = true;
   options.backend = set.backend == Backend::kSimulator ? BackendChoice::kSimulator
                                                        : testing::backend_under_test();
   options.simulator_seed = seed;
   if (set.backend == Backend::kDevice || set.backend == Backend::kFailingDevice) {
-    options.backend_override = runs::make_fake_device(faults);
+    gpu->use(&options);
   }
   if (set.backend == Backend::kFailingDevice) {
     constexpr exec::Fault kFaults[] = {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,
                                        exec::Fault::kDeviceLost};
     base::Random random(seed);
     const exec::Fault fault = kFaults[random.below(3)];
-    faults->fail_after(1 + random.below(500), fault);
+    gpu->faults.fail_after(1 + random.below(500), fault);
   }
   options.device_requests_min = set.device_requests_min;
   options.memtable_bytes = set.memtable_bytes;

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "runs/on_fake.h"
+#include "support/fake_gpu.h"
 
 namespace breccia::metamorphic {
 
@@ -50,8 +50,8 @@ struct OptionSet {
 [[nodiscard]] rocksdb::ColumnFamilyOptions family_options(std::uint32_t family);
 /// Options of a database without noise.
 [[nodiscard]] rocksdb::Options database_options();
-/// Options of a store, without its log files. `faults`: of a fake device.
+/// Options of a store, without its log files. `gpu`: for a fake device.
 [[nodiscard]] Options store_options(const OptionSet& set, std::uint64_t seed,
-                                    exec::FakeFaults* faults);
+                                    testing::FakeGpu* gpu);
 
 }  // namespace breccia::metamorphic

@@ -1,10 +1,11 @@
 #include <cstring>
+#include <map>
 #include <mutex>
-#include <optional>
 
 #include "base/random.h"
 #include "exec/calibrate.h"
 #include "exec/cuda/cuda_calibrate.cuh"
+#include "exec/cuda/cuda_device.cuh"
 
 namespace breccia::exec::cuda {
 
@@ -61,13 +62,12 @@ Result<double> shortest_operation(CudaExecutor& x, int times, const Operation& o
   return seconds;
 }
 
-Result<Calibration> measure_now(CudaExecutor& x) {
+Result<Calibration> measure_now(CudaDevice& device, CudaExecutor& x) {
   HostRanges ranges;
-  PinnedPool pinned(2 * kHostBytes, ranges);
-  DevicePool device(2 * kCopyBytes);
+  PinnedPool pinned(2 * kHostBytes, ranges, device);
   BRECCIA_TAKE(const Array<std::uint64_t> host,
                Array<std::uint64_t>::make(pinned, kHostBytes / sizeof(std::uint64_t)));
-  BRECCIA_TAKE(const Array<std::uint64_t> words, Array<std::uint64_t>::make(device, kCopyWords));
+  BRECCIA_TAKE(const Array<std::uint64_t> words, Array<std::uint64_t>::make(x.pool(), kCopyWords));
   const auto* const mapped =
       static_cast<const std::uint64_t*>(ranges.find(host.data(), host.bytes()));
   std::memset(host.data(), 0, host.bytes());
@@ -99,14 +99,15 @@ Result<Calibration> measure_now(CudaExecutor& x) {
 
 }  // namespace
 
-Result<Calibration> measure(CudaExecutor& x) {
+Result<Calibration> measure(CudaDevice& device, CudaExecutor& x) {
   static std::mutex mutex;
-  static std::optional<Calibration> known;
+  static std::map<int, Calibration> known;
   const std::lock_guard lock(mutex);
-  if (!known.has_value()) {
-    BRECCIA_TAKE(known, measure_now(x));
-  }
-  return *known;
+  const auto found = known.find(device.number());
+  if (found != known.end()) return found->second;
+  BRECCIA_TAKE(const Calibration measured, measure_now(device, x));
+  known.emplace(device.number(), measured);
+  return measured;
 }
 
 }  // namespace breccia::exec::cuda

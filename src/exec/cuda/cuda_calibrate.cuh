@@ -7,8 +7,8 @@
 namespace breccia::exec::cuda {
 
 /// Measures what the device and its bus can do.
-/// Bound   about 0.2 seconds the first time in a process; later calls return the same figures.
+/// Bound   about 0.2 seconds the first time for a device; later calls return the same figures.
 /// Errors  IOError, MemoryLimit.
-Result<Calibration> measure(CudaExecutor& x);
+Result<Calibration> measure(CudaDevice& device, CudaExecutor& x);
 
 }  // namespace breccia::exec::cuda

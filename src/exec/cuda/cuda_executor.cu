@@ -6,7 +6,7 @@
 #include <cub/device/device_select.cuh>
 
 #include "base/bytes.h"
-#include "exec/cuda/cuda_executor.cuh"
+#include "exec/cuda/cuda_device.cuh"
 
 namespace breccia::exec::cuda {
 
@@ -25,8 +25,8 @@ struct BitOr {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaMemory& memory) {
-  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(memory));
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaDevice& device, Pool& pool) {
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device, pool));
   BRECCIA_TRY(executor->open());
   return Result<std::unique_ptr<CudaExecutor>>(std::move(executor));
 }
@@ -36,13 +36,13 @@ Status CudaExecutor::open() {
   for (cudaEvent_t& event : half_done_) {
     BRECCIA_CUDA_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
-  PinnedPool& pinned = memory_.pinned();
+  PinnedPool& pinned = device_.pinned();
   staging_ = static_cast<std::byte*>(pinned.allocate(kStagingBytes));
   words_ = static_cast<std::uint64_t*>(pinned.allocate(kWords * sizeof *words_));
   if (staging_ == nullptr || words_ == nullptr) {
     return Status::MemoryLimit("no pinned memory for an executor");
   }
-  staging_on_device_ = static_cast<std::byte*>(memory_.ranges().find(staging_, kStagingBytes));
+  staging_on_device_ = static_cast<std::byte*>(find_mapped(staging_, kStagingBytes));
   BRECCIA_TAKE(words_on_device_, Array<std::uint64_t>::make(pool(), kWords));
   return Status::OK();
 }
@@ -56,7 +56,7 @@ CudaExecutor::~CudaExecutor() {
   for (const cudaEvent_t event : half_done_) {
     if (event != nullptr) (void)BRECCIA_CUDA_STATUS(cudaEventDestroy(event));
   }
-  PinnedPool& pinned = memory_.pinned();
+  PinnedPool& pinned = device_.pinned();
   if (staging_ != nullptr) pinned.release(staging_, kStagingBytes);
   if (words_ != nullptr) pinned.release(words_, kWords * sizeof *words_);
 }
@@ -68,8 +68,12 @@ Status CudaExecutor::settle(Status status) {
   if (BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_)).ok()) return status;
   Status again = BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_));
   if (again.ok()) return status;
-  memory_.lose(again);
+  device_.lose(again);
   return again;
+}
+
+void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
+  return device_.ranges().find(host, bytes);
 }
 
 Status CudaExecutor::finish() {
@@ -169,7 +173,7 @@ Status CudaExecutor::copy_pinned_in(void* to, const void* host, std::size_t byte
 }
 
 Status CudaExecutor::copy_in(void* to, const void* host, std::size_t bytes) {
-  if (bytes == 0 || memory_.ranges().find(host, bytes) != nullptr) {
+  if (bytes == 0 || device_.ranges().find(host, bytes) != nullptr) {
     return copy_pinned_in(to, host, bytes);
   }
   return settle(stage_in(static_cast<std::byte*>(to), static_cast<const std::byte*>(host), bytes));
@@ -177,7 +181,7 @@ Status CudaExecutor::copy_in(void* to, const void* host, std::size_t bytes) {
 
 Status CudaExecutor::copy_bytes_out(void* host, const void* from, std::size_t bytes) {
   if (bytes == 0) return Status::OK();
-  if (memory_.ranges().find(host, bytes) != nullptr) {
+  if (device_.ranges().find(host, bytes) != nullptr) {
     return settle(
         BRECCIA_CUDA_STATUS(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_)));
   }

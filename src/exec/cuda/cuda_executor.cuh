@@ -12,12 +12,13 @@
 #include "base/assert.h"
 #include "base/result.h"
 #include "exec/cuda/cuda_error.h"
-#include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/cuda_tuning.h"
 #include "exec/group.h"
 #include "exec/pool.h"
 
 namespace breccia::exec::cuda {
+
+class CudaDevice;
 
 /// A copy of host memory on the device.
 template <class T>
@@ -42,17 +43,17 @@ __global__ void __launch_bounds__(BlockThreads)
 /// Runs algorithms on one stream of the device; see exec/executor.h for the contract.
 /// Operations are in order on the stream; those that answer on the host wait for it.
 /// Errors  every operation: IOError, MemoryLimit. It has waited for the stream then, and if the
-///         device is beyond use, the CudaMemory knows.
+///         device is beyond use, the CudaDevice knows.
 /// Threads one owner.
 class CudaExecutor {
  public:
   /// Errors  IOError, MemoryLimit.
-  static Result<std::unique_ptr<CudaExecutor>> make(CudaMemory& memory);
+  static Result<std::unique_ptr<CudaExecutor>> make(CudaDevice& device, Pool& pool);
   ~CudaExecutor();
   CudaExecutor(const CudaExecutor&) = delete;
   CudaExecutor& operator=(const CudaExecutor&) = delete;
 
-  [[nodiscard]] Pool& pool() { return memory_.device(); }
+  [[nodiscard]] Pool& pool() { return pool_; }
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
 
   template <int W, class F>
@@ -126,7 +127,7 @@ class CudaExecutor {
   }
   template <class T>
   T* reach(T* host, std::uint64_t n) const {
-    return static_cast<T*>(memory_.ranges().find(host, n * sizeof(T)));
+    return static_cast<T*>(find_mapped(host, n * sizeof(T)));
   }
   Status finish();
 
@@ -140,9 +141,10 @@ class CudaExecutor {
   Status copy_pinned_in(void* to, const void* host, std::size_t bytes);
 
  private:
-  explicit CudaExecutor(CudaMemory& memory) : memory_(memory) {}
+  CudaExecutor(CudaDevice& device, Pool& pool) : device_(device), pool_(pool) {}
 
   Status open();
+  [[nodiscard]] void* find_mapped(const void* host, std::size_t bytes) const;
   Status settle(Status status);
   Status copy_in(void* to, const void* host, std::size_t bytes);
   Status copy_within(void* to, const void* from, std::size_t bytes);
@@ -160,7 +162,8 @@ class CudaExecutor {
     return settle(BRECCIA_CUDA_STATUS(call(memory, bytes)));
   }
 
-  CudaMemory& memory_;
+  CudaDevice& device_;
+  Pool& pool_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t half_done_[2] = {nullptr, nullptr};
   int half_ = 0;

@@ -23,13 +23,27 @@ bool succeeds(cudaError_t error) {
 
 }  // namespace
 
+OnDevice::OnDevice(int number) {
+  int current = number;
+  if (succeeds(cudaGetDevice(&current)) && current == number) return;
+  if (succeeds(cudaSetDevice(number))) before_ = current;
+}
+
+OnDevice::~OnDevice() {
+  if (before_ != kNone) (void)succeeds(cudaSetDevice(before_));
+}
+
 void* DevicePool::raw_allocate(std::size_t bytes) {
+  const OnDevice here(device_);
   void* memory = nullptr;
   return succeeds(cudaMalloc(&memory, bytes)) ? memory : nullptr;
 }
 
 // A lost device cannot take memory back; it has none any more.
-void DevicePool::raw_release(void* memory, std::size_t) { (void)succeeds(cudaFree(memory)); }
+void DevicePool::raw_release(void* memory, std::size_t) {
+  const OnDevice here(device_);
+  (void)succeeds(cudaFree(memory));
+}
 
 bool HostRanges::pin(void* memory, std::size_t bytes) {
   if (!succeeds(
@@ -74,7 +88,7 @@ void* PinnedPool::raw_allocate(std::size_t bytes) {
   void* const memory = host::take_memory(size, kPage);
   if (memory == nullptr) return nullptr;
   for (std::size_t i = 0; i < size; i += kPage) static_cast<volatile char*>(memory)[i] = 0;
-  if (ranges_.pin(memory, size)) return memory;
+  if (ranges_.pin(memory, size) || device_.is_lost()) return memory;
   std::free(memory);
   return nullptr;
 }
@@ -82,23 +96,6 @@ void* PinnedPool::raw_allocate(std::size_t bytes) {
 void PinnedPool::raw_release(void* memory, std::size_t) {
   ranges_.unpin(memory);
   std::free(memory);
-}
-
-bool CudaMemory::adopt(void* memory, std::size_t bytes) { return ranges_.pin(memory, bytes); }
-
-// Memory that could not be adopted is disowned like any other.
-void CudaMemory::disown(void* memory) { ranges_.unpin(memory); }
-
-void CudaMemory::lose(const Status& status) {
-  const std::lock_guard lock(mutex_);
-  if (lost_.ok()) lost_ = status;
-  is_lost_.store(true, std::memory_order_release);
-}
-
-Status CudaMemory::lost() const {
-  if (!is_lost_.load(std::memory_order_acquire)) return Status::OK();
-  const std::lock_guard lock(mutex_);
-  return lost_;
 }
 
 }  // namespace breccia::exec::cuda

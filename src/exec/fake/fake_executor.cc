@@ -4,18 +4,21 @@ namespace breccia::exec::fake {
 
 Status FakeExecutor::begin(When reports) {
   const bool fails = faults_.next_fails();
+  BRECCIA_TRY(device_.lost());
   const Status lost = Status::IOError("fake device", "device lost");
-  if (lost_) return lost;
-  if (!fails) return Status::OK();
-  switch (faults_.fault()) {
-    case Fault::kOutOfMemory:
+  if (!is_lost_silently_) {
+    if (!fails) return Status::OK();
+    if (faults_.fault() == Fault::kOutOfMemory) {
       return Status::MemoryLimit("fake device", "out of memory");
-    case Fault::kLaunchFailure:
+    }
+    if (faults_.fault() == Fault::kLaunchFailure) {
       return Status::IOError("fake device", "launch failure");
-    case Fault::kDeviceLost:
-      lost_ = true;
+    }
+    is_lost_silently_ = reports == When::kLater;
+    if (is_lost_silently_) return Status::OK();
   }
-  return reports == When::kAtOnce ? lost : Status::OK();
+  device_.lose(lost);
+  return lost;
 }
 
 }  // namespace breccia::exec::fake

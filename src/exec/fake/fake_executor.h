@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "exec/device.h"
 #include "exec/fake/fake_faults.h"
 #include "exec/sim/sim_executor.h"
 
@@ -12,8 +13,8 @@ namespace breccia::exec::fake {
 /// An executor whose operations may fail; see exec/executor.h for the contract.
 class FakeExecutor {
  public:
-  FakeExecutor(sim::SimPool& pool, sim::Scheduler& scheduler, FakeFaults& faults)
-      : pool_(pool), executor_(pool, scheduler), faults_(faults) {}
+  FakeExecutor(Device& device, sim::SimPool& pool, sim::Scheduler& scheduler, FakeFaults& faults)
+      : device_(device), pool_(pool), executor_(pool, scheduler), faults_(faults) {}
 
   /// An allocation follows, or fails for want of memory.
   [[nodiscard]] Pool& pool() { return begin(When::kAtOnce).ok() ? pool_ : no_memory_; }
@@ -80,14 +81,15 @@ class FakeExecutor {
   template <class Work>
   Status enqueue(const Work& work) {
     BRECCIA_TRY(begin(When::kLater));
-    return lost_ ? Status::OK() : work();
+    return is_lost_silently_ ? Status::OK() : work();
   }
 
+  Device& device_;
   sim::SimPool& pool_;
   sim::SimPool no_memory_{0};
   sim::SimExecutor executor_;
   FakeFaults& faults_;
-  bool lost_ = false;
+  bool is_lost_silently_ = false;  // no operation has said so yet
 };
 
 }  // namespace breccia::exec::fake

@@ -39,6 +39,9 @@ class SimGroup {
   SimGroup(const SimGroup&) = delete;
   SimGroup& operator=(const SimGroup&) = delete;
 
+  /// For atomics: rivals may go on before each, also while a lane is at work.
+  void may_switch() const { scheduler_.step(); }
+
   template <class F>
   auto per_lane(F&& f) const {
     std::array<decltype(f(0)), W> value;

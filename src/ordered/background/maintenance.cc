@@ -22,19 +22,21 @@ constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
-                         wal::Log* log, tree::Tree* below, History* history, Fault* fault,
-                         Statistics* statistics, Listeners* listeners, Hooks hooks)
+Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, Backends* backends,
+                         Publisher* publisher, CommitQueue* commits, wal::Log* log,
+                         tree::Tree* below, History* history, Fault* fault, Statistics* statistics,
+                         Listeners* listeners)
     : options_(options),
       state_(state),
       backends_(backends),
+      publisher_(publisher),
+      commits_(commits),
       log_(log),
       below_(below),
       history_(history),
       fault_(fault),
       statistics_(statistics),
-      listeners_(listeners),
-      hooks_(std::move(hooks)) {}
+      listeners_(listeners) {}
 
 Maintenance::~Maintenance() { stop(); }
 
@@ -63,9 +65,9 @@ std::uint64_t Maintenance::visible_bytes() const {
 }
 
 bool Maintenance::device_is_full() const {
-  const auto backend = backends_->current();
+  exec::Tenant& tenant = backends_->current()->tenant();
   // A merge of all runs needs about two and a half times their memory besides.
-  return backend->memory_used() > backend->memory_limit() / 4;
+  return tenant.used() > tenant.bytes_max() / 4;
 }
 
 /// Claims `bytes` if `needed` bytes fit below `bytes_max` beside what is taken and claimed.
@@ -171,6 +173,14 @@ void Maintenance::note_probes(std::uint64_t probes) {
   if (before / kWorthLooking != (before + probes) / kWorthLooking) wake_merger();
 }
 
+void Maintenance::give_device_memory() {
+  {
+    const std::lock_guard lock(mutex_);
+    device_memory_wanted_ = true;
+  }
+  flusher_wakes_.notify_one();
+}
+
 Status Maintenance::flush(bool waits_for_tree) {
   std::uint64_t wanted = 0;
   {
@@ -261,7 +271,7 @@ bool Maintenance::merge_once() {
 }
 
 void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
-  hooks_.change_view([&](View* next) {
+  publisher_->change([&](View* next) {
     const FamilyView* const family = next->family(taken.family);
     // After a fault the newest runs may be of a batch that was never shown.
     if (family == nullptr || !fault_->get().ok()) return;
@@ -280,13 +290,11 @@ void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
 
 Result<MemRunPtr> Maintenance::merged(const std::vector<MemRunPtr>& runs) {
   const auto backend = backends_->current();
-  const bool all_here = std::all_of(runs.begin(), runs.end(), [&](const auto& run) {
-    return backends_->holds(*backend, *run->run);
-  });
+  const bool all_here = std::all_of(runs.begin(), runs.end(),
+                                    [&](const auto& run) { return backend->holds(*run->run); });
   if (all_here) {
-    auto one = merged_on(*backend, runs);
+    auto one = backends_->attempt(*backend, [&](runs::Backend& on) { return merged_on(on, runs); });
     if (one.ok() || backends_->is_host(*backend)) return one;
-    if (backends_->retire(*backend, one.status())) hooks_.leave_device();
   }
   // The host cannot read the runs of a device: it builds them again from the log.
   BRECCIA_TAKE(const auto on_host, runs_on_host(runs, *state_->view()->table, backends_->host()));
@@ -325,12 +333,13 @@ void Maintenance::run_flusher() {
         return flushes_done_ < flushes_wanted_ ||
                (visible_bytes() > 0 &&
                 (log_->bytes_in_use() > options_.log_bytes_max / 2 || device_is_full() ||
-                 tombstones_.load() >= limits::kTombstonesBeforeFlush));
+                 device_memory_wanted_ || tombstones_.load() >= limits::kTombstonesBeforeFlush));
       };
       flusher_wakes_.wait(lock, [&] { return stopping_ || (due() && fault_->get().ok()); });
       if (stopping_) return;
       wanted = flushes_wanted_;
       manual = flushes_done_ < wanted;
+      device_memory_wanted_ = false;
     }
     if (!wait_for_tree()) return;
     std::uint64_t told = 0;
@@ -372,7 +381,10 @@ Status Maintenance::take_for_flush(ViewPtr* view, std::uint64_t* applied) {
     flusher_wakes_.wait(lock, [&] { return taken_.empty(); });
   }
   // Nobody merges now, so the runs in *view stay those of the store.
-  const Status status = hooks_.seal_all(view, applied);
+  const Status status = publisher_->seal_all([&] {
+    *applied = state_->visible();
+    *view = state_->view();
+  });
   const std::lock_guard lock(mutex_);
   flush_waits_ = false;
   if (!status.ok()) return status;
@@ -422,7 +434,7 @@ void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
                                cache::RowCache::Change* change) {
   const tree::TreeSnapshot below = below_->snapshot();
   history_->add(flushed, applied);
-  hooks_.change_view([&](View* next) {
+  publisher_->change([&](View* next) {
     for (const FamilyViewPtr& before : flushed->families) {
       const FamilyView* const family = next->family(before->id);
       if (family == nullptr) continue;
@@ -448,11 +460,11 @@ void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
 
 Status Maintenance::release_log(std::uint64_t applied) {
   // What is kept for change streams is read from its files later.
-  if (log_->keeps()) BRECCIA_TRY(hooks_.sync_log());
+  if (log_->keeps()) BRECCIA_TRY(commits_->sync(state_->visible()));
   // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
   const Status status = log_->release_below(applied);
   if (device_is_full()) history_->clear();
-  hooks_.change_view([](View*) {});  // lets go of the segments
+  publisher_->change([](View*) {});  // lets go of the segments
   return status;
 }
 

@@ -15,6 +15,8 @@
 #include "ordered/listeners.h"
 #include "ordered/read/history.h"
 #include "ordered/state.h"
+#include "ordered/write/commit.h"
+#include "ordered/write/publisher.h"
 #include "tree/tree.h"
 #include "wal/log.h"
 
@@ -49,22 +51,9 @@ class RoomClaim {
 /// Threads start() and stop() by one; the rest by any number.
 class Maintenance {
  public:
-  /// What the engine does for maintenance.
-  struct Hooks {
-    /// Turns all memtables into runs, and says what the view is then: its entries below *visible
-    /// lie in runs or in the tree.
-    std::function<Status(ViewPtr* view, std::uint64_t* visible)> seal_all;
-    /// Publishes a changed copy of the current view; `change` runs under the publish lock.
-    std::function<void(const std::function<void(View*)>& change)> change_view;
-    /// Moves the current view to the host; for whoever retired the device.
-    std::function<void()> leave_device;
-    /// Makes what is visible durable in the log.
-    std::function<Status()> sync_log;
-  };
-
-  Maintenance(const MaintenanceOptions& options, ViewState* state, BackendSlot* backends,
-              wal::Log* log, tree::Tree* below, History* history, Fault* fault,
-              Statistics* statistics, Listeners* listeners, Hooks hooks);
+  Maintenance(const MaintenanceOptions& options, ViewState* state, Backends* backends,
+              Publisher* publisher, CommitQueue* commits, wal::Log* log, tree::Tree* below,
+              History* history, Fault* fault, Statistics* statistics, Listeners* listeners);
   ~Maintenance();
 
   void start();
@@ -77,6 +66,8 @@ class Maintenance {
   /// `tombstones` range deletions, or when `probes` runs beyond the first were searched.
   void note_view(std::size_t runs, std::size_t tombstones);
   void note_probes(std::uint64_t probes);
+  /// Another tenant of the device waits for memory: begins a flush.
+  void give_device_memory();
   /// Flushes everything published so far and waits for it, and until its listeners have heard of
   /// it. `waits_for_tree`: begins when the tree is not overloaded any more.
   Status flush(bool waits_for_tree);
@@ -116,14 +107,15 @@ class Maintenance {
 
   const MaintenanceOptions options_;
   ViewState* state_;
-  BackendSlot* backends_;
+  Backends* backends_;
+  Publisher* publisher_;
+  CommitQueue* commits_;
   wal::Log* log_;
   tree::Tree* below_;
   History* history_;
   Fault* fault_;
   Statistics* statistics_;
   Listeners* listeners_;
-  Hooks hooks_;
 
   std::mutex mutex_;
   std::condition_variable merger_wakes_;
@@ -131,6 +123,7 @@ class Maintenance {
   std::condition_variable room_;
   bool stopping_ = false;
   bool merge_hint_ = false;
+  bool device_memory_wanted_ = false;
   std::uint64_t flushes_wanted_ = 0;
   std::uint64_t flushes_done_ = 0;
   std::uint64_t flushes_at_once_ = 0;      // up to this one they do not wait for the tree

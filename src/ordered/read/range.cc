@@ -256,9 +256,8 @@ void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::ui
 /// walks: another thread may replace a lost device at any time.
 bool RangeReader::fits(const runs::Backend& backend, const FamilyView& family) const {
   return family.active->count() == 0 && family.runs.size() <= limits::kRunsPerSearchMax &&
-         std::all_of(family.runs.begin(), family.runs.end(), [&](const auto& run) {
-           return !run->has_merges && backends_->holds(backend, *run->run);
-         });
+         std::all_of(family.runs.begin(), family.runs.end(),
+                     [&](const auto& run) { return !run->has_merges && backend.holds(*run->run); });
 }
 
 /// True if a walk finds all there is, as keys and values.
@@ -288,13 +287,12 @@ bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t
   const runs::RangesRef wanted{
       record::slice(job.ranges->begin(), first, n), record::slice(job.ranges->end(), first, n),
       out_at.data(), job.bounds == nullptr ? nullptr : job.bounds + first, job.pin.visible};
-  const Status status = backend->ranges(
-      job.family.backend_runs, wanted,
-      {pairs == nullptr ? payloads.extend(room) : nullptr, pairs, counts.extend(n)});
-  if (!status.ok()) {
-    if (backends_->retire(*backend, status)) leave_device_();
-    return false;
-  }
+  const runs::WalkedRef walked{pairs == nullptr ? payloads.extend(room) : nullptr, pairs,
+                               counts.extend(n)};
+  const Status status = backends_->attempt(*backend, [&](runs::Backend& on) {
+    return on.ranges(job.family.backend_runs, wanted, walked);
+  });
+  if (!status.ok()) return false;
   const auto finish = [&](std::uint64_t i, batch::ResultArena* arena, rocksdb::Iterator* tree) {
     const std::uint64_t at = out_at[i - first];
     const std::uint32_t count = counts[i - first];

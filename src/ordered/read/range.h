@@ -16,9 +16,7 @@ namespace breccia::ordered {
 /// section 6.4. Deviation: no values are gathered.
 class RangeReader {
  public:
-  /// `leave_device` as for Reader.
-  RangeReader(BackendSlot* backends, std::function<void()> leave_device)
-      : backends_(backends), leave_device_(std::move(leave_device)) {}
+  explicit RangeReader(Backends* backends) : backends_(backends) {}
 
   /// All ranges of a batch that was prepared, and whose families are in the view. A range sees
   /// entries below base + its family's place + after if `own_writes`, else below pin.visible.
@@ -39,8 +37,7 @@ class RangeReader {
   static void read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last);
   static void read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena);
 
-  BackendSlot* backends_;
-  std::function<void()> leave_device_;
+  Backends* backends_;
 };
 
 }  // namespace breccia::ordered

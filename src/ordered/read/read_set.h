@@ -46,7 +46,7 @@ struct ReadSet {
 /// Threads any number; holds no state of its own.
 class Validator {
  public:
-  Validator(BackendSlot* backends, const RunSearch* search, const History* history)
+  Validator(Backends* backends, const RunSearch* search, const History* history)
       : backends_(backends), search_(search), history_(history) {}
 
   /// Errors  Busy: something was written; TryAgain: flushes took the versions out of memory that
@@ -63,7 +63,7 @@ class Validator {
   [[nodiscard]] bool keys_changed(const View& view, const FamilyView& family, std::uint64_t bound,
                                   const ReadSet::Keys& keys, std::uint64_t device_min) const;
 
-  BackendSlot* backends_;
+  Backends* backends_;
   const RunSearch* search_;
   const History* history_;
 };

@@ -17,7 +17,7 @@ namespace breccia::ordered {
 ///         them (random access to host memory is the device's slowest road, docs/performance.md).
 class Reader {
  public:
-  Reader(BackendSlot* backends, const RunSearch* search, const tree::Tree* below,
+  Reader(Backends* backends, const RunSearch* search, const tree::Tree* below,
          Statistics* statistics)
       : backends_(backends), search_(search), below_(below), statistics_(statistics) {}
 
@@ -64,7 +64,7 @@ class Reader {
   void read_tree(const Job& job, const std::vector<Missing>& reads,
                  batch::ResultArena* arena) const;
 
-  BackendSlot* backends_;
+  Backends* backends_;
   const RunSearch* search_;
   const tree::Tree* below_;
   Statistics* statistics_;

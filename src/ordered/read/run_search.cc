@@ -17,17 +17,17 @@ bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries
   std::vector<runs::RunPtr> here;
   std::vector<runs::RunPtr> on_host;
   for (const runs::RunPtr& run : family.backend_runs) {
-    if (!backends_->holds(*backend, *run) && run->host_view() == nullptr) return false;
-    (backends_->holds(*backend, *run) ? here : on_host).push_back(run);
+    if (!backend->holds(*run) && run->host_view() == nullptr) return false;
+    (backend->holds(*run) ? here : on_host).push_back(run);
   }
-  const runs::TagsPtr tags = cached != nullptr && tags_ != nullptr ? tags_->on(backend) : nullptr;
-  const Status status = tags == nullptr ? backend->search(here, queries, found)
-                                        : backend->search_with_tags(here, queries, *tags, family.id,
-                                                                    found, cached->refs);
-  if (!status.ok()) {
-    if (backends_->retire(*backend, status)) leave_device_();
-    return false;
-  }
+  const runs::TagsPtr tags =
+      cached != nullptr && tags_ != nullptr ? tags_->on(backend->tenant().device_ptr()) : nullptr;
+  const Status searched = backends_->attempt(*backend, [&](runs::Backend& on) {
+    return tags == nullptr
+               ? on.search(here, queries, found)
+               : on.search_with_tags(here, queries, *tags, family.id, found, cached->refs);
+  });
+  if (!searched.ok()) return false;
   if (tags != nullptr) cached->is_filled = true;
   if (on_host.empty()) return true;
   const std::uint64_t n = queries.keys.count;

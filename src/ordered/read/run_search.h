@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "cache/device_tags.h"
 #include "ordered/state.h"
 
@@ -17,11 +15,8 @@ struct CacheRefs {
 /// Threads any number; holds no state of its own.
 class RunSearch {
  public:
-  /// `leave_device` is called when a search found the device lost: it moves the current view to the
-  /// host.
   /// `tags`: of the entry cache; null: there is none.
-  RunSearch(BackendSlot* backends, cache::DeviceTags* tags, std::function<void()> leave_device)
-      : backends_(backends), tags_(tags), leave_device_(std::move(leave_device)) {}
+  RunSearch(Backends* backends, cache::DeviceTags* tags) : backends_(backends), tags_(tags) {}
 
   /// For each query its payload in the family's runs, or runs::kNotFound; the memtable is not
   /// looked at. Runs that the device had no room for lie on the host: each is searched where it
@@ -33,9 +28,8 @@ class RunSearch {
                             const runs::FoundRef& found, CacheRefs* cached) const;
 
  private:
-  BackendSlot* backends_;
+  Backends* backends_;
   cache::DeviceTags* tags_;
-  std::function<void()> leave_device_;
 };
 
 }  // namespace breccia::ordered

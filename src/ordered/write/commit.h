@@ -52,8 +52,7 @@ struct Ticket {
 /// Threads any number in enter() and finish().
 class CommitQueue {
  public:
-  /// `publish` makes one committed ticket's entries visible; called in order, under the lock of
-  /// publish_lock().
+  /// `publish` makes one committed ticket's entries visible; called in order, by one at a time.
   CommitQueue(wal::Log* log, Fault* fault, Statistics* statistics,
               std::function<Status(Ticket&)> publish)
       : log_(log), fault_(fault), statistics_(statistics), publish_(std::move(publish)) {}
@@ -81,9 +80,6 @@ class CommitQueue {
 
   /// Commits the sealed ticket; returns when it is durable as it asked and visible.
   Status finish(Ticket* ticket);
-
-  /// Held while anything is published; whoever holds it may publish views.
-  [[nodiscard]] std::mutex& publish_lock() { return commit_mutex_; }
 
   /// Waits until `over()`, which is asked after each commit, or until `deadline`: then false.
   bool wait_until(std::chrono::steady_clock::time_point deadline,

@@ -26,6 +26,46 @@ memtable::Tombstone tombstone_of(const std::byte* record, std::uint64_t position
 
 }  // namespace
 
+class Publisher::Turn {
+ public:
+  explicit Turn(Publisher* publisher) : Turn(publisher, std::unique_lock(publisher->mutex_)) {}
+  Turn(Publisher* publisher, std::unique_lock<std::mutex> lock)
+      : publisher_(publisher), lock_(std::move(lock)) {
+    if (lock_.owns_lock()) publisher_->owner_.store(std::this_thread::get_id());
+  }
+  ~Turn() {
+    if (!lock_.owns_lock()) return;
+    publisher_->owner_.store(std::thread::id());
+    lock_.unlock();
+    publisher_->settle();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  [[nodiscard]] bool is_mine() const { return lock_.owns_lock(); }
+
+ private:
+  Publisher* const publisher_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+void Publisher::leave_device() {
+  must_leave_.store(true);
+  settle();
+}
+
+// Whoever has the lock sees the flag when it unlocks, and comes here; so nobody waits, and a device
+// that is lost under the lock does no harm.
+void Publisher::settle() {
+  while (must_leave_.load() && owner_.load() != std::this_thread::get_id()) {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    if (!must_leave_.exchange(false)) return;
+    auto on_host = view_on_host(*state_->view(), backends_->host());
+    if (on_host.ok()) state_->publish(on_host.take(), state_->visible());
+  }
+}
+
 void Publisher::begin(std::shared_ptr<View> view, std::uint64_t visible) {
   view->table = table_ = log_->table();
   state_->publish(std::move(view), visible);
@@ -52,6 +92,7 @@ void Publisher::replace(FamilyPtr family, std::uint64_t visible) {
 }
 
 void Publisher::change(const std::function<void(View*)>& change) {
+  const Turn turn(this);
   table_ = log_->table();
   auto next = copy_view();
   change(next.get());
@@ -59,6 +100,7 @@ void Publisher::change(const std::function<void(View*)>& change) {
 }
 
 Status Publisher::publish(Ticket& ticket) {
+  const Turn turn(this);
   const bool new_segment =
       table_->segments().empty() || ticket.frame.position >= table_->segments().back()->end();
   if (new_segment) {
@@ -141,8 +183,7 @@ Status Publisher::publish_run(const Ticket& ticket, Ticket::FamilyRun* family_ru
     run->payloads = family_run->payloads;
   }
   MemRunPtr published = std::move(run);
-  if (!backends_->holds(*backends_->current(), *published->run) &&
-      published->run->host_view() == nullptr) {
+  if (!backends_->current()->holds(*published->run) && published->run->host_view() == nullptr) {
     // The device was retired between this batch's sort and its turn.
     BRECCIA_TAKE(published, rebuild_on_host(*published, *table_, backends_->host()));
   }
@@ -163,7 +204,10 @@ Status Publisher::seal(FamilyId id) {
   }
   BRECCIA_ASSERT(columns.count() == family->active->count());
   auto run = std::make_shared<MemRun>();
-  BRECCIA_TAKE(run->run, sealed_run(columns.ref(/*sorted=*/true)));
+  const record::EntriesRef entries = columns.ref(/*sorted=*/true);
+  BRECCIA_TAKE(run->run, backends_->run([&](runs::Backend& backend) {
+    return backend.build_run(entries, /*descriptors=*/nullptr);
+  }));
   run->begin = family->runs_end;
   run->end = state_->visible();
   run->has_merges = columns.has_merges();
@@ -180,23 +224,16 @@ Status Publisher::seal(FamilyId id) {
   return Status::OK();
 }
 
-Result<runs::RunPtr> Publisher::sealed_run(const record::EntriesRef& entries) {
-  const auto backend = backends_->current();
-  auto built = backend->build_run(entries, nullptr);
-  if (built.ok() || backends_->is_host(*backend)) return built;
-  if (backends_->retire(*backend, built.status())) BRECCIA_TRY(leave_device());
-  return backends_->host().build_run(entries, nullptr);
+void Publisher::try_seal(FamilyId family) {
+  const Turn turn(this, std::unique_lock(mutex_, std::try_to_lock));
+  if (turn.is_mine()) seal(family).PermitUncheckedError();
 }
 
-Status Publisher::seal_all() {
+Status Publisher::seal_all(const std::function<void()>& after) {
+  const Turn turn(this);
   const auto view = state_->view();
   for (const auto& family : view->families) BRECCIA_TRY(seal(family->id));
-  return Status::OK();
-}
-
-Status Publisher::leave_device() {
-  BRECCIA_TAKE(const auto on_host, view_on_host(*state_->view(), backends_->host()));
-  state_->publish(on_host, state_->visible());
+  after();
   return Status::OK();
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "ordered/state.h"
 #include "ordered/write/commit.h"
@@ -11,13 +14,14 @@ namespace breccia::ordered {
 
 /// Makes the next view from the current one: what a batch brought, runs for memtables, families.
 ///
-/// Threads one at a time: every member is called under the publish lock (CommitQueue).
+/// Threads any: it owns the lock under which views are published. Tickets come in their order from
+/// the commit queue.
 class Publisher {
  public:
   /// Called when a family changes: how many runs the fullest one has, and how many range deletions
   /// there are.
   using Note = std::function<void(std::size_t runs, std::size_t tombstones)>;
-  Publisher(ViewState* state, BackendSlot* backends, wal::Log* log, Note note)
+  Publisher(ViewState* state, Backends* backends, wal::Log* log, Note note)
       : state_(state), backends_(backends), log_(log), note_(std::move(note)) {}
 
   /// Publishes the first view.
@@ -28,34 +32,42 @@ class Publisher {
   /// Errors  MemoryLimit.
   Status publish(Ticket& ticket);
 
-  /// Turns the family's memtable into a run; ok if it is empty.
+  /// Turns the family's memtable into a run, unless somebody publishes just now.
+  void try_seal(FamilyId family);
+  /// Turns every memtable into a run. What is then: `after`, under the lock.
   /// Errors  MemoryLimit: nothing changed.
-  Status seal(FamilyId family);
-  Status seal_all();
+  Status seal_all(const std::function<void()>& after = [] {});
 
-  /// Publishes a changed copy of the current view.
+  /// Publishes a changed copy of the current view; `change` runs under the lock.
   void change(const std::function<void(View*)>& change);
 
-  /// Builds what the view holds on a device again on the host.
-  Status leave_device();
+  /// Builds what the view holds on a device again on the host: at once, or, if views are being
+  /// published, right behind that. If there is no memory, readers go on with what views they have.
+  void leave_device();
 
  private:
+  /// The lock. At its end it does what leave_device() has left to it.
+  class Turn;
   using FamilyPtr = std::shared_ptr<FamilyView>;
   [[nodiscard]] std::shared_ptr<View> copy_view() const;
   [[nodiscard]] FamilyPtr copy_family(FamilyId id) const;
   void replace(FamilyPtr family, std::uint64_t visible);
 
+  Status seal(FamilyId family);
+  void settle();
   void publish_records(const Ticket& ticket);
   Status publish_runs(Ticket& ticket);
   Status publish_run(const Ticket& ticket, Ticket::FamilyRun* family_run);
   void publish_range_deletes(const Ticket& ticket);
   void add_tombstones(FamilyId family, std::vector<memtable::Tombstone> added);
-  Result<runs::RunPtr> sealed_run(const record::EntriesRef& entries);
 
   ViewState* state_;
-  BackendSlot* backends_;
+  Backends* backends_;
   wal::Log* log_;
   Note note_;
+  std::mutex mutex_;
+  std::atomic<std::thread::id> owner_{};  // who has the lock
+  std::atomic<bool> must_leave_{false};
   wal::SegmentTablePtr table_;
 };
 

@@ -229,18 +229,13 @@ UpdatedWrites::~UpdatedWrites() {
 
 Result<UpdatedWrites> Updater::finish(const Pin& pin, const FamilyView& family,
                                       UpdateWork* work) const {
-  const auto backend = backends_->current();
   const batch::Writes& writes = *work->writes;
   BRECCIA_TRY(read_bases(pin, family, work));
   const runs::UpdatesRef updates{writes.keys(),       writes.offsets(),
                                  writes.numbers(),    work->value.data(),
                                  work->exists.data(), *number_op(family.merge_operator.get())};
-  const Status status = backend->update(updates, work->results->data());
-  if (!status.ok()) {
-    if (backends_->is_host(*backend)) return status;
-    backends_->retire(*backend, status);
-    BRECCIA_TRY(backends_->host().update(updates, work->results->data()));
-  }
+  BRECCIA_TRY(backends_->run(
+      [&](runs::Backend& backend) { return backend.update(updates, work->results->data()); }));
   return UpdatedWrites(work->writes, std::move(work->results), std::move(work->is_operand));
 }
 

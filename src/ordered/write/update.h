@@ -74,7 +74,7 @@ struct UpdateWork {
 /// Threads any number, of different batches; holds no state of its own.
 class Updater {
  public:
-  Updater(BackendSlot* backends, const RunSearch* search, const tree::Tree* below)
+  Updater(Backends* backends, const RunSearch* search, const tree::Tree* below)
       : backends_(backends), search_(search), below_(below) {}
 
   /// True if the updates of `writes` can be worked out at once.
@@ -97,7 +97,7 @@ class Updater {
   void read_tree_part(rocksdb::ColumnFamilyHandle* family, std::uint64_t begin, std::uint64_t end,
                       UpdateWork* work) const;
 
-  BackendSlot* backends_;
+  Backends* backends_;
   const RunSearch* search_;
   const tree::Tree* below_;
 };

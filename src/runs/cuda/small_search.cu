@@ -5,11 +5,15 @@
 
 #include "base/bytes.h"
 #include "base/limits.h"
+#include "exec/cuda/cuda_tuning.h"
 #include "runs/algo/search_wide.cuh"
+#include "runs/cuda/search_tuning.h"
 
 namespace breccia::runs::cuda {
 
 namespace {
+
+using exec::cuda::kStagingBytes;
 
 constexpr int kWidth = 32;
 /// Columns begin at multiples of this, so that a warp's reads of them are whole lines.

@@ -8,6 +8,8 @@
 
 namespace breccia::runs::cuda {
 
+using exec::cuda::CudaExecutor;
+
 /// True if `queries` go in one block of staging memory.
 bool is_small_search(const QueriesRef& queries);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "record/key_columns.h"
-#include "runs/on_fake.h"
+#include "support/backends.h"
 #include "support/records_in_memory.h"
 #include "support/seeds.h"
 
@@ -178,10 +178,10 @@ void expect_family(const RecoveredFamily& found, const Expected& expected, const
 
 class Recover : public ::testing::TestWithParam<Where> {
  protected:
-  std::unique_ptr<runs::Backend> make_backend(std::uint64_t seed) {
+  std::shared_ptr<runs::Backend> make_backend(std::uint64_t seed) {
     if (GetParam() == Where::kHost) return runs::make_host_backend();
-    if (GetParam() == Where::kSimulator) return runs::make_simulator_backend(seed);
-    return runs::make_fake_device(&faults_);
+    if (GetParam() == Where::kSimulator) return testing::make_simulator_backend(seed);
+    return testing::make_fake_backend(&faults_);
   }
   exec::FakeFaults faults_;
 };
@@ -229,13 +229,13 @@ TEST(RecoverFault, EveryOperation) {
   std::uint64_t operations = 0;
   for (std::uint64_t k = 0; k <= operations; ++k) {
     exec::FakeFaults faults;
-    const auto device = runs::make_fake_device(&faults);
+    const auto device = testing::make_fake_backend(&faults);
     if (k > 0) faults.fail_after(k, exec::Fault::kDeviceLost);
     const auto recovered = recover_families(frames.frames(), frames.applied(), *device);
     EXPECT_EQ(recovered.ok(), k == 0) << "operation " << k;
     if (k == 0) operations = faults.operations();
     if (k > 0) {
-      EXPECT_EQ(device->memory_used(), 0u);
+      EXPECT_EQ(device->tenant().used(), 0u);
     }
   }
   EXPECT_GT(operations, 10u);

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "ordered/engine.h"
-#include "runs/on_fake.h"
+#include "support/fake_gpu.h"
 #include "support/folder.h"
 #include "support/seeds.h"
 #include "support/small_options.h"
@@ -84,6 +84,7 @@ class EngineEntryCache : public ::testing::Test {
   }
 
   const testing::Folder folder_{testing::Place::kMemory};
+  testing::FakeGpu gpu_;
   std::unique_ptr<Engine> engine_;
 };
 
@@ -166,9 +167,8 @@ TEST_F(EngineEntryCache, SecondReadHits) {
 //         and after flushes that replace some of them.
 // Mutation: believing the copy without looking at the entry finds the values of before.
 TEST_F(EngineEntryCache, DeviceFindsPlaces) {
-  exec::FakeFaults no_faults;
   Options options = cached_options();
-  options.backend_override = runs::make_fake_device(&no_faults);
+  gpu_.use(&options);
   open(options);
   write_round(1, false);
   ASSERT_TRUE(engine_->Flush().ok());

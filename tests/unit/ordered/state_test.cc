@@ -45,25 +45,15 @@ TEST(ViewState, ConcurrentPinsAreConsistent) {
   EXPECT_EQ(state.visible(), 16 * (kViews - 1) + 8);
 }
 
-// Goal: the first fault stays; a retired backend is replaced by the host once.
-// Method: two faults; two retirements of the same and of another backend.
-// Mutation: retire() that replaces whatever is current makes the second call true.
-TEST(BackendSlot, RetiresOnce) {
+// Goal: the first fault stays.
+// Method: two faults.
+// Mutation: the last one that counts.
+TEST(Fault, FirstStays) {
   Fault fault;
   EXPECT_TRUE(fault.get().ok());
   fault.set(Fault::Place::kLog, Status::NoSpace("first"));
   fault.set(Fault::Place::kLog, Status::IOError("second"));
   EXPECT_TRUE(fault.get().IsNoSpace());
-
-  BackendSlot slot(runs::make_simulator_backend(1));
-  const auto first = slot.current();
-  EXPECT_FALSE(slot.is_host(*first));
-  EXPECT_TRUE(slot.retired().ok());
-  EXPECT_FALSE(slot.retire(slot.host(), Status::IOError("not in use")));
-  EXPECT_TRUE(slot.retire(*first, Status::IOError("lost")));
-  EXPECT_FALSE(slot.retire(*first, Status::NoSpace("again")));
-  EXPECT_EQ(slot.current().get(), &slot.host());
-  EXPECT_TRUE(slot.retired().IsIOError());
 }
 
 }  // namespace breccia::ordered

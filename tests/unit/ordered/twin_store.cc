@@ -79,7 +79,7 @@ void TwinStore::reopen() {
   options.backend = random_.one_in(2) ? BackendChoice::kHost : BackendChoice::kSimulator;
   options.simulator_seed = random_.next();
   const bool fake = random_.one_in(3);
-  if (fake) options.backend_override = runs::make_fake_device(&no_faults_);
+  if (fake) fake_gpu_.use(&options);
   described_ = std::string(fake                                      ? "fake device"
                            : options.backend == BackendChoice::kHost ? "host"
                                                                      : "simulator") +

@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "ordered/engine.h"
-#include "runs/on_fake.h"
+#include "support/fake_gpu.h"
 #include "support/folder.h"
 
 namespace breccia::ordered {
@@ -84,7 +84,7 @@ class TwinStore {
   const std::shared_ptr<rocksdb::MergeOperator> merge_operator_;
   const std::shared_ptr<const rocksdb::SliceTransform> prefix_extractor_;
   const testing::Folder folder_{testing::Place::kMemory};
-  exec::FakeFaults no_faults_;
+  testing::FakeGpu fake_gpu_;
   std::unique_ptr<Engine> engine_;
   FamilyId family_ = 0;
   Contents contents_;

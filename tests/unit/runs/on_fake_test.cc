@@ -1,4 +1,4 @@
-#include "runs/on_fake.h"
+#include "support/backends.h"
 
 #include <gtest/gtest.h>
 
@@ -91,12 +91,12 @@ constexpr std::uint64_t kNever = 1ULL << 40;
 // Mutation: an error that is dropped on the way out ends in wrong payloads or an OK.
 TEST(FakeDevice, AnyOperationMayFail) {
   exec::FakeFaults counted;
-  ASSERT_TRUE(Work(*make_fake_device(&counted)).run().ok());
+  ASSERT_TRUE(Work(*testing::make_fake_backend(&counted)).run().ok());
   const std::uint64_t operations = counted.operations();
   ASSERT_GT(operations, 50U);
   for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
     exec::FakeFaults faults;
-    const auto device = make_fake_device(&faults);
+    const auto device = testing::make_fake_backend(&faults);
     std::uint64_t failures = 0;
     for (std::uint64_t k = 1; k <= operations; ++k) {
       SCOPED_TRACE("operation " + std::to_string(k));
@@ -105,7 +105,7 @@ TEST(FakeDevice, AnyOperationMayFail) {
       const Status status = Work(*device).run();
       EXPECT_TRUE(status.ok() || status.IsMemoryLimit() || status.IsIOError());
       failures += status.ok() ? 0 : 1;
-      EXPECT_EQ(device->memory_used(), 0U);
+      EXPECT_EQ(device->tenant().used(), 0U);
       faults.fail_after(kNever, fault);
       EXPECT_TRUE(Work(*device).run().ok());
     }
@@ -118,15 +118,15 @@ TEST(FakeDevice, AnyOperationMayFail) {
 // Mutation: a call that does not wait for what it enqueued answers from a lost device.
 TEST(FakeDevice, LostDevicesStayLost) {
   exec::FakeFaults counted;
-  ASSERT_TRUE(Work(*make_fake_device(&counted)).run().ok());
+  ASSERT_TRUE(Work(*testing::make_fake_backend(&counted)).run().ok());
   for (std::uint64_t k = 1; k <= counted.operations(); ++k) {
     SCOPED_TRACE("operation " + std::to_string(k));
     exec::FakeFaults faults;
-    const auto device = make_fake_device(&faults);
+    const auto device = testing::make_fake_backend(&faults);
     faults.fail_after(k, exec::Fault::kDeviceLost);
     EXPECT_FALSE(Work(*device).run().ok());
     EXPECT_TRUE(Work(*device).run().IsIOError());
-    EXPECT_EQ(device->memory_used(), 0U);
+    EXPECT_EQ(device->tenant().used(), 0U);
   }
 }
 
@@ -135,17 +135,17 @@ TEST(FakeDevice, LostDevicesStayLost) {
 // Mutation: a host view lets callers skip read_payloads, which no real device allows.
 TEST(FakeDevice, LooksLikeADevice) {
   exec::FakeFaults faults;
-  const auto device = make_fake_device(&faults);
-  EXPECT_EQ(device->kind(), BackendKind::kCuda);
+  const auto device = testing::make_fake_backend(&faults);
+  EXPECT_FALSE(device->device().host_reads());
   const model::Columns keys(exec::plain_host_memory(), {"a"}, true);
   const std::uint64_t offset = 1;
   auto run = device->build_run({keys.ref(), &offset, 8, nullptr, false}, nullptr);
   ASSERT_TRUE(run.ok());
   EXPECT_EQ(run.value()->host_view(), nullptr);
   std::uint64_t word = 0;
-  EXPECT_TRUE(device->adopt(&word, sizeof word));
+  EXPECT_TRUE(device->device().adopt(&word, sizeof word));
   faults.refuse_adoption(true);
-  EXPECT_FALSE(device->adopt(&word, sizeof word));
+  EXPECT_FALSE(device->device().adopt(&word, sizeof word));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,20 +12,21 @@
 
 namespace breccia::runs {
 
-/// The calls of Backend over an executor type: what host, simulator and CUDA backends share.
-/// `Derived` offers `Result<Lease> executor()`, where *lease is an executor for one call.
-template <class Derived>
-class PoolBackend : public Backend {
+/// The calls of Backend for a tenant's type: `tenant.executor()` leases an executor for one call.
+template <class Tenant>
+class BackendOn : public Backend {
  public:
+  explicit BackendOn(const std::shared_ptr<Tenant>& tenant) : Backend(tenant), own_(*tenant) {}
+
   [[nodiscard]] Result<RunPtr> build_run(const record::EntriesRef& entries,
                                          std::uint32_t* descriptors) override {
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(auto run, algo::build_run(*x, entries, descriptors));
     return wrap(std::move(run));
   }
 
   [[nodiscard]] Result<RunPtr> merge_runs(std::span<const RunPtr> runs, Keep keep) override {
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(auto run, algo::merge_runs(*x, refs_of(runs), keep));
     return wrap(std::move(run));
   }
@@ -32,13 +34,13 @@ class PoolBackend : public Backend {
   [[nodiscard]] Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
                               const FoundRef& found) override {
     if (queries.keys.count == 0) return Status::OK();
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     return algo::search(*x, refs_of(runs), queries, found);
   }
 
   [[nodiscard]] Result<TagsPtr> copy_tags(const std::uint32_t* tags,
                                           std::uint64_t set_count) override {
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(auto copy, algo::copy_tags(*x, tags, set_count * kTagWays));
     return TagsPtr(std::make_shared<algo::PoolTags>(std::move(copy), set_count));
   }
@@ -47,7 +49,7 @@ class PoolBackend : public Backend {
                                         const Tags& tags, std::uint32_t seed, const FoundRef& found,
                                         std::uint32_t* refs) override {
     if (queries.keys.count == 0) return Status::OK();
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     return algo::search_with_tags(*x, refs_of(runs), queries,
                                   static_cast<const algo::PoolTags&>(tags).ref(), seed, found,
                                   refs);
@@ -56,18 +58,18 @@ class PoolBackend : public Backend {
   [[nodiscard]] Status ranges(std::span<const RunPtr> runs, const RangesRef& ranges,
                               const WalkedRef& walked) override {
     if (ranges.begin.count == 0) return Status::OK();
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     return algo::ranges(*x, refs_of(runs), ranges, walked);
   }
 
   [[nodiscard]] Status update(const UpdatesRef& updates, std::uint64_t* result) override {
     if (updates.keys.count == 0) return Status::OK();
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     return algo::update(*x, updates, result);
   }
 
   [[nodiscard]] Status read_payloads(const Run& run, std::uint64_t* out) override {
-    BRECCIA_TAKE(auto x, self().executor());
+    BRECCIA_TAKE(auto x, own_.executor());
     const RunRef& ref = static_cast<const algo::PoolRun&>(run).ref();
     BRECCIA_TRY(x->copy_out(out, ref.payload, ref.keys.count));
     return x->finish();
@@ -81,10 +83,11 @@ class PoolBackend : public Backend {
     return refs;
   }
 
+  Tenant& own_;
+
  private:
-  Derived& self() { return static_cast<Derived&>(*this); }
   RunPtr wrap(algo::RunArrays arrays) {
-    return std::make_shared<algo::PoolRun>(std::move(arrays), kind() != BackendKind::kCuda);
+    return std::make_shared<algo::PoolRun>(std::move(arrays), device().host_reads());
   }
 };
 

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "exec/group.h"
+
+#if defined(__CUDACC__)
+#include <cuda/atomic>
+#endif
+
+/// Atomics for code that runs on any executor. A name says what is done, in which order, and for
+/// whom: `device` for the groups of one device, `system` for those, the host's threads and other
+/// devices besides. Every call takes the group that makes it: the simulator may let other groups go
+/// on before each.
+///
+///   load_{relaxed,acquire}_{device,system}(group, from)
+///   store_{relaxed,release}_{device,system}(group, to, value)
+///   exchange_acq_rel_{device,system}(group, at, value)                    returns what was there
+///   compare_exchange_acq_rel_{device,system}(group, at, expected, value)  the same; stored if
+///   equal add_{relaxed,acq_rel}_{device,system}(group, at, value)               the same
+///   or_acq_rel_…, and_acq_rel_…                                           the same
+///   fence_seq_cst_{device,system}(group)
+///
+/// Shape   4 or 8 bytes of plain data, aligned. On the host and in the simulator both scopes are
+///         the system's.
+/// Source  PTX memory model; the C++ one on the host.
+
+namespace breccia::exec {
+
+namespace atomics {
+
+/// Where a rival may come in between. A SimGroup asks its scheduler; others have nothing to do.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void may_switch(const Group& group) {
+  if constexpr (requires { group.may_switch(); }) group.may_switch();
+}
+
+#if defined(__CUDACC__)
+struct DeviceScope {
+  static constexpr auto kValue = ::cuda::thread_scope_device;
+};
+struct SystemScope {
+  static constexpr auto kValue = ::cuda::thread_scope_system;
+};
+template <class Scope, class T>
+using Ref = ::cuda::atomic_ref<T, Scope::kValue>;
+inline constexpr auto kRelaxed = ::cuda::memory_order_relaxed;
+inline constexpr auto kAcquire = ::cuda::memory_order_acquire;
+inline constexpr auto kRelease = ::cuda::memory_order_release;
+inline constexpr auto kAcqRel = ::cuda::memory_order_acq_rel;
+template <class Scope>
+__host__ __device__ void fence() {
+  ::cuda::atomic_thread_fence(::cuda::memory_order_seq_cst, Scope::kValue);
+}
+#else
+struct DeviceScope {};
+struct SystemScope {};
+inline constexpr int kRelaxed = __ATOMIC_RELAXED;
+inline constexpr int kAcquire = __ATOMIC_ACQUIRE;
+inline constexpr int kRelease = __ATOMIC_RELEASE;
+inline constexpr int kAcqRel = __ATOMIC_ACQ_REL;
+/// What is used of std::atomic_ref, which GCC's library keeps from reading what is const.
+template <class Scope, class T>
+class Ref {
+ public:
+  explicit Ref(T& object) : at_(&object) {}
+  [[nodiscard]] T load(int order) const { return __atomic_load_n(at_, order); }
+  void store(T value, int order) const { __atomic_store_n(at_, value, order); }
+  T exchange(T value, int order) const { return __atomic_exchange_n(at_, value, order); }
+  bool compare_exchange_strong(T& expected, T value, int success, int failure) const {
+    return __atomic_compare_exchange_n(at_, &expected, value, /*weak=*/false, success, failure);
+  }
+  T fetch_add(T value, int order) const { return __atomic_fetch_add(at_, value, order); }
+  T fetch_or(T value, int order) const { return __atomic_fetch_or(at_, value, order); }
+  T fetch_and(T value, int order) const { return __atomic_fetch_and(at_, value, order); }
+
+ private:
+  T* at_;
+};
+template <class Scope>
+void fence() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+#endif
+
+}  // namespace atomics
+
+#define BRECCIA_ATOMIC_LOAD(order, constant, scope, Scope)                        \
+  BRECCIA_SINGLE_SOURCE                                                           \
+  template <class Group, class T>                                                 \
+  BRECCIA_HD T load_##order##_##scope(const Group& group, const T* from) {        \
+    atomics::may_switch(group);                                                   \
+    return atomics::Ref<atomics::Scope, T>(*const_cast<T*>(from)).load(constant); \
+  }
+
+#define BRECCIA_ATOMIC_STORE(order, constant, scope, Scope)                \
+  BRECCIA_SINGLE_SOURCE                                                    \
+  template <class Group, class T>                                          \
+  BRECCIA_HD void store_##order##_##scope(const Group& group, T* to,       \
+                                          std::type_identity_t<T> value) { \
+    atomics::may_switch(group);                                            \
+    atomics::Ref<atomics::Scope, T>(*to).store(value, constant);           \
+  }
+
+#define BRECCIA_ATOMIC_CHANGE(name, call, constant, scope, Scope)                         \
+  BRECCIA_SINGLE_SOURCE                                                                   \
+  template <class Group, class T>                                                         \
+  BRECCIA_HD T name##_##scope(const Group& group, T* at, std::type_identity_t<T> value) { \
+    atomics::may_switch(group);                                                           \
+    return atomics::Ref<atomics::Scope, T>(*at).call(value, constant);                    \
+  }
+
+#define BRECCIA_ATOMICS(scope, Scope)                                                            \
+  BRECCIA_ATOMIC_LOAD(relaxed, atomics::kRelaxed, scope, Scope)                                  \
+  BRECCIA_ATOMIC_LOAD(acquire, atomics::kAcquire, scope, Scope)                                  \
+  BRECCIA_ATOMIC_STORE(relaxed, atomics::kRelaxed, scope, Scope)                                 \
+  BRECCIA_ATOMIC_STORE(release, atomics::kRelease, scope, Scope)                                 \
+  BRECCIA_ATOMIC_CHANGE(exchange_acq_rel, exchange, atomics::kAcqRel, scope, Scope)              \
+  BRECCIA_ATOMIC_CHANGE(add_relaxed, fetch_add, atomics::kRelaxed, scope, Scope)                 \
+  BRECCIA_ATOMIC_CHANGE(add_acq_rel, fetch_add, atomics::kAcqRel, scope, Scope)                  \
+  BRECCIA_ATOMIC_CHANGE(or_acq_rel, fetch_or, atomics::kAcqRel, scope, Scope)                    \
+  BRECCIA_ATOMIC_CHANGE(and_acq_rel, fetch_and, atomics::kAcqRel, scope, Scope)                  \
+  BRECCIA_SINGLE_SOURCE                                                                          \
+  template <class Group, class T>                                                                \
+  BRECCIA_HD T compare_exchange_acq_rel_##scope(const Group& group, T* at,                       \
+                                                std::type_identity_t<T> expected,                \
+                                                std::type_identity_t<T> value) {                 \
+    atomics::may_switch(group);                                                                  \
+    T found = expected;                                                                          \
+    atomics::Ref<atomics::Scope, T>(*at).compare_exchange_strong(found, value, atomics::kAcqRel, \
+                                                                 atomics::kAcquire);             \
+    return found;                                                                                \
+  }                                                                                              \
+  BRECCIA_SINGLE_SOURCE                                                                          \
+  template <class Group>                                                                         \
+  BRECCIA_HD void fence_seq_cst_##scope(const Group& group) {                                    \
+    atomics::may_switch(group);                                                                  \
+    atomics::fence<atomics::Scope>();                                                            \
+  }
+
+BRECCIA_ATOMICS(device, DeviceScope)
+BRECCIA_ATOMICS(system, SystemScope)
+
+#undef BRECCIA_ATOMICS
+#undef BRECCIA_ATOMIC_CHANGE
+#undef BRECCIA_ATOMIC_STORE
+#undef BRECCIA_ATOMIC_LOAD
+
+}  // namespace breccia::exec

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/cuda/cuda_executor.cuh"
+#include "exec/cuda/cuda_memory.h"
+#include "exec/device.h"
+
+namespace breccia::exec::cuda {
+
+/// One GPU, by CUDA's number: its memory, the host memory that it reaches, and what it can do.
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int number, std::uint64_t memory_limit, std::string name);
+
+  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] HostMemory& host_memory() override { return host_memory_; }
+  [[nodiscard]] const Calibration& calibration() const override { return calibration_; }
+  [[nodiscard]] bool adopt(void* memory, std::size_t bytes) override {
+    const OnDevice here(number());
+    return ranges_.pin(memory, bytes);
+  }
+  /// Memory that could not be adopted is disowned like any other.
+  void disown(void* memory) override { ranges_.unpin(memory); }
+
+  [[nodiscard]] PinnedPool& pinned() { return host_memory_.pool; }
+  [[nodiscard]] const HostRanges& ranges() const { return ranges_; }
+  /// Errors  IOError, MemoryLimit.
+  Status calibrate();
+
+ private:
+  struct PinnedMemory final : HostMemory {
+    PinnedMemory(int number, HostRanges& ranges, const Device& device)
+        : number(number), pool(~std::uint64_t{0} / 2, ranges, device) {}
+    [[nodiscard]] void* allocate(std::size_t bytes) override {
+      const OnDevice here(number);
+      return pool.allocate(bytes);
+    }
+    void release(void* memory, std::size_t bytes) override { pool.release(memory, bytes); }
+    const int number;
+    PinnedPool pool;
+  };
+
+  [[nodiscard]] TenantPtr make_tenant(TenantOptions options) override;
+
+  const std::string name_;
+  HostRanges ranges_;
+  PinnedMemory host_memory_;
+  Calibration calibration_;
+};
+
+/// A tenant of a GPU: its part of the memory, and executors that wait for the next call.
+class CudaTenant final : public Tenant {
+ public:
+  /// An executor for one call; the tenant gets it back. The GPU is the thread's current one.
+  class Lease {
+   public:
+    Lease(CudaTenant& tenant, OnDevice here, std::unique_ptr<CudaExecutor> executor)
+        : here_(std::move(here)), tenant_(&tenant), executor_(std::move(executor)) {}
+    Lease(Lease&&) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (executor_ != nullptr) tenant_->take_back(std::move(executor_));
+    }
+    CudaExecutor& operator*() const { return *executor_; }
+    CudaExecutor* operator->() const { return executor_.get(); }
+
+   private:
+    OnDevice here_;
+    CudaTenant* tenant_;
+    std::unique_ptr<CudaExecutor> executor_;
+  };
+
+  CudaTenant(DevicePtr device, TenantOptions options, std::uint64_t bytes_max)
+      : Tenant(std::move(device), std::move(options)),
+        pool_(this->device(), this->device().number(), bytes_max) {}
+  ~CudaTenant() override;
+
+  [[nodiscard]] Pool& pool() override { return pool_; }
+  /// Errors  IOError: the device was lost earlier, or gives no stream; MemoryLimit.
+  Result<Lease> executor();
+
+ private:
+  void take_back(std::unique_ptr<CudaExecutor> executor);
+
+  TenantPool<DevicePool> pool_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CudaExecutor>> idle_;
+};
+
+}  // namespace breccia::exec::cuda

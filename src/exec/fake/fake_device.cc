@@ -1,0 +1,33 @@
+#include "exec/fake/fake_device.h"
+
+namespace breccia::exec::fake {
+
+namespace {
+
+class FakeDevice final : public Device {
+ public:
+  FakeDevice(FakeFaults& faults, std::uint64_t memory_limit)
+      : Device(DeviceKind::kFake, /*number=*/0, memory_limit), faults_(faults) {}
+
+  [[nodiscard]] std::string describe() const override { return "fake device"; }
+  [[nodiscard]] HostMemory& host_memory() override { return plain_host_memory(); }
+  [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
+  [[nodiscard]] bool adopt(void*, std::size_t) override { return !faults_.refuses_adoption(); }
+  void disown(void*) override {}
+
+ private:
+  [[nodiscard]] TenantPtr make_tenant(TenantOptions options) override {
+    const std::uint64_t bytes_max = options.bytes_max;
+    return std::make_shared<FakeTenant>(shared_from_this(), std::move(options), bytes_max, faults_);
+  }
+
+  FakeFaults& faults_;
+};
+
+}  // namespace
+
+DevicePtr make_fake_device(FakeFaults* faults, std::uint64_t memory_limit) {
+  return std::make_shared<FakeDevice>(*faults, memory_limit);
+}
+
+}  // namespace breccia::exec::fake
