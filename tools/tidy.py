@@ -17,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COLUMNS_MAX = 100
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
+ROOM_LINES_MAX = 5000
 CPP = (".h", ".cc", ".cu", ".cuh")
 HEADERS = (".h", ".cuh")
 TEXT = CPP + (".py", ".cmake", ".md", ".toml", ".json", ".txt", ".yml", ".supp")
@@ -74,6 +75,18 @@ def layers(file):
         other = name.strip('<>"').split("/")[0]
         if other in modules() and modules().index(other) > own:
             yield number, f"{'/'.join(folders[:2])} may not include {name}"
+    for number, other in forward_declarations(file) if own >= 0 else []:
+        if modules().index(other) > own:
+            yield number, f"{'/'.join(folders[:2])} may not declare what is {other}'s"
+
+
+def forward_declarations(file):
+    """(line, module) of the namespaces of modules that hold declarations of types alone."""
+    found = re.compile(r"^namespace (?:breccia::)?(\w+) \{\n(?:\s*(?:class|struct) \w+;\n)+\}",
+                       re.MULTILINE)
+    for hit in found.finditer(file.code):
+        if hit.group(1) in modules():
+            yield file.code.count("\n", 0, hit.start()) + 1, hit.group(1)
 
 
 def no_test_headers(file):
@@ -177,6 +190,41 @@ def functions(code):
             before += char
 
 
+# ---- rules on all files at once: they yield (path, line, message) ----
+
+def rooms(files):
+    """No folder of src/ has more lines in its own files than a person can know."""
+    lines = {}
+    for file in files:
+        if file.is_cpp and file.path.startswith("src/"):
+            folder = os.path.dirname(file.path)
+            lines[folder] = lines.get(folder, 0) + len(file.lines)
+    for folder, count in sorted(lines.items()):
+        if count > ROOM_LINES_MAX:
+            yield folder, 1, f"a room of {count} lines, at most {ROOM_LINES_MAX}"
+
+
+def header_circles(files):
+    """No header of src/ includes itself, by whatever way."""
+    headers = {file.path.removeprefix("src/"): file for file in files
+               if file.is_header and file.path.startswith("src/")}
+    done = set()
+
+    def walk(path, way):
+        if path in way:
+            circle = " -> ".join([*way[way.index(path):], path])
+            yield f"src/{path}", 1, f"includes itself: {circle}"
+        elif path not in done:
+            for _, name in headers[path].includes:
+                if name.strip('<>"') in headers:
+                    yield from walk(name.strip('<>"'), [*way, path])
+            done.add(path)
+
+    for path in sorted(headers):
+        yield from walk(path, [])
+
+
+TREE_RULES = [rooms, header_circles]
 RULES = [layers, no_test_headers, pragma_once, no_using_namespace, line_length, file_length,
          function_length, no_open_ends, launches, raw_cuda, no_machine_paths]
 
@@ -207,6 +255,7 @@ EXAMPLES = [
     (layers, "src/wal/log.h", HEADER + '#include "ordered/engine.h"\n'),
     (layers, "src/wal/log.cc", "#include <ordered/engine.h>\n"),
     (layers, "src/unknown/log.cc", "\n"),
+    (layers, "src/wal/log.h", HEADER + "namespace breccia::ordered {\nclass Engine;\n}\n"),
     (layers, "include/breccia/store.h", HEADER + '#include "base/bytes.h"\n'),
     (no_test_headers, "src/wal/log.h", HEADER + "#include <gtest/gtest.h>\n"),
     (no_test_headers, "src/wal/log.cc", '#include "support/seeds.h"\n'),
@@ -226,6 +275,11 @@ EXAMPLES = [
     (raw_cuda, "src/wal/log.cu", "cudaMemcpyAsync(a, b, 1);\n"),
     (raw_cuda, "src/hash/table.cc", "cudaDeviceSynchronize();\n"),
     (no_machine_paths, "docs/impl/wal.md", "see " "/wo" "rk/here\n"),
+]
+TREE_EXAMPLES = [
+    (rooms, [("src/wal/a.cc", "int x;\n" * 3000), ("src/wal/b.cc", "int x;\n" * 2001)]),
+    (header_circles, [("src/wal/a.h", '#include "wal/b.h"\n'),
+                      ("src/wal/b.h", '#include "wal/a.h"\n')]),
 ]
 CLEAN = [
     ("src/wal/log.h", "// Why.\n" + HEADER + '#include <breccia/store.h>\n#include "base/bytes.h"\n'
@@ -248,23 +302,29 @@ def self_test():
             failures.append(f"{rule.__name__} misses its example in {path}: {text[:60]!r}")
     for path, text in CLEAN:
         failures += [f"clean code in {path}: {message}" for _, message in check(File(path, text))]
-    untested = set(RULES) - {rule for rule, _, _ in EXAMPLES}
+    for rule, texts in TREE_EXAMPLES:
+        files = [File(path, text) for path, text in texts]
+        if not list(rule(files)):
+            failures.append(f"{rule.__name__} misses its example")
+        if list(rule(files[:1])):
+            failures.append(f"{rule.__name__} finds fault with half of its example")
+    rules, offenders = [*RULES, *TREE_RULES], [*EXAMPLES, *TREE_EXAMPLES]
+    untested = set(rules) - {example[0] for example in offenders}
     failures += [f"{rule.__name__} has no example" for rule in untested]
-    print("\n".join(failures) or f"tidy: {len(RULES)} rules, {len(EXAMPLES)} offenders found")
+    print("\n".join(failures) or f"tidy: {len(rules)} rules, {len(offenders)} offenders found")
     return bool(failures)
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    count = bad = 0
-    for file in project_files():
-        count += 1
-        for number, message in check(file):
-            bad += 1
-            print(f"{file.path}:{number}: {message}")
-    print(f"tidy: {count} files, {bad} findings")
-    return bad > 0
+    files = list(project_files())
+    findings = [(file.path, *found) for file in files for found in check(file)]
+    findings += [found for rule in TREE_RULES for found in rule(files)]
+    for path, number, message in findings:
+        print(f"{path}:{number}: {message}")
+    print(f"tidy: {len(files)} files, {len(findings)} findings")
+    return bool(findings)
 
 
 if __name__ == "__main__":

@@ -103,8 +103,10 @@ class RecentSecond {
 ///     of any size.
 ///
 /// Bound   no request waits longer than wait_us_max, given on_timer in time; at most
-///         switches_max + 1 switches in any second; nothing is allocated.
-/// Threads one at a time: the owner's lock. A time before the last one counts as the last one.
+///         switches_max + 1 switches in any second of the times told; nothing is allocated.
+/// Threads one at a time: the owner's lock. A time before the last one counts as the last one. A
+///         time read long before its event is reported counts as it is: on the owner's clock the
+///         next switches may follow sooner by that much, unless it reads the time under the lock.
 /// Source  [hrocks] sections 4 (4), 6 and 6.7, where requests that go alone take the CPU path and
 ///         those that go together the device's. Deviation: so the mode decides about waiting only;
 ///         the paper has no bound on waiting, so rule 3 is ours; a falling rate is one that did not

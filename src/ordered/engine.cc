@@ -103,7 +103,7 @@ Status Engine::carry_out(const WriteOptions& options, const ReadSet& validated,
                          batch::Requests* batch) {
   BRECCIA_TRY(check_open());
   batch::Requests& requests = *batch;
-  Ticket ticket;
+  WriteTicket ticket;
   const bool writes = requests.write_count() > 0;
   const bool reads = requests.read_count() > 0 || requests.range_count() > 0;
   BRECCIA_TRY(check_families(requests, *state_.view()));
@@ -132,7 +132,7 @@ Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
   seal_for_search(reads);
   if (requests->write_count() == 0) return check(reads);
   BRECCIA_TRY(check_families(*requests, *state_.view()));
-  Ticket ticket;
+  WriteTicket ticket;
   BRECCIA_TRY(submit_writes(options, reads, requests, &ticket));
   count_requests(*requests);
   return Status::OK();
@@ -142,7 +142,7 @@ Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
 /// updates worked out just before that, when all that came before is visible and nobody else may
 /// enter.
 Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
-                     bool as_runs, UpdatedBatch* updated, Ticket* ticket) {
+                     bool as_runs, UpdatedBatch* updated, WriteTicket* ticket) {
   const std::uint64_t wait_us_max = options.wait_us_max.value_or(*options_.wait_us_max);
   BRECCIA_TAKE(const auto room, maintenance_->claim_room(requests->record_bytes(), wait_us_max));
   const std::uint32_t count = requests->record_count();
@@ -151,7 +151,7 @@ Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::R
   UpdatesAhead ahead;
   if (as_runs) prepare_updates(requests, &ahead);
   if (reads.empty() && ahead.empty()) return commits_->enter(ticket, bytes, count, descriptors);
-  const CommitQueue::Turn turn(commits_.get());
+  const wal::CommitQueue::Turn turn(commits_.get());
   BRECCIA_TRY(validator_->validate(state_.pin(), reads, reads_min_));
   if (!ahead.empty()) update_in_turn(&ahead, updated);
   return commits_->enter_in_turn(ticket, bytes, count, descriptors);
@@ -185,7 +185,7 @@ void Engine::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
 // Once a batch has its place in the log, others wait for it: `noexcept` ends the process if the
 // little memory that is taken here is not to be had, with the log as it is.
 Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
-                             batch::Requests* requests, Ticket* ticket) noexcept {
+                             batch::Requests* requests, WriteTicket* ticket) noexcept {
   const bool as_runs = requests->write_count() >= writes_min_;
   ticket->durability = options.durability;
   UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
@@ -211,7 +211,7 @@ Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
 }
 
 // Descriptors stand in the order of the records' families, each family's behind that of its name.
-Status Engine::build_runs(batch::Requests* requests, Ticket* ticket) {
+Status Engine::build_runs(batch::Requests* requests, WriteTicket* ticket) {
   std::uint32_t* descriptors =
       ticket->frame.descriptor_count > 0 ? ticket->frame.descriptors() : nullptr;
   for (const auto& writes : requests->writes()) {
@@ -228,7 +228,8 @@ Status Engine::build_runs(batch::Requests* requests, Ticket* ticket) {
   return Status::OK();
 }
 
-Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors, Ticket* ticket) {
+Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors,
+                         WriteTicket* ticket) {
   const std::uint64_t base = ticket->frame.records_position() + writes.base();
   // Where there are no descriptors, the host keeps the order of a run that it cannot read.
   std::shared_ptr<std::vector<std::uint64_t>> payloads;
@@ -574,13 +575,13 @@ std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
 Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
                        std::unique_ptr<ChangeStream>* stream) {
   BRECCIA_TRY(check_open());
-  BRECCIA_TAKE(*stream, open_changes(change_source(), from, options));
+  BRECCIA_TAKE(*stream, wal::open_changes(change_source(), from, options));
   return Status::OK();
 }
 
 Status Engine::SyncLog() {
   BRECCIA_TRY(check_open());
-  return commits_->sync(state_.visible());
+  return commits_->sync();
 }
 
 Status Engine::flush(bool waits_for_tree) {

@@ -11,7 +11,6 @@
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
 #include "ordered/background/maintenance.h"
-#include "ordered/changes.h"
 #include "ordered/figures.h"
 #include "ordered/listeners.h"
 #include "ordered/read/history.h"
@@ -19,15 +18,17 @@
 #include "ordered/read/read_set.h"
 #include "ordered/read/reader.h"
 #include "ordered/write/async_queue.h"
-#include "ordered/write/commit.h"
 #include "ordered/write/publisher.h"
+#include "ordered/write/ticket.h"
 #include "ordered/write/update.h"
+#include "wal/changes.h"
+#include "wal/commit_queue.h"
 
 namespace breccia::ordered {
 
 /// The ordered engine: our log and memtables above a RocksDB tree, batches on a backend.
 ///
-/// A write: room -> place in the log (CommitQueue) -> records copied, runs built -> sealed ->
+/// A write: room -> place in the log (wal::CommitQueue) -> records copied, runs built -> sealed ->
 /// committed and published in order. A read: pin a view -> search memtable and runs -> values from
 /// the log -> the rest from the tree. docs/impl/rocks.md follows one batch through.
 ///
@@ -127,7 +128,7 @@ class Engine final : public Store {
   void stop_caching();
 
   /// What change streams read from.
-  [[nodiscard]] ChangeSource change_source() { return {log_.get(), &state_, commits_.get()}; }
+  [[nodiscard]] wal::ChangeSource change_source() { return {log_.get(), commits_.get()}; }
   [[nodiscard]] Figures figures() const;
   [[nodiscard]] Listeners& listeners() const { return *listeners_; }
   [[nodiscard]] tree::Tree& below() { return *below_; }
@@ -141,6 +142,7 @@ class Engine final : public Store {
   Status start(const Options& options, const std::string& path);
   Result<exec::DevicePtr> choose_device();
   Status choose_backend();
+  wal::CommitEnvironment commit_environment();
   void note_device(const Status& why, bool left);
   Status open_log(const std::string& path);
   Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFrame>& frames);
@@ -154,14 +156,14 @@ class Engine final : public Store {
 
   using UpdatedBatch = std::vector<UpdatedWrites>;
   Status enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
-               bool as_runs, UpdatedBatch* updated, Ticket* ticket);
+               bool as_runs, UpdatedBatch* updated, WriteTicket* ticket);
   using UpdatesAhead = std::vector<std::unique_ptr<UpdateWork>>;
   void prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const;
   void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
   Status submit_writes(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
-                       Ticket* ticket) noexcept;
-  Status build_runs(batch::Requests* requests, Ticket* ticket);
-  Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, Ticket* ticket);
+                       WriteTicket* ticket) noexcept;
+  Status build_runs(batch::Requests* requests, WriteTicket* ticket);
+  Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, WriteTicket* ticket);
   void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
   Status carry_out(const WriteOptions& options, const ReadSet& validated,
                    batch::Requests* requests);
@@ -187,7 +189,7 @@ class Engine final : public Store {
   Fault fault_;
   ViewState state_;
   std::unique_ptr<Publisher> publisher_;
-  std::unique_ptr<CommitQueue> commits_;
+  std::unique_ptr<wal::CommitQueue> commits_;
   std::unique_ptr<cache::DeviceTags> device_tags_;
   std::unique_ptr<RunSearch> search_;
   std::unique_ptr<Reader> reader_;

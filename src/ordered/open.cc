@@ -79,7 +79,7 @@ Status Engine::Close() {
   if (options_.flush_at_close && state_.visible() > log_->begin()) {
     // A flush that fails must not take what the log can keep. By the queue: the flusher may be
     // logging, too.
-    close_status_ = commits_->sync(state_.visible());
+    close_status_ = commits_->sync();
     if (close_status_.ok()) close_status_ = Flush();
   }
   listeners_->close();
@@ -144,9 +144,7 @@ Status Engine::start(const Options& options, const std::string& path) {
   history_ = std::make_shared<History>(options_.memtable_bytes);
   validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
   ranges_ = std::make_unique<RangeReader>(backends_.get());
-  commits_ =
-      std::make_unique<CommitQueue>(log_.get(), &fault_, statistics_.get(),
-                                    [this](Ticket& ticket) { return publisher_->publish(ticket); });
+  commits_ = std::make_unique<wal::CommitQueue>(log_.get(), &fault_, commit_environment());
   start_maintenance();
   async_ = std::make_unique<AsyncQueue>(admission_options(options_),
                                         [this](std::span<AsyncBatch> group) { run_group(group); });
@@ -154,6 +152,21 @@ Status Engine::start(const Options& options, const std::string& path) {
       {.give = [this](std::uint64_t) { maintenance_->give_device_memory(); },
        .lost = [this](const Status& why) { backends_->leave(why); }});
   return Status::OK();
+}
+
+wal::CommitEnvironment Engine::commit_environment() {
+  return {.publish =
+              [this](wal::Ticket& ticket) {
+                return publisher_->publish(static_cast<WriteTicket&>(ticket));
+              },
+          .visible = [this] { return state_.visible(); },
+          .note =
+              [this](const wal::CommitNote& note) {
+                statistics_->add(Ticker::kFrames, note.frames);
+                statistics_->add(Ticker::kLogBytes, note.bytes);
+                statistics_->add(Ticker::kCommits, note.commits);
+                if (note.sync_micros.has_value()) statistics_->note_sync(*note.sync_micros);
+              }};
 }
 
 /// A call failed on the device, which was left for good or not.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 
+#include "base/fault.h"
 #include "base/result.h"
 #include "exec/failover.h"
 #include "ordered/statistics.h"
@@ -53,36 +54,7 @@ class ViewState {
 
 /// The verbs on runs: on the store's device, and on the host.
 using Backends = exec::Failover<runs::Backend>;
-
-/// The first fault of the store's media. From then on the store is read-only.
-/// Threads any.
-class Fault {
- public:
-  enum class Place { kLog, kFlush };
-
-  /// `hear` is told of the first fault. Before any thread uses the fault.
-  void tell(std::function<void(Place place, const Status& cause)> hear) { hear_ = std::move(hear); }
-
-  void set(Place place, const Status& cause) {
-    const std::lock_guard lock(mutex_);
-    if (cause_.ok()) {
-      cause_ = cause;
-      if (hear_) hear_(place, cause);
-    }
-    set_.store(true, std::memory_order_release);
-  }
-  [[nodiscard]] Status get() const {
-    if (!set_.load(std::memory_order_acquire)) return Status::OK();
-    const std::lock_guard lock(mutex_);
-    return cause_;
-  }
-
- private:
-  std::atomic<bool> set_{false};
-  mutable std::mutex mutex_;
-  Status cause_;
-  std::function<void(Place place, const Status& cause)> hear_;
-};
+using base::Fault;
 
 /// The run's payloads in run order, from what the host has of it.
 [[nodiscard]] std::vector<std::uint64_t> payloads_of(const MemRun& run,

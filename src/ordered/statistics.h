@@ -11,7 +11,7 @@
 #include "base/counters.h"
 #include "base/histogram.h"
 
-/// What the engine counts. rocks/figures.cc names it.
+/// What the engine counts. figures.cc names it.
 
 namespace breccia::ordered {
 

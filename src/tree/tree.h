@@ -120,8 +120,8 @@ class Tree {
   /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
   /// `next` returns false at the end. An empty file is not kept: *path is then empty.
   /// Shape   `number` differs among the files of one ingest.
-  template <class Next>
-  Status write_file(rocksdb::ColumnFamilyHandle* family, int number, const Next& next,
+  using NextEntry = std::function<bool(Entry* entry)>;
+  Status write_file(rocksdb::ColumnFamilyHandle* family, int number, const NextEntry& next,
                     std::string* path) const;
   /// Writes one SST file of range deletions.
   /// Shape   pairs of begin and end, at least one.
@@ -179,5 +179,3 @@ class Tree {
 };
 
 }  // namespace breccia::tree
-
-#include "tree/tree_inl.h"

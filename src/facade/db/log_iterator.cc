@@ -101,7 +101,7 @@ Result<std::unique_ptr<rocksdb::TransactionLogIterator>> updates_since(
     return Status::NotFound("Requested sequence not yet written in the db");
   }
   BRECCIA_TAKE(auto stream,
-               ordered::open_changes_at(engine->change_source(), sequence, ChangesOptions()));
+               wal::open_changes_at(engine->change_source(), sequence, ChangesOptions()));
   return std::unique_ptr<rocksdb::TransactionLogIterator>(
       std::make_unique<LogIterator>(std::move(engine), std::move(stream)));
 }

@@ -5,6 +5,7 @@
 #include <rocksdb/merge_operator.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "base/parallel.h"
 #include "ordered/read/versions.h"
@@ -70,20 +71,38 @@ class SingleDeletions {
   std::vector<std::uint64_t> of_something_;  // of those looked up last, ascending
 };
 
+/// The versions of one key, oldest first.
+using Versions = std::vector<tree::Tree::Entry>;
+
+/// The keys of a part that cannot be one entry, since their operands do not combine: of each, in
+/// key order, the versions above its oldest. That one is among the part's entries.
+struct Stacks {
+  std::vector<Versions> keys;
+  std::deque<std::string> values;  // those of the versions that lie in no log record
+};
+
+/// True if operands do not combine with what is below them: the merge operator failed, or there is
+/// none, here or where the tree combined what it holds. Damage of the tree counts, too: what goes
+/// in above it as it is reads as before.
+bool is_merge_failure(const Status& status) {
+  return status.IsCorruption() || status.IsInvalidArgument();
+}
+
 /// Reads the entries of a merged run, in run order, as the tree should hold them: one entry per
-/// key.
+/// key, but for those in Stacks.
 class EntryReader {
  public:
   /// `hashes` takes the keys' hashes; may be null.
   EntryReader(const View& view, const FamilyView& family,
               const std::vector<std::uint64_t>& payloads, std::uint64_t begin, std::uint64_t end,
-              std::vector<std::uint64_t>* hashes)
+              std::vector<std::uint64_t>* hashes, Stacks* stacks)
       : view_(view),
         family_(family),
         payloads_(payloads),
         at_(begin),
         end_(end),
         hashes_(hashes),
+        stacks_(stacks),
         single_deletions_(view, family, payloads, begin, end) {}
 
   /// The next entry; false at the end, or where status() says why not.
@@ -125,7 +144,7 @@ class EntryReader {
     } else {
       skip(key);
     }
-    entry->hides_older = has_single_deletion(first, covered);
+    entry->hides_older = entry->hides_older || has_single_deletion(first, covered);
     return entry->op != record::Op::kSingleDelete || entry->hides_older;
   }
 
@@ -145,7 +164,8 @@ class EntryReader {
     } while (at_ < end_ && key_of(at_) == key);
   }
 
-  /// Turns the operands at at_ and what lies below them into one put, or one operand.
+  /// Turns the operands at at_ and what lies below them into one put, or one operand; where that
+  /// cannot be done, into a stack.
   void combine(const Slice& key, std::uint64_t covered, tree::Tree::Entry* entry) {
     std::vector<Slice> operands;
     std::uint64_t i = at_;
@@ -158,25 +178,85 @@ class EntryReader {
     std::reverse(operands.begin(), operands.end());
     const bool base_here = is_live(i);
     const bool has_base = base_here && record::op_of(payloads_[i]) == record::Op::kPut;
-    if (has_base) base_ = value_at(*view_.table, payloads_[i]);
+    const Slice base = has_base ? value_at(*view_.table, payloads_[i]) : Slice();
     const bool below_counts = !base_here && covered == 0;
     skip(key);
     if (below_counts && partial_merge(key, operands, entry)) return;
-    rocksdb::PinnableSlice below;
-    bool base_below = false;
-    if (below_counts) {
-      // Read through a view without what is being flushed: the tree alone.
-      status_ =
-          read_version(view_, family_, key, runs::kNotFound, 0, &below, /*from_tree=*/nullptr);
-      if (!status_.ok() && !status_.IsNotFound()) return;
-      base_below = status_.ok();
-      base_ = below;
-    }
     combined_.clear();
-    status_ =
-        full_merge(family_, key, has_base || base_below ? &base_ : nullptr, operands, &combined_);
+    status_ = below_counts
+                  ? merge_above_tree(key, operands)
+                  : full_merge(family_, key, has_base ? &base : nullptr, operands, &combined_);
+    if (is_merge_failure(status_)) {
+      stack(base_here ? i : end_, covered, operands, entry);
+      return;
+    }
     entry->op = record::Op::kPut;
     entry->value = combined_;
+  }
+
+  /// Combines `operands` with what the tree has of their key, into combined_.
+  Status merge_above_tree(const Slice& key, const std::vector<Slice>& operands) {
+    rocksdb::PinnableSlice below;
+    // Read through a view without what is being flushed: the tree alone.
+    const Status status =
+        read_version(view_, family_, key, runs::kNotFound, 0, &below, /*from_tree=*/nullptr);
+    if (!status.ok() && !status.IsNotFound()) return status;
+    const Slice base = below;
+    return full_merge(family_, key, status.ok() ? &base : nullptr, operands, &combined_);
+  }
+
+  /// Keeps a key as it is, because its operands do not combine: whoever reads it is told so, as
+  /// before, and the flush of all others goes on. status_ says why, and is OK from then on.
+  /// `base`: the version below the operands, end_ if memory holds none; `entry`: takes the oldest.
+  void stack(std::uint64_t base, std::uint64_t covered, const std::vector<Slice>& operands,
+             tree::Tree::Entry* entry) {
+    Versions versions;
+    if (base < end_) {
+      const std::uint64_t payload = payloads_[base];
+      versions.push_back({record::op_of(payload), entry->key, value_at(*view_.table, payload),
+                          has_single_deletion(base, covered)});
+      // A single deletion of nothing is no version.
+      if (versions[0].op == record::Op::kSingleDelete && !versions[0].hides_older) versions.clear();
+    }
+    for (const Slice& operand : operands) {
+      versions.push_back({record::Op::kMerge, entry->key, operand});
+    }
+    while (versions.size() > kMergeStackMax && join_neighbours(&versions)) {
+    }
+    if (versions.size() > kMergeStackMax) {
+      status_ = Status::Corruption("a flush cannot keep so many operands that do not combine",
+                                   status_.ToString());
+      return;
+    }
+    status_ = Status::OK();
+    *entry = versions.front();
+    versions.erase(versions.begin());
+    if (!versions.empty()) stacks_->keys.push_back(std::move(versions));
+  }
+
+  /// Combines operands in pairs where the merge operator can; false if it could nowhere.
+  bool join_neighbours(Versions* versions) {
+    if (family_.merge_operator == nullptr) return false;
+    Versions joined;
+    bool is_pair =
+        true;  // the last of `joined`: not to be combined again, costs would be quadratic
+    for (const tree::Tree::Entry& version : *versions) {
+      is_pair = !is_pair && join(&joined.back(), version);
+      if (!is_pair) joined.push_back(version);
+    }
+    const bool any = joined.size() < versions->size();
+    *versions = std::move(joined);
+    return any;
+  }
+
+  /// Combines `newer` into `older`, if both are operands and the merge operator can do that.
+  bool join(tree::Tree::Entry* older, const tree::Tree::Entry& newer) {
+    if (older->op != record::Op::kMerge) return false;
+    const std::deque<Slice> pair{older->value, newer.value};
+    std::string value;
+    if (!family_.merge_operator->PartialMergeMulti(older->key, pair, &value, nullptr)) return false;
+    older->value = stacks_->values.emplace_back(std::move(value));
+    return true;
   }
 
   /// One operand in the place of several, if the merge operator can do that.
@@ -197,8 +277,8 @@ class EntryReader {
   std::uint64_t at_;
   const std::uint64_t end_;
   std::vector<std::uint64_t>* const hashes_;
+  Stacks* const stacks_;
   SingleDeletions single_deletions_;
-  Slice base_;
   std::string combined_;
   Status status_;
 };
@@ -220,12 +300,13 @@ class FamilyFlush {
     const std::size_t count = cuts.size() - 1;
     std::vector<std::string> paths(count);
     std::vector<Status> statuses(count);
+    std::vector<Stacks> stacks(count);
     const bool is_cached = view_.caches(family_);
     const std::size_t lists = hashes->size();
     if (is_cached) hashes->resize(lists + count);
     base::parallel_for(std::size_t{0}, count, [&](std::size_t part) {
       EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],
-                         is_cached ? &(*hashes)[lists + part] : nullptr);
+                         is_cached ? &(*hashes)[lists + part] : nullptr, &stacks[part]);
       const auto next = [&](tree::Tree::Entry* entry) { return reader.next(entry); };
       statuses[part] = below_.write_file(family_.tree.get(), *number + static_cast<int>(part), next,
                                          &paths[part]);
@@ -236,10 +317,33 @@ class FamilyFlush {
     for (const std::string& path : paths) {
       if (!path.empty()) files->push_back({family_.tree.get(), path});
     }
-    return Status::OK();
+    return write_stacks(stacks, number, files);
   }
 
  private:
+  /// A file holds a key once. So each version above the oldest of keys that do not combine goes
+  /// into a file of its own: the second of all of them, above that the third, and so on.
+  Status write_stacks(const std::vector<Stacks>& parts, int* number,
+                      std::vector<tree::FamilyFile>* files) {
+    std::vector<const Versions*> keys;  // with a version for the file
+    for (const Stacks& part : parts) {
+      for (const Versions& versions : part.keys) keys.push_back(&versions);
+    }
+    for (std::size_t i = 0; !keys.empty(); ++i) {
+      std::size_t key = 0;
+      const auto next = [&](tree::Tree::Entry* entry) {
+        if (key == keys.size()) return false;
+        *entry = (*keys[key++])[i];
+        return true;
+      };
+      tree::FamilyFile file{family_.tree.get(), {}};
+      BRECCIA_TRY(below_.write_file(family_.tree.get(), (*number)++, next, &file.path));
+      files->push_back(std::move(file));
+      std::erase_if(keys, [&](const Versions* versions) { return versions->size() == i + 1; });
+    }
+    return Status::OK();
+  }
+
   /// Range deletions go into a file of their own below the others: what the others hold is newer.
   Status write_tombstones(int* number, std::vector<tree::FamilyFile>* files) {
     if (family_.tombstones == nullptr || !family_.tree_has_data) return Status::OK();

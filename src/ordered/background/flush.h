@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace breccia::ordered {
 /// Merges a family's runs into one that keeps what the tree needs.
 using MergeRuns = std::function<Result<MemRunPtr>(const std::vector<MemRunPtr>& runs)>;
 
+/// The versions of one key that a flush can keep where its merge operator does not combine them. It
+/// writes a file for each, all into level 0.
+inline constexpr std::size_t kMergeStackMax = 256;
+
 /// What a flush brought into the tree.
 struct Flushed {
   std::uint64_t files = 0;
@@ -23,9 +28,13 @@ struct Flushed {
 /// begins `change` and takes what they replace out of the view's cache; `publish` as for
 /// Below::ingest.
 /// Shape   the view's memtables hold nothing below `applied`.
-/// Errors  MemoryLimit: may be tried again; Corruption: a merge operator failed; those of the tree.
+/// A key whose operands do not combine, since the merge operator fails or there is none, goes into
+/// the tree as it is, its base below its operands: reads of it fail as before.
+/// Errors  MemoryLimit: may be tried again; Corruption: a key has more than kMergeStackMax such
+///         versions; those of the tree.
 /// Cost    a file per key range and family, written in parallel; per family with range deletions
-///         one file of those, below the others.
+///         one file of those, below the others; where operands do not combine, one above the others
+///         for each version of such a key but its oldest.
 Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, tree::Tree* below,
                            const MergeRuns& merged, cache::RowCache::Change* change,
                            const std::function<void()>& publish);

@@ -23,7 +23,7 @@ constexpr auto kLookAgain = std::chrono::milliseconds(20);
 }  // namespace
 
 Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, Backends* backends,
-                         Publisher* publisher, CommitQueue* commits, wal::Log* log,
+                         Publisher* publisher, wal::CommitQueue* commits, wal::Log* log,
                          tree::Tree* below, History* history, Fault* fault, Statistics* statistics,
                          Listeners* listeners)
     : options_(options),
@@ -460,7 +460,7 @@ void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
 
 Status Maintenance::release_log(std::uint64_t applied) {
   // What is kept for change streams is read from its files later.
-  if (log_->keeps()) BRECCIA_TRY(commits_->sync(state_->visible()));
+  if (log_->keeps()) BRECCIA_TRY(commits_->sync());
   // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
   const Status status = log_->release_below(applied);
   if (device_is_full()) history_->clear();

@@ -15,9 +15,9 @@
 #include "ordered/listeners.h"
 #include "ordered/read/history.h"
 #include "ordered/state.h"
-#include "ordered/write/commit.h"
 #include "ordered/write/publisher.h"
 #include "tree/tree.h"
+#include "wal/commit_queue.h"
 #include "wal/log.h"
 
 namespace breccia::ordered {
@@ -52,7 +52,7 @@ class RoomClaim {
 class Maintenance {
  public:
   Maintenance(const MaintenanceOptions& options, ViewState* state, Backends* backends,
-              Publisher* publisher, CommitQueue* commits, wal::Log* log, tree::Tree* below,
+              Publisher* publisher, wal::CommitQueue* commits, wal::Log* log, tree::Tree* below,
               History* history, Fault* fault, Statistics* statistics, Listeners* listeners);
   ~Maintenance();
 
@@ -109,7 +109,7 @@ class Maintenance {
   ViewState* state_;
   Backends* backends_;
   Publisher* publisher_;
-  CommitQueue* commits_;
+  wal::CommitQueue* commits_;
   wal::Log* log_;
   tree::Tree* below_;
   History* history_;

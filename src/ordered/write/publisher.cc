@@ -99,7 +99,7 @@ void Publisher::change(const std::function<void(View*)>& change) {
   state_->publish(std::move(next), state_->visible());
 }
 
-Status Publisher::publish(Ticket& ticket) {
+Status Publisher::publish(WriteTicket& ticket) {
   const Turn turn(this);
   const bool new_segment =
       table_->segments().empty() || ticket.frame.position >= table_->segments().back()->end();
@@ -118,7 +118,7 @@ Status Publisher::publish(Ticket& ticket) {
 }
 
 // Entries become visible with show(), so readers of the current view do not see half a batch.
-void Publisher::publish_records(const Ticket& ticket) {
+void Publisher::publish_records(const WriteTicket& ticket) {
   const auto& segments = table_->segments();
   const wal::SegmentPtr& segment = *std::find_if(
       segments.rbegin(), segments.rend(),
@@ -143,7 +143,7 @@ void Publisher::publish_records(const Ticket& ticket) {
   for (auto& [id, added] : tombstones) add_tombstones(id, std::move(added));
 }
 
-void Publisher::publish_range_deletes(const Ticket& ticket) {
+void Publisher::publish_range_deletes(const WriteTicket& ticket) {
   std::map<FamilyId, std::vector<memtable::Tombstone>> tombstones;
   const std::byte* const records = ticket.frame.at + ticket.frame.layout().records;
   for (const auto& [family, offset] : ticket.range_deletes) {
@@ -161,13 +161,13 @@ void Publisher::add_tombstones(FamilyId id, std::vector<memtable::Tombstone> add
   replace(family, state_->visible());
 }
 
-Status Publisher::publish_runs(Ticket& ticket) {
-  for (Ticket::FamilyRun& run : ticket.runs) BRECCIA_TRY(publish_run(ticket, &run));
+Status Publisher::publish_runs(WriteTicket& ticket) {
+  for (WriteTicket::FamilyRun& run : ticket.runs) BRECCIA_TRY(publish_run(ticket, &run));
   publish_range_deletes(ticket);
   return Status::OK();
 }
 
-Status Publisher::publish_run(const Ticket& ticket, Ticket::FamilyRun* family_run) {
+Status Publisher::publish_run(const WriteTicket& ticket, WriteTicket::FamilyRun* family_run) {
   BRECCIA_TRY(seal(family_run->family));
   const FamilyPtr family = copy_family(family_run->family);
   if (family == nullptr) return Status::OK();

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "ordered/state.h"
-#include "ordered/write/commit.h"
+#include "ordered/write/ticket.h"
 #include "wal/log.h"
 
 namespace breccia::ordered {
@@ -30,7 +30,7 @@ class Publisher {
   /// Makes the entries of a committed ticket visible. What is for a family that was dropped
   /// meanwhile is left out.
   /// Errors  MemoryLimit.
-  Status publish(Ticket& ticket);
+  Status publish(WriteTicket& ticket);
 
   /// Turns the family's memtable into a run, unless somebody publishes just now.
   void try_seal(FamilyId family);
@@ -55,10 +55,10 @@ class Publisher {
 
   Status seal(FamilyId family);
   void settle();
-  void publish_records(const Ticket& ticket);
-  Status publish_runs(Ticket& ticket);
-  Status publish_run(const Ticket& ticket, Ticket::FamilyRun* family_run);
-  void publish_range_deletes(const Ticket& ticket);
+  void publish_records(const WriteTicket& ticket);
+  Status publish_runs(WriteTicket& ticket);
+  Status publish_run(const WriteTicket& ticket, WriteTicket::FamilyRun* family_run);
+  void publish_range_deletes(const WriteTicket& ticket);
   void add_tombstones(FamilyId family, std::vector<memtable::Tombstone> added);
 
   ViewState* state_;

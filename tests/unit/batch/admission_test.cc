@@ -30,12 +30,12 @@ class Owner {
       if (::testing::Test::HasFatalFailure()) return;
       now_us_ = at;
       if (alone_.empty() || at < alone_.front().at_us) {
-        obey(admission_.on_timer(at));
+        obey(admission_.on_timer(tell(at)));
       } else {
         const std::uint64_t done = alone_.front().requests;
         alone_.pop_front();
         cpu_open_ -= done;
-        obey(admission_.on_alone_done(at, done));
+        obey(admission_.on_alone_done(tell(at), done));
       }
     }
     now_us_ = until;
@@ -44,7 +44,7 @@ class Owner {
   Decision arrive(std::uint64_t requests) {
     waiting_.push_back({now_us_, requests});
     waiting_requests_ += requests;
-    return obey(admission_.on_arrival(now_us_, requests));
+    return obey(admission_.on_arrival(tell(now_us_), requests));
   }
 
   /// Groups of `group` requests for `us`, evenly spread.
@@ -58,10 +58,10 @@ class Owner {
     idle(begin_us + us - now_us_);
   }
 
-  void ring() { obey(admission_.on_timer(now_us_)); }
+  void ring() { obey(admission_.on_timer(tell(now_us_))); }
   /// An event whose thread read the clock long ago.
   void ring_late_reader(std::uint64_t ago_us) {
-    obey(admission_.on_timer(now_us_ - std::min(now_us_, ago_us)));
+    obey(admission_.on_timer(tell(now_us_ - std::min(now_us_, ago_us))));
   }
 
   struct Counts {
@@ -85,6 +85,11 @@ class Owner {
 
   [[nodiscard]] std::uint64_t next_event_us() const {
     return alone_.empty() ? look_again_us_ : std::min(look_again_us_, alone_.front().at_us);
+  }
+
+  std::uint64_t tell(std::uint64_t read_us) {
+    told_us_ = std::max(told_us_, read_us);
+    return read_us;
   }
 
   Decision obey(const Decision& decision) {
@@ -134,9 +139,9 @@ class Owner {
     if (admission_.mode() == mode_) return;
     mode_ = admission_.mode();
     ++counts_.switches;
-    switches_us_.push_back(now_us_);
+    switches_us_.push_back(told_us_);
     if (switches_us_.size() <= options_.switches_max + 1) return;
-    ASSERT_GE(now_us_ - switches_us_.front(), kSecondUs) << "too many switches in a second";
+    ASSERT_GE(told_us_ - switches_us_.front(), kSecondUs) << "too many switches in a second";
     switches_us_.pop_front();
   }
 
@@ -144,6 +149,7 @@ class Owner {
   const std::uint64_t cpu_ops_;
   Admission admission_;
   std::uint64_t now_us_ = 0;
+  std::uint64_t told_us_ = 0;  // the latest time that an event told: all that admission knows
   std::uint64_t look_again_us_ = Decision::kNever;
   std::deque<Group> waiting_;
   std::uint64_t waiting_requests_ = 0;
@@ -537,9 +543,38 @@ TEST(Admission, TimeNeverGoesBack) {
   EXPECT_EQ(admission.threshold(), 10'000U);
 }
 
+// Goal: an event that tells a time long past happened then: a pin that it renews lasts a second of
+// the told times, so the next switch comes within less than a second of the owner's.
+// Method: no switch goes unpinned. A high rate under a pin to alone; an event 150 ms late renews
+// the pin, to together; then a low rate with a change in it. One microsecond early and on time.
+// Mutation: a pin a microsecond shorter or longer, or one from the second's end on that the last
+// pin had, fails; so does an owner that counts switches by its own clock.
+TEST(Admission, ALateEventPinsFromTheTimeItTells) {
+  AdmissionOptions options;
+  options.switches_max = 0;
+  Owner owner(options, /*cpu_ops=*/100 * kMillion);
+  owner.arrive(20'000);
+  ASSERT_TRUE(owner.admission().pinned());
+  owner.idle(100'000);
+  owner.run(300'000, 5 * kMillion, 1'000);
+  owner.idle(800'000);
+  ASSERT_EQ(owner.now_us(), 1'200'000U);
+  ASSERT_EQ(owner.admission().mode(), Mode::kAlone);
+  owner.ring_late_reader(150'000);
+  EXPECT_EQ(owner.admission().mode(), Mode::kTogether);
+  owner.run(20'000, 200'000, 20);
+  owner.idle(829'999);
+  owner.ring();
+  EXPECT_EQ(owner.admission().mode(), Mode::kTogether) << "a second less a microsecond";
+  owner.idle(1);
+  owner.ring();
+  EXPECT_EQ(owner.admission().mode(), Mode::kAlone) << "a second after the time told";
+  EXPECT_TRUE(owner.admission().pinned());
+}
+
 // Goal: whatever arrives, the threshold stays within floor and cap, a decision takes all or
-// nothing, no request waits longer than wait_us_max, an unpinned launch pays, and no second sees
-// more than switches_max + 1 switches.
+// nothing, no request waits longer than wait_us_max, an unpinned launch pays, and no second of
+// the told times sees more than switches_max + 1 switches.
 // Method: random options, CPU speeds and streams of rates, bursts, pauses, needless and late
 // timers; the owner checks every decision.
 // Mutation: see the tests above; also a guard that counts switches of whole seconds fails here.

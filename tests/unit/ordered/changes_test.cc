@@ -1,4 +1,4 @@
-#include "ordered/changes.h"
+#include "wal/changes.h"
 
 #include <breccia/merge_operators.h>
 #include <breccia/store.h>

@@ -1,9 +1,9 @@
-#include "ordered/write/commit.h"
+#include "wal/commit_queue.h"
 
 #include "base/clock.h"
 #include "base/perf.h"
 
-namespace breccia::ordered {
+namespace breccia::wal {
 
 CommitQueue::Turn::Turn(CommitQueue* queue) : lock_(queue->turn_mutex_) {
   std::unique_lock lock(queue->queue_mutex_);
@@ -22,7 +22,7 @@ Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, st
   BRECCIA_TRY(fault_->get());
   auto frame = log_->reserve(record_bytes, records, descriptors);
   if (!frame.ok()) {
-    fault_->set(Fault::Place::kLog, frame.status());
+    fault_->set(base::Fault::Place::kLog, frame.status());
     return frame.status();
   }
   ticket->frame = frame.take();
@@ -32,7 +32,7 @@ Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, st
 }
 
 void CommitQueue::abandon(Ticket* ticket, const Status& why) {
-  fault_->set(Fault::Place::kLog, why);
+  fault_->set(base::Fault::Place::kLog, why);
   (void)finish(ticket);
 }
 
@@ -60,12 +60,12 @@ void CommitQueue::commit_ready() {
   if (group.empty()) return;
   Status status = fault_->get();
   if (status.ok()) status = make_durable(group);
-  if (!status.ok()) fault_->set(Fault::Place::kLog, status);
+  if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
   for (Ticket* ticket : group) {
     if (status.ok()) {
       const base::PerfTimer timer(&rocksdb::PerfContext::write_memtable_time);
-      status = publish_(*ticket);
-      if (!status.ok()) fault_->set(Fault::Place::kLog, status);
+      status = environment_.publish(*ticket);
+      if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
     }
     complete(ticket, status);
   }
@@ -85,19 +85,18 @@ Status CommitQueue::make_durable(const std::deque<Ticket*>& group) {
     end = ticket->frame.end();
     sync = sync || ticket->durability == Durability::kSync;
   }
-  statistics_->add(Ticker::kFrames, group.size());
-  statistics_->add(Ticker::kLogBytes, bytes);
+  environment_.note({.frames = group.size(), .bytes = bytes});
   return end == 0 ? Status::OK() : commit_log(end, sync);
 }
 
 Status CommitQueue::commit_log(std::uint64_t end, bool sync) {
   const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
-  statistics_->add(Ticker::kCommits, 1);
-  if (!sync) return log_->commit(end, /*sync=*/false);
   const base::Stopwatch watch;
-  BRECCIA_TRY(log_->commit(end, /*sync=*/true));
-  statistics_->note_sync(watch.micros());
-  return Status::OK();
+  const Status status = log_->commit(end, sync);
+  CommitNote note{.commits = 1};
+  if (sync && status.ok()) note.sync_micros = watch.micros();
+  environment_.note(note);
+  return status;
 }
 
 void CommitQueue::complete(Ticket* ticket, const Status& status) {
@@ -107,11 +106,11 @@ void CommitQueue::complete(Ticket* ticket, const Status& status) {
   ticket->state.notify_one();
 }
 
-Status CommitQueue::sync(std::uint64_t visible) {
+Status CommitQueue::sync() {
   const std::lock_guard lock(commit_mutex_);
   BRECCIA_TRY(fault_->get());
-  const Status status = commit_log(visible, /*sync=*/true);
-  if (!status.ok()) fault_->set(Fault::Place::kLog, status);
+  const Status status = commit_log(environment_.visible(), /*sync=*/true);
+  if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
   wake_waiters();
   return status;
 }
@@ -134,4 +133,4 @@ void CommitQueue::wake_waiters() {
   committed_.notify_all();
 }
 
-}  // namespace breccia::ordered
+}  // namespace breccia::wal

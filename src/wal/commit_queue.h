@@ -8,42 +8,41 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
-#include <vector>
 
+#include "base/fault.h"
 #include "base/result.h"
-#include "ordered/state.h"
-#include "ordered/view.h"
 #include "wal/log.h"
 
-namespace breccia::ordered {
+namespace breccia::wal {
 
-/// One batch's writes on their way from reserve to commit.
+/// A frame on its way from reserve to commit. Engines derive theirs, with what they publish.
 struct Ticket {
-  wal::Frame frame;
+  Frame frame;
   Durability durability = Durability::kDefault;
-  /// The batch's point operations as runs, one per family; none if its records go into the host
-  /// memtables one by one.
-  struct FamilyRun {
-    FamilyId family;
-    runs::RunPtr run;
-    const std::uint32_t* descriptors;  // of this family in the frame, null if it has none
-    bool has_merges;
-    /// The run's order where there are no descriptors and the host cannot read the run.
-    std::shared_ptr<const std::vector<std::uint64_t>> payloads;
-  };
-  std::vector<FamilyRun> runs;
-  /// The offsets of its range deletions among the frame's records, by family, if it has runs.
-  std::vector<std::pair<FamilyId, std::uint64_t>> range_deletes;
-  /// The view right after this batch was published, for its own reads; filled if `wants_view`.
-  bool wants_view = false;
-  ViewPtr view;
 
   enum class State : std::uint32_t { kFilling, kReady, kDone };
   std::atomic<State> state{State::kFilling};
   Status status;
+};
+
+/// What a group of commits did, for who counts.
+struct CommitNote {
+  std::uint64_t frames = 0;
+  std::uint64_t bytes = 0;    // of those frames
+  std::uint64_t commits = 0;  // calls of the log
+  std::optional<std::uint64_t> sync_micros = {};
+};
+
+/// What the queue asks of its engine.
+struct CommitEnvironment {
+  /// Makes one committed ticket's records visible; called in order, by one at a time.
+  std::function<Status(Ticket& ticket)> publish;
+  /// The position below which all records are visible.
+  std::function<std::uint64_t()> visible;
+  std::function<void(const CommitNote& note)> note;
 };
 
 /// Orders commits: batches reserve log space in arrival order, fill their frames at the same time,
@@ -52,10 +51,8 @@ struct Ticket {
 /// Threads any number in enter() and finish().
 class CommitQueue {
  public:
-  /// `publish` makes one committed ticket's entries visible; called in order, by one at a time.
-  CommitQueue(wal::Log* log, Fault* fault, Statistics* statistics,
-              std::function<Status(Ticket&)> publish)
-      : log_(log), fault_(fault), statistics_(statistics), publish_(std::move(publish)) {}
+  CommitQueue(Log* log, base::Fault* fault, CommitEnvironment environment)
+      : log_(log), fault_(fault), environment_(std::move(environment)) {}
 
   /// Takes the batch's place in the log. Whoever has one must give the ticket to finish() or
   /// abandon(): those behind it wait.
@@ -86,7 +83,8 @@ class CommitQueue {
                   const std::function<bool()>& over);
 
   /// Makes all that is visible durable against power loss.
-  Status sync(std::uint64_t visible);
+  Status sync();
+  [[nodiscard]] std::uint64_t visible() const { return environment_.visible(); }
 
  private:
   void commit_ready();
@@ -95,10 +93,9 @@ class CommitQueue {
   static void complete(Ticket* ticket, const Status& status);
   void wake_waiters();
 
-  wal::Log* log_;
-  Fault* fault_;
-  Statistics* statistics_;
-  std::function<Status(Ticket&)> publish_;
+  Log* log_;
+  base::Fault* fault_;
+  const CommitEnvironment environment_;
   std::mutex turn_mutex_;   // who may enter; taken before the others
   std::mutex queue_mutex_;  // guards queue_ and reserve; never held during I/O on data
   std::condition_variable empty_;
@@ -110,4 +107,4 @@ class CommitQueue {
   std::condition_variable committed_;
 };
 
-}  // namespace breccia::ordered
+}  // namespace breccia::wal

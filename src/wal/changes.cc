@@ -1,4 +1,4 @@
-#include "ordered/changes.h"
+#include "wal/changes.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,14 +8,14 @@
 #include "wal/frame.h"
 #include "wal/recovery.h"
 
-namespace breccia::ordered {
+namespace breccia::wal {
 
 namespace {
 
 /// Ends a hold on the log.
 class Hold {
  public:
-  Hold(wal::Log* log, std::uint64_t position, std::uint64_t bytes_max)
+  Hold(Log* log, std::uint64_t position, std::uint64_t bytes_max)
       : log_(log), id_(log->add_hold(position, bytes_max)) {}
   ~Hold() { log_->remove_hold(id_); }
   Hold(const Hold&) = delete;
@@ -24,7 +24,7 @@ class Hold {
   void move(std::uint64_t position) { log_->move_hold(id_, position); }
 
  private:
-  wal::Log* log_;
+  Log* log_;
   std::uint64_t id_;
 };
 
@@ -55,7 +55,7 @@ class LogChanges final : public ChangeStream {
   Status start(std::uint64_t from, bool exactly) {
     if (from == 0) exactly = false;
     if (!exactly) from = std::max(from, source_.log->oldest());
-    const std::uint64_t visible = source_.state->visible();
+    const std::uint64_t visible = source_.commits->visible();
     if (from > visible) return behind_the_end(from, visible);
     BRECCIA_TRY(go_to_segment(from));
     return go_to_frame(from, exactly);
@@ -69,9 +69,9 @@ class LogChanges final : public ChangeStream {
         const auto more = [this] { return position_ < limit(); };
         if (!source_.commits->wait_until(deadline, more)) return Status::TimedOut("no new batch");
       }
-      wal::FrameHeader header;
+      FrameHeader header;
       BRECCIA_TRY(read_header(&header));
-      if (header.flags != wal::kFrameCloses) return take(header);
+      if (header.flags != kFrameCloses) return take(header);
       BRECCIA_TRY(go_to_segment(segment_->end()));
       hold_.move(position_);
     }
@@ -85,7 +85,7 @@ class LogChanges final : public ChangeStream {
  private:
   /// Positions below which the stream may see.
   [[nodiscard]] std::uint64_t limit() const {
-    const std::uint64_t visible = source_.state->visible();
+    const std::uint64_t visible = source_.commits->visible();
     return options_.only_synced ? std::min(visible, source_.log->synced()) : visible;
   }
 
@@ -108,24 +108,24 @@ class LogChanges final : public ChangeStream {
     view_ = {segment_->base, segment_->size, segment_->file->image(), segment_->path,
              segment_->size};
     std::uint64_t store_id = 0;
-    return wal::check_segment(view_, &store_id, &position_);
+    return check_segment(view_, &store_id, &position_);
   }
 
   /// From the segment's first frame to the one at `from`; see start().
   Status go_to_frame(std::uint64_t from, bool exactly) {
     while (position_ < from) {
-      wal::FrameHeader header;
-      if (!wal::header_at(view_, position_, &header)) return no_batch(from);
-      const std::uint64_t end = position_ + wal::FrameLayout::of(header).end;
-      if (header.flags == wal::kFrameCloses || (!exactly && end > from)) break;
+      FrameHeader header;
+      if (!header_at(view_, position_, &header)) return no_batch(from);
+      const std::uint64_t end = position_ + FrameLayout::of(header).end;
+      if (header.flags == kFrameCloses || (!exactly && end > from)) break;
       position_ = end;
     }
     return position_ == from || !exactly ? Status::OK() : no_batch(from);
   }
 
-  Status read_header(wal::FrameHeader* header) {
-    if (wal::header_at(view_, position_, header)) {
-      const char* const fault = wal::frame_fault(view_.at(position_), *header);
+  Status read_header(FrameHeader* header) {
+    if (header_at(view_, position_, header)) {
+      const char* const fault = frame_fault(view_.at(position_), *header);
       if (fault == nullptr) return Status::OK();
       return damaged(fault);
     }
@@ -138,8 +138,8 @@ class LogChanges final : public ChangeStream {
                               "take a copy of the store, and begin a stream where it ends");
   }
 
-  Status take(const wal::FrameHeader& header) {
-    const auto layout = wal::FrameLayout::of(header);
+  Status take(const FrameHeader& header) {
+    const auto layout = FrameLayout::of(header);
     changes_.clear();
     record::for_each_operation(
         view_.at(position_) + layout.records, header.record_count,
@@ -155,8 +155,8 @@ class LogChanges final : public ChangeStream {
   const ChangeSource source_;
   const ChangesOptions options_;
   Hold hold_;
-  wal::SegmentPtr segment_;  // of position_, kept in memory
-  wal::SegmentView view_;
+  SegmentPtr segment_;  // of position_, kept in memory
+  SegmentView view_;
   std::uint64_t position_ = 0;
   std::uint64_t begin_ = 0;
   bool valid_ = false;
@@ -185,4 +185,4 @@ Result<std::unique_ptr<ChangeStream>> open_changes_at(const ChangeSource& source
   return open_stream(source, position == 0 ? 0 : position - 1, /*exactly=*/false, options);
 }
 
-}  // namespace breccia::ordered
+}  // namespace breccia::wal

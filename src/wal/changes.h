@@ -4,16 +4,14 @@
 
 #include <memory>
 
-#include "ordered/state.h"
-#include "ordered/write/commit.h"
+#include "wal/commit_queue.h"
 #include "wal/log.h"
 
-namespace breccia::ordered {
+namespace breccia::wal {
 
 /// What a change stream reads from.
 struct ChangeSource {
-  wal::Log* log;
-  const ViewState* state;
+  Log* log;
   CommitQueue* commits;
 };
 
@@ -29,4 +27,4 @@ struct ChangeSource {
                                                                     std::uint64_t position,
                                                                     const ChangesOptions& options);
 
-}  // namespace breccia::ordered
+}  // namespace breccia::wal

@@ -1,4 +1,4 @@
-#include "ordered/write/commit.h"
+#include "wal/commit_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "support/folder.h"
 #include "support/sparse_files.h"
 
-namespace breccia::ordered {
+namespace breccia::wal {
 
 namespace {
 
@@ -19,18 +19,23 @@ namespace {
 class Commits {
  public:
   Commits() : folder_(testing::Place::kMemory) {
-    wal::LogOptions options;
+    LogOptions options;
     options.dir = folder_ / "log";
     options.files = testing::make_sparse_files();
-    wal::LogRecovery recovery;
-    auto log = wal::Log::open(
-        options, 0, [](const wal::RecoveredFrame&) { return Status::OK(); }, &recovery);
+    LogRecovery recovery;
+    auto log = Log::open(
+        options, 0, [](const RecoveredFrame&) { return Status::OK(); }, &recovery);
     EXPECT_TRUE(log.ok());
     log_ = log.take();
-    queue_ = std::make_unique<CommitQueue>(log_.get(), &fault, &statistics, [this](Ticket& ticket) {
-      published.push_back(ticket.frame.position);
-      return Status::OK();
-    });
+    queue_ = std::make_unique<CommitQueue>(
+        log_.get(), &fault,
+        CommitEnvironment{.publish =
+                              [this](Ticket& ticket) {
+                                published.push_back(ticket.frame.position);
+                                return Status::OK();
+                              },
+                          .visible = [] { return std::uint64_t{0}; },
+                          .note = [this](const CommitNote& note) { frames += note.frames; }});
   }
 
   CommitQueue& queue() { return *queue_; }
@@ -41,14 +46,14 @@ class Commits {
     log_->seal(&ticket->frame);
   }
 
-  Fault fault;
-  Statistics statistics{nullptr};
+  base::Fault fault;
   std::vector<std::uint64_t> published;
+  std::uint64_t frames = 0;  // that were noted
 
  private:
   static constexpr std::byte record_[8] = {};  // an empty key with an empty value
   const testing::Folder folder_;
-  std::unique_ptr<wal::Log> log_;
+  std::unique_ptr<Log> log_;
   std::unique_ptr<CommitQueue> queue_;
 };
 
@@ -81,6 +86,7 @@ TEST(CommitQueue, ConcurrentBatchesAreInOrder) {
   for (std::thread& thread : threads) thread.join();
   ASSERT_EQ(commits.published.size(), kThreads * kEach);
   EXPECT_TRUE(std::is_sorted(commits.published.begin(), commits.published.end()));
+  EXPECT_EQ(commits.frames, kThreads * kEach);
 }
 
 // Goal: batches that wait for one in front of them are all committed by its owner.
@@ -126,7 +132,7 @@ TEST(CommitQueue, AbandonedBatchStopsTheQueue) {
     EXPECT_TRUE(commits.queue().finish(&before).ok());
     Status status;
     std::thread third([&] {
-      if (!abandoned_last) commits.fault.set(Fault::Place::kLog, why);
+      if (!abandoned_last) commits.fault.set(base::Fault::Place::kLog, why);
       status = commits.queue().finish(&behind);
     });
     commits.queue().abandon(&given_up, why);
@@ -135,8 +141,8 @@ TEST(CommitQueue, AbandonedBatchStopsTheQueue) {
     EXPECT_EQ(commits.published.size(), 1u);
     Ticket late;
     EXPECT_EQ(commits.enter(&late).code(), why.code());
-    EXPECT_EQ(commits.queue().sync(0).code(), why.code());
+    EXPECT_EQ(commits.queue().sync().code(), why.code());
   }
 }
 
-}  // namespace breccia::ordered
+}  // namespace breccia::wal
