@@ -32,6 +32,7 @@ void breccia_engine_options_set_backend(breccia_engine_options_t* options, int b
 /* Batches of fewer requests take the CPU path. */
 void breccia_engine_options_set_device_requests_min(breccia_engine_options_t* options,
                                                     uint32_t requests);
+void breccia_engine_options_set_device(breccia_engine_options_t* options, int device);
 void breccia_engine_options_set_device_bytes_max(breccia_engine_options_t* options, uint64_t bytes);
 /* Folder of the log, for this database alone. */
 void breccia_engine_options_set_log_dir(breccia_engine_options_t* options, const char* folder);

@@ -216,6 +216,7 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   Options options;
   options.create_if_missing = true;
   options.backend = config.backend;
+  options.device = config.device;
   options.wal_dir = place.wal_dir;
   options.memtable_bytes = config.memtable_bytes;
   if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;

@@ -66,6 +66,7 @@ class Session {
 struct EngineConfig {
   std::string engine;  // breccia or rocksdb
   BackendChoice backend = BackendChoice::kAuto;
+  int device = 0;
   Durability durability = Durability::kDefault;
   std::uint64_t memtable_bytes = 0;
   std::uint64_t log_segment_bytes = 0;      // 0: the store's default; Breccia only

@@ -34,6 +34,7 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--backend", backend, "Where Breccia's batches run: auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
+  app->add_option("--device", device, "Which GPU, by CUDA's number")->capture_default_str();
   app->add_option("--compare", compare, "Engines to run in turn, as breccia,rocksdb")
       ->delimiter(',')
       ->one_of({"breccia", "rocksdb"});
@@ -85,6 +86,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->seed = seed;
   suite->engine.engine = engine;
   suite->engine.backend = console::backend_choice(backend);
+  suite->engine.device = device;
   if (disable_wal) suite->engine.durability = Durability::kNone;
   if (sync) suite->engine.durability = Durability::kSync;
   suite->engine.memtable_bytes =

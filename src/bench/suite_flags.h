@@ -15,6 +15,7 @@ struct SuiteFlags {
   bool use_existing_db = false;
   std::string engine = "breccia";
   std::string backend = "auto";
+  int device = 0;
   std::vector<std::string> compare;
   std::uint32_t rounds = 5;
   bool sync = false;

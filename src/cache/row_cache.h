@@ -103,7 +103,7 @@ class RowCache {
                                                   const Slice& key, std::uint64_t version,
                                                   ValueBuffer* value);
 
-  /// The same for a key whose place `ref` a search of a copy of the tags gave (exec/backend.h).
+  /// The same for a key whose place `ref` a search of a copy of the tags gave (runs/backend.h).
   /// None where the copy was old, too: something else is there now.
   [[nodiscard]] std::optional<std::uint32_t> find_at(std::uint32_t ref, FamilyId family,
                                                      const Slice& key, std::uint64_t version,

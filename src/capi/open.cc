@@ -24,6 +24,7 @@ breccia::Options engine_options(const breccia_engine_options_t* given,
   if (given == nullptr) return engine;
   const breccia::Options& from = given->rep;
   engine.backend = from.backend;
+  engine.device = from.device;
   engine.device_requests_min = from.device_requests_min;
   engine.device_bytes_max = from.device_bytes_max;
   engine.entry_cache_bytes = from.entry_cache_bytes;
@@ -229,6 +230,9 @@ void breccia_engine_options_set_device_requests_min(breccia_engine_options_t* op
   options->rep.device_requests_min = requests;
 }
 
+void breccia_engine_options_set_device(breccia_engine_options_t* options, int device) {
+  options->rep.device = device;
+}
 void breccia_engine_options_set_device_bytes_max(breccia_engine_options_t* options,
                                                  std::uint64_t bytes) {
   options->rep.device_bytes_max = bytes;

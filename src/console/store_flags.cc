@@ -96,6 +96,7 @@ void StoreFlags::add_to(App* app, const std::string& backend_default) {
   app->add_option("--backend", backend, "Where batches run: auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
+  app->add_option("--device", device, "Which GPU, by CUDA's number")->capture_default_str();
 }
 
 void StoreFlags::add_convert(App* app) { add_convert_flag(app, &convert); }
@@ -104,6 +105,7 @@ std::unique_ptr<Store> StoreFlags::open() const {
   Options options = stored_options(db, wal_dir);
   options.create_if_missing = create_if_missing;
   options.backend = backend_choice(backend);
+  options.device = device;
   std::unique_ptr<Store> store;
   Status status = convert ? Status::OK() : check_is_store(options, db);
   if (status.ok()) status = Store::Open(options, db, &store);

@@ -23,6 +23,7 @@ struct StoreFlags {
   std::string db;
   std::string wal_dir;
   std::string backend;
+  int device = 0;
   bool create_if_missing = false;
   bool convert = false;
 

@@ -85,15 +85,15 @@ void Engine::count_requests(const batch::Requests& requests) {
 // ---- writing -----------------------------------------------------------------------------------
 
 Status Engine::Submit(const WriteOptions& options, Batch* batch) {
-  return submit(options, ReadSet(), &batch->requests());
+  return submit_validated(options, ReadSet(), &batch->requests());
 }
 
 std::unique_ptr<Transaction> Engine::OpenTransaction() {
   return std::make_unique<StoreTransaction>(this);
 }
 
-Status Engine::submit(const WriteOptions& options, const ReadSet& validated,
-                      batch::Requests* requests) {
+Status Engine::submit_validated(const WriteOptions& options, const ReadSet& validated,
+                                batch::Requests* requests) {
   BRECCIA_TRY(carry_out(options, validated, requests));
   count_requests(*requests);
   return Status::OK();
@@ -265,7 +265,7 @@ void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
 /// Runs the batches of a group as one, if that can be.
 void Engine::run_group(std::span<AsyncBatch> group) {
   const auto run_alone = [&](AsyncBatch& one) {
-    one.status = submit(one.options, ReadSet(), one.requests);
+    one.status = submit_validated(one.options, ReadSet(), one.requests);
   };
   if (group.size() == 1) return run_alone(group.front());
   const auto view = state_.view();

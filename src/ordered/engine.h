@@ -69,7 +69,8 @@ class Engine final : public Store {
 
   /// Submit, if nothing of `validated` was written since.
   /// Errors  also those of Validator::validate: nothing was done.
-  Status submit(const WriteOptions& options, const ReadSet& validated, batch::Requests* requests);
+  Status submit_validated(const WriteOptions& options, const ReadSet& validated,
+                          batch::Requests* requests);
   /// Writes the requests' writes, all or none, if nothing of `reads` was written since; they come
   /// right behind that check. Without writes, only the check.
   /// Errors  as Submit; InvalidArgument also for a family that is not there; those of

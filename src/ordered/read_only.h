@@ -17,7 +17,7 @@ namespace breccia::ordered {
 /// its folders changes, whatever state they are in, and no store opens them meanwhile.
 ///
 /// A RocksDB database that never was a store is read as it is, and so is a copy of a store that
-/// RocksDB made (rocks/copies.h).
+/// RocksDB made (tree/copies.h).
 ///
 /// Owner   handles and iterators end before the store.
 /// Threads any.

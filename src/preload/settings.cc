@@ -75,6 +75,7 @@ Result<Settings> read_settings(const Variables& variables) {
   BRECCIA_TRY(read_bool(variables, "BRECCIA_QUIET", &settings.is_quiet));
   BRECCIA_TRY(read_bool(variables, "BRECCIA_FLUSH_AT_CLOSE", &engine.flush_at_close));
   BRECCIA_TRY(read_backend(variables, &engine.backend));
+  BRECCIA_TRY(read_number(variables, "BRECCIA_DEVICE", &engine.device));
   BRECCIA_TRY(read_number(variables, "BRECCIA_DEVICE_REQUESTS_MIN", &engine.device_requests_min));
   BRECCIA_TRY(read_number(variables, "BRECCIA_DEVICE_BYTES", &engine.device_bytes_max));
   BRECCIA_TRY(read_number(variables, "BRECCIA_MEMTABLE_BYTES", &engine.memtable_bytes));
@@ -89,6 +90,7 @@ void apply(const Settings& settings, const std::string& name, Options* options) 
   const Options& engine = settings.engine;
   options->flush_at_close = engine.flush_at_close;
   options->backend = engine.backend;
+  options->device = engine.device;
   options->device_requests_min = engine.device_requests_min;
   options->device_bytes_max = engine.device_bytes_max;
   options->log_preallocate_bytes = engine.log_preallocate_bytes;

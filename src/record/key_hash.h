@@ -7,7 +7,7 @@
 
 namespace breccia::record {
 
-/// A hash of a key, built from the 8-byte words that its columns have (exec/columns.h), so that
+/// A hash of a key, built from the 8-byte words that its columns have (record/columns.h), so that
 /// host and device make the same one. Keys of different lengths with equal words differ in it.
 class KeyHash {
  public:

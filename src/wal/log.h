@@ -13,7 +13,7 @@
 /// The write-ahead log: one stream of positions over a chain of segment files. It is also the value
 /// buffer: values are written here once and read from here until they lie in SST files.
 ///
-/// A write goes through five steps; the caller (rocks/commit) orders them:
+/// A write goes through five steps; the caller (commit_queue.h) orders them:
 ///   1. reserve   takes a range of positions            one caller at a time
 ///   2. fill      copies records, keeps their checksum   any number of frames at once
 ///   3. (the backend writes the frame's descriptors in place)

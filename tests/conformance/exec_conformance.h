@@ -15,7 +15,7 @@
 #include "runs/algo/runs.cuh"
 #include "runs/algo/search_wide.cuh"
 
-/// What every executor must do (the contract at the top of exec/algo/runs.cuh), and what the
+/// What every executor must do (the contract of exec/executor.h), and what the
 /// algorithms over it must do. A `Rig` is made from a seed and has `x()`, its executor.
 namespace breccia::exec::conformance {
 

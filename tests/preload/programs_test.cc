@@ -224,6 +224,7 @@ Result<preload::Settings> settings_from(const std::map<std::string, std::string>
 TEST(PreloadSettings, Variables) {
   const auto all = settings_from({{"BRECCIA_BACKEND", "cuda"},
                                   {"BRECCIA_FLUSH_AT_CLOSE", "0"},
+                                  {"BRECCIA_DEVICE", "1"},
                                   {"BRECCIA_DEVICE_REQUESTS_MIN", "77"},
                                   {"BRECCIA_DEVICE_BYTES", "3G"},
                                   {"BRECCIA_MEMTABLE_BYTES", "512M"},
@@ -235,6 +236,7 @@ TEST(PreloadSettings, Variables) {
   preload::apply(all.value(), "/data/db", &options);
   EXPECT_EQ(options.backend, BackendChoice::kCuda);
   EXPECT_FALSE(options.flush_at_close);
+  EXPECT_EQ(options.device, 1);
   EXPECT_EQ(options.device_requests_min, 77U);
   EXPECT_EQ(options.device_bytes_max, 3ULL << 30);
   EXPECT_EQ(options.memtable_bytes, 512ULL << 20);

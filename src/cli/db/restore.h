@@ -28,7 +28,7 @@ using AfterStep = std::function<Status()>;
 ///   3. remove the log, then the mark, then the tree; copy the new tree
 ///   4. sync all of it, then take the note back
 ///
-/// What is there afterwards is a copy: it owns no log (rocks/copies.h).
+/// What is there afterwards is a copy: it owns no log (tree/copies.h).
 /// Errors  InvalidArgument: nothing to restore, or it cannot be told which log is the database's;
 ///         IOError: somebody has the database open. Nothing was changed in these cases. Else those
 ///         of RocksDB and the medium: the folder stays closed until a restore ends well.

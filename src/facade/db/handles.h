@@ -126,7 +126,7 @@ class Handles : public std::enable_shared_from_this<Handles> {
     std::function<void(FamilyId)> forget;
   };
 
-  /// `flush_parts`: see rocks/level0_triggers.h.
+  /// `flush_parts`: see tree/level0_triggers.h.
   Handles(int flush_parts, Hooks hooks) : flush_parts_(flush_parts), hooks_(std::move(hooks)) {}
 
   /// A new handle; whoever deletes it ends its life.

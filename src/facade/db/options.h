@@ -50,7 +50,7 @@ Status list_families(const rocksdb::DBOptions& options, const std::string& name,
 bool is_store(const rocksdb::DBOptions& options, const std::string& name);
 
 /// Takes a store's families from what an OPTIONS file has to what the user gave: without breccia's
-/// own, and with the user's triggers (rocks/level0_triggers.h).
+/// own, and with the user's triggers (tree/level0_triggers.h).
 void restore_given(Descriptors* families);
 
 }  // namespace breccia::facade

@@ -82,8 +82,7 @@ struct Stacks {
 };
 
 /// True if operands do not combine with what is below them: the merge operator failed, or there is
-/// none, here or where the tree combined what it holds. Damage of the tree counts, too: what goes
-/// in above it as it is reads as before.
+/// none. Damage of the tree counts, too: what goes in above it as it is reads as before.
 bool is_merge_failure(const Status& status) {
   return status.IsCorruption() || status.IsInvalidArgument();
 }
@@ -183,10 +182,12 @@ class EntryReader {
     skip(key);
     if (below_counts && partial_merge(key, operands, entry)) return;
     combined_.clear();
-    status_ = below_counts
+    // Without an operator the tree is not read: RocksDB ends the process where it would need one.
+    status_ = below_counts && family_.merge_operator != nullptr
                   ? merge_above_tree(key, operands)
                   : full_merge(family_, key, has_base ? &base : nullptr, operands, &combined_);
     if (is_merge_failure(status_)) {
+      if (family_.merge_operator == nullptr && !(below_counts && is_new(key))) return;
       stack(base_here ? i : end_, covered, operands, entry);
       return;
     }
@@ -203,6 +204,21 @@ class EntryReader {
     if (!status.ok() && !status.IsNotFound()) return status;
     const Slice base = below;
     return full_merge(family_, key, status.ok() ? &base : nullptr, operands, &combined_);
+  }
+
+  /// True if the tree holds nothing of the key. Only above nothing may operands go there without a
+  /// merge operator: RocksDB says so to readers of operands alone, and ends the process for others.
+  [[nodiscard]] bool is_new(const Slice& key) const {
+    if (!family_.tree_has_data) return true;
+    rocksdb::ReadOptions options;
+    options.snapshot = view_.below.get();
+    rocksdb::PinnableSlice operand;
+    rocksdb::GetMergeOperandsOptions one;
+    one.expected_max_number_of_operands = 1;
+    int count = 0;
+    return view_.tree
+        ->GetMergeOperands(options, family_.tree.get(), key, &operand, &one, &count)
+        .IsNotFound();
   }
 
   /// Keeps a key as it is, because its operands do not combine: whoever reads it is told so, as

@@ -28,10 +28,12 @@ struct Flushed {
 /// begins `change` and takes what they replace out of the view's cache; `publish` as for
 /// Below::ingest.
 /// Shape   the view's memtables hold nothing below `applied`.
-/// A key whose operands do not combine, since the merge operator fails or there is none, goes into
-/// the tree as it is, its base below its operands: reads of it fail as before.
-/// Errors  MemoryLimit: may be tried again; Corruption: a key has more than kMergeStackMax such
-///         versions; those of the tree.
+/// A key whose operands do not combine, since the merge operator fails, goes into the tree as it
+/// is, its base below its operands: reads of it fail as before. So do operands without a merge
+/// operator, if nothing lies below them.
+/// Errors  MemoryLimit: may be tried again; InvalidArgument: operands above something, and no merge
+///         operator; Corruption: more than kMergeStackMax versions of a key that do not combine;
+///         those of the tree.
 /// Cost    a file per key range and family, written in parallel; per family with range deletions
 ///         one file of those, below the others; where operands do not combine, one above the others
 ///         for each version of such a key but its oldest.

@@ -16,6 +16,11 @@ static_assert(runs::algo::kOperationMask == record::kOpMask);
 
 namespace {
 
+/// As RocksDB says it.
+Status no_merge_operator() {
+  return Status::InvalidArgument("merge_operator is not properly initialized.");
+}
+
 Status read_tree(const View& view, const FamilyView& family, const Slice& key,
                  rocksdb::PinnableSlice* value, bool* from_tree) {
   if (from_tree != nullptr) *from_tree = true;
@@ -71,9 +76,7 @@ Stack collect(const View& view, const FamilyView& family, const Slice& key, std:
 
 Status full_merge(const FamilyView& family, const Slice& key, const Slice* base,
                   const std::vector<Slice>& operands, std::string* value) {
-  if (family.merge_operator == nullptr) {
-    return Status::InvalidArgument("merge_operator is not properly initialized.");
-  }
+  if (family.merge_operator == nullptr) return no_merge_operator();
   Slice existing_operand(nullptr, 0);
   const rocksdb::MergeOperator::MergeOperationInput input(key, base, operands, nullptr);
   rocksdb::MergeOperator::MergeOperationOutput output(*value, existing_operand);
@@ -97,6 +100,8 @@ Status read_version(const View& view, const FamilyView& family, const Slice& key
     value->PinSelf(value_at(*view.table, found));
     return Status::OK();
   }
+  // Before the tree is read: RocksDB ends the process where it would need the operator itself.
+  if (family.merge_operator == nullptr) return no_merge_operator();
   Stack stack = collect(view, family, key, found, covered);
   std::reverse(stack.operands.begin(), stack.operands.end());
   rocksdb::PinnableSlice below;

@@ -71,7 +71,7 @@ Status StoreTransaction::Close(const WriteOptions& options) {
   is_open_ = false;
   const ReadSet reads = read_set();
   pin_ = {};  // the history is enough to validate
-  const Status status = engine_->submit(options, reads, &batch_.requests());
+  const Status status = engine_->submit_validated(options, reads, &batch_.requests());
   reads_.clear();
   history_.release();
   return status;

@@ -87,6 +87,7 @@ class Owner {
     return alone_.empty() ? look_again_us_ : std::min(look_again_us_, alone_.front().at_us);
   }
 
+  /// The time of an event, as its thread read it.
   std::uint64_t tell(std::uint64_t read_us) {
     told_us_ = std::max(told_us_, read_us);
     return read_us;
@@ -545,8 +546,8 @@ TEST(Admission, TimeNeverGoesBack) {
 
 // Goal: an event that tells a time long past happened then: a pin that it renews lasts a second of
 // the told times, so the next switch comes within less than a second of the owner's.
-// Method: no switch goes unpinned. A high rate under a pin to alone; an event 150 ms late renews
-// the pin, to together; then a low rate with a change in it. One microsecond early and on time.
+// Method: every switch pins. A high rate under a pin to alone; an event 150 ms late renews the pin,
+// to together; then a low rate with a change in it. One microsecond early and on time.
 // Mutation: a pin a microsecond shorter or longer, or one from the second's end on that the last
 // pin had, fails; so does an owner that counts switches by its own clock.
 TEST(Admission, ALateEventPinsFromTheTimeItTells) {

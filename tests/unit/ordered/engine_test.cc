@@ -305,15 +305,16 @@ TEST_F(EngineTest, CloseTellsOfAFailedLog) {
 }
 
 // Goal: Close logs what has no log before it flushes: a flush that fails loses nothing.
-// Method: two operands, of an operator that the next opening does not name, so that no flush can
-//         combine them; a write without a log, and Close; then opened with the operator again.
+// Method: an operand above a put, of an operator that the next opening does not name, so that no
+//         flush can combine them; a write without a log, and Close; then opened with the operator again.
 // Mutation: flushing first loses the write.
 TEST_F(EngineTest, CloseLogsBeforeItFlushes) {
   Options options = small_options();
   options.rocksdb.merge_operator = NewInt64AddOperator();
   ASSERT_TRUE(open(options).ok());
   const std::string one("\1\0\0\0\0\0\0\0", 8);
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(store_->Merge(WriteOptions(), "merged", one).ok());
+  ASSERT_TRUE(store_->Put(WriteOptions(), "merged", one).ok());
+  ASSERT_TRUE(store_->Merge(WriteOptions(), "merged", one).ok());
   Options without = options;
   without.flush_at_close = true;
   without.rocksdb.merge_operator = nullptr;
