@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 
 #include "base/parallel.h"
 #include "ordered/read/versions.h"
@@ -210,15 +211,18 @@ class EntryReader {
   /// merge operator: RocksDB says so to readers of operands alone, and ends the process for others.
   [[nodiscard]] bool is_new(const Slice& key) const {
     if (!family_.tree_has_data) return true;
+    // An iterator: unlike lookups, it says that it would need the operator.
+    std::string behind = key.ToString();
+    behind.push_back('\0');
+    const Slice bound = behind;
     rocksdb::ReadOptions options;
     options.snapshot = view_.below.get();
-    rocksdb::PinnableSlice operand;
-    rocksdb::GetMergeOperandsOptions one;
-    one.expected_max_number_of_operands = 1;
-    int count = 0;
-    return view_.tree
-        ->GetMergeOperands(options, family_.tree.get(), key, &operand, &one, &count)
-        .IsNotFound();
+    options.total_order_seek = true;
+    options.iterate_upper_bound = &bound;
+    const std::unique_ptr<rocksdb::Iterator> at(
+        view_.tree->NewIterator(options, family_.tree.get()));
+    at->Seek(key);
+    return !at->Valid() && at->status().ok();
   }
 
   /// Keeps a key as it is, because its operands do not combine: whoever reads it is told so, as

@@ -30,7 +30,8 @@ struct Flushed {
 /// Shape   the view's memtables hold nothing below `applied`.
 /// A key whose operands do not combine, since the merge operator fails, goes into the tree as it
 /// is, its base below its operands: reads of it fail as before. So do operands without a merge
-/// operator, if nothing lies below them.
+/// operator, if nothing lies below them. A compaction that meets such a key's base fails and stops
+/// the tree, as any RocksDB, unless something newer hides it.
 /// Errors  MemoryLimit: may be tried again; InvalidArgument: operands above something, and no merge
 ///         operator; Corruption: more than kMergeStackMax versions of a key that do not combine;
 ///         those of the tree.

@@ -306,7 +306,8 @@ TEST_F(EngineTest, CloseTellsOfAFailedLog) {
 
 // Goal: Close logs what has no log before it flushes: a flush that fails loses nothing.
 // Method: an operand above a put, of an operator that the next opening does not name, so that no
-//         flush can combine them; a write without a log, and Close; then opened with the operator again.
+//         flush can combine them; a write without a log, and Close; then opened with the operator
+//         again.
 // Mutation: flushing first loses the write.
 TEST_F(EngineTest, CloseLogsBeforeItFlushes) {
   Options options = small_options();

@@ -218,8 +218,8 @@ TEST_P(MergeFailureTest, FlushGoesOn) {
 }
 
 // Goal: what is written over such a key heals it, and the tree can be compacted then.
-// Method: keys with a bad operand over a put, and alone; flushed; then a put, a deletion and a range
-//         deletion over them, and an operand above each; flushed and compacted.
+// Method: keys with a bad operand over a put in the tree, flushed; then a put, a deletion and a
+//         range deletion over them, and operands above each; flushed and compacted.
 // Mutation: writing the stacks' files above what is newer fails.
 TEST_P(MergeFailureTest, NewerVersionsHeal) {
   keys_ = {"deleted", "put", "range"};
