@@ -336,8 +336,7 @@ TEST(FacadeBadUse, LongKeyOfRocksDb) {
 }
 
 // Goal: a database opened without its merge operator says so for the merged keys, and opening it
-// with
-//       the operator finds all.
+//       with the operator finds all.
 // Method: operands in the log, alone and above a put; opened without the operator: reads, a flush;
 //         then with it.
 // Mutation: dropping operands that cannot be combined loses them.
@@ -345,7 +344,9 @@ TEST(FacadeBadUse, UnknownMergeOperator) {
   for (const bool above_put : {false, true}) {
     const auto db = open();
     ASSERT_TRUE((*db)->Put(kWrite, "plain", "1").ok());
-    if (above_put) ASSERT_TRUE((*db)->Put(kWrite, "merged", "0").ok());
+    if (above_put) {
+      ASSERT_TRUE((*db)->Put(kWrite, "merged", "0").ok());
+    }
     for (int i = 0; i < 2; ++i) ASSERT_TRUE((*db)->Merge(kWrite, "merged", "1").ok());
     const auto merge_operator = db->given().family.merge_operator;
     db->given().family.merge_operator = nullptr;
