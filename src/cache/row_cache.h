@@ -36,7 +36,7 @@ struct CacheFigures {
 ///
 /// The tree has a version, which rises whenever readers may see other contents than before. An
 /// entry bears the version at which it was read; a reader names the version that it reads at. An
-/// answer is what the tree gives at the reader's version: docs/impl/blockcache.md has the proof.
+/// answer is what the tree gives at the reader's version: docs/impl/cache.md has the proof.
 /// Whoever changes the tree holds a Change from before the cache is purged until the tree's new
 /// state is published.
 ///

@@ -30,7 +30,7 @@ namespace breccia::ordered {
 ///
 /// A write: room -> place in the log (wal::CommitQueue) -> records copied, runs built -> sealed ->
 /// committed and published in order. A read: pin a view -> search memtable and runs -> values from
-/// the log -> the rest from the tree. docs/impl/rocks.md follows one batch through.
+/// the log -> the rest from the tree. docs/ARCHITECTURE.md follows requests through.
 ///
 /// Threads any.
 class Engine final : public Store {

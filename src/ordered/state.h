@@ -22,7 +22,7 @@ struct Pin {
 };
 
 /// The current view and how far it is visible.
-/// Threads pin() and view() by anybody; the rest by one at a time (the engine's publish lock).
+/// Threads pin() and view() by anybody; the rest by one at a time (the publisher's lock).
 class ViewState {
  public:
   [[nodiscard]] Pin pin() const {

@@ -12,7 +12,7 @@ namespace breccia::runs {
 
 inline constexpr int kTagWays = 32;
 
-/// The set of a key, by its hash (exec/key_hash.h).
+/// The set of a key, by its hash (record/key_hash.h).
 /// Shape   set_count < 2^32.
 BRECCIA_HD constexpr std::uint64_t set_of(std::uint64_t hash, std::uint64_t set_count) {
   return (hash >> 32) * set_count >> 32;

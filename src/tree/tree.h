@@ -114,7 +114,7 @@ class Tree {
     Slice key;
     Slice value;
     /// A range deletion of the key alone goes with it, below it: single deletions that RocksDB may
-    /// write later must meet neither an older put nor a deletion (docs/impl/rocks.md).
+    /// write later must meet neither an older put nor a deletion (docs/impl/tree.md).
     bool hides_older = false;
   };
   /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.

@@ -311,7 +311,7 @@ TEST(FacadeStatistics, ListenersHearFlushes) {
 }
 
 // Goal: a fault of a flush is heard as a background error, and no listener talks it away.
-// Method: an operand above a put, without a merge operator, makes the flush fail.
+// Method: operands above a put, without a merge operator, make the flush fail.
 // Mutation: not telling, or believing the listener's status, fails.
 TEST(FacadeStatistics, ListenersHearFaults) {
   const auto ear = std::make_shared<Ear>();
@@ -320,7 +320,7 @@ TEST(FacadeStatistics, ListenersHearFaults) {
   Db db(Kind::kBreccia, given);
   ASSERT_TRUE(db.open().ok());
   ASSERT_TRUE(db->Put(kWrite, "a", "1").ok());
-  ASSERT_TRUE(db->Merge(kWrite, "a", "2").ok());
+  for (const char* operand : {"2", "3"}) ASSERT_TRUE(db->Merge(kWrite, "a", operand).ok());
   db.close();
   db.given().family.merge_operator = nullptr;
   ASSERT_TRUE(db.open().ok());

@@ -26,7 +26,7 @@ struct Flushed {
 /// Writes all that `view` holds in runs and range deletions below position `applied` to SST files
 /// of the tree, and ingests them with the watermark `applied`: all or nothing. Before that it
 /// begins `change` and takes what they replace out of the view's cache; `publish` as for
-/// Below::ingest.
+/// Tree::ingest.
 /// Shape   the view's memtables hold nothing below `applied`.
 /// A key whose operands do not combine, since the merge operator fails, goes into the tree as it
 /// is, its base below its operands: reads of it fail as before. So do operands without a merge

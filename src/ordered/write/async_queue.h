@@ -49,7 +49,7 @@ struct AdmissionFigures {
 ///         requests and limits::kAsyncGroupBytesMax bytes, or is one batch.
 /// Threads submit() and figures() by any number, also out of `done`.
 /// Source  [hrocks] sections 4 (4), 6 and 6.7. Deviation: batches that go at once are grouped, too,
-///         and every group goes where one batch of its size would (docs/impl/rocks.md).
+///         and every group goes where one batch of its size would (docs/impl/ordered.md).
 class AsyncQueue {
  public:
   /// `run` runs a group and leaves each batch's status.

@@ -134,7 +134,7 @@ TEST_F(EngineTest, Properties) {
 // Goal: a write that finds no room fails with Incomplete when its time is over, and only it.
 // Method: a tree whose compactions are paused takes no more files, so that no flush can run; writes
 //   until one is refused. When the tree goes on, so do writes.
-// Mutation: a flusher that ignores Below::overloaded lets every write through; counting the refused
+// Mutation: a flusher that ignores Tree::overloaded lets every write through; counting the refused
 //   write, too, fails.
 TEST_F(EngineTest, NoRoomWhenFlushesAreHeldBack) {
   Options options = small_options();
