@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -208,8 +209,15 @@ TEST_P(WalLog, RecycledSegments) {
   options_.roll_bytes = 600;
   // A simulated mapped file that is opened twice has one image.
   std::multiset<std::byte*> maps;
-  options_.on_map = [&](std::byte* image, std::uint64_t) { maps.insert(image); };
-  options_.on_unmap = [&](std::byte* image) { maps.erase(maps.find(image)); };
+  std::mutex maps_mutex;  // the log prepares segments on a thread of its own
+  options_.on_map = [&](std::byte* image, std::uint64_t) {
+    const std::lock_guard lock(maps_mutex);
+    maps.insert(image);
+  };
+  options_.on_unmap = [&](std::byte* image) {
+    const std::lock_guard lock(maps_mutex);
+    maps.erase(maps.find(image));
+  };
   ASSERT_TRUE(reopen(0).ok());
   put_and_commit(random_records(&random_, 8), true);
   const SegmentTablePtr pinned = log_->table();

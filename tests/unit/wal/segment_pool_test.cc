@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 #include "wal/sim_files.h"
@@ -19,8 +20,14 @@ class WalSegmentPool : public ::testing::Test {
     options_.dir = "log";
     options_.files = disk_.files();
     EXPECT_TRUE(options_.files->create_dir(options_.dir).take());
-    options_.on_map = [this](std::byte* image, std::uint64_t) { images_.insert(image); };
-    options_.on_unmap = [this](std::byte* image) { images_.erase(image); };
+    options_.on_map = [this](std::byte* image, std::uint64_t) {
+      const std::lock_guard lock(images_mutex_);
+      images_.insert(image);
+    };
+    options_.on_unmap = [this](std::byte* image) {
+      const std::lock_guard lock(images_mutex_);
+      images_.erase(image);
+    };
     pool_ = std::make_shared<SegmentPool>(options_, /*store_id=*/1);
   }
 
@@ -35,6 +42,7 @@ class WalSegmentPool : public ::testing::Test {
 
   SimDisk disk_{SimKind::kBuffered};
   LogOptions options_;
+  std::mutex images_mutex_;  // a stock is made by several threads
   std::set<std::byte*> images_;
   std::shared_ptr<SegmentPool> pool_;
 };
