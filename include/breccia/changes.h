@@ -50,9 +50,11 @@ class ChangeStream {
   /// True after a Next() that returned ok.
   [[nodiscard]] virtual bool Valid() const = 0;
   /// The batch's writes, in their order.
-  /// Shape   Valid(). Owner   they last until the next Next().
+  /// Shape   Valid().
+  /// Owner   they last until the next Next().
   [[nodiscard]] virtual std::span<const Change> changes() const = 0;
-  /// Where the batch begins in the log. Shape   Valid().
+  /// Where the batch begins in the log.
+  /// Shape   Valid().
   [[nodiscard]] virtual std::uint64_t begin() const = 0;
   /// Where to go on: behind the batch, or where the stream began.
   [[nodiscard]] virtual std::uint64_t position() const = 0;

@@ -37,8 +37,7 @@ class Rocks final : public rocksdb::StackableDB {
   /// A folder that RocksDB wrote, its own log included, becomes a store; so does a copy of a store
   /// that Checkpoint or BackupEngine made.
   /// Errors  as RocksDB's; InvalidArgument also: a comparator other than the default one, a
-  /// reserved
-  ///         name; NotSupported: an option that cannot be kept (docs/rocksdb.md).
+  ///         reserved name; NotSupported: an option that cannot be kept (docs/rocksdb.md).
   static Status Open(const rocksdb::Options& options, const std::string& name, DB** db);
   static Status Open(const rocksdb::DBOptions& options, const std::string& name,
                      const std::vector<Descriptor>& column_families, std::vector<Handle*>* handles,

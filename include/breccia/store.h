@@ -2,7 +2,7 @@
 
 #include <breccia/batch.h>
 #include <breccia/changes.h>
-#include <breccia/options.h>
+#include <breccia/store_options.h>
 #include <breccia/transaction.h>
 
 #include <functional>
@@ -12,6 +12,8 @@
 #include <vector>
 
 namespace breccia {
+
+struct Options;
 
 /// What the last Open found in the log.
 struct RecoveryReport {
@@ -39,7 +41,8 @@ class Store {
   /// As Close(), but nobody hears of what failed.
   virtual ~Store() = default;
 
-  /// Opens the store in folder `path`, replaying its log.
+  /// Opens the store in folder `path`, replaying its log. The engine is that of the options:
+  /// Options (breccia/options.h), the ordered one.
   /// Errors  InvalidArgument: options do not fit, or the store is missing or exists against them;
   ///         Corruption: acknowledged data in the log is damaged; IOError: the medium, or another
   ///         process holds the store.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <breccia/batch.h>
-#include <breccia/options.h>
+#include <breccia/store_options.h>
 
 namespace breccia {
 
@@ -30,10 +30,9 @@ class Transaction {
 
   /// Carries the requests out. The transaction is over then, whatever it returns.
   /// Errors  those of Store::Submit. Busy, which means this alone: what was read has changed,
-  /// nothing
-  ///         was done: run the transaction again. TryAgain: whether it has changed cannot be said
-  ///         any more, as more was flushed since than is kept (Options::memtable_bytes); nothing
-  ///         was done. InvalidArgument: it was closed before.
+  ///         nothing was done: run the transaction again. TryAgain: whether it has changed cannot
+  ///         be said any more, as more was flushed since than is kept (Options::memtable_bytes);
+  ///         nothing was done. InvalidArgument: it was closed before.
   /// Cost    the keys that were read are validated on the backend, like a batch of lookups; other
   ///         writers wait meanwhile.
   virtual Status Close(const WriteOptions& options) = 0;

@@ -13,6 +13,16 @@ static_assert(RecentSecond::kWindowUs * RecentSecond::kWindows == kSecondUs);
 
 }  // namespace
 
+AdmissionOptions admission_options(const StoreOptions& options) {
+  AdmissionOptions admission;
+  admission.threshold_min = std::max<std::uint64_t>(options.admission_requests_min, 1);
+  admission.threshold_max = std::max(options.admission_requests_max, admission.threshold_min);
+  admission.wait_us_max = std::max<std::uint64_t>(options.admission_wait_us_max, 1);
+  admission.raise_us_max = std::min(admission.raise_us_max, admission.wait_us_max - 1);
+  admission.switches_max = options.admission_switches_max;
+  return admission;
+}
+
 RecentSecond::RecentSecond(const AdmissionOptions& options, std::uint64_t now_us)
     : ops_low_max_(options.ops_low_max), ops_high_min_(options.ops_high_min), begin_us_(now_us) {
   BRECCIA_ASSERT(ops_low_max_ < ops_high_min_);

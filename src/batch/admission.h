@@ -1,5 +1,7 @@
 #pragma once
 
+#include <breccia/store_options.h>
+
 #include <array>
 #include <cstdint>
 
@@ -12,7 +14,7 @@ enum class Mode : std::uint8_t { kAlone, kTogether };
 struct AdmissionOptions {
   /// Waiting requests that are worth a large batch: the first and lowest threshold.
   std::uint64_t threshold_min = 10'000;
-  /// What a large batch can hold. A store sets its own: Options::admission_requests_max.
+  /// What a large batch can hold. A store sets its own: StoreOptions::admission_requests_max.
   std::uint64_t threshold_max = 250'000'000;
   /// A threshold that is reached within raise_us_max grows by raise_factor.
   std::uint64_t raise_us_max = 1'000;
@@ -28,6 +30,9 @@ struct AdmissionOptions {
   std::uint64_t ops_low_max = 50'000;
   std::uint64_t ops_high_min = 1'000'000;
 };
+
+/// As a store's options say, within what is sound.
+[[nodiscard]] AdmissionOptions admission_options(const StoreOptions& options);
 
 /// What to do now.
 struct Decision {

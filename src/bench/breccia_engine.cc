@@ -1,3 +1,4 @@
+#include <breccia/options.h>
 #include <breccia/store.h>
 
 #include <vector>

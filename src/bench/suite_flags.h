@@ -37,7 +37,8 @@ struct SuiteFlags {
   std::uint64_t seed = 1;
 
   void add_to(console::App* app);
-  /// Sets what the flags say. Errors  words: flags that do not go together.
+  /// Sets what the flags say.
+  /// Errors  words: flags that do not go together.
   [[nodiscard]] std::string fill(SuiteConfig* suite) const;
   /// A driver set by the flags for so many requests per thread.
   [[nodiscard]] DriverConfig driver(std::uint64_t requests_per_thread) const;

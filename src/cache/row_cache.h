@@ -44,8 +44,7 @@ struct CacheFigures {
 /// meets one is left out. Only a purge waits, for an insert of one entry.
 ///
 /// Bound   `bytes` of memory, in sets of kSetBytes. A set has kWays entries; one entry takes at
-/// most
-///         kEntryBytesMax with its header.
+///         most kEntryBytesMax with its header.
 /// Threads any.
 /// Source  [hrocks] section 5. Deviations: the device holds tags, not entries, and no managed
 ///         memory is used; counters are halved as entries come; entries bear versions.

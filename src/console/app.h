@@ -43,7 +43,8 @@ class Option {
 };
 
 /// A command: the program, or one below it. Arguments go into variables, which must outlive
-/// parse(). Owner   commands and options live as long as the program.
+/// parse().
+/// Owner   commands and options live as long as the program.
 class App {
  public:
   /// The program.

@@ -194,7 +194,8 @@ class InstalledDevice {
   const int number_;
 };
 
-/// CUDA's device of that number. Errors  NotSupported.
+/// CUDA's device of that number.
+/// Errors  NotSupported.
 Result<DevicePtr> make_cuda_device(int number);
 
 }  // namespace breccia::exec

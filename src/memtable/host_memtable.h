@@ -17,7 +17,7 @@ namespace breccia::memtable {
 /// key's first word, so that most comparisons stay in the node.
 ///
 /// Threads one inserter at a time, any number of readers beside it. A reader that starts after an
-/// insert returned sees its entry.
+///         insert returned sees its entry.
 /// Source  skip list: Pugh 1990, with p = 1/4 and towers of at most 12. Readers take no locks, as
 ///         nodes are published by release stores and never removed.
 class HostMemtable {

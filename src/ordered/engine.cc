@@ -11,17 +11,7 @@
 #include "ordered/write/store_transaction.h"
 #include "wal/format.h"
 
-namespace breccia {
-
-Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
-  std::unique_ptr<ordered::Engine> engine;
-  BRECCIA_TRY(ordered::Engine::open(options, path, &engine));
-  engine->listeners().open(engine->below().db());
-  *store = std::move(engine);
-  return Status::OK();
-}
-
-namespace ordered {
+namespace breccia::ordered {
 
 namespace {
 
@@ -524,7 +514,7 @@ void Engine::change_tree(const std::function<void(View*)>& change) {
     if (cache_ != nullptr) cache_->clear();
     publisher_->change([&](View* next) {
       change(next);
-      next->tree_version = tree_change.publish();
+      next->below.version = tree_change.publish();
     });
   });
 }
@@ -545,7 +535,7 @@ void Engine::refresh_tree() {
       changed->tree_has_data = family->tree_has_data || below_->has_data(family->tree.get());
       next->set_family(std::move(changed));
     }
-    next->below = below_->snapshot();
+    next->below.snapshot = below_->snapshot();
   });
 }
 
@@ -606,5 +596,4 @@ bool Engine::GetProperty(const std::string& name, std::string* value) {
   return true;
 }
 
-}  // namespace ordered
-}  // namespace breccia
+}  // namespace breccia::ordered

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/options.h>
 #include <breccia/store.h>
 
 #include <atomic>
@@ -76,8 +77,8 @@ class Engine final : public Store {
   /// Errors  as Submit; InvalidArgument also for a family that is not there; those of
   ///         Validator::validate: nothing was written.
   Status commit(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests);
-  /// Whether anything of `reads` was written since, as of now. Errors  those of
-  /// Validator::validate.
+  /// Whether anything of `reads` was written since, as of now.
+  /// Errors  those of Validator::validate.
   [[nodiscard]] Status check(const ReadSet& reads) const {
     return validator_->validate(state_.pin(), reads, reads_min_);
   }
@@ -141,7 +142,6 @@ class Engine final : public Store {
   [[nodiscard]] Status check_open() const;
   void log_statistics() const;
   Status start(const Options& options, const std::string& path);
-  Result<exec::DevicePtr> choose_device();
   Status choose_backend();
   wal::CommitEnvironment commit_environment();
   void note_device(const Status& why, bool left);

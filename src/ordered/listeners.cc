@@ -92,7 +92,7 @@ Listeners::Job Listeners::job_of(const View& view, const FamilyView& family,
   job.info.cf_id = family.id;
   job.info.cf_name = job.memtable.cf_name;
   job.info.file_number = job.info.oldest_blob_file_number = 0;
-  job.info.thread_id = view.tree->GetEnv()->GetThreadID();
+  job.info.thread_id = view.below.db->GetEnv()->GetThreadID();
   job.info.triggered_writes_slowdown = job.info.triggered_writes_stop = false;
   job.info.smallest_seqno = job.memtable.earliest_seqno;
   job.info.largest_seqno = applied;

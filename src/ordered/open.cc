@@ -7,10 +7,11 @@
 
 #include "base/log.h"
 #include "base/machine.h"
-#include "exec/sim/sim_device.h"
+#include "exec/choose.h"
 #include "ordered/engine.h"
 #include "ordered/recover.h"
 #include "tree/ignored_fields.h"
+#include "wal/files_env.h"
 
 /// Opening and closing the ordered engine.
 
@@ -32,18 +33,7 @@ Options with_defaults(Options options) {
   if (options.flush_threads <= 0) {
     options.flush_threads = std::clamp(tbb::info::default_concurrency(), 1, 8);
   }
-  if (options.log_files == nullptr) options.log_files = wal::real_files();
   return options;
-}
-
-batch::AdmissionOptions admission_options(const Options& options) {
-  batch::AdmissionOptions admission;
-  admission.threshold_min = std::max<std::uint64_t>(options.admission_requests_min, 1);
-  admission.threshold_max = std::max(options.admission_requests_max, admission.threshold_min);
-  admission.wait_us_max = std::max<std::uint64_t>(options.admission_wait_us_max, 1);
-  admission.raise_us_max = std::min(admission.raise_us_max, admission.wait_us_max - 1);
-  admission.switches_max = options.admission_switches_max;
-  return admission;
 }
 
 // A device lookup costs 20 us for the first key and next to nothing for more; a CPU lookup about
@@ -138,15 +128,14 @@ Status Engine::start(const Options& options, const std::string& path) {
   BRECCIA_TRY(open_log(path));
   if (cache_ != nullptr) device_tags_ = std::make_unique<cache::DeviceTags>(cache_);
   search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get());
-  reader_ =
-      std::make_unique<Reader>(backends_.get(), search_.get(), below_.get(), statistics_.get());
-  updater_ = std::make_unique<Updater>(backends_.get(), search_.get(), below_.get());
+  reader_ = std::make_unique<Reader>(backends_.get(), search_.get(), statistics_.get());
+  updater_ = std::make_unique<Updater>(backends_.get(), search_.get());
   history_ = std::make_shared<History>(options_.memtable_bytes);
   validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
   ranges_ = std::make_unique<RangeReader>(backends_.get());
   commits_ = std::make_unique<wal::CommitQueue>(log_.get(), &fault_, commit_environment());
   start_maintenance();
-  async_ = std::make_unique<AsyncQueue>(admission_options(options_),
+  async_ = std::make_unique<AsyncQueue>(batch::admission_options(options_),
                                         [this](std::span<AsyncBatch> group) { run_group(group); });
   backends_->first().tenant().answer(
       {.give = [this](std::uint64_t) { maintenance_->give_device_memory(); },
@@ -175,22 +164,8 @@ void Engine::note_device(const Status& why, bool left) {
   if (left && publisher_ != nullptr) publisher_->leave_device();
 }
 
-/// The device that the options ask for.
-Result<exec::DevicePtr> Engine::choose_device() {
-  using exec::DeviceKind;
-  if (options_.backend == BackendChoice::kSimulator) {
-    return exec::sim::make_simulator_device(options_.simulator_seed);
-  }
-  if (options_.backend != BackendChoice::kHost) {
-    auto device = exec::open_device(DeviceKind::kCuda, options_.device);
-    if (device.ok() || options_.backend == BackendChoice::kCuda) return device;
-    no_device_ = device.status().ToString();
-  }
-  return exec::open_device(DeviceKind::kHost, 0);
-}
-
 Status Engine::choose_backend() {
-  BRECCIA_TAKE(const exec::DevicePtr device, choose_device());
+  BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options_, &no_device_));
   BRECCIA_TAKE(auto backend, runs::make_backend(device, {.name = "ordered",
                                                          .bytes_max = options_.device_bytes_max,
                                                          .cost = exec::GiveCost::kFlush}));
@@ -221,7 +196,8 @@ Status Engine::open_log(const std::string& path) {
   log_options.segment_bytes = options_.log_segment_bytes;
   log_options.preallocate_bytes = options_.log_preallocate_bytes;
   log_options.keep_bytes = options_.log_keep_bytes;
-  log_options.files = options_.log_files;
+  log_options.files = wal::files_of(options_.rocksdb.env);
+  if (log_options.files == nullptr) log_options.files = wal::real_files();
   log_options.store_id = below_->store_id();
   log_options.on_map = [device](std::byte* image, std::uint64_t bytes) {
     (void)device->adopt(image, bytes);  // if it cannot, its results go through staging
@@ -265,11 +241,9 @@ Result<std::shared_ptr<View>> Engine::recovered_view(
     return recover_families(frames, below_->applied(), backend);
   }));
   auto view = std::make_shared<View>();
-  view->tree = below_->db();
-  view->below = below_->snapshot();
+  view->below = {below_->db(), below_->snapshot(), cache_ == nullptr ? 0 : cache_->version(),
+                 cache_};
   view->flushed = log_->begin();
-  view->cache = cache_;
-  view->tree_version = cache_ == nullptr ? 0 : cache_->version();
   // Entries of families that are not there any more are left out.
   for (const tree::TreeFamily& handle : below_->families()) {
     auto family = std::make_shared<FamilyView>(*new_family(handle));

@@ -143,7 +143,7 @@ Status ReadOnlyStore::make_view() {
   BRECCIA_TAKE(RecoveredFamilies recovered,
                recover_families(log_.frames, watermark_.applied, *host_));
   auto view = std::make_shared<View>();
-  view->tree = tree_.get();
+  view->below.db = tree_.get();
   std::vector<wal::SegmentPtr> needed;
   for (const wal::SegmentPtr& segment : log_.segments) {
     if (segment->end() > watermark_.applied) needed.push_back(segment);

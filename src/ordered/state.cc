@@ -1,5 +1,7 @@
 #include "ordered/state.h"
 
+#include <algorithm>
+
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
@@ -23,7 +25,12 @@ std::vector<std::uint64_t> payloads_of(const MemRun& run, const wal::SegmentTabl
 
 Result<MemRunPtr> rebuild_on_host(const MemRun& run, const wal::SegmentTable& table,
                                   runs::Backend& host) {
-  const std::vector<std::uint64_t> payloads = payloads_of(run, table);
+  // In the log's order: the device's was worked out by what is lost now, and is not believed.
+  std::vector<std::uint64_t> payloads = payloads_of(run, table);
+  std::sort(payloads.begin(), payloads.end());
+  if (std::adjacent_find(payloads.begin(), payloads.end()) != payloads.end()) {
+    return Status::Corruption("a run of a lost device names a record twice");
+  }
   record::EntryColumns columns(host.host_memory());
   for (const std::uint64_t payload : payloads) {
     if (!columns.append(table.at(record::position_of(payload)), payload)) {
@@ -31,7 +38,8 @@ Result<MemRunPtr> rebuild_on_host(const MemRun& run, const wal::SegmentTable& ta
     }
   }
   auto rebuilt = std::make_shared<MemRun>();
-  BRECCIA_TAKE(rebuilt->run, host.build_run(columns.ref(/*sorted=*/true), /*descriptors=*/nullptr));
+  BRECCIA_TAKE(rebuilt->run,
+               host.build_run(columns.ref(/*sorted=*/false), /*descriptors=*/nullptr));
   rebuilt->begin = run.begin;
   rebuilt->end = run.end;
   rebuilt->has_merges = run.has_merges;

@@ -9,17 +9,13 @@
 #include "memtable/host_memtable.h"
 #include "memtable/tombstones.h"
 #include "runs/backend.h"
+#include "tree/tree_state.h"
 #include "wal/format.h"
 #include "wal/segment_table.h"
 
-namespace breccia::cache {
-class RowCache;
-}
 namespace rocksdb {
 class ColumnFamilyHandle;
-class DB;
 class MergeOperator;
-class Snapshot;
 }  // namespace rocksdb
 
 namespace breccia::ordered {
@@ -71,6 +67,10 @@ struct FamilyView {
   bool tree_is_cached = false;  // what it holds changes by flushes and refreshes alone
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;  // null if the user gave none
 
+  /// The family as the view's tree takes it.
+  [[nodiscard]] tree::FamilyRef in_tree() const {
+    return {id, tree.get(), tree_has_data, tree_is_cached};
+  }
   void set_runs(std::vector<MemRunPtr> newest_first) {
     runs = std::move(newest_first);
     backend_runs.clear();
@@ -93,20 +93,13 @@ struct View {
   wal::SegmentTablePtr table;
   /// Position below which all versions lie in the tree; families hold those from there on.
   std::uint64_t flushed = 0;
-  rocksdb::DB* tree = nullptr;                     // the database below; `below` keeps it open
-  std::shared_ptr<const rocksdb::Snapshot> below;  // its state
-  std::uint64_t tree_version = 0;                  // that state's number, for the cache
-  std::shared_ptr<cache::RowCache> cache;          // entries of the tree; null: there is none
+  tree::TreeState below;  // the tree that goes with them
 
   /// Null if there is no such family.
   [[nodiscard]] const FamilyView* family(FamilyId id) const;
   /// Puts `changed` in the place of the family of its id, or adds it.
   void set_family(FamilyViewPtr changed);
   void erase_family(FamilyId id);
-  /// True if what is read of the family's tree may be kept in the cache, and found there.
-  [[nodiscard]] bool caches(const FamilyView& family) const {
-    return cache != nullptr && family.tree_is_cached;
-  }
   /// Runs of the family that has most.
   [[nodiscard]] std::size_t runs_max() const;
   /// Range deletions of all families.

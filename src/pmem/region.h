@@ -41,8 +41,7 @@ class Region {
   /// Threads any number; stores elsewhere may go on. A line that two callers store into becomes
   ///         durable with the first of them, as far as the other has come.
   /// Cost    a flush of each line and one fence (kDax); one record and one sync for all callers
-  /// that
-  ///         came while the one before was written (kFile).
+  ///         that came while the one before was written (kFile).
   [[nodiscard]] virtual Status persist(std::span<const Range> ranges) = 0;
   [[nodiscard]] Status persist(std::uint64_t offset, std::uint64_t bytes) {
     const Range one{offset, bytes};
@@ -60,8 +59,8 @@ Result<std::unique_ptr<Region>> open_dax_region(const std::string& path, std::ui
 Result<std::unique_ptr<Region>> map_dax_file(int file);
 
 /// Opens an ordinary file region at `path` (redo log at `path` + ".redo"), created with `bytes`
-/// bytes if missing; replays a redo log that a crash left. Errors  Corruption: the redo log's
-/// committed part is damaged.
+/// bytes if missing; replays a redo log that a crash left.
+/// Errors  Corruption: the redo log's committed part is damaged.
 Result<std::unique_ptr<Region>> open_file_region(const std::string& path, std::uint64_t bytes);
 
 /// True if `path` (an existing folder) lies on a file system whose files can be mapped with DAX.

@@ -59,8 +59,7 @@ struct RangesRef {
 
 /// Where a walk of ranges puts what it finds; n ranges with `room` entries in all.
 /// Shape   emitted[n]: range i has emitted[i] entries from its place out_at[i] on; where that is
-/// all
-///         its room, there may be more. Either payload[room]: the newest version of each key,
+///         all its room, there may be more. Either payload[room]: the newest version of each key,
 ///         deletions too; or pair[2 * room]: key and value, each 8 bytes as they lie in memory, of
 ///         the keys that are there. For pairs all runs have values and keys of 8 bytes, and hold no
 ///         merge operands.

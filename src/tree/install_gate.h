@@ -31,7 +31,8 @@ namespace breccia::tree {
 /// Users' listeners stand between the two sides of the gate, so that no callback of theirs comes
 /// while its compaction counts as one that is being installed.
 ///
-/// Threads any number. Order  ingests first: a compaction that ends later waits for one that waits.
+/// Threads any number.
+/// Order   ingests first: a compaction that ends later waits for one that waits.
 class InstallGate {
  public:
   using EventListeners = std::vector<std::shared_ptr<rocksdb::EventListener>>;

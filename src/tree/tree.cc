@@ -272,14 +272,6 @@ bool Tree::overloaded() const {
   return false;
 }
 
-void Tree::multi_get(const rocksdb::Snapshot* at, rocksdb::ColumnFamilyHandle* family,
-                     std::size_t count, const Slice* keys, rocksdb::PinnableSlice* values,
-                     Status* statuses) const {
-  rocksdb::ReadOptions options;
-  options.snapshot = at;
-  db_->MultiGet(options, family, count, keys, values, statuses, /*sorted_input=*/false);
-}
-
 // ---- files -------------------------------------------------------------------------------------
 
 std::string Tree::staging_path(const std::string& name) const {

@@ -103,11 +103,6 @@ class Tree {
   [[nodiscard]] bool has_data(rocksdb::ColumnFamilyHandle* family) const;
 
   [[nodiscard]] TreeSnapshot snapshot() const;
-  /// Shape   keys, values and statuses of `count` elements.
-  void multi_get(const rocksdb::Snapshot* at, rocksdb::ColumnFamilyHandle* family,
-                 std::size_t count, const Slice* keys, rocksdb::PinnableSlice* values,
-                 Status* statuses) const;
-
   /// An entry of a file: a kPut, kDelete or kMerge of `key`; of a kSingleDelete only what it hides.
   struct Entry {
     record::Op op;

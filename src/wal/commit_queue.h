@@ -1,6 +1,6 @@
 #pragma once
 
-#include <breccia/options.h>
+#include <breccia/store_options.h>
 
 #include <atomic>
 #include <chrono>

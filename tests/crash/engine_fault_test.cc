@@ -79,13 +79,15 @@ std::vector<Status> faults_to_try() {
 }  // namespace
 
 // Goal: whatever call under the log fails, the write is refused with the cause, the store is
-//   read-only and still reads, and opening it again finds everything acknowledged.
+//          read-only and still reads, and opening it again finds everything acknowledged.
 // Method: a script of writes and flushes, once for every call that it makes, with that call
-// failing. Mutation: trying a failed sync again, or publishing before the commit, fails here.
+//          failing.
+// Mutation: trying a failed sync again, or publishing before the commit, fails here.
 TEST(EngineFault, EveryCallUnderTheLog) {
   testing::CallFaults faults;
+  const auto env = testing::make_faulty_log_env(&faults);
   Options options = quiet_options();
-  options.log_files = testing::make_faulty_files(testing::make_sparse_files(), &faults);
+  options.rocksdb.env = env.get();
   for (const Status& fault : faults_to_try()) {
     const FaultCounts counts = FaultLoop(mixed_script(), options, &faults).run(fault);
     print("mixed script", counts);
@@ -99,8 +101,9 @@ TEST(EngineFault, EveryCallUnderTheLog) {
 // Mutation: closing a segment before the next one is named and synced fails here.
 TEST(EngineFault, EveryCallUnderARollingLog) {
   testing::CallFaults faults;
+  const auto env = testing::make_faulty_log_env(&faults);
   Options options = quiet_options();
-  options.log_files = testing::make_faulty_files(testing::make_sparse_files(), &faults);
+  options.rocksdb.env = env.get();
   const FaultCounts counts =
       FaultLoop(rolling_script(), options, &faults).run(Status::NoSpace("planted", "full"));
   print("rolling script", counts);

@@ -76,7 +76,7 @@ Options quiet_options() {
   options.device_requests_min = 32;
   options.memtable_bytes = 1 << 30;
   options.flush_threads = 1;
-  options.log_files = testing::make_sparse_files();
+  options.rocksdb.env = testing::sparse_env();
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;
   options.rocksdb.max_file_opening_threads = 1;

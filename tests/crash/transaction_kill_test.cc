@@ -1,4 +1,5 @@
 #include <breccia/optimistic_transaction_db.h>
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <breccia/transaction_db.h>
 #include <fcntl.h>

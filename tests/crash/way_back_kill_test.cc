@@ -125,7 +125,7 @@ class Child {
     Options options = facade::engine_options(given, path_, families);
     options.backend = BackendChoice::kHost;
     options.flush_threads = 1;
-    options.log_files = testing::make_sparse_files();
+    options.rocksdb.env = testing::sparse_env();
     options.memtable_bytes = 1 << 20;
     options.device_requests_min = random_.one_in(2) ? 1 : 0;
     options.flush_at_close = random_.one_in(2);

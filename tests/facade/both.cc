@@ -17,6 +17,7 @@ facade::Descriptors descriptors_of(const Given& given) {
 Given usual() {
   Given given;
   given.db.create_if_missing = true;
+  given.db.env = sparse_env();
   given.db.create_missing_column_families = true;
   given.db.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   given.family.compression = rocksdb::kNoCompression;
@@ -28,7 +29,6 @@ Options options_of(const Given& given, const std::string& path) {
   Options options = facade::engine_options(given.db, path, descriptors_of(given));
   options.backend = BackendChoice::kHost;
   options.flush_threads = 1;
-  options.log_files = make_sparse_files();
   options.device_requests_min = given.run_requests_min;
   options.memtable_bytes = given.memtable_bytes != 0 ? given.memtable_bytes : 256 << 20;
   if (given.wait_us_max != 0) options.wait_us_max = given.wait_us_max;

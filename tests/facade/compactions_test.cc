@@ -24,7 +24,8 @@ void put(Db& db, int from, int to, const std::string& value) {
 
 // Goal: a compaction takes what was written before it along, and leaves the same entries.
 // Method: CompactRange of all and of a part, to another level, with deletions; then one level is
-// left. Mutation: not flushing first leaves entries out of the level.
+//          left.
+// Mutation: not flushing first leaves entries out of the level.
 TEST(FacadeCompactions, CompactRange) {
   expect_same([](Db& db) {
     put(db, 0, 100, "1");
@@ -50,8 +51,8 @@ TEST(FacadeCompactions, CompactRange) {
 
 // Goal: compactions can be aimed at files, held back and let go.
 // Method: CompactFiles to the last level (our flush may put a file there itself),
-// SuggestCompactRange, PromoteL0, manual and automatic compaction off and on. Mutation: handing our
-// own handle to the tree unopened would crash.
+//          SuggestCompactRange, PromoteL0, manual and automatic compaction off and on.
+// Mutation: handing our own handle to the tree unopened would crash.
 TEST(FacadeCompactions, Control) {
   expect_same([](Db& db) {
     auto* const family = db->DefaultColumnFamily();

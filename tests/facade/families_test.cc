@@ -33,7 +33,8 @@ void note_list(Db& db) {
 
 // Goal: families come and go as in RocksDB, and a list shows the user's alone.
 // Method: create, create again, several at once, drop, drop again, drop the default one, list,
-// reopen. Mutation: listing the hidden family fails.
+//          reopen.
+// Mutation: listing the hidden family fails.
 TEST(FacadeFamilies, CreateAndDrop) {
   expect_same(
       [](Db& db) {

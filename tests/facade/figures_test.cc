@@ -33,7 +33,8 @@ void note(Db& db, const std::string& name, const std::string& family = "default"
 
 // Goal: figures that count entries and snapshots are RocksDB's.
 // Method: puts and deletions in two families, snapshots; before and after a flush; sums over
-// families. Mutation: handing on the tree's figures, whose memtables are empty, fails.
+//          families.
+// Mutation: handing on the tree's figures, whose memtables are empty, fails.
 TEST(FacadeFigures, Counts) {
   expect_same(
       [](Db& db) {

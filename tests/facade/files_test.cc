@@ -197,7 +197,8 @@ rocksdb::SequenceNumber note_updates(Db& db, rocksdb::SequenceNumber sequence) {
 
 // Goal: a program that follows RocksDB's log sees the same batches here.
 // Method: batches of all operations, followed from the start, from the last number on, and over a
-// flush; a number that was not written yet. Mutation: numbers that repeat a batch or skip one fail.
+//          flush; a number that was not written yet.
+// Mutation: numbers that repeat a batch or skip one fail.
 TEST(FacadeFiles, UpdatesSince) {
   Given given = usual();
   given.families = {"one"};

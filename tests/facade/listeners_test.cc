@@ -1,3 +1,4 @@
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <breccia/transaction_db.h>
 #include <gtest/gtest.h>
@@ -148,10 +149,11 @@ void add_files(rocksdb::DB* db, std::set<std::string>* names) {
 }  // namespace
 
 // Goal: nobody hears of breccia's own families: no compaction, file, flush, memtable, stall,
-// handle. Method: prepared transactions and many flushes, over two openings, so that both families
-// have files that are compacted, deleted and read; every family told and every table file told
-// against those of the user. Mutation: one kind of event that is not looked at fails, if it is told
-// here.
+//          handle.
+// Method: prepared transactions and many flushes, over two openings, so that both families have
+//          files that are compacted, deleted and read; every family told and every table file told
+//          against those of the user.
+// Mutation: one kind of event that is not looked at fails, if it is told here.
 TEST(FacadeListeners, NotOfOwnFamilies) {
   const auto hears = std::make_shared<Hears>();
   TxnGiven given;
@@ -228,9 +230,9 @@ TEST(FacadeListeners, AskedOncePerFile) {
 }
 
 // Goal: the handles that listeners hear of are the user's, when the user deletes them, and the
-//       database's own at its end.
-// Method: the names, on both. Mutation: telling of the tree's handles, or of those that functions
-//         make for themselves, differs.
+//          database's own at its end.
+// Method: the names, on both.
+// Mutation: telling of the tree's handles, or of those that functions make for themselves, differs.
 TEST(FacadeListeners, Handles) {
   class Notes final : public rocksdb::EventListener {
    public:

@@ -40,7 +40,8 @@ std::string get(rocksdb::DB* db, const std::string& key) {
 
 // Goal: a program of RocksDB's runs with one line changed.
 // Method: open with RocksDB's options and its real log files, write, reopen, read, look from
-// outside. Mutation: losing what was not flushed at close fails.
+//          outside.
+// Mutation: losing what was not flushed at close fails.
 TEST(FacadeOpen, OneLineChanged) {
   const Folder folder(Place::kMemory);
   const std::string path = folder / "db";
@@ -65,7 +66,8 @@ TEST(FacadeOpen, OneLineChanged) {
 
 // Goal: opening refuses what RocksDB refuses, with the same code.
 // Method: a missing database, an existing one, families missing, not named, without the default
-// one. Mutation: creating families that nobody asked to create fails.
+//          one.
+// Mutation: creating families that nobody asked to create fails.
 TEST(FacadeOpen, Errors) {
   expect_same([](Db& db) {
     db.close();
@@ -284,8 +286,9 @@ TEST(FacadeOpen, OwnOptions) {
 }
 
 // Goal: the OPTIONS file that RocksDB keeps of our database can be read back, and says what it
-// said. Method: what LoadLatestOptions returns opens the database, with two files a flush, three
-// times. Mutation: returning the tree's triggers doubles them each time.
+//          said.
+// Method: what LoadLatestOptions returns opens the database, with two files a flush, three times.
+// Mutation: returning the tree's triggers doubles them each time.
 TEST(FacadeOpen, OptionsFile) {
   Given given = usual();
   given.families = {"one"};
@@ -314,7 +317,8 @@ TEST(FacadeOpen, OptionsFile) {
 
 // Goal: a store that is closed becomes an ordinary database, with what was in its log.
 // Method: entries, operands and a family in the log; detach twice; RocksDB opens it as it opens its
-// own; breccia after it. Mutation: leaving the log behind fails the last opening.
+//          own; breccia after it.
+// Mutation: leaving the log behind fails the last opening.
 TEST(FacadeOpen, Detach) {
   Given given = usual();
   given.families = {"one"};
@@ -342,7 +346,8 @@ TEST(FacadeOpen, Detach) {
 }
 
 // Goal: with flush_at_close a closed database is whole for RocksDB; without it is not.
-// Method: both ways, with a log and without. Mutation: flushing always, or never, fails.
+// Method: both ways, with a log and without.
+// Mutation: flushing always, or never, fails.
 TEST(FacadeOpen, FlushAtClose) {
   for (const bool flush : {false, true}) {
     for (const bool has_log : {false, true}) {

@@ -1,3 +1,4 @@
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 #include <rocksdb/listener.h>
@@ -69,7 +70,8 @@ std::set<std::string> names_on_page(const std::string& path) {
 
 // Goal: RocksDB's counters of requests are RocksDB's, wherever the answers lie.
 // Method: one script of reads and writes on both; each counter and how often its distribution was
-// fed. Mutation: handing the tree's own counts on counts reads twice that reach files.
+//          fed.
+// Mutation: handing the tree's own counts on counts reads twice that reach files.
 TEST(FacadeStatistics, RequestsAsRocksDbCounts) {
   const auto script = [](Db& db) {
     read_everywhere(db);

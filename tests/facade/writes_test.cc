@@ -77,7 +77,8 @@ TEST(FacadeWrites, DeleteRange) {
 
 // Goal: merges are applied in order on whatever is below, wherever that lies.
 // Method: operands above nothing, a put, a deletion, a range deletion; flushes between; no
-// operator. Mutation: dropping the operand that came before the flush fails.
+//          operator.
+// Mutation: dropping the operand that came before the flush fails.
 TEST(FacadeWrites, Merge) {
   expect_same([](Db& db) {
     db.note("merge", db->Merge(kWrite, "none", "1"));

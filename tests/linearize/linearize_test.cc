@@ -30,7 +30,7 @@ Options random_options(base::Random* random) {
   options.device_requests_min = kDeviceMin[random->below(3)];
   options.memtable_bytes = random->one_in(2) ? 64 << 10 : 16 << 20;
   options.flush_threads = 1;
-  options.log_files = testing::make_sparse_files();
+  options.rocksdb.env = testing::sparse_env();
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;
   options.rocksdb.max_file_opening_threads = 1;

@@ -1,3 +1,4 @@
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ class Bench {
     options.create_if_missing = true;
     options.backend = testing::backend_under_test();
     options.memtable_bytes = 16 << 20;
-    options.log_files = testing::make_sparse_files();
+    options.rocksdb.env = testing::sparse_env();
     options.rocksdb = tree;
     BRECCIA_ASSERT(Store::Open(options, folder_ / "store", &store_).ok());
     tree.env = env_.get();

@@ -48,7 +48,6 @@ Options Ground::start() {
   const OptionSet& set = option_sets()[set_];
   machine_ = std::make_unique<Machine>(files_of(set.log_files));
   Options options = store_options(set, ++seed_, &machine_->fake_gpu());
-  options.log_files = machine_->log_files();
   options.rocksdb.env = machine_->env();
   unlogged_ = false;
   return options;

@@ -205,20 +205,18 @@ class CrashClock final : public rocksdb::SystemClockWrapper {
   const Gate gate_;
 };
 
-class CrashEnv final : public rocksdb::EnvWrapper {
+class CrashEnv final : public wal::FilesEnv {
  public:
-  explicit CrashEnv(Gate gate)
-      : EnvWrapper(rocksdb::NewCompositeEnv(std::make_shared<CrashFileSystem>(gate))) {
-    file_system_ = target()->GetFileSystem();
+  CrashEnv(Gate gate, std::shared_ptr<wal::Files> log)
+      : FilesEnv(rocksdb::NewCompositeEnv(std::make_shared<CrashFileSystem>(gate)),
+                 std::make_shared<CrashFiles>(std::move(log), gate)) {
     system_clock_ = std::make_shared<CrashClock>(gate);
   }
-  [[nodiscard]] const char* Name() const override { return "CrashEnv"; }
 };
 
 }  // namespace
 
 Machine::Machine(std::shared_ptr<wal::Files> log)
-    : log_files_(std::make_shared<CrashFiles>(std::move(log), Gate(&crashed_))),
-      env_(std::make_unique<CrashEnv>(Gate(&crashed_))) {}
+    : env_(std::make_unique<CrashEnv>(Gate(&crashed_), std::move(log))) {}
 
 }  // namespace breccia::metamorphic

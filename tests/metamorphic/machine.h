@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "support/fake_gpu.h"
-#include "wal/files.h"
+#include "wal/files_env.h"
 
 namespace breccia::metamorphic {
 
@@ -22,13 +22,11 @@ class Machine {
   explicit Machine(std::shared_ptr<wal::Files> log);
 
   void crash() { crashed_.store(true); }
-  [[nodiscard]] std::shared_ptr<wal::Files> log_files() const { return log_files_; }
   [[nodiscard]] rocksdb::Env* env() const { return env_.get(); }
   [[nodiscard]] testing::FakeGpu& fake_gpu() { return fake_gpu_; }
 
  private:
   std::atomic<bool> crashed_{false};
-  std::shared_ptr<wal::Files> log_files_;
   std::unique_ptr<rocksdb::Env> env_;
   testing::FakeGpu fake_gpu_;
 };

@@ -67,9 +67,12 @@ Status ReopenedStore::reopen(base::Random* random) {
   options.flush_threads = static_cast<int>(1 + random->below(3));
   const std::uint64_t files = random->below(10);
   if (files == 0) {
-    options.log_files = wal::real_files_with(wal::Engine::kRing, /*force_buffered=*/true);
+    static wal::FilesEnv ring(rocksdb::Env::Default(),
+                              wal::real_files_with(wal::Engine::kRing,
+                                                   /*force_buffered=*/true));
+    options.rocksdb.env = &ring;
   } else if (files < 8) {
-    options.log_files = testing::make_sparse_files();
+    options.rocksdb.env = testing::sparse_env();
   }
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;

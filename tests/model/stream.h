@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>

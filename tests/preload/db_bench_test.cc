@@ -115,10 +115,11 @@ TEST_F(PreloadDbBench, ThreadsAndStatistics) {
 }
 
 // Goal: a TransactionDB's program leaves what it leaves with RocksDB's, also on a database that
-//       RocksDB's had before.
+//          RocksDB's had before.
 // Method: requests on both; overwrites of RocksDB's database; transactions of two threads over two
-// openings, with db_bench's own check of the sums that they keep (RocksDB's, as the distribution
-// has it, ends with an assertion there). Mutation: opening RocksDB's own makes no store.
+//          openings, with db_bench's own check of the sums that they keep (RocksDB's, as the
+//          distribution has it, ends with an assertion there).
+// Mutation: opening RocksDB's own makes no store.
 TEST_F(PreloadDbBench, Transactions) {
   expect_same("--transaction_db --benchmarks=fillrandom,overwrite,deleterandom,seekrandom");
   expect_same("--transaction_db --benchmarks=fillseq,seekrandom --num_column_families=2");
@@ -152,7 +153,8 @@ TEST_F(PreloadDbBench, CachesEntries) {
 
 // Goal: a database is used again, whether it was flushed at its end or not.
 // Method: fill without the flush; RocksDB alone sees nothing; a second run finds every key and
-// flushes. Mutation: a close that always flushes, or a log that is not replayed, fails.
+//          flushes.
+// Mutation: a close that always flushes, or a log that is not replayed, fails.
 TEST_F(PreloadDbBench, UsesAnExistingDatabase) {
   const Folder folder(Place::kMemory);
   db_bench(Library::kBreccia, folder, "--benchmarks=fillseq", "BRECCIA_FLUSH_AT_CLOSE=0");
@@ -171,8 +173,8 @@ TEST_F(PreloadDbBench, UsesAnExistingDatabase) {
 
 // Goal: a database goes from RocksDB to breccia and back.
 // Method: fill by RocksDB, overwrite by breccia; RocksDB refuses to write to the store, and does so
-// after `breccia detach`; then breccia again. Mutation: a detach that leaves the log behind fails
-// at the last step.
+//          after `breccia detach`; then breccia again.
+// Mutation: a detach that leaves the log behind fails at the last step.
 TEST_F(PreloadDbBench, ThereAndBackAgain) {
   const Folder folder(Place::kMemory);
   constexpr char kAgain[] = "--benchmarks=overwrite,readrandom --use_existing_db";
@@ -196,7 +198,8 @@ TEST_F(PreloadDbBench, ThereAndBackAgain) {
 }
 
 // Goal: logs lie where BRECCIA_LOG_DIR says, each database's apart, and go with their database.
-// Method: two databases; one is made anew. Mutation: a DestroyDB that leaves the log fails to open.
+// Method: two databases; one is made anew.
+// Mutation: a DestroyDB that leaves the log fails to open.
 TEST_F(PreloadDbBench, LogFolder) {
   const Folder folder(Place::kMemory);
   const std::string logs = "BRECCIA_LOG_DIR=" + (folder / "logs");

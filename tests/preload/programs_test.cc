@@ -79,7 +79,8 @@ TEST(PreloadPrograms, Ldb) {
 }
 
 // Goal: a program that opens no database is left alone.
-// Method: sst_dump on a file, with and without. Mutation: a line on standard output fails.
+// Method: sst_dump on a file, with and without.
+// Mutation: a line on standard output fails.
 TEST(PreloadPrograms, SstDump) {
   const Folder folder(Place::kMemory);
   db_bench(Library::kBreccia, folder, "--benchmarks=fillseq", "");
@@ -94,9 +95,9 @@ TEST(PreloadPrograms, SstDump) {
 }
 
 // Goal: what cannot run on breccia says so and harms nothing.
-// Method: an Env of the program's, a wrong variable; BlobDB, RocksDB's optimistic transactions,
-// TTL and repair on a store and on none. Mutation: letting RocksDB's transactions open a store
-// loses its log's writes.
+// Method: an Env of the program's, a wrong variable; BlobDB, RocksDB's optimistic transactions, TTL
+//          and repair on a store and on none.
+// Mutation: letting RocksDB's transactions open a store loses its log's writes.
 TEST(PreloadPrograms, WhatIsRefused) {
   const Folder folder(Place::kMemory);
   constexpr char kFill[] = "db_bench --db=db --num=100 --benchmarks=fillseq ";
@@ -128,7 +129,8 @@ TEST(PreloadPrograms, WhatIsRefused) {
 }
 
 // Goal: BRECCIA_PRELOAD=0 is RocksDB, and BRECCIA_QUIET=1 is silent.
-// Method: what the runs say and leave. Mutation: reading neither variable fails.
+// Method: what the runs say and leave.
+// Mutation: reading neither variable fails.
 TEST(PreloadPrograms, OffAndQuiet) {
   const Folder folder(Place::kMemory);
   const Ran off = db_bench(Library::kBreccia, folder, "--benchmarks=fillseq", "BRECCIA_PRELOAD=0");
@@ -185,7 +187,8 @@ TEST(PreloadPrograms, MissesAGpuWhereItWouldUseOne) {
 }
 
 // Goal: the library stands before the functions that docs/preload.md names, and nothing else.
-// Method: its dynamic symbols. Mutation: a missing `local: *` in exports.map fails.
+// Method: its dynamic symbols.
+// Mutation: a missing `local: *` in exports.map fails.
 TEST(PreloadPrograms, Symbols) {
   const Folder folder(Place::kMemory);
   const Ran ran = run(Library::kRocksDb, folder,

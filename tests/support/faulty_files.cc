@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "support/sparse_files.h"
+#include "wal/files_env.h"
+
 namespace breccia::testing {
 
 namespace {
@@ -164,8 +167,14 @@ std::shared_ptr<wal::Files> make_faulty_files(std::shared_ptr<wal::Files> below,
   return std::make_shared<FaultyFiles>(std::move(below), faults);
 }
 
+std::unique_ptr<rocksdb::Env> make_faulty_log_env(CallFaults* faults) {
+  return std::make_unique<wal::FilesEnv>(rocksdb::Env::Default(),
+                                         make_faulty_files(make_sparse_files(), faults));
+}
+
 std::unique_ptr<rocksdb::Env> make_faulty_env(CallFaults* faults) {
-  return rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(faults));
+  return std::make_unique<wal::FilesEnv>(
+      rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(faults)), make_sparse_files());
 }
 
 }  // namespace breccia::testing

@@ -53,7 +53,12 @@ class CallFaults {
 [[nodiscard]] std::shared_ptr<wal::Files> make_faulty_files(std::shared_ptr<wal::Files> below,
                                                             CallFaults* faults);
 
-/// The default Env, where calls that change files may fail; RocksDB's own LOG files are spared.
+/// The default Env with a log in sparse files, on which every call may fail.
+/// Owner: `faults` lives longer.
+[[nodiscard]] std::unique_ptr<rocksdb::Env> make_faulty_log_env(CallFaults* faults);
+
+/// The same, where calls that change files of the tree may fail, and none on the log; RocksDB's own
+/// LOG files are spared.
 /// Owner: `faults` lives longer.
 [[nodiscard]] std::unique_ptr<rocksdb::Env> make_faulty_env(CallFaults* faults);
 

@@ -10,7 +10,7 @@ Options small_options() {
   options.backend = BackendChoice::kHost;
   options.memtable_bytes = 256 << 20;
   options.flush_threads = 1;
-  options.log_files = make_sparse_files();
+  options.rocksdb.env = sparse_env();
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
   options.rocksdb.compression = rocksdb::kNoCompression;
   return options;

@@ -49,4 +49,9 @@ class SparseFiles final : public wal::Files {
 
 std::shared_ptr<wal::Files> make_sparse_files() { return std::make_shared<SparseFiles>(); }
 
+rocksdb::Env* sparse_env() {
+  static wal::FilesEnv env(rocksdb::Env::Default(), make_sparse_files());
+  return &env;
+}
+
 }  // namespace breccia::testing

@@ -1,4 +1,5 @@
 #include <benchmark/benchmark.h>
+#include <breccia/options.h>
 #include <breccia/store.h>
 
 #include <cstdlib>

@@ -11,7 +11,7 @@ namespace breccia::facade {
 
 /// An iterator over what `seen` sees, like RocksDB's. It keeps the database open.
 /// Shape   options: those of make_iterator (ordered/read/iterator.h); tailing iterators go forward
-/// only.
+///         only.
 [[nodiscard]] std::unique_ptr<rocksdb::Iterator> new_iterator(const Core& core,
                                                               const rocksdb::ReadOptions& options,
                                                               const Seen& seen);

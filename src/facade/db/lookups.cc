@@ -67,7 +67,7 @@ Status get_by_parts(const Core& core, const rocksdb::ReadOptions& options, const
 
 rocksdb::ReadOptions tree_options(const rocksdb::ReadOptions& options, const Seen& seen) {
   rocksdb::ReadOptions for_tree = options;
-  for_tree.snapshot = seen.pin.view->below.get();
+  for_tree.snapshot = seen.pin.view->below.snapshot.get();
   for_tree.ignore_range_deletions = false;  // single deletions are such in the tree
   return for_tree;
 }

@@ -43,8 +43,9 @@ struct Lookups {
 };
 
 /// Runs the lookups as one batch, all at one point in time. Values stay in the batch's memory for
-/// as long as one of them is pinned. Shape   values and statuses of lookups.count elements. Errors
-/// per lookup. A wrong handle, snapshot or option fails all: nothing was read.
+/// as long as one of them is pinned.
+/// Shape   values and statuses of lookups.count elements.
+/// Errors  per lookup. A wrong handle, snapshot or option fails all: nothing was read.
 void multi_get(const Core& core, const rocksdb::ReadOptions& options, const Lookups& lookups,
                rocksdb::PinnableSlice* values, Status* statuses);
 

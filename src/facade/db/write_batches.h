@@ -13,8 +13,8 @@
 namespace breccia::facade {
 
 /// Adds the writes of `from` to `to`, in order. Blobs for the log (PutLogData) are left out, and so
-/// is what is for a family of which `skips` is true. Errors  Corruption: the batch is damaged;
-/// NotSupported: wide columns, or marks of prepared
+/// is what is for a family of which `skips` is true.
+/// Errors  Corruption: the batch is damaged; NotSupported: wide columns, or marks of prepared
 ///         transactions; InvalidArgument: a key or value over its limit.
 Status add_writes(const rocksdb::WriteBatch& from, const std::function<bool(FamilyId)>& skips,
                   batch::Requests* to);

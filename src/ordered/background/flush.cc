@@ -50,13 +50,8 @@ class SingleDeletions {
       keys.emplace_back(record::record_key(record), record::record_header(record).key_bytes());
     }
     looked_up_ = i;
-    rocksdb::ReadOptions options;
-    options.snapshot = view_.below.get();
-    options.fill_cache = false;
-    std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<Status> statuses(keys.size());
-    view_.tree->MultiGet(options, family_.tree.get(), keys.size(), keys.data(), values.data(),
-                         statuses.data(), /*sorted_input=*/true);
+    view_.below.contains(family_.in_tree(), keys, statuses);
     of_something_.clear();
     // A key that cannot be read counts: a range deletion too many does no harm.
     for (std::size_t j = 0; j < keys.size(); ++j) {
@@ -216,11 +211,9 @@ class EntryReader {
     behind.push_back('\0');
     const Slice bound = behind;
     rocksdb::ReadOptions options;
-    options.snapshot = view_.below.get();
     options.total_order_seek = true;
     options.iterate_upper_bound = &bound;
-    const std::unique_ptr<rocksdb::Iterator> at(
-        view_.tree->NewIterator(options, family_.tree.get()));
+    const auto at = view_.below.iterate(options, family_.in_tree());
     at->Seek(key);
     return !at->Valid() && at->status().ok();
   }
@@ -321,7 +314,7 @@ class FamilyFlush {
     std::vector<std::string> paths(count);
     std::vector<Status> statuses(count);
     std::vector<Stacks> stacks(count);
-    const bool is_cached = view_.caches(family_);
+    const bool is_cached = view_.below.caches(family_.in_tree());
     const std::size_t lists = hashes->size();
     if (is_cached) hashes->resize(lists + count);
     base::parallel_for(std::size_t{0}, count, [&](std::size_t part) {
@@ -436,11 +429,11 @@ Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, t
   Flushed flushed{files.size(), 0};
   for (const tree::FamilyFile& file : files) {
     std::uint64_t bytes = 0;
-    BRECCIA_TRY(view.tree->GetEnv()->GetFileSize(file.path, &bytes));
+    BRECCIA_TRY(view.below.db->GetEnv()->GetFileSize(file.path, &bytes));
     flushed.bytes += bytes;
   }
   BRECCIA_TRY(below->ingest(
-      files, applied, [&] { purge(view.cache.get(), hashes, has_range_deletions, change); },
+      files, applied, [&] { purge(view.below.cache.get(), hashes, has_range_deletions, change); },
       publish));
   return flushed;
 }

@@ -411,7 +411,7 @@ Status Maintenance::flush_taken(const ViewPtr& view, std::uint64_t applied, bool
   const base::Stopwatch watch;
   const std::uint64_t begin = log_->begin();
   listeners_->flush_begins(*view, applied, manual);
-  cache::RowCache::Change change(view->cache.get());
+  cache::RowCache::Change change(view->below.cache.get());
   auto flushed = flush_view(
       *view, applied, options_.flush_parts, below_,
       [this](const auto& runs) { return merged(runs); }, &change,
@@ -450,9 +450,9 @@ void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
       next->set_family(std::move(changed));
     }
-    next->below = below;
+    next->below.snapshot = below;
     next->flushed = applied;
-    next->tree_version = change->publish();
+    next->below.version = change->publish();
     runs_.store(next->runs_max(), std::memory_order_relaxed);
     tombstones_.store(next->tombstones(), std::memory_order_relaxed);
   });

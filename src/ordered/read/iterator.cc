@@ -294,14 +294,12 @@ class Merged final : public rocksdb::Iterator {
       if (run->begin >= pin.visible) continue;
       sources_.emplace_back(std::make_unique<RunCursor>(*run, *pin_.view->table), pin.visible);
     }
-    if (!family_->tree_has_data) return;
     rocksdb::ReadOptions options = options_;
-    options.snapshot = pin_.view->below.get();
     options.tailing = false;
     options.prefix_same_as_start = false;  // looked after here, over all sources
     options.total_order_seek = true;
     options.ignore_range_deletions = false;  // single deletions are such in the tree
-    tree_.reset(pin_.view->tree->NewIterator(options, family_->tree.get()));
+    tree_ = pin_.view->below.iterate(options, family_->in_tree());
   }
 
   void begin_seek() {
@@ -314,7 +312,7 @@ class Merged final : public rocksdb::Iterator {
   /// For prefix_same_as_start: keys of other prefixes end the walk.
   void note_prefix(const Slice& target) {
     if (!options_.prefix_same_as_start || family_ == nullptr) return;
-    extractor_ = pin_.view->tree->GetOptions(family_->tree.get()).prefix_extractor;
+    extractor_ = pin_.view->below.db->GetOptions(family_->tree.get()).prefix_extractor;
     if (extractor_ == nullptr || !extractor_->InDomain(target)) return;
     prefix_ = extractor_->Transform(target).ToString();
     has_prefix_ = true;

@@ -66,7 +66,7 @@ struct RangeReader::Job {
   void for_each(std::uint64_t first, std::uint64_t last, const Work& work) const {
     const std::uint64_t parts = std::min<std::uint64_t>(requests->arena_count(), last - first);
     base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
-      const std::unique_ptr<rocksdb::Iterator> tree(tree_iterator());
+      const std::unique_ptr<rocksdb::Iterator> tree = tree_iterator();
       const std::uint64_t n = last - first;
       for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
         work(first + i, &requests->arena(part), tree.get());
@@ -75,12 +75,10 @@ struct RangeReader::Job {
   }
 
  private:
-  [[nodiscard]] rocksdb::Iterator* tree_iterator() const {
-    if (!family.tree_has_data) return nullptr;
+  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> tree_iterator() const {
     rocksdb::ReadOptions options;
-    options.snapshot = pin.view->below.get();
     options.total_order_seek = true;
-    return pin.view->tree->NewIterator(options, family.tree.get());
+    return pin.view->below.iterate(options, family.in_tree());
   }
 };
 

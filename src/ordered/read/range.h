@@ -12,8 +12,9 @@ namespace breccia::ordered {
 /// Answers a batch's range requests from a view: the memtable's runs are walked on the backend, the
 /// tree's part is merged in by CPU threads. Results are records in the log, which the requests then
 /// hold, or made in their arenas; or, where keys and values have 8 bytes and the tree is empty,
-/// what the walk itself wrote. Threads any number; holds no state of its own. Source  [hrocks]
-/// section 6.4. Deviation: no values are gathered.
+/// what the walk itself wrote.
+/// Threads any number; holds no state of its own.
+/// Source  [hrocks] section 6.4. Deviation: no values are gathered.
 class RangeReader {
  public:
   explicit RangeReader(Backends* backends) : backends_(backends) {}

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/parallel.h"
-#include "cache/row_cache.h"
 #include "exec/crew.h"
 #include "ordered/read/versions.h"
 #include "wal/format.h"
@@ -97,8 +96,9 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
 /// Few lookups are faster where the CPU looks into the cache by itself: a device would be given
 /// the road for large batches.
 bool Reader::wants_refs(const Job& job) const {
-  return job.reads->count() >= kDeviceCacheReadsMin && job.view.caches(job.family) &&
-         job.family.tree_has_data && !backends_->is_host(*backends_->current());
+  return job.reads->count() >= kDeviceCacheReadsMin &&
+         job.view.below.caches(job.family.in_tree()) && job.family.tree_has_data &&
+         !backends_->is_host(*backends_->current());
 }
 
 void Reader::read_family(Job job, std::uint64_t device_min) const {
@@ -210,61 +210,23 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
 }
 
 void Reader::read_below(const Job& job, std::span<const std::uint32_t> missing,
-                        batch::ResultArena* arena) const {
+                        batch::ResultArena* arena) {
   constexpr std::size_t kStep = 256;
+  std::vector<Slice> keys;
+  std::vector<std::uint32_t> refs;
   while (!missing.empty()) {
     const auto some = missing.first(std::min(kStep, missing.size()));
     missing = missing.subspan(some.size());
-    std::vector<Missing> reads;
+    keys.clear();
+    refs.clear();
     for (const std::uint32_t read : some) {
-      reads.push_back({read, copy_key(job.queries.keys, read, arena), 0});
+      keys.push_back(copy_key(job.queries.keys, read, arena));
+      if (job.refs != nullptr) refs.push_back(job.refs[read]);
     }
-    if (job.view.caches(job.family)) read_cache(job, &reads, arena);
-    read_tree(job, reads, arena);
-  }
-}
-
-/// Answers what the cache holds and takes it off the list.
-void Reader::read_cache(const Job& job, std::vector<Missing>* reads, batch::ResultArena* arena) {
-  cache::RowCache& cache = *job.view.cache;
-  const FamilyId family = job.family.id;
-  const std::uint64_t version = job.view.tree_version;
-  for (Missing& one : *reads) {
-    one.hash = cache::RowCache::hash(family, one.key);
-    if (job.refs != nullptr) {
-      cache.prefetch_at(job.refs[one.read]);
-    } else {
-      cache.prefetch(one.hash);
-    }
-  }
-  cache::RowCache::ValueBuffer buffer;
-  std::erase_if(*reads, [&](const Missing& one) {
-    const auto bytes = job.refs != nullptr
-                           ? cache.find_at(job.refs[one.read], family, one.key, version, &buffer)
-                           : cache.find(one.hash, family, one.key, version, &buffer);
-    if (bytes.has_value()) {
-      job.reads->results()[one.read] = copied(Slice(buffer.data(), *bytes), arena);
-    }
-    return bytes.has_value();
-  });
-}
-
-void Reader::read_tree(const Job& job, const std::vector<Missing>& reads,
-                       batch::ResultArena* arena) const {
-  if (reads.empty()) return;
-  std::vector<Slice> keys;
-  for (const Missing& one : reads) keys.push_back(one.key);
-  std::vector<rocksdb::PinnableSlice> values(keys.size());
-  std::vector<Status> statuses(keys.size());
-  below_->multi_get(job.view.below.get(), job.family.tree.get(), keys.size(), keys.data(),
-                    values.data(), statuses.data());
-  const bool is_cached = job.view.caches(job.family);
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    job.reads->results()[reads[i].read] = result_of(statuses[i], values[i], arena);
-    if (is_cached && statuses[i].ok()) {
-      job.view.cache->insert(reads[i].hash, job.family.id, keys[i], values[i],
-                             job.view.tree_version);
-    }
+    job.view.below.multi_get(job.family.in_tree(), keys, refs.empty() ? nullptr : refs.data(),
+                             [&](std::size_t i, const Status& status, const Slice& value) {
+                               job.reads->results()[some[i]] = result_of(status, value, arena);
+                             });
   }
 }
 

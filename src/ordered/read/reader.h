@@ -6,7 +6,6 @@
 #include "batch/requests.h"
 #include "ordered/read/run_search.h"
 #include "ordered/state.h"
-#include "tree/tree.h"
 
 namespace breccia::ordered {
 
@@ -17,9 +16,8 @@ namespace breccia::ordered {
 ///         them (random access to host memory is the device's slowest road, docs/performance.md).
 class Reader {
  public:
-  Reader(Backends* backends, const RunSearch* search, const tree::Tree* below,
-         Statistics* statistics)
-      : backends_(backends), search_(search), below_(below), statistics_(statistics) {}
+  Reader(Backends* backends, const RunSearch* search, Statistics* statistics)
+      : backends_(backends), search_(search), statistics_(statistics) {}
 
   /// Makes room for the results of all reads of `requests`.
   /// Errors  MemoryLimit.
@@ -27,8 +25,8 @@ class Reader {
 
   /// All reads of a batch that was prepared, and whose families are in the view. Read i sees
   /// entries below base + its family's place + after[i] if `own_writes`, else below pin.visible.
-  /// Fewer than `device_min` reads of a family are answered on the calling thread alone. Errors
-  /// none but those of single reads, in their results.
+  /// Fewer than `device_min` reads of a family are answered on the calling thread alone.
+  /// Errors  none but those of single reads, in their results.
   void read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
             batch::Requests* requests) const;
 
@@ -43,13 +41,6 @@ class Reader {
     const std::uint32_t* refs;  // places in the cache of what no run holds; null: not looked for
   };
 
-  /// A read whose key no memtable and no run holds.
-  struct Missing {
-    std::uint32_t read;
-    Slice key;
-    std::uint64_t hash;  // in the cache
-  };
-
   void read_family(Job job, std::uint64_t device_min) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
   static void look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
@@ -58,15 +49,12 @@ class Reader {
   /// `numbers`: the values of what was found, all of 8 bytes; null: they lie in the log.
   void gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin, std::uint64_t end,
               batch::ResultArena* arena) const;
-  void read_below(const Job& job, std::span<const std::uint32_t> missing,
-                  batch::ResultArena* arena) const;
-  static void read_cache(const Job& job, std::vector<Missing>* reads, batch::ResultArena* arena);
-  void read_tree(const Job& job, const std::vector<Missing>& reads,
-                 batch::ResultArena* arena) const;
+  /// Answers reads whose keys no memtable and no run holds.
+  static void read_below(const Job& job, std::span<const std::uint32_t> missing,
+                         batch::ResultArena* arena);
 
   Backends* backends_;
   const RunSearch* search_;
-  const tree::Tree* below_;
   Statistics* statistics_;
 };
 

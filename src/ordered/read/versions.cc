@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cache/row_cache.h"
 #include "runs/algo/run_steps.cuh"
 
 namespace breccia::ordered {
@@ -24,24 +23,7 @@ Status no_merge_operator() {
 Status read_tree(const View& view, const FamilyView& family, const Slice& key,
                  rocksdb::PinnableSlice* value, bool* from_tree) {
   if (from_tree != nullptr) *from_tree = true;
-  if (!family.tree_has_data) return Status::NotFound();
-  const bool is_cached = view.caches(family);
-  const std::uint64_t hash = is_cached ? cache::RowCache::hash(family.id, key) : 0;
-  if (is_cached) {
-    cache::RowCache::ValueBuffer buffer;
-    const auto bytes = view.cache->find(hash, family.id, key, view.tree_version, &buffer);
-    if (bytes.has_value()) {
-      value->PinSelf(Slice(buffer.data(), *bytes));
-      return Status::OK();
-    }
-  }
-  rocksdb::ReadOptions options;
-  options.snapshot = view.below.get();
-  const Status status = view.tree->Get(options, family.tree.get(), key, value);
-  if (is_cached && status.ok()) {
-    view.cache->insert(hash, family.id, key, *value, view.tree_version);
-  }
-  return status;
+  return view.below.get(family.in_tree(), key, value);
 }
 
 /// What lies below the newest operand of a key.

@@ -15,7 +15,7 @@ namespace breccia::ordered {
 /// Makes the next view from the current one: what a batch brought, runs for memtables, families.
 ///
 /// Threads any: it owns the lock under which views are published. Tickets come in their order from
-/// the commit queue.
+///         the commit queue.
 class Publisher {
  public:
   /// Called when a family changes: how many runs the fullest one has, and how many range deletions

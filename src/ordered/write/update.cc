@@ -113,15 +113,17 @@ void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* wo
   std::fill_n(work->tree_state.extend(keys.count), keys.count, UpdateWork::Tree::kUnknown);
   work->tree_value.extend(keys.count);
   const std::uint64_t parts = (keys.count + kKeysPerPart - 1) / kKeysPerPart;
+  tree::FamilyRef in_tree = family.in_tree();
+  in_tree.is_cached = false;  // what is read here is about to change
   base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     const std::uint64_t end = std::min(keys.count, (part + 1) * kKeysPerPart);
-    read_tree_part(family.tree.get(), part * kKeysPerPart, end, work);
+    read_tree_part(in_tree, part * kKeysPerPart, end, work);
   });
 }
 
 /// Reads those of the keys [begin, end) that memory does not hold.
-void Updater::read_tree_part(rocksdb::ColumnFamilyHandle* family, std::uint64_t begin,
-                             std::uint64_t end, UpdateWork* work) const {
+void Updater::read_tree_part(const tree::FamilyRef& family, std::uint64_t begin, std::uint64_t end,
+                             UpdateWork* work) {
   const record::KeyColumnsRef keys = work->writes->keys();
   std::vector<std::uint64_t> missing;
   std::vector<std::string> names;
@@ -131,21 +133,18 @@ void Updater::read_tree_part(rocksdb::ColumnFamilyHandle* family, std::uint64_t 
     record::restore_key(keys, i, names.emplace_back(keys.bytes_at(i), '\0').data());
   }
   const std::vector<Slice> slices(names.begin(), names.end());
-  std::vector<rocksdb::PinnableSlice> values(slices.size());
-  std::vector<Status> statuses(slices.size());
-  below_->multi_get(work->tree.get(), family, slices.size(), slices.data(), values.data(),
-                    statuses.data());
-  for (std::size_t j = 0; j < missing.size(); ++j) {
+  const auto note = [&](std::size_t j, const Status& status, const Slice& value) {
     UpdateWork::Tree& state = work->tree_state.data()[missing[j]];
-    if (statuses[j].IsNotFound()) {
+    if (status.IsNotFound()) {
       state = UpdateWork::Tree::kAbsent;
-    } else if (statuses[j].ok() && values[j].size() == sizeof(std::uint64_t)) {
+    } else if (status.ok() && value.size() == sizeof(std::uint64_t)) {
       state = UpdateWork::Tree::kNumber;
-      work->tree_value.data()[missing[j]] = number_at(values[j]);
+      work->tree_value.data()[missing[j]] = number_at(value);
     } else {
       state = UpdateWork::Tree::kOther;
     }
-  }
+  };
+  work->tree->multi_get(family, slices, /*refs=*/nullptr, note);
 }
 
 Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
@@ -156,7 +155,8 @@ Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork*
                                         {work->found.data(), family.has_values ? value : nullptr},
                                         /*cached=*/nullptr);
   const bool plain = searched && family.active->count() == 0;
-  const bool tree_known = work->tree != nullptr && work->tree == pin.view->below;
+  const bool tree_known =
+      work->tree.has_value() && work->tree->snapshot == pin.view->below.snapshot;
   std::atomic<bool> fits{true};
   const auto key_at = [&](std::uint64_t i) {
     std::string key(keys.bytes_at(i), '\0');

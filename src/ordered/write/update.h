@@ -54,8 +54,8 @@ struct UpdateWork {
   exec::HostVector<std::uint64_t> found;
   exec::HostVector<std::uint64_t> value;
   exec::HostVector<std::uint8_t> exists;
-  /// What the tree had at `tree` of keys that memory did not hold; null: nothing was read.
-  std::shared_ptr<const rocksdb::Snapshot> tree;
+  /// What the tree had in that state of keys that memory did not hold; no state: nothing was read.
+  std::optional<tree::TreeState> tree;
   exec::HostVector<std::uint64_t> tree_value;
   exec::HostVector<Tree> tree_state;
 };
@@ -74,8 +74,7 @@ struct UpdateWork {
 /// Threads any number, of different batches; holds no state of its own.
 class Updater {
  public:
-  Updater(Backends* backends, const RunSearch* search, const tree::Tree* below)
-      : backends_(backends), search_(search), below_(below) {}
+  Updater(Backends* backends, const RunSearch* search) : backends_(backends), search_(search) {}
 
   /// True if the updates of `writes` can be worked out at once.
   static bool can_update(const FamilyView& family, const batch::Writes& writes);
@@ -94,12 +93,11 @@ class Updater {
  private:
   Status read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
   void read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
-  void read_tree_part(rocksdb::ColumnFamilyHandle* family, std::uint64_t begin, std::uint64_t end,
-                      UpdateWork* work) const;
+  static void read_tree_part(const tree::FamilyRef& family, std::uint64_t begin, std::uint64_t end,
+                             UpdateWork* work);
 
   Backends* backends_;
   const RunSearch* search_;
-  const tree::Tree* below_;
 };
 
 /// The operator's kind if it is one on 8-byte values that backends know: RocksDB's uint64add, max

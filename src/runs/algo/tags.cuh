@@ -18,8 +18,8 @@ namespace breccia::runs::algo {
 inline constexpr int kTagWidth = 8;
 
 /// Looks for a tag of each query's key among those of its set. Group g looks up query g; launch
-/// over count * W items. Shape   refs[queries.count]: where the first way with the key's tag is,
-/// plus 1; 0: nowhere, or
+/// over count * W items.
+/// Shape   refs[queries.count]: where the first way with the key's tag is, plus 1; 0: nowhere, or
 ///         `found` has the key.
 /// Bound   kTagWays / W reads per lane.
 /// Threads any number of groups; each writes only its own query's result.

@@ -150,9 +150,9 @@ TEST_F(BenchTest, TransactionsAgree) {
 }
 
 // Goal: transactions whose lookups are of before, of Breccia and of RocksDB, read and leave the
-// same. Method: as above, engine against engine: what lies in one transaction depends on its size.
-// Two
-//         requests in one show that lookups do not see the transaction's own writes.
+//          same.
+// Method: as above, engine against engine: what lies in one transaction depends on its size. Two
+//          requests in one show that lookups do not see the transaction's own writes.
 // Mutation: lookups in batch(), or RocksDB's among its puts, differ in the larger sizes.
 TEST_F(BenchTest, ValidatedTransactionsAgree) {
   DbBenchFlags flags;

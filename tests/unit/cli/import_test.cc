@@ -38,7 +38,8 @@ Outcome run_import(const Folder& folder, std::vector<std::string> words) {
 }  // namespace
 
 // Goal: an import of what cannot be read says so and makes no store.
-// Method: a file that is not there, and a folder. Mutation: opening the store first leaves one.
+// Method: a file that is not there, and a folder.
+// Mutation: opening the store first leaves one.
 TEST(Import, NothingToRead) {
   const Folder folder(Place::kMemory);
   for (const std::string& file : {folder / "none.tsv", folder.path()}) {

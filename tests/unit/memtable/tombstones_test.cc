@@ -123,9 +123,9 @@ TEST(Tombstones, CoveringAgreesWithAllOfThem) {
 }
 
 // Goal: what is walked over are those from a position on, in order; what is flushed covers the same
-//   keys as all below a position, without a range that touches another.
-// Method: random deletions in batches; every position; every key. Mutation: joining ranges that do
-//   not touch, or leaving those apart that do, fails.
+//          keys as all below a position, without a range that touches another.
+// Method: random deletions in batches; every position; every key.
+// Mutation: joining ranges that do not touch, or leaving those apart that do, fails.
 TEST(Tombstones, WalksAndRanges) {
   for (const std::uint64_t seed : testing::seeds_to_run(200)) {
     SCOPED_TRACE(testing::replay_command(seed));

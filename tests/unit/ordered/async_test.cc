@@ -1,3 +1,4 @@
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ class StoreAsync : public ::testing::Test {
     options.backend = BackendChoice::kHost;
     options.memtable_bytes = 256 << 20;
     options.flush_threads = 1;
-    options.log_files = testing::make_sparse_files();
+    options.rocksdb.env = testing::sparse_env();
     options.admission_requests_min = requests_min;
     options.admission_requests_max = 10 * requests_min;
     options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;

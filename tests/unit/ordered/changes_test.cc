@@ -1,6 +1,7 @@
 #include "wal/changes.h"
 
 #include <breccia/merge_operators.h>
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ class ChangesTest : public ::testing::Test {
     engine_.reset();
     options_.create_if_missing = true;
     options_.backend = BackendChoice::kHost;
-    options_.log_files = testing::make_sparse_files();
+    options_.rocksdb.env = testing::sparse_env();
     options_.memtable_bytes = 4ULL << 30;
     options_.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
     options_.rocksdb.merge_operator = NewBytesMaxOperator();
@@ -214,7 +215,8 @@ TEST_F(ChangesTest, HoldsTheLog) {
 }
 
 // Goal: the log is kept for streams as far back as the option says, over reopenings, and no
-// further. Method: three segments, flushed; with and without the option.
+//          further.
+// Method: three segments, flushed; with and without the option.
 // Mutation: recycling at opening what is to be kept fails.
 TEST_F(ChangesTest, KeepsBytes) {
   options_.log_keep_bytes = 100 << 20;

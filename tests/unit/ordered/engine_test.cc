@@ -1,4 +1,5 @@
 #include <breccia/merge_operators.h>
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 
@@ -295,7 +296,8 @@ TEST_F(EngineTest, CloseAndAfterwards) {
 TEST_F(EngineTest, CloseTellsOfAFailedLog) {
   Options options = small_options();
   testing::CallFaults faults;
-  options.log_files = testing::make_faulty_files(options.log_files, &faults);
+  const auto env = testing::make_faulty_log_env(&faults);
+  options.rocksdb.env = env.get();
   ASSERT_TRUE(open(options).ok());
   ASSERT_TRUE(store_->Put({.durability = Durability::kNone}, "key", "value").ok());
   faults.fail_call(1, Status::IOError("injected"));

@@ -196,9 +196,9 @@ TEST(Iterator, WalksAsRocksDb) {
 }
 
 // Goal: with prefix_same_as_start, a walk ends where the prefix of its first key does, as
-// RocksDB's. Method: stores with a prefix extractor; random seeks, to the ends too, and steps, with
-// and without
-//   bounds, compared with RocksDB.
+//          RocksDB's.
+// Method: stores with a prefix extractor; random seeks, to the ends too, and steps, with and
+//          without bounds, compared with RocksDB.
 // Mutation: taking the prefix of the target alone lets walks from the ends go on through all keys.
 TEST(Iterator, PrefixesEndWalksAsInRocksDb) {
   const std::shared_ptr<const rocksdb::SliceTransform> prefix(rocksdb::NewCappedPrefixTransform(2));

@@ -1,4 +1,5 @@
 #include <breccia/batch.h>
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>

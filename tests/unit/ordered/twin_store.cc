@@ -72,7 +72,7 @@ void TwinStore::reopen() {
   options.create_if_missing = true;
   options.memtable_bytes = 256 << 20;
   options.flush_threads = 1;
-  options.log_files = testing::make_sparse_files();
+  options.rocksdb.env = testing::sparse_env();
   options.rocksdb = tree_options();
   options.families = {{kSecond, options.rocksdb}};
   options.device_requests_min = kDeviceMin[random_.below(4)];

@@ -1,6 +1,7 @@
 #include "ordered/write/update.h"
 
 #include <breccia/merge_operators.h>
+#include <breccia/options.h>
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
@@ -37,7 +38,8 @@ constexpr const char* kNames[] = {"UInt64AddOperator", "MaxOperator",      "PutO
 
 // Goal: operators are told by what they are.
 // Method: RocksDB's, made by every name it knows them by, and breccia's; one of the user's under
-//   each of their names. Mutation: comparing names takes the user's for RocksDB's.
+//          each of their names.
+// Mutation: comparing names takes the user's for RocksDB's.
 TEST(NumberOp, KnowsOperatorsByTheirClass) {
   const auto built_in = [](const char* id) {
     std::shared_ptr<rocksdb::MergeOperator> made;

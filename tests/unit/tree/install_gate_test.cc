@@ -79,10 +79,10 @@ bool waits(const std::function<void()>& work, const std::function<void()>& relea
 }  // namespace
 
 // Goal: an ingest waits for a compaction exactly while that may be installed: from its begin to its
-//   first subcompaction, and from the end of its last one to its own end.
+//          first subcompaction, and from the end of its last one to its own end.
 // Method: one compaction of two parts, another that moves files without any, an ingest at each
-// step. Mutation: counting a compaction as installed when its last part ends lets an ingest
-// through.
+//          step.
+// Mutation: counting a compaction as installed when its last part ends lets an ingest through.
 TEST(InstallGate, IngestsWaitForInstalls) {
   const auto gate = std::make_shared<InstallGate>();
   const Compactions compactions(gate);

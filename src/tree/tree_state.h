@@ -1,0 +1,71 @@
+#pragma once
+
+#include <breccia/family.h>
+#include <breccia/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "cache/row_cache.h"
+
+namespace rocksdb {
+class ColumnFamilyHandle;
+class DB;
+class Iterator;
+class Snapshot;
+struct ReadOptions;
+}  // namespace rocksdb
+
+namespace breccia::tree {
+
+/// A family of the tree as readers see it.
+/// Owner   whoever made it holds the handle.
+struct FamilyRef {
+  FamilyId id;
+  rocksdb::ColumnFamilyHandle* handle;
+  bool has_data;   // lookups must go there
+  bool is_cached;  // what it holds changes by flushes and refreshes alone
+};
+
+/// The tree between two changes of it: the one door for what readers ask it.
+///
+/// Lookups ask the row cache, then the tree, and put into the cache what they found. What the cache
+/// has of a key is what the tree has in this state: docs/impl/cache.md.
+///
+/// Owner   holds the snapshot, which keeps the database open.
+/// Threads any; the members are set before others see it.
+struct TreeState {
+  rocksdb::DB* db = nullptr;
+  std::shared_ptr<const rocksdb::Snapshot> snapshot;  // null: the newest state
+  std::uint64_t version = 0;                          // its number, for the cache
+  std::shared_ptr<cache::RowCache> cache;             // null: there is none
+
+  /// True if what is read of the family may be kept in the cache, and found there.
+  [[nodiscard]] bool caches(const FamilyRef& family) const {
+    return cache != nullptr && family.is_cached;
+  }
+
+  /// Errors  NotFound; those of RocksDB.
+  Status get(const FamilyRef& family, const Slice& key, rocksdb::PinnableSlice* value) const;
+
+  /// Takes the answer for key `i`: `value` lasts until it returns.
+  using Answer = std::function<void(std::size_t i, const Status& status, const Slice& value)>;
+  /// Looks up many keys; each gets one answer, in no order.
+  /// `refs`: where in the cache each key may lie, as cache::DeviceTags found them; null: unknown.
+  void multi_get(const FamilyRef& family, std::span<const Slice> keys, const std::uint32_t* refs,
+                 const Answer& answer) const;
+
+  /// Looks up keys in ascending order past both caches.
+  /// Shape   statuses of as many elements as keys.
+  void contains(const FamilyRef& family, std::span<const Slice> keys,
+                std::span<Status> statuses) const;
+
+  /// An iterator in this state; `options.snapshot` is not looked at. Null if there is no data.
+  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> iterate(rocksdb::ReadOptions options,
+                                                           const FamilyRef& family) const;
+};
+
+}  // namespace breccia::tree
