@@ -91,7 +91,8 @@ Status write_mark(rocksdb::Env* env, const std::string& path, std::uint64_t stor
 
 Status check_no_log(const Options& options, const std::string& path) {
   const std::string folder = log_folder(options, path);
-  BRECCIA_TAKE(const std::uint64_t store_id, wal::log_identity(folder));
+  const auto files = options.log_files != nullptr ? options.log_files : wal::real_files();
+  BRECCIA_TAKE(const std::uint64_t store_id, wal::log_identity(folder, files));
   if (store_id == 0) return Status::OK();
   return Status::Corruption(
       folder + ": the log in this folder belongs to another store",

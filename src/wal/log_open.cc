@@ -416,9 +416,13 @@ Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from) {
 }
 
 Result<std::uint64_t> log_identity(const std::string& dir) {
+  return log_identity(dir, read_only_files());
+}
+
+Result<std::uint64_t> log_identity(const std::string& dir, const std::shared_ptr<Files>& files) {
   LogOptions options;
   options.dir = dir;
-  options.files = read_only_files();
+  options.files = files->for_looking();
   return Opening(options, 0).identity();
 }
 

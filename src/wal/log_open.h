@@ -53,5 +53,7 @@ Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from);
 /// changed.
 /// Errors  IOError: a store has the log open, or the medium; Corruption: the header is not intact.
 Result<std::uint64_t> log_identity(const std::string& dir);
+/// The same of a log in `files`.
+Result<std::uint64_t> log_identity(const std::string& dir, const std::shared_ptr<Files>& files);
 
 }  // namespace breccia::wal

@@ -508,6 +508,8 @@ Status folder_in_use(const std::string& dir) {
       "Close that store, or set Options::wal_dir to a folder of this one's own.");
 }
 
+std::shared_ptr<Files> Files::for_looking() { return read_only_files(); }
+
 std::shared_ptr<Files> read_only_files() { return std::make_shared<ReadOnlyFiles>(); }
 
 std::shared_ptr<Files> real_files() { return real_files_with(Engine::kRing, false); }
