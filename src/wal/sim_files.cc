@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -52,9 +53,10 @@ bool is_zero(const std::byte* at, std::uint64_t bytes) {
 
 /// A file's contents: blocks that were never written are zero.
 struct Inode {
-  explicit Inode(std::uint64_t size) : bytes(size) {}
+  explicit Inode(std::uint64_t size) : bytes(size), durable_bytes(size) {}
 
-  const std::uint64_t bytes;
+  std::uint64_t bytes;  // more than durable_bytes: a growing file, since its last sync
+  std::uint64_t durable_bytes;
   std::map<std::uint64_t, Block> durable;
   std::map<std::uint64_t, std::vector<Block>> pending;  // written since, oldest first
   /// What processes see of blocks whose sync failed; they are not pending.
@@ -80,14 +82,14 @@ struct Inode {
     return blocks * kBlockBytes;
   }
 
-  void write(const std::byte* image, std::uint64_t offset, std::uint64_t count) {
+  void write(const std::byte* from, std::uint64_t offset, std::uint64_t count) {
     const std::uint64_t end = offset + count;
     for (std::uint64_t at = offset; at < end;) {
       const std::uint64_t index = at / kBlockBytes;
       const std::uint64_t to = std::min(end, (index + 1) * kBlockBytes);
       const Block old = newest_block(index);
       Block block = old;
-      std::memcpy(block.data() + at % kBlockBytes, image + at, to - at);
+      std::memcpy(block.data() + at % kBlockBytes, from + (at - offset), to - at);
       // Bytes that are there already count as written, too, where a failed sync has left them.
       if (block != old || lost.erase(index) > 0) pending[index].push_back(block);
       at = to;
@@ -131,13 +133,55 @@ struct Inode {
     }
   }
 
-  void cut_blocks(base::Random* random) {
+  void append(const Slice& data) {
+    write(reinterpret_cast<const std::byte*>(data.data()), bytes, data.size());
+    bytes += data.size();
+  }
+  std::size_t read(std::uint64_t offset, std::size_t count, char* to) const {
+    const std::uint64_t end = std::min(bytes, offset + count);
+    for (std::uint64_t at = offset; at < end;) {
+      const Block block = newest_block(at / kBlockBytes);
+      const std::uint64_t next = std::min(end, (at / kBlockBytes + 1) * kBlockBytes);
+      std::memcpy(to + (at - offset), block.data() + at % kBlockBytes, next - at);
+      at = next;
+    }
+    return end > offset ? end - offset : 0;
+  }
+
+  void cut_blocks(base::Random* random, Survives survives) {
+    const std::uint64_t grown = bytes - durable_bytes;
+    const std::uint64_t length = durable_bytes + random->below(grown + 1);
+    const bool loses_tail = survives == Survives::kTails && grown > 0;
+    if (survives == Survives::kTails)
+      survives = grown > 0 ? Survives::kEverything : Survives::kSome;
+    // Often the whole file or nothing of it: by single blocks one in many would hardly ever be
+    // written long before the others.
+    if (survives == Survives::kSome) {
+      const std::uint64_t choice = random->below(4);
+      if (choice == 0) survives = Survives::kNothing;
+      if (choice == 1) survives = Survives::kEverything;
+    }
     for (const auto& [index, versions] : pending) {
-      const std::uint64_t choice = random->below(versions.size() + 1);
+      std::uint64_t choice = survives == Survives::kNothing ? 0 : versions.size();
+      if (survives == Survives::kSome) choice = random->below(versions.size() + 1);
       if (choice > 0) durable[index] = versions[choice - 1];
     }
     pending.clear();
     lost.clear();
+    if (survives == Survives::kNothing) cut_to(durable_bytes);
+    if (survives == Survives::kSome || loses_tail) cut_to(length);
+    durable_bytes = bytes;
+  }
+  void cut_to(std::uint64_t size) {
+    bytes = size;
+    if (size % kBlockBytes == 0) {
+      durable.erase(durable.lower_bound(size / kBlockBytes), durable.end());
+      return;
+    }
+    durable.erase(durable.upper_bound(size / kBlockBytes), durable.end());
+    const auto last = durable.find(size / kBlockBytes);
+    if (last == durable.end()) return;
+    std::fill(last->second.begin() + size % kBlockBytes, last->second.end(), std::byte{0});
   }
 
   void cut_lines(base::Random* random) {
@@ -178,11 +222,37 @@ struct SimDisk::State {
   Reach reach = Reach::kNone;
   bool failed = false;
   base::Random random{0};  // of what a failed call leaves
+  std::function<void(SyncSeen)> watcher;
+  std::function<bool(const std::string&)> lies;
 
   /// Counts a step and calls effect(reach) unless the power is off.
   template <class Effect>
   Status step(const Effect& effect) {
     const std::lock_guard lock(mutex);
+    return locked_step(effect);
+  }
+  /// The same of a sync.
+  template <class Effect>
+  Status sync_step(const Inode* inode, const std::string& folder, const Effect& effect) {
+    const std::lock_guard lock(mutex);
+    if (!watcher && !lies) return locked_step(effect);
+    const std::string path = inode == nullptr ? folder : names.path_of(inode);
+    if (lies && lies(path)) return locked_step([](Reach) {});
+    if (!watcher) return locked_step(effect);
+    auto before = copy();
+    const Status status = locked_step(effect);
+    watcher({path, std::move(before), copy()});
+    return status;
+  }
+  [[nodiscard]] std::unique_ptr<SimDisk> copy() const {
+    auto made = std::make_unique<SimDisk>(kind);
+    made->state_->names = names.clone();
+    return made;
+  }
+
+ private:
+  template <class Effect>
+  Status locked_step(const Effect& effect) {
     if (failed) return off();
     if (++steps != fail_step) {
       effect(Reach::kWhole);
@@ -192,6 +262,8 @@ struct SimDisk::State {
     if (reach != Reach::kNone) effect(reach);
     return power_fails ? off() : Status::IOError("simulated failure");
   }
+
+ public:
   static Status off() { return Status::IOError("simulated power failure"); }
   void power_on() {
     failed = false;
@@ -229,13 +301,13 @@ class SimFile final : public SegmentFile {
     return disk_->step([&](Reach reach) {
       if (mapped()) return;
       const bool all = reach == Reach::kWhole;
-      inode_->write(image(), offset, all ? bytes : disk_->random.below(bytes + 1));
+      inode_->write(image() + offset, offset, all ? bytes : disk_->random.below(bytes + 1));
     });
   }
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
     BRECCIA_ASSERT(awake_);
-    return disk_->step([&](Reach reach) {
+    return disk_->sync_step(inode_.get(), "", [&](Reach reach) {
       if (reach != Reach::kWhole) {
         if (!mapped()) inode_->fail_sync(&disk_->random);
       } else if (mapped()) {
@@ -270,6 +342,41 @@ class SimFile final : public SegmentFile {
   const std::shared_ptr<Inode> inode_;
   const std::shared_ptr<Memory> memory_;
   bool awake_;
+};
+
+class GrowingFile final : public SimGrowing {
+ public:
+  GrowingFile(std::shared_ptr<SimDisk::State> disk, std::shared_ptr<Inode> inode)
+      : disk_(std::move(disk)), inode_(std::move(inode)) {}
+
+  [[nodiscard]] std::uint64_t size() const override {
+    const std::lock_guard lock(disk_->mutex);
+    return inode_->bytes;
+  }
+  [[nodiscard]] std::size_t read(std::uint64_t offset, std::size_t bytes, char* to) const override {
+    const std::lock_guard lock(disk_->mutex);
+    return inode_->read(offset, bytes, to);
+  }
+  [[nodiscard]] Status append(const Slice& bytes) override {
+    return disk_->step([&](Reach reach) {
+      const bool all = reach == Reach::kWhole;
+      inode_->append({bytes.data(), all ? bytes.size() : disk_->random.below(bytes.size() + 1)});
+    });
+  }
+  [[nodiscard]] Status sync() override {
+    return disk_->sync_step(inode_.get(), "", [&](Reach reach) {
+      if (reach != Reach::kWhole) {
+        inode_->fail_sync(&disk_->random);
+      } else {
+        inode_->sync_blocks(0, inode_->bytes);
+        inode_->durable_bytes = inode_->bytes;
+      }
+    });
+  }
+
+ private:
+  const std::shared_ptr<SimDisk::State> disk_;
+  const std::shared_ptr<Inode> inode_;
 };
 
 class SimLock final : public FolderLock {
@@ -361,9 +468,12 @@ class SimFiles final : public Files {
     });
   }
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
-    return disk_->step([&](Reach reach) {
+    return disk_->sync_step(nullptr, dir, [&](Reach reach) {
       if (reach == Reach::kWhole) disk_->names.sync(dir);
     });
+  }
+  [[nodiscard]] std::shared_ptr<Files> for_looking() override {
+    return std::make_shared<SimFiles>(disk_);
   }
 
  private:
@@ -377,13 +487,78 @@ SimDisk::~SimDisk() = default;
 
 std::unique_ptr<SimDisk> SimDisk::clone() const {
   BRECCIA_ASSERT(state_->kind == SimKind::kBuffered);
-  auto copy = std::make_unique<SimDisk>(state_->kind);
   const std::lock_guard lock(state_->mutex);
-  copy->state_->names = state_->names.clone();
-  return copy;
+  return state_->copy();
 }
 
 std::shared_ptr<Files> SimDisk::files() { return std::make_shared<SimFiles>(state_); }
+
+Result<std::unique_ptr<SimGrowing>> SimDisk::create(const std::string& path) {
+  const auto inode = std::make_shared<Inode>(0);
+  Status refused;
+  BRECCIA_TRY(state_->step([&](Reach reach) {
+    if (reach != Reach::kWhole) return;
+    if (!state_->names.has_folder(folder_above(path))) {
+      refused = Status::NotFound(path, "no such folder");
+    } else {
+      state_->names.add(path, inode);
+    }
+  }));
+  BRECCIA_TRY(refused);
+  return std::unique_ptr<SimGrowing>(std::make_unique<GrowingFile>(state_, inode));
+}
+
+Result<std::unique_ptr<SimGrowing>> SimDisk::open(const std::string& path) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->failed) return State::off();
+  const auto inode = state_->names.find(path);
+  if (inode == nullptr) return Status::NotFound(path, "no such file");
+  return std::unique_ptr<SimGrowing>(std::make_unique<GrowingFile>(state_, inode));
+}
+
+Status SimDisk::link(const std::string& from, const std::string& to) {
+  Status refused;
+  BRECCIA_TRY(state_->step([&](Reach reach) {
+    const auto inode = state_->names.find(from);
+    if (inode == nullptr) {
+      refused = Status::NotFound(from, "no such file");
+    } else if (state_->names.find(to) != nullptr) {
+      refused = Status::IOError(to, "exists");
+    } else if (reach == Reach::kWhole) {
+      state_->names.add(to, inode);
+    }
+  }));
+  return refused;
+}
+
+bool SimDisk::has_folder(const std::string& path) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->names.has_folder(path);
+}
+
+std::vector<std::string> SimDisk::children(const std::string& folder) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& path) {
+    if (path.size() > folder.size() && folder_above(path) == folder) {
+      names.push_back(path.substr(folder.size() + 1));
+    }
+  };
+  for (const auto& [path, inode] : state_->names.files()) add(path);
+  for (const std::string& path : state_->names.folders()) add(path);
+  return names;
+}
+
+void SimDisk::watch_syncs(std::function<void(SyncSeen)> watcher) {
+  const std::lock_guard lock(state_->mutex);
+  state_->watcher = std::move(watcher);
+}
+
+void SimDisk::ignore_syncs(std::function<bool(const std::string& path)> lies) {
+  const std::lock_guard lock(state_->mutex);
+  state_->lies = std::move(lies);
+}
+
 std::uint64_t SimDisk::steps() const {
   const std::lock_guard lock(state_->mutex);
   return state_->steps;
@@ -413,12 +588,14 @@ void SimDisk::kill() {
   state_->power_on();
 }
 
-void SimDisk::power_cut(std::uint64_t seed) {
+void SimDisk::power_cut(std::uint64_t seed, Survives survives) {
+  BRECCIA_ASSERT(survives == Survives::kSome || state_->kind == SimKind::kBuffered);
   const std::lock_guard lock(state_->mutex);
   base::Random random(seed);
-  state_->names.power_cut(&random);
+  state_->names.power_cut(&random, survives);
   for (const auto& [path, inode] : state_->names.files()) {
-    state_->kind == SimKind::kMapped ? inode->cut_lines(&random) : inode->cut_blocks(&random);
+    state_->kind == SimKind::kMapped ? inode->cut_lines(&random)
+                                     : inode->cut_blocks(&random, survives);
   }
   state_->power_on();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,10 @@
 ///
 /// What survives a cut, chosen by seed:
 ///   buffered  of each 512-byte block any of the contents written since its last sync, or the
-///             content it had then; blocks are independent of each other
+///             content it had then; blocks are independent of each other, but for files of which
+///             all or none survive
+///   growing   as buffered, and any length from the one at the last sync to the present one: a
+///             block that was lost below it is zero
 ///   mapped    of each 64-byte line that differs from its last synced content the new or the old
 ///   names     of the creations, renames and removals in a folder since its last sync_dir a prefix,
 ///             and any removals behind it; each is atomic, and folders are independent of each
@@ -28,7 +32,29 @@ namespace breccia::wal {
 
 enum class SimKind { kBuffered, kMapped };
 
-/// Threads as Files; the disk itself by one thread.
+/// What a power cut leaves of what was not synced.
+enum class Survives {
+  kNothing,
+  kSome,   // by seed, as above
+  kTails,  // the same, but what growing files lose is their tails alone: no block below their
+           // length
+  kEverything
+};
+
+/// A file of no fixed size, as a database below the log has them.
+/// Threads one that writes; any that read.
+class SimGrowing {
+ public:
+  virtual ~SimGrowing() = default;
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
+  /// Bytes that were read: fewer only at the end.
+  [[nodiscard]] virtual std::size_t read(std::uint64_t offset, std::size_t bytes,
+                                         char* to) const = 0;
+  [[nodiscard]] virtual Status append(const Slice& bytes) = 0;
+  [[nodiscard]] virtual Status sync() = 0;
+};
+
+/// Threads as Files; the disk itself by one thread, but for what is said of growing files.
 class SimDisk {
  public:
   explicit SimDisk(SimKind kind);
@@ -42,6 +68,32 @@ class SimDisk {
 
   /// The disk as the log sees it. Files opened through it must be closed before kill or power_cut.
   [[nodiscard]] std::shared_ptr<Files> files();
+
+  // ---- growing files, in the same folders; buffered disks only. Threads any ----
+
+  /// A new, empty file, perhaps instead of another one.
+  [[nodiscard]] Result<std::unique_ptr<SimGrowing>> create(const std::string& path);
+  /// Errors  NotFound.
+  [[nodiscard]] Result<std::unique_ptr<SimGrowing>> open(const std::string& path);
+  /// One more name for a file.
+  [[nodiscard]] Status link(const std::string& from, const std::string& to);
+  [[nodiscard]] bool has_folder(const std::string& path) const;
+  /// Names of files and folders in `folder`.
+  [[nodiscard]] std::vector<std::string> children(const std::string& folder) const;
+
+  // ---- what happens to it ----
+
+  /// What a watcher sees of a sync: the path of the file or folder, and copies of the disk before
+  /// and after.
+  struct SyncSeen {
+    std::string path;
+    std::unique_ptr<SimDisk> before;
+    std::unique_ptr<SimDisk> after;
+  };
+  /// Calls `watcher` at each sync, while nothing else happens to the disk. Null: nobody watches.
+  void watch_syncs(std::function<void(SyncSeen)> watcher);
+  /// From now on syncs of paths of which `lies` is true do nothing and say OK. To plant faults.
+  void ignore_syncs(std::function<bool(const std::string& path)> lies);
 
   /// Calls that changed the disk so far.
   [[nodiscard]] std::uint64_t steps() const;
@@ -57,7 +109,8 @@ class SimDisk {
   /// The process died: what was written stays. Calls work again.
   void kill();
   /// The power failed: what was not synced survives or not, by seed. Calls work again.
-  void power_cut(std::uint64_t seed);
+  void power_cut(std::uint64_t seed) { power_cut(seed, Survives::kSome); }
+  void power_cut(std::uint64_t seed, Survives survives);
 
   /// Flips bits of the stored byte at `offset` of `path`, durably; for tests of damage.
   void damage(const std::string& path, std::uint64_t offset, std::uint8_t mask);

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "wal/files.h"
+#include "wal/sim_files.h"
 
 namespace breccia::wal {
 
@@ -57,6 +58,13 @@ class SimNames {
     if (from != to) change({to, std::move(inode), from});
   }
   void remove(const std::string& path) { change({"", nullptr, path}); }
+  /// A path of the file; empty if it has none.
+  [[nodiscard]] std::string path_of(const Inode* inode) const {
+    for (const auto& [path, one] : live_.files) {
+      if (one.get() == inode) return path;
+    }
+    return "";
+  }
 
   /// Makes the changes of a folder durable.
   void sync(const std::string& folder) {
@@ -66,11 +74,13 @@ class SimNames {
     pending_.erase(changes);
   }
 
-  void power_cut(base::Random* random) {
+  void power_cut(base::Random* random, Survives survives) {
     for (const auto& [folder, changes] : pending_) {
-      const std::uint64_t survive = random->below(changes.size() + 1);
+      const bool some = survives == Survives::kSome || survives == Survives::kTails;
+      std::uint64_t survive = survives == Survives::kEverything ? changes.size() : 0;
+      if (some) survive = random->below(changes.size() + 1);
       for (std::uint64_t index = 0; index < changes.size(); ++index) {
-        const bool removes = changes[index].added.empty();
+        const bool removes = some && changes[index].added.empty();
         if (index < survive || (removes && random->one_in(2))) changes[index].apply(&durable_);
       }
     }
