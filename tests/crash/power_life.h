@@ -2,6 +2,7 @@
 
 #include <breccia/options.h>
 #include <rocksdb/db.h>
+#include <rocksdb/utilities/transaction_db.h>
 
 #include <cstdint>
 #include <deque>
@@ -71,10 +72,21 @@ class Chronicle {
   Moment now_;
 };
 
+/// How all stores of a seed are run.
+struct PowerSetting {
+  explicit PowerSetting(std::uint64_t seed)
+      : two_phases(seed % 3 == 0), own_log_folder(seed % 2 == 0) {}
+  bool two_phases;      // as a TransactionDB, with transactions that are prepared
+  bool own_log_folder;  // Options::wal_dir, two folders deep
+};
+
+/// The transactions that are prepared, as if they were a family's content.
+inline constexpr char kPrepared[] = "(prepared)";
+
 /// A store that is open on a simulated disk.
 class PowerStore {
  public:
-  enum class Kind { kRocks, kTransactions };
+  enum class Kind { kRocks, kOptimistic, kTwoPhases };
 
   PowerStore() = default;
   ~PowerStore();
@@ -82,10 +94,14 @@ class PowerStore {
   PowerStore& operator=(const PowerStore&) = delete;
 
   /// Opens what there is, or a new one. `variant`: options that may be any.
-  Status open(wal::SimDisk* disk, Kind kind, std::uint64_t variant);
+  Status open(wal::SimDisk* disk, Kind kind, const PowerSetting& setting, std::uint64_t variant);
   void close();
 
   [[nodiscard]] rocksdb::DB* db() { return db_.get(); }
+  /// Of the kind kTwoPhases.
+  [[nodiscard]] rocksdb::TransactionDB* transactions() {
+    return static_cast<rocksdb::TransactionDB*>(db_.get());
+  }
   [[nodiscard]] rocksdb::Env* env() { return env_.get(); }
   [[nodiscard]] rocksdb::ColumnFamilyHandle* handle(const std::string& name) {
     return handles_.at(name);
@@ -96,6 +112,10 @@ class PowerStore {
   [[nodiscard]] Status read(std::map<std::string, Content>* found);
 
  private:
+  Status open_as(Kind kind, const Options& options, const std::vector<std::string>& names);
+  Status read_prepared(Content* found);
+
+  Kind kind_ = Kind::kRocks;
   std::unique_ptr<rocksdb::Env> env_;
   rocksdb::ColumnFamilyOptions family_options_;
   std::unique_ptr<rocksdb::DB> db_;
@@ -135,6 +155,8 @@ class Life {
 
   [[nodiscard]] std::uint64_t cuts() const { return cuts_; }
   [[nodiscard]] std::uint64_t syncs() const { return syncs_; }
+  /// Cuts that left half of what RocksDB was about to add to its MANIFEST, which it then refuses.
+  [[nodiscard]] std::uint64_t torn() const { return torn_; }
 
  private:
   // ---- cuts ----
@@ -151,6 +173,8 @@ class Life {
   Status write_one();
   Status write_batch();
   Status transaction();
+  Status prepare();
+  Status end_prepared();
   Status delete_range();
   Status ingest();
   Status change_families();
@@ -164,7 +188,10 @@ class Life {
   Status done(const Status& status, const rocksdb::WriteOptions& options);
   Status flushed(const Status& status);
 
+  [[nodiscard]] PowerStore::Kind random_kind();
+
   const std::uint64_t seed_;
+  const PowerSetting setting_;
   const std::uint64_t number_;
   const std::unique_ptr<wal::SimDisk> disk_;
   base::Random random_;
@@ -179,6 +206,7 @@ class Life {
   bool ends_ = false;
   std::uint64_t cuts_ = 0;
   std::uint64_t syncs_ = 0;
+  std::uint64_t torn_ = 0;
   std::uint64_t best_ = 0;
   std::string failure_;
   Remains remains_;
