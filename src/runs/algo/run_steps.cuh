@@ -10,15 +10,21 @@
 
 namespace breccia::runs::algo {
 
-/// The 8 bytes of key `i` that begin `shift` (0 to 8) bytes behind its start, as a word.
+/// Word `w` of key `i`; zero where the key has none.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline std::uint64_t padded_word(const record::KeyColumnsRef& keys, std::uint64_t i,
+                                            std::uint64_t w) {
+  if (w == 0) return keys.head[i];
+  return w <= record::tail_words(keys.bytes_at(i)) ? keys.tail[keys.tail_at(i) + w - 1] : 0;
+}
+
+/// The 8 bytes of key `i` that begin `skipped` bytes behind its start, as a word.
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline std::uint64_t word_behind(const record::KeyColumnsRef& keys, std::uint64_t i,
-                                            int shift) {
-  if (shift == 0) return keys.head[i];
-  const bool has_tail = keys.bytes_at(i) > 8;
-  const std::uint64_t next = has_tail ? keys.tail[keys.tail_at(i)] : 0;
-  if (shift == 8) return next;
-  return keys.head[i] << (8 * shift) | next >> (64 - 8 * shift);
+                                            std::uint64_t skipped) {
+  const std::uint64_t word = padded_word(keys, i, skipped / 8);
+  const std::uint64_t bits = 8 * (skipped % 8);
+  return bits == 0 ? word : word << bits | padded_word(keys, i, skipped / 8 + 1) >> (64 - bits);
 }
 
 /// The 8 bytes of `word` in the other order: between a column's words and bytes in memory.
@@ -35,11 +41,51 @@ BRECCIA_HD inline int common_bytes(std::uint64_t difference) {
   return bytes;
 }
 
+/// Words of a key in which a prefix that all keys share is looked for.
+inline constexpr std::uint64_t kPrefixWordsMax = 64;
+
+/// bit[k]: of the first word in which key k differs from key 0, word w as bit 63 - w; 0 if that is
+/// none of the first kPrefixWordsMax. Heads are equal.
+struct NoteFirstDifferences {
+  record::KeyColumnsRef keys;
+  std::uint64_t* bit;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
+      const std::uint64_t own = record::tail_words(keys.bytes_at(k));
+      const std::uint64_t other = record::tail_words(keys.bytes_at(0));
+      const std::uint64_t last = own > other ? own : other;
+      std::uint64_t w = 1;
+      while (w <= last && w < kPrefixWordsMax &&
+             padded_word(keys, k, w) == padded_word(keys, 0, w)) {
+        ++w;
+      }
+      bit[k] = w <= last && w < kPrefixWordsMax ? std::uint64_t{1} << (63 - w) : 0;
+    });
+  }
+};
+
+/// word[k]: word `w` of key k.
+struct PickWords {
+  record::KeyColumnsRef keys;
+  std::uint64_t w;
+  std::uint64_t* word;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, keys.count,
+                    [&](std::uint64_t k) { word[k] = padded_word(keys, k, w); });
+  }
+};
+
 /// Fills sort words and ids for a stable sort that puts the newest of equal keys first: item k is
 /// entry count - 1 - k. The words begin behind the bytes that all keys of the batch share.
 struct PrepareSort {
   record::KeyColumnsRef keys;
-  int shift;
+  std::uint64_t shared;
   std::uint64_t* word;
   std::uint32_t* id;
 
@@ -48,24 +94,84 @@ struct PrepareSort {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
       const std::uint64_t entry = keys.count - 1 - k;
-      word[k] = word_behind(keys, entry, shift);
+      word[k] = word_behind(keys, entry, shared);
       id[k] = static_cast<std::uint32_t>(entry);
     });
   }
 };
 
-/// Marks the items whose sort word a neighbour shares.
-struct MarkTies {
+/// Marks the items that stand behind a larger key with the same sort word.
+struct MarkDisorder {
+  record::KeyColumnsRef keys;
   const std::uint64_t* word;
+  const std::uint32_t* id;
+  std::uint8_t* flag;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
+      flag[k] =
+          k > 0 && word[k - 1] == word[k] && record::compare_keys(keys, id[k - 1], keys, id[k]) > 0;
+    });
+  }
+};
+
+/// end[k] = 1 for the last item of each sort word, else 0.
+struct MarkWordEnds {
+  const std::uint64_t* word;
+  std::uint64_t count;
+  std::uint64_t* end;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      end[k] = k + 1 == count || word[k] != word[k + 1] ? 1 : 0;
+    });
+  }
+};
+
+/// value[i] = 0
+struct Clear {
+  std::uint64_t count;
+  std::uint8_t* value;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t i) { value[i] = 0; });
+  }
+};
+
+/// mixed[t] = 1 for the tie of each place; of several places in one tie the first one writes.
+struct NoteMixedTies {
+  const std::uint32_t* place;
+  std::uint64_t count;
+  const std::uint64_t* tie;
+  std::uint8_t* mixed;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t i) {
+      const std::uint64_t own = tie[place[i]];
+      if (i == 0 || tie[place[i - 1]] != own) mixed[own] = 1;
+    });
+  }
+};
+
+/// flag[k] = mixed of item k's tie.
+struct MarkMixedTies {
+  const std::uint64_t* tie;
+  const std::uint8_t* mixed;
   std::uint64_t count;
   std::uint8_t* flag;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t k) {
-      flag[k] = (k > 0 && word[k - 1] == word[k]) || (k + 1 < count && word[k + 1] == word[k]);
-    });
+    exec::each_item(group, first, count, [&](std::uint64_t k) { flag[k] = mixed[tie[k]]; });
   }
 };
 

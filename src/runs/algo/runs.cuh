@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -137,8 +138,27 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
   return Result<RunArrays>(std::move(run));
 }
 
-/// Puts entries whose sort words are equal into the order of their whole keys.
-/// Cost    one comparison sort of the tied entries only; none if no words are equal.
+/// Marks all items of each tie, equal sort words, of which an item stands in the wrong place.
+/// Shape   place[places]: those items, ascending; flag[n].
+template <class X>
+Status mark_mixed_ties(X& x, const std::uint64_t* word, std::uint64_t n, const std::uint32_t* place,
+                       std::uint64_t places, std::uint8_t* flag) {
+  BRECCIA_TAKE(const exec::Array<std::uint64_t> tie, make_array<std::uint64_t>(x, n));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkWordEnds{word, n, tie.data()}));
+  std::uint64_t ties = 0;
+  BRECCIA_TRY(x.exclusive_scan(tie.data(), tie.data(), n, &ties));
+  BRECCIA_TAKE(const exec::Array<std::uint8_t> mixed, make_array<std::uint8_t>(x, ties));
+  BRECCIA_TRY(x.template launch<kWidth>(ties, Clear{ties, mixed.data()}));
+  BRECCIA_TRY(
+      x.template launch<kWidth>(places, NoteMixedTies{place, places, tie.data(), mixed.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkMixedTies{tie.data(), mixed.data(), n, flag}));
+  return x.finish();
+}
+
+/// Puts entries whose sort words are equal into the order of their whole keys. Versions of one key
+/// are in order already, as the sort was stable.
+/// Cost    one comparison sort of the ties that are out of order, and a scan; none of both if there
+///         are no such.
 template <class X>
 Status break_ties(X& x, const record::KeyColumnsRef& keys, const std::uint64_t* word,
                   std::uint32_t* id) {
@@ -146,35 +166,58 @@ Status break_ties(X& x, const record::KeyColumnsRef& keys, const std::uint64_t* 
   BRECCIA_TAKE(const exec::Array<std::uint8_t> flag, make_array<std::uint8_t>(x, n));
   BRECCIA_TAKE(const exec::Array<std::uint32_t> place, make_array<std::uint32_t>(x, n));
   BRECCIA_TAKE(const exec::Array<std::uint32_t> all, make_array<std::uint32_t>(x, n));
-  BRECCIA_TRY(x.template launch<kWidth>(n, MarkTies{word, n, flag.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkDisorder{keys, word, id, flag.data()}));
   BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, all.data()}));
-  std::uint64_t ties = 0;
-  BRECCIA_TRY(x.select(all.data(), flag.data(), n, place.data(), &ties));
-  if (ties == 0) return Status::OK();
+  std::uint64_t tied_count = 0;
+  BRECCIA_TRY(x.select(all.data(), flag.data(), n, place.data(), &tied_count));
+  if (tied_count == 0) return Status::OK();
+  BRECCIA_TRY(mark_mixed_ties(x, word, n, place.data(), tied_count, flag.data()));
+  BRECCIA_TRY(x.select(all.data(), flag.data(), n, place.data(), &tied_count));
   // The tied places taken in order hold the tied entries in word order; a stable sort by whole key
-  // permutes them within their groups only.
+  // permutes them within their ties only.
   std::uint32_t* const tied = all.data();
-  BRECCIA_TRY(x.template launch<kWidth>(ties, Gather<std::uint32_t>{id, place.data(), ties, tied}));
-  BRECCIA_TRY(x.stable_sort(tied, ties, KeyLess{keys}));
-  BRECCIA_TRY(
-      x.template launch<kWidth>(ties, Scatter<std::uint32_t>{tied, place.data(), ties, id}));
+  BRECCIA_TRY(x.template launch<kWidth>(tied_count,
+                                        Gather<std::uint32_t>{id, place.data(), tied_count, tied}));
+  BRECCIA_TRY(x.stable_sort(tied, tied_count, KeyLess{keys}));
+  BRECCIA_TRY(x.template launch<kWidth>(
+      tied_count, Scatter<std::uint32_t>{tied, place.data(), tied_count, id}));
   return x.finish();
+}
+
+/// How many leading bytes all keys share: *bytes, if they do not share kPrefixWordsMax words.
+/// Shape   work[keys.count]
+/// Cost    a reduction; where all heads are equal two more, and two launches.
+template <class X>
+Status count_shared_bytes(X& x, const record::KeyColumnsRef& keys, std::uint64_t* work,
+                          std::uint64_t* bytes) {
+  const std::uint64_t n = keys.count;
+  std::uint64_t difference = 0;
+  BRECCIA_TRY(x.difference(keys.head, n, &difference));
+  *bytes = static_cast<std::uint64_t>(common_bytes(difference));
+  if (difference != 0 || keys.tail_count == 0) return Status::OK();
+  BRECCIA_TRY(x.template launch<kWidth>(n, NoteFirstDifferences{keys, work}));
+  BRECCIA_TRY(x.difference(work, n, &difference));
+  if (difference == 0) return Status::OK();  // versions of one key, or nearly so
+  const auto w = static_cast<std::uint64_t>(std::countl_zero(difference));
+  BRECCIA_TRY(x.template launch<kWidth>(n, PickWords{keys, w, work}));
+  BRECCIA_TRY(x.difference(work, n, &difference));
+  *bytes = 8 * w + static_cast<std::uint64_t>(common_bytes(difference));
+  return Status::OK();
 }
 
 /// Sorts keys of any length: id[] becomes the entries in key order, the newest (highest index) of
 /// equal keys first.
 /// Shape   id[keys.count], in the executor's memory.
-/// Cost    one radix sort of (8-byte word, 4-byte id), plus break_ties.
+/// Cost    one radix sort of (8-byte word, 4-byte id), plus count_shared_bytes and break_ties.
 /// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: a word behind the common prefix, then
 ///         a comparison sort of what is still tied.
 template <class X>
 Status sort_keys(X& x, const record::KeyColumnsRef& keys, std::uint32_t* id) {
   const std::uint64_t n = keys.count;
-  std::uint64_t difference = 0;
-  BRECCIA_TRY(x.difference(keys.head, n, &difference));
   BRECCIA_TAKE(const exec::Array<std::uint64_t> word, make_array<std::uint64_t>(x, n));
-  BRECCIA_TRY(
-      x.template launch<kWidth>(n, PrepareSort{keys, common_bytes(difference), word.data(), id}));
+  std::uint64_t shared = 0;
+  BRECCIA_TRY(count_shared_bytes(x, keys, word.data(), &shared));
+  BRECCIA_TRY(x.template launch<kWidth>(n, PrepareSort{keys, shared, word.data(), id}));
   BRECCIA_TRY(x.sort_pairs(word.data(), id, n));
   return break_ties(x, keys, word.data(), id);
 }

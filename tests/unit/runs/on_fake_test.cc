@@ -40,6 +40,7 @@ class Work {
     EXPECT_EQ(found, (std::vector<std::uint64_t>{9, 18, 25, 18}));
     EXPECT_EQ(found_values, (std::vector<std::uint64_t>{101, 102, 103, 102}));
     BRECCIA_TRY(walk(both));
+    BRECCIA_TRY(build_tied(offsets));
     return update(first.ref(), offsets);
   }
 
@@ -56,6 +57,18 @@ class Work {
     out.resize(5);
     EXPECT_EQ(out, (std::vector<std::uint64_t>{97, 34, 90, 90, 25}));
     return Status::OK();
+  }
+
+  /// Keys with a long prefix, of which three have the same word behind it.
+  Status build_tied(const std::vector<std::uint64_t>& offsets) {
+    const std::string shared(20, 'p');
+    const model::Columns keys(
+        exec::plain_host_memory(),
+        {shared + "ccccccccb", shared + "cccccccca", shared + "d", shared + "ccccccccb"}, true);
+    BRECCIA_TAKE(const RunPtr run,
+                 backend_.build_run({keys.ref(), offsets.data(), 160, nullptr, false}, nullptr));
+    const RunPtr one[] = {run};
+    return merge(one, Keep::kAll, {170, 186, 161, 177});
   }
 
   /// The second and the fourth operation are of one key, which has a value.
