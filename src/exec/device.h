@@ -116,6 +116,9 @@ class Device : public std::enable_shared_from_this<Device> {
   /// be fed through staging instead. A no-op that says true where there is no bus.
   [[nodiscard]] virtual bool adopt(void* memory, std::size_t bytes) = 0;
   virtual void disown(void* memory) = 0;
+  /// True if it reads and writes that memory of the host where it lies: its own, or adopted. Other
+  /// memory goes through staging.
+  [[nodiscard]] virtual bool reaches(const void* memory, std::size_t bytes) const = 0;
 
   /// Takes a tenant in.
   /// Errors  the loss of the device.

@@ -40,6 +40,7 @@ class Failover {
     return current_;
   }
   [[nodiscard]] Verbs& host() const { return *host_; }
+  [[nodiscard]] std::shared_ptr<Verbs> host_ptr() const { return host_; }
   /// What was in use first: the device's, even after it was left.
   [[nodiscard]] Verbs& first() const { return *first_; }
   [[nodiscard]] bool is_host(const Verbs& verbs) const { return verbs.device().is_host(); }

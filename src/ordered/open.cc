@@ -127,12 +127,12 @@ Status Engine::start(const Options& options, const std::string& path) {
   });
   BRECCIA_TRY(open_log(path));
   if (cache_ != nullptr) device_tags_ = std::make_unique<cache::DeviceTags>(cache_);
-  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get());
+  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get(), statistics_.get());
   reader_ = std::make_unique<Reader>(backends_.get(), search_.get(), statistics_.get());
   updater_ = std::make_unique<Updater>(backends_.get(), search_.get());
   history_ = std::make_shared<History>(options_.memtable_bytes);
   validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
-  ranges_ = std::make_unique<RangeReader>(backends_.get());
+  ranges_ = std::make_unique<RangeReader>(backends_.get(), statistics_.get());
   commits_ = std::make_unique<wal::CommitQueue>(log_.get(), &fault_, commit_environment());
   start_maintenance();
   async_ = std::make_unique<AsyncQueue>(batch::admission_options(options_),

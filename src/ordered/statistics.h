@@ -47,6 +47,11 @@ enum class Ticker : std::uint32_t {
   kRefused,
   kBackendErrors,
   kMemoryMisses,
+  kTooManyRuns,
+  kRangesByIterator,
+  kStagedBatches,
+  kSmallBuilds,
+  kChunks,
   kEnd,
 };
 inline constexpr std::size_t kTickers = static_cast<std::size_t>(Ticker::kEnd);

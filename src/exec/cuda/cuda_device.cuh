@@ -26,6 +26,9 @@ class CudaDevice final : public Device {
   }
   /// Memory that could not be adopted is disowned like any other.
   void disown(void* memory) override { ranges_.unpin(memory); }
+  [[nodiscard]] bool reaches(const void* memory, std::size_t bytes) const override {
+    return bytes == 0 || ranges_.find(memory, bytes) != nullptr;
+  }
 
   [[nodiscard]] PinnedPool& pinned() { return host_memory_.pool; }
   [[nodiscard]] const HostRanges& ranges() const { return ranges_; }

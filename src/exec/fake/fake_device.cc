@@ -14,6 +14,9 @@ class FakeDevice final : public Device {
   [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
   [[nodiscard]] bool adopt(void*, std::size_t) override { return !faults_.refuses_adoption(); }
   void disown(void*) override {}
+  [[nodiscard]] bool reaches(const void*, std::size_t) const override {
+    return !faults_.refuses_adoption();
+  }
 
  private:
   [[nodiscard]] TenantPtr make_tenant(TenantOptions options) override {

@@ -23,7 +23,7 @@ class FakeFaults {
     fault_ = fault;
     fail_at_ = operations_ + k;
   }
-  /// Lets adopt() say no.
+  /// Lets adopt() say no, and no memory of the host be reached.
   void refuse_adoption(bool refuse) { refuses_adoption_ = refuse; }
 
   /// The device's side: counts an operation; true if it is the one that fails.

@@ -17,6 +17,7 @@ class HostDevice final : public Device {
   [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
   [[nodiscard]] bool adopt(void*, std::size_t) override { return true; }
   void disown(void*) override {}
+  [[nodiscard]] bool reaches(const void*, std::size_t) const override { return true; }
 
  private:
   [[nodiscard]] TenantPtr make_tenant(TenantOptions options) override {

@@ -157,7 +157,7 @@ class WalkMerge {
 
 void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found,
                               std::uint32_t count, rocksdb::Iterator* tree,
-                              batch::ResultArena* arena) {
+                              batch::ResultArena* arena) const {
   const std::uint32_t limit = job.ranges->limits()[i];
   const bool cut = count == kWalkMax && limit > kWalkMax;
   batch::RangeResult& result = job.ranges->results()[i];
@@ -187,7 +187,9 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
   result = kept(records, status.code(), arena);
 }
 
-void RangeReader::read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena) {
+void RangeReader::read_by_iterator(const Job& job, std::uint64_t i,
+                                   batch::ResultArena* arena) const {
+  statistics_->add(Ticker::kRangesByIterator, 1);
   const std::string end_key = key_at(job.ranges->end(), i);
   const Slice end(end_key);
   rocksdb::ReadOptions options;
@@ -244,18 +246,28 @@ void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
   }
 }
 
-void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last) {
+void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last) const {
   job.for_each(first, last, [&](std::uint64_t i, batch::ResultArena* arena, rocksdb::Iterator*) {
     read_by_iterator(job, i, arena);
   });
 }
 
-/// What a walk over runs alone can answer, but for the tree's part. `backend` must be the one that
-/// walks: another thread may replace a lost device at any time.
-bool RangeReader::fits(const runs::Backend& backend, const FamilyView& family) const {
-  return family.active->count() == 0 && family.runs.size() <= limits::kRunsPerSearchMax &&
-         std::all_of(family.runs.begin(), family.runs.end(),
-                     [&](const auto& run) { return !run->has_merges && backend.holds(*run->run); });
+/// Who can walk all of the family's runs where they lie, if a walk over runs alone can answer, but
+/// for the tree's part; null: nobody.
+std::shared_ptr<runs::Backend> RangeReader::walker_of(const FamilyView& family) const {
+  if (family.active->count() > 0) return nullptr;
+  if (family.runs.size() > limits::kRunsPerSearchMax) {
+    statistics_->add(Ticker::kTooManyRuns, 1);
+    return nullptr;
+  }
+  const auto all_runs = [&](const auto& is_so) {
+    return std::all_of(family.runs.begin(), family.runs.end(), is_so);
+  };
+  if (!all_runs([](const auto& run) { return !run->has_merges; })) return nullptr;
+  auto backend = backends_->current();
+  if (all_runs([&](const auto& run) { return backend->holds(*run->run); })) return backend;
+  const bool on_host = all_runs([](const auto& run) { return run->run->host_view() != nullptr; });
+  return on_host ? backends_->host_ptr() : nullptr;
 }
 
 /// True if a walk finds all there is, as keys and values.
@@ -268,8 +280,8 @@ bool RangeReader::fits_pairs(const FamilyView& family) {
 
 bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const {
   const std::uint64_t n = last - first;
-  const auto backend = backends_->current();
-  if (!fits(*backend, job.family)) return false;
+  const auto backend = walker_of(job.family);
+  if (backend == nullptr) return false;
   exec::HostVector<std::uint64_t> out_at(exec::plain_host_memory());
   exec::HostVector<std::uint64_t> payloads(backend->host_memory());
   exec::HostVector<std::uint32_t> counts(backend->host_memory());

@@ -6,6 +6,7 @@
 
 #include "batch/requests.h"
 #include "ordered/state.h"
+#include "ordered/statistics.h"
 
 namespace breccia::ordered {
 
@@ -17,7 +18,8 @@ namespace breccia::ordered {
 /// Source  [hrocks] section 6.4. Deviation: no values are gathered.
 class RangeReader {
  public:
-  explicit RangeReader(Backends* backends) : backends_(backends) {}
+  RangeReader(Backends* backends, Statistics* statistics)
+      : backends_(backends), statistics_(statistics) {}
 
   /// All ranges of a batch that was prepared, and whose families are in the view. A range sees
   /// entries below base + its family's place + after if `own_writes`, else below pin.visible.
@@ -29,16 +31,17 @@ class RangeReader {
  private:
   struct Job;
   void read_family(const Job& job, std::uint64_t device_min) const;
-  [[nodiscard]] bool fits(const runs::Backend& backend, const FamilyView& family) const;
+  [[nodiscard]] std::shared_ptr<runs::Backend> walker_of(const FamilyView& family) const;
   [[nodiscard]] static bool fits_pairs(const FamilyView& family);
   /// Ranges [first, last) of the job with the backend's help; false if that cannot be done.
   bool read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const;
-  static void finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found,
-                          std::uint32_t count, rocksdb::Iterator* tree, batch::ResultArena* arena);
-  static void read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last);
-  static void read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena);
+  void finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found, std::uint32_t count,
+                   rocksdb::Iterator* tree, batch::ResultArena* arena) const;
+  void read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last) const;
+  void read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena) const;
 
   Backends* backends_;
+  Statistics* statistics_;
 };
 
 }  // namespace breccia::ordered

@@ -12,7 +12,10 @@ bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries
                        const runs::FoundRef& found, CacheRefs* cached) const {
   BRECCIA_ASSERT(found.value == nullptr || family.has_values);
   // A group commit may publish more runs at once than a search takes.
-  if (family.runs.size() > limits::kRunsPerSearchMax) return false;
+  if (family.runs.size() > limits::kRunsPerSearchMax) {
+    statistics_->add(Ticker::kTooManyRuns, 1);
+    return false;
+  }
   const auto backend = backends_->current();
   std::vector<runs::RunPtr> here;
   std::vector<runs::RunPtr> on_host;
@@ -22,6 +25,10 @@ bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries
   }
   const runs::TagsPtr tags =
       cached != nullptr && tags_ != nullptr ? tags_->on(backend->tenant().device_ptr()) : nullptr;
+  // A device has nothing to do where the host built all runs, as they are small.
+  if (here.empty() && !on_host.empty() && tags == nullptr) {
+    return backends_->host().search(on_host, queries, found).ok();
+  }
   const Status searched = backends_->attempt(*backend, [&](runs::Backend& on) {
     return tags == nullptr
                ? on.search(here, queries, found)

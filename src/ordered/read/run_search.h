@@ -2,6 +2,7 @@
 
 #include "cache/device_tags.h"
 #include "ordered/state.h"
+#include "ordered/statistics.h"
 
 namespace breccia::ordered {
 
@@ -16,7 +17,8 @@ struct CacheRefs {
 class RunSearch {
  public:
   /// `tags`: of the entry cache; null: there is none.
-  RunSearch(Backends* backends, cache::DeviceTags* tags) : backends_(backends), tags_(tags) {}
+  RunSearch(Backends* backends, cache::DeviceTags* tags, Statistics* statistics)
+      : backends_(backends), tags_(tags), statistics_(statistics) {}
 
   /// For each query its payload in the family's runs, or runs::kNotFound; the memtable is not
   /// looked at. Runs that the device had no room for lie on the host: each is searched where it
@@ -30,6 +32,7 @@ class RunSearch {
  private:
   Backends* backends_;
   cache::DeviceTags* tags_;
+  Statistics* statistics_;
 };
 
 }  // namespace breccia::ordered
