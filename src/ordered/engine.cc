@@ -136,7 +136,8 @@ Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::R
   const std::uint64_t wait_us_max = options.wait_us_max.value_or(*options_.wait_us_max);
   BRECCIA_TAKE(const auto room, maintenance_->claim_room(requests->record_bytes(), wait_us_max));
   const std::uint32_t count = requests->record_count();
-  const std::uint32_t descriptors = as_runs && requests->only_points() ? count : 0;
+  const bool in_order = as_runs && requests->only_points() && become_one_run_each(*requests);
+  const std::uint32_t descriptors = in_order ? count : 0;
   const std::uint64_t bytes = requests->record_bytes();
   UpdatesAhead ahead;
   if (as_runs) prepare_updates(requests, &ahead);
@@ -218,31 +219,32 @@ Status Engine::build_runs(batch::Requests* requests, WriteTicket* ticket) {
   return Status::OK();
 }
 
+namespace {
+
+record::EntriesRef entries_of(const batch::Writes& writes, std::uint64_t base) {
+  return {writes.keys(), writes.offsets(), base, writes.numbers(), /*sorted=*/false};
+}
+
+}  // namespace
+
+/// False if a family's writes become runs in chunks, which have no common order for the frame.
+bool Engine::become_one_run_each(const batch::Requests& requests) const {
+  return std::all_of(requests.writes().begin(), requests.writes().end(), [&](const auto& writes) {
+    return builder_->is_one_run(entries_of(*writes, /*base=*/0));
+  });
+}
+
 Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors,
                          WriteTicket* ticket) {
   const std::uint64_t base = ticket->frame.records_position() + writes.base();
-  // Where there are no descriptors, the host keeps the order of a run that it cannot read.
-  std::shared_ptr<std::vector<std::uint64_t>> payloads;
-  const auto build = [&](runs::Backend& backend) -> Result<runs::RunPtr> {
-    payloads = nullptr;
-    const record::EntriesRef entries{writes.keys(), writes.offsets(), base, writes.numbers(),
-                                     /*sorted=*/false};
-    BRECCIA_TAKE(runs::RunPtr run, backend.build_run(entries, descriptors));
-    if (descriptors == nullptr && run->host_view() == nullptr) {
-      payloads = std::make_shared<std::vector<std::uint64_t>>(writes.point_count());
-      BRECCIA_TRY(backend.read_payloads(*run, payloads->data()));
-    }
-    return run;
-  };
-  BRECCIA_TAKE(auto run, backends_->run(build));
+  BRECCIA_TAKE(auto built, builder_->build(entries_of(writes, base), descriptors));
   if (descriptors != nullptr && writes.base() > 0) {
     // From the family's records to the frame's.
     for (std::uint64_t i = 0; i < writes.point_count(); ++i) {
       descriptors[i] += static_cast<std::uint32_t>(writes.base() / 8);
     }
   }
-  ticket->runs.push_back(
-      {writes.family(), std::move(run), descriptors, writes.merges() > 0, std::move(payloads)});
+  ticket->runs.push_back({writes.family(), writes.merges() > 0, std::move(built)});
   return Status::OK();
 }
 
@@ -425,6 +427,14 @@ void Engine::seal_for_search(FamilyId id, std::uint64_t requests, std::uint64_t 
   publisher_->try_seal(id);
 }
 
+// Many lookups in small runs cost the host more than the device's builds of those.
+void Engine::lift_for_search(FamilyId id, std::uint64_t requests, std::uint64_t requests_min) {
+  if (requests < requests_min) return;
+  const auto view = state_.view();
+  const FamilyView* const family = view->family(id);
+  if (family != nullptr && builder_->is_split(*family)) publisher_->try_lift(id);
+}
+
 void Engine::seal_for_search(const ReadSet& reads) {
   for (const ReadSet::Keys& keys : reads.keys) {
     seal_for_search(keys.family, keys.keys.count, kWorthSealing);
@@ -434,10 +444,12 @@ void Engine::seal_for_search(const ReadSet& reads) {
 void Engine::seal_for_search(const batch::Requests& requests) {
   for (const auto& reads : requests.reads()) {
     seal_for_search(reads->family(), reads->count(), kWorthSealing);
+    lift_for_search(reads->family(), reads->count(), std::max(reads_min_, writes_min_));
   }
-  // A walk sees runs only.
+  // A walk sees runs only, and all of them in one place.
   for (const auto& ranges : requests.ranges()) {
     seal_for_search(ranges->family(), ranges->count(), 1);
+    lift_for_search(ranges->family(), ranges->count(), reads_min_);
   }
 }
 

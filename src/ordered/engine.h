@@ -163,6 +163,7 @@ class Engine final : public Store {
   void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
   Status submit_writes(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
                        WriteTicket* ticket) noexcept;
+  [[nodiscard]] bool become_one_run_each(const batch::Requests& requests) const;
   Status build_runs(batch::Requests* requests, WriteTicket* ticket);
   Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, WriteTicket* ticket);
   void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
@@ -175,6 +176,7 @@ class Engine final : public Store {
   void seal_for_search(const batch::Requests& requests);
   void seal_for_search(const ReadSet& reads);
   void seal_for_search(FamilyId family, std::uint64_t requests, std::uint64_t entries_min);
+  void lift_for_search(FamilyId family, std::uint64_t requests, std::uint64_t requests_min);
   [[nodiscard]] std::shared_ptr<exec::HostMemory> batch_memory() const;
 
   Options options_;
@@ -189,6 +191,7 @@ class Engine final : public Store {
   std::unique_ptr<wal::Log> log_;
   Fault fault_;
   ViewState state_;
+  std::unique_ptr<RunBuilder> builder_;
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<wal::CommitQueue> commits_;
   std::unique_ptr<cache::DeviceTags> device_tags_;

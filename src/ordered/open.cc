@@ -219,7 +219,8 @@ Status Engine::open_log(const std::string& path) {
         {}, log_->begin(), [] {}, [] {}));
 
   BRECCIA_TAKE(auto view, recovered_view(frames));
-  publisher_ = std::make_unique<Publisher>(&state_, backends_.get(), log_.get(),
+  builder_ = std::make_unique<RunBuilder>(backends_.get(), statistics_.get(), writes_min_);
+  publisher_ = std::make_unique<Publisher>(&state_, backends_.get(), builder_.get(), log_.get(),
                                            [this](std::size_t runs, std::size_t tombstones) {
                                              maintenance_->note_view(runs, tombstones);
                                            });
@@ -261,8 +262,8 @@ void Engine::start_maintenance() {
   maintenance.log_bytes_max = options_.memtable_bytes;
   maintenance.flush_parts = options_.flush_threads;
   maintenance_ = std::make_unique<Maintenance>(
-      maintenance, &state_, backends_.get(), publisher_.get(), commits_.get(), log_.get(),
-      below_.get(), history_.get(), &fault_, statistics_.get(), listeners_.get());
+      maintenance, &state_, backends_.get(), builder_.get(), publisher_.get(), commits_.get(),
+      log_.get(), below_.get(), history_.get(), &fault_, statistics_.get(), listeners_.get());
   maintenance_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
   maintenance_->start();
 }

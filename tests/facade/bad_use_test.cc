@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "both.h"
+#include "support/sparse_files.h"
 
 namespace breccia::testing {
 
@@ -161,11 +162,11 @@ TEST(FacadeBadUse, CloseAndAfterwards) {
   std::string text;
   std::uint64_t number = 0;
   EXPECT_EQ((*db)->GetName(), db->path());
-  EXPECT_EQ((*db)->GetEnv(), rocksdb::Env::Default());
+  EXPECT_EQ((*db)->GetEnv(), sparse_env());
   EXPECT_NE((*db)->GetFileSystem(), nullptr);
   EXPECT_NE((*db)->GetRootDB(), nullptr);
-  EXPECT_EQ((*db)->GetDBOptions().env, rocksdb::Env::Default());
-  EXPECT_EQ((*db)->GetOptions(family).env, rocksdb::Env::Default());
+  EXPECT_EQ((*db)->GetDBOptions().env, sparse_env());
+  EXPECT_EQ((*db)->GetOptions(family).env, sparse_env());
   EXPECT_TRUE((*db)->GetDbIdentity(text).IsInvalidArgument());
   EXPECT_TRUE((*db)->GetDbSessionId(text).IsInvalidArgument());
   EXPECT_TRUE((*db)->GetCreationTimeOfOldestFile(&number).IsInvalidArgument());

@@ -23,12 +23,13 @@ constexpr auto kLookAgain = std::chrono::milliseconds(20);
 }  // namespace
 
 Maintenance::Maintenance(const MaintenanceOptions& options, ViewState* state, Backends* backends,
-                         Publisher* publisher, wal::CommitQueue* commits, wal::Log* log,
-                         tree::Tree* below, History* history, Fault* fault, Statistics* statistics,
-                         Listeners* listeners)
+                         const RunBuilder* builder, Publisher* publisher, wal::CommitQueue* commits,
+                         wal::Log* log, tree::Tree* below, History* history, Fault* fault,
+                         Statistics* statistics, Listeners* listeners)
     : options_(options),
       state_(state),
       backends_(backends),
+      builder_(builder),
       publisher_(publisher),
       commits_(commits),
       log_(log),
@@ -290,9 +291,7 @@ void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
 
 Result<MemRunPtr> Maintenance::merged(const std::vector<MemRunPtr>& runs) {
   const auto backend = backends_->current();
-  const bool all_here = std::all_of(runs.begin(), runs.end(),
-                                    [&](const auto& run) { return backend->holds(*run->run); });
-  if (all_here) {
+  if (builder_->merges_on(*backend, runs)) {
     auto one = backends_->attempt(*backend, [&](runs::Backend& on) { return merged_on(on, runs); });
     if (one.ok() || backends_->is_host(*backend)) return one;
   }
@@ -301,12 +300,18 @@ Result<MemRunPtr> Maintenance::merged(const std::vector<MemRunPtr>& runs) {
   return merged_on(backends_->host(), on_host);
 }
 
+// What the host has built goes to the device for the merge: else it would draw all that it is
+// merged with to the host.
 Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend,
                                          const std::vector<MemRunPtr>& runs) {
   std::vector<runs::RunPtr> inputs;
   auto one = std::make_shared<MemRun>();
   for (const auto& run : runs) {
     inputs.push_back(run->run);
+    if (!backend.holds(*run->run)) {
+      BRECCIA_TAKE(inputs.back(), backend.build_run(entries_of(*run->run->host_view()),
+                                                    /*descriptors=*/nullptr));
+    }
     one->has_merges = one->has_merges || run->has_merges;
   }
   one->begin = runs.back()->begin;

@@ -52,8 +52,9 @@ class RoomClaim {
 class Maintenance {
  public:
   Maintenance(const MaintenanceOptions& options, ViewState* state, Backends* backends,
-              Publisher* publisher, wal::CommitQueue* commits, wal::Log* log, tree::Tree* below,
-              History* history, Fault* fault, Statistics* statistics, Listeners* listeners);
+              const RunBuilder* builder, Publisher* publisher, wal::CommitQueue* commits,
+              wal::Log* log, tree::Tree* below, History* history, Fault* fault,
+              Statistics* statistics, Listeners* listeners);
   ~Maintenance();
 
   void start();
@@ -108,6 +109,7 @@ class Maintenance {
   const MaintenanceOptions options_;
   ViewState* state_;
   Backends* backends_;
+  const RunBuilder* builder_;
   Publisher* publisher_;
   wal::CommitQueue* commits_;
   wal::Log* log_;

@@ -162,37 +162,44 @@ void Publisher::add_tombstones(FamilyId id, std::vector<memtable::Tombstone> add
 }
 
 Status Publisher::publish_runs(WriteTicket& ticket) {
-  for (WriteTicket::FamilyRun& run : ticket.runs) BRECCIA_TRY(publish_run(ticket, &run));
+  for (WriteTicket::FamilyRuns& runs : ticket.runs) BRECCIA_TRY(publish_family(ticket, &runs));
   publish_range_deletes(ticket);
   return Status::OK();
 }
 
-Status Publisher::publish_run(const WriteTicket& ticket, WriteTicket::FamilyRun* family_run) {
-  BRECCIA_TRY(seal(family_run->family));
-  const FamilyPtr family = copy_family(family_run->family);
+// All chunks with one view: a search must not find a key's older version in one of them.
+Status Publisher::publish_family(const WriteTicket& ticket, WriteTicket::FamilyRuns* family_runs) {
+  BRECCIA_TRY(seal(family_runs->family));
+  const FamilyPtr family = copy_family(family_runs->family);
   if (family == nullptr) return Status::OK();
-  auto run = std::make_shared<MemRun>();
-  run->run = std::move(family_run->run);
-  run->begin = family->runs_end;
-  run->end = ticket.frame.end();
-  run->has_merges = family_run->has_merges;
-  if (run->run->host_view() == nullptr) {
-    BRECCIA_ASSERT(family_run->descriptors != nullptr || family_run->payloads != nullptr);
-    run->descriptors = family_run->descriptors;
-    run->records = ticket.frame.records_position();
-    run->payloads = family_run->payloads;
-  }
-  MemRunPtr published = std::move(run);
-  if (!backends_->current()->holds(*published->run) && published->run->host_view() == nullptr) {
-    // The device was retired between this batch's sort and its turn.
-    BRECCIA_TAKE(published, rebuild_on_host(*published, *table_, backends_->host()));
-  }
-  family->runs_end = published->end;
+  family_runs->built.back().end = ticket.frame.end();
   auto runs = family->runs;
-  runs.insert(runs.begin(), std::move(published));
+  for (BuiltRun& built : family_runs->built) {
+    MemRun run;
+    run.run = std::move(built.run);
+    run.begin = family->runs_end;
+    run.end = built.end;
+    run.descriptors = built.descriptors;
+    run.records = ticket.frame.records_position();
+    run.payloads = std::move(built.payloads);
+    run.has_merges = family_runs->has_merges;
+    BRECCIA_ASSERT(run.run->host_view() != nullptr || run.descriptors != nullptr ||
+                   run.payloads != nullptr);
+    BRECCIA_TAKE(MemRunPtr published, on_device_in_use(std::move(run)));
+    family->runs_end = built.end;
+    runs.insert(runs.begin(), std::move(published));
+  }
   family->set_runs(std::move(runs));
   replace(family, state_->visible());
   return Status::OK();
+}
+
+/// The run where it can be searched: the device may have been retired between its sort and now.
+Result<MemRunPtr> Publisher::on_device_in_use(MemRun run) const {
+  if (run.run->host_view() != nullptr || backends_->current()->holds(*run.run)) {
+    return MemRunPtr(std::make_shared<MemRun>(std::move(run)));
+  }
+  return rebuild_on_host(run, *table_, backends_->host());
 }
 
 Status Publisher::seal(FamilyId id) {
@@ -205,9 +212,7 @@ Status Publisher::seal(FamilyId id) {
   BRECCIA_ASSERT(columns.count() == family->active->count());
   auto run = std::make_shared<MemRun>();
   const record::EntriesRef entries = columns.ref(/*sorted=*/true);
-  BRECCIA_TAKE(run->run, backends_->run([&](runs::Backend& backend) {
-    return backend.build_run(entries, /*descriptors=*/nullptr);
-  }));
+  BRECCIA_TAKE(run->run, builder_->build_sorted(entries));
   run->begin = family->runs_end;
   run->end = state_->visible();
   run->has_merges = columns.has_merges();
@@ -227,6 +232,15 @@ Status Publisher::seal(FamilyId id) {
 void Publisher::try_seal(FamilyId family) {
   const Turn turn(this, std::unique_lock(mutex_, std::try_to_lock));
   if (turn.is_mine()) seal(family).PermitUncheckedError();
+}
+
+void Publisher::try_lift(FamilyId id) {
+  const Turn turn(this, std::unique_lock(mutex_, std::try_to_lock));
+  if (!turn.is_mine()) return;
+  const FamilyPtr family = copy_family(id);
+  if (family == nullptr) return;
+  family->set_runs(builder_->lifted(*family));
+  replace(family, state_->visible());
 }
 
 Status Publisher::seal_all(const std::function<void()>& after) {

@@ -21,8 +21,9 @@ class Publisher {
   /// Called when a family changes: how many runs the fullest one has, and how many range deletions
   /// there are.
   using Note = std::function<void(std::size_t runs, std::size_t tombstones)>;
-  Publisher(ViewState* state, Backends* backends, wal::Log* log, Note note)
-      : state_(state), backends_(backends), log_(log), note_(std::move(note)) {}
+  Publisher(ViewState* state, Backends* backends, const RunBuilder* builder, wal::Log* log,
+            Note note)
+      : state_(state), backends_(backends), builder_(builder), log_(log), note_(std::move(note)) {}
 
   /// Publishes the first view.
   void begin(std::shared_ptr<View> view, std::uint64_t visible);
@@ -34,6 +35,8 @@ class Publisher {
 
   /// Turns the family's memtable into a run, unless somebody publishes just now.
   void try_seal(FamilyId family);
+  /// Brings small runs of the host to the device where the family's others lie, likewise.
+  void try_lift(FamilyId family);
   /// Turns every memtable into a run. What is then: `after`, under the lock.
   /// Errors  MemoryLimit: nothing changed.
   Status seal_all(const std::function<void()>& after = [] {});
@@ -57,12 +60,14 @@ class Publisher {
   void settle();
   void publish_records(const WriteTicket& ticket);
   Status publish_runs(WriteTicket& ticket);
-  Status publish_run(const WriteTicket& ticket, WriteTicket::FamilyRun* family_run);
+  Status publish_family(const WriteTicket& ticket, WriteTicket::FamilyRuns* family_runs);
+  [[nodiscard]] Result<MemRunPtr> on_device_in_use(MemRun run) const;
   void publish_range_deletes(const WriteTicket& ticket);
   void add_tombstones(FamilyId family, std::vector<memtable::Tombstone> added);
 
   ViewState* state_;
   Backends* backends_;
+  const RunBuilder* builder_;
   wal::Log* log_;
   Note note_;
   std::mutex mutex_;

@@ -1,0 +1,370 @@
+#include "ordered/write/run_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "conformance/runs_model.h"
+#include "ordered/engine.h"
+#include "ordered/read/run_search.h"
+#include "runs/build_bytes.h"
+#include "support/append_operator.h"
+#include "support/fake_gpu.h"
+#include "support/folder.h"
+#include "support/small_options.h"
+
+/// Where runs are built, and what tells of the roads to the host.
+
+namespace breccia::ordered {
+
+namespace {
+
+constexpr std::uint64_t kDeviceMin = 16;
+constexpr std::uint64_t kNever = 1ULL << 40;
+
+/// A store on a fake GPU, and what should be in it.
+class Roads : public ::testing::Test {
+ protected:
+  using Model = std::map<std::pair<FamilyId, std::string>, std::string>;
+
+  void open(const testing::FakeGpu& gpu, const std::string& name = "store") {
+    Options options = testing::small_options();
+    options.device_requests_min = kDeviceMin;
+    options.rocksdb.merge_operator = testing::make_append_operator(/*partial=*/true);
+    gpu.use(&options);
+    store_.reset();
+    const Status opened = Engine::open(options, folder_ / name, &store_);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+  [[nodiscard]] std::uint64_t figure(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(store_->GetProperty("breccia." + name, &value)) << name;
+    return std::stoull(value);
+  }
+  /// Adds a put, or in some cases another write, of one of a few keys.
+  void add(Batch* batch, FamilyId family, base::Random* random) {
+    const std::string key = key_of(random->below(900));
+    const std::string value = std::to_string(++written_);
+    std::string& now = model_[{family, key}];
+    if (random->one_in(8)) {
+      ASSERT_TRUE(batch->Merge(family, key, value).ok());
+      now += now.empty() ? value : "," + value;
+    } else if (random->one_in(8)) {
+      ASSERT_TRUE(batch->Delete(family, key).ok());
+      now.clear();
+    } else {
+      ASSERT_TRUE(batch->Put(family, key, value).ok());
+      now = value;
+    }
+  }
+  void expect_model() {
+    Batch batch = store_->NewBatch();
+    for (const auto& [key, value] : model_) ASSERT_TRUE(batch.Get(key.first, key.second).ok());
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+    std::size_t i = 0;
+    for (const auto& [key, value] : model_) {
+      const Status::Code expected = value.empty() ? Status::Code::kNotFound : Status::Code::kOk;
+      ASSERT_EQ(batch.code(i), expected) << key.second;
+      ASSERT_EQ(batch.value(i).ToString(), value) << key.second;
+      ++i;
+    }
+  }
+  /// Keys of several lengths that share their first words.
+  static std::string key_of(std::uint64_t i) {
+    return std::string(i % 3 * 7, 'p') + "key" + std::to_string(i);
+  }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  std::unique_ptr<Engine> store_;
+  Model model_;
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace
+
+// Goal: who searches more runs than one search takes is told so, and so is the counter.
+// Method: a family of 128 runs, then of 129.
+// Mutation: without the counter nobody knows why the host looks keys up one by one.
+TEST_F(Roads, TooManyRuns) {
+  Backends backends(runs::make_host_backend(), runs::make_host_backend());
+  Statistics statistics(nullptr);
+  const RunSearch search(&backends, /*tags=*/nullptr, &statistics);
+  const runs::model::Columns key(exec::plain_host_memory(), {"a"}, true);
+  FamilyView family;
+  std::vector<MemRunPtr> all;
+  std::uint64_t found = 0;
+  for (std::uint64_t i = 1; i <= limits::kRunsPerSearchMax + 1; ++i) {
+    auto run = std::make_shared<MemRun>();
+    const std::uint64_t at = 8 * i;
+    run->run = backends.host().build_run({key.ref(), &at, 0, nullptr, false}, nullptr).take();
+    all.insert(all.begin(), std::move(run));
+    family.set_runs(all);
+    const bool fits = i <= limits::kRunsPerSearchMax;
+    EXPECT_EQ(search.search(family, {key.ref(), nullptr}, {&found}, nullptr), fits);
+    EXPECT_EQ(statistics.value(Ticker::kTooManyRuns), fits ? 0U : 1U);
+    EXPECT_EQ(found, fits ? at : at - 8);
+  }
+}
+
+// Goal: ranges that iterators answer are counted, each one, and walked ones are not.
+// Method: a few ranges, many, and many in a family with operands in memory.
+// Mutation: counting batches, or what the device has walked.
+TEST_F(Roads, RangesByIterator) {
+  const testing::FakeGpu gpu;
+  open(gpu);
+  Batch writes = store_->NewBatch();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(writes.Put(key_of(i), "v").ok());
+  ASSERT_TRUE(store_->Submit({}, &writes).ok());
+  const auto read = [&](int count) {
+    Batch ranges = store_->NewBatch();
+    for (int i = 0; i < count; ++i) ASSERT_TRUE(ranges.Range("key", "kez", 10).ok());
+    ASSERT_TRUE(store_->Submit({}, &ranges).ok());
+  };
+  read(3);
+  EXPECT_EQ(figure("ranges.by-iterator"), 3U);
+  read(40);
+  EXPECT_EQ(figure("ranges.by-iterator"), 3U);
+  ASSERT_TRUE(store_->Merge({}, "key1", "more").ok());
+  read(40);
+  EXPECT_EQ(figure("ranges.by-iterator"), 43U);
+}
+
+// Goal: batches that a device does not read where they lie are counted.
+// Method: one batch, then one where no memory of the host is reached.
+// Mutation: a device that says that it reaches everything.
+TEST_F(Roads, StagedBatches) {
+  testing::FakeGpu gpu;
+  open(gpu);
+  const auto write = [&] {
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(batch.Put(key_of(i), "v").ok());
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  };
+  write();
+  EXPECT_EQ(figure("backend.staged-batches"), 0U);
+  gpu.faults.refuse_adoption(true);
+  write();
+  EXPECT_EQ(figure("backend.staged-batches"), 1U);
+}
+
+// Goal: a batch of few writes in each of many families costs the device nothing, and all of it is
+//   found, also behind runs of the device, in the log, and in the tree.
+// Method: batches of 64 families with five writes each, beside large ones; no operation of the
+//   device may be counted; then reads, a recovery, and a flush.
+// Mutation: a build of each family on the device counts operations.
+TEST_F(Roads, SmallSubBatchesNeedNoDevice) {
+  testing::FakeGpu gpu;
+  open(gpu);
+  std::vector<FamilyId> families{kDefaultFamily};
+  for (int i = 1; i < 64; ++i) {
+    ASSERT_TRUE(store_->CreateFamily("family" + std::to_string(i), &families.emplace_back()).ok());
+  }
+  base::Random random(7);
+  for (int round = 0; round < 3; ++round) {
+    if (round == 1) {
+      Batch large = store_->NewBatch();
+      for (int i = 0; i < 200; ++i) add(&large, families[3], &random);
+      ASSERT_TRUE(store_->Submit({}, &large).ok());
+    }
+    Batch batch = store_->NewBatch();
+    for (const FamilyId family : families) {
+      for (int i = 0; i < 5; ++i) add(&batch, family, &random);
+    }
+    const std::uint64_t before = gpu.faults.operations();
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+    EXPECT_EQ(gpu.faults.operations(), before);
+    EXPECT_EQ(figure("backend.small-builds"), 64U * (round + 1));
+  }
+  expect_model();
+  ASSERT_TRUE(store_->Flush().ok());
+  expect_model();
+}
+
+// Goal: a run that is small and lies on the host does not keep ranges from being walked on the
+//   device, nor draw what it is merged with to the host.
+// Method: a run of the device and a small one beside it; ranges; then more of both, until they are
+//   merged.
+// Mutation: without lifting, iterators answer; without bringing runs to the device, the merged run
+//   lies on the host.
+TEST_F(Roads, SmallRunsJoinTheDevice) {
+  const testing::FakeGpu gpu;
+  open(gpu);
+  const auto write = [&](int begin, int count, FamilyId other) {
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < count; ++i)
+      ASSERT_TRUE(batch.Put("k" + std::to_string(begin + i), "v").ok());
+    for (int i = 0; other != 0 && i < 20; ++i) ASSERT_TRUE(batch.Put(other, key_of(i), "v").ok());
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  };
+  const auto on_host = [&] {
+    std::uint64_t count = 0;
+    for (const auto& run : store_->pin().view->family(kDefaultFamily)->runs) {
+      count += run->run->host_view() != nullptr ? 1 : 0;
+    }
+    return count;
+  };
+  FamilyId other = 0;
+  ASSERT_TRUE(store_->CreateFamily("other", &other).ok());
+  write(100, 100, 0);
+  write(200, 5, other);
+  EXPECT_EQ(on_host(), 1U);
+  Batch ranges = store_->NewBatch();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(ranges.Range("k199", "k203", 10).ok());
+  ASSERT_TRUE(store_->Submit({}, &ranges).ok());
+  EXPECT_EQ(ranges.range_size(0), 4U);
+  EXPECT_EQ(figure("ranges.by-iterator"), 0U);
+  EXPECT_EQ(on_host(), 0U);
+  write(300, 5, other);
+  write(400, 5, other);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (figure("runs.merges") == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(on_host(), 0U);
+  Batch gets = store_->NewBatch();
+  for (const int i : {100, 199, 200, 204, 304, 404}) {
+    ASSERT_TRUE(gets.Get("k" + std::to_string(i)).ok());
+  }
+  ASSERT_TRUE(store_->Submit({}, &gets).ok());
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(gets.code(i), Status::Code::kOk) << i;
+}
+
+// Goal: a run is built within the memory that build_bytes says.
+// Method: batches of all shapes of keys on devices that have just that.
+// Mutation: work space that it forgets ends in MemoryLimit.
+TEST_F(Roads, BuildBytesSuffice) {
+  exec::FakeFaults none;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    base::Random random(seed);
+    const auto shape = runs::model::random_shape(random);
+    const auto batch = runs::model::random_batch(random, shape, 1 + random.below(6000), 8);
+    const runs::model::Columns columns(exec::plain_host_memory(), batch.keys, random.one_in(2));
+    const record::EntriesRef entries = batch.ref(columns.ref(), random.one_in(2));
+    const auto device = exec::fake::make_fake_device(&none, runs::build_bytes(entries));
+    const auto backend = runs::make_backend(device, {.name = "test"}).take();
+    auto run = backend->build_run(entries, nullptr);
+    ASSERT_TRUE(run.ok()) << "seed " << seed << ": " << run.status().ToString();
+    EXPECT_GT(3 * run.value()->memory_bytes() * 3, runs::build_bytes(entries) - (64 << 10));
+  }
+}
+
+namespace {
+
+/// Batches larger than a device of this memory.
+constexpr std::uint64_t kSmallDevice = 256 << 10;
+
+class Chunks : public Roads {
+ protected:
+  /// Two batches whose writes are of one family, or mostly, and which meet the same keys again and
+  /// again.
+  Status write(base::Random* random, FamilyId other) {
+    for (int i = 0; i < 2; ++i) {
+      Batch batch = store_->NewBatch();
+      for (int j = 0; j < 4000; ++j) {
+        add(&batch, other != 0 && j % 40 == 0 ? other : kDefaultFamily, random);
+      }
+      BRECCIA_TRY(store_->Submit({}, &batch));
+    }
+    return Status::OK();
+  }
+  void open_with_family(const testing::FakeGpu& gpu, const std::string& name, FamilyId* other) {
+    open(gpu, name);
+    ASSERT_TRUE(store_->CreateFamily("other", other).ok());
+  }
+  void reopen_and_compare(const std::string& name) {
+    const testing::FakeGpu large;
+    open(large, name);
+    expect_model();
+    ASSERT_TRUE(store_->Flush().ok());
+    expect_model();
+  }
+};
+
+}  // namespace
+
+// Goal: a sub-batch that does not fit on the device becomes runs there, chunk by chunk, and reads,
+//   merges, recovery and flushes find what they find in one run.
+// Method: a small device; batches whose keys come in all chunks, as operands, too; a reading batch
+//   of the same writes; reopened with and without a flush.
+// Mutation: chunks in the wrong order answer with older versions; descriptors of chunks in a frame
+//   stop the recovery.
+TEST_F(Chunks, BecomeRunsOfTheDevice) {
+  testing::FakeGpu gpu(kSmallDevice);
+  FamilyId other = 0;
+  open_with_family(gpu, "store", &other);
+  base::Random random(1);
+  ASSERT_TRUE(write(&random, other).ok());
+  EXPECT_GE(figure("backend.chunks"), 4U);
+  EXPECT_GT(figure("device-bytes"), 0U);
+  expect_model();
+  reopen_and_compare("store");
+}
+
+// Goal: reads within a batch see what stands before them, in whichever chunk that is.
+// Method: a put and a get of one key, over and over in a batch that becomes chunks.
+// Mutation: chunks whose positions are wrong are left out, or hit first.
+TEST_F(Chunks, ReadsSeeWhatStandsBefore) {
+  testing::FakeGpu gpu(kSmallDevice);
+  open(gpu);
+  Batch batch = store_->NewBatch();
+  constexpr int kCount = 4000;
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(batch.Put(key_of(i % 7), std::to_string(i)).ok());
+    ASSERT_TRUE(batch.Get(key_of(i % 7)).ok());
+  }
+  ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  EXPECT_GE(figure("backend.chunks"), 2U);
+  for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(batch.value(i).ToString(), std::to_string(i));
+}
+
+// Goal: where the device has no room for a chunk either, the host builds all.
+// Method: a device without memory for anything.
+// Mutation: cutting on and on, or an error that reaches the writer.
+TEST_F(Chunks, HostBuildsWhatNeverFits) {
+  testing::FakeGpu gpu(8 << 10);
+  open(gpu);
+  base::Random random(2);
+  ASSERT_TRUE(write(&random, /*other=*/0).ok());
+  EXPECT_EQ(figure("backend.chunks"), 0U);
+  EXPECT_GT(figure("backend.memory-misses"), 0U);
+  expect_model();
+  reopen_and_compare("store");
+}
+
+// Goal: whichever operation of the device fails while chunks are built or read, the batch is whole:
+//   the host builds what is lost from the log.
+// Method: each operation in turn, in strides, fails in each way; all is read, and read again after
+//   a recovery.
+// Mutation: a chunk without its order on the host cannot be built again.
+TEST_F(Chunks, AnyOperationMayFail) {
+  const auto run = [&](std::uint64_t k, exec::Fault fault) {
+    SCOPED_TRACE("operation " + std::to_string(k) + " fault " +
+                 std::to_string(static_cast<int>(fault)));
+    const std::string name = std::to_string(k) + "." + std::to_string(static_cast<int>(fault));
+    testing::FakeGpu gpu(kSmallDevice);
+    FamilyId other = 0;
+    model_.clear();
+    open_with_family(gpu, name, &other);
+    const std::uint64_t before = gpu.faults.operations();
+    gpu.faults.fail_after(k, fault);
+    base::Random random(k);
+    EXPECT_TRUE(write(&random, other).ok());
+    expect_model();
+    const std::uint64_t operations = gpu.faults.operations() - before;
+    reopen_and_compare(name);
+    return operations;
+  };
+  const std::uint64_t operations = run(kNever, exec::Fault::kDeviceLost);
+  const std::uint64_t stride = std::max<std::uint64_t>(1, operations / 16);
+  for (const exec::Fault fault :
+       {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure, exec::Fault::kDeviceLost}) {
+    for (std::uint64_t k = 1; k <= operations && !HasFailure(); k += stride) run(k, fault);
+  }
+}
+
+}  // namespace breccia::ordered
