@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tree/tree.h"
+#include "wal/files_env.h"
 #include "wal/log_open.h"
 
 namespace breccia::tree {
@@ -91,7 +92,8 @@ Status write_mark(rocksdb::Env* env, const std::string& path, std::uint64_t stor
 
 Status check_no_log(const Options& options, const std::string& path) {
   const std::string folder = log_folder(options, path);
-  const auto files = options.log_files != nullptr ? options.log_files : wal::real_files();
+  auto files = wal::files_of(options.rocksdb.env);
+  if (files == nullptr) files = wal::real_files();
   BRECCIA_TAKE(const std::uint64_t store_id, wal::log_identity(folder, files));
   if (store_id == 0) return Status::OK();
   return Status::Corruption(

@@ -42,7 +42,6 @@ Options power_options(SimDisk* disk, rocksdb::Env* env, const PowerSetting& sett
   options.memtable_bytes = 256 << 20;
   options.entry_cache_bytes = 0;
   options.flush_threads = 1;
-  options.log_files = disk->files();
   options.log_keep_bytes = variant % 3 == 0 ? 128 << 20 : 0;
   rocksdb::Options& tree = options.rocksdb;
   tree.env = env;

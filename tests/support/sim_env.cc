@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "wal/files_env.h"
+
 namespace breccia::testing {
 
 namespace {
@@ -247,7 +249,8 @@ class SimFileSystem final : public rocksdb::FileSystem {
 }  // namespace
 
 std::unique_ptr<rocksdb::Env> make_sim_env(wal::SimDisk* disk) {
-  return rocksdb::NewCompositeEnv(std::make_shared<SimFileSystem>(disk));
+  return std::make_unique<wal::FilesEnv>(
+      rocksdb::NewCompositeEnv(std::make_shared<SimFileSystem>(disk)), disk->files());
 }
 
 std::string kind_of(const std::string& path) {

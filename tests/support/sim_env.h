@@ -9,9 +9,10 @@
 
 namespace breccia::testing {
 
-/// A simulated disk as RocksDB sees it: one power switch for the log and the tree. Threads and
-/// clock are the default Env's. OPTIONS files cannot be created: nobody reads them, and to write
-/// one takes a large part of an opening's time. Owner   `disk` lives longer.
+/// A simulated disk for Options::rocksdb.env: one power switch for the log and the tree. Threads
+/// and clock are the default Env's. OPTIONS files cannot be created: nobody reads them, and to
+/// write one takes a large part of an opening's time.
+/// Owner   `disk` lives longer.
 [[nodiscard]] std::unique_ptr<rocksdb::Env> make_sim_env(wal::SimDisk* disk);
 
 /// The path of the log's or the tree's file in words that say what it is for: "log segment", "log
