@@ -19,7 +19,7 @@ constexpr std::uint64_t kMemtableBytes = 6 * (512ULL << 20);
 constexpr std::uint64_t kCacheBytes = 4ULL << 30;
 
 std::uint64_t within_memory(std::uint64_t bytes) {
-  return std::min(bytes, base::machine_memory_bytes() / 4);
+  return std::min(bytes, base::usable_memory_bytes() / 4);
 }
 
 }  // namespace
