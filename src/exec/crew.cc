@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/assert.h"
+#include "base/memory.h"
 
 namespace breccia::exec {
 
@@ -17,7 +18,10 @@ void relax() { __builtin_ia32_pause(); }
 }  // namespace
 
 Crew::Crew(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+  // Fewer than were asked for do the same work.
+  base::as_memory_allows([&] {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+  });
 }
 
 Crew::~Crew() {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/assert.h"
+#include "base/memory.h"
 #include "exec/host/host_device.h"
 
 namespace breccia::exec {
@@ -63,8 +64,29 @@ bool Device::book(std::uint64_t bytes) {
 }
 
 bool Device::claim(std::uint64_t bytes, const Pool& asking) {
-  if (book(bytes)) return true;
+  if (in_line_.load() == 0 && book(bytes)) return true;
   if (bytes > memory_limit_) return false;
+  ++in_line_;
+  {
+    std::unique_lock lock(line_mutex_);
+    const std::uint64_t place = line_end_++;
+    line_moves_.wait(lock, [&] { return line_begin_ == place; });
+  }
+  const bool booked = base::or_memory_limit([&] {
+                        return ask_for(bytes, asking) ? Status::OK() : Status::MemoryLimit();
+                      }).ok();
+  {
+    const std::lock_guard lock(line_mutex_);
+    ++line_begin_;
+  }
+  --in_line_;
+  line_moves_.notify_all();
+  return booked;
+}
+
+/// The asking of whoever has the turn. It waits for nobody in the line.
+bool Device::ask_for(std::uint64_t bytes, const Pool& asking) {
+  if (book(bytes)) return true;
   const std::vector<TenantPtr> all = tenants();
   for (const TenantPtr& tenant : all) tenant->pool().trim();
   for (const TenantPtr& tenant : all) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -130,7 +131,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
   /// For pools: books `bytes` more, asking the other tenants for them if need be. False: there are
   /// none.
-  /// Threads the caller holds no pool's lock.
+  /// Order   while somebody asks, others who want more wait, and are served in order of arrival:
+  ///         what was given for a large block does not go to small ones that come later.
+  /// Threads the caller holds no lock that an answer of a tenant's takes, a pool's neither.
   [[nodiscard]] bool claim(std::uint64_t bytes, const Pool& asking);
   void unclaim(std::uint64_t bytes);
 
@@ -145,12 +148,18 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   [[nodiscard]] bool book(std::uint64_t bytes);
+  [[nodiscard]] bool ask_for(std::uint64_t bytes, const Pool& asking);
   [[nodiscard]] std::vector<TenantPtr> tenants() const;
 
   const DeviceKind kind_;
   const int number_;
   const std::uint64_t memory_limit_;
   std::atomic<std::uint64_t> held_{0};
+  std::mutex line_mutex_;  // guards the two numbers of places
+  std::condition_variable line_moves_;
+  std::uint64_t line_begin_ = 0;           // whose turn it is
+  std::uint64_t line_end_ = 0;             // the next place
+  std::atomic<std::uint64_t> in_line_{0};  // who waits or asks
   std::atomic<bool> is_lost_{false};
   mutable std::mutex mutex_;  // guards what follows
   mutable std::vector<std::weak_ptr<Tenant>> tenants_;

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/result.h"
 #include "exec/device.h"
 
@@ -50,17 +51,17 @@ class Failover {
   template <class Work>
   auto run(const Work& work) -> decltype(work(std::declval<Verbs&>())) {
     const std::shared_ptr<Verbs> verbs = current();
-    auto done = work(*verbs);
+    auto done = base::or_memory_limit([&] { return work(*verbs); });
     if (is_host(*verbs) || is_ok(done)) return done;
     note(*verbs, status_of(done));
-    return work(*host_);
+    return base::or_memory_limit([&] { return work(*host_); });
   }
 
   /// Calls work(verbs) on `verbs`, which current() gave, for callers that get around a failure by
   /// themselves.
   template <class Work>
   auto attempt(Verbs& verbs, const Work& work) -> decltype(work(verbs)) {
-    auto done = work(verbs);
+    auto done = base::or_memory_limit([&] { return work(verbs); });
     if (!is_ok(done)) note(verbs, status_of(done));
     return done;
   }
@@ -73,10 +74,14 @@ class Failover {
       left = current_ != host_;
       if (left) {
         current_ = host_;
-        why_ = why;
+        why_ = base::copy_of(why);
       }
     }
-    if (left) log(LogLevel::kError, "device retired, the host goes on alone: " + why.ToString());
+    if (left) {
+      base::as_memory_allows([&] {
+        log(LogLevel::kError, "device retired, the host goes on alone: " + why.ToString());
+      });
+    }
     if (listener_.failed) listener_.failed(why, left);
   }
   /// Why the device was left; ok if it was not.

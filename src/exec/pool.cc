@@ -4,12 +4,64 @@
 #include <bit>
 
 #include "base/machine.h"
+#include "base/memory.h"
 
 namespace breccia::exec {
 
-std::uint64_t host_bytes_kept() {
-  constexpr std::uint64_t kGiB = 1 << 30;
-  return std::clamp(base::machine_memory_bytes() / 8, kGiB, 16 * kGiB);
+// ---- what pools keep together ------------------------------------------------------------------
+
+KeptAllowance& host_allowance() {
+  // Never destroyed: nor is the pool of batches without a store.
+  static auto* const allowance = [] {
+    constexpr std::uint64_t kGiB = 1 << 30;
+    const std::uint64_t quarter = base::usable_memory_bytes() / 4;
+    const std::uint64_t floor = std::min(quarter, std::clamp(quarter / 2, kGiB, 16 * kGiB));
+    return new KeptAllowance(floor, quarter);
+  }();
+  return *allowance;
+}
+
+std::uint64_t KeptAllowance::bound() const {
+  return std::clamp(used_.load(std::memory_order_relaxed), floor_, ceiling_);
+}
+
+void KeptAllowance::join(Pool* pool) {
+  const std::lock_guard lock(mutex_);
+  pools_.push_back(pool);
+}
+
+void KeptAllowance::leave(Pool* pool) {
+  const std::lock_guard lock(mutex_);
+  std::erase(pools_, pool);
+}
+
+/// Few pools exist, so all are asked. Under the lock, as a pool must not end meanwhile.
+void KeptAllowance::give_back_excess() {
+  while (kept() > bound()) {
+    const std::lock_guard lock(mutex_);
+    Pool* first = nullptr;
+    std::uint64_t first_release = ~std::uint64_t{0};
+    for (Pool* const pool : pools_) {
+      const std::uint64_t release = pool->oldest_release();
+      if (release >= first_release) continue;
+      first = pool;
+      first_release = release;
+    }
+    if (first == nullptr) return;  // somebody has taken it meanwhile
+    first->give_back_oldest();
+  }
+}
+
+void KeptAllowance::trim_all() {
+  const std::lock_guard lock(mutex_);
+  for (Pool* const pool : pools_) pool->trim();
+}
+
+// ---- a pool ------------------------------------------------------------------------------------
+
+Pool::Pool(std::uint64_t bytes_max, KeptAllowance* allowance, std::size_t block_min)
+    : bytes_max_(bytes_max), allowance_(allowance), block_min_(block_min) {
+  if (allowance_ != nullptr) allowance_->join(this);
 }
 
 Pool::~Pool() { BRECCIA_ASSERT(kept_.empty() && held_ == 0); }
@@ -21,19 +73,35 @@ std::size_t Pool::size_class(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+bool Pool::has_room(std::size_t size) const { return held_ + size <= bytes_max_; }
+
+/// Waits until all that came before have been served, and there is room, or it is known what those
+/// get that ask the system: what they may not get must not let this call fail. Until end_turn()
+/// nobody asks anew, so the wait is over when those are done.
+void Pool::wait_for_turn(std::size_t size, std::unique_lock<std::mutex>* lock) {
+  const std::uint64_t turn = turns_given_++;
+  answered_.wait(*lock, [&] { return turns_over_ == turn && (asking_ == 0 || has_room(size)); });
+}
+
+void Pool::end_turn() {
+  ++turns_over_;
+  answered_.notify_all();
+}
+
 void* Pool::allocate(std::size_t bytes) {
   const std::size_t size = size_class(std::max(bytes, block_min_));
   {
     std::unique_lock lock(mutex_);
-    void* kept = pop_kept(size);
-    if (kept == nullptr && held_ + size > bytes_max_) {
-      // What others have asked for and may not get must not let this call fail.
-      answered_.wait(lock, [this] { return asking_ == 0; });
+    const bool others_wait = turns_over_ != turns_given_;
+    void* kept = others_wait ? nullptr : pop_kept(size);
+    if (kept == nullptr && (others_wait || !has_room(size))) {
+      wait_for_turn(size, &lock);
       kept = pop_kept(size);
-      if (kept == nullptr && held_ + size > bytes_max_) drop_kept();
+      if (kept == nullptr && !has_room(size)) drop_all();
+      end_turn();
     }
-    if (kept == nullptr && held_ + size > bytes_max_) return nullptr;
-    used_ += size;
+    if (kept == nullptr && !has_room(size)) return nullptr;
+    note_used(size);
     if (kept != nullptr) return kept;
     held_ += size;
     ++asking_;
@@ -41,19 +109,26 @@ void* Pool::allocate(std::size_t bytes) {
   return ask_system(size);
 }
 
+void* Pool::try_raw_allocate(std::size_t size) {
+  void* memory = nullptr;
+  base::as_memory_allows([&] { memory = raw_allocate(size); });
+  return memory;
+}
+
 /// Takes a block that is counted already, without the lock: the system may take milliseconds, and
 /// others find theirs among what is kept. If it has none, what is kept goes back.
 void* Pool::ask_system(std::size_t size) {
-  void* memory = raw_allocate(size);
+  void* memory = try_raw_allocate(size);
   bool was_kept = false;
   if (memory == nullptr) {
     {
       const std::lock_guard lock(mutex_);
       memory = pop_kept(size);
       was_kept = memory != nullptr;
-      if (!was_kept) drop_kept();
+      if (!was_kept) drop_all();
     }
-    if (!was_kept) memory = raw_allocate(size);
+    if (!was_kept && allowance_ != nullptr) allowance_->trim_all();
+    if (!was_kept) memory = try_raw_allocate(size);
   }
   const std::lock_guard lock(mutex_);
   BRECCIA_ASSERT(asking_ > 0);
@@ -62,31 +137,47 @@ void* Pool::ask_system(std::size_t size) {
   if (memory != nullptr && !was_kept) return memory;
   BRECCIA_ASSERT(held_ >= size && used_ >= size);
   held_ -= size;
-  if (memory == nullptr) used_ -= size;
+  if (memory == nullptr) note_unused(size);
   return memory;
 }
 
 void Pool::trim() {
   const std::lock_guard lock(mutex_);
-  drop_kept();
+  drop_all();
 }
 
 void Pool::release(void* memory, std::size_t bytes) {
   const std::size_t size = size_class(std::max(bytes, block_min_));
-  std::vector<Block> excess;
+  bool is_kept = false;
   {
     const std::lock_guard lock(mutex_);
     BRECCIA_ASSERT(used_ >= size);
-    used_ -= size;
-    excess = keep({memory, size});
+    note_unused(size);
+    is_kept = keep({memory, size});
   }
   // Without the lock: to give a block back may take milliseconds.
-  for (const Block& block : excess) raw_release(block.memory, block.size);
+  if (!is_kept) raw_release(memory, size);
+  if (allowance_ != nullptr) allowance_->give_back_excess();
 }
 
 std::uint64_t Pool::kept() const {
   const std::lock_guard lock(mutex_);
   return held_ - used_;
+}
+
+void Pool::note_kept(std::size_t size) {
+  if (allowance_ != nullptr) allowance_->kept_.fetch_add(size, std::memory_order_relaxed);
+}
+void Pool::note_not_kept(std::size_t size) {
+  if (allowance_ != nullptr) allowance_->kept_.fetch_sub(size, std::memory_order_relaxed);
+}
+void Pool::note_used(std::size_t size) {
+  used_ += size;
+  if (allowance_ != nullptr) allowance_->used_.fetch_add(size, std::memory_order_relaxed);
+}
+void Pool::note_unused(std::size_t size) {
+  used_ -= size;
+  if (allowance_ != nullptr) allowance_->used_.fetch_sub(size, std::memory_order_relaxed);
 }
 
 /// The block of that size that was released last, since its bytes may still be in a cache; or null.
@@ -95,47 +186,77 @@ void* Pool::pop_kept(std::size_t size) {
   if (kept == kept_.end() || kept->second.empty()) return nullptr;
   void* const memory = kept->second.back().memory;
   kept->second.pop_back();
+  note_not_kept(size);
   return memory;
 }
 
-/// Keeps a block that is not in use any more; returns those that must go back to the system for it.
-std::vector<Pool::Block> Pool::keep(Block block) {
-  const std::uint64_t bound = std::max<std::uint64_t>(kept_floor_, used_);
-  std::vector<Block> excess;
-  if (block.size <= bound) {
-    kept_[block.size].push_back({block.memory, ++releases_});
-  } else {  // It would only drive the others out.
-    excess.push_back(block);
+/// Keeps a block that is not in use any more. False: it goes back to the system, as it would drive
+/// all others out, or as there is no memory to note it.
+bool Pool::keep(Block block) {
+  bool is_kept = false;
+  if (allowance_ == nullptr || block.size <= allowance_->bound()) {
+    base::as_memory_allows([&] {
+      const std::uint64_t release = allowance_ == nullptr ? 0 : ++allowance_->releases_;
+      kept_[block.size].push_back({block.memory, release});
+      is_kept = true;
+    });
+  }
+  if (is_kept) {
+    note_kept(block.size);
+  } else {
     held_ -= block.size;
   }
-  while (held_ - used_ > bound) {
-    excess.push_back(take_oldest());
-    held_ -= excess.back().size;
-  }
-  return excess;
+  return is_kept;
 }
 
-/// Takes out the kept block that was released first. Few size classes exist, so all are asked.
-Pool::Block Pool::take_oldest() {
+/// The blocks of the size among which the one is that was released first; null: none is kept. Few
+/// size classes exist, so all are asked.
+std::deque<Pool::Kept>* Pool::oldest(std::size_t* size) {
   std::deque<Kept>* oldest = nullptr;
-  std::size_t oldest_size = 0;
-  for (auto& [size, blocks] : kept_) {
+  for (auto& [of_size, blocks] : kept_) {
     if (blocks.empty()) continue;
     if (oldest != nullptr && oldest->front().release < blocks.front().release) continue;
     oldest = &blocks;
-    oldest_size = size;
+    *size = of_size;
   }
-  BRECCIA_ASSERT(oldest != nullptr);
-  const Block block{oldest->front().memory, oldest_size};
-  oldest->pop_front();
-  return block;
+  return oldest;
+}
+
+/// When the block was released that goes first; the largest number if none is kept.
+std::uint64_t Pool::oldest_release() {
+  const std::lock_guard lock(mutex_);
+  std::size_t size = 0;
+  const std::deque<Kept>* const blocks = oldest(&size);
+  return blocks == nullptr ? ~std::uint64_t{0} : blocks->front().release;
+}
+
+void Pool::give_back_oldest() {
+  void* memory = nullptr;
+  std::size_t size = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    std::deque<Kept>* const blocks = oldest(&size);
+    if (blocks == nullptr) return;
+    memory = blocks->front().memory;
+    blocks->pop_front();
+    held_ -= size;
+    note_not_kept(size);
+  }
+  raw_release(memory, size);
 }
 
 void Pool::drop_kept() {
+  if (allowance_ != nullptr) allowance_->leave(this);
+  const std::lock_guard lock(mutex_);
+  drop_all();
+}
+
+void Pool::drop_all() {
   for (auto& [size, blocks] : kept_) {
     for (const Kept& block : blocks) {
       raw_release(block.memory, size);
       held_ -= size;
+      note_not_kept(size);
     }
   }
   kept_.clear();

@@ -14,23 +14,59 @@
 
 namespace breccia::exec {
 
-/// What each pool of host memory may always keep for reuse, an eighth of the machine's memory
-/// within 1 to 16 GiB: giving blocks back to the system and taking new ones costs page faults, and
-/// milliseconds a block where memory is pinned.
-[[nodiscard]] std::uint64_t host_bytes_kept();
+class Pool;
+
+/// What several pools may keep for reuse, all of them together. Where one keeps more, the blocks
+/// that were freed first go back to the system, whosever they are: what an idle pool keeps is there
+/// for the others.
+/// Bound   as many bytes as are in use, but at least `floor` and at most `ceiling`.
+/// Threads any.
+class KeptAllowance {
+ public:
+  KeptAllowance(std::uint64_t floor, std::uint64_t ceiling) : floor_(floor), ceiling_(ceiling) {}
+  KeptAllowance(const KeptAllowance&) = delete;
+  KeptAllowance& operator=(const KeptAllowance&) = delete;
+
+  [[nodiscard]] std::uint64_t floor() const { return floor_; }
+  [[nodiscard]] std::uint64_t bound() const;
+  /// Bytes that its pools keep.
+  [[nodiscard]] std::uint64_t kept() const { return kept_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Pool;
+
+  void join(Pool* pool);
+  void leave(Pool* pool);
+  void give_back_excess();
+  void trim_all();
+
+  const std::uint64_t floor_;
+  const std::uint64_t ceiling_;
+  std::atomic<std::uint64_t> used_{0};
+  std::atomic<std::uint64_t> kept_{0};
+  std::atomic<std::uint64_t> releases_{0};
+  std::mutex mutex_;  // taken before a pool's
+  std::vector<Pool*> pools_;
+};
+
+/// The allowance of this process for host memory, pinned or not: an eighth of what the process may
+/// use, within 1 to 16 GiB, and more where more is in use, but never more than a quarter. To give
+/// blocks back to the system and to take new ones costs page faults, and milliseconds a block where
+/// memory is pinned.
+[[nodiscard]] KeptAllowance& host_allowance();
 
 /// Memory of one backend with a byte budget. Freed blocks are kept by size class and reused at
 /// once, so whoever frees a block must have waited for all work on it.
-/// Bound   keeps as many bytes as are in use, or `kept_floor` if that is more; of what goes beyond,
-///         the blocks that were freed first go back to the system.
+/// Bound   what is kept: by its allowance if it has one, else by the budget.
+/// Order   who must wait, because what others have asked for may leave no room, is served in order
+///         of arrival: nobody overtakes.
 /// Threads any.
 class Pool {
  public:
-  /// No block has less than `block_min` bytes.
-  Pool(std::uint64_t bytes_max, std::uint64_t kept_floor, std::size_t block_min = 1)
-      : bytes_max_(bytes_max), kept_floor_(kept_floor), block_min_(block_min) {}
-  /// For memory that nobody else wants: the budget alone bounds what is kept.
-  explicit Pool(std::uint64_t bytes_max) : Pool(bytes_max, bytes_max) {}
+  /// No block has less than `block_min` bytes. `allowance` may be null, and outlives the pool: for
+  /// memory that nobody else wants.
+  Pool(std::uint64_t bytes_max, KeptAllowance* allowance, std::size_t block_min);
+  explicit Pool(std::uint64_t bytes_max) : Pool(bytes_max, nullptr, 1) {}
   virtual ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -52,10 +88,12 @@ class Pool {
   /// Threads any, of different blocks.
   virtual void* raw_allocate(std::size_t bytes) = 0;
   virtual void raw_release(void* memory, std::size_t bytes) = 0;
-  /// As trim(); subclasses call it in their destructor.
+  /// As trim(), for good; subclasses call it in their destructor.
   void drop_kept();
 
  private:
+  friend class KeptAllowance;
+
   struct Block {
     void* memory;
     std::size_t size;
@@ -66,17 +104,30 @@ class Pool {
   };
 
   static std::size_t size_class(std::size_t bytes);
+  void wait_for_turn(std::size_t size, std::unique_lock<std::mutex>* lock);
+  void end_turn();
+  [[nodiscard]] bool has_room(std::size_t size) const;
   void* ask_system(std::size_t size);
+  void* try_raw_allocate(std::size_t size);
   void* pop_kept(std::size_t size);
-  std::vector<Block> keep(Block block);
-  Block take_oldest();
+  [[nodiscard]] bool keep(Block block);
+  void note_kept(std::size_t size);
+  void note_not_kept(std::size_t size);
+  void note_used(std::size_t size);
+  void note_unused(std::size_t size);
+  [[nodiscard]] std::deque<Kept>* oldest(std::size_t* size);
+  [[nodiscard]] std::uint64_t oldest_release();
+  void give_back_oldest();
+  void drop_all();
 
   const std::uint64_t bytes_max_;
-  const std::uint64_t kept_floor_;
+  KeptAllowance* allowance_;
   const std::size_t block_min_;
   std::atomic<std::uint64_t> used_{0};
   mutable std::mutex mutex_;
   std::condition_variable answered_;
+  std::uint64_t turns_given_ = 0;
+  std::uint64_t turns_over_ = 0;
   std::uint64_t asking_ = 0;  // calls that ask the system without the lock
   std::uint64_t held_ = 0;    // bytes from raw_allocate, or asked for: used and kept
   std::uint64_t releases_ = 0;

@@ -67,7 +67,7 @@ class HostRanges {
 class PinnedPool : public Pool {
  public:
   PinnedPool(std::uint64_t bytes_max, HostRanges& ranges, const Device& device)
-      : Pool(bytes_max, host_bytes_kept(), kPage), ranges_(ranges), device_(device) {}
+      : Pool(bytes_max, &host_allowance(), kPage), ranges_(ranges), device_(device) {}
   ~PinnedPool() override { drop_kept(); }
 
  protected:

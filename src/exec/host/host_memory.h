@@ -12,7 +12,7 @@ namespace breccia::exec::host {
 /// Anonymous host memory, large blocks on huge pages where the system offers them.
 class HostPool : public Pool {
  public:
-  explicit HostPool(std::uint64_t bytes_max) : Pool(bytes_max, host_bytes_kept()) {}
+  explicit HostPool(std::uint64_t bytes_max) : Pool(bytes_max, &host_allowance(), 1) {}
   ~HostPool() override { drop_kept(); }
 
  protected:

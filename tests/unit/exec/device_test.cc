@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "exec/fake/fake_device.h"
@@ -116,6 +118,38 @@ TEST(Device, TheCheapestGiveFirst) {
   EXPECT_TRUE(copies.take());  // of the flusher's, when the others have nothing left
   EXPECT_EQ(clean.blocks(), 0U);
   EXPECT_EQ(flushes.asked(), 1);
+}
+
+// Goal: what was given for a large block goes to it, not to small ones that come meanwhile.
+// Method: a device of 4 MiB, all of it held by one tenant, which gives it when it is asked; before
+//   the asker goes on, another tenant asks for a MiB.
+// Mutation: booking whatever is free lets the small one take what was given, and any number of
+// them.
+TEST(Device, ConcurrentSmallClaimsDoNotOvertake) {
+  FakeFaults none;
+  const DevicePtr device = fake::make_fake_device(&none, 4 * kMiB);
+  const TenantPtr giver = device->admit({.name = "giver"}).take();
+  const TenantPtr large = device->admit({.name = "large"}).take();
+  const TenantPtr small = device->admit({.name = "small"}).take();
+  void* const held = giver->pool().allocate(4 * kMiB);
+  std::thread overtaker;
+  std::atomic<void*> taken{nullptr};
+  giver->answer({.give =
+                     [&](std::uint64_t) {
+                       if (overtaker.joinable()) return;  // it asks, too, and finds nothing
+                       giver->pool().release(held, 4 * kMiB);
+                       giver->pool().trim();
+                       overtaker = std::thread([&] { taken = small->pool().allocate(kMiB); });
+                       std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                     },
+                 .lost = {}});
+  void* const block = large->pool().allocate(4 * kMiB);
+  EXPECT_NE(block, nullptr);
+  overtaker.join();
+  EXPECT_EQ(taken.load(), nullptr);
+  giver->be_left_alone();
+  if (block != nullptr) large->pool().release(block, 4 * kMiB);
+  if (taken != nullptr) small->pool().release(taken, kMiB);
 }
 
 // Goal: a lost device says so to each tenant once, also to one that listens late, and takes no new

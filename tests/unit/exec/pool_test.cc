@@ -33,6 +33,8 @@ class CountingPool : public Pool {
 
   /// What the system has in all.
   void set_system_bytes(std::uint64_t bytes) { system_bytes_ = bytes; }
+  /// The next call gets nothing.
+  void refuse_once() { refuses_ = true; }
   [[nodiscard]] std::uint64_t held() const { return held_; }
   [[nodiscard]] int taken() const { return taken_; }
   [[nodiscard]] const std::vector<void*>& given_back() const { return given_back_; }
@@ -40,7 +42,7 @@ class CountingPool : public Pool {
  protected:
   void* raw_allocate(std::size_t bytes) override {
     const std::lock_guard lock(mutex_);
-    if (held_ + bytes > system_bytes_) return nullptr;
+    if (std::exchange(refuses_, false) || held_ + bytes > system_bytes_) return nullptr;
     ++taken_;
     held_ += bytes;
     return std::malloc(bytes);
@@ -56,6 +58,7 @@ class CountingPool : public Pool {
   std::mutex mutex_;
   std::uint64_t held_ = 0;
   std::uint64_t system_bytes_ = kNoBudget;
+  bool refuses_ = false;
   int taken_ = 0;
   std::vector<void*> given_back_;
 };
@@ -93,7 +96,8 @@ TEST(Pool, KeepsNoMoreThanIsInUse) {
   for (const std::uint64_t seed : testing::seeds_to_run(50)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
-    CountingPool pool(kNoBudget, kFloor);
+    KeptAllowance allowance(kFloor, kNoBudget);
+    CountingPool pool(kNoBudget, &allowance, 1);
     std::multimap<std::size_t, void*> in_use;
     for (int step = 0; step < 400; ++step) {
       const bool rises = step / 100 % 2 == 0;  // twice
@@ -118,7 +122,8 @@ TEST(Pool, KeepsNoMoreThanIsInUse) {
 // Method: a floor of two blocks, three released; then the same sizes again.
 // Mutation: giving back the block just released, or the largest, costs every later call the system.
 TEST(Pool, KeepsWhatWasReleasedLast) {
-  CountingPool pool(kNoBudget, 2 * kMiB);
+  KeptAllowance allowance(2 * kMiB, kNoBudget);
+  CountingPool pool(kNoBudget, &allowance, 1);
   void* const oldest = pool.allocate(kMiB);
   void* const other = pool.allocate(kMiB / 2);
   void* const newest = pool.allocate(kMiB);
@@ -141,7 +146,8 @@ TEST(Pool, KeepsWhatWasReleasedLast) {
 // Method: a small block kept, a large one released.
 // Mutation: dropping the oldest first and the large one last empties the pool.
 TEST(Pool, LargeBlocksTakeNothingAlong) {
-  CountingPool pool(kNoBudget, kMiB);
+  KeptAllowance allowance(kMiB, kNoBudget);
+  CountingPool pool(kNoBudget, &allowance, 1);
   void* const small = pool.allocate(1000);
   void* const large = pool.allocate(8 * kMiB);
   pool.release(small, 1000);
@@ -186,7 +192,8 @@ TEST(Pool, ConcurrentCallersKeepTheBooks) {
   constexpr std::uint64_t kThreads = 4;
   for (const std::uint64_t seed : testing::seeds_to_run(20)) {
     SCOPED_TRACE(testing::replay_command(seed));
-    CountingPool pool(kMiB, 16 << 10);
+    KeptAllowance allowance(16 << 10, kNoBudget);
+    CountingPool pool(kMiB, &allowance, 1);
     pool.set_system_bytes(64 << 10);
     std::atomic<int> refused{0};
     const auto call = [&](std::uint64_t number) {
@@ -251,18 +258,76 @@ TEST(Pool, BudgetAloneBoundsDeviceMemory) {
   EXPECT_TRUE(pool.given_back().empty());
 }
 
+// Goal: what an idle pool keeps goes back for what a busy one keeps, and for what it cannot get
+//   otherwise.
+// Method: one pool fills an allowance of 4 MiB and rests; another comes; the system refuses once.
+// Mutation: an allowance for each pool keeps 8 MiB; who gives back its own alone leaves the
+// other's.
+TEST(Pool, AnIdlePoolMakesRoomForABusyOne) {
+  KeptAllowance allowance(4 * kMiB, 4 * kMiB);
+  CountingPool idle(kNoBudget, &allowance, 1);
+  CountingPool busy(kNoBudget, &allowance, 1);
+  const auto use = [](CountingPool* pool) {
+    std::vector<void*> blocks(4);
+    for (void*& block : blocks) block = pool->allocate(kMiB);
+    for (void* const block : blocks) pool->release(block, kMiB);
+  };
+  use(&idle);
+  EXPECT_EQ(idle.kept(), 4 * kMiB);
+  use(&busy);
+  EXPECT_EQ(allowance.kept(), 4 * kMiB);
+  EXPECT_EQ(idle.kept(), 0U);
+  EXPECT_EQ(busy.kept(), 4 * kMiB);
+  use(&idle);
+  EXPECT_EQ(idle.kept(), 4 * kMiB);
+  busy.refuse_once();
+  void* const block = busy.allocate(2 * kMiB);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(idle.kept(), 0U);
+  busy.release(block, 2 * kMiB);
+}
+
+// Goal: who waits for its turn is not overtaken by those that come later and want little.
+// Method: a call waits, since another has asked for what it needs; a third comes, for which there
+//   would be room. The order in which the system is asked tells.
+// Mutation: serving whoever fits lets the third ask first, and any number behind it.
+TEST(Pool, ConcurrentCallersAreServedInOrder) {
+  WaitingPool pool(4 * kMiB);
+  std::thread first([&pool] { EXPECT_EQ(pool.allocate(3 * kMiB), nullptr); });
+  pool.await_waiter();
+  std::thread second([&pool] {
+    void* const memory = pool.allocate(2 * kMiB);
+    EXPECT_EQ(memory, nullptr);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::thread third([&pool] {
+    void* const memory = pool.allocate(5000);
+    EXPECT_NE(memory, nullptr);
+    if (memory != nullptr) pool.release(memory, 5000);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(pool.used(), 3 * kMiB);  // the third has taken nothing
+  pool.go_on();
+  pool.go_on();
+  first.join();
+  second.join();
+  third.join();
+  EXPECT_EQ(pool.used(), 0U);
+}
+
 // Goal: host memory that nobody uses does not stay with the process for ever.
 // Method: untouched blocks of three times what may be kept are released.
 // Mutation: a host pool without the floor keeps all.
 TEST(Pool, HostMemoryGoesBack) {
   host::HostPool pool(kNoBudget);
   std::vector<void*> blocks(12);
-  const std::uint64_t quarter = host_bytes_kept() / 4;
+  const std::uint64_t may_keep = host_allowance().floor();
+  const std::uint64_t quarter = may_keep / 4;
   for (void*& block : blocks) block = pool.allocate(quarter);
   for (void* block : blocks) pool.release(block, quarter);
   EXPECT_EQ(pool.used(), 0U);
-  EXPECT_LE(pool.kept(), host_bytes_kept());
-  EXPECT_GT(pool.kept(), host_bytes_kept() / 2);
+  EXPECT_LE(host_allowance().kept(), may_keep);
+  EXPECT_GT(pool.kept(), may_keep / 2);
 }
 
 }  // namespace breccia::exec
