@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/memory.h"
 #include "base/result.h"
 
 namespace breccia::base {
@@ -21,15 +22,17 @@ class Fault {
   void set(Place place, const Status& cause) {
     const std::lock_guard lock(mutex_);
     if (cause_.ok()) {
-      cause_ = cause;
-      if (hear_) hear_(place, cause);
+      cause_ = copy_of(cause);
+      as_memory_allows([&] {
+        if (hear_) hear_(place, cause);
+      });
     }
     set_.store(true, std::memory_order_release);
   }
   [[nodiscard]] Status get() const {
     if (!set_.load(std::memory_order_acquire)) return Status::OK();
     const std::lock_guard lock(mutex_);
-    return cause_;
+    return copy_of(cause_);
   }
 
  private:

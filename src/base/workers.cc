@@ -1,6 +1,7 @@
 #include "base/workers.h"
 
 #include "base/limits.h"
+#include "base/memory.h"
 
 namespace breccia::base {
 
@@ -22,10 +23,11 @@ Status Workers::submit(std::function<void()> task) {
       return Status::Incomplete("too many batches wait",
                                 "submit it again when others have finished");
     }
-    tasks_.push_back(std::move(task));
+    // What may find no memory comes before the task is taken.
     if (static_cast<int>(threads_.size()) < threads_max_) {
       threads_.emplace_back([this] { run(); });
     }
+    tasks_.push_back(std::move(task));
   }
   wakes_.notify_one();
   return Status::OK();
@@ -41,7 +43,7 @@ void Workers::run() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    task();
+    as_memory_allows(task);
   }
 }
 

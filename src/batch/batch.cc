@@ -1,5 +1,6 @@
 #include <breccia/batch.h>
 
+#include "base/memory.h"
 #include "batch/requests.h"
 
 namespace breccia {
@@ -11,23 +12,30 @@ Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
 
 Status Batch::Put(FamilyId family, const Slice& key, const Slice& value) {
-  return requests_->add_write(record::Op::kPut, family, key, value);
+  return base::or_memory_limit(
+      [&] { return requests_->add_write(record::Op::kPut, family, key, value); });
 }
 Status Batch::Delete(FamilyId family, const Slice& key) {
-  return requests_->add_write(record::Op::kDelete, family, key, Slice());
+  return base::or_memory_limit(
+      [&] { return requests_->add_write(record::Op::kDelete, family, key, Slice()); });
 }
 Status Batch::SingleDelete(FamilyId family, const Slice& key) {
-  return requests_->add_write(record::Op::kSingleDelete, family, key, Slice());
+  return base::or_memory_limit(
+      [&] { return requests_->add_write(record::Op::kSingleDelete, family, key, Slice()); });
 }
 Status Batch::Merge(FamilyId family, const Slice& key, const Slice& operand) {
-  return requests_->add_write(record::Op::kMerge, family, key, operand);
+  return base::or_memory_limit(
+      [&] { return requests_->add_write(record::Op::kMerge, family, key, operand); });
 }
 Status Batch::DeleteRange(FamilyId family, const Slice& begin, const Slice& end) {
-  return requests_->add_write(record::Op::kDeleteRange, family, begin, end);
+  return base::or_memory_limit(
+      [&] { return requests_->add_write(record::Op::kDeleteRange, family, begin, end); });
 }
-Status Batch::Get(FamilyId family, const Slice& key) { return requests_->add_read(family, key); }
+Status Batch::Get(FamilyId family, const Slice& key) {
+  return base::or_memory_limit([&] { return requests_->add_read(family, key); });
+}
 Status Batch::Range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit) {
-  return requests_->add_range(family, begin, end, limit);
+  return base::or_memory_limit([&] { return requests_->add_range(family, begin, end, limit); });
 }
 
 std::size_t Batch::writes() const { return requests_->write_count(); }

@@ -26,7 +26,7 @@ Status status_of(Status::Code code) {
     case Status::Code::kTimedOut:
       return Status::TimedOut(kWhere);
     case Status::Code::kAborted:
-      return Status::Aborted(kWhere);
+      return Status::MemoryLimit();  // of lookups, nothing else is
     case Status::Code::kBusy:
       return Status::Busy(kWhere);
     case Status::Code::kTryAgain:
@@ -87,6 +87,9 @@ bool Writes::add(const record::RecordHeader& header, const Slice& key, const Sli
   // What may fail comes first, so that a failure changes nothing.
   const std::uint64_t bytes = header.record_bytes() + (is_first ? name.record_bytes() : 0);
   if (!records_.reserve(records_.size() + bytes)) return false;
+  if (!is_point && range_deletes_.size() == range_deletes_.capacity()) {
+    range_deletes_.reserve(2 * range_deletes_.size() + 1);
+  }
   if (is_point && (!offsets_.reserve(point_count() + 1) ||
                    (only_numbers_ && !numbers_.reserve(point_count() + 1)) ||
                    !keys_.append(key.data(), key.size()))) {
@@ -354,6 +357,11 @@ std::uint64_t count_results(const std::vector<std::unique_ptr<Part>>& parts) {
 
 }  // namespace
 
+/// Room for what the next add() does.
+void Requests::Places::reserve_one(std::size_t parts) {
+  if (parts > 1 && at.capacity() <= count) at.reserve(std::max<std::size_t>(2 * count, 8));
+}
+
 void Requests::Places::add(std::size_t parts, std::size_t part, std::uint64_t place) {
   if (parts > 1) {
     // Those before the second part's first are all of part 0.
@@ -415,6 +423,7 @@ Status Requests::add_read(FamilyId family, const Slice& key) {
   if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
   if (full(0)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
+  reads_at_.reserve_one(reads_.size());
   if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - 1);
   return Status::OK();
@@ -427,6 +436,7 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
   }
   if (full(0)) return batch_full();
   const std::size_t part = part_of(&ranges_, family, *memory_);
+  ranges_at_.reserve_one(ranges_.size());
   if (!ranges_[part]->add(begin, end, limit, record_bytes_of(family))) return out_of_memory();
   ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - 1);
   return Status::OK();

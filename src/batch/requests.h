@@ -310,6 +310,7 @@ class Requests {
     /// Index of the part, and place in it; empty while all are of one family.
     std::vector<std::pair<std::uint32_t, std::uint32_t>> at;
 
+    void reserve_one(std::size_t parts);
     void add(std::size_t parts, std::size_t part, std::uint64_t place);
     [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> of(std::uint64_t i) const;
     void clear();
