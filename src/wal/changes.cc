@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "record/operations.h"
 #include "wal/frame.h"
 #include "wal/recovery.h"
@@ -62,6 +63,15 @@ class LogChanges final : public ChangeStream {
   }
 
   Status Next(std::uint64_t wait_us) override {
+    return base::or_memory_limit([&] { return go_on(wait_us); });
+  }
+  [[nodiscard]] bool Valid() const override { return valid_; }
+  [[nodiscard]] std::span<const Change> changes() const override { return changes_; }
+  [[nodiscard]] std::uint64_t begin() const override { return begin_; }
+  [[nodiscard]] std::uint64_t position() const override { return position_; }
+
+ private:
+  Status go_on(std::uint64_t wait_us) {
     valid_ = false;
     const auto deadline = base::deadline_after(wait_us);
     while (true) {
@@ -77,12 +87,6 @@ class LogChanges final : public ChangeStream {
     }
   }
 
-  [[nodiscard]] bool Valid() const override { return valid_; }
-  [[nodiscard]] std::span<const Change> changes() const override { return changes_; }
-  [[nodiscard]] std::uint64_t begin() const override { return begin_; }
-  [[nodiscard]] std::uint64_t position() const override { return position_; }
-
- private:
   /// Positions below which the stream may see.
   [[nodiscard]] std::uint64_t limit() const {
     const std::uint64_t visible = source_.commits->visible();
@@ -104,11 +108,16 @@ class LogChanges final : public ChangeStream {
 
   /// To the first frame of the segment that holds `position`.
   Status go_to_segment(std::uint64_t position) {
-    BRECCIA_TAKE(segment_, source_.log->segment_at(position));
-    view_ = {segment_->base, segment_->size, segment_->file->image(), segment_->path,
-             segment_->size};
+    BRECCIA_TAKE(SegmentPtr segment, source_.log->segment_at(position));
+    SegmentView view{segment->base, segment->size, segment->file->image(), segment->path,
+                     segment->size};
     std::uint64_t store_id = 0;
-    return check_segment(view_, &store_id, &position_);
+    std::uint64_t first = 0;
+    BRECCIA_TRY(check_segment(view, &store_id, &first));
+    segment_ = std::move(segment);  // all three or none: Next() may be called again
+    view_ = std::move(view);
+    position_ = first;
+    return Status::OK();
   }
 
   /// From the segment's first frame to the one at `from`; see start().

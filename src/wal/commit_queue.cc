@@ -1,9 +1,33 @@
 #include "wal/commit_queue.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/perf.h"
 
 namespace breccia::wal {
+
+namespace {
+
+/// What stops the store, where `status` is no success: MemoryLimit is for calls that may be tried
+/// again.
+Status stopping(const Status& status) {
+  if (!status.IsMemoryLimit()) return base::copy_of(status);
+  return base::io_error(
+      "no memory to finish a batch that has its place in the log; open the store again");
+}
+
+}  // namespace
+
+void TicketList::push_back(Ticket* ticket) {
+  ticket->next = nullptr;
+  (first_ == nullptr ? first_ : last_->next) = ticket;
+  last_ = ticket;
+}
+
+void TicketList::pop_front() {
+  BRECCIA_ASSERT(first_ != nullptr);
+  first_ = first_->next;
+}
 
 CommitQueue::Turn::Turn(CommitQueue* queue) : lock_(queue->turn_mutex_) {
   std::unique_lock lock(queue->queue_mutex_);
@@ -20,9 +44,11 @@ Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, st
                                   std::uint32_t descriptors) {
   const std::lock_guard lock(queue_mutex_);
   BRECCIA_TRY(fault_->get());
-  auto frame = log_->reserve(record_bytes, records, descriptors);
+  auto frame =
+      base::or_memory_limit([&] { return log_->reserve(record_bytes, records, descriptors); });
   if (!frame.ok()) {
-    fault_->set(base::Fault::Place::kLog, frame.status());
+    // For want of memory nothing has changed, and the next batch may find some.
+    if (!frame.status().IsMemoryLimit()) fault_->set(base::Fault::Place::kLog, frame.status());
     return frame.status();
   }
   ticket->frame = frame.take();
@@ -32,7 +58,7 @@ Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, st
 }
 
 void CommitQueue::abandon(Ticket* ticket, const Status& why) {
-  fault_->set(base::Fault::Place::kLog, why);
+  fault_->set(base::Fault::Place::kLog, stopping(why));
   (void)finish(ticket);
 }
 
@@ -48,51 +74,59 @@ Status CommitQueue::finish(Ticket* ticket) {
 }
 
 void CommitQueue::commit_ready() {
-  std::deque<Ticket*> group;
+  TicketList group;
+  std::size_t count = 0;
   {
     const std::lock_guard lock(queue_mutex_);
     while (!queue_.empty() &&
            queue_.front()->state.load(std::memory_order_acquire) == Ticket::State::kReady) {
-      group.push_back(queue_.front());
+      Ticket* const ready = queue_.front();
       queue_.pop_front();
+      group.push_back(ready);
+      ++count;
     }
   }
   if (group.empty()) return;
   Status status = fault_->get();
-  if (status.ok()) status = make_durable(group);
+  if (status.ok()) status = stopping(make_durable(group));
   if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
-  for (Ticket* ticket : group) {
+  while (!group.empty()) {
+    Ticket* const ticket = group.front();
+    group.pop_front();  // first: with complete() the ticket may be gone
     if (status.ok()) {
       const base::PerfTimer timer(&rocksdb::PerfContext::write_memtable_time);
-      status = environment_.publish(*ticket);
+      // It is in the log: whoever reads must see it, or nobody may write any more.
+      status = stopping(base::or_memory_limit([&] { return environment_.publish(*ticket); }));
       if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
     }
     complete(ticket, status);
   }
   wake_waiters();
   const std::lock_guard lock(queue_mutex_);
-  under_way_ -= group.size();
+  under_way_ -= count;
   if (under_way_ == 0) empty_.notify_all();
 }
 
-Status CommitQueue::make_durable(const std::deque<Ticket*>& group) {
+Status CommitQueue::make_durable(const TicketList& group) {
   std::uint64_t end = 0;
   bool sync = false;
   std::uint64_t bytes = 0;
-  for (const Ticket* ticket : group) {
+  std::uint64_t frames = 0;
+  for (const Ticket* ticket = group.front(); ticket != nullptr; ticket = ticket->next) {
+    ++frames;
     bytes += ticket->frame.end() - ticket->frame.position;
     if (ticket->durability == Durability::kNone) continue;
     end = ticket->frame.end();
     sync = sync || ticket->durability == Durability::kSync;
   }
-  environment_.note({.frames = group.size(), .bytes = bytes});
+  environment_.note({.frames = frames, .bytes = bytes});
   return end == 0 ? Status::OK() : commit_log(end, sync);
 }
 
 Status CommitQueue::commit_log(std::uint64_t end, bool sync) {
   const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
   const base::Stopwatch watch;
-  const Status status = log_->commit(end, sync);
+  const Status status = base::with_patience([&] { return log_->commit(end, sync); });
   CommitNote note{.commits = 1};
   if (sync && status.ok()) note.sync_micros = watch.micros();
   environment_.note(note);
@@ -100,7 +134,7 @@ Status CommitQueue::commit_log(std::uint64_t end, bool sync) {
 }
 
 void CommitQueue::complete(Ticket* ticket, const Status& status) {
-  ticket->status = status;
+  ticket->status = base::copy_of(status);
   // The ticket may be gone as soon as its owner sees kDone: notify touches only its address.
   ticket->state.store(Ticket::State::kDone, std::memory_order_release);
   ticket->state.notify_one();
@@ -109,7 +143,7 @@ void CommitQueue::complete(Ticket* ticket, const Status& status) {
 Status CommitQueue::sync() {
   const std::lock_guard lock(commit_mutex_);
   BRECCIA_TRY(fault_->get());
-  const Status status = commit_log(environment_.visible(), /*sync=*/true);
+  const Status status = stopping(commit_log(environment_.visible(), /*sync=*/true));
   if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
   wake_waiters();
   return status;

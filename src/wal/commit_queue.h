@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -26,6 +25,7 @@ struct Ticket {
   enum class State : std::uint32_t { kFilling, kReady, kDone };
   std::atomic<State> state{State::kFilling};
   Status status;
+  Ticket* next = nullptr;  // behind it in the queue; nobody needs memory to stand there
 };
 
 /// What a group of commits did, for who counts.
@@ -36,9 +36,24 @@ struct CommitNote {
   std::optional<std::uint64_t> sync_micros = {};
 };
 
+/// Tickets one behind the other.
+/// Threads one at a time.
+class TicketList {
+ public:
+  [[nodiscard]] bool empty() const { return first_ == nullptr; }
+  [[nodiscard]] Ticket* front() const { return first_; }
+  void push_back(Ticket* ticket);
+  void pop_front();
+
+ private:
+  Ticket* first_ = nullptr;
+  Ticket* last_ = nullptr;
+};
+
 /// What the queue asks of its engine.
 struct CommitEnvironment {
-  /// Makes one committed ticket's records visible; called in order, by one at a time.
+  /// Makes one committed ticket's records visible; called in order, by one at a time. Where it
+  /// finds no memory, not even after a while, the store stops.
   std::function<Status(Ticket& ticket)> publish;
   /// The position below which all records are visible.
   std::function<std::uint64_t()> visible;
@@ -56,7 +71,7 @@ class CommitQueue {
 
   /// Takes the batch's place in the log. Whoever has one must give the ticket to finish() or
   /// abandon(): those behind it wait.
-  /// Errors  the store's fault, or the log's: nothing was taken.
+  /// Errors  the store's fault, the log's, or MemoryLimit: nothing was taken.
   Status enter(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
                std::uint32_t descriptors);
 
@@ -88,7 +103,7 @@ class CommitQueue {
 
  private:
   void commit_ready();
-  Status make_durable(const std::deque<Ticket*>& group);
+  Status make_durable(const TicketList& group);
   Status commit_log(std::uint64_t end, bool sync);
   static void complete(Ticket* ticket, const Status& status);
   void wake_waiters();
@@ -99,7 +114,7 @@ class CommitQueue {
   std::mutex turn_mutex_;   // who may enter; taken before the others
   std::mutex queue_mutex_;  // guards queue_ and reserve; never held during I/O on data
   std::condition_variable empty_;
-  std::deque<Ticket*> queue_;
+  TicketList queue_;
   std::size_t under_way_ = 0;  // tickets that entered and are not done
   std::mutex commit_mutex_;
   std::atomic<int> waiting_{0};  // in wait_until()

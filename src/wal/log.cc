@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "wal/frame.h"
 #include "wal/log_open.h"
 #include "wal/segment_pool.h"
@@ -65,10 +67,12 @@ class Preparer {
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     while (wake_.wait(lock, stop, [this] { return wanted_.has_value(); })) {
-      const std::uint64_t base = *wanted_;
+      const std::uint64_t at = *wanted_;
       lock.unlock();
       // On failure the roll tries again itself and reports what it finds.
-      Result<SegmentPtr> made = pool_->make(base, base + sizeof(SegmentHeader), size_);
+      Result<SegmentPtr> made =
+          base::or_memory_limit([&] { return pool_->make(at, at + sizeof(SegmentHeader), size_); });
+      if (!made.ok()) base::as_memory_allows([&] { say_why(made.status()); });
       lock.lock();
       if (made.ok()) made_ = made.take();
       wanted_.reset();
@@ -76,6 +80,12 @@ class Preparer {
     }
     // Nobody takes after the stop, but a request may be open.
     wanted_.reset();
+  }
+
+  static void say_why(const Status& failed) {
+    log(LogLevel::kWarning,
+        "no segment of the log is made ahead, the next batch that needs one will wait for it: " +
+            failed.ToString());
   }
 
   const std::shared_ptr<SegmentPool> pool_;
@@ -102,7 +112,7 @@ class LogImpl final : public Log {
       chain_.push_back({segment, segment->end()});
     }
     for (KeptSegment& one : opened.released) kept_.push_back({std::move(one), {}});
-    publish_table();
+    table_ = table_with(nullptr);
     if (options_.prepare_ahead) preparer_.emplace(pool_, options_.segment_bytes);
   }
 
@@ -172,7 +182,7 @@ class LogImpl final : public Log {
   [[nodiscard]] std::vector<Range> ranges(std::uint64_t from, std::uint64_t to) const;
   [[nodiscard]] std::uint64_t sync_end(std::uint64_t written, bool sync) const;
   [[nodiscard]] Status write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs);
-  void publish_table();
+  [[nodiscard]] SegmentTablePtr table_with(const SegmentPtr& next) const;
   [[nodiscard]] std::uint64_t wanted_from() const;
   [[nodiscard]] std::vector<std::string> take_unwanted();
   void prepare_if_half_full();
@@ -253,12 +263,13 @@ Status LogImpl::roll(std::uint64_t frame_bytes_max) {
   BRECCIA_TAKE(SegmentPtr next, next_segment(last->end(), size));
 
   const std::lock_guard lock(mutex_);
+  // What needs memory comes first: behind a closing frame there must be a segment.
+  SegmentTablePtr table = table_with(next);
+  chain_.push_back({next, next->end()});
+  table_ = std::move(table);
   write_closing_frame(last->file->image() + (end_ - last->base), end_, synced_);
-  chain_.back().end = end_ + kClosingFrameBytes;
+  chain_[chain_.size() - 2].end = end_ + kClosingFrameBytes;
   end_ = next->base + sizeof(SegmentHeader);
-  const std::uint64_t next_end = next->end();
-  chain_.push_back({std::move(next), next_end});
-  publish_table();
   return Status::OK();
 }
 
@@ -342,8 +353,9 @@ Status LogImpl::commit(std::uint64_t end, bool sync) {
   const Status status = write_out(writes, syncs);
   const std::lock_guard lock(mutex_);
   if (!status.ok()) {
-    failure_ = status;
-    return status;
+    // Not for want of memory: the next call writes and syncs all of it.
+    if (!status.IsMemoryLimit()) failure_ = base::copy_of(status);
+    return base::copy_of(status);
   }
   written_ = written;
   synced_.store(synced, std::memory_order_release);
@@ -368,6 +380,7 @@ Status LogImpl::release_below(std::uint64_t position) {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
     BRECCIA_ASSERT(position <= end_);
+    released.reserve(chain_.size());  // so that each step of the loop is done or not
     begin_ = std::max(begin_, position);
     // The newest stays: a log without segments would look lost.
     while (chain_.size() > 1 && chain_.front().segment->end() <= begin_) {
@@ -375,13 +388,14 @@ Status LogImpl::release_below(std::uint64_t position) {
       if (link.segment->end() > wanted_from()) {
         // What is kept must be read from its file: if it is not all there yet, the next time.
         if (synced_ < link.end) break;
-        link.segment->keeps_file = true;
         kept_.push_back({{link.segment->base, link.segment->end(), link.segment->path}, {}});
+        link.segment->keeps_file = true;
       }
       released.push_back(std::move(chain_.front().segment));
       chain_.pop_front();
     }
-    if (!released.empty()) publish_table();
+    // An earlier call may have found no memory for it.
+    if (table_->segments().size() != chain_.size()) table_ = table_with(nullptr);
     unwanted = take_unwanted();
   }
   released.clear();
@@ -405,6 +419,7 @@ std::uint64_t LogImpl::wanted_from() const {
 /// Takes what nobody wants any more from kept_, and names its files.
 std::vector<std::string> LogImpl::take_unwanted() {
   std::vector<std::string> paths;
+  paths.reserve(kept_.size());
   const std::uint64_t wanted = wanted_from();
   while (!kept_.empty() && kept_.front().place.end <= wanted) {
     paths.push_back(std::move(kept_.front().place.path));
@@ -465,11 +480,13 @@ Result<SegmentPtr> LogImpl::segment_at(std::uint64_t position) {
   return opened;
 }
 
-void LogImpl::publish_table() {
+/// A table of the chain, and of `next` behind it unless that is null.
+SegmentTablePtr LogImpl::table_with(const SegmentPtr& next) const {
   std::vector<SegmentPtr> segments;
-  segments.reserve(chain_.size());
+  segments.reserve(chain_.size() + 1);
   for (const Link& link : chain_) segments.push_back(link.segment);
-  table_ = std::make_shared<const SegmentTable>(std::move(segments));
+  if (next != nullptr) segments.push_back(next);
+  return std::make_shared<const SegmentTable>(std::move(segments));
 }
 
 }  // namespace

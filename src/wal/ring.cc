@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/memory.h"
 
 namespace breccia::wal {
 namespace {
@@ -144,10 +145,15 @@ std::unique_ptr<Writer> make_ring_writer() {
   return writer;
 }
 
-Status io_status(const std::string& what, const std::string& path, int error) {
-  const std::string message = what + " " + path;
-  if (error == ENOSPC || error == EDQUOT) return Status::NoSpace(message, std::strerror(error));
-  return Status::IOError(message, std::strerror(error));
+Status io_status(const char* what, const std::string& path, int error) {
+  const bool is_full = error == ENOSPC || error == EDQUOT;
+  Status status = is_full ? Status::NoSpace() : Status::IOError();
+  base::as_memory_allows([&] {
+    const std::string message = std::string(what) + " " + path;
+    status = is_full ? Status::NoSpace(message, std::strerror(error))
+                     : Status::IOError(message, std::strerror(error));
+  });
+  return status;
 }
 
 }  // namespace breccia::wal

@@ -30,7 +30,9 @@ std::unique_ptr<Writer> make_pwrite_writer();
 /// Null if the kernel or the sandbox denies io_uring.
 std::unique_ptr<Writer> make_ring_writer();
 
-/// The Status for `error` (errno) met while doing `what` to `path`.
-Status io_status(const std::string& what, const std::string& path, int error);
+/// The Status for `error` (errno) met while doing `what` to `path`. It tells of the error also
+/// where there is no memory to say more: a failed sync must not look like one that may be tried
+/// again.
+Status io_status(const char* what, const std::string& path, int error);
 
 }  // namespace breccia::wal

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "wal/frame.h"
 #include "wal/recovery.h"
@@ -35,17 +36,21 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
   const std::lock_guard lock(files_mutex_);
   const std::string target = options_.dir + "/" + segment_name(base);
   BRECCIA_ASSERT(!obsolete_.contains(target));
+  auto segment = std::make_unique<Segment>();
   BRECCIA_TRY(clear_name(target));
   BRECCIA_TAKE(Free free, take(size, base));
-  const Status status = name(&free, base, first, size);
+  const Status status = base::or_memory_limit([&] { return name(&free, base, first, size); });
   if (!status.ok()) {
     // Under its final name it stays: it is a whole segment, and may be one that is needed. Under
     // the other it is unfinished or below what recovery asks for.
-    if (free.path != target) remove(free.path);
+    if (free.path != target) base::as_memory_allows([&] { remove(free.path); });
     unmap(std::move(free.file));
     return status;
   }
-  return adopt(base, std::move(free.path), std::move(free.file));
+  segment->base = base;
+  segment->path = std::move(free.path);
+  segment->file = std::move(free.file);
+  return adopt(std::move(segment));
 }
 
 Result<SegmentPool::Free> SegmentPool::take(std::uint64_t size, std::uint64_t base) {
@@ -72,9 +77,10 @@ std::string SegmentPool::unfinished_path(const std::string& begin) {
 }
 
 Result<SegmentPool::Free> SegmentPool::create(const std::string& path, std::uint64_t size) {
-  BRECCIA_TAKE(auto file, options_.files->create(path, size));
-  if (options_.on_map) options_.on_map(file->image(), file->size());
-  return Free{path, std::move(file)};
+  Free free{path, nullptr};
+  BRECCIA_TAKE(free.file, options_.files->create(path, size));
+  if (options_.on_map) options_.on_map(free.file->image(), free.file->size());
+  return free;
 }
 
 Status SegmentPool::stock(std::uint64_t bytes) {
@@ -140,9 +146,13 @@ SegmentPtr SegmentPool::adopt(std::uint64_t base, std::string path,
                               std::unique_ptr<SegmentFile> file) {
   auto segment = std::make_unique<Segment>();
   segment->base = base;
-  segment->size = file->size();
   segment->path = std::move(path);
   segment->file = std::move(file);
+  return adopt(std::move(segment));
+}
+
+SegmentPtr SegmentPool::adopt(std::unique_ptr<Segment> segment) {
+  segment->size = segment->file->size();
   return {segment.release(), [pool = shared_from_this()](Segment* last) {
             if (last->keeps_file) {
               pool->unmap(std::move(last->file));
@@ -192,7 +202,7 @@ void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
   BRECCIA_ASSERT(!path.empty() && file != nullptr);
   {
     const std::lock_guard lock(free_mutex_);
-    if (!closed_) {
+    if (!closed_ && has_room_for_one_more()) {
       file->rest();
       free_.push_back({std::move(path), std::move(file)});
       return;
@@ -201,24 +211,33 @@ void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
   unmap(std::move(file));
 }
 
+/// False: there is no memory to note a file. It stays where it is, for the next opening; until then
+/// a rename to its name takes its place.
+bool SegmentPool::has_room_for_one_more() {
+  base::as_memory_allows([this] { free_.reserve(free_.size() + 1); });
+  return free_.capacity() > free_.size();
+}
+
 void SegmentPool::trim() {
   const std::lock_guard files_lock(files_mutex_);
   std::vector<Free> excess;
   {
     const std::lock_guard lock(free_mutex_);
     std::vector<Free> kept;
+    kept.reserve(free_.size());
+    excess.reserve(free_.size());
     for (Free& free : free_) {
       const bool keep = free.file->size() == options_.segment_bytes && kept.size() < free_max_;
       (keep ? kept : excess).push_back(std::move(free));
     }
     free_ = std::move(kept);
   }
-  const std::set<std::string> again = obsolete_;
-  for (const std::string& path : again) remove(path);
   for (Free& free : excess) {
-    remove(free.path);
+    base::as_memory_allows([&] { remove(free.path); });
     unmap(std::move(free.file));
   }
+  const std::set<std::string> again = obsolete_;
+  for (const std::string& path : again) remove(path);
 }
 
 void SegmentPool::close() {

@@ -49,6 +49,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Status stock(std::uint64_t bytes);
   /// A segment around an open file.
   SegmentPtr adopt(std::uint64_t base, std::string path, std::unique_ptr<SegmentFile> file);
+  SegmentPtr adopt(std::unique_ptr<Segment> segment);
   /// Opens a segment that was released and kept, for reading.
   /// Errors  Corruption: it is not this log's; IOError.
   [[nodiscard]] Result<SegmentPtr> open_kept(std::uint64_t base, const std::string& path);
@@ -72,6 +73,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Result<Free> create(const std::string& path, std::uint64_t size);
   [[nodiscard]] std::string unfinished_path(const std::string& begin);
   void remove(const std::string& path);
+  [[nodiscard]] bool has_room_for_one_more();
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
   [[nodiscard]] Status clear_name(const std::string& target);
