@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/perf.h"
 #include "batch/requests.h"
 #include "ordered/read/iterator.h"
@@ -69,7 +70,7 @@ void Engine::count_requests(const batch::Requests& requests) {
   add(Ticker::kRangeDeletes, range_deletes);
   add(Ticker::kGets, requests.read_count());
   add(Ticker::kRanges, requests.range_count());
-  if (!no_device_.empty()) miss_device(requests);
+  if (!no_device_.empty()) base::as_memory_allows([&] { miss_device(requests); });
 }
 
 // ---- writing -----------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ std::unique_ptr<Transaction> Engine::OpenTransaction() {
 
 Status Engine::submit_validated(const WriteOptions& options, const ReadSet& validated,
                                 batch::Requests* requests) {
-  BRECCIA_TRY(carry_out(options, validated, requests));
+  BRECCIA_TRY(base::or_memory_limit([&] { return carry_out(options, validated, requests); }));
   count_requests(*requests);
   return Status::OK();
 }
@@ -118,6 +119,11 @@ Status Engine::carry_out(const WriteOptions& options, const ReadSet& validated,
 
 Status Engine::commit(const WriteOptions& options, const ReadSet& reads,
                       batch::Requests* requests) {
+  return base::or_memory_limit([&] { return commit_writes(options, reads, requests); });
+}
+
+Status Engine::commit_writes(const WriteOptions& options, const ReadSet& reads,
+                             batch::Requests* requests) {
   BRECCIA_TRY(check_open());
   seal_for_search(reads);
   if (requests->write_count() == 0) return check(reads);
@@ -160,44 +166,51 @@ void Engine::prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) con
 
 // Operands that cannot be worked out now stay operands; reads combine them.
 void Engine::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
-  publisher_->seal_all().PermitUncheckedError();  // a search on the backend sees runs only
+  // A search on the backend sees runs only.
+  base::or_memory_limit([this] { return publisher_->seal_all(); }).PermitUncheckedError();
   const Pin pin = state_.pin();
   for (const auto& work : *ahead) {
     const FamilyView* const family = pin.view->family(work->writes->family());
     if (family == nullptr) continue;
     const std::uint64_t merges = work->writes->merges();
-    auto one = updater_->finish(pin, *family, work.get());
+    auto one = base::or_memory_limit([&] { return updater_->finish(pin, *family, work.get()); });
     if (!one.ok()) continue;
     statistics_->add(Ticker::kUpdatesWorkedOut, merges);
     updated->push_back(one.take());
   }
 }
 
-// Once a batch has its place in the log, others wait for it: `noexcept` ends the process if the
-// little memory that is taken here is not to be had, with the log as it is.
+// Up to its place in the log a batch that finds no memory was never there. From then on others wait
+// for it: it is patient, and gives up only with the whole store.
 Status Engine::submit_writes(const WriteOptions& options, const ReadSet& reads,
-                             batch::Requests* requests, WriteTicket* ticket) noexcept {
+                             batch::Requests* requests, WriteTicket* ticket) {
   const bool as_runs = requests->write_count() >= writes_min_;
   ticket->durability = options.durability;
   UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
   if (!requests->lay_out()) return Status::MemoryLimit("no memory for the batch");
   BRECCIA_TRY(enter(options, reads, requests, as_runs, &updated, ticket));
+  const Status filled = base::with_patience([&] { return fill_frame(requests, as_runs, ticket); });
+  if (!filled.ok()) {
+    commits_->abandon(ticket, filled);
+    return base::copy_of(filled);
+  }
+  BRECCIA_TRY(commits_->finish(ticket));
+  statistics_->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
+                   requests->write_count());
+  return Status::OK();
+}
+
+/// Makes the frame whole, whatever an earlier call left of it.
+Status Engine::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket) {
+  ticket->runs.clear();
+  ticket->range_deletes.clear();
   if (requests->is_mixed()) ticket->frame.flags |= wal::kFrameMixed;
   {
     const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
     log_->fill(&ticket->frame, requests->flat_records());
   }
-  if (as_runs) {
-    const Status status = build_runs(requests, ticket);
-    if (!status.ok()) {
-      commits_->abandon(ticket, status);
-      return status;
-    }
-  }
+  if (as_runs) BRECCIA_TRY(build_runs(requests, ticket));
   log_->seal(&ticket->frame);
-  BRECCIA_TRY(commits_->finish(ticket));
-  statistics_->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
-                   requests->write_count());
   return Status::OK();
 }
 
@@ -250,7 +263,9 @@ Status Engine::build_run(const batch::Writes& writes, std::uint32_t* descriptors
 
 void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
                          std::function<void(Status)> done) {
-  const Status taken = async_->submit({options, &batch->requests(), done, Status()});
+  const Status taken = base::or_memory_limit([&] {
+    return async_->submit({options, &batch->requests(), done, Status()});
+  });
   if (!taken.ok()) done(taken);
 }
 
@@ -260,23 +275,29 @@ void Engine::run_group(std::span<AsyncBatch> group) {
     one.status = submit_validated(one.options, ReadSet(), one.requests);
   };
   if (group.size() == 1) return run_alone(group.front());
+  const Status status = base::or_memory_limit([&] { return run_together(group); });
+  if (status.ok()) return;
+  // Nothing of the group was written, or the store is read-only now. Whoever may have been the
+  // cause must not spoil it for the others; those that found no room have waited long enough.
+  for (AsyncBatch& one : group) {
+    if (!one.status.ok()) continue;  // it was never among them
+    if (status.IsIncomplete() && one.requests->write_count() > 0) {
+      one.status = base::copy_of(status);
+    } else {
+      run_alone(one);
+    }
+  }
+}
+
+/// Submits those that can be as one batch; the others get their status.
+Status Engine::run_together(std::span<AsyncBatch> group) {
   const auto view = state_.view();
   std::vector<AsyncBatch*> together;
   for (AsyncBatch& one : group) {
     one.status = check_families(*one.requests, *view);
     if (one.status.ok()) together.push_back(&one);
   }
-  const Status status = submit_together(together);
-  if (status.ok()) return;
-  // Nothing of the group was written, or the store is read-only now. Whoever may have been the
-  // cause must not spoil it for the others; those that found no room have waited long enough.
-  for (AsyncBatch* const one : together) {
-    if (status.IsIncomplete() && one->requests->write_count() > 0) {
-      one->status = status;
-    } else {
-      run_alone(*one);
-    }
-  }
+  return submit_together(together);
 }
 
 /// Submits the requests of all batches as one batch, and hands the results to each. Those lie in
@@ -308,9 +329,11 @@ Batch Engine::NewBatch() { return Batch(std::make_unique<batch::Requests>(batch_
 
 Status Engine::write_one(const WriteOptions& options, record::Op op, FamilyId family,
                          const Slice& key, const Slice& value) {
-  batch::Requests& requests = batch::thread_requests();
-  BRECCIA_TRY(requests.add_write(op, family, key, value));
-  return commit(options, ReadSet(), &requests);
+  return base::or_memory_limit([&] {
+    batch::Requests& requests = batch::thread_requests();
+    BRECCIA_TRY(requests.add_write(op, family, key, value));
+    return commit(options, ReadSet(), &requests);
+  });
 }
 
 Status Engine::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
@@ -366,17 +389,21 @@ Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinna
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
-  BRECCIA_TRY(check_open());
-  rocksdb::PinnableSlice pinned;
-  BRECCIA_TRY(get(state_.pin(), kDefaultFamily, key, &pinned, /*from_tree=*/nullptr));
-  value->assign(pinned.data(), pinned.size());
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    rocksdb::PinnableSlice pinned;
+    BRECCIA_TRY(get(state_.pin(), kDefaultFamily, key, &pinned, /*from_tree=*/nullptr));
+    value->assign(pinned.data(), pinned.size());
+    return Status::OK();
+  });
 }
 
 Status Engine::read(const Pin& pin, batch::Requests* requests) {
-  BRECCIA_TRY(check_open());
-  BRECCIA_TRY(check_families(*requests, *pin.view));
-  BRECCIA_TRY(Reader::prepare(/*own_writes=*/false, requests));
+  BRECCIA_TRY(base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(check_families(*requests, *pin.view));
+    return Reader::prepare(/*own_writes=*/false, requests);
+  }));
   submit_reads(pin, /*own_writes=*/false, 0, requests);
   count_requests(*requests);
   return Status::OK();
@@ -384,26 +411,32 @@ Status Engine::read(const Pin& pin, batch::Requests* requests) {
 
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size(), Status::NotFound());
+  const Status status = base::or_memory_limit([&] { return multi_get(keys, values, &statuses); });
+  if (!status.ok()) {
+    for (Status& one : statuses) one = base::copy_of(status);
+  }
+  return statuses;
+}
+
+Status Engine::multi_get(std::span<const Slice> keys, std::vector<std::string>* values,
+                         std::vector<Status>* statuses) {
+  BRECCIA_TRY(check_open());
   batch::Requests requests(exec::shared_plain_host_memory());
   values->assign(keys.size(), std::string());
-  Status status = check_open();
   for (const Slice& key : keys) {
-    if (status.ok() && key.size() <= limits::kKeyBytesMax) {
-      status = requests.add_read(kDefaultFamily, key);
-    }
+    if (key.size() <= limits::kKeyBytesMax) BRECCIA_TRY(requests.add_read(kDefaultFamily, key));
   }
-  if (status.ok()) seal_for_search(requests);
-  if (status.ok()) status = read(state_.pin(), &requests);
-  if (!status.ok()) return std::vector<Status>(keys.size(), status);
-  std::vector<Status> statuses(keys.size(), Status::NotFound());
+  seal_for_search(requests);
+  BRECCIA_TRY(read(state_.pin(), &requests));
   std::size_t read = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (keys[i].size() > limits::kKeyBytesMax) continue;  // no such key can be
     const batch::ReadResult& result = requests.result(read++);
-    statuses[i] = batch::status_of(result.code);
-    if (statuses[i].ok()) (*values)[i].assign(result.data, result.bytes);
+    (*statuses)[i] = batch::status_of(result.code);
+    if ((*statuses)[i].ok()) (*values)[i].assign(result.data, result.bytes);
   }
-  return statuses;
+  return Status::OK();
 }
 
 std::unique_ptr<rocksdb::Iterator> Engine::iterate(const rocksdb::ReadOptions& options, FamilyId id,
@@ -424,7 +457,7 @@ void Engine::seal_for_search(FamilyId id, std::uint64_t requests, std::uint64_t 
   const auto view = state_.view();
   const FamilyView* const family = view->family(id);
   if (family == nullptr || family->active->count() < entries_min) return;
-  publisher_->try_seal(id);
+  base::as_memory_allows([&] { publisher_->try_seal(id); });
 }
 
 // Many lookups in small runs cost the host more than the device's builds of those.
@@ -432,7 +465,8 @@ void Engine::lift_for_search(FamilyId id, std::uint64_t requests, std::uint64_t 
   if (requests < requests_min) return;
   const auto view = state_.view();
   const FamilyView* const family = view->family(id);
-  if (family != nullptr && builder_->is_split(*family)) publisher_->try_lift(id);
+  if (family == nullptr || !builder_->is_split(*family)) return;
+  base::as_memory_allows([&] { publisher_->try_lift(id); });
 }
 
 void Engine::seal_for_search(const ReadSet& reads) {
@@ -487,8 +521,19 @@ Result<tree::TreeFamily> Engine::import_family(const std::string& name,
   return family;
 }
 
+/// Publishes what happened to the tree already. Without memory for that the store stops.
+void Engine::publish_change(const std::function<void(View*)>& change) {
+  const Status status = base::with_patience([&] {
+    publisher_->change(change);
+    return Status::OK();
+  });
+  if (status.ok()) return;
+  fault_.set(Fault::Place::kFlush,
+             base::io_error("no memory to show a change of the tree; open the store again"));
+}
+
 void Engine::publish_family(const tree::TreeFamily& family) {
-  publisher_->change([&](View* next) {
+  publish_change([&](View* next) {
     auto view = std::make_shared<FamilyView>(*new_family(family));
     view->runs_end = state_.visible();
     next->set_family(std::move(view));
@@ -505,7 +550,7 @@ Status Engine::drop_family(FamilyId id, const std::function<void()>& about_to_dr
   }
   about_to_drop();
   return below_->drop_family(family->tree.get(), [&] {
-    publisher_->change([&](View* next) {
+    publish_change([&](View* next) {
       auto changed = std::make_shared<FamilyView>(*next->family(id));
       changed->dropped = true;
       next->set_family(std::move(changed));
@@ -514,7 +559,7 @@ Status Engine::drop_family(FamilyId id, const std::function<void()>& about_to_dr
 }
 
 void Engine::forget_family(FamilyId id) {
-  publisher_->change([&](View* next) { next->erase_family(id); });
+  publish_change([&](View* next) { next->erase_family(id); });
 }
 
 /// Publishes a changed view of a tree whose contents somebody changed, with an empty cache. Not
@@ -524,7 +569,7 @@ void Engine::change_tree(const std::function<void(View*)>& change) {
     cache::RowCache::Change tree_change(cache_.get());
     tree_change.begin();
     if (cache_ != nullptr) cache_->clear();
-    publisher_->change([&](View* next) {
+    publish_change([&](View* next) {
       change(next);
       next->below.version = tree_change.publish();
     });
@@ -552,13 +597,15 @@ void Engine::refresh_tree() {
 }
 
 Status Engine::CreateFamily(const std::string& name, FamilyId* family) {
-  BRECCIA_TAKE(const tree::TreeFamily created, create_family(name, options_.rocksdb));
-  *family = created->GetID();
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const tree::TreeFamily created, create_family(name, options_.rocksdb));
+    *family = created->GetID();
+    return Status::OK();
+  });
 }
 
 Status Engine::DropFamily(FamilyId family) {
-  BRECCIA_TRY(drop_family(family, [] {}));
+  BRECCIA_TRY(base::or_memory_limit([&] { return drop_family(family, [] {}); }));
   forget_family(family);
   return Status::OK();
 }
@@ -576,20 +623,26 @@ std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
 
 Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
                        std::unique_ptr<ChangeStream>* stream) {
-  BRECCIA_TRY(check_open());
-  BRECCIA_TAKE(*stream, wal::open_changes(change_source(), from, options));
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TAKE(*stream, wal::open_changes(change_source(), from, options));
+    return Status::OK();
+  });
 }
 
 Status Engine::SyncLog() {
-  BRECCIA_TRY(check_open());
-  return commits_->sync();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    return commits_->sync();
+  });
 }
 
 Status Engine::flush(bool waits_for_tree) {
-  BRECCIA_TRY(check_open());
-  BRECCIA_TRY(fault_.get());
-  return maintenance_->flush(waits_for_tree);
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(fault_.get());
+    return maintenance_->flush(waits_for_tree);
+  });
 }
 
 Figures Engine::figures() const {
@@ -598,14 +651,19 @@ Figures Engine::figures() const {
 }
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {
+  return base::or_memory_limit([&] { return figure(name, value); }).ok();
+}
+
+/// Errors  NotFound: there is none of that name.
+Status Engine::figure(const std::string& name, std::string* value) const {
   auto figure = figures().text(name);
   if (!figure.has_value()) {
     // RocksDB clears the value of a name that it does not know.
     figure.emplace();
-    if (!below_->db()->GetProperty(name, &*figure)) return false;
+    if (!below_->db()->GetProperty(name, &*figure)) return Status::NotFound();
   }
   *value = std::move(*figure);
-  return true;
+  return Status::OK();
 }
 
 }  // namespace breccia::ordered

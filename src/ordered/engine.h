@@ -151,8 +151,13 @@ class Engine final : public Store {
   [[nodiscard]] FamilyViewPtr new_family(const tree::TreeFamily& family) const;
 
   void run_group(std::span<AsyncBatch> group);
+  Status run_together(std::span<AsyncBatch> group);
   Status submit_together(std::span<AsyncBatch* const> batches);
+  void publish_change(const std::function<void(View*)>& change);
   void publish_family(const tree::TreeFamily& family);
+  Status multi_get(std::span<const Slice> keys, std::vector<std::string>* values,
+                   std::vector<Status>* statuses);
+  Status figure(const std::string& name, std::string* value) const;
   void change_tree(const std::function<void(View*)>& change);
 
   using UpdatedBatch = std::vector<UpdatedWrites>;
@@ -162,11 +167,14 @@ class Engine final : public Store {
   void prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const;
   void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
   Status submit_writes(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
-                       WriteTicket* ticket) noexcept;
+                       WriteTicket* ticket);
   [[nodiscard]] bool become_one_run_each(const batch::Requests& requests) const;
+  Status fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket);
   Status build_runs(batch::Requests* requests, WriteTicket* ticket);
   Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, WriteTicket* ticket);
   void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
+  Status commit_writes(const WriteOptions& options, const ReadSet& reads,
+                       batch::Requests* requests);
   Status carry_out(const WriteOptions& options, const ReadSet& validated,
                    batch::Requests* requests);
   /// Of one batch, when it has been answered.

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/memory.h"
 #include "exec/choose.h"
 #include "ordered/engine.h"
 #include "ordered/recover.h"
@@ -23,8 +24,7 @@ namespace {
 Options with_defaults(Options options) {
   constexpr std::uint64_t kMiB = 1 << 20;
   if (options.memtable_bytes == 0) {
-    options.memtable_bytes =
-        std::clamp(base::machine_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
+    options.memtable_bytes = std::clamp(base::usable_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
   }
   options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
   if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
@@ -52,17 +52,19 @@ Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
 
 Status Engine::open(const Options& options, const std::string& path,
                     std::unique_ptr<Engine>* engine) {
-  std::unique_ptr<Engine> opened(new Engine);
-  BRECCIA_TRY(opened->start(options, path));
-  *engine = std::move(opened);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    std::unique_ptr<Engine> opened(new Engine);
+    BRECCIA_TRY(opened->start(options, path));
+    *engine = std::move(opened);
+    return Status::OK();
+  });
 }
 
 Engine::~Engine() { Close().PermitUncheckedError(); }
 
 Status Engine::Close() {
   const std::lock_guard lock(close_mutex_);
-  if (closed_.load()) return close_status_;
+  if (closed_.load()) return base::copy_of(close_status_);
   if (async_ == nullptr) return Status::OK();  // it never opened
   async_->stop();
   // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
@@ -79,10 +81,12 @@ Status Engine::Close() {
   history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
   Status logged = fault_.get();
-  if (logged.ok()) logged = log_->commit(state_.visible(), /*sync=*/false);
-  if (close_status_.ok()) close_status_ = logged;
-  log_statistics();
-  return close_status_;
+  if (logged.ok()) {
+    logged = base::with_patience([this] { return log_->commit(state_.visible(), /*sync=*/false); });
+  }
+  if (close_status_.ok()) close_status_ = std::move(logged);
+  base::as_memory_allows([this] { log_statistics(); });
+  return base::copy_of(close_status_);
 }
 
 Status Engine::check_open() const {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/assert.h"
+#include "base/memory.h"
 #include "tree/install_gate.h"
 #include "tree/tree.h"
 
@@ -85,13 +86,15 @@ bool Audience::may_tell_here() const {
   return is_open() && kept == nullptr && !InstallGate::is_installing();
 }
 
+// Nobody depends on an event: without memory for it nobody hears of it. Who tells of one may be
+// RocksDB, whose code expects no exception, or on its way out of one.
 void Audience::tell_later(Event event) {
   if (kept == nullptr) return post(std::move(event));
-  kept->events_.emplace_back(this, std::move(event));
+  base::as_memory_allows([&] { kept->events_.emplace_back(this, std::move(event)); });
 }
 
 void Audience::post(Event event) {
-  teller_.post([this, told = std::move(event)] { tell(told); });
+  base::as_memory_allows([&] { teller_.post([this, told = std::move(event)] { tell(told); }); });
 }
 
 // ---- kept events -------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ KeptEvents::~KeptEvents() {
   kept = outer_;
   for (auto& [audience, event] : events_) {
     if (outer_ != nullptr) {
-      outer_->events_.emplace_back(audience, std::move(event));
+      audience->tell_later(std::move(event));  // kept is the outer one by now
     } else if (then_ == Then::kPost) {
       audience->post(std::move(event));
     } else {

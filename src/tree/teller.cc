@@ -1,6 +1,7 @@
 #include "tree/teller.h"
 
 #include "base/assert.h"
+#include "base/memory.h"
 
 namespace breccia::tree {
 
@@ -52,7 +53,7 @@ void Teller::run() {
     std::function<void()> event = std::move(events_.front());
     events_.pop_front();
     lock.unlock();
-    event();
+    base::as_memory_allows(event);
     event = nullptr;  // what it holds goes without the lock
     lock.lock();
     ++told_;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/memory.h"
 #include "tree/audience.h"
 #include "tree/copies.h"
 #include "tree/install_gate.h"
@@ -162,14 +163,27 @@ Status Tree::open_families(const Options& options, const std::string& path) {
     status = rocksdb::DB::Open(before_ingest, path, wanted, &handles, &db);
   }
   BRECCIA_TRY(status);
-  db_.reset(db);
-  for (auto* handle : handles) {
-    if (handle->GetName() == kHiddenFamily) {
-      hidden_ = own(handle);
-    } else {
-      families_.push_back(own(handle));
+  std::unique_ptr<rocksdb::DB> opened(db);
+  std::size_t owned = 0;
+  const Status kept = base::or_memory_limit([&] {
+    db_ = std::move(opened);  // or it stays where it is
+    families_.reserve(handles.size());
+    while (owned < handles.size()) {
+      rocksdb::ColumnFamilyHandle* const handle = handles[owned++];
+      TreeFamily family = own(handle);
+      if (handle->GetName() == kHiddenFamily) {
+        hidden_ = std::move(family);
+      } else {
+        families_.push_back(std::move(family));
+      }
     }
+    return Status::OK();
+  });
+  // The database must not go before its handles.
+  for (; owned < handles.size(); ++owned) {
+    db->DestroyColumnFamilyHandle(handles[owned]).PermitUncheckedError();
   }
+  BRECCIA_TRY(kept);
   BRECCIA_ASSERT(hidden_ != nullptr && families_.size() + 1 == wanted.size());
   return Status::OK();
 }
@@ -194,6 +208,7 @@ std::vector<TreeFamily> Tree::families() const {
 
 Result<TreeFamily> Tree::create_family(const std::string& name,
                                        const rocksdb::ColumnFamilyOptions& options) {
+  make_room_for_family();
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   const Status made = db_->CreateColumnFamily(tree_family(options, flush_parts_), name, &handle);
   return add_family(made, handle);
@@ -203,10 +218,17 @@ Result<TreeFamily> Tree::import_family(const std::string& name,
                                        const rocksdb::ColumnFamilyOptions& options,
                                        const rocksdb::ImportColumnFamilyOptions& how,
                                        const rocksdb::ExportImportFilesMetaData& files) {
+  make_room_for_family();
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   const Status made = db_->CreateColumnFamilyWithImport(tree_family(options, flush_parts_), name,
                                                         how, files, &handle);
   return add_family(made, handle);
+}
+
+/// Before there is one: what RocksDB has, the list must have.
+void Tree::make_room_for_family() {
+  const std::lock_guard lock(mutex_);
+  families_.reserve(families_.size() + 1);
 }
 
 Result<TreeFamily> Tree::add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle) {
@@ -377,12 +399,14 @@ Status Tree::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
     if (has_family(file.family)) add_to_ingest(file, &args);  // else dropped meanwhile
   }
   prepare();
-  const Status status = ingest_files(args);
+  Status status = ingest_files(args);
   if (!status.ok()) {
     // For open_families; without the note the next open may have to report the tree as damaged.
-    rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(), staging_path(kFailedIngest),
-                               /*should_sync=*/true)
-        .PermitUncheckedError();
+    base::as_memory_allows([&] {
+      rocksdb::WriteStringToFile(db_->GetEnv(), status.ToString(), staging_path(kFailedIngest),
+                                 /*should_sync=*/true)
+          .PermitUncheckedError();
+    });
     return status;
   }
   watermark_ = watermark;
@@ -396,7 +420,10 @@ Status Tree::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
 Status Tree::ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files) {
   const InstallGate::Ingest alone(gate_.get(), [this] { return is_idle(); });
   const KeptEvents events(KeptEvents::Then::kPost);
-  return db_->IngestExternalFiles(files);
+  const Status status = base::or_memory_limit([&] { return db_->IngestExternalFiles(files); });
+  if (!status.IsMemoryLimit()) return base::copy_of(status);
+  // An exception in the middle of RocksDB is no error that can be tried again.
+  return base::io_error("RocksDB found no memory in an ingest; open the store again");
 }
 
 bool Tree::is_idle() const {

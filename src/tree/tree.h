@@ -154,6 +154,7 @@ class Tree {
   [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
   [[nodiscard]] TreeFamily own(rocksdb::ColumnFamilyHandle* handle) const;
   /// Takes the family that RocksDB has `made`, or not.
+  void make_room_for_family();
   Result<TreeFamily> add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle);
   Status clear_staging();
   Status write_watermark_file(const Watermark& watermark, std::string* path) const;

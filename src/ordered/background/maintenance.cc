@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/perf.h"
 #include "ordered/background/flush.h"
 
@@ -17,6 +18,8 @@ namespace {
 /// Runs in the view above which writers help to merge, and at which they wait.
 constexpr std::size_t kRunsBeforeHelp = 24;
 constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
+/// How long who found no memory waits at most before the next try.
+constexpr auto kMemoryPauseMax = std::chrono::milliseconds(200);
 /// How often a waiter looks at what nobody tells it.
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
@@ -84,8 +87,9 @@ Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wai
   BRECCIA_TRY(fault_->get());
   // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
   // has the time.
-  while (wait_us_max > 0 && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp &&
-         merge_once()) {
+  bool merged = wait_us_max > 0;
+  while (merged && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp) {
+    merge_once(&merged).PermitUncheckedError();  // the merger says why
   }
   if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
   return wait_for_room(bytes, wait_us_max);
@@ -96,7 +100,8 @@ void Maintenance::note_waiter(int more) {
   const std::lock_guard lock(waiters_mutex_);
   const bool stalled = waiters_ > 0;
   waiters_ += more;
-  if ((waiters_ > 0) != stalled) listeners_->stall(*state_->view(), waiters_ > 0);
+  if ((waiters_ > 0) == stalled) return;
+  base::as_memory_allows([&] { listeners_->stall(*state_->view(), waiters_ > 0); });
 }
 
 /// Waits for `over` on room_, and looks again at times: a fault of the log, or a batch that became
@@ -205,14 +210,25 @@ Status Maintenance::flush(bool waits_for_tree) {
 // ---- merging -----------------------------------------------------------------------------------
 
 void Maintenance::run_merger() {
+  Status status;
+  base::MemoryPause pause(kMemoryPauseMax);
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      merger_wakes_.wait(lock, [&] { return stopping_ || merge_hint_; });
+      const auto is_due = [&] { return stopping_ || merge_hint_; };
+      if (status.IsMemoryLimit()) {
+        // Every new run is a hint: this is no time for one merge after the other that fails.
+        merger_wakes_.wait_for(lock, pause.next(), [&] { return stopping_; });
+      } else {
+        pause.start_over();
+        merger_wakes_.wait(lock, is_due);
+      }
       if (stopping_) return;
       merge_hint_ = false;
     }
-    while (fault_->get().ok() && merge_once()) {
+    bool merged = true;
+    while (merged && fault_->get().ok()) {
+      status = merge_once(&merged);
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
     }
@@ -248,27 +264,39 @@ void Maintenance::give_back(const std::function<bool(const TakenRange&)>& is_min
   room_.notify_all();
 }
 
-bool Maintenance::merge_once() {
-  const std::optional<Taken> taken = take_for_merge();
-  if (!taken.has_value()) return false;
-  const base::Stopwatch watch;
-  auto one = merged(taken->runs);
-  if (one.ok()) {
-    install(*taken, one.value());
-    statistics_->add(Ticker::kRunMerges, 1);
-    for (const auto& run : taken->runs) {
-      statistics_->add(Ticker::kRunMergeEntries, run->run->count());
-    }
-    statistics_->record(Timing::kRunMergeMicros, watch.micros());
-  } else {
-    log(LogLevel::kWarning,
-        fmt::format("a merge of {} runs failed, searches go on with all of them: {}",
-                    taken->runs.size(), one.status().ToString()));
-  }
+Status Maintenance::merge_once(bool* merged) {
+  *merged = false;
+  std::optional<Taken> taken;
+  BRECCIA_TRY(base::or_memory_limit([&] {
+    taken = take_for_merge();
+    return Status::OK();
+  }));
+  if (!taken.has_value()) return Status::OK();
+  Status status = base::or_memory_limit([&] { return merge_taken(*taken); });
+  *merged = status.ok();
   give_back([&](const auto& range) {
     return range.family == taken->family && range.begin == taken->runs.back()->begin;
   });
-  return one.ok();
+  if (!status.ok()) {
+    base::as_memory_allows([&] {
+      log(LogLevel::kWarning,
+          fmt::format("a merge of {} runs failed, searches go on with all of them: {}",
+                      taken->runs.size(), status.ToString()));
+    });
+  }
+  return status;
+}
+
+Status Maintenance::merge_taken(const Taken& taken) {
+  const base::Stopwatch watch;
+  BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs));
+  install(taken, one);
+  statistics_->add(Ticker::kRunMerges, 1);
+  for (const auto& run : taken.runs) {
+    statistics_->add(Ticker::kRunMergeEntries, run->run->count());
+  }
+  statistics_->record(Timing::kRunMergeMicros, watch.micros());
+  return Status::OK();
 }
 
 void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
@@ -329,6 +357,7 @@ Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend,
 // ---- flushing ----------------------------------------------------------------------------------
 
 void Maintenance::run_flusher() {
+  base::MemoryPause pause(kMemoryPauseMax);
   while (true) {
     std::uint64_t wanted = 0;
     bool manual = false;
@@ -346,18 +375,27 @@ void Maintenance::run_flusher() {
       manual = flushes_done_ < wanted;
       device_memory_wanted_ = false;
     }
-    if (!wait_for_tree()) return;
     std::uint64_t told = 0;
-    const Status status = flush_once(manual, &told);
+    bool is_closing = false;
+    const Status status = base::or_memory_limit([&] {
+      is_closing = !wait_for_tree();
+      return is_closing ? Status::OK() : flush_once(manual, &told);
+    });
+    if (is_closing) return;
     if (status.IsMemoryLimit()) {
-      log(LogLevel::kWarning,
-          "a flush found no memory and will be tried again: " + status.ToString());
+      base::as_memory_allows([&] {
+        log(LogLevel::kWarning,
+            "a flush found no memory and will be tried again: " + status.ToString());
+      });
       std::unique_lock lock(mutex_);
-      if (flusher_wakes_.wait_for(lock, std::chrono::seconds(1), [&] { return stopping_; })) return;
+      if (flusher_wakes_.wait_for(lock, pause.next(), [&] { return stopping_; })) return;
       continue;
     }
+    pause.start_over();
     if (!status.ok()) {
-      log(LogLevel::kError, "flush failed, the store is read-only: " + status.ToString());
+      base::as_memory_allows([&] {
+        log(LogLevel::kError, "flush failed, the store is read-only: " + status.ToString());
+      });
       fault_->set(Fault::Place::kFlush, status);
     }
     const std::lock_guard lock(mutex_);
@@ -386,18 +424,22 @@ Status Maintenance::take_for_flush(ViewPtr* view, std::uint64_t* applied) {
     flusher_wakes_.wait(lock, [&] { return taken_.empty(); });
   }
   // Nobody merges now, so the runs in *view stay those of the store.
-  const Status status = publisher_->seal_all([&] {
-    *applied = state_->visible();
-    *view = state_->view();
+  const Status status = base::or_memory_limit([&] {
+    BRECCIA_TRY(publisher_->seal_all([&] {
+      *applied = state_->visible();
+      *view = state_->view();
+    }));
+    taken_.reserve((*view)->families.size());  // it is empty, and stays so
+    return Status::OK();
   });
   const std::lock_guard lock(mutex_);
   flush_waits_ = false;
-  if (!status.ok()) return status;
+  if (!status.ok()) return base::copy_of(status);
   for (const FamilyViewPtr& family : (*view)->families) {
     if (family->runs.empty()) continue;
     taken_.push_back({family->id, family->runs.back()->begin, family->runs.front()->end});
   }
-  return status;
+  return Status::OK();
 }
 
 Status Maintenance::flush_once(bool manual, std::uint64_t* told) {
@@ -406,7 +448,9 @@ Status Maintenance::flush_once(bool manual, std::uint64_t* told) {
   BRECCIA_TRY(take_for_flush(&view, &applied));
   Status status;
   // Without runs there may still be positions to release: opening leaves a gap in them.
-  if (applied != log_->begin()) status = flush_taken(view, applied, manual, told);
+  if (applied != log_->begin()) {
+    status = base::or_memory_limit([&] { return flush_taken(view, applied, manual, told); });
+  }
   give_back([&](const auto& range) { return range.end <= applied; });
   return status;
 }
@@ -417,20 +461,33 @@ Status Maintenance::flush_taken(const ViewPtr& view, std::uint64_t applied, bool
   const std::uint64_t begin = log_->begin();
   listeners_->flush_begins(*view, applied, manual);
   cache::RowCache::Change change(view->below.cache.get());
+  Status shown;
   auto flushed = flush_view(
       *view, applied, options_.flush_parts, below_,
       [this](const auto& runs) { return merged(runs); }, &change,
-      [&] { show_flushed(view, applied, &change); });
-  Status status = flushed.status();
-  if (status.ok()) status = release_log(applied);
+      [&] { shown = show_when_flushed(view, applied, &change); });
+  Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
+  if (status.ok()) status = base::or_memory_limit([&] { return release_log(applied); });
   if (!status.ok()) {
     listeners_->flush_failed();
     return status;
   }
   statistics_->note_flush(watch.micros(), flushed.value().files, flushed.value().bytes,
                           applied - begin);
-  *told = listeners_->flush_completed();
+  base::as_memory_allows([&] { *told = listeners_->flush_completed(); });
   return status;
+}
+
+/// show_flushed(), until it is done: the tree has what memory holds, and a second flush of that
+/// would add operands to themselves.
+Status Maintenance::show_when_flushed(const ViewPtr& view, std::uint64_t applied,
+                                      cache::RowCache::Change* change) {
+  const Status status = base::with_patience([&] {
+    show_flushed(view, applied, change);
+    return Status::OK();
+  });
+  if (status.ok()) return Status::OK();
+  return base::io_error("no memory to show what was flushed; open the store again");
 }
 
 /// Lets readers find in the tree what they found in memory. What a family held when it was dropped
@@ -438,7 +495,6 @@ Status Maintenance::flush_taken(const ViewPtr& view, std::uint64_t applied, bool
 void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
                                cache::RowCache::Change* change) {
   const tree::TreeSnapshot below = below_->snapshot();
-  history_->add(flushed, applied);
   publisher_->change([&](View* next) {
     for (const FamilyViewPtr& before : flushed->families) {
       const FamilyView* const family = next->family(before->id);
@@ -457,7 +513,8 @@ void Maintenance::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
     }
     next->below.snapshot = below;
     next->flushed = applied;
-    next->below.version = change->publish();
+    history_->add(flushed, applied);
+    next->below.version = change->publish();  // from here on nothing wants memory
     runs_.store(next->runs_max(), std::memory_order_relaxed);
     tombstones_.store(next->tombstones(), std::memory_order_relaxed);
   });

@@ -82,11 +82,14 @@ class Maintenance {
 
   void run_merger();
   void run_flusher();
-  /// Merges what is due, if anything.
-  bool merge_once();
+  /// Merges what is due, if anything: then *merged. Errors  it failed; another call may not.
+  Status merge_once(bool* merged);
+  Status merge_taken(const Taken& taken);
   void give_back(const std::function<bool(const TakenRange&)>& is_mine);
   bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
   Status flush_once(bool manual, std::uint64_t* told);
+  Status show_when_flushed(const ViewPtr& view, std::uint64_t applied,
+                           cache::RowCache::Change* change);
   Status flush_taken(const ViewPtr& view, std::uint64_t applied, bool manual, std::uint64_t* told);
   bool wait_for_tree();
   template <class Over>

@@ -26,21 +26,21 @@ void History::Hold::keep_since(std::uint64_t since) {
 void History::Hold::release() {
   const std::shared_ptr<History> history = std::move(history_);
   if (history == nullptr) return;
-  std::deque<Part> dropped;  // views die after the lock is gone
+  std::list<Part> dropped;  // views die after the lock is gone
   const std::lock_guard lock(history->mutex_);
   history->holds_.erase(history->holds_.find(since_));
   history->drop_unneeded(&dropped);
 }
 
 void History::add(ViewPtr view, std::uint64_t end) {
-  std::deque<Part> dropped;
+  std::list<Part> dropped;
   const std::lock_guard lock(mutex_);
   kept_.push_back({std::move(view), end});
   drop_unneeded(&dropped);
 }
 
 void History::clear() {
-  std::deque<Part> dropped;
+  std::list<Part> dropped;
   const std::lock_guard lock(mutex_);
   dropped.swap(kept_);
 }
@@ -49,13 +49,12 @@ bool History::over_limit() const {
   return !kept_.empty() && kept_.back().end - kept_.front().view->flushed > bytes_max_;
 }
 
-void History::drop_unneeded(std::deque<Part>* dropped) {
+void History::drop_unneeded(std::list<Part>* dropped) {
   const auto oldest_is_unneeded = [&] {
     return !kept_.empty() && (holds_.empty() || kept_.front().end <= *holds_.begin());
   };
   while (oldest_is_unneeded() || over_limit()) {
-    dropped->push_back(std::move(kept_.front()));
-    kept_.pop_front();
+    dropped->splice(dropped->end(), kept_, kept_.begin());
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -58,13 +58,13 @@ class History {
                                                          std::uint64_t end) const;
 
  private:
-  void drop_unneeded(std::deque<Part>* dropped);  // under mutex_, as below
+  void drop_unneeded(std::list<Part>* dropped);  // under mutex_, as below
   [[nodiscard]] bool over_limit() const;
 
   const std::uint64_t bytes_max_;
   mutable std::mutex mutex_;
   std::multiset<std::uint64_t> holds_;
-  std::deque<Part> kept_;  // oldest first, each from where the one before it ends
+  std::list<Part> kept_;  // oldest first, each from where the one before it ends
 };
 
 }  // namespace breccia::ordered

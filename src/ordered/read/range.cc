@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/limits.h"
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "ordered/read/iterator.h"
 #include "ordered/read/versions.h"
@@ -224,7 +225,13 @@ void RangeReader::read(const Pin& pin, bool own_writes, std::uint64_t base,
       }
       bounds = ranges->bounds();
     }
-    read_family({pin, *family, ranges.get(), bounds, requests}, device_min);
+    const Status status = base::or_memory_limit([&] {
+      read_family({pin, *family, ranges.get(), bounds, requests}, device_min);
+      return Status::OK();
+    });
+    if (status.ok()) continue;
+    const batch::RangeResult no_memory{nullptr, nullptr, 0, status.code()};
+    std::fill_n(ranges->results(), ranges->count(), no_memory);
   }
 }
 

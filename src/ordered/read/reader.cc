@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "exec/crew.h"
 #include "ordered/read/versions.h"
@@ -19,6 +20,9 @@ constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 
 /// Reads from which on the device looks for places in the entry cache, too.
 constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
+
+/// What a lookup says that found no memory: its code is all there is of a status.
+constexpr batch::ReadResult kNoMemory{nullptr, 0, Status::Code::kAborted};
 
 /// Threads that share the work on `reads` reads.
 std::uint64_t parts_of(std::uint64_t reads) {
@@ -89,7 +93,11 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       }
       queries.bound = reads->bounds();
     }
-    read_family({*pin.view, *family, queries, reads.get(), requests, nullptr}, device_min);
+    const Status status = base::or_memory_limit([&] {
+      read_family({*pin.view, *family, queries, reads.get(), requests, nullptr}, device_min);
+      return Status::OK();
+    });
+    if (!status.ok()) std::fill_n(reads->results(), reads->count(), kNoMemory);
   }
 }
 
@@ -126,12 +134,17 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
     statistics_->add(Ticker::kRunsSearched, n * job.family.runs.size());
   }
 
+  // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
   const auto run_part = [&](std::uint64_t part) {
     const std::uint64_t begin = n * part / parts;
     const std::uint64_t end = n * (part + 1) / parts;
-    batch::ResultArena& arena = job.requests->arena(part);
-    look_up(job, on_backend, begin, end, &arena);
-    gather(job, on_backend ? numbers : nullptr, begin, end, &arena);
+    const Status status = base::or_memory_limit([&] {
+      batch::ResultArena& arena = job.requests->arena(part);
+      look_up(job, on_backend, begin, end, &arena);
+      gather(job, on_backend ? numbers : nullptr, begin, end, &arena);
+      return Status::OK();
+    });
+    if (!status.ok()) std::fill_n(job.reads->results() + begin, end - begin, kNoMemory);
   };
   if (parts == 1) {
     run_part(0);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/memory.h"
 
 namespace breccia::ordered {
 
@@ -24,7 +24,9 @@ std::uint64_t AsyncBatch::weight() const {
 }
 
 AsyncQueue::AsyncQueue(const batch::AdmissionOptions& options, Run run)
-    : run_(std::move(run)), admission_(options, base::now_us()), mode_(admission_.mode()) {}
+    : run_(std::move(run)), admission_(options, base::now_us()), mode_(admission_.mode()) {
+  group_.reserve(1);
+}
 
 Status AsyncQueue::submit(AsyncBatch batch) {
   {
@@ -34,11 +36,12 @@ Status AsyncQueue::submit(AsyncBatch batch) {
       return Status::Incomplete("too many batches wait",
                                 "submit it again when others have finished");
     }
+    // What may fail comes before anything is changed.
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
     const std::uint64_t weight = batch.weight();
     queue_.push_back({std::move(batch), weight});
     figures_.queued += weight;
     follow(admission_.on_arrival(base::now_us(), weight));
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }
   wakes_.notify_one();
   return Status::OK();
@@ -110,26 +113,36 @@ std::size_t AsyncQueue::group_size() const {
   return admitted_;
 }
 
-void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
-  std::vector<AsyncBatch> group;
+/// Takes those that go together; where there is no memory for a group, fewer of them.
+void AsyncQueue::take_group() {
+  const std::size_t wanted = group_size();
+  base::as_memory_allows([&] { group_.reserve(wanted); });
   std::uint64_t weight = 0;
-  std::uint64_t alone = 0;
-  for (std::size_t left = group_size(); left > 0; --left) {
+  taken_alone_ = 0;
+  for (std::size_t left = std::min(wanted, group_.capacity()); left > 0; --left) {
     Waiting& first = queue_.front();
     weight += first.weight;
-    alone += first.alone ? first.weight : 0;
-    group.push_back(std::move(first.batch));
+    taken_alone_ += first.alone ? first.weight : 0;
+    group_.push_back(std::move(first.batch));
     queue_.pop_front();
   }
-  admitted_ -= group.size();
+  admitted_ -= group_.size();
   figures_.queued -= weight;
-  figures_.batches += group.size();
+  figures_.batches += group_.size();
   ++figures_.groups;
+}
+
+void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
+  take_group();
   lock->unlock();
-  run_(group);
-  for (AsyncBatch& batch : group) batch.done(batch.status);
+  run_(group_);
+  for (AsyncBatch& batch : group_) {
+    // Moved, as a copy might find no memory; a callback that finds none was called all the same.
+    base::as_memory_allows([&] { batch.done(std::move(batch.status)); });
+  }
+  group_.clear();
   lock->lock();
-  if (alone > 0) follow(admission_.on_alone_done(base::now_us(), alone));
+  if (taken_alone_ > 0) follow(admission_.on_alone_done(base::now_us(), taken_alone_));
 }
 
 }  // namespace breccia::ordered

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "batch/admission.h"
@@ -60,7 +61,8 @@ class AsyncQueue {
   AsyncQueue(const AsyncQueue&) = delete;
   AsyncQueue& operator=(const AsyncQueue&) = delete;
 
-  /// Errors  Incomplete: too many wait; ShutdownInProgress: after stop(). The batch was not taken.
+  /// Errors  Incomplete: too many wait; ShutdownInProgress: after stop(); std::bad_alloc. The batch
+  ///         was not taken.
   [[nodiscard]] Status submit(AsyncBatch batch);
   /// Runs what was submitted and takes no more.
   void stop();
@@ -77,6 +79,7 @@ class AsyncQueue {
   void work();
   void run_group(std::unique_lock<std::mutex>* lock);
   [[nodiscard]] std::size_t group_size() const;
+  void take_group();
   void follow(const batch::Decision& decision);
 
   const Run run_;
@@ -85,7 +88,9 @@ class AsyncQueue {
   batch::Admission admission_;
   batch::Mode mode_;
   std::deque<Waiting> queue_;
-  std::size_t admitted_ = 0;  // the first so many of queue_ may be run
+  std::vector<AsyncBatch> group_;  // that is run now; always with room for one
+  std::size_t admitted_ = 0;       // the first so many of queue_ may be run
+  std::uint64_t taken_alone_ = 0;  // requests of group_ that admission let go alone
   std::uint64_t look_again_us_ = batch::Decision::kNever;
   bool stopping_ = false;
   AdmissionFigures figures_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/memory.h"
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
@@ -61,7 +62,8 @@ void Publisher::settle() {
     std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return;
     if (!must_leave_.exchange(false)) return;
-    auto on_host = view_on_host(*state_->view(), backends_->host());
+    auto on_host =
+        base::or_memory_limit([this] { return view_on_host(*state_->view(), backends_->host()); });
     if (on_host.ok()) state_->publish(on_host.take(), state_->visible());
   }
 }
@@ -71,9 +73,9 @@ void Publisher::begin(std::shared_ptr<View> view, std::uint64_t visible) {
   state_->publish(std::move(view), visible);
 }
 
-std::shared_ptr<View> Publisher::copy_view() const {
+std::shared_ptr<View> Publisher::copy_view(wal::SegmentTablePtr table) const {
   auto next = std::make_shared<View>(*state_->view());
-  next->table = table_;
+  next->table = std::move(table);
   return next;
 }
 
@@ -83,8 +85,12 @@ Publisher::FamilyPtr Publisher::copy_family(FamilyId id) const {
 }
 
 void Publisher::replace(FamilyPtr family, std::uint64_t visible) {
-  auto next = copy_view();
+  auto next = copy_view(table_);
   next->set_family(std::move(family));
+  publish_view(std::move(next), visible);
+}
+
+void Publisher::publish_view(std::shared_ptr<View> next, std::uint64_t visible) {
   const std::size_t runs = next->runs_max();
   const std::size_t tombstones = next->tombstones();
   state_->publish(std::move(next), visible);
@@ -93,100 +99,122 @@ void Publisher::replace(FamilyPtr family, std::uint64_t visible) {
 
 void Publisher::change(const std::function<void(View*)>& change) {
   const Turn turn(this);
-  table_ = log_->table();
-  auto next = copy_view();
+  wal::SegmentTablePtr table = log_->table();
+  auto next = copy_view(table);
   change(next.get());
+  table_ = std::move(table);  // as the view has it
   state_->publish(std::move(next), state_->visible());
 }
 
+// Who waits for memory keeps the lock: nobody may seal or flush a part of a batch.
 Status Publisher::publish(WriteTicket& ticket) {
   const Turn turn(this);
+  const Status status = base::with_patience([&] { return publish_in_turn(&ticket); });
+  gave_up_ = gave_up_ || !status.ok();
+  return base::copy_of(status);
+}
+
+Status Publisher::publish_in_turn(WriteTicket* ticket) {
   const bool new_segment =
-      table_->segments().empty() || ticket.frame.position >= table_->segments().back()->end();
+      table_->segments().empty() || ticket->frame.position >= table_->segments().back()->end();
   if (new_segment) {
-    table_ = log_->table();
-    state_->publish(copy_view(), state_->visible());
+    wal::SegmentTablePtr table = log_->table();
+    auto next = copy_view(table);
+    table_ = std::move(table);
+    state_->publish(std::move(next), state_->visible());
   }
-  if (ticket.runs.empty()) {
+  if (ticket->runs.empty()) {
     publish_records(ticket);
   } else {
     BRECCIA_TRY(publish_runs(ticket));
   }
-  state_->show(ticket.frame.end());
-  if (ticket.wants_view) ticket.view = state_->view();
+  publish_tombstones(*ticket);
+  state_->show(ticket->frame.end());
+  if (ticket->wants_view) ticket->view = state_->view();
   return Status::OK();
 }
 
 // Entries become visible with show(), so readers of the current view do not see half a batch.
-void Publisher::publish_records(const WriteTicket& ticket) {
+void Publisher::publish_records(WriteTicket* ticket) {
   const auto& segments = table_->segments();
   const wal::SegmentPtr& segment = *std::find_if(
       segments.rbegin(), segments.rend(),
-      [&](const wal::SegmentPtr& candidate) { return candidate->base <= ticket.frame.position; });
+      [&](const wal::SegmentPtr& candidate) { return candidate->base <= ticket->frame.position; });
   const auto view = state_->view();
-  const FamilyView* family = view->family(kDefaultFamily);
-  std::map<FamilyId, std::vector<memtable::Tombstone>> tombstones;
-  const std::byte* record = ticket.frame.at + ticket.frame.layout().records;
-  std::uint64_t position = ticket.frame.records_position();
-  for (std::uint32_t i = 0; i < ticket.frame.record_count; ++i) {
+  WriteTicket::Progress& done = ticket->published;
+  const FamilyView* family = view->family(done.family);
+  const std::byte* const records = ticket->frame.at + ticket->frame.layout().records;
+  while (done.records < ticket->frame.record_count) {
+    const std::byte* const record = records + done.bytes;
+    const std::uint64_t position = ticket->frame.records_position() + done.bytes;
     const record::RecordHeader header = record::record_header(record);
     if (header.op() == record::Op::kFamily) {
-      family = view->family(family_named_by(record));
-    } else if (family != nullptr && header.op() == record::Op::kDeleteRange) {
-      tombstones[family->id].push_back(tombstone_of(record, position));
+      done.family = family_named_by(record);
+      family = view->family(done.family);
+    } else if (header.op() == record::Op::kDeleteRange) {
+      done.tombstones.emplace_back(done.family, tombstone_of(record, position));
     } else if (family != nullptr) {
       family->active->insert(record, position, segment);
     }
-    record += header.record_bytes();
-    position += header.record_bytes();
+    // Behind all that may find no memory: each record is inserted once.
+    done.bytes += header.record_bytes();
+    ++done.records;
   }
-  for (auto& [id, added] : tombstones) add_tombstones(id, std::move(added));
 }
 
-void Publisher::publish_range_deletes(const WriteTicket& ticket) {
-  std::map<FamilyId, std::vector<memtable::Tombstone>> tombstones;
-  const std::byte* const records = ticket.frame.at + ticket.frame.layout().records;
-  for (const auto& [family, offset] : ticket.range_deletes) {
-    tombstones[family].push_back(
-        tombstone_of(records + offset, ticket.frame.records_position() + offset));
+/// Those of all families in one step. Called again, it has changed nothing before.
+void Publisher::publish_tombstones(const WriteTicket& ticket) {
+  if (ticket.published.tombstones.empty()) return;
+  std::map<FamilyId, std::vector<memtable::Tombstone>> added;
+  for (const auto& [id, one] : ticket.published.tombstones) {
+    if (one.begin != one.end) added[id].push_back(one);
   }
-  for (auto& [id, added] : tombstones) add_tombstones(id, std::move(added));
+  auto next = copy_view(table_);
+  for (auto& [id, tombstones] : added) {
+    const FamilyPtr family = copy_family(id);
+    if (family == nullptr) continue;
+    family->tombstones = memtable::Tombstones::with(family->tombstones, std::move(tombstones));
+    next->set_family(family);
+  }
+  publish_view(std::move(next), state_->visible());
 }
 
-void Publisher::add_tombstones(FamilyId id, std::vector<memtable::Tombstone> added) {
-  std::erase_if(added, [](const auto& one) { return one.begin == one.end; });
-  const FamilyPtr family = copy_family(id);
-  if (family == nullptr || added.empty()) return;
-  family->tombstones = memtable::Tombstones::with(family->tombstones, std::move(added));
-  replace(family, state_->visible());
-}
-
-Status Publisher::publish_runs(WriteTicket& ticket) {
-  for (WriteTicket::FamilyRuns& runs : ticket.runs) BRECCIA_TRY(publish_family(ticket, &runs));
-  publish_range_deletes(ticket);
+Status Publisher::publish_runs(WriteTicket* ticket) {
+  for (WriteTicket::FamilyRuns& runs : ticket->runs) {
+    if (runs.built.empty()) continue;
+    BRECCIA_TRY(publish_family(*ticket, runs));
+    runs.built.clear();
+  }
+  ticket->published.tombstones.clear();
+  const std::byte* const records = ticket->frame.at + ticket->frame.layout().records;
+  for (const auto& [family, offset] : ticket->range_deletes) {
+    ticket->published.tombstones.emplace_back(
+        family, tombstone_of(records + offset, ticket->frame.records_position() + offset));
+  }
   return Status::OK();
 }
 
 // All chunks with one view: a search must not find a key's older version in one of them.
-Status Publisher::publish_family(const WriteTicket& ticket, WriteTicket::FamilyRuns* family_runs) {
-  BRECCIA_TRY(seal(family_runs->family));
-  const FamilyPtr family = copy_family(family_runs->family);
+Status Publisher::publish_family(const WriteTicket& ticket,
+                                 const WriteTicket::FamilyRuns& family_runs) {
+  BRECCIA_TRY(seal(family_runs.family));
+  const FamilyPtr family = copy_family(family_runs.family);
   if (family == nullptr) return Status::OK();
-  family_runs->built.back().end = ticket.frame.end();
   auto runs = family->runs;
-  for (BuiltRun& built : family_runs->built) {
+  for (const BuiltRun& built : family_runs.built) {
     MemRun run;
-    run.run = std::move(built.run);
+    run.run = built.run;
     run.begin = family->runs_end;
-    run.end = built.end;
+    // What comes between these entries and the next batch's is theirs.
+    run.end = &built == &family_runs.built.back() ? ticket.frame.end() : built.end;
     run.descriptors = built.descriptors;
     run.records = ticket.frame.records_position();
-    run.payloads = std::move(built.payloads);
-    run.has_merges = family_runs->has_merges;
+    run.payloads = built.payloads;
+    run.has_merges = family_runs.has_merges;
     BRECCIA_ASSERT(run.run->host_view() != nullptr || run.descriptors != nullptr ||
                    run.payloads != nullptr);
     BRECCIA_TAKE(MemRunPtr published, on_device_in_use(std::move(run)));
-    family->runs_end = built.end;
+    family->runs_end = published->end;
     runs.insert(runs.begin(), std::move(published));
   }
   family->set_runs(std::move(runs));
@@ -203,6 +231,8 @@ Result<MemRunPtr> Publisher::on_device_in_use(MemRun run) const {
 }
 
 Status Publisher::seal(FamilyId id) {
+  // The memtable may hold a part of a batch that nobody may see, and a flush takes all of a run.
+  if (gave_up_) return base::io_error("a batch was not shown for want of memory");
   const FamilyPtr family = copy_family(id);
   if (family == nullptr || family->active->count() == 0) return Status::OK();
   record::EntryColumns columns(exec::plain_host_memory());

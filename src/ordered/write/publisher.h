@@ -30,7 +30,7 @@ class Publisher {
 
   /// Makes the entries of a committed ticket visible. What is for a family that was dropped
   /// meanwhile is left out.
-  /// Errors  MemoryLimit.
+  /// Errors  MemoryLimit, after a while: nothing of it is visible, and nothing must be from now on.
   Status publish(WriteTicket& ticket);
 
   /// Turns the family's memtable into a run, unless somebody publishes just now.
@@ -52,18 +52,19 @@ class Publisher {
   /// The lock. At its end it does what leave_device() has left to it.
   class Turn;
   using FamilyPtr = std::shared_ptr<FamilyView>;
-  [[nodiscard]] std::shared_ptr<View> copy_view() const;
+  [[nodiscard]] std::shared_ptr<View> copy_view(wal::SegmentTablePtr table) const;
   [[nodiscard]] FamilyPtr copy_family(FamilyId id) const;
   void replace(FamilyPtr family, std::uint64_t visible);
+  void publish_view(std::shared_ptr<View> next, std::uint64_t visible);
 
   Status seal(FamilyId family);
   void settle();
-  void publish_records(const WriteTicket& ticket);
-  Status publish_runs(WriteTicket& ticket);
-  Status publish_family(const WriteTicket& ticket, WriteTicket::FamilyRuns* family_runs);
+  void publish_records(WriteTicket* ticket);
+  Status publish_runs(WriteTicket* ticket);
+  Status publish_in_turn(WriteTicket* ticket);
+  Status publish_family(const WriteTicket& ticket, const WriteTicket::FamilyRuns& family_runs);
   [[nodiscard]] Result<MemRunPtr> on_device_in_use(MemRun run) const;
-  void publish_range_deletes(const WriteTicket& ticket);
-  void add_tombstones(FamilyId family, std::vector<memtable::Tombstone> added);
+  void publish_tombstones(const WriteTicket& ticket);
 
   ViewState* state_;
   Backends* backends_;
@@ -74,6 +75,7 @@ class Publisher {
   std::atomic<std::thread::id> owner_{};  // who has the lock
   std::atomic<bool> must_leave_{false};
   wal::SegmentTablePtr table_;
+  bool gave_up_ = false;  // a ticket was published in part
 };
 
 }  // namespace breccia::ordered

@@ -1,5 +1,6 @@
 #include "ordered/write/store_transaction.h"
 
+#include "base/memory.h"
 #include "batch/requests.h"
 #include "record/key_columns.h"
 
@@ -44,9 +45,12 @@ Status StoreTransaction::Read(Batch* reads) {
     return Status::InvalidArgument("writes among what a transaction reads before it closes",
                                    "add them to its batch()");
   }
-  BRECCIA_TRY(engine_->read(pin_, &reads->requests()));
-  reads_.push_back(reads);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    reads_.reserve(reads_.size() + 1);  // what was read must be known when it closes
+    BRECCIA_TRY(engine_->read(pin_, &reads->requests()));
+    reads_.push_back(reads);
+    return Status::OK();
+  });
 }
 
 ReadSet StoreTransaction::read_set() const {
@@ -69,9 +73,12 @@ ReadSet StoreTransaction::read_set() const {
 Status StoreTransaction::Close(const WriteOptions& options) {
   if (!is_open_) return closed();
   is_open_ = false;
-  const ReadSet reads = read_set();
-  pin_ = {};  // the history is enough to validate
-  const Status status = engine_->submit_validated(options, reads, &batch_.requests());
+  Status status = base::or_memory_limit([&] {
+    const ReadSet reads = read_set();
+    pin_ = {};  // the history is enough to validate
+    return engine_->submit_validated(options, reads, &batch_.requests());
+  });
+  pin_ = {};
   reads_.clear();
   history_.release();
   return status;

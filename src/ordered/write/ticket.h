@@ -24,6 +24,15 @@ struct WriteTicket : wal::Ticket {
   std::vector<FamilyRuns> runs;
   /// The offsets of its range deletions among the frame's records, by family, if it has runs.
   std::vector<std::pair<FamilyId, std::uint64_t>> range_deletes;
+  /// How far the publisher has come, which goes on there when it found no memory. A run that was
+  /// published is null.
+  struct Progress {
+    std::uint32_t records = 0;
+    std::uint64_t bytes = 0;
+    FamilyId family = kDefaultFamily;  // of the next record
+    std::vector<std::pair<FamilyId, memtable::Tombstone>> tombstones;
+  };
+  Progress published;
   /// The view right after this batch was published, for its own reads; filled if `wants_view`.
   bool wants_view = false;
   ViewPtr view;
