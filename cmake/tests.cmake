@@ -39,7 +39,7 @@ if(BRECCIA_TEST_WORD)
   list(APPEND test_environment "GTEST_FILTER=*${BRECCIA_TEST_WORD}*")
 endif()
 # Their full counts are for `./dev soak`.
-set(long_folders crash linearize metamorphic model)
+set(long_folders crash linearize memory metamorphic model)
 
 function(breccia_add_test name)
   set(full "${BRECCIA_TEST_NAME}.${name}")

@@ -1,0 +1,355 @@
+#include <breccia/merge_operators.h>
+#include <breccia/store.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "memory/allocation_faults.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+#include "support/small_options.h"
+
+/// A store in a process without memory: allocation number 1, 2, 3, ... of a piece of work fails, on
+/// whichever thread it comes, alone or with those behind it.
+
+namespace breccia {
+
+namespace {
+
+using Entries = std::map<std::string, std::string>;
+
+std::string number(std::uint64_t value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+/// A store, and what must be in it.
+class Session {
+ public:
+  Session()
+      : folder_(testing::Place::kMemory),
+        path_(folder_ / "store"),
+        options_(testing::small_options()) {
+    options_.device_requests_min = 8;
+    options_.entry_cache_bytes = 1 << 16;
+    options_.rocksdb.merge_operator = NewInt64AddOperator();
+    options_.admission_requests_min = 4;
+  }
+  ~Session() { testing::disarm_allocations(); }
+
+  /// A call of the store. It may fail, but nothing comes out of it.
+  template <class Call>
+  static Status tried(const Call& call) {
+    const testing::ExposedCall exposed;
+    return call();
+  }
+
+  bool open() {
+    const Status status = tried([&] { return Store::Open(options_, path_, &store_); });
+    EXPECT_TRUE(status.ok() || status.IsMemoryLimit()) << status.ToString();
+    EXPECT_EQ(status.ok(), store_ != nullptr);
+    return status.ok();
+  }
+
+  void put(const std::string& key, const std::string& value) {
+    note(tried([&] { return store_->Put({}, key, value); }), {{key, value}});
+  }
+
+  /// Puts keys begin0, begin1, ... and reads one of them, one from before, and a range.
+  void batch(const std::string& begin, int puts, std::uint64_t value) {
+    Batch batch = store_->NewBatch();
+    Entries entries;
+    for (int i = 0; i < puts; ++i) entries[begin + std::to_string(i)] = number(value + i);
+    const Status built = tried([&] { return build(entries, begin, &batch); });
+    if (!built.ok()) {
+      EXPECT_TRUE(built.IsMemoryLimit());
+      return;
+    }
+    const Status status = tried([&] { return store_->Submit({}, &batch); });
+    note(status, entries);
+    if (status.ok()) check_reads(batch, begin + "0", begin);
+  }
+
+  /// Several batches that go together.
+  void batches_together(const std::string& begin) {
+    constexpr int kBatches = 4;
+    std::vector<Batch> batches;
+    std::vector<std::promise<Status>> done(kBatches);
+    std::vector<Entries> entries(kBatches);
+    for (int i = 0; i < kBatches; ++i) {
+      batches.push_back(store_->NewBatch());
+      const std::string key = begin + std::to_string(i);
+      entries[i][key] = number(i);
+      EXPECT_TRUE(build(entries[i], key, &batches.back()).ok());
+    }
+    for (int i = 0; i < kBatches; ++i) {
+      const testing::ExposedCall exposed;
+      // A reference: std::function needs no memory for it.
+      store_->SubmitAsync({}, &batches[i], [one = &done[i]](Status status) {
+        const testing::SparedThread spared;
+        one->set_value(std::move(status));
+      });
+    }
+    for (int i = 0; i < kBatches; ++i) {
+      const Status status = done[i].get_future().get();
+      note(status, entries[i]);
+      if (status.ok()) check_reads(batches[i], begin + std::to_string(i), begin);
+    }
+  }
+
+  /// Adds to numbers that are there, as one batch that is worked out when it is submitted.
+  void add(const std::string& begin, int count, std::uint64_t more) {
+    Batch batch = store_->NewBatch();
+    Entries entries;
+    for (int i = 0; i < count; ++i) {
+      const std::string key = begin + std::to_string(i);
+      if (!model_.contains(key)) return;
+      std::uint64_t before = 0;
+      std::memcpy(&before, model_[key].data(), sizeof before);
+      entries[key] = number(before + more);
+      EXPECT_TRUE(batch.Merge(key, number(more)).ok());
+    }
+    note(tried([&] { return store_->Submit({}, &batch); }), entries);
+  }
+
+  void transaction(const std::string& key, const std::string& value) {
+    std::unique_ptr<Transaction> open;
+    try {
+      const testing::ExposedCall exposed;
+      open = store_->OpenTransaction();
+    } catch (const std::bad_alloc&) {
+      return;  // it has no other way to say so
+    }
+    Batch reads = store_->NewBatch();
+    EXPECT_TRUE(reads.Get(key).ok());
+    const Status read = tried([&] { return open->Read(&reads); });
+    const Status built = tried([&] { return open->batch().Put(key, value); });
+    EXPECT_TRUE(built.ok() || built.IsMemoryLimit());
+    if (!read.ok() || !built.ok()) return;
+    note(tried([&] { return open->Close({}); }), {{key, value}});
+  }
+
+  void flush() {
+    const Status status = tried([&] { return store_->Flush(); });
+    if (!status.ok() && !status.IsMemoryLimit()) stopped_ = true;
+  }
+
+  void close() {
+    (void)tried([&] { return store_->Close(); });
+    const testing::ExposedCall exposed;
+    store_.reset();
+  }
+
+  [[nodiscard]] bool is_open() const { return store_ != nullptr; }
+
+  /// Without failures: what is acknowledged is there, all else is not, also when it is opened
+  /// again.
+  void check() {
+    testing::disarm_allocations();
+    if (store_ != nullptr) {
+      check_entries(/*after_opening=*/false);
+      const Status status = store_->Put({}, "after", "all");
+      EXPECT_TRUE(status.ok() || status.IsIOError()) << status.ToString();
+      EXPECT_TRUE(status.ok() || !status.ToString().empty());
+      note(status, {{"after", "all"}});
+      store_.reset();
+    }
+    ASSERT_TRUE(Store::Open(options_, path_, &store_).ok());
+    check_entries(/*after_opening=*/true);
+    EXPECT_TRUE(store_->Put({}, "last", "of all").ok());
+    EXPECT_TRUE(store_->Flush().ok());
+    model_["last"] = "of all";
+    check_entries(/*after_opening=*/true);
+  }
+
+ private:
+  static Status build(const Entries& entries, const std::string& begin, Batch* batch) {
+    for (const auto& [key, value] : entries) {
+      const Status status = batch->Put(key, value);
+      if (!status.ok()) return status;
+    }
+    Status status = batch->Get(entries.begin()->first);
+    if (status.ok()) status = batch->Get("first");
+    if (status.ok()) status = batch->Range(begin, begin + "~", 100);
+    return status;
+  }
+
+  /// A read is answered rightly, or says that there was no memory.
+  void check_reads(const Batch& batch, const std::string& own, const std::string& begin) {
+    if (batch.code(0) != Status::Code::kAborted) {
+      ASSERT_EQ(batch.code(0), Status::Code::kOk);
+      EXPECT_EQ(batch.value(0).ToString(), model_[own]);
+    }
+    if (batch.code(1) != Status::Code::kAborted && !unknown_key("first")) {
+      EXPECT_EQ(batch.code(1) == Status::Code::kOk, model_.contains("first"));
+    }
+    if (batch.range_code(0) == Status::Code::kAborted) return;
+    ASSERT_EQ(batch.range_code(0), Status::Code::kOk);
+    EXPECT_GE(batch.range_size(0), 1U);
+    EXPECT_EQ(batch.range_entry(0, 0).first.ToString().substr(0, begin.size()), begin);
+  }
+
+  /// What became of a write, by its status. MemoryLimit promises that nothing was written; after
+  /// any other error the store has stopped, and only opening it tells.
+  void note(const Status& status, const Entries& entries) {
+    for (const auto& [key, value] : entries) keys_.insert_or_assign(key, 0);
+    if (status.ok()) {
+      EXPECT_FALSE(stopped_);
+      for (const auto& [key, value] : entries) model_[key] = value;
+    } else if (!status.IsMemoryLimit()) {
+      EXPECT_TRUE(status.IsIOError()) << status.ToString();
+      stopped_ = true;
+      unknown_.push_back(entries);
+    }
+  }
+
+  [[nodiscard]] bool unknown_key(const std::string& key) const {
+    for (const Entries& entries : unknown_) {
+      if (entries.contains(key)) return true;
+    }
+    return false;
+  }
+
+  std::string found(const std::string& key) {
+    std::string value;
+    const Status status = store_->Get(key, &value);
+    EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
+    return status.ok() ? value : std::string();
+  }
+
+  void check_entries(bool after_opening) {
+    for (const auto& [key, unused] : keys_) {
+      if (after_opening && unknown_key(key)) continue;
+      EXPECT_EQ(found(key), model_.contains(key) ? model_[key] : std::string()) << key;
+    }
+    for (const Entries& entries : unknown_) {
+      if (!after_opening) continue;
+      std::size_t there = 0;
+      for (const auto& [key, value] : entries) there += found(key) == value ? 1 : 0;
+      EXPECT_TRUE(there == 0 || there == entries.size()) << "half of a batch is there";
+    }
+  }
+
+  const testing::Folder folder_;
+  const std::string path_;
+  Options options_;
+  std::unique_ptr<Store> store_;
+  Entries model_;
+  std::map<std::string, int> keys_;  // all that anybody has tried to write
+  std::vector<Entries> unknown_;     // batches whose status does not say whether they are there
+  bool stopped_ = false;
+};
+
+/// One run of `work`, whose allocations from the `first`-th on fail, `count` of them. How many it
+/// makes.
+template <class Work>
+std::uint64_t run_once(const Work& work, std::uint64_t first, std::uint64_t count) {
+  const testing::SparedThread spared;
+  Session session;
+  work(&session, [&] { testing::arm_allocations(first, count); });
+  const std::uint64_t made = testing::disarm_allocations();
+  session.check();
+  return made;
+}
+
+/// Fails each allocation of `work` in turn, or a share of them.
+template <class Work>
+void fail_each(const Work& work) {
+  if (!testing::can_tell_rocksdb()) GTEST_SKIP() << "RocksDB is part of this program";
+  const std::uint64_t all = run_once(work, 0, 0);
+  ::testing::Test::RecordProperty("allocations", static_cast<int>(all));
+  const std::uint64_t share = testing::share_of(all);
+  const std::uint64_t stride = (all + share - 1) / share;
+  std::uint64_t first = 1 + testing::seeds_to_run(1).front() % stride;
+  std::uint64_t last = all;
+  if (const auto one = testing::only_seed()) first = last = *one;
+  for (std::uint64_t k = first; k <= last; k += stride) {
+    SCOPED_TRACE(testing::replay_command(k));
+    constexpr std::uint64_t kCounts[] = {1, 1, 1, 1, 1, 1, 2, 2, 3, 3, 5, 5, 10, 25};
+    base::Random random(k);
+    (void)run_once(work, k, kCounts[random.below(std::size(kCounts))]);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+
+// Goal: a store that cannot be opened for want of memory says so, and opens when there is some.
+// Method: each allocation of opening one that has entries in its log and in its tree, and of
+// closing
+//   it, fails.
+// Mutation: a log that is half open keeps its folder locked; a thread that does not start ends all.
+TEST(StoreMemory, Opens) {
+  fail_each([](Session* session, const auto& arm) {
+    ASSERT_TRUE(session->open());
+    session->put("first", "value");
+    session->batch("tree", 16, 1);
+    session->flush();
+    session->batch("log", 16, 1);
+    session->put("second", "value");
+    session->close();
+    arm();
+    if (session->open()) session->close();
+  });
+}
+
+// Goal: what a write says is true, whatever found no memory: written whole and seen, or not there.
+// Method: each allocation fails of single writes, of batches into the memtable and as runs, of
+// those
+//   that are worked out, of transactions and of reads.
+// Mutation: publishing that begins anew inserts a record twice; a queue that needs memory for who
+//   has its place in the log already ends the process.
+TEST(StoreMemory, WritesAndReads) {
+  fail_each([](Session* session, const auto& arm) {
+    ASSERT_TRUE(session->open());
+    session->batch("base", 12, 100);
+    arm();
+    session->put("first", "value");
+    session->batch("small", 3, 1);
+    session->batch("large", 16, 1);
+    session->add("base", 12, 7);
+    session->transaction("in a transaction", "value");
+    session->put("second", "value");
+    session->batch("other", 10, 5);
+  });
+}
+
+// Goal: the thread that runs batches later answers each of them.
+// Method: each allocation fails of four batches that go together, twice.
+// Mutation: a group that is made before it is known that there is memory for it loses its batches.
+TEST(StoreMemory, BatchesTogether) {
+  fail_each([](Session* session, const auto& arm) {
+    ASSERT_TRUE(session->open());
+    session->put("first", "value");
+    arm();
+    session->batches_together("a");
+    session->batches_together("b");
+  });
+}
+
+// Goal: flushes and merges try again, and lose nothing.
+// Method: each allocation fails of enough runs for a merge, of flushes, and of what comes behind.
+// Mutation: a flush that is done again when its files lie in the tree adds operands twice; runs
+// that
+//   a merge took and did not give back stop every flush.
+TEST(StoreMemory, FlushesAndMerges) {
+  fail_each([](Session* session, const auto& arm) {
+    ASSERT_TRUE(session->open());
+    session->batch("base", 12, 100);
+    arm();
+    for (int i = 0; i < 5; ++i) session->batch("run" + std::to_string(i), 10, 1);
+    session->add("base", 12, 7);
+    session->flush();
+    session->put("first", "value");
+    session->batch("more", 10, 1);
+    session->flush();
+  });
+}
+
+}  // namespace breccia
