@@ -2,6 +2,7 @@
 
 /// The executor contract: what algorithms are written over, once. X offers
 ///
+///   static constexpr bool kIsHost                what it answers is the CPU's word
 ///   Pool& pool()
 ///   Status launch<W>(count, functor)             functor(group, first) for first = 0, W, 2W, ...
 ///   Status sort_pairs(u64* keys, u32* ids, n)    stable, ascending

@@ -47,6 +47,8 @@ __global__ void __launch_bounds__(BlockThreads)
 /// Threads one owner.
 class CudaExecutor {
  public:
+  static constexpr bool kIsHost = false;
+
   /// Errors  IOError, MemoryLimit.
   static Result<std::unique_ptr<CudaExecutor>> make(CudaDevice& device, Pool& pool);
   ~CudaExecutor();

@@ -23,17 +23,24 @@ class FakeFaults {
     fault_ = fault;
     fail_at_ = operations_ + k;
   }
+  /// Sorts and merges of two entries and more so far.
+  [[nodiscard]] std::uint64_t sorts() const { return sorts_.load(); }
+  /// Lets the `k`-th of these from now give a wrong answer and say OK.
+  void falsify_sort(std::uint64_t k) { false_sort_ = sorts_ + k; }
   /// Lets adopt() say no, and no memory of the host be reached.
   void refuse_adoption(bool refuse) { refuses_adoption_ = refuse; }
 
   /// The device's side: counts an operation; true if it is the one that fails.
   [[nodiscard]] bool next_fails() { return ++operations_ == fail_at_; }
+  [[nodiscard]] bool next_sort_is_false() { return ++sorts_ == false_sort_; }
   [[nodiscard]] Fault fault() const { return fault_; }
   [[nodiscard]] bool refuses_adoption() const { return refuses_adoption_; }
 
  private:
   std::atomic<std::uint64_t> operations_{0};
   std::atomic<std::uint64_t> fail_at_{0};
+  std::atomic<std::uint64_t> sorts_{0};
+  std::atomic<std::uint64_t> false_sort_{0};
   std::atomic<Fault> fault_{Fault::kOutOfMemory};
   std::atomic<bool> refuses_adoption_{false};
 };

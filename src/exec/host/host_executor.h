@@ -33,6 +33,8 @@ class Borrowed {
 /// Every operation has finished when it returns.
 class HostExecutor {
  public:
+  static constexpr bool kIsHost = true;
+
   explicit HostExecutor(Pool& pool) : pool_(pool) {}
 
   [[nodiscard]] Pool& pool() { return pool_; }

@@ -32,6 +32,8 @@ class Imported {
 /// contract. Every operation has finished when it returns.
 class SimExecutor {
  public:
+  static constexpr bool kIsHost = false;
+
   SimExecutor(SimPool& pool, Scheduler& scheduler) : pool_(pool), scheduler_(scheduler) {}
 
   [[nodiscard]] Pool& pool() { return pool_; }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "exec/atomics.h"
 #include "exec/group.h"
 #include "runs/refs.h"
 
@@ -238,6 +239,38 @@ struct VersionLess {
   BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
     const int order = record::compare_keys(keys, a, keys, b);
     return order != 0 ? order < 0 : payload[a] > payload[b];
+  }
+};
+
+/// The order of sort_keys: key ascending, then the newest (highest index) first.
+struct NewestFirst {
+  record::KeyColumnsRef keys;
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
+    const int order = record::compare_keys(keys, a, keys, b);
+    return order != 0 ? order < 0 : a > b;
+  }
+};
+
+/// Sets *wrong unless id[count] holds each of 0 .. count - 1 once, in strict order.
+/// Shape   *wrong is 0 before.
+template <class Less>
+struct CheckOrder {
+  Less less;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  std::uint32_t* wrong;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t i) {
+      // In strict order no id comes twice, so that none of as many is missing.
+      const bool is_known = id[i] < count && (i == 0 || id[i - 1] < count);
+      if (!is_known || (i > 0 && !less(id[i - 1], id[i]))) {
+        exec::store_relaxed_device(group, wrong, 1U);
+      }
+    });
   }
 };
 

@@ -126,6 +126,23 @@ TEST(FakeDevice, AnyOperationMayFail) {
   }
 }
 
+// Goal: a sort or a merge that goes wrong without a word is noticed before anybody believes it.
+// Method: the same work again and again, with sort 1, 2, 3, ... losing an entry and saying OK.
+// Mutation: leaving out the check behind builds, updates or merges ends in an OK.
+TEST(FakeDevice, AnySortMayBeFalse) {
+  exec::FakeFaults counted;
+  ASSERT_TRUE(Work(*testing::make_fake_backend(&counted)).run().ok());
+  ASSERT_GT(counted.sorts(), 4U);
+  for (std::uint64_t k = 1; k <= counted.sorts(); ++k) {
+    SCOPED_TRACE("sort " + std::to_string(k));
+    exec::FakeFaults faults;
+    const auto device = testing::make_fake_backend(&faults);
+    faults.falsify_sort(k);
+    EXPECT_TRUE(Work(*device).run().IsIOError());
+    EXPECT_EQ(device->tenant().used(), 0U);
+  }
+}
+
 // Goal: a lost device fails every call from then on, and never gives an answer.
 // Method: each operation in turn loses a fresh device.
 // Mutation: a call that does not wait for what it enqueued answers from a lost device.
