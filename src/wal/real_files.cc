@@ -1,5 +1,6 @@
 #include "wal/real_files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/file.h>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -305,15 +307,23 @@ Result<std::unique_ptr<FolderLock>> lock_file(const std::string& dir, Fd fd, int
   return std::unique_ptr<FolderLock>(std::make_unique<FileLock>(std::move(fd)));
 }
 
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
 Result<std::vector<std::string>> list_folder(const std::string& dir) {
+  // Not std::filesystem's iterator: one that tells of errors ends the process where it finds no
+  // memory.
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir(dir.c_str()));
+  if (folder == nullptr) return io_status("list folder", dir, errno);
   std::vector<std::string> names;
-  std::error_code error;
-  std::filesystem::directory_iterator at(dir, error);
-  const std::filesystem::directory_iterator end;
-  for (; !error && at != end; at.increment(error)) {
-    names.push_back(at->path().filename().string());
+  errno = 0;
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;  // readdir leaves it at the end
   }
-  if (error) return io_status("list folder", dir, error.value());
+  if (errno != 0) return io_status("list folder", dir, errno);
   return names;
 }
 
