@@ -226,6 +226,7 @@ void Maintenance::run_merger() {
       if (stopping_) return;
       merge_hint_ = false;
     }
+    status = Status::OK();
     bool merged = true;
     while (merged && fault_->get().ok()) {
       status = merge_once(&merged);
