@@ -154,8 +154,8 @@ Status LockTable::grant(const Locker& locker, Family* family, Stripe* stripe,
     if (options_.locks_max > 0 && family->locks.load() >= options_.locks_max) {
       return Status::Busy(Status::SubCode::kLockLimit);
     }
-    ++family->locks;
     stripe->locks.emplace(key, Lock{{locker.id}, exclusive, locker.expires_us});
+    ++family->locks;
     return Status::OK();
   }
   Lock& lock = at->second;

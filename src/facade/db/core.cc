@@ -2,6 +2,7 @@
 
 #include <rocksdb/statistics.h>
 
+#include "base/memory.h"
 #include "batch/requests.h"
 #include "facade/db/user_statistics.h"
 #include "tree/install_gate.h"
@@ -17,30 +18,30 @@ Status no_timestamps() {
 // ---- opening and closing -----------------------------------------------------------------------
 
 Status Core::open(const Options& options, const std::string& name, std::unique_ptr<Core>* core) {
-  BRECCIA_TRY(check_options(options, name));
-  Options prepared = options;
-  if (!prepared.wait_us_max.has_value()) prepared.wait_us_max = kWaitUsMax;
-  prepared.rocksdb.statistics = without_requests(options.rocksdb.statistics);
-  std::unique_ptr<ordered::Engine> engine;
-  BRECCIA_TRY(ordered::Engine::open(prepared, name, &engine));
-  std::unique_ptr<Core> opened(new Core);
-  opened->name_ = name;
-  opened->given_ = options.rocksdb;
-  opened->given_.create_if_missing = options.create_if_missing;
-  opened->given_.error_if_exists = options.error_if_exists;
-  opened->engine_ = std::move(engine);
-  opened->handles_ = std::make_shared<Handles>(
-      opened->flush_parts(), Handles::Hooks{[engine = opened->engine_.get()](Handle* handle) {
-                                              engine->listeners().handle_goes(handle);
-                                            },
-                                            [engine = opened->engine_.get()](FamilyId family) {
-                                              engine->forget_family(family);
-                                            }});
-  opened->flusher_ = std::make_unique<base::Workers>(1);
-  opened->default_handle_.reset(
-      opened->make_handle(rocksdb::kDefaultColumnFamilyName, Holder::kBreccia));
-  *core = std::move(opened);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_options(options, name));
+    Options prepared = options;
+    if (!prepared.wait_us_max.has_value()) prepared.wait_us_max = kWaitUsMax;
+    prepared.rocksdb.statistics = without_requests(options.rocksdb.statistics);
+    std::unique_ptr<ordered::Engine> engine;
+    BRECCIA_TRY(ordered::Engine::open(prepared, name, &engine));
+    std::unique_ptr<Core> opened(new Core);
+    opened->name_ = name;
+    opened->given_ = options.rocksdb;
+    opened->given_.create_if_missing = options.create_if_missing;
+    opened->given_.error_if_exists = options.error_if_exists;
+    opened->flusher_ = std::make_unique<base::Workers>(1);
+    ordered::Engine* const raw = engine.get();
+    opened->handles_ = std::make_shared<Handles>(
+        raw->options().flush_threads,
+        Handles::Hooks{[raw](Handle* handle) { raw->listeners().handle_goes(handle); },
+                       [raw](FamilyId family) { raw->forget_family(family); }});
+    opened->engine_ = std::move(engine);  // from here on close() has something to close
+    opened->default_handle_.reset(
+        opened->make_handle(rocksdb::kDefaultColumnFamilyName, Holder::kBreccia));
+    *core = std::move(opened);
+    return Status::OK();
+  });
 }
 
 Status Core::close() {
@@ -191,8 +192,10 @@ Status Core::write(const rocksdb::WriteOptions& options, const ordered::ReadSet&
 }
 
 Status Core::submit(const rocksdb::WriteOptions& options, Batch* batch) {
-  return write_by(options, batch->requests(), [&](const WriteOptions& engine_options) {
-    return engine_->Submit(engine_options, batch);
+  return base::or_memory_limit([&] {
+    return write_by(options, batch->requests(), [&](const WriteOptions& engine_options) {
+      return engine_->Submit(engine_options, batch);
+    });
   });
 }
 
@@ -206,20 +209,23 @@ Status Core::write_by(const rocksdb::WriteOptions& options, const batch::Request
   const std::uint64_t bytes = requests.record_bytes();
   const UserTimer timer(user_statistics(), rocksdb::DB_WRITE);
   const WriteGate::Pass pass(&gate_);
-  const Status status = run(engine_options);
-  if (status.ok()) note_written(options, count, bytes);
+  Status status = run(engine_options);
+  // Whoever counts must not make of what was written an error.
+  if (status.ok()) base::as_memory_allows([&] { note_written(options, count, bytes); });
   return status;
 }
 
 Status Core::write_one(const rocksdb::WriteOptions& options, record::Op op,
                        const rocksdb::ColumnFamilyHandle* handle, const Slice& key,
                        const Slice& value) {
-  BRECCIA_TAKE(const Family* const known, family(handle));
-  batch::Requests& requests = batch::thread_requests();
-  const bool is_left_out =
-      options.ignore_missing_column_families && missing_families()(known->id());
-  if (!is_left_out) BRECCIA_TRY(requests.add_write(op, known->id(), key, value));
-  return write(options, ordered::ReadSet(), &requests);
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const Family* const known, family(handle));
+    batch::Requests& requests = batch::thread_requests();
+    const bool is_left_out =
+        options.ignore_missing_column_families && missing_families()(known->id());
+    if (!is_left_out) BRECCIA_TRY(requests.add_write(op, known->id(), key, value));
+    return write(options, ordered::ReadSet(), &requests);
+  });
 }
 
 std::function<bool(FamilyId)> Core::missing_families() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/memory.h"
 #include "batch/requests.h"
 #include "facade/db/user_statistics.h"
 #include "ordered/read/versions.h"
@@ -286,7 +287,15 @@ class MultiGet {
 void multi_get(const Core& core, const rocksdb::ReadOptions& options, const Lookups& lookups,
                rocksdb::PinnableSlice* values, Status* statuses) {
   const UserTimer timer(core.user_statistics(), rocksdb::DB_MULTIGET);
-  MultiGet(core, options, lookups, values, statuses).run();
+  const Status status = base::or_memory_limit([&] {
+    MultiGet(core, options, lookups, values, statuses).run();
+    return Status::OK();
+  });
+  if (status.ok()) return;
+  for (std::size_t i = 0; i < lookups.count; ++i) {
+    values[i].Reset();
+    statuses[i] = Status::MemoryLimit();
+  }
 }
 
 }  // namespace breccia::facade

@@ -1,5 +1,6 @@
 #include <breccia/rocks.h>
 
+#include "base/memory.h"
 #include "facade/db/core.h"
 #include "facade/db/lookups.h"
 #include "facade/db/user_statistics.h"
@@ -12,14 +13,16 @@ Status Rocks::Get(const rocksdb::ReadOptions& options, Handle* handle, const Sli
                   rocksdb::PinnableSlice* value) {
   value->Reset();
   const facade::UserTimer timer(core_->user_statistics(), rocksdb::DB_GET);
-  BRECCIA_TAKE(const facade::Seen seen, core_->see(options, handle));
-  const std::uint64_t bytes_before = rocksdb::get_perf_context()->get_read_bytes;
-  bool from_tree = false;
-  const Status status = facade::get(*core_, options, seen, key, value, &from_tree);
-  facade::note_get(core_->user_statistics(), status, value->size(), from_tree);
-  facade::set_perf_bytes(&rocksdb::PerfContext::get_read_bytes, bytes_before,
-                         status.ok() ? value->size() : 0);
-  return status;
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const facade::Seen seen, core_->see(options, handle));
+    const std::uint64_t bytes_before = rocksdb::get_perf_context()->get_read_bytes;
+    bool from_tree = false;
+    Status status = facade::get(*core_, options, seen, key, value, &from_tree);
+    facade::note_get(core_->user_statistics(), status, value->size(), from_tree);
+    facade::set_perf_bytes(&rocksdb::PerfContext::get_read_bytes, bytes_before,
+                           status.ok() ? value->size() : 0);
+    return status;
+  });
 }
 
 Status Rocks::Get(const rocksdb::ReadOptions& options, Handle* handle, const Slice& key,
@@ -55,9 +58,11 @@ Status Rocks::GetMergeOperands(const rocksdb::ReadOptions& options, Handle* hand
                                const Slice& key, rocksdb::PinnableSlice* operands,
                                rocksdb::GetMergeOperandsOptions* operands_options,
                                int* operand_count) {
-  BRECCIA_TAKE(const facade::Seen seen, core_->see(options, handle));
-  return facade::get_merge_operands(*core_, options, seen, key, operands_options, operands,
-                                    operand_count);
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const facade::Seen seen, core_->see(options, handle));
+    return facade::get_merge_operands(*core_, options, seen, key, operands_options, operands,
+                                      operand_count);
+  });
 }
 
 // ---- batched -----------------------------------------------------------------------------------

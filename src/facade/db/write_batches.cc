@@ -1,5 +1,6 @@
 #include "facade/db/write_batches.h"
 
+#include "base/memory.h"
 #include "base/result.h"
 
 namespace breccia::facade {
@@ -44,7 +45,8 @@ class Adder final : public rocksdb::WriteBatch::Handler {
  private:
   Status add(record::Op op, FamilyId family, const Slice& key, const Slice& value) {
     if (skips_ && skips_(family)) return Status::OK();
-    return to_->add_write(op, family, key, value);
+    // Between here and there is RocksDB, whose code expects no exception.
+    return base::or_memory_limit([&] { return to_->add_write(op, family, key, value); });
   }
   static Status no_prepared() {
     return Status::NotSupported("a batch of a prepared transaction of RocksDB's");
@@ -67,7 +69,6 @@ Status write_batches(Core* core, const rocksdb::WriteOptions& options,
                      const ordered::ReadSet& reads,
                      std::span<const rocksdb::WriteBatch* const> batches) {
   std::function<bool(FamilyId)> skips;
-  if (options.ignore_missing_column_families) skips = core->missing_families();
   std::uint64_t count = 0;
   for (const rocksdb::WriteBatch* const batch : batches) count += batch->Count();
   const auto write = [&](batch::Requests* requests) {
@@ -77,9 +78,12 @@ Status write_batches(Core* core, const rocksdb::WriteOptions& options,
     return core->write(options, reads, requests);
   };
   constexpr std::uint64_t kSmallMax = 1024;
-  if (count < kSmallMax) return write(&batch::thread_requests());
-  Batch large = core->new_batch(count);
-  return write(&large.requests());
+  return base::or_memory_limit([&] {
+    if (options.ignore_missing_column_families) skips = core->missing_families();
+    if (count < kSmallMax) return write(&batch::thread_requests());
+    Batch large = core->new_batch(count);
+    return write(&large.requests());
+  });
 }
 
 }  // namespace breccia::facade

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "facade/db/write_batches.h"
 
 /// Transactions that lock.
@@ -93,14 +94,20 @@ Status PessimisticTransaction::try_lock(FamilyId family, const std::string& key,
     }
     if (tracked_at == kUntracked) tracked_at = now();
   } else if (status.ok()) {
-    status = validate_snapshot(family, key, &tracked_at);
+    status = base::or_memory_limit([&] { return validate_snapshot(family, key, &tracked_at); });
     if (!status.ok() && upgrades) {
       transactions_->locks().lock(locker_, family, key, false).PermitUncheckedError();
     } else if (!status.ok() && before == nullptr) {
       unlock(family, key);
     }
   }
-  if (status.ok() && !how.assume_tracked) track(family, key, tracked_at, how);
+  if (!status.ok() || how.assume_tracked) return status;
+  status = base::or_memory_limit([&] {
+    track(family, key, tracked_at, how);
+    return Status::OK();
+  });
+  // What is not tracked nobody would unlock.
+  if (!status.ok() && before == nullptr) unlock(family, key);
   return status;
 }
 

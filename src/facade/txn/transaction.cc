@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/limits.h"
+#include "base/memory.h"
 #include "facade/db/write_batches.h"
 
 namespace breccia::facade {
@@ -146,10 +147,12 @@ void TransactionBase::note_read(const ReadOptions& options, Handle* handle, cons
 
 Status TransactionBase::Get(const ReadOptions& options, Handle* handle, const Slice& key,
                             rocksdb::PinnableSlice* value) {
-  handle = or_default(handle);
-  BRECCIA_TRY(core_.family(handle).status());
-  note_read(options, handle, key);
-  return batch_->GetFromBatchAndDB(rocks_, options, handle, key, value);
+  return base::or_memory_limit([&] {
+    handle = or_default(handle);
+    BRECCIA_TRY(core_.family(handle).status());
+    note_read(options, handle, key);
+    return batch_->GetFromBatchAndDB(rocks_, options, handle, key, value);
+  });
 }
 
 namespace {
@@ -159,8 +162,10 @@ template <class Get>
 Status get_string(std::string* value, const Get& get) {
   rocksdb::PinnableSlice pinned(value);
   BRECCIA_TRY(get(&pinned));
-  if (pinned.IsPinned()) value->assign(pinned.data(), pinned.size());
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    if (pinned.IsPinned()) value->assign(pinned.data(), pinned.size());
+    return Status::OK();
+  });
 }
 
 }  // namespace
@@ -217,9 +222,11 @@ Status TransactionBase::lock_for_read(const ReadOptions& options, Handle* handle
     return Status::InvalidArgument(
         "If do_validate is false then GetForUpdate with snapshot is not defined.");
   }
-  BRECCIA_TAKE(const Family* const family, core_.family(or_default(handle)));
-  return try_lock(family->id(), key.ToString(),
-                  {/*read_only=*/true, exclusive, do_validate, /*assume_tracked=*/false});
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const Family* const family, core_.family(or_default(handle)));
+    return try_lock(family->id(), key.ToString(),
+                    {/*read_only=*/true, exclusive, do_validate, /*assume_tracked=*/false});
+  });
 }
 
 Status TransactionBase::GetForUpdate(const ReadOptions& options, Handle* handle, const Slice& key,
@@ -236,9 +243,11 @@ Status TransactionBase::GetForUpdate(const ReadOptions& options, Handle* handle,
   BRECCIA_TRY(lock_for_read(options, handle, key, exclusive, do_validate));
   if (value == nullptr) return Status::OK();
   handle = or_default(handle);
-  // What was just tracked needs to be noted only if it is read at another point in time.
-  if (!do_validate || options.snapshot != nullptr) note_read(options, handle, key);
-  return batch_->GetFromBatchAndDB(rocks_, options, handle, key, value);
+  return base::or_memory_limit([&] {
+    // What was just tracked needs to be noted only if it is read at another point in time.
+    if (!do_validate || options.snapshot != nullptr) note_read(options, handle, key);
+    return batch_->GetFromBatchAndDB(rocks_, options, handle, key, value);
+  });
 }
 
 Status TransactionBase::GetForUpdate(const ReadOptions& options, const Slice& key,
@@ -307,7 +316,7 @@ Status TransactionBase::write_key(Kind kind, Handle* handle, const Slice& key, c
     return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
                                    "a key may have " + std::to_string(limits::kKeyBytesMax));
   }
-  BRECCIA_TRY(try_lock(family->id(), key.ToString(), how));
+  BRECCIA_TRY(base::or_memory_limit([&] { return try_lock(family->id(), key.ToString(), how); }));
   rocksdb::WriteBatchBase* to = batch_.get();
   if (!indexing_) to = batch_->GetWriteBatch();
   switch (kind) {
@@ -486,12 +495,14 @@ Status TransactionBase::rebuild(rocksdb::WriteBatch* batch, bool skips_missing_f
 
 Status TransactionBase::write(std::span<const rocksdb::WriteBatch* const> batches,
                               const txn::TrackedKeys& keys) {
-  BRECCIA_TRY(core_.check_open());
-  OwnedReadSet reads;
-  if (!reads.add(keys) || !reads_.add_to(&reads)) {
-    return Status::MemoryLimit("no memory to validate the transaction");
-  }
-  return write_batches(&core_, write_options_, reads.set(), batches);
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(core_.check_open());
+    OwnedReadSet reads;
+    if (!reads.add(keys) || !reads_.add_to(&reads)) {
+      return Status::MemoryLimit("no memory to validate the transaction");
+    }
+    return write_batches(&core_, write_options_, reads.set(), batches);
+  });
 }
 
 std::uint64_t TransactionBase::GetElapsedTime() const {
