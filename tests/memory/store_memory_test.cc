@@ -333,6 +333,25 @@ TEST(StoreMemory, BatchesTogether) {
   });
 }
 
+// Goal: the log goes on without a segment that was to be made ahead, and a roll changes nothing
+// where
+//   it finds no memory.
+// Method: each allocation fails of values that fill a segment, so that one is made ahead and taken.
+// Mutation: a preparer that does not survive ends the process; a closing frame that is written
+// before
+//   there is room to note the next segment leaves the log without its end.
+TEST(StoreMemory, LogRolls) {
+  constexpr std::size_t kValueBytes = 20 << 20;
+  std::vector<std::string> values;
+  for (const char letter : {'a', 'b', 'c', 'd'}) values.emplace_back(kValueBytes, letter);
+  fail_each([&](Session* session, const auto& arm) {
+    ASSERT_TRUE(session->open());
+    arm();
+    for (const std::string& value : values) session->put("large " + value.substr(0, 1), value);
+    session->put("first", "value");
+  });
+}
+
 // Goal: flushes and merges try again, and lose nothing.
 // Method: each allocation fails of enough runs for a merge, of flushes, and of what comes behind.
 // Mutation: a flush that is done again when its files lie in the tree adds operands twice; runs
