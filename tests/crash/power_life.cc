@@ -53,6 +53,7 @@ Options power_options(SimDisk* disk, rocksdb::Env* env, const PowerSetting& sett
   tree.stats_dump_period_sec = 0;
   tree.stats_persist_period_sec = 0;
   tree.level0_file_num_compaction_trigger = 3;
+  tree.disable_auto_compactions = !setting.compacts_itself;
   tree.merge_operator = testing::make_append_operator(/*partial=*/true);
   rocksdb::BlockBasedTableOptions table;
   table.no_block_cache = true;

@@ -75,9 +75,10 @@ class Chronicle {
 /// How all stores of a seed are run.
 struct PowerSetting {
   explicit PowerSetting(std::uint64_t seed)
-      : two_phases(seed % 3 == 0), own_log_folder(seed % 2 == 0) {}
-  bool two_phases;      // as a TransactionDB, with transactions that are prepared
-  bool own_log_folder;  // Options::wal_dir, two folders deep
+      : two_phases(seed % 3 == 0), own_log_folder(seed % 2 == 0), compacts_itself(seed % 4 < 2) {}
+  bool two_phases;       // as a TransactionDB, with transactions that are prepared
+  bool own_log_folder;   // Options::wal_dir, two folders deep
+  bool compacts_itself;  // in the background, so that a seed does not always give the same syncs
 };
 
 /// The transactions that are prepared, as if they were a family's content.
