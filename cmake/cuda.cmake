@@ -43,9 +43,10 @@ if(BRECCIA_CUDA)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   target_compile_options(breccia_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda;--expt-relaxed-constexpr;-Werror=all-warnings>")
-  # See there: CUB's merge sort must not be compiled before it.
+  # Before CUB in every CUDA file: the header says why.
+  set(first_header "${PROJECT_SOURCE_DIR}/src/exec/cuda/cub_without_pdl.cuh")
   target_compile_options(breccia_flags INTERFACE
-    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include ${PROJECT_SOURCE_DIR}/src/exec/cuda/cub_without_pdl.cuh>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include ${first_header}>")
 endif()
 
 # Adds the CUDA half of src/ to `target`; does nothing in a build without CUDA.

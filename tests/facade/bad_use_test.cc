@@ -339,8 +339,9 @@ TEST(FacadeBadUse, LongKeyOfRocksDb) {
 // Goal: a database opened without its merge operator says so for the merged keys, and opening it
 //       with the operator finds all.
 // Method: operands in the log, alone and above a put; opened without the operator: reads, a flush;
-//         then with it. RocksDB compacts nothing by itself: a compaction that meets operands without
-//         their operator is a background error in any RocksDB, and whether one begins is chance.
+//         then with it. RocksDB compacts nothing by itself: a compaction that meets operands
+//         without their operator is a background error in any RocksDB, and whether one begins is
+//         chance.
 // Mutation: dropping operands that cannot be combined loses them.
 TEST(FacadeBadUse, UnknownMergeOperator) {
   for (const bool above_put : {false, true}) {
