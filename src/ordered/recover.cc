@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "ordered/state.h"
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
@@ -129,9 +130,7 @@ Result<MemRunPtr> build_piece(const std::vector<Part>& parts, const Piece& piece
     run->descriptors = parts[piece.first].descriptors;
     run->records = parts[piece.first].frame->records_position;
   } else {
-    std::vector<std::uint64_t> payloads(entries.count());
-    BRECCIA_TRY(backend.read_payloads(*run->run, payloads.data()));
-    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
+    BRECCIA_TAKE(run->payloads, read_payloads(backend, *run->run));
   }
   return MemRunPtr(std::move(run));
 }

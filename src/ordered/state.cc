@@ -1,18 +1,56 @@
 #include "ordered/state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
 namespace breccia::ordered {
 
+namespace {
+
+/// Payloads with the device whose memory they lie in.
+struct OnDevice {
+  explicit OnDevice(exec::DevicePtr owner)
+      : device(std::move(owner)), payloads(device->host_memory()) {}
+  const exec::DevicePtr device;
+  Payloads payloads;
+};
+
+/// Room for `count` payloads; null: out of memory.
+std::shared_ptr<Payloads> make_payloads(const runs::Backend& backend, std::uint64_t count) {
+  const auto owner = std::make_shared<OnDevice>(backend.tenant().device_ptr());
+  if (!owner->payloads.reserve(count)) return nullptr;
+  owner->payloads.extend(count);
+  return {owner, &owner->payloads};
+}
+
+Status no_memory_for_payloads() { return Status::MemoryLimit("no memory for a run's order"); }
+
+}  // namespace
+
+Result<PayloadsPtr> read_payloads(runs::Backend& backend, const runs::Run& run) {
+  const auto payloads = make_payloads(backend, run.count());
+  if (payloads == nullptr) return no_memory_for_payloads();
+  BRECCIA_TRY(backend.read_payloads(run, payloads->data()));
+  return PayloadsPtr(payloads);
+}
+
+Result<PayloadsPtr> copy_payloads(const runs::Backend& backend, const std::uint64_t* payloads,
+                                  std::uint64_t count) {
+  const auto copy = make_payloads(backend, count);
+  if (copy == nullptr) return no_memory_for_payloads();
+  std::copy_n(payloads, count, copy->data());
+  return PayloadsPtr(copy);
+}
+
 std::vector<std::uint64_t> payloads_of(const MemRun& run, const wal::SegmentTable& table) {
   std::vector<std::uint64_t> payloads(run.run->count());
   if (const runs::RunRef* const columns = run.run->host_view()) {
     std::copy_n(columns->payload, payloads.size(), payloads.data());
   } else if (run.payloads != nullptr) {
-    payloads = *run.payloads;
+    std::copy_n(run.payloads->data(), payloads.size(), payloads.data());
   } else {
     for (std::uint64_t i = 0; i < payloads.size(); ++i) {
       const std::uint64_t position = run.position_at(i);

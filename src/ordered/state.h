@@ -56,6 +56,14 @@ class ViewState {
 using Backends = exec::Failover<runs::Backend>;
 using base::Fault;
 
+/// Reads the payloads of a run that the host cannot read.
+/// Errors  as Backend::read_payloads.
+[[nodiscard]] Result<PayloadsPtr> read_payloads(runs::Backend& backend, const runs::Run& run);
+
+/// A copy of payloads that the host has, for a run of `backend`. Errors  MemoryLimit.
+[[nodiscard]] Result<PayloadsPtr> copy_payloads(const runs::Backend& backend,
+                                                const std::uint64_t* payloads, std::uint64_t count);
+
 /// The run's payloads in run order, from what the host has of it.
 [[nodiscard]] std::vector<std::uint64_t> payloads_of(const MemRun& run,
                                                      const wal::SegmentTable& table);

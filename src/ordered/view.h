@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/host_vector.h"
 #include "memtable/host_memtable.h"
 #include "memtable/tombstones.h"
 #include "runs/backend.h"
@@ -20,6 +21,10 @@ class MergeOperator;
 
 namespace breccia::ordered {
 
+/// A run's payloads in run order, in memory that its device writes at full speed.
+using Payloads = exec::HostVector<std::uint64_t>;
+using PayloadsPtr = std::shared_ptr<const Payloads>;
+
 /// A run of log records in a backend's memory, and what the host keeps of it.
 struct MemRun {
   runs::RunPtr run;
@@ -30,7 +35,7 @@ struct MemRun {
   /// lie in the log (its records begin at `records`), or else payloads. Null on the host backend.
   const std::uint32_t* descriptors = nullptr;
   std::uint64_t records = 0;
-  std::shared_ptr<const std::vector<std::uint64_t>> payloads;
+  PayloadsPtr payloads;
 
   /// True if it may hold merge operands: a key's newest version may then need those below it.
   bool has_merges = false;

@@ -348,9 +348,7 @@ Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend,
   const runs::Keep keep = one->has_merges ? runs::Keep::kStacks : runs::Keep::kNewest;
   BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
   if (one->run->host_view() == nullptr) {
-    std::vector<std::uint64_t> payloads(one->run->count());
-    BRECCIA_TRY(backend.read_payloads(*one->run, payloads.data()));
-    one->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
+    BRECCIA_TAKE(one->payloads, read_payloads(backend, *one->run));
   }
   return MemRunPtr(std::move(one));
 }

@@ -247,8 +247,8 @@ Status Publisher::seal(FamilyId id) {
   run->end = state_->visible();
   run->has_merges = columns.has_merges();
   if (run->run->host_view() == nullptr) {
-    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(
-        columns.payloads().data(), columns.payloads().data() + columns.count());
+    BRECCIA_TAKE(run->payloads,
+                 copy_payloads(backends_->first(), columns.payloads().data(), columns.count()));
   }
   family->runs_end = run->end;
   family->active = std::make_shared<memtable::HostMemtable>();

@@ -34,9 +34,7 @@ Result<BuiltRun> build_on(runs::Backend& backend, const record::EntriesRef& entr
   built.descriptors = descriptors;
   if (descriptors != nullptr) return built;
   // Where there are no descriptors, the host keeps the order of a run that it cannot read.
-  std::vector<std::uint64_t> payloads(entries.keys.count);
-  BRECCIA_TRY(backend.read_payloads(*built.run, payloads.data()));
-  built.payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(payloads));
+  BRECCIA_TAKE(built.payloads, read_payloads(backend, *built.run));
   return built;
 }
 
@@ -187,18 +185,12 @@ bool RunBuilder::is_split(const FamilyView& family) const {
   return has_device_run && has_small_run;
 }
 
-/// Null: the device cannot take it.
-MemRunPtr RunBuilder::lift(const MemRun& run, runs::Backend& device) const {
+Result<MemRunPtr> RunBuilder::lift(const MemRun& run, runs::Backend& device) {
   const runs::RunRef& columns = *run.run->host_view();
-  auto built = backends_->attempt(device, [&](runs::Backend& on) {
-    return on.build_run(entries_of(columns), /*descriptors=*/nullptr);
-  });
-  if (!built.ok()) return nullptr;
   auto lifted = std::make_shared<MemRun>(run);
-  lifted->run = built.take();
-  lifted->payloads = std::make_shared<const std::vector<std::uint64_t>>(
-      columns.payload, columns.payload + columns.keys.count);
-  return lifted;
+  BRECCIA_TAKE(lifted->payloads, copy_payloads(device, columns.payload, columns.keys.count));
+  BRECCIA_TAKE(lifted->run, device.build_run(entries_of(columns), /*descriptors=*/nullptr));
+  return MemRunPtr(std::move(lifted));
 }
 
 std::vector<MemRunPtr> RunBuilder::lifted(const FamilyView& family) const {
@@ -206,9 +198,10 @@ std::vector<MemRunPtr> RunBuilder::lifted(const FamilyView& family) const {
   std::vector<MemRunPtr> runs = family.runs;
   for (MemRunPtr& run : runs) {
     if (run->run->host_view() == nullptr || !is_small(*backend, run->run->count())) continue;
-    const MemRunPtr on_device = lift(*run, *backend);
-    if (on_device == nullptr) break;
-    run = on_device;
+    auto on_device =
+        backends_->attempt(*backend, [&](runs::Backend& on) { return lift(*run, on); });
+    if (!on_device.ok()) break;
+    run = on_device.take();
   }
   return runs;
 }

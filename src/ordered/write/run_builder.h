@@ -14,7 +14,7 @@ struct BuiltRun {
   runs::RunPtr run;
   std::uint64_t end = 0;  // its entries lie below
   const std::uint32_t* descriptors = nullptr;
-  std::shared_ptr<const std::vector<std::uint64_t>> payloads;
+  PayloadsPtr payloads;
 };
 
 /// Makes runs of entries, and says where: few are sorted by the host before a device has begun; of
@@ -60,7 +60,7 @@ class RunBuilder {
   Result<std::uint64_t> build_chunks(const record::EntriesRef& entries, std::vector<BuiltRun>* runs,
                                      bool* is_full) const;
   Result<BuiltRun> build_one(const record::EntriesRef& entries, std::uint32_t* descriptors) const;
-  [[nodiscard]] MemRunPtr lift(const MemRun& run, runs::Backend& device) const;
+  static Result<MemRunPtr> lift(const MemRun& run, runs::Backend& device);
 
   Backends* backends_;
   Statistics* statistics_;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "ordered/state.h"
 #include "support/records_in_memory.h"
 #include "support/seeds.h"
 
@@ -56,9 +57,7 @@ MemRunPtr build_run(const memtable::RecordsInMemory& records,
   run->begin = positions.front();
   run->end = positions.back() + 8;
   if (as_device_run) {
-    std::vector<std::uint64_t> in_order(positions.size());
-    EXPECT_TRUE(backend->read_payloads(*run->run, in_order.data()).ok());
-    run->payloads = std::make_shared<const std::vector<std::uint64_t>>(std::move(in_order));
+    run->payloads = read_payloads(*backend, *run->run).value();
     run->run = std::make_shared<SizedRun>(positions.size());
   }
   return run;
