@@ -32,8 +32,7 @@ class Quiet final : public rocksdb::Logger {
 };
 
 /// Options of a store that opens in little time.
-Options power_options(SimDisk* disk, rocksdb::Env* env, const PowerSetting& setting,
-                      std::uint64_t variant) {
+Options power_options(rocksdb::Env* env, const PowerSetting& setting, std::uint64_t variant) {
   Options options;
   if (setting.own_log_folder) options.wal_dir = "/logs/log";
   options.create_if_missing = true;
@@ -203,7 +202,7 @@ void PowerStore::close() {
 Status PowerStore::open(SimDisk* disk, Kind kind, const PowerSetting& setting,
                         std::uint64_t variant) {
   env_ = testing::make_sim_env(disk);
-  const Options options = power_options(disk, env_.get(), setting, variant);
+  const Options options = power_options(env_.get(), setting, variant);
   family_options_ = options.rocksdb;
   std::vector<std::string> names = {rocksdb::kDefaultColumnFamilyName};
   if (env_->FileExists(std::string(kStore) + "/CURRENT").ok()) {
