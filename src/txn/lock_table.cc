@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <ctime>
+#include <map>
+#include <new>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -103,16 +106,16 @@ LockTable::Family& LockTable::family_of(FamilyId id) {
     if (at != families_.end()) return *at->second;
   }
   const std::unique_lock lock(families_mutex_);
-  std::unique_ptr<Family>& family = families_[id];
-  if (family == nullptr) {
-    family = std::make_unique<Family>();
-    family->stripes.resize(options_.stripes);
-    for (Stripe& stripe : family->stripes) {
-      stripe.mutex = options_.mutexes->AllocateMutex();
-      stripe.changed = options_.mutexes->AllocateCondVar();
-    }
+  const auto at = families_.find(id);
+  if (at != families_.end()) return *at->second;
+  // Whole before anybody finds it: making one may find no memory.
+  auto family = std::make_unique<Family>();
+  family->stripes.resize(options_.stripes);
+  for (Stripe& stripe : family->stripes) {
+    stripe.mutex = options_.mutexes->AllocateMutex();
+    stripe.changed = options_.mutexes->AllocateCondVar();
   }
-  return *family;
+  return *families_.emplace(id, std::move(family)).first->second;
 }
 
 // ---- taking locks ------------------------------------------------------------------------------
@@ -253,7 +256,12 @@ void LockTable::unlock(OwnerId owner, const TrackedKeys& keys) {
   for (const auto& [id, of_family] : keys.families()) {
     Family& family = family_of(id);
     std::map<Stripe*, std::vector<const std::string*>> by_stripe;
-    for (const auto& [key, how] : of_family) by_stripe[&family.stripe_of(key)].push_back(&key);
+    try {
+      for (const auto& [key, how] : of_family) by_stripe[&family.stripe_of(key)].push_back(&key);
+    } catch (const std::bad_alloc&) {
+      by_stripe.clear();  // one by one, which needs no memory
+      for (const auto& [key, how] : of_family) unlock(owner, id, key);
+    }
     for (const auto& [stripe, of_stripe] : by_stripe) {
       if (!stripe->mutex->Lock().ok()) continue;
       for (const std::string* key : of_stripe) release(owner, &family, stripe, *key);

@@ -40,9 +40,9 @@ class FilesEnv : public rocksdb::EnvWrapper {
   const std::shared_ptr<Files> files_;
 };
 
-/// The files of logs of stores whose Env is `env`; null where `env` has none.
+/// The files of logs of stores whose Env is `env`; null where `env` has none, or is null.
 inline std::shared_ptr<Files> files_of(rocksdb::Env* env) {
-  const auto* with_files = env->CheckedCast<FilesEnv>();
+  const auto* with_files = env == nullptr ? nullptr : env->CheckedCast<FilesEnv>();
   return with_files == nullptr ? nullptr : with_files->files();
 }
 

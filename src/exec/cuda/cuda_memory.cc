@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <iterator>
+#include <new>
 
 #include "base/assert.h"
 #include "base/bytes.h"
@@ -55,12 +56,15 @@ bool HostRanges::pin(void* memory, std::size_t bytes) {
     (void)succeeds(cudaHostUnregister(memory));
     return false;
   }
-  const std::unique_lock lock(mutex_);
-  const bool is_new = ranges_
-                          .emplace(reinterpret_cast<std::uintptr_t>(memory),
-                                   Range{bytes, static_cast<std::byte*>(on_device)})
-                          .second;
-  BRECCIA_ASSERT(is_new);
+  const Range range{bytes, static_cast<std::byte*>(on_device)};
+  try {
+    const std::unique_lock lock(mutex_);
+    const bool is_new = ranges_.emplace(reinterpret_cast<std::uintptr_t>(memory), range).second;
+    BRECCIA_ASSERT(is_new);
+  } catch (const std::bad_alloc&) {
+    (void)succeeds(cudaHostUnregister(memory));
+    return false;
+  }
   return true;
 }
 

@@ -86,7 +86,14 @@ Status PessimisticTransaction::try_lock(FamilyId family, const std::string& key,
   if (before == nullptr || upgrades) {
     status = transactions_->locks().lock(locker_, family, key, how.exclusive);
   }
-  set_snapshot_if_needed();
+  const Status taken = base::or_memory_limit([this] {
+    set_snapshot_if_needed();
+    return Status::OK();
+  });
+  if (!taken.ok()) {
+    if (status.ok() && before == nullptr) unlock(family, key);
+    return taken;
+  }
   if (!how.do_validate || snapshot_ == nullptr) {
     if (how.assume_tracked && before == nullptr) {
       if (status.ok()) unlock(family, key);

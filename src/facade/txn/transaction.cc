@@ -47,12 +47,14 @@ void TransactionBase::clear() {
 // ---- snapshots and save points -----------------------------------------------------------------
 
 void TransactionBase::SetSnapshot() {
+  if (core_.check_open().ok()) {  // else the next operation will say so
+    hold_history(now());
+    const Snapshot* const taken = rocks_->GetSnapshot();
+    snapshot_.reset(taken, [rocks = rocks_](const Snapshot* one) { rocks->ReleaseSnapshot(one); });
+  }
+  // Not before: what finds no memory has not happened.
   snapshot_needed_ = false;
   notifier_ = nullptr;
-  if (!core_.check_open().ok()) return;  // as the next operation will say
-  hold_history(now());
-  const Snapshot* const taken = rocks_->GetSnapshot();
-  snapshot_.reset(taken, [rocks = rocks_](const Snapshot* one) { rocks->ReleaseSnapshot(one); });
 }
 
 void TransactionBase::SetSnapshotOnNextOperation(

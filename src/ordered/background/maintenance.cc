@@ -88,7 +88,7 @@ Result<RoomClaim> Maintenance::claim_room(std::uint64_t bytes, std::uint64_t wai
   // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
   // has the time.
   bool merged = wait_us_max > 0;
-  while (merged && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp) {
+  while (merged && fault_->get().ok() && runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp) {
     merge_once(&merged).PermitUncheckedError();  // the merger says why
   }
   if (claim_if(bytes, bytes, options_.log_bytes_max / 2)) return RoomClaim(&claimed_, bytes);
@@ -303,8 +303,11 @@ Status Maintenance::merge_taken(const Taken& taken) {
 void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
   publisher_->change([&](View* next) {
     const FamilyView* const family = next->family(taken.family);
-    // After a fault the newest runs may be of a batch that was never shown.
-    if (family == nullptr || !fault_->get().ok()) return;
+    // After a fault the newest runs may be of a batch that was never shown; the publisher knows
+    // first.
+    if (family == nullptr || publisher_->gave_up() || !fault_->get().ok()) return;
+    // The device that has the merged run may be lost, and with it a front run of the host's stays.
+    if (one->run->host_view() == nullptr && !backends_->current()->holds(*one->run)) return;
     auto list = family->runs;
     const auto first = std::find(list.begin(), list.end(), taken.runs.front());
     // A device lost meanwhile has replaced the runs; the merged one is of no use then.

@@ -41,6 +41,9 @@ class Publisher {
   /// Errors  MemoryLimit: nothing changed.
   Status seal_all(const std::function<void()>& after = [] {});
 
+  /// True if a ticket was published in part, and nothing may be shown any more. For changes.
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
+
   /// Publishes a changed copy of the current view; `change` runs under the lock.
   void change(const std::function<void(View*)>& change);
 
