@@ -16,8 +16,7 @@ inline std::uint64_t machine_memory_bytes() {
 
 /// The least that a control group of this process, or one above it, allows of memory; none: no
 /// group says anything. `groups` is the file that names them (/proc/self/cgroup), `mount` where
-/// they are
-/// (/sys/fs/cgroup), version 1 or 2 or both.
+/// they are (/sys/fs/cgroup), version 1 or 2 or both.
 [[nodiscard]] std::optional<std::uint64_t> cgroup_memory_max(const std::string& groups,
                                                              const std::string& mount);
 

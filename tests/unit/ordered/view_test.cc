@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "ordered/state.h"
@@ -111,6 +112,39 @@ TEST(View, FindOneAgreesWithAMap) {
       }
     }
   }
+}
+
+// Goal: the order that a lost device gave its run is not believed when the host builds it again,
+//   and a record that it named twice is noticed.
+// Method: a run of several versions a key whose payloads stand in any order; then with one twice.
+// Mutation: taking the payloads for sorted, or not looking for doubles, fails.
+TEST(View, RebuildDoesNotBelieveTheDevice) {
+  const auto backend = runs::make_host_backend();
+  memtable::RecordsInMemory records;
+  std::vector<std::uint64_t> positions;
+  std::map<std::string, std::uint64_t> newest;
+  for (int i = 0; i < 60; ++i) {
+    const std::string key = "key" + std::to_string(i * 7 % 20);
+    positions.push_back(records.add(record::Op::kPut, key, "v"));
+    newest[key] = positions.back();
+  }
+  MemRun lost = *build_run(records, positions, /*as_device_run=*/true, backend.get());
+  std::vector<std::uint64_t> payloads(lost.payloads->data(), lost.payloads->data() + 60);
+  std::rotate(payloads.begin(), payloads.begin() + 23, payloads.end());
+  lost.payloads = copy_payloads(*backend, payloads.data(), payloads.size()).value();
+  const wal::SegmentTablePtr table = records.table();
+  const auto rebuilt = rebuild_on_host(lost, *table, *backend);
+  ASSERT_TRUE(rebuilt.ok());
+  FamilyView family;
+  family.active = std::make_shared<memtable::HostMemtable>();
+  family.set_runs({rebuilt.value()});
+  for (const auto& [key, position] : newest) {
+    const std::byte* record = nullptr;
+    EXPECT_EQ(find_one(family, *table, key, records.end(), &record), position) << key;
+  }
+  payloads[1] = payloads[40];
+  lost.payloads = copy_payloads(*backend, payloads.data(), payloads.size()).value();
+  EXPECT_TRUE(rebuild_on_host(lost, *table, *backend).status().IsCorruption());
 }
 
 // Goal: merges are due where the rules say so, never across runs that somebody works on.
