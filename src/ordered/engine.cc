@@ -358,10 +358,18 @@ void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
       maintenance_->note_probes(probes * (family->runs.size() - 1));
     }
   };
-  for (const auto& reads : requests->reads()) note_probes(reads->family(), reads->count());
+  for (const auto& reads : requests->reads()) {
+    note_probes(reads->family(), reads->count());
+    const FamilyView* const family = pin.view->family(reads->family());
+    if (reads->count() < reads_min_ && family != nullptr) note_host_search(*family);
+  }
   for (const auto& ranges : requests->ranges()) note_probes(ranges->family(), ranges->probes());
   reader_->read(pin, own_writes, base, reads_min_, requests);
   ranges_->read(pin, own_writes, base, reads_min_, requests);
+}
+
+void Engine::note_host_search(const FamilyView& family) const {
+  if (family.orders > family.runs.size()) maintenance_->want_orders();
 }
 
 Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::PinnableSlice* value,
@@ -370,6 +378,7 @@ Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinna
   if (family == nullptr) return no_family(id);
   const std::size_t runs = family->runs.size();
   if (runs > 1) maintenance_->note_probes(runs - 1);
+  note_host_search(*family);
   std::uint64_t found = runs::kNotFound;
   std::uint64_t searched = 0;
   {
@@ -447,6 +456,7 @@ std::unique_ptr<rocksdb::Iterator> Engine::iterate(const rocksdb::ReadOptions& o
     return std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(no_family(id)));
   }
   statistics_->add(Ticker::kIterators, 1);
+  note_host_search(*family);
   return make_iterator(options, pin, *family, std::move(repin));
 }
 

@@ -172,6 +172,9 @@ class Engine final : public Store {
   Status fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket);
   Status build_runs(batch::Requests* requests, WriteTicket* ticket);
   Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, WriteTicket* ticket);
+  /// The host is about to search the family's runs: where it would search more orders than runs,
+  /// the runs' own are read for those who come next.
+  void note_host_search(const FamilyView& family) const;
   void submit_reads(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests);
   Status commit_writes(const WriteOptions& options, const ReadSet& reads,
                        batch::Requests* requests);

@@ -63,6 +63,7 @@ constexpr Figure kFigures[] = {
     {"breccia.runs.searched", Ticker::kRunsSearched},
     {"breccia.runs.merges", Ticker::kRunMerges},
     {"breccia.runs.merged-entries", Ticker::kRunMergeEntries},
+    {"breccia.runs.orders-read", Ticker::kOrdersRead},
     {"breccia.log.frames", Ticker::kFrames},
     {"breccia.log.bytes.written", Ticker::kLogBytes},
     {"breccia.log.commits", Ticker::kCommits},

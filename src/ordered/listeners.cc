@@ -16,17 +16,16 @@ namespace breccia::ordered {
 
 namespace {
 
-/// Deletions among a run's entries. Of a device's run they are found in the log, in any order.
-std::uint64_t deletions_in(const MemRun& run, const wal::SegmentTable& table) {
+std::uint64_t deletions_in(const Order& order, const wal::SegmentTable& table) {
   constexpr std::uint64_t kEntriesPerPart = 64 << 10;
-  const std::uint64_t n = run.run->count();
+  const std::uint64_t n = order.count;
   std::atomic<std::uint64_t> deletions{0};
   base::parallel_for(
       std::uint64_t{0}, (n + kEntriesPerPart - 1) / kEntriesPerPart, [&](std::uint64_t part) {
         const std::uint64_t end = std::min(n, (part + 1) * kEntriesPerPart);
         std::uint64_t own = 0;
         for (std::uint64_t i = part * kEntriesPerPart; i < end; ++i) {
-          own += record::is_deletion(record::op_of(run.payload_at(i, table))) ? 1 : 0;
+          own += record::is_deletion(record::op_of(order.payload_at(i, table))) ? 1 : 0;
         }
         deletions += own;
       });
@@ -75,8 +74,10 @@ Listeners::Job Listeners::job_of(const View& view, const FamilyView& family,
   job.memtable.num_entries = job.memtable.num_deletes = 0;
   for (const MemRunPtr& run : family.runs) {
     job.memtable.earliest_seqno = std::min(job.memtable.earliest_seqno, run->begin);
-    job.memtable.num_entries += run->run->count();
-    job.memtable.num_deletes += deletions_in(*run, *view.table);
+    for (const Order& order : run->orders) {
+      job.memtable.num_entries += order.count;
+      job.memtable.num_deletes += deletions_in(order, *view.table);
+    }
   }
   if (family.tombstones != nullptr) {
     family.tombstones->for_each(0, [&](const memtable::Tombstone& one) {

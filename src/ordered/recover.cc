@@ -125,13 +125,14 @@ Result<MemRunPtr> build_piece(const std::vector<Part>& parts, const Piece& piece
   if (entries.count() == 0) return MemRunPtr(std::move(run));
   BRECCIA_TAKE(run->run, backend.build_run(entries.ref(piece.sorted), /*descriptors=*/nullptr));
   run->has_merges = entries.has_merges();
-  if (run->run->host_view() != nullptr) return MemRunPtr(std::move(run));
-  if (piece.sorted) {
-    run->descriptors = parts[piece.first].descriptors;
-    run->records = parts[piece.first].frame->records_position;
+  Order order;
+  if (piece.sorted && run->run->host_view() == nullptr) {
+    order.descriptors = parts[piece.first].descriptors;
+    order.records = parts[piece.first].frame->records_position;
   } else {
-    BRECCIA_TAKE(run->payloads, read_payloads(backend, *run->run));
+    BRECCIA_TAKE(order, read_order(backend, run->run));
   }
+  run->set_order(std::move(order));
   return MemRunPtr(std::move(run));
 }
 
@@ -157,6 +158,7 @@ Result<std::vector<MemRunPtr>> recover_runs(const std::vector<Part>& parts, std:
     auto placed = std::make_shared<MemRun>(*runs[i]);
     placed->begin = begin;
     placed->end = parts[pieces[i].last].end();
+    placed->set_order(runs[i]->orders.front());
     begin = placed->end;
     newest_first.push_back(std::move(placed));
   }

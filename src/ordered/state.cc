@@ -30,32 +30,43 @@ Status no_memory_for_payloads() { return Status::MemoryLimit("no memory for a ru
 
 }  // namespace
 
-Result<PayloadsPtr> read_payloads(runs::Backend& backend, const runs::Run& run) {
-  const auto payloads = make_payloads(backend, run.count());
+Result<Order> read_order(runs::Backend& backend, const runs::RunPtr& run) {
+  Order order;
+  if (run->host_view() != nullptr) {
+    order.columns = run;
+    return order;
+  }
+  const auto payloads = make_payloads(backend, run->count());
   if (payloads == nullptr) return no_memory_for_payloads();
-  BRECCIA_TRY(backend.read_payloads(run, payloads->data()));
-  return PayloadsPtr(payloads);
+  BRECCIA_TRY(backend.read_payloads(*run, payloads->data()));
+  order.payloads = payloads;
+  return order;
 }
 
-Result<PayloadsPtr> copy_payloads(const runs::Backend& backend, const std::uint64_t* payloads,
-                                  std::uint64_t count) {
+Result<Order> copy_order(const runs::Backend& backend, const std::uint64_t* payloads,
+                         std::uint64_t count) {
   const auto copy = make_payloads(backend, count);
   if (copy == nullptr) return no_memory_for_payloads();
   std::copy_n(payloads, count, copy->data());
-  return PayloadsPtr(copy);
+  Order order;
+  order.payloads = copy;
+  return order;
 }
 
 std::vector<std::uint64_t> payloads_of(const MemRun& run, const wal::SegmentTable& table) {
-  std::vector<std::uint64_t> payloads(run.run->count());
-  if (const runs::RunRef* const columns = run.run->host_view()) {
-    std::copy_n(columns->payload, payloads.size(), payloads.data());
-  } else if (run.payloads != nullptr) {
-    std::copy_n(run.payloads->data(), payloads.size(), payloads.data());
-  } else {
-    for (std::uint64_t i = 0; i < payloads.size(); ++i) {
-      const std::uint64_t position = run.position_at(i);
-      payloads[i] =
-          position | static_cast<std::uint64_t>(record::record_header(table.at(position)).op());
+  std::uint64_t count = 0;
+  for (const Order& order : run.orders) count += order.count;
+  std::vector<std::uint64_t> payloads;
+  payloads.reserve(count);
+  for (const Order& order : run.orders) {
+    if (const runs::RunRef* const columns = order.host_view()) {
+      payloads.insert(payloads.end(), columns->payload, columns->payload + order.count);
+    } else if (order.payloads != nullptr) {
+      payloads.insert(payloads.end(), order.payloads->data(), order.payloads->data() + order.count);
+    } else {
+      for (std::uint64_t i = 0; i < order.count; ++i) {
+        payloads.push_back(order.payload_at(i, table));
+      }
     }
   }
   return payloads;
@@ -81,6 +92,7 @@ Result<MemRunPtr> rebuild_on_host(const MemRun& run, const wal::SegmentTable& ta
   rebuilt->begin = run.begin;
   rebuilt->end = run.end;
   rebuilt->has_merges = run.has_merges;
+  rebuilt->set_order({rebuilt->run});
   return MemRunPtr(std::move(rebuilt));
 }
 

@@ -56,19 +56,20 @@ class ViewState {
 using Backends = exec::Failover<runs::Backend>;
 using base::Fault;
 
-/// Reads the payloads of a run that the host cannot read.
+/// The order of a run of `backend`: its columns, or else its payloads, read from the device.
 /// Errors  as Backend::read_payloads.
-[[nodiscard]] Result<PayloadsPtr> read_payloads(runs::Backend& backend, const runs::Run& run);
+[[nodiscard]] Result<Order> read_order(runs::Backend& backend, const runs::RunPtr& run);
 
-/// A copy of payloads that the host has, for a run of `backend`. Errors  MemoryLimit.
-[[nodiscard]] Result<PayloadsPtr> copy_payloads(const runs::Backend& backend,
-                                                const std::uint64_t* payloads, std::uint64_t count);
+/// The order of a run of `backend` whose payloads the host has. Errors  MemoryLimit.
+[[nodiscard]] Result<Order> copy_order(const runs::Backend& backend, const std::uint64_t* payloads,
+                                       std::uint64_t count);
 
-/// The run's payloads in run order, from what the host has of it.
+/// The payloads of the run's orders, one order behind the other: if it is one, in run order.
 [[nodiscard]] std::vector<std::uint64_t> payloads_of(const MemRun& run,
                                                      const wal::SegmentTable& table);
 
-/// Builds the same run again on the host from its records in the log.
+/// Builds the run again on the host from its records in the log; versions that a merge left out
+/// come back.
 [[nodiscard]] Result<MemRunPtr> rebuild_on_host(const MemRun& run, const wal::SegmentTable& table,
                                                 runs::Backend& host);
 

@@ -38,6 +38,7 @@ enum class Ticker : std::uint32_t {
   kSyncs,
   kRunMerges,
   kRunMergeEntries,
+  kOrdersRead,
   kFlushes,
   kFlushFiles,
   kFlushFileBytes,

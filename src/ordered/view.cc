@@ -42,11 +42,11 @@ std::uint64_t find_in_columns(const runs::RunRef& run, const runs::QueriesRef& q
   return hit ? run.payload[i] : runs::kNotFound;
 }
 
-/// lower_bound in the order that the host has of a device run: each probe reads a key from the log.
-std::uint64_t lower_bound_in_log(const MemRun& run, const wal::SegmentTable& table,
-                                 const Slice& key, std::uint64_t bound) {
+/// lower_bound without columns: each probe reads a key from the log.
+std::uint64_t lower_bound_in_log(const Order& run, const wal::SegmentTable& table, const Slice& key,
+                                 std::uint64_t bound) {
   std::uint64_t low = 0;
-  std::uint64_t high = run.run->count();
+  std::uint64_t high = run.count;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     const std::uint64_t position = run.position_at(middle);
@@ -60,10 +60,10 @@ std::uint64_t lower_bound_in_log(const MemRun& run, const wal::SegmentTable& tab
   return low;
 }
 
-std::uint64_t find_in_log(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+std::uint64_t find_in_log(const Order& run, const wal::SegmentTable& table, const Slice& key,
                           std::uint64_t bound) {
   const std::uint64_t low = lower_bound_in_log(run, table, key, bound);
-  if (low == run.run->count()) return runs::kNotFound;
+  if (low == run.count) return runs::kNotFound;
   const std::byte* const record = table.at(run.position_at(low));
   if (key_of(record) != key) return runs::kNotFound;
   return run.position_at(low) | static_cast<std::uint64_t>(record::record_header(record).op());
@@ -138,12 +138,12 @@ std::size_t View::tombstones() const {
   return all;
 }
 
-std::uint64_t lower_bound(const MemRun& run, const wal::SegmentTable& table, const Slice& key,
+std::uint64_t lower_bound(const Order& order, const wal::SegmentTable& table, const Slice& key,
                           std::uint64_t bound) {
-  const runs::RunRef* const columns_of_run = run.run->host_view();
-  if (columns_of_run == nullptr) return lower_bound_in_log(run, table, key, bound);
-  const OneKey columns(key);
-  return lower_bound_in_columns(*columns_of_run, {columns.ref(), nullptr, bound});
+  const runs::RunRef* const columns = order.host_view();
+  if (columns == nullptr) return lower_bound_in_log(order, table, key, bound);
+  const OneKey sought(key);
+  return lower_bound_in_columns(*columns, {sought.ref(), nullptr, bound});
 }
 
 std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
@@ -167,15 +167,17 @@ std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
   const OneKey columns(key);
   const runs::QueriesRef query{columns.ref(), nullptr, bound};
   for (const MemRunPtr& run : family.runs) {
-    if (run->begin >= bound) continue;
-    ++*searched;
-    const runs::RunRef* const columns_of_run = run->run->host_view();
-    const std::uint64_t payload = columns_of_run != nullptr
-                                      ? find_in_columns(*columns_of_run, query)
-                                      : find_in_log(*run, table, key, bound);
-    if (payload != runs::kNotFound) {
-      *record = table.at(record::position_of(payload));
-      return payload;
+    for (const Order& order : run->orders) {
+      if (order.begin >= bound) continue;
+      ++*searched;
+      const runs::RunRef* const columns_of_order = order.host_view();
+      const std::uint64_t payload = columns_of_order != nullptr
+                                        ? find_in_columns(*columns_of_order, query)
+                                        : find_in_log(order, table, key, bound);
+      if (payload != runs::kNotFound) {
+        *record = table.at(record::position_of(payload));
+        return payload;
+      }
     }
   }
   return runs::kNotFound;
@@ -220,21 +222,24 @@ RunRange cheapest_due(const std::vector<std::uint64_t>& counts) {
 
 }  // namespace
 
+bool is_free(FamilyId family, const MemRun& run, const std::vector<TakenRange>& taken) {
+  return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
+    return range.family == family && run.begin < range.end && range.begin < run.end;
+  });
+}
+
 RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
                    std::uint64_t probes) {
   const std::vector<MemRunPtr>& newest_first = family.runs;
-  const auto is_free = [&](std::size_t i) {
-    return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
-      return range.family == family.id && newest_first[i]->begin < range.end &&
-             range.begin < newest_first[i]->end;
-    });
+  const auto is_free_at = [&](std::size_t i) {
+    return is_free(family.id, *newest_first[i], taken);
   };
   std::size_t first = 0;
-  while (first < newest_first.size() && !is_free(first)) ++first;
+  while (first < newest_first.size() && !is_free_at(first)) ++first;
   std::vector<std::uint64_t> counts;
   std::vector<int> classes;
   std::uint64_t entries = 0;
-  for (std::size_t i = first; i < newest_first.size() && is_free(i); ++i) {
+  for (std::size_t i = first; i < newest_first.size() && is_free_at(i); ++i) {
     counts.push_back(newest_first[i]->run->count());
     classes.push_back(size_class(counts.back()));
     entries += counts.back();

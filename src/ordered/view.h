@@ -25,32 +25,58 @@ namespace breccia::ordered {
 using Payloads = exec::HostVector<std::uint64_t>;
 using PayloadsPtr = std::shared_ptr<const Payloads>;
 
-/// A run of log records in a backend's memory, and what the host keeps of it.
+/// Entries in run order as the host reads them: the columns of a run in its own memory; a batch's
+/// descriptors, which lie in the log (its records begin at `records`); or payloads.
+struct Order {
+  runs::RunPtr columns = nullptr;  // its host_view() is not null; or null, as the next ones
+  const std::uint32_t* descriptors = nullptr;
+  std::uint64_t records = 0;
+  PayloadsPtr payloads = nullptr;
+
+  std::uint64_t count = 0;
+  std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
+  std::uint64_t end = 0;
+
+  /// Null if the host reads keys from the log.
+  [[nodiscard]] const runs::RunRef* host_view() const {
+    return columns == nullptr ? nullptr : columns->host_view();
+  }
+  /// Payload of entry `i` in run order.
+  [[nodiscard]] std::uint64_t payload_at(std::uint64_t i, const wal::SegmentTable& table) const {
+    if (const runs::RunRef* const view = host_view()) return view->payload[i];
+    if (payloads != nullptr) return (*payloads)[i];
+    const std::uint64_t position = position_at(i);
+    return position | static_cast<std::uint64_t>(record::record_header(table.at(position)).op());
+  }
+  /// Log position of entry `i` in run order.
+  [[nodiscard]] std::uint64_t position_at(std::uint64_t i) const {
+    if (const runs::RunRef* const view = host_view()) return record::position_of(view->payload[i]);
+    return descriptors != nullptr ? records + std::uint64_t{descriptors[i]} * 8
+                                  : record::position_of((*payloads)[i]);
+  }
+};
+
+/// A run of log records in a backend's memory, and what the host has of it.
 struct MemRun {
   runs::RunPtr run;
   std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
   std::uint64_t end = 0;
 
-  /// The run's order for the host where it cannot read the run itself: a batch's descriptors, which
-  /// lie in the log (its records begin at `records`), or else payloads. Null on the host backend.
-  const std::uint32_t* descriptors = nullptr;
-  std::uint64_t records = 0;
-  PayloadsPtr payloads;
+  /// The same for the host, newest first, position ranges disjoint. Of a run that a device merged
+  /// these are the orders of what it was merged from, older versions and all, until somebody reads
+  /// its own.
+  std::vector<Order> orders;
 
   /// True if it may hold merge operands: a key's newest version may then need those below it.
   bool has_merges = false;
 
-  /// Payload of entry `i` in run order.
-  [[nodiscard]] std::uint64_t payload_at(std::uint64_t i, const wal::SegmentTable& table) const {
-    if (const runs::RunRef* const columns = run->host_view()) return columns->payload[i];
-    if (payloads != nullptr) return (*payloads)[i];
-    const std::uint64_t position = position_at(i);
-    return position | static_cast<std::uint64_t>(record::record_header(table.at(position)).op());
-  }
-  /// Log position of entry `i` in run order, by the order that the host has.
-  [[nodiscard]] std::uint64_t position_at(std::uint64_t i) const {
-    return descriptors != nullptr ? records + std::uint64_t{descriptors[i]} * 8
-                                  : record::position_of((*payloads)[i]);
+  /// Makes `order` the run's only one, with its count and positions.
+  void set_order(Order order) {
+    order.count = run->count();
+    order.begin = begin;
+    order.end = end;
+    orders.clear();
+    orders.push_back(std::move(order));
   }
 };
 using MemRunPtr = std::shared_ptr<const MemRun>;
@@ -64,6 +90,7 @@ struct FamilyView {
   std::vector<MemRunPtr> runs;                     // newest first, position ranges disjoint
   std::vector<runs::RunPtr> backend_runs;          // the same runs, as a search takes them
   bool has_values = true;                          // all runs have
+  std::size_t orders = 0;                          // of all runs: what one key's search looks at
   std::uint64_t runs_end = 0;                      // where the next run's position range begins
   memtable::TombstonesPtr tombstones;              // range deletions, null if there are none
 
@@ -80,8 +107,10 @@ struct FamilyView {
     runs = std::move(newest_first);
     backend_runs.clear();
     has_values = true;
+    orders = 0;
     for (const MemRunPtr& run : runs) {
       backend_runs.push_back(run->run);
+      orders += run->orders.size();
       has_values = has_values && run->run->has_values();
     }
   }
@@ -114,19 +143,19 @@ using ViewPtr = std::shared_ptr<const View>;
 
 /// The newest version of `key` below `bound` in the family's memtable and runs: its payload, or
 /// runs::kNotFound. Range deletions are not looked at. One key, on the calling thread.
-/// Cost    memtable: one walk; per run: log2(n / 64) + 7 probes (host run), log2(n) records
-///         (device).
+/// Cost    memtable: one walk; per order: as lower_bound().
 [[nodiscard]] std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
                                      const Slice& key, std::uint64_t bound,
                                      const std::byte** record);
-/// The same, and how many memtables and runs were searched for it.
+/// The same, and how many memtables and orders were searched for it.
 [[nodiscard]] std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
                                      const Slice& key, std::uint64_t bound,
                                      const std::byte** record, std::uint64_t* searched);
 
-/// The first entry of `run` that holds a version of `key` below `bound`, or comes behind all those.
-/// Cost    log2(n / 64) + 7 probes (host run), log2(n) records (device).
-[[nodiscard]] std::uint64_t lower_bound(const MemRun& run, const wal::SegmentTable& table,
+/// The first entry of `order` that holds a version of `key` below `bound`, or comes behind all
+/// those.
+/// Cost    log2(n / 64) + 7 probes (columns), log2(n) records (others).
+[[nodiscard]] std::uint64_t lower_bound(const Order& order, const wal::SegmentTable& table,
                                         const Slice& key, std::uint64_t bound);
 
 /// Positions [begin, end) whose runs somebody works on.
@@ -135,6 +164,10 @@ struct TakenRange {
   std::uint64_t begin;
   std::uint64_t end;
 };
+
+/// True if nobody works on `run`.
+[[nodiscard]] bool is_free(FamilyId family, const MemRun& run,
+                           const std::vector<TakenRange>& taken);
 
 /// Neighbouring runs of a family, newest first: runs[first .. first + count).
 struct RunRange {

@@ -36,13 +36,13 @@ class Sample {
   Amount seen_;
 };
 
-/// Entries [begin, end) of a run.
-Amount amount_of_part(const ordered::MemRun& run, const wal::SegmentTable& table,
+/// Entries [begin, end) of an order.
+Amount amount_of_part(const ordered::Order& order, const wal::SegmentTable& table,
                       std::uint64_t begin, std::uint64_t end) {
   const std::uint64_t count = end - begin;
   const std::uint64_t step = std::max<std::uint64_t>(1, count / kSamplesMax);
   Sample sample(table);
-  for (std::uint64_t i = begin; i < end; i += step) sample.add(run.payload_at(i, table));
+  for (std::uint64_t i = begin; i < end; i += step) sample.add(order.payload_at(i, table));
   return sample.scaled_to(count);
 }
 
@@ -78,7 +78,9 @@ Amount amount_of_memtable(const ordered::FamilyView& family, const wal::SegmentT
 Amount amount_of_runs(const ordered::FamilyView& family, const wal::SegmentTable& table) {
   Amount sum;
   for (const ordered::MemRunPtr& run : family.runs) {
-    sum += amount_of_part(*run, table, 0, run->run->count());
+    for (const ordered::Order& order : run->orders) {
+      sum += amount_of_part(order, table, 0, order.count);
+    }
   }
   return sum;
 }
@@ -88,9 +90,11 @@ Amount amount_of_range(const ordered::FamilyView& family, const wal::SegmentTabl
   constexpr std::uint64_t kNewest = ~std::uint64_t{0};
   Amount sum = amount_in_memtable(*family.active, table, begin, end);
   for (const ordered::MemRunPtr& run : family.runs) {
-    const std::uint64_t first = ordered::lower_bound(*run, table, begin, kNewest);
-    const std::uint64_t last = ordered::lower_bound(*run, table, end, kNewest);
-    if (first < last) sum += amount_of_part(*run, table, first, last);
+    for (const ordered::Order& order : run->orders) {
+      const std::uint64_t first = ordered::lower_bound(order, table, begin, kNewest);
+      const std::uint64_t last = ordered::lower_bound(order, table, end, kNewest);
+      if (first < last) sum += amount_of_part(order, table, first, last);
+    }
   }
   return sum;
 }

@@ -18,6 +18,9 @@ namespace {
 /// Runs in the view above which writers help to merge, and at which they wait.
 constexpr std::size_t kRunsBeforeHelp = 24;
 constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
+/// Orders that a merged run has at most before a merge reads its own: what one key's search on the
+/// host costs until then, in searches of one order.
+constexpr std::size_t kOrdersMax = 32;
 /// How long who found no memory waits at most before the next try.
 constexpr auto kMemoryPauseMax = std::chrono::milliseconds(200);
 /// How often a waiter looks at what nobody tells it.
@@ -179,6 +182,10 @@ void Maintenance::note_probes(std::uint64_t probes) {
   if (before / kWorthLooking != (before + probes) / kWorthLooking) wake_merger();
 }
 
+void Maintenance::want_orders() {
+  if (!orders_wanted_.exchange(true)) wake_merger();
+}
+
 void Maintenance::give_device_memory() {
   {
     const std::lock_guard lock(mutex_);
@@ -229,11 +236,23 @@ void Maintenance::run_merger() {
     status = Status::OK();
     bool merged = true;
     while (merged && fault_->get().ok()) {
+      bool read = false;
+      Status of_order;
+      if (orders_wanted_.load()) of_order = read_order_once(&read);
       status = merge_once(&merged);
+      if (status.ok()) status = std::move(of_order);
+      merged = status.ok() && (merged || read);
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
     }
   }
+}
+
+Maintenance::Taken Maintenance::take(const FamilyView& family, RunRange range) {
+  const auto first = family.runs.begin() + static_cast<std::ptrdiff_t>(range.first);
+  Taken taken{family.id, {first, first + static_cast<std::ptrdiff_t>(range.count)}};
+  taken_.push_back({family.id, taken.runs.back()->begin, taken.runs.front()->end});
+  return taken;
 }
 
 std::optional<Maintenance::Taken> Maintenance::take_for_merge() {
@@ -243,9 +262,7 @@ std::optional<Maintenance::Taken> Maintenance::take_for_merge() {
   for (const FamilyViewPtr& family : view->families) {
     const RunRange due = merge_due(*family, taken_, probes_.load(std::memory_order_relaxed));
     if (due.count < 2) continue;
-    const auto first = family->runs.begin() + static_cast<std::ptrdiff_t>(due.first);
-    Taken taken{family->id, {first, first + static_cast<std::ptrdiff_t>(due.count)}};
-    taken_.push_back({family->id, taken.runs.back()->begin, taken.runs.front()->end});
+    Taken taken = take(*family, due);
     // The merge uses up the probes that pay for it.
     std::uint64_t cost = 0;
     for (const auto& run : taken.runs) cost += run->run->count();
@@ -265,6 +282,12 @@ void Maintenance::give_back(const std::function<bool(const TakenRange&)>& is_min
   room_.notify_all();
 }
 
+void Maintenance::give_back(const Taken& taken) {
+  give_back([&](const auto& range) {
+    return range.family == taken.family && range.begin == taken.runs.back()->begin;
+  });
+}
+
 Status Maintenance::merge_once(bool* merged) {
   *merged = false;
   std::optional<Taken> taken;
@@ -275,9 +298,7 @@ Status Maintenance::merge_once(bool* merged) {
   if (!taken.has_value()) return Status::OK();
   Status status = base::or_memory_limit([&] { return merge_taken(*taken); });
   *merged = status.ok();
-  give_back([&](const auto& range) {
-    return range.family == taken->family && range.begin == taken->runs.back()->begin;
-  });
+  give_back(*taken);
   if (!status.ok()) {
     base::as_memory_allows([&] {
       log(LogLevel::kWarning,
@@ -290,7 +311,9 @@ Status Maintenance::merge_once(bool* merged) {
 
 Status Maintenance::merge_taken(const Taken& taken) {
   const base::Stopwatch watch;
-  BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs));
+  std::size_t orders = 0;
+  for (const auto& run : taken.runs) orders += run->orders.size();
+  BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs, /*reads_order=*/orders > kOrdersMax));
   install(taken, one);
   statistics_->add(Ticker::kRunMerges, 1);
   for (const auto& run : taken.runs) {
@@ -300,7 +323,8 @@ Status Maintenance::merge_taken(const Taken& taken) {
   return Status::OK();
 }
 
-void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
+bool Maintenance::install(const Taken& taken, const MemRunPtr& one) {
+  bool installed = false;
   publisher_->change([&](View* next) {
     const FamilyView* const family = next->family(taken.family);
     // After a fault the newest runs may be of a batch that was never shown; the publisher knows
@@ -318,24 +342,65 @@ void Maintenance::install(const Taken& taken, const MemRunPtr& one) {
     changed->set_runs(std::move(list));
     next->set_family(std::move(changed));
     runs_.store(next->runs_max(), std::memory_order_relaxed);
+    installed = true;
   });
+  return installed;
 }
 
-Result<MemRunPtr> Maintenance::merged(const std::vector<MemRunPtr>& runs) {
+std::optional<Maintenance::Taken> Maintenance::take_for_order() {
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || flush_waits_) return {};
+  const ViewPtr view = state_->view();
+  for (const FamilyViewPtr& family : view->families) {
+    for (std::size_t i = 0; i < family->runs.size(); ++i) {
+      const MemRun& run = *family->runs[i];
+      if (run.orders.size() > 1 && is_free(family->id, run, taken_)) return take(*family, {i, 1});
+    }
+  }
+  orders_wanted_ = false;  // a later search asks again for what others work on
+  return {};
+}
+
+Status Maintenance::read_order_once(bool* read) {
+  std::optional<Taken> taken;
+  BRECCIA_TRY(base::or_memory_limit([&] {
+    taken = take_for_order();
+    return Status::OK();
+  }));
+  if (!taken.has_value()) return Status::OK();
+  const Status status = base::or_memory_limit([&] {
+    const auto one = std::make_shared<MemRun>(*taken->runs.front());
+    const auto backend = backends_->current();
+    // The device may be lost, and then the view has other runs by now.
+    if (!backend->holds(*one->run)) return Status::OK();
+    BRECCIA_TAKE(Order order, backends_->attempt(*backend, [&](runs::Backend& on) {
+      return read_order(on, one->run);
+    }));
+    one->set_order(std::move(order));
+    *read = install(*taken, one);
+    if (*read) statistics_->add(Ticker::kOrdersRead, 1);
+    return Status::OK();
+  });
+  give_back(*taken);
+  return base::copy_of(status);
+}
+
+Result<MemRunPtr> Maintenance::merged(const std::vector<MemRunPtr>& runs, bool reads_order) {
   const auto backend = backends_->current();
   if (builder_->merges_on(*backend, runs)) {
-    auto one = backends_->attempt(*backend, [&](runs::Backend& on) { return merged_on(on, runs); });
+    auto one = backends_->attempt(
+        *backend, [&](runs::Backend& on) { return merged_on(on, runs, reads_order); });
     if (one.ok() || backends_->is_host(*backend)) return one;
   }
   // The host cannot read the runs of a device: it builds them again from the log.
   BRECCIA_TAKE(const auto on_host, runs_on_host(runs, *state_->view()->table, backends_->host()));
-  return merged_on(backends_->host(), on_host);
+  return merged_on(backends_->host(), on_host, /*reads_order=*/true);
 }
 
 // What the host has built goes to the device for the merge: else it would draw all that it is
 // merged with to the host.
-Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend,
-                                         const std::vector<MemRunPtr>& runs) {
+Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
+                                         bool reads_order) {
   std::vector<runs::RunPtr> inputs;
   auto one = std::make_shared<MemRun>();
   for (const auto& run : runs) {
@@ -350,8 +415,13 @@ Result<MemRunPtr> Maintenance::merged_on(runs::Backend& backend,
   one->end = runs.front()->end;
   const runs::Keep keep = one->has_merges ? runs::Keep::kStacks : runs::Keep::kNewest;
   BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
-  if (one->run->host_view() == nullptr) {
-    BRECCIA_TAKE(one->payloads, read_payloads(backend, *one->run));
+  if (reads_order || one->run->host_view() != nullptr) {
+    BRECCIA_TAKE(Order order, read_order(backend, one->run));
+    one->set_order(std::move(order));
+  } else {
+    for (const auto& run : runs) {
+      one->orders.insert(one->orders.end(), run->orders.begin(), run->orders.end());
+    }
   }
   return MemRunPtr(std::move(one));
 }
@@ -466,7 +536,7 @@ Status Maintenance::flush_taken(const ViewPtr& view, std::uint64_t applied, bool
   Status shown;
   auto flushed = flush_view(
       *view, applied, options_.flush_parts, below_,
-      [this](const auto& runs) { return merged(runs); }, &change,
+      [this](const auto& runs) { return merged(runs, /*reads_order=*/true); }, &change,
       [&] { shown = show_when_flushed(view, applied, &change); });
   Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
   if (status.ok()) status = base::or_memory_limit([&] { return release_log(applied); });

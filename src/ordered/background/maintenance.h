@@ -67,6 +67,9 @@ class Maintenance {
   /// `tombstones` range deletions, or when `probes` runs beyond the first were searched.
   void note_view(std::size_t runs, std::size_t tombstones);
   void note_probes(std::uint64_t probes);
+  /// To be called when the host searched in more than one order of a run: begins to read those that
+  /// the runs have on the device.
+  void want_orders();
   /// Another tenant of the device waits for memory: begins a flush.
   void give_device_memory();
   /// Flushes everything published so far and waits for it, and until its listeners have heard of
@@ -85,6 +88,11 @@ class Maintenance {
   /// Merges what is due, if anything: then *merged. Errors  it failed; another call may not.
   Status merge_once(bool* merged);
   Status merge_taken(const Taken& taken);
+  /// Reads one run's own order from the device, if any is not read: then *read.
+  Status read_order_once(bool* read);
+  std::optional<Taken> take_for_order();
+  Taken take(const FamilyView& family, RunRange range);
+  void give_back(const Taken& taken);
   void give_back(const std::function<bool(const TakenRange&)>& is_mine);
   bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
   Status flush_once(bool manual, std::uint64_t* told);
@@ -100,9 +108,11 @@ class Maintenance {
   Status refused(std::uint64_t wait_us_max);
   void show_flushed(const ViewPtr& flushed, std::uint64_t applied, cache::RowCache::Change* change);
   Status release_log(std::uint64_t applied);
-  Result<MemRunPtr> merged(const std::vector<MemRunPtr>& runs);
-  void install(const Taken& taken, const MemRunPtr& one);
-  static Result<MemRunPtr> merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs);
+  Result<MemRunPtr> merged(const std::vector<MemRunPtr>& runs, bool reads_order);
+  /// Puts `one` in the place of what was taken. False: the view has other runs by now.
+  bool install(const Taken& taken, const MemRunPtr& one);
+  static Result<MemRunPtr> merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
+                                     bool reads_order);
   std::optional<Taken> take_for_merge();
   Status take_for_flush(ViewPtr* view, std::uint64_t* applied);
   [[nodiscard]] std::uint64_t visible_bytes() const;
@@ -141,6 +151,7 @@ class Maintenance {
   std::atomic<std::size_t> runs_{0};
   std::atomic<std::size_t> tombstones_{0};
   std::atomic<std::uint64_t> probes_{0};
+  std::atomic<bool> orders_wanted_{false};
   std::thread merger_;
   std::thread flusher_;
 };

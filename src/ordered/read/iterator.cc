@@ -9,7 +9,7 @@
 #include "ordered/read/versions.h"
 
 /// Three layers:
-///   EntryCursor  one source's entries, all versions: a memtable or a run
+///   EntryCursor  one source's entries, all versions: a memtable or an order
 ///   KeyCursor    one source's keys, each with its newest version that the pin sees
 ///   Merged       keys over all sources and the tree, resolved to values
 
@@ -48,15 +48,15 @@ class MemtableCursor final : public EntryCursor {
   memtable::HostMemtable::Cursor at_;
 };
 
-class RunCursor final : public EntryCursor {
+class OrderCursor final : public EntryCursor {
  public:
-  RunCursor(const MemRun& run, const wal::SegmentTable& table)
-      : run_(run), table_(table), count_(run.run->count()), at_(count_) {}
+  OrderCursor(const Order& order, const wal::SegmentTable& table)
+      : order_(order), table_(table), count_(order.count), at_(count_) {}
   [[nodiscard]] bool valid() const override { return at_ < count_; }
   [[nodiscard]] Slice key() const override { return key_; }
   [[nodiscard]] std::uint64_t payload() const override { return payload_; }
   void seek(const Slice& key, std::uint64_t bound) override {
-    go(lower_bound(run_, table_, key, bound));
+    go(lower_bound(order_, table_, key, bound));
   }
   void seek_to_first() override { go(0); }
   void seek_to_last() override { go(count_ == 0 ? 0 : count_ - 1); }
@@ -67,12 +67,12 @@ class RunCursor final : public EntryCursor {
   void go(std::uint64_t at) {
     at_ = at;
     if (!valid()) return;
-    payload_ = run_.payload_at(at, table_);
+    payload_ = order_.payload_at(at, table_);
     const std::byte* const record = table_.at(record::position_of(payload_));
     key_ = Slice(record::record_key(record), record::record_header(record).key_bytes());
   }
 
-  const MemRun& run_;
+  const Order& order_;
   const wal::SegmentTable& table_;
   const std::uint64_t count_;
   std::uint64_t at_;
@@ -291,8 +291,10 @@ class Merged final : public rocksdb::Iterator {
       sources_.emplace_back(std::make_unique<MemtableCursor>(*family_->active), pin.visible);
     }
     for (const MemRunPtr& run : family_->runs) {
-      if (run->begin >= pin.visible) continue;
-      sources_.emplace_back(std::make_unique<RunCursor>(*run, *pin_.view->table), pin.visible);
+      for (const Order& order : run->orders) {
+        if (order.begin >= pin.visible) continue;
+        sources_.emplace_back(std::make_unique<OrderCursor>(order, *pin_.view->table), pin.visible);
+      }
     }
     rocksdb::ReadOptions options = options_;
     options.tailing = false;

@@ -57,12 +57,11 @@ bool changed_in_memtable(const memtable::HostMemtable& active, const Window& win
   return false;
 }
 
-bool changed_in_run(const MemRun& run, const wal::SegmentTable& table, const Window& window) {
-  if (run.end <= window.range.since) return false;
-  const std::uint64_t count = run.run->count();
-  for (std::uint64_t i = lower_bound(run, table, window.range.begin, ~std::uint64_t{0}); i < count;
-       ++i) {
-    const std::uint64_t position = record::position_of(run.payload_at(i, table));
+bool changed_in_order(const Order& order, const wal::SegmentTable& table, const Window& window) {
+  if (order.end <= window.range.since) return false;
+  for (std::uint64_t i = lower_bound(order, table, window.range.begin, ~std::uint64_t{0});
+       i < order.count; ++i) {
+    const std::uint64_t position = order.position_at(i);
     const std::byte* const record = table.at(position);
     if (window.ends_before(
             {record::record_key(record), record::record_header(record).key_bytes()})) {
@@ -85,8 +84,11 @@ bool range_changed(const View& view, const FamilyView& family, const Window& win
     if (overlaps) return true;
   }
   return changed_in_memtable(*family.active, window) ||
-         std::any_of(family.runs.begin(), family.runs.end(),
-                     [&](const auto& run) { return changed_in_run(*run, *view.table, window); });
+         std::any_of(family.runs.begin(), family.runs.end(), [&](const MemRunPtr& run) {
+           return std::any_of(run->orders.begin(), run->orders.end(), [&](const Order& order) {
+             return changed_in_order(order, *view.table, window);
+           });
+         });
 }
 
 }  // namespace

@@ -202,17 +202,16 @@ Status Publisher::publish_family(const WriteTicket& ticket,
   if (family == nullptr) return Status::OK();
   auto runs = family->runs;
   for (const BuiltRun& built : family_runs.built) {
+    BRECCIA_ASSERT(built.order.columns != nullptr || built.order.descriptors != nullptr ||
+                   built.order.payloads != nullptr);
     MemRun run;
     run.run = built.run;
     run.begin = family->runs_end;
     // What comes between these entries and the next batch's is theirs.
     run.end = &built == &family_runs.built.back() ? ticket.frame.end() : built.end;
-    run.descriptors = built.descriptors;
-    run.records = ticket.frame.records_position();
-    run.payloads = built.payloads;
+    run.set_order(built.order);
+    run.orders.front().records = ticket.frame.records_position();
     run.has_merges = family_runs.has_merges;
-    BRECCIA_ASSERT(run.run->host_view() != nullptr || run.descriptors != nullptr ||
-                   run.payloads != nullptr);
     BRECCIA_TAKE(MemRunPtr published, on_device_in_use(std::move(run)));
     family->runs_end = published->end;
     runs.insert(runs.begin(), std::move(published));
@@ -246,9 +245,12 @@ Status Publisher::seal(FamilyId id) {
   run->begin = family->runs_end;
   run->end = state_->visible();
   run->has_merges = columns.has_merges();
-  if (run->run->host_view() == nullptr) {
-    BRECCIA_TAKE(run->payloads,
-                 copy_payloads(backends_->first(), columns.payloads().data(), columns.count()));
+  if (run->run->host_view() != nullptr) {
+    run->set_order({run->run});
+  } else {
+    BRECCIA_TAKE(Order order,
+                 copy_order(backends_->first(), columns.payloads().data(), columns.count()));
+    run->set_order(std::move(order));
   }
   family->runs_end = run->end;
   family->active = std::make_shared<memtable::HostMemtable>();

@@ -30,11 +30,11 @@ Result<BuiltRun> build_on(runs::Backend& backend, const record::EntriesRef& entr
                           std::uint32_t* descriptors) {
   BuiltRun built;
   BRECCIA_TAKE(built.run, backend.build_run(entries, descriptors));
-  if (built.run->host_view() != nullptr) return built;
-  built.descriptors = descriptors;
-  if (descriptors != nullptr) return built;
-  // Where there are no descriptors, the host keeps the order of a run that it cannot read.
-  BRECCIA_TAKE(built.payloads, read_payloads(backend, *built.run));
+  if (descriptors != nullptr && built.run->host_view() == nullptr) {
+    built.order.descriptors = descriptors;
+  } else {
+    BRECCIA_TAKE(built.order, read_order(backend, built.run));
+  }
   return built;
 }
 
@@ -188,8 +188,9 @@ bool RunBuilder::is_split(const FamilyView& family) const {
 Result<MemRunPtr> RunBuilder::lift(const MemRun& run, runs::Backend& device) {
   const runs::RunRef& columns = *run.run->host_view();
   auto lifted = std::make_shared<MemRun>(run);
-  BRECCIA_TAKE(lifted->payloads, copy_payloads(device, columns.payload, columns.keys.count));
+  BRECCIA_TAKE(Order order, copy_order(device, columns.payload, columns.keys.count));
   BRECCIA_TAKE(lifted->run, device.build_run(entries_of(columns), /*descriptors=*/nullptr));
+  lifted->set_order(std::move(order));
   return MemRunPtr(std::move(lifted));
 }
 

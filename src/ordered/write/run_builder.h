@@ -9,12 +9,11 @@
 
 namespace breccia::ordered {
 
-/// A run, and what the host needs where it cannot read it (MemRun).
+/// A run, and what the host has of it.
 struct BuiltRun {
   runs::RunPtr run;
   std::uint64_t end = 0;  // its entries lie below
-  const std::uint32_t* descriptors = nullptr;
-  PayloadsPtr payloads;
+  Order order;            // where its records begin is not known yet
 };
 
 /// Makes runs of entries, and says where: few are sorted by the host before a device has begun; of

@@ -149,10 +149,10 @@ void expect_run(const MemRun& run, const Expected& expected, const wal::SegmentT
   ASSERT_TRUE(backend.read_payloads(*run.run, payloads.data()).ok());
   for (std::size_t i = 0; i < own.size(); ++i) {
     ASSERT_EQ(payloads[i], own[i].payload) << i;
-    ASSERT_EQ(run.payload_at(i, table), own[i].payload) << i;
+    ASSERT_EQ(run.orders.front().payload_at(i, table), own[i].payload) << i;
     // Whoever reads in the host's order finds every version at its place.
     const std::uint64_t behind = record::position_of(own[i].payload) + 8;
-    ASSERT_EQ(lower_bound(run, table, own[i].key, behind), i);
+    ASSERT_EQ(lower_bound(run.orders.front(), table, own[i].key, behind), i);
   }
   *entries_seen += own.size();
 }

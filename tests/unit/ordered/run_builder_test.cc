@@ -101,6 +101,7 @@ TEST_F(Roads, TooManyRuns) {
     auto run = std::make_shared<MemRun>();
     const std::uint64_t at = 8 * i;
     run->run = backends.host().build_run({key.ref(), &at, 0, nullptr, false}, nullptr).take();
+    run->set_order({run->run});
     all.insert(all.begin(), std::move(run));
     family.set_runs(all);
     const bool fits = i <= limits::kRunsPerSearchMax;
@@ -238,6 +239,98 @@ TEST_F(Roads, SmallRunsJoinTheDevice) {
   }
   ASSERT_TRUE(store_->Submit({}, &gets).ok());
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(gets.code(i), Status::Code::kOk) << i;
+}
+
+// Goal: the order of a merged run stays on the device until the host searches in it, and the host
+//       finds everything before and after that.
+// Method: batches whose runs are merged; reads in batches; then single ones and an iterator.
+// Mutation: a merge that reads its order, a search of a merged run's first order alone, or nobody who
+//   reads it afterwards, fails.
+TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
+  const testing::FakeGpu gpu;
+  open(gpu);
+  base::Random random(7);
+  for (int round = 0; round < 20; ++round) {
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < 100; ++i) add(&batch, kDefaultFamily, &random);
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  }
+  const auto orders_beyond_runs = [&] {
+    const Pin pin = store_->pin();
+    const FamilyView& family = *pin.view->family(kDefaultFamily);
+    return family.orders - family.runs.size();
+  };
+  const auto wait_until = [](const auto& is_so) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!is_so()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  wait_until([&] { return orders_beyond_runs() > 0; });
+  expect_model();
+  EXPECT_EQ(figure("runs.orders-read"), 0U);
+  const auto expect_one_by_one = [&] {
+    const auto at = store_->iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
+    at->SeekToFirst();
+    for (const auto& [key, value] : model_) {
+      std::string found;
+      const Status status = store_->Get(key.second, &found);
+      ASSERT_EQ(status.ok(), !value.empty()) << key.second << status.ToString();
+      ASSERT_EQ(found, value) << key.second;
+      if (value.empty()) continue;
+      ASSERT_TRUE(at->Valid());
+      ASSERT_EQ(at->key().ToString(), key.second);
+      ASSERT_EQ(at->value().ToString(), value);
+      at->Next();
+    }
+    EXPECT_FALSE(at->Valid());
+  };
+  expect_one_by_one();
+  wait_until([&] { return orders_beyond_runs() == 0; });
+  EXPECT_GT(figure("runs.orders-read"), 0U);
+  expect_one_by_one();
+}
+
+// Goal: searches of the host beside writers, merges and the reading of orders find each key's newest
+//       version, and only grow newer.
+// Method: a thread writes rounds of all keys in batches; two read keys one by one, and with iterators.
+// Mutation: taking a run from a view that nobody holds fails in the sanitizers' presets.
+TEST_F(Roads, ConcurrentSearchesReadOrders) {
+  constexpr int kRounds = 300;
+  constexpr int kKeys = 40;
+  const testing::FakeGpu gpu;
+  open(gpu);
+  std::atomic<bool> done{false};
+  const auto read = [&](std::uint64_t seed) {
+    base::Random random(seed);
+    std::vector<int> seen(kKeys, -1);
+    while (!done) {
+      const auto i = static_cast<int>(random.below(kKeys));
+      std::string value;
+      const Status status = store_->Get(key_of(i), &value);
+      const int round = status.ok() ? std::stoi(value) : -1;
+      ASSERT_GE(round, seen[i]) << key_of(i);
+      seen[i] = round;
+      if (!random.one_in(8)) continue;
+      const auto at = store_->iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
+      at->Seek(key_of(i));
+      ASSERT_TRUE(round < 0 || at->Valid());
+      ASSERT_TRUE(round < 0 || at->key() == key_of(i));
+    }
+  };
+  std::thread first(read, 1);
+  std::thread second(read, 2);
+  for (int round = 0; round < kRounds; ++round) {
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < kKeys; ++i) {
+      ASSERT_TRUE(batch.Put(key_of(i), std::to_string(round)).ok());
+    }
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  }
+  done = true;
+  first.join();
+  second.join();
 }
 
 // Goal: a run is built within the memory that build_bytes says.

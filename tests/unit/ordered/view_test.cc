@@ -57,18 +57,34 @@ MemRunPtr build_run(const memtable::RecordsInMemory& records,
   run->run = built.take();
   run->begin = positions.front();
   run->end = positions.back() + 8;
+  run->set_order({run->run});
   if (as_device_run) {
-    run->payloads = read_payloads(*backend, *run->run).value();
+    const std::vector<std::uint64_t> payloads = payloads_of(*run, *records.table());
     run->run = std::make_shared<SizedRun>(positions.size());
+    run->set_order(copy_order(*backend, payloads.data(), payloads.size()).take());
   }
+  return run;
+}
+
+/// Two neighbouring runs as a device's merge of them whose own order nobody has read.
+MemRunPtr merged(const MemRun& newer, const MemRun& older) {
+  auto run = std::make_shared<MemRun>();
+  run->run = std::make_shared<SizedRun>(newer.run->count());  // the merge left versions out
+  run->begin = older.begin;
+  run->end = newer.end;
+  run->orders = newer.orders;
+  run->orders.insert(run->orders.end(), older.orders.begin(), older.orders.end());
   return run;
 }
 
 }  // namespace
 
-// Goal: find_one gives the newest version below its bound, wherever it lies.
-// Method: random versions spread over a memtable, host runs and device runs; compared with a map.
-// Mutation: searching the runs oldest first, or skipping a run by its end, fails.
+// Goal: find_one gives the newest version below its bound, wherever it lies, also when a device is
+//       lost.
+// Method: random versions spread over a memtable, host runs, device runs and merged ones; compared
+//         with a map, before and after what lies on devices is rebuilt on the host.
+// Mutation: searching runs or orders oldest first, skipping one by its end, or rebuilding a run from
+//           its first order alone, fails.
 TEST(View, FindOneAgreesWithAMap) {
   const auto backend = runs::make_host_backend();
   for (const std::uint64_t seed : testing::seeds_to_run(60)) {
@@ -97,8 +113,14 @@ TEST(View, FindOneAgreesWithAMap) {
         }
       }
     }
+    for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
+      if (random.one_in(2)) continue;
+      runs[i] = merged(*runs[i], *runs[i + 1]);
+      runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
     family.set_runs(std::move(runs));
     for (int i = 0; i < 500; ++i) {
+      if (i == 250) family.set_runs(runs_on_host(family.runs, *table, *backend).take());
       const std::string key = "equal prefix " + std::to_string(random.below(61));
       const std::uint64_t begin = records.segment()->base;
       const std::uint64_t bound = begin + random.below((records.end() - begin) / 8 + 2) * 8;
@@ -129,10 +151,10 @@ TEST(View, RebuildDoesNotBelieveTheDevice) {
     newest[key] = positions.back();
   }
   MemRun lost = *build_run(records, positions, /*as_device_run=*/true, backend.get());
-  std::vector<std::uint64_t> payloads(lost.payloads->data(), lost.payloads->data() + 60);
-  std::rotate(payloads.begin(), payloads.begin() + 23, payloads.end());
-  lost.payloads = copy_payloads(*backend, payloads.data(), payloads.size()).value();
   const wal::SegmentTablePtr table = records.table();
+  std::vector<std::uint64_t> payloads = payloads_of(lost, *table);
+  std::rotate(payloads.begin(), payloads.begin() + 23, payloads.end());
+  lost.set_order(copy_order(*backend, payloads.data(), payloads.size()).take());
   const auto rebuilt = rebuild_on_host(lost, *table, *backend);
   ASSERT_TRUE(rebuilt.ok());
   FamilyView family;
@@ -143,7 +165,7 @@ TEST(View, RebuildDoesNotBelieveTheDevice) {
     EXPECT_EQ(find_one(family, *table, key, records.end(), &record), position) << key;
   }
   payloads[1] = payloads[40];
-  lost.payloads = copy_payloads(*backend, payloads.data(), payloads.size()).value();
+  lost.set_order(copy_order(*backend, payloads.data(), payloads.size()).take());
   EXPECT_TRUE(rebuild_on_host(lost, *table, *backend).status().IsCorruption());
 }
 
