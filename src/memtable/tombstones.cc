@@ -11,11 +11,6 @@ namespace {
 /// A set is joined with one behind it unless it is more than this many times as large.
 constexpr std::size_t kGrowth = 8;
 
-std::uint64_t word_of(const Slice& key) {
-  return key.size() >= 8 ? base::load_big_endian_8(key.data())
-                         : base::load_big_endian(key.data(), key.size());
-}
-
 /// What two covers say of the keys that lie in both, where `position` is what counts.
 Cover narrowed(const Cover& a, const Cover& b, std::uint64_t position) {
   Cover both{position, a.begin.compare(b.begin) >= 0 ? a.begin : b.begin, {}, false};
@@ -48,30 +43,44 @@ void TombstoneSet::for_each_node(const std::pair<std::size_t, std::size_t>& stre
 }
 
 void TombstoneSet::build() const {
-  const auto less = [](const Edge& a, const Edge& b) {
-    return a.word != b.word ? a.word < b.word : a.key.compare(b.key) < 0;
+  const Slice& first = all_.front().begin;
+  shared_bytes_ = first.size();
+  for (const Tombstone& one : all_) {
+    BRECCIA_ASSERT(one.begin.compare(one.end) < 0);
+    shared_bytes_ = std::min(shared_bytes_, first.difference_offset(one.begin));
+    shared_bytes_ = std::min(shared_bytes_, first.difference_offset(one.end));
+  }
+  struct Edge {
+    std::uint64_t word;
+    Slice key;
   };
   std::vector<Edge> edges;
   edges.reserve(2 * all_.size());
   for (const Tombstone& one : all_) {
-    BRECCIA_ASSERT(one.begin.compare(one.end) < 0);
-    edges.push_back({word_of(one.begin), one.begin});
-    edges.push_back({word_of(one.end), one.end});
+    for (const Slice& key : {one.begin, one.end}) edges.push_back({word_of(key), key});
   }
-  std::sort(edges.begin(), edges.end(), less);
-  const auto same = [](const Edge& a, const Edge& b) { return a.key == b.key; };
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return a.word != b.word ? a.word < b.word : a.key.compare(b.key) < 0;
+  });
+  const auto same = [](const Edge& a, const Edge& b) { return a.word == b.word && a.key == b.key; };
   edges.erase(std::unique(edges.begin(), edges.end(), same), edges.end());
-  edges_ = std::move(edges);
+  words_.reserve(edges.size());
+  edges_.reserve(edges.size());
+  for (const Edge& edge : edges) {
+    words_.push_back(edge.word);
+    edges_.push_back(edge.key);
+  }
+  build_tree();
+}
 
-  const auto place_of = [&](const Slice& key) {
-    const auto at = std::lower_bound(edges_.begin(), edges_.end(), Edge{word_of(key), key}, less);
-    return static_cast<std::size_t>(at - edges_.begin());
-  };
+void TombstoneSet::build_tree() const {
+  const std::size_t count = edges_.size() - 1;
+  std::uint64_t probes = 0;
   std::vector<std::pair<std::size_t, std::size_t>> stretches;
   stretches.reserve(all_.size());
-  std::vector<std::uint32_t> begins(2 * edges_.size(), 0);
+  std::vector<std::uint32_t> begins(2 * count + 2, 0);
   for (const Tombstone& one : all_) {
-    stretches.emplace_back(place_of(one.begin), place_of(one.end));
+    stretches.emplace_back(edges_up_to(one.begin, &probes) - 1, edges_up_to(one.end, &probes) - 1);
     for_each_node(stretches.back(), [&](std::size_t node) { ++begins[node + 1]; });
   }
   for (std::size_t node = 1; node < begins.size(); ++node) begins[node] += begins[node - 1];
@@ -82,11 +91,48 @@ void TombstoneSet::build() const {
     for_each_node(stretches[i],
                   [&](std::size_t node) { positions_[begins[node]++] = all_[i].position; });
   }
+  // From the root down, what is noted above a node counts at it, too.
+  std::vector<std::uint64_t> newest(2 * count, 0);
+  for (std::size_t node = 1; node < newest.size(); ++node) {
+    const bool has_own = node_begins_[node] != node_begins_[node + 1];
+    newest[node] = std::max(newest[node / 2], has_own ? positions_[node_begins_[node + 1] - 1] : 0);
+  }
+  newest_.assign(newest.begin() + static_cast<std::ptrdiff_t>(count), newest.end());
 }
 
-std::uint64_t TombstoneSet::newest_at(std::size_t stretch, std::uint64_t bound) const {
+/// The first bytes of `key`, which begins as all edges do, that they do not share.
+std::uint64_t TombstoneSet::word_of(const Slice& key) const {
+  const char* const from = key.data() + shared_bytes_;
+  const std::size_t bytes = key.size() - shared_bytes_;
+  return bytes >= 8 ? base::load_big_endian_8(from) : base::load_big_endian(from, bytes);
+}
+
+std::size_t TombstoneSet::edges_up_to(const Slice& key, std::uint64_t* probes) const {
+  ++*probes;
+  const Slice shared(edges_.front().data(), shared_bytes_);
+  const int order = Slice(key.data(), std::min(key.size(), shared_bytes_)).compare(shared);
+  if (order != 0) return order < 0 ? 0 : edges_.size();
+  const std::uint64_t word = word_of(key);
+  std::size_t low = 0;
+  std::size_t high = edges_.size();
+  while (low < high) {
+    ++*probes;
+    const std::size_t middle = low + (high - low) / 2;
+    const bool is_behind =
+        words_[middle] != word ? word < words_[middle] : key.compare(edges_[middle]) < 0;
+    low = is_behind ? low : middle + 1;
+    high = is_behind ? middle : high;
+  }
+  return low;
+}
+
+std::uint64_t TombstoneSet::newest_at(std::size_t stretch, std::uint64_t bound,
+                                      std::uint64_t* probes) const {
+  ++*probes;
+  if (newest_[stretch] < bound) return newest_[stretch];
   std::uint64_t newest = 0;
-  for (std::size_t node = stretch + edges_.size() - 1; node > 0; node /= 2) {
+  for (std::size_t node = stretch + newest_.size(); node > 0; node /= 2) {
+    ++*probes;
     const std::uint64_t* const begin = positions_.data() + node_begins_[node];
     const std::uint64_t* const end = positions_.data() + node_begins_[node + 1];
     if (begin == end || end[-1] <= newest) continue;
@@ -96,17 +142,21 @@ std::uint64_t TombstoneSet::newest_at(std::size_t stretch, std::uint64_t bound) 
   return newest;
 }
 
-Cover TombstoneSet::covering(const Slice& key, std::uint64_t bound) const {
+std::uint64_t TombstoneSet::covering(const Slice& key, std::uint64_t bound,
+                                     std::uint64_t* probes) const {
   std::call_once(built_, [this] { build(); });
-  const std::uint64_t word = word_of(key);
-  const auto behind = std::upper_bound(
-      edges_.begin(), edges_.end(), key, [&](const Slice& sought, const Edge& edge) {
-        return word != edge.word ? word < edge.word : sought.compare(edge.key) < 0;
-      });
-  if (behind == edges_.begin()) return {0, {}, edges_.front().key, true};
-  if (behind == edges_.end()) return {0, edges_.back().key, {}, false};
-  const auto stretch = static_cast<std::size_t>(behind - edges_.begin()) - 1;
-  return {newest_at(stretch, bound), edges_[stretch].key, behind->key, true};
+  const std::size_t behind = edges_up_to(key, probes);
+  if (behind == 0 || behind == edges_.size()) return 0;
+  return newest_at(behind - 1, bound, probes);
+}
+
+Cover TombstoneSet::cover(const Slice& key, std::uint64_t bound) const {
+  std::call_once(built_, [this] { build(); });
+  std::uint64_t probes = 0;
+  const std::size_t behind = edges_up_to(key, &probes);
+  if (behind == 0) return {0, {}, edges_.front(), true};
+  if (behind == edges_.size()) return {0, edges_.back(), {}, false};
+  return {newest_at(behind - 1, bound, &probes), edges_[behind - 1], edges_[behind], true};
 }
 
 Tombstones::Tombstones(Sets sets) : sets_(std::move(sets)) {
@@ -151,8 +201,14 @@ TombstonesPtr Tombstones::from(const TombstonesPtr& all, std::uint64_t position)
 }
 
 std::uint64_t Tombstones::covering(const Slice& key, std::uint64_t bound) const {
+  std::uint64_t probes = 0;
+  return covering(key, bound, &probes);
+}
+
+std::uint64_t Tombstones::covering(const Slice& key, std::uint64_t bound,
+                                   std::uint64_t* probes) const {
   for (auto set = sets_.rbegin(); set != sets_.rend(); ++set) {
-    const std::uint64_t position = (*set)->covering(key, bound).position;
+    const std::uint64_t position = (*set)->covering(key, bound, probes);
     if (position != 0) return position;
   }
   return 0;
@@ -161,7 +217,7 @@ std::uint64_t Tombstones::covering(const Slice& key, std::uint64_t bound) const 
 Cover Tombstones::cover(const Slice& key, std::uint64_t bound) const {
   Cover cover;
   for (auto set = sets_.rbegin(); set != sets_.rend(); ++set) {
-    const Cover own = (*set)->covering(key, bound);
+    const Cover own = (*set)->cover(key, bound);
     cover = narrowed(cover, own, own.position);
     if (own.position != 0) break;
   }

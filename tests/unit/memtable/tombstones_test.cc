@@ -1,9 +1,11 @@
 #include "memtable/tombstones.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <string>
 #include <thread>
@@ -100,7 +102,8 @@ void expect_as_model(const TombstonesPtr& tombstones, const Model& model) {
 // Method: random deletions with few edges, added in batches of all sizes; keys at, before and
 //   behind all edges in order, and all bounds, compared with a look at each deletion.
 // Mutation: closing a deletion behind its end key, taking the oldest, `<=` for the bound, a stretch
-//   of the oldest set alone, or joining sets in the wrong order, fails.
+//   of the oldest set alone, joining sets in the wrong order, or keys that do not begin as all
+//   edges do on the wrong side of them, fails.
 TEST(Tombstones, CoveringAgreesWithAllOfThem) {
   for (const std::uint64_t seed : testing::seeds_to_run(200)) {
     SCOPED_TRACE(testing::replay_command(seed));
@@ -180,6 +183,48 @@ TEST(Tombstones, FirstLookupsAtOnce) {
     }
     for (std::thread& thread : threads) thread.join();
     for (const std::uint64_t own : found) EXPECT_EQ(own, found[0]);
+  }
+}
+
+// Goal: a lookup behind many range deletions takes O(log n) steps, however they lie to each other;
+//          one of the present takes no more than the search for its stretch in each set.
+// Method: nested, growing, overlapping and apart, in scattered order, added one by one, their keys
+//          alike in the first bytes; steps of lookups of the present and of the past. Sets of which
+//          each is eight times as large as the next add up to 4 log2(2 n).
+// Mutation: walking to the root for lookups of the present fails.
+TEST(Tombstones, ProbesPerLookup) {
+  for (const std::uint64_t count : {100, 10'000, 100'000}) {
+    for (const int shape : {0, 1, 2, 3}) {
+      SCOPED_TRACE(std::to_string(count) + " of shape " + std::to_string(shape));
+      const auto key = [](std::uint64_t number) { return fmt::format("a table {:012}", number); };
+      base::Random random(count);
+      Model model;
+      TombstonesPtr tombstones;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t at = 7'919 * i % count;  // a prime: all of them, in scattered order
+        const std::uint64_t begin = shape == 0 ? at : shape == 1 ? 0 : 3 * at;
+        const std::uint64_t end = shape == 0   ? 2 * count - at
+                                  : shape == 1 ? at + 1
+                                  : shape == 2 ? begin + 1000
+                                               : begin + 2;
+        const Slice from = model.keep(key(begin));
+        tombstones = Tombstones::with(tombstones, {{from, model.keep(key(end)), 8 * (i + 1)}});
+      }
+      const double depth = std::log2(2 * static_cast<double>(count));
+      std::uint64_t most_now = 0;
+      std::uint64_t most_then = 0;
+      for (int i = 0; i < 2000; ++i) {
+        const std::string sought = key(random.below(3 * count + 1000));
+        std::uint64_t now = 0;
+        std::uint64_t then = 0;
+        (void)tombstones->covering(sought, ~std::uint64_t{0}, &now);
+        (void)tombstones->covering(sought, 8 * random.below(count), &then);
+        most_now = std::max(most_now, now);
+        most_then = std::max(most_then, then);
+      }
+      EXPECT_LE(static_cast<double>(most_now), 5 * depth);
+      EXPECT_LE(static_cast<double>(most_then), 10 * depth);
+    }
   }
 }
 
