@@ -6,6 +6,7 @@
 
 #include "conformance/exec_conformance.h"
 #include "exec/cuda/cuda_device.cuh"
+#include "exec/cuda/cuda_sort.cuh"
 
 namespace breccia::exec::conformance {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "exec/cuda/cuda_device.cuh"
+#include "exec/cuda/cuda_sort.cuh"
 
 namespace breccia::exec::cuda {
 
