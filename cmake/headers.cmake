@@ -15,11 +15,13 @@ function(breccia_check_headers target ending)
 endfunction()
 
 if(BRECCIA_CUDA)
-  # The g++ half runs in a build without CUDA; one architecture is enough to see missing includes.
+  # The g++ half runs in a build without CUDA. One architecture and the pass for the device, which
+  # reads all of the host's code but the bodies of templates, are enough to see missing includes.
   breccia_sources(device_headers src "cuh")
   breccia_check_headers(breccia_headers cu ${device_headers})
   if(TARGET breccia_headers)
-    set_target_properties(breccia_headers PROPERTIES CUDA_ARCHITECTURES 90-real)
+    set_target_properties(breccia_headers PROPERTIES
+      CUDA_ARCHITECTURES 90-real CUDA_PTX_COMPILATION ON)
   endif()
 else()
   breccia_sources(public_headers include "h")
