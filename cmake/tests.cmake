@@ -14,6 +14,9 @@ if(support_files)
   add_library(breccia_test_support_files STATIC ${support_files})
   target_link_libraries(breccia_test_support_files PUBLIC breccia::breccia GTest::gtest)
   target_include_directories(breccia_test_support_files PUBLIC tests)
+  # Public: a precompiled header and the files that take it need the same flags.
+  target_compile_options(breccia_test_support_files PUBLIC
+    "$<$<COMPILE_LANGUAGE:CXX>:${BRECCIA_TEST_FLAGS}>")
   breccia_precompile(breccia_test_support_files <gtest/gtest.h>)
   target_link_libraries(breccia_test_support INTERFACE breccia_test_support_files)
 endif()
