@@ -10,6 +10,8 @@ check_pie_supported()
 # Line tables are enough for a backtrace and halve the size and link time of full debug information.
 if(BRECCIA_INVARIANTS)
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+elseif(BRECCIA_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")
 else()
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 endif()

@@ -14,9 +14,7 @@ if(support_files)
   add_library(breccia_test_support_files STATIC ${support_files})
   target_link_libraries(breccia_test_support_files PUBLIC breccia::breccia GTest::gtest)
   target_include_directories(breccia_test_support_files PUBLIC tests)
-  # Public: a precompiled header and the files that take it need the same flags.
-  target_compile_options(breccia_test_support_files PUBLIC
-    "$<$<COMPILE_LANGUAGE:CXX>:${BRECCIA_TEST_FLAGS}>")
+  target_compile_options(breccia_test_support_files PRIVATE ${BRECCIA_TEST_FLAGS})
   breccia_precompile(breccia_test_support_files <gtest/gtest.h>)
   target_link_libraries(breccia_test_support INTERFACE breccia_test_support_files)
 endif()
@@ -92,6 +90,9 @@ function(breccia_add_cuda_test name share)
     ENVIRONMENT "${test_environment};BRECCIA_TEST_SHARE=${share};BRECCIA_TEST_BACKEND=cuda")
 endfunction()
 
+# They instantiate the algorithms themselves, and run long; BRECCIA_TEST_FLAGS are not for them.
+set(optimized_folders conformance device)
+
 # Generated inputs and fuzz targets have no test program of their own; device/ needs CUDA.
 file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true
      RELATIVE "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/tests/*")
@@ -117,7 +118,13 @@ foreach(folder IN LISTS folders)
   endif()
   set(program breccia_${folder}_tests)
   breccia_program(${program} ${files} LIBRARIES breccia_test_support)
-  breccia_precompile(${program} FROM breccia_test_support_files)
+  # A precompiled header and the files that take it need the same flags.
+  if(folder IN_LIST optimized_folders)
+    breccia_precompile(${program} FROM breccia_core)
+  else()
+    target_compile_options(${program} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${BRECCIA_TEST_FLAGS}>")
+    breccia_precompile(${program} FROM breccia_test_support_files)
+  endif()
   # A machine without a GPU builds the device tests and leaves them alone.
   if(TARGET ${program} AND (NOT folder STREQUAL "device" OR EXISTS /dev/nvidiactl))
     breccia_add_test(${folder} ${program} --gtest_brief=1)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLives = 3;
 constexpr std::uint64_t kSteps = 60;
-constexpr std::uint64_t kCuts = 20'000;  // of all seeds
+constexpr std::uint64_t kCuts = 170'000;  // of all seeds
 constexpr std::uint64_t kPreparedNumber = 1;
 
 struct Counts {

@@ -244,8 +244,8 @@ TEST_F(Roads, SmallRunsJoinTheDevice) {
 // Goal: the order of a merged run stays on the device until the host searches in it, and the host
 //       finds everything before and after that.
 // Method: batches whose runs are merged; reads in batches; then single ones and an iterator.
-// Mutation: a merge that reads its order, a search of a merged run's first order alone, or nobody who
-//   reads it afterwards, fails.
+// Mutation: a merge that reads its order, a search of a merged run's first order alone, or nobody
+//   who reads it afterwards, fails.
 TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
   const testing::FakeGpu gpu;
   open(gpu);
@@ -292,9 +292,10 @@ TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
   expect_one_by_one();
 }
 
-// Goal: searches of the host beside writers, merges and the reading of orders find each key's newest
-//       version, and only grow newer.
-// Method: a thread writes rounds of all keys in batches; two read keys one by one, and with iterators.
+// Goal: searches of the host beside writers, merges and the reading of orders find each key's
+//       newest version, and only grow newer.
+// Method: a thread writes rounds of all keys in batches; two read keys one by one, and with
+//         iterators.
 // Mutation: taking a run from a view that nobody holds fails in the sanitizers' presets.
 TEST_F(Roads, ConcurrentSearchesReadOrders) {
   constexpr int kRounds = 300;

@@ -83,8 +83,8 @@ MemRunPtr merged(const MemRun& newer, const MemRun& older) {
 //       lost.
 // Method: random versions spread over a memtable, host runs, device runs and merged ones; compared
 //         with a map, before and after what lies on devices is rebuilt on the host.
-// Mutation: searching runs or orders oldest first, skipping one by its end, or rebuilding a run from
-//           its first order alone, fails.
+// Mutation: searching runs or orders oldest first, skipping one by its end, or rebuilding a run
+//           from its first order alone, fails.
 TEST(View, FindOneAgreesWithAMap) {
   const auto backend = runs::make_host_backend();
   for (const std::uint64_t seed : testing::seeds_to_run(60)) {
