@@ -142,6 +142,12 @@ def raw_cuda(file):
                            "raw CUDA call outside src/exec/cuda")
 
 
+def no_dying_ranges(file):
+    # Until C++23 only the last object of the expression lives as long as the loop.
+    yield from matches(file, r"\bfor \(.*[^:]: [^:]*\b(?:view\(\)->|pin\(\)\.)",
+                       "a loop over a part of a temporary; name what holds it first")
+
+
 def no_machine_paths(file):
     for number, line in enumerate(file.lines, 1):
         if re.search(r"(?<![\w.$}])/(?:work|root|home)/\w", line):
@@ -226,7 +232,7 @@ def header_circles(files):
 
 TREE_RULES = [rooms, header_circles]
 RULES = [layers, no_test_headers, pragma_once, no_using_namespace, line_length, file_length,
-         function_length, no_open_ends, launches, raw_cuda, no_machine_paths]
+         function_length, no_open_ends, launches, raw_cuda, no_dying_ranges, no_machine_paths]
 
 
 def check(file):
@@ -274,6 +280,7 @@ EXAMPLES = [
     (launches, "src/wal/log.cc", "kernel<<<1, 2>>>();\n"),
     (raw_cuda, "src/wal/log.cu", "cudaMemcpyAsync(a, b, 1);\n"),
     (raw_cuda, "src/hash/table.cc", "cudaDeviceSynchronize();\n"),
+    (no_dying_ranges, "src/wal/log.cc", "for (const auto& one : state_->view()->families) {\n"),
     (no_machine_paths, "docs/impl/wal.md", "see " "/wo" "rk/here\n"),
 ]
 TREE_EXAMPLES = [
@@ -290,6 +297,7 @@ CLEAN = [
     ("src/wal/log.cc", "struct A {\n" + "int x;\n" * 80 + "};\n"
      "int t[] = {\n" + "1,\n" * 80 + "};\n"),
     ("src/wal/log.cc", "const int n = 1'000'000;\nint f() " + body(60) + "int g() " + body(60)),
+    ("src/wal/log.cc", "const auto view = state->view();\nfor (auto& one : view->families) {\n"),
     ("src/exec/cuda/memory.cu", "cudaMalloc(&p, 1);\nkernel<<<1, 2>>>();\n"),
     ("docs/impl/wal.md", "a/work/b and [path](https://example.org/home/x)\n" + "x" * 200 + "\n"),
 ]

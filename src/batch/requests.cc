@@ -6,6 +6,11 @@
 
 #include "base/limits.h"
 
+/// A batch's requests as they are added: each family's writes as log records with key columns
+/// beside them, its reads and ranges as key columns. Families stand in the order in which the batch
+/// named them, which is that of their records in a frame; Places says which request of the batch is
+/// which of whose. Batches are joined column by column.
+
 namespace breccia::batch {
 
 Status status_of(Status::Code code) {

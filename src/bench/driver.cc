@@ -11,6 +11,10 @@
 
 #include "base/assert.h"
 
+/// One step of a benchmark: threads make their streams of requests, meet, and start together; the
+/// clock runs until the last counted one is done, or the time is over. Each has its own histogram
+/// of latencies and its own sample of results, whose hash engines must agree in.
+
 namespace breccia::bench {
 
 namespace {

@@ -11,6 +11,9 @@
 
 #include "bench/engine.h"
 
+/// RocksDB as the benchmark's other engine: what makes a batch there goes to it in its own calls
+/// for the same work. Then the choice of an engine by its name.
+
 namespace breccia::bench {
 
 namespace {

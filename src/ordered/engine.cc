@@ -12,6 +12,11 @@
 #include "ordered/write/store_transaction.h"
 #include "wal/format.h"
 
+/// The road of all requests. A batch with writes: room, a place in the log (enter), its records and
+/// runs (fill_frame, build_runs), then the commit queue, which publishes in log order; reads see
+/// what is published, as of one pin. Background work, opening and closing are elsewhere
+/// (background/, open.cc).
+
 namespace breccia::ordered {
 
 namespace {
@@ -140,7 +145,10 @@ Status Engine::commit_writes(const WriteOptions& options, const ReadSet& reads,
 Status Engine::enter(const WriteOptions& options, const ReadSet& reads, batch::Requests* requests,
                      bool as_runs, UpdatedBatch* updated, WriteTicket* ticket) {
   const std::uint64_t wait_us_max = options.wait_us_max.value_or(*options_.wait_us_max);
-  BRECCIA_TAKE(const auto room, maintenance_->claim_room(requests->record_bytes(), wait_us_max));
+  // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
+  // has the time.
+  if (wait_us_max > 0) merger_->help();
+  BRECCIA_TAKE(const auto room, room_->claim(requests->record_bytes(), wait_us_max));
   const std::uint32_t count = requests->record_count();
   const bool in_order = as_runs && requests->only_points() && become_one_run_each(*requests);
   const std::uint32_t descriptors = in_order ? count : 0;
@@ -355,7 +363,7 @@ void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
   const auto note_probes = [&](FamilyId id, std::uint64_t probes) {
     const FamilyView* const family = pin.view->family(id);
     if (probes > 0 && family != nullptr && family->runs.size() > 1) {
-      maintenance_->note_probes(probes * (family->runs.size() - 1));
+      merger_->note_probes(probes * (family->runs.size() - 1));
     }
   };
   for (const auto& reads : requests->reads()) {
@@ -369,7 +377,7 @@ void Engine::submit_reads(const Pin& pin, bool own_writes, std::uint64_t base,
 }
 
 void Engine::note_host_search(const FamilyView& family) const {
-  if (family.orders > family.runs.size()) maintenance_->want_orders();
+  if (family.orders > family.runs.size()) merger_->want_orders();
 }
 
 Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::PinnableSlice* value,
@@ -377,7 +385,7 @@ Status Engine::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinna
   const FamilyView* const family = pin.view->family(id);
   if (family == nullptr) return no_family(id);
   const std::size_t runs = family->runs.size();
-  if (runs > 1) maintenance_->note_probes(runs - 1);
+  if (runs > 1) merger_->note_probes(runs - 1);
   note_host_search(*family);
   std::uint64_t found = runs::kNotFound;
   std::uint64_t searched = 0;
@@ -651,7 +659,7 @@ Status Engine::flush(bool waits_for_tree) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
     BRECCIA_TRY(fault_.get());
-    return maintenance_->flush(waits_for_tree);
+    return flusher_->flush(waits_for_tree);
   });
 }
 

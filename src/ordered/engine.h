@@ -11,7 +11,9 @@
 
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
-#include "ordered/background/maintenance.h"
+#include "ordered/background/flusher.h"
+#include "ordered/background/merger.h"
+#include "ordered/background/room.h"
 #include "ordered/figures.h"
 #include "ordered/listeners.h"
 #include "ordered/read/history.h"
@@ -147,7 +149,7 @@ class Engine final : public Store {
   void note_device(const Status& why, bool left);
   Status open_log(const std::string& path);
   Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFrame>& frames);
-  void start_maintenance();
+  void start_background();
   [[nodiscard]] FamilyViewPtr new_family(const tree::TreeFamily& family) const;
 
   void run_group(std::span<AsyncBatch> group);
@@ -212,7 +214,11 @@ class Engine final : public Store {
   std::unique_ptr<RangeReader> ranges_;
   std::shared_ptr<History> history_;
   std::unique_ptr<Validator> validator_;
-  std::unique_ptr<Maintenance> maintenance_;
+  base::Bell flush_bell_;  // rung when there may be something to flush
+  TakenRuns taken_runs_;
+  std::unique_ptr<Room> room_;
+  std::unique_ptr<Merger> merger_;
+  std::unique_ptr<Flusher> flusher_;
   std::unique_ptr<AsyncQueue> async_;
   RecoveryReport recovery_;
   std::mutex close_mutex_;

@@ -34,7 +34,8 @@ std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
 std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
 std::uint64_t memtable_entries(From from) {
   std::uint64_t entries = 0;
-  for (const auto& family : from.state.view()->families) entries += family->active->count();
+  const ViewPtr view = from.state.view();
+  for (const auto& family : view->families) entries += family->active->count();
   return entries;
 }
 std::uint64_t cache_device_copies(From from) {

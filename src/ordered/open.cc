@@ -77,7 +77,9 @@ Status Engine::Close() {
   listeners_->close();
   closed_.store(true);
   backends_->first().tenant().be_left_alone();
-  maintenance_->stop();
+  room_->stop();
+  merger_->stop();
+  flusher_->stop();
   history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
   Status logged = fault_.get();
@@ -138,11 +140,11 @@ Status Engine::start(const Options& options, const std::string& path) {
   validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
   ranges_ = std::make_unique<RangeReader>(backends_.get(), statistics_.get());
   commits_ = std::make_unique<wal::CommitQueue>(log_.get(), &fault_, commit_environment());
-  start_maintenance();
+  start_background();
   async_ = std::make_unique<AsyncQueue>(batch::admission_options(options_),
                                         [this](std::span<AsyncBatch> group) { run_group(group); });
   backends_->first().tenant().answer(
-      {.give = [this](std::uint64_t) { maintenance_->give_device_memory(); },
+      {.give = [this](std::uint64_t) { flusher_->give_device_memory(); },
        .lost = [this](const Status& why) { backends_->leave(why); }});
   return Status::OK();
 }
@@ -226,7 +228,8 @@ Status Engine::open_log(const std::string& path) {
   builder_ = std::make_unique<RunBuilder>(backends_.get(), statistics_.get(), writes_min_);
   publisher_ = std::make_unique<Publisher>(&state_, backends_.get(), builder_.get(), log_.get(),
                                            [this](std::size_t runs, std::size_t tombstones) {
-                                             maintenance_->note_view(runs, tombstones);
+                                             room_->note_view(runs, tombstones);
+                                             merger_->wake();
                                            });
   publisher_->begin(std::move(view), log_->end());
 
@@ -261,15 +264,20 @@ Result<std::shared_ptr<View>> Engine::recovered_view(
   return view;
 }
 
-void Engine::start_maintenance() {
-  MaintenanceOptions maintenance;
-  maintenance.log_bytes_max = options_.memtable_bytes;
-  maintenance.flush_parts = options_.flush_threads;
-  maintenance_ = std::make_unique<Maintenance>(
-      maintenance, &state_, backends_.get(), builder_.get(), publisher_.get(), commits_.get(),
-      log_.get(), below_.get(), history_.get(), &fault_, statistics_.get(), listeners_.get());
-  maintenance_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
-  maintenance_->start();
+void Engine::start_background() {
+  room_ = std::make_unique<Room>(options_.memtable_bytes, &state_, log_.get(), below_.get(),
+                                 &fault_, &flush_bell_, statistics_.get(), listeners_.get());
+  merger_ = std::make_unique<Merger>(&state_, backends_.get(), builder_.get(), publisher_.get(),
+                                     &taken_runs_, room_.get(), &fault_, statistics_.get());
+  const FlushParts parts{&state_,           backends_.get(), publisher_.get(), commits_.get(),
+                         log_.get(),        below_.get(),    history_.get(),   &fault_,
+                         statistics_.get(), listeners_.get()};
+  flusher_ = std::make_unique<Flusher>(parts, options_.flush_threads, merger_.get(), &taken_runs_,
+                                       room_.get(), &flush_bell_);
+  room_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
+  merger_->start();
+  merger_->wake();
+  flusher_->start();
 }
 
 }  // namespace breccia::ordered

@@ -15,6 +15,10 @@
 #include "tree/level0_triggers.h"
 #include "wal/log.h"
 
+/// The RocksDB below. Opening: the user's families and a hidden one, whose single key is the
+/// watermark: the log position up to which everything is in files. Flushes come as files that are
+/// ingested together with a file that holds the next watermark, so that all of it counts or none.
+
 namespace breccia::tree {
 
 namespace {

@@ -10,6 +10,11 @@
 #include "base/clock.h"
 #include "base/result.h"
 
+/// Locks on keys, in stripes by hash: a mutex, a condition variable and a map of held locks each.
+/// Who has to wait enters the graph of waiters first, which refuses what would close a circle
+/// (deadlock); a lock that has expired is taken over. Mutexes are the user's, if a factory is
+/// given.
+
 namespace breccia::txn {
 
 namespace {

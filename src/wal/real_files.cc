@@ -23,6 +23,14 @@
 #include "pmem/region.h"
 #include "wal/ring.h"
 
+/// Segment files on real media, one class for each:
+///   BufferedFile  a disk: what stands in its image in memory is written by pwrite or io_uring
+///   TmpfsFile     mapped; there is nothing below to sync to
+///   DaxFile       mapped persistent memory; synced by flushing CPU caches
+///   ReadOnlyFile  a private map, to be looked at
+/// RealFiles finds out which one a folder's medium needs, once a folder, and does the folder's
+/// part: names, locks, syncs.
+
 namespace breccia::wal {
 namespace {
 

@@ -15,6 +15,12 @@
 #include "base/random.h"
 #include "wal/sim_names.h"
 
+/// A simulated disk. Memory holds what processes see; each file (Inode) keeps the blocks that were
+/// written since their last sync, and of each name whether its folder was synced. Every call that
+/// changes something is a step that can be made to fail, before or after its effect, or to be the
+/// power's last: power_cut() then chooses, block by block and name by name, what of the unsynced is
+/// left, at a seed's will.
+
 namespace breccia::wal {
 namespace {
 

@@ -15,6 +15,10 @@
 #include "facade/db/user_statistics.h"
 #include "ordered/read/versions.h"
 
+/// Lookups as RocksDB's interface has them, with ReadOptions. Memory answers first, by the engine;
+/// what options say of files (tiers, deadlines, checksums) concerns only what the tree must answer.
+/// Single lookups come first in this file, then MultiGet as one batch.
+
 namespace breccia::facade {
 
 namespace {

@@ -8,6 +8,10 @@
 #include "base/memory.h"
 #include "facade/db/write_batches.h"
 
+/// What optimistic and locking transactions share: a WriteBatchWithIndex of what they wrote, save
+/// points, a snapshot, and what they track: keys with the position as of which they were seen.
+/// Reads see the transaction's own writes above the store. The parts come in that order.
+
 namespace breccia::facade {
 
 TransactionBase::TransactionBase(Rocks* rocks, bool serializable,

@@ -12,6 +12,11 @@
 #include "ordered/read/versions.h"
 #include "wal/format.h"
 
+/// A flush of one view: all runs of a family are merged to one, whose entries are cut by key into
+/// parts of about the same size; each part becomes a file (EntryReader turns versions into what the
+/// tree should hold: one entry a key). Range deletions are a file below those, operands that do not
+/// combine files above them (Stacks). All files are ingested with the watermark, at once.
+
 namespace breccia::ordered {
 
 namespace {

@@ -9,6 +9,11 @@
 #include "ordered/read/iterator.h"
 #include "ordered/read/versions.h"
 
+/// RANGE requests of one family at a time. If the backend can walk the family's runs, it finds each
+/// range's newest versions there (one lane a range), and WalkMerge joins them with the tree's part;
+/// ranges that have more than a walk makes room for, or whose memory is elsewhere, go on by the
+/// iterator. Both write the same results: pairs, or pointers to records.
+
 namespace breccia::ordered {
 
 namespace {

@@ -80,7 +80,8 @@ std::shared_ptr<View> Publisher::copy_view(wal::SegmentTablePtr table) const {
 }
 
 Publisher::FamilyPtr Publisher::copy_family(FamilyId id) const {
-  const FamilyView* const family = state_->view()->family(id);
+  const ViewPtr view = state_->view();
+  const FamilyView* const family = view->family(id);
   return family == nullptr ? nullptr : std::make_shared<FamilyView>(*family);
 }
 

@@ -206,7 +206,8 @@ TEST_F(Roads, SmallRunsJoinTheDevice) {
   };
   const auto on_host = [&] {
     std::uint64_t count = 0;
-    for (const auto& run : store_->pin().view->family(kDefaultFamily)->runs) {
+    const Pin pin = store_->pin();
+    for (const auto& run : pin.view->family(kDefaultFamily)->runs) {
       count += run->run->host_view() != nullptr ? 1 : 0;
     }
     return count;
@@ -230,7 +231,8 @@ TEST_F(Roads, SmallRunsJoinTheDevice) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // Runs that were written since may lie on the host again.
-  for (const auto& run : store_->pin().view->family(kDefaultFamily)->runs) {
+  const Pin pin = store_->pin();
+  for (const auto& run : pin.view->family(kDefaultFamily)->runs) {
     EXPECT_TRUE(run->run->count() < 100 || run->run->host_view() == nullptr);
   }
   Batch gets = store_->NewBatch();
@@ -293,7 +295,7 @@ TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
 }
 
 // Goal: searches of the host beside writers, merges and the reading of orders find each key's
-//       newest version, and only grow newer.
+//       newest version, and only grow newer; properties can be asked meanwhile.
 // Method: a thread writes rounds of all keys in batches; two read keys one by one, and with
 //         iterators.
 // Mutation: taking a run from a view that nobody holds fails in the sanitizers' presets.
@@ -314,6 +316,8 @@ TEST_F(Roads, ConcurrentSearchesReadOrders) {
       ASSERT_GE(round, seen[i]) << key_of(i);
       seen[i] = round;
       if (!random.one_in(8)) continue;
+      std::string entries;
+      ASSERT_TRUE(store_->GetProperty("breccia.memtable-entries", &entries));
       const auto at = store_->iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
       at->Seek(key_of(i));
       ASSERT_TRUE(round < 0 || at->Valid());

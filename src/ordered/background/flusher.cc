@@ -1,0 +1,253 @@
+#include "ordered/background/flusher.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "ordered/background/flush.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// How long who found no memory waits at most before the next try.
+constexpr auto kMemoryPauseMax = std::chrono::milliseconds(200);
+/// How often a waiter looks at what nobody tells it.
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
+/// How often the tree below is asked whether it has caught up.
+constexpr auto kAskTree = std::chrono::milliseconds(10);
+
+}  // namespace
+
+Flusher::Flusher(const FlushParts& parts, int files, Merger* merger, TakenRuns* taken, Room* room,
+                 base::Bell* bell)
+    : parts_(parts), files_(files), merger_(merger), taken_(taken), room_(room), bell_(bell) {}
+
+Flusher::~Flusher() { stop(); }
+
+void Flusher::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Flusher::stop() {
+  stopping_ = true;
+  bell_->ring();
+  if (thread_.joinable()) thread_.join();
+  ended_.notify_all();
+}
+
+Status Flusher::flush(bool waits_for_tree) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t wanted = ++wanted_;
+  if (!waits_for_tree) at_once_ = wanted;
+  bell_->ring();
+  // Nobody tells of a fault, after which the flusher stops.
+  while (done_ < wanted && !stopping_ && parts_.fault->get().ok()) {
+    ended_.wait_for(lock, kLookAgain);
+  }
+  if (done_ < wanted) return parts_.fault->get();
+  const std::uint64_t told = told_;
+  lock.unlock();
+  parts_.listeners->wait(told);
+  return Status::OK();
+}
+
+void Flusher::give_device_memory() {
+  {
+    const std::lock_guard lock(mutex_);
+    device_memory_wanted_ = true;
+  }
+  bell_->ring();
+}
+
+// What a flush could release: frames that are still being filled do not count.
+std::uint64_t Flusher::visible_bytes() const {
+  const std::uint64_t begin = parts_.log->begin();
+  const std::uint64_t visible = parts_.state->visible();
+  return visible > begin ? visible - begin : 0;
+}
+
+bool Flusher::device_is_full() const {
+  exec::Tenant& tenant = parts_.backends->current()->tenant();
+  // A merge of all runs needs about two and a half times their memory besides.
+  return tenant.used() > tenant.bytes_max() / 4;
+}
+
+bool Flusher::is_due() {
+  if (!parts_.fault->get().ok()) return false;
+  const std::lock_guard lock(mutex_);
+  if (done_ < wanted_) return true;
+  return visible_bytes() > 0 && (room_->is_short() || device_is_full() || device_memory_wanted_);
+}
+
+void Flusher::run() {
+  base::MemoryPause pause(kMemoryPauseMax);
+  while (true) {
+    while (!stopping_ && !is_due()) bell_->wait();
+    if (stopping_) return;
+    std::uint64_t wanted = 0;
+    bool manual = false;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted = wanted_;
+      manual = done_ < wanted_;
+      device_memory_wanted_ = false;
+    }
+    std::uint64_t told = 0;
+    bool is_closing = false;
+    const Status status = base::or_memory_limit([&] {
+      is_closing = !wait_for_tree();
+      return is_closing ? Status::OK() : flush_once(manual, &told);
+    });
+    if (is_closing) return;
+    if (status.IsMemoryLimit()) {
+      base::as_memory_allows([&] {
+        log(LogLevel::kWarning,
+            "a flush found no memory and will be tried again: " + status.ToString());
+      });
+      std::this_thread::sleep_for(pause.next());
+      continue;
+    }
+    pause.start_over();
+    note_end(status, wanted, told);
+  }
+}
+
+void Flusher::note_end(const Status& status, std::uint64_t wanted, std::uint64_t told) {
+  if (!status.ok()) {
+    base::as_memory_allows([&] {
+      log(LogLevel::kError, "flush failed, the store is read-only: " + status.ToString());
+    });
+    parts_.fault->set(Fault::Place::kFlush, status);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) done_ = std::max(done_, wanted);
+    told_ = told;
+  }
+  ended_.notify_all();
+  room_->look_again();
+}
+
+bool Flusher::is_wanted_at_once() {
+  const std::lock_guard lock(mutex_);
+  return done_ < at_once_;
+}
+
+/// Waits while the tree has too many files, unless somebody wants a flush at once: a compaction's
+/// callback may, and then the tree gets rid of none before that. False: the store closes.
+bool Flusher::wait_for_tree() {
+  while (parts_.below->overloaded()) {
+    if (stopping_) return false;
+    if (is_wanted_at_once()) return true;
+    bell_->wait_for(kAskTree);
+  }
+  return true;
+}
+
+/// Seals all memtables; the runs of *view are the flush's from here on, until it gives them back.
+Status Flusher::take_all(ViewPtr* view, std::uint64_t* applied) {
+  taken_->begin_flush();
+  // Nobody merges now, so the runs in *view stay those of the store.
+  Status status = base::or_memory_limit([&] {
+    BRECCIA_TRY(parts_.publisher->seal_all([&] {
+      *applied = parts_.state->visible();
+      *view = parts_.state->view();
+    }));
+    taken_->take_all(**view);
+    return Status::OK();
+  });
+  if (!status.ok()) taken_->give_up_flush();
+  return status;
+}
+
+Status Flusher::flush_once(bool manual, std::uint64_t* told) {
+  ViewPtr view;
+  std::uint64_t applied = 0;
+  BRECCIA_TRY(take_all(&view, &applied));
+  Status status;
+  // Without runs there may still be positions to release: opening leaves a gap in them.
+  if (applied != parts_.log->begin()) {
+    status = base::or_memory_limit([&] { return flush_taken(view, applied, manual, told); });
+  }
+  taken_->give_back_below(applied);
+  merger_->wake();
+  return status;
+}
+
+Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool manual,
+                            std::uint64_t* told) {
+  const base::Stopwatch watch;
+  const std::uint64_t begin = parts_.log->begin();
+  parts_.listeners->flush_begins(*view, applied, manual);
+  cache::RowCache::Change change(view->below.cache.get());
+  Status shown;
+  auto flushed = flush_view(
+      *view, applied, files_, parts_.below,
+      [this](const auto& runs) { return merger_->merged(runs, /*reads_order=*/true); }, &change,
+      [&] { shown = show_when_flushed(view, applied, &change); });
+  Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
+  if (status.ok()) status = base::or_memory_limit([&] { return release_log(applied); });
+  if (!status.ok()) {
+    parts_.listeners->flush_failed();
+    return status;
+  }
+  parts_.statistics->note_flush(watch.micros(), flushed.value().files, flushed.value().bytes,
+                                applied - begin);
+  base::as_memory_allows([&] { *told = parts_.listeners->flush_completed(); });
+  return status;
+}
+
+/// show_flushed(), until it is done: the tree has what memory holds, and a second flush of that
+/// would add operands to themselves.
+Status Flusher::show_when_flushed(const ViewPtr& view, std::uint64_t applied,
+                                  cache::RowCache::Change* change) {
+  const Status status = base::with_patience([&] {
+    show_flushed(view, applied, change);
+    return Status::OK();
+  });
+  if (status.ok()) return Status::OK();
+  return base::io_error("no memory to show what was flushed; open the store again");
+}
+
+/// Lets readers find in the tree what they found in memory. What a family held when it was dropped
+/// is in neither: it goes with the last view that holds it.
+void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
+                           cache::RowCache::Change* change) {
+  const tree::TreeSnapshot below = parts_.below->snapshot();
+  parts_.publisher->change([&](View* next) {
+    for (const FamilyViewPtr& before : flushed->families) {
+      const FamilyView* const family = next->family(before->id);
+      if (family == nullptr) continue;
+      if (family->dropped) {
+        next->erase_family(family->id);
+        continue;
+      }
+      auto changed = std::make_shared<FamilyView>(*family);
+      auto list = family->runs;
+      std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
+      changed->set_runs(std::move(list));
+      changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
+      changed->tree_has_data = family->tree_has_data || !before->runs.empty();
+      next->set_family(std::move(changed));
+    }
+    next->below.snapshot = below;
+    next->flushed = applied;
+    parts_.history->add(flushed, applied);
+    next->below.version = change->publish();  // from here on nothing wants memory
+    room_->note_view(next->runs_max(), next->tombstones());
+  });
+}
+
+Status Flusher::release_log(std::uint64_t applied) {
+  // What is kept for change streams is read from its files later.
+  if (parts_.log->keeps()) BRECCIA_TRY(parts_.commits->sync());
+  // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
+  const Status status = parts_.log->release_below(applied);
+  if (device_is_full()) parts_.history->clear();
+  parts_.publisher->change([](View*) {});  // lets go of the segments
+  return status;
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "base/bell.h"
+#include "cache/row_cache.h"
+#include "ordered/background/merger.h"
+#include "ordered/background/room.h"
+#include "ordered/background/taken_runs.h"
+#include "ordered/listeners.h"
+#include "ordered/read/history.h"
+#include "tree/tree.h"
+#include "wal/commit_queue.h"
+#include "wal/log.h"
+
+namespace breccia::ordered {
+
+/// What a flush works with, all of the engine's.
+struct FlushParts {
+  ViewState* state;
+  Backends* backends;
+  Publisher* publisher;
+  wal::CommitQueue* commits;
+  wal::Log* log;
+  tree::Tree* below;
+  History* history;
+  Fault* fault;
+  Statistics* statistics;
+  Listeners* listeners;
+};
+
+/// Writes what memory holds to SST files in the background, when somebody asks for it, or when log,
+/// range deletions or device memory become many.
+///
+/// Threads start() and stop() by one; the rest by any number.
+class Flusher {
+ public:
+  /// Each family becomes `files` files. `bell` is rung when there may be something to do.
+  Flusher(const FlushParts& parts, int files, Merger* merger, TakenRuns* taken, Room* room,
+          base::Bell* bell);
+  ~Flusher();
+
+  void start();
+  void stop();
+
+  /// Flushes everything published so far and waits for it, and until its listeners have heard of
+  /// it. `waits_for_tree`: begins when the tree is not overloaded any more.
+  Status flush(bool waits_for_tree);
+  /// Another tenant of the device waits for memory: begins a flush.
+  void give_device_memory();
+
+ private:
+  void run();
+  [[nodiscard]] bool is_due();
+  [[nodiscard]] std::uint64_t visible_bytes() const;
+  [[nodiscard]] bool device_is_full() const;
+  bool wait_for_tree();
+  [[nodiscard]] bool is_wanted_at_once();
+  Status flush_once(bool manual, std::uint64_t* told);
+  Status take_all(ViewPtr* view, std::uint64_t* applied);
+  Status flush_taken(const ViewPtr& view, std::uint64_t applied, bool manual, std::uint64_t* told);
+  Status show_when_flushed(const ViewPtr& view, std::uint64_t applied,
+                           cache::RowCache::Change* change);
+  void show_flushed(const ViewPtr& flushed, std::uint64_t applied, cache::RowCache::Change* change);
+  Status release_log(std::uint64_t applied);
+  void note_end(const Status& status, std::uint64_t wanted, std::uint64_t told);
+
+  const FlushParts parts_;
+  const int files_;
+  Merger* merger_;
+  TakenRuns* taken_;
+  Room* room_;
+  base::Bell* bell_;
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::uint64_t wanted_ = 0;  // flushes that were asked for, and done
+  std::uint64_t done_ = 0;
+  std::uint64_t at_once_ = 0;  // up to this one they do not wait for the tree
+  std::uint64_t told_ = 0;     // what Listeners::wait wants of the last one
+  bool device_memory_wanted_ = false;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace breccia::ordered

@@ -1,0 +1,236 @@
+#include "ordered/background/merger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Orders that a merged run has at most before a merge reads its own: what one key's search on the
+/// host costs until then, in searches of one order.
+constexpr std::size_t kOrdersMax = 32;
+/// How long who found no memory waits at most before the next try.
+constexpr auto kMemoryPauseMax = std::chrono::milliseconds(200);
+
+}  // namespace
+
+Merger::Merger(ViewState* state, Backends* backends, const RunBuilder* builder,
+               Publisher* publisher, TakenRuns* taken, Room* room, const Fault* fault,
+               Statistics* statistics)
+    : state_(state),
+      backends_(backends),
+      builder_(builder),
+      publisher_(publisher),
+      taken_(taken),
+      room_(room),
+      fault_(fault),
+      statistics_(statistics) {}
+
+Merger::~Merger() { stop(); }
+
+void Merger::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Merger::stop() {
+  stopping_ = true;
+  bell_.ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Merger::run() {
+  Status status;
+  base::MemoryPause pause(kMemoryPauseMax);
+  while (true) {
+    if (status.IsMemoryLimit()) {
+      // Every new run rings: this is no time for one merge after the other that fails.
+      std::this_thread::sleep_for(pause.next());
+    } else {
+      pause.start_over();
+      bell_.wait();
+    }
+    bool worked = true;
+    while (worked && !stopping_ && fault_->get().ok()) {
+      bool read = false;
+      Status of_order = read_order_once(&read);
+      status = merge_once(&worked);
+      if (status.ok()) status = std::move(of_order);
+      worked = status.ok() && (worked || read);
+    }
+    if (stopping_) return;
+  }
+}
+
+void Merger::note_probes(std::uint64_t probes) {
+  constexpr std::uint64_t kWorthLooking = 1 << 16;
+  const std::uint64_t before = probes_.fetch_add(probes, std::memory_order_relaxed);
+  if (before / kWorthLooking != (before + probes) / kWorthLooking) wake();
+}
+
+void Merger::want_orders() {
+  if (!orders_wanted_.exchange(true)) wake();
+}
+
+void Merger::help() {
+  bool merged = true;
+  while (merged && room_->is_crowded() && fault_->get().ok()) {
+    merge_once(&merged).PermitUncheckedError();  // the thread says why
+  }
+}
+
+// ---- merges ------------------------------------------------------------------------------------
+
+Status Merger::merge_once(bool* merged) {
+  *merged = false;
+  if (stopping_) return Status::OK();
+  std::optional<Taken> taken;
+  BRECCIA_TRY(base::or_memory_limit([&] {
+    taken = taken_->take(*state_, [this](const FamilyView& family, const auto& ranges) {
+      const RunRange due = merge_due(family, ranges, probes_.load(std::memory_order_relaxed));
+      return due.count < 2 ? RunRange{} : due;
+    });
+    return Status::OK();
+  }));
+  if (!taken.has_value()) return Status::OK();
+  Status status = base::or_memory_limit([&] { return merge_taken(*taken); });
+  *merged = status.ok();
+  taken_->give_back(*taken);
+  room_->look_again();
+  if (!status.ok()) {
+    base::as_memory_allows([&] {
+      log(LogLevel::kWarning,
+          fmt::format("a merge of {} runs failed, searches go on with all of them: {}",
+                      taken->runs.size(), status.ToString()));
+    });
+  }
+  return status;
+}
+
+Status Merger::merge_taken(const Taken& taken) {
+  const base::Stopwatch watch;
+  std::uint64_t entries = 0;
+  std::size_t orders = 0;
+  for (const auto& run : taken.runs) {
+    entries += run->run->count();
+    orders += run->orders.size();
+  }
+  // The merge uses up the probes that pay for it.
+  probes_.fetch_sub(std::min(entries, probes_.load(std::memory_order_relaxed)),
+                    std::memory_order_relaxed);
+  BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs, /*reads_order=*/orders > kOrdersMax));
+  install(taken, one);
+  statistics_->add(Ticker::kRunMerges, 1);
+  statistics_->add(Ticker::kRunMergeEntries, entries);
+  statistics_->record(Timing::kRunMergeMicros, watch.micros());
+  return Status::OK();
+}
+
+bool Merger::install(const Taken& taken, const MemRunPtr& one) {
+  bool installed = false;
+  publisher_->change([&](View* next) {
+    const FamilyView* const family = next->family(taken.family);
+    // After a fault the newest runs may be of a batch that was never shown; the publisher knows
+    // first.
+    if (family == nullptr || publisher_->gave_up() || !fault_->get().ok()) return;
+    // The device that has the merged run may be lost, and with it a front run of the host's stays.
+    if (one->run->host_view() == nullptr && !backends_->current()->holds(*one->run)) return;
+    auto list = family->runs;
+    const auto first = std::find(list.begin(), list.end(), taken.runs.front());
+    // A device lost meanwhile has replaced the runs; the merged one is of no use then.
+    if (first == list.end()) return;
+    *first = one;
+    list.erase(first + 1, first + static_cast<std::ptrdiff_t>(taken.runs.size()));
+    auto changed = std::make_shared<FamilyView>(*family);
+    changed->set_runs(std::move(list));
+    next->set_family(std::move(changed));
+    room_->note_view(next->runs_max(), next->tombstones());
+    installed = true;
+  });
+  return installed;
+}
+
+Result<MemRunPtr> Merger::merged(const std::vector<MemRunPtr>& runs, bool reads_order) {
+  const auto backend = backends_->current();
+  if (builder_->merges_on(*backend, runs)) {
+    auto one = backends_->attempt(
+        *backend, [&](runs::Backend& on) { return merged_on(on, runs, reads_order); });
+    if (one.ok() || backends_->is_host(*backend)) return one;
+  }
+  // The host cannot read the runs of a device: it builds them again from the log.
+  BRECCIA_TAKE(const auto on_host, runs_on_host(runs, *state_->view()->table, backends_->host()));
+  return merged_on(backends_->host(), on_host, /*reads_order=*/true);
+}
+
+// What the host has built goes to the device for the merge: else it would draw all that it is
+// merged with to the host.
+Result<MemRunPtr> Merger::merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
+                                    bool reads_order) {
+  std::vector<runs::RunPtr> inputs;
+  auto one = std::make_shared<MemRun>();
+  for (const auto& run : runs) {
+    inputs.push_back(run->run);
+    if (!backend.holds(*run->run)) {
+      BRECCIA_TAKE(inputs.back(), backend.build_run(entries_of(*run->run->host_view()),
+                                                    /*descriptors=*/nullptr));
+    }
+    one->has_merges = one->has_merges || run->has_merges;
+  }
+  one->begin = runs.back()->begin;
+  one->end = runs.front()->end;
+  const runs::Keep keep = one->has_merges ? runs::Keep::kStacks : runs::Keep::kNewest;
+  BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
+  if (reads_order || one->run->host_view() != nullptr) {
+    BRECCIA_TAKE(Order order, read_order(backend, one->run));
+    one->set_order(std::move(order));
+  } else {
+    for (const auto& run : runs) {
+      one->orders.insert(one->orders.end(), run->orders.begin(), run->orders.end());
+    }
+  }
+  return MemRunPtr(std::move(one));
+}
+
+// ---- orders ------------------------------------------------------------------------------------
+
+Status Merger::read_order_once(bool* read) {
+  if (!orders_wanted_.exchange(false)) return Status::OK();
+  std::optional<Taken> taken;
+  BRECCIA_TRY(base::or_memory_limit([&] {
+    taken = taken_->take(*state_, [](const FamilyView& family, const auto& ranges) {
+      for (std::size_t i = 0; i < family.runs.size(); ++i) {
+        const MemRun& run = *family.runs[i];
+        if (run.orders.size() > 1 && is_free(family.id, run, ranges)) return RunRange{i, 1};
+      }
+      return RunRange{};
+    });
+    return Status::OK();
+  }));
+  if (!taken.has_value()) return Status::OK();
+  Status status = base::or_memory_limit([&] { return read_order_of(*taken, read); });
+  taken_->give_back(*taken);
+  room_->look_again();
+  if (*read) orders_wanted_ = true;  // there may be more
+  return status;
+}
+
+Status Merger::read_order_of(const Taken& taken, bool* read) {
+  const auto one = std::make_shared<MemRun>(*taken.runs.front());
+  const auto backend = backends_->current();
+  // The device may be lost, and then the view has other runs by now.
+  if (!backend->holds(*one->run)) return Status::OK();
+  BRECCIA_TAKE(Order order, backends_->attempt(*backend, [&](runs::Backend& on) {
+    return ordered::read_order(on, one->run);
+  }));
+  one->set_order(std::move(order));
+  *read = install(taken, one);
+  if (*read) statistics_->add(Ticker::kOrdersRead, 1);
+  return Status::OK();
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/bell.h"
+#include "ordered/background/room.h"
+#include "ordered/background/taken_runs.h"
+#include "ordered/write/publisher.h"
+#include "ordered/write/run_builder.h"
+
+namespace breccia::ordered {
+
+/// Merges runs in the background, so that few are left to search, and reads the orders of merged
+/// ones when the host searches in them.
+///
+/// Threads start() and stop() by one; the rest by any number.
+class Merger {
+ public:
+  Merger(ViewState* state, Backends* backends, const RunBuilder* builder, Publisher* publisher,
+         TakenRuns* taken, Room* room, const Fault* fault, Statistics* statistics);
+  ~Merger();
+
+  void start();
+  void stop();
+
+  /// To be called when a family changed.
+  void wake() { bell_.ring(); }
+  /// To be called when `probes` runs beyond the first were searched: enough of them pay for a
+  /// merge.
+  void note_probes(std::uint64_t probes);
+  /// To be called when the host searched in more than one order of a run: begins to read those that
+  /// the runs have on the device.
+  void want_orders();
+  /// Merges on the calling thread while runs have piled up.
+  void help();
+  /// The runs of a family, newest first, as one; `reads_order`: with its own order.
+  /// Errors  MemoryLimit, and what a device says that is not lost.
+  Result<MemRunPtr> merged(const std::vector<MemRunPtr>& runs, bool reads_order);
+
+ private:
+  void run();
+  /// Merges what is due, if anything: then *merged. Errors  it failed; another call may not.
+  Status merge_once(bool* merged);
+  Status merge_taken(const Taken& taken);
+  /// Reads one run's own order from the device, if any is not read: then *read.
+  Status read_order_once(bool* read);
+  Status read_order_of(const Taken& taken, bool* read);
+  /// Puts `one` in the place of what was taken. False: the view has other runs by now.
+  bool install(const Taken& taken, const MemRunPtr& one);
+  static Result<MemRunPtr> merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
+                                     bool reads_order);
+
+  ViewState* state_;
+  Backends* backends_;
+  const RunBuilder* builder_;
+  Publisher* publisher_;
+  TakenRuns* taken_;
+  Room* room_;
+  const Fault* fault_;
+  Statistics* statistics_;
+
+  base::Bell bell_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> orders_wanted_{false};
+  std::atomic<std::uint64_t> probes_{0};
+  std::thread thread_;
+};
+
+}  // namespace breccia::ordered

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "base/bell.h"
+#include "ordered/listeners.h"
+#include "ordered/state.h"
+#include "ordered/statistics.h"
+#include "tree/tree.h"
+#include "wal/log.h"
+
+namespace breccia::ordered {
+
+/// Bytes of the log that a batch may take: claimed before it takes its place, given back with the
+/// claim's end, when the log itself counts them.
+class RoomClaim {
+ public:
+  RoomClaim(std::atomic<std::uint64_t>* claimed, std::uint64_t bytes)
+      : claimed_(claimed), bytes_(bytes) {}
+  RoomClaim(RoomClaim&& other) noexcept
+      : claimed_(std::exchange(other.claimed_, nullptr)), bytes_(other.bytes_) {}
+  RoomClaim& operator=(RoomClaim&&) = delete;
+  ~RoomClaim() {
+    if (claimed_ != nullptr) claimed_->fetch_sub(bytes_, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t>* claimed_;
+  std::uint64_t bytes_;
+};
+
+/// What memory may hold before it is flushed: bytes of the log, runs, range deletions. Holds
+/// writers back while there is no room for more (write stalls).
+///
+/// Threads any.
+class Room {
+ public:
+  /// Writers wait above `log_bytes_max`; from half of it a flush is due, and `flusher` is rung.
+  Room(std::uint64_t log_bytes_max, const ViewState* state, const wal::Log* log,
+       const tree::Tree* below, const Fault* fault, base::Bell* flusher, Statistics* statistics,
+       Listeners* listeners);
+
+  /// Waits until a write of `bytes` has room.
+  /// Errors  Incomplete: none within `wait_us_max`; the store's fault; ShutdownInProgress.
+  Result<RoomClaim> claim(std::uint64_t bytes, std::uint64_t wait_us_max);
+  /// To be called when a family changed and the fullest one has `runs` now, all together
+  /// `tombstones` range deletions.
+  void note_view(std::size_t runs, std::size_t tombstones);
+  /// True if searches look at so many runs that writers should help to merge them.
+  [[nodiscard]] bool is_crowded() const;
+  /// True if a flush is due for the log's bytes or for range deletions.
+  [[nodiscard]] bool is_short() const;
+  /// A merge or a flush has ended: who waits looks again.
+  void look_again();
+  /// Nobody waits any more.
+  void stop();
+
+ private:
+  bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
+  Result<RoomClaim> wait(std::uint64_t bytes, std::uint64_t wait_us_max);
+  void note_waiter(int more);
+  /// What a write is told that found no room.
+  Status refused(std::uint64_t wait_us_max);
+
+  const std::uint64_t log_bytes_max_;
+  const ViewState* state_;
+  const wal::Log* log_;
+  const tree::Tree* below_;
+  const Fault* fault_;
+  base::Bell* flusher_;
+  Statistics* statistics_;
+  Listeners* listeners_;
+
+  std::atomic<std::uint64_t> claimed_{0};  // log bytes that writers are about to take
+  std::atomic<std::size_t> runs_{0};
+  std::atomic<std::size_t> tombstones_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::mutex waiters_mutex_;
+  int waiters_ = 0;  // writers that wait
+};
+
+}  // namespace breccia::ordered

@@ -1,0 +1,89 @@
+#include "ordered/background/taken_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace breccia::ordered {
+
+namespace {
+
+/// A view of families 0 and 1 with four runs each, [0, 10), [10, 20), ...
+void publish_runs(ViewState* state) {
+  auto view = std::make_shared<View>();
+  for (const FamilyId id : {0, 1}) {
+    auto family = std::make_shared<FamilyView>();
+    family->id = id;
+    for (std::uint64_t end = 40; end > 0; end -= 10) {
+      auto run = std::make_shared<MemRun>();
+      run->begin = end - 10;
+      run->end = end;
+      family->runs.push_back(std::move(run));
+    }
+    view->set_family(std::move(family));
+  }
+  state->publish(std::move(view), 40);
+}
+
+/// The first run of the family that nobody has, if any.
+RunRange first_free(const FamilyView& family, const std::vector<TakenRange>& ranges) {
+  for (std::size_t i = 0; i < family.runs.size(); ++i) {
+    if (is_free(family.id, *family.runs[i], ranges)) return {i, 1};
+  }
+  return {};
+}
+
+}  // namespace
+
+// Goal: each run is somebody's at most once, and can be had again when it was given back.
+// Method: all runs of two families are taken one by one; one goes back.
+// Mutation: forgetting the family of a range, or giving back all of a family, fails.
+TEST(TakenRuns, OneAtATime) {
+  ViewState state;
+  publish_runs(&state);
+  TakenRuns taken;
+  std::vector<Taken> all;
+  while (auto one = taken.take(state, first_free)) all.push_back(*one);
+  ASSERT_EQ(all.size(), 8U);
+  EXPECT_EQ(all[3].family, 0U);
+  EXPECT_EQ(all[4].family, 1U);
+  taken.give_back(all[5]);
+  const auto again = taken.take(state, first_free);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->family, 1U);
+  EXPECT_EQ(again->runs, all[5].runs);
+  EXPECT_FALSE(taken.take(state, first_free).has_value());
+}
+
+// Goal: a flush waits for those who have runs, nobody takes any meanwhile, and what is newer than
+//       the flush is free afterwards.
+// Method: a thread begins a flush while a run is taken.
+// Mutation: a flush that does not wait, or keeps what it gave back, fails.
+TEST(TakenRuns, ConcurrentFlushHasItsTurn) {
+  ViewState state;
+  publish_runs(&state);
+  TakenRuns taken;
+  const auto mine = taken.take(state, first_free);
+  ASSERT_TRUE(mine.has_value());
+  std::atomic<bool> given_back{false};
+  std::thread flush([&] {
+    taken.begin_flush();
+    EXPECT_TRUE(given_back);
+    EXPECT_FALSE(taken.take(state, first_free).has_value());
+    taken.take_all(*state.view());
+  });
+  // It waits from some time on: then there is nothing to take, though runs are free.
+  while (const auto other = taken.take(state, first_free)) {
+    taken.give_back(*other);
+    std::this_thread::yield();
+  }
+  given_back = true;
+  taken.give_back(*mine);
+  flush.join();
+  EXPECT_FALSE(taken.take(state, first_free).has_value());
+  taken.give_back_below(40);
+  EXPECT_TRUE(taken.take(state, first_free).has_value());
+}
+
+}  // namespace breccia::ordered
