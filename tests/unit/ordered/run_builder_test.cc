@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
 #include <string>
 #include <thread>
@@ -31,6 +32,10 @@ class Roads : public ::testing::Test {
  protected:
   using Model = std::map<std::pair<FamilyId, std::string>, std::string>;
 
+  /// Outlives the store, which may still be at work when a test ends.
+  testing::FakeGpu& make_gpu(std::uint64_t memory_limit = 1ULL << 30) {
+    return gpus_.emplace_back(memory_limit);
+  }
   void open(const testing::FakeGpu& gpu, const std::string& name = "store") {
     Options options = testing::small_options();
     options.device_requests_min = kDeviceMin;
@@ -79,6 +84,7 @@ class Roads : public ::testing::Test {
   }
 
   const testing::Folder folder_{testing::Place::kMemory};
+  std::deque<testing::FakeGpu> gpus_;
   std::unique_ptr<Engine> store_;
   Model model_;
   std::uint64_t written_ = 0;
@@ -115,7 +121,7 @@ TEST_F(Roads, TooManyRuns) {
 // Method: a few ranges, many, and many in a family with operands in memory.
 // Mutation: counting batches, or what the device has walked.
 TEST_F(Roads, RangesByIterator) {
-  const testing::FakeGpu gpu;
+  testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   Batch writes = store_->NewBatch();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(writes.Put(key_of(i), "v").ok());
@@ -138,7 +144,7 @@ TEST_F(Roads, RangesByIterator) {
 // Method: one batch, then one where no memory of the host is reached.
 // Mutation: a device that says that it reaches everything.
 TEST_F(Roads, StagedBatches) {
-  testing::FakeGpu gpu;
+  testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   const auto write = [&] {
     Batch batch = store_->NewBatch();
@@ -158,7 +164,7 @@ TEST_F(Roads, StagedBatches) {
 //   run, and while the device holds none, no operation of it; then reads, a recovery, and a flush.
 // Mutation: a build of each family on the device counts operations.
 TEST_F(Roads, SmallSubBatchesNeedNoDevice) {
-  testing::FakeGpu gpu;
+  testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   std::vector<FamilyId> families{kDefaultFamily};
   for (int i = 1; i < 64; ++i) {
@@ -195,7 +201,7 @@ TEST_F(Roads, SmallSubBatchesNeedNoDevice) {
 // Mutation: without lifting, iterators answer; without bringing runs to the device, the merged run
 //   lies on the host.
 TEST_F(Roads, SmallRunsJoinTheDevice) {
-  const testing::FakeGpu gpu;
+  testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   const auto write = [&](int begin, int count, FamilyId other) {
     Batch batch = store_->NewBatch();
@@ -249,7 +255,7 @@ TEST_F(Roads, SmallRunsJoinTheDevice) {
 // Mutation: a merge that reads its order, a search of a merged run's first order alone, or nobody
 //   who reads it afterwards, fails.
 TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
-  const testing::FakeGpu gpu;
+  testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   base::Random random(7);
   for (int round = 0; round < 20; ++round) {
@@ -302,7 +308,7 @@ TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
 TEST_F(Roads, ConcurrentSearchesReadOrders) {
   constexpr int kRounds = 300;
   constexpr int kKeys = 40;
-  const testing::FakeGpu gpu;
+  testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   std::atomic<bool> done{false};
   const auto read = [&](std::uint64_t seed) {
@@ -381,7 +387,7 @@ class Chunks : public Roads {
     ASSERT_TRUE(store_->CreateFamily("other", other).ok());
   }
   void reopen_and_compare(const std::string& name) {
-    const testing::FakeGpu large;
+    const testing::FakeGpu& large = make_gpu();
     open(large, name);
     expect_model();
     ASSERT_TRUE(store_->Flush().ok());
@@ -398,7 +404,7 @@ class Chunks : public Roads {
 // Mutation: chunks in the wrong order answer with older versions; descriptors of chunks in a frame
 //   stop the recovery.
 TEST_F(Chunks, BecomeRunsOfTheDevice) {
-  testing::FakeGpu gpu(kSmallDevice);
+  testing::FakeGpu& gpu = make_gpu(kSmallDevice);
   FamilyId other = 0;
   open_with_family(gpu, "store", &other);
   base::Random random(1);
@@ -413,7 +419,7 @@ TEST_F(Chunks, BecomeRunsOfTheDevice) {
 // Method: a put and a get of one key, over and over in a batch that becomes chunks.
 // Mutation: chunks whose positions are wrong are left out, or hit first.
 TEST_F(Chunks, ReadsSeeWhatStandsBefore) {
-  testing::FakeGpu gpu(kSmallDevice);
+  testing::FakeGpu& gpu = make_gpu(kSmallDevice);
   open(gpu);
   Batch batch = store_->NewBatch();
   constexpr int kCount = 4000;
@@ -430,7 +436,7 @@ TEST_F(Chunks, ReadsSeeWhatStandsBefore) {
 // Method: a device without memory for anything.
 // Mutation: cutting on and on, or an error that reaches the writer.
 TEST_F(Chunks, HostBuildsWhatNeverFits) {
-  testing::FakeGpu gpu(8 << 10);
+  testing::FakeGpu& gpu = make_gpu(8 << 10);
   open(gpu);
   base::Random random(2);
   ASSERT_TRUE(write(&random, /*other=*/0).ok());
@@ -450,7 +456,7 @@ TEST_F(Chunks, AnyOperationMayFail) {
     SCOPED_TRACE("operation " + std::to_string(k) + " fault " +
                  std::to_string(static_cast<int>(fault)));
     const std::string name = std::to_string(k) + "." + std::to_string(static_cast<int>(fault));
-    testing::FakeGpu gpu(kSmallDevice);
+    testing::FakeGpu& gpu = make_gpu(kSmallDevice);
     FamilyId other = 0;
     model_.clear();
     open_with_family(gpu, name, &other);
