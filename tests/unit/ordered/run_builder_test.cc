@@ -16,6 +16,7 @@
 #include "support/append_operator.h"
 #include "support/fake_gpu.h"
 #include "support/folder.h"
+#include "support/seeds.h"
 #include "support/small_options.h"
 
 /// Where runs are built, and what tells of the roads to the host.
@@ -470,7 +471,8 @@ TEST_F(Chunks, AnyOperationMayFail) {
     return operations;
   };
   const std::uint64_t operations = run(kNever, exec::Fault::kDeviceLost);
-  const std::uint64_t stride = std::max<std::uint64_t>(1, operations / 16);
+  const std::uint64_t points = testing::share_of(100) < 50 ? 5 : 16;
+  const std::uint64_t stride = std::max<std::uint64_t>(1, operations / points);
   for (const exec::Fault fault :
        {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure, exec::Fault::kDeviceLost}) {
     for (std::uint64_t k = 1; k <= operations && !HasFailure(); k += stride) run(k, fault);
