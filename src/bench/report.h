@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/suite.h"
+#include "bench/step.h"
 
 /// How benchmark results are shown and kept.
 namespace breccia::bench {

@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/memory.h"
 #include "tree/install_gate.h"
-#include "tree/tree.h"
+#include "tree/layout.h"
 
 namespace breccia::tree {
 

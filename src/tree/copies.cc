@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "tree/tree.h"
+#include "tree/layout.h"
 #include "wal/files_env.h"
 #include "wal/log_open.h"
 

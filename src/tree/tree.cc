@@ -13,7 +13,7 @@
 #include "tree/copies.h"
 #include "tree/install_gate.h"
 #include "tree/level0_triggers.h"
-#include "wal/log.h"
+#include "wal/log_open.h"
 
 /// The RocksDB below. Opening: the user's families and a hidden one, whose single key is the
 /// watermark: the log position up to which everything is in files. Flushes come as files that are
@@ -23,9 +23,7 @@ namespace breccia::tree {
 
 namespace {
 
-constexpr char kWatermarkKey[] = "applied";
 constexpr char kFailedIngest[] = "ingest-failed";
-constexpr char kOwnData[] = "own-";  // how the names of staged files of reserved families begin
 
 /// What a family needs beside the user's options.
 rocksdb::ColumnFamilyOptions tree_family(const rocksdb::ColumnFamilyOptions& family,
@@ -88,39 +86,6 @@ void add_to_ingest(const FamilyFile& file, std::vector<rocksdb::IngestExternalFi
 }
 
 }  // namespace
-
-bool is_staged(const std::string& path) {
-  static const std::string folder = fmt::format("/{}/", kStagingFolder);
-  return path.find(folder) != std::string::npos;
-}
-
-bool is_own_staged(const std::string& path) {
-  static const std::string begin = fmt::format("/{}/{}", kStagingFolder, kOwnData);
-  return path.find(begin) != std::string::npos;
-}
-
-void without_memtables(rocksdb::DBOptions* db) { db->persist_stats_to_disk = false; }
-
-void without_memtables(rocksdb::ColumnFamilyOptions* family) {
-  family->inplace_update_support = false;
-}
-
-Result<Watermark> read_watermark(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* hidden) {
-  Watermark watermark;
-  std::string value;
-  const Status status = db->Get(rocksdb::ReadOptions(), hidden, kWatermarkKey, &value);
-  if (status.IsNotFound()) return watermark;
-  BRECCIA_TRY(status);
-  if (value.size() != sizeof watermark) {
-    return Status::Corruption("watermark has " + std::to_string(value.size()) + " bytes, not 16");
-  }
-  std::memcpy(&watermark, value.data(), sizeof watermark);
-  return watermark;
-}
-
-std::string log_folder(const Options& options, const std::string& path) {
-  return options.wal_dir.empty() ? path + "/log" : options.wal_dir;
-}
 
 Tree::Tree() : gate_(std::make_shared<InstallGate>()) {}
 
@@ -305,8 +270,8 @@ std::string Tree::staging_path(const std::string& name) const {
 }
 
 std::string Tree::data_path(const std::string& family, int number) const {
-  return staging_path((is_reserved(family) ? kOwnData : "data-") + std::to_string(ingests_) + "-" +
-                      std::to_string(number) + ".sst");
+  return staging_path((is_reserved(family) ? kOwnStaged : "data-") + std::to_string(ingests_) +
+                      "-" + std::to_string(number) + ".sst");
 }
 
 rocksdb::Options Tree::file_options(rocksdb::ColumnFamilyHandle* family) const {
@@ -329,7 +294,7 @@ Status Tree::clear_staging() {
 }
 
 Status Tree::write_watermark_file(const Watermark& watermark, std::string* path) const {
-  *path = staging_path(kOwnData + std::string("watermark-") + std::to_string(ingests_) + ".sst");
+  *path = staging_path(kOwnStaged + std::string("watermark-") + std::to_string(ingests_) + ".sst");
   // The family's own options are RocksDB's defaults; Env and file checksums are the database's.
   const rocksdb::Options options(options_, rocksdb::ColumnFamilyOptions());
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options, hidden_.get(),

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "base/result.h"
-#include "wal/files.h"
 #include "wal/format.h"
+#include "wal/log_options.h"
 #include "wal/segment_table.h"
 
 /// The write-ahead log: one stream of positions over a chain of segment files. It is also the value
@@ -25,30 +24,6 @@
 ///         one commit record a frame, positions instead of pointers (docs/impl/wal.md).
 
 namespace breccia::wal {
-
-struct LogOptions {
-  std::string dir;
-  std::uint64_t segment_bytes = limits::kLogWindowBytes;
-  /// Bytes of segments to have ready in the pool when open() returns.
-  std::uint64_t preallocate_bytes = 0;
-  std::shared_ptr<Files> files;
-  /// The log's identity: what a new log gets and one that is found must bear. 0: a new log draws
-  /// one, and any is taken.
-  std::uint64_t store_id = 0;
-  /// Called for each segment image when it appears and before it goes, so that a device can adopt
-  /// it; an image that a recycled file keeps is not announced again. May be empty.
-  /// Threads any, the log's own among them; on_unmap also after the log's end, with the last
-  ///         reference to a segment.
-  std::function<void(std::byte* image, std::uint64_t bytes)> on_map;
-  std::function<void(std::byte* image)> on_unmap;
-  /// Bytes of the log, counted from its end, whose files are kept when they are released, for
-  /// segment_at().
-  std::uint64_t keep_bytes = 0;
-  /// A segment counts as full when this many bytes of it are used; 0: when nothing more fits.
-  std::uint64_t roll_bytes = 0;
-  /// Makes the next segment in a thread of the log's own when the current one is half full.
-  bool prepare_ahead = true;
-};
 
 /// A frame between reserve and commit.
 struct Frame {
@@ -70,29 +45,6 @@ struct Frame {
     return reinterpret_cast<std::uint32_t*>(at + layout().descriptors);
   }
 };
-
-/// A committed frame as recovery finds it.
-struct RecoveredFrame {
-  std::uint64_t records_position;
-  const std::byte* records;
-  std::uint64_t record_bytes;
-  std::uint32_t record_count;
-  const std::uint32_t* descriptors;  // null if the frame has none
-  bool only_default_points;          // point operations of the default family, nothing else
-};
-
-/// What recovery found.
-struct LogRecovery {
-  std::uint64_t end = 0;  // position behind the last committed frame
-  std::uint64_t frames = 0;
-  std::uint64_t entries = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t dropped_bytes = 0;  // from `end` to the last byte that looks written
-  std::string message;
-};
-
-/// A random LogOptions::store_id.
-std::uint64_t draw_store_id();
 
 /// The log of one store.
 /// Threads any number, where a call does not say otherwise.

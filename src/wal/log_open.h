@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "wal/log.h"
+#include "wal/log_options.h"
 #include "wal/segment_pool.h"
 
 namespace breccia::wal {
@@ -48,6 +48,9 @@ struct ReadLog {
 /// read_only_files().
 /// Errors  as Log::open.
 Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from);
+
+/// A random LogOptions::store_id.
+std::uint64_t draw_store_id();
 
 /// The identity of the log in `dir`, by the newest segment's header; 0: there is no log. Nothing is
 /// changed.

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "wal/log.h"
+#include "wal/log_options.h"
+#include "wal/segment_table.h"
 
 /// Makes segments, from recycled files where there are any. Private to the log.
 ///
