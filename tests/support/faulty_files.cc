@@ -123,7 +123,7 @@ class FaultyWritable final : public rocksdb::FSWritableFileOwnerWrapper {
 class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   explicit FaultyFileSystem(CallFaults* faults)
-      : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
+      : FileSystemWrapper(make_sparse_file_system()), faults_(faults) {}
   [[nodiscard]] const char* Name() const override { return "FaultyFileSystem"; }
 
   IOStatus NewWritableFile(const std::string& path, const FileOptions& options,
@@ -168,7 +168,7 @@ std::shared_ptr<wal::Files> make_faulty_files(std::shared_ptr<wal::Files> below,
 }
 
 std::unique_ptr<rocksdb::Env> make_faulty_log_env(CallFaults* faults) {
-  return std::make_unique<wal::FilesEnv>(rocksdb::Env::Default(),
+  return std::make_unique<wal::FilesEnv>(rocksdb::NewCompositeEnv(make_sparse_file_system()),
                                          make_faulty_files(make_sparse_files(), faults));
 }
 

@@ -1,6 +1,7 @@
 #include "support/sparse_files.h"
 
 #include <fcntl.h>
+#include <rocksdb/file_system.h>
 #include <unistd.h>
 
 #include "wal/real_files.h"
@@ -45,12 +46,48 @@ class SparseFiles final : public wal::Files {
       wal::real_files_with(wal::Engine::kPwrite, /*force_buffered=*/true);
 };
 
+/// The tree's files without what RocksDB reserves ahead: 70 MB for each log, which a folder in
+/// memory clears at once.
+class SparseFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  SparseFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  [[nodiscard]] const char* Name() const override { return "SparseFileSystem"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override {
+    return target()->NewWritableFile(path, without_reserving(options), file, debug);
+  }
+  rocksdb::IOStatus ReopenWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                       rocksdb::IODebugContext* debug) override {
+    return target()->ReopenWritableFile(path, without_reserving(options), file, debug);
+  }
+  rocksdb::IOStatus ReuseWritableFile(const std::string& path, const std::string& old_path,
+                                      const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                      rocksdb::IODebugContext* debug) override {
+    return target()->ReuseWritableFile(path, old_path, without_reserving(options), file, debug);
+  }
+
+ private:
+  static rocksdb::FileOptions without_reserving(rocksdb::FileOptions options) {
+    options.allow_fallocate = false;
+    return options;
+  }
+};
+
 }  // namespace
+
+std::shared_ptr<rocksdb::FileSystem> make_sparse_file_system() {
+  return std::make_shared<SparseFileSystem>();
+}
 
 std::shared_ptr<wal::Files> make_sparse_files() { return std::make_shared<SparseFiles>(); }
 
 rocksdb::Env* sparse_env() {
-  static wal::FilesEnv env(rocksdb::Env::Default(), make_sparse_files());
+  static wal::FilesEnv env(rocksdb::NewCompositeEnv(make_sparse_file_system()),
+                           make_sparse_files());
   return &env;
 }
 

@@ -165,7 +165,7 @@ class Walk {
 // bound,
 //   or turning around without a seek, fails within ten seeds.
 TEST(Iterator, WalksAsRocksDb) {
-  for (const std::uint64_t seed : testing::seeds_to_run(60)) {
+  for (const std::uint64_t seed : testing::seeds_to_run(20)) {
     SCOPED_TRACE(testing::replay_command(seed));
     TwinStore store(seed);
     base::Random& random = store.random();
