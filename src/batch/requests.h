@@ -5,241 +5,33 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "record/key_columns.h"
-#include "wal/format.h"
+#include "batch/ranges.h"
+#include "batch/reads.h"
+#include "batch/results.h"
+#include "batch/selection.h"
+#include "batch/writes.h"
+
+/// A batch: per column family three parts, each of columns that a submit handles as a whole.
+///
+///   Writes   records: name? record record ...      as they stand in the log, 8-byte aligned
+///            keys, offsets, numbers                one of each for every point operation
+///            range_deletes                         offsets of the other records
+///   Reads    keys, after; results                  one of each for every lookup
+///   Ranges   begin, end, limits, after; results    one of each for every range
+///
+/// `after` is the number of the family's record bytes that came before: it orders reads among
+/// writes. Requests::Places says which lookup of the batch is which of whose. A result points to
+/// memory that others hold: a value in one of the batch's arenas or in its numbers, entries of a
+/// range in the log or in its pairs, or any of these in another batch's (Requests::hold).
+///
+/// Batches are joined and divided by copying requests behind those of another one, all or the
+/// chosen ones, and by handing the results back in the same order (append, hand_over).
 
 namespace breccia::batch {
-
-/// Memory for the values of one thread's share of a batch's results. Blocks stay where they are.
-/// Threads one owner.
-class ResultArena {
- public:
-  /// Never null, not even for no bytes.
-  char* allocate(std::uint64_t bytes) {
-    if (bytes > room_ || next_ == nullptr) take_block(bytes);
-    char* const memory = next_;
-    next_ += bytes;
-    room_ -= bytes;
-    return memory;
-  }
-  /// Forgets the values; the blocks are used again.
-  void clear();
-
- private:
-  struct Block {
-    std::unique_ptr<char[]> memory;
-    std::uint64_t bytes;
-  };
-  void take_block(std::uint64_t bytes);
-
-  std::vector<Block> blocks_;
-  std::size_t used_ = 0;  // blocks_[0..used_) hold values
-  char* next_ = nullptr;
-  std::uint64_t room_ = 0;
-};
-
-struct ReadResult {
-  const char* data;
-  std::uint32_t bytes;
-  Status::Code code;
-};
-
-/// A Status of that code, as RocksDB would return it for a lookup.
-[[nodiscard]] Status status_of(Status::Code code);
-
-/// The writes of a batch to one column family: log records and columns.
-/// Threads one owner.
-class Writes {
- public:
-  Writes(FamilyId family, exec::HostMemory& memory)
-      : family_(family), records_(memory), keys_(memory), offsets_(memory), numbers_(memory) {}
-
-  /// Errors  false: out of memory; nothing was added.
-  [[nodiscard]] bool add(const record::RecordHeader& header, const Slice& key, const Slice& value);
-  /// Adds copies of the writes of another batch, to the same family.
-  /// Errors  false: out of memory; these writes are of no use any more.
-  [[nodiscard]] bool append(const Writes& other);
-  void clear();
-
-  [[nodiscard]] FamilyId family() const { return family_; }
-  /// The records, one behind the other. Those of a family other than the default one begin with
-  /// a record that names it.
-  [[nodiscard]] const std::byte* records() const { return records_.data(); }
-  [[nodiscard]] std::byte* records() { return records_.data(); }
-  [[nodiscard]] std::uint64_t record_bytes() const { return records_.size(); }
-  [[nodiscard]] std::uint32_t record_count() const { return record_count_; }
-  /// Keys of the point operations, and of each its record's offset in records() | its operation.
-  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
-  [[nodiscard]] const std::uint64_t* offsets() const { return offsets_.data(); }
-  [[nodiscard]] std::uint64_t point_count() const { return keys_.count(); }
-  /// Of each range deletion, its record's offset in records().
-  [[nodiscard]] const std::vector<std::uint64_t>& range_deletes() const { return range_deletes_; }
-  [[nodiscard]] std::uint64_t merges() const { return merges_; }
-  /// Of single keys, both kinds.
-  [[nodiscard]] std::uint64_t deletes() const { return deletes_; }
-  /// True if every put's and every operand's value has 8 bytes.
-  [[nodiscard]] bool only_numbers() const { return only_numbers_; }
-  /// These values of the point operations; null unless only_numbers().
-  [[nodiscard]] const std::uint64_t* numbers() const {
-    return only_numbers_ ? numbers_.data() : nullptr;
-  }
-
-  /// Exchanges numbers() for others, one for each point operation; set_operation does the rest.
-  /// Shape   only_numbers().
-  void swap_numbers(exec::HostVector<std::uint64_t>* numbers);
-  /// Makes point operation `i` an `op` of its number, in the place of a value of 8 bytes.
-  /// Threads any number, of different operations.
-  void set_operation(std::uint64_t i, record::Op op);
-  /// To be called when set_operation has changed how many merges there are.
-  void set_merges(std::uint64_t merges) { merges_ = merges; }
-
-  /// Where records() begin among the records of the whole batch; set by Requests::lay_out.
-  [[nodiscard]] std::uint64_t base() const { return base_; }
-
- private:
-  friend class Requests;
-  /// Shape   there is room.
-  void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
-  void add_number(record::Op op, const Slice& value);
-
-  const FamilyId family_;
-  exec::HostVector<std::byte> records_;
-  record::KeyColumns keys_;
-  exec::HostVector<std::uint64_t> offsets_;
-  exec::HostVector<std::uint64_t> numbers_;
-  std::uint32_t record_count_ = 0;
-  std::vector<std::uint64_t> range_deletes_;
-  std::uint64_t merges_ = 0;
-  std::uint64_t deletes_ = 0;
-  bool only_numbers_ = true;
-  std::uint64_t base_ = 0;
-};
-
-/// The lookups of a batch in one column family, and their results.
-/// Threads one owner; results of different reads may be written by several threads.
-class Reads {
- public:
-  Reads(FamilyId family, exec::HostMemory& memory)
-      : family_(family),
-        keys_(memory),
-        after_(memory),
-        found_(memory),
-        numbers_(memory),
-        bounds_(memory),
-        results_(memory) {}
-
-  /// `after`: bytes of the family's records that came before the lookup in the batch.
-  /// Errors  false: out of memory; nothing was added.
-  [[nodiscard]] bool add(const Slice& key, std::uint64_t after);
-  /// Adds the lookups of another batch behind `before` bytes of the family's records; of that
-  /// batch's own records the first `skip` bytes are not there then.
-  /// Errors  as Writes::append.
-  [[nodiscard]] bool append(const Reads& other, std::uint64_t before, std::uint64_t skip);
-  /// Copies the results of the next lookups that were appended to those that they came from.
-  void hand_over(Reads* to);
-  void clear();
-  /// Makes room for the results; every one of them must then be written. False: out of memory.
-  [[nodiscard]] bool prepare(bool with_bounds);
-
-  [[nodiscard]] FamilyId family() const { return family_; }
-  [[nodiscard]] std::uint64_t count() const { return keys_.count(); }
-  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
-  [[nodiscard]] const std::uint64_t* after() const { return after_.data(); }
-  /// Room for every read's payload, as a search wants it.
-  [[nodiscard]] std::uint64_t* found() { return found_.data(); }
-  /// Room for every read's value of 8 bytes; null: out of memory.
-  [[nodiscard]] std::uint64_t* make_numbers();
-  /// Bounds of the reads, filled by the engine.
-  [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
-  [[nodiscard]] ReadResult* results() { return results_.data(); }
-  [[nodiscard]] const ReadResult* results() const { return results_.data(); }
-  [[nodiscard]] std::uint64_t result_count() const { return results_.size(); }
-
- private:
-  const FamilyId family_;
-  record::KeyColumns keys_;
-  exec::HostVector<std::uint64_t> after_;
-  exec::HostVector<std::uint64_t> found_;
-  exec::HostVector<std::uint64_t> numbers_;
-  exec::HostVector<std::uint64_t> bounds_;
-  exec::HostVector<ReadResult> results_;
-  std::uint64_t handed_over_ = 0;
-};
-
-/// What a range request found: key and value of 8 bytes each, one entry behind the other, or
-/// records as they stand in the log, which hold key and value.
-struct RangeResult {
-  const std::uint64_t* pairs;  // null: records
-  const std::byte* const* records;
-  std::uint32_t count;
-  Status::Code code;
-};
-
-/// Key and value of entry `j`.
-[[nodiscard]] std::pair<Slice, Slice> range_entry(const RangeResult& range, std::uint64_t j);
-
-/// The range requests of a batch in one column family, and their results.
-/// Threads one owner; results of different ranges may be written by several threads.
-class Ranges {
- public:
-  Ranges(FamilyId family, exec::HostMemory& memory)
-      : family_(family),
-        begin_(memory),
-        end_(memory),
-        limits_(memory),
-        after_(memory),
-        bounds_(memory),
-        results_(memory),
-        memory_(memory) {}
-
-  /// `after` as for Reads.
-  /// Errors  false: out of memory; nothing was added.
-  [[nodiscard]] bool add(const Slice& begin, const Slice& end, std::uint32_t limit,
-                         std::uint64_t after);
-  /// As those of Reads.
-  [[nodiscard]] bool append(const Ranges& other, std::uint64_t before, std::uint64_t skip);
-  void hand_over(Ranges* to);
-  void clear();
-  /// As Reads::prepare.
-  [[nodiscard]] bool prepare(bool with_bounds);
-
-  [[nodiscard]] FamilyId family() const { return family_; }
-  [[nodiscard]] std::uint64_t count() const { return limits_.size(); }
-  [[nodiscard]] record::KeyColumnsRef begin() const { return begin_.ref(); }
-  [[nodiscard]] record::KeyColumnsRef end() const { return end_.ref(); }
-  [[nodiscard]] const std::uint32_t* limits() const { return limits_.data(); }
-  /// What a walk costs for each run beyond the first, in lookups: of a range one to find its begin,
-  /// and one for every kEntriesPerProbe entries that may lie in it.
-  [[nodiscard]] std::uint64_t probes() const { return probes_; }
-  [[nodiscard]] const std::uint64_t* after() const { return after_.data(); }
-  [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
-  /// Room for `count` more pairs of results, until the next prepare or clear; null: out of memory.
-  [[nodiscard]] std::uint64_t* make_pairs(std::uint64_t count);
-  [[nodiscard]] RangeResult* results() { return results_.data(); }
-  [[nodiscard]] const RangeResult* results() const { return results_.data(); }
-  [[nodiscard]] std::uint64_t result_count() const { return results_.size(); }
-
- private:
-  const FamilyId family_;
-  record::KeyColumns begin_;
-  record::KeyColumns end_;
-  static constexpr std::uint64_t kEntriesPerProbe = 8;
-
-  exec::HostVector<std::uint32_t> limits_;
-  std::uint64_t probes_ = 0;
-  exec::HostVector<std::uint64_t> after_;
-  exec::HostVector<std::uint64_t> bounds_;
-  exec::HostVector<RangeResult> results_;
-  std::uint64_t handed_over_ = 0;
-  exec::HostMemory& memory_;
-  std::deque<exec::HostVector<std::uint64_t>> pairs_;
-};
 
 /// A batch as the engine sees it.
 /// Threads one owner; during a submit, the engine.
@@ -255,11 +47,19 @@ class Requests {
   Status add_range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit);
   /// Adds all requests of another batch behind those that are here, as if each had been added.
   /// What was put together so is for the engine: result() and range_result() do not know it.
-  /// Errors  false: out of memory; these requests are of no use any more.
-  [[nodiscard]] bool append(const Requests& other);
-  /// Copies to one of the batches that were appended its results, which lie in this one's memory.
-  /// Shape   called for each of them in the order of append(), after its prepare_results().
-  void hand_over(Requests* to);
+  /// Shape   what comes together is within the limits of a batch.
+  /// Errors  false, std::bad_alloc: out of memory; these requests are of no use any more.
+  [[nodiscard]] bool append(const Requests& other) { return join(other, nullptr); }
+  /// The same for the chosen ones.
+  [[nodiscard]] bool append(const Requests& other, const Selection& chosen) {
+    return join(other, &chosen);
+  }
+  /// Copies to one of the batches that were appended its results, which lie in this one's memory:
+  /// whoever wants them keeps that, too (hold).
+  /// Shape   called for each of them in the order of append(), after prepare_results() of both.
+  void hand_over(Requests* to) { give_results(to, nullptr); }
+  /// The same for the chosen ones; the others' results are as they were.
+  void hand_over(Requests* to, const Selection& chosen) { give_results(to, &chosen); }
   void clear();
 
   /// The writes by family; families without any may be among them.
@@ -300,7 +100,8 @@ class Requests {
   [[nodiscard]] std::uint64_t from_tree() const { return from_tree_.load(); }
   /// Threads any.
   void note_from_tree(std::uint64_t reads) { from_tree_ += reads; }
-  /// Keeps what results point to until the next submit or clear().
+  /// Keeps what results point to until the next submit or clear(). There is one such memory: parts
+  /// of a batch are kept together, as members of what is given here.
   void hold(std::shared_ptr<const void> memory) { held_ = std::move(memory); }
 
  private:
@@ -316,6 +117,13 @@ class Requests {
     void clear();
   };
 
+  [[nodiscard]] bool join(const Requests& other, const Selection* chosen);
+  void give_results(Requests* to, const Selection* chosen);
+  /// What becomes of the reads of `other` in `family` behind what is here.
+  [[nodiscard]] BytesBefore bytes_before(FamilyId family, const Requests& other,
+                                         const Selection* chosen) const;
+  /// Index of the family's part in writes_; their count if there is none.
+  [[nodiscard]] std::size_t writes_of(FamilyId family) const;
   [[nodiscard]] std::uint64_t record_bytes_of(FamilyId family) const;
   [[nodiscard]] bool full(std::uint64_t more_bytes) const;
   /// The writes if they are all of one family, else null.

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/random.h"
 #include "support/seeds.h"
+#include "unit/batch/scarce_memory.h"
 
 namespace breccia::batch {
 
@@ -278,24 +279,6 @@ void expect_results_in_order(Requests& requests, const Model& model) {
     ASSERT_EQ(requests.range_result(i).count, i);
   }
 }
-
-/// Host memory that is exhausted for one allocation, or from one on.
-class ScarceMemory final : public exec::HostMemory {
- public:
-  [[nodiscard]] void* allocate(std::size_t bytes) override {
-    if (++calls_ == fail_at_) return nullptr;
-    return exec::plain_host_memory().allocate(bytes);
-  }
-  void release(void* memory, std::size_t bytes) override {
-    exec::plain_host_memory().release(memory, bytes);
-  }
-  void fail_at(std::uint64_t call) { fail_at_ = call; }
-  [[nodiscard]] std::uint64_t calls() const { return calls_; }
-
- private:
-  std::uint64_t calls_ = 0;
-  std::uint64_t fail_at_ = 0;
-};
 
 }  // namespace
 

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <breccia/family.h>
+
+#include <cstdint>
+
+#include "batch/results.h"
+#include "batch/writes.h"
+#include "exec/host_vector.h"
+#include "record/key_columns.h"
+
+namespace breccia::batch {
+
+/// The lookups of a batch in one column family, and their results.
+/// Threads one owner; results of different reads may be written by several threads.
+class Reads {
+ public:
+  Reads(FamilyId family, exec::HostMemory& memory)
+      : family_(family),
+        keys_(memory),
+        after_(memory),
+        found_(memory),
+        numbers_(memory),
+        bounds_(memory),
+        results_(memory) {}
+
+  /// `after`: bytes of the family's records that came before the lookup in the batch.
+  /// Errors  false: out of memory; nothing was added.
+  [[nodiscard]] bool add(const Slice& key, std::uint64_t after);
+  /// Adds the lookups of another batch, or the chosen ones (null: all); `before` says behind how
+  /// many bytes of the family's records each comes to stand.
+  /// Errors  as Writes::append.
+  [[nodiscard]] bool append(const Reads& other, const Flags* chosen, BytesBefore* before);
+  /// Copies the results of the next lookups that were appended to those that they came from.
+  /// Shape   after prepare() of both.
+  void hand_over(Reads* to, const Flags* chosen);
+  void clear();
+  /// Makes room for the results; every one of them must then be written. False: out of memory.
+  [[nodiscard]] bool prepare(bool with_bounds);
+
+  [[nodiscard]] FamilyId family() const { return family_; }
+  [[nodiscard]] std::uint64_t count() const { return keys_.count(); }
+  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
+  [[nodiscard]] const std::uint64_t* after() const { return after_.data(); }
+  /// Room for every read's payload, as a search wants it.
+  [[nodiscard]] std::uint64_t* found() { return found_.data(); }
+  /// Room for every read's value of 8 bytes; null: out of memory.
+  [[nodiscard]] std::uint64_t* make_numbers();
+  /// Bounds of the reads, filled by the engine.
+  [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
+  [[nodiscard]] ReadResult* results() { return results_.data(); }
+  [[nodiscard]] const ReadResult* results() const { return results_.data(); }
+  [[nodiscard]] std::uint64_t result_count() const { return results_.size(); }
+
+ private:
+  const FamilyId family_;
+  record::KeyColumns keys_;
+  exec::HostVector<std::uint64_t> after_;
+  exec::HostVector<std::uint64_t> found_;
+  exec::HostVector<std::uint64_t> numbers_;
+  exec::HostVector<std::uint64_t> bounds_;
+  exec::HostVector<ReadResult> results_;
+  std::uint64_t handed_over_ = 0;
+};
+
+}  // namespace breccia::batch

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "batch/selection.h"
+#include "exec/host_vector.h"
+
+namespace breccia::batch {
+
+struct ReadResult {
+  const char* data;
+  std::uint32_t bytes;
+  Status::Code code;
+};
+
+/// What a range request found: key and value of 8 bytes each, one entry behind the other, or
+/// records as they stand in the log, which hold key and value.
+struct RangeResult {
+  const std::uint64_t* pairs;  // null: records
+  const std::byte* const* records;
+  std::uint32_t count;
+  Status::Code code;
+};
+
+/// Key and value of entry `j`.
+[[nodiscard]] std::pair<Slice, Slice> range_entry(const RangeResult& range, std::uint64_t j);
+
+/// A Status of that code, as RocksDB would return it for a lookup.
+[[nodiscard]] Status status_of(Status::Code code);
+
+/// Gives the chosen ones of `to` (null: all) the results that come next in `from`, those behind the
+/// first *given; bytes stay where they are.
+template <class Result>
+void hand_over_results(const exec::HostVector<Result>& from, std::uint64_t* given,
+                       const Flags* chosen, exec::HostVector<Result>* to) {
+  if (chosen == nullptr) {
+    BRECCIA_ASSERT(*given + to->size() <= from.size());
+    std::copy_n(from.data() + *given, to->size(), to->data());
+    *given += to->size();
+    return;
+  }
+  BRECCIA_ASSERT(chosen->size() == to->size());
+  for (std::uint64_t i = 0; i < to->size(); ++i) {
+    if ((*chosen)[i] == 0) continue;
+    BRECCIA_ASSERT(*given < from.size());
+    to->data()[i] = from[(*given)++];
+  }
+}
+
+/// Memory for the values of one thread's share of a batch's results. Blocks stay where they are.
+/// Threads one owner.
+class ResultArena {
+ public:
+  /// Never null, not even for no bytes.
+  char* allocate(std::uint64_t bytes) {
+    if (bytes > room_ || next_ == nullptr) take_block(bytes);
+    BRECCIA_ASSERT(next_ != nullptr && bytes <= room_);
+    char* const memory = next_;
+    next_ += bytes;
+    room_ -= bytes;
+    return memory;
+  }
+  /// Forgets the values; the blocks are used again.
+  void clear();
+
+ private:
+  struct Block {
+    std::unique_ptr<char[]> memory;
+    std::uint64_t bytes;
+  };
+  void take_block(std::uint64_t bytes);
+
+  std::vector<Block> blocks_;
+  std::size_t used_ = 0;  // blocks_[0..used_) hold values
+  char* next_ = nullptr;
+  std::uint64_t room_ = 0;
+};
+
+}  // namespace breccia::batch

@@ -1,0 +1,183 @@
+#include "batch/writes.h"
+
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace breccia::batch {
+
+namespace {
+
+Slice family_value(const FamilyId& family) {
+  return {reinterpret_cast<const char*>(&family), sizeof family};
+}
+
+/// The record that names a family before its first.
+record::RecordHeader name_header() {
+  return record::RecordHeader::make(record::Op::kFamily, 0, sizeof(FamilyId));
+}
+
+}  // namespace
+
+void Writes::add_record(const record::RecordHeader& header, const Slice& key, const Slice& value) {
+  const std::uint64_t bytes = header.record_bytes();
+  BRECCIA_ASSERT(key.size() == header.key_bytes() && value.size() == header.value_bytes);
+  std::byte* const record = records_.extend(bytes);
+  // The last word first: its padding must be zero, and the value then covers the rest.
+  std::memset(record + bytes - 8, 0, 8);
+  std::memcpy(record, &header, sizeof header);
+  base::copy_short(record + sizeof header, key.data(), key.size());
+  base::copy_short(record + sizeof header + key.size(), value.data(), value.size());
+  ++record_count_;
+}
+
+bool Writes::add(const record::RecordHeader& header, const Slice& key, const Slice& value) {
+  const record::Op op = header.op();
+  const bool is_point = record::is_point(op);
+  const bool is_first = records_.size() == 0 && family_ != kDefaultFamily;
+  const record::RecordHeader name = name_header();
+  // What may fail comes first, so that a failure changes nothing.
+  const std::uint64_t bytes = header.record_bytes() + (is_first ? name.record_bytes() : 0);
+  if (!records_.reserve(records_.size() + bytes)) return false;
+  if (!is_point && range_deletes_.size() == range_deletes_.capacity()) {
+    range_deletes_.reserve(2 * range_deletes_.size() + 1);
+  }
+  if (is_point && (!offsets_.reserve(point_count() + 1) ||
+                   (only_numbers_ && !numbers_.reserve(point_count() + 1)) ||
+                   !keys_.append(key.data(), key.size()))) {
+    return false;
+  }
+  if (is_first) add_record(name, Slice(), family_value(family_));
+  if (is_point) {
+    offsets_.push(records_.size() | static_cast<std::uint64_t>(op));
+    if (only_numbers_) add_number(op, value);
+    merges_ += op == record::Op::kMerge ? 1 : 0;
+    deletes_ += record::is_deletion(op) ? 1 : 0;
+  } else {
+    range_deletes_.push_back(records_.size());
+  }
+  add_record(header, key, value);
+  BRECCIA_ASSERT(keys_.count() == offsets_.size());
+  BRECCIA_ASSERT(!only_numbers_ || numbers_.size() == offsets_.size());
+  return true;
+}
+
+void Writes::add_number(record::Op op, const Slice& value) {
+  std::uint64_t number = 0;
+  if (value.size() == sizeof number) {
+    std::memcpy(&number, value.data(), sizeof number);
+  } else if (!record::is_deletion(op)) {
+    only_numbers_ = false;
+  }
+  numbers_.push(number);
+}
+
+// What comes behind other records needs no record that names the family.
+bool Writes::append(const Writes& other) {
+  BRECCIA_ASSERT(other.family_ == family_);
+  const bool is_named = family_ != kDefaultFamily && records_.size() > 0;
+  const std::uint64_t skip = is_named && other.record_count_ > 0 ? name_header().record_bytes() : 0;
+  BRECCIA_ASSERT(skip == 0 || record::record_header(other.records()).op() == record::Op::kFamily);
+  const std::uint64_t bytes = other.records_.size() - skip;
+  const std::uint64_t shift = records_.size() - skip;  // may wrap: it is only added
+  const bool only_numbers = only_numbers_ && other.only_numbers_;
+  const std::uint64_t points = point_count() + other.point_count();
+  if (!records_.reserve(records_.size() + bytes) || !offsets_.reserve(points) ||
+      (only_numbers && !numbers_.reserve(points)) || !keys_.append(other.keys())) {
+    return false;
+  }
+  if (only_numbers && other.point_count() > 0) {
+    std::memcpy(numbers_.extend(other.point_count()), other.numbers(),
+                other.point_count() * sizeof(std::uint64_t));
+  }
+  if (bytes > 0) std::memcpy(records_.extend(bytes), other.records() + skip, bytes);
+  for (std::uint64_t i = 0; i < other.offsets_.size(); ++i)
+    offsets_.push(other.offsets_[i] + shift);
+  for (const std::uint64_t offset : other.range_deletes_) range_deletes_.push_back(offset + shift);
+  record_count_ += other.record_count_ - (skip > 0 ? 1 : 0);
+  merges_ += other.merges_;
+  deletes_ += other.deletes_;
+  only_numbers_ = only_numbers;
+  BRECCIA_ASSERT(offsets_.size() == points && keys_.count() == points);
+  BRECCIA_ASSERT(points == 0 || record::position_of(offsets_[points - 1]) < records_.size());
+  return true;
+}
+
+bool Writes::append(const Writes& other, const ChosenWrites& chosen) {
+  BRECCIA_ASSERT(other.family_ == family_ && &other != this);
+  RecordWalk walk(&other, &chosen);
+  while (walk.at() < other.record_bytes()) {
+    const std::byte* const record = other.records() + walk.at();
+    if (!walk.step()) continue;
+    const record::RecordHeader header = record::record_header(record);
+    if (!add(header, Slice(record::record_key(record), header.key_bytes()),
+             Slice(record::record_value(record), header.value_bytes))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Writes::clear() {
+  records_.clear();
+  keys_.clear();
+  offsets_.clear();
+  numbers_.clear();
+  record_count_ = 0;
+  range_deletes_.clear();
+  merges_ = deletes_ = 0;
+  only_numbers_ = true;
+  base_ = 0;
+}
+
+void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
+  BRECCIA_ASSERT(only_numbers_ && numbers_.size() == point_count());
+  BRECCIA_ASSERT(numbers->size() == point_count());
+  numbers_.swap(*numbers);
+}
+
+void Writes::set_operation(std::uint64_t i, record::Op op) {
+  BRECCIA_ASSERT(i < point_count() && record::is_point(op));
+  std::byte* const record = records_.data() + record::position_of(offsets_[i]);
+  const record::RecordHeader before = record::record_header(record);
+  BRECCIA_ASSERT(only_numbers_ && before.value_bytes == sizeof numbers_[i]);
+  const auto header = record::RecordHeader::make(op, before.key_bytes(), before.value_bytes);
+  std::memcpy(record, &header, sizeof header);
+  std::memcpy(record + sizeof header + header.key_bytes(), &numbers_[i], sizeof numbers_[i]);
+  offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
+}
+
+bool RecordWalk::step() {
+  BRECCIA_ASSERT(at_ < writes_->record_bytes());
+  const record::RecordHeader header = record::record_header(writes_->records() + at_);
+  at_ += header.record_bytes();
+  BRECCIA_ASSERT(at_ <= writes_->record_bytes());
+  if (header.op() == record::Op::kFamily) return false;
+  const bool is_point = record::is_point(header.op());
+  const Flags& flags = is_point ? chosen_->points : chosen_->range_deletes;
+  const std::uint64_t i = is_point ? points_++ : range_deletes_++;
+  BRECCIA_ASSERT(i < flags.size());
+  return flags[i] != 0;
+}
+
+BytesBefore::BytesBefore(FamilyId family, std::uint64_t own, const Writes* added,
+                         const ChosenWrites* chosen)
+    : name_bytes_(family == kDefaultFamily ? 0 : name_header().record_bytes()),
+      own_(own),
+      added_bytes_(added == nullptr ? 0 : added->record_bytes()),
+      all_(chosen == nullptr),
+      walk_(added, chosen) {}
+
+std::uint64_t BytesBefore::of(std::uint64_t after) {
+  BRECCIA_ASSERT(after <= added_bytes_ && (after == 0 || after > name_bytes_));
+  if (all_) chosen_bytes_ = after == 0 ? 0 : after - name_bytes_;
+  while (!all_ && walk_.at() < after) {
+    const std::uint64_t at = walk_.at();
+    if (walk_.step()) chosen_bytes_ += walk_.at() - at;
+  }
+  BRECCIA_ASSERT(all_ || walk_.at() == after);
+  const bool names = own_ == 0 && chosen_bytes_ > 0;  // who comes behind others needs no name
+  return own_ + (names ? name_bytes_ : 0) + chosen_bytes_;
+}
+
+}  // namespace breccia::batch

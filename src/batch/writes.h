@@ -1,0 +1,133 @@
+#pragma once
+
+#include <breccia/family.h>
+#include <breccia/status.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "batch/selection.h"
+#include "exec/host_vector.h"
+#include "record/key_columns.h"
+#include "record/record.h"
+
+namespace breccia::batch {
+
+/// The writes of a batch to one column family: log records and columns.
+/// Threads one owner.
+class Writes {
+ public:
+  Writes(FamilyId family, exec::HostMemory& memory)
+      : family_(family), records_(memory), keys_(memory), offsets_(memory), numbers_(memory) {}
+
+  /// Errors  false: out of memory; nothing was added.
+  [[nodiscard]] bool add(const record::RecordHeader& header, const Slice& key, const Slice& value);
+  /// Adds copies of the writes of another batch, to the same family.
+  /// Errors  false: out of memory; these writes are of no use any more.
+  [[nodiscard]] bool append(const Writes& other);
+  /// Adds copies of the chosen ones.
+  [[nodiscard]] bool append(const Writes& other, const ChosenWrites& chosen);
+  void clear();
+
+  [[nodiscard]] FamilyId family() const { return family_; }
+  /// The records, one behind the other. Those of a family other than the default one begin with
+  /// a record that names it.
+  [[nodiscard]] const std::byte* records() const { return records_.data(); }
+  [[nodiscard]] std::byte* records() { return records_.data(); }
+  [[nodiscard]] std::uint64_t record_bytes() const { return records_.size(); }
+  [[nodiscard]] std::uint32_t record_count() const { return record_count_; }
+  /// Keys of the point operations, and of each its record's offset in records() | its operation.
+  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
+  [[nodiscard]] const std::uint64_t* offsets() const { return offsets_.data(); }
+  [[nodiscard]] std::uint64_t point_count() const { return keys_.count(); }
+  /// Point operations and range deletions.
+  [[nodiscard]] std::uint64_t request_count() const {
+    return point_count() + range_deletes_.size();
+  }
+  /// Of each range deletion, its record's offset in records().
+  [[nodiscard]] const std::vector<std::uint64_t>& range_deletes() const { return range_deletes_; }
+  [[nodiscard]] std::uint64_t merges() const { return merges_; }
+  /// Of single keys, both kinds.
+  [[nodiscard]] std::uint64_t deletes() const { return deletes_; }
+  /// True if every put's and every operand's value has 8 bytes.
+  [[nodiscard]] bool only_numbers() const { return only_numbers_; }
+  /// These values of the point operations; null unless only_numbers().
+  [[nodiscard]] const std::uint64_t* numbers() const {
+    return only_numbers_ ? numbers_.data() : nullptr;
+  }
+
+  /// Exchanges numbers() for others, one for each point operation; set_operation does the rest.
+  /// Shape   only_numbers().
+  void swap_numbers(exec::HostVector<std::uint64_t>* numbers);
+  /// Makes point operation `i` an `op` of its number, in the place of a value of 8 bytes.
+  /// Threads any number, of different operations.
+  void set_operation(std::uint64_t i, record::Op op);
+  /// To be called when set_operation has changed how many merges there are.
+  void set_merges(std::uint64_t merges) { merges_ = merges; }
+
+  /// Where records() begin among the records of the whole batch; set by Requests::lay_out.
+  [[nodiscard]] std::uint64_t base() const { return base_; }
+
+ private:
+  friend class Requests;
+  /// Shape   there is room.
+  void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
+  void add_number(record::Op op, const Slice& value);
+
+  const FamilyId family_;
+  exec::HostVector<std::byte> records_;
+  record::KeyColumns keys_;
+  exec::HostVector<std::uint64_t> offsets_;
+  exec::HostVector<std::uint64_t> numbers_;
+  std::uint32_t record_count_ = 0;
+  std::vector<std::uint64_t> range_deletes_;
+  std::uint64_t merges_ = 0;
+  std::uint64_t deletes_ = 0;
+  bool only_numbers_ = true;
+  std::uint64_t base_ = 0;
+};
+
+/// Steps from record to record of a family's writes.
+/// Owner   the writes and the flags live longer.
+/// Threads one owner.
+class RecordWalk {
+ public:
+  RecordWalk(const Writes* writes, const ChosenWrites* chosen) : writes_(writes), chosen_(chosen) {}
+
+  /// Offset of the next record.
+  [[nodiscard]] std::uint64_t at() const { return at_; }
+  /// Goes on behind the next record; true if that is a chosen request.
+  bool step();
+
+ private:
+  const Writes* writes_;
+  const ChosenWrites* chosen_;
+  std::uint64_t at_ = 0;
+  std::uint64_t points_ = 0;
+  std::uint64_t range_deletes_ = 0;
+};
+
+/// What the `after` of a family's reads becomes where they are added behind other requests.
+/// Owner   as RecordWalk.
+/// Threads one owner.
+class BytesBefore {
+ public:
+  /// `own`: the bytes of the family's records that are there. Behind them come those of `added`, or
+  /// the chosen ones (null: all). `added` is null if the batch that is added has none.
+  BytesBefore(FamilyId family, std::uint64_t own, const Writes* added, const ChosenWrites* chosen);
+
+  /// For a read that came after `after` bytes of `added`.
+  /// Shape   `after` never falls from call to call.
+  /// Bound   every record of `added` is looked at once, where not all are chosen.
+  [[nodiscard]] std::uint64_t of(std::uint64_t after);
+
+ private:
+  const std::uint64_t name_bytes_;  // of the record that names the family
+  const std::uint64_t own_;
+  const std::uint64_t added_bytes_;
+  const bool all_;
+  RecordWalk walk_;
+  std::uint64_t chosen_bytes_ = 0;  // without the name
+};
+
+}  // namespace breccia::batch
