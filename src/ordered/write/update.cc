@@ -112,6 +112,7 @@ void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* wo
   work->tree = pin.view->below;
   std::fill_n(work->tree_state.extend(keys.count), keys.count, UpdateWork::Tree::kUnknown);
   work->tree_value.extend(keys.count);
+  find_repeats(work);
   const std::uint64_t parts = (keys.count + kKeysPerPart - 1) / kKeysPerPart;
   tree::FamilyRef in_tree = family.in_tree();
   in_tree.is_cached = false;  // what is read here is about to change
@@ -121,6 +122,18 @@ void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* wo
   });
 }
 
+/// Finds operations on one key, where reading each key once is worth that. Without memory for it
+/// each operation's key is read.
+void Updater::find_repeats(UpdateWork* work) {
+  constexpr std::uint64_t kShare = 4;  // one operation in so many must be missing in memory
+  const std::uint64_t* const found = work->found.data();
+  const auto missing =
+      static_cast<std::uint64_t>(std::count(found, found + work->found.size(), runs::kNotFound));
+  if (missing * kShare >= work->found.size()) {
+    (void)work->order.build(work->writes, /*reads=*/nullptr);
+  }
+}
+
 /// Reads those of the keys [begin, end) that memory does not hold.
 void Updater::read_tree_part(const tree::FamilyRef& family, std::uint64_t begin, std::uint64_t end,
                              UpdateWork* work) {
@@ -128,7 +141,7 @@ void Updater::read_tree_part(const tree::FamilyRef& family, std::uint64_t begin,
   std::vector<std::uint64_t> missing;
   std::vector<std::string> names;
   for (std::uint64_t i = begin; i < end; ++i) {
-    if (work->found[i] != runs::kNotFound) continue;
+    if (work->found[i] != runs::kNotFound || work->is_repeat(i)) continue;
     missing.push_back(i);
     record::restore_key(keys, i, names.emplace_back(keys.bytes_at(i), '\0').data());
   }
@@ -167,6 +180,7 @@ Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork*
     const std::uint64_t found = searched ? work->found.data()[i] : runs::kNotFound;
     static_assert(runs::kNotFound == 0);  // at position 0, below every range deletion
     exists[i] = 0;
+    if (work->is_repeat(i)) return;
     if (plain && family.tombstones != nullptr &&
         record::position_of(found) < family.covering(key_at(i), pin.visible)) {
       return;

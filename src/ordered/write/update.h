@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "batch/key_order.h"
 #include "batch/requests.h"
 #include "ordered/read/run_search.h"
 #include "ordered/state.h"
@@ -41,19 +42,28 @@ struct UpdateWork {
         found(memory),
         value(memory),
         exists(memory),
+        order(exec::plain_host_memory()),
         tree_value(exec::plain_host_memory()),
         tree_state(exec::plain_host_memory()) {}
 
   /// What the tree has of a key.
   enum class Tree : std::uint8_t { kUnknown, kAbsent, kNumber, kOther };
 
+  /// True if an earlier operation is known to be on the same key: what the key has before the batch
+  /// is of no interest here.
+  [[nodiscard]] bool is_repeat(std::uint64_t i) const {
+    return order.count() > 0 && order.before(i) != batch::KeyOrder::kNone;
+  }
+
   batch::Writes* writes;
   std::unique_ptr<UpdatedWrites::Numbers> results;
   std::unique_ptr<UpdatedWrites::Flags> is_operand;
-  /// What each operation's key has before the batch.
+  /// What each operation's key has before the batch; of repeats anything.
   exec::HostVector<std::uint64_t> found;
   exec::HostVector<std::uint64_t> value;
   exec::HostVector<std::uint8_t> exists;
+  /// Of the operations, where the tree may have many of their keys; else empty.
+  batch::KeyOrder order;
   /// What the tree had in that state of keys that memory did not hold; no state: nothing was read.
   std::optional<tree::TreeState> tree;
   exec::HostVector<std::uint64_t> tree_value;
@@ -70,7 +80,7 @@ struct UpdateWork {
 /// nobody else may write, and reads the tree again only if a flush has changed it.
 ///
 /// Source  [hrocks] section 6.3. Deviation: values from the tree are gathered by CPU threads before
-///         the batch's turn; the operations of each key are applied on the backend.
+///         the batch's turn, each key once; the operations of each key are applied on the backend.
 /// Threads any number, of different batches; holds no state of its own.
 class Updater {
  public:
@@ -93,6 +103,7 @@ class Updater {
  private:
   Status read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
   void read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  static void find_repeats(UpdateWork* work);
   static void read_tree_part(const tree::FamilyRef& family, std::uint64_t begin, std::uint64_t end,
                              UpdateWork* work);
 

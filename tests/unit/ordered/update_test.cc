@@ -5,11 +5,16 @@
 #include <breccia/store.h>
 #include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
+#include <rocksdb/statistics.h>
 
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "base/random.h"
 #include "support/folder.h"
+#include "support/seeds.h"
 #include "support/small_options.h"
 
 namespace breccia::ordered {
@@ -86,6 +91,68 @@ TEST(NumberOp, UsersOperatorsAreAsked) {
     std::string found;
     ASSERT_TRUE(store->Get("key", &found).ok());
     EXPECT_EQ(found, "12345678");
+  }
+}
+
+// Goal: what the tree has of a key is read once, however many operations of a batch are on it, and
+//   each of them counts.
+// Method: keys are flushed into the tree; a batch of random puts, deletions and operands on few of
+//   them and on others, worked out at once; the tree's count of lookups, and a list of sums.
+// Mutation: reading every operation's key, or taking another than the first one's base, fails.
+TEST(Updates, ReadEachKeyOfTheTreeOnce) {
+  for (const std::uint64_t seed : testing::seeds_to_run(20)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const testing::Folder folder(testing::Place::kMemory);
+    Options options = testing::small_options();
+    options.create_if_missing = true;
+    options.device_requests_min = 1;
+    options.rocksdb.merge_operator = NewInt64AddOperator();
+    options.rocksdb.statistics = rocksdb::CreateDBStatistics();
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, folder / "store", &store).ok());
+    const auto number = [](std::uint64_t n) {
+      return std::string(reinterpret_cast<const char*>(&n), sizeof n);
+    };
+    constexpr std::uint64_t kKeys = 40;
+    std::map<std::string, std::uint64_t> sums;
+    for (std::uint64_t key = 0; key < kKeys; key += 2) {
+      sums["key" + std::to_string(key)] = key;
+      ASSERT_TRUE(store->Put({}, "key" + std::to_string(key), number(key)).ok());
+    }
+    ASSERT_TRUE(store->Flush().ok());
+    Batch batch;
+    std::set<std::string> touched;
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+      const std::string key = "key" + std::to_string(random.below(kKeys));
+      touched.insert(key);
+      if (random.one_in(20)) {
+        ASSERT_TRUE(batch.Delete(key).ok());
+        sums.erase(key);
+      } else if (random.one_in(10)) {
+        ASSERT_TRUE(batch.Put(key, number(i)).ok());
+        sums[key] = i;
+      } else {
+        ASSERT_TRUE(batch.Merge(key, number(i)).ok());
+        sums[key] += i;
+      }
+    }
+    const auto lookups = [&] {
+      return options.rocksdb.statistics->getTickerCount(rocksdb::NUMBER_MULTIGET_KEYS_READ) +
+             options.rocksdb.statistics->getTickerCount(rocksdb::NUMBER_KEYS_READ);
+    };
+    const std::uint64_t before = lookups();
+    ASSERT_TRUE(store->Submit({}, &batch).ok());
+    EXPECT_EQ(lookups() - before, touched.size());
+    for (std::uint64_t key = 0; key < kKeys; ++key) {
+      const std::string name = "key" + std::to_string(key);
+      std::string value;
+      const Status status = store->Get(name, &value);
+      ASSERT_EQ(status.ok(), sums.contains(name)) << name;
+      if (status.ok()) {
+        ASSERT_EQ(value, number(sums[name])) << name;
+      }
+    }
   }
 }
 
