@@ -65,11 +65,14 @@ class Batch {
   [[nodiscard]] std::uint64_t bytes() const;
 
   /// Outcome of read `i` after Submit returned ok: Code::kOk, kNotFound, or an error of its own.
+  /// kAborted: memory ran out for it (it stands for Status::MemoryLimit) when the batch's writes
+  /// were committed already; they stay, and the read may come again in another batch.
+  /// kInvalidArgument: its column family was dropped meanwhile. Others are the tree's.
   [[nodiscard]] Status::Code code(std::size_t i) const;
   /// The value of read `i`; empty unless its code is kOk.
   [[nodiscard]] Slice value(std::size_t i) const;
 
-  /// Outcome of range `i`: Code::kOk, or an error of its own.
+  /// Outcome of range `i`: Code::kOk, or an error of its own, as of a read.
   [[nodiscard]] Status::Code range_code(std::size_t i) const;
   /// Entries that range `i` found.
   [[nodiscard]] std::size_t range_size(std::size_t i) const;
