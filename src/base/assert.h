@@ -6,7 +6,8 @@
 /// Assertions. A failed one is a programmer's error and ends the process with its place.
 ///
 /// BRECCIA_ASSERT stays on in release builds of host code; it must be cheap.
-/// BRECCIA_INVARIANT may be costly; it exists only where BRECCIA_INVARIANTS is defined.
+/// BRECCIA_INVARIANT may be costly; it is asked only where BRECCIA_INVARIANTS is defined, and
+/// compiled everywhere.
 
 namespace breccia::base {
 
@@ -27,5 +28,5 @@ namespace breccia::base {
 #if defined(BRECCIA_INVARIANTS)
 #define BRECCIA_INVARIANT(condition) BRECCIA_ASSERT(condition)
 #else
-#define BRECCIA_INVARIANT(condition) ((void)0)
+#define BRECCIA_INVARIANT(condition) ((void)(true || (condition)))
 #endif
