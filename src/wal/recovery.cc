@@ -23,6 +23,7 @@ constexpr std::uint64_t kBytesPerLook = 8ULL * kPlacesPerLook;
 /// which stale frames do not. No jumps and 32 bits of each position, so that the compiler makes
 /// vector instructions of it: the search takes little longer than reading the memory.
 bool may_hold_header(const std::byte* at, std::uint64_t position) {
+  BRECCIA_ASSERT(position % 8 == 0);
   const auto low = static_cast<std::uint32_t>(position);
   std::uint32_t found = 0;
   for (std::uint32_t place = 0; place < kPlacesPerLook; ++place) {
@@ -34,6 +35,7 @@ bool may_hold_header(const std::byte* at, std::uint64_t position) {
 }
 
 Status damaged(const SegmentView& segment, std::uint64_t position, const std::string& what) {
+  BRECCIA_ASSERT(segment.base <= position && position <= segment.end());
   return Status::Corruption(
       segment.path + ", offset " + std::to_string(position - segment.base) + ": " + what,
       "Nothing was changed. Restore the log folder from a copy, or move it away and restore the "
@@ -56,6 +58,7 @@ class Scan {
     scan_.chain.back().end = scan_.end;
     scan_.synced = std::min(scan_.synced, scan_.end);
     BRECCIA_ASSERT(scan_.chain.back().begin <= scan_.end);
+    BRECCIA_INVARIANT(is_in_order());
     return std::move(scan_);
   }
 
@@ -66,17 +69,20 @@ class Scan {
       std::uint64_t store_id = 0;
       BRECCIA_TRY(check_segment(segment, &store_id, &firsts_.emplace_back()));
       if (firsts_.size() == 1) scan_.store_id = store_id;
-      if (store_id != scan_.store_id) return damaged(segment, 0, "belongs to another store");
+      if (store_id != scan_.store_id)
+        return damaged(segment, segment.base, "belongs to another store");
     }
     if (segments_.front().base > from_) {
       return damaged(
-          segments_.front(), 0,
+          segments_.front(), segments_.front().base,
           "the log begins here, above position " + std::to_string(from_) + " that is needed");
     }
     for (std::size_t index = 1; index < segments_.size(); ++index) {
       if (segments_[index - 1].end() == segments_[index].base) continue;
-      return damaged(segments_[index], 0, "the segment before this one is missing");
+      return damaged(segments_[index], segments_[index].base,
+                     "the segment before this one is missing");
     }
+    BRECCIA_ASSERT(firsts_.size() == segments_.size());
     return Status::OK();
   }
 
@@ -123,8 +129,27 @@ class Scan {
       }
       position += layout.end;
     }
+    BRECCIA_ASSERT(firsts_[index] <= position && position < segments_[index].end());
+    BRECCIA_ASSERT(scan_.chain.size() == index + 1);
     scan_.end = position;
     return Status::OK();
+  }
+
+  /// True if chain and frames ascend, and the chain's end is the end of both.
+  [[nodiscard]] bool is_in_order() const {
+    std::uint64_t end = 0;
+    for (const LogScan::Extent& extent : scan_.chain) {
+      if (extent.begin < end || extent.end < extent.begin) return false;
+      end = extent.end;
+    }
+    end = 0;
+    for (const std::byte* const frame : scan_.frames) {
+      const FrameHeader header = header_of(frame);
+      if (header.position < end) return false;
+      end = header.position + FrameLayout::of(header).end;
+      if (end <= from_) return false;
+    }
+    return end <= scan_.end;
   }
 
   static FrameHeader header_of(const std::byte* frame) {
@@ -169,12 +194,14 @@ class Scan {
   [[nodiscard]] std::size_t segment_of(std::uint64_t position) const {
     std::size_t index = segments_.size() - 1;
     while (index > 0 && segments_[index].base > position) --index;
+    BRECCIA_ASSERT(segments_[index].base <= position);
     return index;
   }
 
   /// Tells a torn tail from damage. Headers behind the end know how far the log was synced when
   /// they were written: if that is beyond the end, what is lost here had been durable.
   Status judge_end() {
+    BRECCIA_ASSERT(fault_ != nullptr);
     const std::size_t last = segment_of(scan_.end);
     const std::uint64_t needed = std::max(scan_.end, from_);
     std::uint64_t written_end = scan_.end;
@@ -194,6 +221,7 @@ class Scan {
         written_end = position;
       }
     }
+    BRECCIA_ASSERT(scan_.end <= written_end && written_end <= segments_.back().end());
     scan_.dropped_bytes = written_end - scan_.end;
     if (scan_.dropped_bytes > 0) {
       scan_.message =
@@ -209,6 +237,7 @@ class Scan {
   /// intact, so that values inside it are not taken for headers.
   std::uint64_t behind_end(std::size_t last, std::uint64_t* written_end) const {
     const SegmentView& segment = segments_[last];
+    BRECCIA_ASSERT(segment.base < scan_.end && scan_.end % 8 == 0);
     FrameHeader header;
     if (header_at(last, scan_.end, &header)) {
       *written_end = scan_.end + FrameLayout::of(header).end;
@@ -229,6 +258,7 @@ class Scan {
   /// Moves `position` on to the next intact frame header of segment `index`.
   bool next_header(std::size_t index, std::uint64_t* position) const {
     const SegmentView& segment = segments_[index];
+    BRECCIA_ASSERT(segment.base < *position && *position % 8 == 0);
     // No header begins in zeros, nor where no frame fits.
     const std::uint64_t end =
         segment.base + std::min(segment.used, segment.size - kClosingFrameBytes + 1);
@@ -258,6 +288,7 @@ class Scan {
 }  // namespace
 
 bool header_at(const SegmentView& segment, std::uint64_t position, FrameHeader* header) {
+  BRECCIA_ASSERT(segment.image != nullptr && segment.size >= kClosingFrameBytes);
   if (position % 8 != 0 || position < segment.base + sizeof(SegmentHeader)) return false;
   if (position >= segment.end() || segment.end() - position < kClosingFrameBytes) return false;
   if (!read_header(segment.at(position), position, header)) return false;
