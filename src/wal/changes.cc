@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "record/operations.h"
@@ -30,6 +31,7 @@ class Hold {
 };
 
 Change::Kind kind_of(record::Op op) {
+  BRECCIA_ASSERT(op != record::Op::kFamily);  // the name of a family is no operation
   switch (op) {
     case record::Op::kDelete:
       return Change::Kind::kDelete;
@@ -82,7 +84,9 @@ class LogChanges final : public ChangeStream {
       FrameHeader header;
       BRECCIA_TRY(read_header(&header));
       if (header.flags != kFrameCloses) return take(header);
-      BRECCIA_TRY(go_to_segment(segment_->end()));
+      const std::uint64_t next = segment_->end();
+      BRECCIA_TRY(go_to_segment(next));
+      BRECCIA_ASSERT(segment_->base == next);
       hold_.move(position_);
     }
   }
@@ -109,6 +113,7 @@ class LogChanges final : public ChangeStream {
   /// To the first frame of the segment that holds `position`.
   Status go_to_segment(std::uint64_t position) {
     BRECCIA_TAKE(SegmentPtr segment, source_.log->segment_at(position));
+    BRECCIA_ASSERT(segment->base <= position);
     SegmentView view{segment->base, segment->size, segment->file->image(), segment->path,
                      segment->size};
     std::uint64_t store_id = 0;
@@ -117,6 +122,7 @@ class LogChanges final : public ChangeStream {
     segment_ = std::move(segment);  // all three or none: Next() may be called again
     view_ = std::move(view);
     position_ = first;
+    BRECCIA_ASSERT(segment_->base < position_ && position_ < segment_->end());
     return Status::OK();
   }
 
@@ -128,11 +134,13 @@ class LogChanges final : public ChangeStream {
       const std::uint64_t end = position_ + FrameLayout::of(header).end;
       if (header.flags == kFrameCloses || (!exactly && end > from)) break;
       position_ = end;
+      BRECCIA_ASSERT(position_ + kClosingFrameBytes <= view_.end());
     }
     return position_ == from || !exactly ? Status::OK() : no_batch(from);
   }
 
   Status read_header(FrameHeader* header) {
+    BRECCIA_ASSERT(view_.base < position_ && position_ < view_.end());
     if (header_at(view_, position_, header)) {
       const char* const fault = frame_fault(view_.at(position_), *header);
       if (fault == nullptr) return Status::OK();
@@ -155,8 +163,10 @@ class LogChanges final : public ChangeStream {
         [this](const record::Operation& one) {
           changes_.push_back({kind_of(one.op), one.family, one.key, one.value});
         });
+    BRECCIA_ASSERT(changes_.size() <= header.record_count);
     begin_ = position_;
     position_ += layout.end;
+    BRECCIA_ASSERT(position_ <= limit());  // batches are visible, and synced, as a whole
     valid_ = true;
     return Status::OK();
   }

@@ -1,5 +1,6 @@
 #include "wal/commit_queue.h"
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/perf.h"
@@ -19,6 +20,7 @@ Status stopping(const Status& status) {
 }  // namespace
 
 void TicketList::push_back(Ticket* ticket) {
+  BRECCIA_ASSERT(first_ == nullptr || last_->frame.end() <= ticket->frame.position);
   ticket->next = nullptr;
   (first_ == nullptr ? first_ : last_->next) = ticket;
   last_ = ticket;
@@ -29,9 +31,19 @@ void TicketList::pop_front() {
   first_ = first_->next;
 }
 
+bool TicketList::holds(std::size_t count) const {
+  std::uint64_t end = 0;
+  for (const Ticket* ticket = first_; ticket != nullptr; ticket = ticket->next) {
+    if (count-- == 0 || ticket->frame.position < end) return false;
+    end = ticket->frame.end();
+  }
+  return count == 0;
+}
+
 CommitQueue::Turn::Turn(CommitQueue* queue) : lock_(queue->turn_mutex_) {
   std::unique_lock lock(queue->queue_mutex_);
   queue->empty_.wait(lock, [&] { return queue->under_way_ == 0; });
+  BRECCIA_ASSERT(queue->queue_.empty());
 }
 
 Status CommitQueue::enter(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
@@ -42,6 +54,7 @@ Status CommitQueue::enter(Ticket* ticket, std::uint64_t record_bytes, std::uint3
 
 Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
                                   std::uint32_t descriptors) {
+  BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kFilling);
   const std::lock_guard lock(queue_mutex_);
   BRECCIA_TRY(fault_->get());
   auto frame =
@@ -52,6 +65,7 @@ Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, st
     return frame.status();
   }
   ticket->frame = frame.take();
+  BRECCIA_ASSERT(ticket->frame.position >= visible());
   queue_.push_back(ticket);
   ++under_way_;
   return Status::OK();
@@ -63,6 +77,7 @@ void CommitQueue::abandon(Ticket* ticket, const Status& why) {
 }
 
 Status CommitQueue::finish(Ticket* ticket) {
+  BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kFilling);
   ticket->state.store(Ticket::State::kReady, std::memory_order_release);
   {
     const std::lock_guard lock(commit_mutex_);
@@ -70,6 +85,7 @@ Status CommitQueue::finish(Ticket* ticket) {
   }
   // Not done: an earlier batch is still filling. Its owner finds this one ready and commits it.
   ticket->state.wait(Ticket::State::kReady, std::memory_order_acquire);
+  BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kDone);
   return ticket->status;
 }
 
@@ -85,6 +101,8 @@ void CommitQueue::commit_ready() {
       group.push_back(ready);
       ++count;
     }
+    // Whoever entered is in the queue, or in the one group that is being committed.
+    BRECCIA_INVARIANT(queue_.holds(under_way_ - count) && group.holds(count));
   }
   if (group.empty()) return;
   Status status = fault_->get();
@@ -95,6 +113,7 @@ void CommitQueue::commit_ready() {
     group.pop_front();  // first: with complete() the ticket may be gone
     if (status.ok()) {
       const base::PerfTimer timer(&rocksdb::PerfContext::write_memtable_time);
+      BRECCIA_ASSERT(visible() <= ticket->frame.position);
       // It is in the log: whoever reads must see it, or nobody may write any more.
       status = stopping(base::or_memory_limit([&] { return environment_.publish(*ticket); }));
       if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
@@ -103,11 +122,13 @@ void CommitQueue::commit_ready() {
   }
   wake_waiters();
   const std::lock_guard lock(queue_mutex_);
+  BRECCIA_ASSERT(count <= under_way_);
   under_way_ -= count;
   if (under_way_ == 0) empty_.notify_all();
 }
 
 Status CommitQueue::make_durable(const TicketList& group) {
+  BRECCIA_ASSERT(!group.empty());
   std::uint64_t end = 0;
   bool sync = false;
   std::uint64_t bytes = 0;
@@ -116,6 +137,7 @@ Status CommitQueue::make_durable(const TicketList& group) {
     ++frames;
     bytes += ticket->frame.end() - ticket->frame.position;
     if (ticket->durability == Durability::kNone) continue;
+    BRECCIA_ASSERT(end <= ticket->frame.position);
     end = ticket->frame.end();
     sync = sync || ticket->durability == Durability::kSync;
   }
@@ -134,6 +156,7 @@ Status CommitQueue::commit_log(std::uint64_t end, bool sync) {
 }
 
 void CommitQueue::complete(Ticket* ticket, const Status& status) {
+  BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kReady);
   ticket->status = base::copy_of(status);
   // The ticket may be gone as soon as its owner sees kDone: notify touches only its address.
   ticket->state.store(Ticket::State::kDone, std::memory_order_release);
@@ -143,6 +166,7 @@ void CommitQueue::complete(Ticket* ticket, const Status& status) {
 Status CommitQueue::sync() {
   const std::lock_guard lock(commit_mutex_);
   BRECCIA_TRY(fault_->get());
+  BRECCIA_INVARIANT(visible() <= log_->end());
   const Status status = stopping(commit_log(environment_.visible(), /*sync=*/true));
   if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
   wake_waiters();
@@ -156,7 +180,8 @@ bool CommitQueue::wait_until(std::chrono::steady_clock::time_point deadline,
   waiting_.fetch_add(1);
   std::unique_lock lock(wait_mutex_);
   const bool is_over = committed_.wait_until(lock, deadline, over);
-  waiting_.fetch_sub(1);
+  const int waiting = waiting_.fetch_sub(1);
+  BRECCIA_ASSERT(waiting > 0);
   return is_over;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -36,7 +37,7 @@ struct CommitNote {
   std::optional<std::uint64_t> sync_micros = {};
 };
 
-/// Tickets one behind the other.
+/// Tickets one behind the other, in the order of their places in the log.
 /// Threads one at a time.
 class TicketList {
  public:
@@ -44,6 +45,8 @@ class TicketList {
   [[nodiscard]] Ticket* front() const { return first_; }
   void push_back(Ticket* ticket);
   void pop_front();
+  /// True if there are `count`, and they stand in the order of the log.
+  [[nodiscard]] bool holds(std::size_t count) const;
 
  private:
   Ticket* first_ = nullptr;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "record/record.h"
@@ -87,6 +88,7 @@ struct FrameLayout {
 
   static FrameLayout of(std::uint64_t position, std::uint32_t flags, std::uint64_t record_bytes,
                         std::uint64_t descriptor_count) {
+    BRECCIA_ASSERT(position % 8 == 0 && record_bytes % 8 == 0);
     FrameLayout layout;
     const std::uint64_t behind_header = position + sizeof(FrameHeader);
     layout.records =

@@ -48,6 +48,7 @@ std::uint64_t sum_bytes(std::uint64_t sum, const std::byte* data, std::uint64_t 
 }
 
 std::uint32_t commit_crc(const CommitRecord& commit, std::uint64_t position) {
+  BRECCIA_ASSERT(position % 8 == 0);
   const std::uint32_t crc = base::crc32c(0, &commit, offsetof(CommitRecord, crc));
   return base::crc32c(crc, &position, sizeof position);
 }
@@ -56,6 +57,7 @@ std::uint32_t commit_crc(const CommitRecord& commit, std::uint64_t position) {
 class OffsetSet {
  public:
   explicit OffsetSet(std::uint64_t record_bytes) : offsets_(record_bytes / 8) {
+    BRECCIA_ASSERT(record_bytes <= limits::kFrameBytesMax);
     words_.resize((offsets_ + 63) / 64);
   }
   void add(std::uint64_t offset) {
@@ -143,6 +145,7 @@ bool is_ordered(const std::byte* records, const std::uint32_t* descriptors, std:
 /// is_ordered(), where there are many by all cores.
 const char* order_fault(const std::byte* records, const std::uint32_t* descriptors,
                         std::uint64_t from, std::uint64_t to) {
+  BRECCIA_ASSERT(from <= to);
   constexpr std::uint64_t kPerTask = 32 << 10;
   constexpr const char* kFault = "has descriptors that are not in the order of its keys";
   if (from == to) return nullptr;
@@ -162,12 +165,14 @@ const char* descriptors_fault(const std::byte* records, const FrameHeader& heade
                               const std::uint32_t* descriptors, const OffsetSet& starts,
                               const std::vector<FamilyPart>& parts) {
   constexpr const char* kNoMatch = "has descriptors that do not match its records";
+  BRECCIA_ASSERT(!parts.empty() && parts.front().begin == 0);
   for (std::size_t index = 0; index < parts.size(); ++index) {
     const FamilyPart& part = parts[index];
     const bool is_last = index + 1 == parts.size();
     const std::uint64_t end = is_last ? header.record_count : parts[index + 1].begin;
     const std::uint64_t end_offset = is_last ? header.record_bytes : parts[index + 1].begin_offset;
     std::uint64_t from = part.begin;
+    BRECCIA_ASSERT(from < end && part.begin_offset < end_offset);
     if (part.has_name && descriptors[from++] * std::uint64_t{8} != part.begin_offset) {
       return kNoMatch;
     }
@@ -205,6 +210,9 @@ void finish(SegmentHeader* header) {
   header->padding = 0;
   for (std::uint64_t& word : header->reserved) word = 0;
   header->crc = base::crc32c(0, header, offsetof(SegmentHeader, crc));
+  BRECCIA_ASSERT(header->store_id != 0 && header->first % 8 == 0);
+  BRECCIA_ASSERT(header->first >= header->base + sizeof *header);
+  BRECCIA_ASSERT(header->first + kClosingFrameBytes <= header->base + header->size);
 }
 
 CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum) {
@@ -214,6 +222,7 @@ CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum) {
 }
 
 std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout, const std::byte* records) {
+  BRECCIA_ASSERT(sizeof(FrameHeader) <= layout.records && layout.records <= layout.descriptors);
   std::memset(frame + sizeof(FrameHeader), 0, layout.records - sizeof(FrameHeader));
   return fold_pieces(0, layout.descriptors, [&](std::uint64_t begin, std::uint64_t end) {
     const std::uint64_t from = std::max(begin, layout.records);
@@ -225,6 +234,7 @@ std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout, const st
 std::uint64_t sum_descriptors(std::uint64_t sum, std::byte* frame, const FrameLayout& layout,
                               std::uint64_t descriptor_count) {
   const std::uint64_t end = layout.descriptors + descriptor_count * sizeof(std::uint32_t);
+  BRECCIA_ASSERT(end <= layout.commit && layout.commit - end < 8);
   std::memset(frame + end, 0, layout.commit - end);
   return sum_bytes(sum, frame + layout.descriptors, layout.commit - layout.descriptors);
 }
@@ -238,6 +248,7 @@ void write_closing_frame(std::byte* at, std::uint64_t position, std::uint64_t sy
   std::memcpy(at, &header, sizeof header);
   const CommitRecord commit = make_commit(position, sum_bytes(0, at, sizeof header));
   std::memcpy(at + sizeof header, &commit, sizeof commit);
+  BRECCIA_INVARIANT(is_whole_frame(at, position));
 }
 
 bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* header) {
@@ -251,7 +262,13 @@ const char* frame_fault(const std::byte* at, const FrameHeader& header) {
   return fault != nullptr ? fault : content_fault(at, header);
 }
 
+bool is_whole_frame(const std::byte* at, std::uint64_t position) {
+  FrameHeader header;
+  return read_header(at, position, &header) && frame_fault(at, header) == nullptr;
+}
+
 const char* seal_fault(const std::byte* at, const FrameHeader& header) {
+  BRECCIA_ASSERT(plausible(header));
   const FrameLayout layout = FrameLayout::of(header);
   CommitRecord commit;
   std::memcpy(&commit, at + layout.commit, sizeof commit);
@@ -264,6 +281,7 @@ const char* seal_fault(const std::byte* at, const FrameHeader& header) {
 }
 
 const char* content_fault(const std::byte* at, const FrameHeader& header) {
+  BRECCIA_ASSERT(plausible(header));
   const FrameLayout layout = FrameLayout::of(header);
   const std::byte* const records = at + layout.records;
   if (header.descriptor_count == 0) {
@@ -279,6 +297,7 @@ const char* content_fault(const std::byte* at, const FrameHeader& header) {
       });
   if (fault != nullptr) return fault;
   const auto* const descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
+  BRECCIA_ASSERT(reinterpret_cast<std::uintptr_t>(descriptors) % alignof(std::uint32_t) == 0);
   return descriptors_fault(records, header, descriptors, starts, parts);
 }
 

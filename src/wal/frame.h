@@ -42,6 +42,10 @@ bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* heade
 /// Cost    of both.
 const char* frame_fault(const std::byte* at, const FrameHeader& header);
 
+/// True if a whole frame of `position` lies at `at`, as an opening believes one: what is asked of
+/// each frame before it is written, where invariants are.
+bool is_whole_frame(const std::byte* at, std::uint64_t position);
+
 /// Checks commit record and checksum: a fault is what a crash leaves, or damage.
 /// Cost    one pass over the frame.
 const char* seal_fault(const std::byte* at, const FrameHeader& header);

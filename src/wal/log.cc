@@ -47,10 +47,12 @@ class Preparer {
 
   /// Asks for the segment at `base`. Those asked for earlier must have been taken.
   void request(std::uint64_t base) {
+    BRECCIA_ASSERT(base % limits::kLogWindowBytes == 0);
     {
       const std::lock_guard lock(mutex_);
       // Once per base: a full disk is not asked again with every frame.
       if (asked_ == base) return;
+      BRECCIA_ASSERT(asked_ < base && !wanted_ && made_ == nullptr);
       wanted_ = asked_ = base;
     }
     wake_.notify_all();
@@ -74,6 +76,7 @@ class Preparer {
           base::or_memory_limit([&] { return pool_->make(at, at + sizeof(SegmentHeader), size_); });
       if (!made.ok()) base::as_memory_allows([&] { say_why(made.status()); });
       lock.lock();
+      BRECCIA_ASSERT(wanted_ == at && made_ == nullptr);
       if (made.ok()) made_ = made.take();
       wanted_.reset();
       wake_.notify_all();
@@ -113,6 +116,8 @@ class LogImpl final : public Log {
     }
     for (KeptSegment& one : opened.released) kept_.push_back({std::move(one), {}});
     table_ = table_with(nullptr);
+    BRECCIA_ASSERT(end_ % 8 == 0 && chain_.back().segment->base < end_);
+    BRECCIA_INVARIANT(is_whole() && is_kept_whole());
     if (options_.prepare_ahead) preparer_.emplace(pool_, options_.segment_bytes);
   }
 
@@ -186,6 +191,8 @@ class LogImpl final : public Log {
   [[nodiscard]] std::uint64_t wanted_from() const;
   [[nodiscard]] std::vector<std::string> take_unwanted();
   void prepare_if_half_full();
+  [[nodiscard]] bool is_whole() const;
+  [[nodiscard]] bool is_kept_whole() const;
 
   const LogOptions options_;
   const std::unique_ptr<FolderLock> lock_;
@@ -209,6 +216,7 @@ class LogImpl final : public Log {
 Result<Frame> LogImpl::reserve(std::uint64_t record_bytes, std::uint32_t record_count,
                                std::uint32_t descriptor_count) {
   BRECCIA_ASSERT(record_bytes % 8 == 0 && record_bytes <= limits::kFrameBytesMax);
+  BRECCIA_ASSERT(record_count * sizeof(record::RecordHeader) <= record_bytes);
   BRECCIA_ASSERT(descriptor_count == 0 || descriptor_count == record_count);
   Frame frame;
   frame.flags = record_count >= kAlignedRecordsMin ? kFrameAligned : 0;
@@ -227,8 +235,12 @@ Result<Frame> LogImpl::reserve(std::uint64_t record_bytes, std::uint32_t record_
     frame.position = end_;
   }
   const Segment& segment = *chain_.back().segment;
+  BRECCIA_ASSERT(frame.position >= segment.base + sizeof(SegmentHeader));
   frame.at = segment.file->image() + (frame.position - segment.base);
   end_ = frame.end();
+  // Devices read the records of such a frame by whole lines.
+  BRECCIA_ASSERT((frame.flags & kFrameAligned) == 0 ||
+                 reinterpret_cast<std::uintptr_t>(frame.at + frame.layout().records) % 64 == 0);
   BRECCIA_ASSERT(end_ + kClosingFrameBytes <= segment.end());
   prepare_if_half_full();
   return frame;
@@ -237,6 +249,7 @@ Result<Frame> LogImpl::reserve(std::uint64_t record_bytes, std::uint32_t record_
 /// True if there is room for the frame and for a closing frame behind it.
 bool LogImpl::fits(const Frame& frame) const {
   const Segment& segment = *chain_.back().segment;
+  BRECCIA_ASSERT(segment.base < end_ && end_ + kClosingFrameBytes <= segment.end());
   const std::uint64_t used = end_ - segment.base;
   if (options_.roll_bytes != 0 && used >= options_.roll_bytes) return false;
   return frame.layout().end + kClosingFrameBytes <= segment.size - used;
@@ -261,8 +274,10 @@ Status LogImpl::roll(std::uint64_t frame_bytes_max) {
   const std::uint64_t size =
       std::max(options_.segment_bytes, base::round_up(need, limits::kLogWindowBytes));
   BRECCIA_TAKE(SegmentPtr next, next_segment(last->end(), size));
+  BRECCIA_ASSERT(next->base == last->end() && next->size == size);
 
   const std::lock_guard lock(mutex_);
+  BRECCIA_ASSERT(chain_.back().segment == last && end_ + kClosingFrameBytes <= last->end());
   // What needs memory comes first: behind a closing frame there must be a segment.
   SegmentTablePtr table = table_with(next);
   chain_.push_back({next, next->end()});
@@ -270,19 +285,22 @@ Status LogImpl::roll(std::uint64_t frame_bytes_max) {
   write_closing_frame(last->file->image() + (end_ - last->base), end_, synced_);
   chain_[chain_.size() - 2].end = end_ + kClosingFrameBytes;
   end_ = next->base + sizeof(SegmentHeader);
+  BRECCIA_INVARIANT(is_whole());
   return Status::OK();
 }
 
 Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size) {
   if (preparer_) {
     SegmentPtr prepared = preparer_->take();
-    if (prepared && prepared->base == base && prepared->size == size) return prepared;
+    BRECCIA_ASSERT(prepared == nullptr || prepared->base == base);
+    if (prepared && prepared->size == size) return prepared;
     // One of the wrong size goes back to the pool, which takes its name from it.
   }
   return pool_->make(base, base + sizeof(SegmentHeader), size);
 }
 
 void LogImpl::fill(Frame* frame, const std::byte* records) {
+  BRECCIA_ASSERT(frame->at != nullptr && reinterpret_cast<std::uintptr_t>(frame->at) % 8 == 0);
   FrameHeader header{};
   header.flags = frame->flags;
   header.position = frame->position;
@@ -298,12 +316,14 @@ void LogImpl::fill(Frame* frame, const std::byte* records) {
 }
 
 void LogImpl::seal(Frame* frame) {
+  BRECCIA_ASSERT(frame->position >= synced());
   const FrameLayout layout = frame->layout();
   frame->checksum = sum_descriptors(frame->checksum, frame->at, layout, frame->descriptor_count);
   const CommitRecord commit = make_commit(frame->position, frame->checksum);
   // On a mapped medium a kill may come between any two stores: the record goes last.
   std::atomic_thread_fence(std::memory_order_release);
   std::memcpy(frame->at + layout.commit, &commit, sizeof commit);
+  BRECCIA_INVARIANT(is_whole_frame(frame->at, frame->position));
 }
 
 /// The frames' bytes in [from, to), one range a segment.
@@ -328,6 +348,7 @@ std::vector<LogImpl::Range> LogImpl::ranges(std::uint64_t from, std::uint64_t to
 /// Up to where a commit that writes up to `written` syncs: segments that are left behind unsynced
 /// hold a descriptor each, so there is a limit to them.
 std::uint64_t LogImpl::sync_end(std::uint64_t written, bool sync) const {
+  BRECCIA_ASSERT(synced_ <= written && written <= end_);
   if (sync) return written;
   const bool mapped = chain_.back().segment->file->mapped();
   if (mapped || chain_.size() <= kUnsyncedSegmentsMax) return synced_;
@@ -357,6 +378,7 @@ Status LogImpl::commit(std::uint64_t end, bool sync) {
     if (!status.IsMemoryLimit()) failure_ = base::copy_of(status);
     return base::copy_of(status);
   }
+  BRECCIA_ASSERT(written_ <= written && synced_ <= synced && synced <= written);
   written_ = written;
   synced_.store(synced, std::memory_order_release);
   return status;
@@ -364,6 +386,7 @@ Status LogImpl::commit(std::uint64_t end, bool sync) {
 
 Status LogImpl::write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs) {
   for (const Range& range : writes) {
+    BRECCIA_ASSERT(range.offset >= sizeof(SegmentHeader) && range.bytes > 0);
     BRECCIA_TRY(range.segment->file->write(range.offset, range.bytes));
   }
   for (const Range& range : syncs) {
@@ -388,6 +411,7 @@ Status LogImpl::release_below(std::uint64_t position) {
       if (link.segment->end() > wanted_from()) {
         // What is kept must be read from its file: if it is not all there yet, the next time.
         if (synced_ < link.end) break;
+        BRECCIA_ASSERT(kept_.empty() || kept_.back().place.end <= link.segment->base);
         kept_.push_back({{link.segment->base, link.segment->end(), link.segment->path}, {}});
         link.segment->keeps_file = true;
       }
@@ -397,6 +421,7 @@ Status LogImpl::release_below(std::uint64_t position) {
     // An earlier call may have found no memory for it.
     if (table_->segments().size() != chain_.size()) table_ = table_with(nullptr);
     unwanted = take_unwanted();
+    BRECCIA_INVARIANT(is_whole() && is_kept_whole());
   }
   released.clear();
   for (const std::string& path : unwanted) pool_->discard(path);
@@ -413,6 +438,7 @@ std::uint64_t LogImpl::wanted_from() const {
   for (const auto& [number, hold] : holds_) {
     if (hold.position < from && end_ - hold.position <= hold.bytes_max) from = hold.position;
   }
+  BRECCIA_ASSERT(from <= end_);
   return from;
 }
 
@@ -436,17 +462,21 @@ std::uint64_t LogImpl::add_hold(std::uint64_t position, std::uint64_t bytes_max)
 
 void LogImpl::move_hold(std::uint64_t hold, std::uint64_t position) {
   const std::lock_guard lock(mutex_);
-  holds_.at(hold).position = position;
+  Hold& one = holds_.at(hold);
+  BRECCIA_ASSERT(one.position <= position && position <= end_);
+  one.position = position;
 }
 
 // Files that nobody wants now go with the next release.
 void LogImpl::remove_hold(std::uint64_t hold) {
   const std::lock_guard lock(mutex_);
-  holds_.erase(hold);
+  const std::size_t removed = holds_.erase(hold);
+  BRECCIA_ASSERT(removed == 1);
 }
 
 std::uint64_t LogImpl::oldest() const {
   const std::lock_guard lock(mutex_);
+  BRECCIA_ASSERT(kept_.empty() || kept_.front().place.base < chain_.front().segment->base);
   const std::uint64_t base =
       kept_.empty() ? chain_.front().segment->base : kept_.front().place.base;
   return base + sizeof(SegmentHeader);
@@ -487,6 +517,28 @@ SegmentTablePtr LogImpl::table_with(const SegmentPtr& next) const {
   for (const Link& link : chain_) segments.push_back(link.segment);
   if (next != nullptr) segments.push_back(next);
   return std::make_shared<const SegmentTable>(std::move(segments));
+}
+
+/// True if the chain has no gap, its frames end inside their segments, and the positions of the log
+/// stand in their order.
+bool LogImpl::is_whole() const {
+  std::uint64_t base = chain_.front().segment->base;
+  for (const Link& link : chain_) {
+    const Segment& segment = *link.segment;
+    if (segment.base != base || link.end <= base || link.end > segment.end()) return false;
+    base = segment.end();
+  }
+  return begin_ <= end_ && synced_ <= written_ && written_ <= end_ && end_ <= base;
+}
+
+/// True if what is kept has no gap, up to the chain.
+bool LogImpl::is_kept_whole() const {
+  std::uint64_t end = kept_.empty() ? chain_.front().segment->base : kept_.front().place.base;
+  for (const Kept& one : kept_) {
+    if (one.place.base != end || one.place.end <= end) return false;
+    end = one.place.end;
+  }
+  return end == chain_.front().segment->base;
 }
 
 }  // namespace

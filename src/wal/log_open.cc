@@ -170,11 +170,13 @@ class Opening {
 
   /// A segment of which only the header is known.
   static SegmentView header_of(const OpenFile& open) {
+    BRECCIA_ASSERT(open.file != nullptr);
     return {open.base, open.file->size(), open.file->image(), open.path, kOpenedBytes};
   }
 
   /// Reads the needed segments. If none is needed, the newest, whose header knows the store.
   Status load() {
+    BRECCIA_ASSERT(!files_.empty() && needed_ <= files_.size());
     const std::size_t first = std::min(needed_, files_.size() - 1);
     std::vector<Status> statuses(files_.size() - first);
     views_.resize(statuses.size());
@@ -191,6 +193,7 @@ class Opening {
 
   /// Before the scan, which would take a foreign log for a damaged one.
   Status check_identity() {
+    BRECCIA_ASSERT(!views_.empty());
     std::uint64_t store_id = 0;
     std::uint64_t first = 0;
     // A header that is not intact is the scan's to report.
@@ -204,6 +207,7 @@ class Opening {
 
   /// All frames lie below from_: there is nothing to replay, only the store's identity to keep.
   Status scan_released() {
+    BRECCIA_ASSERT(views_.size() == 1);
     std::uint64_t first = 0;
     BRECCIA_TRY(check_segment(views_.back(), &scan_.store_id, &first));
     scan_.end = from_;
@@ -228,6 +232,8 @@ class Opening {
       if (header.descriptor_count != 0) {
         frame.descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
       }
+      BRECCIA_ASSERT(frame.records_position % 8 == 0);
+      BRECCIA_ASSERT(frame.records_position + frame.record_bytes < scan_.end);
       ++recovery->frames;
       recovery->entries += header.record_count;
       recovery->bytes += header.record_bytes;
@@ -237,6 +243,7 @@ class Opening {
   }
 
   Result<OpenedLog> start_new(LogRecovery* recovery) {
+    BRECCIA_ASSERT(is_new_ && segments_.empty());
     const std::uint64_t store_id = options_.store_id != 0 ? options_.store_id : draw_store_id();
     pool_ = std::make_shared<SegmentPool>(options_, store_id);
     remove_unfinished();
@@ -254,7 +261,10 @@ class Opening {
     if (any_needed) kept = needed_ + scan_.last_segment + (scan_.last_is_empty ? 0 : 1);
     std::uint64_t fresh = from_ - from_ % limits::kLogWindowBytes;
     if (any_needed) fresh = kept < files_.size() ? files_[kept].base : files_.back().end();
+    BRECCIA_ASSERT(needed_ <= kept && kept <= files_.size());
+    BRECCIA_ASSERT(fresh % limits::kLogWindowBytes == 0);
     BRECCIA_TRY(discard(kept, fresh));
+    BRECCIA_ASSERT(files_.size() == kept);
     // Files below from_ may serve as the fresh segment: their frames bear lower positions. What
     // was discarded may not, since the positions in it will be used again. Nor may the newest:
     // until the fresh one is there, its header is the log's identity.
@@ -262,6 +272,7 @@ class Opening {
     // The one that was needed may be discarded: it held nothing, and the fresh one takes its place.
     const bool any_stays = needed_ < files_.size();
     const std::size_t first_kept = first_to_keep(any_stays ? files_[needed_].base : fresh);
+    BRECCIA_ASSERT(first_kept <= needed_);
     for (std::size_t index = 0; index < std::min(needed_, newest); ++index) {
       if (index < first_kept) give_away(index);
     }
@@ -269,6 +280,7 @@ class Opening {
     if (!any_needed && newest < first_kept) give_away(newest);
     for (std::size_t index = first_kept; index < needed_; ++index) {
       OpenFile& open = files_[index];
+      BRECCIA_ASSERT(released_.empty() || released_.back().end == open.base);
       released_.push_back({open.base, open.end(), open.path});
       unmap(std::move(open.file));
     }
@@ -277,6 +289,7 @@ class Opening {
       segments_.insert(segments_.end() - 1,
                        pool_->adopt(open.base, open.path, std::move(open.file)));
     }
+    BRECCIA_ASSERT(segments_.size() == kept - needed_ + 1);
     BRECCIA_TRY(settle());
     pool_->trim();
     BRECCIA_TRY(pool_->stock(options_.preallocate_bytes));
@@ -304,6 +317,7 @@ class Opening {
   }
 
   void give_away(std::size_t index) {
+    BRECCIA_ASSERT(index < needed_);
     pool_->give(files_[index].path, std::move(files_[index].file));
   }
 
@@ -332,6 +346,7 @@ class Opening {
     std::uint64_t size = options_.segment_bytes;
     // If from_ lies near the end of its window, the segment takes one window more.
     while (end_ + 2 * kClosingFrameBytes > base + size) size += limits::kLogWindowBytes;
+    BRECCIA_ASSERT(segments_.empty());
     BRECCIA_TAKE(SegmentPtr made, pool_->make(base, end_, size));
     segments_.push_back(std::move(made));
     return Status::OK();
@@ -347,11 +362,14 @@ class Opening {
     const Segment& last = *segments_[segments_.size() - 2];
     const bool has_closing_frame = scan_.last_is_empty;
     if (!has_closing_frame) {
+      BRECCIA_ASSERT(last.base < scan_.end && scan_.end + kClosingFrameBytes <= last.end());
       write_closing_frame(last.file->image() + (scan_.end - last.base), scan_.end, 0);
       scan_.chain[segments_.size() - 2].end += kClosingFrameBytes;
     }
     for (std::size_t index = 0; index + 1 < segments_.size(); ++index) {
       const LogScan::Extent& extent = scan_.chain[index];
+      BRECCIA_ASSERT(segments_[index]->base < extent.begin && extent.begin <= extent.end);
+      BRECCIA_ASSERT(extent.end <= segments_[index]->end());
       BRECCIA_TRY(write_again(*segments_[index], std::max(extent.begin, scan_.synced), extent.end));
     }
     return Status::OK();
@@ -368,6 +386,8 @@ class Opening {
   }
 
   Result<OpenedLog> result() {
+    BRECCIA_ASSERT(lock_ != nullptr && pool_->store_id() != 0);
+    BRECCIA_ASSERT(segments_.back()->base < end_ && end_ < segments_.back()->end());
     return OpenedLog{std::move(lock_),     std::move(pool_),      std::move(segments_),
                      std::move(released_), std::min(from_, end_), end_};
   }

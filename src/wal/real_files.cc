@@ -39,7 +39,7 @@ constexpr std::uint64_t kReadPieceBytes = 8ULL << 20;
 /// A file descriptor that closes itself.
 class Fd {
  public:
-  explicit Fd(int fd) : fd_(fd) {}
+  explicit Fd(int fd) : fd_(fd) { BRECCIA_ASSERT(fd_ >= 0); }
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&&) = delete;
   ~Fd() {
@@ -62,6 +62,7 @@ Result<Fd> open_file(const std::string& path, int flags) {
 
 /// Reserves [0, bytes), so that no later write can find the medium full.
 Status reserve_space(const Fd& fd, const std::string& path, std::uint64_t bytes) {
+  BRECCIA_ASSERT(bytes > 0);
   int error = 0;
   do {
     error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
@@ -77,6 +78,7 @@ Result<struct stat> about(const Fd& fd, const std::string& path) {
 }
 
 std::uint64_t size_of(const struct stat& about) {
+  BRECCIA_ASSERT(about.st_size >= 0);
   return static_cast<std::uint64_t>(about.st_size);
 }
 
@@ -88,6 +90,7 @@ Status read_range(const Fd& fd, const std::string& path, std::byte* image, std::
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return io_status("read", path, errno);
     if (got == 0) return Status::IOError("read " + path, "the file became shorter");
+    BRECCIA_ASSERT(static_cast<std::uint64_t>(got) <= bytes);
     from += static_cast<std::uint64_t>(got);
   }
   return Status::OK();
@@ -118,6 +121,7 @@ Result<std::uint64_t> data_end(const Fd& fd, const std::string& path, std::uint6
     end = to;
     return Status::OK();
   }));
+  BRECCIA_ASSERT(end <= size);
   return end;
 }
 
@@ -158,6 +162,7 @@ class BufferedFile final : public SegmentFile {
   }
   /// Wakes it with the descriptor that its maker has.
   void wake(Fd fd) {
+    BRECCIA_ASSERT(!fd_.has_value());
     use_huge_pages();
     fd_.emplace(std::move(fd));
   }
@@ -168,7 +173,8 @@ class BufferedFile final : public SegmentFile {
     return writer_->write(fd_->get(), image_ + offset, offset, bytes, path_);
   }
 
-  [[nodiscard]] Status sync(std::uint64_t, std::uint64_t) override {
+  [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
+    BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
     BRECCIA_ASSERT(fd_.has_value());
     // No second try, not even after EINTR: the kernel reports a lost page only once.
     if (::fdatasync(fd_->get()) != 0) return io_status("sync", path_, errno);
@@ -186,6 +192,7 @@ class BufferedFile final : public SegmentFile {
       used = to;
       return read_range(fd, path_, image_, from, to);
     }));
+    BRECCIA_ASSERT(used <= size());
     return used;
   }
 
@@ -248,11 +255,14 @@ class TmpfsFile final : public MappedFile {
 /// flushes them out of the caches.
 class DaxFile final : public MappedFile {
  public:
-  explicit DaxFile(std::unique_ptr<pmem::Region> region) : region_(std::move(region)) {}
+  explicit DaxFile(std::unique_ptr<pmem::Region> region) : region_(std::move(region)) {
+    BRECCIA_ASSERT(region_ != nullptr);
+  }
 
   [[nodiscard]] std::byte* image() override { return region_->data(); }
   [[nodiscard]] std::uint64_t size() const override { return region_->size(); }
-  [[nodiscard]] Status write(std::uint64_t, std::uint64_t) override {
+  [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
+    BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
     std::atomic_thread_fence(std::memory_order_release);
     return Status::OK();
   }
@@ -364,6 +374,7 @@ class RealFiles final : public Files {
     const Status status = reserve_space(fd, path, bytes);
     if (status.ok()) {
       auto file = make(path, std::move(fd));
+      BRECCIA_ASSERT(!file.ok() || file.value()->size() == bytes);
       if (file.ok()) return file;
       ::unlink(path.c_str());
       return file;
@@ -381,6 +392,7 @@ class RealFiles final : public Files {
   }
 
   [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
+    BRECCIA_ASSERT(folder_above(from) == folder_above(to));  // else one sync_dir() is not enough
     if (::rename(from.c_str(), to.c_str()) != 0) return io_status("rename", from, errno);
     return Status::OK();
   }

@@ -20,12 +20,14 @@ class PwriteWriter final : public Writer {
  public:
   [[nodiscard]] Status write(int fd, const std::byte* from, std::uint64_t offset,
                              std::uint64_t bytes, const std::string& path) override {
+    BRECCIA_ASSERT(fd >= 0);
     while (bytes > 0) {
       const ssize_t written = ::pwrite(fd, from, bytes, static_cast<off_t>(offset));
       if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (written < 0) return io_status("write", path, errno);
       // Nothing written and no error: only a full medium does that.
       if (written == 0) return io_status("write", path, ENOSPC);
+      BRECCIA_ASSERT(static_cast<std::uint64_t>(written) <= bytes);
       from += written;
       offset += static_cast<std::uint64_t>(written);
       bytes -= static_cast<std::uint64_t>(written);
@@ -74,6 +76,7 @@ class RingWriter final : public Writer {
   /// Submits up to kRingDepth pieces at once and waits for all of them.
   [[nodiscard]] Status write_round(int fd, const std::byte* from, std::uint64_t offset,
                                    std::uint64_t bytes, const std::string& path) {
+    BRECCIA_ASSERT(ready_ && bytes > 0);
     unsigned pieces = 0;
     for (std::uint64_t at = 0; at < bytes; at += kRingPieceBytes, ++pieces) {
       io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
@@ -85,6 +88,7 @@ class RingWriter final : public Writer {
     BRECCIA_TRY(submit(pieces, path));
     std::array<int, kRingDepth> results;
     BRECCIA_TRY(collect(pieces, &results, path));
+    BRECCIA_ASSERT(io_uring_cq_ready(&ring_) == 0);  // the next round's results are its own
     for (unsigned piece = 0; piece < pieces; ++piece) {
       const std::uint64_t at = piece * kRingPieceBytes;
       const std::uint64_t length = std::min(kRingPieceBytes, bytes - at);
@@ -101,6 +105,7 @@ class RingWriter final : public Writer {
       // does not use a file after an error.
       if (count < 0) return io_status("io_uring submit", path, -count);
       submitted += static_cast<unsigned>(count);
+      BRECCIA_ASSERT(submitted <= pieces);
     }
     return Status::OK();
   }
@@ -112,7 +117,9 @@ class RingWriter final : public Writer {
       const int error = io_uring_wait_cqe(&ring_, &cqe);
       if (error == -EINTR || error == -EAGAIN) continue;
       if (error < 0) return io_status("io_uring wait", path, -error);
-      (*results)[io_uring_cqe_get_data64(cqe)] = cqe->res;
+      const std::uint64_t piece = io_uring_cqe_get_data64(cqe);
+      BRECCIA_ASSERT(piece < pieces);
+      (*results)[piece] = cqe->res;
       io_uring_cqe_seen(&ring_, cqe);
       ++seen;
     }
@@ -125,6 +132,7 @@ class RingWriter final : public Writer {
     if (result == -EINTR || result == -EAGAIN) result = 0;
     if (result < 0) return io_status("write", path, -result);
     const auto written = static_cast<std::uint64_t>(result);
+    BRECCIA_ASSERT(written <= bytes);
     if (written == bytes) return Status::OK();
     return pwriter_.write(fd, from + written, offset + written, bytes - written, path);
   }
@@ -146,6 +154,7 @@ std::unique_ptr<Writer> make_ring_writer() {
 }
 
 Status io_status(const char* what, const std::string& path, int error) {
+  BRECCIA_ASSERT(error > 0);
   const bool is_full = error == ENOSPC || error == EDQUOT;
   Status status = is_full ? Status::NoSpace() : Status::IOError();
   base::as_memory_allows([&] {

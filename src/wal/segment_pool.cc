@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -47,6 +48,7 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
     unmap(std::move(free.file));
     return status;
   }
+  BRECCIA_ASSERT(free.path == target);
   segment->base = base;
   segment->path = std::move(free.path);
   segment->file = std::move(free.file);
@@ -79,6 +81,7 @@ std::string SegmentPool::unfinished_path(const std::string& begin) {
 Result<SegmentPool::Free> SegmentPool::create(const std::string& path, std::uint64_t size) {
   Free free{path, nullptr};
   BRECCIA_TAKE(free.file, options_.files->create(path, size));
+  BRECCIA_ASSERT(reinterpret_cast<std::uintptr_t>(free.file->image()) % 4096 == 0);
   if (options_.on_map) options_.on_map(free.file->image(), free.file->size());
   return free;
 }
@@ -94,6 +97,7 @@ Status SegmentPool::stock(std::uint64_t bytes) {
     statuses[i] = free.status();
     if (!free.ok()) return;
     made[i] = free.take();
+    BRECCIA_ASSERT(made[i].file->size() == options_.segment_bytes);
     made[i].file->rest();
     // Advice: without it the first writes pay for the page faults.
     (void)madvise(made[i].file->image(), made[i].file->size(), MADV_POPULATE_WRITE);
@@ -114,11 +118,13 @@ Status SegmentPool::name(Free* free, std::uint64_t base, std::uint64_t first, st
   header.size = size;
   header.first = first;
   finish(&header);
+  BRECCIA_ASSERT(free->file->size() == size);
   BRECCIA_TRY(free->file->wake(free->path));
   std::memcpy(free->file->image(), &header, sizeof header);
   BRECCIA_TRY(free->file->write(0, sizeof header));
   BRECCIA_TRY(free->file->sync(0, sizeof header));
   std::string target = options_.dir + "/" + segment_name(base);
+  BRECCIA_ASSERT(free->path != target);
   BRECCIA_TRY(options_.files->rename(free->path, target));
   free->path = std::move(target);
   return options_.files->sync_dir(options_.dir);
@@ -132,6 +138,7 @@ Status SegmentPool::clear_name(const std::string& target) {
     const std::lock_guard lock(free_mutex_);
     for (Free& free : free_) {
       if (free.path != target) continue;
+      BRECCIA_ASSERT(aside.empty());  // no two files have one name
       // Renamed in memory first: after an error below, the old name belongs to nobody.
       aside = unfinished_path("aside");
       free.path = aside;
@@ -153,6 +160,8 @@ SegmentPtr SegmentPool::adopt(std::uint64_t base, std::string path,
 
 SegmentPtr SegmentPool::adopt(std::unique_ptr<Segment> segment) {
   segment->size = segment->file->size();
+  BRECCIA_ASSERT(segment->base % limits::kLogWindowBytes == 0 && segment->base > 0);
+  BRECCIA_ASSERT(segment->size % limits::kLogWindowBytes == 0 && segment->size > 0);
   return {segment.release(), [pool = shared_from_this()](Segment* last) {
             if (last->keeps_file) {
               pool->unmap(std::move(last->file));
@@ -202,6 +211,7 @@ void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
   BRECCIA_ASSERT(!path.empty() && file != nullptr);
   {
     const std::lock_guard lock(free_mutex_);
+    BRECCIA_INVARIANT(!has_free(path));
     if (!closed_ && has_room_for_one_more()) {
       file->rest();
       free_.push_back({std::move(path), std::move(file)});
@@ -216,6 +226,12 @@ void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
 bool SegmentPool::has_room_for_one_more() {
   base::as_memory_allows([this] { free_.reserve(free_.size() + 1); });
   return free_.capacity() > free_.size();
+}
+
+/// True if a free file has that name; no other may.
+bool SegmentPool::has_free(const std::string& path) const {
+  return std::any_of(free_.begin(), free_.end(),
+                     [&](const Free& free) { return free.path == path; });
 }
 
 void SegmentPool::trim() {
@@ -251,6 +267,7 @@ void SegmentPool::close() {
 }
 
 void SegmentPool::unmap(std::unique_ptr<SegmentFile> file) const {
+  BRECCIA_ASSERT(file != nullptr);
   if (options_.on_unmap) options_.on_unmap(file->image());
   file.reset();
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "wal/log_options.h"
 #include "wal/segment_table.h"
 
@@ -33,7 +34,11 @@ std::string segment_name(std::uint64_t base);
 class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
  public:
   SegmentPool(const LogOptions& options, std::uint64_t store_id)
-      : options_(options), store_id_(store_id) {}
+      : options_(options), store_id_(store_id) {
+    BRECCIA_ASSERT(store_id != 0);
+    BRECCIA_ASSERT(options.segment_bytes > 0 &&
+                   options.segment_bytes % limits::kLogWindowBytes == 0);
+  }
   ~SegmentPool() { close(); }
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
@@ -75,6 +80,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] std::string unfinished_path(const std::string& begin);
   void remove(const std::string& path);
   [[nodiscard]] bool has_room_for_one_more();
+  [[nodiscard]] bool has_free(const std::string& path) const;
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
   [[nodiscard]] Status clear_name(const std::string& target);

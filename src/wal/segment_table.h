@@ -35,7 +35,8 @@ class SegmentTable {
     if (segments_.empty()) return;
     first_window_ = segments_.front()->base / limits::kLogWindowBytes;
     for (const SegmentPtr& segment : segments_) {
-      BRECCIA_ASSERT(segment->base / limits::kLogWindowBytes == first_window_ + windows_.size());
+      BRECCIA_ASSERT(segment->base == (first_window_ + windows_.size()) * limits::kLogWindowBytes);
+      BRECCIA_ASSERT(segment->size > 0 && segment->size % limits::kLogWindowBytes == 0);
       const std::uint64_t windows = segment->size / limits::kLogWindowBytes;
       for (std::uint64_t window = 0; window < windows; ++window) {
         windows_.push_back(segment->file->image() + window * limits::kLogWindowBytes);

@@ -53,6 +53,7 @@ class Memory {
 };
 
 bool is_zero(const std::byte* at, std::uint64_t bytes) {
+  BRECCIA_ASSERT(bytes > 0);
   // Overlapping compare: each byte equals its successor, and the first is zero.
   return at[0] == std::byte{0} && std::memcmp(at, at + 1, bytes - 1) == 0;
 }
@@ -74,7 +75,10 @@ struct Inode {
     return found == durable.end() ? Block{} : found->second;
   }
   [[nodiscard]] Block newest_block(std::uint64_t index) const {
-    if (const auto found = pending.find(index); found != pending.end()) return found->second.back();
+    if (const auto found = pending.find(index); found != pending.end()) {
+      BRECCIA_ASSERT(!found->second.empty());
+      return found->second.back();
+    }
     const auto found = lost.find(index);
     return found == lost.end() ? durable_block(index) : found->second;
   }
@@ -85,10 +89,12 @@ struct Inode {
     if (!durable.empty()) blocks = durable.rbegin()->first + 1;
     if (!pending.empty()) blocks = std::max(blocks, pending.rbegin()->first + 1);
     if (!lost.empty()) blocks = std::max(blocks, lost.rbegin()->first + 1);
+    BRECCIA_ASSERT(blocks * kBlockBytes < bytes + kBlockBytes);
     return blocks * kBlockBytes;
   }
 
   void write(const std::byte* from, std::uint64_t offset, std::uint64_t count) {
+    BRECCIA_ASSERT(mapped == nullptr && offset <= bytes);
     const std::uint64_t end = offset + count;
     for (std::uint64_t at = offset; at < end;) {
       const std::uint64_t index = at / kBlockBytes;
@@ -103,6 +109,7 @@ struct Inode {
   }
 
   void sync_blocks(std::uint64_t offset, std::uint64_t count) {
+    BRECCIA_ASSERT(mapped == nullptr && offset + count <= bytes);
     const auto begin = pending.lower_bound(offset / kBlockBytes);
     const auto end = pending.lower_bound((offset + count + kBlockBytes - 1) / kBlockBytes);
     for (auto at = begin; at != end; ++at) durable[at->first] = at->second.back();
@@ -111,6 +118,7 @@ struct Inode {
 
   /// Of every block one of its contents is on the medium; none is pending any more.
   void fail_sync(base::Random* random) {
+    BRECCIA_ASSERT(mapped == nullptr);
     for (const auto& [index, versions] : pending) {
       const std::uint64_t choice = random->below(versions.size() + 1);
       if (choice > 0) durable[index] = versions[choice - 1];
@@ -121,11 +129,13 @@ struct Inode {
 
   /// True if any block of the page at `page` was ever synced.
   [[nodiscard]] bool has_durable(std::uint64_t page) const {
+    BRECCIA_ASSERT(page % kPageBytes == 0);
     const auto found = durable.lower_bound(page / kBlockBytes);
     return found != durable.end() && found->first < (page + kPageBytes) / kBlockBytes;
   }
 
   void sync_lines(std::uint64_t offset, std::uint64_t count) {
+    BRECCIA_ASSERT(mapped != nullptr && offset + count <= bytes);
     const std::uint64_t end = (offset + count + kLineBytes - 1) / kLineBytes * kLineBytes;
     for (std::uint64_t at = offset / kLineBytes * kLineBytes; at < end; at += kLineBytes) {
       const bool skip = at % kPageBytes == 0 && end - at >= kPageBytes &&
@@ -140,6 +150,7 @@ struct Inode {
   }
 
   void append(const Slice& data) {
+    BRECCIA_ASSERT(durable_bytes <= bytes);
     write(reinterpret_cast<const std::byte*>(data.data()), bytes, data.size());
     bytes += data.size();
   }
@@ -155,6 +166,7 @@ struct Inode {
   }
 
   void cut_blocks(base::Random* random, Survives survives) {
+    BRECCIA_ASSERT(mapped == nullptr && durable_bytes <= bytes);
     const std::uint64_t grown = bytes - durable_bytes;
     const std::uint64_t length = durable_bytes + random->below(grown + 1);
     const bool loses_tail = survives == Survives::kTails && grown > 0;
@@ -179,6 +191,7 @@ struct Inode {
     durable_bytes = bytes;
   }
   void cut_to(std::uint64_t size) {
+    BRECCIA_ASSERT(size <= bytes && pending.empty() && lost.empty());
     bytes = size;
     if (size % kBlockBytes == 0) {
       durable.erase(durable.lower_bound(size / kBlockBytes), durable.end());
@@ -191,6 +204,7 @@ struct Inode {
   }
 
   void cut_lines(base::Random* random) {
+    BRECCIA_ASSERT(mapped != nullptr && pending.empty());
     for (std::uint64_t page = 0; page < bytes; page += kPageBytes) {
       if (!has_durable(page) && is_zero(mapped->at() + page, kPageBytes)) continue;
       for (std::uint64_t at = page; at < page + kPageBytes; at += kBlockBytes) {
@@ -241,6 +255,7 @@ struct SimDisk::State {
   template <class Effect>
   Status sync_step(const Inode* inode, const std::string& folder, const Effect& effect) {
     const std::lock_guard lock(mutex);
+    BRECCIA_ASSERT((inode == nullptr) != folder.empty());
     if (!watcher && !lies) return locked_step(effect);
     const std::string path = inode == nullptr ? folder : names.path_of(inode);
     if (lies && lies(path)) return locked_step([](Reach) {});
@@ -251,6 +266,7 @@ struct SimDisk::State {
     return status;
   }
   [[nodiscard]] std::unique_ptr<SimDisk> copy() const {
+    BRECCIA_ASSERT(kind == SimKind::kBuffered);  // mapped contents are not copied
     auto made = std::make_unique<SimDisk>(kind);
     made->state_->names = names.clone();
     return made;
@@ -264,6 +280,7 @@ struct SimDisk::State {
       effect(Reach::kWhole);
       return Status::OK();
     }
+    BRECCIA_ASSERT(power_fails || reach != Reach::kNone);
     failed = power_fails;
     if (reach != Reach::kNone) effect(reach);
     return power_fails ? off() : Status::IOError("simulated failure");
@@ -285,7 +302,9 @@ class SimFile final : public SegmentFile {
       : disk_(std::move(disk)),
         inode_(std::move(inode)),
         memory_(inode_->mapped ? inode_->mapped : std::make_shared<Memory>(inode_->bytes)),
-        awake_(awake) {}
+        awake_(awake) {
+    BRECCIA_ASSERT(memory_->bytes() == inode_->bytes);
+  }
 
   [[nodiscard]] std::byte* image() override { return memory_->at(); }
   [[nodiscard]] std::uint64_t size() const override { return inode_->bytes; }
@@ -324,6 +343,7 @@ class SimFile final : public SegmentFile {
     });
   }
   [[nodiscard]] Result<std::uint64_t> load() override {
+    BRECCIA_ASSERT(!awake_);
     const std::lock_guard lock(disk_->mutex);
     if (disk_->failed) return SimDisk::State::off();
     if (mapped()) return size();
@@ -340,6 +360,7 @@ class SimFile final : public SegmentFile {
 
  private:
   void read(std::uint64_t index) {
+    BRECCIA_ASSERT(!mapped() && index * kBlockBytes < size());
     const Block block = inode_->newest_block(index);
     std::memcpy(image() + index * kBlockBytes, block.data(), kBlockBytes);
   }
@@ -353,7 +374,9 @@ class SimFile final : public SegmentFile {
 class GrowingFile final : public SimGrowing {
  public:
   GrowingFile(std::shared_ptr<SimDisk::State> disk, std::shared_ptr<Inode> inode)
-      : disk_(std::move(disk)), inode_(std::move(inode)) {}
+      : disk_(std::move(disk)), inode_(std::move(inode)) {
+    BRECCIA_ASSERT(disk_->kind == SimKind::kBuffered && inode_->mapped == nullptr);
+  }
 
   [[nodiscard]] std::uint64_t size() const override {
     const std::lock_guard lock(disk_->mutex);
@@ -391,7 +414,8 @@ class SimLock final : public FolderLock {
       : disk_(std::move(disk)), dir_(std::move(dir)) {}
   ~SimLock() override {
     const std::lock_guard lock(disk_->mutex);
-    disk_->locked.erase(dir_);
+    const std::size_t removed = disk_->locked.erase(dir_);
+    BRECCIA_ASSERT(removed == 1);
   }
 
  private:
@@ -432,6 +456,7 @@ class SimFiles final : public Files {
   }
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
                                                             std::uint64_t bytes) override {
+    BRECCIA_ASSERT(bytes > 0);
     const auto inode = std::make_shared<Inode>(bytes);
     if (disk_->kind == SimKind::kMapped) inode->mapped = std::make_shared<Memory>(bytes);
     Status refused;
@@ -492,7 +517,6 @@ SimDisk::SimDisk(SimKind kind) : state_(std::make_shared<State>(kind)) {}
 SimDisk::~SimDisk() = default;
 
 std::unique_ptr<SimDisk> SimDisk::clone() const {
-  BRECCIA_ASSERT(state_->kind == SimKind::kBuffered);
   const std::lock_guard lock(state_->mutex);
   return state_->copy();
 }
@@ -576,6 +600,7 @@ bool SimDisk::failed() const {
 
 void SimDisk::fail_at(std::uint64_t step, std::uint64_t seed) {
   const std::lock_guard lock(state_->mutex);
+  BRECCIA_ASSERT(step > state_->steps);
   state_->fail_step = step;
   state_->power_fails = true;
   state_->reach = base::Random(seed).one_in(2) ? Reach::kWhole : Reach::kNone;
@@ -583,6 +608,7 @@ void SimDisk::fail_at(std::uint64_t step, std::uint64_t seed) {
 
 void SimDisk::fail_once(std::uint64_t step, bool after, std::uint64_t seed) {
   const std::lock_guard lock(state_->mutex);
+  BRECCIA_ASSERT(step > state_->steps);
   state_->fail_step = step;
   state_->power_fails = false;
   state_->reach = after ? Reach::kWhole : Reach::kPart;
@@ -609,7 +635,7 @@ void SimDisk::power_cut(std::uint64_t seed, Survives survives) {
 void SimDisk::damage(const std::string& path, std::uint64_t offset, std::uint8_t mask) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->names.find(path);
-  BRECCIA_ASSERT(found != nullptr);
+  BRECCIA_ASSERT(found != nullptr && offset < found->bytes);
   Inode& inode = *found;
   if (inode.mapped) {
     inode.mapped->at()[offset] ^= std::byte{mask};

@@ -54,7 +54,7 @@ class SimNames {
   }
   void rename(const std::string& from, const std::string& to) {
     InodePtr inode = find(from);
-    BRECCIA_ASSERT(inode != nullptr);
+    BRECCIA_ASSERT(inode != nullptr && folder_above(from) == folder_above(to));
     if (from != to) change({to, std::move(inode), from});
   }
   void remove(const std::string& path) { change({"", nullptr, path}); }
@@ -114,6 +114,7 @@ class SimNames {
 
     /// Drops what lies in a folder that is not there.
     void drop_orphans() {
+      BRECCIA_ASSERT(folders.contains(".") && folders.contains("/"));
       // Ascending: a folder comes before those in it.
       for (auto folder = folders.begin(); folder != folders.end();) {
         const bool keep = folders.contains(folder_above(*folder));
@@ -130,6 +131,7 @@ class SimNames {
     std::string removed;  // empty: none
 
     void apply(Tree* tree) const {
+      BRECCIA_ASSERT(!added.empty() || !removed.empty());
       if (!removed.empty()) tree->files.erase(removed);
       if (added.empty()) return;
       if (inode == nullptr) {

@@ -59,6 +59,28 @@ class Commits {
 
 }  // namespace
 
+// Goal: tickets stand in the order of the log, each once; what breaks it ends the process.
+// Method: three tickets of one place each; the list is asked for more and for fewer, and gets one
+//   twice.
+// Mutation: push_back() without its assertion, or holds() that only counts or only compares, fails.
+TEST(TicketListDeathTest, HoldsTheOrderOfTheLog) {
+  Ticket tickets[3];
+  TicketList list;
+  EXPECT_TRUE(list.holds(0));
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    tickets[i].frame.position = 64 * (i + 1);
+    list.push_back(&tickets[i]);
+    EXPECT_TRUE(list.holds(i + 1));
+    EXPECT_FALSE(list.holds(i));
+    EXPECT_FALSE(list.holds(i + 2));
+  }
+  EXPECT_DEATH(list.push_back(&tickets[0]), "frame.end");
+  list.pop_front();
+  EXPECT_TRUE(list.holds(2));
+  tickets[2].frame.position = 64;
+  EXPECT_FALSE(list.holds(2));
+}
+
 // Goal: batches are published one after the other, in the order of their places, each exactly once.
 // Method: eight threads with all kinds of durability.
 // Mutation: committing whatever is ready, instead of the ready ones at the front, fails.
