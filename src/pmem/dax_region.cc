@@ -39,6 +39,7 @@ Status status_of_pmem2(const char* what, int code) {
 /// Maps the whole file, such that flushing cache lines (or nothing at all) makes stores durable.
 /// Errors  NotSupported: stores to this file become durable by pages only.
 Result<Map> map_file(int file) {
+  BRECCIA_ASSERT(file >= 0);
   pmem2_config* raw_config = nullptr;
   if (const int code = pmem2_config_new(&raw_config); code != 0) {
     return status_of_pmem2("pmem2_config_new", code);
@@ -72,7 +73,7 @@ class DaxRegion final : public Region {
         flush_(pmem2_get_flush_fn(map_.get())),
         drain_(pmem2_get_drain_fn(map_.get())) {
     BRECCIA_ASSERT(reinterpret_cast<std::uintptr_t>(data_) % kPageBytes == 0);
-    BRECCIA_ASSERT(flush_ != nullptr && drain_ != nullptr);
+    BRECCIA_ASSERT(flush_ != nullptr && drain_ != nullptr && size_ > 0);
   }
 
   RegionKind kind() const override { return RegionKind::kDax; }
@@ -111,6 +112,7 @@ Result<std::unique_ptr<Region>> create_dax_region(const std::string& path, std::
     ::unlink(fresh.c_str());
     return mapped.status();
   }
+  BRECCIA_ASSERT(pmem2_map_get_size(mapped.value().get()) == bytes);
   if (::fsync(file.get()) != 0) return status_of_errno("sync " + fresh, errno);
   BRECCIA_TRY(rename_file(fresh, path));
   BRECCIA_TRY(sync_folder_of_file(path));

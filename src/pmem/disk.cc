@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/assert.h"
 #include "pmem/posix_file.h"
 
 namespace breccia::pmem {
@@ -13,7 +14,9 @@ namespace {
 
 class RealFile final : public DiskFile {
  public:
-  RealFile(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+  RealFile(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {
+    BRECCIA_ASSERT(file_.get() >= 0);
+  }
 
   Result<std::uint64_t> size() override {
     struct stat facts;
@@ -28,6 +31,7 @@ class RealFile final : public DiskFile {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return status_of_errno("read " + path_, errno);
       if (got == 0) return Status::IOError("read " + path_, "the file ends early");
+      BRECCIA_ASSERT(static_cast<std::size_t>(got) <= into.size());
       offset += static_cast<std::uint64_t>(got);
       into = into.subspan(static_cast<std::size_t>(got));
     }
@@ -40,6 +44,7 @@ class RealFile final : public DiskFile {
       const ssize_t put = ::pwrite(file_.get(), from.data(), from.size(), at);
       if (put < 0 && errno == EINTR) continue;
       if (put < 0) return status_of_errno("write " + path_, errno);
+      BRECCIA_ASSERT(static_cast<std::size_t>(put) <= from.size());
       offset += static_cast<std::uint64_t>(put);
       from = from.subspan(static_cast<std::size_t>(put));
     }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "pmem/lines.h"
 #include "pmem/page_memory.h"
 #include "pmem/redo_log.h"
@@ -39,7 +40,9 @@ class FileRegion final : public Region {
         redo_(std::move(redo)),
         image_(std::move(image)),
         shadow_(std::move(shadow)),
-        page_is_dirty_(base::round_up(bytes, kPageBytes) / kPageBytes, false) {}
+        page_is_dirty_(base::round_up(bytes, kPageBytes) / kPageBytes, false) {
+    BRECCIA_ASSERT(size_ > 0 && file_ != nullptr && redo_->empty());
+  }
 
   RegionKind kind() const override { return RegionKind::kFile; }
   std::byte* data() override { return image_.data(); }
@@ -51,7 +54,10 @@ class FileRegion final : public Region {
       store_line(image_.data() + offset, line);
       apply_to_shadow(offset, line);
     }));
-    return redo_->empty() ? Status::OK() : checkpoint();
+    if (!redo_->empty()) BRECCIA_TRY(checkpoint());
+    BRECCIA_ASSERT(redo_->empty() && redo_->staged() == 0 && dirty_pages_.empty());
+    BRECCIA_INVARIANT(std::memcmp(image_.data(), shadow_.data(), size_) == 0);
+    return Status::OK();
   }
 
   using Region::persist;
@@ -69,9 +75,11 @@ class FileRegion final : public Region {
 
   Status load();
   static std::vector<Lines> lines_of(const std::vector<Waiting*>& group);
+  static bool are_apart(const std::vector<Lines>& parts);
   Status persist_changed(const std::vector<Lines>& parts);
   Status checkpoint();
   void apply_to_shadow(std::uint64_t offset, const Line& line);
+  [[nodiscard]] bool notes_dirty_pages() const;
 
   std::uint64_t size_;
   std::uint64_t redo_bytes_max_;
@@ -90,6 +98,7 @@ class FileRegion final : public Region {
 };
 
 Status FileRegion::load() {
+  BRECCIA_ASSERT(dirty_pages_.empty());  // what the file holds need not be written to it
   std::vector<std::byte> chunk(std::min(kLoadBytes, size_));
   for (std::uint64_t offset = 0; offset < size_; offset += chunk.size()) {
     const std::uint64_t chunk_bytes = std::min<std::uint64_t>(chunk.size(), size_ - offset);
@@ -125,6 +134,7 @@ Status FileRegion::persist(std::span<const Range> ranges) {
     one->status = failed_;
     one->done = true;
   }
+  BRECCIA_ASSERT(own.done && at_work_);
   at_work_ = false;
   done_.notify_all();
   return own.status;
@@ -147,7 +157,15 @@ std::vector<FileRegion::Lines> FileRegion::lines_of(const std::vector<Waiting*>&
       merged.push_back(part);
     }
   }
+  BRECCIA_INVARIANT(are_apart(merged));
   return merged;
+}
+
+/// True if the parts ascend and no two of them touch.
+bool FileRegion::are_apart(const std::vector<Lines>& parts) {
+  return std::adjacent_find(parts.begin(), parts.end(), [](const Lines& a, const Lines& b) {
+           return a.second >= b.first;
+         }) == parts.end();
 }
 
 Status FileRegion::persist_changed(const std::vector<Lines>& parts) {
@@ -172,6 +190,7 @@ Status FileRegion::persist_changed(const std::vector<Lines>& parts) {
 }
 
 void FileRegion::apply_to_shadow(std::uint64_t offset, const Line& line) {
+  BRECCIA_ASSERT(offset % kLineBytes == 0 && offset < size_);
   store_line(shadow_.data() + offset, line);
   const std::uint64_t page = offset / kPageBytes;
   if (page_is_dirty_[page]) return;
@@ -183,10 +202,12 @@ void FileRegion::apply_to_shadow(std::uint64_t offset, const Line& line) {
 // still holds every line that changed in them, until restart() after the sync.
 Status FileRegion::checkpoint() {
   std::sort(dirty_pages_.begin(), dirty_pages_.end());
+  BRECCIA_INVARIANT(notes_dirty_pages());
   for (std::size_t i = 0; i < dirty_pages_.size();) {
     std::size_t run = 1;
     while (i + run < dirty_pages_.size() && dirty_pages_[i + run] == dirty_pages_[i] + run) ++run;
     const std::uint64_t offset = dirty_pages_[i] * kPageBytes;
+    BRECCIA_ASSERT(offset < size_);
     const std::uint64_t run_bytes = std::min(run * kPageBytes, size_ - offset);
     BRECCIA_TRY(file_->write(offset, std::span(shadow_.data() + offset, run_bytes)));
     i += run;
@@ -197,12 +218,24 @@ Status FileRegion::checkpoint() {
   return redo_->restart();
 }
 
+/// True if the pages that are dirty are those that are to be written, each once, ascending.
+bool FileRegion::notes_dirty_pages() const {
+  std::size_t noted = 0;
+  for (std::uint64_t page = 0; page < page_is_dirty_.size(); ++page) {
+    if (!page_is_dirty_[page]) continue;
+    if (noted == dirty_pages_.size() || dirty_pages_[noted] != page) return false;
+    ++noted;
+  }
+  return noted == dirty_pages_.size();
+}
+
 std::string redo_path(const std::string& path) { return path + ".redo"; }
 
 /// The rename is the moment at which the region exists: before it, a crash leaves nothing that
 /// open would take for a region; after it, both files are whole.
 Status create_files(Disk& disk, const std::string& path, std::uint64_t bytes,
                     const FileRegionOptions& options) {
+  BRECCIA_ASSERT(bytes > 0 && options.redo_bytes_max > 0);
   const std::string fresh = path + ".new";
   BRECCIA_TRY(RedoLog::create(disk, redo_path(path), bytes, options.redo_bytes_max));
   {

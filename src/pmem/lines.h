@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 
 /// Cache lines and pages, the units in which bytes reach a medium.
@@ -22,6 +23,7 @@ static_assert(sizeof(Line) == kLineBytes);
 /// Copies the line at `from` (64-byte aligned) word by word: no word is torn if another thread
 /// stores into the line meanwhile.
 inline Line load_line(const std::byte* from) {
+  BRECCIA_INVARIANT(reinterpret_cast<std::uintptr_t>(from) % kLineBytes == 0);
   const auto* words = reinterpret_cast<const std::uint64_t*>(from);
   Line line;
   for (std::size_t i = 0; i < kWordsPerLine; ++i) {
@@ -30,7 +32,10 @@ inline Line load_line(const std::byte* from) {
   return line;
 }
 
-inline void store_line(std::byte* to, const Line& line) { std::memcpy(to, &line, kLineBytes); }
+inline void store_line(std::byte* to, const Line& line) {
+  BRECCIA_INVARIANT(reinterpret_cast<std::uintptr_t>(to) % kLineBytes == 0);
+  std::memcpy(to, &line, kLineBytes);
+}
 
 constexpr std::uint64_t line_start(std::uint64_t offset) { return offset & ~(kLineBytes - 1); }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/assert.h"
 #include "pmem/lines.h"
 
 namespace breccia::pmem {
@@ -18,7 +19,10 @@ Result<PageMemory> PageMemory::allocate(std::uint64_t bytes) {
 }
 
 PageMemory::PageMemory(std::byte* data, std::uint64_t mapped_bytes)
-    : data_(data), mapped_bytes_(mapped_bytes) {}
+    : data_(data), mapped_bytes_(mapped_bytes) {
+  BRECCIA_ASSERT(reinterpret_cast<std::uintptr_t>(data_) % kPageBytes == 0);
+  BRECCIA_ASSERT(mapped_bytes_ % kPageBytes == 0);
+}
 
 PageMemory::PageMemory(PageMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),

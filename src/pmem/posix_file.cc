@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/assert.h"
+
 namespace breccia::pmem {
 namespace {
 
@@ -33,6 +35,7 @@ Descriptor::~Descriptor() {
 }
 
 Status status_of_errno(const std::string& what, int error) {
+  BRECCIA_ASSERT(error > 0);
   const std::string why = std::strerror(error);
   if (error == ENOSPC || error == EDQUOT) return Status::NoSpace(what, why);
   if (error == ENOENT) return Status::NotFound(what, why);
@@ -42,6 +45,7 @@ Status status_of_errno(const std::string& what, int error) {
 Result<Descriptor> open_locked(const std::string& path) { return open_and_lock(path, kOpenFlags); }
 
 Result<Descriptor> create_locked(const std::string& path, std::uint64_t bytes) {
+  BRECCIA_ASSERT(bytes > 0);
   BRECCIA_TAKE(Descriptor file, open_and_lock(path, kOpenFlags | O_CREAT));
   if (::ftruncate(file.get(), 0) != 0) return status_of_errno("empty " + path, errno);
   const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
@@ -53,6 +57,7 @@ Result<Descriptor> create_locked(const std::string& path, std::uint64_t bytes) {
 }
 
 Status rename_file(const std::string& from, const std::string& to) {
+  BRECCIA_ASSERT(from != to);
   if (std::rename(from.c_str(), to.c_str()) == 0) return Status::OK();
   return status_of_errno("rename " + from, errno);
 }

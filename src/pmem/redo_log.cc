@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/checksum.h"
 
 namespace breccia::pmem {
@@ -33,6 +34,15 @@ std::uint64_t record_bytes(std::uint64_t entries) {
   return base::round_up(sizeof(RedoRecord) + entries * sizeof(RedoEntry), kPageBytes);
 }
 
+/// True if a record of `position` lies in `bytes` as read_record() believes one.
+bool is_whole_record(std::span<const std::byte> bytes, std::uint64_t position) {
+  RedoRecord record;
+  std::memcpy(&record, bytes.data(), sizeof record);
+  std::vector<RedoEntry> entries(record.entries);
+  std::memcpy(entries.data(), bytes.data() + sizeof record, entries.size() * sizeof(RedoEntry));
+  return record.position == position && record.checksum == checksum_of(record, entries.data());
+}
+
 RedoHeader make_header(std::uint64_t region_bytes, std::uint64_t first_sequence) {
   RedoHeader header{kHeaderMagic, kVersion, region_bytes, first_sequence, {}, 0};
   header.checksum = checksum_of(header);
@@ -43,6 +53,7 @@ RedoHeader make_header(std::uint64_t region_bytes, std::uint64_t first_sequence)
 
 Status RedoLog::create(Disk& disk, const std::string& path, std::uint64_t region_bytes,
                        std::uint64_t log_bytes) {
+  BRECCIA_ASSERT(region_bytes > 0);
   BRECCIA_TAKE(auto file, disk.create(path, kPageBytes + log_bytes));
   BRECCIA_TRY(file->write(0, bytes_of(make_header(region_bytes, /*first_sequence=*/1))));
   return file->sync();
@@ -69,10 +80,13 @@ RedoLog::RedoLog(std::unique_ptr<DiskFile> file, const RedoHeader& header, std::
     : file_(std::move(file)),
       header_(header),
       file_bytes_(file_bytes),
-      next_sequence_(header.first_sequence) {}
+      next_sequence_(header.first_sequence) {
+  BRECCIA_ASSERT(file_bytes_ >= kPageBytes && header_.checksum == checksum_of(header_));
+}
 
 Result<bool> RedoLog::read_record(std::uint64_t position, std::uint64_t sequence_min,
                                   RedoRecord* record) {
+  BRECCIA_ASSERT(position >= kPageBytes && position % kPageBytes == 0);
   if (position + sizeof(RedoRecord) > file_bytes_) return false;
   BRECCIA_TRY(file_->read(position, std::as_writable_bytes(std::span(record, 1))));
   const bool plausible = record->magic == kRecordMagic && record->position == position &&
@@ -100,6 +114,7 @@ Status RedoLog::replay(const Apply& apply) {
     end_ += record_bytes(record.entries);
     ++next_sequence_;
   }
+  BRECCIA_ASSERT(empty() == (last_position == 0));
   BRECCIA_TRY(check_nothing_behind());
   BRECCIA_TRY(settle(last_position));
   clear_staged();
@@ -133,6 +148,7 @@ Status RedoLog::check_nothing_behind() {
 Status RedoLog::settle(std::uint64_t last_position) {
   BRECCIA_TRY(file_->write(0, bytes_of(header_)));
   if (last_position != 0) {
+    BRECCIA_ASSERT(last_position < end_ && (end_ - last_position) % kPageBytes == 0);
     buffer_.resize(end_ - last_position);
     BRECCIA_TRY(file_->read(last_position, buffer_));
     BRECCIA_TRY(file_->write(last_position, buffer_));
@@ -142,10 +158,12 @@ Status RedoLog::settle(std::uint64_t last_position) {
 
 void RedoLog::stage(std::uint64_t offset, const Line& line) {
   BRECCIA_ASSERT(offset % kLineBytes == 0 && offset < header_.region_bytes);
+  BRECCIA_ASSERT(staged_.empty() || staged_.back().offset < offset);
   staged_.push_back({offset, line});
 }
 
 std::uint64_t RedoLog::bytes_with_staged() const {
+  BRECCIA_ASSERT(end_ >= kPageBytes);
   return end_ - kPageBytes + record_bytes(staged_.size());
 }
 
@@ -156,6 +174,7 @@ Status RedoLog::append_staged() {
   buffer_.assign(record_bytes(staged_.size()), std::byte{0});
   std::memcpy(buffer_.data(), &record, sizeof(record));
   std::memcpy(buffer_.data() + sizeof(record), staged_.data(), staged_.size() * sizeof(RedoEntry));
+  BRECCIA_INVARIANT(is_whole_record(buffer_, end_));
   BRECCIA_TRY(file_->write(end_, buffer_));
   BRECCIA_TRY(file_->sync());
   end_ += buffer_.size();
@@ -164,6 +183,7 @@ Status RedoLog::append_staged() {
 }
 
 Status RedoLog::restart() {
+  BRECCIA_ASSERT(next_sequence_ >= header_.first_sequence);
   const RedoHeader header = make_header(header_.region_bytes, next_sequence_);
   BRECCIA_TRY(file_->write(0, bytes_of(header)));
   // Without this sync a record in block 1 could reach the medium before the header that expects it.

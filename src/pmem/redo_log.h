@@ -70,7 +70,7 @@ class RedoLog {
   /// Cost    one sync.
   Status replay(const Apply& apply);
 
-  /// Adds a line to the record in the making.
+  /// Adds a line to the record in the making, behind those that it has.
   void stage(std::uint64_t offset, const Line& line);
   [[nodiscard]] std::uint64_t staged() const { return staged_.size(); }
   [[nodiscard]] const RedoEntry& staged_entry(std::uint64_t index) const { return staged_[index]; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/random.h"
 
 namespace breccia::pmem {
@@ -42,6 +43,7 @@ Line mix(const Line& from, const Line& to, std::uint64_t subset) {
 CrashImages::CrashImages(std::vector<std::byte> durable, std::vector<DirtyLine> lines)
     : durable_(std::move(durable)), lines_(std::move(lines)) {
   for (const DirtyLine& line : lines_) {
+    BRECCIA_ASSERT(line.offset < durable_.size() && line.choices > 1);
     if (__builtin_mul_overflow(count_, line.choices, &count_)) {
       count_ = kCountMax;
       break;
@@ -52,6 +54,7 @@ CrashImages::CrashImages(std::vector<std::byte> durable, std::vector<DirtyLine> 
 CrashImages::DirtyLine::DirtyLine(std::uint64_t at, const Line& durable,
                                   const std::vector<Line>& history)
     : offset(at), choices(1), states{durable} {
+  BRECCIA_ASSERT(offset % kLineBytes == 0 && !history.empty());
   states.insert(states.end(), history.begin(), history.end());
   for (std::size_t i = 0; i + 1 < states.size(); ++i) {
     choices += steps_between(states[i], states[i + 1]);
@@ -62,6 +65,7 @@ Line CrashImages::DirtyLine::content(std::uint64_t choice) const {
   BRECCIA_ASSERT(choice < choices);
   std::size_t state = 0;
   while (choice > 0) {
+    BRECCIA_ASSERT(state + 1 < states.size());
     const std::uint64_t steps = steps_between(states[state], states[state + 1]);
     if (choice <= steps) return mix(states[state], states[state + 1], choice);
     choice -= steps;
@@ -73,6 +77,7 @@ Line CrashImages::DirtyLine::content(std::uint64_t choice) const {
 void CrashImages::put(std::vector<std::byte>& image, const DirtyLine& line,
                       std::uint64_t choice) const {
   const Line content = line.content(choice);
+  BRECCIA_ASSERT(line.offset < image.size());
   // The last line of a region may be a part of one.
   const std::uint64_t bytes = std::min(kLineBytes, image.size() - line.offset);
   std::memcpy(image.data() + line.offset, &content, bytes);
@@ -142,12 +147,14 @@ SimRegion::SimRegion(const std::vector<std::byte>& image)
 }
 
 Line SimRegion::durable_line(std::uint64_t offset) const {
+  BRECCIA_ASSERT(offset % kLineBytes == 0 && offset < size_);
   Line line{};
   std::memcpy(&line, durable_.data() + offset, std::min(kLineBytes, size_ - offset));
   return line;
 }
 
 void SimRegion::note_lines(std::uint64_t begin, std::uint64_t end) {
+  BRECCIA_ASSERT(begin % kLineBytes == 0 && end <= lines_end(0, size_));
   for (std::uint64_t offset = begin; offset < end; offset += kLineBytes) {
     const Line now = load_line(memory_.data() + offset);
     const auto found = history_.find(offset);
