@@ -77,6 +77,7 @@ bool Device::claim(std::uint64_t bytes, const Pool& asking) {
                       }).ok();
   {
     const std::lock_guard lock(line_mutex_);
+    BRECCIA_ASSERT(line_begin_ < line_end_);
     ++line_begin_;
   }
   --in_line_;
@@ -107,6 +108,7 @@ void Device::unclaim(std::uint64_t bytes) {
 // ---- loss --------------------------------------------------------------------------------------
 
 void Device::lose(const Status& why) {
+  BRECCIA_ASSERT(!why.ok());
   {
     const std::lock_guard lock(mutex_);
     if (!lost_.ok()) return;

@@ -30,6 +30,7 @@ class Failover {
 
   Failover(std::shared_ptr<Verbs> first, std::shared_ptr<Verbs> host)
       : current_(std::move(first)), first_(current_), host_(std::move(host)) {
+    BRECCIA_ASSERT(host_->device().is_host());
     if (current_->device().is_host()) current_ = host_;
   }
 
@@ -68,6 +69,7 @@ class Failover {
 
   /// The device is of no use any more, says `why`.
   void leave(const Status& why) {
+    BRECCIA_ASSERT(!why.ok());
     bool left = false;
     {
       const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/assert.h"
 #include "base/machine.h"
 #include "base/memory.h"
 
@@ -21,12 +22,18 @@ KeptAllowance& host_allowance() {
   return *allowance;
 }
 
+KeptAllowance::KeptAllowance(std::uint64_t floor, std::uint64_t ceiling)
+    : floor_(floor), ceiling_(ceiling) {
+  BRECCIA_ASSERT(floor <= ceiling);
+}
+
 std::uint64_t KeptAllowance::bound() const {
   return std::clamp(used_.load(std::memory_order_relaxed), floor_, ceiling_);
 }
 
 void KeptAllowance::join(Pool* pool) {
   const std::lock_guard lock(mutex_);
+  BRECCIA_ASSERT(std::find(pools_.begin(), pools_.end(), pool) == pools_.end());
   pools_.push_back(pool);
 }
 
@@ -83,7 +90,17 @@ void Pool::wait_for_turn(std::size_t size, std::unique_lock<std::mutex>* lock) {
   answered_.wait(*lock, [&] { return turns_over_ == turn && (asking_ == 0 || has_room(size)); });
 }
 
+/// True if what is handed out and what is kept add up to what is held, within the budget. Less the
+/// blocks that somebody in ask_system() has taken from what is kept and not counted yet.
+bool Pool::books_balance() const {
+  std::uint64_t counted = used_;
+  for (const auto& [size, blocks] : kept_) counted += size * blocks.size();
+  const bool agrees = asking_ == 0 ? counted == held_ : counted <= held_;
+  return agrees && held_ <= bytes_max_ && turns_over_ <= turns_given_;
+}
+
 void Pool::end_turn() {
+  BRECCIA_ASSERT(turns_over_ < turns_given_);
   ++turns_over_;
   answered_.notify_all();
 }
@@ -102,9 +119,12 @@ void* Pool::allocate(std::size_t bytes) {
     }
     if (kept == nullptr && !has_room(size)) return nullptr;
     note_used(size);
+    if (kept == nullptr) {
+      held_ += size;
+      ++asking_;
+    }
+    BRECCIA_INVARIANT(books_balance());
     if (kept != nullptr) return kept;
-    held_ += size;
-    ++asking_;
   }
   return ask_system(size);
 }
@@ -134,10 +154,12 @@ void* Pool::ask_system(std::size_t size) {
   BRECCIA_ASSERT(asking_ > 0);
   --asking_;
   answered_.notify_all();
-  if (memory != nullptr && !was_kept) return memory;
-  BRECCIA_ASSERT(held_ >= size && used_ >= size);
-  held_ -= size;
-  if (memory == nullptr) note_unused(size);
+  if (memory == nullptr || was_kept) {
+    BRECCIA_ASSERT(held_ >= size);
+    held_ -= size;
+    if (memory == nullptr) note_unused(size);
+  }
+  BRECCIA_INVARIANT(books_balance());
   return memory;
 }
 
@@ -151,9 +173,10 @@ void Pool::release(void* memory, std::size_t bytes) {
   bool is_kept = false;
   {
     const std::lock_guard lock(mutex_);
-    BRECCIA_ASSERT(used_ >= size);
+    BRECCIA_ASSERT(memory != nullptr);
     note_unused(size);
     is_kept = keep({memory, size});
+    BRECCIA_INVARIANT(books_balance());
   }
   // Without the lock: to give a block back may take milliseconds.
   if (!is_kept) raw_release(memory, size);
@@ -169,13 +192,16 @@ void Pool::note_kept(std::size_t size) {
   if (allowance_ != nullptr) allowance_->kept_.fetch_add(size, std::memory_order_relaxed);
 }
 void Pool::note_not_kept(std::size_t size) {
-  if (allowance_ != nullptr) allowance_->kept_.fetch_sub(size, std::memory_order_relaxed);
+  if (allowance_ == nullptr) return;
+  const std::uint64_t before = allowance_->kept_.fetch_sub(size, std::memory_order_relaxed);
+  BRECCIA_ASSERT(before >= size);
 }
 void Pool::note_used(std::size_t size) {
   used_ += size;
   if (allowance_ != nullptr) allowance_->used_.fetch_add(size, std::memory_order_relaxed);
 }
 void Pool::note_unused(std::size_t size) {
+  BRECCIA_ASSERT(used_ >= size);
   used_ -= size;
   if (allowance_ != nullptr) allowance_->used_.fetch_sub(size, std::memory_order_relaxed);
 }
@@ -241,6 +267,7 @@ void Pool::give_back_oldest() {
     blocks->pop_front();
     held_ -= size;
     note_not_kept(size);
+    BRECCIA_INVARIANT(books_balance());
   }
   raw_release(memory, size);
 }
@@ -260,6 +287,7 @@ void Pool::drop_all() {
     }
   }
   kept_.clear();
+  BRECCIA_INVARIANT(books_balance());
 }
 
 }  // namespace breccia::exec

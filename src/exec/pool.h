@@ -23,7 +23,8 @@ class Pool;
 /// Threads any.
 class KeptAllowance {
  public:
-  KeptAllowance(std::uint64_t floor, std::uint64_t ceiling) : floor_(floor), ceiling_(ceiling) {}
+  /// Shape   floor <= ceiling
+  KeptAllowance(std::uint64_t floor, std::uint64_t ceiling);
   KeptAllowance(const KeptAllowance&) = delete;
   KeptAllowance& operator=(const KeptAllowance&) = delete;
 
@@ -119,6 +120,7 @@ class Pool {
   [[nodiscard]] std::uint64_t oldest_release();
   void give_back_oldest();
   void drop_all();
+  [[nodiscard]] bool books_balance() const;
 
   const std::uint64_t bytes_max_;
   KeptAllowance* allowance_;
