@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/limits.h"
 #include "exec/pool.h"
 #include "runs/algo/run_steps.cuh"
@@ -78,10 +79,27 @@ struct RunArrays {
   }
 };
 
+/// True if the host reads here what every run is: entries in strict order, fences and tails where
+/// they belong, and no payload of 0.
+inline bool is_run(const RunRef& run) {
+  const record::KeyColumnsRef& keys = run.keys;
+  std::uint64_t tail_at = 0;
+  for (std::uint64_t i = 0; i < keys.count; ++i) {
+    if (run.payload[i] == 0 || keys.tail_at(i) != tail_at) return false;
+    if (i % kFenceStride == 0 && run.fence[i / kFenceStride] != keys.head[i]) return false;
+    const int order = i == 0 ? -1 : record::compare_keys(keys, i - 1, keys, i);
+    if (order > 0 || (order == 0 && run.payload[i - 1] <= run.payload[i])) return false;
+    tail_at += record::tail_words(keys.bytes_at(i));
+  }
+  return tail_at == keys.tail_count;
+}
+
 class PoolRun : public Run {
  public:
   PoolRun(RunArrays arrays, bool on_host)
-      : arrays_(std::move(arrays)), ref_(arrays_.ref()), on_host_(on_host) {}
+      : arrays_(std::move(arrays)), ref_(arrays_.ref()), on_host_(on_host) {
+    BRECCIA_INVARIANT(!on_host || is_run(ref_));
+  }
   [[nodiscard]] std::uint64_t count() const override { return ref_.keys.count; }
   [[nodiscard]] std::uint64_t memory_bytes() const override { return arrays_.memory_bytes(); }
   [[nodiscard]] bool has_values() const override { return arrays_.has_values; }
