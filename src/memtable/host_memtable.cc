@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "wal/format.h"
 
@@ -22,6 +23,7 @@ struct HostMemtable::Node {
 class HostMemtable::Arena {
  public:
   Node* make(int height) {
+    BRECCIA_ASSERT(1 <= height && height <= kHeightMax);
     const std::size_t bytes = sizeof(Node) + (height - 1) * sizeof(std::atomic<Node*>);
     if (bytes > room_) {
       blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kBlockBytes));
@@ -66,6 +68,17 @@ int HostMemtable::random_height() {
   return height;
 }
 
+/// True if (head, key, payload) lies between two nodes: the root is before all, and null behind.
+bool HostMemtable::is_between(const Node* before, std::uint64_t head, const Slice& key,
+                              std::uint64_t payload, const Node* behind) const {
+  const auto order = [&](const Node* node) {
+    if (node->head != head) return node->head < head ? -1 : 1;
+    const int keys = node->key().compare(key);
+    return keys != 0 ? keys : node->payload > payload ? -1 : 1;
+  };
+  return (before == root_ || order(before) < 0) && (behind == nullptr || order(behind) > 0);
+}
+
 // Walks down from the top of the tallest tower. `before`, if given, gets for each level the last
 // node that sorts before (key, payload).
 HostMemtable::Node* HostMemtable::first_not_before(std::uint64_t head, const Slice& key,
@@ -91,8 +104,10 @@ HostMemtable::Node* HostMemtable::first_not_before(std::uint64_t head, const Sli
 
 void HostMemtable::insert(const std::byte* record, std::uint64_t position,
                           const wal::SegmentPtr& segment) {
+  BRECCIA_ASSERT(position % 8 == 0 && segment->base < position && position < segment->end());
   if (segments_.empty() || segments_.back() != segment) segments_.push_back(segment);
   const record::RecordHeader header = record::record_header(record);
+  BRECCIA_ASSERT(record::is_point(header.op()));
   const Slice key(record::record_key(record), header.key_bytes());
   const std::uint64_t payload = position | static_cast<std::uint64_t>(header.op());
   const std::uint64_t head = head_of(key);
@@ -111,8 +126,9 @@ void HostMemtable::insert(const std::byte* record, std::uint64_t position,
   node->record = record;
   // From the bottom up: a reader that meets the node on any level finds the list below it whole.
   for (int level = 0; level < height; ++level) {
-    node->next[level].store(before[level]->next[level].load(std::memory_order_relaxed),
-                            std::memory_order_relaxed);
+    Node* const behind = before[level]->next[level].load(std::memory_order_relaxed);
+    BRECCIA_INVARIANT(is_between(before[level], head, key, payload, behind));
+    node->next[level].store(behind, std::memory_order_relaxed);
     before[level]->next[level].store(node, std::memory_order_release);  // read in first_not_before
   }
   count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);

@@ -76,6 +76,8 @@ class HostMemtable {
 
   [[nodiscard]] Node* first_not_before(std::uint64_t head, const Slice& key, std::uint64_t payload,
                                        Node** before) const;
+  [[nodiscard]] bool is_between(const Node* before, std::uint64_t head, const Slice& key,
+                                std::uint64_t payload, const Node* behind) const;
   [[nodiscard]] const Node* last_before(const Slice& key, std::uint64_t payload) const;
   [[nodiscard]] int random_height();
 

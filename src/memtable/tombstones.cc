@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "base/bytes.h"
 
 namespace breccia::memtable {
@@ -10,6 +11,8 @@ namespace {
 
 /// A set is joined with one behind it unless it is more than this many times as large.
 constexpr std::size_t kGrowth = 8;
+
+bool not_ascending(const Tombstone& a, const Tombstone& b) { return a.position >= b.position; }
 
 /// What two covers say of the keys that lie in both, where `position` is what counts.
 Cover narrowed(const Cover& a, const Cover& b, std::uint64_t position) {
@@ -27,6 +30,7 @@ Cover narrowed(const Cover& a, const Cover& b, std::uint64_t position) {
 TombstoneSet::TombstoneSet(std::vector<Tombstone> ascending) : all_(std::move(ascending)) {
   BRECCIA_ASSERT(!all_.empty());
   BRECCIA_ASSERT(all_.size() < std::uint32_t{1} << 31);
+  BRECCIA_INVARIANT(std::adjacent_find(all_.begin(), all_.end(), not_ascending) == all_.end());
 }
 
 /// Calls note(node) for the nodes that together make up the stretches [first, second).
@@ -74,6 +78,7 @@ void TombstoneSet::build() const {
 }
 
 void TombstoneSet::build_tree() const {
+  BRECCIA_ASSERT(edges_.size() >= 2 && words_.size() == edges_.size());
   const std::size_t count = edges_.size() - 1;
   std::uint64_t probes = 0;
   std::vector<std::pair<std::size_t, std::size_t>> stretches;
