@@ -18,6 +18,9 @@ COLUMNS_MAX = 100
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
 ROOM_LINES_MAX = 5000
+# Assertions of a module for each hundred of its functions of five lines and more, at least. It may
+# only rise.
+ASSERTIONS_MIN = {"batch": 29, "pmem": 90, "wal": 85}
 CPP = (".h", ".cc", ".cu", ".cuh")
 HEADERS = (".h", ".cuh")
 TEXT = CPP + (".py", ".cmake", ".md", ".toml", ".json", ".txt", ".yml", ".supp")
@@ -230,7 +233,19 @@ def header_circles(files):
         yield from walk(path, [])
 
 
-TREE_RULES = [rooms, header_circles]
+def assertions(files):
+    """Modules that hold what must not be lost go on saying what they rely on."""
+    for module, least in ASSERTIONS_MIN.items():
+        code = [file.code for file in files
+                if file.is_cpp and file.path.startswith(f"src/{module}/")]
+        count = sum(end - start >= 4 for text in code for start, end in functions(text))
+        asserted = sum(len(re.findall(r"\bBRECCIA_(?:ASSERT|INVARIANT)\(", text)) for text in code)
+        if 100 * asserted < least * count:
+            yield (f"src/{module}", 1, f"{asserted} assertions in {count} functions of five lines "
+                   f"and more, at least {least} in a hundred")
+
+
+TREE_RULES = [rooms, header_circles, assertions]
 RULES = [layers, no_test_headers, pragma_once, no_using_namespace, line_length, file_length,
          function_length, no_open_ends, launches, raw_cuda, no_dying_ranges, no_machine_paths]
 
@@ -287,6 +302,8 @@ TREE_EXAMPLES = [
     (rooms, [("src/wal/a.cc", "int x;\n" * 3000), ("src/wal/b.cc", "int x;\n" * 2001)]),
     (header_circles, [("src/wal/a.h", '#include "wal/b.h"\n'),
                       ("src/wal/b.h", '#include "wal/a.h"\n')]),
+    (assertions, [("src/wal/a.cc", "int f() {\n\n\n  BRECCIA_ASSERT(ready_);\n}\n"),
+                  ("src/wal/b.cc", "int f() " + body(5))]),
 ]
 CLEAN = [
     ("src/wal/log.h", "// Why.\n" + HEADER + '#include <breccia/store.h>\n#include "base/bytes.h"\n'
