@@ -41,6 +41,8 @@ if(BRECCIA_TEST_WORD)
 endif()
 # Their full counts are for `./dev soak`.
 set(long_folders crash linearize memory metamorphic model)
+# Where rare roads are taken (base/sometimes.h): programs that compare results, and count no steps.
+set(sometimes_folders crash linearize metamorphic model)
 # The last starts first, so that no core waits at the end; a second ctest knows by itself.
 set(slowest_last memory metamorphic facade unit crash)
 
@@ -51,9 +53,13 @@ function(breccia_add_test name)
   if(name IN_LIST long_folders)
     set(share ${BRECCIA_LONG_SHARE})
   endif()
+  set(sometimes 0)
+  if(name IN_LIST sometimes_folders)
+    set(sometimes 1)
+  endif()
   list(FIND slowest_last ${name} cost)
   set_tests_properties(${full} PROPERTIES TIMEOUT 1800 COST ${cost}
-    ENVIRONMENT "${test_environment};BRECCIA_TEST_SHARE=${share}")
+    ENVIRONMENT "${test_environment};BRECCIA_TEST_SHARE=${share};BRECCIA_SOMETIMES=${sometimes}")
 endfunction()
 
 # Takes out of `list` the files whose tests all lack BRECCIA_TEST_WORD; every file, if none of the
