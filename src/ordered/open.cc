@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 
 #include "base/log.h"
 #include "base/machine.h"
@@ -48,6 +47,28 @@ Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
                                  "keys are ordered by their bytes; use the default comparator");
 }
 
+Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFrame>& frames,
+                                             const wal::Log& log, tree::Tree* below,
+                                             Backends* backends,
+                                             const std::shared_ptr<cache::RowCache>& cache) {
+  BRECCIA_TAKE(auto recovered, backends->run([&](runs::Backend& backend) {
+    return recover_families(frames, below->applied(), backend);
+  }));
+  auto view = std::make_shared<View>();
+  view->below = {below->db(), below->snapshot(), cache == nullptr ? 0 : cache->version(), cache};
+  view->flushed = log.begin();
+  // Entries of families that are not there any more are left out.
+  for (const tree::TreeFamily& handle : below->families()) {
+    auto family = new_family(handle, *below);
+    RecoveredFamily& own = recovered[family->id];
+    family->runs_end = own.runs.empty() ? log.begin() : own.runs.front()->end;
+    family->set_runs(std::move(own.runs));
+    family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
+    view->set_family(std::move(family));
+  }
+  return view;
+}
+
 }  // namespace
 
 Status Engine::open(const Options& options, const std::string& path,
@@ -64,7 +85,7 @@ Engine::~Engine() { Close().PermitUncheckedError(); }
 
 Status Engine::Close() {
   const std::lock_guard lock(close_mutex_);
-  if (closed_.load()) return base::copy_of(close_status_);
+  if (closed_.is_set()) return base::copy_of(close_status_);
   if (async_ == nullptr) return Status::OK();  // it never opened
   async_->stop();
   // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
@@ -75,7 +96,7 @@ Status Engine::Close() {
     if (close_status_.ok()) close_status_ = Flush();
   }
   listeners_->close();
-  closed_.store(true);
+  closed_.set();
   backends_->first().tenant().be_left_alone();
   room_->stop();
   merger_->stop();
@@ -89,11 +110,6 @@ Status Engine::Close() {
   if (close_status_.ok()) close_status_ = std::move(logged);
   base::as_memory_allows([this] { log_statistics(); });
   return base::copy_of(close_status_);
-}
-
-Status Engine::check_open() const {
-  if (!closed_.load(std::memory_order_relaxed)) return Status::OK();
-  return Status::ShutdownInProgress("the store is closed", "open it again");
 }
 
 /// For `breccia db stats`: what was counted ends with the process.
@@ -118,10 +134,20 @@ Status Engine::start(const Options& options, const std::string& path) {
   statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
   listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
   BRECCIA_TRY(choose_backend());
-  backends_->listen({[this](const Status& why, bool left) { note_device(why, left); }});
   if (options_.entry_cache_bytes > 0) {
     BRECCIA_TAKE(cache_, cache::RowCache::make(options_.entry_cache_bytes));
   }
+  BRECCIA_TRY(open_tree(path));
+  std::shared_ptr<View> recovered;
+  BRECCIA_TRY(open_log(path, &recovered));
+  make_rooms(std::move(recovered));
+  backends_->first().tenant().answer(
+      {.give = [this](std::uint64_t) { flusher_->give_device_memory(); },
+       .lost = [this](const Status& why) { backends_->leave(why); }});
+  return Status::OK();
+}
+
+Status Engine::open_tree(const std::string& path) {
   Options for_tree = options_;
   for_tree.rocksdb.listeners = listeners_->for_tree();
   BRECCIA_TAKE(below_, tree::Tree::open(for_tree, path, options_.flush_threads));
@@ -131,37 +157,7 @@ Status Engine::start(const Options& options, const std::string& path) {
     listeners_->background_error(
         place == Fault::Place::kFlush ? Reason::kFlush : Reason::kWriteCallback, cause);
   });
-  BRECCIA_TRY(open_log(path));
-  if (cache_ != nullptr) device_tags_ = std::make_unique<cache::DeviceTags>(cache_);
-  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get(), statistics_.get());
-  reader_ = std::make_unique<Reader>(backends_.get(), search_.get(), statistics_.get());
-  updater_ = std::make_unique<Updater>(backends_.get(), search_.get());
-  history_ = std::make_shared<History>(options_.memtable_bytes);
-  validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
-  ranges_ = std::make_unique<RangeReader>(backends_.get(), statistics_.get());
-  commits_ = std::make_unique<wal::CommitQueue>(log_.get(), &fault_, commit_environment());
-  start_background();
-  async_ = std::make_unique<AsyncQueue>(batch::admission_options(options_),
-                                        [this](std::span<AsyncBatch> group) { run_group(group); });
-  backends_->first().tenant().answer(
-      {.give = [this](std::uint64_t) { flusher_->give_device_memory(); },
-       .lost = [this](const Status& why) { backends_->leave(why); }});
   return Status::OK();
-}
-
-wal::CommitEnvironment Engine::commit_environment() {
-  return {.publish =
-              [this](wal::Ticket& ticket) {
-                return publisher_->publish(static_cast<WriteTicket&>(ticket));
-              },
-          .visible = [this] { return state_.visible(); },
-          .note =
-              [this](const wal::CommitNote& note) {
-                statistics_->add(Ticker::kFrames, note.frames);
-                statistics_->add(Ticker::kLogBytes, note.bytes);
-                statistics_->add(Ticker::kCommits, note.commits);
-                if (note.sync_micros.has_value()) statistics_->note_sync(*note.sync_micros);
-              }};
 }
 
 /// A call failed on the device, which was left for good or not.
@@ -171,30 +167,23 @@ void Engine::note_device(const Status& why, bool left) {
 }
 
 Status Engine::choose_backend() {
-  BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options_, &no_device_));
+  std::string no_device;  // why there is none, if one was looked for
+  BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options_, &no_device));
   BRECCIA_TAKE(auto backend, runs::make_backend(device, {.name = "ordered",
                                                          .bytes_max = options_.device_bytes_max,
                                                          .cost = exec::GiveCost::kFlush}));
   const std::uint64_t chosen = options_.device_requests_min;
-  reads_min_ = chosen != 0 ? chosen : kReadsMin;
-  writes_min_ = chosen != 0 ? chosen : device->host_reads() ? kHostWritesMin : kDeviceWritesMin;
+  BackendMin device_min{kReadsMin, kDeviceWritesMin};
+  if (chosen != 0) device_min = {chosen, chosen};
+  backend_min_ = device_min;
+  if (chosen == 0 && device->host_reads()) backend_min_.writes = kHostWritesMin;
+  counter_ = std::make_unique<RequestCounter>(statistics_.get(), device_min, std::move(no_device));
   backends_ = std::make_unique<Backends>(std::move(backend), runs::make_host_backend());
+  backends_->listen({[this](const Status& why, bool left) { note_device(why, left); }});
   return Status::OK();
 }
 
-void Engine::miss_device(const batch::Requests& requests) const {
-  const std::uint64_t chosen = options_.device_requests_min;
-  const bool is_missed = requests.write_count() >= (chosen != 0 ? chosen : kDeviceWritesMin) ||
-                         requests.read_count() >= reads_min_ ||
-                         requests.range_count() >= reads_min_;
-  static std::once_flag is_said;
-  if (!is_missed) return;
-  std::call_once(is_said, [&] {
-    log(LogLevel::kInfo, "no GPU in use (" + no_device_ + "): the host backend runs");
-  });
-}
-
-Status Engine::open_log(const std::string& path) {
+Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovered) {
   const auto started = std::chrono::steady_clock::now();
   const exec::DevicePtr device = backends_->first().tenant().device_ptr();
   wal::LogOptions log_options;
@@ -224,15 +213,7 @@ Status Engine::open_log(const std::string& path) {
     BRECCIA_TRY(below_->ingest(
         {}, log_->begin(), [] {}, [] {}));
 
-  BRECCIA_TAKE(auto view, recovered_view(frames));
-  builder_ = std::make_unique<RunBuilder>(backends_.get(), statistics_.get(), writes_min_);
-  publisher_ = std::make_unique<Publisher>(&state_, backends_.get(), builder_.get(), log_.get(),
-                                           [this](std::size_t runs, std::size_t tombstones) {
-                                             room_->note_view(runs, tombstones);
-                                             merger_->wake();
-                                           });
-  publisher_->begin(std::move(view), log_->end());
-
+  BRECCIA_TAKE(*recovered, recovered_view(frames, *log_, below_.get(), backends_.get(), cache_));
   recovery_ = {found.frames,
                found.entries,
                found.bytes,
@@ -243,37 +224,43 @@ Status Engine::open_log(const std::string& path) {
   return Status::OK();
 }
 
-Result<std::shared_ptr<View>> Engine::recovered_view(
-    const std::vector<wal::RecoveredFrame>& frames) {
-  BRECCIA_TAKE(auto recovered, backends_->run([&](runs::Backend& backend) {
-    return recover_families(frames, below_->applied(), backend);
-  }));
-  auto view = std::make_shared<View>();
-  view->below = {below_->db(), below_->snapshot(), cache_ == nullptr ? 0 : cache_->version(),
-                 cache_};
-  view->flushed = log_->begin();
-  // Entries of families that are not there any more are left out.
-  for (const tree::TreeFamily& handle : below_->families()) {
-    auto family = std::make_shared<FamilyView>(*new_family(handle));
-    RecoveredFamily& own = recovered[family->id];
-    family->runs_end = own.runs.empty() ? log_->begin() : own.runs.front()->end;
-    family->set_runs(std::move(own.runs));
-    family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
-    view->set_family(std::move(family));
-  }
-  return view;
+/// In the order in which they use each other.
+void Engine::make_rooms(std::shared_ptr<View> recovered) {
+  const StoreParts parts{&state_,        backends_.get(), log_.get(),        below_.get(),
+                         &fault_,        &closed_,        statistics_.get(), listeners_.get(),
+                         counter_.get(), backend_min_};
+  builder_ = std::make_unique<RunBuilder>(backends_.get(), statistics_.get(), backend_min_.writes);
+  room_ = std::make_unique<Room>(parts, options_.memtable_bytes, *options_.wait_us_max);
+  publisher_ = std::make_unique<Publisher>(parts, builder_.get(), room_.get());
+  publisher_->begin(std::move(recovered), log_->end());
+  commits_ =
+      std::make_unique<wal::CommitQueue>(log_.get(), &fault_, publisher_->commit_environment());
+  if (cache_ != nullptr) device_tags_ = std::make_unique<cache::DeviceTags>(cache_);
+  search_ = std::make_unique<RunSearch>(backends_.get(), device_tags_.get(), statistics_.get());
+  reader_ = std::make_unique<Reader>(backends_.get(), search_.get(), statistics_.get());
+  updater_ = std::make_unique<Updater>(backends_.get(), search_.get());
+  history_ = std::make_shared<History>(options_.memtable_bytes);
+  validator_ = std::make_unique<Validator>(backends_.get(), search_.get(), history_.get());
+  ranges_ = std::make_unique<RangeReader>(backends_.get(), statistics_.get());
+  make_background(parts);
+  lookups_ = std::make_unique<Lookups>(parts, builder_.get(), publisher_.get(), merger_.get(),
+                                       reader_.get(), ranges_.get(), validator_.get());
+  writer_ =
+      std::make_unique<Writer>(parts, room_.get(), merger_.get(), commits_.get(), builder_.get(),
+                               publisher_.get(), updater_.get(), lookups_.get());
+  tree_changes_ = std::make_unique<TreeChanges>(parts, publisher_.get(), cache_.get());
+  together_ = std::make_unique<Together>(parts, writer_.get());
+  async_ =
+      std::make_unique<AsyncQueue>(batch::admission_options(options_),
+                                   [this](std::span<AsyncBatch> group) { together_->run(group); });
 }
 
-void Engine::start_background() {
-  room_ = std::make_unique<Room>(options_.memtable_bytes, &state_, log_.get(), below_.get(),
-                                 &fault_, &flush_bell_, statistics_.get(), listeners_.get());
-  merger_ = std::make_unique<Merger>(&state_, backends_.get(), builder_.get(), publisher_.get(),
-                                     &taken_runs_, room_.get(), &fault_, statistics_.get());
-  const FlushParts parts{&state_,           backends_.get(), publisher_.get(), commits_.get(),
-                         log_.get(),        below_.get(),    history_.get(),   &fault_,
-                         statistics_.get(), listeners_.get()};
-  flusher_ = std::make_unique<Flusher>(parts, options_.flush_threads, merger_.get(), &taken_runs_,
-                                       room_.get(), &flush_bell_);
+void Engine::make_background(const StoreParts& parts) {
+  merger_ =
+      std::make_unique<Merger>(parts, builder_.get(), publisher_.get(), &taken_runs_, room_.get());
+  flusher_ =
+      std::make_unique<Flusher>(parts, options_.flush_threads, publisher_.get(), commits_.get(),
+                                history_.get(), merger_.get(), &taken_runs_, room_.get());
   room_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
   merger_->start();
   merger_->wake();

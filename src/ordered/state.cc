@@ -30,6 +30,11 @@ Status no_memory_for_payloads() { return Status::MemoryLimit("no memory for a ru
 
 }  // namespace
 
+std::shared_ptr<exec::HostMemory> batch_memory(const Backends& backends) {
+  const exec::DevicePtr device = backends.current()->tenant().device_ptr();
+  return {device, &device->host_memory()};
+}
+
 Result<Order> read_order(runs::Backend& backend, const runs::RunPtr& run) {
   Order order;
   if (run->host_view() != nullptr) {

@@ -56,6 +56,9 @@ class ViewState {
 using Backends = exec::Failover<runs::Backend>;
 using base::Fault;
 
+/// Memory of batches. They may outlive the store: it keeps the device.
+[[nodiscard]] std::shared_ptr<exec::HostMemory> batch_memory(const Backends& backends);
+
 /// The order of a run of `backend`: its columns, or else its payloads, read from the device.
 /// Errors  as Backend::read_payloads.
 [[nodiscard]] Result<Order> read_order(runs::Backend& backend, const runs::RunPtr& run);

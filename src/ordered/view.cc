@@ -4,6 +4,8 @@
 #include <bit>
 
 #include "base/bytes.h"
+#include "base/result.h"
+#include "batch/requests.h"
 #include "runs/algo/search.cuh"
 #include "wal/format.h"
 
@@ -102,6 +104,32 @@ class OneKey {
 };
 
 }  // namespace
+
+Status no_family(FamilyId family) {
+  return Status::InvalidArgument("Invalid column family specified in write batch",
+                                 "there is no column family " + std::to_string(family));
+}
+
+Status check_families(const batch::Requests& requests, const View& view) {
+  const auto check = [&](FamilyId id, bool writes) {
+    const FamilyView* const family = view.family(id);
+    return family != nullptr && !(writes && family->dropped) ? Status::OK() : no_family(id);
+  };
+  for (const auto& writes : requests.writes()) {
+    if (writes->record_count() == 0) continue;
+    BRECCIA_TRY(check(writes->family(), true));
+    if (writes->merges() > 0 && view.family(writes->family())->merge_operator == nullptr) {
+      return Status::NotSupported("Provide a merge_operator when opening DB");
+    }
+  }
+  for (const auto& reads : requests.reads()) {
+    if (reads->count() > 0) BRECCIA_TRY(check(reads->family(), false));
+  }
+  for (const auto& ranges : requests.ranges()) {
+    if (ranges->count() > 0) BRECCIA_TRY(check(ranges->family(), false));
+  }
+  return Status::OK();
+}
 
 const FamilyView* View::family(FamilyId id) const {
   for (const FamilyViewPtr& family : families) {

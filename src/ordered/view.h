@@ -14,6 +14,10 @@
 #include "wal/format.h"
 #include "wal/segment_table.h"
 
+namespace breccia::batch {
+class Requests;
+}
+
 namespace rocksdb {
 class ColumnFamilyHandle;
 class MergeOperator;
@@ -140,6 +144,13 @@ struct View {
   [[nodiscard]] std::size_t tombstones() const;
 };
 using ViewPtr = std::shared_ptr<const View>;
+
+/// What a request is told that names a family that is not there.
+[[nodiscard]] Status no_family(FamilyId family);
+
+/// Errors  InvalidArgument: a request names a family that `view` does not have, or that takes no
+///         writes any more; NotSupported: merges into a family without a merge operator.
+[[nodiscard]] Status check_families(const batch::Requests& requests, const View& view);
 
 /// The newest version of `key` below `bound` in the family's memtable and runs: its payload, or
 /// runs::kNotFound. Range deletions are not looked at. One key, on the calling thread.

@@ -165,7 +165,7 @@ void Client::read_snapshot() {
   for (std::uint64_t i = 0; i < 1 + random_.below(4); ++i) {
     const std::string on = key();
     rocksdb::PinnableSlice value;
-    const Status status = engine_->get(pin, kDefaultFamily, on, &value, nullptr);
+    const Status status = engine_->lookups().get(pin, kDefaultFamily, on, &value, nullptr);
     check(status);
     bodies.push_back(get_body(on, status, value.ToString()));
   }

@@ -33,7 +33,8 @@ class StoreSubject final : public Subject {
     if (op.snapshot == kNone && op.family == 0) return engine_->Get(key(op.key), value);
     rocksdb::PinnableSlice found;
     const ordered::Pin pin = pin_of(op.snapshot);
-    BRECCIA_TRY(engine_->get(pin, id_of(op.family, op.snapshot), key(op.key), &found, nullptr));
+    BRECCIA_TRY(
+        engine_->lookups().get(pin, id_of(op.family, op.snapshot), key(op.key), &found, nullptr));
     value->assign(found.data(), found.size());
     return Status::OK();
   }
@@ -47,7 +48,7 @@ class StoreSubject final : public Subject {
       BRECCIA_TRY(add_request(part, id_of(part.family, op.snapshot), &batch));
     }
     if (op.kind == Kind::kRead || op.snapshot != kNone) {
-      BRECCIA_TRY(engine_->read(pin_of(op.snapshot), &batch.requests()));
+      BRECCIA_TRY(engine_->lookups().read(pin_of(op.snapshot), &batch.requests()));
       add_results(parts, batch, history);
       return Status::OK();
     }
@@ -69,7 +70,8 @@ class StoreSubject final : public Subject {
                                              std::uint32_t snapshot) override {
     std::function<ordered::Pin()> repin;
     if (snapshot == kNone) repin = [this] { return engine_->pin(); };
-    return engine_->iterate(options, id_of(family, snapshot), pin_of(snapshot), std::move(repin));
+    return engine_->lookups().iterate(options, id_of(family, snapshot), pin_of(snapshot),
+                                      std::move(repin));
   }
 
   void begin(const Op& op) override {
@@ -109,7 +111,8 @@ class StoreSubject final : public Subject {
   }
 
   Status create_family(std::uint32_t family) override {
-    auto created = engine_->create_family(family_name(family), ground_.options_of(family));
+    auto created =
+        engine_->tree_changes().create_family(family_name(family), ground_.options_of(family));
     BRECCIA_TRY(created.status());
     families_[family] = Family{created.value()->GetID(), nullptr};
     return Status::OK();
@@ -117,7 +120,7 @@ class StoreSubject final : public Subject {
   Status drop_family(const Op& op) override {
     const FamilyId id = families_[op.family]->id;
     families_[op.family].reset();
-    return op.variant ? engine_->drop_family(id, [] {}) : engine_->DropFamily(id);
+    return op.variant ? engine_->tree_changes().drop_family(id, [] {}) : engine_->DropFamily(id);
   }
 
   Status flush() override {
@@ -200,21 +203,24 @@ class StoreSubject final : public Subject {
     const Slice at = key(op.key);
     switch (op.kind) {
       case Kind::kPut:
-        return family == kDefaultFamily ? engine_->Put(options, at, make_value(op.value))
-                                        : engine_->write_one(options, record::Op::kPut, family, at,
-                                                             make_value(op.value));
+        return family == kDefaultFamily
+                   ? engine_->Put(options, at, make_value(op.value))
+                   : engine_->writer().write_one(options, record::Op::kPut, family, at,
+                                                 make_value(op.value));
       case Kind::kDelete:
         return family == kDefaultFamily
                    ? engine_->Delete(options, at)
-                   : engine_->write_one(options, record::Op::kDelete, family, at, Slice());
+                   : engine_->writer().write_one(options, record::Op::kDelete, family, at, Slice());
       case Kind::kSingleDelete:
-        return engine_->write_one(options, record::Op::kSingleDelete, family, at, Slice());
+        return engine_->writer().write_one(options, record::Op::kSingleDelete, family, at, Slice());
       case Kind::kMerge:
-        return family == kDefaultFamily ? engine_->Merge(options, at, make_value(op.value))
-                                        : engine_->write_one(options, record::Op::kMerge, family,
-                                                             at, make_value(op.value));
+        return family == kDefaultFamily
+                   ? engine_->Merge(options, at, make_value(op.value))
+                   : engine_->writer().write_one(options, record::Op::kMerge, family, at,
+                                                 make_value(op.value));
       default:
-        return engine_->write_one(options, record::Op::kDeleteRange, family, at, key(op.end));
+        return engine_->writer().write_one(options, record::Op::kDeleteRange, family, at,
+                                           key(op.end));
     }
   }
 

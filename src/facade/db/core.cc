@@ -35,7 +35,7 @@ Status Core::open(const Options& options, const std::string& name, std::unique_p
     opened->handles_ = std::make_shared<Handles>(
         raw->options().flush_threads,
         Handles::Hooks{[raw](Handle* handle) { raw->listeners().handle_goes(handle); },
-                       [raw](FamilyId family) { raw->forget_family(family); }});
+                       [raw](FamilyId family) { raw->tree_changes().forget_family(family); }});
     opened->engine_ = std::move(engine);  // from here on close() has something to close
     opened->default_handle_.reset(
         opened->make_handle(rocksdb::kDefaultColumnFamilyName, Holder::kBreccia));
@@ -183,11 +183,11 @@ Status Core::write(const rocksdb::WriteOptions& options, const ordered::ReadSet&
                    batch::Requests* requests) {
   if (requests->write_count() == 0) {
     BRECCIA_TAKE(const WriteOptions engine_options, engine_write_options(options, given_));
-    BRECCIA_TRY(engine_->commit(engine_options, reads, requests));
+    BRECCIA_TRY(engine_->writer().submit(engine_options, reads, requests));
     return options.sync ? engine_->SyncLog() : Status::OK();
   }
   return write_by(options, *requests, [&](const WriteOptions& engine_options) {
-    return engine_->commit(engine_options, reads, requests);
+    return engine_->writer().submit(engine_options, reads, requests);
   });
 }
 

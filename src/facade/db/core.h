@@ -95,7 +95,7 @@ class Core {
   // ---- writing ----
 
   /// Errors  those of RocksDB's Write for the options; Incomplete: no room and no_slowdown.
-  ///         Where there are reads, also those of ordered::Engine::commit.
+  ///         Where there are reads, also those of ordered::Writer::submit.
   Status write(const rocksdb::WriteOptions& options, const ordered::ReadSet& reads,
                batch::Requests* requests);
   /// The same with a batch that may hold reads and ranges, too.

@@ -13,7 +13,8 @@ Status Rocks::CreateColumnFamily(const rocksdb::ColumnFamilyOptions& options,
   *handle = nullptr;
   BRECCIA_TRY(core_->check_open());
   BRECCIA_TRY(facade::check_family(name, options));
-  BRECCIA_TAKE(const tree::TreeFamily family, core_->engine().create_family(name, options));
+  BRECCIA_TAKE(const tree::TreeFamily family,
+               core_->engine().tree_changes().create_family(name, options));
   *handle = core_->handles().make(family, facade::Holder::kUser);
   return Status::OK();
 }
@@ -50,8 +51,8 @@ Status Rocks::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& o
   const facade::WriteGate::Closed closed(&core_->gate());
   BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
   BRECCIA_TAKE(const tree::TreeFamily family,
-               engine.import_family(name, options, import_options, metadata));
-  engine.refresh_tree();
+               engine.tree_changes().import_family(name, options, import_options, metadata));
+  engine.tree_changes().refresh();
   *handle = core_->handles().make(family, facade::Holder::kUser);
   return Status::OK();
 }
@@ -62,7 +63,7 @@ Status Rocks::DropColumnFamily(Handle* handle) {
   // leave the family out as soon as the tree has dropped it: readers go to the pin before that.
   const facade::WriteGate::Closed closed(&core_->gate());
   bool begun = false;
-  const Status status = core_->engine().drop_family(family->id(), [&] {
+  const Status status = core_->engine().tree_changes().drop_family(family->id(), [&] {
     family->drop(core_->engine().pin());
     begun = true;
   });

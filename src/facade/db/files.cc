@@ -78,7 +78,7 @@ Status Rocks::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileA
   const facade::WriteGate::Closed closed(&core_->gate());
   BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
   BRECCIA_TRY(engine.below().ingest_files(of_tree));
-  engine.refresh_tree();
+  engine.tree_changes().refresh();
   return Status::OK();
 }
 
@@ -102,13 +102,13 @@ Status Rocks::GetLiveFilesStorageInfo(const rocksdb::LiveFilesStorageInfoOptions
 Status Rocks::DeleteFile(std::string name) {
   BRECCIA_TRY(core_->check_open());
   const Status status = core_->tree().DeleteFile(std::move(name));
-  core_->engine().forget_cached();
+  core_->engine().tree_changes().forget_cached();
   return status;
 }
 
 rocksdb::DB* Rocks::GetRootDB() {
   if (!core_->check_open().ok()) return this;
-  core_->engine().stop_caching();
+  core_->engine().tree_changes().stop_caching();
   return StackableDB::GetRootDB();
 }
 

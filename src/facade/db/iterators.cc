@@ -77,7 +77,8 @@ std::unique_ptr<rocksdb::Iterator> new_iterator(const Core& core,
       return family->seen_at(engine->pin());
     };
   }
-  auto iterator = core.engine().iterate(options, seen.family->id(), seen.pin, std::move(repin));
+  auto iterator =
+      core.engine().lookups().iterate(options, seen.family->id(), seen.pin, std::move(repin));
   keep_engine(core.engine_for_iterator(), iterator.get());
   if (options.tailing) iterator = std::make_unique<Tailing>(std::move(iterator));
   if (core.given().statistics != nullptr || base::perf_counts()) {

@@ -87,7 +87,7 @@ Status get(const Core& core, const rocksdb::ReadOptions& options, const Seen& se
   *from_tree = false;
   if (seen.view == nullptr) return Status::NotFound();
   if (!is_plain(options)) return get_by_parts(core, options, seen, key, value, from_tree);
-  return core.engine().get(seen.pin, seen.family->id(), key, value, from_tree);
+  return core.engine().lookups().get(seen.pin, seen.family->id(), key, value, from_tree);
 }
 
 Status get_merge_operands(const Core& core, const rocksdb::ReadOptions& read_options,
@@ -195,7 +195,7 @@ class MultiGet {
     Status status = Status::InvalidArgument();
     if (any_time) status = core_.engine().Submit(WriteOptions(), &results->batch);
     // A family that was just dropped may have left the newest view.
-    if (status.IsInvalidArgument()) status = core_.engine().read(pin_, &requests);
+    if (status.IsInvalidArgument()) status = core_.engine().lookups().read(pin_, &requests);
     BRECCIA_TRY(status);
     hand_over(results.release());
     return Status::OK();

@@ -41,8 +41,8 @@ void remove_log(const std::string& folder) {
 Status check_nothing_prepared(const facade::Core& core) {
   for (const tree::TreeFamily& family : core.engine().below().families()) {
     if (family->GetName() != tree::kPreparedFamily) continue;
-    const auto prepared = core.engine().iterate(rocksdb::ReadOptions(), family->GetID(),
-                                                core.engine().pin(), /*repin=*/{});
+    const auto prepared = core.engine().lookups().iterate(rocksdb::ReadOptions(), family->GetID(),
+                                                          core.engine().pin(), /*repin=*/{});
     prepared->SeekToFirst();
     if (prepared->Valid()) {
       return Status::InvalidArgument("there are prepared transactions",

@@ -132,7 +132,7 @@ Status PessimisticTransaction::validate_snapshot(FamilyId family, const std::str
   one.track(family, key, snapshot, /*read_only=*/true, /*exclusive=*/false);
   OwnedReadSet reads;
   if (!reads.add(one)) return Status::MemoryLimit("no memory to validate a key");
-  return core_.engine().check(reads.set());
+  return core_.engine().lookups().validate(core_.engine().pin(), reads.set());
 }
 
 std::vector<rocksdb::TransactionID> PessimisticTransaction::GetWaitingTxns(std::uint32_t* family,
@@ -402,6 +402,7 @@ Result<rocksdb::ColumnFamilyHandle*> Transactions::prepared_family() {
   if (prepared_family_ == nullptr && !find_prepared_family()) {
     BRECCIA_TRY(rocks_->core()
                     .engine()
+                    .tree_changes()
                     .create_family(tree::kPreparedFamily, rocksdb::ColumnFamilyOptions())
                     .status());
     BRECCIA_ASSERT(find_prepared_family());

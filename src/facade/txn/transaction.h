@@ -159,7 +159,7 @@ class TransactionBase : public rocksdb::Transaction {
   }
   /// Writes the batches if nothing was written to what this transaction has read, where it is
   /// serializable, and to `keys`.
-  /// Errors  also those of ordered::Engine::commit.
+  /// Errors  also those of ordered::Writer::submit.
   Status write(std::span<const rocksdb::WriteBatch* const> batches, const txn::TrackedKeys& keys);
 
   struct SavePoint;

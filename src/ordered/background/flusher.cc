@@ -6,23 +6,28 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "ordered/background/flush.h"
+#include "ordered/background/waits.h"
 
 namespace breccia::ordered {
 
 namespace {
 
-/// How long who found no memory waits at most before the next try.
-constexpr auto kMemoryPauseMax = std::chrono::milliseconds(200);
-/// How often a waiter looks at what nobody tells it.
-constexpr auto kLookAgain = std::chrono::milliseconds(20);
 /// How often the tree below is asked whether it has caught up.
 constexpr auto kAskTree = std::chrono::milliseconds(10);
 
 }  // namespace
 
-Flusher::Flusher(const FlushParts& parts, int files, Merger* merger, TakenRuns* taken, Room* room,
-                 base::Bell* bell)
-    : parts_(parts), files_(files), merger_(merger), taken_(taken), room_(room), bell_(bell) {}
+Flusher::Flusher(const StoreParts& parts, int files, Publisher* publisher,
+                 wal::CommitQueue* commits, History* history, Merger* merger, TakenRuns* taken,
+                 Room* room)
+    : parts_(parts),
+      files_(files),
+      publisher_(publisher),
+      commits_(commits),
+      history_(history),
+      merger_(merger),
+      taken_(taken),
+      room_(room) {}
 
 Flusher::~Flusher() { stop(); }
 
@@ -32,7 +37,7 @@ void Flusher::start() {
 
 void Flusher::stop() {
   stopping_ = true;
-  bell_->ring();
+  room_->flush_bell().ring();
   if (thread_.joinable()) thread_.join();
   ended_.notify_all();
 }
@@ -41,7 +46,7 @@ Status Flusher::flush(bool waits_for_tree) {
   std::unique_lock lock(mutex_);
   const std::uint64_t wanted = ++wanted_;
   if (!waits_for_tree) at_once_ = wanted;
-  bell_->ring();
+  room_->flush_bell().ring();
   // Nobody tells of a fault, after which the flusher stops.
   while (done_ < wanted && !stopping_ && parts_.fault->get().ok()) {
     ended_.wait_for(lock, kLookAgain);
@@ -58,7 +63,7 @@ void Flusher::give_device_memory() {
     const std::lock_guard lock(mutex_);
     device_memory_wanted_ = true;
   }
-  bell_->ring();
+  room_->flush_bell().ring();
 }
 
 // What a flush could release: frames that are still being filled do not count.
@@ -84,7 +89,7 @@ bool Flusher::is_due() {
 void Flusher::run() {
   base::MemoryPause pause(kMemoryPauseMax);
   while (true) {
-    while (!stopping_ && !is_due()) bell_->wait();
+    while (!stopping_ && !is_due()) room_->flush_bell().wait();
     if (stopping_) return;
     std::uint64_t wanted = 0;
     bool manual = false;
@@ -141,7 +146,7 @@ bool Flusher::wait_for_tree() {
   while (parts_.below->overloaded()) {
     if (stopping_) return false;
     if (is_wanted_at_once()) return true;
-    bell_->wait_for(kAskTree);
+    room_->flush_bell().wait_for(kAskTree);
   }
   return true;
 }
@@ -151,7 +156,7 @@ Status Flusher::take_all(ViewPtr* view, std::uint64_t* applied) {
   taken_->begin_flush();
   // Nobody merges now, so the runs in *view stay those of the store.
   Status status = base::or_memory_limit([&] {
-    BRECCIA_TRY(parts_.publisher->seal_all([&] {
+    BRECCIA_TRY(publisher_->seal_all([&] {
       *applied = parts_.state->visible();
       *view = parts_.state->view();
     }));
@@ -216,7 +221,7 @@ Status Flusher::show_when_flushed(const ViewPtr& view, std::uint64_t applied,
 void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
                            cache::RowCache::Change* change) {
   const tree::TreeSnapshot below = parts_.below->snapshot();
-  parts_.publisher->change([&](View* next) {
+  publisher_->change([&](View* next) {
     for (const FamilyViewPtr& before : flushed->families) {
       const FamilyView* const family = next->family(before->id);
       if (family == nullptr) continue;
@@ -234,7 +239,7 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
     }
     next->below.snapshot = below;
     next->flushed = applied;
-    parts_.history->add(flushed, applied);
+    history_->add(flushed, applied);
     next->below.version = change->publish();  // from here on nothing wants memory
     room_->note_view(next->runs_max(), next->tombstones());
   });
@@ -242,11 +247,11 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
 
 Status Flusher::release_log(std::uint64_t applied) {
   // What is kept for change streams is read from its files later.
-  if (parts_.log->keeps()) BRECCIA_TRY(parts_.commits->sync());
+  if (parts_.log->keeps()) BRECCIA_TRY(commits_->sync());
   // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
   const Status status = parts_.log->release_below(applied);
-  if (device_is_full()) parts_.history->clear();
-  parts_.publisher->change([](View*) {});  // lets go of the segments
+  if (device_is_full()) history_->clear();
+  publisher_->change([](View*) {});  // lets go of the segments
   return status;
 }
 

@@ -6,32 +6,14 @@
 #include <mutex>
 #include <thread>
 
-#include "base/bell.h"
 #include "cache/row_cache.h"
 #include "ordered/background/merger.h"
 #include "ordered/background/room.h"
 #include "ordered/background/taken_runs.h"
-#include "ordered/listeners.h"
 #include "ordered/read/history.h"
-#include "tree/tree.h"
 #include "wal/commit_queue.h"
-#include "wal/log.h"
 
 namespace breccia::ordered {
-
-/// What a flush works with, all of the engine's.
-struct FlushParts {
-  ViewState* state;
-  Backends* backends;
-  Publisher* publisher;
-  wal::CommitQueue* commits;
-  wal::Log* log;
-  tree::Tree* below;
-  History* history;
-  Fault* fault;
-  Statistics* statistics;
-  Listeners* listeners;
-};
 
 /// Writes what memory holds to SST files in the background, when somebody asks for it, or when log,
 /// range deletions or device memory become many.
@@ -39,9 +21,9 @@ struct FlushParts {
 /// Threads start() and stop() by one; the rest by any number.
 class Flusher {
  public:
-  /// Each family becomes `files` files. `bell` is rung when there may be something to do.
-  Flusher(const FlushParts& parts, int files, Merger* merger, TakenRuns* taken, Room* room,
-          base::Bell* bell);
+  /// Each family becomes `files` files.
+  Flusher(const StoreParts& parts, int files, Publisher* publisher, wal::CommitQueue* commits,
+          History* history, Merger* merger, TakenRuns* taken, Room* room);
   ~Flusher();
 
   void start();
@@ -69,12 +51,14 @@ class Flusher {
   Status release_log(std::uint64_t applied);
   void note_end(const Status& status, std::uint64_t wanted, std::uint64_t told);
 
-  const FlushParts parts_;
+  const StoreParts parts_;
   const int files_;
+  Publisher* publisher_;
+  wal::CommitQueue* commits_;
+  History* history_;
   Merger* merger_;
   TakenRuns* taken_;
   Room* room_;
-  base::Bell* bell_;
 
   std::mutex mutex_;
   std::condition_variable ended_;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "ordered/background/waits.h"
 
 namespace breccia::ordered {
 
@@ -15,22 +16,12 @@ namespace {
 /// Orders that a merged run has at most before a merge reads its own: what one key's search on the
 /// host costs until then, in searches of one order.
 constexpr std::size_t kOrdersMax = 32;
-/// How long who found no memory waits at most before the next try.
-constexpr auto kMemoryPauseMax = std::chrono::milliseconds(200);
 
 }  // namespace
 
-Merger::Merger(ViewState* state, Backends* backends, const RunBuilder* builder,
-               Publisher* publisher, TakenRuns* taken, Room* room, const Fault* fault,
-               Statistics* statistics)
-    : state_(state),
-      backends_(backends),
-      builder_(builder),
-      publisher_(publisher),
-      taken_(taken),
-      room_(room),
-      fault_(fault),
-      statistics_(statistics) {}
+Merger::Merger(const StoreParts& parts, const RunBuilder* builder, Publisher* publisher,
+               TakenRuns* taken, Room* room)
+    : parts_(parts), builder_(builder), publisher_(publisher), taken_(taken), room_(room) {}
 
 Merger::~Merger() { stop(); }
 
@@ -40,7 +31,7 @@ void Merger::start() {
 
 void Merger::stop() {
   stopping_ = true;
-  bell_.ring();
+  wake();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -53,10 +44,10 @@ void Merger::run() {
       std::this_thread::sleep_for(pause.next());
     } else {
       pause.start_over();
-      bell_.wait();
+      room_->merge_bell().wait();
     }
     bool worked = true;
-    while (worked && !stopping_ && fault_->get().ok()) {
+    while (worked && !stopping_ && parts_.fault->get().ok()) {
       bool read = false;
       Status of_order = read_order_once(&read);
       status = merge_once(&worked);
@@ -79,7 +70,7 @@ void Merger::want_orders() {
 
 void Merger::help() {
   bool merged = true;
-  while (merged && room_->is_crowded() && fault_->get().ok()) {
+  while (merged && room_->is_crowded() && parts_.fault->get().ok()) {
     merge_once(&merged).PermitUncheckedError();  // the thread says why
   }
 }
@@ -89,20 +80,21 @@ void Merger::help() {
 Status Merger::merge_once(bool* merged) {
   *merged = false;
   if (stopping_) return Status::OK();
+  std::uint64_t spent = 0;
+  bool installed = false;
   std::optional<Taken> taken;
-  BRECCIA_TRY(base::or_memory_limit([&] {
-    taken = taken_->take(*state_, [this](const FamilyView& family, const auto& ranges) {
-      const RunRange due = merge_due(family, ranges, probes_.load(std::memory_order_relaxed));
-      return due.count < 2 ? RunRange{} : due;
-    });
+  Status status = base::or_memory_limit([&] {
+    taken = take_due(&spent);
     return Status::OK();
-  }));
-  if (!taken.has_value()) return Status::OK();
-  Status status = base::or_memory_limit([&] { return merge_taken(*taken); });
-  *merged = status.ok();
-  taken_->give_back(*taken);
-  room_->look_again();
-  if (!status.ok()) {
+  });
+  if (taken.has_value()) {
+    status = base::or_memory_limit([&] { return merge_taken(*taken, &installed); });
+    *merged = status.ok();
+    taken_->give_back(*taken);
+    room_->look_again();
+  }
+  if (!installed) probes_.fetch_add(spent, std::memory_order_relaxed);
+  if (!status.ok() && taken.has_value()) {
     base::as_memory_allows([&] {
       log(LogLevel::kWarning,
           fmt::format("a merge of {} runs failed, searches go on with all of them: {}",
@@ -112,7 +104,29 @@ Status Merger::merge_once(bool* merged) {
   return status;
 }
 
-Status Merger::merge_taken(const Taken& taken) {
+/// Takes the runs that are due, and what their merge costs from the probes that pay for it: under
+/// one lock, so that nobody else has them counted.
+std::optional<Taken> Merger::take_due(std::uint64_t* spent) {
+  return taken_->take(*parts_.state, [&](const FamilyView& family, const auto& ranges) {
+    const RunRange due = merge_due(family, ranges, probes_.load(std::memory_order_relaxed));
+    if (due.count < 2) return RunRange{};
+    *spent = spend_probes(family, due);
+    return due;
+  });
+}
+
+std::uint64_t Merger::spend_probes(const FamilyView& family, RunRange due) {
+  std::uint64_t entries = 0;
+  for (std::size_t i = due.first; i < due.first + due.count; ++i) {
+    entries += family.runs[i]->run->count();
+  }
+  // Others may only add meanwhile.
+  const std::uint64_t spent = std::min(entries, probes_.load(std::memory_order_relaxed));
+  probes_.fetch_sub(spent, std::memory_order_relaxed);
+  return spent;
+}
+
+Status Merger::merge_taken(const Taken& taken, bool* installed) {
   const base::Stopwatch watch;
   std::uint64_t entries = 0;
   std::size_t orders = 0;
@@ -120,14 +134,12 @@ Status Merger::merge_taken(const Taken& taken) {
     entries += run->run->count();
     orders += run->orders.size();
   }
-  // The merge uses up the probes that pay for it.
-  probes_.fetch_sub(std::min(entries, probes_.load(std::memory_order_relaxed)),
-                    std::memory_order_relaxed);
-  BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs, /*reads_order=*/orders > kOrdersMax));
-  install(taken, one);
-  statistics_->add(Ticker::kRunMerges, 1);
-  statistics_->add(Ticker::kRunMergeEntries, entries);
-  statistics_->record(Timing::kRunMergeMicros, watch.micros());
+  const bool reads_order = orders > kOrdersMax;
+  BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs, reads_order));
+  *installed = install(taken, one);
+  parts_.statistics->add(Ticker::kRunMerges, 1);
+  parts_.statistics->add(Ticker::kRunMergeEntries, entries);
+  parts_.statistics->record(Timing::kRunMergeMicros, watch.micros());
   return Status::OK();
 }
 
@@ -137,9 +149,9 @@ bool Merger::install(const Taken& taken, const MemRunPtr& one) {
     const FamilyView* const family = next->family(taken.family);
     // After a fault the newest runs may be of a batch that was never shown; the publisher knows
     // first.
-    if (family == nullptr || publisher_->gave_up() || !fault_->get().ok()) return;
+    if (family == nullptr || publisher_->gave_up() || !parts_.fault->get().ok()) return;
     // The device that has the merged run may be lost, and with it a front run of the host's stays.
-    if (one->run->host_view() == nullptr && !backends_->current()->holds(*one->run)) return;
+    if (one->run->host_view() == nullptr && !parts_.backends->current()->holds(*one->run)) return;
     auto list = family->runs;
     const auto first = std::find(list.begin(), list.end(), taken.runs.front());
     // A device lost meanwhile has replaced the runs; the merged one is of no use then.
@@ -156,15 +168,16 @@ bool Merger::install(const Taken& taken, const MemRunPtr& one) {
 }
 
 Result<MemRunPtr> Merger::merged(const std::vector<MemRunPtr>& runs, bool reads_order) {
-  const auto backend = backends_->current();
+  const auto backend = parts_.backends->current();
   if (builder_->merges_on(*backend, runs)) {
-    auto one = backends_->attempt(
+    auto one = parts_.backends->attempt(
         *backend, [&](runs::Backend& on) { return merged_on(on, runs, reads_order); });
-    if (one.ok() || backends_->is_host(*backend)) return one;
+    if (one.ok() || parts_.backends->is_host(*backend)) return one;
   }
   // The host cannot read the runs of a device: it builds them again from the log.
-  BRECCIA_TAKE(const auto on_host, runs_on_host(runs, *state_->view()->table, backends_->host()));
-  return merged_on(backends_->host(), on_host, /*reads_order=*/true);
+  BRECCIA_TAKE(const auto on_host,
+               runs_on_host(runs, *parts_.state->view()->table, parts_.backends->host()));
+  return merged_on(parts_.backends->host(), on_host, /*reads_order=*/true);
 }
 
 // What the host has built goes to the device for the merge: else it would draw all that it is
@@ -202,7 +215,7 @@ Status Merger::read_order_once(bool* read) {
   if (!orders_wanted_.exchange(false)) return Status::OK();
   std::optional<Taken> taken;
   BRECCIA_TRY(base::or_memory_limit([&] {
-    taken = taken_->take(*state_, [](const FamilyView& family, const auto& ranges) {
+    taken = taken_->take(*parts_.state, [](const FamilyView& family, const auto& ranges) {
       for (std::size_t i = 0; i < family.runs.size(); ++i) {
         const MemRun& run = *family.runs[i];
         if (run.orders.size() > 1 && is_free(family.id, run, ranges)) return RunRange{i, 1};
@@ -221,15 +234,15 @@ Status Merger::read_order_once(bool* read) {
 
 Status Merger::read_order_of(const Taken& taken, bool* read) {
   const auto one = std::make_shared<MemRun>(*taken.runs.front());
-  const auto backend = backends_->current();
+  const auto backend = parts_.backends->current();
   // The device may be lost, and then the view has other runs by now.
   if (!backend->holds(*one->run)) return Status::OK();
-  BRECCIA_TAKE(Order order, backends_->attempt(*backend, [&](runs::Backend& on) {
+  BRECCIA_TAKE(Order order, parts_.backends->attempt(*backend, [&](runs::Backend& on) {
     return ordered::read_order(on, one->run);
   }));
   one->set_order(std::move(order));
   *read = install(taken, one);
-  if (*read) statistics_->add(Ticker::kOrdersRead, 1);
+  if (*read) parts_.statistics->add(Ticker::kOrdersRead, 1);
   return Status::OK();
 }
 

@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <thread>
 #include <vector>
 
-#include "base/bell.h"
 #include "ordered/background/room.h"
 #include "ordered/background/taken_runs.h"
 #include "ordered/write/publisher.h"
@@ -19,15 +19,15 @@ namespace breccia::ordered {
 /// Threads start() and stop() by one; the rest by any number.
 class Merger {
  public:
-  Merger(ViewState* state, Backends* backends, const RunBuilder* builder, Publisher* publisher,
-         TakenRuns* taken, Room* room, const Fault* fault, Statistics* statistics);
+  Merger(const StoreParts& parts, const RunBuilder* builder, Publisher* publisher, TakenRuns* taken,
+         Room* room);
   ~Merger();
 
   void start();
   void stop();
 
   /// To be called when a family changed.
-  void wake() { bell_.ring(); }
+  void wake() { room_->merge_bell().ring(); }
   /// To be called when `probes` runs beyond the first were searched: enough of them pay for a
   /// merge.
   void note_probes(std::uint64_t probes);
@@ -44,7 +44,10 @@ class Merger {
   void run();
   /// Merges what is due, if anything: then *merged. Errors  it failed; another call may not.
   Status merge_once(bool* merged);
-  Status merge_taken(const Taken& taken);
+  [[nodiscard]] std::optional<Taken> take_due(std::uint64_t* spent);
+  [[nodiscard]] std::uint64_t spend_probes(const FamilyView& family, RunRange due);
+  /// False in *installed: the view has other runs by now.
+  Status merge_taken(const Taken& taken, bool* installed);
   /// Reads one run's own order from the device, if any is not read: then *read.
   Status read_order_once(bool* read);
   Status read_order_of(const Taken& taken, bool* read);
@@ -53,16 +56,12 @@ class Merger {
   static Result<MemRunPtr> merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
                                      bool reads_order);
 
-  ViewState* state_;
-  Backends* backends_;
+  const StoreParts parts_;
   const RunBuilder* builder_;
   Publisher* publisher_;
   TakenRuns* taken_;
   Room* room_;
-  const Fault* fault_;
-  Statistics* statistics_;
 
-  base::Bell bell_;
   std::atomic<bool> stopping_{false};
   std::atomic<bool> orders_wanted_{false};
   std::atomic<std::uint64_t> probes_{0};

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/perf.h"
+#include "ordered/background/waits.h"
 
 namespace breccia::ordered {
 
@@ -16,22 +17,8 @@ namespace {
 /// Runs in the view above which writers help to merge, and at which they wait.
 constexpr std::size_t kRunsBeforeHelp = 24;
 constexpr std::size_t kRunsMax = limits::kRunsPerSearchMax / 2;
-/// How often a waiter looks at what nobody tells it.
-constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 }  // namespace
-
-Room::Room(std::uint64_t log_bytes_max, const ViewState* state, const wal::Log* log,
-           const tree::Tree* below, const Fault* fault, base::Bell* flusher, Statistics* statistics,
-           Listeners* listeners)
-    : log_bytes_max_(log_bytes_max),
-      state_(state),
-      log_(log),
-      below_(below),
-      fault_(fault),
-      flusher_(flusher),
-      statistics_(statistics),
-      listeners_(listeners) {}
 
 void Room::stop() {
   {
@@ -44,19 +31,19 @@ void Room::stop() {
 void Room::look_again() {
   { const std::lock_guard lock(mutex_); }  // who has just looked waits by now
   changed_.notify_all();
-  flusher_->ring();
+  flush_bell_.ring();
 }
 
 void Room::note_view(std::size_t runs, std::size_t tombstones) {
   runs_.store(runs, std::memory_order_relaxed);
   tombstones_.store(tombstones, std::memory_order_relaxed);
-  if (tombstones >= limits::kTombstonesBeforeFlush) flusher_->ring();
+  if (tombstones >= limits::kTombstonesBeforeFlush) flush_bell_.ring();
 }
 
 bool Room::is_crowded() const { return runs_.load(std::memory_order_relaxed) > kRunsBeforeHelp; }
 
 bool Room::is_short() const {
-  return log_->bytes_in_use() > log_bytes_max_ / 2 ||
+  return parts_.log->bytes_in_use() > log_bytes_max_ / 2 ||
          tombstones_.load(std::memory_order_relaxed) >= limits::kTombstonesBeforeFlush;
 }
 
@@ -64,13 +51,13 @@ bool Room::is_short() const {
 bool Room::claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max) {
   if (runs_.load() >= kRunsMax || tombstones_.load() >= limits::kTombstonesMax) return false;
   const std::uint64_t before = claimed_.fetch_add(bytes, std::memory_order_relaxed);
-  if (log_->bytes_in_use() + before + needed <= bytes_max) return true;
+  if (parts_.log->bytes_in_use() + before + needed <= bytes_max) return true;
   claimed_.fetch_sub(bytes, std::memory_order_relaxed);
   return false;
 }
 
 Result<RoomClaim> Room::claim(std::uint64_t bytes, std::uint64_t wait_us_max) {
-  BRECCIA_TRY(fault_->get());
+  BRECCIA_TRY(parts_.fault->get());
   if (claim_if(bytes, bytes, log_bytes_max_ / 2)) return RoomClaim(&claimed_, bytes);
   return wait(bytes, wait_us_max);
 }
@@ -81,7 +68,7 @@ void Room::note_waiter(int more) {
   const bool stalled = waiters_ > 0;
   waiters_ += more;
   if ((waiters_ > 0) == stalled) return;
-  base::as_memory_allows([&] { listeners_->stall(*state_->view(), waiters_ > 0); });
+  base::as_memory_allows([&] { parts_.listeners->stall(*parts_.state->view(), waiters_ > 0); });
 }
 
 Result<RoomClaim> Room::wait(std::uint64_t bytes, std::uint64_t wait_us_max) {
@@ -95,8 +82,8 @@ Result<RoomClaim> Room::wait(std::uint64_t bytes, std::uint64_t wait_us_max) {
     if (claimed) return true;
     // Each time, not only at first: another writer may have taken the room that a flush made after
     // the flusher found nothing left to do.
-    flusher_->ring();
-    return stopping_ || !fault_->get().ok();
+    flush_bell_.ring();
+    return stopping_ || !parts_.fault->get().ok();
   };
   const auto deadline = base::deadline_after(wait_us_max);
   {
@@ -116,22 +103,22 @@ Result<RoomClaim> Room::wait(std::uint64_t bytes, std::uint64_t wait_us_max) {
     }
   }
   note_waiter(-1);
-  statistics_->note_wait(watch.micros());
+  parts_.statistics->note_wait(watch.micros());
   if (!in_time) return refused(wait_us_max);
   if (claimed) return RoomClaim(&claimed_, bytes);
-  BRECCIA_TRY(fault_->get());
+  BRECCIA_TRY(parts_.fault->get());
   return Status::ShutdownInProgress("the store is closing");
 }
 
 Status Room::refused(std::uint64_t wait_us_max) {
-  BRECCIA_TRY(fault_->get());
-  statistics_->add(Ticker::kRefused, 1);
+  BRECCIA_TRY(parts_.fault->get());
+  parts_.statistics->add(Ticker::kRefused, 1);
   return Status::Incomplete(
       fmt::format("no room after {} ms: {} of {} log bytes and {} of {} range deletions wait for a "
                   "flush, {} of {} runs for a merge{}",
-                  wait_us_max / 1000, log_->bytes_in_use(), log_bytes_max_, tombstones_.load(),
-                  limits::kTombstonesMax, runs_.load(), kRunsMax,
-                  below_->overloaded() ? ", and the tree below is compacting" : ""),
+                  wait_us_max / 1000, parts_.log->bytes_in_use(), log_bytes_max_,
+                  tombstones_.load(), limits::kTombstonesMax, runs_.load(), kRunsMax,
+                  parts_.below->overloaded() ? ", and the tree below is compacting" : ""),
       "retry later, or raise Options::memtable_bytes");
 }
 

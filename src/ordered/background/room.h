@@ -9,11 +9,7 @@
 #include <utility>
 
 #include "base/bell.h"
-#include "ordered/listeners.h"
-#include "ordered/state.h"
-#include "ordered/statistics.h"
-#include "tree/tree.h"
-#include "wal/log.h"
+#include "ordered/parts.h"
 
 namespace breccia::ordered {
 
@@ -41,14 +37,18 @@ class RoomClaim {
 /// Threads any.
 class Room {
  public:
-  /// Writers wait above `log_bytes_max`; from half of it a flush is due, and `flusher` is rung.
-  Room(std::uint64_t log_bytes_max, const ViewState* state, const wal::Log* log,
-       const tree::Tree* below, const Fault* fault, base::Bell* flusher, Statistics* statistics,
-       Listeners* listeners);
+  /// Writers wait above `log_bytes_max`, for `wait_us_max` if they do not say; from half of it a
+  /// flush is due.
+  Room(const StoreParts& parts, std::uint64_t log_bytes_max, std::uint64_t wait_us_max)
+      : parts_(parts), log_bytes_max_(log_bytes_max), wait_us_max_(wait_us_max) {}
 
   /// Waits until a write of `bytes` has room.
   /// Errors  Incomplete: none within `wait_us_max`; the store's fault; ShutdownInProgress.
   Result<RoomClaim> claim(std::uint64_t bytes, std::uint64_t wait_us_max);
+  [[nodiscard]] std::uint64_t wait_us_max() const { return wait_us_max_; }
+  /// Rung when there may be something to flush, or to merge.
+  [[nodiscard]] base::Bell& flush_bell() { return flush_bell_; }
+  [[nodiscard]] base::Bell& merge_bell() { return merge_bell_; }
   /// To be called when a family changed and the fullest one has `runs` now, all together
   /// `tombstones` range deletions.
   void note_view(std::size_t runs, std::size_t tombstones);
@@ -68,14 +68,11 @@ class Room {
   /// What a write is told that found no room.
   Status refused(std::uint64_t wait_us_max);
 
+  const StoreParts parts_;
   const std::uint64_t log_bytes_max_;
-  const ViewState* state_;
-  const wal::Log* log_;
-  const tree::Tree* below_;
-  const Fault* fault_;
-  base::Bell* flusher_;
-  Statistics* statistics_;
-  Listeners* listeners_;
+  const std::uint64_t wait_us_max_;
+  base::Bell flush_bell_;
+  base::Bell merge_bell_;
 
   std::atomic<std::uint64_t> claimed_{0};  // log bytes that writers are about to take
   std::atomic<std::size_t> runs_{0};

@@ -95,7 +95,8 @@ void Publisher::publish_view(std::shared_ptr<View> next, std::uint64_t visible) 
   const std::size_t runs = next->runs_max();
   const std::size_t tombstones = next->tombstones();
   state_->publish(std::move(next), visible);
-  note_(runs, tombstones);
+  room_->note_view(runs, tombstones);
+  room_->merge_bell().ring();
 }
 
 void Publisher::change(const std::function<void(View*)>& change) {
@@ -105,6 +106,19 @@ void Publisher::change(const std::function<void(View*)>& change) {
   change(next.get());
   table_ = std::move(table);  // as the view has it
   state_->publish(std::move(next), state_->visible());
+}
+
+wal::CommitEnvironment Publisher::commit_environment() {
+  const auto note = [this](const wal::CommitNote& done) {
+    statistics_->add(Ticker::kFrames, done.frames);
+    statistics_->add(Ticker::kLogBytes, done.bytes);
+    statistics_->add(Ticker::kCommits, done.commits);
+    if (done.sync_micros.has_value()) statistics_->note_sync(*done.sync_micros);
+  };
+  return {
+      .publish = [this](wal::Ticket& ticket) { return publish(static_cast<WriteTicket&>(ticket)); },
+      .visible = [this] { return state_->visible(); },
+      .note = note};
 }
 
 // Who waits for memory keeps the lock: nobody may seal or flush a part of a batch.

@@ -6,9 +6,10 @@
 #include <mutex>
 #include <thread>
 
-#include "ordered/state.h"
+#include "ordered/background/room.h"
+#include "ordered/parts.h"
 #include "ordered/write/ticket.h"
-#include "wal/log.h"
+#include "wal/commit_queue.h"
 
 namespace breccia::ordered {
 
@@ -18,16 +19,20 @@ namespace breccia::ordered {
 ///         the commit queue.
 class Publisher {
  public:
-  /// Called when a family changes: how many runs the fullest one has, and how many range deletions
-  /// there are.
-  using Note = std::function<void(std::size_t runs, std::size_t tombstones)>;
-  Publisher(ViewState* state, Backends* backends, const RunBuilder* builder, wal::Log* log,
-            Note note)
-      : state_(state), backends_(backends), builder_(builder), log_(log), note_(std::move(note)) {}
+  /// `room` hears of every family that a batch, or a seal, has changed.
+  Publisher(const StoreParts& parts, const RunBuilder* builder, Room* room)
+      : state_(parts.state),
+        backends_(parts.backends),
+        log_(parts.log),
+        statistics_(parts.statistics),
+        builder_(builder),
+        room_(room) {}
 
   /// Publishes the first view.
   void begin(std::shared_ptr<View> view, std::uint64_t visible);
 
+  /// What the commit queue asks of the engine: publish() for each ticket, and counts.
+  [[nodiscard]] wal::CommitEnvironment commit_environment();
   /// Makes the entries of a committed ticket visible. What is for a family that was dropped
   /// meanwhile is left out.
   /// Errors  MemoryLimit, after a while: nothing of it is visible, and nothing must be from now on.
@@ -71,9 +76,10 @@ class Publisher {
 
   ViewState* state_;
   Backends* backends_;
-  const RunBuilder* builder_;
   wal::Log* log_;
-  Note note_;
+  Statistics* statistics_;
+  const RunBuilder* builder_;
+  Room* room_;
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};  // who has the lock
   std::atomic<bool> must_leave_{false};

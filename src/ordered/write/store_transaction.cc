@@ -33,12 +33,6 @@ Status closed() {
 
 }  // namespace
 
-StoreTransaction::StoreTransaction(Engine* engine)
-    : engine_(engine),
-      history_(engine->hold(engine->pin().visible)),
-      pin_(engine->pin()),
-      batch_(engine->NewBatch()) {}
-
 Status StoreTransaction::Read(Batch* reads) {
   if (!is_open_) return closed();
   if (reads->writes() > 0) {
@@ -47,7 +41,7 @@ Status StoreTransaction::Read(Batch* reads) {
   }
   return base::or_memory_limit([&] {
     reads_.reserve(reads_.size() + 1);  // what was read must be known when it closes
-    BRECCIA_TRY(engine_->read(pin_, &reads->requests()));
+    BRECCIA_TRY(lookups_->read(pin_, &reads->requests()));
     reads_.push_back(reads);
     return Status::OK();
   });
@@ -76,7 +70,7 @@ Status StoreTransaction::Close(const WriteOptions& options) {
   Status status = base::or_memory_limit([&] {
     const ReadSet reads = read_set();
     pin_ = {};  // the history is enough to validate
-    return engine_->submit_validated(options, reads, &batch_.requests());
+    return writer_->submit(options, reads, &batch_.requests());
   });
   pin_ = {};
   reads_.clear();

@@ -4,14 +4,24 @@
 
 #include <vector>
 
-#include "ordered/engine.h"
+#include "ordered/read/history.h"
+#include "ordered/read/lookups.h"
+#include "ordered/write/writer.h"
 
 namespace breccia::ordered {
 
-/// Transactions over an Engine.
+/// Transactions over the engine.
 class StoreTransaction final : public Transaction {
  public:
-  explicit StoreTransaction(Engine* engine);
+  /// Reads as of `pin`, for which `history` was held before it was taken, so that no flush came
+  /// between. `batch`: an empty one.
+  StoreTransaction(Writer* writer, const Lookups* lookups, History::Hold history, Pin pin,
+                   Batch batch)
+      : writer_(writer),
+        lookups_(lookups),
+        history_(std::move(history)),
+        pin_(std::move(pin)),
+        batch_(std::move(batch)) {}
 
   [[nodiscard]] Batch& batch() override { return batch_; }
   Status Read(Batch* reads) override;
@@ -20,8 +30,9 @@ class StoreTransaction final : public Transaction {
  private:
   [[nodiscard]] ReadSet read_set() const;
 
-  Engine* const engine_;
-  History::Hold history_;  // held before the pin is taken, so that no flush comes between
+  Writer* const writer_;
+  const Lookups* const lookups_;
+  History::Hold history_;
   Pin pin_;
   Batch batch_;
   std::vector<Batch*> reads_;

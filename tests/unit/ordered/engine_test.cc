@@ -338,15 +338,17 @@ TEST_F(EngineTest, DroppedFamilyAfterAFlush) {
   auto& engine = static_cast<Engine&>(*store_);
   FamilyId family = 0;
   ASSERT_TRUE(store_->CreateFamily("other", &family).ok());
-  ASSERT_TRUE(engine.write_one(WriteOptions(), record::Op::kPut, family, "key", "value").ok());
+  ASSERT_TRUE(
+      engine.writer().write_one(WriteOptions(), record::Op::kPut, family, "key", "value").ok());
   ASSERT_TRUE(store_->Put(WriteOptions(), "key", "of the default family").ok());
   const Pin before = engine.pin();
-  ASSERT_TRUE(engine.drop_family(family, [] {}).ok());
+  ASSERT_TRUE(engine.tree_changes().drop_family(family, [] {}).ok());
   ASSERT_TRUE(store_->Flush().ok());
   rocksdb::PinnableSlice value;
-  EXPECT_TRUE(engine.get(before, family, "key", &value, nullptr).ok());
+  EXPECT_TRUE(engine.lookups().get(before, family, "key", &value, nullptr).ok());
   EXPECT_EQ(value.ToString(), "value");
-  EXPECT_TRUE(engine.get(engine.pin(), family, "key", &value, nullptr).IsInvalidArgument());
+  EXPECT_TRUE(
+      engine.lookups().get(engine.pin(), family, "key", &value, nullptr).IsInvalidArgument());
 }
 
 // Goal: where a family could not be made there is none, also where only the OPTIONS file behind it
@@ -468,7 +470,7 @@ TEST_F(EngineTest, RefreshBesideFlushConcurrent) {
     }
   });
   std::thread refresher([&] {
-    while (done < kFlushes * 5) engine.refresh_tree();
+    while (done < kFlushes * 5) engine.tree_changes().refresh();
   });
   while (done < kFlushes * 5) {
     const std::int64_t at_least = done;
@@ -551,7 +553,8 @@ TEST_F(EngineTest, ConcurrentDropsUnderReads) {
   for (int i = 0; i < kDrops; ++i) {
     FamilyId id = 0;
     ASSERT_TRUE(store_->CreateFamily("family " + std::to_string(i), &id).ok());
-    ASSERT_TRUE(engine.write_one(WriteOptions(), record::Op::kPut, id, "key", "value").ok());
+    ASSERT_TRUE(
+        engine.writer().write_one(WriteOptions(), record::Op::kPut, id, "key", "value").ok());
     family = id;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     ASSERT_TRUE(store_->DropFamily(id).ok());

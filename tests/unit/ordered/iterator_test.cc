@@ -31,7 +31,7 @@ class Walk {
     if (upper_.has_value()) reference_upper_ = *upper_;
     if (lower_.has_value()) options.iterate_lower_bound = &reference_lower_;
     if (upper_.has_value()) options.iterate_upper_bound = &reference_upper_;
-    ours_ = store->engine().iterate(options, family, moment_.pin, {});
+    ours_ = store->engine().lookups().iterate(options, family, moment_.pin, {});
     reference_ = store->reference_iterator(options, family, moment_);
     at_ = end();
   }
@@ -218,7 +218,7 @@ TEST(Iterator, PrefixesEndWalksAsInRocksDb) {
       options.prefix_same_as_start = true;
       if (random.one_in(3)) options.iterate_lower_bound = &lower_slice;
       if (random.one_in(3)) options.iterate_upper_bound = &upper_slice;
-      const auto ours = store.engine().iterate(options, kDefaultFamily, now.pin, {});
+      const auto ours = store.engine().lookups().iterate(options, kDefaultFamily, now.pin, {});
       const auto reference = store.reference_iterator(options, kDefaultFamily, now);
       for (int i = 0; i < 60; ++i) {
         const std::uint64_t dice = random.below(reference->Valid() ? 12 : 4);
@@ -253,12 +253,12 @@ TEST(Iterator, TailingAndRefreshSeeWhatIsNew) {
     const FamilyId family = store.random_family();
     rocksdb::ReadOptions options;
     const Moment then = store.now();
-    const auto fixed = engine.iterate(options, family, then.pin, {});
+    const auto fixed = engine.lookups().iterate(options, family, then.pin, {});
     EXPECT_TRUE(fixed->Refresh().IsNotSupported());
     const auto repin = [&] { return engine.pin(); };
-    const auto refreshed = engine.iterate(options, family, then.pin, repin);
+    const auto refreshed = engine.lookups().iterate(options, family, then.pin, repin);
     options.tailing = true;
-    const auto tailing = engine.iterate(options, family, then.pin, repin);
+    const auto tailing = engine.lookups().iterate(options, family, then.pin, repin);
     const auto entries = [](rocksdb::Iterator* iterator) {
       Content found;
       for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
@@ -274,7 +274,7 @@ TEST(Iterator, TailingAndRefreshSeeWhatIsNew) {
       const Moment now = store.now();
       EXPECT_EQ(entries(tailing.get()), now.contents.at(family));
       EXPECT_EQ(entries(fixed.get()), then.contents.at(family));
-      const auto another = engine.iterate({}, family, then.pin, repin);
+      const auto another = engine.lookups().iterate({}, family, then.pin, repin);
       EXPECT_TRUE(another->Refresh().ok());
       EXPECT_EQ(entries(another.get()), now.contents.at(family));
     }
@@ -286,14 +286,15 @@ TEST(Iterator, TailingAndRefreshSeeWhatIsNew) {
     }
     FamilyId dropped = 0;
     ASSERT_TRUE(engine.CreateFamily("dropped", &dropped).ok());
-    ASSERT_TRUE(engine.write_one(WriteOptions(), record::Op::kPut, dropped, "key", "value").ok());
-    const auto holds_it = engine.iterate({}, dropped, engine.pin(), repin);
+    ASSERT_TRUE(
+        engine.writer().write_one(WriteOptions(), record::Op::kPut, dropped, "key", "value").ok());
+    const auto holds_it = engine.lookups().iterate({}, dropped, engine.pin(), repin);
     ASSERT_TRUE(engine.DropFamily(dropped).ok());
     EXPECT_EQ(entries(holds_it.get()), (Content{{"key", "value"}}));
     EXPECT_TRUE(holds_it->Refresh().IsInvalidArgument());
     holds_it->SeekToFirst();
     EXPECT_FALSE(holds_it->Valid());
-    const auto none = engine.iterate({}, dropped, engine.pin(), {});
+    const auto none = engine.lookups().iterate({}, dropped, engine.pin(), {});
     EXPECT_TRUE(none->status().IsInvalidArgument());
   }
 }
@@ -325,7 +326,8 @@ TEST(Iterator, ConcurrentWritesDoNotShow) {
   std::vector<std::thread> readers;
   for (const bool forward : {false, false, true}) {
     readers.emplace_back([&, forward] {
-      const auto iterator = engine->iterate(rocksdb::ReadOptions(), kDefaultFamily, pin, {});
+      const auto iterator =
+          engine->lookups().iterate(rocksdb::ReadOptions(), kDefaultFamily, pin, {});
       while (!done) {
         std::uint64_t i = forward ? 1 : kPinned;
         for (forward ? iterator->SeekToFirst() : iterator->SeekToLast(); iterator->Valid();

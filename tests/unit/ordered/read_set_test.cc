@@ -29,7 +29,7 @@ class ReadSetTest : public ::testing::Test {
   [[nodiscard]] std::uint64_t now() const { return engine_->pin().visible; }
   void put(const std::string& key) { ASSERT_TRUE(engine_->Put(WriteOptions(), key, "value").ok()); }
   Status write(record::Op op, const std::string& key, const std::string& value) {
-    return engine_->write_one(WriteOptions(), op, kDefaultFamily, key, value);
+    return engine_->writer().write_one(WriteOptions(), op, kDefaultFamily, key, value);
   }
 
   /// Whether `key` was written since.
@@ -38,12 +38,12 @@ class ReadSetTest : public ::testing::Test {
     EXPECT_TRUE(columns.append(key.data(), key.size()));
     ReadSet reads;
     reads.keys.push_back({kDefaultFamily, columns.ref(), nullptr, since});
-    return engine_->check(reads);
+    return engine_->lookups().validate(engine_->pin(), reads);
   }
   Status check_range(const std::string& begin, const std::string& end, std::uint64_t since) {
     ReadSet reads;
     reads.ranges.push_back({kDefaultFamily, begin, end, end.empty(), since});
-    return engine_->check(reads);
+    return engine_->lookups().validate(engine_->pin(), reads);
   }
 
   const testing::Folder folder_{testing::Place::kMemory};
@@ -104,9 +104,10 @@ TEST_F(ReadSetTest, FindsWhatWasWritten) {
     }
     ReadSet reads;
     reads.keys.push_back({kDefaultFamily, columns.ref(), since.data(), 0});
-    EXPECT_TRUE(engine_->check(reads).ok());
+    EXPECT_TRUE(engine_->lookups().validate(engine_->pin(), reads).ok());
     since[since.size() / 2] = begin;
-    EXPECT_EQ(engine_->check(reads).ok(), last[since.size() / 2 % kKeys] <= begin);
+    EXPECT_EQ(engine_->lookups().validate(engine_->pin(), reads).ok(),
+              last[since.size() / 2 % kKeys] <= begin);
   }
 }
 
@@ -160,15 +161,15 @@ TEST_F(ReadSetTest, CommitIsAllOrNothing) {
   batch::Requests requests(exec::shared_plain_host_memory());
   ASSERT_TRUE(requests.add_write(record::Op::kPut, kDefaultFamily, "b", "1").ok());
   const std::uint64_t end = now();
-  EXPECT_TRUE(engine_->commit(WriteOptions(), reads, &requests).IsBusy());
+  EXPECT_TRUE(engine_->writer().submit(WriteOptions(), reads, &requests).IsBusy());
   EXPECT_EQ(now(), end);
   std::string value;
   EXPECT_TRUE(engine_->Get("b", &value).IsNotFound());
   reads.keys[0].since_all = now();
-  EXPECT_TRUE(engine_->commit(WriteOptions(), reads, &requests).ok());
+  EXPECT_TRUE(engine_->writer().submit(WriteOptions(), reads, &requests).ok());
   EXPECT_TRUE(engine_->Get("b", &value).ok());
   reads.keys[0].family = 77;
-  EXPECT_TRUE(engine_->check(reads).IsInvalidArgument());
+  EXPECT_TRUE(engine_->lookups().validate(engine_->pin(), reads).IsInvalidArgument());
 }
 
 }  // namespace breccia::ordered

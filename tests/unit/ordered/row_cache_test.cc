@@ -69,13 +69,14 @@ class EngineEntryCache : public ::testing::Test {
       keys.push_back(static_cast<int>(random->below(kKeys)));
       if (!requests.add_read(kDefaultFamily, key_of(keys.back())).ok()) return false;
     }
-    if (!engine_->read(pin, &requests).ok()) return false;
+    if (!engine_->lookups().read(pin, &requests).ok()) return false;
     int round = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       std::string value(requests.result(i).data, requests.result(i).bytes);
       if (random->one_in(3)) {
         rocksdb::PinnableSlice alone;
-        if (!engine_->get(pin, kDefaultFamily, key_of(keys[i]), &alone, nullptr).ok()) return false;
+        if (!engine_->lookups().get(pin, kDefaultFamily, key_of(keys[i]), &alone, nullptr).ok())
+          return false;
         if (alone.ToStringView() != value) return false;
       }
       if (i == 0) round = std::stoi(value);
@@ -235,10 +236,10 @@ TEST_F(EngineEntryCache, ChangedPastTheEngine) {
     std::string value;
     for (int i = 0; i < 2; ++i) ASSERT_TRUE(engine_->Get(key_of(0), &value).ok());
     EXPECT_EQ(figure("hits"), 1u);
-    if (stops) engine_->stop_caching();
+    if (stops) engine_->tree_changes().stop_caching();
     ASSERT_TRUE(
         rocksdb::DeleteFilesInRange(tree, tree->DefaultColumnFamily(), nullptr, nullptr).ok());
-    if (!stops) engine_->forget_cached();
+    if (!stops) engine_->tree_changes().forget_cached();
     EXPECT_TRUE(engine_->Get(key_of(0), &value).IsNotFound());
   }
 }
@@ -258,11 +259,11 @@ TEST_F(EngineEntryCache, IngestedFiles) {
   ASSERT_TRUE(writer.Put(key_of(0), "new").ok());
   ASSERT_TRUE(writer.Finish().ok());
   ASSERT_TRUE(engine_->below().db()->IngestExternalFile({folder_ / "new.sst"}, {}).ok());
-  engine_->refresh_tree();
+  engine_->tree_changes().refresh();
   ASSERT_TRUE(engine_->Get(key_of(0), &value).ok());
   EXPECT_EQ(value, "new");
   rocksdb::PinnableSlice old;
-  ASSERT_TRUE(engine_->get(before, kDefaultFamily, key_of(0), &old, nullptr).ok());
+  ASSERT_TRUE(engine_->lookups().get(before, kDefaultFamily, key_of(0), &old, nullptr).ok());
   EXPECT_EQ(old.ToString(), value_of(0, 1));
 }
 

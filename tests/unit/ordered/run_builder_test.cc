@@ -280,7 +280,8 @@ TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
   expect_model();
   EXPECT_EQ(figure("runs.orders-read"), 0U);
   const auto expect_one_by_one = [&] {
-    const auto at = store_->iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
+    const auto at =
+        store_->lookups().iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
     at->SeekToFirst();
     for (const auto& [key, value] : model_) {
       std::string found;
@@ -325,7 +326,8 @@ TEST_F(Roads, ConcurrentSearchesReadOrders) {
       if (!random.one_in(8)) continue;
       std::string entries;
       ASSERT_TRUE(store_->GetProperty("breccia.memtable-entries", &entries));
-      const auto at = store_->iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
+      const auto at =
+          store_->lookups().iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
       at->Seek(key_of(i));
       ASSERT_TRUE(round < 0 || at->Valid());
       ASSERT_TRUE(round < 0 || at->key() == key_of(i));

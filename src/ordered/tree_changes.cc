@@ -1,0 +1,117 @@
+#include "ordered/tree_changes.h"
+
+#include <rocksdb/db.h>
+
+#include "base/memory.h"
+
+namespace breccia::ordered {
+
+std::shared_ptr<FamilyView> new_family(const tree::TreeFamily& family, const tree::Tree& below) {
+  auto view = std::make_shared<FamilyView>();
+  view->id = family->GetID();
+  view->active = std::make_shared<memtable::HostMemtable>();
+  view->tree = family;
+  view->tree_has_data = below.has_data(family.get());
+  const rocksdb::Options options = below.db()->GetOptions(family.get());
+  view->merge_operator = options.merge_operator;
+  // Elsewhere a compaction may change what readers see.
+  view->tree_is_cached = options.compaction_filter == nullptr &&
+                         options.compaction_filter_factory == nullptr &&
+                         options.compaction_style != rocksdb::kCompactionStyleFIFO;
+  return view;
+}
+
+Result<tree::TreeFamily> TreeChanges::create_family(const std::string& name,
+                                                    const rocksdb::ColumnFamilyOptions& options) {
+  BRECCIA_TRY(parts_.closed->check());
+  BRECCIA_TAKE(const tree::TreeFamily family, parts_.below->create_family(name, options));
+  publish_family(family);
+  return family;
+}
+
+Result<tree::TreeFamily> TreeChanges::import_family(
+    const std::string& name, const rocksdb::ColumnFamilyOptions& options,
+    const rocksdb::ImportColumnFamilyOptions& how,
+    const rocksdb::ExportImportFilesMetaData& files) {
+  BRECCIA_TAKE(const tree::TreeFamily family,
+               parts_.below->import_family(name, options, how, files));
+  publish_family(family);
+  return family;
+}
+
+/// Publishes what happened to the tree already. Without memory for that the store stops.
+void TreeChanges::publish(const std::function<void(View*)>& change) {
+  const Status status = base::with_patience([&] {
+    publisher_->change(change);
+    return Status::OK();
+  });
+  if (status.ok()) return;
+  parts_.fault->set(Fault::Place::kFlush,
+                    base::io_error("no memory to show a change of the tree; open the store again"));
+}
+
+void TreeChanges::publish_family(const tree::TreeFamily& family) {
+  publish([&](View* next) {
+    auto view = new_family(family, *parts_.below);
+    view->runs_end = parts_.state->visible();
+    next->set_family(std::move(view));
+  });
+}
+
+Status TreeChanges::drop_family(FamilyId id, const std::function<void()>& about_to_drop) {
+  BRECCIA_TRY(parts_.closed->check());
+  if (id == kDefaultFamily) return Status::InvalidArgument("Can't drop default column family");
+  const auto view = parts_.state->view();
+  const FamilyView* const family = view->family(id);
+  if (family == nullptr || family->dropped) {
+    return Status::InvalidArgument("Column family already dropped!\n");
+  }
+  about_to_drop();
+  return parts_.below->drop_family(family->tree.get(), [&] {
+    publish([&](View* next) {
+      auto changed = std::make_shared<FamilyView>(*next->family(id));
+      changed->dropped = true;
+      next->set_family(std::move(changed));
+    });
+  });
+}
+
+void TreeChanges::forget_family(FamilyId id) {
+  publish([&](View* next) { next->erase_family(id); });
+}
+
+/// Publishes a changed view of a tree whose contents somebody changed, with an empty cache. Not
+/// beside a flush: between its ingest and its view, memory holds what the tree has already.
+void TreeChanges::change_files(const std::function<void(View*)>& change) {
+  parts_.below->while_unchanged([&] {
+    cache::RowCache::Change tree_change(cache_);
+    tree_change.begin();
+    if (cache_ != nullptr) cache_->clear();
+    publish([&](View* next) {
+      change(next);
+      next->below.version = tree_change.publish();
+    });
+  });
+}
+
+void TreeChanges::forget_cached() {
+  change_files([](View*) {});
+}
+
+void TreeChanges::stop_caching() {
+  if (cache_ != nullptr) cache_->turn_off();
+}
+
+void TreeChanges::refresh() {
+  change_files([&](View* next) {
+    const auto families = next->families;
+    for (const auto& family : families) {
+      auto changed = std::make_shared<FamilyView>(*family);
+      changed->tree_has_data = family->tree_has_data || parts_.below->has_data(family->tree.get());
+      next->set_family(std::move(changed));
+    }
+    next->below.snapshot = parts_.below->snapshot();
+  });
+}
+
+}  // namespace breccia::ordered

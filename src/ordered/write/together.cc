@@ -1,0 +1,60 @@
+#include "ordered/write/together.h"
+
+#include <memory>
+#include <vector>
+
+#include "base/memory.h"
+
+namespace breccia::ordered {
+
+void Together::run_alone(AsyncBatch* one) {
+  one->status = writer_->submit(one->options, ReadSet(), one->requests);
+}
+
+void Together::run(std::span<AsyncBatch> group) {
+  if (group.size() == 1) return run_alone(&group.front());
+  const Status status = base::or_memory_limit([&] { return run_together(group); });
+  if (status.ok()) return;
+  // Nothing of the group was written, or the store is read-only now. Whoever may have been the
+  // cause must not spoil it for the others; those that found no room have waited long enough.
+  for (AsyncBatch& one : group) {
+    if (!one.status.ok()) continue;  // it was never among them
+    if (status.IsIncomplete() && one.requests->write_count() > 0) {
+      one.status = base::copy_of(status);
+    } else {
+      run_alone(&one);
+    }
+  }
+}
+
+/// Submits those that can be as one batch; the others get their status.
+Status Together::run_together(std::span<AsyncBatch> group) {
+  const auto view = parts_.state->view();
+  std::vector<AsyncBatch*> together;
+  for (AsyncBatch& one : group) {
+    one.status = check_families(*one.requests, *view);
+    if (one.status.ok()) together.push_back(&one);
+  }
+  return submit_together(together);
+}
+
+/// Submits the requests of all batches as one batch, and hands the results to each. Those lie in
+/// the large batch's memory, in which each of the small ones holds a share.
+Status Together::submit_together(std::span<AsyncBatch* const> batches) {
+  if (batches.empty()) return Status::OK();
+  const auto all = std::make_shared<batch::Requests>(batch_memory(*parts_.backends));
+  const Status no_memory = Status::MemoryLimit("no memory to run batches together");
+  for (const AsyncBatch* const one : batches) {
+    if (!all->append(*one->requests)) return no_memory;
+    if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;
+  }
+  BRECCIA_TRY(writer_->submit(batches.front()->options, ReadSet(), all.get()));
+  for (const AsyncBatch* const one : batches) {
+    all->hand_over(one->requests);
+    one->requests->hold(all);
+  }
+  parts_.statistics->add(Ticker::kBatches, batches.size() - 1);  // the writer has counted one
+  return Status::OK();
+}
+
+}  // namespace breccia::ordered

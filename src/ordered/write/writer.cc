@@ -1,0 +1,186 @@
+#include "ordered/write/writer.h"
+
+#include <algorithm>
+
+#include "base/memory.h"
+#include "base/perf.h"
+#include "ordered/request_counter.h"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+record::EntriesRef entries_of(const batch::Writes& writes, std::uint64_t base) {
+  return {writes.keys(), writes.offsets(), base, writes.numbers(), /*sorted=*/false};
+}
+
+}  // namespace
+
+Writer::Writer(const StoreParts& parts, Room* room, Merger* merger, wal::CommitQueue* commits,
+               const RunBuilder* builder, Publisher* publisher, const Updater* updater,
+               const Lookups* lookups)
+    : parts_(parts),
+      room_(room),
+      merger_(merger),
+      commits_(commits),
+      builder_(builder),
+      publisher_(publisher),
+      updater_(updater),
+      lookups_(lookups) {}
+
+Status Writer::write_one(const WriteOptions& options, record::Op op, FamilyId family,
+                         const Slice& key, const Slice& value) {
+  return base::or_memory_limit([&] {
+    batch::Requests& requests = batch::thread_requests();
+    BRECCIA_TRY(requests.add_write(op, family, key, value));
+    return submit(options, ReadSet(), &requests);
+  });
+}
+
+Status Writer::write(const WriteOptions& options, const ReadSet& validated,
+                     batch::Requests* requests) {
+  BRECCIA_TRY(base::or_memory_limit([&] { return write_and_read(options, validated, requests); }));
+  parts_.counter->count(*requests);
+  return Status::OK();
+}
+
+Status Writer::write_and_read(const WriteOptions& options, const ReadSet& validated,
+                              batch::Requests* requests) {
+  BRECCIA_TRY(parts_.closed->check());
+  BRECCIA_TRY(check_families(*requests, *parts_.state->view()));
+  WriteTicket ticket;
+  ticket.wants_view = requests->read_count() > 0 || requests->range_count() > 0;
+  // Before the writes: once they are in the log, the reads must not fail for want of memory.
+  if (ticket.wants_view) BRECCIA_TRY(Reader::prepare(/*own_writes=*/true, requests));
+  lookups_->seal_for_search(validated);
+  BRECCIA_TRY(submit_writes(options, validated, requests, &ticket));
+  if (!ticket.wants_view) return Status::OK();
+  const Pin pin{std::move(ticket.view), ticket.frame.end()};
+  lookups_->read_behind_writes(pin, ticket.frame.records_position(), requests);
+  return Status::OK();
+}
+
+// Up to its place in the log a batch that finds no memory was never there. From then on others wait
+// for it: it is patient, and gives up only with the whole store.
+Status Writer::submit_writes(const WriteOptions& options, const ReadSet& validated,
+                             batch::Requests* requests, WriteTicket* ticket) {
+  const bool as_runs = requests->write_count() >= parts_.backend_min.writes;
+  ticket->durability = options.durability;
+  UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
+  if (!requests->lay_out()) return Status::MemoryLimit("no memory for the batch");
+  BRECCIA_TRY(enter(options, validated, requests, as_runs, &updated, ticket));
+  const Status filled = base::with_patience([&] { return fill_frame(requests, as_runs, ticket); });
+  if (!filled.ok()) {
+    commits_->abandon(ticket, filled);
+    return base::copy_of(filled);
+  }
+  BRECCIA_TRY(commits_->finish(ticket));
+  parts_.statistics->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
+                         requests->write_count());
+  return Status::OK();
+}
+
+/// Waits for room and takes the batch's place in the log. `validated` is checked and updates worked
+/// out just before that, when all that came before is visible and nobody else may enter.
+Status Writer::enter(const WriteOptions& options, const ReadSet& validated,
+                     batch::Requests* requests, bool as_runs, UpdatedBatch* updated,
+                     WriteTicket* ticket) {
+  const std::uint64_t wait_us_max = options.wait_us_max.value_or(room_->wait_us_max());
+  // While the merger is busy with large runs, small ones pile up: who makes them merges them, and
+  // has the time.
+  if (wait_us_max > 0) merger_->help();
+  BRECCIA_TAKE(const auto room, room_->claim(requests->record_bytes(), wait_us_max));
+  const std::uint32_t count = requests->record_count();
+  const bool in_order = as_runs && requests->only_points() && become_one_run_each(*requests);
+  const std::uint32_t descriptors = in_order ? count : 0;
+  const std::uint64_t bytes = requests->record_bytes();
+  UpdatesAhead ahead;
+  if (as_runs) prepare_updates(requests, &ahead);
+  if (validated.empty() && ahead.empty()) return commits_->enter(ticket, bytes, count, descriptors);
+  const wal::CommitQueue::Turn turn(commits_);
+  BRECCIA_TRY(lookups_->validate(parts_.state->pin(), validated));
+  if (!ahead.empty()) update_in_turn(&ahead, updated);
+  return commits_->enter_in_turn(ticket, bytes, count, descriptors);
+}
+
+void Writer::prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const {
+  const Pin pin = parts_.state->pin();
+  for (const auto& writes : requests->writes()) {
+    const FamilyView* const family = pin.view->family(writes->family());
+    if (family == nullptr || !Updater::can_update(*family, *writes)) continue;
+    auto work = updater_->prepare(pin, *family, writes.get());
+    if (work.ok()) ahead->push_back(work.take());
+  }
+}
+
+// Operands that cannot be worked out now stay operands; reads combine them.
+void Writer::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
+  // A search on the backend sees runs only.
+  base::or_memory_limit([this] { return publisher_->seal_all(); }).PermitUncheckedError();
+  const Pin pin = parts_.state->pin();
+  for (const auto& work : *ahead) {
+    const FamilyView* const family = pin.view->family(work->writes->family());
+    if (family == nullptr) continue;
+    const std::uint64_t merges = work->writes->merges();
+    auto one = base::or_memory_limit([&] { return updater_->finish(pin, *family, work.get()); });
+    if (!one.ok()) continue;
+    parts_.statistics->add(Ticker::kUpdatesWorkedOut, merges);
+    updated->push_back(one.take());
+  }
+}
+
+/// False if a family's writes become runs in chunks, which have no common order for the frame.
+bool Writer::become_one_run_each(const batch::Requests& requests) const {
+  return std::all_of(requests.writes().begin(), requests.writes().end(), [&](const auto& writes) {
+    return builder_->is_one_run(entries_of(*writes, /*base=*/0));
+  });
+}
+
+/// Makes the frame whole, whatever an earlier call left of it.
+Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket) {
+  ticket->runs.clear();
+  ticket->range_deletes.clear();
+  if (requests->is_mixed()) ticket->frame.flags |= wal::kFrameMixed;
+  {
+    const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
+    parts_.log->fill(&ticket->frame, requests->flat_records());
+  }
+  if (as_runs) BRECCIA_TRY(build_runs(requests, ticket));
+  parts_.log->seal(&ticket->frame);
+  return Status::OK();
+}
+
+// Descriptors stand in the order of the records' families, each family's behind that of its name.
+Status Writer::build_runs(batch::Requests* requests, WriteTicket* ticket) {
+  std::uint32_t* descriptors =
+      ticket->frame.descriptor_count > 0 ? ticket->frame.descriptors() : nullptr;
+  for (const auto& writes : requests->writes()) {
+    if (writes->record_count() == 0) continue;
+    for (const std::uint64_t offset : writes->range_deletes()) {
+      ticket->range_deletes.emplace_back(writes->family(), writes->base() + offset);
+    }
+    if (descriptors != nullptr && writes->family() != kDefaultFamily) {
+      *descriptors++ = static_cast<std::uint32_t>(writes->base() / 8);
+    }
+    if (writes->point_count() > 0) BRECCIA_TRY(build_run(*writes, descriptors, ticket));
+    if (descriptors != nullptr) descriptors += writes->point_count();
+  }
+  return Status::OK();
+}
+
+Status Writer::build_run(const batch::Writes& writes, std::uint32_t* descriptors,
+                         WriteTicket* ticket) {
+  const std::uint64_t base = ticket->frame.records_position() + writes.base();
+  BRECCIA_TAKE(auto built, builder_->build(entries_of(writes, base), descriptors));
+  if (descriptors != nullptr && writes.base() > 0) {
+    // From the family's records to the frame's.
+    for (std::uint64_t i = 0; i < writes.point_count(); ++i) {
+      descriptors[i] += static_cast<std::uint32_t>(writes.base() / 8);
+    }
+  }
+  ticket->runs.push_back({writes.family(), writes.merges() > 0, std::move(built)});
+  return Status::OK();
+}
+
+}  // namespace breccia::ordered
