@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "batch/requests.h"
+#include "ordered/check.h"
 #include "ordered/write/store_transaction.h"
 
 namespace breccia::ordered {
@@ -118,6 +119,16 @@ bool Engine::GetProperty(const std::string& name, std::string* value) {
     return Status::OK();
   });
   return found.ok();
+}
+
+Status Engine::check() {
+  if (!fault_.get().ok()) return Status::OK();
+  return base::or_memory_limit([&] {
+    const std::uint64_t begin = log_->begin();  // first: it never passes a view's runs
+    const Pin pin = publisher_->pin_at_rest();
+    BRECCIA_TRY(check_tree(*pin.view, below_->families()));
+    return check_view(*pin.view, {begin, log_->end(), pin.visible});
+  });
 }
 
 }  // namespace breccia::ordered

@@ -93,6 +93,10 @@ class Engine final : public Store {
   [[nodiscard]] Listeners& listeners() const { return *listeners_; }
   [[nodiscard]] tree::Tree& below() { return *below_; }
   [[nodiscard]] const Options& options() const { return options_; }
+  /// Whether what holds the current view together is so: see check_view. After a fault nothing is
+  /// looked at: memory may hold what was never shown.
+  /// Errors  Corruption: what is wrong.
+  [[nodiscard]] Status check();
 
  private:
   Engine() = default;

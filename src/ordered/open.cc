@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "exec/choose.h"
+#include "ordered/check.h"
 #include "ordered/engine.h"
 #include "ordered/recover.h"
 #include "tree/ignored_fields.h"
@@ -87,6 +88,7 @@ Status Engine::Close() {
   const std::lock_guard lock(close_mutex_);
   if (closed_.is_set()) return base::copy_of(close_status_);
   if (async_ == nullptr) return Status::OK();  // it never opened
+  BRECCIA_INVARIANT(holds(check()));
   async_->stop();
   // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
   if (options_.flush_at_close && state_.visible() > log_->begin()) {

@@ -105,6 +105,14 @@ class OneKey {
 
 }  // namespace
 
+bool are_newest_first(const std::vector<MemRunPtr>& newest_first) {
+  const auto older_overlaps = [](const MemRunPtr& newer, const MemRunPtr& older) {
+    return older->begin > older->end || older->end > newer->begin;
+  };
+  return std::adjacent_find(newest_first.begin(), newest_first.end(), older_overlaps) ==
+         newest_first.end();
+}
+
 Status no_family(FamilyId family) {
   return Status::InvalidArgument("Invalid column family specified in write batch",
                                  "there is no column family " + std::to_string(family));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/assert.h"
 #include "exec/host_vector.h"
 #include "memtable/host_memtable.h"
 #include "memtable/tombstones.h"
@@ -85,6 +86,9 @@ struct MemRun {
 };
 using MemRunPtr = std::shared_ptr<const MemRun>;
 
+/// True if the position ranges of `newest_first` are disjoint, and descend.
+[[nodiscard]] bool are_newest_first(const std::vector<MemRunPtr>& newest_first);
+
 /// What one column family holds in memory. Immutable but for the active memtable's growth, which
 /// position bounds hide.
 struct FamilyView {
@@ -108,6 +112,7 @@ struct FamilyView {
     return {id, tree.get(), tree_has_data, tree_is_cached};
   }
   void set_runs(std::vector<MemRunPtr> newest_first) {
+    BRECCIA_INVARIANT(are_newest_first(newest_first));
     runs = std::move(newest_first);
     backend_runs.clear();
     has_values = true;

@@ -108,6 +108,11 @@ void Publisher::change(const std::function<void(View*)>& change) {
   state_->publish(std::move(next), state_->visible());
 }
 
+Pin Publisher::pin_at_rest() {
+  const Turn turn(this);
+  return state_->pin();
+}
+
 wal::CommitEnvironment Publisher::commit_environment() {
   const auto note = [this](const wal::CommitNote& done) {
     statistics_->add(Ticker::kFrames, done.frames);

@@ -49,6 +49,9 @@ class Publisher {
   /// True if a ticket was published in part, and nothing may be shown any more. For changes.
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
+  /// The view and what is visible of it, at a time when nobody publishes.
+  [[nodiscard]] Pin pin_at_rest();
+
   /// Publishes a changed copy of the current view; `change` runs under the lock.
   void change(const std::function<void(View*)>& change);
 

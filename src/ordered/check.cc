@@ -1,0 +1,176 @@
+#include "ordered/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/result.h"
+#include "wal/format.h"
+
+namespace breccia::ordered {
+
+namespace {
+
+/// Looks at one family.
+class FamilyCheck {
+ public:
+  FamilyCheck(const FamilyView& family, const wal::SegmentTable& table,
+              const PositionBounds& bounds)
+      : family_(family), table_(table), bounds_(bounds) {}
+
+  [[nodiscard]] Status check() const {
+    BRECCIA_TRY(check_counts());
+    BRECCIA_TRY(check_positions());
+    for (const MemRunPtr& run : family_.runs) BRECCIA_TRY(check_orders(*run));
+    BRECCIA_TRY(check_memtable());
+    return check_tombstones();
+  }
+
+ private:
+  [[nodiscard]] Status wrong(const std::string& what) const {
+    return Status::Corruption(fmt::format("family {}: {}", family_.id, what));
+  }
+
+  [[nodiscard]] Status check_counts() const {
+    std::size_t orders = 0;
+    if (family_.backend_runs.size() != family_.runs.size()) return wrong("runs for searches");
+    for (std::size_t i = 0; i < family_.runs.size(); ++i) {
+      orders += family_.runs[i]->orders.size();
+      if (family_.backend_runs[i] != family_.runs[i]->run) return wrong("another run for searches");
+    }
+    return orders == family_.orders ? Status::OK() : wrong("the number of orders");
+  }
+
+  [[nodiscard]] Status check_positions() const {
+    if (family_.runs.empty()) return Status::OK();
+    if (!are_newest_first(family_.runs)) return wrong("runs overlap, or are not newest first");
+    const std::uint64_t end = family_.runs.front()->end;
+    if (family_.runs_end != end) {
+      return wrong(fmt::format("runs end at {}, not at {}", end, family_.runs_end));
+    }
+    if (end > bounds_.visible) {
+      return wrong(fmt::format("runs end at {}, above {}, which is visible", end, bounds_.visible));
+    }
+    // A run may begin where the family's last one ended, whatever was flushed since.
+    return family_.runs.back()->end > bounds_.log_begin ? Status::OK()
+                                                        : wrong("a run that was flushed");
+  }
+
+  [[nodiscard]] Status check_orders(const MemRun& run) const {
+    std::uint64_t entries = 0;
+    std::uint64_t end = run.end;
+    for (const Order& order : run.orders) {
+      if (order.end > end || order.begin > order.end || order.begin < run.begin) {
+        return wrong(fmt::format("an order of [{}, {}) in a run of [{}, {})", order.begin,
+                                 order.end, run.begin, run.end));
+      }
+      BRECCIA_TRY(check_order(order));
+      entries += order.count;
+      end = order.begin;
+    }
+    const std::uint64_t count = run.run->count();
+    // Of a device's merge the orders are those of its sources, with what it left out.
+    const bool agrees = run.orders.size() == 1 ? entries == count : entries >= count;
+    return agrees ? Status::OK()
+                  : wrong(fmt::format("orders of {} entries for {} in the run", entries, count));
+  }
+
+  /// Neighbours at regular places are enough where there are many.
+  [[nodiscard]] Status check_order(const Order& order) const {
+    constexpr std::uint64_t kPairsMax = 4096;
+    const std::uint64_t step = order.count / kPairsMax + 1;
+    for (std::uint64_t i = 0; i < order.count; i += step) {
+      const std::uint64_t position = order.position_at(i);
+      const std::uint64_t begin = std::max(order.begin, bounds_.log_begin);
+      if (position < begin || position >= order.end) {
+        return wrong(
+            fmt::format("position {} in an order of [{}, {})", position, begin, order.end));
+      }
+      if (i + 1 == order.count) break;
+      const std::uint64_t next = order.position_at(i + 1);
+      if (!is_before(key_at(position), position, key_at(next), next)) {
+        return wrong(fmt::format("entries {} and {} of an order are not sorted", i, i + 1));
+      }
+    }
+    return Status::OK();
+  }
+
+  [[nodiscard]] Status check_memtable() const {
+    memtable::HostMemtable::Cursor cursor(*family_.active);
+    Slice last_key;
+    std::uint64_t last = 0;
+    std::uint64_t count = 0;
+    for (cursor.seek_to_first(); cursor.valid(); cursor.next(), ++count) {
+      const std::uint64_t position = record::position_of(cursor.payload());
+      if (position < family_.runs_end || position >= bounds_.visible) {
+        return wrong(fmt::format("position {} in a memtable of [{}, {})", position,
+                                 family_.runs_end, bounds_.visible));
+      }
+      if (count > 0 && !is_before(last_key, last, cursor.key(), position)) {
+        return wrong("a memtable is not sorted");
+      }
+      last_key = cursor.key();
+      last = position;
+    }
+    return count == family_.active->count() ? Status::OK() : wrong("the memtable's count");
+  }
+
+  [[nodiscard]] Status check_tombstones() const {
+    if (family_.tombstones == nullptr) return Status::OK();
+    bool are_visible = true;
+    family_.tombstones->for_each(0, [&](const memtable::Tombstone& one) {
+      are_visible = one.position < bounds_.visible;
+      return are_visible;
+    });
+    return are_visible ? Status::OK() : wrong("a range deletion that is not visible");
+  }
+
+  [[nodiscard]] static bool is_before(const Slice& key, std::uint64_t position,
+                                      const Slice& next_key, std::uint64_t next) {
+    const int order = key.compare(next_key);
+    return order < 0 || (order == 0 && position > next);
+  }
+  [[nodiscard]] Slice key_at(std::uint64_t position) const {
+    const std::byte* const record = table_.at(position);
+    return {record::record_key(record), record::record_header(record).key_bytes()};
+  }
+
+  const FamilyView& family_;
+  const wal::SegmentTable& table_;
+  const PositionBounds& bounds_;
+};
+
+}  // namespace
+
+Status check_view(const View& view, const PositionBounds& bounds) {
+  if (bounds.visible > bounds.log_end || view.flushed > bounds.visible) {
+    return Status::Corruption(fmt::format("memory is [{}, {}) of a log that ends at {}",
+                                          view.flushed, bounds.visible, bounds.log_end));
+  }
+  for (const FamilyViewPtr& family : view.families) {
+    BRECCIA_TRY(FamilyCheck(*family, *view.table, bounds).check());
+  }
+  return Status::OK();
+}
+
+Status check_tree(const View& view, const std::vector<tree::TreeFamily>& families) {
+  for (const tree::TreeFamily& family : families) {
+    const FamilyView* const own = view.family(family->GetID());
+    if (own == nullptr || own->dropped) {
+      return Status::Corruption("the view lacks family " + family->GetName());
+    }
+  }
+  const auto is_live = [](const FamilyViewPtr& family) { return !family->dropped; };
+  const auto live = std::count_if(view.families.begin(), view.families.end(), is_live);
+  if (static_cast<std::size_t>(live) == families.size()) return Status::OK();
+  return Status::Corruption("the view has a family that the tree lacks");
+}
+
+bool holds(const Status& checked) {
+  if (!checked.IsCorruption()) return true;
+  std::fprintf(stderr, "%s\n", checked.ToString().c_str());
+  return false;
+}
+
+}  // namespace breccia::ordered
