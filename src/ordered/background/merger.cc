@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sometimes.h"
 #include "ordered/background/waits.h"
 
 namespace breccia::ordered {
@@ -134,7 +135,7 @@ Status Merger::merge_taken(const Taken& taken, bool* installed) {
     entries += run->run->count();
     orders += run->orders.size();
   }
-  const bool reads_order = orders > kOrdersMax;
+  const bool reads_order = orders > kOrdersMax || BRECCIA_SOMETIMES(20);
   BRECCIA_TAKE(const MemRunPtr one, merged(taken.runs, reads_order));
   *installed = install(taken, one);
   parts_.statistics->add(Ticker::kRunMerges, 1);

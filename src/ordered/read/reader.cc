@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/sometimes.h"
 #include "exec/crew.h"
 #include "ordered/read/versions.h"
 #include "wal/format.h"
@@ -112,7 +113,7 @@ bool Reader::wants_refs(const Job& job) const {
 void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
   const std::uint64_t parts = parts_of(n);
-  const bool for_backend = n >= device_min;
+  const bool for_backend = n >= device_min && !BRECCIA_SOMETIMES(10);
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
   const bool use_crew =
       for_backend && n <= kCrewReadsMax && parts > 1 && !backends_->is_host(*backends_->current());

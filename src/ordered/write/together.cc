@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "base/sometimes.h"
 
 namespace breccia::ordered {
 
@@ -44,6 +45,7 @@ Status Together::submit_together(std::span<AsyncBatch* const> batches) {
   if (batches.empty()) return Status::OK();
   const auto all = std::make_shared<batch::Requests>(batch_memory(*parts_.backends));
   const Status no_memory = Status::MemoryLimit("no memory to run batches together");
+  if (BRECCIA_SOMETIMES(10)) return no_memory;
   for (const AsyncBatch* const one : batches) {
     if (!all->append(*one->requests)) return no_memory;
     if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/perf.h"
+#include "base/sometimes.h"
 #include "ordered/request_counter.h"
 #include "wal/format.h"
 
@@ -96,7 +97,7 @@ Status Writer::enter(const WriteOptions& options, const ReadSet& validated,
   const std::uint32_t descriptors = in_order ? count : 0;
   const std::uint64_t bytes = requests->record_bytes();
   UpdatesAhead ahead;
-  if (as_runs) prepare_updates(requests, &ahead);
+  if (as_runs && !BRECCIA_SOMETIMES(10)) prepare_updates(requests, &ahead);
   if (validated.empty() && ahead.empty()) return commits_->enter(ticket, bytes, count, descriptors);
   const wal::CommitQueue::Turn turn(commits_);
   BRECCIA_TRY(lookups_->validate(parts_.state->pin(), validated));
