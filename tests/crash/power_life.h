@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 /// A store on a disk whose power is cut: what it does, and what must be there afterwards.
 

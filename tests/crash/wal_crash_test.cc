@@ -12,7 +12,7 @@
 #include "unit/wal/records.h"
 #include "wal/log.h"
 #include "wal/segment_pool.h"
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 namespace breccia::wal {
 namespace {

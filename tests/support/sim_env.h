@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 namespace breccia::testing {
 

@@ -4,7 +4,7 @@
 #include "records.h"
 #include "wal/log.h"
 #include "wal/segment_pool.h"
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 namespace breccia::wal {
 namespace {

@@ -12,7 +12,7 @@
 #include "records.h"
 #include "wal/frame.h"
 #include "wal/real_files.h"
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 namespace breccia::wal {
 namespace {

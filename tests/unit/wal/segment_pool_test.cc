@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 namespace breccia::wal {
 namespace {

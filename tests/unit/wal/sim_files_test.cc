@@ -1,4 +1,4 @@
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 #include <gtest/gtest.h>
 

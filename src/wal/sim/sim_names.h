@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "wal/files.h"
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 namespace breccia::wal {
 

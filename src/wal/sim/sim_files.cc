@@ -1,4 +1,4 @@
-#include "wal/sim_files.h"
+#include "wal/sim/sim_files.h"
 
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
-#include "wal/sim_names.h"
+#include "wal/sim/sim_names.h"
 
 /// A simulated disk. Memory holds what processes see; each file (Inode) keeps the blocks that were
 /// written since their last sync, and of each name whether its folder was synced. Every call that
