@@ -337,25 +337,33 @@ TEST(WalScan, HeadersBehindTheEndAreFoundAnywhere) {
   }
 }
 
-// Goal: segments of another store, gaps and a lost tail are found.
+// Goal: segments of another store, gaps and a lost tail are found, each in its place: the former at
+// the begin of a file.
 // Method: a log with one segment's id changed, one left out, the first or the last left out.
-// Mutation: not asking for the segment that a closing frame promises loses the tail silently.
+// Mutation: not asking for the segment that a closing frame promises loses the tail silently;
+// position 0 for a segment's begin names another offset.
 TEST(WalScan, ForeignAndMissingSegments) {
   SCOPED_TRACE("seed=" + std::to_string(kSeed));
+  const auto is_at_begin = [](const Status& status) {
+    return status.ToString().find("offset 0:") != std::string::npos;
+  };
   TinyLog log = make_log(kSeed, 20, /*synced=*/true);
   std::vector<SegmentView> views = log.views();
   ASSERT_GE(views.size(), 4u);
   for (std::size_t left_out = 0; left_out < views.size(); ++left_out) {
     std::vector<SegmentView> some = views;
     some.erase(some.begin() + static_cast<std::ptrdiff_t>(left_out));
-    EXPECT_TRUE(scan_log(some, log.begin()).status().IsCorruption()) << left_out;
+    const Status status = scan_log(some, log.begin()).status();
+    EXPECT_TRUE(status.IsCorruption()) << left_out;
+    EXPECT_EQ(is_at_begin(status), left_out + 1 < views.size()) << status.ToString();
   }
   SegmentHeader header;
   std::memcpy(&header, views[1].image, sizeof header);
   ++header.store_id;
   finish(&header);
   std::memcpy(&log.at(views[1].base), &header, sizeof header);
-  EXPECT_TRUE(scan_log(views, log.begin()).status().IsCorruption());
+  const Status status = scan_log(views, log.begin()).status();
+  EXPECT_TRUE(status.IsCorruption() && is_at_begin(status)) << status.ToString();
 }
 
 }  // namespace
