@@ -34,7 +34,9 @@ std::vector<std::uint64_t> seeds_to_run(std::uint64_t count) {
 
 std::string replay_command(std::uint64_t seed) {
   const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return "replay: BRECCIA_SEED=" + std::to_string(seed) +
+  const bool sometimes = number_in_environment("BRECCIA_SOMETIMES").value_or(0) != 0;
+  return std::string("replay: ") + (sometimes ? "BRECCIA_SOMETIMES=1 " : "") +
+         "BRECCIA_SEED=" + std::to_string(seed) +
          " <this program> --gtest_filter=" + test->test_suite_name() + "." + test->name();
 }
 
