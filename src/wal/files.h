@@ -90,7 +90,7 @@ class Files {
   /// Errors  NotSupported: this user may not read the folder, which a sync needs.
   [[nodiscard]] virtual Status sync_dir(const std::string& dir) = 0;
   /// The same files for whoever only looks: a folder that is not there is an empty one.
-  [[nodiscard]] virtual std::shared_ptr<Files> for_looking();
+  [[nodiscard]] virtual std::shared_ptr<Files> for_looking() = 0;
 };
 
 /// The folder that holds `path`.

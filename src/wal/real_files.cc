@@ -412,6 +412,8 @@ class RealFiles final : public Files {
     return Status::OK();
   }
 
+  [[nodiscard]] std::shared_ptr<Files> for_looking() override { return read_only_files(); }
+
  private:
   /// A file that was just created, awake.
   Result<std::unique_ptr<SegmentFile>> make(const std::string& path, Fd fd) {
@@ -509,6 +511,9 @@ class ReadOnlyFiles final : public Files {
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
     return ReadOnlyFile::for_reading(dir);
   }
+  [[nodiscard]] std::shared_ptr<Files> for_looking() override {
+    return std::make_shared<ReadOnlyFiles>();
+  }
 };
 
 }  // namespace
@@ -537,8 +542,6 @@ Status folder_in_use(const std::string& dir) {
       dir + ": another open store keeps its log here",
       "Close that store, or set Options::wal_dir to a folder of this one's own.");
 }
-
-std::shared_ptr<Files> Files::for_looking() { return read_only_files(); }
 
 std::shared_ptr<Files> read_only_files() { return std::make_shared<ReadOnlyFiles>(); }
 

@@ -200,6 +200,9 @@ class RegionMedium {
       state_->crash_point();
       return Status::OK();
     }
+    [[nodiscard]] std::shared_ptr<Files> for_looking() override {
+      return std::make_shared<Folder>(state_);
+    }
 
    private:
     const std::shared_ptr<State> state_;

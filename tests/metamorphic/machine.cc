@@ -93,6 +93,7 @@ class CrashFiles final : public wal::Files {
     BRECCIA_TRY(gate_.pass());
     return below_->sync_dir(dir);
   }
+  [[nodiscard]] std::shared_ptr<wal::Files> for_looking() override { return below_->for_looking(); }
 
  private:
   Result<std::unique_ptr<wal::SegmentFile>> wrap(Result<std::unique_ptr<wal::SegmentFile>> file) {

@@ -68,6 +68,7 @@ class FaultyFiles final : public wal::Files {
   [[nodiscard]] Status sync_dir(const std::string& dir) override {
     return faults_->call([&] { return below_->sync_dir(dir); });
   }
+  [[nodiscard]] std::shared_ptr<wal::Files> for_looking() override { return below_->for_looking(); }
 
  private:
   Result<std::unique_ptr<wal::SegmentFile>> wrap(Result<std::unique_ptr<wal::SegmentFile>> file) {

@@ -40,6 +40,7 @@ class SparseFiles final : public wal::Files {
   }
   [[nodiscard]] Status remove(const std::string& path) override { return real_->remove(path); }
   [[nodiscard]] Status sync_dir(const std::string& dir) override { return real_->sync_dir(dir); }
+  [[nodiscard]] std::shared_ptr<wal::Files> for_looking() override { return real_->for_looking(); }
 
  private:
   const std::shared_ptr<wal::Files> real_ =

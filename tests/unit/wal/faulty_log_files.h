@@ -90,6 +90,7 @@ class FaultyLogFiles final : public Files {
     return faults_->call(&faults_->sync_dir, Status::IOError("injected folder error"),
                          [&] { return below_->sync_dir(dir); });
   }
+  [[nodiscard]] std::shared_ptr<Files> for_looking() override { return below_->for_looking(); }
 
  private:
   Result<std::unique_ptr<SegmentFile>> wrap(Result<std::unique_ptr<SegmentFile>> file) {
