@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/memory.h"
 #include "base/parallel.h"
 #include "ordered/read/versions.h"
 
@@ -56,6 +57,17 @@ void for_each(std::uint64_t n, const Work& work) {
     const std::uint64_t end = std::min(n, (part + 1) * kEntriesPerPart);
     for (std::uint64_t i = part * kEntriesPerPart; i < end; ++i) work(i);
   });
+}
+
+/// for_each() that cannot fail: what TBB has no memory to share, the caller does alone.
+/// Shape   work(i) may be called again, and then changes nothing.
+template <class Work>
+void for_each_surely(std::uint64_t n, const Work& work) {
+  const Status shared = base::or_memory_limit([&] {
+    for_each(n, work);
+    return Status::OK();
+  });
+  for (std::uint64_t i = 0; !shared.ok() && i < n; ++i) work(i);
 }
 
 std::uint64_t number_at(const Slice& value) {
@@ -224,10 +236,11 @@ UpdatedWrites::UpdatedWrites(batch::Writes* writes, std::unique_ptr<Numbers> res
       is_operand_(std::move(is_operand)),
       merges_(writes->merges()) {
   writes_->swap_numbers(operands_.get());
-  for_each(writes_->point_count(), [&](std::uint64_t i) {
-    const bool is_operand = record::op_of(writes_->offsets()[i]) == record::Op::kMerge;
-    is_operand_->data()[i] = is_operand ? 1 : 0;
-    if (is_operand) writes_->set_operation(i, record::Op::kPut);
+  std::fill_n(is_operand_->data(), writes_->point_count(), std::uint8_t{0});
+  for_each_surely(writes_->point_count(), [&](std::uint64_t i) {
+    if (record::op_of(writes_->offsets()[i]) != record::Op::kMerge) return;
+    is_operand_->data()[i] = 1;
+    writes_->set_operation(i, record::Op::kPut);
   });
   writes_->set_merges(0);
 }
@@ -235,7 +248,7 @@ UpdatedWrites::UpdatedWrites(batch::Writes* writes, std::unique_ptr<Numbers> res
 UpdatedWrites::~UpdatedWrites() {
   if (operands_ == nullptr) return;
   writes_->swap_numbers(operands_.get());
-  for_each(writes_->point_count(), [&](std::uint64_t i) {
+  for_each_surely(writes_->point_count(), [&](std::uint64_t i) {
     if ((*is_operand_)[i] != 0) writes_->set_operation(i, record::Op::kMerge);
   });
   writes_->set_merges(merges_);
