@@ -9,6 +9,7 @@
 #include <deque>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -63,6 +64,26 @@ std::vector<Tombstone> random_tombstones(base::Random* random, std::uint64_t cou
   }
   model->all.insert(model->all.end(), added.begin(), added.end());
   return added;
+}
+
+/// How many range deletions lie to each other.
+enum class Shape { kNested, kGrowing, kOverlapping, kApart };
+constexpr Shape kShapes[] = {Shape::kNested, Shape::kGrowing, Shape::kOverlapping, Shape::kApart};
+
+/// Where deletion `i` of `count` begins and ends, as numbers of keys.
+std::pair<std::uint64_t, std::uint64_t> bounds_of(Shape shape, std::uint64_t i,
+                                                  std::uint64_t count) {
+  switch (shape) {
+    case Shape::kNested:
+      return {i, 2 * count - i};
+    case Shape::kGrowing:
+      return {0, i + 1};
+    case Shape::kOverlapping:
+      return {3 * i, 3 * i + 1000};
+    case Shape::kApart:
+      break;
+  }
+  return {3 * i, 3 * i + 2};
 }
 
 /// All bounds and keys that may make a difference.
@@ -194,19 +215,15 @@ TEST(Tombstones, FirstLookupsAtOnce) {
 // Mutation: walking to the root for lookups of the present fails.
 TEST(Tombstones, ProbesPerLookup) {
   for (const std::uint64_t count : {100, 10'000, 100'000}) {
-    for (const int shape : {0, 1, 2, 3}) {
-      SCOPED_TRACE(std::to_string(count) + " of shape " + std::to_string(shape));
+    for (const Shape shape : kShapes) {
+      SCOPED_TRACE(fmt::format("{} of shape {}", count, static_cast<int>(shape)));
       const auto key = [](std::uint64_t number) { return fmt::format("a table {:012}", number); };
       base::Random random(count);
       Model model;
       TombstonesPtr tombstones;
       for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t at = 7'919 * i % count;  // a prime: all of them, in scattered order
-        const std::uint64_t begin = shape == 0 ? at : shape == 1 ? 0 : 3 * at;
-        const std::uint64_t end = shape == 0   ? 2 * count - at
-                                  : shape == 1 ? at + 1
-                                  : shape == 2 ? begin + 1000
-                                               : begin + 2;
+        const auto [begin, end] = bounds_of(shape, at, count);
         const Slice from = model.keep(key(begin));
         tombstones = Tombstones::with(tombstones, {{from, model.keep(key(end)), 8 * (i + 1)}});
       }
@@ -235,20 +252,13 @@ TEST(Tombstones, ProbesPerLookup) {
 // Mutation: positions of all that cover a stretch noted there take quadratic memory.
 TEST(Tombstones, AHundredThousand) {
   constexpr std::uint64_t kCount = 100'000;
-  const auto key = [](std::uint64_t number) {
-    const std::string digits = std::to_string(number);
-    return std::string(8 - digits.size(), '0') + digits;
-  };
-  for (const int shape : {0, 1, 2, 3}) {
-    SCOPED_TRACE(shape);
+  const auto key = [](std::uint64_t number) { return fmt::format("{:08}", number); };
+  for (const Shape shape : kShapes) {
+    SCOPED_TRACE(static_cast<int>(shape));
     Model model;
     std::vector<Tombstone> all;
     for (std::uint64_t i = 0; i < kCount; ++i) {
-      const std::uint64_t begin = shape == 0 ? i : shape == 1 ? 0 : 3 * i;
-      const std::uint64_t end = shape == 0   ? 2 * kCount - i
-                                : shape == 1 ? i + 1
-                                : shape == 2 ? begin + 1000
-                                             : begin + 2;
+      const auto [begin, end] = bounds_of(shape, i, kCount);
       const Slice from = model.keep(key(begin));
       all.push_back({from, model.keep(key(end)), 8 * (i + 1)});
     }
