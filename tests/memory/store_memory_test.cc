@@ -10,19 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "memory/allocation_faults.h"
+#include "memory/fail_each.h"
 #include "support/folder.h"
-#include "support/seeds.h"
 #include "support/small_options.h"
 
-/// A store in a process without memory: allocation number 1, 2, 3, ... of a piece of work fails, on
-/// whichever thread it comes, alone or with those behind it.
+/// A store in a process without memory.
 
 namespace breccia {
 
 namespace {
 
+using testing::fail_each;
+using testing::tried;
 using Entries = std::map<std::string, std::string>;
 
 std::string number(std::uint64_t value) {
@@ -42,13 +41,6 @@ class Session {
     options_.admission_requests_min = 4;
   }
   ~Session() { testing::disarm_allocations(); }
-
-  /// A call of the store. It may fail, but nothing comes out of it.
-  template <class Call>
-  static Status tried(const Call& call) {
-    const testing::ExposedCall exposed;
-    return call();
-  }
 
   bool open() {
     const Status status = tried([&] { return Store::Open(options_, path_, &store_); });
@@ -246,38 +238,6 @@ class Session {
   bool stopped_ = false;
 };
 
-/// One run of `work`, whose allocations from the `first`-th on fail, `count` of them. How many it
-/// makes.
-template <class Work>
-std::uint64_t run_once(const Work& work, std::uint64_t first, std::uint64_t count) {
-  const testing::SparedThread spared;
-  Session session;
-  work(&session, [&] { testing::arm_allocations(first, count); });
-  const std::uint64_t made = testing::disarm_allocations();
-  session.check();
-  return made;
-}
-
-/// Fails each allocation of `work` in turn, or a share of them.
-template <class Work>
-void fail_each(const Work& work) {
-  if (!testing::can_tell_rocksdb()) GTEST_SKIP() << "RocksDB is part of this program";
-  const std::uint64_t all = run_once(work, 0, 0);
-  ::testing::Test::RecordProperty("allocations", static_cast<int>(all));
-  const std::uint64_t share = testing::share_of(all);
-  const std::uint64_t stride = (all + share - 1) / share;
-  std::uint64_t first = 1 + testing::seeds_to_run(1).front() % stride;
-  std::uint64_t last = all;
-  if (const auto one = testing::only_seed()) first = last = *one;
-  for (std::uint64_t k = first; k <= last; k += stride) {
-    SCOPED_TRACE(testing::replay_command(k));
-    constexpr std::uint64_t kCounts[] = {1, 1, 1, 1, 1, 1, 2, 2, 3, 3, 5, 5, 10, 25};
-    base::Random random(k);
-    (void)run_once(work, k, kCounts[random.below(std::size(kCounts))]);
-    if (::testing::Test::HasFailure()) return;
-  }
-}
-
 }  // namespace
 
 // Goal: a store that cannot be opened for want of memory says so, and opens when there is some.
@@ -286,7 +246,7 @@ void fail_each(const Work& work) {
 //   it, fails.
 // Mutation: a log that is half open keeps its folder locked; a thread that does not start ends all.
 TEST(StoreMemory, Opens) {
-  fail_each([](Session* session, const auto& arm) {
+  fail_each<Session>([](Session* session, const auto& arm) {
     ASSERT_TRUE(session->open());
     session->put("first", "value");
     session->batch("tree", 16, 1);
@@ -306,7 +266,7 @@ TEST(StoreMemory, Opens) {
 // Mutation: publishing that begins anew inserts a record twice; a queue that needs memory for who
 //   has its place in the log already ends the process.
 TEST(StoreMemory, WritesAndReads) {
-  fail_each([](Session* session, const auto& arm) {
+  fail_each<Session>([](Session* session, const auto& arm) {
     ASSERT_TRUE(session->open());
     session->batch("base", 12, 100);
     arm();
@@ -324,7 +284,7 @@ TEST(StoreMemory, WritesAndReads) {
 // Method: each allocation fails of four batches that go together, twice.
 // Mutation: a group that is made before it is known that there is memory for it loses its batches.
 TEST(StoreMemory, BatchesTogether) {
-  fail_each([](Session* session, const auto& arm) {
+  fail_each<Session>([](Session* session, const auto& arm) {
     ASSERT_TRUE(session->open());
     session->put("first", "value");
     arm();
@@ -344,7 +304,7 @@ TEST(StoreMemory, LogRolls) {
   constexpr std::size_t kValueBytes = 20 << 20;
   std::vector<std::string> values;
   for (const char letter : {'a', 'b', 'c', 'd'}) values.emplace_back(kValueBytes, letter);
-  fail_each([&](Session* session, const auto& arm) {
+  fail_each<Session>([&](Session* session, const auto& arm) {
     ASSERT_TRUE(session->open());
     arm();
     for (const std::string& value : values) session->put("large " + value.substr(0, 1), value);
@@ -358,7 +318,7 @@ TEST(StoreMemory, LogRolls) {
 // that
 //   a merge took and did not give back stop every flush.
 TEST(StoreMemory, FlushesAndMerges) {
-  fail_each([](Session* session, const auto& arm) {
+  fail_each<Session>([](Session* session, const auto& arm) {
     ASSERT_TRUE(session->open());
     session->batch("base", 12, 100);
     arm();
