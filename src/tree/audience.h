@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "tree/teller.h"
 
 namespace breccia::tree {
@@ -61,7 +62,7 @@ class Audience {
   template <class Telling>
   void tell(const Telling& event) {
     if (!enter()) return;
-    event();
+    base::as_memory_allows(event);
     leave();
   }
   /// Waits, after open(), until what was posted before it is told: for events whose order counts.

@@ -87,6 +87,18 @@ void add_to_ingest(const FamilyFile& file, std::vector<rocksdb::IngestExternalFi
 
 }  // namespace
 
+struct Tree::Ownership {
+  const std::shared_ptr<rocksdb::DB> db;
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+
+  explicit Ownership(std::shared_ptr<rocksdb::DB> of) : db(std::move(of)) {}
+  ~Ownership() {
+    if (handle != nullptr) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  Ownership(const Ownership&) = delete;
+  Ownership& operator=(const Ownership&) = delete;
+};
+
 Tree::Tree() : gate_(std::make_shared<InstallGate>()) {}
 
 Result<std::unique_ptr<Tree>> Tree::open(const Options& options, const std::string& path,
@@ -138,8 +150,9 @@ Status Tree::open_families(const Options& options, const std::string& path) {
     db_ = std::move(opened);  // or it stays where it is
     families_.reserve(handles.size());
     while (owned < handles.size()) {
+      auto ownership = std::make_shared<Ownership>(db_);
       rocksdb::ColumnFamilyHandle* const handle = handles[owned++];
-      TreeFamily family = own(handle);
+      TreeFamily family = own(handle, std::move(ownership));
       if (handle->GetName() == kHiddenFamily) {
         hidden_ = std::move(family);
       } else {
@@ -157,11 +170,10 @@ Status Tree::open_families(const Options& options, const std::string& path) {
   return Status::OK();
 }
 
-// The deleters hold the database: whoever reads may outlive every other reference to it.
-TreeFamily Tree::own(rocksdb::ColumnFamilyHandle* handle) const {
-  return {handle, [db = db_](rocksdb::ColumnFamilyHandle* family) {
-            db->DestroyColumnFamilyHandle(family).PermitUncheckedError();
-          }};
+// The owners hold the database: whoever reads may outlive every other reference to it.
+TreeFamily Tree::own(rocksdb::ColumnFamilyHandle* handle, std::shared_ptr<Ownership> ownership) {
+  ownership->handle = handle;
+  return {std::move(ownership), handle};
 }
 
 TreeSnapshot Tree::snapshot() const {
@@ -177,30 +189,33 @@ std::vector<TreeFamily> Tree::families() const {
 
 Result<TreeFamily> Tree::create_family(const std::string& name,
                                        const rocksdb::ColumnFamilyOptions& options) {
-  make_room_for_family();
+  auto ownership = make_room_for_family();
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   const Status made = db_->CreateColumnFamily(tree_family(options, flush_parts_), name, &handle);
-  return add_family(made, handle);
+  return add_family(made, handle, std::move(ownership));
 }
 
 Result<TreeFamily> Tree::import_family(const std::string& name,
                                        const rocksdb::ColumnFamilyOptions& options,
                                        const rocksdb::ImportColumnFamilyOptions& how,
                                        const rocksdb::ExportImportFilesMetaData& files) {
-  make_room_for_family();
+  auto ownership = make_room_for_family();
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   const Status made = db_->CreateColumnFamilyWithImport(tree_family(options, flush_parts_), name,
                                                         how, files, &handle);
-  return add_family(made, handle);
+  return add_family(made, handle, std::move(ownership));
 }
 
 /// Before there is one: what RocksDB has, the list must have.
-void Tree::make_room_for_family() {
+std::shared_ptr<Tree::Ownership> Tree::make_room_for_family() {
+  auto ownership = std::make_shared<Ownership>(db_);
   const std::lock_guard lock(mutex_);
   families_.reserve(families_.size() + 1);
+  return ownership;
 }
 
-Result<TreeFamily> Tree::add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle) {
+Result<TreeFamily> Tree::add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle,
+                                    std::shared_ptr<Ownership> ownership) {
   BRECCIA_ASSERT(!made.ok() || handle != nullptr);
   if (!made.ok() && handle != nullptr) {
     // Only the OPTIONS file could not be written (fail_if_options_file_error). An error says that
@@ -209,7 +224,7 @@ Result<TreeFamily> Tree::add_family(const Status& made, rocksdb::ColumnFamilyHan
     db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   }
   BRECCIA_TRY(made);
-  TreeFamily family = own(handle);
+  TreeFamily family = own(handle, std::move(ownership));
   const std::lock_guard lock(mutex_);
   families_.push_back(family);
   return family;

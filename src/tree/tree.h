@@ -119,10 +119,15 @@ class Tree {
   Status open_families(const Options& options, const std::string& path);
   Status begin_store();
   [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
-  [[nodiscard]] TreeFamily own(rocksdb::ColumnFamilyHandle* handle) const;
+  /// What gives a handle back.
+  struct Ownership;
+
+  [[nodiscard]] static TreeFamily own(rocksdb::ColumnFamilyHandle* handle,
+                                      std::shared_ptr<Ownership> ownership);
   /// Takes the family that RocksDB has `made`, or not.
-  void make_room_for_family();
-  Result<TreeFamily> add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle);
+  std::shared_ptr<Ownership> make_room_for_family();
+  Result<TreeFamily> add_family(const Status& made, rocksdb::ColumnFamilyHandle* handle,
+                                std::shared_ptr<Ownership> ownership);
   Status clear_staging();
   Status write_watermark_file(const Watermark& watermark, std::string* path) const;
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/memory.h"
 #include "tree/install_gate.h"
 #include "tree/tree.h"
 
@@ -65,28 +66,32 @@ class TreeEvents final : public EventListener {
 
   void OnTableFileDeleted(const rocksdb::TableFileDeletionInfo& info) override {
     if (!audience_->own_files().contains(info.file_path)) {
-      return post([info](auto& user) { user.OnTableFileDeleted(info); });
+      return post(info, [](auto& user, auto*, auto& info) { user.OnTableFileDeleted(info); });
     }
     // Behind what is still to be told of the file.
-    audience_->post([audience = audience_.get(), path = info.file_path] {
-      audience->own_files().remove(path);
+    base::as_memory_allows([&] {
+      audience_->post([audience = audience_.get(), path = info.file_path] {
+        audience->own_files().remove(path);
+      });
     });
   }
   void OnBlobFileDeleted(const rocksdb::BlobFileDeletionInfo& info) override {
-    post([info](auto& user) { user.OnBlobFileDeleted(info); });
+    post(info, [](auto& user, auto*, auto& info) { user.OnBlobFileDeleted(info); });
   }
   void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override {
     if (is_reserved(info.cf_name)) return;
-    post([info](auto& user) { user.OnStallConditionsChanged(info); });
+    post(info, [](auto& user, auto*, auto& info) { user.OnStallConditionsChanged(info); });
   }
   void OnExternalFileIngested(rocksdb::DB*,
                               const rocksdb::ExternalFileIngestionInfo& info) override {
-    if (is_reserved(info.cf_name)) return audience_->own_files().add(info.internal_file_path);
-    if (is_staged(info.external_file_path)) return audience_->tell([&] { on_staged_(info); });
-    audience_->tell_later([audience = audience_.get(), info] {
-      for (const auto& user : audience->users()) {
-        user->OnExternalFileIngested(audience->shown(), info);
-      }
+    base::as_memory_allows([&] {
+      if (is_reserved(info.cf_name)) return audience_->own_files().add(info.internal_file_path);
+      if (is_staged(info.external_file_path)) return audience_->tell([&] { on_staged_(info); });
+      audience_->tell_later([audience = audience_.get(), info] {
+        for (const auto& user : audience->users()) {
+          user->OnExternalFileIngested(audience->shown(), info);
+        }
+      });
     });
   }
 
@@ -111,11 +116,7 @@ class TreeEvents final : public EventListener {
   template <class Info, class Call>
   void tell(const Info& info, const Call& call) const {
     if (is_reserved(info.cf_name)) return;
-    if (!audience_->is_open()) {
-      return post([audience = audience_.get(), info, call](auto& user) {
-        call(user, audience->shown(), info);
-      });
-    }
+    if (!audience_->is_open()) return post(info, call);
     audience_->wait_for_backlog();
     audience_->tell([&] {
       for (const auto& user : audience_->users()) call(*user, audience_->shown(), info);
@@ -127,10 +128,12 @@ class TreeEvents final : public EventListener {
       for (const auto& user : audience_->users()) call(*user);
     });
   }
-  template <class Call>
-  void post(Call call) const {
-    audience_->post([audience = audience_.get(), call = std::move(call)] {
-      for (const auto& user : audience->users()) call(*user);
+  template <class Info, class Call>
+  void post(const Info& info, const Call& call) const {
+    base::as_memory_allows([&] {
+      audience_->post([audience = audience_.get(), info, call] {
+        for (const auto& user : audience->users()) call(*user, audience->shown(), info);
+      });
     });
   }
 
@@ -191,8 +194,10 @@ class FileEvents final : public EventListener {
       const InstallGate::FileCallback callback;
       return audience_->tell([&] { user_->OnIOError(info); });
     }
-    audience_->tell_later([audience = audience_.get(), user = user_.get(), info] {
-      if (!audience->own_files().contains(info.file_path)) user->OnIOError(info);
+    base::as_memory_allows([&] {
+      audience_->tell_later([audience = audience_.get(), user = user_.get(), info] {
+        if (!audience->own_files().contains(info.file_path)) user->OnIOError(info);
+      });
     });
   }
 
@@ -206,9 +211,11 @@ class FileEvents final : public EventListener {
       return audience_->tell([&] { ((*user_).*operation)(info); });
     }
     // Whose file it is may not be known before it is in the tree, nor when it is gone.
-    audience_->tell_later([audience = audience_.get(), user = user_.get(), operation,
-                           kept = std::make_shared<const FileOperation>(info)] {
-      if (!audience->own_files().contains(kept->path)) (user->*operation)(kept->info);
+    base::as_memory_allows([&] {
+      audience_->tell_later([audience = audience_.get(), user = user_.get(), operation,
+                             kept = std::make_shared<const FileOperation>(info)] {
+        if (!audience->own_files().contains(kept->path)) (user->*operation)(kept->info);
+      });
     });
   }
 
