@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/result.h"
 
 /// Locks on keys, in stripes by hash: a mutex, a condition variable and a map of held locks each.
@@ -199,20 +200,18 @@ bool LockTable::take_expired(OwnerId taker, const Lock& lock) {
 /// Waits once, under the stripe's mutex, at most until `until_us`; 0: as long as it takes.
 Status LockTable::wait(const Locker& locker, Stripe* stripe, const Waiting& what,
                        std::uint64_t until_us) {
+  const EndWait end(this, locker.id);  // also where it does not begin
   BRECCIA_TRY(begin_wait(locker, what));
-  Status status;
-  if (until_us == 0) {
-    status = stripe->changed->Wait(stripe->mutex);
-  } else {
-    const std::uint64_t now = base::now_us();
-    if (until_us > now) {
-      status = stripe->changed->WaitFor(stripe->mutex, static_cast<std::int64_t>(until_us - now));
-    }
-  }
-  const std::lock_guard lock(waits_mutex_);
-  waiting_.erase(locker.id);
-  graph_.stop(locker.id);
-  return status;
+  if (until_us == 0) return stripe->changed->Wait(stripe->mutex);
+  const std::uint64_t now = base::now_us();
+  if (until_us <= now) return Status::OK();
+  return stripe->changed->WaitFor(stripe->mutex, static_cast<std::int64_t>(until_us - now));
+}
+
+LockTable::EndWait::~EndWait() {
+  const std::lock_guard lock(table_->waits_mutex_);
+  table_->waiting_.erase(owner_);
+  table_->graph_.stop(owner_);
 }
 
 /// Errors  Busy/kDeadlock: it would wait for itself.
@@ -222,8 +221,7 @@ Status LockTable::begin_wait(const Locker& locker, const Waiting& what) {
   if (!locker.detects_deadlock) return Status::OK();
   const auto cycle = graph_.wait(locker.id, what.holders, locker.owners_max);
   if (!cycle.has_value()) return Status::OK();
-  remember(*cycle);
-  waiting_.erase(locker.id);
+  base::as_memory_allows([&] { remember(*cycle); });
   return Status::Busy(Status::SubCode::kDeadlock);
 }
 
@@ -300,10 +298,10 @@ std::unordered_multimap<std::uint32_t, rocksdb::KeyLockInfo> LockTable::held() c
   for (const auto& [id, family] : families_) {
     for (const Stripe& stripe : family->stripes) {
       if (!stripe.mutex->Lock().ok()) continue;
+      const Unlock unlock(stripe.mutex.get());
       for (const auto& [key, held] : stripe.locks) {
         all.insert({id, rocksdb::KeyLockInfo{key, held.holders, held.exclusive}});
       }
-      stripe.mutex->UnLock();
     }
   }
   return all;

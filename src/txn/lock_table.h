@@ -100,6 +100,19 @@ class LockTable {
     std::uint64_t expires_us = 0;
   };
 
+  /// Notes at its end that the owner waits no more.
+  class EndWait {
+   public:
+    EndWait(LockTable* table, OwnerId owner) : table_(table), owner_(owner) {}
+    ~EndWait();
+    EndWait(const EndWait&) = delete;
+    EndWait& operator=(const EndWait&) = delete;
+
+   private:
+    LockTable* const table_;
+    const OwnerId owner_;
+  };
+
   [[nodiscard]] Family& family_of(FamilyId id);
   Status grant(const Locker& locker, Family* family, Stripe* stripe, const std::string& key,
                bool exclusive, Refused* refused);

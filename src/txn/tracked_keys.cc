@@ -27,11 +27,15 @@ TrackedKeys::Untracked TrackedKeys::untrack_read(FamilyId family, const std::str
 }
 
 void TrackedKeys::add(const TrackedKeys& later) {
+  // What needs memory comes first, with counts of zero, which mean nothing.
   for (const auto& [family, keys] : later.families_) {
+    Keys& own = families_[family];
+    for (const auto& [key, added] : keys) own.try_emplace(key, TrackedKey{added.since});
+  }
+  for (const auto& [family, keys] : later.families_) {
+    Keys& own = families_[family];
     for (const auto& [key, added] : keys) {
-      const auto [at, is_new] = families_[family].try_emplace(key, added);
-      if (is_new) continue;
-      TrackedKey& tracked = at->second;
+      TrackedKey& tracked = own.find(key)->second;
       tracked.since = std::min(tracked.since, added.since);
       tracked.reads += added.reads;
       tracked.writes += added.writes;

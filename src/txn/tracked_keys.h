@@ -31,7 +31,7 @@ class TrackedKeys {
   /// more.
   Untracked untrack_read(FamilyId family, const std::string& key);
 
-  /// Adds what `later` has tracked, or takes it back.
+  /// Adds what `later` has tracked, all or nothing, or takes it back.
   void add(const TrackedKeys& later);
   void subtract(const TrackedKeys& later);
   /// Those keys that were tracked by what `later` has tracked, and by nothing else.
