@@ -1,5 +1,6 @@
 #include <breccia/rocks.h>
 
+#include "base/memory.h"
 #include "facade/db/core.h"
 #include "tree/install_gate.h"
 
@@ -74,8 +75,10 @@ Status Rocks::ContinueBackgroundWork() {
 }
 
 Status Rocks::EnableAutoCompaction(const std::vector<Handle*>& handles) {
-  BRECCIA_TAKE(const std::vector<Handle*> tree_handles, core_->tree_handles(handles));
-  return core_->tree().EnableAutoCompaction(tree_handles);
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const std::vector<Handle*> tree_handles, core_->tree_handles(handles));
+    return core_->tree().EnableAutoCompaction(tree_handles);
+  });
 }
 
 int Rocks::NumberLevels(Handle* handle) {

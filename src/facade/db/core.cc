@@ -37,8 +37,8 @@ Status Core::open(const Options& options, const std::string& name, std::unique_p
         Handles::Hooks{[raw](Handle* handle) { raw->listeners().handle_goes(handle); },
                        [raw](FamilyId family) { raw->tree_changes().forget_family(family); }});
     opened->engine_ = std::move(engine);  // from here on close() has something to close
-    opened->default_handle_.reset(
-        opened->make_handle(rocksdb::kDefaultColumnFamilyName, Holder::kBreccia));
+    opened->default_handle_ =
+        opened->make_handle(rocksdb::kDefaultColumnFamilyName, Holder::kBreccia);
     *core = std::move(opened);
     return Status::OK();
   });
@@ -50,7 +50,7 @@ Status Core::close() {
   if (snapshots_.figures().count > 0) {
     return Status::Aborted("Cannot close DB with unreleased snapshot.");
   }
-  if (*iterators_ > 0) {
+  if (minds_iterators_ && *iterators_ > 0) {
     return Status::Aborted("Cannot close DB with an iterator that is not deleted.");
   }
   while (resume_flushes()) {
@@ -101,7 +101,7 @@ Result<std::vector<rocksdb::ColumnFamilyHandle*>> Core::tree_handles(
   return of_tree;
 }
 
-Handle* Core::make_handle(const std::string& name, Holder holder) const {
+std::unique_ptr<Handle> Core::make_handle(const std::string& name, Holder holder) const {
   for (const tree::TreeFamily& family : engine_->below().families()) {
     if (family->GetName() == name) return handles_->make(family, holder);
   }
@@ -109,11 +109,23 @@ Handle* Core::make_handle(const std::string& name, Holder holder) const {
   return nullptr;
 }
 
+Status Core::hand_out(const tree::TreeFamily& made, rocksdb::ColumnFamilyHandle** handle) const {
+  if (engine_->pin().view->family(made->GetID()) == nullptr) {
+    return base::io_error("a family that was made cannot be shown; open the database again");
+  }
+  Status status = base::with_patience([&] {
+    *handle = handles_->make(made, Holder::kUser).release();
+    return Status::OK();
+  });
+  if (!status.ok()) engine_->DropFamily(made->GetID()).PermitUncheckedError();
+  return status;
+}
+
 std::vector<std::unique_ptr<Handle>> Core::handles_of_all() const {
   std::vector<std::unique_ptr<Handle>> handles;
   for (const tree::TreeFamily& family : engine_->below().families()) {
     if (tree::is_reserved(family->GetName())) continue;
-    handles.emplace_back(handles_->make(family, Holder::kBreccia));
+    handles.push_back(handles_->make(family, Holder::kBreccia));
   }
   return handles;
 }
@@ -257,13 +269,15 @@ void Core::note_written(const rocksdb::WriteOptions& options, std::uint64_t keys
 
 // ---- flushes -----------------------------------------------------------------------------------
 
-void Core::flush_later() {
-  if (flush_waits_.exchange(true)) return;
+Status Core::flush_later() {
+  if (flush_waits_.exchange(true)) return Status::OK();
   const auto flush = [this] {
     flush_waits_.store(false);
     engine_->Flush().PermitUncheckedError();  // its cause is in breccia.read-only
   };
-  if (!flusher_->submit(flush).ok()) flush_waits_.store(false);
+  Status status = base::or_memory_limit([&] { return flusher_->submit(flush); });
+  if (!status.ok()) flush_waits_.store(false);
+  return status;
 }
 
 void Core::pause_flushes() {

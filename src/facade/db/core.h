@@ -47,8 +47,8 @@ class Core {
   /// A share in the engine for an iterator: it keeps the engine open, and close() refuses while
   /// there is one.
   [[nodiscard]] std::shared_ptr<ordered::Engine> engine_for_iterator() const;
-  /// close() does not mind the iterators any more that there are. They go on.
-  void leave_iterators() { iterators_ = std::make_shared<std::atomic<std::uint64_t>>(0); }
+  /// close() does not mind iterators any more. They go on.
+  void leave_iterators() { minds_iterators_ = false; }
   /// The database below, with a share in the engine that keeps it open.
   [[nodiscard]] std::shared_ptr<rocksdb::DB> shared_tree() const {
     return {engine_, engine_->below().db()};
@@ -74,7 +74,11 @@ class Core {
   Result<std::vector<rocksdb::ColumnFamilyHandle*>> tree_handles(
       const std::vector<rocksdb::ColumnFamilyHandle*>& handles) const;
   /// A handle of the family `name`, which is there.
-  [[nodiscard]] Handle* make_handle(const std::string& name, Holder holder) const;
+  [[nodiscard]] std::unique_ptr<Handle> make_handle(const std::string& name, Holder holder) const;
+  /// The user's first handle of a family that was just made. Without memory for it the family goes
+  /// again.
+  /// Errors  MemoryLimit; IOError: the engine had no memory to show it, and is read-only.
+  Status hand_out(const tree::TreeFamily& made, rocksdb::ColumnFamilyHandle** handle) const;
   /// A handle of each family that is there and the user's.
   [[nodiscard]] std::vector<std::unique_ptr<Handle>> handles_of_all() const;
 
@@ -114,7 +118,7 @@ class Core {
   // ---- files ----
 
   /// Begins a flush; one that waits already serves all that ask meanwhile.
-  void flush_later();
+  Status flush_later();
   /// Keeps flushes from the tree, until as many calls of resume_flushes().
   void pause_flushes();
   /// False if they were not paused.
@@ -139,6 +143,7 @@ class Core {
   /// Iterators that there are; shared with them.
   std::shared_ptr<std::atomic<std::uint64_t>> iterators_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
+  bool minds_iterators_ = true;
   std::mutex close_mutex_;
   Status close_status_;
   std::mutex pause_mutex_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/memory.h"
 #include "facade/db/core.h"
 #include "facade/db/memory_figures.h"
 #include "tree/level0_triggers.h"
@@ -80,46 +81,60 @@ Figure find_figure(const Slice& property) {
 
 bool is_own(const Slice& property) { return property.starts_with("breccia."); }
 
+/// work(); false where it found no memory.
+template <class Work>
+bool or_false(const Work& work) {
+  bool done = false;
+  base::as_memory_allows([&] { done = work(); });
+  return done;
+}
+
 }  // namespace
 
 // ---- properties --------------------------------------------------------------------------------
 
 bool Rocks::GetIntProperty(Handle* handle, const Slice& property, std::uint64_t* value) {
-  auto seen = core_->see(rocksdb::ReadOptions(), handle);
-  if (!seen.ok()) return false;
-  if (is_own(property)) {
-    const auto figure = core_->engine().figures().number(property.ToString());
-    *value = figure.value_or(*value);
-    return figure.has_value();
-  }
-  if (!core_->tree().GetIntProperty(seen.value().family->tree(), property, value)) return false;
-  const Figure figure = find_figure(property);
-  if (figure != nullptr) *value = figure({*core_, seen.value(), *value});
-  return true;
+  return or_false([&] {
+    auto seen = core_->see(rocksdb::ReadOptions(), handle);
+    if (!seen.ok()) return false;
+    if (is_own(property)) {
+      const auto figure = core_->engine().figures().number(property.ToString());
+      *value = figure.value_or(*value);
+      return figure.has_value();
+    }
+    if (!core_->tree().GetIntProperty(seen.value().family->tree(), property, value)) return false;
+    const Figure figure = find_figure(property);
+    if (figure != nullptr) *value = figure({*core_, seen.value(), *value});
+    return true;
+  });
 }
 
 bool Rocks::GetProperty(Handle* handle, const Slice& property, std::string* value) {
   value->clear();
   auto tree_handle = core_->tree_handle(handle);
   if (!tree_handle.ok()) return false;
-  if (is_own(property)) return core_->engine().GetProperty(property.ToString(), value);
-  std::uint64_t number = 0;
-  if (find_figure(property) != nullptr && GetIntProperty(handle, property, &number)) {
-    *value = std::to_string(number);
-    return true;
-  }
-  return core_->tree().GetProperty(tree_handle.value(), property, value);
+  return or_false([&] {
+    if (is_own(property)) return core_->engine().GetProperty(property.ToString(), value);
+    std::uint64_t number = 0;
+    if (find_figure(property) != nullptr && GetIntProperty(handle, property, &number)) {
+      *value = std::to_string(number);
+      return true;
+    }
+    return core_->tree().GetProperty(tree_handle.value(), property, value);
+  });
 }
 
 bool Rocks::GetMapProperty(Handle* handle, const Slice& property,
                            std::map<std::string, std::string>* value) {
   value->clear();
   auto tree_handle = core_->tree_handle(handle);
-  if (tree_handle.ok() && property == Slice(ordered::Figures::kAll)) {
-    *value = core_->engine().figures().map();
-    return true;
-  }
-  return tree_handle.ok() && core_->tree().GetMapProperty(tree_handle.value(), property, value);
+  return or_false([&] {
+    if (tree_handle.ok() && property == Slice(ordered::Figures::kAll)) {
+      *value = core_->engine().figures().map();
+      return true;
+    }
+    return tree_handle.ok() && core_->tree().GetMapProperty(tree_handle.value(), property, value);
+  });
 }
 
 bool Rocks::GetAggregatedIntProperty(const Slice& property, std::uint64_t* value) {
@@ -128,14 +143,16 @@ bool Rocks::GetAggregatedIntProperty(const Slice& property, std::uint64_t* value
   if (is_own(property)) {
     return GetIntProperty(core_->default_handle(), property, value);
   }
-  std::uint64_t sum = 0;
-  for (const std::unique_ptr<facade::Handle>& handle : core_->handles_of_all()) {
-    std::uint64_t one = 0;
-    if (!GetIntProperty(handle.get(), property, &one)) return false;
-    sum += one;
-  }
-  *value = sum;
-  return true;
+  return or_false([&] {
+    std::uint64_t sum = 0;
+    for (const std::unique_ptr<facade::Handle>& handle : core_->handles_of_all()) {
+      std::uint64_t one = 0;
+      if (!GetIntProperty(handle.get(), property, &one)) return false;
+      sum += one;
+    }
+    *value = sum;
+    return true;
+  });
 }
 
 Status Rocks::GetApproximateSizes(const rocksdb::SizeApproximationOptions& options, Handle* handle,
@@ -183,8 +200,10 @@ Status Rocks::GetStatsHistory(std::uint64_t start_time, std::uint64_t end_time,
 Status Rocks::SetOptions(Handle* handle,
                          const std::unordered_map<std::string, std::string>& options) {
   BRECCIA_TAKE(Handle* const tree_handle, core_->tree_handle(handle));
-  BRECCIA_TAKE(const auto scaled, tree::scaled_triggers(options, core_->flush_parts()));
-  return core_->tree().SetOptions(tree_handle, scaled);
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const auto scaled, tree::scaled_triggers(options, core_->flush_parts()));
+    return core_->tree().SetOptions(tree_handle, scaled);
+  });
 }
 
 rocksdb::DBOptions Rocks::GetDBOptions() const {

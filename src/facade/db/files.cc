@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/memory.h"
 #include "facade/db/core.h"
 #include "facade/db/log_iterator.h"
 #include "tree/audience.h"
@@ -24,15 +25,14 @@ Status no_wal_files(const char* function) {
 // ---- log and flushes ---------------------------------------------------------------------------
 
 Status Rocks::Flush(const rocksdb::FlushOptions& options, Handle* handle) {
-  return Flush(options, std::vector<Handle*>{handle});
+  return base::or_memory_limit([&] { return Flush(options, std::vector<Handle*>{handle}); });
 }
 
 Status Rocks::Flush(const rocksdb::FlushOptions& options, const std::vector<Handle*>& handles) {
-  BRECCIA_TRY(core_->tree_handles(handles).status());
+  for (const Handle* const handle : handles) BRECCIA_TRY(core_->family(handle).status());
   if (handles.empty()) return Status::OK();
   if (options.wait) return core_->engine().flush(/*waits_for_tree=*/!options.allow_write_stall);
-  core_->flush_later();
-  return Status::OK();
+  return core_->flush_later();
 }
 
 Status Rocks::SyncWAL() {
@@ -58,28 +58,32 @@ Status Rocks::UnlockWAL() {
 
 Status Rocks::IngestExternalFile(Handle* handle, const std::vector<std::string>& files,
                                  const rocksdb::IngestExternalFileOptions& options) {
-  rocksdb::IngestExternalFileArg arg;
-  arg.column_family = handle;
-  arg.external_files = files;
-  arg.options = options;
-  return IngestExternalFiles({arg});
+  return base::or_memory_limit([&] {
+    rocksdb::IngestExternalFileArg arg;
+    arg.column_family = handle;
+    arg.external_files = files;
+    arg.options = options;
+    return IngestExternalFiles({arg});
+  });
 }
 
 Status Rocks::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) {
-  std::vector<rocksdb::IngestExternalFileArg> of_tree = args;
-  for (rocksdb::IngestExternalFileArg& arg : of_tree) {
-    BRECCIA_TAKE(arg.column_family, core_->tree_handle(arg.column_family));
-  }
-  ordered::Engine& engine = core_->engine();
-  // What was written before must be older than the files, so it goes into the tree first. With the
-  // gate closed there is nothing then that a flush could move while the tree changes. Listeners,
-  // which may write, hear of it when the gate is open again.
-  const tree::KeptEvents events(tree::KeptEvents::Then::kTellHere);
-  const facade::WriteGate::Closed closed(&core_->gate());
-  BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
-  BRECCIA_TRY(engine.below().ingest_files(of_tree));
-  engine.tree_changes().refresh();
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    std::vector<rocksdb::IngestExternalFileArg> of_tree = args;
+    for (rocksdb::IngestExternalFileArg& arg : of_tree) {
+      BRECCIA_TAKE(arg.column_family, core_->tree_handle(arg.column_family));
+    }
+    ordered::Engine& engine = core_->engine();
+    // What was written before must be older than the files, so it goes into the tree first. With
+    // the gate closed there is nothing then that a flush could move while the tree changes.
+    // Listeners, which may write, hear of it when the gate is open again.
+    const tree::KeptEvents events(tree::KeptEvents::Then::kTellHere);
+    const facade::WriteGate::Closed closed(&core_->gate());
+    BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
+    BRECCIA_TRY(engine.below().ingest_files(of_tree));
+    engine.tree_changes().refresh();
+    return Status::OK();
+  });
 }
 
 // ---- files out ---------------------------------------------------------------------------------
@@ -160,8 +164,10 @@ Status Rocks::GetUpdatesSince(rocksdb::SequenceNumber sequence_number,
                               std::unique_ptr<rocksdb::TransactionLogIterator>* iterator,
                               const rocksdb::TransactionLogIterator::ReadOptions&) {
   BRECCIA_TRY(core_->check_open());
-  BRECCIA_TAKE(*iterator, facade::updates_since(core_->engine_for_iterator(), sequence_number));
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(*iterator, facade::updates_since(core_->engine_for_iterator(), sequence_number));
+    return Status::OK();
+  });
 }
 
 }  // namespace breccia

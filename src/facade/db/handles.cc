@@ -4,9 +4,15 @@
 
 #include <array>
 
+#include "base/memory.h"
 #include "tree/level0_triggers.h"
 
 namespace breccia::facade {
+
+void destroy(std::vector<rocksdb::ColumnFamilyHandle*>* handles) {
+  for (rocksdb::ColumnFamilyHandle* const handle : *handles) delete handle;
+  handles->clear();
+}
 
 Status not_a_handle() {
   return Status::InvalidArgument(
@@ -43,13 +49,16 @@ Status Handle::GetDescriptor(rocksdb::ColumnFamilyDescriptor* descriptor) {
 
 const rocksdb::Comparator* Handle::GetComparator() const { return rocksdb::BytewiseComparator(); }
 
-Handle* Handles::make(const tree::TreeFamily& tree, Holder holder) {
+std::unique_ptr<Handle> Handles::make(const tree::TreeFamily& tree, Holder holder) {
+  std::unique_ptr<Handle> handle;  // its end needs the lock
   const std::lock_guard lock(mutex_);
-  Entry& entry = families_[tree->GetID()];
-  if (entry.family == nullptr) entry.family = std::make_shared<Family>(tree);
-  ++entry.handles;
-  auto* const handle = new Handle(entry.family, shared_from_this(), holder);
-  live_.insert(handle);
+  auto at = families_.find(tree->GetID());
+  if (at == families_.end()) {
+    at = families_.emplace(tree->GetID(), Entry{std::make_shared<Family>(tree)}).first;
+  }
+  handle.reset(new Handle(at->second.family, shared_from_this(), holder));
+  live_.insert(handle.get());
+  ++at->second.handles;
   change_generation();
   return handle;
 }
@@ -97,8 +106,9 @@ void Handles::remove(const Handle* handle) {
 }
 
 void Handles::keep_memory(void* destroyed) {
+  std::unique_ptr<void, FreeMemory> memory(destroyed);
   const std::lock_guard lock(mutex_);
-  destroyed_.emplace_back(destroyed);
+  base::as_memory_allows([&] { destroyed_.push_back(std::move(memory)); });
   if (destroyed_.size() > kDestroyedMax) destroyed_.pop_front();
 }
 

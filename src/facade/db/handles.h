@@ -13,6 +13,7 @@
 #include <new>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "ordered/state.h"
 
@@ -129,8 +130,8 @@ class Handles : public std::enable_shared_from_this<Handles> {
   /// `flush_parts`: see tree/level0_triggers.h.
   Handles(int flush_parts, Hooks hooks) : flush_parts_(flush_parts), hooks_(std::move(hooks)) {}
 
-  /// A new handle; whoever deletes it ends its life.
-  [[nodiscard]] Handle* make(const tree::TreeFamily& tree, Holder holder);
+  /// A new handle; its end is the end of its life.
+  [[nodiscard]] std::unique_ptr<Handle> make(const tree::TreeFamily& tree, Holder holder);
   /// The family of a handle that is one of these and alive; else null.
   /// Cost    no lock for the few handles that the thread used last.
   [[nodiscard]] Family* find(const rocksdb::ColumnFamilyHandle* handle) const;
@@ -162,6 +163,9 @@ class Handles : public std::enable_shared_from_this<Handles> {
   /// Differs from every earlier value of every registry whenever live_ has changed.
   std::atomic<std::uint64_t> generation_{0};
 };
+
+/// Deletes what was opened with a database that is no more.
+void destroy(std::vector<rocksdb::ColumnFamilyHandle*>* handles);
 
 /// What is wrong with a handle that Handles::find does not know.
 Status not_a_handle();

@@ -2,6 +2,7 @@
 
 #include <breccia/rocks.h>
 
+#include "base/memory.h"
 #include "facade/db/user_statistics.h"
 
 namespace breccia {
@@ -50,7 +51,9 @@ class Tailing final : public rocksdb::Iterator {
 void keep_engine(std::shared_ptr<ordered::Engine> engine, rocksdb::Iterator* iterator) {
   using Engine = std::shared_ptr<ordered::Engine>;
   const auto let_go = [](void* kept, void*) { delete static_cast<Engine*>(kept); };
-  iterator->RegisterCleanup(let_go, new Engine(std::move(engine)), nullptr);
+  auto kept = std::make_unique<Engine>(std::move(engine));
+  iterator->RegisterCleanup(let_go, kept.get(), nullptr);
+  (void)kept.release();
 }
 
 }  // namespace
@@ -99,17 +102,20 @@ rocksdb::Iterator* Rocks::NewIterator(const rocksdb::ReadOptions& options, Handl
 
 Status Rocks::NewIterators(const rocksdb::ReadOptions& options, const std::vector<Handle*>& handles,
                            std::vector<rocksdb::Iterator*>* iterators) {
-  BRECCIA_TRY(facade::check_iterator_options(options));
-  BRECCIA_TRY(core_->check_open());
-  BRECCIA_TAKE(const ordered::Pin pin, core_->pin_of(options));
-  std::vector<std::unique_ptr<rocksdb::Iterator>> made;
-  for (const Handle* handle : handles) {
-    BRECCIA_TAKE(const facade::Seen seen, core_->see_at(pin, handle));
-    made.push_back(facade::new_iterator(*core_, options, seen));
-  }
-  iterators->clear();
-  for (auto& iterator : made) iterators->push_back(iterator.release());
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(facade::check_iterator_options(options));
+    BRECCIA_TRY(core_->check_open());
+    BRECCIA_TAKE(const ordered::Pin pin, core_->pin_of(options));
+    std::vector<std::unique_ptr<rocksdb::Iterator>> made;
+    for (const Handle* handle : handles) {
+      BRECCIA_TAKE(const facade::Seen seen, core_->see_at(pin, handle));
+      made.push_back(facade::new_iterator(*core_, options, seen));
+    }
+    iterators->clear();
+    iterators->reserve(made.size());
+    for (auto& iterator : made) iterators->push_back(iterator.release());
+    return Status::OK();
+  });
 }
 
 }  // namespace breccia

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/memory.h"
 #include "facade/db/core.h"
 #include "tree/copies.h"
 #include "tree/tree.h"
@@ -86,12 +87,14 @@ Rocks::~Rocks() {
 
 Status Rocks::Open(const Options& options, const std::string& name, DB** db) {
   *db = nullptr;
-  Options without_families = options;
-  without_families.families.clear();
-  std::unique_ptr<facade::Core> core;
-  BRECCIA_TRY(open_core(without_families, name, default_family(options.rocksdb), &core));
-  *db = new Rocks(std::move(core));
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    Options without_families = options;
+    without_families.families.clear();
+    std::unique_ptr<facade::Core> core;
+    BRECCIA_TRY(open_core(without_families, name, default_family(options.rocksdb), &core));
+    *db = new Rocks(std::move(core));
+    return Status::OK();
+  });
 }
 
 Status Rocks::Open(const Options& options, const std::string& name,
@@ -99,78 +102,98 @@ Status Rocks::Open(const Options& options, const std::string& name,
                    DB** db) {
   *db = nullptr;
   handles->clear();
-  Options with_families = options;
-  facade::set_families(column_families, &with_families);
-  std::unique_ptr<facade::Core> core;
-  BRECCIA_TRY(open_core(with_families, name, column_families, &core));
-  for (const Descriptor& family : column_families) {
-    handles->push_back(core->make_handle(family.name, facade::Holder::kUser));
-  }
-  *db = new Rocks(std::move(core));
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    Options with_families = options;
+    facade::set_families(column_families, &with_families);
+    std::unique_ptr<facade::Core> core;
+    BRECCIA_TRY(open_core(with_families, name, column_families, &core));
+    std::vector<std::unique_ptr<facade::Handle>> made;
+    for (const Descriptor& family : column_families) {
+      made.push_back(core->make_handle(family.name, facade::Holder::kUser));
+    }
+    handles->reserve(made.size());
+    *db = new Rocks(std::move(core));
+    for (auto& handle : made) handles->push_back(handle.release());
+    return Status::OK();
+  });
 }
 
 Status Rocks::Open(const rocksdb::Options& options, const std::string& name, DB** db) {
-  return Open(facade::engine_options(options, name, default_family(options)), name, db);
+  *db = nullptr;
+  return base::or_memory_limit([&] {
+    return Open(facade::engine_options(options, name, default_family(options)), name, db);
+  });
 }
 
 Status Rocks::Open(const rocksdb::DBOptions& options, const std::string& name,
                    const std::vector<Descriptor>& column_families, std::vector<Handle*>* handles,
                    DB** db) {
-  return Open(facade::engine_options(options, name, column_families), name, column_families,
-              handles, db);
+  *db = nullptr;
+  return base::or_memory_limit([&] {
+    return Open(facade::engine_options(options, name, column_families), name, column_families,
+                handles, db);
+  });
 }
 
 Status Rocks::OpenForReadOnly(const rocksdb::Options& options, const std::string& name, DB** db,
                               bool error_if_wal_file_exists) {
-  BRECCIA_TRY(tree::check_restored(options.env, name));
-  if (!facade::is_store(options, name)) {
-    return DB::OpenForReadOnly(options, name, db, error_if_wal_file_exists);
-  }
-  std::vector<Handle*> handles;
-  BRECCIA_TRY(OpenForReadOnly(options, name, default_family(options), &handles, db,
-                              error_if_wal_file_exists));
-  return (*db)->DestroyColumnFamilyHandle(handles.front());
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(tree::check_restored(options.env, name));
+    if (!facade::is_store(options, name)) {
+      return DB::OpenForReadOnly(options, name, db, error_if_wal_file_exists);
+    }
+    std::vector<Handle*> handles;
+    BRECCIA_TRY(OpenForReadOnly(options, name, default_family(options), &handles, db,
+                                error_if_wal_file_exists));
+    return (*db)->DestroyColumnFamilyHandle(handles.front());
+  });
 }
 
 Status Rocks::OpenForReadOnly(const rocksdb::DBOptions& options, const std::string& name,
                               const std::vector<Descriptor>& column_families,
                               std::vector<Handle*>* handles, DB** db,
                               bool error_if_wal_file_exists) {
-  BRECCIA_TRY(tree::check_restored(options.env, name));
-  if (!facade::is_store(options, name)) {
-    return DB::OpenForReadOnly(options, name, column_families, handles, db,
-                               error_if_wal_file_exists);
-  }
-  // CreateColumnFamily of a read-only database writes a MANIFEST with the families that were opened
-  // (RocksDB 7.8; `ldb create_column_family` does it): ours must be among them.
-  std::vector<std::string> names;
-  BRECCIA_TRY(DB::ListColumnFamilies(options, name, &names));
-  std::vector<Descriptor> with_hidden = column_families;
-  for (const std::string& family : names) {
-    if (tree::is_reserved(family)) with_hidden.emplace_back(family, rocksdb::ColumnFamilyOptions());
-  }
-  BRECCIA_TRY(
-      DB::OpenForReadOnly(options, name, with_hidden, handles, db, error_if_wal_file_exists));
-  while (handles->size() > column_families.size()) {
-    BRECCIA_TRY((*db)->DestroyColumnFamilyHandle(handles->back()));
-    handles->pop_back();
-  }
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(tree::check_restored(options.env, name));
+    if (!facade::is_store(options, name)) {
+      return DB::OpenForReadOnly(options, name, column_families, handles, db,
+                                 error_if_wal_file_exists);
+    }
+    // CreateColumnFamily of a read-only database writes a MANIFEST with the families that were
+    // opened (RocksDB 7.8; `ldb create_column_family` does it): ours must be among them.
+    std::vector<std::string> names;
+    BRECCIA_TRY(DB::ListColumnFamilies(options, name, &names));
+    std::vector<Descriptor> with_hidden = column_families;
+    for (const std::string& family : names) {
+      if (!tree::is_reserved(family)) continue;
+      with_hidden.emplace_back(family, rocksdb::ColumnFamilyOptions());
+    }
+    BRECCIA_TRY(
+        DB::OpenForReadOnly(options, name, with_hidden, handles, db, error_if_wal_file_exists));
+    while (handles->size() > column_families.size()) {
+      BRECCIA_TRY((*db)->DestroyColumnFamilyHandle(handles->back()));
+      handles->pop_back();
+    }
+    return Status::OK();
+  });
 }
 
 Status Rocks::OpenAsSecondary(const rocksdb::Options& options, const std::string& name,
                               const std::string& secondary_path, DB** db) {
-  BRECCIA_TRY(tree::check_restored(options.env, name));
-  return DB::OpenAsSecondary(options, name, secondary_path, db);
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(tree::check_restored(options.env, name));
+    return DB::OpenAsSecondary(options, name, secondary_path, db);
+  });
 }
 
 Status Rocks::OpenAsSecondary(const rocksdb::DBOptions& options, const std::string& name,
                               const std::string& secondary_path,
                               const std::vector<Descriptor>& column_families,
                               std::vector<Handle*>* handles, DB** db) {
-  BRECCIA_TRY(tree::check_restored(options.env, name));
-  return DB::OpenAsSecondary(options, name, secondary_path, column_families, handles, db);
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(tree::check_restored(options.env, name));
+    return DB::OpenAsSecondary(options, name, secondary_path, column_families, handles, db);
+  });
 }
 
 Status Rocks::OpenAndTrimHistory(const rocksdb::DBOptions&, const std::string&,
@@ -182,7 +205,8 @@ Status Rocks::OpenAndTrimHistory(const rocksdb::DBOptions&, const std::string&,
 
 Status Rocks::ListColumnFamilies(const rocksdb::DBOptions& options, const std::string& name,
                                  std::vector<std::string>* column_families) {
-  return facade::list_families(options, name, column_families);
+  return base::or_memory_limit(
+      [&] { return facade::list_families(options, name, column_families); });
 }
 
 Status Rocks::Close() {
@@ -196,55 +220,65 @@ Status Rocks::Close() {
 
 Status Rocks::Resume() {
   BRECCIA_TRY(core_->check_open());
-  std::string cause;
-  if (core_->engine().GetProperty("breccia.read-only", &cause) && !cause.empty()) {
-    return Status::IOError("the database is read-only until it is opened again", cause);
-  }
-  return core_->tree().Resume();
+  return base::or_memory_limit([&] {
+    std::string cause;
+    if (core_->engine().GetProperty("breccia.read-only", &cause) && !cause.empty()) {
+      return Status::IOError("the database is read-only until it is opened again", cause);
+    }
+    return core_->tree().Resume();
+  });
 }
 
 Status Rocks::LoadLatestOptions(const rocksdb::ConfigOptions& config, const std::string& name,
                                 rocksdb::DBOptions* options, std::vector<Descriptor>* families) {
-  BRECCIA_TRY(rocksdb::LoadLatestOptions(config, name, options, families));
-  facade::restore_given(families);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(rocksdb::LoadLatestOptions(config, name, options, families));
+    facade::restore_given(families);
+    return Status::OK();
+  });
 }
 
 Status Rocks::DestroyDB(const std::string& name, const rocksdb::Options& options,
                         const std::vector<Descriptor>& column_families) {
-  return DestroyDB(name, facade::engine_options(options, name, default_family(options)),
-                   column_families);
+  return base::or_memory_limit([&] {
+    return DestroyDB(name, facade::engine_options(options, name, default_family(options)),
+                     column_families);
+  });
 }
 
 Status Rocks::DestroyDB(const std::string& name, const Options& options,
                         const std::vector<Descriptor>& column_families) {
-  // First, as it finds out whether somebody has the database open.
-  BRECCIA_TRY(rocksdb::DestroyDB(name, options.rocksdb, column_families));
-  remove_beside_tree(options, name);
-  std::error_code ignored;
-  std::filesystem::remove(name, ignored);  // fails if the user keeps anything there
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    // First, as it finds out whether somebody has the database open.
+    BRECCIA_TRY(rocksdb::DestroyDB(name, options.rocksdb, column_families));
+    remove_beside_tree(options, name);
+    std::error_code ignored;
+    std::filesystem::remove(name, ignored);  // fails if the user keeps anything there
+    return Status::OK();
+  });
 }
 
 Status Rocks::Detach(const Options& options, const std::string& name,
                      const std::vector<Descriptor>& column_families) {
-  Options opening = options;
-  opening.create_if_missing = false;
-  opening.error_if_exists = false;
-  opening.flush_at_close = true;
-  facade::set_families(column_families, &opening);
-  std::vector<std::string> families;
-  BRECCIA_TRY(ListColumnFamilies(options.rocksdb, name, &families));
-  if (facade::is_store(options.rocksdb, name)) {
-    std::unique_ptr<facade::Core> core;
-    BRECCIA_TRY(open_core(opening, name, column_families, &core));
-    BRECCIA_TRY(check_nothing_prepared(*core));
-    BRECCIA_TRY(core->close());
-    BRECCIA_TRY(tree::drop_own_families(opening, name));
-  }
-  // Every store has the mark, so a `log` beside none is somebody else's.
-  if (std::filesystem::exists(name + "/" + tree::kStoreMark)) remove_beside_tree(opening, name);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    Options opening = options;
+    opening.create_if_missing = false;
+    opening.error_if_exists = false;
+    opening.flush_at_close = true;
+    facade::set_families(column_families, &opening);
+    std::vector<std::string> families;
+    BRECCIA_TRY(ListColumnFamilies(options.rocksdb, name, &families));
+    if (facade::is_store(options.rocksdb, name)) {
+      std::unique_ptr<facade::Core> core;
+      BRECCIA_TRY(open_core(opening, name, column_families, &core));
+      BRECCIA_TRY(check_nothing_prepared(*core));
+      BRECCIA_TRY(core->close());
+      BRECCIA_TRY(tree::drop_own_families(opening, name));
+    }
+    // Every store has the mark, so a `log` beside none is somebody else's.
+    if (std::filesystem::exists(name + "/" + tree::kStoreMark)) remove_beside_tree(opening, name);
+    return Status::OK();
+  });
 }
 
 }  // namespace breccia

@@ -40,18 +40,20 @@ Status Rocks::GetEntity(const rocksdb::ReadOptions& options, Handle* handle, con
     return Status::InvalidArgument("Cannot call GetEntity without a PinnableWideColumns object");
   }
   columns->Reset();
-  BRECCIA_TAKE(const facade::Seen seen, core_->see(options, handle));
-  if (seen.view == nullptr) return Status::NotFound();
-  // The tree may hold entities that RocksDB wrote.
-  if (core_->must_skip_memory(options) || facade::is_in_tree(seen, key)) {
-    return core_->tree().GetEntity(facade::tree_options(options, seen), seen.view->tree.get(), key,
-                                   columns);
-  }
-  rocksdb::PinnableSlice value;
-  bool from_tree = false;
-  BRECCIA_TRY(facade::get(*core_, options, seen, key, &value, &from_tree));
-  columns->SetPlainValue(value);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(const facade::Seen seen, core_->see(options, handle));
+    if (seen.view == nullptr) return Status::NotFound();
+    // The tree may hold entities that RocksDB wrote.
+    if (core_->must_skip_memory(options) || facade::is_in_tree(seen, key)) {
+      return core_->tree().GetEntity(facade::tree_options(options, seen), seen.view->tree.get(),
+                                     key, columns);
+    }
+    rocksdb::PinnableSlice value;
+    bool from_tree = false;
+    BRECCIA_TRY(facade::get(*core_, options, seen, key, &value, &from_tree));
+    columns->SetPlainValue(value);
+    return Status::OK();
+  });
 }
 
 Status Rocks::GetMergeOperands(const rocksdb::ReadOptions& options, Handle* handle,
@@ -122,13 +124,17 @@ void Rocks::MultiGet(const rocksdb::ReadOptions& options, std::size_t count, Han
 
 bool Rocks::KeyMayExist(const rocksdb::ReadOptions& options, Handle* handle, const Slice& key,
                         std::string* value, bool* value_found) {
-  rocksdb::ReadOptions cached = options;
-  cached.read_tier = rocksdb::kBlockCacheTier;
-  rocksdb::PinnableSlice found;
-  const Status status = Get(cached, handle, key, &found);
-  if (value_found != nullptr) *value_found = !status.IsIncomplete();
-  if (value != nullptr) value->assign(found.data(), found.size());
-  return status.ok() || status.IsIncomplete();
+  const Status status = base::or_memory_limit([&] {
+    rocksdb::ReadOptions cached = options;
+    cached.read_tier = rocksdb::kBlockCacheTier;
+    rocksdb::PinnableSlice found;
+    Status read = Get(cached, handle, key, &found);
+    if (value != nullptr) value->assign(found.data(), found.size());
+    return read;
+  });
+  const bool is_open_question = status.IsIncomplete() || status.IsMemoryLimit();
+  if (value_found != nullptr) *value_found = !is_open_question;
+  return status.ok() || is_open_question;
 }
 
 bool Rocks::KeyMayExist(const rocksdb::ReadOptions& options, Handle* handle, const Slice& key,

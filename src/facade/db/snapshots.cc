@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/memory.h"
+
 namespace breccia::facade {
 
 const rocksdb::Snapshot* Snapshots::take(ordered::Pin pin) {
@@ -21,7 +23,7 @@ bool Snapshots::release(const rocksdb::Snapshot* snapshot) {
   auto node = live_.extract(snapshot);
   if (node.empty()) return false;
   held = node.mapped()->take_view();
-  released_.push_back(std::move(node.mapped()));
+  base::as_memory_allows([&] { released_.push_back(std::move(node.mapped())); });
   if (released_.size() > kReleasedMax) released_.pop_front();
   return true;
 }

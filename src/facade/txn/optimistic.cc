@@ -1,5 +1,7 @@
 #include <breccia/optimistic_transaction_db.h>
 
+#include "base/memory.h"
+#include "facade/db/options.h"
 #include "facade/txn/transaction.h"
 
 /// OptimisticTransactionDB and its transactions.
@@ -68,10 +70,12 @@ OptimisticTransactionDB::OptimisticTransactionDB(rocksdb::DB* rocks, bool serial
 Status OptimisticTransactionDB::Open(const rocksdb::Options& options, const std::string& name,
                                      Base** db) {
   *db = nullptr;
-  rocksdb::DB* rocks = nullptr;
-  BRECCIA_TRY(Rocks::Open(options, name, &rocks));
-  *db = new OptimisticTransactionDB(rocks, /*serializable=*/false);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    const facade::Descriptors families = {
+        rocksdb::ColumnFamilyDescriptor(rocksdb::kDefaultColumnFamilyName, options)};
+    return Open(facade::engine_options(options, name, families), OptimisticTransactionDBOptions(),
+                name, db);
+  });
 }
 
 Status OptimisticTransactionDB::Open(const rocksdb::DBOptions& options, const std::string& name,
@@ -86,20 +90,24 @@ Status OptimisticTransactionDB::Open(const rocksdb::DBOptions& options,
                                      const std::vector<Descriptor>& column_families,
                                      std::vector<Handle*>* handles, Base** db) {
   *db = nullptr;
-  rocksdb::DB* rocks = nullptr;
-  BRECCIA_TRY(Rocks::Open(options, name, column_families, handles, &rocks));
-  *db = new OptimisticTransactionDB(rocks, transactions.serializable);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    return Open(facade::engine_options(options, name, column_families), transactions, name,
+                column_families, handles, db);
+  });
 }
 
 Status OptimisticTransactionDB::Open(const Options& options,
                                      const OptimisticTransactionDBOptions& transactions,
                                      const std::string& name, Base** db) {
   *db = nullptr;
-  rocksdb::DB* rocks = nullptr;
-  BRECCIA_TRY(Rocks::Open(options, name, &rocks));
-  *db = new OptimisticTransactionDB(rocks, transactions.serializable);
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    rocksdb::DB* rocks = nullptr;
+    BRECCIA_TRY(Rocks::Open(options, name, &rocks));
+    std::unique_ptr<rocksdb::DB> opened(rocks);
+    *db = new OptimisticTransactionDB(rocks, transactions.serializable);
+    (void)opened.release();
+    return Status::OK();
+  });
 }
 
 Status OptimisticTransactionDB::Open(const Options& options,
@@ -108,10 +116,16 @@ Status OptimisticTransactionDB::Open(const Options& options,
                                      const std::vector<Descriptor>& column_families,
                                      std::vector<Handle*>* handles, Base** db) {
   *db = nullptr;
-  rocksdb::DB* rocks = nullptr;
-  BRECCIA_TRY(Rocks::Open(options, name, column_families, handles, &rocks));
-  *db = new OptimisticTransactionDB(rocks, transactions.serializable);
-  return Status::OK();
+  Status status = base::or_memory_limit([&] {
+    rocksdb::DB* rocks = nullptr;
+    BRECCIA_TRY(Rocks::Open(options, name, column_families, handles, &rocks));
+    std::unique_ptr<rocksdb::DB> opened(rocks);
+    *db = new OptimisticTransactionDB(rocks, transactions.serializable);
+    (void)opened.release();
+    return Status::OK();
+  });
+  if (!status.ok()) facade::destroy(handles);
+  return status;
 }
 
 rocksdb::Transaction* OptimisticTransactionDB::BeginTransaction(

@@ -30,7 +30,7 @@ PessimisticTransaction::PessimisticTransaction(Transactions* transactions,
 }
 
 PessimisticTransaction::~PessimisticTransaction() {
-  clear_and_unlock();
+  transactions_->locks().unlock(locker_.id, tracked_);
   if (may_expire_) transactions_->locks().forget(locker_.id);
   if (!name_.empty() && txn_state_ != COMMITTED) transactions_->remove(name_);
 }
@@ -54,6 +54,8 @@ void PessimisticTransaction::initialize(const rocksdb::TransactionOptions& optio
   skips_locks_ = options.skip_concurrency_control;
   skips_prepare_ = options.skip_prepare;
   batch_->SetMaxBytes(options.max_write_batch_size);
+  if (options.set_snapshot) SetSnapshot();
+  // Last: where something before it finds no memory, there is no transaction to ask.
   may_expire_ = options.expiration >= 0;
   if (may_expire_) {
     locker_.expires_us = base::now_us() + static_cast<std::uint64_t>(options.expiration) * 1000;
@@ -62,7 +64,6 @@ void PessimisticTransaction::initialize(const rocksdb::TransactionOptions& optio
       return txn_state_.compare_exchange_strong(expected, LOCKS_STOLEN);
     });
   }
-  if (options.set_snapshot) SetSnapshot();
 }
 
 void PessimisticTransaction::clear_and_unlock() {
@@ -114,7 +115,7 @@ Status PessimisticTransaction::try_lock(FamilyId family, const std::string& key,
     return Status::OK();
   });
   // What is not tracked nobody would unlock.
-  if (!status.ok() && before == nullptr) unlock(family, key);
+  if (!status.ok() && tracked_.find(family, key) == nullptr) unlock(family, key);
   return status;
 }
 
@@ -147,10 +148,12 @@ Status PessimisticTransaction::RollbackToSavePoint() {
   if (txn_state_ != STARTED) {
     return Status::InvalidArgument("Transaction is beyond state for rollback.");
   }
-  if (!save_points_.empty()) {
-    transactions_->locks().unlock(locker_.id, tracked_.only_in(save_points_.back().since));
-  }
-  return TransactionBase::RollbackToSavePoint();
+  return base::or_memory_limit([&] {
+    if (!save_points_.empty()) {
+      transactions_->locks().unlock(locker_.id, tracked_.only_in(save_points_.back().since));
+    }
+    return TransactionBase::RollbackToSavePoint();
+  });
 }
 
 // ---- committing --------------------------------------------------------------------------------
@@ -187,9 +190,12 @@ Status PessimisticTransaction::SetName(const rocksdb::TransactionName& name) {
   if (name.empty() || name.size() > kNameBytesMax) {
     return Status::InvalidArgument("Transaction name length must be between 1 and 512 chars.");
   }
-  BRECCIA_TRY(transactions_->add(name, this));
-  name_ = name;
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    rocksdb::TransactionName kept = name;
+    BRECCIA_TRY(transactions_->add(name, this));
+    name_.swap(kept);
+    return Status::OK();
+  });
 }
 
 Status PessimisticTransaction::Prepare() {
@@ -203,24 +209,32 @@ Status PessimisticTransaction::Prepare() {
         "in a serializable transaction that is to be prepared, read with GetForUpdate");
   }
   if (!leave_started(AWAITING_PREPARE)) return wrong_state();
+  const Status status = base::or_memory_limit([&] { return write_prepared(); });
+  if (!status.ok()) {
+    txn_state_ = STARTED;  // it may be tried again, or rolled back
+    return status;
+  }
   // From now on it does not expire. The locks that it has may have a time, but nobody takes them:
   // that needs a transaction that is still going on.
   locker_.expires_us = 0;
+  log_number_ = now();
+  txn_state_ = PREPARED;
+  return Status::OK();
+}
+
+Status PessimisticTransaction::write_prepared() {
   BRECCIA_TAKE(auto* const family, transactions_->prepared_family());
   rocksdb::WriteBatch record;
   BRECCIA_TRY(record.Put(family, name_, batch_->GetWriteBatch()->Data()));
   rocksdb::WriteOptions options = write_options_;
   options.disableWAL = false;
   const rocksdb::WriteBatch* const batches[] = {&record};
-  BRECCIA_TRY(write_batches(&core_, options, ordered::ReadSet(), batches));
-  log_number_ = now();
-  txn_state_ = PREPARED;
-  return Status::OK();
+  return write_batches(&core_, options, ordered::ReadSet(), batches);
 }
 
 Status PessimisticTransaction::Commit() {
   if (expired()) return Status::Expired();
-  if (txn_state_ == PREPARED) return commit_prepared();
+  if (txn_state_ == PREPARED) return base::or_memory_limit([&] { return commit_prepared(); });
   if (txn_state_ == STARTED && locker_.expires_us == 0 && !skips_prepare_) {
     return Status::TxnNotPrepared();
   }
@@ -278,17 +292,19 @@ Status PessimisticTransaction::commit_prepared() {
   return Status::OK();
 }
 
+Status PessimisticTransaction::rollback_prepared() {
+  BRECCIA_TAKE(auto* const family, transactions_->prepared_family());
+  rocksdb::WriteBatch done;
+  BRECCIA_TRY(done.Delete(family, name_));
+  const rocksdb::WriteBatch* const batches[] = {&done};
+  BRECCIA_TRY(end_prepared(AWAITING_ROLLBACK, batches));
+  clear_and_unlock();
+  txn_state_ = ROLLEDBACK;
+  return Status::OK();
+}
+
 Status PessimisticTransaction::Rollback() {
-  if (txn_state_ == PREPARED) {
-    BRECCIA_TAKE(auto* const family, transactions_->prepared_family());
-    rocksdb::WriteBatch done;
-    BRECCIA_TRY(done.Delete(family, name_));
-    const rocksdb::WriteBatch* const batches[] = {&done};
-    BRECCIA_TRY(end_prepared(AWAITING_ROLLBACK, batches));
-    clear_and_unlock();
-    txn_state_ = ROLLEDBACK;
-    return Status::OK();
-  }
+  if (txn_state_ == PREPARED) return base::or_memory_limit([&] { return rollback_prepared(); });
   if (txn_state_ == STARTED) {
     clear_and_unlock();
     return Status::OK();
@@ -318,8 +334,11 @@ class KeysOf final : public rocksdb::WriteBatch::Handler {
 
  private:
   Status add(FamilyId family, const Slice& key) {
-    keys_.emplace(family, key.ToString());
-    return Status::OK();
+    // Between here and there is RocksDB, whose code expects no exception.
+    return base::or_memory_limit([&] {
+      keys_.emplace(family, key.ToString());
+      return Status::OK();
+    });
   }
   std::set<std::pair<FamilyId, std::string>> keys_;
 };
@@ -390,7 +409,7 @@ std::vector<PessimisticTransaction*> Transactions::prepared() const {
 bool Transactions::find_prepared_family() {
   for (const tree::TreeFamily& family : rocks_->core().engine().below().families()) {
     if (family->GetName() == tree::kPreparedFamily) {
-      prepared_family_.reset(rocks_->core().make_handle(tree::kPreparedFamily, Holder::kBreccia));
+      prepared_family_ = rocks_->core().make_handle(tree::kPreparedFamily, Holder::kBreccia);
     }
   }
   return prepared_family_ != nullptr;
@@ -418,9 +437,12 @@ Status Transactions::recover() {
   const std::unique_ptr<rocksdb::Iterator> at(
       rocks_->NewIterator(rocksdb::ReadOptions(), prepared_family_.get()));
   for (at->SeekToFirst(); at->Valid(); at->Next()) {
-    const Status status = recover(at->key().ToString(), at->value().ToString(), false);
-    // Transactions that were prepared without locks may overlap.
-    if (!status.ok()) BRECCIA_TRY(recover(at->key().ToString(), at->value().ToString(), true));
+    Status status = recover(at->key().ToString(), at->value().ToString(), false);
+    if (!status.ok() && !status.IsMemoryLimit()) {
+      // Transactions that were prepared without locks may overlap.
+      status = recover(at->key().ToString(), at->value().ToString(), true);
+    }
+    BRECCIA_TRY(status);
   }
   return at->status();
 }

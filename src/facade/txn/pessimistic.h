@@ -92,8 +92,10 @@ class PessimisticTransaction final : public TransactionBase {
   bool leave_started(TransactionState next);
   [[nodiscard]] Status wrong_state() const;
   Status validate_snapshot(FamilyId family, const std::string& key, std::uint64_t* tracked_at);
+  Status write_prepared();
   Status commit_started();
   Status commit_prepared();
+  Status rollback_prepared();
   Status write_all(std::span<const rocksdb::WriteBatch* const> batches);
   /// Writes the end of a prepared transaction; `ending` is its state meanwhile.
   Status end_prepared(rocksdb::Transaction::TransactionState ending,

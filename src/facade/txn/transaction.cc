@@ -40,9 +40,10 @@ void TransactionBase::clear() {
   tracked_.clear();
   reads_.clear();
   counts_ = {};
-  // What is tracked later is validated from the snapshot on.
+  // What is tracked later is validated from the snapshot on. Holding more than that does no harm,
+  // and what was committed must not end in an error.
   if (snapshot_ != nullptr) {
-    history_.keep_since(snapshot_->GetSequenceNumber());
+    base::as_memory_allows([this] { history_.keep_since(snapshot_->GetSequenceNumber()); });
   } else {
     history_.release();
   }
@@ -99,10 +100,12 @@ Status TransactionBase::RollbackToSavePoint() {
 
 Status TransactionBase::PopSavePoint() {
   if (save_points_.empty()) return Status::NotFound();
-  const SavePoint point = std::move(save_points_.back());
-  save_points_.pop_back();
-  if (!save_points_.empty()) save_points_.back().since.add(point.since);
-  return batch_->PopSavePoint();
+  return base::or_memory_limit([this] {
+    const auto last = save_points_.rbegin();
+    if (save_points_.size() > 1) std::next(last)->since.add(last->since);
+    save_points_.pop_back();
+    return batch_->PopSavePoint();
+  });
 }
 
 // ---- tracking ----------------------------------------------------------------------------------
@@ -120,16 +123,19 @@ void TransactionBase::track(FamilyId family, const std::string& key, std::uint64
 }
 
 void TransactionBase::UndoGetForUpdate(Handle* handle, const Slice& key) {
-  auto family = core_.family(or_default(handle));
-  if (!family.ok()) return;
-  const FamilyId id = family.value()->id();
-  const std::string name = key.ToString();
-  using Untracked = txn::TrackedKeys::Untracked;
-  if (!save_points_.empty() &&
-      save_points_.back().since.untrack_read(id, name) == Untracked::kNone) {
-    return;
-  }
-  if (tracked_.untrack_read(id, name) == Untracked::kLast) unlock(id, name);
+  // What stays tracked for want of memory, the transaction's end gives back.
+  base::as_memory_allows([&] {
+    auto family = core_.family(or_default(handle));
+    if (!family.ok()) return;
+    const FamilyId id = family.value()->id();
+    const std::string name = key.ToString();
+    using Untracked = txn::TrackedKeys::Untracked;
+    if (!save_points_.empty() &&
+        save_points_.back().since.untrack_read(id, name) == Untracked::kNone) {
+      return;
+    }
+    if (tracked_.untrack_read(id, name) == Untracked::kLast) unlock(id, name);
+  });
 }
 
 void TransactionBase::UndoGetForUpdate(const Slice& key) { UndoGetForUpdate(nullptr, key); }
@@ -212,12 +218,15 @@ void TransactionBase::MultiGet(const ReadOptions& options, Handle* handle, std::
                                const Slice* keys, rocksdb::PinnableSlice* values, Status* statuses,
                                bool sorted_input) {
   handle = or_default(handle);
-  const Status known = core_.family(handle).status();
-  if (!known.ok()) {
-    std::fill_n(statuses, count, known);
+  const Status noted = base::or_memory_limit([&] {
+    BRECCIA_TRY(core_.family(handle).status());
+    for (std::size_t i = 0; i < count; ++i) note_read(options, handle, keys[i]);
+    return Status::OK();
+  });
+  if (!noted.ok()) {
+    for (std::size_t i = 0; i < count; ++i) statuses[i] = base::copy_of(noted);
     return;
   }
-  for (std::size_t i = 0; i < count; ++i) note_read(options, handle, keys[i]);
   batch_->MultiGetFromBatchAndDB(rocks_, options, handle, count, keys, values, statuses,
                                  sorted_input);
 }
@@ -316,34 +325,36 @@ std::string joined(const rocksdb::SliceParts& parts) {
 
 Status TransactionBase::write_key(Kind kind, Handle* handle, const Slice& key, const Slice& value,
                                   const Tracking& how) {
-  handle = or_default(handle);
-  BRECCIA_TAKE(const Family* const family, core_.family(handle));
-  if (key.size() > limits::kKeyBytesMax) {
-    return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
-                                   "a key may have " + std::to_string(limits::kKeyBytesMax));
-  }
-  BRECCIA_TRY(base::or_memory_limit([&] { return try_lock(family->id(), key.ToString(), how); }));
-  rocksdb::WriteBatchBase* to = batch_.get();
-  if (!indexing_) to = batch_->GetWriteBatch();
-  switch (kind) {
-    case Kind::kPut:
-      BRECCIA_TRY(to->Put(handle, key, value));
-      ++counts_.puts;
-      break;
-    case Kind::kMerge:
-      BRECCIA_TRY(to->Merge(handle, key, value));
-      ++counts_.merges;
-      break;
-    case Kind::kDelete:
-      BRECCIA_TRY(to->Delete(handle, key));
-      ++counts_.deletes;
-      break;
-    case Kind::kSingleDelete:
-      BRECCIA_TRY(to->SingleDelete(handle, key));
-      ++counts_.deletes;
-      break;
-  }
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    handle = or_default(handle);
+    BRECCIA_TAKE(const Family* const family, core_.family(handle));
+    if (key.size() > limits::kKeyBytesMax) {
+      return Status::InvalidArgument("key of " + std::to_string(key.size()) + " bytes",
+                                     "a key may have " + std::to_string(limits::kKeyBytesMax));
+    }
+    BRECCIA_TRY(try_lock(family->id(), key.ToString(), how));
+    rocksdb::WriteBatchBase* to = batch_.get();
+    if (!indexing_) to = batch_->GetWriteBatch();
+    switch (kind) {
+      case Kind::kPut:
+        BRECCIA_TRY(to->Put(handle, key, value));
+        ++counts_.puts;
+        break;
+      case Kind::kMerge:
+        BRECCIA_TRY(to->Merge(handle, key, value));
+        ++counts_.merges;
+        break;
+      case Kind::kDelete:
+        BRECCIA_TRY(to->Delete(handle, key));
+        ++counts_.deletes;
+        break;
+      case Kind::kSingleDelete:
+        BRECCIA_TRY(to->SingleDelete(handle, key));
+        ++counts_.deletes;
+        break;
+    }
+    return Status::OK();
+  });
 }
 
 Status TransactionBase::Put(Handle* handle, const Slice& key, const Slice& value,
@@ -356,10 +367,11 @@ Status TransactionBase::Put(const Slice& key, const Slice& value) {
 }
 Status TransactionBase::Put(Handle* handle, const SliceParts& key, const SliceParts& value,
                             bool assume_tracked) {
-  return Put(handle, joined(key), joined(value), assume_tracked);
+  return base::or_memory_limit(
+      [&] { return Put(handle, joined(key), joined(value), assume_tracked); });
 }
 Status TransactionBase::Put(const SliceParts& key, const SliceParts& value) {
-  return Put(nullptr, joined(key), joined(value), false);
+  return Put(nullptr, key, value, false);
 }
 
 Status TransactionBase::Merge(Handle* handle, const Slice& key, const Slice& value,
@@ -377,11 +389,9 @@ Status TransactionBase::Delete(Handle* handle, const Slice& key, bool assume_tra
 }
 Status TransactionBase::Delete(const Slice& key) { return Delete(nullptr, key, false); }
 Status TransactionBase::Delete(Handle* handle, const SliceParts& key, bool assume_tracked) {
-  return Delete(handle, joined(key), assume_tracked);
+  return base::or_memory_limit([&] { return Delete(handle, joined(key), assume_tracked); });
 }
-Status TransactionBase::Delete(const SliceParts& key) {
-  return Delete(nullptr, joined(key), false);
-}
+Status TransactionBase::Delete(const SliceParts& key) { return Delete(nullptr, key, false); }
 
 Status TransactionBase::SingleDelete(Handle* handle, const Slice& key, bool assume_tracked) {
   return write_key(Kind::kSingleDelete, handle, key, Slice(),
@@ -389,10 +399,10 @@ Status TransactionBase::SingleDelete(Handle* handle, const Slice& key, bool assu
 }
 Status TransactionBase::SingleDelete(const Slice& key) { return SingleDelete(nullptr, key, false); }
 Status TransactionBase::SingleDelete(Handle* handle, const SliceParts& key, bool assume_tracked) {
-  return SingleDelete(handle, joined(key), assume_tracked);
+  return base::or_memory_limit([&] { return SingleDelete(handle, joined(key), assume_tracked); });
 }
 Status TransactionBase::SingleDelete(const SliceParts& key) {
-  return SingleDelete(nullptr, joined(key), false);
+  return SingleDelete(nullptr, key, false);
 }
 
 Status TransactionBase::PutUntracked(Handle* handle, const Slice& key, const Slice& value) {
@@ -403,10 +413,10 @@ Status TransactionBase::PutUntracked(const Slice& key, const Slice& value) {
 }
 Status TransactionBase::PutUntracked(Handle* handle, const SliceParts& key,
                                      const SliceParts& value) {
-  return PutUntracked(handle, joined(key), joined(value));
+  return base::or_memory_limit([&] { return PutUntracked(handle, joined(key), joined(value)); });
 }
 Status TransactionBase::PutUntracked(const SliceParts& key, const SliceParts& value) {
-  return PutUntracked(nullptr, joined(key), joined(value));
+  return PutUntracked(nullptr, key, value);
 }
 
 Status TransactionBase::MergeUntracked(Handle* handle, const Slice& key, const Slice& value) {
@@ -421,10 +431,10 @@ Status TransactionBase::DeleteUntracked(Handle* handle, const Slice& key) {
 }
 Status TransactionBase::DeleteUntracked(const Slice& key) { return DeleteUntracked(nullptr, key); }
 Status TransactionBase::DeleteUntracked(Handle* handle, const SliceParts& key) {
-  return DeleteUntracked(handle, joined(key));
+  return base::or_memory_limit([&] { return DeleteUntracked(handle, joined(key)); });
 }
 Status TransactionBase::DeleteUntracked(const SliceParts& key) {
-  return DeleteUntracked(nullptr, joined(key));
+  return DeleteUntracked(nullptr, key);
 }
 
 Status TransactionBase::SingleDeleteUntracked(Handle* handle, const Slice& key) {
@@ -493,8 +503,10 @@ Status TransactionBase::RebuildFromWriteBatch(rocksdb::WriteBatch* batch) {
 
 Status TransactionBase::rebuild(rocksdb::WriteBatch* batch, bool skips_missing_families) {
   BRECCIA_TRY(core_.check_open());
-  Replay replay(this, core_, skips_missing_families);
-  return batch->Iterate(&replay);
+  return base::or_memory_limit([&] {
+    Replay replay(this, core_, skips_missing_families);
+    return batch->Iterate(&replay);
+  });
 }
 
 // ---- committing --------------------------------------------------------------------------------

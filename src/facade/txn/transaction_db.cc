@@ -1,5 +1,6 @@
 #include <breccia/transaction_db.h>
 
+#include "base/memory.h"
 #include "facade/db/options.h"
 #include "facade/txn/pessimistic.h"
 
@@ -75,33 +76,44 @@ TransactionDB::~TransactionDB() = default;  // the transactions go before the Ro
 
 Status TransactionDB::make(rocksdb::DB* rocks, const TransactionDBOptions& transactions,
                            Base** db) {
-  std::unique_ptr<TransactionDB> made(new TransactionDB(rocks));
-  made->transactions_ = std::make_unique<facade::Transactions>(made->rocks_, transactions);
-  BRECCIA_TRY(made->transactions_->recover());
-  *db = made.release();
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    std::unique_ptr<rocksdb::DB> opened(rocks);
+    std::unique_ptr<TransactionDB> made(new TransactionDB(rocks));
+    (void)opened.release();
+    made->transactions_ = std::make_unique<facade::Transactions>(made->rocks_, transactions);
+    BRECCIA_TRY(made->transactions_->recover());
+    *db = made.release();
+    return Status::OK();
+  });
 }
 
 Status TransactionDB::Open(const rocksdb::Options& options,
                            const TransactionDBOptions& transactions, const std::string& name,
                            Base** db) {
-  return Open(facade::engine_options(options, name, default_family(options)), transactions, name,
-              db);
+  *db = nullptr;
+  return base::or_memory_limit([&] {
+    return Open(facade::engine_options(options, name, default_family(options)), transactions, name,
+                db);
+  });
 }
 
 Status TransactionDB::Open(const rocksdb::DBOptions& options,
                            const TransactionDBOptions& transactions, const std::string& name,
                            const std::vector<Descriptor>& column_families,
                            std::vector<Handle*>* handles, Base** db) {
-  return Open(facade::engine_options(options, name, column_families), transactions, name,
-              column_families, handles, db);
+  *db = nullptr;
+  return base::or_memory_limit([&] {
+    return Open(facade::engine_options(options, name, column_families), transactions, name,
+                column_families, handles, db);
+  });
 }
 
 Status TransactionDB::Open(const Options& options, const TransactionDBOptions& transactions,
                            const std::string& name, Base** db) {
   *db = nullptr;
   BRECCIA_TRY(facade::check_transactions(transactions));
-  BRECCIA_TRY(take_over(options, name, default_family(options.rocksdb)));
+  BRECCIA_TRY(base::or_memory_limit(
+      [&] { return take_over(options, name, default_family(options.rocksdb)); }));
   rocksdb::DB* rocks = nullptr;
   BRECCIA_TRY(Rocks::Open(options, name, &rocks));
   return make(rocks, transactions, db);
@@ -112,10 +124,12 @@ Status TransactionDB::Open(const Options& options, const TransactionDBOptions& t
                            std::vector<Handle*>* handles, Base** db) {
   *db = nullptr;
   BRECCIA_TRY(facade::check_transactions(transactions));
-  BRECCIA_TRY(take_over(options, name, column_families));
+  BRECCIA_TRY(base::or_memory_limit([&] { return take_over(options, name, column_families); }));
   rocksdb::DB* rocks = nullptr;
   BRECCIA_TRY(Rocks::Open(options, name, column_families, handles, &rocks));
-  return make(rocks, transactions, db);
+  Status status = make(rocks, transactions, db);
+  if (!status.ok()) facade::destroy(handles);
+  return status;
 }
 
 // ---- transactions ------------------------------------------------------------------------------
@@ -147,10 +161,12 @@ Status TransactionDB::Write(const rocksdb::WriteOptions& options, rocksdb::Write
   BRECCIA_TRY(rocks_->core().check_open());
   const TransactionDBOptions& own = transactions_->options();
   if (own.skip_concurrency_control) return rocks_->Write(options, updates);
-  rocksdb::TransactionOptions transaction_options;
-  facade::PessimisticTransaction transaction(transactions_.get(), options, transaction_options);
-  transaction.SetLockTimeout(own.default_lock_timeout);
-  return transaction.commit_batch(*updates);
+  return base::or_memory_limit([&] {
+    rocksdb::TransactionOptions transaction_options;
+    facade::PessimisticTransaction transaction(transactions_.get(), options, transaction_options);
+    transaction.SetLockTimeout(own.default_lock_timeout);
+    return transaction.commit_batch(*updates);
+  });
 }
 
 Status TransactionDB::Write(const rocksdb::WriteOptions& options,
@@ -163,33 +179,41 @@ Status TransactionDB::Write(const rocksdb::WriteOptions& options,
 Status TransactionDB::Put(const rocksdb::WriteOptions& options, Handle* handle, const Slice& key,
                           const Slice& value) {
   BRECCIA_TRY(rocks_->core().family(handle).status());
-  rocksdb::WriteBatch one;
-  BRECCIA_TRY(one.Put(handle, key, value));
-  return Write(options, &one);
+  return base::or_memory_limit([&] {
+    rocksdb::WriteBatch one;
+    BRECCIA_TRY(one.Put(handle, key, value));
+    return Write(options, &one);
+  });
 }
 
 Status TransactionDB::Delete(const rocksdb::WriteOptions& options, Handle* handle,
                              const Slice& key) {
   BRECCIA_TRY(rocks_->core().family(handle).status());
-  rocksdb::WriteBatch one;
-  BRECCIA_TRY(one.Delete(handle, key));
-  return Write(options, &one);
+  return base::or_memory_limit([&] {
+    rocksdb::WriteBatch one;
+    BRECCIA_TRY(one.Delete(handle, key));
+    return Write(options, &one);
+  });
 }
 
 Status TransactionDB::SingleDelete(const rocksdb::WriteOptions& options, Handle* handle,
                                    const Slice& key) {
   BRECCIA_TRY(rocks_->core().family(handle).status());
-  rocksdb::WriteBatch one;
-  BRECCIA_TRY(one.SingleDelete(handle, key));
-  return Write(options, &one);
+  return base::or_memory_limit([&] {
+    rocksdb::WriteBatch one;
+    BRECCIA_TRY(one.SingleDelete(handle, key));
+    return Write(options, &one);
+  });
 }
 
 Status TransactionDB::Merge(const rocksdb::WriteOptions& options, Handle* handle, const Slice& key,
                             const Slice& operand) {
   BRECCIA_TRY(rocks_->core().family(handle).status());
-  rocksdb::WriteBatch one;
-  BRECCIA_TRY(one.Merge(handle, key, operand));
-  return Write(options, &one);
+  return base::or_memory_limit([&] {
+    rocksdb::WriteBatch one;
+    BRECCIA_TRY(one.Merge(handle, key, operand));
+    return Write(options, &one);
+  });
 }
 
 // ---- locks -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "ordered/read/versions.h"
 
 namespace breccia {
@@ -143,12 +144,14 @@ Status WriteBatchWithIndex::GetFromBatchAndDB(rocksdb::DB* db, const rocksdb::Re
                                               rocksdb::ColumnFamilyHandle* handle, const Slice& key,
                                               rocksdb::PinnableSlice* value) {
   if (handle == nullptr) handle = db->DefaultColumnFamily();
-  Status status;
-  ReadThrough reads(db, handle, &key, value, &status);
-  const std::unique_ptr<rocksdb::WBWIIterator> at(NewIterator(handle));
-  reads.read_batch(0, at.get());
-  reads.read_db_once(options);
-  return status;
+  return base::or_memory_limit([&] {
+    Status status;
+    ReadThrough reads(db, handle, &key, value, &status);
+    const std::unique_ptr<rocksdb::WBWIIterator> at(NewIterator(handle));
+    reads.read_batch(0, at.get());
+    reads.read_db_once(options);
+    return status;
+  });
 }
 
 Status WriteBatchWithIndex::GetFromBatchAndDB(rocksdb::DB* db, const rocksdb::ReadOptions& options,
@@ -156,8 +159,10 @@ Status WriteBatchWithIndex::GetFromBatchAndDB(rocksdb::DB* db, const rocksdb::Re
                                               std::string* value) {
   rocksdb::PinnableSlice pinned(value);
   BRECCIA_TRY(GetFromBatchAndDB(db, options, handle, key, &pinned));
-  if (pinned.IsPinned()) value->assign(pinned.data(), pinned.size());
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    if (pinned.IsPinned()) value->assign(pinned.data(), pinned.size());
+    return Status::OK();
+  });
 }
 
 void WriteBatchWithIndex::MultiGetFromBatchAndDB(rocksdb::DB* db,
@@ -167,10 +172,14 @@ void WriteBatchWithIndex::MultiGetFromBatchAndDB(rocksdb::DB* db,
                                                  rocksdb::PinnableSlice* values, Status* statuses,
                                                  bool sorted_input) {
   if (handle == nullptr) handle = db->DefaultColumnFamily();
-  ReadThrough reads(db, handle, keys, values, statuses);
-  const std::unique_ptr<rocksdb::WBWIIterator> at(NewIterator(handle));
-  for (std::size_t i = 0; i < count; ++i) reads.read_batch(i, at.get());
-  reads.read_db(options, sorted_input);
+  const Status status = base::or_memory_limit([&] {
+    ReadThrough reads(db, handle, keys, values, statuses);
+    const std::unique_ptr<rocksdb::WBWIIterator> at(NewIterator(handle));
+    for (std::size_t i = 0; i < count; ++i) reads.read_batch(i, at.get());
+    reads.read_db(options, sorted_input);
+    return Status::OK();
+  });
+  for (std::size_t i = 0; !status.ok() && i < count; ++i) statuses[i] = Status::MemoryLimit();
 }
 
 }  // namespace breccia
