@@ -25,7 +25,7 @@ Result<tree::TreeFamily> TreeChanges::create_family(const std::string& name,
                                                     const rocksdb::ColumnFamilyOptions& options) {
   BRECCIA_TRY(parts_.closed->check());
   BRECCIA_TAKE(const tree::TreeFamily family, parts_.below->create_family(name, options));
-  publish_family(family);
+  BRECCIA_TRY(publish_family(family));
   return family;
 }
 
@@ -35,23 +35,25 @@ Result<tree::TreeFamily> TreeChanges::import_family(
     const rocksdb::ExportImportFilesMetaData& files) {
   BRECCIA_TAKE(const tree::TreeFamily family,
                parts_.below->import_family(name, options, how, files));
-  publish_family(family);
+  BRECCIA_TRY(publish_family(family));
   return family;
 }
 
 /// Publishes what happened to the tree already. Without memory for that the store stops.
-void TreeChanges::publish(const std::function<void(View*)>& change) {
+Status TreeChanges::publish(const std::function<void(View*)>& change) {
   const Status status = base::with_patience([&] {
     publisher_->change(change);
     return Status::OK();
   });
-  if (status.ok()) return;
-  parts_.fault->set(Fault::Place::kFlush,
-                    base::io_error("no memory to show a change of the tree; open the store again"));
+  if (status.ok()) return Status::OK();
+  const Status stopped =
+      base::io_error("no memory to show a change of the tree; open the store again");
+  parts_.fault->set(Fault::Place::kFlush, stopped);
+  return base::copy_of(stopped);
 }
 
-void TreeChanges::publish_family(const tree::TreeFamily& family) {
-  publish([&](View* next) {
+Status TreeChanges::publish_family(const tree::TreeFamily& family) {
+  return publish([&](View* next) {
     auto view = new_family(family, *parts_.below);
     view->runs_end = parts_.state->visible();
     next->set_family(std::move(view));
@@ -72,38 +74,40 @@ Status TreeChanges::drop_family(FamilyId id, const std::function<void()>& about_
       auto changed = std::make_shared<FamilyView>(*next->family(id));
       changed->dropped = true;
       next->set_family(std::move(changed));
-    });
+    }).PermitUncheckedError();
   });
 }
 
 void TreeChanges::forget_family(FamilyId id) {
-  publish([&](View* next) { next->erase_family(id); });
+  publish([&](View* next) { next->erase_family(id); }).PermitUncheckedError();
 }
 
 /// Publishes a changed view of a tree whose contents somebody changed, with an empty cache. Not
 /// beside a flush: between its ingest and its view, memory holds what the tree has already.
-void TreeChanges::change_files(const std::function<void(View*)>& change) {
+Status TreeChanges::change_files(const std::function<void(View*)>& change) {
+  Status published;
   parts_.below->while_unchanged([&] {
     cache::RowCache::Change tree_change(cache_);
     tree_change.begin();
     if (cache_ != nullptr) cache_->clear();
-    publish([&](View* next) {
+    published = publish([&](View* next) {
       change(next);
       next->below.version = tree_change.publish();
     });
   });
+  return published;
 }
 
 void TreeChanges::forget_cached() {
-  change_files([](View*) {});
+  change_files([](View*) {}).PermitUncheckedError();
 }
 
 void TreeChanges::stop_caching() {
   if (cache_ != nullptr) cache_->turn_off();
 }
 
-void TreeChanges::refresh() {
-  change_files([&](View* next) {
+Status TreeChanges::refresh() {
+  return change_files([&](View* next) {
     const auto families = next->families;
     for (const auto& family : families) {
       auto changed = std::make_shared<FamilyView>(*family);

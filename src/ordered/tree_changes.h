@@ -25,7 +25,8 @@ class TreeChanges {
   TreeChanges(const StoreParts& parts, Publisher* publisher, cache::RowCache* cache)
       : parts_(parts), publisher_(publisher), cache_(cache) {}
 
-  /// Errors  InvalidArgument: there is one of that name; IOError.
+  /// Errors  InvalidArgument: there is one of that name; IOError: also if no memory could be had to
+  ///         show it; then, as below, the store stops.
   Result<tree::TreeFamily> create_family(const std::string& name,
                                          const rocksdb::ColumnFamilyOptions& options);
   /// The same with the data of exported files, which is seen after refresh().
@@ -44,16 +45,17 @@ class TreeChanges {
 
   /// Lets lookups see what somebody brought into the tree (ingested files, imports).
   /// Shape   memtables held nothing of it: flush first, and write nothing in between.
-  void refresh();
+  /// Errors  IOError: no memory could be had for that; the store stops.
+  [[nodiscard]] Status refresh();
   /// Forgets what is cached of the tree: somebody took a file out of it.
   void forget_cached();
   /// Caches nothing of the tree any more: somebody changes it past the engine.
   void stop_caching();
 
  private:
-  void publish(const std::function<void(View*)>& change);
-  void publish_family(const tree::TreeFamily& family);
-  void change_files(const std::function<void(View*)>& change);
+  Status publish(const std::function<void(View*)>& change);
+  [[nodiscard]] Status publish_family(const tree::TreeFamily& family);
+  Status change_files(const std::function<void(View*)>& change);
 
   const StoreParts parts_;
   Publisher* publisher_;

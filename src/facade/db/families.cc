@@ -60,7 +60,7 @@ Status Rocks::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& o
     BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
     BRECCIA_TAKE(const tree::TreeFamily family,
                  engine.tree_changes().import_family(name, options, import_options, metadata));
-    engine.tree_changes().refresh();
+    BRECCIA_TRY(engine.tree_changes().refresh());
     return core_->hand_out(family, handle);
   });
 }

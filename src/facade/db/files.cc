@@ -81,8 +81,7 @@ Status Rocks::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileA
     const facade::WriteGate::Closed closed(&core_->gate());
     BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
     BRECCIA_TRY(engine.below().ingest_files(of_tree));
-    engine.tree_changes().refresh();
-    return Status::OK();
+    return engine.tree_changes().refresh();
   });
 }
 
