@@ -20,7 +20,7 @@ FUNCTION_LINES_MAX = 70
 ROOM_LINES_MAX = 5000
 # Assertions of a module for each hundred of its functions of five lines and more, at least. It may
 # only rise.
-ASSERTIONS_MIN = {"batch": 29, "pmem": 90, "wal": 85}
+ASSERTIONS_MIN = {"batch": 84, "pmem": 91, "wal": 87}
 CPP = (".h", ".cc", ".cu", ".cuh")
 HEADERS = (".h", ".cuh")
 TEXT = CPP + (".py", ".cmake", ".md", ".toml", ".json", ".txt", ".yml", ".supp")

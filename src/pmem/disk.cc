@@ -43,7 +43,7 @@ class RealFile final : public DiskFile {
       const auto at = static_cast<off_t>(offset);
       const ssize_t put = ::pwrite(file_.get(), from.data(), from.size(), at);
       if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return status_of_errno("write " + path_, errno);
+      if (put <= 0) return status_of_errno("write " + path_, put < 0 ? errno : ENOSPC);
       BRECCIA_ASSERT(static_cast<std::size_t>(put) <= from.size());
       offset += static_cast<std::uint64_t>(put);
       from = from.subspan(static_cast<std::size_t>(put));

@@ -470,7 +470,7 @@ TEST_F(EngineTest, RefreshBesideFlushConcurrent) {
     }
   });
   std::thread refresher([&] {
-    while (done < kFlushes * 5) engine.tree_changes().refresh();
+    while (done < kFlushes * 5) EXPECT_TRUE(engine.tree_changes().refresh().ok());
   });
   while (done < kFlushes * 5) {
     const std::int64_t at_least = done;

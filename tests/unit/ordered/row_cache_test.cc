@@ -259,7 +259,7 @@ TEST_F(EngineEntryCache, IngestedFiles) {
   ASSERT_TRUE(writer.Put(key_of(0), "new").ok());
   ASSERT_TRUE(writer.Finish().ok());
   ASSERT_TRUE(engine_->below().db()->IngestExternalFile({folder_ / "new.sst"}, {}).ok());
-  engine_->tree_changes().refresh();
+  EXPECT_TRUE(engine_->tree_changes().refresh().ok());
   ASSERT_TRUE(engine_->Get(key_of(0), &value).ok());
   EXPECT_EQ(value, "new");
   rocksdb::PinnableSlice old;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 
+#include "wal/log.h"
 #include "wal/sim/sim_files.h"
 
 namespace breccia::wal {
