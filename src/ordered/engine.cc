@@ -122,12 +122,12 @@ bool Engine::GetProperty(const std::string& name, std::string* value) {
 }
 
 Status Engine::check() {
-  if (!fault_.get().ok()) return Status::OK();
   return base::or_memory_limit([&] {
     const std::uint64_t begin = log_->begin();  // first: it never passes a view's runs
-    const Pin pin = publisher_->pin_at_rest();
-    BRECCIA_TRY(check_tree(*pin.view, below_->families()));
-    return check_view(*pin.view, {begin, log_->end(), pin.visible});
+    const std::optional<Pin> pin = publisher_->pin_at_rest();
+    if (!pin.has_value() || !fault_.get().ok()) return Status::OK();
+    BRECCIA_TRY(check_tree(*pin->view, below_->families()));
+    return check_view(*pin->view, {begin, log_->end(), pin->visible});
   });
 }
 

@@ -88,8 +88,8 @@ Status Engine::Close() {
   const std::lock_guard lock(close_mutex_);
   if (closed_.is_set()) return base::copy_of(close_status_);
   if (async_ == nullptr) return Status::OK();  // it never opened
-  BRECCIA_INVARIANT(holds(check()));
   async_->stop();
+  BRECCIA_INVARIANT(holds(check()));
   // Nothing is to be flushed where the user of a Rocks has done so: iterators may have kept this.
   if (options_.flush_at_close && state_.visible() > log_->begin()) {
     // A flush that fails must not take what the log can keep. By the queue: the flusher may be

@@ -8,6 +8,7 @@
 namespace breccia::ordered {
 
 void RequestCounter::count(const batch::Requests& requests) const {
+  if (requests.write_count() + requests.read_count() + requests.range_count() == 0) return;
   std::uint64_t puts = 0;
   std::uint64_t deletes = 0;
   std::uint64_t merges = 0;

@@ -85,17 +85,15 @@ void TreeChanges::forget_family(FamilyId id) {
 /// Publishes a changed view of a tree whose contents somebody changed, with an empty cache. Not
 /// beside a flush: between its ingest and its view, memory holds what the tree has already.
 Status TreeChanges::change_files(const std::function<void(View*)>& change) {
-  Status published;
-  parts_.below->while_unchanged([&] {
-    cache::RowCache::Change tree_change(cache_);
-    tree_change.begin();
-    if (cache_ != nullptr) cache_->clear();
-    published = publish([&](View* next) {
-      change(next);
-      next->below.version = tree_change.publish();
-    });
+  // No memory is asked for but in publish(), which is patient: the tree is changed already.
+  const auto unchanged = parts_.below->keep_unchanged();
+  cache::RowCache::Change tree_change(cache_);
+  tree_change.begin();
+  if (cache_ != nullptr) cache_->clear();
+  return publish([&](View* next) {
+    change(next);
+    next->below.version = tree_change.publish();
   });
-  return published;
 }
 
 void TreeChanges::forget_cached() {

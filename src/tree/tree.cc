@@ -210,7 +210,8 @@ Result<TreeFamily> Tree::import_family(const std::string& name,
 std::shared_ptr<Tree::Ownership> Tree::make_room_for_family() {
   auto ownership = std::make_shared<Ownership>(db_);
   const std::lock_guard lock(mutex_);
-  families_.reserve(families_.size() + 1);
+  families_.reserve(families_.size() + families_coming_ + 1);
+  ++families_coming_;
   return ownership;
 }
 
@@ -223,11 +224,12 @@ Result<TreeFamily> Tree::add_family(const Status& made, rocksdb::ColumnFamilyHan
     db_->DropColumnFamily(handle).PermitUncheckedError();
     db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   }
-  BRECCIA_TRY(made);
-  TreeFamily family = own(handle, std::move(ownership));
   const std::lock_guard lock(mutex_);
-  families_.push_back(family);
-  return family;
+  BRECCIA_ASSERT(families_coming_ > 0 && families_.size() < families_.capacity());
+  --families_coming_;
+  BRECCIA_TRY(made);
+  families_.push_back(own(handle, std::move(ownership)));
+  return families_.back();
 }
 
 Status Tree::drop_family(rocksdb::ColumnFamilyHandle* family,
@@ -414,11 +416,6 @@ bool Tree::is_idle() const {
   std::uint64_t compactions = 0;
   (void)db_->GetIntProperty("rocksdb.num-running-compactions", &compactions);
   return compactions == 0;
-}
-
-void Tree::while_unchanged(const std::function<void()>& work) {
-  const std::lock_guard change(change_mutex_);
-  work();
 }
 
 }  // namespace breccia::tree

@@ -99,8 +99,10 @@ class Tree {
                 const std::function<void()>& prepare, const std::function<void()>& publish);
   /// RocksDB's call, kept apart from the ends of compactions: see InstallGate.
   Status ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files);
-  /// Calls `work` at a time when readers know of all ingests.
-  void while_unchanged(const std::function<void()>& work);
+  /// While it lives, readers know of all ingests.
+  [[nodiscard]] std::unique_lock<std::mutex> keep_unchanged() {
+    return std::unique_lock(change_mutex_);
+  }
 
   /// What keeps ingests away from other changes of the tree.
   [[nodiscard]] InstallGate& gate() const { return *gate_; }
@@ -134,8 +136,9 @@ class Tree {
   const std::shared_ptr<InstallGate> gate_;
   std::shared_ptr<rocksdb::DB> db_;
   std::mutex change_mutex_;   // one ingest or drop at a time; taken before others
-  mutable std::mutex mutex_;  // guards families_
+  mutable std::mutex mutex_;  // guards families_ and families_coming_
   std::vector<TreeFamily> families_;
+  std::size_t families_coming_ = 0;  // that the list has room for
   TreeFamily hidden_;
   rocksdb::Options options_;
   std::string path_;

@@ -53,11 +53,11 @@ std::unique_ptr<Handle> Handles::make(const tree::TreeFamily& tree, Holder holde
   std::unique_ptr<Handle> handle;  // its end needs the lock
   const std::lock_guard lock(mutex_);
   auto at = families_.find(tree->GetID());
-  if (at == families_.end()) {
-    at = families_.emplace(tree->GetID(), Entry{std::make_shared<Family>(tree)}).first;
-  }
-  handle.reset(new Handle(at->second.family, shared_from_this(), holder));
+  // The entry comes last: without memory for a handle nobody would take it away.
+  const auto family = at != families_.end() ? at->second.family : std::make_shared<Family>(tree);
+  handle.reset(new Handle(family, shared_from_this(), holder));
   live_.insert(handle.get());
+  if (at == families_.end()) at = families_.emplace(tree->GetID(), Entry{family}).first;
   ++at->second.handles;
   change_generation();
   return handle;
@@ -98,7 +98,7 @@ void Handles::remove(const Handle* handle) {
     if (live_.erase(handle) == 0) return;
     change_generation();
     const auto at = families_.find(id);
-    if (--at->second.handles > 0) return;
+    if (at == families_.end() || --at->second.handles > 0) return;
     if (at->second.family->at_drop() != nullptr) forget = hooks_.forget;
     families_.erase(at);
   }

@@ -95,7 +95,7 @@ Status TransactionBase::RollbackToSavePoint() {
   counts_ = point.counts;
   tracked_.subtract(point.since);
   save_points_.pop_back();
-  return batch_->RollbackToSavePoint();
+  return base::or_memory_limit([this] { return batch_->RollbackToSavePoint(); });
 }
 
 Status TransactionBase::PopSavePoint() {

@@ -94,7 +94,9 @@ Status Merger::merge_once(bool* merged) {
     taken_->give_back(*taken);
     room_->look_again();
   }
-  if (!installed) probes_.fetch_add(spent, std::memory_order_relaxed);
+  // An error that stays is not to be met again with each new run.
+  const bool may_come_again = status.ok() || status.IsMemoryLimit();
+  if (!installed && may_come_again) probes_.fetch_add(spent, std::memory_order_relaxed);
   if (!status.ok() && taken.has_value()) {
     base::as_memory_allows([&] {
       log(LogLevel::kWarning,

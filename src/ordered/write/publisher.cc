@@ -109,8 +109,9 @@ void Publisher::change(const std::function<void(View*)>& change) {
   state_->publish(std::move(next), state_->visible());
 }
 
-Pin Publisher::pin_at_rest() {
+std::optional<Pin> Publisher::pin_at_rest() {
   const Turn turn(this);
+  if (gave_up_) return std::nullopt;
   return state_->pin();
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "ordered/background/room.h"
@@ -49,8 +50,8 @@ class Publisher {
   /// True if a ticket was published in part, and nothing may be shown any more. For changes.
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
-  /// The view and what is visible of it, at a time when nobody publishes.
-  [[nodiscard]] Pin pin_at_rest();
+  /// The view and what is visible of it, at a time when nobody publishes; none if it gave up.
+  [[nodiscard]] std::optional<Pin> pin_at_rest();
 
   /// Publishes a changed copy of the current view; `change` runs under the lock.
   void change(const std::function<void(View*)>& change);
