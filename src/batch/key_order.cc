@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "base/limits.h"
@@ -16,6 +17,9 @@
 ///  2. Each chunk puts its requests into the parts, behind those of the chunks before it.
 ///  3. Each part has a hash table of the last request of each key, and its requests go through that
 ///     one by one: whoever finds a request of its key is linked to it, and takes its place.
+///
+/// Keys can be made to have one hash, whatever its seed. A part in which the search takes too long
+/// is sorted instead.
 
 namespace breccia::batch {
 
@@ -46,11 +50,12 @@ class Keys {
     const auto [keys, at] = find(i);
     return static_cast<std::uint32_t>(record::hash_key(*keys, at, /*seed=*/0));
   }
-  [[nodiscard]] bool are_same(std::uint64_t i, std::uint64_t j) const {
+  [[nodiscard]] int compare(std::uint64_t i, std::uint64_t j) const {
     const auto [left, left_at] = find(i);
     const auto [right, right_at] = find(j);
-    return record::compare_keys(*left, left_at, *right, right_at) == 0;
+    return record::compare_keys(*left, left_at, *right, right_at);
   }
+  [[nodiscard]] bool are_same(std::uint64_t i, std::uint64_t j) const { return compare(i, j) == 0; }
 
  private:
   [[nodiscard]] std::pair<const record::KeyColumnsRef*, std::uint64_t> find(std::uint64_t i) const {
@@ -74,6 +79,21 @@ std::uint64_t hash_of(std::uint64_t word) { return word >> 32; }
 std::uint64_t slots_for(std::uint64_t requests) {
   return requests == 0 ? 0 : std::bit_ceil(requests + requests / 2 + 1);
 }
+
+/// Of each request the one before it on its key, and the next.
+struct KeyLinks {
+  std::uint32_t* before;
+  std::uint32_t* next;
+
+  void begin(std::uint32_t request) const { before[request] = next[request] = KeyOrder::kNone; }
+  /// Links a request to the last one of its key; true if that one was alone so far.
+  [[nodiscard]] bool add(std::uint32_t last, std::uint32_t request) const {
+    BRECCIA_INVARIANT(next[last] == KeyOrder::kNone && before[request] == KeyOrder::kNone);
+    next[last] = request;
+    before[request] = last;
+    return before[last] == KeyOrder::kNone;
+  }
+};
 
 /// Fills a key order.
 class Linker {
@@ -104,8 +124,7 @@ class Linker {
   [[nodiscard]] bool sort();
   /// Links the requests; of each key that several have, the first one goes to `shared`.
   /// False: out of memory.
-  [[nodiscard]] bool link(std::uint32_t* before, std::uint32_t* next,
-                          exec::HostVector<std::uint32_t>* shared);
+  [[nodiscard]] bool link(KeyLinks links, exec::HostVector<std::uint32_t>* shared);
 
  private:
   [[nodiscard]] std::uint64_t part_of(std::uint64_t word) const {
@@ -114,8 +133,10 @@ class Linker {
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> chunk(std::uint64_t i) const {
     return {i * kChunkRequests, std::min(keys_.count(), (i + 1) * kChunkRequests)};
   }
-  std::uint64_t link_part(std::uint64_t begin, std::uint64_t end, std::uint64_t* slots,
-                          std::uint32_t* before, std::uint32_t* next);
+  [[nodiscard]] std::optional<std::uint64_t> link_by_hash(std::uint64_t begin, std::uint64_t end,
+                                                          std::uint64_t* slots, KeyLinks links);
+  std::uint64_t link_by_sort(std::uint64_t part, std::uint64_t begin, std::uint64_t end,
+                             KeyLinks links);
 
   const Keys& keys_;
   const std::uint64_t chunks_;
@@ -174,8 +195,7 @@ bool Linker::sort() {
   return true;
 }
 
-bool Linker::link(std::uint32_t* before, std::uint32_t* next,
-                  exec::HostVector<std::uint32_t>* shared) {
+bool Linker::link(KeyLinks links, exec::HostVector<std::uint32_t>* shared) {
   struct Part {
     std::uint64_t begin, end, slots, shared;
   };
@@ -191,7 +211,8 @@ bool Linker::link(std::uint32_t* before, std::uint32_t* next,
   BRECCIA_ASSERT(begin == keys_.count() && slots == slots_.size());
   for_each(parts_, [&](std::uint64_t i) {
     Part& part = parts[i];
-    part.shared = link_part(part.begin, part.end, slots_.data() + part.slots, before, next);
+    const auto by_hash = link_by_hash(part.begin, part.end, slots_.data() + part.slots, links);
+    part.shared = by_hash.has_value() ? *by_hash : link_by_sort(i, part.begin, part.end, links);
   });
   for (std::uint64_t i = 0; i < parts_; ++i) {
     if (!shared->reserve(shared->size() + parts[i].shared)) return false;
@@ -203,27 +224,52 @@ bool Linker::link(std::uint32_t* before, std::uint32_t* next,
 }
 
 /// Links the requests sorted_[begin, end), and leaves at its front, in their place, the first ones
-/// of the keys that several have. Returns how many those are.
-std::uint64_t Linker::link_part(std::uint64_t begin, std::uint64_t end, std::uint64_t* slots,
-                                std::uint32_t* before, std::uint32_t* next) {
+/// of the keys that several have. Returns how many those are; none if the keys' hashes are too much
+/// alike for that.
+std::optional<std::uint64_t> Linker::link_by_hash(std::uint64_t begin, std::uint64_t end,
+                                                  std::uint64_t* slots, KeyLinks links) {
   std::uint64_t shared = 0;
+  std::uint64_t probes_left = 4096 + 16 * (end - begin);  // hardly two a request are usual
   const std::uint64_t slot_count = slots_for(end - begin);
   std::fill_n(slots, slot_count, 0);
   for (std::uint64_t at = begin; at < end; ++at) {
     const std::uint64_t word = sorted_[at];
     const std::uint32_t request = request_of(word);
-    before[request] = next[request] = KeyOrder::kNone;
+    links.begin(request);
     std::uint64_t slot = hash_of(word) & (slot_count - 1);
     while (slots[slot] != 0 && (hash_of(slots[slot]) != hash_of(word) ||
                                 !keys_.are_same(request_of(slots[slot]), request))) {
+      if (--probes_left == 0) return std::nullopt;
       slot = (slot + 1) & (slot_count - 1);
     }
     const std::uint64_t found = std::exchange(slots[slot], word);
     if (found == 0) continue;
     const std::uint32_t last = request_of(found);
-    if (before[last] == KeyOrder::kNone) sorted_.data()[begin + shared++] = last;
-    next[last] = request;
-    before[request] = last;
+    if (links.add(last, request)) sorted_.data()[begin + shared++] = last;
+  }
+  return shared;
+}
+
+/// The same of a part as it came.
+std::uint64_t Linker::link_by_sort(std::uint64_t part, std::uint64_t begin, std::uint64_t end,
+                                   KeyLinks links) {
+  std::uint64_t* const words = sorted_.data() + begin;
+  std::uint64_t* const words_end =
+      std::copy_if(arrived_.data(), arrived_.data() + arrived_.size(), words,
+                   [&](std::uint64_t word) { return part_of(word) == part; });
+  BRECCIA_ASSERT(words_end == sorted_.data() + end);
+  std::stable_sort(words, words_end, [&](std::uint64_t left, std::uint64_t right) {
+    return keys_.compare(request_of(left), request_of(right)) < 0;
+  });
+  std::uint64_t shared = 0;
+  std::uint32_t last = KeyOrder::kNone;
+  for (std::uint64_t i = 0; i < end - begin; ++i) {
+    const std::uint32_t request = request_of(words[i]);
+    links.begin(request);
+    if (last != KeyOrder::kNone && keys_.are_same(last, request) && links.add(last, request)) {
+      words[shared++] = last;
+    }
+    last = request;
   }
   return shared;
 }
@@ -241,11 +287,13 @@ bool KeyOrder::build(const Writes* writes, const Reads* reads) {
   if (!linker.reserve()) return false;
   linker.number(writes, reads);
   if (!linker.sort()) return false;
+  if (!linker.link({before_.data(), next_.data()}, &shared_)) {
+    clear();
+    return false;
+  }
   before_.extend(n);
   next_.extend(n);
-  if (linker.link(before_.data(), next_.data(), &shared_)) return true;
-  clear();
-  return false;
+  return true;
 }
 
 void KeyOrder::clear() {

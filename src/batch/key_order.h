@@ -27,7 +27,7 @@ class KeyOrder {
   /// Looks at the requests of one family; either part may be null.
   /// Errors  false, std::bad_alloc: out of memory; then no request is known.
   /// Owner   the parts are not needed afterwards.
-  /// Cost    linear, shared among threads, for keys that are not made to have one hash.
+  /// Cost    linear, shared among threads; n log n where keys are made to have one hash.
   [[nodiscard]] bool build(const Writes* writes, const Reads* reads);
   void clear();
 

@@ -149,7 +149,7 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
 }
 
 bool Requests::join(const Requests& other, const Selection* chosen) {
-  BRECCIA_ASSERT(&other != this && record_bytes_ + other.record_bytes_ <= limits::kFrameBytesMax);
+  BRECCIA_ASSERT(&other != this);
   BRECCIA_ASSERT(chosen == nullptr || (chosen->writes.size() == other.writes_.size() &&
                                        chosen->reads.size() == other.reads_.size() &&
                                        chosen->ranges.size() == other.ranges_.size()));
@@ -181,6 +181,7 @@ bool Requests::join(const Requests& other, const Selection* chosen) {
     record_bytes_ += own.record_bytes() - bytes;
     write_count_ += own.request_count() - requests;
   }
+  BRECCIA_ASSERT(record_bytes_ <= limits::kFrameBytesMax);
   return true;
 }
 

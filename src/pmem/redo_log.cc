@@ -73,6 +73,10 @@ Result<std::unique_ptr<RedoLog>> RedoLog::open(Disk& disk, const std::string& pa
   if (header.region_bytes != region_bytes) {
     return Status::Corruption(path, "the redo log belongs to a region of another size");
   }
+  // Half of the numbers is more than any file can use up.
+  if (header.first_sequence == 0 || header.first_sequence >> 63 != 0) {
+    return Status::Corruption(path, "the redo log begins with a record that cannot be");
+  }
   return std::unique_ptr<RedoLog>(new RedoLog(std::move(file), header, file_bytes));
 }
 

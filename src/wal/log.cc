@@ -506,6 +506,9 @@ Result<SegmentPtr> LogImpl::segment_at(std::uint64_t position) {
                                  [&](const Kept& one) { return one.place.base == place.base; });
   if (kept == kept_.end()) return not_kept();  // released meanwhile
   BRECCIA_TRY(opened.status());
+  if (opened.value()->end() != place.end) {
+    return Status::Corruption(place.path + ": the file has another length than the log gave it");
+  }
   kept->open = opened.value();
   return opened;
 }

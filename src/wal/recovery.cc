@@ -186,9 +186,10 @@ class Scan {
     fault_ = seal_fault(bad, header_of(bad));
     frames.resize(first_bad);
     if (fault_ != nullptr) return Status::OK();
-    return damaged(
-        segments_[segment_of(scan_.end)], scan_.end,
-        std::string("the frame here was sealed, and ") + content_fault(bad, header_of(bad)));
+    const char* const wrong = content_fault(bad, header_of(bad));
+    return damaged(segments_[segment_of(scan_.end)], scan_.end,
+                   std::string("the frame here was sealed, and ") +
+                       (wrong != nullptr ? wrong : "changes while it is read"));
   }
 
   [[nodiscard]] std::size_t segment_of(std::uint64_t position) const {
@@ -310,6 +311,9 @@ Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::u
   if (header.version != kFormatVersion) {
     return Status::NotSupported(segment.path + ": log format version " +
                                 std::to_string(header.version) + " is not known here");
+  }
+  if (header.store_id == 0) {
+    return damaged(segment, segment.base, "the segment belongs to no store");
   }
   if (header.base != segment.base || header.size != segment.size) {
     return damaged(segment, segment.base, "the file's name or length do not match its header");

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/limits.h"
 #include "cli/db/commands.h"
 #include "cli/db/db_flags.h"
 #include "console/console.h"
@@ -91,10 +92,12 @@ Result<OpenSegment> open_segment(const std::string& path) {
   BRECCIA_TAKE(const std::uint64_t used, segment.file->load());
   segment.view = {0, segment.file->size(), segment.file->image(), path, used};
   if (segment.view.size >= sizeof(wal::SegmentHeader)) {
-    // As the file may have any name, the header alone says where it belongs.
-    segment.view.base = 0;
-    std::memcpy(&segment.view.base, segment.view.image + offsetof(wal::SegmentHeader, base),
-                sizeof segment.view.base);
+    // As the file may have any name, the header alone says where it belongs. If that cannot be, the
+    // header is damaged, or its checksum is of a file that no log has made.
+    std::uint64_t base = 0;
+    std::memcpy(&base, segment.view.image + offsetof(wal::SegmentHeader, base), sizeof base);
+    const bool can_be = base % limits::kLogWindowBytes == 0 && base + segment.view.size > base;
+    segment.view.base = can_be ? base : 0;
   }
   std::uint64_t store_id = 0;
   BRECCIA_TRY(wal::check_segment(segment.view, &store_id, &segment.first));

@@ -142,7 +142,7 @@ void Updater::find_repeats(UpdateWork* work) {
   const auto missing =
       static_cast<std::uint64_t>(std::count(found, found + work->found.size(), runs::kNotFound));
   if (missing * kShare >= work->found.size()) {
-    (void)work->order.build(work->writes, /*reads=*/nullptr);
+    base::as_memory_allows([&] { (void)work->order.build(work->writes, /*reads=*/nullptr); });
   }
 }
 

@@ -167,6 +167,49 @@ TEST(KeyOrder, TellsKeysOfOneHashApart) {
   arrivals.expect(order);
 }
 
+/// One of 1,024 keys that have one hash, whatever its seed: the highest bit of a word reaches bits
+/// 63 and 31 of the state alone, and those of the next word take it back.
+std::string key_of_one_hash(std::uint64_t id) {
+  constexpr int kBits = 10;
+  std::string key(8 * (kBits + 1), 'k');
+  for (int bit = 0; bit < kBits; ++bit) {
+    if ((id >> bit & 1) == 0) continue;
+    key[8 * bit] ^= '\x80';
+    key[8 * (bit + 1)] ^= '\x80';
+    key[8 * (bit + 1) + 4] ^= '\x80';
+  }
+  return key;
+}
+
+// Goal: keys that are made to have one hash cost no more than sorting, and are told apart.
+// Method: a thousand of them, in random order, among others; alone, and in a batch of several
+//   chunks.
+// Mutation: a sort that is not stable, or words that the hash table's pass has written over, fail.
+TEST(KeyOrder, KeysMadeToHaveOneHash) {
+  for (const std::uint64_t seed : testing::seeds_to_run(5)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    for (const std::uint64_t size : {3000, 20000}) {
+      Arrivals arrivals(kDefaultFamily);
+      record::KeyColumns columns(exec::plain_host_memory());
+      for (std::uint64_t i = 0; i < 2; ++i) {
+        const std::string key = key_of_one_hash(random.below(1024));
+        ASSERT_TRUE(columns.append(key.data(), key.size()));
+      }
+      ASSERT_EQ(record::hash_key(columns.ref(), 0, /*seed=*/7),
+                record::hash_key(columns.ref(), 1, /*seed=*/7));
+      for (std::uint64_t i = 0; i < size; ++i) {
+        const std::string key = i < 3000 ? key_of_one_hash(random.below(1024))
+                                         : key_of(random.below(size), /*uniform=*/true);
+        arrivals.add(&random, key);
+      }
+      KeyOrder order(exec::plain_host_memory());
+      ASSERT_TRUE(order.build(arrivals.writes(), arrivals.reads()));
+      arrivals.expect(order);
+    }
+  }
+}
+
 // Goal: without memory nothing is known, and the order can be built again.
 // Method: allocation 1, 2, 3, ... of a build fails; then it is built as ever. Of one kind of
 //   requests, of both, of several chunks.

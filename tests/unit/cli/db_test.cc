@@ -19,6 +19,7 @@
 #include "console/text.h"
 #include "support/folder.h"
 #include "support/seeds.h"
+#include "wal/format.h"
 
 /// `breccia db` beside ldb and a model. The store of these tests has families, all operations and
 /// keys with any bytes.
@@ -288,6 +289,13 @@ TEST_F(DbTest, DumpWal) {
   EXPECT_EQ(
       run_db({"dump_wal", "--walfile=" + (folder_ / "copy"), "--header", "--print_value"}).out,
       values.out);
+  // A header that says that the segment lies nowhere is damage, too.
+  {
+    std::fstream file(folder_ / "copy", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(offsetof(wal::SegmentHeader, base));
+    file.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);
+  }
+  EXPECT_EQ(run_db({"dump_wal", "--walfile=" + (folder_ / "copy")}).code, console::kExitFailed);
   const std::string placed = run_db({"dump_wal", flag(), "--positions"}).out;
   EXPECT_NE(placed.find("PUT(0) @67109136 : 0x67 "), std::string::npos) << placed;
 }
