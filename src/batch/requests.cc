@@ -148,6 +148,16 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
   return Status::OK();
 }
 
+Selection Requests::none_chosen() const {
+  Selection none;
+  for (const auto& part : writes_) {
+    none.writes.push_back({Flags(part->point_count()), Flags(part->range_deletes().size())});
+  }
+  for (const auto& part : reads_) none.reads.emplace_back(part->count());
+  for (const auto& part : ranges_) none.ranges.emplace_back(part->count());
+  return none;
+}
+
 bool Requests::join(const Requests& other, const Selection* chosen) {
   BRECCIA_ASSERT(&other != this);
   BRECCIA_ASSERT(chosen == nullptr || (chosen->writes.size() == other.writes_.size() &&

@@ -60,6 +60,8 @@ class Requests {
   void hand_over(Requests* to) { give_results(to, nullptr); }
   /// The same for the chosen ones; the others' results are as they were.
   void hand_over(Requests* to, const Selection& chosen) { give_results(to, &chosen); }
+  /// A selection of these requests in which none is chosen.
+  [[nodiscard]] Selection none_chosen() const;
   void clear();
 
   /// The writes by family; families without any may be among them.

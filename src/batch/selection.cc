@@ -1,6 +1,6 @@
 #include "batch/selection.h"
 
-#include "batch/requests.h"
+#include "base/assert.h"
 
 namespace breccia::batch {
 
@@ -11,14 +11,6 @@ void invert(Flags* flags) {
 }
 
 }  // namespace
-
-Selection::Selection(const Requests& requests) {
-  for (const auto& part : requests.writes()) {
-    writes.push_back({Flags(part->point_count()), Flags(part->range_deletes().size())});
-  }
-  for (const auto& part : requests.reads()) reads.emplace_back(part->count());
-  for (const auto& part : requests.ranges()) ranges.emplace_back(part->count());
-}
 
 Selection Selection::others() const {
   Selection others = *this;

@@ -7,8 +7,6 @@
 
 namespace breccia::batch {
 
-class Requests;
-
 /// Of requests of one kind and family, in arrival order: not 0 where one is chosen.
 using Flags = std::vector<std::uint8_t>;
 
@@ -19,11 +17,9 @@ struct ChosenWrites {
 };
 
 /// Which requests of a batch are chosen, as Requests::append and hand_over ask for: the lists are
-/// those of the batch's parts, as they stood when the selection was made (Requests::lay_out changes
-/// the order of the writes').
+/// those of the batch's parts, as they stood when Requests::none_chosen made the selection
+/// (Requests::lay_out changes the order of the writes').
 struct Selection {
-  /// None is chosen.
-  explicit Selection(const Requests& requests);
   /// Those that are not chosen here.
   [[nodiscard]] Selection others() const;
 

@@ -33,7 +33,7 @@ std::unique_ptr<Requests> make_whole() {
 
 /// Takes every second request of each kind out of `whole`, and orders all. False: out of memory.
 bool divide_and_order(const Requests& whole, Requests* part, KeyOrder* order) {
-  Selection chosen(whole);
+  Selection chosen = whole.none_chosen();
   const auto choose = [](Flags* flags) {
     for (std::size_t i = 0; i < flags->size(); i += 2) (*flags)[i] = 1;
   };

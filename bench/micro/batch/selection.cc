@@ -33,7 +33,7 @@ std::unique_ptr<Requests> make_batch(std::uint64_t each) {
 void BM_Append(benchmark::State& state) {
   const auto batch = make_batch(state.range(0));
   Requests copy(exec::shared_plain_host_memory());
-  Selection chosen(*batch);
+  Selection chosen = batch->none_chosen();
   for (Flags* const flags : {&chosen.writes[0].points, &chosen.reads[0]}) {
     for (std::size_t i = 0; i < flags->size(); ++i) (*flags)[i] = base::mix64(i) % 2;
   }

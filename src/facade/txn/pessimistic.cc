@@ -6,7 +6,11 @@
 #include "base/memory.h"
 #include "facade/db/write_batches.h"
 
-/// Transactions that lock.
+/// Transactions that lock. A key is locked in the database's lock table when it is written or read
+/// for update, and then looked up, if the transaction has a snapshot: a newer version is Busy. One
+/// in two phases is kept as a record, under its name, in a family of breccia's own: Prepare writes
+/// it; Commit, or Rollback, takes it away, in one batch with what it wrote. An opening locks anew
+/// what records name.
 
 namespace breccia::facade {
 

@@ -8,6 +8,12 @@
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
+/// How views change. One at a time, in a Turn: a committed batch goes into the memtable of the
+/// current view (records: seen when `visible` passes them) or becomes runs of a new view, behind
+/// the memtable, which is sealed first; range deletions make new views always. Whoever finds no
+/// memory half way is called again, and goes on behind what is done (WriteTicket::published).
+/// Changes by others (merges, flushes, the tree's) are made to a copy, in the same turns.
+
 namespace breccia::ordered {
 
 namespace {

@@ -285,7 +285,7 @@ struct Division {
     for (const std::uint64_t size : sizes) {
       batches.push_back(std::make_unique<KnownBatch>(size, random));
       auto& selections = chosen.emplace_back();
-      for (std::uint64_t i = 0; i < parts; ++i) selections.emplace_back(batches.back()->requests);
+      selections.assign(parts, batches.back()->requests.none_chosen());
       for (const Added& one : batches.back()->added) {
         part_of.emplace_back(random->below(parts));
         batches.back()->choose(one, &selections[part_of.back()]);
