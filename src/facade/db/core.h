@@ -77,7 +77,7 @@ class Core {
   [[nodiscard]] std::unique_ptr<Handle> make_handle(const std::string& name, Holder holder) const;
   /// The user's first handle of a family that was just made. Without memory for it the family goes
   /// again.
-  /// Errors  MemoryLimit; IOError: the engine had no memory to show it, and is read-only.
+  /// Errors  MemoryLimit.
   Status hand_out(const tree::TreeFamily& made, rocksdb::ColumnFamilyHandle** handle) const;
   /// A handle of each family that is there and the user's.
   [[nodiscard]] std::vector<std::unique_ptr<Handle>> handles_of_all() const;
