@@ -43,24 +43,14 @@ std::size_t Batch::reads() const { return requests_->read_count(); }
 std::size_t Batch::ranges() const { return requests_->range_count(); }
 std::uint64_t Batch::bytes() const { return requests_->record_bytes(); }
 
-Status::Code Batch::code(std::size_t i) const {
-  BRECCIA_ASSERT(requests_->result_count() > 0);
-  return std::as_const(*requests_).result(i).code;
-}
+Status::Code Batch::code(std::size_t i) const { return requests_->result(i).code; }
 Slice Batch::value(std::size_t i) const {
-  BRECCIA_ASSERT(requests_->result_count() > 0);
-  const batch::ReadResult& result = std::as_const(*requests_).result(i);
+  const batch::ReadResult& result = requests_->result(i);
   return {result.data, result.bytes};
 }
 
-Status::Code Batch::range_code(std::size_t i) const {
-  BRECCIA_ASSERT(requests_->range_result_count() > 0);
-  return requests_->range_result(i).code;
-}
-std::size_t Batch::range_size(std::size_t i) const {
-  BRECCIA_ASSERT(requests_->range_result_count() > 0);
-  return requests_->range_result(i).count;
-}
+Status::Code Batch::range_code(std::size_t i) const { return requests_->range_result(i).code; }
+std::size_t Batch::range_size(std::size_t i) const { return requests_->range_result(i).count; }
 std::pair<Slice, Slice> Batch::range_entry(std::size_t i, std::size_t j) const {
   return batch::range_entry(requests_->range_result(i), j);
 }

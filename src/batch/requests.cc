@@ -56,26 +56,11 @@ std::uint64_t count_results(const std::vector<std::unique_ptr<Part>>& parts) {
 
 }  // namespace
 
-/// Room for what the next add() does.
-void Requests::Places::reserve_one(std::size_t parts) {
-  if (parts > 1 && at.capacity() <= count) at.reserve(std::max<std::size_t>(2 * count, 8));
-}
-
-void Requests::Places::add(std::size_t parts, std::size_t part, std::uint64_t place) {
-  BRECCIA_ASSERT(part < parts && place <= count);
-  if (parts > 1) {
-    // Those before the second part's first are all of part 0.
-    for (auto i = static_cast<std::uint32_t>(at.size()); i < count; ++i) at.emplace_back(0, i);
-    at.emplace_back(part, place);
-  }
-  ++count;
-  BRECCIA_ASSERT(at.empty() ? parts == 1 : at.size() == count);
-}
-
-std::pair<std::uint32_t, std::uint64_t> Requests::Places::of(std::uint64_t i) const {
-  BRECCIA_ASSERT(i < count);
-  if (at.empty()) return {0, i};
-  return at[i];
+void Requests::Places::add_at(std::size_t part, std::uint64_t place) {
+  // Those before the second part's first are all of part 0.
+  for (auto i = static_cast<std::uint32_t>(at.size()); i < count; ++i) at.emplace_back(0, i);
+  at.emplace_back(part, place);
+  BRECCIA_ASSERT(at.size() == count + 1);
 }
 
 void Requests::Places::clear() {
@@ -87,20 +72,6 @@ std::size_t Requests::writes_of(FamilyId family) const {
   const auto found = std::find_if(writes_.begin(), writes_.end(),
                                   [&](const auto& writes) { return writes->family() == family; });
   return static_cast<std::size_t>(found - writes_.begin());
-}
-
-std::uint64_t Requests::record_bytes_of(FamilyId family) const {
-  const std::size_t part = writes_of(family);
-  return part == writes_.size() ? 0 : writes_[part]->record_bytes();
-}
-
-bool Requests::full(std::uint64_t more_bytes) const {
-  // Room in the frame for its header, alignment, descriptors, family names and commit record.
-  constexpr std::uint64_t kFrameSlack = 1024;
-  const std::uint64_t families = 16 * (writes_.size() + 1);
-  return record_bytes_ + more_bytes + 4 * (write_count_ + 1) + families + kFrameSlack >
-             limits::kFrameBytesMax ||
-         write_count_ + read_count() + range_count() >= limits::kBatchRequestsMax;
 }
 
 Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, const Slice& value) {
@@ -305,18 +276,6 @@ bool Requests::prepare_results(std::size_t parts, bool with_bounds) {
   for (auto& arena : arenas_) arena->clear();
   BRECCIA_INVARIANT(result_count() == read_count() && range_result_count() == range_count());
   return true;
-}
-
-const ReadResult& Requests::result(std::uint64_t i) const {
-  const auto [part, place] = reads_at_.of(i);
-  BRECCIA_ASSERT(part < reads_.size() && place < reads_[part]->result_count());
-  return std::as_const(*reads_[part]).results()[place];
-}
-
-const RangeResult& Requests::range_result(std::uint64_t i) const {
-  const auto [part, place] = ranges_at_.of(i);
-  BRECCIA_ASSERT(part < ranges_.size() && place < ranges_[part]->result_count());
-  return std::as_const(*ranges_[part]).results()[place];
 }
 
 std::uint64_t Requests::result_count() const { return count_results(reads_); }

@@ -3,12 +3,15 @@
 #include <breccia/family.h>
 #include <breccia/status.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
+#include "base/limits.h"
 #include "batch/ranges.h"
 #include "batch/reads.h"
 #include "batch/results.h"
@@ -93,8 +96,13 @@ class Requests {
   [[nodiscard]] std::size_t arena_count() const { return arenas_.size(); }
   [[nodiscard]] ResultArena& arena(std::size_t part) { return *arenas_[part]; }
   /// The result of read `i` in arrival order over all families.
-  [[nodiscard]] const ReadResult& result(std::uint64_t i) const;
-  [[nodiscard]] const RangeResult& range_result(std::uint64_t i) const;
+  /// Shape   i below what there is of them, and the batch was submitted.
+  [[nodiscard]] const ReadResult& result(std::uint64_t i) const {
+    return result_at<ReadResult>(reads_, reads_at_, i);
+  }
+  [[nodiscard]] const RangeResult& range_result(std::uint64_t i) const {
+    return result_at<RangeResult>(ranges_, ranges_at_, i);
+  }
   /// Results that there are, of reads and of ranges: 0 before the batch was submitted.
   [[nodiscard]] std::uint64_t result_count() const;
   [[nodiscard]] std::uint64_t range_result_count() const;
@@ -113,12 +121,34 @@ class Requests {
     /// Index of the part, and place in it; empty while all are of one family.
     std::vector<std::pair<std::uint32_t, std::uint32_t>> at;
 
-    void reserve_one(std::size_t parts);
-    void add(std::size_t parts, std::size_t part, std::uint64_t place);
-    [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> of(std::uint64_t i) const;
+    /// Room for what the next add() does.
+    void reserve_one(std::size_t parts) {
+      if (parts > 1 && at.capacity() <= count) at.reserve(std::max<std::size_t>(2 * count, 8));
+    }
+    void add(std::size_t parts, std::size_t part, std::uint64_t place) {
+      BRECCIA_ASSERT(part < parts && place <= count);
+      if (parts > 1) add_at(part, place);
+      ++count;
+      BRECCIA_ASSERT(at.empty() ? parts == 1 : at.size() == count);
+    }
+    [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> of(std::uint64_t i) const {
+      BRECCIA_ASSERT(i < count);
+      if (at.empty()) return {0, i};
+      return at[i];
+    }
     void clear();
+
+   private:
+    void add_at(std::size_t part, std::uint64_t place);
   };
 
+  template <class Result, class Part>
+  static const Result& result_at(const std::vector<std::unique_ptr<Part>>& parts,
+                                 const Places& places, std::uint64_t i) {
+    const auto [part, place] = places.of(i);
+    BRECCIA_ASSERT(part < parts.size() && place < parts[part]->result_count());
+    return std::as_const(*parts[part]).results()[place];
+  }
   [[nodiscard]] bool join(const Requests& other, const Selection* chosen);
   void give_results(Requests* to, const Selection* chosen);
   /// What becomes of the reads of `other` in `family` behind what is here.
@@ -126,8 +156,19 @@ class Requests {
                                          const Selection* chosen) const;
   /// Index of the family's part in writes_; their count if there is none.
   [[nodiscard]] std::size_t writes_of(FamilyId family) const;
-  [[nodiscard]] std::uint64_t record_bytes_of(FamilyId family) const;
-  [[nodiscard]] bool full(std::uint64_t more_bytes) const;
+  [[nodiscard]] std::uint64_t record_bytes_of(FamilyId family) const {
+    const std::size_t part = writes_.empty() ? 0 : writes_of(family);
+    return part == writes_.size() ? 0 : writes_[part]->record_bytes();
+  }
+  /// True if one more request, with so many bytes in the log, is too much.
+  [[nodiscard]] bool full(std::uint64_t more_bytes) const {
+    // Room in the frame for its header, alignment, descriptors, family names and commit record.
+    constexpr std::uint64_t kFrameSlack = 1024;
+    const std::uint64_t families = 16 * (writes_.size() + 1);
+    return record_bytes_ + more_bytes + 4 * (write_count_ + 1) + families + kFrameSlack >
+               limits::kFrameBytesMax ||
+           write_count_ + read_count() + range_count() >= limits::kBatchRequestsMax;
+  }
   /// The writes if they are all of one family, else null.
   [[nodiscard]] const Writes* only_writes() const;
 

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "batch/selection.h"
 #include "exec/host_vector.h"
+#include "record/record.h"
 
 namespace breccia::batch {
 
@@ -31,7 +32,21 @@ struct RangeResult {
 };
 
 /// Key and value of entry `j`.
-[[nodiscard]] std::pair<Slice, Slice> range_entry(const RangeResult& range, std::uint64_t j);
+[[nodiscard]] inline std::pair<Slice, Slice> range_entry(const RangeResult& range,
+                                                         std::uint64_t j) {
+  BRECCIA_ASSERT(j < range.count);
+  if (range.pairs != nullptr) {
+    const auto* const pair = reinterpret_cast<const char*>(range.pairs + 2 * j);
+    return {Slice(pair, 8), Slice(pair + 8, 8)};
+  }
+  // Entries lie all over the log; whoever reads them in order finds the next ones in cache.
+  constexpr std::uint64_t kAhead = 12;
+  if (j + kAhead < range.count) __builtin_prefetch(range.records[j + kAhead]);
+  const std::byte* const record = range.records[j];
+  const record::RecordHeader header = record::record_header(record);
+  return {Slice(record::record_key(record), header.key_bytes()),
+          Slice(record::record_value(record), header.value_bytes)};
+}
 
 /// A Status of that code, as RocksDB would return it for a lookup.
 [[nodiscard]] Status status_of(Status::Code code);
