@@ -2,13 +2,6 @@
 
 namespace breccia::batch {
 
-bool Reads::add(const Slice& key, std::uint64_t after) {
-  if (!after_.reserve(after_.size() + 1) || !keys_.append(key.data(), key.size())) return false;
-  BRECCIA_ASSERT(after_.size() == 0 || after_[after_.size() - 1] <= after);
-  after_.push(after);
-  return true;
-}
-
 bool Reads::append(const Reads& other, const Flags* chosen, BytesBefore* before) {
   BRECCIA_ASSERT(other.family_ == family_ && &other != this);
   if (!after_.reserve(after_.size() + other.count()) ||

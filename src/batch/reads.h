@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/assert.h"
 #include "batch/results.h"
 #include "batch/writes.h"
 #include "exec/host_vector.h"
@@ -26,7 +27,12 @@ class Reads {
 
   /// `after`: bytes of the family's records that came before the lookup in the batch.
   /// Errors  false: out of memory; nothing was added.
-  [[nodiscard]] bool add(const Slice& key, std::uint64_t after);
+  [[nodiscard]] bool add(const Slice& key, std::uint64_t after) {
+    if (!after_.reserve(after_.size() + 1) || !keys_.append(key.data(), key.size())) return false;
+    BRECCIA_ASSERT(after_.size() == 0 || after_[after_.size() - 1] <= after);
+    after_.push(after);
+    return true;
+  }
   /// Adds the lookups of another batch, or the chosen ones (null: all); `before` says behind how
   /// many bytes of the family's records each comes to stand.
   /// Errors  as Writes::append.

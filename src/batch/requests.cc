@@ -29,15 +29,23 @@ Status batch_full() {
 
 Status out_of_memory() { return Status::MemoryLimit("no memory for the batch"); }
 
-/// Index of the part of `parts` for `family`, which is made if it is not there.
 template <class Part>
-std::size_t part_of(std::vector<std::unique_ptr<Part>>* parts, FamilyId family,
-                    exec::HostMemory& memory) {
+std::size_t find_or_make_part(std::vector<std::unique_ptr<Part>>* parts, FamilyId family,
+                              exec::HostMemory& memory) {
   for (std::size_t i = 0; i < parts->size(); ++i) {
     if ((*parts)[i]->family() == family) return i;
   }
   parts->push_back(std::make_unique<Part>(family, memory));
   return parts->size() - 1;
+}
+
+/// Index of the part of `parts` for `family`, which is made if it is not there. Most batches are of
+/// one family.
+template <class Part>
+inline std::size_t part_of(std::vector<std::unique_ptr<Part>>* parts, FamilyId family,
+                           exec::HostMemory& memory) {
+  if (!parts->empty() && parts->front()->family() == family) return 0;
+  return find_or_make_part(parts, family, memory);
 }
 
 template <class Part>
