@@ -109,6 +109,7 @@ Status Requests::add_read(FamilyId family, const Slice& key) {
   if (full(0)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
   reads_at_.reserve_one(reads_.size());
+  BRECCIA_ASSERT(reads_[part]->family() == family);
   if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - 1);
   return Status::OK();
@@ -122,6 +123,7 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
   if (full(0)) return batch_full();
   const std::size_t part = part_of(&ranges_, family, *memory_);
   ranges_at_.reserve_one(ranges_.size());
+  BRECCIA_ASSERT(ranges_[part]->family() == family);
   if (!ranges_[part]->add(begin, end, limit, record_bytes_of(family))) return out_of_memory();
   ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - 1);
   return Status::OK();
