@@ -8,6 +8,35 @@
 
 namespace breccia::record {
 
+/// Cuts a key into its words: the first to *head, the others to tail[tail_words(bytes)].
+inline void cut_key(const char* key, std::uint64_t bytes, std::uint64_t* head,
+                    std::uint64_t* tail) {
+  if (bytes < 8) {
+    *head = base::load_big_endian(key, bytes);
+    return;
+  }
+  *head = base::load_big_endian_8(key);
+  std::uint64_t at = 8;
+  for (; at + 8 <= bytes; at += 8) *tail++ = base::load_big_endian_8(key + at);
+  // The key's last 8 bytes, without those that other words have.
+  if (at < bytes) *tail = base::load_big_endian_8(key + bytes - 8) << 8 * (at + 8 - bytes);
+}
+
+/// Where keys come to stand that were added to columns as a whole.
+/// Threads any, of different keys.
+struct KeySlots {
+  std::uint64_t* head;
+  std::uint64_t* meta;  // null: the keys are all of one length
+  std::uint64_t* tail;
+  std::uint64_t tail_begin;  // what lies in the columns before `tail`
+
+  /// Writes key `i` of them, whose tail comes behind `word` words of the others'.
+  void write(std::uint64_t i, std::uint64_t word, const char* key, std::uint64_t bytes) const {
+    if (meta != nullptr) meta[i] = (tail_begin + word) << kMetaLengthBits | bytes;
+    cut_key(key, bytes, head + i, tail + word);
+  }
+};
+
 /// Keys of a batch as columns, filled while the caller's bytes are in cache.
 /// Threads one owner.
 class KeyColumns {
@@ -17,21 +46,30 @@ class KeyColumns {
   /// False if memory is exhausted; the columns are then as before.
   [[nodiscard]] bool append(const char* key, std::uint64_t bytes) {
     const std::uint64_t words = tail_words(bytes);
-    const bool uniform = head_.size() == 0 || uniform_bytes_ == bytes;
-    if (!head_.reserve(head_.size() + 1) || !tail_.reserve(tail_.size() + words)) return false;
-    if (uniform) {
-      uniform_bytes_ = static_cast<std::uint32_t>(bytes);
-    } else if (!append_meta(bytes)) {
-      return false;
-    }
-    head_.push(bytes >= 8 ? base::load_big_endian_8(key) : base::load_big_endian(key, bytes));
-    std::uint64_t* const tail = tail_.extend(words);
-    for (std::uint64_t word = 0; word < words; ++word) {
-      const std::uint64_t at = 8 * (word + 1);
-      tail[word] = at + 8 <= bytes ? base::load_big_endian_8(key + at)
-                                   : base::load_big_endian(key + at, bytes - at);
-    }
+    const auto length = static_cast<std::uint32_t>(bytes);
+    if (!reserve(1, words, length)) return false;
+    extend(1, words, length).write(0, 0, key, bytes);
     return true;
+  }
+
+  /// Makes room for `more` keys with `words` words of tails. `bytes`: the length of each of them;
+  /// kVariableBytes if they differ. False if memory is exhausted; the columns are then as before.
+  [[nodiscard]] bool reserve(std::uint64_t more, std::uint64_t words, std::uint32_t bytes) {
+    return head_.reserve(count() + more) && tail_.reserve(tail_.size() + words) &&
+           (stays_uniform(bytes) || meta_.reserve(count() + more));
+  }
+  /// Adds such keys, which must then be written.
+  /// Shape   reserve() made room for them.
+  [[nodiscard]] KeySlots extend(std::uint64_t more, std::uint64_t words, std::uint32_t bytes) {
+    const bool uniform = stays_uniform(bytes);
+    if (uniform) {
+      uniform_bytes_ = bytes;
+    } else if (uniform_bytes_ != kVariableBytes) {
+      turn_variable();
+    }
+    const std::uint64_t tail_begin = tail_.size();
+    return {head_.extend(more), uniform ? nullptr : meta_.extend(more), tail_.extend(words),
+            tail_begin};
   }
 
   /// Appends `keys`, which are host memory. False if memory is exhausted; some of them may then be
@@ -60,20 +98,18 @@ class KeyColumns {
   }
 
  private:
-  /// Keeps the length of one more key; on the first that differs, of all before it too.
-  [[nodiscard]] bool append_meta(std::uint64_t bytes) {
-    const std::uint64_t count = head_.size();
-    if (!meta_.reserve(count + 1)) return false;
-    if (uniform_bytes_ != kVariableBytes) {
-      const std::uint64_t words = tail_words(uniform_bytes_);
-      meta_.clear();
-      for (std::uint64_t i = 0; i < count; ++i) {
-        meta_.push(i * words << kMetaLengthBits | uniform_bytes_);
-      }
-      uniform_bytes_ = kVariableBytes;
+  /// True if keys of `bytes` bytes need no lengths, nor do those that are there.
+  [[nodiscard]] bool stays_uniform(std::uint32_t bytes) const {
+    return bytes != kVariableBytes && (count() == 0 || uniform_bytes_ == bytes);
+  }
+  /// Writes down the length that all keys so far have.
+  void turn_variable() {
+    const std::uint64_t words = tail_words(uniform_bytes_);
+    meta_.clear();
+    for (std::uint64_t i = 0; i < count(); ++i) {
+      meta_.push(i * words << kMetaLengthBits | uniform_bytes_);
     }
-    meta_.push(tail_.size() << kMetaLengthBits | bytes);
-    return true;
+    uniform_bytes_ = kVariableBytes;
   }
 
   exec::HostVector<std::uint64_t> head_, meta_, tail_;

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "base/assert.h"
+
+namespace breccia::base {
+
+/// Pieces of memory that lie one behind the other, written past the caches: a plain store first
+/// reads the line it writes to, and throws out one that is in use.
+///
+/// Pieces are put together in a few KiB that stay in the first cache, and leave them by whole
+/// lines.
+///
+/// Shape   begins at an address that divides by 8, as does the length of every piece.
+/// Owner   the memory is written when this ends, at the latest.
+/// Threads one owner; any may read once it has ended.
+class StreamedBytes {
+ public:
+  explicit StreamedBytes(std::byte* to) : to_(to) {}
+  StreamedBytes(const StreamedBytes&) = delete;
+  StreamedBytes& operator=(const StreamedBytes&) = delete;
+  ~StreamedBytes() {
+    drain();
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+  }
+
+  /// Room for the next piece, which must be written before the next call.
+  std::byte* next(std::uint64_t bytes) {
+    BRECCIA_ASSERT(bytes % 8 == 0);
+    if (bytes > kStagedBytes) {  // the copy of a large piece would cost more
+      drain();
+      std::byte* const piece = to_;
+      to_ += bytes;
+      return piece;
+    }
+    if (staged_ + bytes > sizeof stage_) write_lines();
+    std::byte* const piece = stage_ + staged_;
+    staged_ += bytes;
+    return piece;
+  }
+
+ private:
+  static constexpr std::uint64_t kLineBytes = 64;
+  static constexpr std::uint64_t kStagedBytes = 2048;
+
+  static void write_line(std::byte* to, const std::byte* from) {
+#if defined(__SSE2__)
+    for (std::uint64_t at = 0; at < kLineBytes; at += sizeof(__m128i)) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+    }
+#else
+    std::memcpy(to, from, kLineBytes);
+#endif
+  }
+
+  /// Writes all whole lines; the rest moves to the front.
+  void write_lines() {
+    std::uint64_t at = 0;
+    for (; at < staged_ && reinterpret_cast<std::uintptr_t>(to_) % kLineBytes != 0; at += 8) {
+      std::memcpy(to_, stage_ + at, 8);
+      to_ += 8;
+    }
+    for (; at + kLineBytes <= staged_; at += kLineBytes) {
+      write_line(to_, stage_ + at);
+      to_ += kLineBytes;
+    }
+    staged_ -= at;
+    std::memmove(stage_, stage_ + at, staged_);
+  }
+
+  void drain() {
+    write_lines();
+    std::memcpy(to_, stage_, staged_);
+    to_ += staged_;
+    staged_ = 0;
+  }
+
+  std::byte* to_;
+  std::uint64_t staged_ = 0;
+  alignas(kLineBytes) std::byte stage_[2 * kStagedBytes];  // a piece behind what is not yet a line
+};
+
+}  // namespace breccia::base
