@@ -1,11 +1,13 @@
 #pragma once
 
+#include <breccia/columns.h>
 #include <breccia/family.h>
 #include <breccia/status.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace breccia {
@@ -58,6 +60,32 @@ class Batch {
   Status Get(FamilyId family, const Slice& key);
   Status Range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit);
 
+  /// Adds as many requests as the columns have strings: the batch is, to the byte, as if each had
+  /// been added in turn, at a fraction of the cost (docs/impl/batch.md, "Columns").
+  ///
+  /// Shape   columns of one call have the same count, which may be 0.
+  /// Errors  as above, of any request, and InvalidArgument: columns of different counts, offsets
+  ///         that fall. None of the requests was added then.
+  /// Owner   keys, values, operands, begins, ends and limits are copied; they may go when the call
+  ///         returns.
+  /// Cost    from 32 Ki requests on shared among threads.
+  Status Put(FamilyId family, const BytesColumn& keys, const BytesColumn& values);
+  Status Delete(FamilyId family, const BytesColumn& keys);
+  Status Merge(FamilyId family, const BytesColumn& keys, const BytesColumn& operands);
+  Status Get(FamilyId family, const BytesColumn& keys);
+  Status Range(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+               std::uint32_t limit);
+  /// Shape   limits[count].
+  Status Range(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+               std::span<const std::uint32_t> limits);
+  /// Lookups whose values go straight into `values`. code() and value() know these reads, too;
+  /// kInvalidArgument also says that the key's value has another length than the array's width.
+  /// Errors  InvalidArgument also where values would overlap, or there is no `found`.
+  /// Owner   the arrays of `values` must live, and be left alone, until Submit returns, or
+  ///         SubmitAsync's `done` is called, and as long as value() is asked. If the submit fails
+  ///         their bytes are of no sense.
+  Status Get(FamilyId family, const BytesColumn& keys, const ValueArray& values);
+
   [[nodiscard]] std::size_t writes() const;
   [[nodiscard]] std::size_t reads() const;
   [[nodiscard]] std::size_t ranges() const;
@@ -71,6 +99,24 @@ class Batch {
   [[nodiscard]] Status::Code code(std::size_t i) const;
   /// The value of read `i`; empty unless its code is kOk.
   [[nodiscard]] Slice value(std::size_t i) const;
+
+  /// Where the values of reads [first, first + count) lie, as an Arrow array has it, whose bytes
+  /// CopyValues() gives then: offsets[0] is 0, and value i is bytes [offsets[i], offsets[i + 1]).
+  /// Shape   offsets[count + 1]; found[count]: 1 if read first + i has code kOk, else 0, and its
+  ///         value is empty. first + count <= reads().
+  /// Errors  InvalidArgument: more than 2^31 - 1 bytes in offsets of 32 bits; the arrays are of no
+  ///         sense then.
+  Status ValueOffsets(std::size_t first, std::size_t count, std::int32_t* offsets,
+                      std::uint8_t* found) const;
+  Status ValueOffsets(std::size_t first, std::size_t count, std::int64_t* offsets,
+                      std::uint8_t* found) const;
+  /// Copies the values of reads [first, first + count), one behind the other.
+  /// Shape   `offsets` as ValueOffsets() gave them; bytes[offsets[count]].
+  /// Cost    from 32 Ki reads on shared among threads.
+  void CopyValues(std::size_t first, std::size_t count, const std::int32_t* offsets,
+                  void* bytes) const;
+  void CopyValues(std::size_t first, std::size_t count, const std::int64_t* offsets,
+                  void* bytes) const;
 
   /// Outcome of range `i`: Code::kOk, or an error of its own, as of a read.
   [[nodiscard]] Status::Code range_code(std::size_t i) const;

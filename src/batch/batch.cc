@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "batch/requests.h"
+#include "batch/value_columns.h"
 
 namespace breccia {
 
@@ -38,6 +39,45 @@ Status Batch::Range(FamilyId family, const Slice& begin, const Slice& end, std::
   return base::or_memory_limit([&] { return requests_->add_range(family, begin, end, limit); });
 }
 
+Status Batch::Put(FamilyId family, const BytesColumn& keys, const BytesColumn& values) {
+  return base::or_memory_limit(
+      [&] { return requests_->add_writes(record::Op::kPut, family, keys, values); });
+}
+Status Batch::Delete(FamilyId family, const BytesColumn& keys) {
+  const auto none = BytesColumn::Fixed(nullptr, keys.count(), 0);
+  return base::or_memory_limit(
+      [&] { return requests_->add_writes(record::Op::kDelete, family, keys, none); });
+}
+Status Batch::Merge(FamilyId family, const BytesColumn& keys, const BytesColumn& operands) {
+  return base::or_memory_limit(
+      [&] { return requests_->add_writes(record::Op::kMerge, family, keys, operands); });
+}
+Status Batch::Get(FamilyId family, const BytesColumn& keys) {
+  return base::or_memory_limit([&] { return requests_->add_reads(family, keys, ValueArray()); });
+}
+Status Batch::Get(FamilyId family, const BytesColumn& keys, const ValueArray& values) {
+  return base::or_memory_limit([&] {
+    if (values.found == nullptr) return Status::InvalidArgument("an array of values without found");
+    return requests_->add_reads(family, keys, values);
+  });
+}
+Status Batch::Range(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+                    std::uint32_t limit) {
+  return base::or_memory_limit([&] {
+    return requests_->add_ranges(family, begins, ends, std::span<const std::uint32_t>(&limit, 1));
+  });
+}
+Status Batch::Range(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+                    std::span<const std::uint32_t> limits) {
+  return base::or_memory_limit([&] {
+    // One limit is not meant for all.
+    if (limits.size() != begins.count()) {
+      return batch::differ_in_count(begins.count(), limits.size());
+    }
+    return requests_->add_ranges(family, begins, ends, limits);
+  });
+}
+
 std::size_t Batch::writes() const { return requests_->write_count(); }
 std::size_t Batch::reads() const { return requests_->read_count(); }
 std::size_t Batch::ranges() const { return requests_->range_count(); }
@@ -45,8 +85,27 @@ std::uint64_t Batch::bytes() const { return requests_->record_bytes(); }
 
 Status::Code Batch::code(std::size_t i) const { return requests_->result(i).code; }
 Slice Batch::value(std::size_t i) const {
-  const batch::ReadResult& result = requests_->result(i);
+  const batch::ReadResult result = requests_->result(i);
   return {result.data, result.bytes};
+}
+
+Status Batch::ValueOffsets(std::size_t first, std::size_t count, std::int32_t* offsets,
+                           std::uint8_t* found) const {
+  return base::or_memory_limit(
+      [&] { return batch::value_offsets(*requests_, first, count, offsets, found); });
+}
+Status Batch::ValueOffsets(std::size_t first, std::size_t count, std::int64_t* offsets,
+                           std::uint8_t* found) const {
+  return base::or_memory_limit(
+      [&] { return batch::value_offsets(*requests_, first, count, offsets, found); });
+}
+void Batch::CopyValues(std::size_t first, std::size_t count, const std::int32_t* offsets,
+                       void* bytes) const {
+  batch::copy_values(*requests_, first, count, offsets, static_cast<char*>(bytes));
+}
+void Batch::CopyValues(std::size_t first, std::size_t count, const std::int64_t* offsets,
+                       void* bytes) const {
+  batch::copy_values(*requests_, first, count, offsets, static_cast<char*>(bytes));
 }
 
 Status::Code Batch::range_code(std::size_t i) const { return requests_->range_result(i).code; }

@@ -1,5 +1,7 @@
 #include "batch/ranges.h"
 
+#include <algorithm>
+
 namespace breccia::batch {
 
 bool Ranges::add(const Slice& begin, const Slice& end, std::uint32_t limit, std::uint64_t after) {
@@ -14,6 +16,27 @@ bool Ranges::add(const Slice& begin, const Slice& end, std::uint32_t limit, std:
   limits_.push(limit);
   probes_ += 1 + limit / kEntriesPerProbe;
   after_.push(after);
+  BRECCIA_ASSERT(begin_.count() == count() && end_.count() == count());
+  return true;
+}
+
+bool Ranges::add(const KeyArray& begins, const KeyArray& ends,
+                 std::span<const std::uint32_t> limits, std::uint64_t after) {
+  const std::uint64_t n = begins.count();
+  BRECCIA_ASSERT(ends.count() == n && (limits.size() == n || limits.size() == 1));
+  if (!limits_.reserve(count() + n) || !after_.reserve(count() + n) ||
+      !begin_.reserve(n, begins.tail_words.total(), begins.uniform_bytes()) ||
+      !end_.reserve(n, ends.tail_words.total(), ends.uniform_bytes())) {
+    return false;
+  }
+  append_keys(begins, &begin_);
+  append_keys(ends, &end_);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const std::uint32_t limit = limits[limits.size() == 1 ? 0 : i];
+    limits_.push(limit);
+    probes_ += 1 + limit / kEntriesPerProbe;
+  }
+  std::fill_n(after_.extend(n), n, after);
   BRECCIA_ASSERT(begin_.count() == count() && end_.count() == count());
   return true;
 }

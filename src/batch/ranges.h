@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 
+#include "batch/columns.h"
 #include "batch/results.h"
 #include "batch/writes.h"
 #include "exec/host_vector.h"
@@ -30,6 +32,11 @@ class Ranges {
   /// Errors  false: out of memory; nothing was added.
   [[nodiscard]] bool add(const Slice& begin, const Slice& end, std::uint32_t limit,
                          std::uint64_t after);
+  /// Adds ranges in one go.
+  /// Shape   limits[begins.count()], or limits[1] for all.
+  /// Errors  false: out of memory; nothing was added.
+  [[nodiscard]] bool add(const KeyArray& begins, const KeyArray& ends,
+                         std::span<const std::uint32_t> limits, std::uint64_t after);
   /// As those of Reads.
   [[nodiscard]] bool append(const Ranges& other, const Flags* chosen, BytesBefore* before);
   void hand_over(Ranges* to, const Flags* chosen);

@@ -1,6 +1,28 @@
 #include "batch/reads.h"
 
+#include <algorithm>
+
+#include "batch/answers.h"
+
 namespace breccia::batch {
+
+bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& into) {
+  const std::uint64_t n = keys.count();
+  const std::uint64_t before = count();
+  BRECCIA_ASSERT(before == 0 || after_[before - 1] <= after);
+  if (!after_.reserve(before + n) ||
+      !keys_.reserve(n, keys.tail_words.total(), keys.uniform_bytes())) {
+    return false;
+  }
+  if (into.found != nullptr) {
+    arrays_.push_back({before, before + n, into});
+    array_reads_ += n;
+  }
+  append_keys(keys, &keys_);
+  std::fill_n(after_.extend(n), n, after);
+  BRECCIA_ASSERT(keys_.count() == after_.size() && array_reads_ <= count());
+  return true;
+}
 
 bool Reads::append(const Reads& other, const Flags* chosen, BytesBefore* before) {
   BRECCIA_ASSERT(other.family_ == family_ && &other != this);
@@ -16,18 +38,28 @@ bool Reads::append(const Reads& other, const Flags* chosen, BytesBefore* before)
 }
 
 void Reads::hand_over(Reads* to, const Flags* chosen) {
-  BRECCIA_ASSERT(results_.size() == count() && to->results_.size() == to->count());
-  hand_over_results(results_, &handed_over_, chosen, &to->results_);
+  BRECCIA_ASSERT(results_.size() == count() && to->result_count_ == to->count());
+  if (to->arrays_.empty()) return hand_over_results(results_, &handed_over_, chosen, &to->results_);
+  Answers answers(to, /*arena=*/nullptr);
+  for (std::uint64_t i = 0; i < to->count(); ++i) {
+    if (chosen != nullptr && (*chosen)[i] == 0) continue;
+    BRECCIA_ASSERT(handed_over_ < results_.size());
+    answers.add_result(i, results_[handed_over_++]);
+  }
 }
 
 void Reads::clear() {
   keys_.clear();
   after_.clear();
   results_.clear();
+  arrays_.clear();
+  array_reads_ = 0;
+  codes_.clear();
+  result_count_ = 0;
 }
 
 std::uint64_t* Reads::make_numbers() {
-  BRECCIA_ASSERT(results_.size() == count());
+  BRECCIA_ASSERT(result_count_ == count());
   if (!numbers_.reserve(count())) return nullptr;
   numbers_.clear();
   return numbers_.extend(count());
@@ -35,15 +67,45 @@ std::uint64_t* Reads::make_numbers() {
 
 bool Reads::prepare(bool with_bounds) {
   const std::uint64_t n = count();
-  if (!found_.reserve(n) || !results_.reserve(n)) return false;
+  // Where no result goes to the batch, nobody has to write and read 16 bytes for it.
+  const std::uint64_t own = array_reads_ == n ? 0 : n;
+  const std::uint64_t codes = arrays_.empty() ? 0 : n;
+  if (!found_.reserve(n) || !results_.reserve(own) || !codes_.reserve(codes)) return false;
   if (with_bounds && !bounds_.reserve(n)) return false;
   found_.clear();
   found_.extend(n);
   results_.clear();
-  (void)results_.extend(n);
+  (void)results_.extend(own);
+  codes_.clear();
+  (void)codes_.extend(codes);
+  result_count_ = n;
   BRECCIA_ASSERT(after_.size() == n && found_.size() == n);
   handed_over_ = 0;
   return true;
+}
+
+Stretch Reads::stretch_at(std::uint64_t i) const {
+  BRECCIA_ASSERT(i < count());
+  const auto next =
+      std::upper_bound(arrays_.begin(), arrays_.end(), i,
+                       [](std::uint64_t read, const Stretch& array) { return read < array.begin; });
+  Stretch between;
+  between.end = next == arrays_.end() ? count() : next->begin;
+  if (next != arrays_.begin()) {
+    const Stretch& last = *(next - 1);
+    if (i < last.end) return last;
+    between.begin = last.end;
+  }
+  return between;
+}
+
+ReadResult Reads::result_beside_arrays(std::uint64_t i) const {
+  BRECCIA_ASSERT(!arrays_.empty() && i < result_count_);
+  const Stretch stretch = stretch_at(i);
+  if (stretch.into.found == nullptr) return results_[i];
+  const auto code = static_cast<Status::Code>(codes_[i]);
+  if (code != Status::Code::kOk) return {nullptr, 0, code};
+  return {stretch.place(i), static_cast<std::uint32_t>(stretch.into.width), code};
 }
 
 }  // namespace breccia::batch

@@ -3,14 +3,30 @@
 #include <breccia/family.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "base/assert.h"
+#include "batch/columns.h"
 #include "batch/results.h"
 #include "batch/writes.h"
 #include "exec/host_vector.h"
 #include "record/key_columns.h"
 
 namespace breccia::batch {
+
+/// Neighbouring reads whose values go to the same place: into arrays of the caller's, or, without
+/// `found`, to the batch.
+struct Stretch {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  ValueArray into;
+
+  /// Where the value of read `i` goes, in the caller's array.
+  [[nodiscard]] char* place(std::uint64_t i) const {
+    BRECCIA_ASSERT(begin <= i && i < end && into.found != nullptr);
+    return static_cast<char*>(into.values) + static_cast<std::ptrdiff_t>(i - begin) * into.stride;
+  }
+};
 
 /// The lookups of a batch in one column family, and their results.
 /// Threads one owner; results of different reads may be written by several threads.
@@ -23,7 +39,8 @@ class Reads {
         found_(memory),
         numbers_(memory),
         bounds_(memory),
-        results_(memory) {}
+        results_(memory),
+        codes_(memory) {}
 
   /// `after`: bytes of the family's records that came before the lookup in the batch.
   /// Errors  false: out of memory; nothing was added.
@@ -33,8 +50,12 @@ class Reads {
     after_.push(after);
     return true;
   }
+  /// Adds lookups in one go. Their values go into `into`, unless that has no `found`.
+  /// Errors  false, std::bad_alloc: out of memory; nothing was added.
+  [[nodiscard]] bool add(const KeyArray& keys, std::uint64_t after, const ValueArray& into);
   /// Adds the lookups of another batch, or the chosen ones (null: all); `before` says behind how
-  /// many bytes of the family's records each comes to stand.
+  /// many bytes of the family's records each comes to stand. Their values go to the batch, and into
+  /// arrays when they are handed over.
   /// Errors  as Writes::append.
   [[nodiscard]] bool append(const Reads& other, const Flags* chosen, BytesBefore* before);
   /// Copies the results of the next lookups that were appended to those that they came from.
@@ -54,11 +75,21 @@ class Reads {
   [[nodiscard]] std::uint64_t* make_numbers();
   /// Bounds of the reads, filled by the engine.
   [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
+  /// The reads around read `i` that have their values in the same place.
+  [[nodiscard]] Stretch stretch_at(std::uint64_t i) const;
+  /// Of each read, its result, if that goes to the batch.
   [[nodiscard]] ReadResult* results() { return results_.data(); }
-  [[nodiscard]] const ReadResult* results() const { return results_.data(); }
-  [[nodiscard]] std::uint64_t result_count() const { return results_.size(); }
+  /// Of each read, its code, if its value goes into an array.
+  [[nodiscard]] std::uint8_t* codes() { return codes_.data(); }
+  [[nodiscard]] ReadResult result(std::uint64_t i) const {
+    BRECCIA_ASSERT(i < result_count_);
+    return arrays_.empty() ? results_[i] : result_beside_arrays(i);
+  }
+  [[nodiscard]] std::uint64_t result_count() const { return result_count_; }
 
  private:
+  [[nodiscard]] ReadResult result_beside_arrays(std::uint64_t i) const;
+
   const FamilyId family_;
   record::KeyColumns keys_;
   exec::HostVector<std::uint64_t> after_;
@@ -66,6 +97,10 @@ class Reads {
   exec::HostVector<std::uint64_t> numbers_;
   exec::HostVector<std::uint64_t> bounds_;
   exec::HostVector<ReadResult> results_;
+  std::vector<Stretch> arrays_;  // those that go into arrays, in their order
+  std::uint64_t array_reads_ = 0;
+  exec::HostVector<std::uint8_t> codes_;
+  std::uint64_t result_count_ = 0;
   std::uint64_t handed_over_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "batch/requests.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -64,11 +65,11 @@ std::uint64_t count_results(const std::vector<std::unique_ptr<Part>>& parts) {
 
 }  // namespace
 
-void Requests::Places::add_at(std::size_t part, std::uint64_t place) {
+void Requests::Places::add_at(std::size_t part, std::uint64_t place, std::uint64_t more) {
   // Those before the second part's first are all of part 0.
   for (auto i = static_cast<std::uint32_t>(at.size()); i < count; ++i) at.emplace_back(0, i);
-  at.emplace_back(part, place);
-  BRECCIA_ASSERT(at.size() == count + 1);
+  for (std::uint64_t i = 0; i < more; ++i) at.emplace_back(part, place + i);
+  BRECCIA_ASSERT(at.size() == count + more);
 }
 
 void Requests::Places::clear() {
@@ -82,6 +83,13 @@ std::size_t Requests::writes_of(FamilyId family) const {
   return static_cast<std::size_t>(found - writes_.begin());
 }
 
+Writes& Requests::writes_to(FamilyId family) {
+  if (last_writes_ == nullptr || last_writes_->family() != family) {
+    last_writes_ = writes_[part_of(&writes_, family, *memory_)].get();
+  }
+  return *last_writes_;
+}
+
 Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, const Slice& value) {
   const std::uint64_t value_max =
       op == record::Op::kDeleteRange ? limits::kKeyBytesMax : limits::kValueBytesMax;
@@ -92,26 +100,58 @@ Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, con
     return Status::InvalidArgument("end key comes before start key");
   }
   const auto header = record::RecordHeader::make(op, key.size(), value.size());
-  if (full(header.record_bytes())) return batch_full();
-  if (last_writes_ == nullptr || last_writes_->family() != family) {
-    last_writes_ = writes_[part_of(&writes_, family, *memory_)].get();
-  }
-  const std::uint64_t before = last_writes_->record_bytes();
-  if (!last_writes_->add(header, key, value)) return out_of_memory();
-  record_bytes_ += last_writes_->record_bytes() - before;
+  if (full(1, 1, header.record_bytes())) return batch_full();
+  Writes& writes = writes_to(family);
+  const std::uint64_t before = writes.record_bytes();
+  if (!writes.add(header, key, value)) return out_of_memory();
+  record_bytes_ += writes.record_bytes() - before;
   ++write_count_;
-  BRECCIA_ASSERT(last_writes_->record_bytes() <= record_bytes_ && record_bytes_ % 8 == 0);
+  BRECCIA_ASSERT(writes.record_bytes() <= record_bytes_ && record_bytes_ % 8 == 0);
+  return Status::OK();
+}
+
+Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& keys,
+                            const BytesColumn& values) {
+  const std::uint64_t n = keys.count();
+  if (full(n, n, 0)) return batch_full();  // before anybody counts so many bytes
+  BRECCIA_TAKE(const RecordArray records, measure_records(keys, values));
+  if (full(n, n, records.bytes.total())) return batch_full();
+  if (n == 0) return Status::OK();
+  Writes& writes = writes_to(family);
+  const std::uint64_t before = writes.record_bytes();
+  if (!writes.add(op, records)) return out_of_memory();
+  record_bytes_ += writes.record_bytes() - before;
+  write_count_ += n;
+  BRECCIA_ASSERT(writes.record_bytes() <= record_bytes_ && record_bytes_ % 8 == 0);
   return Status::OK();
 }
 
 Status Requests::add_read(FamilyId family, const Slice& key) {
   if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
-  if (full(0)) return batch_full();
+  if (full(1, 1, 0)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
-  reads_at_.reserve_one(reads_.size());
+  reads_at_.reserve(reads_.size(), 1);
   BRECCIA_ASSERT(reads_[part]->family() == family);
   if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
-  reads_at_.add(reads_.size(), part, reads_[part]->count() - 1);
+  reads_at_.add(reads_.size(), part, reads_[part]->count() - 1, 1);
+  return Status::OK();
+}
+
+Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into) {
+  const std::uint64_t n = keys.count();
+  const auto stride = static_cast<std::uint64_t>(std::abs(into.stride));
+  if (into.found != nullptr && n > 1 && stride < into.width) {
+    return Status::InvalidArgument("values of " + std::to_string(into.width) + " bytes overlap",
+                                   "the stride is " + std::to_string(into.stride));
+  }
+  if (full(n, 1, 0)) return batch_full();
+  BRECCIA_TAKE(const KeyArray measured, measure_keys(keys));
+  if (n == 0) return Status::OK();
+  const std::size_t part = part_of(&reads_, family, *memory_);
+  reads_at_.reserve(reads_.size(), n);
+  if (!reads_[part]->add(measured, record_bytes_of(family), into)) return out_of_memory();
+  reads_at_.add(reads_.size(), part, reads_[part]->count() - n, n);
+  BRECCIA_ASSERT(read_count() <= limits::kBatchRequestsMax);
   return Status::OK();
 }
 
@@ -120,12 +160,31 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
   if (begin.size() > limits::kKeyBytesMax || end.size() > limits::kKeyBytesMax) {
     return too_long(begin, limits::kKeyBytesMax, end, limits::kKeyBytesMax);
   }
-  if (full(0)) return batch_full();
+  if (full(1, 1, 0)) return batch_full();
   const std::size_t part = part_of(&ranges_, family, *memory_);
-  ranges_at_.reserve_one(ranges_.size());
+  ranges_at_.reserve(ranges_.size(), 1);
   BRECCIA_ASSERT(ranges_[part]->family() == family);
   if (!ranges_[part]->add(begin, end, limit, record_bytes_of(family))) return out_of_memory();
-  ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - 1);
+  ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - 1, 1);
+  return Status::OK();
+}
+
+Status Requests::add_ranges(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+                            std::span<const std::uint32_t> limits) {
+  const std::uint64_t n = begins.count();
+  if (ends.count() != n) return differ_in_count(n, ends.count());
+  if (limits.size() != n && limits.size() != 1) return differ_in_count(n, limits.size());
+  if (full(n, 1, 0)) return batch_full();
+  BRECCIA_TAKE(const KeyArray measured_begins, measure_keys(begins));
+  BRECCIA_TAKE(const KeyArray measured_ends, measure_keys(ends));
+  if (n == 0) return Status::OK();
+  const std::size_t part = part_of(&ranges_, family, *memory_);
+  ranges_at_.reserve(ranges_.size(), n);
+  if (!ranges_[part]->add(measured_begins, measured_ends, limits, record_bytes_of(family))) {
+    return out_of_memory();
+  }
+  ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - n, n);
+  BRECCIA_ASSERT(range_count() <= limits::kBatchRequestsMax);
   return Status::OK();
 }
 

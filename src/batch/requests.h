@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "batch/writes.h"
 
 /// A batch: per column family three parts, each of columns that a submit handles as a whole.
+///
+/// What comes as arrays (columns.h) makes the same columns, in one pass.
 ///
 ///   Writes   records: name? record record ...      as they stand in the log, 8-byte aligned
 ///            keys, offsets, numbers                one of each for every point operation
@@ -48,6 +51,16 @@ class Requests {
   Status add_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_read(FamilyId family, const Slice& key);
   Status add_range(FamilyId family, const Slice& begin, const Slice& end, std::uint32_t limit);
+  /// The same for all requests of columns: all are added, or none.
+  /// Shape   `op` is a point operation; of deletions the values are of no bytes. limits[begins], or
+  ///         limits[1] for all. `into` without `found`: results go to the batch.
+  /// Errors  InvalidArgument also where columns differ in their counts, or offsets fall, or values
+  ///         in `into` would overlap.
+  Status add_writes(record::Op op, FamilyId family, const BytesColumn& keys,
+                    const BytesColumn& values);
+  Status add_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into);
+  Status add_ranges(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+                    std::span<const std::uint32_t> limits);
   /// Adds all requests of another batch behind those that are here, as if each had been added.
   /// What was put together so is for the engine: result() and range_result() do not know it.
   /// Shape   what comes together is within the limits of a batch.
@@ -97,11 +110,15 @@ class Requests {
   [[nodiscard]] ResultArena& arena(std::size_t part) { return *arenas_[part]; }
   /// The result of read `i` in arrival order over all families.
   /// Shape   i below what there is of them, and the batch was submitted.
-  [[nodiscard]] const ReadResult& result(std::uint64_t i) const {
-    return result_at<ReadResult>(reads_, reads_at_, i);
+  [[nodiscard]] ReadResult result(std::uint64_t i) const {
+    const auto [part, place] = reads_at_.of(i);
+    BRECCIA_ASSERT(part < reads_.size());
+    return reads_[part]->result(place);
   }
   [[nodiscard]] const RangeResult& range_result(std::uint64_t i) const {
-    return result_at<RangeResult>(ranges_, ranges_at_, i);
+    const auto [part, place] = ranges_at_.of(i);
+    BRECCIA_ASSERT(part < ranges_.size() && place < ranges_[part]->result_count());
+    return std::as_const(*ranges_[part]).results()[place];
   }
   /// Results that there are, of reads and of ranges: 0 before the batch was submitted.
   [[nodiscard]] std::uint64_t result_count() const;
@@ -122,13 +139,16 @@ class Requests {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> at;
 
     /// Room for what the next add() does.
-    void reserve_one(std::size_t parts) {
-      if (parts > 1 && at.capacity() <= count) at.reserve(std::max<std::size_t>(2 * count, 8));
+    void reserve(std::size_t parts, std::uint64_t more) {
+      if (parts > 1 && at.capacity() < count + more) {
+        at.reserve(std::max<std::size_t>({2 * count, count + more, 8}));
+      }
     }
-    void add(std::size_t parts, std::size_t part, std::uint64_t place) {
+    /// Adds requests that lie from `place` on.
+    void add(std::size_t parts, std::size_t part, std::uint64_t place, std::uint64_t more) {
       BRECCIA_ASSERT(part < parts && place <= count);
-      if (parts > 1) add_at(part, place);
-      ++count;
+      if (parts > 1) add_at(part, place, more);
+      count += more;
       BRECCIA_ASSERT(at.empty() ? parts == 1 : at.size() == count);
     }
     [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> of(std::uint64_t i) const {
@@ -139,16 +159,9 @@ class Requests {
     void clear();
 
    private:
-    void add_at(std::size_t part, std::uint64_t place);
+    void add_at(std::size_t part, std::uint64_t place, std::uint64_t more);
   };
 
-  template <class Result, class Part>
-  static const Result& result_at(const std::vector<std::unique_ptr<Part>>& parts,
-                                 const Places& places, std::uint64_t i) {
-    const auto [part, place] = places.of(i);
-    BRECCIA_ASSERT(part < parts.size() && place < parts[part]->result_count());
-    return std::as_const(*parts[part]).results()[place];
-  }
   [[nodiscard]] bool join(const Requests& other, const Selection* chosen);
   void give_results(Requests* to, const Selection* chosen);
   /// What becomes of the reads of `other` in `family` behind what is here.
@@ -160,14 +173,19 @@ class Requests {
     const std::size_t part = writes_.empty() ? 0 : writes_of(family);
     return part == writes_.size() ? 0 : writes_[part]->record_bytes();
   }
-  /// True if one more request, with so many bytes in the log, is too much.
-  [[nodiscard]] bool full(std::uint64_t more_bytes) const {
+  /// The family's part, which is made if it is not there.
+  [[nodiscard]] Writes& writes_to(FamilyId family);
+  /// True if there is no room for more requests, `more_writes` of them writes of so many bytes.
+  [[nodiscard]] bool full(std::uint64_t more, std::uint64_t more_writes,
+                          std::uint64_t more_bytes) const {
+    const std::uint64_t count = write_count_ + read_count() + range_count();
+    BRECCIA_ASSERT(count <= limits::kBatchRequestsMax && record_bytes_ <= limits::kFrameBytesMax);
+    if (more > limits::kBatchRequestsMax - count) return true;
     // Room in the frame for its header, alignment, descriptors, family names and commit record.
     constexpr std::uint64_t kFrameSlack = 1024;
     const std::uint64_t families = 16 * (writes_.size() + 1);
-    return record_bytes_ + more_bytes + 4 * (write_count_ + 1) + families + kFrameSlack >
-               limits::kFrameBytesMax ||
-           write_count_ + read_count() + range_count() >= limits::kBatchRequestsMax;
+    return record_bytes_ + more_bytes + 4 * (write_count_ + more_writes) + families + kFrameSlack >
+           limits::kFrameBytesMax;
   }
   /// The writes if they are all of one family, else null.
   [[nodiscard]] const Writes* only_writes() const;

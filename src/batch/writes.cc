@@ -19,6 +19,8 @@ record::RecordHeader name_header() {
 
 }  // namespace
 
+void Writes::add_name() { add_record(name_header(), Slice(), family_value(family_)); }
+
 void Writes::add_record(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const std::uint64_t bytes = header.record_bytes();
   BRECCIA_ASSERT(key.size() == header.key_bytes() && value.size() == header.value_bytes);
@@ -34,10 +36,9 @@ void Writes::add_record(const record::RecordHeader& header, const Slice& key, co
 bool Writes::add(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const record::Op op = header.op();
   const bool is_point = record::is_point(op);
-  const bool is_first = records_.size() == 0 && family_ != kDefaultFamily;
-  const record::RecordHeader name = name_header();
+  const bool is_first = needs_name();
   // What may fail comes first, so that a failure changes nothing.
-  const std::uint64_t bytes = header.record_bytes() + (is_first ? name.record_bytes() : 0);
+  const std::uint64_t bytes = header.record_bytes() + (is_first ? name_header().record_bytes() : 0);
   if (!records_.reserve(records_.size() + bytes)) return false;
   if (!is_point && range_deletes_.size() == range_deletes_.capacity()) {
     range_deletes_.reserve(2 * range_deletes_.size() + 1);
@@ -47,7 +48,7 @@ bool Writes::add(const record::RecordHeader& header, const Slice& key, const Sli
                    !keys_.append(key.data(), key.size()))) {
     return false;
   }
-  if (is_first) add_record(name, Slice(), family_value(family_));
+  if (is_first) add_name();
   if (is_point) {
     offsets_.push(records_.size() | static_cast<std::uint64_t>(op));
     if (only_numbers_) add_number(op, value);
@@ -70,6 +71,37 @@ void Writes::add_number(record::Op op, const Slice& value) {
     only_numbers_ = false;
   }
   numbers_.push(number);
+}
+
+bool Writes::add(record::Op op, const RecordArray& records) {
+  const std::uint64_t n = records.keys.count();
+  BRECCIA_ASSERT(n > 0 && record::is_point(op));
+  const std::uint64_t points = point_count() + n;
+  const std::uint64_t words = records.keys.tail_words.total();
+  const std::uint32_t key_bytes = records.keys.uniform_bytes();
+  const bool has_numbers = records.values.fixed() && records.values.width() == sizeof numbers_[0];
+  const bool only_numbers = only_numbers_ && (has_numbers || record::is_deletion(op));
+  const std::uint64_t name_bytes = needs_name() ? name_header().record_bytes() : 0;
+  if (!records_.reserve(records_.size() + name_bytes + records.bytes.total()) ||
+      !offsets_.reserve(points) || (only_numbers && !numbers_.reserve(points)) ||
+      !keys_.reserve(n, words, key_bytes)) {
+    return false;
+  }
+  if (needs_name()) add_name();
+  only_numbers_ = only_numbers;
+  RecordSlots slots{};
+  slots.keys = keys_.extend(n, words, key_bytes);
+  slots.records_begin = records_.size();
+  slots.records = records_.extend(records.bytes.total());
+  slots.offsets = offsets_.extend(n);
+  if (only_numbers) slots.numbers = numbers_.extend(n);
+  write_records(op, records, slots);
+  record_count_ += static_cast<std::uint32_t>(n);
+  merges_ += op == record::Op::kMerge ? n : 0;
+  deletes_ += record::is_deletion(op) ? n : 0;
+  BRECCIA_ASSERT(keys_.count() == points && offsets_.size() == points);
+  BRECCIA_ASSERT(!only_numbers_ || numbers_.size() == points);
+  return true;
 }
 
 // What comes behind other records needs no record that names the family.

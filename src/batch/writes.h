@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "batch/columns.h"
 #include "batch/selection.h"
 #include "exec/host_vector.h"
 #include "record/key_columns.h"
@@ -22,6 +23,9 @@ class Writes {
 
   /// Errors  false: out of memory; nothing was added.
   [[nodiscard]] bool add(const record::RecordHeader& header, const Slice& key, const Slice& value);
+  /// Adds point operations, in one go what add() does for each.
+  /// Errors  false, std::bad_alloc: out of memory; nothing was added.
+  [[nodiscard]] bool add(record::Op op, const RecordArray& records);
   /// Adds copies of the writes of another batch, to the same family.
   /// Errors  false: out of memory; these writes are of no use any more.
   [[nodiscard]] bool append(const Writes& other);
@@ -70,7 +74,12 @@ class Writes {
 
  private:
   friend class Requests;
+  /// True if a record that names the family comes before what is added now.
+  [[nodiscard]] bool needs_name() const {
+    return records_.size() == 0 && family_ != kDefaultFamily;
+  }
   /// Shape   there is room.
+  void add_name();
   void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
   void add_number(record::Op op, const Slice& value);
 

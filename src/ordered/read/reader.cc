@@ -3,7 +3,6 @@
 #include <tbb/info.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -23,7 +22,7 @@ constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 
 /// What a lookup says that found no memory: its code is all there is of a status.
-constexpr batch::ReadResult kNoMemory{nullptr, 0, Status::Code::kAborted};
+constexpr Status::Code kNoMemory = Status::Code::kAborted;
 
 /// Threads that share the work on `reads` reads.
 std::uint64_t parts_of(std::uint64_t reads) {
@@ -52,19 +51,19 @@ void read_key_into(const record::KeyColumnsRef& keys, std::uint64_t i, std::stri
   record::restore_key(keys, i, key->data());
 }
 
-batch::ReadResult copied(const Slice& value, batch::ResultArena* arena) {
-  char* const copy = arena->allocate(value.size());
-  std::memcpy(copy, value.data(), value.size());
-  return {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
+void add_answer(std::uint64_t i, const Status& status, const Slice& value,
+                batch::Answers* answers) {
+  if (status.ok()) {
+    answers->add_value(i, value);
+  } else {
+    answers->add(i, status.code());
+  }
 }
 
-batch::ReadResult number_result(const std::uint64_t* number) {
-  return {reinterpret_cast<const char*>(number), sizeof *number, Status::Code::kOk};
-}
-
-batch::ReadResult result_of(const Status& status, const Slice& value, batch::ResultArena* arena) {
-  if (!status.ok()) return {nullptr, 0, status.code()};
-  return copied(value, arena);
+/// Says `code` of reads [begin, end).
+void fail(batch::Reads* reads, std::uint64_t begin, std::uint64_t end, Status::Code code) {
+  batch::Answers answers(reads, /*arena=*/nullptr);
+  for (std::uint64_t i = begin; i < end; ++i) answers.add(i, code);
 }
 
 }  // namespace
@@ -82,8 +81,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
     if (reads->count() == 0) continue;
     const FamilyView* const family = pin.view->family(reads->family());
     if (family == nullptr) {  // dropped since the batch was checked
-      const batch::ReadResult gone{nullptr, 0, Status::Code::kInvalidArgument};
-      std::fill_n(reads->results(), reads->count(), gone);
+      fail(reads.get(), 0, reads->count(), Status::Code::kInvalidArgument);
       continue;
     }
     runs::QueriesRef queries{reads->keys(), nullptr, pin.visible};
@@ -98,7 +96,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       read_family({*pin.view, *family, queries, reads.get(), requests, nullptr}, device_min);
       return Status::OK();
     });
-    if (!status.ok()) std::fill_n(reads->results(), reads->count(), kNoMemory);
+    if (!status.ok()) fail(reads.get(), 0, reads->count(), kNoMemory);
   }
 }
 
@@ -145,7 +143,7 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
       gather(job, on_backend ? numbers : nullptr, begin, end, &arena);
       return Status::OK();
     });
-    if (!status.ok()) std::fill_n(job.reads->results() + begin, end - begin, kNoMemory);
+    if (!status.ok()) fail(job.reads, begin, end, kNoMemory);
   };
   if (parts == 1) {
     run_part(0);
@@ -185,7 +183,7 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   constexpr std::uint64_t kAhead = 16;
   const std::uint64_t* const found = job.reads->found();
-  batch::ReadResult* const results = job.reads->results();
+  batch::Answers answers(job.reads, arena);
   const wal::SegmentTable& table = *job.view.table;
   const bool has_tombstones = job.family.tombstones != nullptr;
   std::vector<std::uint32_t> missing;
@@ -202,21 +200,22 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
       missing.push_back(static_cast<std::uint32_t>(i));
     } else if (found[i] == runs::kNotFound || record::position_of(found[i]) < covered ||
                record::is_deletion(record::op_of(found[i]))) {
-      results[i] = {nullptr, 0, Status::Code::kNotFound};
-    } else if (record::op_of(found[i]) == record::Op::kPut) {
-      results[i] = numbers == nullptr ? copied(value_at(table, found[i]), arena)
-                                      : number_result(numbers + i);
-    } else {
+      answers.add(i, Status::Code::kNotFound);
+    } else if (record::op_of(found[i]) != record::Op::kPut) {
       read_key_into(job.queries.keys, i, &key);
       rocksdb::PinnableSlice value;
       bool from_tree = false;
       const Status status =
           read_version(job.view, job.family, key, found[i], covered, &value, &from_tree);
       in_tree += from_tree ? 1 : 0;
-      results[i] = result_of(status, value, arena);
+      add_answer(i, status, value, &answers);
+    } else if (numbers == nullptr) {
+      answers.add_value(i, value_at(table, found[i]));
+    } else {
+      answers.add_number(i, numbers + i);
     }
   }
-  if (!missing.empty()) read_below(job, missing, arena);
+  if (!missing.empty()) read_below(job, missing, arena, &answers);
   in_tree += missing.size();
   statistics_->add(Ticker::kGetsFromTree, in_tree);
   statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
@@ -224,7 +223,7 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
 }
 
 void Reader::read_below(const Job& job, std::span<const std::uint32_t> missing,
-                        batch::ResultArena* arena) {
+                        batch::ResultArena* arena, batch::Answers* answers) {
   constexpr std::size_t kStep = 256;
   std::vector<Slice> keys;
   std::vector<std::uint32_t> refs;
@@ -239,7 +238,7 @@ void Reader::read_below(const Job& job, std::span<const std::uint32_t> missing,
     }
     job.view.below.multi_get(job.family.in_tree(), keys, refs.empty() ? nullptr : refs.data(),
                              [&](std::size_t i, const Status& status, const Slice& value) {
-                               job.reads->results()[some[i]] = result_of(status, value, arena);
+                               add_answer(some[i], status, value, answers);
                              });
   }
 }

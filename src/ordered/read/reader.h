@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "batch/answers.h"
 #include "batch/requests.h"
 #include "ordered/read/run_search.h"
 #include "ordered/state.h"
@@ -51,7 +52,7 @@ class Reader {
               batch::ResultArena* arena) const;
   /// Answers reads whose keys no memtable and no run holds.
   static void read_below(const Job& job, std::span<const std::uint32_t> missing,
-                         batch::ResultArena* arena);
+                         batch::ResultArena* arena, batch::Answers* answers);
 
   Backends* backends_;
   const RunSearch* search_;

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace breccia {
+
+/// Byte strings in arrays of the caller: the keys or values of many requests, in their order.
+///
+/// Shape   fixed: string i is the `width` bytes at data + i * stride. A stride of 0 makes all
+///         strings the same one; it may be negative.
+///         variable, as Arrow's binary (int32) and large_binary (int64) arrays: string i is bytes
+///         [offsets[i], offsets[i + 1]) of `bytes`; offsets[count + 1], which never fall. The first
+///         need not be 0, so a slice of an array is one.
+///         Both in memory of the host, of any alignment but the offsets' own.
+/// Units   width, stride, offsets: bytes.
+/// Owner   refers to the arrays and copies nothing.
+class BytesColumn {
+ public:
+  /// No strings. There is no constructor with arguments: {data, bytes} in a call stays a Slice.
+  BytesColumn() = default;
+
+  [[nodiscard]] static BytesColumn Fixed(const void* data, std::size_t count, std::size_t width,
+                                         std::ptrdiff_t stride) {
+    BytesColumn column;
+    column.data_ = static_cast<const char*>(data);
+    column.count_ = count;
+    column.width_ = width;
+    column.stride_ = stride;
+    return column;
+  }
+  /// Strings that lie one behind the other.
+  [[nodiscard]] static BytesColumn Fixed(const void* data, std::size_t count, std::size_t width) {
+    return Fixed(data, count, width, static_cast<std::ptrdiff_t>(width));
+  }
+  [[nodiscard]] static BytesColumn Variable(const void* bytes, const std::int32_t* offsets,
+                                            std::size_t count) {
+    BytesColumn column = Fixed(bytes, count, 0);
+    column.offsets32_ = offsets;
+    return column;
+  }
+  [[nodiscard]] static BytesColumn Variable(const void* bytes, const std::int64_t* offsets,
+                                            std::size_t count) {
+    BytesColumn column = Fixed(bytes, count, 0);
+    column.offsets64_ = offsets;
+    return column;
+  }
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] bool fixed() const { return offsets32_ == nullptr && offsets64_ == nullptr; }
+  /// Of fixed ones.
+  [[nodiscard]] std::size_t width() const { return width_; }
+  /// String `i`; if offsets fall there, its length is more than any limit.
+  [[nodiscard]] Slice at(std::size_t i) const {
+    if (offsets32_ != nullptr) return between(offsets32_[i], offsets32_[i + 1]);
+    if (offsets64_ != nullptr) return between(offsets64_[i], offsets64_[i + 1]);
+    return {data_ + static_cast<std::ptrdiff_t>(i) * stride_, width_};
+  }
+
+ private:
+  [[nodiscard]] Slice between(std::int64_t begin, std::int64_t end) const {
+    return {data_ + begin, static_cast<std::size_t>(end - begin)};
+  }
+
+  const char* data_ = nullptr;
+  std::size_t count_ = 0;
+  std::size_t width_ = 0;
+  std::ptrdiff_t stride_ = 0;
+  const std::int32_t* offsets32_ = nullptr;
+  const std::int64_t* offsets64_ = nullptr;
+};
+
+/// Arrays of the caller that take the values of lookups.
+///
+/// Shape   value i: the `width` bytes at values + i * stride, of any alignment; values must not
+///         overlap, and the stride may be negative. found[i]: 1 if that value is there, else 0, and
+///         its bytes are as they were.
+/// Units   width, stride: bytes.
+struct ValueArray {
+  void* values = nullptr;
+  std::size_t width = 0;
+  std::ptrdiff_t stride = 0;
+  std::uint8_t* found = nullptr;
+};
+
+}  // namespace breccia

@@ -1,0 +1,251 @@
+#include "batch/columns.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "base/streamed_bytes.h"
+#include "batch/chunks.h"
+
+namespace breccia::batch {
+
+namespace {
+
+/// Records of so many bytes leave the caches before a submit copies them to the log.
+constexpr std::uint64_t kStreamedBytesMin = 4 << 20;
+
+/// The shortest and the longest of some strings.
+struct Lengths {
+  std::uint64_t min = ~std::uint64_t{0};
+  std::uint64_t max = 0;
+
+  void add(const Lengths& more) {
+    min = std::min(min, more.min);
+    max = std::max(max, more.max);
+  }
+};
+
+Lengths lengths_of(const BytesColumn& strings) {
+  const std::uint64_t count = strings.count();
+  BRECCIA_ASSERT(count > 0);
+  if (strings.fixed()) return {strings.width(), strings.width()};
+  std::vector<Lengths> chunks(chunks_of(count));
+  for_each_chunk(count, [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
+    Lengths lengths;
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const std::uint64_t bytes = strings.at(i).size();
+      lengths.add({bytes, bytes});
+    }
+    chunks[chunk] = lengths;
+  });
+  Lengths all;
+  for (const Lengths& lengths : chunks) all.add(lengths);
+  BRECCIA_ASSERT(all.min <= all.max);
+  return all;
+}
+
+/// The sums of of(i) of `count` requests.
+template <class Of>
+ChunkSums sums_of(std::uint64_t count, const Of& of) {
+  std::vector<std::uint64_t> sums(chunks_of(count));
+  for_each_chunk(count, [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = begin; i < end; ++i) sum += of(i);
+    sums[chunk] = sum;
+  });
+  return ChunkSums(std::move(sums));
+}
+
+/// Says which string is too long.
+Status too_long(const BytesColumn& strings, const char* what, std::uint64_t bytes_max) {
+  std::uint64_t i = 0;
+  while (strings.at(i).size() <= bytes_max) ++i;
+  BRECCIA_ASSERT(i < strings.count());
+  const auto bytes = static_cast<std::int64_t>(strings.at(i).size());
+  const std::string which = std::string(what) + " " + std::to_string(i);
+  if (bytes < 0) return Status::InvalidArgument(which, "its end comes before its begin");
+  return Status::InvalidArgument(which + " has " + std::to_string(bytes) + " bytes",
+                                 "the limit is " + std::to_string(bytes_max));
+}
+
+/// The strings, of the fixed kind if they are of one length.
+/// Errors  InvalidArgument: one is longer than `bytes_max`; std::bad_alloc.
+Result<BytesColumn> checked(const BytesColumn& strings, const char* what, std::uint64_t bytes_max) {
+  if (strings.count() == 0) return BytesColumn::Fixed(nullptr, 0, 0);
+  const Lengths lengths = lengths_of(strings);
+  if (lengths.max > bytes_max) return too_long(strings, what, bytes_max);
+  if (strings.fixed() || lengths.min < lengths.max) return strings;
+  return BytesColumn::Fixed(strings.at(0).data(), strings.count(), lengths.max);
+}
+
+/// String `i`; its length is kBytes, or known when it runs if that is 0.
+template <std::uint64_t kBytes>
+Slice string_at(const BytesColumn& strings, std::uint64_t i) {
+  const Slice string = strings.at(i);
+  return kBytes == 0 ? string : Slice(string.data(), kBytes);
+}
+
+template <std::uint64_t kKeyBytes>
+void write_keys(const KeyArray& from, const record::KeySlots& to) {
+  for_each_chunk(from.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
+    // Copies that nobody else can write to stay in registers.
+    const BytesColumn keys = from.keys;
+    const record::KeySlots slots = to;
+    std::uint64_t word = from.tail_words.before(chunk);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const Slice key = string_at<kKeyBytes>(keys, i);
+      slots.write(i, word, key.data(), key.size());
+      word += record::tail_words(key.size());
+    }
+    BRECCIA_ASSERT(end < from.count() || word == from.tail_words.total());
+  });
+}
+
+/// Records one behind the other, as base::StreamedBytes; they stay in the caches.
+class PlainBytes {
+ public:
+  explicit PlainBytes(std::byte* to) : to_(to) {}
+  std::byte* next(std::uint64_t bytes) {
+    std::byte* const record = to_;
+    to_ += bytes;
+    return record;
+  }
+
+ private:
+  std::byte* to_;
+};
+
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Bytes>
+void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, std::uint64_t chunk,
+                 std::uint64_t begin, std::uint64_t end) {
+  const BytesColumn keys = from.keys.keys;
+  const BytesColumn values = from.values;
+  const RecordSlots slots = to;
+  std::uint64_t word = from.keys.tail_words.before(chunk);
+  std::uint64_t at = from.bytes.before(chunk);
+  Bytes out(slots.records + at);
+  for (std::uint64_t i = begin; i < end; ++i) {
+    const Slice key = string_at<kKeyBytes>(keys, i);
+    const Slice value = string_at<kValueBytes>(values, i);
+    slots.keys.write(i, word, key.data(), key.size());
+    word += record::tail_words(key.size());
+    const auto header = record::RecordHeader::make(op, key.size(), value.size());
+    const std::uint64_t bytes = header.record_bytes();
+    std::byte* const record = out.next(bytes);
+    // The last word first: its padding must be zero, and the value then covers the rest.
+    std::memset(record + bytes - 8, 0, 8);
+    std::memcpy(record, &header, sizeof header);
+    base::copy_inline(record + sizeof header, key.data(), key.size());
+    base::copy_inline(record + sizeof header + key.size(), value.data(), value.size());
+    slots.offsets[i] = (slots.records_begin + at) | static_cast<std::uint64_t>(op);
+    at += bytes;
+    if (slots.numbers == nullptr) continue;
+    std::uint64_t number = 0;  // of a deletion
+    if constexpr (kValueBytes == sizeof number) std::memcpy(&number, value.data(), sizeof number);
+    slots.numbers[i] = number;
+  }
+  BRECCIA_ASSERT(end < from.keys.count() || at == from.bytes.total());
+  BRECCIA_ASSERT(end < from.keys.count() || word == from.keys.tail_words.total());
+}
+
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes>
+void write_sized(record::Op op, const RecordArray& from, const RecordSlots& to) {
+  BRECCIA_ASSERT(kValueBytes == 0 || from.values.width() == kValueBytes);
+  const bool is_streamed = from.bytes.total() >= kStreamedBytesMin;
+  for_each_chunk(
+      from.keys.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
+        if (is_streamed) {
+          write_chunk<kKeyBytes, kValueBytes, base::StreamedBytes>(op, from, to, chunk, begin, end);
+        } else {
+          write_chunk<kKeyBytes, kValueBytes, PlainBytes>(op, from, to, chunk, begin, end);
+        }
+      });
+}
+
+template <std::uint64_t kKeyBytes>
+void write_with_keys(record::Op op, const RecordArray& from, const RecordSlots& to) {
+  if (from.values.fixed() && from.values.width() == 8) {
+    write_sized<kKeyBytes, 8>(op, from, to);
+  } else {
+    write_sized<kKeyBytes, 0>(op, from, to);
+  }
+}
+
+}  // namespace
+
+ChunkSums::ChunkSums(std::vector<std::uint64_t> sums) : before_(std::move(sums)) {
+  for (std::uint64_t& chunk : before_) {
+    const std::uint64_t own = chunk;
+    chunk = total_;
+    total_ += own;
+  }
+}
+
+Status differ_in_count(std::uint64_t a, std::uint64_t b) {
+  return Status::InvalidArgument(
+      "columns of " + std::to_string(a) + " and " + std::to_string(b) + " strings",
+      "every request has one of each");
+}
+
+Result<KeyArray> measure_keys(const BytesColumn& keys) {
+  BRECCIA_TAKE(const BytesColumn strings, checked(keys, "key", limits::kKeyBytesMax));
+  const std::uint64_t count = strings.count();
+  if (strings.fixed()) {
+    return KeyArray{strings, ChunkSums(count, record::tail_words(strings.width()))};
+  }
+  return KeyArray{strings, sums_of(count, [&](std::uint64_t i) {
+                    return record::tail_words(strings.at(i).size());
+                  })};
+}
+
+Result<RecordArray> measure_records(const BytesColumn& keys, const BytesColumn& values) {
+  if (keys.count() != values.count()) return differ_in_count(keys.count(), values.count());
+  BRECCIA_TAKE(KeyArray key_array, measure_keys(keys));
+  BRECCIA_TAKE(const BytesColumn strings, checked(values, "value", limits::kValueBytesMax));
+  const BytesColumn sized = key_array.keys;
+  const auto bytes_of = [](std::uint64_t key_bytes, std::uint64_t value_bytes) {
+    return record::RecordHeader::make(record::Op::kPut, key_bytes, value_bytes).record_bytes();
+  };
+  const std::uint64_t count = strings.count();
+  if (sized.fixed() && strings.fixed()) {
+    ChunkSums bytes(count, bytes_of(sized.width(), strings.width()));
+    return RecordArray{std::move(key_array), strings, std::move(bytes)};
+  }
+  BRECCIA_ASSERT(sized.count() == count);
+  ChunkSums bytes = sums_of(
+      count, [&](std::uint64_t i) { return bytes_of(sized.at(i).size(), strings.at(i).size()); });
+  return RecordArray{std::move(key_array), strings, std::move(bytes)};
+}
+
+void append_keys(const KeyArray& keys, record::KeyColumns* out) {
+  const record::KeySlots slots =
+      out->extend(keys.count(), keys.tail_words.total(), keys.uniform_bytes());
+  BRECCIA_ASSERT(out->count() >= keys.count());
+  switch (keys.uniform_bytes()) {
+    case 8:
+      return write_keys<8>(keys, slots);
+    case 16:
+      return write_keys<16>(keys, slots);
+    default:
+      return write_keys<0>(keys, slots);
+  }
+}
+
+void write_records(record::Op op, const RecordArray& from, const RecordSlots& to) {
+  BRECCIA_ASSERT(record::is_point(op) && to.records_begin % 8 == 0);
+  BRECCIA_ASSERT(from.keys.count() == from.values.count());
+  switch (from.keys.uniform_bytes()) {
+    case 8:
+      return write_with_keys<8>(op, from, to);
+    case 16:
+      return write_with_keys<16>(op, from, to);
+    default:
+      return write_with_keys<0>(op, from, to);
+  }
+}
+
+}  // namespace breccia::batch
