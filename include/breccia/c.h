@@ -12,6 +12,8 @@
    Threads any number on a database; one at a time on anything else. */
 
 #include <breccia/c_rocksdb.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,6 +113,56 @@ void breccia_batch_range(breccia_batch_t* batch, breccia_column_family_handle_t*
                          const char* const* ends, const size_t* end_lengths, const uint32_t* limits,
                          char** errptr);
 
+/* ---- columns ---- */
+
+/* Byte strings in arrays of the caller, in memory of the host, in one of two forms:
+   fixed (both offsets are null): string i is the `width` bytes at data + i * stride; a stride of 0
+   makes all strings the same one, and it may be negative;
+   variable, as Arrow's binary or large_binary arrays: string i is the bytes from offsets[i] to
+   below offsets[i + 1] of data, with `count` + 1 offsets that never fall, either of 32 or of 64
+   bits. All in bytes. */
+typedef struct breccia_column_t {
+  const void* data;
+  size_t width;
+  ptrdiff_t stride;
+  const int32_t* offsets32;
+  const int64_t* offsets64;
+} breccia_column_t;
+
+/* Arrays of the caller that take the values of lookups: value i are the `width` bytes at values + i
+   * stride, and found[i] is 1, or 0 where there is no value of just that width, whose bytes are as
+   they were. Values must not overlap. */
+typedef struct breccia_value_array_t {
+  void* values;
+  size_t width;
+  ptrdiff_t stride;
+  uint8_t* found;
+} breccia_value_array_t;
+
+/* Add `count` requests, as if one by one, but all or none: with an error the batch is as before.
+   What columns and limits point to is copied. */
+void breccia_batch_put_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                               size_t count, const breccia_column_t* keys,
+                               const breccia_column_t* values, char** errptr);
+void breccia_batch_merge_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                 size_t count, const breccia_column_t* keys,
+                                 const breccia_column_t* operands, char** errptr);
+void breccia_batch_delete_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                  size_t count, const breccia_column_t* keys, char** errptr);
+/* `into` may be null: the values lie in the batch then. Else its arrays must live, and be left
+   alone, until breccia_batch_submit returns and as long as breccia_batch_values is asked for these
+   reads; if the submit fails, what is in them is of no sense. breccia_batch_values gives these
+   reads' codes, too: RocksDB's kInvalidArgument where a value has another length than
+   `into->width`. */
+void breccia_batch_get_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                               size_t count, const breccia_column_t* keys,
+                               const breccia_value_array_t* into, char** errptr);
+/* `limits`: one for each range; null: all have `limit`. */
+void breccia_batch_range_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                 size_t count, const breccia_column_t* begins,
+                                 const breccia_column_t* ends, const uint32_t* limits,
+                                 uint32_t limit, char** errptr);
+
 /* Runs the batch. Without an error its results are there until it is cleared, submitted again or
    destroyed; with one, none of its writes happened, unless the log failed. */
 void breccia_batch_submit(breccia_t* db, const breccia_writeoptions_t* options,
@@ -124,6 +176,18 @@ size_t breccia_batch_ranges(const breccia_batch_t* batch);
    breccia_code_ok has length 0. */
 void breccia_batch_values(const breccia_batch_t* batch, size_t first, size_t count, int* codes,
                           const char** values, size_t* value_lengths);
+/* The same as an Arrow array of variable strings. First where each value will lie: value i from
+   offsets[i] to below offsets[i + 1], of `count` + 1 offsets of which the first is 0, and found[i],
+   1 or 0. Then, into offsets[count] bytes, the values, one behind the other. Offsets of 32 bits are
+   an error where there are more bytes than they can tell. */
+void breccia_batch_value_offsets32(const breccia_batch_t* batch, size_t first, size_t count,
+                                   int32_t* offsets, uint8_t* found, char** errptr);
+void breccia_batch_value_offsets64(const breccia_batch_t* batch, size_t first, size_t count,
+                                   int64_t* offsets, uint8_t* found, char** errptr);
+void breccia_batch_copy_values32(const breccia_batch_t* batch, size_t first, size_t count,
+                                 const int32_t* offsets, void* bytes);
+void breccia_batch_copy_values64(const breccia_batch_t* batch, size_t first, size_t count,
+                                 const int64_t* offsets, void* bytes);
 /* Outcome of range i, and how many entries it found. */
 int breccia_batch_range_code(const breccia_batch_t* batch, size_t i);
 size_t breccia_batch_range_size(const breccia_batch_t* batch, size_t i);

@@ -28,6 +28,16 @@ void add_all(std::size_t count, char** errptr, const Add& add) {
   }
 }
 
+breccia::BytesColumn column_of(const breccia_column_t* column, std::size_t count) {
+  if (column->offsets32 != nullptr) {
+    return breccia::BytesColumn::Variable(column->data, column->offsets32, count);
+  }
+  if (column->offsets64 != nullptr) {
+    return breccia::BytesColumn::Variable(column->data, column->offsets64, count);
+  }
+  return breccia::BytesColumn::Fixed(column->data, count, column->width, column->stride);
+}
+
 }  // namespace
 
 extern "C" {
@@ -110,6 +120,49 @@ void breccia_batch_range(breccia_batch_t* batch, breccia_column_family_handle_t*
   });
 }
 
+void breccia_batch_put_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                               std::size_t count, const breccia_column_t* keys,
+                               const breccia_column_t* values, char** errptr) {
+  save_error(errptr,
+             batch->rep.Put(family_of(family), column_of(keys, count), column_of(values, count)));
+}
+
+void breccia_batch_merge_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                 std::size_t count, const breccia_column_t* keys,
+                                 const breccia_column_t* operands, char** errptr) {
+  save_error(errptr, batch->rep.Merge(family_of(family), column_of(keys, count),
+                                      column_of(operands, count)));
+}
+
+void breccia_batch_delete_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                  std::size_t count, const breccia_column_t* keys, char** errptr) {
+  save_error(errptr, batch->rep.Delete(family_of(family), column_of(keys, count)));
+}
+
+void breccia_batch_get_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                               std::size_t count, const breccia_column_t* keys,
+                               const breccia_value_array_t* into, char** errptr) {
+  const FamilyId id = family_of(family);
+  const breccia::BytesColumn columns = column_of(keys, count);
+  if (into == nullptr) {
+    save_error(errptr, batch->rep.Get(id, columns));
+  } else {
+    save_error(errptr,
+               batch->rep.Get(id, columns, {into->values, into->width, into->stride, into->found}));
+  }
+}
+
+void breccia_batch_range_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
+                                 std::size_t count, const breccia_column_t* begins,
+                                 const breccia_column_t* ends, const std::uint32_t* limits,
+                                 std::uint32_t limit, char** errptr) {
+  const FamilyId id = family_of(family);
+  const breccia::BytesColumn begin = column_of(begins, count);
+  const breccia::BytesColumn end = column_of(ends, count);
+  save_error(errptr, limits == nullptr ? batch->rep.Range(id, begin, end, limit)
+                                       : batch->rep.Range(id, begin, end, {limits, count}));
+}
+
 void breccia_batch_submit(breccia_t* db, const breccia_writeoptions_t* options,
                           breccia_batch_t* batch, char** errptr) {
   auto rocks = rocks_of(db);
@@ -129,6 +182,28 @@ void breccia_batch_values(const breccia_batch_t* batch, std::size_t first, std::
     values[i] = value.data();
     value_lengths[i] = value.size();
   }
+}
+
+void breccia_batch_value_offsets32(const breccia_batch_t* batch, std::size_t first,
+                                   std::size_t count, std::int32_t* offsets, std::uint8_t* found,
+                                   char** errptr) {
+  save_error(errptr, batch->rep.ValueOffsets(first, count, offsets, found));
+}
+
+void breccia_batch_value_offsets64(const breccia_batch_t* batch, std::size_t first,
+                                   std::size_t count, std::int64_t* offsets, std::uint8_t* found,
+                                   char** errptr) {
+  save_error(errptr, batch->rep.ValueOffsets(first, count, offsets, found));
+}
+
+void breccia_batch_copy_values32(const breccia_batch_t* batch, std::size_t first, std::size_t count,
+                                 const std::int32_t* offsets, void* bytes) {
+  batch->rep.CopyValues(first, count, offsets, bytes);
+}
+
+void breccia_batch_copy_values64(const breccia_batch_t* batch, std::size_t first, std::size_t count,
+                                 const std::int64_t* offsets, void* bytes) {
+  batch->rep.CopyValues(first, count, offsets, bytes);
 }
 
 int breccia_batch_range_code(const breccia_batch_t* batch, std::size_t i) {

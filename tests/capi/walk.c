@@ -127,6 +127,122 @@ static const char* walk_reads_of_batch(const struct walk* w, breccia_t* db,
   return NULL;
 }
 
+/* ---- columns ---- */
+
+struct row {
+  char key[8];
+  int32_t number;
+  char value[12];
+};
+static struct row rows[kRequests], found_rows[kRequests + 1];
+static uint8_t found_flags[kRequests + 1];
+static char row_bytes[32 * kRequests];
+
+static void make_rows(int32_t* offsets32, int64_t* offsets64) {
+  offsets32[0] = 0;
+  for (int i = 0; i < kRequests; ++i) {
+    snprintf(rows[i].key, sizeof(rows[i].key), "r%06d", i);
+    rows[i].number = i;
+    memset(rows[i].value, 'a' + i % 26, sizeof(rows[i].value));
+    const int length = i % 20;
+    memset(row_bytes + offsets32[i], 'A' + i % 26, (size_t)length);
+    offsets32[i + 1] = offsets32[i] + length;
+  }
+  for (int i = 0; i <= kRequests; ++i) offsets64[i] = offsets32[i];
+}
+
+/* Rows `first` to kRequests are found as Arrow's strings under the keys from read 0 on. */
+static const char* check_arrow(const breccia_batch_t* batch, const int32_t* expected) {
+  static char bytes32[sizeof row_bytes], bytes64[sizeof row_bytes];
+  static int32_t offsets32[kRequests + 1];
+  static int64_t offsets64[kRequests + 1];
+  char* error = NULL;
+  CHECK_OK(breccia_batch_value_offsets32(batch, 0, kRequests, offsets32, found_flags, &error));
+  CHECK(memcmp(offsets32, expected, sizeof offsets32) == 0);
+  for (int i = 0; i < kRequests; ++i) CHECK(found_flags[i] == 1);
+  breccia_batch_copy_values32(batch, 0, kRequests, offsets32, bytes32);
+  CHECK(memcmp(bytes32, row_bytes, (size_t)expected[kRequests]) == 0);
+  CHECK_OK(breccia_batch_value_offsets64(batch, 1, kRequests - 1, offsets64, found_flags, &error));
+  for (int i = 1; i <= kRequests; ++i) CHECK(offsets64[i - 1] == expected[i] - expected[1]);
+  breccia_batch_copy_values64(batch, 1, kRequests - 1, offsets64, bytes64);
+  CHECK(memcmp(bytes64, row_bytes + expected[1], (size_t)offsets64[kRequests - 1]) == 0);
+  return NULL;
+}
+
+/* Lookups of fixed rows, one of them of a key that is not there, and ranges. */
+static const char* walk_reads_of_columns(const struct walk* w, breccia_t* db,
+                                         breccia_batch_t* batch,
+                                         breccia_column_family_handle_t* family) {
+  char* error = NULL;
+  const breccia_column_t row_keys = {.data = rows, .width = 7, .stride = sizeof rows[0]};
+  const breccia_column_t one_key = {.data = "nothing", .width = 7, .stride = 0};
+  const breccia_column_t above_all = {.data = "z", .width = 1, .stride = 0};
+  const breccia_value_array_t into = {found_rows[0].value, sizeof rows[0].value, sizeof rows[0],
+                                      found_flags};
+  const breccia_value_array_t beside = {found_rows[kRequests].value, sizeof rows[0].value, 0,
+                                        found_flags + kRequests};
+  const breccia_value_array_t too_close = {found_rows, 12, 4, found_flags};
+  const uint32_t limits[] = {3, 4};
+  breccia_batch_clear(batch);
+  memset(found_flags, 7, sizeof found_flags);
+  CHECK_FAILS(breccia_batch_get_columns(batch, family, 2, &row_keys, &too_close, &error));
+  CHECK_OK(breccia_batch_get_columns(batch, family, kRequests, &row_keys, &into, &error));
+  CHECK_OK(breccia_batch_get_columns(batch, family, 1, &one_key, &beside, &error));
+  CHECK_OK(breccia_batch_range_columns(batch, family, 2, &row_keys, &one_key, NULL, 5, &error));
+  CHECK_OK(breccia_batch_range_columns(batch, family, 2, &row_keys, &above_all, limits, 0, &error));
+  CHECK(breccia_batch_reads(batch) == kRequests + 1 && breccia_batch_ranges(batch) == 4);
+  CHECK_OK(breccia_batch_submit(db, w->write, batch, &error));
+  for (int i = 0; i < kRequests; ++i) {
+    CHECK(found_flags[i] == 1);
+    CHECK(memcmp(found_rows[i].value, rows[i].value, sizeof rows[i].value) == 0);
+    CHECK(found_rows[i].number == 0);
+  }
+  CHECK(found_flags[kRequests] == 0);
+  CHECK(breccia_batch_range_size(batch, 0) == 0 && breccia_batch_range_size(batch, 1) == 0);
+  CHECK(breccia_batch_range_size(batch, 2) == 3 && breccia_batch_range_size(batch, 3) == 4);
+  return NULL;
+}
+
+static const char* walk_columns(const struct walk* w) {
+  static int32_t offsets32[kRequests + 1];
+  static int64_t offsets64[kRequests + 1];
+  char* error = NULL;
+  make_rows(offsets32, offsets64);
+  const breccia_column_t row_keys = {.data = rows, .width = 7, .stride = sizeof rows[0]};
+  const breccia_column_t row_values = {
+      .data = rows[0].value, .width = sizeof rows[0].value, .stride = sizeof rows[0]};
+  const breccia_column_t texts = {.data = row_bytes, .offsets32 = offsets32};
+  const breccia_column_t same_texts = {.data = row_bytes, .offsets64 = offsets64};
+  breccia_t* const db = breccia_open_with(w->options, w->engine, w->path, &error);
+  CHECK(error == NULL && db != NULL);
+  breccia_column_family_handle_t* const family =
+      breccia_create_column_family(db, w->options, "rows", &error);
+  CHECK(error == NULL);
+  breccia_batch_t* const batch = breccia_batch_create(db, &error);
+  CHECK(error == NULL && batch != NULL);
+  CHECK_OK(breccia_batch_put_columns(batch, NULL, kRequests, &row_keys, &row_values, &error));
+  CHECK_OK(breccia_batch_put_columns(batch, NULL, kRequests, &row_keys, &same_texts, &error));
+  CHECK_OK(breccia_batch_delete_columns(batch, NULL, 100, &row_keys, &error));
+  CHECK_OK(breccia_batch_put_columns(batch, NULL, 100, &row_keys, &texts, &error));
+  CHECK_OK(breccia_batch_get_columns(batch, NULL, kRequests, &row_keys, NULL, &error));
+  CHECK_OK(breccia_batch_put_columns(batch, family, kRequests, &row_keys, &row_values, &error));
+  offsets64[10] = offsets64[12] + 1;
+  CHECK_FAILS(breccia_batch_put_columns(batch, NULL, kRequests, &row_keys, &same_texts, &error));
+  CHECK(breccia_batch_writes(batch) == 3 * kRequests + 200);
+  CHECK_OK(breccia_batch_submit(db, w->write, batch, &error));
+  CHECK_PART(check_arrow(batch, offsets32));
+  CHECK_PART(walk_reads_of_columns(w, db, batch, family));
+  breccia_batch_clear(batch);
+  CHECK_FAILS(breccia_batch_merge_columns(batch, family, 2, &row_keys, &row_values, &error);
+              breccia_batch_submit(db, w->write, batch, &error));
+  breccia_batch_destroy(batch);
+  CHECK_OK(breccia_drop_column_family(db, family, &error));
+  breccia_column_family_handle_destroy(family);
+  breccia_close(db);
+  CHECK_OK(breccia_destroy_db(w->options, w->path, &error));
+  return NULL;
+}
+
 static const char* walk_batches(const struct walk* w) {
   char* error = NULL;
   make_requests();
@@ -349,7 +465,7 @@ const char* walk_breccia(const char* folder) {
   w.read = breccia_readoptions_create();
   w.write = breccia_writeoptions_create();
   static const char* (*const kParts[])(const struct walk*) = {
-      walk_batches, walk_families, walk_figures, walk_refusals, walk_engine_options};
+      walk_columns, walk_batches, walk_families, walk_figures, walk_refusals, walk_engine_options};
   const char* failed = NULL;
   for (size_t i = 0; failed == NULL && i < sizeof(kParts) / sizeof(kParts[0]); ++i) {
     failed = kParts[i](&w);
