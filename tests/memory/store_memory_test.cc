@@ -68,6 +68,43 @@ class Session {
     if (status.ok()) check_reads(batch, begin + "0", begin);
   }
 
+  /// The same by columns; the lookups' values go into an array.
+  void columns(const std::string& begin, int puts, std::uint64_t value) {
+    Batch batch = store_->NewBatch();
+    Entries entries;
+    std::string keys;
+    std::string values;
+    for (int i = 0; i < puts; ++i) {
+      keys += begin + static_cast<char>('A' + i);
+      values += number(value + i);
+      entries[begin + static_cast<char>('A' + i)] = number(value + i);
+    }
+    const auto count = static_cast<std::size_t>(puts);
+    const auto key_column = BytesColumn::Fixed(keys.data(), count, begin.size() + 1);
+    std::string read(8 * count, '.');
+    std::vector<std::uint8_t> found(count, 9);
+    const Status built = tried([&] {
+      Status status = batch.Put(0, key_column, BytesColumn::Fixed(values.data(), count, 8));
+      if (status.ok()) status = batch.Get(0, key_column, {read.data(), 8, 8, found.data()});
+      return status;
+    });
+    if (!built.ok()) {
+      EXPECT_TRUE(built.IsMemoryLimit());
+      return;
+    }
+    const Status status = tried([&] { return store_->Submit({}, &batch); });
+    note(status, entries);
+    for (std::size_t i = 0; status.ok() && i < count; ++i) {
+      if (batch.code(i) == Status::Code::kAborted) {
+        EXPECT_EQ(found[i], 0);
+        continue;
+      }
+      EXPECT_EQ(batch.code(i), Status::Code::kOk);
+      EXPECT_EQ(found[i], 1);
+      EXPECT_EQ(read.substr(8 * i, 8), values.substr(8 * i, 8));
+    }
+  }
+
   /// Several batches that go together.
   void batches_together(const std::string& begin) {
     constexpr int kBatches = 4;
@@ -277,6 +314,21 @@ TEST(StoreMemory, WritesAndReads) {
     session->transaction("in a transaction", "value");
     session->put("second", "value");
     session->batch("other", 10, 5);
+  });
+}
+
+// Goal: the same of batches by columns, whose lookups say in their array what became of them.
+// Method: each allocation fails of columns into the memtable and as a run, and of what reads them.
+// Mutation: a lookup without memory that leaves its array as it was fails.
+TEST(StoreMemory, Columns) {
+  fail_each<Session>([](Session* session, const auto& arm) {
+    ASSERT_TRUE(session->open());
+    session->batch("base", 12, 100);
+    arm();
+    session->columns("few", 3, 1);
+    session->columns("many", 20, 1);
+    session->put("first", "value");
+    session->columns("again", 9, 7);
   });
 }
 

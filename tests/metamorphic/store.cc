@@ -2,8 +2,10 @@
 #include <latch>
 
 #include "base/assert.h"
+#include "base/random.h"
 #include "ground.h"
 #include "ordered/engine.h"
+#include "support/random_column.h"
 
 namespace breccia::metamorphic {
 
@@ -44,9 +46,8 @@ class StoreSubject final : public Subject {
     const std::vector<Op> alone{op};
     const std::vector<Op>& parts = op.kind == Kind::kRange ? alone : op.parts;
     Batch batch = parts.size() % 2 == 0 ? Batch() : engine_->NewBatch();
-    for (const Op& part : parts) {
-      BRECCIA_TRY(add_request(part, id_of(part.family, op.snapshot), &batch));
-    }
+    BRECCIA_TRY(parts.size() % 3 == 0 ? add_columns(parts, op.snapshot, &batch)
+                                      : add_requests(parts, op.snapshot, &batch));
     if (op.kind == Kind::kRead || op.snapshot != kNone) {
       BRECCIA_TRY(engine_->lookups().read(pin_of(op.snapshot), &batch.requests()));
       add_results(parts, batch, history);
@@ -221,6 +222,63 @@ class StoreSubject final : public Subject {
       default:
         return engine_->writer().write_one(options, record::Op::kDeleteRange, family, at,
                                            key(op.end));
+    }
+  }
+
+  Status add_requests(const std::vector<Op>& parts, std::uint32_t snapshot, Batch* batch) const {
+    for (const Op& part : parts) {
+      BRECCIA_TRY(add_request(part, id_of(part.family, snapshot), batch));
+    }
+    return Status::OK();
+  }
+
+  /// Adds neighbours of one kind and family as columns, where columns may have that kind.
+  Status add_columns(const std::vector<Op>& parts, std::uint32_t snapshot, Batch* batch) const {
+    for (std::size_t begin = 0; begin < parts.size();) {
+      std::size_t end = begin + 1;
+      while (end < parts.size() && parts[end].kind == parts[begin].kind &&
+             parts[end].family == parts[begin].family) {
+        ++end;
+      }
+      const std::vector<Op> same(parts.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 parts.begin() + static_cast<std::ptrdiff_t>(end));
+      begin = end;
+      const Kind kind = same.front().kind;
+      if (kind == Kind::kSingleDelete || kind == Kind::kDeleteRange) {
+        BRECCIA_TRY(add_requests(same, snapshot, batch));
+      } else {
+        BRECCIA_TRY(add_as_columns(same, id_of(same.front().family, snapshot), batch));
+      }
+    }
+    return Status::OK();
+  }
+
+  Status add_as_columns(const std::vector<Op>& same, FamilyId family, Batch* batch) const {
+    const Kind kind = same.front().kind;
+    const bool has_values = kind == Kind::kPut || kind == Kind::kMerge;
+    std::vector<std::string> keys;
+    std::vector<std::string> others;  // values, or ends
+    std::vector<std::uint32_t> limits;
+    for (const Op& part : same) {
+      keys.push_back(key(part.key).ToString());
+      if (has_values) others.push_back(make_value(part.value));
+      if (kind == Kind::kRange) others.push_back(key(part.end).ToString());
+      limits.push_back(part.number);
+    }
+    base::Random random(same.size());
+    const testing::RandomColumn key_column(keys, &random);
+    const testing::RandomColumn other_column(others, &random);
+    switch (kind) {
+      case Kind::kPut:
+        return batch->Put(family, key_column.column(), other_column.column());
+      case Kind::kMerge:
+        return batch->Merge(family, key_column.column(), other_column.column());
+      case Kind::kDelete:
+        return batch->Delete(family, key_column.column());
+      case Kind::kGet:
+        return batch->Get(family, key_column.column());
+      default:
+        return batch->Range(family, key_column.column(), other_column.column(), limits);
     }
   }
 
