@@ -15,8 +15,9 @@ namespace breccia::batch {
 
 namespace {
 
-/// Records of so many bytes leave the caches before a submit copies them to the log.
-constexpr std::uint64_t kStreamedBytesMin = 4 << 20;
+/// Records of so many bytes leave the caches before a submit copies them to the log; of fewer the
+/// copy finds most there, which is worth more (docs/impl/batch.md, "Columns").
+constexpr std::uint64_t kStreamedBytesMin = 64 << 20;
 
 /// The shortest and the longest of some strings.
 struct Lengths {
