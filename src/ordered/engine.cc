@@ -103,8 +103,8 @@ Status Engine::flush(bool waits_for_tree) {
 }
 
 Figures Engine::figures() const {
-  return Figures(
-      {*statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(), device_tags_.get()});
+  return Figures({options_, *statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(),
+                  device_tags_.get()});
 }
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {

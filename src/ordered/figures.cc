@@ -30,6 +30,8 @@ std::string admission_mode(From from) {
   return from.async.figures().mode == batch::Mode::kAlone ? "alone" : "together";
 }
 std::uint64_t device_bytes(From from) { return from.backends.current()->tenant().used(); }
+std::uint64_t memtable_bytes(From from) { return from.options.memtable_bytes; }
+std::uint64_t log_segment_bytes(From from) { return from.options.log_segment_bytes; }
 std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
 std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
 std::uint64_t memtable_entries(From from) {
@@ -102,6 +104,8 @@ constexpr Figure kFigures[] = {
     {"breccia.backend-retired", backend_retired},
     {"breccia.read-only", read_only},
     {"breccia.log-bytes", log_bytes},
+    {"breccia.memtable-bytes", memtable_bytes},
+    {"breccia.log-segment-bytes", log_segment_bytes},
     {"breccia.runs", runs},
     {"breccia.memtable-entries", memtable_entries},
     {"breccia.device-bytes", device_bytes},

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <breccia/options.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,6 +18,7 @@ namespace breccia::ordered {
 
 /// What a store's figures are read from.
 struct FigureSources {
+  const Options& options;  // in effect
   const Statistics& statistics;
   const ViewState& state;
   const Backends& backends;
