@@ -11,20 +11,19 @@ namespace breccia::bench {
 namespace {
 
 constexpr const char* kFooter =
-    "Benchmarks, as in db_bench: fillseq fillrandom overwrite readrandom multireadrandom\n"
-    "deleterandom mergerandom (adds numbers) seekrandom (reads --seek_nexts entries from a key "
-    "on)\n"
+    "Benchmarks, as in db_bench: fillseq fillrandom filluniquerandom (each key once, all threads\n"
+    "together) bulkload (the same on an empty database, until all lies in SST files) overwrite "
+    "readrandom multireadrandom deleterandom mergerandom (adds numbers)\n"
+    "seekrandom (reads --seek_nexts entries from a key on)\n"
     "readwhilewriting; transactionrandom, transactions of --batch_size lookups and writes by\n"
     "turns; validatedrandom, the same whose lookups are of before and validated at the end; and\n"
     "flush, which moves all into SST files between them.\n"
-    "Each thread does --num requests on --num keys. Unless --use_existing_db is given, the\n"
+    "Each thread does --num requests on --num keys, or on --keys. About one result in 61 is\n"
+    "compared with what the key must hold. Unless --use_existing_db is given, the\n"
     "database is made new; only a folder made by an earlier benchmark is replaced.";
 
 int run_bench(const DbBenchFlags& flags) {
   SuiteConfig suite;
-  suite.num = flags.num;
-  suite.key_size = flags.key_size;
-  suite.value_size = flags.value_size;
   const std::string wrong = flags.suite.fill(&suite);
   if (!wrong.empty()) {
     console::say("error: " + wrong);
@@ -35,7 +34,20 @@ int run_bench(const DbBenchFlags& flags) {
     console::say_error("these flags make no benchmark", steps.status(), "breccia bench --help");
     return console::kExitUsage;
   }
+  const KeySet keys = flags.keys.set(flags.num);
+  suite.data = {.num = flags.num,
+                .keys = keys.count(),
+                .key_set = flags.keys.key_set,
+                .key_size = static_cast<std::uint32_t>(keys.size_mean()),
+                .value_size = flags.value_size,
+                .skew = flags.keys.skew,
+                .misses = flags.keys.misses};
   warn_of_environment();
+  const Status measured = report_machine(suite);
+  if (!measured.ok()) {
+    console::say_error("the machine cannot be measured", measured, "choose another --db");
+    return console::kExitFailed;
+  }
   return run_suite(suite, steps.value(),
                    [&](const Step& step, const StepResult& result, const DriverOutcome& outcome) {
                      report_step(suite, step, result, outcome);
@@ -44,30 +56,36 @@ int run_bench(const DbBenchFlags& flags) {
 
 }  // namespace
 
+void DbBenchFlags::add_to(console::App* app) {
+  app->add_option("--benchmarks", benchmarks, "What to run, in order, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app->add_option("--num", num, "Requests per thread, and keys unless --keys says")
+      ->range(1, 1ULL << 38)
+      ->capture_default_str();
+  app->add_option("--reads", reads, "Lookups per thread; -1: as many as --num")
+      ->capture_default_str();
+  app->add_option("--value_size", value_size, "Bytes of a value")
+      ->range(0, 1U << 30)
+      ->capture_default_str();
+  app->add_option("--seek_nexts", seek_nexts, "seekrandom: entries to read")->capture_default_str();
+  app->add_option("--duration", duration,
+                  "Seconds per benchmark, in place of a number; seconds that stall are counted")
+      ->capture_default_str();
+  app->add_option("--target-rate", target_rate,
+                  "Requests per second of all threads together, each with its time; a latency "
+                  "counts from there, however late the request begins. 0: as fast as it goes")
+      ->capture_default_str();
+  keys.add_to(app);
+  suite.add_to(app);
+}
+
 console::Command add_bench(console::App* parent) {
   auto flags = std::make_shared<DbBenchFlags>();
   console::App* app = parent->add_subcommand(
       "bench", "Measure Breccia, or RocksDB, or both in turn, by db_bench's rules");
   app->footer(kFooter);
-  app->add_option("--benchmarks", flags->benchmarks, "What to run, in order, separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
-  app->add_option("--num", flags->num, "Keys, and requests per thread")
-      ->range(1, 1ULL << 38)
-      ->capture_default_str();
-  app->add_option("--reads", flags->reads, "Lookups per thread; -1: as many as --num")
-      ->capture_default_str();
-  app->add_option("--key_size", flags->key_size, "Bytes of a key")
-      ->range(1, kKeySizeMax)
-      ->capture_default_str();
-  app->add_option("--value_size", flags->value_size, "Bytes of a value")
-      ->range(0, 1U << 30)
-      ->capture_default_str();
-  app->add_option("--seek_nexts", flags->seek_nexts, "seekrandom: entries to read")
-      ->capture_default_str();
-  app->add_option("--duration", flags->duration, "Seconds per benchmark, in place of a number")
-      ->capture_default_str();
-  flags->suite.add_to(app);
+  flags->add_to(app);
   return {app, [flags] { return run_bench(*flags); }};
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "bench/engine.h"
+#include "bench/engines/engine.h"
 
 /// Folders of benchmark databases. Only folders that carry the benchmark's mark are ever removed.
 namespace breccia::bench {

@@ -1,31 +1,18 @@
 #include "bench/report.h"
 
 #include <fmt/format.h>
-#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/assert.h"
+#include "bench/database.h"
+#include "bench/series.h"
 #include "console/console.h"
-#include "console/rocksdb_assertions.h"
 
 namespace breccia::bench {
 
 namespace {
-
-const char* unit_of(const Step& step) {
-  if (step.driver.transactions) return "transaction";
-  return step.driver.batch_size > 1 ? "batch" : "request";
-}
-
-std::string hash_text(const StepResult& result) {
-  return result.hashed ? fmt::format("{:016x}", result.hash) : "-";
-}
 
 // 1234567.8 as `1.235 M`.
 std::string rate(double per_s) {
@@ -60,11 +47,20 @@ Spread spread_of(std::vector<double> figures) {
   return {median, figures.front(), figures.back()};
 }
 
+const char* unit_of(const Step& step) {
+  if (step.driver.transactions) return "transaction";
+  return step.driver.batch_size > 1 ? "batch" : "request";
+}
+
+std::string hash_text(const StepResult& result) {
+  return result.hashed ? fmt::format("{:016x}", result.hash) : "-";
+}
+
 void print_step(const SuiteConfig& config, const Step& step, const StepResult& result) {
   const auto requests = static_cast<double>(std::max<std::uint64_t>(result.requests, 1));
   const double thread_us = result.seconds * 1e6 * step.driver.threads / requests;
   const double megabytes =
-      requests * (config.key_size + config.value_size) / 1048576.0 / result.seconds;
+      requests * (config.data.key_size + config.data.value_size) / 1048576.0 / result.seconds;
   fmt::print(
       "{:<16} : {:11.3f} micros/op {:.0f} ops/sec {:.3f} seconds {} operations; {:6.1f} "
       "MB/s",
@@ -73,9 +69,20 @@ void print_step(const SuiteConfig& config, const Step& step, const StepResult& r
     fmt::print(" ({:.1f} % found)", 100.0 * static_cast<double>(result.reads_found) /
                                         static_cast<double>(result.reads_sampled));
   }
-  fmt::print("\n  {} ({}), per {}: p50 {:.2f} us, p99 {:.2f} us, p99.9 {:.2f} us; result hash {}\n",
-             result.engine, result.backend, unit_of(step), result.p50_us, result.p99_us,
-             result.p999_us, hash_text(result));
+  fmt::print(
+      "\n  {} ({}), per {}: p50 {:.2f} us, p99 {:.2f} us, p99.9 {:.2f} us, max {:.2f} us; result "
+      "hash {}\n",
+      result.engine, result.backend, unit_of(step), result.p50_us, result.p99_us, result.p999_us,
+      result.max_us, hash_text(result));
+  fmt::print("  filling included {}ops/sec, store alone {}ops/sec; {} keys ({}){}\n",
+             rate(result.with_filling()), rate(result.store_alone()),
+             console::with_commas(config.data.keys), config.data.key_set,
+             step.reads ? fmt::format(", {}", state_name(step.state)) : "");
+  if (step.driver.duration_s <= 0) return;
+  const Series series = series_of(result.per_second);
+  fmt::print("  of {} seconds the least {} ops, the median {} ops; {} stalled\n",
+             result.per_second.size(), console::with_commas(series.least),
+             console::with_commas(series.median), series.stalls);
 }
 
 void print_histogram(const base::Histogram& latency) {
@@ -89,84 +96,40 @@ void print_histogram(const base::Histogram& latency) {
   fmt::print("\n");
 }
 
-std::string machine_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  std::string model = "unknown processor";
-  while (std::getline(file, line)) {
-    if (!line.starts_with("model name")) continue;
-    model = line.substr(std::min(line.size(), line.find(':') + 2));
-    break;
-  }
-  return fmt::format("{}, {} cores", model, std::thread::hardware_concurrency());
-}
-
-std::string to_json(const SuiteConfig& config, const Step& step, const StepResult& result) {
-  nlohmann::ordered_json line = {
-      {"benchmark", result.step},
-      {"engine", result.engine},
-      {"backend", result.backend},
-      {"round", result.round},
-      {"ops", result.requests},
-      {"seconds", result.seconds},
-      {"ops_per_sec", result.requests_per_s()},
-      {"latency_of", unit_of(step)},
-      {"p50_us", result.p50_us},
-      {"p99_us", result.p99_us},
-      {"p999_us", result.p999_us},
-      {"num", config.num},
-      {"key_size", config.key_size},
-      {"value_size", config.value_size},
-      {"batch_size", step.driver.batch_size},
-      {"prebuilt", step.driver.prebuilt},
-      {"threads", step.driver.threads},
-      {"seed", config.seed},
-      {"memtable_bytes", config.engine.memtable_bytes},
-      {"rocksdb", fmt::format("{}.{}.{}", ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH)},
-      {"rocksdb_assertions", console::rocksdb_build().assertions == console::Assertions::kOn},
-      {"machine", machine_name()},
-  };
-  line["result_hash"] = nullptr;
-  if (result.hashed) line["result_hash"] = hash_text(result);
-  // The script that builds knows the commit; the program does not.
-  const char* commit = std::getenv("BRECCIA_COMMIT");
-  if (commit != nullptr) line["commit"] = commit;
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-void keep_json(const SuiteConfig& config, const Step& step, const StepResult& result) {
-  if (!config.json && config.json_file.empty()) return;
-  const std::string line = to_json(config, step, result);
-  if (config.json) fmt::print("{}\n", line);
-  if (config.json_file.empty()) return;
-  std::ofstream file(config.json_file, std::ios::app);
-  file << line << '\n';
-  file.close();
-  if (!file) console::say(fmt::format("error: cannot append to {}", config.json_file));
-}
-
 void print_comparison(const SuiteConfig& config, const std::vector<Step>& steps,
                       const std::vector<StepResult>& results) {
-  fmt::print("\n{:<18} {:<9} {:>12} {:>27} {:>12} {:>12} {:>8}  {}\n", "benchmark", "engine",
-             "median ops/s", "least to greatest", "p50 us", "p99 us", "ratio", "result hash");
+  fmt::print("\n{:<18} {:<9} {:>12} {:>12} {:>27} {:>12} {:>12} {:>8}  {}\n", "benchmark", "engine",
+             "filled ops/s", "store alone", "least to greatest", "p50 us", "p99 us", "ratio",
+             "result hash");
   for (const Step& step : steps) {
     double first = 0;
     for (const std::string& engine : config.compare) {
       const auto some = of(results, step.name, engine);
       if (some.empty()) continue;
-      const Spread ops = spread_over(some, [](const StepResult& r) { return r.requests_per_s(); });
+      const Spread ops = spread_over(some, [](const StepResult& r) { return r.with_filling(); });
+      const Spread alone = spread_over(some, [](const StepResult& r) { return r.store_alone(); });
       const Spread p50 = spread_over(some, [](const StepResult& r) { return r.p50_us; });
       const Spread p99 = spread_over(some, [](const StepResult& r) { return r.p99_us; });
       if (engine == config.compare.front()) first = ops.median;
       const std::string range = fmt::format("{} to {}", rate(ops.least), rate(ops.greatest));
       const std::string ratio =
           engine == config.compare.front() ? "" : fmt::format("{:.2f}x", first / ops.median);
-      fmt::print("{:<18} {:<9} {:>12} {:>27} {:>12.2f} {:>12.2f} {:>8}  {}\n", step.name, engine,
-                 rate(ops.median), range, p50.median, p99.median, ratio, hash_text(some.front()));
+      fmt::print("{:<18} {:<9} {:>12} {:>12} {:>27} {:>12.2f} {:>12.2f} {:>8}  {}\n", step.name,
+                 engine, rate(ops.median), rate(alone.median), range, p50.median, p99.median, ratio,
+                 hash_text(some.front()));
     }
   }
-  fmt::print("ratio: median of {} to median of that engine; {} rounds\n", config.compare.front(),
-             config.rounds);
+  for (const Step& step : steps) {
+    for (const std::string& engine : config.compare) {
+      const auto some = of(results, step.name, engine);
+      if (some.empty() || some.front().settings.empty()) continue;
+      fmt::print("{:<18} {:<9} {}\n", step.name, engine, some.front().settings);
+    }
+  }
+  fmt::print(
+      "medians of {} rounds; spread and ratio (of {} to that engine) are of what batches give with "
+      "their filling\n",
+      config.rounds, config.compare.front());
 }
 
 }  // namespace breccia::bench

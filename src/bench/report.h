@@ -5,7 +5,7 @@
 
 #include "bench/step.h"
 
-/// How benchmark results are shown and kept.
+/// How benchmark results are shown.
 namespace breccia::bench {
 
 /// Median, least and greatest of some figures.
@@ -24,17 +24,13 @@ void print_step(const SuiteConfig& config, const Step& step, const StepResult& r
 /// The latencies in a table, as under --histogram.
 void print_histogram(const base::Histogram& latency);
 
-/// The JSON object of a run, in one line.
-std::string to_json(const SuiteConfig& config, const Step& step, const StepResult& result);
-
-/// Appends the object to config.json_file if it is set, and prints it if config.json is.
-void keep_json(const SuiteConfig& config, const Step& step, const StepResult& result);
+/// What a latency is of: request, batch or transaction.
+const char* unit_of(const Step& step);
+/// The fingerprint in hexadecimal; `-` if there is none.
+std::string hash_text(const StepResult& result);
 
 /// Medians, spread and the ratio of medians of the first engine to each other one.
 void print_comparison(const SuiteConfig& config, const std::vector<Step>& steps,
                       const std::vector<StepResult>& results);
-
-/// What the machine is, in words: processor and cores.
-std::string machine_name();
 
 }  // namespace breccia::bench

@@ -53,6 +53,10 @@ class Stream {
   /// Shape   count <= kChunkRequests, chunk->stride >= key_size_max().
   virtual void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const = 0;
   [[nodiscard]] virtual std::size_t key_size_max() const = 0;
+  /// Whether a lookup may have this outcome, as far as the generator of the writes can say.
+  /// Shape   request `number` is a lookup, or a read-modify-write.
+  [[nodiscard]] virtual bool allows(std::uint64_t number, Status::Code code,
+                                    const Slice& value) const = 0;
 };
 
 /// Calls use(request number, kind, key, value) for the requests [first, first + count).
@@ -95,39 +99,6 @@ class ValueSource {
   std::size_t size_;
   std::uint64_t offsets_;  // places where a value may begin
   std::string buffer_;
-};
-
-/// db_bench's requests: all of one kind, keys in sequence or at random.
-class UniformStream final : public Stream {
- public:
-  struct Config {
-    Kind kind = Kind::kGet;
-    bool every_second_reads = false;  // requests of even numbers are lookups
-    std::uint32_t scan_entries = 0;
-    bool sequential = false;
-    std::uint64_t key_count = 0;
-    std::uint64_t step = 1;  // sequential: distance of keys
-    // At random: only keys whose number has the remainder `part` when divided by `parts`.
-    std::uint64_t parts = 1;
-    std::uint64_t part = 0;
-    std::size_t key_size = 0;
-    std::uint64_t seed = 0;
-    std::uint64_t generation = 0;
-    std::shared_ptr<const ValueSource> values;
-  };
-
-  explicit UniformStream(Config config) : config_(std::move(config)) {
-    BRECCIA_ASSERT(config_.part < config_.parts && config_.part < config_.key_count);
-    BRECCIA_ASSERT(config_.values != nullptr);
-  }
-
-  void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override;
-  [[nodiscard]] std::size_t key_size_max() const override { return config_.key_size; }
-
- private:
-  [[nodiscard]] std::uint64_t key_number(std::uint64_t request) const;
-
-  const Config config_;
 };
 
 }  // namespace breccia::bench

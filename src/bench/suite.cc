@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "bench/database.h"
 #include "bench/places.h"
 #include "bench/report.h"
+#include "bench/rocksdb_probe.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
 
@@ -14,40 +16,87 @@ namespace breccia::bench {
 
 namespace {
 
+// Of Bloom filters, where RocksDB is used as well as it can be.
+constexpr int kBloomBits = 10;
+
 double us(std::uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
-// Reads the state back in groups and adds every result to *hash.
-Status read_state(Engine* engine, const Step& step, ResultHash* hash) {
+// Reads back what the step should have left, in groups, and looks at every result.
+Result<Findings> read_state(Engine* engine, const Step& step) {
   constexpr std::uint64_t kGroup = 4096;
   constexpr std::uint64_t kStateId = 1ULL << 60;  // apart from the ids of requests
-  const auto stream = step.state();
-  const auto session = engine->session({.every = 1, .id_offset = kStateId}, stream->key_size_max());
-  for (std::uint64_t done = 0; done < step.state_requests; done += kGroup) {
-    const auto count = static_cast<std::uint32_t>(std::min(kGroup, step.state_requests - done));
+  const auto stream = step.read_back();
+  const auto session = engine->session({.every = 1}, stream->key_size_max());
+  Audit audit(stream.get(), kStateId);
+  for (std::uint64_t done = 0; done < step.read_back_requests; done += kGroup) {
+    const auto count = static_cast<std::uint32_t>(std::min(kGroup, step.read_back_requests - done));
     BRECCIA_TRY(session->build(*stream, done, count, 0));
-    BRECCIA_TRY(session->run(0, hash));
+    BRECCIA_TRY(session->run(0, &audit));
   }
-  return Status();
+  return audit.findings();
+}
+
+Status check(const Findings& findings) {
+  if (findings.hash.failed() > 0) {
+    return Status::Corruption(fmt::format("{} sampled lookups failed", findings.hash.failed()));
+  }
+  if (findings.wrong == 0) return Status();
+  return Status::Corruption(
+      fmt::format("{} sampled lookups returned what no write can have left", findings.wrong));
+}
+
+StepResult result_of(const Step& step, const DriverOutcome& outcome) {
+  StepResult result;
+  result.step = step.name;
+  result.requests = outcome.requests;
+  result.seconds = outcome.seconds;
+  result.p50_us = us(outcome.latency.percentile(50));
+  result.p99_us = us(outcome.latency.percentile(99));
+  result.p999_us = us(outcome.latency.percentile(99.9));
+  result.max_us = us(outcome.latency.max());
+  result.call_share = outcome.call_share();
+  result.filling_included = !step.driver.prebuilt;
+  result.per_second = outcome.per_second;
+  result.reads_sampled = outcome.findings.hash.count();
+  result.reads_found = outcome.findings.hash.found();
+  return result;
 }
 
 class SuiteRun {
  public:
   SuiteRun(const SuiteConfig& config, const std::vector<Step>& steps, const OnStep& on_step)
-      : config_(config), steps_(steps), on_step_(on_step), progress_(config.live) {}
+      : config_(config),
+        steps_(steps),
+        on_step_(on_step),
+        progress_(config.live),
+        probe_(config_of("rocksdb"), steps),
+        tuning_(config.engine.rocksdb),
+        loading_(config.engine.rocksdb) {}
+
+  /// Chooses how RocksDB is used; its databases for that lie in `place`.
+  Status tune(const Place& place) {
+    BRECCIA_TAKE(tuning_, probe_.choose_writes(place));
+    BRECCIA_TAKE(loading_, probe_.choose_loading(tuning_, place));
+    return Status();
+  }
 
   Status run_engine(const std::string& name, const Place& place, std::uint32_t round) {
-    EngineConfig engine_config = config_.engine;
-    engine_config.engine = name;
-    engine_config.transactions = std::any_of(
-        steps_.begin(), steps_.end(), [](const Step& step) { return step.driver.transactions; });
+    EngineConfig engine_config = config_of(name);
+    if (name == "rocksdb") engine_config.rocksdb = tuning_;
     if (!config_.use_existing_db) BRECCIA_TRY(make_fresh(place));
-    BRECCIA_TAKE(const std::unique_ptr<Engine> engine, open_engine(engine_config, place));
+    Database database(engine_config, place);
+    BRECCIA_TRY(database.open());
     for (const Step& step : steps_) {
       if (step.flush) {
-        BRECCIA_TRY(engine->flush());
+        BRECCIA_TRY(database.flush());
         continue;
       }
-      BRECCIA_TRY(run_step(engine.get(), name, step, round));
+      if (step.reads) BRECCIA_TRY(prepare(&database, name, step));
+      const bool loads = name == "rocksdb" && step.loads;
+      if (loads) BRECCIA_TRY(database.open_for(loading_));
+      if (!step.only_reads) database.was_written();
+      BRECCIA_TRY(run_step(database.engine(), name, step, round));
+      if (loads) BRECCIA_TRY(database.open_for(tuning_));
     }
     return Status();
   }
@@ -55,6 +104,33 @@ class SuiteRun {
   [[nodiscard]] const std::vector<StepResult>& results() const { return results_; }
 
  private:
+  [[nodiscard]] EngineConfig config_of(const std::string& name) const {
+    EngineConfig config = config_.engine;
+    config.engine = name;
+    config.keys = config_.data.keys;
+    config.key_size = config_.data.key_size;
+    config.value_size = config_.data.value_size;
+    config.transactions = std::any_of(steps_.begin(), steps_.end(),
+                                      [](const Step& step) { return step.driver.transactions; });
+    if (name != "rocksdb" || !config_.rocksdb_best) return config;
+    if (config.bloom_bits < 0) config.bloom_bits = kBloomBits;
+    config.rocksdb.hash_index = true;
+    // Breccia's memtables are memory for what is read, too.
+    config.cache_bytes += config.memtable_bytes;
+    return config;
+  }
+
+  Status prepare(Database* database, const std::string& name, const Step& step) {
+    BRECCIA_TRY(database->bring_into(step.state, step));
+    if (name != "rocksdb" || !config_.rocksdb_best) return Status();
+    const bool cools = step.state == State::kTreeCold && !probe_.knows(step);
+    BRECCIA_TAKE(const RocksdbTuning tuning,
+                 probe_.choose_reads(database->engine(), step, tuning_));
+    if (cools) BRECCIA_TRY(database->bring_into(step.state, step));
+    database->engine()->retune(tuning);
+    return Status();
+  }
+
   Status run_step(Engine* engine, const std::string& name, const Step& step, std::uint32_t round) {
     DriverOutcome outcome;
     const auto live = [&](const LiveFigures& now) {
@@ -65,25 +141,21 @@ class SuiteRun {
     drive(engine, step.driver, step.streams, live, &outcome);
     progress_.clear();
     BRECCIA_TRY(outcome.status);
-    ResultHash hash = outcome.hash;
-    if (step.comparable && step.state) BRECCIA_TRY(read_state(engine, step, &hash));
-    if (hash.failed() > 0) {
-      return Status::Corruption(fmt::format("{} sampled lookups failed", hash.failed()));
+    if (step.loads) BRECCIA_TRY(flush_timed(engine, step.driver, &outcome));
+    Findings findings = outcome.findings;
+    if (step.comparable && step.read_back) {
+      BRECCIA_TAKE(const Findings left, read_state(engine, step));
+      findings.merge(left);
     }
-    StepResult result;
-    result.step = step.name;
+    BRECCIA_TRY(check(findings));
+    StepResult result = result_of(step, outcome);
+    result.hashed = step.comparable && findings.hash.count() > 0;
+    result.hash = findings.hash.digest();
     result.engine = name;
     result.backend = engine->backend();
     result.round = round;
-    result.requests = outcome.requests;
-    result.seconds = outcome.seconds;
-    result.p50_us = us(outcome.latency.percentile(50));
-    result.p99_us = us(outcome.latency.percentile(99));
-    result.p999_us = us(outcome.latency.percentile(99.9));
-    result.hashed = step.comparable && hash.count() > 0;
-    result.hash = hash.digest();
-    result.reads_sampled = outcome.hash.count();
-    result.reads_found = outcome.hash.found();
+    result.in_effect = engine->in_effect();
+    result.settings = engine->settings();
     results_.push_back(result);
     on_step_(step, result, outcome);
     return Status();
@@ -93,11 +165,14 @@ class SuiteRun {
   const std::vector<Step>& steps_;
   const OnStep& on_step_;
   console::ProgressLine progress_;
+  RocksdbProbe probe_;
+  RocksdbTuning tuning_;
+  RocksdbTuning loading_;
   std::vector<StepResult> results_;
 };
 
 std::string advice(const Status& status) {
-  if (status.IsNotSupported()) return "use --backend=auto or --backend=host";
+  if (status.IsNotSupported()) return "use --backend=auto or --backend=host, or another --engine";
   if (!status.IsInvalidArgument()) return "see `breccia doctor --db`";
   return "choose another --db or --wal_dir, or pass --use_existing_db to run on what is there";
 }
@@ -109,6 +184,11 @@ int failed(const std::string& engine, const Place& place, const Status& status) 
 }
 
 int compare(const SuiteConfig& config, SuiteRun* run, const std::vector<Step>& steps) {
+  if (config.rocksdb_best) {
+    const Place place = nested(config.place, "probe");
+    const Status status = run->tune(place);
+    if (!status.ok()) return failed("rocksdb", place, status);
+  }
   for (std::uint32_t round = 0; round < config.rounds; ++round) {
     // The order turns each round, so that warmth and wear of the machine favour nobody.
     std::vector<std::string> engines = config.compare;

@@ -5,6 +5,7 @@
 #include "base/machine.h"
 #include "bench/places.h"
 #include "bench/report.h"
+#include "bench/rows.h"
 #include "console/console.h"
 #include "console/rocksdb_assertions.h"
 #include "console/store_flags.h"
@@ -28,8 +29,10 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--db", db, "Folder of the database; default: one in the temporary folder");
   app->add_option("--wal_dir", wal_dir, "Folder of the log");
   app->add_flag("--use_existing_db", use_existing_db, "Run on the database that is there");
-  app->add_option("--engine", engine, "breccia or rocksdb")
-      ->one_of({"breccia", "rocksdb"})
+  app->add_option(
+         "--engine", engine,
+         "breccia, rocksdb, or flatmap: a hash table in memory, of keys and values of 8 bytes")
+      ->one_of({std::begin(kEngines), std::end(kEngines)})
       ->capture_default_str();
   app->add_option("--backend", backend, "Where Breccia's batches run: auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
@@ -37,10 +40,12 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--device", device, "Which GPU, by CUDA's number")->capture_default_str();
   app->add_option("--compare", compare, "Engines to run in turn, as breccia,rocksdb")
       ->delimiter(',')
-      ->one_of({"breccia", "rocksdb"});
+      ->one_of({std::begin(kEngines), std::end(kEngines)});
   app->add_option("--rounds", rounds, "Times that --compare runs each engine")
       ->range(1, 1000)
       ->capture_default_str();
+  app->add_flag("--rocksdb_plain", rocksdb_plain,
+                "In --compare, use RocksDB as db_bench does, not as a short probe finds best");
   app->add_flag("--sync", sync, "Writes reach the medium before they are acknowledged");
   app->add_flag("--disable_wal", disable_wal, "Writes are not logged");
   app->add_option("--memtable_bytes", memtable_bytes,
@@ -55,15 +60,25 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--compression_type", compression, "none, snappy, lz4 or zstd")
       ->one_of({"none", "snappy", "lz4", "zstd"})
       ->capture_default_str();
+  app->add_option(
+         "--state", state,
+         "Where data lie when a benchmark that reads begins: memtable, as written; clean, "
+         "flushed; tree-warm, flushed, opened again and looked through once; tree-cold, "
+         "opened again without what the system has cached of the files. A benchmark's own, "
+         "as readrandom@clean, wins")
+      ->one_of({"memtable", "clean", "tree-warm", "tree-cold"})
+      ->capture_default_str();
   app->add_option("--threads", threads, "Threads")->range(1, 1024)->capture_default_str();
   app->add_option("--batch_size", batch_size, "Requests per batch; 1: single requests")
       ->range(1, 1U << 28)
       ->capture_default_str();
   app->add_flag("--prebuilt", prebuilt, "Build all batches before the clock starts");
-  app->add_flag("--verify", verify, "Compare every result, not one in 64");
+  app->add_flag("--verify", verify, "Check every result, not one in 61");
   app->add_flag("--histogram", histogram, "Print latencies by percentile");
   app->add_flag("--json", json, "Print JSON objects in place of text");
   app->add_option("--json-out-file", json_file, "Append one JSON object per run to this file");
+  app->add_flag("--no_machine", no_machine,
+                "Leave out the machine's limits, which rows of JSON begin with");
   app->add_flag("-s,--progress", progress, "Report once a second, even if not to a terminal");
   app->add_option("--seed", seed, "Seed of keys and values")->capture_default_str();
 }
@@ -79,10 +94,13 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->use_existing_db = use_existing_db;
   suite->compare = compare;
   suite->rounds = rounds;
+  suite->rocksdb_best =
+      !rocksdb_plain && std::find(compare.begin(), compare.end(), "rocksdb") != compare.end();
   suite->live = progress || console::stderr_is_terminal();
   suite->json = json;
   suite->histogram = histogram;
   suite->json_file = json_file;
+  suite->skip_machine = no_machine;
   suite->seed = seed;
   suite->engine.engine = engine;
   suite->engine.backend = console::backend_choice(backend);
@@ -105,19 +123,24 @@ DriverConfig SuiteFlags::driver(std::uint64_t requests_per_thread) const {
   config.requests_per_thread = requests_per_thread;
   config.batch_size = batch_size;
   config.prebuilt = prebuilt;
-  config.sample_every = state_step();
+  config.sample_every = sample_every();
   return config;
 }
 
-std::uint64_t SuiteFlags::state_step() const { return verify ? 1 : 64; }
-
 void report_step(const SuiteConfig& suite, const Step& step, const StepResult& result,
                  const DriverOutcome& outcome) {
-  keep_json(suite, step, result);
+  if (keeps_rows(suite)) keep_row(suite, to_json(suite, step, result));
   // A comparison ends with a table of all runs.
   if (suite.json || !suite.compare.empty()) return;
   print_step(suite, step, result);
   if (suite.histogram) print_histogram(outcome.latency);
+}
+
+Status report_machine(const SuiteConfig& suite) {
+  if (!keeps_rows(suite) || suite.skip_machine) return Status();
+  BRECCIA_TAKE(const MachineLimits limits, measure_machine(suite.place.db, suite.engine));
+  keep_row(suite, to_json(limits));
+  return Status();
 }
 
 void warn_of_environment() {

@@ -18,6 +18,7 @@ struct SuiteFlags {
   int device = 0;
   std::vector<std::string> compare;
   std::uint32_t rounds = 5;
+  bool rocksdb_plain = false;
   bool sync = false;
   bool disable_wal = false;
   std::uint64_t memtable_bytes = 0;
@@ -33,8 +34,10 @@ struct SuiteFlags {
   bool histogram = false;
   bool json = false;
   std::string json_file;
+  bool no_machine = false;
   bool progress = false;
   std::uint64_t seed = 1;
+  std::string state = "memtable";
 
   void add_to(console::App* app);
   /// Sets what the flags say.
@@ -42,13 +45,18 @@ struct SuiteFlags {
   [[nodiscard]] std::string fill(SuiteConfig* suite) const;
   /// A driver set by the flags for so many requests per thread.
   [[nodiscard]] DriverConfig driver(std::uint64_t requests_per_thread) const;
-  /// So many keys lie between two that are read back after a step.
-  [[nodiscard]] std::uint64_t state_step() const;
+  /// Of so many results one is looked at, and of so many keys one is read back after a step.
+  [[nodiscard]] std::uint64_t sample_every() const { return verify ? 1 : Sampling().every; }
 };
 
 /// Prints a result as the flags want it.
 void report_step(const SuiteConfig& suite, const Step& step, const StepResult& result,
                  const DriverOutcome& outcome);
+
+/// Measures the machine and keeps its row, where rows are kept and it is not to be left out.
+/// Bound   that of measure_machine.
+/// Errors  those of measure_machine.
+Status report_machine(const SuiteConfig& suite);
 
 /// Warns on stderr of a RocksDB whose figures are too low.
 void warn_of_environment();

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "bench/database.h"
+#include "bench/key_choice.h"
 #include "bench/ycsb_generators.h"
 
 namespace breccia::bench {
@@ -21,22 +23,23 @@ std::uint64_t per_thread(std::uint64_t total, std::uint32_t threads) {
   return (total + threads - 1) / threads;
 }
 
-// Loads the records [first, first + count); behind the last one it begins again.
+// Requests of one kind on records: of blocks of `one_in` records one each, `count` blocks from
+// `first` on; behind the last one it begins again.
 class LoadStream final : public Stream {
  public:
   LoadStream(const YcsbWorkload& workload, std::shared_ptr<const ValueSource> values, Kind kind,
-             std::uint64_t first, std::uint64_t count, std::uint64_t step)
+             std::uint64_t first, std::uint64_t count, std::uint64_t one_in)
       : workload_(workload),
         values_(std::move(values)),
         kind_(kind),
         first_(first),
         count_(count),
-        step_(step) {}
+        one_in_(one_in) {}
 
   void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override {
     chunk->count = count;
     for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t record = first_ + (first + i) % count_ * step_;
+      const std::uint64_t record = record_of(first + i);
       char* const key = chunk->key_bytes.data() + i * chunk->stride;
       chunk->kind[i] = kind_;
       chunk->key[i] = Slice(key, write_ycsb_key(workload_, record, key));
@@ -45,14 +48,22 @@ class LoadStream final : public Stream {
   }
 
   [[nodiscard]] std::size_t key_size_max() const override { return ycsb_key_size_max(workload_); }
+  [[nodiscard]] bool allows(std::uint64_t number, Status::Code code,
+                            const Slice& value) const override {
+    return code == Status::kOk && value == values_->at(record_of(number), 0);
+  }
 
  private:
+  [[nodiscard]] std::uint64_t record_of(std::uint64_t request) const {
+    return one_of_block(first_ + request % count_, one_in_, workload_.record_count);
+  }
+
   const YcsbWorkload workload_;
   const std::shared_ptr<const ValueSource> values_;
   const Kind kind_;
   const std::uint64_t first_;
   const std::uint64_t count_;
-  const std::uint64_t step_;
+  const std::uint64_t one_in_;
 };
 
 class RunStream final : public Stream {
@@ -64,17 +75,27 @@ class RunStream final : public Stream {
   void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override {
     chunk->count = count;
     for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t record = choices_.record(first + i);
+      const std::uint64_t record = choices_.record(choice_of(first + i));
       char* const key = chunk->key_bytes.data() + i * chunk->stride;
-      chunk->kind[i] = choices_.kind(first + i);
+      chunk->kind[i] = choices_.kind(choice_of(first + i));
       chunk->key[i] = Slice(key, write_ycsb_key(workload_, record, key));
       chunk->value[i] = values_->at(record, 0);
     }
   }
 
   [[nodiscard]] std::size_t key_size_max() const override { return ycsb_key_size_max(workload_); }
+  // Whatever is looked up was loaded, or inserted before, and its value never changes.
+  [[nodiscard]] bool allows(std::uint64_t number, Status::Code code,
+                            const Slice& value) const override {
+    return code == Status::kOk && value == values_->at(choices_.record(choice_of(number)), 0);
+  }
 
  private:
+  // Behind the last one the first comes again.
+  [[nodiscard]] std::uint64_t choice_of(std::uint64_t request) const {
+    return request % choices_.size();
+  }
+
   const YcsbWorkload workload_;
   const std::shared_ptr<const ValueSource> values_;
   const YcsbChoices choices_;
@@ -105,12 +126,29 @@ Step load_step(const SuiteFlags& flags, const YcsbWorkload& workload,
   return step;
 }
 
+// Every record once, by all threads.
+void warm(const SuiteFlags& flags, const YcsbWorkload& workload,
+          const std::shared_ptr<const ValueSource>& values, Step* step) {
+  const std::uint64_t count = per_thread(workload.record_count, flags.threads);
+  step->warming_driver = flags.driver(count);
+  step->warming_driver.prebuilt = false;
+  step->warming.counted = [workload, values, count](std::uint32_t thread) {
+    const std::uint64_t first = std::min(thread * count, workload.record_count - 1);
+    const std::uint64_t own = std::min(count, workload.record_count - first);
+    return std::make_unique<LoadStream>(workload, values, Kind::kGet, first, own, 1);
+  };
+}
+
 Step run_step(const SuiteFlags& flags, const YcsbWorkload& workload, const std::string& name,
               const std::shared_ptr<const ValueSource>& values) {
   Step step;
   step.name = name;
   step.driver = flags.driver(per_thread(workload.operation_count, flags.threads));
   step.driver.by_kind = true;
+  step.reads = true;
+  step.state = state_of(flags.state);
+  step.only_reads = workload.update + workload.insert + workload.read_modify_write <= 0;
+  warm(flags, workload, values, &step);
   const std::uint64_t seed = flags.seed;
   const std::uint32_t threads = flags.threads;
   step.streams.counted = [workload, values, seed, threads](std::uint32_t thread) {
@@ -185,10 +223,10 @@ std::vector<Step> ycsb_steps(const SuiteFlags& flags, const YcsbWorkload& worklo
   if (workload.operation_count > 0) steps.push_back(run_step(flags, workload, name, values));
   if (!steps.empty()) steps.back().driver.target_per_s = target_per_s;
   for (Step& step : steps) {
-    const std::uint64_t every = flags.state_step();
-    step.state_requests = (workload.record_count + every - 1) / every;
-    step.state = [workload, values, count = step.state_requests, every] {
-      return std::make_unique<LoadStream>(workload, values, Kind::kGet, 0, count, every);
+    const std::uint64_t one_in = flags.sample_every();
+    step.read_back_requests = blocks_of(workload.record_count, one_in);
+    step.read_back = [workload, values, count = step.read_back_requests, one_in] {
+      return std::make_unique<LoadStream>(workload, values, Kind::kGet, 0, count, one_in);
     };
   }
   return steps;

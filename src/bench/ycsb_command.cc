@@ -6,7 +6,9 @@
 
 #include "bench/commands.h"
 #include "bench/report.h"
+#include "bench/rows.h"
 #include "bench/ycsb.h"
+#include "bench/ycsb_generators.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
 
@@ -44,7 +46,7 @@ Result<YcsbWorkload> read_workload(const YcsbFlags& flags) {
 
 void report(const SuiteConfig& suite, const Step& step, const StepResult& result,
             const DriverOutcome& outcome) {
-  keep_json(suite, step, result);
+  if (keeps_rows(suite)) keep_row(suite, to_json(suite, step, result));
   // A comparison ends with a table of all runs.
   if (suite.json || !suite.compare.empty()) return;
   fmt::print("# {} on {} ({}), round {}, {} threads, batches of {}\n", step.name, result.engine,
@@ -64,15 +66,24 @@ int run_ycsb(const YcsbFlags& flags) {
   SuiteConfig suite;
   const std::string name =
       flags.files.empty() ? "ycsb" : std::filesystem::path(flags.files.back()).filename().string();
-  suite.num = workload.value().record_count;
-  suite.key_size = static_cast<std::uint32_t>(ycsb_key_size_max(workload.value()));
-  suite.value_size = static_cast<std::uint32_t>(workload.value().value_size());
+  suite.data = {.num = workload.value().record_count,
+                .keys = workload.value().record_count,
+                .key_set = "ycsb",
+                .key_size = static_cast<std::uint32_t>(ycsb_key_size_max(workload.value())),
+                .value_size = static_cast<std::uint32_t>(workload.value().value_size()),
+                .skew = workload.value().distribution == Distribution::kUniform ? 0 : kYcsbTheta,
+                .misses = 0};
   const std::string wrong = flags.suite.fill(&suite);
   if (!wrong.empty()) {
     console::say("error: " + wrong);
     return console::kExitUsage;
   }
   warn_of_environment();
+  const Status measured = report_machine(suite);
+  if (!measured.ok()) {
+    console::say_error("the machine cannot be measured", measured, "choose another --db");
+    return console::kExitFailed;
+  }
   const auto steps = ycsb_steps(flags.suite, workload.value(), name, flags.target);
   return run_suite(suite, steps,
                    [&](const Step& step, const StepResult& result, const DriverOutcome& outcome) {

@@ -1,10 +1,12 @@
 #include <breccia/options.h>
 #include <breccia/store.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <vector>
 
 #include "batch/requests.h"
-#include "bench/engine.h"
+#include "bench/engines/engine.h"
 
 namespace breccia::bench {
 
@@ -72,18 +74,19 @@ class BrecciaSession final : public Session {
     return failure;
   }
 
-  Status run(std::size_t place, ResultHash* hash) override {
+  Status run(std::size_t place, Audit* audit) override {
     Group& group = groups_[place];
     Status status = store_->Submit(options_, &group.first);
     if (!status.ok()) return status;
-    add_reads(group.first, group.sampled, hash);
-    read_scans(group, hash);
+    add_reads(group.first, group.sampled, audit);
+    read_scans(group, audit);
     if (group.second.writes() > 0) status = store_->Submit(options_, &group.second);
     return status;
   }
 
   Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count, Lookups lookups,
-                  ResultHash* hash) override {
+                  Audit* audit, std::uint64_t* filling_ns) override {
+    const auto begin = std::chrono::steady_clock::now();
     const auto transaction = store_->OpenTransaction();
     Batch& writes = transaction->batch();
     Batch& reads = lookups == Lookups::kInOrder ? writes : reads_;
@@ -97,10 +100,11 @@ class BrecciaSession final : public Session {
                        if (!status.ok()) failure = std::move(status);
                      });
     BRECCIA_TRY(failure);
+    *filling_ns += static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
     if (lookups == Lookups::kAtOpening) BRECCIA_TRY(transaction->Read(&reads));
-    if (hash == nullptr) return Status();
+    if (audit == nullptr) return Status();
     BRECCIA_TRY(transaction->Close(options_));
-    add_reads(reads, sampled_, hash);
+    add_reads(reads, sampled_, audit);
     return Status();
   }
 
@@ -109,11 +113,10 @@ class BrecciaSession final : public Session {
   }
 
  private:
-  static void add_reads(const Batch& batch, const std::vector<SampledRead>& sampled,
-                        ResultHash* hash) {
+  static void add_reads(const Batch& batch, const std::vector<SampledRead>& sampled, Audit* audit) {
     for (const SampledRead& sample : sampled) {
       const auto code = batch.code(sample.read);
-      hash->add(sample.id, code, code == Status::kOk ? batch.value(sample.read) : Slice());
+      audit->lookup(sample.number, code, code == Status::kOk ? batch.value(sample.read) : Slice());
     }
   }
 
@@ -125,7 +128,7 @@ class BrecciaSession final : public Session {
   }
 
   /// Reads every entry of every scan, as a client would.
-  static void read_scans(const Group& group, ResultHash* hash) {
+  static void read_scans(const Group& group, Audit* audit) {
     auto sample = group.sampled_scans.begin();
     for (std::size_t i = 0; i < group.first.ranges(); ++i) {
       const bool sampled = sample != group.sampled_scans.end() && sample->read == i;
@@ -135,7 +138,7 @@ class BrecciaSession final : public Session {
         unsampled_ = unsampled_ + static_cast<std::uint8_t>(digest.bytes()[0]);
         continue;
       }
-      hash->add(sample->id, group.first.range_code(i), digest.bytes());
+      audit->scan(sample->number, group.first.range_code(i), digest);
       ++sample;
     }
   }
@@ -144,8 +147,7 @@ class BrecciaSession final : public Session {
   Status look_up(Batch* reads, std::uint64_t number, Kind kind, const Slice& key) {
     BRECCIA_ASSERT(kind == Kind::kGet);
     if (sampling_.takes(number)) {
-      sampled_.push_back(
-          {static_cast<std::uint32_t>(reads->reads()), number + sampling_.id_offset});
+      sampled_.push_back({static_cast<std::uint32_t>(reads->reads()), number});
     }
     return reads->Get(key);
   }
@@ -163,7 +165,7 @@ class BrecciaSession final : public Session {
       case Kind::kScan:
         if (sampling_.takes(number)) {
           group->sampled_scans.push_back(
-              {static_cast<std::uint32_t>(group->first.ranges()), number + sampling_.id_offset});
+              {static_cast<std::uint32_t>(group->first.ranges()), number});
         }
         return group->first.Range(key, scan_end(), chunk_.scan_entries);
       case Kind::kGet:
@@ -171,8 +173,7 @@ class BrecciaSession final : public Session {
         break;
     }
     if (sampling_.takes(number)) {
-      group->sampled.push_back(
-          {static_cast<std::uint32_t>(group->first.reads()), number + sampling_.id_offset});
+      group->sampled.push_back({static_cast<std::uint32_t>(group->first.reads()), number});
     }
     Status status = group->first.Get(key);
     if (status.ok() && kind == Kind::kReadModifyWrite) status = group->second.Put(key, value);
@@ -194,21 +195,40 @@ class BrecciaSession final : public Session {
 
 class BrecciaEngine final : public Engine {
  public:
-  BrecciaEngine(std::unique_ptr<Store> store, Durability durability)
-      : store_(std::move(store)), durability_(durability) {}
+  BrecciaEngine(std::unique_ptr<Store> store, const EngineConfig& config)
+      : store_(std::move(store)),
+        durability_(config.durability),
+        cache_bytes_(config.cache_bytes) {}
 
   std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) override {
     return std::make_unique<BrecciaSession>(store_.get(), durability_, sampling, key_size_max);
   }
   Status flush() override { return store_->Flush(); }
+  bool compacts() override {
+    return number("rocksdb.num-running-compactions") > 0 ||
+           number("rocksdb.compaction-pending") > 0;
+  }
+  InEffect in_effect() override {
+    return {.memtable_bytes = number("breccia.memtable-bytes"),
+            .log_segment_bytes = number("breccia.log-segment-bytes"),
+            .cache_bytes = cache_bytes_};
+  }
   std::string backend() override {
     std::string name;
     return store_->GetProperty("breccia.backend", &name) ? name : "unknown";
   }
 
  private:
+  std::uint64_t number(const std::string& name) {
+    std::string text;
+    const bool known = store_->GetProperty(name, &text);
+    BRECCIA_ASSERT(known);
+    return std::strtoull(text.c_str(), nullptr, 10);
+  }
+
   const std::unique_ptr<Store> store_;
   const Durability durability_;
+  const std::uint64_t cache_bytes_;
 };
 
 }  // namespace
@@ -225,8 +245,7 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   options.rocksdb = rocksdb_options(config);
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, place.db, &store));
-  std::unique_ptr<Engine> engine =
-      std::make_unique<BrecciaEngine>(std::move(store), config.durability);
+  std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);
   return engine;
 }
 

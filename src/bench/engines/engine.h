@@ -7,7 +7,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "bench/result_hash.h"
+#include "bench/audit.h"
+#include "bench/engines/rocksdb_tuning.h"
 #include "bench/stream.h"
 
 /// The two engines behind one face. A virtual call happens once per batch, or per request where a
@@ -15,14 +16,6 @@
 namespace breccia::bench {
 
 using KindCounts = std::array<std::uint32_t, kKinds>;
-
-/// How results are fingerprinted.
-struct Sampling {
-  std::uint64_t every = 64;     // request numbers that are multiples of it, a power of two
-  std::uint64_t id_offset = 0;  // added to a request's number to tell threads apart
-
-  [[nodiscard]] bool takes(std::uint64_t number) const { return (number & (every - 1)) == 0; }
-};
 
 /// What a transaction's lookups see.
 enum class Lookups {
@@ -52,19 +45,20 @@ class Session {
   /// Replaces group `place` by the requests [first, first + count) of `stream`.
   virtual Status build(const Stream& stream, std::uint64_t first, std::uint32_t count,
                        std::size_t place) = 0;
-  /// Runs group `place` and adds its sampled lookups to *hash.
-  virtual Status run(std::size_t place, ResultHash* hash) = 0;
+  /// Runs group `place` and shows its sampled reads to *audit, which is of the group's stream.
+  virtual Status run(std::size_t place, Audit* audit) = 0;
   /// Runs the requests [first, first + count) of `stream`, puts and lookups, as one transaction.
-  /// Adds the sampled lookups to *hash; where that is null, the transaction is filled and given up,
-  /// for the memory that it leaves.
+  /// Shows the sampled lookups to *audit; where that is null, the transaction is filled and given
+  /// up, for the memory that it leaves. Adds to *filling_ns the time before the engine's first
+  /// part in it.
   virtual Status transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
-                          Lookups lookups, ResultHash* hash) = 0;
+                          Lookups lookups, Audit* audit, std::uint64_t* filling_ns) = 0;
   /// Requests of group `place` by kind.
   [[nodiscard]] virtual const KindCounts& counts(std::size_t place) const = 0;
 };
 
 struct EngineConfig {
-  std::string engine;  // breccia or rocksdb
+  std::string engine;  // one of kEngines
   BackendChoice backend = BackendChoice::kAuto;
   int device = 0;
   Durability durability = Durability::kDefault;
@@ -73,9 +67,16 @@ struct EngineConfig {
   std::uint64_t log_preallocate_bytes = 0;  // Breccia only
   std::uint64_t cache_bytes = 0;
   bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
+  RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
   std::string compression;
+  // What will be in it.
+  std::uint64_t keys = 0;
+  std::size_t key_size = 0;
+  std::size_t value_size = 0;
 };
+
+inline constexpr const char* kEngines[] = {"breccia", "rocksdb", "flatmap"};
 
 /// Where a database lies. An empty wal_dir is the engine's own default.
 struct Place {
@@ -83,11 +84,27 @@ struct Place {
   std::string wal_dir;
 };
 
+/// What an engine made of its EngineConfig.
+struct InEffect {
+  std::uint64_t memtable_bytes = 0;
+  std::uint64_t log_segment_bytes = 0;  // 0: the engine has none
+  std::uint64_t cache_bytes = 0;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) = 0;
   virtual Status flush() = 0;
+  /// Whether files are compacted now, or soon will be.
+  virtual bool compacts() = 0;
+  virtual InEffect in_effect() = 0;
+  /// Whether what was written is there when the engine is opened again.
+  virtual bool keeps() { return true; }
+  /// How sessions that are made from now on use the engine; what its opening decides stays.
+  virtual void retune(const RocksdbTuning& /*tuning*/) {}
+  /// How the engine is used, in words; empty: there is nothing to choose.
+  virtual std::string settings() { return ""; }
   /// What runs the batches, as the engine names it.
   virtual std::string backend() = 0;
 };
@@ -99,14 +116,17 @@ class Engine {
 Result<std::unique_ptr<Engine>> open_engine(const EngineConfig& config, const Place& place);
 Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place);
 Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place);
+/// Errors  NotSupported: it was left out of this build; InvalidArgument: other sizes than 8 bytes.
+Result<std::unique_ptr<Engine>> open_flat_map(const EngineConfig& config);
 
 /// RocksDB's options for both engines: the database itself, or the one below Breccia.
 rocksdb::Options rocksdb_options(const EngineConfig& config);
 
-/// A lookup whose result is fingerprinted: its place among the group's lookups and its request id.
+/// A read whose result is looked at: its place among the group's lookups, or scans, and the number
+/// of its request.
 struct SampledRead {
   std::uint32_t read;
-  std::uint64_t id;
+  std::uint64_t number;
 };
 
 }  // namespace breccia::bench

@@ -1,13 +1,22 @@
 #include <gtest/gtest.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
 
+#include "base/clock.h"
+#include "bench/database.h"
 #include "bench/db_bench.h"
 #include "bench/places.h"
 #include "bench/report.h"
+#include "bench/rows.h"
 #include "bench/ycsb.h"
+#include "console/exit_codes.h"
 #include "console/rocksdb_assertions.h"
 
 namespace breccia::bench {
@@ -140,7 +149,7 @@ TEST_F(BenchTest, TransactionsAgree) {
         for (std::size_t i = 0; i < results.size(); ++i) {
           EXPECT_TRUE(results[i].hashed);
           EXPECT_EQ(results[i].requests, 3000U);
-          EXPECT_EQ(results[i].reads_sampled, verify ? 1500U : 48U);
+          EXPECT_EQ(results[i].reads_sampled, verify ? 1500U : first[i].reads_sampled);
           EXPECT_GT(results[i].reads_found, 0U);
           EXPECT_EQ(results[i].hash, first[i].hash) << engine << " " << batch_size;
         }
@@ -178,6 +187,298 @@ TEST_F(BenchTest, ValidatedTransactionsAgree) {
     EXPECT_EQ(found[0].reads_found == 0, batch_size == 5000U);
     EXPECT_GT(found[1].reads_found, 0U);
   }
+}
+
+// Goal: every key set, with skew and misses, is filled by several threads, and both engines find in
+//       every state what the generator says.
+// Method: each set on both engines, state after state; all results looked at.
+// Mutation: a part of the set that no thread fills, or a state that loses writes, fails.
+TEST_F(BenchTest, KeySetsAndStatesAgree) {
+  constexpr std::array kSets = {"seq", "uniform", "ycsb", "prefixed", "urls"};
+  constexpr std::array kStates = {"memtable", "clean", "tree-warm", "tree-cold", "memtable"};
+  for (std::size_t i = 0; i < kSets.size(); ++i) {
+    DbBenchFlags flags;
+    flags.benchmarks = {i % 2 == 0 ? "filluniquerandom" : "fillseq", "readrandom",
+                        "multireadrandom", "overwrite", "readrandom"};
+    flags.num = 1000;
+    flags.keys.keys = 2000;
+    flags.keys.key_set = kSets[i];
+    flags.keys.skew = i % 2 == 0 ? 0.9 : 0;
+    flags.keys.misses = 0.25;
+    flags.suite.threads = 3;
+    flags.suite.batch_size = 100;
+    flags.suite.verify = true;
+    flags.suite.state = kStates[i];
+    const auto steps = db_bench_steps(flags);
+    ASSERT_TRUE(steps.ok());
+    const auto expected = run(flags.suite, steps.value(), "rocksdb");
+    const auto found = run(flags.suite, steps.value(), "breccia");
+    ASSERT_EQ(found.size(), 5U);
+    EXPECT_EQ(found[0].requests, 2001U);
+    EXPECT_NEAR(static_cast<double>(found[1].reads_found), 2250, 150);
+    for (std::size_t step = 0; step < found.size(); ++step) {
+      EXPECT_TRUE(found[step].hashed);
+      EXPECT_EQ(found[step].hash, expected[step].hash) << kSets[i] << " " << found[step].step;
+    }
+  }
+}
+
+// Goal: however RocksDB is used, results are the same.
+// Method: writes, merges, lookups and mixed groups in each way, against the plain one, by threads
+//         that meet on keys.
+// Mutation: additions without locks, a WriteBatch that is left out, or sorted lookups that are
+//           given other requests' numbers, fail.
+TEST_F(BenchTest, RocksdbTuningsAgree) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"fillrandom", "mergerandom", "readrandom", "flush", "readrandom"};
+  flags.num = 3000;
+  flags.keys.keys = 500;
+  flags.value_size = 8;
+  flags.suite.threads = 3;
+  flags.suite.batch_size = 1000;
+  flags.suite.verify = true;
+  const auto steps = db_bench_steps(flags).value();
+  const auto expected = run(flags.suite, steps);
+  std::vector<RocksdbTuning> tunings(5);
+  tunings[0].write_batch = 100;
+  tunings[1].writers = Writers::kUnordered;
+  tunings[1].write_batch = 999;
+  tunings[2].writers = Writers::kOneQueue;
+  tunings[2].merge_by_reading = true;
+  tunings[3].sorted = tunings[3].async_io = tunings[3].hash_index = true;
+  tunings[3].multi_get = 4096;
+  tunings[4].multi_get = 32;
+  for (const RocksdbTuning& tuning : tunings) {
+    SuiteConfig suite = config(flags.suite);
+    suite.engine.rocksdb = tuning;
+    std::vector<StepResult> found;
+    EXPECT_EQ(run_suite(suite, steps,
+                        [&](const Step&, const StepResult& result, const DriverOutcome&) {
+                          found.push_back(result);
+                        }),
+              console::kExitOk);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].hash, expected[i].hash) << found[i].step << ": " << tuning.words();
+      EXPECT_EQ(found[i].settings, tuning.words());
+    }
+  }
+}
+
+// Goal: every way of loading leaves the same, in files.
+// Method: a load by three threads in each way, with keys that are written twice at the parts' ends.
+// Mutation: a file without its last entry, or a load whose memtables are given up, fails.
+TEST_F(BenchTest, LoadingsAgree) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"bulkload", "readrandom"};
+  flags.num = 1000;
+  flags.suite.threads = 3;
+  flags.suite.batch_size = 200;
+  flags.suite.verify = true;
+  const auto steps = db_bench_steps(flags).value();
+  const auto expected = run(flags.suite, steps, "breccia");
+  for (const Loading loading : {Loading::kWrites, Loading::kVector, Loading::kFiles}) {
+    EngineConfig engine = config(flags.suite).engine;
+    engine.rocksdb.loading = loading;
+    const Place place{(folder_ / "load").string(), ""};
+    ASSERT_TRUE(make_fresh(place).ok());
+    Database database(engine, place);
+    ASSERT_TRUE(database.open().ok());
+    DriverOutcome outcome;
+    drive(database.engine(), steps[0].driver, steps[0].streams, {}, &outcome);
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+    ASSERT_TRUE(flush_timed(database.engine(), steps[0].driver, &outcome).ok());
+    ASSERT_TRUE(database.open_for({}).ok());
+    DriverOutcome found;
+    drive(database.engine(), steps[1].driver, steps[1].streams, {}, &found);
+    EXPECT_EQ(found.findings.hash.found(), 3000U);
+    EXPECT_EQ(found.findings.wrong, 0U);
+  }
+  EXPECT_EQ(expected[1].reads_found, 3000U);
+}
+
+// Goal: a comparison in which a probe chooses ends well, and says what it chose.
+// Method: both engines, a state that lookups of the probe would warm, merges.
+// Mutation: a probe that leaves its database behind, or runs lookups before there are any, fails.
+TEST_F(BenchTest, ProbeChooses) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"bulkload", "mergerandom", "readrandom@tree-cold", "seekrandom"};
+  flags.num = 2000;
+  flags.value_size = 8;
+  flags.suite.batch_size = 1000;
+  flags.suite.compare = {"breccia", "rocksdb"};
+  flags.suite.rounds = 2;
+  const auto steps = db_bench_steps(flags).value();
+  const SuiteConfig suite = config(flags.suite);
+  EXPECT_TRUE(suite.rocksdb_best);
+  std::vector<StepResult> found;
+  EXPECT_EQ(run_suite(suite, steps,
+                      [&](const Step&, const StepResult& result, const DriverOutcome&) {
+                        found.push_back(result);
+                      }),
+            console::kExitOk);
+  ASSERT_EQ(found.size(), 16U);
+  for (const StepResult& result : found) {
+    EXPECT_EQ(result.settings.empty(), result.engine == "breccia");
+    if (result.engine == "breccia") continue;
+    EXPECT_NE(result.settings.find("hash index"), std::string::npos);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "db" / "probe"));
+}
+
+// Goal: the hash table in memory answers as the others do, if it is in this build.
+// Method: fills, updates, merges, deletions and lookups with misses, one by one and in batches.
+// Mutation: bulk lookups matched by place in place of key fail.
+TEST_F(BenchTest, FlatMapAgrees) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"filluniquerandom", "mergerandom", "readrandom",
+                      "deleterandom",     "overwrite",   "readrandom@tree-cold"};
+  flags.num = 1000;
+  flags.keys.key_size = 8;
+  flags.keys.key_set = "uniform";
+  flags.keys.misses = 0.2;
+  flags.keys.skew = 0.9;
+  flags.value_size = 8;
+  flags.suite.verify = true;
+  for (const std::uint32_t batch_size : {1U, 1000U}) {
+    flags.suite.batch_size = batch_size;
+    const auto steps = db_bench_steps(flags).value();
+    const auto expected = run(flags.suite, steps);
+    SuiteConfig suite = config(flags.suite);
+    suite.engine.engine = "flatmap";
+    suite.data.keys = 1000;
+    suite.data.key_size = suite.data.value_size = 8;
+    EngineConfig alone;
+    alone.engine = "flatmap";
+    alone.key_size = alone.value_size = 8;
+    const Status there = open_flat_map(alone).status();
+    if (there.IsNotSupported()) GTEST_SKIP() << there.ToString();
+    std::vector<StepResult> found;
+    EXPECT_EQ(run_suite(suite, steps,
+                        [&](const Step&, const StepResult& result, const DriverOutcome&) {
+                          found.push_back(result);
+                        }),
+              console::kExitOk);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].hash, expected[i].hash) << found[i].step << " " << batch_size;
+    }
+  }
+}
+
+// A stream whose generator is wrong about one request.
+class Doubting final : public Stream {
+ public:
+  explicit Doubting(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const override {
+    stream_->fill(first, count, chunk);
+  }
+  [[nodiscard]] std::size_t key_size_max() const override { return stream_->key_size_max(); }
+  [[nodiscard]] bool allows(std::uint64_t number, Status::Code code,
+                            const Slice& value) const override {
+    return number != 777 && stream_->allows(number, code, value);
+  }
+
+ private:
+  const std::unique_ptr<Stream> stream_;
+};
+
+// Goal: one result that no write can have left ends the benchmark with an error.
+// Method: lookups one by one and in batches, on both engines; one is said to be wrong.
+// Mutation: an audit that is not asked for its findings passes.
+TEST_F(BenchTest, WrongResultsAreErrors) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"fillseq", "readrandom"};
+  flags.num = 1000;
+  flags.suite.verify = true;
+  for (const std::uint32_t batch_size : {1U, 100U}) {
+    flags.suite.batch_size = batch_size;
+    for (const auto* const engine : {"rocksdb", "breccia"}) {
+      auto steps = db_bench_steps(flags).take();
+      const auto right = steps[1].streams.counted;
+      steps[1].streams.counted = [right](std::uint32_t thread) {
+        return std::make_unique<Doubting>(right(thread));
+      };
+      SuiteConfig suite = config(flags.suite);
+      suite.engine.engine = engine;
+      EXPECT_EQ(run_suite(suite, steps, [](const auto&...) {}), console::kExitFailed);
+    }
+  }
+}
+
+// Goal: the cache drops what it has of SST files.
+// Method: files of a megabyte that were just written; what is left is little, where the folder's
+//         file system drops anything (tmpfs does not).
+// Mutation: dropping before the files are synced leaves them whole.
+TEST_F(BenchTest, CachedTablesAreDropped) {
+  for (const auto* const name : {"1.sst", "2.sst", "3.log"}) {
+    std::ofstream(folder_ / name) << std::string(1 << 20, 'x');
+  }
+  const auto left = drop_cached_tables(folder_.string());
+  ASSERT_TRUE(left.ok());
+  struct statfs about {};
+  ASSERT_EQ(statfs(folder_.c_str(), &about), 0);
+  constexpr auto kTmpfs = 0x01021994;
+  if (about.f_type == kTmpfs) GTEST_SKIP() << "tmpfs is its own cache";
+  EXPECT_LT(left.value(), 0.1);
+  EXPECT_TRUE(drop_cached_tables((folder_ / "none").string()).status().IsIOError());
+}
+
+// Goal: rows say what was in effect, and both throughputs.
+// Method: a row of a batch benchmark read back; memory above what a store takes; prebuilt or not.
+// Mutation: memtable_bytes as it was asked for, or one throughput for both, fails.
+TEST_F(BenchTest, RowsSayWhatWasInEffect) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"fillseq", "readrandom"};
+  flags.num = 5000;
+  flags.suite.batch_size = 1000;
+  for (const bool prebuilt : {false, true}) {
+    flags.suite.prebuilt = prebuilt;
+    const auto steps = db_bench_steps(flags).value();
+    SuiteConfig suite = config(flags.suite);
+    suite.engine.engine = "breccia";
+    suite.engine.memtable_bytes = 1ULL << 62;
+    suite.engine.log_segment_bytes = 1;
+    suite.data.keys = 5000;
+    std::vector<nlohmann::json> rows;
+    ASSERT_EQ(run_suite(suite, steps,
+                        [&](const Step& step, const StepResult& result, const DriverOutcome&) {
+                          rows.push_back(nlohmann::json::parse(to_json(suite, step, result)));
+                        }),
+              console::kExitOk);
+    ASSERT_EQ(rows.size(), 2U);
+    for (const nlohmann::json& row : rows) {
+      EXPECT_LT(row["memtable_bytes"], row["memtable_bytes_asked"]);
+      EXPECT_GT(row["memtable_bytes"], 0);
+      EXPECT_EQ(row["log_segment_bytes"], 64U << 20);
+      EXPECT_EQ(row["filling_included"], !prebuilt);
+      EXPECT_LT(row["ops_per_sec_filling_included"], row["ops_per_sec_store_alone"]);
+      EXPECT_EQ(row[prebuilt ? "ops_per_sec_store_alone" : "ops_per_sec_filling_included"],
+                row["ops_per_sec"]);
+      EXPECT_EQ(row["keys"], 5000);
+      EXPECT_EQ(row["columns"], false);
+    }
+    EXPECT_TRUE(rows[0]["state"].is_null());
+    EXPECT_EQ(rows[1]["state"], "memtable");
+  }
+}
+
+// Goal: the machine's limits are measured, in the time that is said.
+// Method: a run; each figure is there.
+// Mutation: a pass that does not stop takes longer.
+TEST_F(BenchTest, MachineIsMeasured) {
+  EngineConfig engine;
+  engine.backend = BackendChoice::kHost;
+  const base::Stopwatch watch;
+  const auto limits = measure_machine((folder_ / "not" / "there").string(), engine);
+  ASSERT_TRUE(limits.ok()) << limits.status().ToString();
+  EXPECT_LT(watch.micros(), 20'000'000U);
+  const auto row = nlohmann::json::parse(to_json(limits.value()));
+  for (const auto* const name : {"copy_bytes_per_s", "gather_128_byte_rows_per_s",
+                                 "random_8_byte_reads_per_s", "disk_write_bytes_per_s"}) {
+    EXPECT_GT(row[name], 0) << name;
+  }
+  EXPECT_FALSE(row.contains("bus_in_bytes_per_s"));
 }
 
 // Goal: YCSB's steps give the same in singles and batches, and find every record they look up.
@@ -226,6 +527,60 @@ TEST_F(BenchTest, TimeAndRate) {
   EXPECT_LT(results[1].seconds, 2);
 }
 
+// An engine that stands still once, and otherwise does nothing.
+class Stumbling final : public Engine {
+ public:
+  class One final : public Session {
+   public:
+    Status put(const Slice&, const Slice&) override {
+      if (calls_++ == 20) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return Status();
+    }
+    Status erase(const Slice&) override { return Status(); }
+    Status merge(const Slice&, const Slice&) override { return Status(); }
+    Status scan(const Slice&, std::uint32_t, ScanDigest*) override { return Status(); }
+    Status get(const Slice&, Slice*) override { return Status(); }
+    Status build(const Stream&, std::uint64_t, std::uint32_t, std::size_t) override {
+      return Status();
+    }
+    Status run(std::size_t, Audit*) override { return Status(); }
+    Status transact(const Stream&, std::uint64_t, std::uint32_t, Lookups, Audit*,
+                    std::uint64_t*) override {
+      return Status();
+    }
+    [[nodiscard]] const KindCounts& counts(std::size_t) const override { return counts_; }
+
+   private:
+    KindCounts counts_{};
+    int calls_ = 0;
+  };
+  std::unique_ptr<Session> session(const Sampling&, std::size_t) override {
+    return std::make_unique<One>();
+  }
+  Status flush() override { return Status(); }
+  bool compacts() override { return false; }
+  InEffect in_effect() override { return {}; }
+  std::string backend() override { return "none"; }
+};
+
+// Goal: with a rate, requests that wait behind a slow one are late, and their latency says so.
+// Method: a thousand requests a second on an engine that stands still for a tenth of one; a
+//         hundred requests were due meanwhile.
+// Mutation: a latency from when a request begins, not from when it was due, counts one late.
+TEST_F(BenchTest, LatencyCountsFromWhenRequestsWereDue) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"fillseq"};
+  flags.num = 300;
+  flags.target_rate = 1000;
+  const auto steps = db_bench_steps(flags).value();
+  Stumbling engine;
+  DriverOutcome outcome;
+  drive(&engine, steps[0].driver, steps[0].streams, {}, &outcome);
+  EXPECT_GE(outcome.seconds, 0.29);
+  EXPECT_GE(outcome.latency.percentile(85), 10'000'000U);
+  EXPECT_GE(outcome.latency.max(), 95'000'000U);
+}
+
 // Goal: flags that do not go together, and names that are none, are refused.
 // Method: one example each.
 // Mutation: leaving out a check accepts its example.
@@ -234,7 +589,23 @@ TEST_F(BenchTest, RefusesWrongFlags) {
   flags.benchmarks = {"fillrandom", "nonsense"};
   EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
   flags.benchmarks = {"fillrandom"};
-  flags.key_size = 1;
+  flags.keys.key_size = 1;
+  EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  flags = DbBenchFlags();
+  flags.benchmarks = {"readrandom"};
+  for (const double wrong : {-0.1, 1.0}) {
+    flags.keys.skew = wrong;
+    EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  }
+  flags.keys.skew = 0.5;
+  EXPECT_TRUE(db_bench_steps(flags).ok());
+  flags.benchmarks = {"transactionrandom"};
+  EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  flags = DbBenchFlags();
+  flags.keys.misses = 1.1;
+  EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  flags.keys.misses = 0;
+  flags.target_rate = -1;
   EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
   flags = DbBenchFlags();
   flags.benchmarks = {"transactionrandom"};

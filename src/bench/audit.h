@@ -1,0 +1,60 @@
+#pragma once
+
+#include "bench/result_hash.h"
+#include "bench/stream.h"
+
+namespace breccia::bench {
+
+/// Which results are looked at: about one in `every`, by a hash of the request's number, so that
+/// they lie at every place of a batch and in every lane of a warp.
+struct Sampling {
+  std::uint64_t every = 61;  // 1: all
+
+  [[nodiscard]] bool takes(std::uint64_t number) const {
+    return every == 1 || base::mix64(number) < ~0ULL / every;
+  }
+};
+
+/// What was found in sampled results.
+struct Findings {
+  ResultHash hash;
+  std::uint64_t wrong = 0;  // of them, those that no write can have left
+
+  void merge(const Findings& other) {
+    hash.merge(other.hash);
+    wrong += other.wrong;
+  }
+};
+
+/// Looks at the sampled results of one stream: their fingerprint, and those that no write can have
+/// left.
+/// Owner   the stream must live as long.
+/// Threads one owner; merge what others made.
+class Audit {
+ public:
+  /// `id_offset` is added to request numbers in the fingerprint, to tell threads apart.
+  Audit(const Stream* stream, std::uint64_t id_offset) : stream_(stream), id_offset_(id_offset) {}
+
+  /// The outcome of request `number`, a lookup.
+  void lookup(std::uint64_t number, Status::Code code, const Slice& value) {
+    findings_.hash.add(id_offset_ + number, code, value);
+    if (!stream_->allows(number, code, value)) ++findings_.wrong;
+  }
+  /// The outcome of request `number`, a scan: only engines can be compared in it.
+  void scan(std::uint64_t number, Status::Code code, const ScanDigest& digest) {
+    findings_.hash.add(id_offset_ + number, code, digest.bytes());
+  }
+
+  void merge(const Audit& other) { findings_.merge(other.findings_); }
+  /// One of the same stream that has seen nothing.
+  [[nodiscard]] Audit fresh() const { return {stream_, id_offset_}; }
+
+  [[nodiscard]] const Findings& findings() const { return findings_; }
+
+ private:
+  const Stream* stream_;
+  std::uint64_t id_offset_;
+  Findings findings_;
+};
+
+}  // namespace breccia::bench

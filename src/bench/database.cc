@@ -1,0 +1,161 @@
+#include "bench/database.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/assert.h"
+#include "console/console.h"
+
+namespace breccia::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NamedState {
+  State state;
+  const char* name;
+};
+
+constexpr std::array<NamedState, 4> kStates = {{{State::kMemtable, "memtable"},
+                                                {State::kClean, "clean"},
+                                                {State::kTreeWarm, "tree-warm"},
+                                                {State::kTreeCold, "tree-cold"}}};
+
+// A tree that still compacts after so long is measured as it is.
+constexpr std::chrono::seconds kSettleMax{60};
+constexpr std::chrono::milliseconds kSettleLook{20};
+constexpr std::uint32_t kWarmBatch = 4096;
+
+const NamedState* find_state(std::string_view name) {
+  return std::find_if(kStates.begin(), kStates.end(),
+                      [&](const NamedState& one) { return name == one.name; });
+}
+
+Status file_error(const char* what, const std::string& file) {
+  return Status::IOError(fmt::format("{} {}: {}", what, file, std::strerror(errno)));
+}
+
+struct CachedBytes {
+  std::uint64_t all = 0;
+  std::uint64_t cached = 0;
+};
+
+Status count_cached(int file, std::uint64_t size, const std::string& name, CachedBytes* bytes) {
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) return file_error("map", name);
+  std::vector<unsigned char> resident((size + page - 1) / page);
+  const bool asked = mincore(mapped, size, resident.data()) == 0;
+  munmap(mapped, size);
+  if (!asked) return file_error("ask about the cache of", name);
+  bytes->all += resident.size() * page;
+  for (const unsigned char flags : resident) bytes->cached += (flags & 1) * page;
+  return Status();
+}
+
+Status drop_cached(const std::string& name, CachedBytes* bytes) {
+  const int file = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return file_error("open", name);
+  // Pages that wait to be written cannot be dropped.
+  Status status = fdatasync(file) == 0 ? Status() : file_error("sync", name);
+  const auto size = static_cast<std::uint64_t>(lseek(file, 0, SEEK_END));
+  if (status.ok() && size > 0) {
+    (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    status = count_cached(file, size, name, bytes);
+  }
+  ::close(file);
+  return status;
+}
+
+}  // namespace
+
+bool is_state(std::string_view name) { return find_state(name) != kStates.end(); }
+
+State state_of(std::string_view name) {
+  BRECCIA_ASSERT(is_state(name));
+  return find_state(name)->state;
+}
+
+const char* state_name(State state) { return kStates.at(static_cast<std::size_t>(state)).name; }
+
+Status Database::open() {
+  engine_.reset();  // the folder is one engine's at a time
+  BRECCIA_TAKE(engine_, open_engine(config_, place_));
+  return Status();
+}
+
+Status Database::open_for(const RocksdbTuning& tuning) {
+  const auto is_vector = [](const RocksdbTuning& one) { return one.loading == Loading::kVector; };
+  const bool same = is_vector(config_.rocksdb) == is_vector(tuning);
+  config_.rocksdb = tuning;
+  if (!same) return open();
+  engine_->retune(tuning);
+  return Status();
+}
+
+Status Database::flush() {
+  BRECCIA_TRY(engine_->flush());
+  in_tree_ = true;
+  warm_ = false;
+  return Status();
+}
+
+Status Database::bring_into(State state, const Step& step) {
+  if (state == State::kMemtable || !engine_->keeps()) return Status();
+  if (state == State::kClean) return in_tree_ ? Status() : flush();
+  if (state == State::kTreeWarm && warm_) return Status();
+  if (!in_tree_) BRECCIA_TRY(flush());
+  settle();
+  BRECCIA_TRY(open());
+  if (state == State::kTreeWarm) return warm(step);
+  BRECCIA_TAKE(const double cached, drop_cached_tables(place_.db));
+  if (cached > 0) {
+    console::say(
+        fmt::format("warning: the system keeps {:.0f} % of the SST files cached", 100 * cached));
+  }
+  return Status();
+}
+
+// Waits until the tree compacts no more: it would take the cores, and the cache, from the reads.
+void Database::settle() {
+  const auto end = std::chrono::steady_clock::now() + kSettleMax;
+  while (engine_->compacts() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kSettleLook);
+  }
+}
+
+Status Database::warm(const Step& step) {
+  BRECCIA_ASSERT(step.reads);
+  DriverConfig config = step.warming_driver;
+  config.batch_size = kWarmBatch;
+  DriverOutcome outcome;
+  drive(engine_.get(), config, step.warming, /*live=*/{}, &outcome);
+  warm_ = outcome.status.ok();
+  return outcome.status;
+}
+
+Result<double> drop_cached_tables(const std::string& folder) {
+  CachedBytes bytes;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() != ".sst") continue;
+    BRECCIA_TRY(drop_cached(entry->path().string(), &bytes));
+  }
+  if (error) return Status::IOError(fmt::format("list {}: {}", folder, error.message()));
+  return bytes.all == 0 ? 0.0 : static_cast<double>(bytes.cached) / static_cast<double>(bytes.all);
+}
+
+}  // namespace breccia::bench
