@@ -43,3 +43,7 @@ target_link_libraries(breccia_dependencies INTERFACE
 if(BRECCIA_BENCH)
   find_package(benchmark REQUIRED)
 endif()
+
+# The benchmark's hash table, if its headers are there: the system's, or those of `./dev setup`.
+find_path(BRECCIA_BOOST_INCLUDE boost/unordered/concurrent_flat_map.hpp
+  HINTS "${PROJECT_SOURCE_DIR}/.deps/boost/include")

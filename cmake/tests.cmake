@@ -223,6 +223,11 @@ if(NOT BRECCIA_SANITIZE STREQUAL "thread")
 endif()
 # What looks at sources alone says the same in every preset.
 if(NOT BRECCIA_SANITIZE)
+  set(standard "${PROJECT_SOURCE_DIR}/bench/standard.py")
+  breccia_add_test(standard_self_test ${Python3_EXECUTABLE} "${standard}" --self-test)
+  breccia_add_test(standard sh -ec "
+    ${standard} ./breccia --scale 0.0001 --only put transactions 'ycsb b'
+    ${standard} ./breccia --scale 0.0001 --only put --against . --rounds 2")
   foreach(test IN ITEMS tidy "tidy_self_test --self-test")
     separate_arguments(test)
     list(POP_FRONT test name)
