@@ -86,6 +86,7 @@ class SuiteRun {
     if (!config_.use_existing_db) BRECCIA_TRY(make_fresh(place));
     Database database(engine_config, place);
     BRECCIA_TRY(database.open());
+    if (round == 0) say_what_was_cut(name, database.engine()->in_effect());
     for (const Step& step : steps_) {
       if (step.flush) {
         BRECCIA_TRY(database.flush());
@@ -118,6 +119,15 @@ class SuiteRun {
     // Breccia's memtables are memory for what is read, too.
     config.cache_bytes += config.memtable_bytes;
     return config;
+  }
+
+  // A figure of less memory than was asked for must not go by unseen. RocksDB rounds to pages.
+  void say_what_was_cut(const std::string& name, const InEffect& effect) const {
+    const std::uint64_t asked = config_.engine.memtable_bytes;
+    if (effect.memtable_bytes == 0 || effect.memtable_bytes >= asked - asked / 100) return;
+    console::say(fmt::format("warning: {} takes {} for writes, not the {} of --memtable_bytes",
+                             name, console::human_bytes(static_cast<double>(effect.memtable_bytes)),
+                             console::human_bytes(static_cast<double>(asked))));
   }
 
   Status prepare(Database* database, const std::string& name, const Step& step) {
