@@ -26,6 +26,13 @@ struct Options : StoreOptions {
   /// left as a database that RocksDB's tools read whole.
   bool flush_at_close = false;
 
+  /// Whether Store::Open chooses what the table options below leave at RocksDB's defaults, for
+  /// every family: a block cache of an eighth of the memory that the process may use (RocksDB's: 8
+  /// MiB), one for all of them, and Bloom filters of ten bits a key (RocksDB's: none), which files
+  /// get when they are written. A cache of 8 MiB that nobody else holds is taken for RocksDB's own.
+  /// False: they are taken as they are. A Rocks never chooses.
+  bool read_defaults = true;
+
   /// The database below. Its own write-ahead log and memtables stay empty. The column family part
   /// is for the default family and for those that are not among `families`.
   ///

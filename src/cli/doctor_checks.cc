@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <liburing.h>
 #include <linux/magic.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -22,6 +24,8 @@
 #include "base/histogram.h"
 #include "console/console.h"
 #include "console/rocksdb_assertions.h"
+#include "console/store_flags.h"
+#include "tree/read_defaults.h"
 
 namespace breccia::cli {
 
@@ -216,6 +220,36 @@ Finding check_locked_memory() {
   if (limit.rlim_cur < kEnough) {
     finding.verdict = Verdict::kWarn;
     finding.fix = "ulimit -l unlimited, or LimitMEMLOCK=infinity: io_uring's buffers are locked";
+  }
+  return finding;
+}
+
+Finding check_block_cache() {
+  return {Verdict::kOk, "block_cache",
+          fmt::format("{} for a store whose options choose none: an eighth of the memory",
+                      console::human_bytes(static_cast<double>(tree::default_block_cache_bytes()))),
+          ""};
+}
+
+Finding check_filters(const std::string& db) {
+  Finding finding{Verdict::kOk, "filters",
+                  fmt::format("Bloom, {} bits a key, for a store whose options choose none",
+                              tree::kBloomBitsPerKey),
+                  ""};
+  rocksdb::DBOptions options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  if (!console::load_options(db, &options, &families).ok()) return finding;
+  for (const rocksdb::ColumnFamilyDescriptor& family : families) {
+    const auto* const table =
+        family.options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    const bool has_filter = table != nullptr && table->filter_policy != nullptr;
+    finding.found += fmt::format("; {} in {}: {}", family.name, db,
+                                 has_filter ? table->filter_policy->GetId() : "none");
+    if (has_filter) continue;
+    finding.verdict = Verdict::kWarn;
+    finding.fix =
+        "set a filter_policy, or open it as a Store with read_defaults: files get filters when "
+        "they are written anew";
   }
   return finding;
 }

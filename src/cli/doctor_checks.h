@@ -23,6 +23,11 @@ Finding check_memory();
 Finding check_huge_pages();
 Finding check_open_files();
 Finding check_locked_memory();
+/// The block cache that a Store gets if its options choose none.
+Finding check_block_cache();
+/// The filters that a Store's new files get if its options choose none, and those that the database
+/// in `db` had when it was opened last, if there is one.
+Finding check_filters(const std::string& db);
 
 /// The file system of `path`, or of its nearest folder that exists.
 Finding check_file_system(const std::string& name, const std::string& path);

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "ordered/engine.h"
+#include "tree/read_defaults.h"
 
 /// The choice of engine: by the type of the options.
 
@@ -9,8 +10,10 @@ namespace breccia {
 
 Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
   return base::or_memory_limit([&] {
+    Options chosen = options;
+    if (options.read_defaults) tree::fill_read_defaults(&chosen);
     std::unique_ptr<ordered::Engine> engine;
-    BRECCIA_TRY(ordered::Engine::open(options, path, &engine));
+    BRECCIA_TRY(ordered::Engine::open(chosen, path, &engine));
     engine->listeners().open(engine->below().db());
     *store = std::move(engine);
     return Status::OK();

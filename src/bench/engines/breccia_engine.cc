@@ -243,6 +243,7 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
   options.log_preallocate_bytes = config.log_preallocate_bytes;
   options.rocksdb = rocksdb_options(config);
+  options.read_defaults = false;  // both engines get what the flags say
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, place.db, &store));
   std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);
