@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/random.h"
 #include "record/key_hash.h"
 
 /// A set, its lock and its entries.
@@ -265,6 +266,12 @@ std::optional<std::uint32_t> RowCache::read_way(const Set& set, int way, const W
   return found->shape.value_bytes;
 }
 
+bool RowCache::admits() const {
+  if (!is_full()) return true;
+  thread_local base::Random random(reinterpret_cast<std::uintptr_t>(&random));
+  return random.one_in(kAdmitOneIn);
+}
+
 void RowCache::insert(std::uint64_t hash, FamilyId family, const Slice& key, const Slice& value,
                       std::uint64_t version) {
   if (key.size() + value.size() > kEntryBytesMax) return;
@@ -325,6 +332,7 @@ void RowCache::make_room(Set* set, std::uint64_t words, Tally* tally) {
     }
     if (has_way && set->used.load(kRelaxed) + words <= kDataWords) return;
     BRECCIA_ASSERT(victim >= 0);
+    if (!is_full() && rank(victim) > 0) displaced_.fetch_add(1, kRelaxed);
     remove(set, victim, tally);
     add(&tally->evictions, 1);
     set->aging.store(first + 1, kRelaxed);
@@ -372,6 +380,7 @@ void RowCache::clear() {
   std::uint64_t floor = floor_.load(kRelaxed);
   while (floor < next && !floor_.compare_exchange_weak(floor, next, std::memory_order_acq_rel)) {
   }
+  displaced_.store(0, kRelaxed);
 }
 
 void RowCache::turn_off() {

@@ -55,6 +55,7 @@ class RowCache {
   /// Words of a set that hold entries: a header of two words, the key, the value.
   static constexpr std::uint64_t kDataWords = 468;
   static constexpr std::uint64_t kEntryBytesMax = kDataWords / 2 * 8;
+  static constexpr std::uint64_t kAdmitOneIn = 16;
   /// Room that the value of a hit may take.
   using ValueBuffer = std::array<char, kEntryBytesMax>;
 
@@ -110,6 +111,12 @@ class RowCache {
   /// Fetches what find_at will read first.
   void prefetch_at(std::uint32_t ref) const;
 
+  /// Whether an insert that comes now is worth its cost: always while there is room, and one in
+  /// kAdmitOneIn, drawn by lot, where something else must go for it. What is read often comes
+  /// again.
+  /// Cost    a few ns; no set is looked at.
+  [[nodiscard]] bool admits() const;
+
   /// Keeps what the tree gave for `key` at `version`. Left out: entries that are too large, a
   /// version that is not the present one, a tree under change.
   void insert(std::uint64_t hash, FamilyId family, const Slice& key, const Slice& value,
@@ -163,6 +170,10 @@ class RowCache {
   [[nodiscard]] bool is_live(std::uint64_t entry_version) const {
     return entry_version >= floor_.load(std::memory_order_acquire);
   }
+  [[nodiscard]] bool is_full() const {
+    constexpr std::uint64_t kPerSet = 4;
+    return displaced_.load(std::memory_order_relaxed) >= kPerSet * set_count_;
+  }
   void make_room(Set* set, std::uint64_t words, Tally* tally);
   static void remove(Set* set, int way, Tally* tally);
 
@@ -173,6 +184,9 @@ class RowCache {
   /// is late.
   std::atomic<std::uint64_t> state_{std::uint64_t{1} << kChangeBits};
   std::atomic<std::uint64_t> floor_{0};  // entries of older versions are dead
+  /// Live entries that had to go since there was nothing: it is full when these are some for each
+  /// set. Not counted any further.
+  std::atomic<std::uint64_t> displaced_{0};
   std::array<Tally, kTallies> tallies_;
 };
 

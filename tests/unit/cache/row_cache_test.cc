@@ -349,4 +349,38 @@ TEST(RowCache, TurnedOffAgainAndAgain) {
   EXPECT_FALSE(find(cache.get(), "key", cache->version()).has_value());
 }
 
+// Goal: a cache with room admits everything; one that is full a share, until everything is erased.
+// Method: inserts of new keys until long after the first evictions; then a purge of everything.
+// Mutation: counting entries that are dead, or not forgetting the count, fails.
+TEST(RowCache, AdmitsAShareWhenFull) {
+  constexpr std::uint64_t kSets = 4;
+  constexpr std::uint64_t kDraws = 10'000;
+  const auto cache = make_cache(kSets);
+  const auto fill = [&] {
+    for (std::uint64_t i = 0; i < 40 * kSets * RowCache::kWays; ++i) {
+      insert(cache.get(), key_of(i), value_of(i), cache->version());
+    }
+  };
+  const auto admitted = [&] {
+    std::uint64_t count = 0;
+    for (std::uint64_t i = 0; i < kDraws; ++i) count += cache->admits() ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(admitted(), kDraws);
+  fill();
+  EXPECT_GT(admitted(), kDraws / RowCache::kAdmitOneIn / 2);
+  EXPECT_LT(admitted(), kDraws / RowCache::kAdmitOneIn * 2);
+  {
+    RowCache::Change change(cache.get());
+    change.begin();
+    cache->clear();
+    EXPECT_GT(change.publish(), 0u);
+  }
+  EXPECT_EQ(admitted(), kDraws);
+  // Dead entries go first, and what they make room for displaces nobody.
+  for (std::uint64_t i = 0; i < kSets * 8; ++i)
+    insert(cache.get(), key_of(i), "v", cache->version());
+  EXPECT_EQ(admitted(), kDraws);
+}
+
 }  // namespace breccia::cache
