@@ -2,6 +2,10 @@
 
 #include <rocksdb/db.h>
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -10,49 +14,9 @@ namespace breccia::tree {
 
 namespace {
 
-/// Of those keys that the cache does not answer.
-struct Misses {
-  std::vector<std::size_t> index;
-  std::vector<std::uint64_t> hash;  // if the family is cached
-  std::vector<Slice> keys;
-
-  void add(std::size_t i, std::uint64_t key_hash, const Slice& key) {
-    index.push_back(i);
-    hash.push_back(key_hash);
-    keys.push_back(key);
-  }
-};
-
-Misses ask_cache(const TreeState& state, const FamilyRef& family, std::span<const Slice> keys,
-                 const std::uint32_t* refs, const TreeState::Answer& answer) {
-  Misses misses;
-  if (!state.caches(family)) {
-    for (std::size_t i = 0; i < keys.size(); ++i) misses.add(i, 0, keys[i]);
-    return misses;
-  }
-  const cache::RowCache& cache = *state.cache;
-  std::vector<std::uint64_t> hashes(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    hashes[i] = cache::RowCache::hash(family.id, keys[i]);
-    if (refs != nullptr) {
-      cache.prefetch_at(refs[i]);
-    } else {
-      cache.prefetch(hashes[i]);
-    }
-  }
-  cache::RowCache::ValueBuffer buffer;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const auto bytes =
-        refs != nullptr ? state.cache->find_at(refs[i], family.id, keys[i], state.version, &buffer)
-                        : state.cache->find(hashes[i], family.id, keys[i], state.version, &buffer);
-    if (bytes.has_value()) {
-      answer(i, Status::OK(), Slice(buffer.data(), *bytes));
-    } else {
-      misses.add(i, hashes[i], keys[i]);
-    }
-  }
-  return misses;
-}
+/// Keys of one call of RocksDB's. It goes by so many inside, and what it keeps of each, a quarter
+/// of a KiB, stays on its stack up to here.
+constexpr std::size_t kCallKeys = 32;
 
 }  // namespace
 
@@ -72,31 +36,75 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
   const Status status = db->Get(options, family.handle, key, value);
-  if (is_cached && status.ok()) cache->insert(hash, family.id, key, *value, version);
+  if (is_cached && status.ok() && cache->admits())
+    cache->insert(hash, family.id, key, *value, version);
   return status;
 }
 
+std::size_t TreeState::find_cached(const FamilyRef& family, std::span<const Slice> keys,
+                                   const std::uint32_t* refs, const Answer& answer,
+                                   std::uint32_t* missing) const {
+  if (!caches(family)) {
+    std::iota(missing, missing + keys.size(), 0U);
+    return keys.size();
+  }
+  std::vector<std::uint64_t> hashes(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    hashes[i] = cache::RowCache::hash(family.id, keys[i]);
+    if (refs != nullptr) {
+      cache->prefetch_at(refs[i]);
+    } else {
+      cache->prefetch(hashes[i]);
+    }
+  }
+  cache::RowCache::ValueBuffer buffer;
+  std::size_t missing_count = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto bytes = refs != nullptr
+                           ? cache->find_at(refs[i], family.id, keys[i], version, &buffer)
+                           : cache->find(hashes[i], family.id, keys[i], version, &buffer);
+    if (bytes.has_value()) {
+      answer(i, Status::OK(), Slice(buffer.data(), *bytes));
+    } else {
+      missing[missing_count++] = static_cast<std::uint32_t>(i);
+    }
+  }
+  return missing_count;
+}
+
+/// Puts what was found of up to kCallKeys keys into the row cache, as far as that admits it.
+void TreeState::keep(const FamilyRef& family, std::span<const Slice> keys,
+                     const rocksdb::PinnableSlice* values, const Status* statuses) const {
+  std::array<std::pair<std::uint32_t, std::uint64_t>, kCallKeys> admitted;  // place and hash
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < keys.size(); ++i) {
+    if (!statuses[i].ok() || !cache->admits()) continue;
+    admitted[count++] = {i, cache::RowCache::hash(family.id, keys[i])};
+    cache->prefetch(admitted[count - 1].second);
+  }
+  for (const auto& [i, hash] : std::span(admitted).first(count)) {
+    cache->insert(hash, family.id, keys[i], values[i], version);
+  }
+}
+
 void TreeState::multi_get(const FamilyRef& family, std::span<const Slice> keys,
-                          const std::uint32_t* refs, const Answer& answer) const {
+                          const Answer& answer) const {
   if (!family.has_data) {
     for (std::size_t i = 0; i < keys.size(); ++i) answer(i, Status::NotFound(), Slice());
     return;
   }
-  const Misses misses = ask_cache(*this, family, keys, refs, answer);
-  const std::size_t count = misses.keys.size();
-  if (count == 0) return;
-  std::vector<rocksdb::PinnableSlice> values(count);
-  std::vector<Status> statuses(count);
+  const bool is_cached = caches(family);
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
-  db->MultiGet(options, family.handle, count, misses.keys.data(), values.data(), statuses.data(),
-               /*sorted_input=*/false);
-  const bool is_cached = caches(family);
-  for (std::size_t j = 0; j < count; ++j) {
-    answer(misses.index[j], statuses[j], values[j]);
-    if (is_cached && statuses[j].ok()) {
-      cache->insert(misses.hash[j], family.id, misses.keys[j], values[j], version);
-    }
+  std::vector<rocksdb::PinnableSlice> values(std::min(kCallKeys, keys.size()));
+  std::vector<Status> statuses(values.size());
+  for (std::size_t from = 0; from < keys.size(); from += kCallKeys) {
+    const std::size_t count = std::min(kCallKeys, keys.size() - from);
+    db->MultiGet(options, family.handle, count, keys.data() + from, values.data(), statuses.data(),
+                 /*sorted_input=*/true);
+    for (std::size_t i = 0; i < count; ++i) answer(from + i, statuses[i], values[i]);
+    if (is_cached) keep(family, keys.subspan(from, count), values.data(), statuses.data());
+    for (std::size_t i = 0; i < count; ++i) values[i].Reset();
   }
 }
 

@@ -32,7 +32,8 @@ struct FamilyRef {
 
 /// The tree between two changes of it: the one door for what readers ask it.
 ///
-/// Lookups ask the row cache, then the tree, and put into the cache what they found. What the cache
+/// Lookups ask the row cache, then the tree, and put into the cache what they found; for many keys
+/// these are two calls, as whoever has many brings those for the tree into order. What the cache
 /// has of a key is what the tree has in this state: docs/impl/cache.md.
 ///
 /// Owner   holds the snapshot, which keeps the database open.
@@ -53,10 +54,17 @@ struct TreeState {
 
   /// Takes the answer for key `i`: `value` lasts until it returns.
   using Answer = std::function<void(std::size_t i, const Status& status, const Slice& value)>;
-  /// Looks up many keys; each gets one answer, in no order.
-  /// `refs`: where in the cache each key may lie, as cache::DeviceTags found them; null: unknown.
-  void multi_get(const FamilyRef& family, std::span<const Slice> keys, const std::uint32_t* refs,
-                 const Answer& answer) const;
+  /// Looks up many keys in the row cache alone, and answers those that it has.
+  /// Shape   missing has room for as many as there are keys: those that it has not, ascending.
+  ///         `refs`: where in the cache each key may lie, as cache::DeviceTags found them; null:
+  ///         unknown.
+  /// Returns how many are missing: all where the family is not cached.
+  std::size_t find_cached(const FamilyRef& family, std::span<const Slice> keys,
+                          const std::uint32_t* refs, const Answer& answer,
+                          std::uint32_t* missing) const;
+  /// Looks up many keys in the tree, past the row cache, which gets what is found.
+  /// Shape   keys in ascending order; each gets one answer, also of several that are the same.
+  void multi_get(const FamilyRef& family, std::span<const Slice> keys, const Answer& answer) const;
 
   /// Looks up keys in ascending order past both caches.
   /// Shape   statuses of as many elements as keys.
@@ -66,6 +74,10 @@ struct TreeState {
   /// An iterator in this state; `options.snapshot` is not looked at. Null if there is no data.
   [[nodiscard]] std::unique_ptr<rocksdb::Iterator> iterate(rocksdb::ReadOptions options,
                                                            const FamilyRef& family) const;
+
+ private:
+  void keep(const FamilyRef& family, std::span<const Slice> keys,
+            const rocksdb::PinnableSlice* values, const Status* statuses) const;
 };
 
 }  // namespace breccia::tree

@@ -3,12 +3,15 @@
 #include <tbb/info.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/sometimes.h"
 #include "exec/crew.h"
+#include "ordered/read/tree_reads.h"
 #include "ordered/read/versions.h"
+#include "record/key_slices.h"
 #include "wal/format.h"
 
 namespace breccia::ordered {
@@ -134,16 +137,19 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   }
 
   // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
+  std::vector<std::vector<std::uint32_t>> missing(parts);
   const auto run_part = [&](std::uint64_t part) {
     const std::uint64_t begin = n * part / parts;
     const std::uint64_t end = n * (part + 1) / parts;
     const Status status = base::or_memory_limit([&] {
       batch::ResultArena& arena = job.requests->arena(part);
       look_up(job, on_backend, begin, end, &arena);
-      gather(job, on_backend ? numbers : nullptr, begin, end, &arena);
+      gather(job, on_backend ? numbers : nullptr, begin, end, &arena, &missing[part]);
       return Status::OK();
     });
-    if (!status.ok()) fail(job.reads, begin, end, kNoMemory);
+    if (status.ok()) return;
+    missing[part].clear();
+    fail(job.reads, begin, end, kNoMemory);
   };
   if (parts == 1) {
     run_part(0);
@@ -152,6 +158,8 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   } else {
     base::parallel_for(std::uint64_t{0}, parts, run_part);
   }
+  // Behind the crew: it is for what takes microseconds.
+  read_below(job, missing);
 }
 
 // What the backend did not search: the active memtable, or everything.
@@ -179,14 +187,14 @@ std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key
 }
 
 void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin,
-                    std::uint64_t end, batch::ResultArena* arena) const {
+                    std::uint64_t end, batch::ResultArena* arena,
+                    std::vector<std::uint32_t>* missing) const {
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   constexpr std::uint64_t kAhead = 16;
   const std::uint64_t* const found = job.reads->found();
   batch::Answers answers(job.reads, arena);
   const wal::SegmentTable& table = *job.view.table;
   const bool has_tombstones = job.family.tombstones != nullptr;
-  std::vector<std::uint32_t> missing;
   std::uint64_t in_tree = 0;
   std::string key;
   for (std::uint64_t i = begin; i < end; ++i) {
@@ -197,7 +205,7 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
     }
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
     if (found[i] == runs::kNotFound && covered == 0 && job.family.tree_has_data) {
-      missing.push_back(static_cast<std::uint32_t>(i));
+      missing->push_back(static_cast<std::uint32_t>(i));
     } else if (found[i] == runs::kNotFound || record::position_of(found[i]) < covered ||
                record::is_deletion(record::op_of(found[i]))) {
       answers.add(i, Status::Code::kNotFound);
@@ -215,31 +223,72 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
       answers.add_number(i, numbers + i);
     }
   }
-  if (!missing.empty()) read_below(job, missing, arena, &answers);
-  in_tree += missing.size();
+  in_tree += missing->size();
   statistics_->add(Ticker::kGetsFromTree, in_tree);
   statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
   job.requests->note_from_tree(in_tree);
+  ask_cache(job, arena, missing);
 }
 
-void Reader::read_below(const Job& job, std::span<const std::uint32_t> missing,
-                        batch::ResultArena* arena, batch::Answers* answers) {
+/// Answers those of `missing` that the entry cache has, and leaves the others. Where it answers
+/// few, most are left without asking it: what it costs to ask for eight saves less than one lookup.
+void Reader::ask_cache(const Job& job, batch::ResultArena* arena,
+                       std::vector<std::uint32_t>* missing) {
   constexpr std::size_t kStep = 256;
-  std::vector<Slice> keys;
-  std::vector<std::uint32_t> refs;
-  while (!missing.empty()) {
-    const auto some = missing.first(std::min(kStep, missing.size()));
-    missing = missing.subspan(some.size());
-    keys.clear();
-    refs.clear();
-    for (const std::uint32_t read : some) {
-      keys.push_back(copy_key(job.queries.keys, read, arena));
-      if (job.refs != nullptr) refs.push_back(job.refs[read]);
+  constexpr std::size_t kStepsPerTry = 8;
+  constexpr std::size_t kWorthOneIn = 8;
+  const tree::FamilyRef family = job.family.in_tree();
+  if (!job.view.below.caches(family)) return;
+  batch::Answers answers(job.reads, arena);
+  record::KeySlices slices;
+  std::array<std::uint32_t, kStep> refs;
+  std::array<std::uint32_t, kStep> not_there;
+  std::size_t left = 0;
+  std::size_t asked = 0;
+  std::size_t found = 0;
+  for (std::size_t from = 0; from < missing->size(); from += kStep) {
+    const std::size_t count = std::min(kStep, missing->size() - from);
+    const std::uint32_t* const reads = missing->data() + from;
+    if (found * kWorthOneIn < asked && from / kStep % kStepsPerTry != 0) {
+      for (std::size_t i = 0; i < count; ++i) (*missing)[left++] = reads[i];
+      continue;
     }
-    job.view.below.multi_get(job.family.in_tree(), keys, refs.empty() ? nullptr : refs.data(),
-                             [&](std::size_t i, const Status& status, const Slice& value) {
-                               add_answer(some[i], status, value, answers);
-                             });
+    const auto keys =
+        slices.restore(job.queries.keys, count, [&](std::size_t i) { return reads[i]; });
+    if (job.refs != nullptr) {
+      std::transform(reads, reads + count, refs.begin(),
+                     [&](std::uint32_t read) { return job.refs[read]; });
+    }
+    const std::size_t more = job.view.below.find_cached(
+        family, keys, job.refs == nullptr ? nullptr : refs.data(),
+        [&](std::size_t i, const Status& status, const Slice& value) {
+          add_answer(reads[i], status, value, &answers);
+        },
+        not_there.data());
+    asked += count;
+    found += count - more;
+    // What is left comes to stand before what was looked at.
+    for (std::size_t i = 0; i < more; ++i) (*missing)[left++] = reads[not_there[i]];
+  }
+  missing->resize(left);
+}
+
+/// Answers reads whose keys no memtable, no run and no cache holds.
+void Reader::read_below(const Job& job, std::span<const std::vector<std::uint32_t>> missing) {
+  const auto answer = [&](std::uint64_t worker, std::span<const batch::KeyParts::Key> same,
+                          const Status& status, const Slice& value) {
+    batch::Answers answers(job.reads, &job.requests->arena(worker));
+    for (const batch::KeyParts::Key& key : same) add_answer(key.index, status, value, &answers);
+  };
+  const Status status = base::or_memory_limit([&] {
+    read_tree({job.view.below, job.family.in_tree(), job.queries.keys}, missing, missing.size(),
+              answer);
+    return Status::OK();
+  });
+  if (status.ok()) return;
+  batch::Answers answers(job.reads, /*arena=*/nullptr);
+  for (const auto& list : missing) {
+    for (const std::uint32_t read : list) answers.add(read, kNoMemory);
   }
 }
 

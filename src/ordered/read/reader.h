@@ -47,12 +47,13 @@ class Reader {
   static void look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
                       batch::ResultArena* arena);
   static std::uint64_t covering(const Job& job, std::uint64_t i, std::string* key);
-  /// `numbers`: the values of what was found, all of 8 bytes; null: they lie in the log.
+  /// `numbers`: the values of what was found, all of 8 bytes; null: they lie in the log. `missing`
+  /// gets the reads that only the tree can answer.
   void gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin, std::uint64_t end,
-              batch::ResultArena* arena) const;
-  /// Answers reads whose keys no memtable and no run holds.
-  static void read_below(const Job& job, std::span<const std::uint32_t> missing,
-                         batch::ResultArena* arena, batch::Answers* answers);
+              batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const;
+  static void ask_cache(const Job& job, batch::ResultArena* arena,
+                        std::vector<std::uint32_t>* missing);
+  static void read_below(const Job& job, std::span<const std::vector<std::uint32_t>> missing);
 
   Backends* backends_;
   const RunSearch* search_;

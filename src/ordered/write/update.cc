@@ -2,6 +2,7 @@
 
 #include <breccia/merge_operators.h>
 #include <rocksdb/convenience.h>
+#include <tbb/info.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "ordered/read/tree_reads.h"
 #include "ordered/read/versions.h"
 
 namespace breccia::ordered {
@@ -115,7 +117,6 @@ Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin, const Famil
 // Keys that memory holds now it holds in the batch's turn too, unless a flush takes them: then the
 // tree is another one, and nothing of this is used.
 void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
-  constexpr std::uint64_t kKeysPerPart = 256;
   const record::KeyColumnsRef keys = work->writes->keys();
   if (!search_->search(family, {keys, nullptr, pin.visible}, {work->found.data()},
                        /*cached=*/nullptr)) {
@@ -125,13 +126,13 @@ void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* wo
   std::fill_n(work->tree_state.extend(keys.count), keys.count, UpdateWork::Tree::kUnknown);
   work->tree_value.extend(keys.count);
   find_repeats(work);
-  const std::uint64_t parts = (keys.count + kKeysPerPart - 1) / kKeysPerPart;
   tree::FamilyRef in_tree = family.in_tree();
   in_tree.is_cached = false;  // what is read here is about to change
-  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
-    const std::uint64_t end = std::min(keys.count, (part + 1) * kKeysPerPart);
-    read_tree_part(in_tree, part * kKeysPerPart, end, work);
-  });
+  const auto note = [work](std::uint64_t, std::span<const batch::KeyParts::Key> same,
+                           const Status& status,
+                           const Slice& value) { note_tree(same, status, value, work); };
+  ordered::read_tree({*work->tree, in_tree, keys}, missing_in_memory(*work),
+                     static_cast<std::uint64_t>(tbb::info::default_concurrency()), note);
 }
 
 /// Finds operations on one key, where reading each key once is worth that. Without memory for it
@@ -146,30 +147,31 @@ void Updater::find_repeats(UpdateWork* work) {
   }
 }
 
-/// Reads those of the keys [begin, end) that memory does not hold.
-void Updater::read_tree_part(const tree::FamilyRef& family, std::uint64_t begin, std::uint64_t end,
-                             UpdateWork* work) {
-  const record::KeyColumnsRef keys = work->writes->keys();
-  std::vector<std::uint64_t> missing;
-  std::vector<std::string> names;
-  for (std::uint64_t i = begin; i < end; ++i) {
-    if (work->found[i] != runs::kNotFound || work->is_repeat(i)) continue;
-    missing.push_back(i);
-    record::restore_key(keys, i, names.emplace_back(keys.bytes_at(i), '\0').data());
-  }
-  const std::vector<Slice> slices(names.begin(), names.end());
-  const auto note = [&](std::size_t j, const Status& status, const Slice& value) {
-    UpdateWork::Tree& state = work->tree_state.data()[missing[j]];
-    if (status.IsNotFound()) {
-      state = UpdateWork::Tree::kAbsent;
-    } else if (status.ok() && value.size() == sizeof(std::uint64_t)) {
-      state = UpdateWork::Tree::kNumber;
-      work->tree_value.data()[missing[j]] = number_at(value);
-    } else {
-      state = UpdateWork::Tree::kOther;
+/// The operations whose keys memory does not hold, of each key that repeats are known of the first.
+std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const UpdateWork& work) {
+  constexpr std::uint64_t kListKeys = 16 << 10;
+  const std::uint64_t n = work.found.size();
+  std::vector<std::vector<std::uint32_t>> missing((n + kListKeys - 1) / kListKeys);
+  base::parallel_for(std::size_t{0}, missing.size(), [&](std::size_t list) {
+    const std::uint64_t end = std::min<std::uint64_t>(n, (list + 1) * kListKeys);
+    for (std::uint64_t i = list * kListKeys; i < end; ++i) {
+      if (work.found[i] != runs::kNotFound || work.is_repeat(i)) continue;
+      missing[list].push_back(static_cast<std::uint32_t>(i));
     }
-  };
-  work->tree->multi_get(family, slices, /*refs=*/nullptr, note);
+  });
+  return missing;
+}
+
+/// Keeps what the tree has for the operations `same`.
+void Updater::note_tree(std::span<const batch::KeyParts::Key> same, const Status& status,
+                        const Slice& value, UpdateWork* work) {
+  const bool is_number = status.ok() && value.size() == sizeof(std::uint64_t);
+  for (const batch::KeyParts::Key& key : same) {
+    work->tree_state.data()[key.index] = is_number             ? UpdateWork::Tree::kNumber
+                                         : status.IsNotFound() ? UpdateWork::Tree::kAbsent
+                                                               : UpdateWork::Tree::kOther;
+    if (is_number) work->tree_value.data()[key.index] = number_at(value);
+  }
 }
 
 Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const {

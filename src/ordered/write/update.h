@@ -3,8 +3,11 @@
 #include <rocksdb/merge_operator.h>
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "batch/key_order.h"
+#include "batch/key_parts.h"
 #include "batch/requests.h"
 #include "ordered/read/run_search.h"
 #include "ordered/state.h"
@@ -104,8 +107,9 @@ class Updater {
   Status read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
   void read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
   static void find_repeats(UpdateWork* work);
-  static void read_tree_part(const tree::FamilyRef& family, std::uint64_t begin, std::uint64_t end,
-                             UpdateWork* work);
+  static std::vector<std::vector<std::uint32_t>> missing_in_memory(const UpdateWork& work);
+  static void note_tree(std::span<const batch::KeyParts::Key> same, const Status& status,
+                        const Slice& value, UpdateWork* work);
 
   Backends* backends_;
   const RunSearch* search_;
