@@ -2,7 +2,6 @@
 #include <breccia/options.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 
@@ -42,10 +41,6 @@ class FullTree {
     static FullTree tree;
     return tree;
   }
-  ~FullTree() {
-    engine_.reset();
-    std::filesystem::remove_all(folder_);
-  }
   FullTree(const FullTree&) = delete;
   FullTree& operator=(const FullTree&) = delete;
 
@@ -75,10 +70,7 @@ class FullTree {
   [[nodiscard]] rocksdb::DB* tree() { return engine_->below().db(); }
 
  private:
-  FullTree() {
-    (void)rocksdb::Env::Default();  // RocksDB's globals must outlive this one
-    std::filesystem::remove_all(folder_);
-  }
+  FullTree() { std::filesystem::remove_all(folder_); }
 
   void load() {
     const std::string value(100, 'v');
@@ -91,7 +83,14 @@ class FullTree {
     }
     if (!engine_->Flush().ok()) std::abort();
     if (!tree()->CompactRange({}, nullptr, nullptr).ok()) std::abort();
+    // Registered behind RocksDB's globals, which it needs, and some of which come late.
+    if (std::atexit([] { instance().remove(); }) != 0) std::abort();
     is_loaded_ = true;
+  }
+
+  void remove() {
+    engine_.reset();
+    std::filesystem::remove_all(folder_);
   }
 
   /// With other keys than those that are measured, until it holds as many as it can.
