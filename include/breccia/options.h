@@ -4,6 +4,7 @@
 #include <rocksdb/options.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,11 @@ struct Options : StoreOptions {
   /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers
   /// wait when it is full. 0: an eighth of the machine's memory, 512 MiB to 16 GiB.
   std::uint64_t memtable_bytes = 0;
+  /// Bytes of log whose entries stay in memory when they have been flushed, so that lookups find
+  /// them there as before: the newest ones. None: as many as memtable_bytes; 0: nothing stays. Not
+  /// those of a column family that a compaction may change, nor, until they are flushed again,
+  /// those of one into which merge operands or range deletions were flushed.
+  std::optional<std::uint64_t> clean_bytes = {};
   /// Threads and key ranges of a flush. 0: one per core, at most 8.
   int flush_threads = 0;
   /// Whether Close() and the destructor, of a Store or a Rocks, flush first, so that the folder is

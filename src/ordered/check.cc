@@ -15,14 +15,14 @@ namespace {
 /// Looks at one family.
 class FamilyCheck {
  public:
-  FamilyCheck(const FamilyView& family, const wal::SegmentTable& table,
-              const PositionBounds& bounds)
-      : family_(family), table_(table), bounds_(bounds) {}
+  FamilyCheck(const FamilyView& family, const View& view, const PositionBounds& bounds)
+      : family_(family), table_(*view.table), flushed_(view.flushed), bounds_(bounds) {}
 
   [[nodiscard]] Status check() const {
     BRECCIA_TRY(check_counts());
     BRECCIA_TRY(check_positions());
-    for (const MemRunPtr& run : family_.runs) BRECCIA_TRY(check_orders(*run));
+    for (const MemRunPtr& run : family_.runs) BRECCIA_TRY(check_orders(*run, bounds_.log_begin));
+    BRECCIA_TRY(check_clean());
     BRECCIA_TRY(check_memtable());
     return check_tombstones();
   }
@@ -34,11 +34,13 @@ class FamilyCheck {
 
   [[nodiscard]] Status check_counts() const {
     std::size_t orders = 0;
-    if (family_.backend_runs.size() != family_.runs.size()) return wrong("runs for searches");
-    for (std::size_t i = 0; i < family_.runs.size(); ++i) {
-      orders += family_.runs[i]->orders.size();
-      if (family_.backend_runs[i] != family_.runs[i]->run) return wrong("another run for searches");
-    }
+    std::vector<runs::RunPtr> searched;
+    family_.any_run([&](const MemRunPtr& run) {
+      orders += run->orders.size();
+      searched.push_back(run->run);
+      return false;
+    });
+    if (family_.backend_runs != searched) return wrong("runs for searches");
     return orders == family_.orders ? Status::OK() : wrong("the number of orders");
   }
 
@@ -57,7 +59,20 @@ class FamilyCheck {
                                                         : wrong("a run that was flushed");
   }
 
-  [[nodiscard]] Status check_orders(const MemRun& run) const {
+  [[nodiscard]] Status check_clean() const {
+    if (!are_newest_first(family_.clean))
+      return wrong("clean runs overlap, or stand the other way");
+    for (const MemRunPtr& run : family_.clean) {
+      if (run->end > flushed_) return wrong("a clean run that was not flushed");
+      if (run->has_merges || run->orders.size() != 1) return wrong("a clean run of operands");
+      BRECCIA_TRY(check_orders(*run, /*from=*/0));
+    }
+    const bool speaks_for_tree = family_.clean_has_all && family_.clean.empty();
+    return speaks_for_tree ? wrong("no clean run has all of the tree") : Status::OK();
+  }
+
+  /// `from`: below it the run has nothing, wherever it begins.
+  [[nodiscard]] Status check_orders(const MemRun& run, std::uint64_t from) const {
     std::uint64_t entries = 0;
     std::uint64_t end = run.end;
     for (const Order& order : run.orders) {
@@ -65,7 +80,7 @@ class FamilyCheck {
         return wrong(fmt::format("an order of [{}, {}) in a run of [{}, {})", order.begin,
                                  order.end, run.begin, run.end));
       }
-      BRECCIA_TRY(check_order(order));
+      BRECCIA_TRY(check_order(order, from));
       entries += order.count;
       end = order.begin;
     }
@@ -77,12 +92,12 @@ class FamilyCheck {
   }
 
   /// Neighbours at regular places are enough where there are many.
-  [[nodiscard]] Status check_order(const Order& order) const {
+  [[nodiscard]] Status check_order(const Order& order, std::uint64_t from) const {
     constexpr std::uint64_t kPairsMax = 4096;
     const std::uint64_t step = order.count / kPairsMax + 1;
     for (std::uint64_t i = 0; i < order.count; i += step) {
       const std::uint64_t position = order.position_at(i);
-      const std::uint64_t begin = std::max(order.begin, bounds_.log_begin);
+      const std::uint64_t begin = std::max(order.begin, from);
       if (position < begin || position >= order.end) {
         return wrong(
             fmt::format("position {} in an order of [{}, {})", position, begin, order.end));
@@ -138,6 +153,7 @@ class FamilyCheck {
 
   const FamilyView& family_;
   const wal::SegmentTable& table_;
+  const std::uint64_t flushed_;
   const PositionBounds& bounds_;
 };
 
@@ -149,7 +165,7 @@ Status check_view(const View& view, const PositionBounds& bounds) {
                                           view.flushed, bounds.visible, bounds.log_end));
   }
   for (const FamilyViewPtr& family : view.families) {
-    BRECCIA_TRY(FamilyCheck(*family, *view.table, bounds).check());
+    BRECCIA_TRY(FamilyCheck(*family, view, bounds).check());
   }
   return Status::OK();
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "ordered/background/clean_runs.h"
+
 namespace breccia::ordered {
 
 namespace {
@@ -34,6 +36,17 @@ std::uint64_t memtable_bytes(From from) { return from.options.memtable_bytes; }
 std::uint64_t log_segment_bytes(From from) { return from.options.log_segment_bytes; }
 std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
 std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
+std::uint64_t clean_runs(From from) {
+  const ViewPtr view = from.state.view();
+  std::size_t most = 0;
+  for (const auto& family : view->families) most = std::max(most, family->clean.size());
+  return most;
+}
+std::uint64_t clean_log_bytes(From from) {
+  const ViewPtr view = from.state.view();
+  return view->flushed - clean_begin(*view);
+}
+std::uint64_t clean_bytes(From from) { return clean_memory(*from.state.view()); }
 std::uint64_t memtable_entries(From from) {
   std::uint64_t entries = 0;
   const ViewPtr view = from.state.view();
@@ -107,6 +120,9 @@ constexpr Figure kFigures[] = {
     {"breccia.memtable-bytes", memtable_bytes},
     {"breccia.log-segment-bytes", log_segment_bytes},
     {"breccia.runs", runs},
+    {"breccia.clean.runs", clean_runs},
+    {"breccia.clean.log-bytes", clean_log_bytes},
+    {"breccia.clean.bytes", clean_bytes},
     {"breccia.memtable-entries", memtable_entries},
     {"breccia.device-bytes", device_bytes},
     {"breccia.entry-cache.bytes", &Cache::bytes},

@@ -27,6 +27,7 @@ Options with_defaults(Options options) {
     options.memtable_bytes = std::clamp(base::usable_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
   }
   options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
+  if (!options.clean_bytes.has_value()) options.clean_bytes = options.memtable_bytes;
   if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                              limits::kLogWindowBytes);
@@ -260,9 +261,9 @@ void Engine::make_rooms(std::shared_ptr<View> recovered) {
 void Engine::make_background(const StoreParts& parts) {
   merger_ =
       std::make_unique<Merger>(parts, builder_.get(), publisher_.get(), &taken_runs_, room_.get());
-  flusher_ =
-      std::make_unique<Flusher>(parts, options_.flush_threads, publisher_.get(), commits_.get(),
-                                history_.get(), merger_.get(), &taken_runs_, room_.get());
+  flusher_ = std::make_unique<Flusher>(
+      parts, Flusher::Sizes{options_.flush_threads, *options_.clean_bytes}, publisher_.get(),
+      commits_.get(), history_.get(), merger_.get(), &taken_runs_, room_.get());
   room_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
   merger_->start();
   merger_->wake();

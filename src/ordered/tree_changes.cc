@@ -3,6 +3,7 @@
 #include <rocksdb/db.h>
 
 #include "base/memory.h"
+#include "ordered/background/clean_runs.h"
 
 namespace breccia::ordered {
 
@@ -91,6 +92,7 @@ Status TreeChanges::change_files(const std::function<void(View*)>& change) {
   tree_change.begin();
   if (cache_ != nullptr) cache_->clear();
   return publish([&](View* next) {
+    shrink_clean(next, {});
     change(next);
     next->below.version = tree_change.publish();
   });
@@ -102,6 +104,10 @@ void TreeChanges::forget_cached() {
 
 void TreeChanges::stop_caching() {
   if (cache_ != nullptr) cache_->turn_off();
+  publish([](View* next) {
+    shrink_clean(next, {});
+    next->keeps_clean = false;
+  }).PermitUncheckedError();
 }
 
 Status TreeChanges::refresh() {

@@ -49,7 +49,8 @@ class TreeChanges {
   [[nodiscard]] Status refresh();
   /// Forgets what is cached of the tree: somebody took a file out of it.
   void forget_cached();
-  /// Caches nothing of the tree any more: somebody changes it past the engine.
+  /// Caches nothing of the tree any more, and keeps nothing that was flushed: somebody changes it
+  /// past the engine.
   void stop_caching();
 
  private:

@@ -200,24 +200,23 @@ std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
       return hit.payload;
     }
   }
-  if (family.runs.empty()) return runs::kNotFound;
+  if (family.backend_runs.empty()) return runs::kNotFound;
   const OneKey columns(key);
   const runs::QueriesRef query{columns.ref(), nullptr, bound};
-  for (const MemRunPtr& run : family.runs) {
+  std::uint64_t payload = runs::kNotFound;
+  const auto find_in = [&](const MemRunPtr& run) {
     for (const Order& order : run->orders) {
       if (order.begin >= bound) continue;
       ++*searched;
       const runs::RunRef* const columns_of_order = order.host_view();
-      const std::uint64_t payload = columns_of_order != nullptr
-                                        ? find_in_columns(*columns_of_order, query)
-                                        : find_in_log(order, table, key, bound);
-      if (payload != runs::kNotFound) {
-        *record = table.at(record::position_of(payload));
-        return payload;
-      }
+      payload = columns_of_order != nullptr ? find_in_columns(*columns_of_order, query)
+                                            : find_in_log(order, table, key, bound);
+      if (payload != runs::kNotFound) return true;
     }
-  }
-  return runs::kNotFound;
+    return false;
+  };
+  if (family.any_run(find_in)) *record = table.at(record::position_of(payload));
+  return payload;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <breccia/family.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -96,36 +97,61 @@ struct FamilyView {
   bool dropped = false;  // readable while somebody holds it; takes no writes
   std::shared_ptr<memtable::HostMemtable> active;  // newer than every run
   std::vector<MemRunPtr> runs;                     // newest first, position ranges disjoint
-  std::vector<runs::RunPtr> backend_runs;          // the same runs, as a search takes them
-  bool has_values = true;                          // all runs have
-  std::size_t orders = 0;                          // of all runs: what one key's search looks at
-  std::uint64_t runs_end = 0;                      // where the next run's position range begins
-  memtable::TombstonesPtr tombstones;              // range deletions, null if there are none
+  /// Runs that were flushed and are kept all the same (background/clean_runs.h): the newest version
+  /// of each key, no merge operands. Newest first, older than all of `runs`.
+  std::vector<MemRunPtr> clean;
+  std::vector<runs::RunPtr> backend_runs;  // runs and clean, as a search takes them
+  bool has_values = true;                  // all runs have
+  std::size_t orders = 0;                  // of all runs: what one key's search looks at
+  std::uint64_t runs_end = 0;              // where the next run's position range begins
+  memtable::TombstonesPtr tombstones;      // range deletions, null if there are none
 
   std::shared_ptr<rocksdb::ColumnFamilyHandle> tree;  // the family below
-  bool tree_has_data = false;                         // lookups must go there
+  bool tree_has_data = false;
+  bool clean_has_all = false;   // whatever the tree has, a clean run has, too
   bool tree_is_cached = false;  // what it holds changes by flushes and refreshes alone
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;  // null if the user gave none
 
+  /// True if lookups that memory does not answer must go to the tree.
+  [[nodiscard]] bool asks_tree() const { return tree_has_data && !clean_has_all; }
   /// The family as the view's tree takes it.
   [[nodiscard]] tree::FamilyRef in_tree() const {
-    return {id, tree.get(), tree_has_data, tree_is_cached};
+    return {id, tree.get(), asks_tree(), tree_is_cached};
   }
   void set_runs(std::vector<MemRunPtr> newest_first) {
     BRECCIA_INVARIANT(are_newest_first(newest_first));
     runs = std::move(newest_first);
-    backend_runs.clear();
-    has_values = true;
-    orders = 0;
-    for (const MemRunPtr& run : runs) {
-      backend_runs.push_back(run->run);
-      orders += run->orders.size();
-      has_values = has_values && run->run->has_values();
-    }
+    list_runs();
+  }
+  /// `has_all`: as clean_has_all.
+  void set_clean(std::vector<MemRunPtr> newest_first, bool has_all) {
+    BRECCIA_INVARIANT(are_newest_first(newest_first));
+    clean = std::move(newest_first);
+    clean_has_all = has_all;
+    list_runs();
+  }
+  /// Calls `look` with each run, newest first, until it says true; true if it did.
+  template <class Look>
+  bool any_run(const Look& look) const {
+    return std::any_of(runs.begin(), runs.end(), look) ||
+           std::any_of(clean.begin(), clean.end(), look);
   }
   /// The position of the newest range deletion below `bound` that covers `key`, or 0.
   [[nodiscard]] std::uint64_t covering(const Slice& key, std::uint64_t bound) const {
     return tombstones == nullptr ? 0 : tombstones->covering(key, bound);
+  }
+
+ private:
+  void list_runs() {
+    backend_runs.clear();
+    has_values = true;
+    orders = 0;
+    any_run([&](const MemRunPtr& run) {
+      backend_runs.push_back(run->run);
+      orders += run->orders.size();
+      has_values = has_values && run->run->has_values();
+      return false;
+    });
   }
 };
 using FamilyViewPtr = std::shared_ptr<const FamilyView>;
@@ -134,9 +160,11 @@ using FamilyViewPtr = std::shared_ptr<const FamilyView>;
 struct View {
   std::vector<FamilyViewPtr> families;  // by ascending id; the default family is always there
   wal::SegmentTablePtr table;
-  /// Position below which all versions lie in the tree; families hold those from there on.
+  /// Position below which all versions lie in the tree; families hold those from there on, and
+  /// some of the older ones in clean runs.
   std::uint64_t flushed = 0;
-  tree::TreeState below;  // the tree that goes with them
+  bool keeps_clean = true;  // false: somebody changes the tree past the engine
+  tree::TreeState below;    // the tree that goes with them
 
   /// Null if there is no such family.
   [[nodiscard]] const FamilyView* family(FamilyId id) const;

@@ -50,6 +50,7 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
 
   [[nodiscard]] exec::Tenant& tenant() const { return *tenant_; }
+  [[nodiscard]] const exec::TenantPtr& tenant_ptr() const { return tenant_; }
   [[nodiscard]] exec::Device& device() const { return tenant_->device(); }
   [[nodiscard]] exec::HostMemory& host_memory() const { return device().host_memory(); }
   /// True if it can search and merge `run` where it lies.

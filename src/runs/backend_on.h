@@ -87,7 +87,7 @@ class BackendOn : public Backend {
 
  private:
   RunPtr wrap(algo::RunArrays arrays) {
-    return std::make_shared<algo::PoolRun>(std::move(arrays), device().host_reads());
+    return std::make_shared<algo::PoolRun>(tenant_ptr(), std::move(arrays));
   }
 };
 

@@ -131,7 +131,8 @@ class LogImpl final : public Log {
   void fill(Frame* frame, const std::byte* records) override;
   void seal(Frame* frame) override;
   [[nodiscard]] Status commit(std::uint64_t end, bool sync) override;
-  Status release_below(std::uint64_t position) override;
+  using Log::release_below;
+  Status release_below(std::uint64_t position, std::uint64_t needed_from) override;
   [[nodiscard]] std::uint64_t synced() const override {
     return synced_.load(std::memory_order_acquire);
   }
@@ -396,7 +397,7 @@ Status LogImpl::write_out(const std::vector<Range>& writes, const std::vector<Ra
   return Status::OK();
 }
 
-Status LogImpl::release_below(std::uint64_t position) {
+Status LogImpl::release_below(std::uint64_t position, std::uint64_t needed_from) {
   std::vector<SegmentPtr> released;  // Outlives the lock: the last reference may go with it.
   std::vector<std::string> unwanted;
   {
@@ -405,8 +406,9 @@ Status LogImpl::release_below(std::uint64_t position) {
     BRECCIA_ASSERT(position <= end_);
     released.reserve(chain_.size());  // so that each step of the loop is done or not
     begin_ = std::max(begin_, position);
+    const std::uint64_t below = std::min(begin_, needed_from);
     // The newest stays: a log without segments would look lost.
-    while (chain_.size() > 1 && chain_.front().segment->end() <= begin_) {
+    while (chain_.size() > 1 && chain_.front().segment->end() <= below) {
       const Link& link = chain_.front();
       if (link.segment->end() > wanted_from()) {
         // What is kept must be read from its file: if it is not all there yet, the next time.

@@ -93,8 +93,10 @@ class Log {
   [[nodiscard]] virtual SegmentTablePtr table() const = 0;
 
   /// Everything below `position` lies in SST files: segments wholly below it leave table(), in
-  /// order, and their files are reused once no reader holds them, or kept.
-  virtual Status release_below(std::uint64_t position) = 0;
+  /// order, and their files are reused once no reader holds them, or kept. Those that reach above
+  /// `needed_from` stay until another call.
+  virtual Status release_below(std::uint64_t position, std::uint64_t needed_from) = 0;
+  Status release_below(std::uint64_t position) { return release_below(position, position); }
 
   /// Everything below survives a power cut.
   [[nodiscard]] virtual std::uint64_t synced() const = 0;

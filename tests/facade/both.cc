@@ -31,6 +31,7 @@ Options options_of(const Given& given, const std::string& path) {
   options.flush_threads = 1;
   options.device_requests_min = given.run_requests_min;
   options.memtable_bytes = given.memtable_bytes != 0 ? given.memtable_bytes : 256 << 20;
+  options.clean_bytes = given.clean_bytes;
   if (given.wait_us_max != 0) options.wait_us_max = given.wait_us_max;
   return options;
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Given {
   /// Writes that breccia puts into a run instead of its memtable; 0: its own choice.
   std::uint32_t run_requests_min = 0;
   std::uint64_t memtable_bytes = 0;
+  std::optional<std::uint64_t> clean_bytes = {};
   std::uint64_t wait_us_max = 0;  // 0: a RocksDB program's
 };
 

@@ -172,7 +172,9 @@ TEST(FacadeWriteBatchWithIndex, NoMergeOperator) {
 //         read through a batch in each way; then the entry is read again.
 // Mutation: reading through RocksDB's own GetFromBatchAndDB, which asks for the tree, fails.
 TEST(FacadeWriteBatchWithIndex, KeepsTheEntryCache) {
-  Db db(Kind::kBreccia, usual());
+  Given given = usual();
+  given.clean_bytes = 0;
+  Db db(Kind::kBreccia, given);
   ASSERT_TRUE(db.open().ok());
   ASSERT_TRUE(db->Put(kWrite, "key", "tree").ok());
   ASSERT_TRUE(db->Flush({}).ok());

@@ -131,6 +131,8 @@ Options store_options(const OptionSet& set, std::uint64_t seed, testing::FakeGpu
   }
   options.device_requests_min = set.device_requests_min;
   options.memtable_bytes = set.memtable_bytes;
+  constexpr std::uint64_t kCleanBytes[] = {0, 16 << 10, 1 << 30};  // none, tiny, ample
+  options.clean_bytes = kCleanBytes[seed % 3];
   options.flush_threads = set.flush_threads;
   options.rocksdb = database_options();
   options.rocksdb.compaction_style = set.compaction;

@@ -50,7 +50,8 @@ struct OptionSet {
 [[nodiscard]] rocksdb::ColumnFamilyOptions family_options(std::uint32_t family);
 /// Options of a database without noise.
 [[nodiscard]] rocksdb::Options database_options();
-/// Options of a store, without its log files. `gpu`: for a fake device.
+/// Options of a store, without its log files; a third of the seeds keep nothing that was flushed, a
+/// third little. `gpu`: for a fake device.
 [[nodiscard]] Options store_options(const OptionSet& set, std::uint64_t seed,
                                     testing::FakeGpu* gpu);
 

@@ -64,6 +64,8 @@ Status ReopenedStore::reopen(base::Random* random) {
   options.simulator_seed = random->next();
   options.device_requests_min = kDeviceMin[random->below(4)];
   options.memtable_bytes = kMemtableBytes[random->below(4)];
+  constexpr std::uint64_t kCleanBytes[] = {0, 16 << 10, 1 << 30};
+  options.clean_bytes = kCleanBytes[random->below(3)];
   options.flush_threads = static_cast<int>(1 + random->below(3));
   const std::uint64_t files = random->below(10);
   if (files == 0) {

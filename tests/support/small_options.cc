@@ -9,6 +9,7 @@ Options small_options() {
   options.create_if_missing = true;
   options.backend = BackendChoice::kHost;
   options.memtable_bytes = 256 << 20;
+  options.clean_bytes = 0;  // what was flushed is read from the tree
   options.flush_threads = 1;
   options.rocksdb.env = sparse_env();
   options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;

@@ -427,8 +427,10 @@ Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, t
   int number = 0;
   for (const FamilyViewPtr& family : view.families) {
     if (family->dropped) continue;
+    FamilyView alone = *family;  // clean runs do not speak for the tree here
+    alone.set_clean({}, /*has_all=*/false);
     BRECCIA_TRY(
-        FamilyFlush(view, *family, applied, *below).write(parts, &number, merged, &files, &hashes));
+        FamilyFlush(view, alone, applied, *below).write(parts, &number, merged, &files, &hashes));
     has_range_deletions = has_range_deletions || family->tombstones != nullptr;
   }
   Flushed flushed{files.size(), 0};

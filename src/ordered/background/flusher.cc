@@ -17,11 +17,11 @@ constexpr auto kAskTree = std::chrono::milliseconds(10);
 
 }  // namespace
 
-Flusher::Flusher(const StoreParts& parts, int files, Publisher* publisher,
+Flusher::Flusher(const StoreParts& parts, const Sizes& sizes, Publisher* publisher,
                  wal::CommitQueue* commits, History* history, Merger* merger, TakenRuns* taken,
                  Room* room)
     : parts_(parts),
-      files_(files),
+      sizes_(sizes),
       publisher_(publisher),
       commits_(commits),
       history_(history),
@@ -91,6 +91,7 @@ void Flusher::run() {
   while (true) {
     while (!stopping_ && !is_due()) room_->flush_bell().wait();
     if (stopping_) return;
+    if (give_clean_memory()) continue;
     std::uint64_t wanted = 0;
     bool manual = false;
     {
@@ -188,12 +189,17 @@ Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool man
   parts_.listeners->flush_begins(*view, applied, manual);
   cache::RowCache::Change change(view->below.cache.get());
   Status shown;
-  auto flushed = flush_view(
-      *view, applied, files_, parts_.below,
-      [this](const auto& runs) { return merger_->merged(runs, /*reads_order=*/true); }, &change,
-      [&] { shown = show_when_flushed(view, applied, &change); });
+  FlushedRuns merged;
+  const auto merge = [&](const std::vector<MemRunPtr>& runs) {
+    auto one = merger_->merged(runs, /*reads_order=*/true);
+    if (one.ok()) merged.emplace_back(runs.front(), one.value());
+    return one;
+  };
+  auto flushed = flush_view(*view, applied, sizes_.files, parts_.below, merge, &change,
+                            [&] { shown = show_when_flushed(view, applied, merged, &change); });
   Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
   if (status.ok()) status = base::or_memory_limit([&] { return release_log(applied); });
+  if (status.ok()) base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
   if (!status.ok()) {
     parts_.listeners->flush_failed();
     return status;
@@ -207,20 +213,22 @@ Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool man
 /// show_flushed(), until it is done: the tree has what memory holds, and a second flush of that
 /// would add operands to themselves.
 Status Flusher::show_when_flushed(const ViewPtr& view, std::uint64_t applied,
-                                  cache::RowCache::Change* change) {
+                                  const FlushedRuns& merged, cache::RowCache::Change* change) {
   const Status status = base::with_patience([&] {
-    show_flushed(view, applied, change);
+    show_flushed(view, applied, merged, change);
     return Status::OK();
   });
   if (status.ok()) return Status::OK();
   return base::io_error("no memory to show what was flushed; open the store again");
 }
 
-/// Lets readers find in the tree what they found in memory. What a family held when it was dropped
-/// is in neither: it goes with the last view that holds it.
-void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
+/// Lets readers find in the tree what they found in memory, and in clean runs what those may keep
+/// of it. What a family held when it was dropped is in neither: it goes with the last view that
+/// holds it.
+void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const FlushedRuns& merged,
                            cache::RowCache::Change* change) {
   const tree::TreeSnapshot below = parts_.below->snapshot();
+  const CleanBudget budget = clean_budget();
   publisher_->change([&](View* next) {
     for (const FamilyViewPtr& before : flushed->families) {
       const FamilyView* const family = next->family(before->id);
@@ -233,23 +241,93 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied,
       auto list = family->runs;
       std::erase_if(list, [&](const auto& run) { return run->end <= applied; });
       changed->set_runs(std::move(list));
+      const auto one = std::find_if(merged.begin(), merged.end(), [&](const auto& flushed_as) {
+        return !before->runs.empty() && flushed_as.first == before->runs.front();
+      });
+      keep_flushed(changed.get(), *before, one == merged.end() ? nullptr : one->second,
+                   flushed->flushed, next->keeps_clean && budget.log_bytes > 0);
       changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
       next->set_family(std::move(changed));
     }
     next->below.snapshot = below;
     next->flushed = applied;
+    shrink_clean(next, budget);
     history_->add(flushed, applied);
     next->below.version = change->publish();  // from here on nothing wants memory
     room_->note_view(next->runs_max(), next->tombstones());
   });
 }
 
+// ---- clean runs --------------------------------------------------------------------------------
+
+CleanBudget Flusher::clean_budget() const {
+  constexpr std::uint64_t kDeviceShare = 8;  // half of what makes a device full (device_is_full)
+  exec::Tenant& tenant = parts_.backends->current()->tenant();
+  const bool on_host = tenant.device().host_reads();
+  return {sizes_.clean_bytes, on_host ? sizes_.clean_bytes : tenant.bytes_max() / kDeviceShare};
+}
+
+/// Lets go of all clean runs if somebody else wants the device's memory; false if nobody does, or
+/// there are none: then it takes a flush.
+bool Flusher::give_clean_memory() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!device_memory_wanted_ || done_ < wanted_) return false;
+  }
+  if (clean_memory(*parts_.state->view()) == 0) return false;
+  const Status given = base::or_memory_limit([&] {
+    publisher_->change([](View* next) { shrink_clean(next, {}); });
+    return release_log(parts_.log->begin());
+  });
+  if (!given.ok()) return false;
+  const std::lock_guard lock(mutex_);
+  device_memory_wanted_ = false;
+  return true;
+}
+
+/// Keeps clean runs few. What fails is tried again after the next flush.
+Status Flusher::merge_clean() {
+  constexpr std::uint64_t kPartsMin = 2;  // a merged run leaves as a whole
+  bool merged = true;
+  while (merged && !stopping_) {
+    merged = false;
+    const ViewPtr view = parts_.state->view();
+    for (const FamilyViewPtr& family : view->families) {
+      const RunRange due = clean_merge_due(*family, sizes_.clean_bytes / kPartsMin);
+      if (due.count < 2) continue;
+      BRECCIA_TRY(merge_clean_once(*family, due));
+      merged = true;
+    }
+  }
+  return Status::OK();
+}
+
+Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
+  const auto first = family.clean.begin() + static_cast<std::ptrdiff_t>(due.first);
+  const std::vector<MemRunPtr> runs(first, first + static_cast<std::ptrdiff_t>(due.count));
+  BRECCIA_TAKE(const MemRunPtr one, merger_->merged(runs, /*reads_order=*/true));
+  publisher_->change([&](View* next) {
+    const FamilyView* const now = next->family(family.id);
+    if (now == nullptr) return;
+    auto clean = now->clean;
+    const auto at = std::find(clean.begin(), clean.end(), runs.front());
+    // Somebody let go of them meanwhile.
+    if (std::distance(at, clean.end()) < static_cast<std::ptrdiff_t>(runs.size())) return;
+    *at = one;
+    clean.erase(at + 1, at + static_cast<std::ptrdiff_t>(runs.size()));
+    auto changed = std::make_shared<FamilyView>(*now);
+    changed->set_clean(std::move(clean), now->clean_has_all);
+    next->set_family(std::move(changed));
+  });
+  return Status::OK();
+}
+
 Status Flusher::release_log(std::uint64_t applied) {
   // What is kept for change streams is read from its files later.
   if (parts_.log->keeps()) BRECCIA_TRY(commits_->sync());
   // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
-  const Status status = parts_.log->release_below(applied);
+  const Status status = parts_.log->release_below(applied, clean_begin(*parts_.state->view()));
   if (device_is_full()) history_->clear();
   publisher_->change([](View*) {});  // lets go of the segments
   return status;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cache/row_cache.h"
+#include "ordered/background/clean_runs.h"
 #include "ordered/background/merger.h"
 #include "ordered/background/room.h"
 #include "ordered/background/taken_runs.h"
@@ -21,9 +22,13 @@ namespace breccia::ordered {
 /// Threads start() and stop() by one; the rest by any number.
 class Flusher {
  public:
-  /// Each family becomes `files` files.
-  Flusher(const StoreParts& parts, int files, Publisher* publisher, wal::CommitQueue* commits,
-          History* history, Merger* merger, TakenRuns* taken, Room* room);
+  struct Sizes {
+    int files = 1;                  // that each family becomes
+    std::uint64_t clean_bytes = 0;  // Options::clean_bytes
+  };
+  Flusher(const StoreParts& parts, const Sizes& sizes, Publisher* publisher,
+          wal::CommitQueue* commits, History* history, Merger* merger, TakenRuns* taken,
+          Room* room);
   ~Flusher();
 
   void start();
@@ -32,7 +37,7 @@ class Flusher {
   /// Flushes everything published so far and waits for it, and until its listeners have heard of
   /// it. `waits_for_tree`: begins when the tree is not overloaded any more.
   Status flush(bool waits_for_tree);
-  /// Another tenant of the device waits for memory: begins a flush.
+  /// Another tenant of the device waits for memory: lets go of what was flushed, or begins a flush.
   void give_device_memory();
 
  private:
@@ -45,14 +50,19 @@ class Flusher {
   Status flush_once(bool manual, std::uint64_t* told);
   Status take_all(ViewPtr* view, std::uint64_t* applied);
   Status flush_taken(const ViewPtr& view, std::uint64_t applied, bool manual, std::uint64_t* told);
-  Status show_when_flushed(const ViewPtr& view, std::uint64_t applied,
+  Status show_when_flushed(const ViewPtr& view, std::uint64_t applied, const FlushedRuns& merged,
                            cache::RowCache::Change* change);
-  void show_flushed(const ViewPtr& flushed, std::uint64_t applied, cache::RowCache::Change* change);
+  void show_flushed(const ViewPtr& flushed, std::uint64_t applied, const FlushedRuns& merged,
+                    cache::RowCache::Change* change);
+  [[nodiscard]] CleanBudget clean_budget() const;
+  bool give_clean_memory();
+  Status merge_clean();
+  Status merge_clean_once(const FamilyView& family, RunRange due);
   Status release_log(std::uint64_t applied);
   void note_end(const Status& status, std::uint64_t wanted, std::uint64_t told);
 
   const StoreParts parts_;
-  const int files_;
+  const Sizes sizes_;
   Publisher* publisher_;
   wal::CommitQueue* commits_;
   History* history_;

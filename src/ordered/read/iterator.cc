@@ -290,12 +290,13 @@ class Merged final : public rocksdb::Iterator {
     if (family_->active->count() > 0) {
       sources_.emplace_back(std::make_unique<MemtableCursor>(*family_->active), pin.visible);
     }
-    for (const MemRunPtr& run : family_->runs) {
+    family_->any_run([&](const MemRunPtr& run) {
       for (const Order& order : run->orders) {
         if (order.begin >= pin.visible) continue;
         sources_.emplace_back(std::make_unique<OrderCursor>(order, *pin_.view->table), pin.visible);
       }
-    }
+      return false;
+    });
     rocksdb::ReadOptions options = options_;
     options.tailing = false;
     options.prefix_same_as_start = false;  // looked after here, over all sources

@@ -70,7 +70,7 @@ void Lookups::search(const Pin& pin, bool own_writes, std::uint64_t base,
 /// The host is about to search the family's runs: where it would search more orders than runs,
 /// the runs' own are read for those who come next.
 void Lookups::note_host_search(const FamilyView& family) const {
-  if (family.orders > family.runs.size()) merger_->want_orders();
+  if (family.orders > family.backend_runs.size()) merger_->want_orders();
 }
 
 Status Lookups::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::PinnableSlice* value,

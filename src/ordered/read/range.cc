@@ -268,26 +268,23 @@ void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::ui
 /// for the tree's part; null: nobody.
 std::shared_ptr<runs::Backend> RangeReader::walker_of(const FamilyView& family) const {
   if (family.active->count() > 0) return nullptr;
-  if (family.runs.size() > limits::kRunsPerSearchMax) {
+  if (family.backend_runs.size() > limits::kRunsPerSearchMax) {
     statistics_->add(Ticker::kTooManyRuns, 1);
     return nullptr;
   }
-  const auto all_runs = [&](const auto& is_so) {
-    return std::all_of(family.runs.begin(), family.runs.end(), is_so);
-  };
-  if (!all_runs([](const auto& run) { return !run->has_merges; })) return nullptr;
+  if (family.any_run([](const auto& run) { return run->has_merges; })) return nullptr;
   auto backend = backends_->current();
-  if (all_runs([&](const auto& run) { return backend->holds(*run->run); })) return backend;
-  const bool on_host = all_runs([](const auto& run) { return run->run->host_view() != nullptr; });
-  return on_host ? backends_->host_ptr() : nullptr;
+  if (!family.any_run([&](const auto& run) { return !backend->holds(*run->run); })) return backend;
+  const bool on_device =
+      family.any_run([](const auto& run) { return run->run->host_view() == nullptr; });
+  return on_device ? nullptr : backends_->host_ptr();
 }
 
 /// True if a walk finds all there is, as keys and values.
 bool RangeReader::fits_pairs(const FamilyView& family) {
-  return !family.tree_has_data && family.tombstones == nullptr && family.has_values &&
-         std::all_of(family.runs.begin(), family.runs.end(), [](const auto& run) {
-           return run->run->uniform_bytes() == sizeof(std::uint64_t);
-         });
+  return !family.asks_tree() && family.tombstones == nullptr && family.has_values &&
+         !family.any_run(
+             [](const auto& run) { return run->run->uniform_bytes() != sizeof(std::uint64_t); });
 }
 
 bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const {

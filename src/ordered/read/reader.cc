@@ -107,7 +107,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
 /// the road for large batches.
 bool Reader::wants_refs(const Job& job) const {
   return job.reads->count() >= kDeviceCacheReadsMin &&
-         job.view.below.caches(job.family.in_tree()) && job.family.tree_has_data &&
+         job.view.below.caches(job.family.in_tree()) && job.family.asks_tree() &&
          !backends_->is_host(*backends_->current());
 }
 
@@ -132,8 +132,8 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
                                      cached.refs != nullptr ? &cached : nullptr);
   if (on_backend && cached.is_filled) job.refs = cached.refs;
   statistics_->add(on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, n);
-  if (!job.family.runs.empty()) {
-    statistics_->add(Ticker::kRunsSearched, n * job.family.runs.size());
+  if (!job.family.backend_runs.empty()) {
+    statistics_->add(Ticker::kRunsSearched, n * job.family.backend_runs.size());
   }
 
   // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
@@ -204,7 +204,7 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
       __builtin_prefetch(next + 64);
     }
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
-    if (found[i] == runs::kNotFound && covered == 0 && job.family.tree_has_data) {
+    if (found[i] == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
       missing->push_back(static_cast<std::uint32_t>(i));
     } else if (found[i] == runs::kNotFound || record::position_of(found[i]) < covered ||
                record::is_deletion(record::op_of(found[i]))) {

@@ -12,7 +12,7 @@ bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries
                        const runs::FoundRef& found, CacheRefs* cached) const {
   BRECCIA_ASSERT(found.value == nullptr || family.has_values);
   // A group commit may publish more runs at once than a search takes.
-  if (family.runs.size() > limits::kRunsPerSearchMax) {
+  if (family.backend_runs.size() > limits::kRunsPerSearchMax) {
     statistics_->add(Ticker::kTooManyRuns, 1);
     return false;
   }

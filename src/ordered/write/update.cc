@@ -102,7 +102,7 @@ Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin, const Famil
   auto work = std::make_unique<UpdateWork>(writes, backend->host_memory());
   if (!work->results->reserve(n) || !work->is_operand->reserve(n) || !work->found.reserve(n) ||
       !work->value.reserve(n) || !work->exists.reserve(n) ||
-      (family.tree_has_data && (!work->tree_value.reserve(n) || !work->tree_state.reserve(n)))) {
+      (family.asks_tree() && (!work->tree_value.reserve(n) || !work->tree_state.reserve(n)))) {
     return Status::MemoryLimit("no memory to work out updates");
   }
   work->results->extend(n);
@@ -110,7 +110,7 @@ Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin, const Famil
   work->found.extend(n);
   work->value.extend(n);
   work->exists.extend(n);
-  if (family.tree_has_data) read_tree(pin, family, work.get());
+  if (family.asks_tree()) read_tree(pin, family, work.get());
   return work;
 }
 
@@ -202,9 +202,9 @@ Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork*
     const bool is_put =
         plain && found != runs::kNotFound && record::op_of(found) == record::Op::kPut;
     const bool in_tree = plain && found == runs::kNotFound;
-    const UpdateWork::Tree tree = !family.tree_has_data ? UpdateWork::Tree::kAbsent
-                                  : tree_known          ? work->tree_state[i]
-                                                        : UpdateWork::Tree::kUnknown;
+    const UpdateWork::Tree tree = !family.asks_tree() ? UpdateWork::Tree::kAbsent
+                                  : tree_known        ? work->tree_state[i]
+                                                      : UpdateWork::Tree::kUnknown;
     exists[i] = 1;
     if (is_put && family.has_values) return;
     if (in_tree && tree == UpdateWork::Tree::kNumber) {

@@ -96,21 +96,25 @@ inline bool is_run(const RunRef& run) {
 
 class PoolRun : public Run {
  public:
-  PoolRun(RunArrays arrays, bool on_host)
-      : arrays_(std::move(arrays)), ref_(arrays_.ref()), on_host_(on_host) {
-    BRECCIA_INVARIANT(!on_host || is_run(ref_));
+  PoolRun(exec::TenantPtr tenant, RunArrays arrays)
+      : tenant_(std::move(tenant)), arrays_(std::move(arrays)), ref_(arrays_.ref()) {
+    BRECCIA_INVARIANT(host_view() == nullptr || is_run(ref_));
   }
   [[nodiscard]] std::uint64_t count() const override { return ref_.keys.count; }
   [[nodiscard]] std::uint64_t memory_bytes() const override { return arrays_.memory_bytes(); }
   [[nodiscard]] bool has_values() const override { return arrays_.has_values; }
   [[nodiscard]] std::uint32_t uniform_bytes() const override { return ref_.keys.uniform_bytes; }
-  [[nodiscard]] const RunRef* host_view() const override { return on_host_ ? &ref_ : nullptr; }
+  [[nodiscard]] const RunRef* host_view() const override {
+    return tenant_->device().host_reads() ? &ref_ : nullptr;
+  }
   [[nodiscard]] const RunRef& ref() const { return ref_; }
 
  private:
+  // First: the arrays give their memory back to it. A batch with results holds runs, and may
+  // outlive the store.
+  const exec::TenantPtr tenant_;
   RunArrays arrays_;
   RunRef ref_;
-  bool on_host_;
 };
 
 /// Entries that become a run: columns in the executor's memory, taken in the order `id`.

@@ -46,6 +46,7 @@ class ChangesTest : public ::testing::Test {
     options_.backend = BackendChoice::kHost;
     options_.rocksdb.env = testing::sparse_env();
     options_.memtable_bytes = 4ULL << 30;
+    options_.clean_bytes = 0;  // which would hold the log as well
     options_.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
     options_.rocksdb.merge_operator = NewBytesMaxOperator();
     const Status status = Engine::open(options_, path(), &engine_);

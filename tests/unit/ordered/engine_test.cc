@@ -567,4 +567,26 @@ TEST_F(EngineTest, ConcurrentDropsUnderReads) {
   reader.join();
 }
 
+// Goal: what a batch has found can be read when the store is gone.
+// Method: lookups and a range of a run, read after the store's end.
+// Mutation: runs that do not keep the tenant whose memory they lie in: the process ends.
+TEST_F(EngineTest, ResultsOutliveTheStore) {
+  Options options = small_options();
+  options.device_requests_min = 1;
+  ASSERT_TRUE(open(options).ok());
+  Batch batch = store_->NewBatch();
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(batch.Put("key" + std::to_string(i), "value" + std::to_string(i)).ok());
+  }
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  batch.Clear();
+  ASSERT_TRUE(batch.Get("key7").ok());
+  ASSERT_TRUE(batch.Range("key10", "key11", 5).ok());
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  store_.reset();
+  EXPECT_EQ(batch.value(0), "value7");
+  ASSERT_EQ(batch.range_size(0), 5u);
+  EXPECT_EQ(batch.range_entry(0, 4).second, "value103");
+}
+
 }  // namespace breccia::ordered

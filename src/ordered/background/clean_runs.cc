@@ -1,0 +1,97 @@
+#include "ordered/background/clean_runs.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/assert.h"
+
+/// A flush is not an eviction: the run that it has merged stays, and with it the log that its
+/// payloads point to, until a budget wants it back.
+///
+///   View::flushed
+///         v
+///   clean | runs | active      positions ascend to the right; only what is clean is in the tree
+///
+/// A clean run must say what the tree says. So it holds the newest version of each key and no merge
+/// operands (they are in the tree, combined), and a family lets go of all its clean runs when a
+/// flush brings operands or range deletions below what they hold.
+
+namespace breccia::ordered {
+
+namespace {
+
+/// A run that positions below `from` have nothing in: its range may begin far before.
+MemRunPtr beginning_at(const MemRun& run, std::uint64_t from) {
+  BRECCIA_ASSERT(run.orders.size() == 1 && !run.has_merges && from < run.end);
+  auto clean = std::make_shared<MemRun>(run);
+  clean->begin = std::max(run.begin, from);
+  clean->set_order(run.orders.front());
+  return clean;
+}
+
+/// The family of the view whose oldest clean run is the oldest of all; null if there is none.
+const FamilyView* with_oldest(const View& view) {
+  const FamilyView* oldest = nullptr;
+  for (const FamilyViewPtr& family : view.families) {
+    if (family->clean.empty()) continue;
+    const std::uint64_t begin = family->clean.back()->begin;
+    if (oldest == nullptr || begin < oldest->clean.back()->begin) oldest = family.get();
+  }
+  return oldest;
+}
+
+}  // namespace
+
+void keep_flushed(FamilyView* family, const FamilyView& before, const MemRunPtr& merged,
+                  std::uint64_t from, bool keeps) {
+  BRECCIA_ASSERT(family->id == before.id && (merged != nullptr || before.runs.empty()));
+  const bool is_plain = before.tombstones == nullptr && (merged == nullptr || !merged->has_merges);
+  // Where a compaction may change what readers see, a clean run would hide that.
+  if (!keeps || !is_plain || !family->tree_is_cached) {
+    family->set_clean({}, /*has_all=*/false);
+    return;
+  }
+  if (merged == nullptr) return;
+  std::vector<MemRunPtr> clean{beginning_at(*merged, from)};
+  clean.insert(clean.end(), family->clean.begin(), family->clean.end());
+  family->set_clean(std::move(clean), !before.tree_has_data || family->clean_has_all);
+}
+
+void shrink_clean(View* view, const CleanBudget& budget) {
+  while (const FamilyView* const family = with_oldest(*view)) {
+    const bool fits = view->flushed - clean_begin(*view) <= budget.log_bytes &&
+                      clean_memory(*view) <= budget.memory_bytes;
+    if (fits) return;
+    auto changed = std::make_shared<FamilyView>(*family);
+    auto clean = changed->clean;
+    clean.pop_back();
+    changed->set_clean(std::move(clean), /*has_all=*/false);
+    view->set_family(std::move(changed));
+  }
+}
+
+RunRange clean_merge_due(const FamilyView& family, std::uint64_t log_bytes_max) {
+  FamilyView alone;
+  alone.id = family.id;
+  alone.set_runs(family.clean);
+  const RunRange due = merge_due(alone, /*taken=*/{}, /*probes=*/0);
+  if (due.count < 2) return {};
+  const MemRun& newest = *family.clean[due.first];
+  const MemRun& oldest = *family.clean[due.first + due.count - 1];
+  return newest.end - oldest.begin <= log_bytes_max ? due : RunRange{};
+}
+
+std::uint64_t clean_begin(const View& view) {
+  const FamilyView* const family = with_oldest(view);
+  return family == nullptr ? view.flushed : family->clean.back()->begin;
+}
+
+std::uint64_t clean_memory(const View& view) {
+  std::uint64_t bytes = 0;
+  for (const FamilyViewPtr& family : view.families) {
+    for (const MemRunPtr& run : family->clean) bytes += run->run->memory_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace breccia::ordered

@@ -1,0 +1,181 @@
+#include <breccia/options.h>
+#include <breccia/store.h>
+#include <gtest/gtest.h>
+#include <rocksdb/compaction_filter.h>
+
+#include <memory>
+#include <string>
+
+#include "support/append_operator.h"
+#include "support/folder.h"
+#include "support/small_options.h"
+
+/// What stays in memory when it has been flushed. That all answers are right whatever stays is for
+/// the metamorphic tests and the streams, which run with none, a little and all of it; here: what
+/// stays, what has to go, and who is asked.
+
+namespace breccia::ordered {
+
+namespace {
+
+class CleanRuns : public ::testing::Test {
+ protected:
+  CleanRuns() {
+    options_ = testing::small_options();
+    options_.clean_bytes = 1 << 30;
+    options_.device_requests_min = 1;
+  }
+  void open() {
+    store_.reset();
+    ASSERT_TRUE(Store::Open(options_, folder_ / "store", &store_).ok());
+  }
+  [[nodiscard]] std::uint64_t figure(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(store_->GetProperty("breccia." + name, &value)) << name;
+    return std::stoull(value);
+  }
+  /// Keys [begin, end) with values of their number and `life`, in one batch.
+  void put(int begin, int end, const std::string& life) {
+    Batch batch = store_->NewBatch();
+    for (int i = begin; i < end; ++i) {
+      ASSERT_TRUE(batch.Put(key(i), life + std::to_string(i)).ok());
+    }
+    ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  }
+  void expect(int begin, int end, const std::string& life) {
+    Batch batch = store_->NewBatch();
+    for (int i = begin; i < end; ++i) ASSERT_TRUE(batch.Get(key(i)).ok());
+    ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+    for (int i = begin; i < end; ++i) {
+      EXPECT_EQ(batch.value(static_cast<std::size_t>(i - begin)), life + std::to_string(i));
+    }
+  }
+  static std::string key(int i) { return "key" + std::to_string(1'000'000 + i); }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  Options options_;
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace
+
+// Goal: after a flush, lookups, misses and ranges are answered as before, without the tree.
+// Method: two flushes, one over the other; counts of lookups that went to the tree.
+// Mutation: letting go of the runs, or of clean_has_all, asks the tree.
+TEST_F(CleanRuns, StayAfterAFlush) {
+  open();
+  put(0, 500, "old");
+  ASSERT_TRUE(store_->Flush().ok());
+  put(200, 300, "new");
+  ASSERT_TRUE(store_->Delete(WriteOptions(), key(400)).ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  expect(0, 200, "old");
+  expect(200, 300, "new");
+  std::string value;
+  EXPECT_TRUE(store_->Get(key(400), &value).IsNotFound());
+  Batch batch = store_->NewBatch();
+  ASSERT_TRUE(batch.Range(key(198), key(202), 10).ok());
+  for (const int i : {400, 501}) ASSERT_TRUE(batch.Get(key(i)).ok());
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  ASSERT_EQ(batch.range_size(0), 4U);
+  EXPECT_EQ(batch.range_entry(0, 2).second, "new200");
+  for (const int i : {0, 1}) EXPECT_EQ(batch.code(i), Status::Code::kNotFound);
+  EXPECT_EQ(figure("gets.from-tree"), 0U);
+  EXPECT_EQ(figure("runs"), 0U);
+  EXPECT_GT(figure("clean.bytes"), 0U);
+  EXPECT_EQ(figure("log-bytes"), 0U);
+}
+
+// Goal: what stays is bounded by the budget; what has to go is read from the tree.
+// Method: flushes of 8 MiB each, with room for four; values of all; then nothing stays.
+// Mutation: a budget that counts something else keeps more; one that forgets clean_has_all finds
+//           nothing of what is gone.
+TEST_F(CleanRuns, OldestLeave) {
+  options_.clean_bytes = 32 << 20;
+  options_.log_segment_bytes = 64 << 20;
+  open();
+  const std::string value(8 << 10, 'v');
+  for (int flush = 0; flush < 12; ++flush) {
+    put(1024 * flush, 1024 * (flush + 1), value);
+    ASSERT_TRUE(store_->Flush().ok());
+    EXPECT_LE(figure("clean.log-bytes"), *options_.clean_bytes);
+  }
+  EXPECT_GT(figure("clean.log-bytes"), *options_.clean_bytes / 2);
+  expect(11 * 1024, 12 * 1024, value);
+  EXPECT_EQ(figure("gets.from-tree"), 0U);
+  expect(0, 1024, value);
+  EXPECT_EQ(figure("gets.from-tree"), 1024U);
+  options_.clean_bytes = 0;
+  open();
+  put(0, 10, "again");
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(figure("clean.runs"), 0U);
+  expect(0, 10, "again");
+}
+
+// Goal: many small flushes do not leave many runs to search.
+// Method: 100 flushes of ten entries.
+// Mutation: without merges there are a hundred.
+TEST_F(CleanRuns, AreMerged) {
+  open();
+  for (int flush = 0; flush < 100; ++flush) {
+    put(5 * flush, 5 * flush + 10, std::to_string(flush) + "-");
+    ASSERT_TRUE(store_->Flush().ok());
+  }
+  EXPECT_LT(figure("clean.runs"), 16U);
+  for (int i = 0; i < 400; ++i) expect(i, i + 1, std::to_string(i / 5) + "-");
+  EXPECT_EQ(figure("gets.from-tree"), 0U);
+}
+
+// Goal: nothing stays above which the tree has other values.
+// Method: operands, then range deletions, flushed above clean entries; a flush of puts after each.
+// Mutation: keeping what was clean before finds the old value; keeping operands counts them twice.
+TEST_F(CleanRuns, OperandsAndRangeDeletionsEmptyThem) {
+  options_.rocksdb.merge_operator = std::make_shared<testing::AppendOperator>();
+  open();
+  put(0, 100, "a");
+  ASSERT_TRUE(store_->Flush().ok());
+  ASSERT_TRUE(store_->Merge(WriteOptions(), key(3), "b").ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(figure("clean.runs"), 0U);
+  std::string value;
+  ASSERT_TRUE(store_->Get(key(3), &value).ok());
+  EXPECT_EQ(value, "a3,b");
+  put(0, 2, "c");
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(figure("clean.runs"), 1U);
+  expect(0, 2, "c");
+  expect(50, 60, "a");
+  Batch batch = store_->NewBatch();
+  ASSERT_TRUE(batch.DeleteRange(kDefaultFamily, key(0), key(50)).ok());
+  ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(figure("clean.runs"), 0U);
+  EXPECT_TRUE(store_->Get(key(1), &value).IsNotFound());
+  expect(50, 60, "a");
+}
+
+namespace {
+
+class DropsAll : public rocksdb::CompactionFilter {
+ public:
+  bool Filter(int, const Slice&, const Slice&, std::string*, bool*) const override { return true; }
+  [[nodiscard]] const char* Name() const override { return "DropsAll"; }
+};
+
+}  // namespace
+
+// Goal: where a compaction may change what readers see, nothing stays to hide that.
+// Method: a compaction filter in the options.
+// Mutation: keeping runs of such a family.
+TEST_F(CleanRuns, NotBesideACompactionFilter) {
+  const DropsAll filter;
+  options_.rocksdb.compaction_filter = &filter;
+  open();
+  put(0, 100, "a");
+  ASSERT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(figure("clean.runs"), 0U);
+  expect(0, 100, "a");
+}
+
+}  // namespace breccia::ordered
