@@ -104,6 +104,7 @@ void TreeChanges::forget_cached() {
 
 void TreeChanges::stop_caching() {
   if (cache_ != nullptr) cache_->turn_off();
+  if (!parts_.state->view()->keeps_clean) return;  // some programs ask with every request
   publish([](View* next) {
     shrink_clean(next, {});
     next->keeps_clean = false;

@@ -20,6 +20,9 @@ namespace breccia::ordered {
 
 namespace {
 
+/// With what is not flushed, a search still takes all runs of a family (kRunsPerSearchMax).
+constexpr std::size_t kCleanRunsMax = 24;
+
 /// A run that positions below `from` have nothing in: its range may begin far before.
 MemRunPtr beginning_at(const MemRun& run, std::uint64_t from) {
   BRECCIA_ASSERT(run.orders.size() == 1 && !run.has_merges && from < run.end);
@@ -40,6 +43,16 @@ const FamilyView* with_oldest(const View& view) {
   return oldest;
 }
 
+/// The view without the oldest clean run of a family.
+void drop_oldest(const FamilyView& family, View* view) {
+  BRECCIA_ASSERT(!family.clean.empty());
+  auto changed = std::make_shared<FamilyView>(family);
+  auto clean = changed->clean;
+  clean.pop_back();
+  changed->set_clean(std::move(clean), /*has_all=*/false);
+  view->set_family(std::move(changed));
+}
+
 }  // namespace
 
 void keep_flushed(FamilyView* family, const FamilyView& before, const MemRunPtr& merged,
@@ -58,15 +71,15 @@ void keep_flushed(FamilyView* family, const FamilyView& before, const MemRunPtr&
 }
 
 void shrink_clean(View* view, const CleanBudget& budget) {
+  const std::vector<FamilyViewPtr> families = view->families;
+  for (const FamilyViewPtr& family : families) {
+    if (family->clean.size() > kCleanRunsMax) drop_oldest(*family, view);
+  }
   while (const FamilyView* const family = with_oldest(*view)) {
     const bool fits = view->flushed - clean_begin(*view) <= budget.log_bytes &&
                       clean_memory(*view) <= budget.memory_bytes;
     if (fits) return;
-    auto changed = std::make_shared<FamilyView>(*family);
-    auto clean = changed->clean;
-    clean.pop_back();
-    changed->set_clean(std::move(clean), /*has_all=*/false);
-    view->set_family(std::move(changed));
+    drop_oldest(*family, view);
   }
 }
 
@@ -74,11 +87,13 @@ RunRange clean_merge_due(const FamilyView& family, std::uint64_t log_bytes_max) 
   FamilyView alone;
   alone.id = family.id;
   alone.set_runs(family.clean);
-  const RunRange due = merge_due(alone, /*taken=*/{}, /*probes=*/0);
-  if (due.count < 2) return {};
-  const MemRun& newest = *family.clean[due.first];
-  const MemRun& oldest = *family.clean[due.first + due.count - 1];
-  return newest.end - oldest.begin <= log_bytes_max ? due : RunRange{};
+  RunRange due = merge_due(alone, /*taken=*/{}, /*probes=*/0);
+  const auto log_bytes = [&] {
+    return family.clean[due.first]->end - family.clean[due.first + due.count - 1]->begin;
+  };
+  // Runs of one size may hold much of the log, where the same keys are written again.
+  while (due.count >= 2 && log_bytes() > log_bytes_max) --due.count;
+  return due.count >= 2 ? due : RunRange{};
 }
 
 std::uint64_t clean_begin(const View& view) {
@@ -90,6 +105,14 @@ std::uint64_t clean_memory(const View& view) {
   std::uint64_t bytes = 0;
   for (const FamilyViewPtr& family : view.families) {
     for (const MemRunPtr& run : family->clean) bytes += run->run->memory_bytes();
+  }
+  return bytes;
+}
+
+std::uint64_t device_bytes(const std::vector<MemRunPtr>& runs) {
+  std::uint64_t bytes = 0;
+  for (const MemRunPtr& run : runs) {
+    if (run->run->host_view() == nullptr) bytes += run->run->memory_bytes();
   }
   return bytes;
 }

@@ -24,7 +24,8 @@ using FlushedRuns = std::vector<std::pair<MemRunPtr, MemRunPtr>>;
 void keep_flushed(FamilyView* family, const FamilyView& before, const MemRunPtr& merged,
                   std::uint64_t from, bool keeps);
 
-/// Lets go of the oldest clean runs until what is left fits.
+/// Lets go of the oldest clean runs until what is left fits, and of one where a family has very
+/// many.
 void shrink_clean(View* view, const CleanBudget& budget);
 
 /// Clean runs of a family that should become one: neighbours of one size class, as long as that one
@@ -35,5 +36,7 @@ void shrink_clean(View* view, const CleanBudget& budget);
 [[nodiscard]] std::uint64_t clean_begin(const View& view);
 /// Memory of all clean runs.
 [[nodiscard]] std::uint64_t clean_memory(const View& view);
+/// Memory of those of `runs` that lie on a device.
+[[nodiscard]] std::uint64_t device_bytes(const std::vector<MemRunPtr>& runs);
 
 }  // namespace breccia::ordered

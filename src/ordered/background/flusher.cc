@@ -1,6 +1,7 @@
 #include "ordered/background/flusher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -73,17 +74,35 @@ std::uint64_t Flusher::visible_bytes() const {
   return visible > begin ? visible - begin : 0;
 }
 
+// A merge of all runs needs about two and a half times their memory besides.
 bool Flusher::device_is_full() const {
   exec::Tenant& tenant = parts_.backends->current()->tenant();
-  // A merge of all runs needs about two and a half times their memory besides.
   return tenant.used() > tenant.bytes_max() / 4;
+}
+
+/// True if the device is full and a flush would give much back: what somebody pins it would not.
+bool Flusher::device_wants_flush() const {
+  constexpr std::uint64_t kWorthShare = 32;
+  if (!device_is_full()) return false;
+  std::uint64_t bytes = 0;
+  const ViewPtr view = parts_.state->view();
+  for (const FamilyViewPtr& family : view->families) bytes += device_bytes(family->runs);
+  return bytes > parts_.backends->current()->tenant().bytes_max() / kWorthShare;
+}
+
+std::uint64_t Flusher::clean_on_device() const {
+  std::uint64_t bytes = 0;
+  const ViewPtr view = parts_.state->view();
+  for (const FamilyViewPtr& family : view->families) bytes += device_bytes(family->clean);
+  return bytes;
 }
 
 bool Flusher::is_due() {
   if (!parts_.fault->get().ok()) return false;
   const std::lock_guard lock(mutex_);
-  if (done_ < wanted_) return true;
-  return visible_bytes() > 0 && (room_->is_short() || device_is_full() || device_memory_wanted_);
+  if (done_ < wanted_ || (device_memory_wanted_ && clean_on_device() > 0)) return true;
+  return visible_bytes() > 0 &&
+         (room_->is_short() || device_wants_flush() || device_memory_wanted_);
 }
 
 void Flusher::run() {
@@ -98,7 +117,7 @@ void Flusher::run() {
       const std::lock_guard lock(mutex_);
       wanted = wanted_;
       manual = done_ < wanted_;
-      device_memory_wanted_ = false;
+      keeps_clean_ = !std::exchange(device_memory_wanted_, false);
     }
     std::uint64_t told = 0;
     bool is_closing = false;
@@ -116,7 +135,9 @@ void Flusher::run() {
       continue;
     }
     pause.start_over();
+    const bool flushed = status.ok();
     note_end(status, wanted, told);
+    if (flushed) base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
   }
 }
 
@@ -174,10 +195,13 @@ Status Flusher::flush_once(bool manual, std::uint64_t* told) {
   BRECCIA_TRY(take_all(&view, &applied));
   Status status;
   // Without runs there may still be positions to release: opening leaves a gap in them.
-  if (applied != parts_.log->begin()) {
-    status = base::or_memory_limit([&] { return flush_taken(view, applied, manual, told); });
-  }
+  status = base::or_memory_limit([&] {
+    return applied != parts_.log->begin() ? flush_taken(view, applied, manual, told)
+                                          : release_log(applied);
+  });
   taken_->give_back_below(applied);
+  view.reset();
+  if (device_is_full()) history_->clear();
   merger_->wake();
   return status;
 }
@@ -199,7 +223,6 @@ Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool man
                             [&] { shown = show_when_flushed(view, applied, merged, &change); });
   Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
   if (status.ok()) status = base::or_memory_limit([&] { return release_log(applied); });
-  if (status.ok()) base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
   if (!status.ok()) {
     parts_.listeners->flush_failed();
     return status;
@@ -228,8 +251,8 @@ Status Flusher::show_when_flushed(const ViewPtr& view, std::uint64_t applied,
 void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const FlushedRuns& merged,
                            cache::RowCache::Change* change) {
   const tree::TreeSnapshot below = parts_.below->snapshot();
-  const CleanBudget budget = clean_budget();
   publisher_->change([&](View* next) {
+    const CleanBudget budget = clean_budget(*next, merged);
     for (const FamilyViewPtr& before : flushed->families) {
       const FamilyView* const family = next->family(before->id);
       if (family == nullptr) continue;
@@ -245,7 +268,9 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
         return !before->runs.empty() && flushed_as.first == before->runs.front();
       });
       keep_flushed(changed.get(), *before, one == merged.end() ? nullptr : one->second,
-                   flushed->flushed, next->keeps_clean && budget.log_bytes > 0);
+                   flushed->flushed,
+                   next->keeps_clean && budget.log_bytes > 0 &&
+                       (one == merged.end() || is_in_use(*one->second)));
       changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
       next->set_family(std::move(changed));
@@ -261,36 +286,51 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
 
 // ---- clean runs --------------------------------------------------------------------------------
 
-CleanBudget Flusher::clean_budget() const {
-  constexpr std::uint64_t kDeviceShare = 8;  // half of what makes a device full (device_is_full)
+/// True if searches can use a run: the device that has it may be lost meanwhile.
+bool Flusher::is_in_use(const MemRun& run) const {
+  return run.run->host_view() != nullptr || parts_.backends->current()->holds(*run.run);
+}
+
+/// Of a device half of what makes it full, less what neither the view nor `merged` holds there:
+/// snapshots, iterators, work under way.
+CleanBudget Flusher::clean_budget(const View& view, const FlushedRuns& merged) const {
+  constexpr std::uint64_t kDeviceShare = 8;
+  if (!keeps_clean_) return {};
   exec::Tenant& tenant = parts_.backends->current()->tenant();
-  const bool on_host = tenant.device().host_reads();
-  return {sizes_.clean_bytes, on_host ? sizes_.clean_bytes : tenant.bytes_max() / kDeviceShare};
+  if (tenant.device().host_reads()) return {sizes_.clean_bytes, sizes_.clean_bytes};
+  std::uint64_t own = 0;
+  for (const FamilyViewPtr& family : view.families) {
+    own += device_bytes(family->runs) + device_bytes(family->clean);
+  }
+  for (const auto& [newest, one] : merged) own += device_bytes({one});
+  const std::uint64_t used = tenant.used();
+  const std::uint64_t share = tenant.bytes_max() / kDeviceShare;
+  return {sizes_.clean_bytes, share - std::min(share, used - std::min(used, own))};
 }
 
 /// Lets go of all clean runs if somebody else wants the device's memory; false if nobody does, or
-/// there are none: then it takes a flush.
+/// none lie there: then it takes a flush.
 bool Flusher::give_clean_memory() {
   {
     const std::lock_guard lock(mutex_);
-    if (!device_memory_wanted_ || done_ < wanted_) return false;
+    if (!device_memory_wanted_ || clean_on_device() == 0) return false;
+    device_memory_wanted_ = false;  // who asks from now on is heard again
   }
-  if (clean_memory(*parts_.state->view()) == 0) return false;
   const Status given = base::or_memory_limit([&] {
     publisher_->change([](View* next) { shrink_clean(next, {}); });
     return release_log(parts_.log->begin());
   });
-  if (!given.ok()) return false;
+  if (given.ok()) return true;
   const std::lock_guard lock(mutex_);
-  device_memory_wanted_ = false;
-  return true;
+  device_memory_wanted_ = true;
+  return false;
 }
 
 /// Keeps clean runs few. What fails is tried again after the next flush.
 Status Flusher::merge_clean() {
   constexpr std::uint64_t kPartsMin = 2;  // a merged run leaves as a whole
   bool merged = true;
-  while (merged && !stopping_) {
+  while (merged && !stopping_ && !is_due()) {
     merged = false;
     const ViewPtr view = parts_.state->view();
     for (const FamilyViewPtr& family : view->families) {
@@ -309,7 +349,7 @@ Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
   BRECCIA_TAKE(const MemRunPtr one, merger_->merged(runs, /*reads_order=*/true));
   publisher_->change([&](View* next) {
     const FamilyView* const now = next->family(family.id);
-    if (now == nullptr) return;
+    if (now == nullptr || !is_in_use(*one)) return;
     auto clean = now->clean;
     const auto at = std::find(clean.begin(), clean.end(), runs.front());
     // Somebody let go of them meanwhile.
@@ -328,7 +368,6 @@ Status Flusher::release_log(std::uint64_t applied) {
   if (parts_.log->keeps()) BRECCIA_TRY(commits_->sync());
   // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
   const Status status = parts_.log->release_below(applied, clean_begin(*parts_.state->view()));
-  if (device_is_full()) history_->clear();
   publisher_->change([](View*) {});  // lets go of the segments
   return status;
 }

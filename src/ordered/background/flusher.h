@@ -45,6 +45,8 @@ class Flusher {
   [[nodiscard]] bool is_due();
   [[nodiscard]] std::uint64_t visible_bytes() const;
   [[nodiscard]] bool device_is_full() const;
+  [[nodiscard]] bool device_wants_flush() const;
+  [[nodiscard]] std::uint64_t clean_on_device() const;
   bool wait_for_tree();
   [[nodiscard]] bool is_wanted_at_once();
   Status flush_once(bool manual, std::uint64_t* told);
@@ -54,7 +56,8 @@ class Flusher {
                            cache::RowCache::Change* change);
   void show_flushed(const ViewPtr& flushed, std::uint64_t applied, const FlushedRuns& merged,
                     cache::RowCache::Change* change);
-  [[nodiscard]] CleanBudget clean_budget() const;
+  [[nodiscard]] bool is_in_use(const MemRun& run) const;
+  [[nodiscard]] CleanBudget clean_budget(const View& view, const FlushedRuns& merged) const;
   bool give_clean_memory();
   Status merge_clean();
   Status merge_clean_once(const FamilyView& family, RunRange due);
@@ -77,6 +80,7 @@ class Flusher {
   std::uint64_t at_once_ = 0;  // up to this one they do not wait for the tree
   std::uint64_t told_ = 0;     // what Listeners::wait wants of the last one
   bool device_memory_wanted_ = false;
+  bool keeps_clean_ = true;  // the flusher's thread: what it flushes now may stay
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

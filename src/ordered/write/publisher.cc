@@ -299,7 +299,8 @@ void Publisher::try_lift(FamilyId id) {
   if (!turn.is_mine() || BRECCIA_SOMETIMES(10)) return;
   const FamilyPtr family = copy_family(id);
   if (family == nullptr) return;
-  family->set_runs(builder_->lifted(*family));
+  family->set_runs(builder_->lifted(family->runs));
+  family->set_clean(builder_->lifted(family->clean), family->clean_has_all);
   replace(family, state_->visible());
 }
 

@@ -176,11 +176,11 @@ bool RunBuilder::is_split(const FamilyView& family) const {
   const auto backend = backends_->current();
   bool has_device_run = false;
   bool has_small_run = false;
-  for (const MemRunPtr& run : family.runs) {
-    if (run->run->host_view() == nullptr) {
+  for (const runs::RunPtr& run : family.backend_runs) {
+    if (run->host_view() == nullptr) {
       has_device_run = true;
     } else {
-      has_small_run = has_small_run || is_small(*backend, run->run->count());
+      has_small_run = has_small_run || is_small(*backend, run->count());
     }
   }
   return has_device_run && has_small_run;
@@ -195,9 +195,8 @@ Result<MemRunPtr> RunBuilder::lift(const MemRun& run, runs::Backend& device) {
   return MemRunPtr(std::move(lifted));
 }
 
-std::vector<MemRunPtr> RunBuilder::lifted(const FamilyView& family) const {
+std::vector<MemRunPtr> RunBuilder::lifted(std::vector<MemRunPtr> runs) const {
   const auto backend = backends_->current();
-  std::vector<MemRunPtr> runs = family.runs;
   for (MemRunPtr& run : runs) {
     if (run->run->host_view() == nullptr || !is_small(*backend, run->run->count())) continue;
     auto on_device =

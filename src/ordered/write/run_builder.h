@@ -44,8 +44,8 @@ class RunBuilder {
 
   /// True if runs of the family lie on a device, and others that are small on the host.
   [[nodiscard]] bool is_split(const FamilyView& family) const;
-  /// The family's runs with those small ones on the device, too, as far as it has room.
-  [[nodiscard]] std::vector<MemRunPtr> lifted(const FamilyView& family) const;
+  /// `runs` with those small ones on the device, too, as far as it has room.
+  [[nodiscard]] std::vector<MemRunPtr> lifted(std::vector<MemRunPtr> runs) const;
 
  private:
   class Part;

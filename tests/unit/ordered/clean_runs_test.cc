@@ -127,6 +127,22 @@ TEST_F(CleanRuns, AreMerged) {
   EXPECT_EQ(figure("gets.from-tree"), 0U);
 }
 
+// Goal: they stay few where the same keys are written again, so that merged runs hold much of the
+//       log and few entries.
+// Method: 200 flushes of 50 keys, with a budget of 100 of them.
+// Mutation: refusing a merge that holds too much of the log, instead of merging fewer, leaves 100.
+TEST_F(CleanRuns, FewOfHotKeys) {
+  options_.clean_bytes = 100 * 50 * 64;
+  open();
+  for (int flush = 0; flush < 200; ++flush) {
+    put(0, 50, std::to_string(flush) + "-");
+    ASSERT_TRUE(store_->Flush().ok());
+    ASSERT_LT(figure("clean.runs"), 25U) << flush;
+  }
+  expect(0, 50, "199-");
+  EXPECT_EQ(figure("gets.from-tree"), 0U);
+}
+
 // Goal: nothing stays above which the tree has other values.
 // Method: operands, then range deletions, flushed above clean entries; a flush of puts after each.
 // Mutation: keeping what was clean before finds the old value; keeping operands counts them twice.
