@@ -326,11 +326,12 @@ bool Flusher::give_clean_memory() {
   return false;
 }
 
-/// Keeps clean runs few. What fails is tried again after the next flush.
+/// Keeps clean runs few: one merge for each flush at least, which is enough of them. What fails is
+/// tried again after the next flush.
 Status Flusher::merge_clean() {
   constexpr std::uint64_t kPartsMin = 2;  // a merged run leaves as a whole
-  bool merged = true;
-  while (merged && !stopping_ && !is_due()) {
+  bool merged = false;
+  do {
     merged = false;
     const ViewPtr view = parts_.state->view();
     for (const FamilyViewPtr& family : view->families) {
@@ -339,7 +340,7 @@ Status Flusher::merge_clean() {
       BRECCIA_TRY(merge_clean_once(*family, due));
       merged = true;
     }
-  }
+  } while (merged && !stopping_ && !is_due());
   return Status::OK();
 }
 

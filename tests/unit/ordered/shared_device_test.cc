@@ -25,6 +25,7 @@ class SharedDevice : public ::testing::Test {
     options.create_if_missing = true;
     options.device_requests_min = 16;
     options.device_bytes_max = device_bytes_max;
+    options.clean_bytes = clean_bytes_;
     gpu.use(&options);
     std::unique_ptr<Store> store;
     const Status opened = Store::Open(options, folder_ / name, &store);
@@ -58,6 +59,7 @@ class SharedDevice : public ::testing::Test {
   }
 
   testing::Folder folder_{testing::Place::kMemory};
+  std::uint64_t clean_bytes_ = 0;
 };
 
 }  // namespace
@@ -112,6 +114,30 @@ TEST_F(SharedDevice, TwoStoresWithinBudgets) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+// Goal: what a store keeps on a device though it was flushed goes when another one wants the
+//   memory, also while the first one has nothing to do.
+// Method: a flush of one store, then nothing; the other one writes as above.
+// Mutation: a flusher that looks for dirty data only never gives.
+TEST_F(SharedDevice, IdleStoreGivesWhatIsClean) {
+  constexpr std::uint64_t kBudget = 6 * kMiB;
+  constexpr int kCount = 4000;
+  const testing::FakeGpu gpu(4 * kMiB);
+  clean_bytes_ = 1 << 30;
+  const auto idle = open(gpu, "idle", kBudget);
+  clean_bytes_ = 0;
+  const auto busy = open(gpu, "busy", kBudget);
+  for (int round = 0; round < 3; ++round) write(idle.get(), round, kCount);
+  ASSERT_TRUE(idle->Flush().ok());
+  ASSERT_GT(figure(idle.get(), "breccia.clean.bytes"), 0U);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (int round = 0; figure(idle.get(), "breccia.clean.bytes") > 0; ++round) {
+    write(busy.get(), round, kCount);
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  EXPECT_EQ(figure(idle.get(), "breccia.flush.count"), 1U);
+  expect_all(idle.get(), 3, kCount);
 }
 
 // Goal: a device that is lost under one store is left by the other, too, which goes on.
