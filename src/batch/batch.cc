@@ -86,7 +86,7 @@ std::uint64_t Batch::bytes() const { return requests_->record_bytes(); }
 Status::Code Batch::code(std::size_t i) const { return requests_->result(i).code; }
 Slice Batch::value(std::size_t i) const {
   const batch::ReadResult result = requests_->result(i);
-  return {result.data, result.bytes};
+  return result.data == nullptr ? Slice() : Slice(result.data, result.bytes);  // to be compared
 }
 
 Status Batch::ValueOffsets(std::size_t first, std::size_t count, std::int32_t* offsets,

@@ -466,7 +466,8 @@ TEST(Columns, ValuesGoIntoArrays) {
       const auto& [code, value] = expected[i];
       const ReadResult result = requests.result(i);
       ASSERT_EQ(result.code, code) << i;
-      ASSERT_EQ(Slice(result.data, result.bytes), value) << i;
+      const Slice bytes = result.data == nullptr ? Slice() : Slice(result.data, result.bytes);
+      ASSERT_EQ(bytes, value) << i;
       const Arrays* const array = reads.array_of(i);
       if (array == nullptr) continue;
       const bool is_there = code == Status::Code::kOk;
