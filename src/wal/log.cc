@@ -303,7 +303,7 @@ Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size)
 void LogImpl::fill(Frame* frame, const std::byte* records) {
   BRECCIA_ASSERT(frame->at != nullptr && reinterpret_cast<std::uintptr_t>(frame->at) % 8 == 0);
   FrameHeader header{};
-  header.flags = frame->flags;
+  header.flags = frame->flags | (frame->mixed ? kFrameMixed : 0);
   header.position = frame->position;
   header.record_bytes = frame->record_bytes;
   header.record_count = frame->record_count;

@@ -26,9 +26,11 @@
 namespace breccia::wal {
 
 /// A frame between reserve and commit.
+/// Threads what reserve() set is not changed any more: who commits other frames reads it.
 struct Frame {
   std::uint64_t position = 0;
-  std::uint32_t flags = 0;  // the caller adds kFrameMixed before fill()
+  std::uint32_t flags = 0;  // of the layout
+  bool mixed = false;       // kFrameMixed; the caller says so before fill()
   std::uint64_t record_bytes = 0;
   std::uint32_t record_count = 0;
   std::uint32_t descriptor_count = 0;

@@ -142,7 +142,7 @@ bool Writer::become_one_run_each(const batch::Requests& requests) const {
 Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket) {
   ticket->runs.clear();
   ticket->range_deletes.clear();
-  if (requests->is_mixed()) ticket->frame.flags |= wal::kFrameMixed;
+  ticket->frame.mixed = requests->is_mixed();
   {
     const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
     parts_.log->fill(&ticket->frame, requests->flat_records());

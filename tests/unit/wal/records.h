@@ -112,7 +112,7 @@ inline Result<Frame> put_frame(Log* log, const Records& records, bool descriptor
                                bool mixed = false) {
   BRECCIA_TAKE(Frame frame, log->reserve(records.bytes.size(), records.count(),
                                          descriptors ? records.count() : 0));
-  if (mixed) frame.flags |= kFrameMixed;
+  frame.mixed = mixed;
   log->fill(&frame, records.bytes.data());
   if (descriptors) {
     const std::vector<std::uint32_t> order = descriptors_of(records);
@@ -149,7 +149,7 @@ struct Replayed {
 /// The frames that a test has put, in the form in which replay shows them.
 inline Replayed::One expected(const Frame& frame, const Records& records) {
   return {frame.records_position(), records.bytes, records.count(), frame.descriptor_count != 0,
-          (frame.flags & kFrameMixed) == 0};
+          !frame.mixed};
 }
 
 /// A folder that goes with the object.
