@@ -90,7 +90,7 @@ Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
 Status Engine::SyncLog() {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(closed_.check());
-    return commits_->sync();
+    return commits_->keep(/*sync=*/true);
   });
 }
 

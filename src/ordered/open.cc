@@ -95,7 +95,7 @@ Status Engine::Close() {
   if (options_.flush_at_close && state_.visible() > log_->begin()) {
     // A flush that fails must not take what the log can keep. By the queue: the flusher may be
     // logging, too.
-    close_status_ = commits_->sync();
+    close_status_ = commits_->keep(/*sync=*/true);
     if (close_status_.ok()) close_status_ = Flush();
   }
   listeners_->close();
@@ -106,10 +106,7 @@ Status Engine::Close() {
   flusher_->stop();
   history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
-  Status logged = fault_.get();
-  if (logged.ok()) {
-    logged = base::with_patience([this] { return log_->commit(state_.visible(), /*sync=*/false); });
-  }
+  Status logged = commits_->keep(/*sync=*/false);
   if (close_status_.ok()) close_status_ = std::move(logged);
   base::as_memory_allows([this] { log_statistics(); });
   return base::copy_of(close_status_);

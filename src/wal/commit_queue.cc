@@ -163,11 +163,11 @@ void CommitQueue::complete(Ticket* ticket, const Status& status) {
   ticket->state.notify_one();
 }
 
-Status CommitQueue::sync() {
+Status CommitQueue::keep(bool sync) {
   const std::lock_guard lock(commit_mutex_);
   BRECCIA_TRY(fault_->get());
   BRECCIA_INVARIANT(visible() <= log_->end());
-  const Status status = stopping(commit_log(environment_.visible(), /*sync=*/true));
+  const Status status = stopping(commit_log(environment_.visible(), sync));
   if (!status.ok()) fault_->set(base::Fault::Place::kLog, status);
   wake_waiters();
   return status;

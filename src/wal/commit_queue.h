@@ -100,8 +100,8 @@ class CommitQueue {
   bool wait_until(std::chrono::steady_clock::time_point deadline,
                   const std::function<bool()>& over);
 
-  /// Makes all that is visible durable against power loss.
-  Status sync();
+  /// Makes all that is visible survive the process; with `sync`, also a power cut.
+  Status keep(bool sync);
   [[nodiscard]] std::uint64_t visible() const { return environment_.visible(); }
 
  private:

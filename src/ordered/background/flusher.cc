@@ -366,7 +366,7 @@ Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
 
 Status Flusher::release_log(std::uint64_t applied) {
   // What is kept for change streams is read from its files later.
-  if (parts_.log->keeps()) BRECCIA_TRY(commits_->sync());
+  if (parts_.log->keeps()) BRECCIA_TRY(commits_->keep(/*sync=*/true));
   // Not before: whoever publishes takes the log's table, which must reach down to the oldest run.
   const Status status = parts_.log->release_below(applied, clean_begin(*parts_.state->view()));
   publisher_->change([](View*) {});  // lets go of the segments

@@ -165,7 +165,7 @@ TEST(CommitQueue, AbandonedBatchStopsTheQueue) {
     EXPECT_EQ(commits.published.size(), 1u);
     Ticket late;
     EXPECT_EQ(commits.enter(&late).code(), why.code());
-    EXPECT_EQ(commits.queue().sync().code(), why.code());
+    EXPECT_EQ(commits.queue().keep(/*sync=*/true).code(), why.code());
   }
 }
 
