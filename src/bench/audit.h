@@ -40,9 +40,10 @@ class Audit {
     findings_.hash.add(id_offset_ + number, code, value);
     if (!stream_->allows(number, code, value)) ++findings_.wrong;
   }
-  /// The outcome of request `number`, a scan: only engines can be compared in it.
+  /// The outcome of request `number`, a scan.
   void scan(std::uint64_t number, Status::Code code, const ScanDigest& digest) {
     findings_.hash.add(id_offset_ + number, code, digest.bytes());
+    if (!stream_->allows_scan(number, code, digest.entries())) ++findings_.wrong;
   }
 
   void merge(const Audit& other) { findings_.merge(other.findings_); }

@@ -18,6 +18,7 @@ constexpr const char* kFooter =
     "readwhilewriting; transactionrandom, transactions of --batch_size lookups and writes by\n"
     "turns; validatedrandom, the same whose lookups are of before and validated at the end; and\n"
     "flush, which moves all into SST files between them.\n"
+    "A benchmark may name the state that it is to find and its rate: readrandom@clean:20000.\n"
     "Each thread does --num requests on --num keys, or on --keys. About one result in 61 is\n"
     "compared with what the key must hold. Unless --use_existing_db is given, the\n"
     "database is made new; only a folder made by an earlier benchmark is replaced.";

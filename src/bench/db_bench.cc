@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 
 #include "bench/contents.h"
 #include "bench/database.h"
@@ -98,7 +100,6 @@ std::uint64_t requests_of(const DbBenchFlags& flags, const Benchmark& benchmark)
 DriverConfig driver_of(const DbBenchFlags& flags, const Benchmark& benchmark) {
   DriverConfig driver = flags.suite.driver(requests_of(flags, benchmark));
   driver.duration_s = flags.duration;
-  driver.target_per_s = flags.target_rate;
   driver.batch_calls = benchmark.batch_calls;
   driver.transactions = benchmark.transactions;
   driver.lookups = benchmark.lookups;
@@ -162,16 +163,30 @@ DriverStreams warming(const DbBenchFlags& flags, const KeyStream::Config& config
   return streams;
 }
 
-// `readrandom@clean`: a benchmark, and the state that it is to find.
+// `readrandom@clean:20000`: a benchmark, the state that it is to find, and its rate.
 struct Named {
   std::string benchmark;
   std::string state;
+  double rate = 0;
 };
 
-Named split(const std::string& name, const std::string& state) {
-  const std::size_t at = name.find('@');
-  if (at == std::string::npos) return {name, state};
-  return {name.substr(0, at), name.substr(at + 1)};
+Result<Named> split(const std::string& name, const DbBenchFlags& flags) {
+  Named named{name, flags.suite.state, flags.target_rate};
+  const std::size_t colon = name.find(':');
+  if (colon != std::string::npos) {
+    const char* const end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + colon + 1, end, named.rate);
+    if (error != std::errc() || stop != end || !(named.rate > 0) || std::isinf(named.rate)) {
+      return Status::InvalidArgument(
+          fmt::format("`{}`: no rate above zero behind the colon", name));
+    }
+    named.benchmark.resize(colon);
+  }
+  const std::size_t at = named.benchmark.find('@');
+  if (at == std::string::npos) return named;
+  named.state = named.benchmark.substr(at + 1);
+  named.benchmark.resize(at);
+  return named;
 }
 
 Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint64_t index,
@@ -240,6 +255,9 @@ Status check(const DbBenchFlags& flags, const Benchmark& benchmark) {
     return Status::InvalidArgument(std::string(benchmark.name) + " cannot be --prebuilt");
   }
   if (!benchmark.transactions) return Status();
+  if (flags.suite.columns) {
+    return Status::InvalidArgument(std::string(benchmark.name) + " has no --columns");
+  }
   if (flags.keys.set(flags.num).count() < flags.suite.threads) {
     return Status::InvalidArgument(std::string(benchmark.name) +
                                    " needs as many keys as --threads");
@@ -265,7 +283,7 @@ Result<std::vector<Step>> db_bench_steps(const DbBenchFlags& flags) {
       steps.back().flush = true;
       continue;
     }
-    const Named named = split(name, flags.suite.state);
+    BRECCIA_TAKE(const Named named, split(name, flags));
     const Benchmark* benchmark = find_benchmark(named.benchmark);
     if (!is_state(named.state)) {
       return Status::InvalidArgument(fmt::format("no state `{}`", named.state));
@@ -278,6 +296,7 @@ Result<std::vector<Step>> db_bench_steps(const DbBenchFlags& flags) {
     Step step = make_step(flags, *benchmark, steps.size() + 1, values, &contents);
     step.name = name;
     step.state = state_of(named.state);
+    step.driver.target_per_s = named.rate;
     const auto same = std::count_if(steps.begin(), steps.end(), [&](const Step& earlier) {
       return earlier.name.substr(0, earlier.name.find('#')) == name;
     });

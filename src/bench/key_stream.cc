@@ -48,7 +48,6 @@ bool KeyStream::is_miss(std::uint64_t request) const {
 void KeyStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const {
   BRECCIA_ASSERT(count <= kChunkRequests && chunk->stride >= key_size_max());
   chunk->count = count;
-  chunk->scan_entries = config_.scan_entries;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint64_t number = key_number(first + i);
     char* const key = chunk->key_bytes.data() + i * chunk->stride;
@@ -56,6 +55,7 @@ void KeyStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) con
                                                 : config_.keys->write(number, key);
     const Kind kind = kind_of(first + i);
     chunk->kind[i] = kind;
+    chunk->scan_entries[i] = config_.scan_entries;
     chunk->key[i] = Slice(key, size);
     if (kind == Kind::kInsert || kind == Kind::kUpdate || kind == Kind::kMerge)
       chunk->value[i] = config_.values->at(number, config_.generation);
@@ -65,6 +65,11 @@ void KeyStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) con
 bool KeyStream::allows(std::uint64_t number, Status::Code code, const Slice& value) const {
   if (is_miss(number)) return code == Status::kNotFound;
   return config_.contents.allows(*config_.values, key_number(number), code, value);
+}
+
+bool KeyStream::allows_scan(std::uint64_t /*number*/, Status::Code code,
+                            std::uint64_t entries) const {
+  return code == Status::kOk && entries <= config_.scan_entries;
 }
 
 }  // namespace breccia::bench

@@ -55,6 +55,8 @@ class KeyStream final : public Stream {
   [[nodiscard]] std::size_t key_size_max() const override { return config_.keys->size_max(); }
   [[nodiscard]] bool allows(std::uint64_t number, Status::Code code,
                             const Slice& value) const override;
+  [[nodiscard]] bool allows_scan(std::uint64_t number, Status::Code code,
+                                 std::uint64_t entries) const override;
 
  private:
   [[nodiscard]] std::uint64_t key_number(std::uint64_t request) const;

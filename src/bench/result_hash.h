@@ -16,6 +16,7 @@ class ScanDigest {
   explicit ScanDigest(bool sampled) : sampled_(sampled) {}
 
   void add(const Slice& key, const Slice& value) {
+    ++entries_;
     if (!sampled_) {
       word_ += static_cast<unsigned char>(key[key.size() - 1]);
       if (!value.empty()) word_ += static_cast<unsigned char>(value[0]);
@@ -27,9 +28,11 @@ class ScanDigest {
   [[nodiscard]] Slice bytes() const {
     return {reinterpret_cast<const char*>(&word_), sizeof word_};
   }
+  [[nodiscard]] std::uint64_t entries() const { return entries_; }
 
  private:
   const bool sampled_;
+  std::uint64_t entries_ = 0;
   std::uint64_t word_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.h"
 #include "bench/places.h"
 
 namespace breccia::bench {
@@ -27,6 +28,11 @@ Result<double> rate_of(Engine* engine, const Step& step) {
 
 bool is_grouped(const Step& step) {
   return step.driver.batch_size > 1 && !step.driver.transactions;
+}
+
+// The first step that writes in groups or one by one, as a user of the suite would load it.
+bool is_write(const Step& step) {
+  return !step.flush && !step.reads && !step.merges && !step.driver.transactions;
 }
 
 const Step* find(const std::vector<Step>& steps, bool (*is_it)(const Step&)) {
@@ -56,11 +62,23 @@ Result<RocksdbTuning> RocksdbProbe::best_of(const std::vector<RocksdbTuning>& ca
   return best;
 }
 
+Result<RocksdbTuning> RocksdbProbe::best_of(const std::vector<RocksdbTuning>& candidates,
+                                            const Step& step, Engine* engine) {
+  BRECCIA_ASSERT(!candidates.empty());
+  RocksdbTuning best = candidates.front();
+  double best_rate = 0;
+  for (const RocksdbTuning& candidate : candidates) {
+    engine->retune(candidate);
+    BRECCIA_TAKE(const double rate, rate_of(engine, step));
+    if (rate > best_rate) best = candidate;
+    best_rate = std::max(rate, best_rate);
+  }
+  return best;
+}
+
 Result<RocksdbTuning> RocksdbProbe::choose_writes(const Place& place) {
   RocksdbTuning best = engine_.rocksdb;
-  const Step* const writes = find(steps_, [](const Step& step) {
-    return !step.flush && !step.reads && !step.merges && !step.driver.transactions;
-  });
+  const Step* const writes = find(steps_, is_write);
   if (writes != nullptr) {
     std::vector<RocksdbTuning> candidates;
     if (is_grouped(*writes)) {
@@ -104,25 +122,46 @@ bool RocksdbProbe::knows(const Step& step) const {
 
 Result<RocksdbTuning> RocksdbProbe::choose_reads(Engine* engine, const Step& step,
                                                  const RocksdbTuning& writes) {
-  const auto known = chosen_.find(step.name);
-  if (known != chosen_.end()) return known->second;
-  if (knows(step)) return writes;
+  if (knows(step)) return chosen(step, writes);
   std::vector<RocksdbTuning> candidates(5, writes);
   candidates[1].sorted = true;
   candidates[2].sorted = candidates[3].sorted = true;
   candidates[2].multi_get = candidates[3].multi_get = 4096;
   candidates[3].async_io = true;
   candidates[4].multi_get = 32;
-  RocksdbTuning best = writes;
-  double best_rate = 0;
-  for (const RocksdbTuning& candidate : candidates) {
-    engine->retune(candidate);
-    BRECCIA_TAKE(const double rate, rate_of(engine, step));
-    if (rate > best_rate) best = candidate;
-    best_rate = std::max(rate, best_rate);
-  }
+  BRECCIA_TAKE(const RocksdbTuning best, best_of(candidates, step, engine));
   chosen_[step.name] = best;
   return best;
+}
+
+Status RocksdbProbe::choose_transactions(const RocksdbTuning& writes, const Place& place) {
+  const auto transacts = [](const Step& step) { return step.driver.transactions; };
+  if (find(steps_, transacts) == nullptr) return Status();
+  std::vector<RocksdbTuning> candidates(3, writes);
+  candidates[1].transacting = candidates[2].transacting = Transacting::kSnapshot;
+  candidates[2].sorted = true;
+  EngineConfig config = engine_;
+  config.rocksdb = writes;
+  BRECCIA_TRY(make_fresh(place));
+  {
+    Database database(config, place);
+    BRECCIA_TRY(database.open());
+    if (const Step* const load = find(steps_, is_write); load != nullptr) {
+      DriverOutcome outcome;
+      drive(database.engine(), load->driver, load->streams, /*live=*/{}, &outcome);
+      BRECCIA_TRY(outcome.status);
+    }
+    for (const Step& step : steps_) {
+      if (!transacts(step) || chosen_.contains(step.name)) continue;
+      BRECCIA_TAKE(chosen_[step.name], best_of(candidates, step, database.engine()));
+    }
+  }
+  return remove_marked(place);
+}
+
+RocksdbTuning RocksdbProbe::chosen(const Step& step, const RocksdbTuning& writes) const {
+  const auto found = chosen_.find(step.name);
+  return found == chosen_.end() ? writes : found->second;
 }
 
 }  // namespace breccia::bench

@@ -31,12 +31,20 @@ class RocksdbProbe {
   /// cold state had dropped is cached afterwards.
   /// Bound   a third of a second for each of five candidates.
   Result<RocksdbTuning> choose_reads(Engine* engine, const Step& step, const RocksdbTuning& writes);
+  /// Chooses how the transactions of each step of them go best, on a database in `place` that the
+  /// suite's first writes have filled; other calls as in `writes`.
+  /// Bound   those writes, and a third of a second for each of three candidates a step.
+  Status choose_transactions(const RocksdbTuning& writes, const Place& place);
+  /// What was chosen for `step`, else `writes`.
+  [[nodiscard]] RocksdbTuning chosen(const Step& step, const RocksdbTuning& writes) const;
   /// Whether choose_reads will run anything.
   [[nodiscard]] bool knows(const Step& step) const;
 
  private:
   Result<RocksdbTuning> best_of(const std::vector<RocksdbTuning>& candidates, const Step& step,
                                 const Place& place);
+  Result<RocksdbTuning> best_of(const std::vector<RocksdbTuning>& candidates, const Step& step,
+                                Engine* engine);
 
   const EngineConfig engine_;
   const std::vector<Step>& steps_;

@@ -91,7 +91,7 @@ std::string to_json(const SuiteConfig& config, const Step& step, const StepResul
       {"filling_included", result.filling_included},
       {"ops_per_sec_filling_included", result.with_filling()},
       {"ops_per_sec_store_alone", result.store_alone()},
-      {"columns", false},
+      {"columns", result.in_effect.columns},
       {"latency_of", unit_of(step)},
       {"p50_us", result.p50_us},
       {"p99_us", result.p99_us},

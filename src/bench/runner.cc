@@ -169,7 +169,7 @@ Status Runner::run_single(std::uint64_t number, const Chunk& chunk, std::uint32_
 
 Status Runner::run_scan(std::uint64_t number, const Chunk& chunk, std::uint32_t i) {
   ScanDigest digest(sampling_.takes(number));
-  const Status scanned = session_->scan(chunk.key[i], chunk.scan_entries, &digest);
+  const Status scanned = session_->scan(chunk.key[i], chunk.scan_entries[i], &digest);
   if (sampling_.takes(number)) audit_->scan(number, scanned.code(), digest);
   return scanned;
 }

@@ -30,6 +30,14 @@ inline constexpr std::size_t kKinds = 7;
 inline constexpr std::uint32_t kChunkRequests = 256;
 inline constexpr std::size_t kKeySizeMax = 1024;
 
+/// A request as its user sees it.
+struct Request {
+  Kind kind;
+  Slice key;
+  Slice value;                 // of writes and merges
+  std::uint32_t scan_entries;  // of scans
+};
+
 /// Up to kChunkRequests requests, with the bytes of their keys.
 struct Chunk {
   explicit Chunk(std::size_t key_stride)
@@ -38,10 +46,14 @@ struct Chunk {
   const std::size_t stride;
   std::vector<char> key_bytes;
   std::uint32_t count = 0;
-  std::uint32_t scan_entries = 0;  // of each scan
   std::array<Kind, kChunkRequests> kind{};
   std::array<Slice, kChunkRequests> key;
-  std::array<Slice, kChunkRequests> value;  // of writes and merges
+  std::array<Slice, kChunkRequests> value;                   // of writes and merges
+  std::array<std::uint32_t, kChunkRequests> scan_entries{};  // of scans
+
+  [[nodiscard]] Request at(std::uint32_t i) const {
+    return {kind[i], key[i], value[i], scan_entries[i]};
+  }
 };
 
 /// The requests of one thread.
@@ -57,16 +69,19 @@ class Stream {
   /// Shape   request `number` is a lookup, or a read-modify-write.
   [[nodiscard]] virtual bool allows(std::uint64_t number, Status::Code code,
                                     const Slice& value) const = 0;
+  /// Whether a scan may find so many entries. What they hold is only compared between engines.
+  [[nodiscard]] virtual bool allows_scan(std::uint64_t number, Status::Code code,
+                                         std::uint64_t entries) const = 0;
 };
 
-/// Calls use(request number, kind, key, value) for the requests [first, first + count).
+/// Calls use(number, request) for the requests [first, first + count).
 template <class Use>
 void for_each_request(const Stream& stream, std::uint64_t first, std::uint32_t count, Chunk* chunk,
                       Use&& use) {
   for (std::uint32_t done = 0; done < count; done += chunk->count) {
     stream.fill(first + done, std::min(kChunkRequests, count - done), chunk);
     for (std::uint32_t i = 0; i < chunk->count; ++i) {
-      use(first + done + i, chunk->kind[i], chunk->key[i], chunk->value[i]);
+      use(first + done + i, chunk->at(i));
     }
   }
 }

@@ -77,7 +77,7 @@ class SuiteRun {
   Status tune(const Place& place) {
     BRECCIA_TAKE(tuning_, probe_.choose_writes(place));
     BRECCIA_TAKE(loading_, probe_.choose_loading(tuning_, place));
-    return Status();
+    return probe_.choose_transactions(tuning_, place);
   }
 
   Status run_engine(const std::string& name, const Place& place, std::uint32_t round) {
@@ -93,6 +93,9 @@ class SuiteRun {
         continue;
       }
       if (step.reads) BRECCIA_TRY(prepare(&database, name, step));
+      if (name == "rocksdb" && !step.reads) {
+        database.engine()->retune(probe_.chosen(step, tuning_));
+      }
       const bool loads = name == "rocksdb" && step.loads;
       if (loads) BRECCIA_TRY(database.open_for(loading_));
       if (!step.only_reads) database.was_written();

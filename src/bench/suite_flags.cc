@@ -73,6 +73,8 @@ void SuiteFlags::add_to(console::App* app) {
       ->range(1, 1U << 28)
       ->capture_default_str();
   app->add_flag("--prebuilt", prebuilt, "Build all batches before the clock starts");
+  app->add_flag("--columns", columns,
+                "Breccia's batches are filled from columns, and their lookups fill one");
   app->add_flag("--verify", verify, "Check every result, not one in 61");
   app->add_flag("--histogram", histogram, "Print latencies by percentile");
   app->add_flag("--json", json, "Print JSON objects in place of text");
@@ -89,6 +91,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
     return "--compare makes new databases; leave out "
            "--use_existing_db";
   if (prebuilt && batch_size == 1) return "--prebuilt needs a --batch_size of 2 or more";
+  if (columns && batch_size == 1) return "--columns needs a --batch_size of 2 or more";
   if (use_existing_db && db.empty()) return "--use_existing_db needs --db";
   suite->place = {db.empty() ? default_folder() : db, wal_dir};
   suite->use_existing_db = use_existing_db;
@@ -105,6 +108,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->engine.engine = engine;
   suite->engine.backend = console::backend_choice(backend);
   suite->engine.device = device;
+  suite->engine.columns = columns;
   if (disable_wal) suite->engine.durability = Durability::kNone;
   if (sync) suite->engine.durability = Durability::kSync;
   suite->engine.memtable_bytes =

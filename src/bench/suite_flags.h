@@ -30,6 +30,7 @@ struct SuiteFlags {
   std::uint32_t threads = 1;
   std::uint32_t batch_size = 1;
   bool prebuilt = false;
+  bool columns = false;
   bool verify = false;
   bool histogram = false;
   bool json = false;

@@ -52,6 +52,10 @@ class LoadStream final : public Stream {
                             const Slice& value) const override {
     return code == Status::kOk && value == values_->at(record_of(number), 0);
   }
+  [[nodiscard]] bool allows_scan(std::uint64_t /*number*/, Status::Code /*code*/,
+                                 std::uint64_t /*entries*/) const override {
+    return false;  // it makes none
+  }
 
  private:
   [[nodiscard]] std::uint64_t record_of(std::uint64_t request) const {
@@ -78,6 +82,7 @@ class RunStream final : public Stream {
       const std::uint64_t record = choices_.record(choice_of(first + i));
       char* const key = chunk->key_bytes.data() + i * chunk->stride;
       chunk->kind[i] = choices_.kind(choice_of(first + i));
+      chunk->scan_entries[i] = choices_.scan_entries(choice_of(first + i));
       chunk->key[i] = Slice(key, write_ycsb_key(workload_, record, key));
       chunk->value[i] = values_->at(record, 0);
     }
@@ -88,6 +93,12 @@ class RunStream final : public Stream {
   [[nodiscard]] bool allows(std::uint64_t number, Status::Code code,
                             const Slice& value) const override {
     return code == Status::kOk && value == values_->at(choices_.record(choice_of(number)), 0);
+  }
+  // The first entry is there, for the same reason.
+  [[nodiscard]] bool allows_scan(std::uint64_t number, Status::Code code,
+                                 std::uint64_t entries) const override {
+    return code == Status::kOk && entries > 0 &&
+           entries <= choices_.scan_entries(choice_of(number));
   }
 
  private:
@@ -101,11 +112,12 @@ class RunStream final : public Stream {
   const YcsbChoices choices_;
 };
 
-Kind choose_kind(const YcsbWorkload& workload, double total, base::Random* random) {
-  double left = random->unit() * total;
+Kind choose_kind(const YcsbWorkload& workload, base::Random* random) {
+  double left = random->unit() * workload.all();
   if ((left -= workload.read) < 0) return Kind::kGet;
   if ((left -= workload.update) < 0) return Kind::kUpdate;
   if ((left -= workload.insert) < 0) return Kind::kInsert;
+  if ((left -= workload.scan) < 0) return Kind::kScan;
   // Rounding may leave a little above zero where the last proportion is zero.
   return workload.read_modify_write > 0 ? Kind::kReadModifyWrite : Kind::kGet;
 }
@@ -147,7 +159,10 @@ Step run_step(const SuiteFlags& flags, const YcsbWorkload& workload, const std::
   step.driver.by_kind = true;
   step.reads = true;
   step.state = state_of(flags.state);
-  step.only_reads = workload.update + workload.insert + workload.read_modify_write <= 0;
+  step.only_reads = workload.writes() <= 0;
+  step.scans = workload.scan > 0 && workload.read + workload.read_modify_write <= 0;
+  // What a scan meets of other threads' inserts, or of its batch's, is nobody's promise.
+  step.comparable = workload.scan <= 0 || workload.insert <= 0;
   warm(flags, workload, values, &step);
   const std::uint64_t seed = flags.seed;
   const std::uint32_t threads = flags.threads;
@@ -190,15 +205,14 @@ std::size_t write_ycsb_key(const YcsbWorkload& workload, std::uint64_t number, c
 YcsbChoices::YcsbChoices(const YcsbWorkload& workload, std::uint64_t seed, std::uint32_t thread,
                          std::uint32_t threads) {
   const std::uint64_t records = workload.record_count;
-  const double total =
-      workload.read + workload.update + workload.insert + workload.read_modify_write;
   base::Random random(base::mix64(seed) ^ base::mix64(thread));
   ScrambledZipfianGenerator scrambled;
+  ZipfianGenerator lengths(workload.scan_length_max);
   ZipfianGenerator latest(workload.distribution == Distribution::kLatest ? records : 1);
   std::uint64_t inserted = 0;
   packed_.resize(per_thread(workload.operation_count, threads));
   for (std::uint64_t& packed : packed_) {
-    const Kind kind = choose_kind(workload, total, &random);
+    const Kind kind = choose_kind(workload, &random);
     std::uint64_t record = 0;
     if (kind == Kind::kInsert) {
       record = records + thread + inserted++ * threads;
@@ -211,7 +225,13 @@ YcsbChoices::YcsbChoices(const YcsbWorkload& workload, std::uint64_t seed, std::
     } else {
       record = random.below(records);
     }
+    BRECCIA_ASSERT(record < 1ULL << kLengthShift);
     packed = static_cast<std::uint64_t>(kind) << kKindShift | record;
+    if (kind != Kind::kScan) continue;
+    const std::uint64_t most = workload.scan_length_max;
+    const std::uint64_t length =
+        1 + (workload.zipfian_scan_lengths ? lengths.next(most, &random) : random.below(most));
+    packed |= length << kLengthShift;
   }
 }
 
@@ -236,8 +256,8 @@ void print_ycsb_summary(const DriverOutcome& outcome) {
   fmt::print("[OVERALL], RunTime(ms), {:.0f}\n", outcome.seconds * 1000);
   fmt::print("[OVERALL], Throughput(ops/sec), {:.3f}\n",
              static_cast<double>(outcome.requests) / outcome.seconds);
-  constexpr std::array<const char*, kKinds> kNames = {"READ", "UPDATE", "INSERT", "DELETE",
-                                                      "READ-MODIFY-WRITE"};
+  constexpr std::array<const char*, kKinds> kNames = {
+      "READ", "UPDATE", "INSERT", "DELETE", "READ-MODIFY-WRITE", "MERGE", "SCAN"};
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     if (outcome.by_kind[kind].count() > 0) print_kind(kNames[kind], outcome.by_kind[kind]);
   }

@@ -36,11 +36,18 @@ class YcsbChoices {
     return static_cast<Kind>(packed_[i] >> kKindShift);
   }
   [[nodiscard]] std::uint64_t record(std::uint64_t i) const {
-    return packed_[i] & ((1ULL << kKindShift) - 1);
+    return packed_[i] & ((1ULL << kLengthShift) - 1);
+  }
+  /// Entries that request `i` reads, if it is a scan.
+  [[nodiscard]] std::uint32_t scan_entries(std::uint64_t i) const {
+    return packed_[i] >> kLengthShift & kScanLengthMax;
   }
 
  private:
+  // Three bits of the kind, 16 of a scan's length, 45 of the record's number.
   static constexpr int kKindShift = 61;
+  static constexpr int kLengthShift = 45;
+  static_assert(kScanLengthMax < 1U << (kKindShift - kLengthShift));
   std::vector<std::uint64_t> packed_;
 };
 

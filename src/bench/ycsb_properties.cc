@@ -32,18 +32,17 @@ Status read_numbers(const Properties& properties, YcsbWorkload* workload) {
   BRECCIA_TRY(read_number(properties, "updateproportion", &workload->update));
   BRECCIA_TRY(read_number(properties, "insertproportion", &workload->insert));
   BRECCIA_TRY(read_number(properties, "readmodifywriteproportion", &workload->read_modify_write));
+  BRECCIA_TRY(read_number(properties, "scanproportion", &workload->scan));
+  BRECCIA_TRY(read_number(properties, "maxscanlength", &workload->scan_length_max));
   BRECCIA_TRY(read_number(properties, "fieldcount", &workload->field_count));
   BRECCIA_TRY(read_number(properties, "fieldlength", &workload->field_length));
   return read_number(properties, "zeropadding", &workload->zero_padding);
 }
 
-Status check(const YcsbWorkload& workload, double scans) {
+Status check(const YcsbWorkload& workload) {
   constexpr std::uint64_t kValueBytesMax = 1ULL << 30;
   constexpr std::uint64_t kRecordsMax = 1ULL << 38;
   constexpr std::uint32_t kPaddingMax = 256;
-  if (scans > 0) {
-    return Status::NotSupported("scanproportion: scans are not among these benchmarks");
-  }
   if (workload.record_count == 0 || workload.record_count > kRecordsMax) {
     return Status::InvalidArgument("recordcount must be from 1 to 2^38: -p recordcount=100000");
   }
@@ -51,7 +50,11 @@ Status check(const YcsbWorkload& workload, double scans) {
       workload.value_size() > kValueBytesMax || workload.zero_padding > kPaddingMax) {
     return Status::InvalidArgument("fieldcount, fieldlength or zeropadding is too large");
   }
-  if (workload.read + workload.update + workload.insert + workload.read_modify_write <= 0) {
+  if (workload.scan_length_max == 0 || workload.scan_length_max > kScanLengthMax) {
+    return Status::InvalidArgument(
+        fmt::format("maxscanlength must be from 1 to {}", kScanLengthMax));
+  }
+  if (workload.all() <= 0) {
     return Status::InvalidArgument("all proportions are zero");
   }
   return Status();
@@ -77,10 +80,8 @@ Status parse_properties(std::string_view text, Properties* properties) {
 
 Result<YcsbWorkload> ycsb_workload(const Properties& properties) {
   YcsbWorkload workload;
-  double scans = 0;
   BRECCIA_TRY(read_numbers(properties, &workload));
-  BRECCIA_TRY(read_number(properties, "scanproportion", &scans));
-  BRECCIA_TRY(check(workload, scans));
+  BRECCIA_TRY(check(workload));
   const auto text = [&](const std::string& name, const std::string& otherwise) {
     const auto found = properties.find(name);
     return found == properties.end() ? otherwise : found->second;
@@ -94,6 +95,12 @@ Result<YcsbWorkload> ycsb_workload(const Properties& properties) {
     return Status::NotSupported(
         fmt::format("requestdistribution={}: there are uniform, zipfian and latest", distribution));
   }
+  const std::string lengths = text("scanlengthdistribution", "uniform");
+  if (lengths != "uniform" && lengths != "zipfian") {
+    return Status::NotSupported(
+        fmt::format("scanlengthdistribution={}: there are uniform and zipfian", lengths));
+  }
+  workload.zipfian_scan_lengths = lengths == "zipfian";
   const std::string order = text("insertorder", "hashed");
   if (order != "hashed" && order != "ordered") {
     return Status::InvalidArgument(

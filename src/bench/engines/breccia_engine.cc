@@ -7,16 +7,19 @@
 
 #include "batch/requests.h"
 #include "bench/engines/engine.h"
+#include "bench/engines/request_columns.h"
 
 namespace breccia::bench {
 
 namespace {
 
 struct Group {
-  explicit Group(Store* store) : first(store->NewBatch()), second(store->NewBatch()) {}
+  Group(Store* store, std::size_t value_size)
+      : first(store->NewBatch()), second(store->NewBatch()), columns(value_size) {}
 
   Batch first;
-  Batch second;  // writes of read-modify-writes
+  Batch second;            // writes of read-modify-writes
+  RequestColumns columns;  // what both are filled from, where they are filled so
   KindCounts counts{};
   std::vector<SampledRead> sampled;
   std::vector<SampledRead> sampled_scans;
@@ -24,11 +27,13 @@ struct Group {
 
 class BrecciaSession final : public Session {
  public:
-  BrecciaSession(Store* store, Durability durability, const Sampling& sampling,
+  BrecciaSession(Store* store, const EngineConfig& config, const Sampling& sampling,
                  std::size_t key_size_max)
       : store_(store),
-        options_{.durability = durability},
+        options_{.durability = config.durability},
         sampling_(sampling),
+        columns_(config.columns),
+        value_size_(config.value_size),
         chunk_(key_size_max),
         reads_(store->NewBatch()) {}
 
@@ -58,20 +63,22 @@ class BrecciaSession final : public Session {
 
   Status build(const Stream& stream, std::uint64_t first, std::uint32_t count,
                std::size_t place) override {
-    while (groups_.size() <= place) groups_.emplace_back(store_);
+    while (groups_.size() <= place) groups_.emplace_back(store_, value_size_);
     Group& group = groups_[place];
     group.first.Clear();
     group.second.Clear();
+    group.columns.clear();
     group.counts = {};
     group.sampled.clear();
     group.sampled_scans.clear();
     Status failure;
     for_each_request(stream, first, count, &chunk_,
-                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                       Status status = add(&group, number, kind, key, value);
+                     [&](std::uint64_t number, const Request& request) {
+                       Status status = add(&group, number, request);
                        if (!status.ok()) failure = std::move(status);
                      });
-    return failure;
+    BRECCIA_TRY(failure);
+    return columns_ ? group.columns.add_to(&group.first, &group.second) : Status();
   }
 
   Status run(std::size_t place, Audit* audit) override {
@@ -93,12 +100,12 @@ class BrecciaSession final : public Session {
     reads.Clear();
     sampled_.clear();
     Status failure;
-    for_each_request(stream, first, count, &chunk_,
-                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                       Status status = kind == Kind::kUpdate ? writes.Put(key, value)
-                                                             : look_up(&reads, number, kind, key);
-                       if (!status.ok()) failure = std::move(status);
-                     });
+    for_each_request(
+        stream, first, count, &chunk_, [&](std::uint64_t number, const Request& request) {
+          Status status = request.kind == Kind::kUpdate ? writes.Put(request.key, request.value)
+                                                        : look_up(&reads, number, request);
+          if (!status.ok()) failure = std::move(status);
+        });
     BRECCIA_TRY(failure);
     *filling_ns += static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count());
     if (lookups == Lookups::kAtOpening) BRECCIA_TRY(transaction->Read(&reads));
@@ -144,16 +151,34 @@ class BrecciaSession final : public Session {
   }
 
   /// Adds a lookup of a transaction.
-  Status look_up(Batch* reads, std::uint64_t number, Kind kind, const Slice& key) {
-    BRECCIA_ASSERT(kind == Kind::kGet);
+  Status look_up(Batch* reads, std::uint64_t number, const Request& request) {
+    BRECCIA_ASSERT(request.kind == Kind::kGet);
     if (sampling_.takes(number)) {
       sampled_.push_back({static_cast<std::uint32_t>(reads->reads()), number});
     }
-    return reads->Get(key);
+    return reads->Get(request.key);
   }
 
-  Status add(Group* group, std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
+  /// Remembers the place of a lookup or scan that will be looked at: so many came before it.
+  void note_sample(Group* group, std::uint64_t number, Kind kind) const {
+    const auto before = [&](Kind one) { return group->counts[static_cast<std::size_t>(one)]; };
+    const bool looks_up = kind == Kind::kGet || kind == Kind::kReadModifyWrite;
+    if ((!looks_up && kind != Kind::kScan) || !sampling_.takes(number)) return;
+    if (looks_up) {
+      group->sampled.push_back({before(Kind::kGet) + before(Kind::kReadModifyWrite), number});
+    } else {
+      group->sampled_scans.push_back({before(Kind::kScan), number});
+    }
+  }
+
+  Status add(Group* group, std::uint64_t number, const Request& request) {
+    const auto& [kind, key, value, scan_entries] = request;
+    note_sample(group, number, kind);
     ++group->counts[static_cast<std::size_t>(kind)];
+    if (columns_) {
+      group->columns.add(request);
+      return Status();
+    }
     switch (kind) {
       case Kind::kUpdate:
       case Kind::kInsert:
@@ -163,17 +188,10 @@ class BrecciaSession final : public Session {
       case Kind::kMerge:
         return group->first.Merge(key, value);
       case Kind::kScan:
-        if (sampling_.takes(number)) {
-          group->sampled_scans.push_back(
-              {static_cast<std::uint32_t>(group->first.ranges()), number});
-        }
-        return group->first.Range(key, scan_end(), chunk_.scan_entries);
+        return group->first.Range(key, scan_end(), scan_entries);
       case Kind::kGet:
       case Kind::kReadModifyWrite:
         break;
-    }
-    if (sampling_.takes(number)) {
-      group->sampled.push_back({static_cast<std::uint32_t>(group->first.reads()), number});
     }
     Status status = group->first.Get(key);
     if (status.ok() && kind == Kind::kReadModifyWrite) status = group->second.Put(key, value);
@@ -183,6 +201,8 @@ class BrecciaSession final : public Session {
   Store* const store_;
   const WriteOptions options_;
   const Sampling sampling_;
+  const bool columns_;
+  const std::size_t value_size_;
   Chunk chunk_;
   std::vector<Group> groups_;
   Batch single_;
@@ -196,12 +216,10 @@ class BrecciaSession final : public Session {
 class BrecciaEngine final : public Engine {
  public:
   BrecciaEngine(std::unique_ptr<Store> store, const EngineConfig& config)
-      : store_(std::move(store)),
-        durability_(config.durability),
-        cache_bytes_(config.cache_bytes) {}
+      : store_(std::move(store)), config_(config) {}
 
   std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) override {
-    return std::make_unique<BrecciaSession>(store_.get(), durability_, sampling, key_size_max);
+    return std::make_unique<BrecciaSession>(store_.get(), config_, sampling, key_size_max);
   }
   Status flush() override { return store_->Flush(); }
   bool compacts() override {
@@ -211,7 +229,8 @@ class BrecciaEngine final : public Engine {
   InEffect in_effect() override {
     return {.memtable_bytes = number("breccia.memtable-bytes"),
             .log_segment_bytes = number("breccia.log-segment-bytes"),
-            .cache_bytes = cache_bytes_};
+            .cache_bytes = config_.cache_bytes,
+            .columns = config_.columns};
   }
   std::string backend() override {
     std::string name;
@@ -227,8 +246,7 @@ class BrecciaEngine final : public Engine {
   }
 
   const std::unique_ptr<Store> store_;
-  const Durability durability_;
-  const std::uint64_t cache_bytes_;
+  const EngineConfig config_;
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ struct EngineConfig {
   std::uint64_t log_preallocate_bytes = 0;  // Breccia only
   std::uint64_t cache_bytes = 0;
   bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
+  bool columns = false;       // groups are filled from columns; Breccia only
   RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
   std::string compression;
@@ -89,6 +90,7 @@ struct InEffect {
   std::uint64_t memtable_bytes = 0;
   std::uint64_t log_segment_bytes = 0;  // 0: the engine has none
   std::uint64_t cache_bytes = 0;
+  bool columns = false;
 };
 
 class Engine {

@@ -70,9 +70,9 @@ class FlatMapSession final : public Session {
     group.clear();
     Status failure;
     for_each_request(stream, first, count, &chunk_,
-                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                       ++group.counts[static_cast<std::size_t>(kind)];
-                       Status status = add_request(&group, number, kind, key, value);
+                     [&](std::uint64_t number, const Request& request) {
+                       ++group.counts[static_cast<std::size_t>(request.kind)];
+                       Status status = add_request(&group, number, request);
                        if (!status.ok()) failure = std::move(status);
                      });
     return failure;
@@ -121,8 +121,8 @@ class FlatMapSession final : public Session {
     std::uint64_t value;
   };
 
-  static Status add_request(Group* group, std::uint64_t number, Kind kind, const Slice& key,
-                            const Slice& value) {
+  static Status add_request(Group* group, std::uint64_t number, const Request& request) {
+    const auto& [kind, key, value, scan_entries] = request;
     if (kind == Kind::kScan) return not_supported();
     if (kind == Kind::kGet || kind == Kind::kReadModifyWrite) {
       group->keys.push_back(word_of(key));

@@ -34,6 +34,10 @@ struct RocksdbGroup {
     Slice key;
     std::uint64_t operand;
   };
+  struct Scan {
+    Slice begin;
+    std::uint32_t entries;
+  };
   /// An entry of a file.
   struct Entry {
     Slice key;
@@ -45,7 +49,7 @@ struct RocksdbGroup {
   std::vector<Read> reads;
   std::vector<Addition> additions;
   std::vector<Entry> entries;
-  std::vector<std::string> scans;
+  std::vector<Scan> scans;
   std::vector<SampledRead> sampled_scans;
   KindCounts counts{};
 

@@ -1,5 +1,8 @@
 #include "bench/engines/rocksdb_session.h"
 
+#include <rocksdb/comparator.h>
+#include <rocksdb/snapshot.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -46,6 +49,7 @@ RocksdbSession::RocksdbSession(const RocksdbUse& use, const Sampling& sampling,
     : use_(use),
       sampling_(sampling),
       chunk_(key_size_max),
+      indexed_(rocksdb::BytewiseComparator(), /*reserved_bytes=*/0, /*overwrite_key=*/true),
       keys_(std::max<std::size_t>(use.tuning.multi_get, kAdditionsMax)),
       values_(keys_.size()),
       codes_(keys_.size()) {
@@ -83,8 +87,8 @@ Status RocksdbSession::build(const Stream& stream, std::uint64_t first, std::uin
   group.clear();
   Status failure;
   for_each_request(stream, first, count, &chunk_,
-                   [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                     Status status = add(&group, number, kind, key, value);
+                   [&](std::uint64_t number, const Request& request) {
+                     Status status = add(&group, number, request);
                      if (!status.ok()) failure = std::move(status);
                    });
   return failure;
@@ -102,6 +106,9 @@ Status RocksdbSession::run(std::size_t place, Audit* audit) {
 
 Status RocksdbSession::transact(const Stream& stream, std::uint64_t first, std::uint32_t count,
                                 Lookups lookups, Audit* audit, std::uint64_t* /*filling_ns*/) {
+  if (use_.tuning.transacting == Transacting::kSnapshot) {
+    return transact_at_snapshot(stream, first, count, lookups, audit);
+  }
   Status status;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     status = try_transaction(stream, first, count, lookups, audit);
@@ -112,8 +119,8 @@ Status RocksdbSession::transact(const Stream& stream, std::uint64_t first, std::
 
 const KindCounts& RocksdbSession::counts(std::size_t place) const { return groups_[place].counts; }
 
-Status RocksdbSession::add(RocksdbGroup* group, std::uint64_t number, Kind kind, const Slice& key,
-                           const Slice& value) {
+Status RocksdbSession::add(RocksdbGroup* group, std::uint64_t number, const Request& request) {
+  const auto& [kind, key, value, scan_entries] = request;
   const std::uint32_t writes_max = use_.tuning.write_batch;
   ++group->counts[static_cast<std::size_t>(kind)];
   switch (kind) {
@@ -134,7 +141,7 @@ Status RocksdbSession::add(RocksdbGroup* group, std::uint64_t number, Kind kind,
       if (sampling_.takes(number)) {
         group->sampled_scans.push_back({static_cast<std::uint32_t>(group->scans.size()), number});
       }
-      group->scans.push_back(key.ToString());
+      group->scans.push_back({group->keep(key), scan_entries});
       return Status();
     case Kind::kGet:
     case Kind::kReadModifyWrite:
@@ -226,7 +233,7 @@ Status RocksdbSession::read_scans(const RocksdbGroup& group, Audit* audit) {
   for (std::size_t i = 0; i < group.scans.size(); ++i) {
     const bool sampled = sample != group.sampled_scans.end() && sample->read == i;
     ScanDigest digest(sampled);
-    BRECCIA_TRY(scan_with(iterator.get(), group.scans[i], chunk_.scan_entries, &digest));
+    BRECCIA_TRY(scan_with(iterator.get(), group.scans[i].begin, group.scans[i].entries, &digest));
     if (!sampled) {
       unsampled = unsampled + static_cast<std::uint8_t>(digest.bytes()[0]);
       continue;
@@ -245,12 +252,11 @@ Status RocksdbSession::try_transaction(const Stream& stream, std::uint64_t first
   Audit reads = audit == nullptr ? Audit(&stream, 0) : audit->fresh();
   Status failure;
   const auto add = [&](bool gets, bool writes) {
-    for_each_request(stream, first, count, &chunk_,
-                     [&](std::uint64_t number, Kind kind, const Slice& key, const Slice& value) {
-                       if (!(kind == Kind::kGet ? gets : writes)) return;
-                       Status status = request(number, kind, key, value, &reads);
-                       if (!status.ok()) failure = std::move(status);
-                     });
+    for_each_request(stream, first, count, &chunk_, [&](std::uint64_t number, const Request& one) {
+      if (!(one.kind == Kind::kGet ? gets : writes)) return;
+      Status status = request(number, one, &reads);
+      if (!status.ok()) failure = std::move(status);
+    });
   };
   // Lookups see the transaction's own writes: they come first where they are not to.
   const bool in_order = lookups == Lookups::kInOrder;
@@ -264,14 +270,54 @@ Status RocksdbSession::try_transaction(const Stream& stream, std::uint64_t first
 }
 
 /// Lookups are validated at the commit, as only then they are serializable like Breccia's.
-Status RocksdbSession::request(std::uint64_t number, Kind kind, const Slice& key,
-                               const Slice& value, Audit* reads) {
+Status RocksdbSession::request(std::uint64_t number, const Request& request, Audit* reads) {
+  const auto& [kind, key, value, scan_entries] = request;
   if (kind == Kind::kUpdate) return transaction_->Put(key, value);
   BRECCIA_ASSERT(kind == Kind::kGet);
   value_.Reset();
   Status status =
       transaction_->GetForUpdate(read_options_, use_.db->DefaultColumnFamily(), key, &value_);
   if (sampling_.takes(number)) reads->lookup(number, status.code(), value_);
+  return status.IsNotFound() ? Status() : status;
+}
+
+/// Reads at a snapshot and writes one WriteBatch: atomic, but nobody looks whether what was read
+/// has changed. Lookups that must see the writes before them go key by key through an index of the
+/// batch, as in RocksDB's own transactions; the others are MultiGets.
+Status RocksdbSession::transact_at_snapshot(const Stream& stream, std::uint64_t first,
+                                            std::uint32_t count, Lookups lookups, Audit* audit) {
+  rocksdb::ManagedSnapshot snapshot(use_.db);
+  read_options_.snapshot = snapshot.snapshot();
+  at_snapshot_.clear();
+  indexed_.Clear();
+  Status failure;
+  for_each_request(stream, first, count, &chunk_,
+                   [&](std::uint64_t number, const Request& request) {
+                     Status status;
+                     if (lookups == Lookups::kAtOpening && request.kind == Kind::kGet) {
+                       status = add(&at_snapshot_, number, request);
+                     } else if (lookups == Lookups::kAtOpening) {
+                       status = at_snapshot_.first.next(0).Put(request.key, request.value);
+                     } else if (request.kind == Kind::kGet) {
+                       status = look_up_in_order(number, request.key, audit);
+                     } else {
+                       status = indexed_.Put(request.key, request.value);
+                     }
+                     if (!status.ok()) failure = std::move(status);
+                   });
+  if (failure.ok() && audit != nullptr) read(&at_snapshot_, audit);
+  read_options_.snapshot = nullptr;
+  BRECCIA_TRY(failure);
+  if (audit == nullptr) return Status();
+  if (lookups == Lookups::kAtOpening) return write(&at_snapshot_.first);
+  return use_.db->Write(use_.write_options, indexed_.GetWriteBatch());
+}
+
+Status RocksdbSession::look_up_in_order(std::uint64_t number, const Slice& key, Audit* audit) {
+  value_.Reset();
+  Status status = indexed_.GetFromBatchAndDB(use_.db, read_options_, use_.db->DefaultColumnFamily(),
+                                             key, &value_);
+  if (audit != nullptr && sampling_.takes(number)) audit->lookup(number, status.code(), value_);
   return status.IsNotFound() ? Status() : status;
 }
 

@@ -3,6 +3,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction.h>
+#include <rocksdb/utilities/write_batch_with_index.h>
 
 #include <array>
 #include <deque>
@@ -63,8 +64,7 @@ class RocksdbSession final : public Session {
   [[nodiscard]] const KindCounts& counts(std::size_t place) const override;
 
  private:
-  Status add(RocksdbGroup* group, std::uint64_t number, Kind kind, const Slice& key,
-             const Slice& value);
+  Status add(RocksdbGroup* group, std::uint64_t number, const Request& request);
   Status write(RocksdbWrites* writes);
   Status add_numbers(std::vector<RocksdbGroup::Addition>* additions);
   Status add_some(std::span<RocksdbGroup::Addition> additions);
@@ -72,8 +72,10 @@ class RocksdbSession final : public Session {
   Status read_scans(const RocksdbGroup& group, Audit* audit);
   Status try_transaction(const Stream& stream, std::uint64_t first, std::uint32_t count,
                          Lookups lookups, Audit* audit);
-  Status request(std::uint64_t number, Kind kind, const Slice& key, const Slice& value,
-                 Audit* reads);
+  Status request(std::uint64_t number, const Request& request, Audit* reads);
+  Status transact_at_snapshot(const Stream& stream, std::uint64_t first, std::uint32_t count,
+                              Lookups lookups, Audit* audit);
+  Status look_up_in_order(std::uint64_t number, const Slice& key, Audit* audit);
 
   const RocksdbUse use_;
   rocksdb::ReadOptions read_options_;
@@ -81,6 +83,8 @@ class RocksdbSession final : public Session {
   Chunk chunk_;
   std::deque<RocksdbGroup> groups_;
   std::unique_ptr<rocksdb::Transaction> transaction_;  // its memory is used again
+  RocksdbGroup at_snapshot_;                           // of a transaction without RocksDB's
+  rocksdb::WriteBatchWithIndex indexed_;               // likewise, seen by its own lookups
   rocksdb::PinnableSlice value_;
   std::vector<Slice> keys_;
   std::vector<rocksdb::PinnableSlice> values_;

@@ -14,6 +14,9 @@ std::string RocksdbTuning::words() const {
   words += fmt::format(", MultiGet of {}", multi_get);
   if (sorted) words += " sorted";
   if (async_io) words += ", async_io";
+  if (transacting == Transacting::kSnapshot) {
+    words += ", transactions as a snapshot and a WriteBatch, not validated";
+  }
   if (hash_index) words += ", hash index";
   if (loading == Loading::kVector) words += ", loading by VectorRep";
   if (loading == Loading::kFiles) words += ", loading by SST files";

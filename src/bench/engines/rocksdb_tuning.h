@@ -19,6 +19,12 @@ enum class Loading {
   kFiles,   // groups are sorted, written as SST files and ingested
 };
 
+/// What a transaction of RocksDB is.
+enum class Transacting {
+  kOptimistic,  // one of its OptimisticTransactionDB: validated at its commit
+  kSnapshot,    // MultiGet at a snapshot and a WriteBatch: nothing is validated
+};
+
 /// How RocksDB is used: what a program that knows it well might choose.
 struct RocksdbTuning {
   std::uint32_t write_batch = 0;  // writes of a WriteBatch, at most; 0: all of a group
@@ -30,6 +36,7 @@ struct RocksdbTuning {
   bool sorted = false;            // lookups of a group are sorted first
   bool async_io = false;
   bool hash_index = false;  // in data blocks
+  Transacting transacting = Transacting::kOptimistic;
 
   /// The settings in words, as they stand in tables and rows.
   [[nodiscard]] std::string words() const;

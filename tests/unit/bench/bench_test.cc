@@ -265,6 +265,97 @@ TEST_F(BenchTest, RocksdbTuningsAgree) {
   }
 }
 
+// Goal: batches that are filled from columns ask for the same and get the same, and rows say so.
+// Method: writes, merges, deletions, lookups with misses and scans, of keys of one size and of
+//         many, with values of no bytes and of some, against RocksDB; YCSB's mixes.
+// Mutation: values that lie a byte off, a column that is left out, keys of many sizes taken as of
+//           one, or a sample that counts the requests of another kind, fail.
+TEST_F(BenchTest, ColumnsAgree) {
+  const auto agree = [&](const SuiteFlags& flags, std::uint32_t value_size,
+                         const std::vector<Step>& steps) {
+    const auto expected = run(flags, steps);
+    SuiteConfig suite = config(flags);
+    suite.engine.engine = "breccia";
+    suite.engine.columns = true;
+    suite.data.value_size = value_size;
+    std::vector<StepResult> found;
+    EXPECT_EQ(run_suite(suite, steps,
+                        [&](const Step&, const StepResult& result, const DriverOutcome&) {
+                          found.push_back(result);
+                        }),
+              console::kExitOk);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].hash, expected[i].hash) << found[i].step;
+      EXPECT_TRUE(found[i].in_effect.columns);
+      EXPECT_FALSE(expected[i].in_effect.columns);
+    }
+  };
+  for (const char* const key_set : {"uniform", "urls"}) {
+    for (const std::uint32_t value_size : {0U, 8U, 100U}) {
+      DbBenchFlags flags;
+      flags.benchmarks = {"fillrandom", "deleterandom", "readrandom", "seekrandom",
+                          "readrandom@clean"};
+      if (value_size == 8) flags.benchmarks.emplace_back("mergerandom");
+      flags.num = 1000;
+      flags.keys.key_set = key_set;
+      flags.keys.misses = 0.2;
+      flags.seek_nexts = 7;
+      flags.value_size = value_size;
+      flags.suite.threads = 2;
+      flags.suite.verify = true;
+      flags.suite.batch_size = 300;
+      agree(flags.suite, value_size, db_bench_steps(flags).value());
+    }
+  }
+  YcsbWorkload workload;
+  workload.record_count = 500;
+  workload.operation_count = 3000;
+  workload.read = workload.update = workload.read_modify_write = workload.scan = 0.25;
+  workload.scan_length_max = 9;
+  workload.field_length = 3;
+  SuiteFlags flags;
+  flags.threads = 2;
+  flags.verify = true;
+  flags.batch_size = 100;
+  agree(flags, 30, ycsb_steps(flags, workload, "w", 0));
+}
+
+// Goal: transactions of RocksDB and what stands for them, a snapshot and a WriteBatch, read and
+//       leave the same, and a probe chooses among them.
+// Method: both kinds of lookups, in each way; then a comparison.
+// Mutation: lookups that do not see the writes before them, or see those behind the snapshot, fail.
+TEST_F(BenchTest, TransactingsAgree) {
+  DbBenchFlags flags;
+  flags.benchmarks = {"fillseq", "transactionrandom", "validatedrandom", "readrandom"};
+  flags.num = 1000;
+  flags.value_size = 8;
+  flags.suite.threads = 2;
+  flags.suite.batch_size = 500;
+  flags.suite.verify = true;
+  const auto steps = db_bench_steps(flags).value();
+  const auto expected = run(flags.suite, steps);
+  SuiteConfig suite = config(flags.suite);
+  suite.engine.rocksdb.transacting = Transacting::kSnapshot;
+  suite.engine.rocksdb.sorted = true;
+  std::vector<StepResult> found;
+  const auto keep = [&](const Step&, const StepResult& result, const DriverOutcome&) {
+    found.push_back(result);
+  };
+  EXPECT_EQ(run_suite(suite, steps, keep), console::kExitOk);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].hash, expected[i].hash) << found[i].step;
+    EXPECT_NE(found[i].settings.find("not validated"), std::string::npos);
+  }
+  flags.suite.compare = {"breccia", "rocksdb"};
+  flags.suite.rounds = 1;
+  found.clear();
+  EXPECT_EQ(run_suite(config(flags.suite), steps, keep), console::kExitOk);
+  EXPECT_EQ(found.size(), 8U);
+  EXPECT_FALSE(fs::exists(folder_ / "db" / "probe"));
+}
+
 // Goal: every way of loading leaves the same, in files.
 // Method: a load by three threads in each way, with keys that are written twice at the parts' ends.
 // Mutation: a file without its last entry, or a load whose memtables are given up, fails.
@@ -378,22 +469,30 @@ class Doubting final : public Stream {
                             const Slice& value) const override {
     return number != 777 && stream_->allows(number, code, value);
   }
+  [[nodiscard]] bool allows_scan(std::uint64_t number, Status::Code code,
+                                 std::uint64_t entries) const override {
+    return number != 777 && stream_->allows_scan(number, code, entries);
+  }
 
  private:
   const std::unique_ptr<Stream> stream_;
 };
 
 // Goal: one result that no write can have left ends the benchmark with an error.
-// Method: lookups one by one and in batches, on both engines; one is said to be wrong.
+// Method: lookups and scans one by one and in batches, on both engines; one is said to be wrong.
 // Mutation: an audit that is not asked for its findings passes.
 TEST_F(BenchTest, WrongResultsAreErrors) {
   DbBenchFlags flags;
-  flags.benchmarks = {"fillseq", "readrandom"};
   flags.num = 1000;
+  flags.seek_nexts = 3;
   flags.suite.verify = true;
   for (const std::uint32_t batch_size : {1U, 100U}) {
     flags.suite.batch_size = batch_size;
-    for (const auto* const engine : {"rocksdb", "breccia"}) {
+    for (const auto& [engine, reads] : {std::pair{"rocksdb", "readrandom"},
+                                        {"breccia", "readrandom"},
+                                        {"rocksdb", "seekrandom"},
+                                        {"breccia", "seekrandom"}}) {
+      flags.benchmarks = {"fillseq", reads};
       auto steps = db_bench_steps(flags).take();
       const auto right = steps[1].streams.counted;
       steps[1].streams.counted = [right](std::uint32_t thread) {
@@ -504,8 +603,34 @@ TEST_F(BenchTest, YcsbWaysAgree) {
   EXPECT_EQ(batches[1].reads_found, batches[1].reads_sampled);
 }
 
+// Goal: scans beside inserts run in both engines, and are not compared.
+// Method: YCSB's workload E, one by one and in batches; every scan is looked at.
+// Mutation: scans of a batch that all read as much as the first fail in the audit of their lengths.
+TEST_F(BenchTest, YcsbScans) {
+  YcsbWorkload workload;
+  workload.record_count = 500;
+  workload.operation_count = 1000;
+  workload.read = workload.update = 0;
+  workload.insert = 0.05;
+  workload.scan = 0.95;
+  workload.scan_length_max = 20;
+  SuiteFlags flags;
+  flags.threads = 2;
+  flags.verify = true;
+  for (const std::uint32_t batch_size : {1U, 100U}) {
+    flags.batch_size = batch_size;
+    for (const char* const engine : {"rocksdb", "breccia"}) {
+      const auto results = run(flags, ycsb_steps(flags, workload, "e", 0), engine);
+      ASSERT_EQ(results.size(), 2U);
+      EXPECT_FALSE(results[1].hashed);
+      EXPECT_GT(results[1].reads_sampled, 900U);
+      EXPECT_EQ(results[1].reads_found, results[1].reads_sampled);
+    }
+  }
+}
+
 // Goal: time and rate limits hold, and a run by time is not compared.
-// Method: a fifth of a second; a rate that needs as long.
+// Method: a fifth of a second; rates that need as long, of all benchmarks or of one.
 // Mutation: a pace per thread in place of all threads takes twice as long.
 TEST_F(BenchTest, TimeAndRate) {
   DbBenchFlags flags;
@@ -525,6 +650,14 @@ TEST_F(BenchTest, TimeAndRate) {
   const auto results = run(paced, ycsb_steps(paced, workload, "w", 1000));
   EXPECT_GE(results[1].seconds, 0.19);
   EXPECT_LT(results[1].seconds, 2);
+  DbBenchFlags one;
+  one.benchmarks = {"fillseq", "readrandom@clean:1000"};
+  one.num = 200;
+  const auto steps = db_bench_steps(one).value();
+  EXPECT_EQ(steps[0].driver.target_per_s, 0);
+  EXPECT_EQ(steps[1].driver.target_per_s, 1000);
+  EXPECT_EQ(steps[1].state, State::kClean);
+  EXPECT_GE(run(one.suite, steps)[1].seconds, 0.19);
 }
 
 // An engine that stands still once, and otherwise does nothing.
@@ -601,6 +734,15 @@ TEST_F(BenchTest, RefusesWrongFlags) {
   EXPECT_TRUE(db_bench_steps(flags).ok());
   flags.benchmarks = {"transactionrandom"};
   EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
+  for (const char* const wrong : {"readrandom:", "readrandom:0", "readrandom:-1", "readrandom:inf",
+                                  "readrandom@clean:5x", "readrandom:5@clean"}) {
+    flags.benchmarks = {wrong};
+    EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument()) << wrong;
+  }
+  flags = DbBenchFlags();
+  flags.benchmarks = {"transactionrandom"};
+  flags.suite.columns = true;
+  EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
   flags = DbBenchFlags();
   flags.keys.misses = 1.1;
   EXPECT_TRUE(db_bench_steps(flags).status().IsInvalidArgument());
@@ -621,6 +763,11 @@ TEST_F(BenchTest, RefusesWrongFlags) {
   both.sync = both.disable_wal = true;
   SuiteConfig suite;
   EXPECT_NE(both.fill(&suite), "");
+  SuiteFlags columns;
+  columns.columns = true;
+  EXPECT_NE(columns.fill(&suite), "");
+  columns.batch_size = 2;
+  EXPECT_EQ(columns.fill(&suite), "");
 }
 
 // Goal: no folder is removed that a benchmark did not make.

@@ -181,14 +181,13 @@ TEST(KeyStream, Misses) {
   for (std::uint64_t i = 0; i < 1000; ++i) present.insert(key_of(*config.keys, i, false));
   Chunk chunk(stream.key_size_max());
   std::uint64_t misses = 0;
-  for_each_request(stream, 0, 10'000, &chunk,
-                   [&](std::uint64_t number, Kind, const Slice& key, const Slice&) {
-                     const bool there = present.contains(key.ToString());
-                     if (!there) ++misses;
-                     const Slice value = values.at(number % 1000, 1);
-                     EXPECT_EQ(stream.allows(number, Status::kOk, value), there);
-                     EXPECT_EQ(stream.allows(number, Status::kNotFound, Slice()), !there);
-                   });
+  for_each_request(stream, 0, 10'000, &chunk, [&](std::uint64_t number, const Request& request) {
+    const bool there = present.contains(request.key.ToString());
+    if (!there) ++misses;
+    const Slice value = values.at(number % 1000, 1);
+    EXPECT_EQ(stream.allows(number, Status::kOk, value), there);
+    EXPECT_EQ(stream.allows(number, Status::kNotFound, Slice()), !there);
+  });
   EXPECT_NEAR(static_cast<double>(misses), 2000, 200);
 }
 
@@ -202,10 +201,9 @@ TEST(KeyStream, PartsCoverTheSet) {
     std::vector<std::string> keys;
     const KeyStream stream(config);
     Chunk chunk(stream.key_size_max());
-    for_each_request(stream, 0, count, &chunk,
-                     [&](std::uint64_t, Kind, const Slice& key, const Slice&) {
-                       keys.push_back(key.ToString());
-                     });
+    for_each_request(stream, 0, count, &chunk, [&](std::uint64_t, const Request& request) {
+      keys.push_back(request.key.ToString());
+    });
     return keys;
   };
   for (const Order order : {Order::kSequence, Order::kEachOnce}) {
@@ -251,9 +249,9 @@ TEST(KeyStream, SkewIsShared) {
     const KeyStream stream(config);
     Chunk chunk(stream.key_size_max());
     std::map<std::string, int> count;
-    for_each_request(
-        stream, 0, 5000, &chunk,
-        [&](std::uint64_t, Kind, const Slice& key, const Slice&) { ++count[key.ToString()]; });
+    for_each_request(stream, 0, 5000, &chunk, [&](std::uint64_t, const Request& request) {
+      ++count[request.key.ToString()];
+    });
     const auto most =
         std::max_element(count.begin(), count.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });

@@ -96,16 +96,21 @@ TEST(Ycsb, ChoicesLookUpWhatExists) {
     workload.read = 0.5;
     workload.update = 0.2;
     workload.insert = 0.1;
-    workload.read_modify_write = 0.2;
+    workload.read_modify_write = 0.1;
+    workload.scan = 0.1;
+    workload.scan_length_max = 50;
+    workload.zipfian_scan_lengths = distribution == Distribution::kZipfian;
     workload.distribution = distribution;
     std::set<std::uint64_t> inserted_by_all;
     for (std::uint32_t thread = 0; thread < 3; ++thread) {
       const YcsbChoices choices(workload, /*seed=*/5, thread, /*threads=*/3);
       std::array<std::uint64_t, kKinds> kinds{};
       std::set<std::uint64_t> exist;
+      std::array<std::uint64_t, 51> lengths{};
       for (std::uint64_t i = 0; i < choices.size(); ++i) {
         ++kinds[static_cast<std::size_t>(choices.kind(i))];
         const std::uint64_t record = choices.record(i);
+        if (choices.kind(i) == Kind::kScan) ++lengths.at(choices.scan_entries(i));
         if (choices.kind(i) == Kind::kInsert) {
           ASSERT_TRUE(inserted_by_all.insert(record).second);
           exist.insert(record);
@@ -118,14 +123,19 @@ TEST(Ycsb, ChoicesLookUpWhatExists) {
       EXPECT_NEAR(static_cast<double>(kinds[1]), 2000, 200);
       EXPECT_NEAR(static_cast<double>(kinds[2]), 1000, 150);
       EXPECT_EQ(kinds[3], 0U);
-      EXPECT_NEAR(static_cast<double>(kinds[4]), 2000, 200);
+      EXPECT_NEAR(static_cast<double>(kinds[4]), 1000, 150);
+      EXPECT_NEAR(static_cast<double>(kinds[6]), 1000, 150);
+      EXPECT_EQ(lengths[0], 0U);
+      EXPECT_GT(lengths[50], 0U);
+      const auto ones = static_cast<double>(lengths[1]);
+      EXPECT_NEAR(ones, workload.zipfian_scan_lengths ? 220 : 20, 60);
     }
   }
 }
 
 // Goal: property files are read as YCSB's are, and what cannot be run is refused.
 // Method: one example per rule.
-// Mutation: ignoring scanproportion accepts workload E.
+// Mutation: ignoring a property of scans gives YCSB's defaults.
 TEST(Ycsb, Properties) {
   Properties properties;
   ASSERT_TRUE(parse_properties("# words\n! words\n\n recordcount = 10 \r\nreadproportion: 0.25\n"
@@ -138,9 +148,23 @@ TEST(Ycsb, Properties) {
   EXPECT_EQ(workload.value().read, 0.25);
   EXPECT_EQ(workload.value().distribution, Distribution::kLatest);
   EXPECT_EQ(workload.value().value_size(), 1000U);
+  EXPECT_EQ(workload.value().scan_length_max, 1000U);
   properties["scanproportion"] = "0.1";
+  properties["maxscanlength"] = "100";
+  properties["scanlengthdistribution"] = "zipfian";
+  workload = ycsb_workload(properties);
+  ASSERT_TRUE(workload.ok());
+  EXPECT_EQ(workload.value().scan, 0.1);
+  EXPECT_EQ(workload.value().scan_length_max, 100U);
+  EXPECT_TRUE(workload.value().zipfian_scan_lengths);
+  properties["scanlengthdistribution"] = "normal";
   EXPECT_TRUE(ycsb_workload(properties).status().IsNotSupported());
-  properties["scanproportion"] = "0";
+  properties.erase("scanlengthdistribution");
+  for (const char* const wrong : {"0", "65536", "x"}) {
+    properties["maxscanlength"] = wrong;
+    EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());
+  }
+  properties.erase("maxscanlength");
   properties["updateproportion"] = "-1";
   EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());
   EXPECT_TRUE(ycsb_workload({}).status().IsInvalidArgument());
