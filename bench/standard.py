@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """The standard set of benchmarks: `./dev bench standard`.
 
-    bench/standard.py build/release/breccia [--folder /tmp] [--out FILE] [--only NAME ...]
+    bench/standard.py build/release/breccia [--folder /tmp] [--out FILE] [--rounds 1] [--only NAME]
     bench/standard.py build/release/breccia --against OTHER [--rounds 5]
 
-Runs the cases below on Breccia, and on RocksDB at its best where a case names it, prints a table
-and appends every row to FILE. Sizes are those of the machine: 10 M keys on the host, 100 M with a
-GPU. With --against only Breccia runs, in turns with the program `breccia` in the folder OTHER, on
-the same seeds; then the ratios of medians and the quartiles of the pairs are printed, and results
-must have equal hashes (exit code 3 if not).
+Runs the cases below on Breccia, and where a case names them on RocksDB at its best and on a hash
+table in memory, prints tables, among them what must show against RocksDB, and appends every row,
+with its command, to FILE: `bench/report.py` draws it. Sizes are those of the machine: 10 M keys on
+the host, 100 M with a GPU. With --against only Breccia runs, in turns with the program `breccia` in
+the folder OTHER, on the same seeds; then the ratios of medians and the quartiles of the pairs are
+printed. Results must have equal hashes (exit code 3 if not).
 """
 import argparse
 import json
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -27,80 +29,143 @@ WORKLOADS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workloads"
 
 
 class Case:
-    """A run of `breccia bench`: what it is called, its words, and the engines that run it."""
+    """A run of `breccia bench`: what it is called, its words, and who runs it (see WAYS)."""
 
-    def __init__(self, name, words, engines=("breccia",)):
-        self.name, self.words, self.engines = name, words.split(), engines
+    def __init__(self, name, words, ways=("breccia",)):
+        self.name, self.words, self.ways = name, words.split(), ways
+
+
+# Who runs a case: words for the program. RocksDB alone in a comparison is RocksDB at its best.
+WAYS = {
+    "breccia": ["--engine=breccia"],
+    "breccia, columns": ["--engine=breccia", "--columns"],
+    "breccia, no device": ["--engine=breccia", "--backend=host"],
+    "rocksdb": ["--compare=rocksdb", "--rounds=1"],
+    "flatmap": ["--engine=flatmap"],
+}
+BOTH = ("breccia", "rocksdb")
 
 
 class Sizes:
     """How large the set is. Time decides: three minutes on two cores, eight with a GPU."""
 
     def __init__(self, has_gpu, scale):
+        self.has_gpu = has_gpu
+        self.minutes = 8 if has_gpu else 3
         self.threads = min(16, os.cpu_count() or 1)
         self.batch = 1 << 20 if has_gpu else 1 << 16
         self.keys = max(1000, int((100e6 if has_gpu else 10e6) * scale))
+        # What a part of the keys shows as well: RocksDB's load of all takes a minute on two cores.
+        self.part = max(200, self.keys // 5)
+        self.records = max(50, self.keys // 40)
         self.reads = max(100, int((4e6 if has_gpu else 2.5e5) * scale))
-        self.records = self.keys // 20
-        self.singles = max(100, int(2e5 * scale))
+        self.singles = max(100, int(1e5 * scale))
         self.sustained = max(1, round((60 if has_gpu else 10) * min(1, scale)))
+        self.rates = [rate * (4 if has_gpu else 1) for rate in RATES]
+
+
+# Single lookups a second of all threads, where latency over rate is measured.
+RATES = (25_000, 50_000, 100_000, 200_000, 400_000)
 
 
 def cases(sizes):
     requests = (f"--threads={sizes.threads} --batch_size={sizes.batch} --num={sizes.reads} "
                 "--key_set=uniform ")
     base = f"--keys={sizes.keys} " + requests
+    part = f"--keys={sizes.part} " + requests
+    few = f"--keys={sizes.records} " + requests
     states = ",".join(f"{GET}@{state}" for state in STATES)
     numbers = "--key_size=8 --value_size=8 "
-    both = ("breccia", "rocksdb")
     yield Case("put, get 16 B/100 B", base + f"--benchmarks=filluniquerandom,{states}")
-    # What a part of the keys shows as well. RocksDB's load of all takes a minute on two cores.
-    part = f"--keys={sizes.keys // 5} " + requests
     yield Case("put, get 16 B/100 B, a fifth of the keys", part +
-               f"--benchmarks=filluniquerandom,{states}", both)
+               f"--benchmarks=filluniquerandom,{states}", BOTH)
+    yield Case("put, get 16 B/100 B, in memory", part +
+               f"--benchmarks=filluniquerandom,{GET},{GET}", ("breccia", "breccia, columns"))
+    yield Case("put, get 8 B/8 B, in memory", base + numbers +
+               f"--benchmarks=filluniquerandom,{GET},{GET}",
+               ("breccia", "breccia, columns", "flatmap"))
     yield Case("get 16 B/100 B, skew 0.99", part + "--skew=0.99 --benchmarks=filluniquerandom,"
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
     yield Case("misses 16 B/100 B", part +
                f"--misses=1 --benchmarks=filluniquerandom,{GET}@tree-warm")
-    yield Case("put, get 8 B/8 B", base + numbers + f"--benchmarks=filluniquerandom,{GET}",
-               ("breccia", "flatmap"))
-    yield Case("update, range 8 B/8 B", base + numbers +
+    yield Case("update, range of 100, 8 B/8 B", few + numbers +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
-               f"{max(100, sizes.reads // 100)}")
-    yield Case("transactions 8 B/8 B", base + numbers +
-               "--benchmarks=filluniquerandom,transactionrandom,validatedrandom")
+               f"{max(100, sizes.reads // 50)}", BOTH)
+    yield Case("transactions 8 B/8 B", few + numbers +
+               "--benchmarks=filluniquerandom,transactionrandom,validatedrandom", BOTH)
     yield Case("put 16 B/100 B, sustained", base +
                f"--benchmarks=overwrite --duration={sizes.sustained}")
-    singles = (f"--threads=1 --num={sizes.singles} --keys={sizes.records} --key_set=uniform "
-               "--benchmarks=filluniquerandom,flush,readrandom,overwrite,readrandom ")
-    yield Case("single requests 16 B/100 B", singles, both)
-    for letter in "abcdf":
-        for how, batch, count in (("batches", sizes.batch, sizes.reads * sizes.threads),
-                                  ("single", 1, sizes.singles)):
+    yield from single_cases(sizes)
+    yield from ycsb_cases(sizes)
+
+
+def single_cases(sizes):
+    single = f"--threads=1 --keys={sizes.records} --key_set=uniform "
+    ways = ("breccia", "breccia, no device", "rocksdb") if sizes.has_gpu else BOTH
+    yield Case(SINGLE, single + f"--num={sizes.singles} "
+               "--benchmarks=filluniquerandom,readrandom@memtable,readrandom@clean,overwrite,"
+               "readrandom@tree-warm", ways)
+    steps = ",".join(f"readrandom@clean:{rate}" for rate in sizes.rates)
+    yield Case("latency over rate, single get 16 B/100 B", single +
+               f"--num={max(50, sizes.singles // 4)} --benchmarks=filluniquerandom,{steps}", ways)
+
+
+def ycsb_cases(sizes):
+    for letter in "abcdef":
+        # A batch of scans returns fifty entries for each.
+        batch = max(2, sizes.batch // 64) if letter == "e" else sizes.batch
+        count = sizes.reads * sizes.threads // (16 if letter == "e" else 1)
+        for how, size, requests in (("batches", batch, count), ("single", 1, sizes.singles // 4)):
             yield Case(f"ycsb {letter}, {how}",
                        f"ycsb -P {WORKLOADS}/workload{letter} -p recordcount={sizes.records} "
-                       f"-p operationcount={count} --threads={sizes.threads} "
-                       f"--batch_size={batch}", both if letter == "a" else ("breccia",))
+                       f"-p operationcount={max(50, requests)} --threads={sizes.threads} "
+                       f"--batch_size={size}",
+                       BOTH if how == "batches" and letter != "f" else ("breccia",))
 
 
-def run(program, case, engine, seed, folder, with_machine):
+SINGLE = "single requests 16 B/100 B"
+RATE, P50 = "ops_per_sec_filling_included", "p50_us"
+# What must show against RocksDB's best: a case, its benchmarks, the figure, and how the ratio of
+# Breccia's to RocksDB's is to be.
+GOALS = [
+    ("clean GET in batches", "put, get 16 B/100 B, a fifth of the keys", [f"{GET}@clean"], RATE,
+     "at least", 5),
+    *[(f"YCSB {letter.upper()} in batches", f"ycsb {letter}, batches", [f"workload{letter}"], RATE,
+       "at least", 3) for letter in "abcd"],
+    *[(f"single {what}, p50", SINGLE, [benchmark], P50, "at most", 1.1) for what, benchmark in
+      (("GET from memory", "readrandom@memtable"), ("GET, clean", "readrandom@clean"),
+       ("GET, tree-warm", "readrandom@tree-warm"), ("PUT", "overwrite"))],
+]
+
+GOAL_HEAD = ["must show", "Breccia", "RocksDB's best", "ratio", "goal", "met",
+             "RocksDB's settings"]
+
+
+def shown_command(case, way, seed):
+    """The command of a row, as it is written elsewhere: without this machine's folders."""
+    words = ["breccia", "bench", *case.words, *WAYS[way], f"--seed={seed}"]
+    return shlex.join(word.replace(WORKLOADS, "bench/workloads") for word in words)
+
+
+def run(program, case, way, seed, folder, with_machine):
     """The rows of a run; none, and the reason on stderr, if the engine is not there."""
     database = os.path.join(folder, "db")
     shutil.rmtree(database, ignore_errors=True)
-    words = ["--json", f"--db={database}", f"--seed={seed}"]
+    words = ["--json", f"--db={database}", f"--seed={seed}", *WAYS[way]]
     words += [] if with_machine else ["--no_machine"]
-    words += [f"--engine={engine}"] if engine != "rocksdb" else ["--compare=rocksdb", "--rounds=1"]
-    command = [program, "bench", *case.words, *words]
     begin = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "bench", *case.words, *words], capture_output=True, text=True,
+                          check=False)
     shutil.rmtree(database, ignore_errors=True)
-    print(f"{case.name} on {engine}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+    seconds = time.monotonic() - begin
+    print(f"{case.name} on {way}: {seconds:.1f} s", file=sys.stderr)
     if done.returncode != 0:
-        print(f"{case.name} on {engine}: exit code {done.returncode}\n{done.stderr}",
+        print(f"{case.name} on {way}: exit code {done.returncode}\n{done.stderr}",
               file=sys.stderr)
         return []
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return [{"case": case.name, **row} for row in rows]
+    command = shown_command(case, way, seed)
+    return [{"case": case.name, "way": way, **row, "command": command} for row in rows]
 
 
 def shown(rate):
@@ -110,18 +175,76 @@ def shown(rate):
     return f"{rate:.3g}"
 
 
-def print_rows(rows):
-    head = ["case", "benchmark", "engine", "filled ops/s", "store alone", "p50 us", "p99 us",
-            "p99.9 us", "stalls"]
-    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+def print_table(head, lines):
+    print(f"\n| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+    for line in lines:
+        print(f"| {' | '.join(line)} |")
+
+
+def is_machine(row):
+    return row["benchmark"] == "machine"
+
+
+def by_step(rows):
+    """Rows by (case, benchmark, way), in the order of their coming."""
+    groups = defaultdict(list)
     for row in rows:
-        if row["benchmark"] == "machine":
+        if not is_machine(row):
+            groups[row["case"], row["benchmark"], row["way"]].append(row)
+    return groups
+
+
+def median_of(rows, figure):
+    return statistics.median(row[figure] for row in rows)
+
+
+def print_rows(rows):
+    lines = []
+    for (case, benchmark, way), some in by_step(rows).items():
+        rates = [row[RATE] for row in some]
+        lines.append([case, benchmark, way, shown(statistics.median(rates)),
+                      f"{shown(min(rates))} to {shown(max(rates))}" if len(rates) > 1 else "",
+                      shown(median_of(some, "ops_per_sec_store_alone")),
+                      *(f"{median_of(some, name):,.1f}" for name in (P50, "p99_us", "p999_us")),
+                      str(max((row.get("stall_seconds", 0) for row in some), default=0) or "")])
+    print_table(["case", "benchmark", "who", "filled ops/s", "runs", "store alone", "p50 us",
+                 "p99 us", "p99.9 us", "stalls"], lines)
+
+
+def goal_lines(rows):
+    """A line for each goal; those whose rows are missing say so."""
+    groups = by_step(rows)
+    lines = []
+    for what, case, benchmarks, figure, how, goal in GOALS:
+        for benchmark in benchmarks:
+            ours, theirs = (groups.get((case, benchmark, way)) for way in BOTH)
+            if not ours or not theirs:
+                lines.append([what, "", "", "not measured", f"{how} {goal}x", "", ""])
+                continue
+            a, b = median_of(ours, figure), median_of(theirs, figure)
+            text = (lambda x: f"{x:.2f} us") if figure == P50 else shown
+            met = a / b >= goal if how == "at least" else a / b <= goal
+            lines.append([what, text(a), text(b), f"{a / b:.2f}x", f"{how} {goal}x",
+                          "yes" if met else "NO", theirs[0].get("settings", "")])
+    return lines
+
+
+def print_peers(rows):
+    """How many times what each peer gives Breccia gives, where both ran."""
+    groups = by_step(rows)
+    lines = []
+    for (case, benchmark, way), ours in groups.items():
+        if not way.startswith("breccia"):
             continue
-        cells = [row["case"], row["benchmark"], row["engine"],
-                 shown(row["ops_per_sec_filling_included"]), shown(row["ops_per_sec_store_alone"]),
-                 *(f"{row[name]:,.1f}" for name in ("p50_us", "p99_us", "p999_us")),
-                 str(row.get("stall_seconds", ""))]
-        print(f"| {' | '.join(cells)} |")
+        for peer in ("rocksdb", "flatmap"):
+            theirs = groups.get((case, benchmark, peer))
+            if theirs:
+                lines.append([case, benchmark, way, peer,
+                              f"{median_of(ours, RATE) / median_of(theirs, RATE):.2f}x",
+                              f"{median_of(ours, P50) / median_of(theirs, P50):.2f}x",
+                              theirs[0].get("settings", "")])
+    print_table(["case", "benchmark", "who", "beside", "ops/s", "p50", "the other's settings"],
+                lines)
 
 
 def print_machine(row):
@@ -152,19 +275,20 @@ def print_ratios(rows):
     """Our rows have build 0, those of the other one build 1."""
     rates = defaultdict(lambda: ([], []))
     for row in rows:
-        if row["benchmark"] != "machine":
-            rates[row["case"], row["benchmark"]][row["build"]].append(
-                row["ops_per_sec_filling_included"])
-    head = ["case", "benchmark", "this", "other", "ratio of medians", "pairs: quartiles"]
-    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
-    for (case, benchmark), (ours, theirs) in rates.items():
+        if not is_machine(row):
+            rates[row["case"], row["benchmark"], row["way"]][row["build"]].append(row[RATE])
+    lines = []
+    for (case, benchmark, way), (ours, theirs) in rates.items():
         if len(ours) != len(theirs) or not ours:
-            print(f"| {case} | {benchmark} | {len(ours)} and {len(theirs)} runs | | | |")
+            runs = f"{len(ours)} and {len(theirs)} runs"
+            lines.append([case, benchmark, way, runs, "", "", ""])
             continue
         ratio, (low, middle, high) = ratio_line(ours, theirs)
-        print(f"| {case} | {benchmark} | {shown(statistics.median(ours))} | "
-              f"{shown(statistics.median(theirs))} | {ratio:.2f} | "
-              f"{middle:.2f} ({low:.2f}-{high:.2f}) |")
+        lines.append([case, benchmark, way, shown(statistics.median(ours)),
+                      shown(statistics.median(theirs)), f"{ratio:.2f}",
+                      f"{middle:.2f} ({low:.2f}-{high:.2f})"])
+    print_table(["case", "benchmark", "who", "this", "other", "ratio of medians",
+                 "pairs: quartiles"], lines)
 
 
 def keep(arguments, rows):
@@ -178,48 +302,81 @@ def keep(arguments, rows):
 def against(arguments, chosen, folder):
     programs = [arguments.program, os.path.join(arguments.against, "breccia")]
     rows = []
-    for turn in range(arguments.rounds):
+    for turn in range(arguments.rounds or 5):
         for case in chosen:
-            # Who begins changes every round, so that warmth and wear favour neither.
-            for build in (0, 1) if turn % 2 == 0 else (1, 0):
-                found = run(programs[build], case, "breccia", turn + 1, folder, False)
-                rows += keep(arguments, [{**row, "build": build} for row in found])
+            # A peer beside says nothing about two builds.
+            for way in (way for way in case.ways if way.startswith("breccia")):
+                # Who begins changes every round, so that warmth and wear favour neither.
+                for build in (0, 1) if turn % 2 == 0 else (1, 0):
+                    found = run(programs[build], case, way, turn + 1, folder, False)
+                    rows += keep(arguments, [{**row, "build": build} for row in found])
     print_ratios(rows)
+    return verdict(rows)
+
+
+def verdict(rows):
     wrong = differing(rows)
     for case, benchmark, seed in wrong:
-        print(f"{case}, {benchmark}, seed {seed}: the builds returned different results",
+        print(f"{case}, {benchmark}, seed {seed}: different results for the same requests",
               file=sys.stderr)
     return 3 if wrong else 0
 
 
 def standard(arguments, chosen, folder):
+    begin = time.monotonic()
     rows = []
-    for case in chosen:
-        for engine in case.engines:
-            rows += keep(arguments, run(arguments.program, case, engine, 1, folder,
-                                        with_machine=not rows))
-    for row in rows:
-        if row["benchmark"] == "machine":
-            print_machine(row)
+    for turn in range(arguments.rounds or 1):
+        for case in chosen:
+            # Who begins changes every round.
+            for way in case.ways if turn % 2 == 0 else case.ways[::-1]:
+                rows += keep(arguments, run(arguments.program, case, way, turn + 1, folder,
+                                            with_machine=not rows))
+    for row in filter(is_machine, rows):
+        print_machine(row)
     print_rows(rows)
-    wrong = differing(rows)
-    for case, benchmark, _ in wrong:
-        print(f"{case}, {benchmark}: the engines returned different results", file=sys.stderr)
-    return 3 if wrong else 0
+    print_peers(rows)
+    print_table(GOAL_HEAD, goal_lines(rows))
+    print(f"\n{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
+    return verdict(rows)
+
+
+def name_commit():
+    """Rows name the commit that is checked out here, unless the caller names another."""
+    done = subprocess.run(["git", "-C", os.path.dirname(WORKLOADS), "describe", "--always",
+                           "--dirty"], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        os.environ.setdefault("BRECCIA_COMMIT", done.stdout.strip())
 
 
 def self_test():
-    def row(build, rate, found="a", seed=1):
-        return {"case": "c", "benchmark": "b", "build": build, "seed": seed, "result_hash": found,
-                "ops_per_sec_filling_included": rate}
+    def row(build, rate, found="a", seed=1, way="breccia"):
+        return {"case": "c", "benchmark": "b", "way": way, "build": build, "seed": seed,
+                "result_hash": found, RATE: rate}
     ratio, quartiles = ratio_line([2, 4, 6], [1, 4, 2])
     assert ratio == 2 and quartiles == [1.5, 2, 2.5], (ratio, quartiles)
     assert ratio_line([3], [2]) == (1.5, [1.5] * 3)
     assert not differing([row(0, 1), row(1, 1), row(0, 1, "b", 2), row(1, 1, None)])
     assert differing([row(0, 1), row(1, 1, "b")]) == [("c", "b", 1)]
     assert [shown(x) for x in (5, 1234, 2.5e6)] == ["5", "1.23 k", "2.5 M"]
-    names = [case.name for case in cases(Sizes(False, 1))]
-    assert len(set(names)) == len(names)
+    for has_gpu in (False, True):
+        listed = list(cases(Sizes(has_gpu, 1)))
+        names = [case.name for case in listed]
+        assert len(set(names)) == len(names)
+        assert all(way in WAYS for case in listed for way in case.ways)
+        # Every goal names a step that both engines run.
+        for _, case, benchmarks, *_ in GOALS:
+            found = next(one for one in listed if one.name == case)
+            text = " ".join(found.words)
+            assert set(BOTH) <= set(found.ways) and all(one in text for one in benchmarks), case
+    what, case, (benchmark,), figure, _, goal = GOALS[0]
+    rows = [{**row(0, 0, way=way), "case": case, "benchmark": benchmark, figure: rate}
+            for way, rates in (("breccia", (40, 60, 50)), ("rocksdb", (10, 10, 9)))
+            for rate in rates]
+    lines = goal_lines(rows)
+    assert lines[0][:6] == [what, "50", "10", "5.00x", f"at least {goal}x", "yes"], lines[0]
+    assert all(line[3] == "not measured" for line in lines[1:])
+    assert goal_lines([{**one, figure: 49.9} if one["way"] == "breccia" else one
+                       for one in rows])[0][5] == "NO"
     print(f"standard: {len(names)} cases")
 
 
@@ -227,7 +384,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", nargs="?", help="a `breccia`")
     parser.add_argument("--against", help="folder of another build's `breccia`")
-    parser.add_argument("--rounds", type=int, default=5, help="of --against")
+    parser.add_argument("--rounds", type=int, help="runs of each; default 1, with --against 5")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where databases are made")
     parser.add_argument("--out", help="file that rows of JSON are appended to")
     parser.add_argument("--only", nargs="*", default=[], help="cases whose names hold such a word")
@@ -241,6 +398,8 @@ def main():
     sizes = Sizes(os.path.exists("/dev/nvidiactl"), arguments.scale)
     chosen = [case for case in cases(sizes)
               if not arguments.only or any(word in case.name for word in arguments.only)]
+    if not arguments.against:
+        name_commit()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         return (against if arguments.against else standard)(arguments, chosen, folder)
 

@@ -225,9 +225,14 @@ endif()
 if(NOT BRECCIA_SANITIZE)
   set(standard "${PROJECT_SOURCE_DIR}/bench/standard.py")
   breccia_add_test(standard_self_test ${Python3_EXECUTABLE} "${standard}" --self-test)
+  breccia_add_test(report_test ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/bench/report_test.py")
   breccia_add_test(standard sh -ec "
-    ${standard} ./breccia --scale 0.0001 --only put transactions 'ycsb b'
-    ${standard} ./breccia --scale 0.0001 --only put --against . --rounds 2")
+    rm -rf standard && mkdir standard
+    ${standard} ./breccia --scale 0.0001 --out standard/rows.jsonl --only 'in memory' transactions \
+      'single requests' 'ycsb e, b'
+    ${standard} ./breccia --scale 0.0001 --only put --against . --rounds 2
+    ${PROJECT_SOURCE_DIR}/bench/report.py standard
+    grep -q 'clean GET in batches' standard/report/report.html")
   foreach(test IN ITEMS tidy "tidy_self_test --self-test")
     separate_arguments(test)
     list(POP_FRONT test name)
