@@ -108,9 +108,9 @@ def short(words, most):
     return words if len(words) <= most else words[:most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def legend(drawing, names, y):
+def legend(drawing, series_of, y):
     x = 10
-    for series, name in enumerate(names):
+    for name, series in series_of.items():
         room = 26 + 6.6 * len(name)
         if x > 10 and x + room > WIDTH:
             x, y = 10, y + 18
@@ -120,49 +120,62 @@ def legend(drawing, names, y):
     return y + 12
 
 
-def begin(drawing, names):
+def begin(drawing, series_of):
     drawing.text(10, 22, drawing.title, "title")
-    return legend(drawing, names, 44)
+    return legend(drawing, series_of, 44)
 
 
-def dots(name, title, unit, rows, names):
+def headed_rows(drawing, rows, top):
+    """(row, its middle) for each; a row's first part is its heading, shown where it changes."""
+    y, heading = top + 4, None
+    for row in rows:
+        if row[0] != heading:
+            y += ROW
+            drawing.text(10, y - 6, short(row[0], 130), "head")
+            heading = row[0]
+        y += ROW
+        yield row, y - 10
+
+
+def rows_height(rows):
+    headings = sum(row[0] != before for row, before in zip(rows, [None] + [r[0] for r in rows]))
+    return ROW * (len(rows) + headings) + 4
+
+
+def dots(name, title, unit, rows, series_of):
     """Medians as marks, least to greatest as lines, on a logarithmic axis.
 
-    `rows`: (heading, label, {name: (median, least, greatest)}, words behind the plot); a heading is
-    shown where it changes.
+    `rows`: (heading, label, {name: (median, least, greatest)}, words behind the plot).
+    `series_of`: {name: which colour and shape}, in the legend's order.
     """
     drawing = Drawing(name, title, f"{len(rows)} rows of {unit}, medians with least and greatest, "
-                      f"of {', '.join(names)}. The table has the figures.")
+                      f"of {', '.join(series_of)}. The table has the figures.")
     values = [value for _, _, marks, _ in rows for mark in marks.values() for value in mark]
     scale = LogScale(values, LABELS + 10, WIDTH - RIGHT)
-    top = begin(drawing, names) + 22
-    headings = sum(row[0] != before for row, before in zip(rows, [None] + [r[0] for r in rows]))
-    bottom = top + ROW * (len(rows) + headings) + 4
+    top = begin(drawing, series_of) + 22
+    bottom = top + rows_height(rows)
     for tick in scale.ticks:
         drawing.line(scale.at(tick), top - 6, scale.at(tick), bottom)
         for y in (top - 12, bottom + 16):
             drawing.text(scale.at(tick), y, shown(tick), "soft", "middle")
     drawing.text((scale.begin + scale.end) / 2, bottom + 34, unit, "soft", "middle")
-    y, heading = top + 4, None
-    for own, label, marks, words in rows:
-        if own != heading:
-            y += ROW
-            drawing.text(10, y - 6, short(own, 130), "head")
-            heading = own
-        y += ROW
-        drawing.text(LABELS, y - 6, short(label, 46), "", "end")
-        dot_row(drawing, scale, y - 10, marks, names, label)
-        drawing.text(WIDTH - RIGHT + 12, y - 6, words, "soft")
+    for (_, label, marks, words), y in headed_rows(drawing, rows, top):
+        drawing.text(LABELS, y + 4, short(label, 46), "", "end")
+        dot_row(drawing, scale, y, marks, series_of, label)
+        drawing.text(WIDTH - RIGHT + 12, y + 4, words, "soft")
     drawing.height = bottom + 44
     return drawing
 
 
-def dot_row(drawing, scale, middle, marks, names, label):
-    present = [name for name in names if name in marks]
+def dot_row(drawing, scale, middle, marks, series_of, label):
+    present = [name for name in series_of if name in marks]
+    ends = sorted((scale.at(marks[name][1]), scale.at(marks[name][2])) for name in present)
+    # Marks that lie close would hide each other.
+    close = any(end + 12 > after for (_, end), (after, _) in zip(ends, ends[1:]))
     for place, name in enumerate(present):
-        series = names.index(name)
-        # Marks that lie close would hide each other.
-        y = middle + (place - (len(present) - 1) / 2) * min(6, 14 / len(present))
+        series = series_of[name]
+        aside = (place - (len(present) - 1) / 2) * min(7, 14 / len(present)) if close else 0
+        y = middle + aside
         median, least, greatest = marks[name]
         if greatest > least:
             drawing.add(f'<line x1="{scale.at(least):.1f}" y1="{y:.1f}" '
@@ -172,16 +185,16 @@ def dot_row(drawing, scale, middle, marks, names, label):
         drawing.mark(scale.at(median), y, series, f"{name}, {label}: {shown(median)}{spread}")
 
 
-def curves(name, title, panels, names):
+def curves(name, title, panels, series_of):
     """Latency over rate, a panel for each percentile; both axes logarithmic.
 
     `panels`: (heading, {name: [(rate, median us, least, greatest)]}).
     """
     drawing = Drawing(name, title, "Latency in microseconds over requests a second, of "
-                      f"{', '.join(names)}, for {', '.join(p[0] for p in panels)}.")
+                      f"{', '.join(series_of)}, for {', '.join(p[0] for p in panels)}.")
     points = [point for _, own in panels for series in own.values() for point in series]
-    top = begin(drawing, names) + 26
-    height, left, gap = 230, 62, 22
+    top = begin(drawing, series_of) + 26
+    height, left, gap = 230, 62, 44
     width = (WIDTH - left - 20 - gap * (len(panels) - 1)) / len(panels)
     y_scale = LogScale([value for point in points for value in point[1:]], top + height, top)
     for i, (heading, own) in enumerate(panels):
@@ -195,7 +208,7 @@ def curves(name, title, panels, names):
         for tick in x_scale.ticks:
             drawing.line(x_scale.at(tick), top, x_scale.at(tick), top + height)
             drawing.text(x_scale.at(tick), top + height + 16, shown(tick), "soft", "middle")
-        for series, owner in enumerate(names):
+        for owner, series in series_of.items():
             curve(drawing, x_scale, y_scale, series, owner, sorted(own.get(owner, [])))
     drawing.text(left, top + height + 36, "requests a second, each with its time (open loop)",
                  "soft")
@@ -215,26 +228,25 @@ def curve(drawing, x_scale, y_scale, series, owner, points):
 
 
 def bars(name, title, rows, unit):
-    """Shares from 0 to 1, or above: (label, share, words)."""
-    drawing = Drawing(name, title, "; ".join(f"{label}: {share:.0%}" for label, share, _ in rows))
-    most = max(1.0, *(share for _, share, _ in rows))
-    left, width = LABELS + 60, WIDTH - RIGHT - LABELS - 110
+    """Shares from 0 to 1, or above: (heading, label, share, words behind the plot)."""
+    drawing = Drawing(name, title, "; ".join(f"{heading}, {label}: {share:.0%}"
+                                             for heading, label, share, _ in rows))
+    most = max(1.0, *(row[2] for row in rows))
+    left, width = LABELS + 10, WIDTH - RIGHT - LABELS - 50
     drawing.text(10, 22, drawing.title, "title")
     top = 62
-    bottom = top + ROW * len(rows)
+    bottom = top + rows_height(rows)
     step = 0.25 if most <= 1.5 else math.ceil(most / 5)
     for i in range(int(most / step + 1e-9) + 1):
         x = left + width * i * step / most
         drawing.line(x, top - 6, x, bottom)
         drawing.text(x, top - 12, f"{i * step:.0%}", "soft", "middle")
-    for i, (label, share, words) in enumerate(rows):
-        y = top + ROW * i
-        drawing.text(left - 10, y + 14, short(label, 56), "", "end")
-        drawing.add(f'<rect x="{left}" y="{y + 4}" height="{ROW - 9}" fill="var(--s0)" '
-                    f'width="{width * share / most:.1f}"><title>{html.escape(words)}</title>'
-                    "</rect>")
-        drawing.text(left + width * share / most + 6, y + 14, f"{share:.0%}")
-        drawing.text(WIDTH - RIGHT - 10, y + 14, short(words, 22), "soft")
+    for (_, label, share, words), y in headed_rows(drawing, rows, top):
+        drawing.text(LABELS, y + 4, short(label, 46), "", "end")
+        drawing.add(f'<rect x="{left}" y="{y - 6}" height="13" fill="var(--s0)" '
+                    f'width="{width * share / most:.1f}"/>')
+        drawing.text(left + width * share / most + 6, y + 4, f"{share:.0%}")
+        drawing.text(WIDTH - RIGHT + 12, y + 4, words, "soft")
     drawing.text(left, bottom + 20, unit, "soft")
     drawing.height = bottom + 32
     return drawing

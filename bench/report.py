@@ -165,16 +165,28 @@ def groups_of(rows):
     return list(groups.values())
 
 
+# They look the same in all drawings.
+KNOWN = {"breccia": 0, "rocksdb": 1, "breccia, columns": 2, "flatmap": 3, "breccia, no device": 4}
+
+
 def named_series(groups):
-    """Who there is, Breccia first; more than can be told apart are left to the table."""
+    """{who: colour and shape}, Breccia first; more than can be told apart are left to the table."""
     names = list(dict.fromkeys(group.who for group in groups))
-    names.sort(key=lambda name: not name.startswith("breccia"))
-    return names[:charts.SERIES_MAX]
+    if not set(names) <= set(KNOWN):
+        names.sort(key=lambda name: not name.startswith("breccia"))
+        return {name: series for series, name in enumerate(names[:charts.SERIES_MAX])}
+    return {name: series for name, series in KNOWN.items() if name in names}
+
+
+def times(ratio):
+    return f"{ratio:.1f}x" if ratio >= 10 else f"{ratio:.2f}x"
 
 
 def throughput(name, title, groups, only_shared):
-    """A row for each step, a mark for each engine; `only_shared`: where RocksDB is beside."""
+    """A row for each step, a mark for each engine; `only_shared`: where RocksDB is beside, and a
+    load is not but the way to something else."""
     names = named_series(groups)
+    paced = {group.case for group in groups if group.rows[0].get("target_rate")}
     steps = defaultdict(dict)
     for group in groups:
         spread = group.spread(rate_of)
@@ -184,11 +196,13 @@ def throughput(name, title, groups, only_shared):
     for (case, benchmark), marks in steps.items():
         peer = next((who for who in marks if who.startswith("rocksdb")), None)
         ours = next((who for who in marks if who.startswith("breccia")), None)
-        if only_shared and not (peer and ours):
-            continue
-        words = f"{marks[ours][0] / marks[peer][0]:.1f}x RocksDB" if peer and ours else ""
+        if only_shared:
+            if not (peer and ours) or benchmark == "load" or case in paced:
+                continue
+            marks = {peer: marks[peer], ours: marks[ours]}
+        words = f"{times(marks[ours][0] / marks[peer][0])} RocksDB" if peer and ours else ""
         rows.append((case, benchmark, marks, words))
-    shown = [who for who in names if any(who in row[2] for row in rows)]
+    shown = {who: series for who, series in names.items() if any(who in row[2] for row in rows)}
     return charts.dots(name, title, "requests a second, filling of batches included", rows,
                        shown) if rows else None
 
@@ -207,19 +221,21 @@ def over_rate(name, groups):
         if own:
             panels.append((heading, own))
     names = named_series(paced)
-    return charts.curves(name, "Latency over rate: " + paced[0].case, panels,
-                         names) if panels else None
+    case = paced[0].case.removeprefix("latency over rate, ")
+    return charts.curves(name, "Latency over rate: " + case, panels, names) if panels else None
 
 
 def least_work(row):
     """(what limits it, units of that a request needs at the least), or None.
 
-    A put copies its bytes once: read and written. A lookup, and each entry of a scan, takes its
-    lines of 128 bytes from a random place. A sustained put goes to the disk.
+    A put copies its bytes once: read and written. A lookup in memory takes its lines of 128 bytes
+    from a random place. A sustained put goes to the disk.
     """
     entry = (row.get("key_size") or 0) + (row.get("value_size") or 0)
     step = row["benchmark"]
     if not entry or (row.get("batch_size") or 1) <= 1 or "ycsb" in row.get("case", ""):
+        return None
+    if row.get("misses") or (row.get("state") or "").startswith("tree"):
         return None
     if step.startswith("overwrite") and "per_second" in row:
         return "disk_write_bytes_per_s", entry
@@ -239,12 +255,13 @@ def machine_share(name, file, groups):
     for group in groups:
         work = least_work(group.rows[0])
         spread = group.spread(rate_of)
-        if not work or not spread or not file.machines:
+        if not work or not spread or not file.machines or group.who.startswith("rocksdb"):
             continue
         limit = file.machines[0].get(work[0])
         if limit:
-            rows.append((f"{group.benchmark}, {group.case}, {group.who}",
-                         spread[0] * work[1] / limit, LIMIT_NAMES[work[0]]))
+            who = "" if group.who == "breccia" else f", {group.who.removeprefix('breccia, ')}"
+            rows.append((group.case, group.benchmark + who, spread[0] * work[1] / limit,
+                         LIMIT_NAMES[work[0]]))
     return charts.bars(name, "Share of what the machine gives", rows,
                        "the least work that requests need, of the limit measured in the same run"
                        ) if rows else None

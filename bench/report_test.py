@@ -128,6 +128,9 @@ class Report(unittest.TestCase):
         self.assertEqual(share(ops_per_sec=5e6, benchmark="overwrite", per_second=[1]), "80%")
         self.assertIsNone(share(batch_size=1))
         self.assertIsNone(share(benchmark="seekrandom"))
+        self.assertIsNone(share(benchmark="readrandom", misses=1))
+        self.assertIsNone(share(benchmark="readrandom", state="tree-warm"))
+        self.assertIsNone(share(engine="rocksdb"))
         self.assertIsNone(share(case="ycsb a, batches", benchmark="workloada"))
 
     # Goal: latency over rate is drawn from paced rows, which the throughput leaves out.
