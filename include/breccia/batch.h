@@ -126,6 +126,37 @@ class Batch {
   /// holds.
   [[nodiscard]] std::pair<Slice, Slice> range_entry(std::size_t i, std::size_t j) const;
 
+  /// The entries of ranges [first, first + count) as an Arrow array of lists has them: lists[0] is
+  /// 0, and range first + i has entries [lists[i], lists[i + 1]) of the columns that
+  /// EntryOffsets() and CopyEntries() give then.
+  /// Shape   lists[count + 1]; found[count]: 1 if the range has code kOk, else 0, and what it found
+  ///         until then is in the list. first + count <= ranges().
+  /// Errors  InvalidArgument: more than 2^31 - 1 entries in offsets of 32 bits; the arrays are of
+  ///         no sense then.
+  Status RangeOffsets(std::size_t first, std::size_t count, std::int32_t* lists,
+                      std::uint8_t* found) const;
+  Status RangeOffsets(std::size_t first, std::size_t count, std::int64_t* lists,
+                      std::uint8_t* found) const;
+  /// Where keys and values of these entries will lie, each kind in bytes of its own: entry j's key
+  /// are bytes [keys[j], keys[j + 1]), its value likewise. Null: not wanted, as where they will be
+  /// fixed.
+  /// Shape   `lists` as RangeOffsets() gave them; keys[lists[count] + 1], values likewise.
+  /// Errors  InvalidArgument: as above, of bytes.
+  /// Cost    reads each entry's header; from 32 Ki entries on shared among threads.
+  Status EntryOffsets(std::size_t first, std::size_t count, const std::int32_t* lists,
+                      std::int32_t* keys, std::int32_t* values) const;
+  Status EntryOffsets(std::size_t first, std::size_t count, const std::int64_t* lists,
+                      std::int64_t* keys, std::int64_t* values) const;
+  /// Copies keys and values of these entries, in one pass: those of entry j to string j.
+  /// Shape   `lists` as above; offsets of `keys` and `values` as EntryOffsets() gave them.
+  /// Errors  InvalidArgument: a key or value has another length than its room, which is left as it
+  ///         is, or rooms overlap. All others are copied, unless they overlap.
+  /// Cost    as EntryOffsets().
+  Status CopyEntries(std::size_t first, std::size_t count, const std::int32_t* lists,
+                     const BytesRoom& keys, const BytesRoom& values) const;
+  Status CopyEntries(std::size_t first, std::size_t count, const std::int64_t* lists,
+                     const BytesRoom& keys, const BytesRoom& values) const;
+
   /// Forgets requests and results and keeps the memory for the next use.
   void Clear();
 

@@ -139,6 +139,16 @@ typedef struct breccia_value_array_t {
   uint8_t* found;
 } breccia_value_array_t;
 
+/* Memory of the caller that takes byte strings of results, in one of these two forms. Rows must not
+   overlap; offsets are there already, as breccia gave them. */
+typedef struct breccia_column_room_t {
+  void* data;
+  size_t width;
+  ptrdiff_t stride;
+  const int32_t* offsets32;
+  const int64_t* offsets64;
+} breccia_column_room_t;
+
 /* Add `count` requests, as if one by one, but all or none: with an error the batch is as before.
    What columns and limits point to is copied. */
 void breccia_batch_put_columns(breccia_batch_t* batch, breccia_column_family_handle_t* family,
@@ -195,6 +205,28 @@ size_t breccia_batch_range_size(const breccia_batch_t* batch, size_t i);
 void breccia_batch_range_entries(const breccia_batch_t* batch, size_t i, size_t first, size_t count,
                                  const char** keys, size_t* key_lengths, const char** values,
                                  size_t* value_lengths);
+/* Entries of the ranges first..first+count as an Arrow array of lists. First which are whose: range
+   i has entries lists[i] to below lists[i + 1], of `count` + 1 offsets of which the first is 0, and
+   found[i], 1 or 0 where the range has an error. Then, where they are to be variable strings, the
+   offsets of their keys and values, lists[count] + 1 each; null: not wanted. Then the entries,
+   those of which a room is null left out. A key or value of another length than its room is an
+   error, and that room is as it was. */
+void breccia_batch_range_offsets32(const breccia_batch_t* batch, size_t first, size_t count,
+                                   int32_t* lists, uint8_t* found, char** errptr);
+void breccia_batch_range_offsets64(const breccia_batch_t* batch, size_t first, size_t count,
+                                   int64_t* lists, uint8_t* found, char** errptr);
+void breccia_batch_entry_offsets32(const breccia_batch_t* batch, size_t first, size_t count,
+                                   const int32_t* lists, int32_t* keys, int32_t* values,
+                                   char** errptr);
+void breccia_batch_entry_offsets64(const breccia_batch_t* batch, size_t first, size_t count,
+                                   const int64_t* lists, int64_t* keys, int64_t* values,
+                                   char** errptr);
+void breccia_batch_copy_entries32(const breccia_batch_t* batch, size_t first, size_t count,
+                                  const int32_t* lists, const breccia_column_room_t* keys,
+                                  const breccia_column_room_t* values, char** errptr);
+void breccia_batch_copy_entries64(const breccia_batch_t* batch, size_t first, size_t count,
+                                  const int64_t* lists, const breccia_column_room_t* keys,
+                                  const breccia_column_room_t* values, char** errptr);
 
 #ifdef __cplusplus
 }

@@ -85,4 +85,63 @@ struct ValueArray {
   std::uint8_t* found = nullptr;
 };
 
+/// Memory of the caller that takes byte strings of results, in one of BytesColumn's forms.
+///
+/// Shape   fixed: string i are the `width` bytes at data + i * stride, which must not overlap; the
+///         stride may be negative. variable: bytes [offsets[i], offsets[i + 1]) of `bytes`, whose
+///         offsets are there already, as the batch gave them.
+/// Units   width, stride, offsets: bytes.
+class BytesRoom {
+ public:
+  /// These strings are not wanted.
+  BytesRoom() = default;
+
+  [[nodiscard]] static BytesRoom Fixed(void* data, std::size_t width, std::ptrdiff_t stride) {
+    BytesRoom room;
+    room.is_wanted_ = true;
+    room.data_ = static_cast<char*>(data);
+    room.width_ = width;
+    room.stride_ = stride;
+    return room;
+  }
+  [[nodiscard]] static BytesRoom Fixed(void* data, std::size_t width) {
+    return Fixed(data, width, static_cast<std::ptrdiff_t>(width));
+  }
+  [[nodiscard]] static BytesRoom Variable(void* bytes, const std::int32_t* offsets) {
+    BytesRoom room = Fixed(bytes, 0);
+    room.offsets32_ = offsets;
+    return room;
+  }
+  [[nodiscard]] static BytesRoom Variable(void* bytes, const std::int64_t* offsets) {
+    BytesRoom room = Fixed(bytes, 0);
+    room.offsets64_ = offsets;
+    return room;
+  }
+
+  [[nodiscard]] bool is_wanted() const { return is_wanted_; }
+  [[nodiscard]] bool overlaps() const {
+    const auto step = static_cast<std::size_t>(stride_ < 0 ? -stride_ : stride_);
+    return offsets32_ == nullptr && offsets64_ == nullptr && step < width_;
+  }
+  /// Bytes that string `i` has there.
+  [[nodiscard]] std::size_t bytes_at(std::size_t i) const {
+    if (offsets32_ != nullptr) return static_cast<std::size_t>(offsets32_[i + 1] - offsets32_[i]);
+    if (offsets64_ != nullptr) return static_cast<std::size_t>(offsets64_[i + 1] - offsets64_[i]);
+    return width_;
+  }
+  [[nodiscard]] char* at(std::size_t i) const {
+    if (offsets32_ != nullptr) return data_ + offsets32_[i];
+    if (offsets64_ != nullptr) return data_ + offsets64_[i];
+    return data_ + static_cast<std::ptrdiff_t>(i) * stride_;
+  }
+
+ private:
+  char* data_ = nullptr;
+  bool is_wanted_ = false;
+  std::size_t width_ = 0;
+  std::ptrdiff_t stride_ = 0;
+  const std::int32_t* offsets32_ = nullptr;
+  const std::int64_t* offsets64_ = nullptr;
+};
+
 }  // namespace breccia

@@ -1,6 +1,7 @@
 #include <breccia/batch.h>
 
 #include "base/memory.h"
+#include "batch/range_columns.h"
 #include "batch/requests.h"
 #include "batch/value_columns.h"
 
@@ -112,6 +113,37 @@ Status::Code Batch::range_code(std::size_t i) const { return requests_->range_re
 std::size_t Batch::range_size(std::size_t i) const { return requests_->range_result(i).count; }
 std::pair<Slice, Slice> Batch::range_entry(std::size_t i, std::size_t j) const {
   return batch::range_entry(requests_->range_result(i), j);
+}
+
+Status Batch::RangeOffsets(std::size_t first, std::size_t count, std::int32_t* lists,
+                           std::uint8_t* found) const {
+  return base::or_memory_limit(
+      [&] { return batch::range_offsets(*requests_, first, count, lists, found); });
+}
+Status Batch::RangeOffsets(std::size_t first, std::size_t count, std::int64_t* lists,
+                           std::uint8_t* found) const {
+  return base::or_memory_limit(
+      [&] { return batch::range_offsets(*requests_, first, count, lists, found); });
+}
+Status Batch::EntryOffsets(std::size_t first, std::size_t count, const std::int32_t* lists,
+                           std::int32_t* keys, std::int32_t* values) const {
+  return base::or_memory_limit(
+      [&] { return batch::entry_offsets(*requests_, first, count, lists, keys, values); });
+}
+Status Batch::EntryOffsets(std::size_t first, std::size_t count, const std::int64_t* lists,
+                           std::int64_t* keys, std::int64_t* values) const {
+  return base::or_memory_limit(
+      [&] { return batch::entry_offsets(*requests_, first, count, lists, keys, values); });
+}
+Status Batch::CopyEntries(std::size_t first, std::size_t count, const std::int32_t* lists,
+                          const BytesRoom& keys, const BytesRoom& values) const {
+  return base::or_memory_limit(
+      [&] { return batch::copy_entries(*requests_, first, count, lists, keys, values); });
+}
+Status Batch::CopyEntries(std::size_t first, std::size_t count, const std::int64_t* lists,
+                          const BytesRoom& keys, const BytesRoom& values) const {
+  return base::or_memory_limit(
+      [&] { return batch::copy_entries(*requests_, first, count, lists, keys, values); });
 }
 
 void Batch::Clear() { requests_->clear(); }

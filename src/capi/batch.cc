@@ -38,6 +38,13 @@ breccia::BytesColumn column_of(const breccia_column_t* column, std::size_t count
   return breccia::BytesColumn::Fixed(column->data, count, column->width, column->stride);
 }
 
+breccia::BytesRoom room_of(const breccia_column_room_t* room) {
+  if (room == nullptr) return {};
+  if (room->offsets32 != nullptr) return breccia::BytesRoom::Variable(room->data, room->offsets32);
+  if (room->offsets64 != nullptr) return breccia::BytesRoom::Variable(room->data, room->offsets64);
+  return breccia::BytesRoom::Fixed(room->data, room->width, room->stride);
+}
+
 }  // namespace
 
 extern "C" {
@@ -224,6 +231,44 @@ void breccia_batch_range_entries(const breccia_batch_t* batch, std::size_t i, st
     values[j] = value.data();
     value_lengths[j] = value.size();
   }
+}
+
+void breccia_batch_range_offsets32(const breccia_batch_t* batch, std::size_t first,
+                                   std::size_t count, std::int32_t* lists, std::uint8_t* found,
+                                   char** errptr) {
+  save_error(errptr, batch->rep.RangeOffsets(first, count, lists, found));
+}
+
+void breccia_batch_range_offsets64(const breccia_batch_t* batch, std::size_t first,
+                                   std::size_t count, std::int64_t* lists, std::uint8_t* found,
+                                   char** errptr) {
+  save_error(errptr, batch->rep.RangeOffsets(first, count, lists, found));
+}
+
+void breccia_batch_entry_offsets32(const breccia_batch_t* batch, std::size_t first,
+                                   std::size_t count, const std::int32_t* lists, std::int32_t* keys,
+                                   std::int32_t* values, char** errptr) {
+  save_error(errptr, batch->rep.EntryOffsets(first, count, lists, keys, values));
+}
+
+void breccia_batch_entry_offsets64(const breccia_batch_t* batch, std::size_t first,
+                                   std::size_t count, const std::int64_t* lists, std::int64_t* keys,
+                                   std::int64_t* values, char** errptr) {
+  save_error(errptr, batch->rep.EntryOffsets(first, count, lists, keys, values));
+}
+
+void breccia_batch_copy_entries32(const breccia_batch_t* batch, std::size_t first,
+                                  std::size_t count, const std::int32_t* lists,
+                                  const breccia_column_room_t* keys,
+                                  const breccia_column_room_t* values, char** errptr) {
+  save_error(errptr, batch->rep.CopyEntries(first, count, lists, room_of(keys), room_of(values)));
+}
+
+void breccia_batch_copy_entries64(const breccia_batch_t* batch, std::size_t first,
+                                  std::size_t count, const std::int64_t* lists,
+                                  const breccia_column_room_t* keys,
+                                  const breccia_column_room_t* values, char** errptr) {
+  save_error(errptr, batch->rep.CopyEntries(first, count, lists, room_of(keys), room_of(values)));
 }
 
 }  // extern "C"

@@ -169,6 +169,38 @@ static const char* check_arrow(const breccia_batch_t* batch, const int32_t* expe
   return NULL;
 }
 
+/* Ranges 2 and 3 of the batch have the first 3 + 4 entries from rows 0 and 1 on. */
+static const char* check_lists(const breccia_batch_t* batch) {
+  static const int expected[] = {0, 1, 2, 1, 2, 3, 4};
+  int32_t lists32[3], keys32[8], values32[8];
+  int64_t lists64[5], keys64[8], values64[8];
+  uint8_t found[4];
+  char key_bytes[7 * 7], value_bytes[7 * sizeof rows[0].value], key_rows[7][8];
+  char* error = NULL;
+  CHECK_OK(breccia_batch_range_offsets32(batch, 2, 2, lists32, found, &error));
+  CHECK(lists32[0] == 0 && lists32[1] == 3 && lists32[2] == 7 && found[0] == 1 && found[1] == 1);
+  CHECK_OK(breccia_batch_range_offsets64(batch, 0, 4, lists64, found, &error));
+  CHECK(lists64[2] == 0 && lists64[3] == 3 && lists64[4] == 7 && found[3] == 1);
+  CHECK_OK(breccia_batch_entry_offsets32(batch, 2, 2, lists32, keys32, values32, &error));
+  CHECK(keys32[7] == sizeof key_bytes && values32[7] == sizeof value_bytes);
+  CHECK_OK(breccia_batch_entry_offsets64(batch, 0, 4, lists64, keys64, NULL, &error));
+  CHECK_OK(breccia_batch_entry_offsets64(batch, 0, 4, lists64, NULL, values64, &error));
+  CHECK(keys64[7] == sizeof key_bytes && values64[7] == sizeof value_bytes);
+  const breccia_column_room_t keys_in = {.data = key_bytes, .offsets32 = keys32};
+  const breccia_column_room_t values_in = {.data = value_bytes, .offsets64 = values64};
+  const breccia_column_room_t rows_in = {.data = key_rows, .width = 7, .stride = 8};
+  const breccia_column_room_t narrow = {.data = key_rows, .width = 6, .stride = 8};
+  CHECK_OK(breccia_batch_copy_entries32(batch, 2, 2, lists32, &keys_in, &values_in, &error));
+  CHECK_OK(breccia_batch_copy_entries64(batch, 0, 4, lists64, &rows_in, NULL, &error));
+  CHECK_FAILS(breccia_batch_copy_entries64(batch, 0, 4, lists64, &narrow, NULL, &error));
+  for (int i = 0; i < 7; ++i) {
+    const struct row* const row = &rows[expected[i]];
+    CHECK(memcmp(key_bytes + 7 * i, row->key, 7) == 0 && memcmp(key_rows[i], row->key, 7) == 0);
+    CHECK(memcmp(value_bytes + sizeof row->value * (size_t)i, row->value, sizeof row->value) == 0);
+  }
+  return NULL;
+}
+
 /* Lookups of fixed rows, one of them of a key that is not there, and ranges. */
 static const char* walk_reads_of_columns(const struct walk* w, breccia_t* db,
                                          breccia_batch_t* batch,
@@ -200,6 +232,7 @@ static const char* walk_reads_of_columns(const struct walk* w, breccia_t* db,
   CHECK(found_flags[kRequests] == 0);
   CHECK(breccia_batch_range_size(batch, 0) == 0 && breccia_batch_range_size(batch, 1) == 0);
   CHECK(breccia_batch_range_size(batch, 2) == 3 && breccia_batch_range_size(batch, 3) == 4);
+  CHECK_PART(check_lists(batch));
   return NULL;
 }
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
+#include "base/assert.h"
 #include "option_sets.h"
 
 namespace breccia::metamorphic {
@@ -174,16 +176,73 @@ Status Subject::add_request(const Op& part, FamilyId family, Batch* batch) const
   }
 }
 
+namespace {
+
+/// What ranges found, as lists of strings.
+class RangeLists {
+ public:
+  explicit RangeLists(const Batch& batch) {
+    const std::size_t ranges = batch.ranges();
+    lists_.resize(ranges + 1);
+    found_.resize(ranges);
+    BRECCIA_ASSERT(batch.RangeOffsets(0, ranges, lists_.data(), found_.data()).ok());
+    const auto entries = static_cast<std::size_t>(lists_[ranges]);
+    keys_.offsets.resize(entries + 1);
+    values_.offsets.resize(entries + 1);
+    BRECCIA_ASSERT(
+        batch.EntryOffsets(0, ranges, lists_.data(), keys_.offsets.data(), values_.offsets.data())
+            .ok());
+    BRECCIA_ASSERT(batch.CopyEntries(0, ranges, lists_.data(), keys_.room(), values_.room()).ok());
+  }
+
+  void add_to(History* history, std::size_t range) const {
+    const auto end = static_cast<std::size_t>(lists_[range + 1]);
+    for (auto i = static_cast<std::size_t>(lists_[range]); i < end; ++i) {
+      history->add_entry(keys_.at(i), values_.at(i));
+    }
+  }
+  [[nodiscard]] bool found(std::size_t range) const { return found_[range] != 0; }
+
+ private:
+  struct Strings {
+    std::vector<std::int64_t> offsets;
+    std::string bytes;
+
+    BytesRoom room() {
+      bytes.resize(static_cast<std::size_t>(offsets.back()));
+      return BytesRoom::Variable(bytes.data(), offsets.data());
+    }
+    [[nodiscard]] Slice at(std::size_t i) const {
+      const auto begin = static_cast<std::size_t>(offsets[i]);
+      return {bytes.data() + begin, static_cast<std::size_t>(offsets[i + 1]) - begin};
+    }
+  };
+
+  std::vector<std::int64_t> lists_;
+  std::vector<std::uint8_t> found_;
+  Strings keys_;
+  Strings values_;
+};
+
+}  // namespace
+
+/// Every other batch's ranges are taken as columns.
 void Subject::add_results(const std::vector<Op>& parts, const Batch& batch, History* history) {
   std::size_t read = 0;
   std::size_t range = 0;
+  std::optional<RangeLists> lists;
+  if (batch.ranges() > 0 && parts.size() % 2 == 1) lists.emplace(batch);
   for (const Op& part : parts) {
     if (part.kind == Kind::kGet) {
       const Status::Code code = batch.code(read);
       history->add_value(code, code == Status::Code::kOk ? batch.value(read) : Slice());
       ++read;
     } else if (part.kind == Kind::kRange) {
-      for (std::size_t i = 0; i < batch.range_size(range); ++i) {
+      if (lists.has_value()) {
+        lists->add_to(history, range);
+        BRECCIA_ASSERT(lists->found(range) == (batch.range_code(range) == Status::Code::kOk));
+      }
+      for (std::size_t i = 0; !lists.has_value() && i < batch.range_size(range); ++i) {
         const auto [found, value] = batch.range_entry(range, i);
         history->add_entry(found, value);
       }

@@ -83,6 +83,37 @@ void BM_FillGets(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 
+/// A store with rows in memory.
+class Stored {
+ public:
+  explicit Stored(const Rows& rows) {
+    std::filesystem::remove_all(kFolder);
+    Options options;
+    options.create_if_missing = true;
+    options.backend = BackendChoice::kHost;
+    options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+    demand(Store::Open(options, kFolder, &store_));
+    Batch batch;
+    demand(batch.Put(kDefaultFamily, rows.key_column(), rows.value_column()));
+    demand(store_->Submit({}, &batch));
+  }
+  ~Stored() {
+    store_.reset();
+    std::filesystem::remove_all(kFolder);
+  }
+  Stored(const Stored&) = delete;
+  Stored& operator=(const Stored&) = delete;
+
+  Store* operator->() const { return store_.get(); }
+
+ private:
+  static constexpr char kFolder[] = "/dev/shm/breccia-micro-columns";
+  std::unique_ptr<Store> store_;
+};
+
+/// Entries in the store that ranges are of.
+constexpr std::uint64_t kStored = 256 << 10;
+
 enum Way : std::int64_t { kEach, kIntoArray, kAsArrow };
 
 /// Takes the values of all lookups out of the batch, one by one.
@@ -100,17 +131,8 @@ void copy_each(const Batch& batch, const Rows& rows, std::string* values,
 void BM_Get(benchmark::State& state) {
   const Rows rows(state.range(0), state.range(1), state.range(2));
   const std::int64_t way = state.range(3);
-  const std::string folder = "/dev/shm/breccia-micro-columns";
-  std::filesystem::remove_all(folder);
-  Options options;
-  options.create_if_missing = true;
-  options.backend = BackendChoice::kHost;
-  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
-  std::unique_ptr<Store> store;
-  if (!Store::Open(options, folder, &store).ok()) return state.SkipWithError("no store");
+  const Stored store(rows);
   Batch batch;
-  demand(batch.Put(kDefaultFamily, rows.key_column(), rows.value_column()));
-  demand(store->Submit({}, &batch));
   std::string values(rows.values.size(), '.');
   std::vector<std::uint8_t> found(rows.count);
   std::vector<std::int64_t> offsets(rows.count + 1);
@@ -134,8 +156,56 @@ void BM_Get(benchmark::State& state) {
   }
   if (values != rows.values || found.front() != 1) std::abort();
   state.SetItemsProcessed(state.iterations() * state.range(0));
-  store.reset();
-  std::filesystem::remove_all(folder);
+}
+
+/// Takes what all ranges found out of the batch, entry by entry; returns how many there are.
+std::size_t copy_each_entry(const Batch& batch, const Rows& rows, std::string* keys,
+                            std::string* values) {
+  std::size_t at = 0;
+  for (std::size_t range = 0; range < batch.ranges(); ++range) {
+    for (std::size_t i = 0; i < batch.range_size(range); ++i) {
+      const auto [key, value] = batch.range_entry(range, i);
+      std::memcpy(keys->data() + at * rows.key_bytes, key.data(), key.size());
+      std::memcpy(values->data() + at * rows.value_bytes, value.data(), value.size());
+      ++at;
+    }
+  }
+  return at;
+}
+
+/// Taking the entries of ranges out of a batch. Items are entries.
+void BM_TakeEntries(benchmark::State& state) {
+  const Rows rows(kStored, 16, 100);
+  const auto limit = static_cast<std::uint32_t>(state.range(0));
+  const std::int64_t way = state.range(1);
+  const Stored store(rows);
+  const std::uint64_t ranges = kStored / limit;
+  Batch batch;
+  demand(batch.Range(kDefaultFamily, BytesColumn::Fixed(rows.keys.data(), ranges, 16),
+                     BytesColumn::Fixed("\xff", ranges, 1, 0), limit));
+  demand(store->Submit({}, &batch));
+  std::string keys(kStored * 16, '.');
+  std::string values(kStored * 100, '.');
+  std::vector<std::int64_t> lists(ranges + 1);
+  std::vector<std::int64_t> offsets(kStored + 1);
+  std::vector<std::uint8_t> found(ranges);
+  std::size_t entries = 0;
+  for (auto _ : state) {
+    if (way == kEach) {
+      entries = copy_each_entry(batch, rows, &keys, &values);
+      continue;
+    }
+    demand(batch.RangeOffsets(0, ranges, lists.data(), found.data()));
+    entries = static_cast<std::size_t>(lists[ranges]);
+    auto values_in = BytesRoom::Fixed(values.data(), 100);
+    if (way == kAsArrow) {
+      demand(batch.EntryOffsets(0, ranges, lists.data(), nullptr, offsets.data()));
+      values_in = BytesRoom::Variable(values.data(), offsets.data());
+    }
+    demand(
+        batch.CopyEntries(0, ranges, lists.data(), BytesRoom::Fixed(keys.data(), 16), values_in));
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(entries));
 }
 
 constexpr std::int64_t kSmall = 4 << 10;
@@ -164,6 +234,10 @@ BENCHMARK(BM_Get)
     ->Apply([](auto* micro) {
       with_sizes(micro, {kEach, kIntoArray, kAsArrow});
     }) -> UseRealTime();
+BENCHMARK(BM_TakeEntries)
+    ->ArgNames({"limit", "way"})
+    ->ArgsProduct({{10, 100}, {kEach, kIntoArray, kAsArrow}})
+    ->UseRealTime();
 
 }  // namespace
 
