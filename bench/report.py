@@ -136,6 +136,21 @@ def who_of(row):
     return who if build is None or "way" in row and "build" not in row else f"{who} {build}"
 
 
+REQUESTS = {"fillseq": "PUT, in order", "fillrandom": "PUT", "filluniquerandom": "PUT",
+            "overwrite": "PUT, again", "bulkload": "load into files", "readrandom": "GET",
+            "multireadrandom": "GET", "deleterandom": "DELETE", "mergerandom": "UPDATE",
+            "seekrandom": "RANGE", "transactionrandom": "transactions",
+            "validatedrandom": "transactions, validated", "readwhilewriting": "GET beside a writer"}
+
+
+def label_of(benchmark):
+    """A benchmark in words: `multireadrandom@clean#2` as `GET, clean, pass 2`."""
+    name, _, again = benchmark.partition("#")
+    name, _, state = name.partition("@")
+    parts = [REQUESTS.get(name, name), state, f"pass {again}" if again else ""]
+    return ", ".join(filter(None, parts))
+
+
 class Group:
     """Runs of one step by one engine."""
 
@@ -201,7 +216,7 @@ def throughput(name, title, groups, only_shared):
                 continue
             marks = {peer: marks[peer], ours: marks[ours]}
         words = f"{times(marks[ours][0] / marks[peer][0])} RocksDB" if peer and ours else ""
-        rows.append((case, benchmark, marks, words))
+        rows.append((case, label_of(benchmark), marks, words))
     shown = {who: series for who, series in names.items() if any(who in row[2] for row in rows)}
     return charts.dots(name, title, "requests a second, filling of batches included", rows,
                        shown) if rows else None
@@ -260,7 +275,7 @@ def machine_share(name, file, groups):
         limit = file.machines[0].get(work[0])
         if limit:
             who = "" if group.who == "breccia" else f", {group.who.removeprefix('breccia, ')}"
-            rows.append((group.case, group.benchmark + who, spread[0] * work[1] / limit,
+            rows.append((group.case, label_of(group.benchmark) + who, spread[0] * work[1] / limit,
                          LIMIT_NAMES[work[0]]))
     return charts.bars(name, "Share of what the machine gives", rows,
                        "the least work that requests need, of the limit measured in the same run"

@@ -146,7 +146,9 @@ class Report(unittest.TestCase):
             text = file.read()
         self.assertEqual(text.count('class="curve"'), 4)
         with open(os.path.join(self.out, "a-throughput.svg"), encoding="utf-8") as file:
-            self.assertNotIn("readrandom", file.read())
+            self.assertNotIn("GET", file.read())
+        self.assertEqual(report.label_of("multireadrandom@clean#2"), "GET, clean, pass 2")
+        self.assertEqual(report.label_of("workloada"), "workloada")
 
     # Goal: rows of the standard set show what must show; input that is not there is said.
     # Method: a goal's two rows; no file, an empty file, a folder without rows.

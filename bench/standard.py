@@ -57,7 +57,8 @@ class Sizes:
         self.keys = max(1000, int((100e6 if has_gpu else 10e6) * scale))
         # What a part of the keys shows as well: RocksDB's load of all takes a minute on two cores.
         self.part = max(200, self.keys // 5)
-        self.records = max(50, self.keys // 40)
+        self.few = max(50, self.keys // 40)
+        self.records = max(50, self.keys // 100)  # of YCSB: a thousand bytes each
         self.reads = max(100, int((4e6 if has_gpu else 2.5e5) * scale))
         self.singles = max(100, int(1e5 * scale))
         self.sustained = max(1, round((60 if has_gpu else 10) * min(1, scale)))
@@ -73,16 +74,18 @@ def cases(sizes):
                 "--key_set=uniform ")
     base = f"--keys={sizes.keys} " + requests
     part = f"--keys={sizes.part} " + requests
-    few = f"--keys={sizes.records} " + requests
-    states = ",".join(f"{GET}@{state}" for state in STATES)
+    few = f"--keys={sizes.few} " + requests
+    states = [f"{GET}@{state}" for state in STATES]
     numbers = "--key_size=8 --value_size=8 "
-    yield Case("put, get 16 B/100 B", base + f"--benchmarks=filluniquerandom,{states}")
+    # In memory more are needed to tell something: behind a load runs are still merged.
+    in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads={8 * sizes.reads}"
+    yield Case("put, get 16 B/100 B", base +
+               f"--benchmarks={','.join(['filluniquerandom', *states[:-1]])}")
     yield Case("put, get 16 B/100 B, a fifth of the keys", part +
-               f"--benchmarks=filluniquerandom,{states}", BOTH)
-    yield Case("put, get 16 B/100 B, in memory", part +
-               f"--benchmarks=filluniquerandom,{GET},{GET}", ("breccia", "breccia, columns"))
-    yield Case("put, get 8 B/8 B, in memory", base + numbers +
-               f"--benchmarks=filluniquerandom,{GET},{GET}",
+               f"--benchmarks={','.join(['filluniquerandom', *states])}", BOTH)
+    yield Case("put, get 16 B/100 B, in memory", part + in_memory,
+               ("breccia", "breccia, columns"))
+    yield Case("put, get 8 B/8 B, in memory", base + numbers + in_memory,
                ("breccia", "breccia, columns", "flatmap"))
     yield Case("get 16 B/100 B, skew 0.99", part + "--skew=0.99 --benchmarks=filluniquerandom,"
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
@@ -100,7 +103,7 @@ def cases(sizes):
 
 
 def single_cases(sizes):
-    single = f"--threads=1 --keys={sizes.records} --key_set=uniform "
+    single = f"--threads=1 --keys={sizes.few} --key_set=uniform "
     ways = ("breccia", "breccia, no device", "rocksdb") if sizes.has_gpu else BOTH
     yield Case(SINGLE, single + f"--num={sizes.singles} "
                "--benchmarks=filluniquerandom,readrandom@memtable,readrandom@clean,overwrite,"
@@ -112,8 +115,8 @@ def single_cases(sizes):
 
 def ycsb_cases(sizes):
     for letter in "abcdef":
-        # A batch of scans returns fifty entries for each.
-        batch = max(2, sizes.batch // 64) if letter == "e" else sizes.batch
+        # Records are large, and a batch of scans returns fifty of them for each.
+        batch = max(2, sizes.batch // (64 if letter == "e" else 4))
         count = sizes.reads * sizes.threads // (16 if letter == "e" else 1)
         for how, size, requests in (("batches", batch, count), ("single", 1, sizes.singles // 4)):
             yield Case(f"ycsb {letter}, {how}",
