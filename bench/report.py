@@ -17,6 +17,7 @@ import html
 import json
 import math
 import os
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -33,6 +34,12 @@ CONFIGURATION = ("commit", "build", "machine", "backend", "state", "threads", "b
                  "compression", "durability", "rocksdb", "rocksdb_assertions", "settings")
 LIMITS = ("copy_bytes_per_s", "gather_128_byte_rows_per_s", "random_8_byte_reads_per_s",
           "disk_write_bytes_per_s")
+
+
+TEXTS = ("benchmark", "case", "way", "engine", "backend", "state", "command", "settings", "machine",
+         "commit")
+# What XML does not know.
+UNSHOWN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Wrong(Exception):
@@ -68,16 +75,19 @@ def checked(line):
         raise Wrong(f"no JSON: {error}") from error
     if not isinstance(row, dict):
         raise Wrong("no JSON object")
-    for name in ("benchmark", "case", "way", "engine", "command", "settings", "machine"):
-        if name in row and not isinstance(row[name], str):
+    for name in TEXTS:
+        if row.get(name) is not None and not isinstance(row[name], str):
             raise Wrong(f"{name} is {json.dumps(row[name])}, no text")
-    if "benchmark" not in row:
+    for name, value in row.items():
+        if isinstance(value, str) and UNSHOWN.search(name + value):
+            raise Wrong(f"{json.dumps(name)} holds a character that no page can show")
+    if row.get("benchmark") is None:
         return row
     for name in LIMITS:
         number(row, name)
     if standard.is_machine(row):
         return row
-    for name, needed in ((standard.RATE, False), ("ops_per_sec", standard.RATE not in row)):
+    for name, needed in ((standard.RATE, False), ("ops_per_sec", row.get(standard.RATE) is None)):
         if number(row, name, above=True) is None and needed:
             raise Wrong("neither ops_per_sec nor " + standard.RATE)
     for name in ("p50_us", "p99_us", "p999_us", "ops_per_sec_store_alone", "batch_size", "threads",
@@ -103,7 +113,7 @@ class File:
         except (Wrong, UnicodeDecodeError) as error:
             self.wrong.append((place, str(error)))
             return
-        if "benchmark" not in row:
+        if row.get("benchmark") is None:
             self.others.append((place, row))
         elif standard.is_machine(row):
             self.machines.append(row)
@@ -122,7 +132,7 @@ def size_of(row, name):
 
 def case_of(row):
     """Its case; of rows of before there were any, what tells them apart."""
-    if "case" in row:
+    if row.get("case"):
         return row["case"]
     batch = row.get("batch_size", 0) or 0
     return (f"{size_of(row, 'key_size')}/{size_of(row, 'value_size')}, "
@@ -131,9 +141,12 @@ def case_of(row):
 
 
 def who_of(row):
-    who = row.get("way") or row.get("engine", "breccia")
-    build = row.get("build", row.get("commit"))
-    return who if build is None or "way" in row and "build" not in row else f"{who} {build}"
+    who = row.get("way") or row.get("engine") or "breccia"
+    # A standard set is of one commit.
+    build = row.get("build")
+    if build is None and not row.get("way"):
+        build = row.get("commit")
+    return who if build is None else f"{who} {build}"
 
 
 REQUESTS = {"fillseq": "PUT, in order", "fillrandom": "PUT", "filluniquerandom": "PUT",
@@ -248,11 +261,11 @@ def least_work(row):
     """
     entry = (row.get("key_size") or 0) + (row.get("value_size") or 0)
     step = row["benchmark"]
-    if not entry or (row.get("batch_size") or 1) <= 1 or "ycsb" in row.get("case", ""):
+    if not entry or (row.get("batch_size") or 1) <= 1 or "ycsb" in case_of(row):
         return None
     if row.get("misses") or (row.get("state") or "").startswith("tree"):
         return None
-    if step.startswith("overwrite") and "per_second" in row:
+    if step.startswith("overwrite") and row.get("per_second"):
         return "disk_write_bytes_per_s", entry
     if step.startswith(("fill", "overwrite")):
         return "copy_bytes_per_s", 2 * entry
@@ -330,7 +343,7 @@ def table(head, lines, numbers=()):
 
 def details(group):
     """The commands of a group, and its configuration in effect."""
-    commands = list(dict.fromkeys(row["command"] for row in group.rows if "command" in row))
+    commands = list(dict.fromkeys(row["command"] for row in group.rows if row.get("command")))
     inside = "".join(f"<p><code>{html.escape(command)}</code></p>" for command in commands)
     inside += "<p>" + "; ".join(f"{html.escape(name)} {html.escape(value)}"
                                 for name, value in group.configuration()) + "</p>"
@@ -352,20 +365,20 @@ def group_line(group):
 
 
 def limits_words(machine):
-    rows = machine.get("gather_128_byte_rows_per_s", 0)
-    words = machine.get("random_8_byte_reads_per_s", 0)
-    return (f"{machine.get('machine', 'unknown machine')}: memcpy "
-            f"{machine.get('copy_bytes_per_s', 0) / 1e9:.1f} GB/s read and written, "
-            f"{charts.shown(rows)} random rows of 128 B/s, {charts.shown(words)} random words/s, "
-            f"disk {machine.get('disk_write_bytes_per_s', 0) / 1e6:,.0f} MB/s")
+    copied, rows, words, disk = (machine.get(name) or 0 for name in LIMITS)
+    return (f"{machine.get('machine') or 'unknown machine'}: memcpy {copied / 1e9:.1f} GB/s read "
+            f"and written, {charts.shown(rows)} random rows of 128 B/s, {charts.shown(words)} "
+            f"random words/s, disk {disk / 1e6:,.0f} MB/s")
 
 
 def file_section(file, made):
     parts = [f"<h2>{html.escape(file.name)}</h2>"]
     parts += [f'<p class="soft">{html.escape(limits_words(row))}</p>' for row in file.machines]
-    if any("case" in row and "way" in row for row in file.rows):
-        lines = [[html.escape(cell) for cell in line] for line in standard.goal_lines(
-            [row for row in file.rows if {"case", "way", standard.RATE, standard.P50} <= set(row)])]
+    standard_rows = [row for row in file.rows
+                     if all(row.get(name) for name in ("case", "way", standard.RATE, standard.P50))]
+    if standard_rows:
+        lines = [[html.escape(cell) for cell in line]
+                 for line in standard.goal_lines(standard_rows)]
         parts.append("<h3>What must show against RocksDB at its best</h3>"
                      + table(standard.GOAL_HEAD, lines, range(1, 4)))
     parts += [drawing.svg() for drawing in made]

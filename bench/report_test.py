@@ -64,7 +64,10 @@ class Report(unittest.TestCase):
                   (row(key_size=1e999).encode(), "Infinity is no number"),
                   (b'{"benchmark":"x","ops_per_sec":1' + b"0" * 400 + b"}", "inf, not a number"),
                   (b'{"benchmark":"machine","copy_bytes_per_s":"x"}', "copy_bytes_per_s"),
-                  (row(case=["a"]).encode(), "case is [\"a\"], no text")]
+                  (row(case=["a"]).encode(), "case is [\"a\"], no text"),
+                  (row(state=3).encode(), "state is 3, no text"),
+                  (row(case="\0").encode(), "no page can show"),
+                  (row(settings="\ud800").encode(), "no page can show")]
         self.write("a.jsonl", row(), *(line for line, _ in broken), row(benchmark="readrandom"),
                    '{"cuts": 5, "test": "<power>"}', "")
         code, said, page = self.made()
@@ -96,6 +99,22 @@ class Report(unittest.TestCase):
             self.assertEqual(root.attrib["role"], "img")
             self.assertEqual(root[0].tag.rpartition("}")[2], "title")
 
+    # Goal: rows may leave out everything but a benchmark and a rate.
+    # Method: every field null, beside whole rows; a machine of nulls.
+    # Mutation: a field that is taken for granted is a traceback.
+    def test_nulls(self):
+        names = [*report.CONFIGURATION, *report.TEXTS, "p50_us", "p99_us", "p999_us",
+                 "per_second", standard.RATE, "ops_per_sec_store_alone", *report.LIMITS]
+        nothing = {name: None for name in names if name != "benchmark"}
+        self.write("a.jsonl", MACHINE, row(), row(**nothing),
+                   json.dumps({"benchmark": "machine", **{name: None for name in report.LIMITS}}),
+                   json.dumps({"benchmark": None}), json.dumps({**nothing, "benchmark": "x",
+                                                                "ops_per_sec": 1}))
+        self.write("b.jsonl", row(case="c", way="breccia", p50_us=None))
+        code, said, page = self.made()
+        self.assertEqual((code, said), (0, ""))
+        self.assertIn("unknown machine", page)
+
     # Goal: runs of a step make one group, of one file, with its spread.
     # Method: five runs, two engines, two files.
     # Mutation: a mean in place of the median, or files that are mixed, fails.
@@ -108,6 +127,9 @@ class Report(unittest.TestCase):
         self.assertEqual([len(own) for own in groups], [2, 1])
         self.assertEqual(groups[0][0].spread(report.rate_of), (3e6, 1e6, 9e6))
         self.assertEqual(groups[0][0].case, "8 B/8 B, batches of 100")
+        turns = [json.loads(row(way="breccia", build=build)) for build in (0, 1, 0)]
+        self.assertEqual([group.who for group in report.groups_of(turns)],
+                         ["breccia 0", "breccia 1"])
         code, _, page = self.made()
         self.assertEqual(code, 0)
         self.assertIn("1 M to 9 M", page)
