@@ -86,6 +86,13 @@ class Batch {
   ///         their bytes are of no sense.
   Status Get(FamilyId family, const BytesColumn& keys, const ValueArray& values);
 
+  /// Whether values of 64 bytes and more, of lookups without an array, may stay where they lie in
+  /// the store's log, which the batch then holds, as it holds what ranges find: nothing is copied,
+  /// but what comes of a merge or of the tree. False until it is set; Clear() keeps it.
+  /// Owner   a batch that holds the log keeps its segments from being used again, and their memory
+  ///         or disk from others: Clear() it soon, or destroy it.
+  void SetValuesInPlace(bool in_place);
+
   [[nodiscard]] std::size_t writes() const;
   [[nodiscard]] std::size_t reads() const;
   [[nodiscard]] std::size_t ranges() const;

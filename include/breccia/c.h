@@ -173,6 +173,10 @@ void breccia_batch_range_columns(breccia_batch_t* batch, breccia_column_family_h
                                  const breccia_column_t* ends, const uint32_t* limits,
                                  uint32_t limit, char** errptr);
 
+/* 1: values of 64 bytes and more that lookups find may stay in the database's log, which the batch
+   then keeps from being used again until it is cleared, submitted again or destroyed. */
+void breccia_batch_set_values_in_place(breccia_batch_t* batch, unsigned char in_place);
+
 /* Runs the batch. Without an error its results are there until it is cleared, submitted again or
    destroyed; with one, none of its writes happened, unless the log failed. */
 void breccia_batch_submit(breccia_t* db, const breccia_writeoptions_t* options,

@@ -10,6 +10,10 @@
 
 namespace breccia::batch {
 
+/// Shorter values are copied all the same: whoever reads them finds them side by side, and not one
+/// in each line of the cache.
+inline constexpr std::size_t kInPlaceBytesMin = 64;
+
 /// Takes results of reads, in any order, and puts each where it belongs: to the batch, or into an
 /// array of the caller's.
 /// Shape   the reads are prepared; each gets one result.
@@ -36,6 +40,14 @@ class Answers {
       keep(i, value);
     } else {
       put_value(i, value);
+    }
+  }
+  /// A value that lies in memory which the batch holds.
+  void add_place(std::uint64_t i, const Slice& value) {
+    if (value.size() >= kInPlaceBytesMin && goes_to_batch(i)) {
+      results_[i] = {value.data(), static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
+    } else {
+      add_value(i, value);
     }
   }
   /// A value of 8 bytes that lives as long as the batch's results.

@@ -31,8 +31,9 @@
 ///
 /// `after` is the number of the family's record bytes that came before: it orders reads among
 /// writes. Requests::Places says which lookup of the batch is which of whose. A result points to
-/// memory that others hold: a value in one of the batch's arenas or in its numbers, entries of a
-/// range in the log or in its pairs, or any of these in another batch's (Requests::hold).
+/// memory that others hold: a value in one of the batch's arenas, in its numbers or in the log,
+/// entries of a range in the log or in its pairs, or any of these in another batch's
+/// (Requests::hold).
 ///
 /// Batches are joined and divided by copying requests behind those of another one, all or the
 /// chosen ones, and by handing the results back in the same order (append, hand_over).
@@ -76,6 +77,9 @@ class Requests {
   void hand_over(Requests* to) { give_results(to, nullptr); }
   /// The same for the chosen ones; the others' results are as they were.
   void hand_over(Requests* to, const Selection& chosen) { give_results(to, &chosen); }
+  /// Whether values of lookups may stay in the log (Batch::SetValuesInPlace); clear() keeps it.
+  void set_values_in_place(bool in_place) { values_in_place_ = in_place; }
+  [[nodiscard]] bool values_in_place() const { return values_in_place_; }
   /// A selection of these requests in which none is chosen.
   [[nodiscard]] Selection none_chosen() const;
   void clear();
@@ -201,6 +205,7 @@ class Requests {
   Places reads_at_;
   Places ranges_at_;
   std::shared_ptr<const void> held_;
+  bool values_in_place_ = false;
   std::atomic<std::uint64_t> from_tree_{0};
   std::vector<std::unique_ptr<ResultArena>> arenas_;
 };

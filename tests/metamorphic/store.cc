@@ -46,6 +46,7 @@ class StoreSubject final : public Subject {
     const std::vector<Op> alone{op};
     const std::vector<Op>& parts = op.kind == Kind::kRange ? alone : op.parts;
     Batch batch = parts.size() % 2 == 0 ? Batch() : engine_->NewBatch();
+    batch.SetValuesInPlace(parts.size() % 5 < 2);
     BRECCIA_TRY(parts.size() % 3 == 0 ? add_columns(parts, op.snapshot, &batch)
                                       : add_requests(parts, op.snapshot, &batch));
     if (op.kind == Kind::kRead || op.snapshot != kNone) {

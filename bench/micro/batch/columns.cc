@@ -158,6 +158,32 @@ void BM_Get(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 
+/// Lookups of all keys of a store, from filling the batch by columns to a look at each value: all
+/// of its words, or its first one.
+void BM_GetAndLook(benchmark::State& state) {
+  const Rows rows(state.range(0), 16, state.range(1));
+  const std::uint64_t looked_at = state.range(2) != 0 ? rows.value_bytes / 8 : 1;
+  const Stored store(rows);
+  Batch batch;
+  batch.SetValuesInPlace(state.range(3) != 0);
+  std::uint64_t sum = 0;
+  for (auto _ : state) {
+    batch.Clear();
+    demand(batch.Get(kDefaultFamily, rows.key_column()));
+    demand(store->Submit({}, &batch));
+    for (std::uint64_t i = 0; i < rows.count; ++i) {
+      const char* const value = batch.value(i).data();
+      for (std::uint64_t word = 0; word < looked_at; ++word) {
+        std::uint64_t number;
+        std::memcpy(&number, value + 8 * word, sizeof number);
+        sum += number;
+      }
+    }
+  }
+  benchmark::DoNotOptimize(sum);
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
 /// Takes what all ranges found out of the batch, entry by entry; returns how many there are.
 std::size_t copy_each_entry(const Batch& batch, const Rows& rows, std::string* keys,
                             std::string* values) {
@@ -234,6 +260,10 @@ BENCHMARK(BM_Get)
     ->Apply([](auto* micro) {
       with_sizes(micro, {kEach, kIntoArray, kAsArrow});
     }) -> UseRealTime();
+BENCHMARK(BM_GetAndLook)
+    ->ArgNames({"n", "value", "all", "in_place"})
+    ->ArgsProduct({{kSmall, kLarge}, {100, 1000}, {0, 1}, {0, 1}})
+    ->UseRealTime();
 BENCHMARK(BM_TakeEntries)
     ->ArgNames({"limit", "way"})
     ->ArgsProduct({{10, 100}, {kEach, kIntoArray, kAsArrow}})

@@ -80,6 +80,7 @@ Status Reader::prepare(bool own_writes, batch::Requests* requests) {
 
 void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
                   batch::Requests* requests) const {
+  if (requests->values_in_place() && requests->read_count() > 0) requests->hold(pin.view->table);
   for (const auto& reads : requests->reads()) {
     if (reads->count() == 0) continue;
     const FamilyView* const family = pin.view->family(reads->family());
@@ -195,13 +196,14 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
   batch::Answers answers(job.reads, arena);
   const wal::SegmentTable& table = *job.view.table;
   const bool has_tombstones = job.family.tombstones != nullptr;
+  const bool in_place = job.requests->values_in_place();
   std::uint64_t in_tree = 0;
   std::string key;
   for (std::uint64_t i = begin; i < end; ++i) {
     if (numbers == nullptr && i + kAhead < end && found[i + kAhead] != runs::kNotFound) {
       const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
       __builtin_prefetch(next);
-      __builtin_prefetch(next + 64);
+      if (!in_place) __builtin_prefetch(next + 64);
     }
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
     if (found[i] == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
@@ -217,10 +219,12 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
           read_version(job.view, job.family, key, found[i], covered, &value, &from_tree);
       in_tree += from_tree ? 1 : 0;
       add_answer(i, status, value, &answers);
-    } else if (numbers == nullptr) {
-      answers.add_value(i, value_at(table, found[i]));
-    } else {
+    } else if (numbers != nullptr) {
       answers.add_number(i, numbers + i);
+    } else if (in_place) {
+      answers.add_place(i, value_at(table, found[i]));
+    } else {
+      answers.add_value(i, value_at(table, found[i]));
     }
   }
   in_tree += missing->size();

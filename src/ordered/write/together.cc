@@ -1,5 +1,6 @@
 #include "ordered/write/together.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,10 @@ Status Together::submit_together(std::span<AsyncBatch* const> batches) {
   const auto all = std::make_shared<batch::Requests>(batch_memory(*parts_.backends));
   const Status no_memory = Status::MemoryLimit("no memory to run batches together");
   if (BRECCIA_SOMETIMES(10)) return no_memory;
+  // The log is held for all of them: only where each has asked for that.
+  all->set_values_in_place(std::all_of(batches.begin(), batches.end(), [](const AsyncBatch* one) {
+    return one->requests->values_in_place();
+  }));
   for (const AsyncBatch* const one : batches) {
     if (!all->append(*one->requests)) return no_memory;
     if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;

@@ -45,6 +45,7 @@ class Session {
   /// One batch: writes and lookups in turn, each lookup twice, with an array and without.
   void run() {
     batch_ = std::make_unique<Batch>();
+    batch_->SetValuesInPlace(random_.one_in(2));
     columns_.clear();
     looked_up_.clear();
     for (std::uint64_t steps = 1 + random_.below(4); steps > 0; --steps) {
@@ -79,8 +80,9 @@ class Session {
     std::vector<std::string> values;
     const bool same = random_.one_in(2);
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      values.emplace_back(same || random_.one_in(2) ? kWidth : random_.below(20),
-                          static_cast<char>('a' + random_.below(26)));
+      values.emplace_back(
+          same || random_.one_in(2) ? kWidth : random_.below(random_.one_in(2) ? 20 : 200),
+          static_cast<char>('a' + random_.below(26)));
     }
     switch (random_.below(5)) {
       case 0:
