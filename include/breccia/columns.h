@@ -14,7 +14,8 @@ namespace breccia {
 ///         variable, as Arrow's binary (int32) and large_binary (int64) arrays: string i is bytes
 ///         [offsets[i], offsets[i + 1]) of `bytes`; offsets[count + 1], which never fall. The first
 ///         need not be 0, so a slice of an array is one.
-///         Both in memory of the host, of any alignment but the offsets' own.
+///         slices: string i is slices[i], wherever that lies.
+///         All in memory of the host, of any alignment but the offsets' own.
 /// Units   width, stride, offsets: bytes.
 /// Owner   refers to the arrays and copies nothing.
 class BytesColumn {
@@ -48,14 +49,22 @@ class BytesColumn {
     return column;
   }
 
+  [[nodiscard]] static BytesColumn Slices(const Slice* slices, std::size_t count) {
+    BytesColumn column = Fixed(nullptr, count, 0);
+    column.slices_ = slices;
+    return column;
+  }
+
   [[nodiscard]] std::size_t count() const { return count_; }
-  [[nodiscard]] bool fixed() const { return offsets32_ == nullptr && offsets64_ == nullptr; }
+  [[nodiscard]] bool fixed() const { return !has_offsets() && slices_ == nullptr; }
+  [[nodiscard]] bool has_offsets() const { return offsets32_ != nullptr || offsets64_ != nullptr; }
   /// Of fixed ones.
   [[nodiscard]] std::size_t width() const { return width_; }
   /// String `i`; if offsets fall there, its length is more than any limit.
   [[nodiscard]] Slice at(std::size_t i) const {
     if (offsets32_ != nullptr) return between(offsets32_[i], offsets32_[i + 1]);
     if (offsets64_ != nullptr) return between(offsets64_[i], offsets64_[i + 1]);
+    if (slices_ != nullptr) return slices_[i];
     return {data_ + static_cast<std::ptrdiff_t>(i) * stride_, width_};
   }
 
@@ -70,6 +79,7 @@ class BytesColumn {
   std::ptrdiff_t stride_ = 0;
   const std::int32_t* offsets32_ = nullptr;
   const std::int64_t* offsets64_ = nullptr;
+  const Slice* slices_ = nullptr;
 };
 
 /// Arrays of the caller that take the values of lookups.

@@ -73,14 +73,17 @@ Status too_long(const BytesColumn& strings, const char* what, std::uint64_t byte
                                  "the limit is " + std::to_string(bytes_max));
 }
 
-/// The strings, of the fixed kind if they are of one length.
+/// The strings; those that lie one behind the other are of the fixed kind if they are of one
+/// length.
 /// Errors  InvalidArgument: one is longer than `bytes_max`; std::bad_alloc.
-Result<BytesColumn> checked(const BytesColumn& strings, const char* what, std::uint64_t bytes_max) {
-  if (strings.count() == 0) return BytesColumn::Fixed(nullptr, 0, 0);
+Result<StringArray> checked(const BytesColumn& strings, const char* what, std::uint64_t bytes_max) {
+  if (strings.count() == 0) return StringArray{BytesColumn::Fixed(nullptr, 0, 0), 0};
   const Lengths lengths = lengths_of(strings);
   if (lengths.max > bytes_max) return too_long(strings, what, bytes_max);
-  if (strings.fixed() || lengths.min < lengths.max) return strings;
-  return BytesColumn::Fixed(strings.at(0).data(), strings.count(), lengths.max);
+  if (lengths.min < lengths.max) return StringArray{strings, record::kVariableBytes};
+  const auto bytes = static_cast<std::uint32_t>(lengths.max);
+  if (!strings.has_offsets()) return StringArray{strings, bytes};
+  return StringArray{BytesColumn::Fixed(strings.at(0).data(), strings.count(), bytes), bytes};
 }
 
 /// String `i`; its length is kBytes, or known when it runs if that is 0.
@@ -94,7 +97,7 @@ template <std::uint64_t kKeyBytes>
 void write_keys(const KeyArray& from, const record::KeySlots& to) {
   for_each_chunk(from.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
     // Copies that nobody else can write to stay in registers.
-    const BytesColumn keys = from.keys;
+    const BytesColumn keys = from.keys.strings;
     const record::KeySlots slots = to;
     std::uint64_t word = from.tail_words.before(chunk);
     for (std::uint64_t i = begin; i < end; ++i) {
@@ -123,8 +126,8 @@ class PlainBytes {
 template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Bytes>
 void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, std::uint64_t chunk,
                  std::uint64_t begin, std::uint64_t end) {
-  const BytesColumn keys = from.keys.keys;
-  const BytesColumn values = from.values;
+  const BytesColumn keys = from.keys.keys.strings;
+  const BytesColumn values = from.values.strings;
   const RecordSlots slots = to;
   std::uint64_t word = from.keys.tail_words.before(chunk);
   std::uint64_t at = from.bytes.before(chunk);
@@ -155,7 +158,7 @@ void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, 
 
 template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes>
 void write_sized(record::Op op, const RecordArray& from, const RecordSlots& to) {
-  BRECCIA_ASSERT(kValueBytes == 0 || from.values.width() == kValueBytes);
+  BRECCIA_ASSERT(kValueBytes == 0 || from.values.uniform_bytes == kValueBytes);
   const bool is_streamed = from.bytes.total() >= kStreamedBytesMin;
   for_each_chunk(
       from.keys.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
@@ -169,7 +172,7 @@ void write_sized(record::Op op, const RecordArray& from, const RecordSlots& to) 
 
 template <std::uint64_t kKeyBytes>
 void write_with_keys(record::Op op, const RecordArray& from, const RecordSlots& to) {
-  if (from.values.fixed() && from.values.width() == 8) {
+  if (from.values.uniform_bytes == 8) {
     write_sized<kKeyBytes, 8>(op, from, to);
   } else {
     write_sized<kKeyBytes, 0>(op, from, to);
@@ -193,33 +196,35 @@ Status differ_in_count(std::uint64_t a, std::uint64_t b) {
 }
 
 Result<KeyArray> measure_keys(const BytesColumn& keys) {
-  BRECCIA_TAKE(const BytesColumn strings, checked(keys, "key", limits::kKeyBytesMax));
-  const std::uint64_t count = strings.count();
-  if (strings.fixed()) {
-    return KeyArray{strings, ChunkSums(count, record::tail_words(strings.width()))};
+  BRECCIA_TAKE(const StringArray array, checked(keys, "key", limits::kKeyBytesMax));
+  const std::uint64_t count = array.strings.count();
+  if (array.uniform_bytes != record::kVariableBytes) {
+    return KeyArray{array, ChunkSums(count, record::tail_words(array.uniform_bytes))};
   }
-  return KeyArray{strings, sums_of(count, [&](std::uint64_t i) {
-                    return record::tail_words(strings.at(i).size());
+  return KeyArray{array, sums_of(count, [&](std::uint64_t i) {
+                    return record::tail_words(array.strings.at(i).size());
                   })};
 }
 
 Result<RecordArray> measure_records(const BytesColumn& keys, const BytesColumn& values) {
   if (keys.count() != values.count()) return differ_in_count(keys.count(), values.count());
   BRECCIA_TAKE(KeyArray key_array, measure_keys(keys));
-  BRECCIA_TAKE(const BytesColumn strings, checked(values, "value", limits::kValueBytesMax));
-  const BytesColumn sized = key_array.keys;
+  BRECCIA_TAKE(const StringArray sized_values, checked(values, "value", limits::kValueBytesMax));
+  const StringArray sized_keys = key_array.keys;
   const auto bytes_of = [](std::uint64_t key_bytes, std::uint64_t value_bytes) {
     return record::RecordHeader::make(record::Op::kPut, key_bytes, value_bytes).record_bytes();
   };
-  const std::uint64_t count = strings.count();
-  if (sized.fixed() && strings.fixed()) {
-    ChunkSums bytes(count, bytes_of(sized.width(), strings.width()));
-    return RecordArray{std::move(key_array), strings, std::move(bytes)};
+  const std::uint64_t count = sized_values.strings.count();
+  if (sized_keys.uniform_bytes != record::kVariableBytes &&
+      sized_values.uniform_bytes != record::kVariableBytes) {
+    ChunkSums bytes(count, bytes_of(sized_keys.uniform_bytes, sized_values.uniform_bytes));
+    return RecordArray{std::move(key_array), sized_values, std::move(bytes)};
   }
-  BRECCIA_ASSERT(sized.count() == count);
-  ChunkSums bytes = sums_of(
-      count, [&](std::uint64_t i) { return bytes_of(sized.at(i).size(), strings.at(i).size()); });
-  return RecordArray{std::move(key_array), strings, std::move(bytes)};
+  BRECCIA_ASSERT(sized_keys.strings.count() == count);
+  ChunkSums bytes = sums_of(count, [&](std::uint64_t i) {
+    return bytes_of(sized_keys.strings.at(i).size(), sized_values.strings.at(i).size());
+  });
+  return RecordArray{std::move(key_array), sized_values, std::move(bytes)};
 }
 
 void append_keys(const KeyArray& keys, record::KeyColumns* out) {
@@ -238,7 +243,7 @@ void append_keys(const KeyArray& keys, record::KeyColumns* out) {
 
 void write_records(record::Op op, const RecordArray& from, const RecordSlots& to) {
   BRECCIA_ASSERT(record::is_point(op) && to.records_begin % 8 == 0);
-  BRECCIA_ASSERT(from.keys.count() == from.values.count());
+  BRECCIA_ASSERT(from.keys.count() == from.values.strings.count());
   switch (from.keys.uniform_bytes()) {
     case 8:
       return write_with_keys<8>(op, from, to);

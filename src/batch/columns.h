@@ -39,29 +39,31 @@ class ChunkSums {
   std::vector<std::uint64_t> before_;  // empty: all take the same
 };
 
-/// Keys of requests, within the limits. Those of one length are of the fixed kind.
+/// Strings, and the length that all of them have, or record::kVariableBytes.
+struct StringArray {
+  BytesColumn strings;
+  std::uint32_t uniform_bytes = 0;
+};
+
+/// Keys of requests, within the limits.
 /// Owner   the arrays live longer.
 struct KeyArray {
-  BytesColumn keys;
+  StringArray keys;
   ChunkSums tail_words;
 
-  [[nodiscard]] std::uint64_t count() const { return keys.count(); }
-  /// The length of all keys, or record::kVariableBytes.
-  [[nodiscard]] std::uint32_t uniform_bytes() const {
-    BRECCIA_ASSERT(!keys.fixed() || keys.width() <= limits::kKeyBytesMax);
-    return keys.fixed() ? static_cast<std::uint32_t>(keys.width()) : record::kVariableBytes;
-  }
+  [[nodiscard]] std::uint64_t count() const { return keys.strings.count(); }
+  [[nodiscard]] std::uint32_t uniform_bytes() const { return keys.uniform_bytes; }
 };
 
 /// The same with values or operands; of deletions they are of no bytes.
 struct RecordArray {
   KeyArray keys;
-  BytesColumn values;
+  StringArray values;
   ChunkSums bytes;  // of records
 };
 
 /// Errors  InvalidArgument: a key over its limit, offsets that fall; std::bad_alloc.
-/// Cost    one pass over offsets, none over fixed ones.
+/// Cost    one pass over offsets or slices, none over fixed ones.
 [[nodiscard]] Result<KeyArray> measure_keys(const BytesColumn& keys);
 /// Errors  likewise, and InvalidArgument: a value over its limit, columns of different counts.
 [[nodiscard]] Result<RecordArray> measure_records(const BytesColumn& keys,

@@ -79,7 +79,7 @@ bool Writes::add(record::Op op, const RecordArray& records) {
   const std::uint64_t points = point_count() + n;
   const std::uint64_t words = records.keys.tail_words.total();
   const std::uint32_t key_bytes = records.keys.uniform_bytes();
-  const bool has_numbers = records.values.fixed() && records.values.width() == sizeof numbers_[0];
+  const bool has_numbers = records.values.uniform_bytes == sizeof numbers_[0];
   const bool only_numbers = only_numbers_ && (has_numbers || record::is_deletion(op));
   const std::uint64_t name_bytes = needs_name() ? name_header().record_bytes() : 0;
   if (!records_.reserve(records_.size() + name_bytes + records.bytes.total()) ||

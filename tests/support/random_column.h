@@ -13,8 +13,8 @@ namespace breccia::testing {
 /// Strings in one of the forms that a column may have.
 class RandomColumn {
  public:
-  /// `strings` in a form at random that suits them: Arrow's, of 32 or 64 bits, and, where they are
-  /// of one length, rows at some distance, forwards or backwards.
+  /// `strings` in a form at random that suits them: Arrow's, of 32 or 64 bits, slices, and, where
+  /// they are of one length, rows at some distance, forwards or backwards.
   RandomColumn(const std::vector<std::string>& strings, base::Random* random) {
     bool same_length = true;
     for (const std::string& one : strings) {
@@ -35,6 +35,7 @@ class RandomColumn {
     bytes_.assign(bytes_.size(), '?');
     offsets32_.assign(offsets32_.size(), -1);
     offsets64_.assign(offsets64_.size(), -1);
+    slices_.assign(slices_.size(), Slice());
   }
 
  private:
@@ -60,12 +61,33 @@ class RandomColumn {
       offsets64_.push_back(static_cast<std::int64_t>(bytes_.size()));
     }
     offsets32_.assign(offsets64_.begin(), offsets64_.end());
+    if (random->one_in(3)) return lay_slices(strings.size());
     column_ = random->one_in(2)
                   ? BytesColumn::Variable(bytes_.data(), offsets32_.data(), strings.size())
                   : BytesColumn::Variable(bytes_.data(), offsets64_.data(), strings.size());
   }
 
+  /// The strings that bytes_ has, from the last one to the first, and not side by side.
+  void lay_slices(std::size_t count) {
+    const std::string in_turn = bytes_;
+    bytes_.clear();
+    slices_.resize(count);
+    std::vector<std::size_t> begins(count);
+    for (std::size_t i = count; i-- > 0;) {
+      const auto begin = static_cast<std::size_t>(offsets64_[i]);
+      begins[i] = bytes_.size();
+      bytes_.append(in_turn, begin, static_cast<std::size_t>(offsets64_[i + 1]) - begin);
+      bytes_ += '.';
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto bytes = static_cast<std::size_t>(offsets64_[i + 1] - offsets64_[i]);
+      slices_[i] = Slice(bytes_.data() + begins[i], bytes);
+    }
+    column_ = BytesColumn::Slices(slices_.data(), count);
+  }
+
   std::string bytes_;
+  std::vector<Slice> slices_;
   std::vector<std::int32_t> offsets32_;
   std::vector<std::int64_t> offsets64_;
   BytesColumn column_;

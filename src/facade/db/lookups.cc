@@ -134,9 +134,9 @@ struct Results {
   Batch batch;
   std::atomic<std::size_t> users{1};
 
-  static void release(void* results, void*) {
-    auto* const self = static_cast<Results*>(results);
-    if (self->users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete self;
+  static void release(void* results, void*) { release_some(static_cast<Results*>(results), 1); }
+  static void release_some(Results* self, std::size_t users) {
+    if (self->users.fetch_sub(users, std::memory_order_acq_rel) == users) delete self;
   }
 };
 
@@ -165,28 +165,38 @@ class MultiGet {
     if (lookups_.count == 0) return Status::OK();
     BRECCIA_TRY(core_.check_open());
     BRECCIA_TAKE(pin_, core_.pin_of(options_));
-    for (std::size_t i = 0; i < lookups_.count; ++i) {
-      const bool known = core_.handles().find(lookups_.handle(i)) != nullptr;
-      statuses_[i] = known ? Status::Incomplete(
-                                 "DB not queried due to invalid argument(s) in the "
-                                 "same MultiGet")
-                           : not_a_handle();
-      wrong_handle_ = wrong_handle_ || !known;
+    for (std::size_t i = 0; i < lookups_.count && !wrong_handle_; ++i) {
+      wrong_handle_ = !is_known(i);
+    }
+    for (std::size_t i = 0; i < lookups_.count && wrong_handle_; ++i) {
+      statuses_[i] = is_known(i) ? Status::Incomplete(
+                                       "DB not queried due to invalid argument(s) in the "
+                                       "same MultiGet")
+                                 : not_a_handle();
     }
     return Status::OK();
+  }
+  [[nodiscard]] bool is_known(std::size_t i) const {
+    return core_.handles().find(lookups_.handle(i)) != nullptr;
   }
 
   Status read() {
     if (lookups_.count == 0 || wrong_handle_) return Status::OK();
     auto results = std::make_unique<Results>(core_.new_batch(lookups_.count));
     batch::Requests& requests = results->batch.requests();
-    for (std::size_t i = 0; i < lookups_.count; ++i) {
+    batched_.reserve(lookups_.count);
+    for (std::size_t i = 0; i < lookups_.count;) {
       BRECCIA_TRY(look_at(lookups_.handle(i)));
-      if (goes_into_batch(lookups_.keys[i])) {
-        BRECCIA_TRY(requests.add_read(seen_->family->id(), lookups_.keys[i]));
-        batched_.push_back(i);
+      const std::size_t begin = i;
+      while (i < lookups_.count && lookups_.handle(i) == last_handle_ &&
+             goes_into_batch(lookups_.keys[i])) {
+        batched_.push_back(i++);
+      }
+      if (i > begin) {
+        const auto keys = BytesColumn::Slices(lookups_.keys + begin, i - begin);
+        BRECCIA_TRY(requests.add_reads(seen_->family->id(), keys, ValueArray()));
       } else {
-        get_alone(i);
+        get_alone(i++);
       }
     }
     if (batched_.empty()) return Status::OK();
@@ -228,15 +238,18 @@ class MultiGet {
   void hand_over(Results* results) {
     const batch::Requests& requests = results->batch.requests();
     from_tree_ += requests.from_tree();
+    std::size_t users = results->users.fetch_add(batched_.size(), std::memory_order_relaxed);
     for (std::size_t read = 0; read < batched_.size(); ++read) {
       const std::size_t i = batched_[read];
       const batch::ReadResult& result = requests.result(read);
       statuses_[i] = batch::status_of(result.code);
-      if (!statuses_[i].ok()) continue;
-      results->users.fetch_add(1, std::memory_order_relaxed);
+      if (!statuses_[i].ok()) {
+        ++users;
+        continue;
+      }
       values_[i].PinSlice({result.data, result.bytes}, &Results::release, results, nullptr);
     }
-    Results::release(results, nullptr);
+    Results::release_some(results, users);
   }
 
   void count() const {

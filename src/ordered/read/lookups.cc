@@ -103,14 +103,19 @@ Status Lookups::multi_get(std::span<const Slice> keys, std::vector<std::string>*
   BRECCIA_TRY(parts_.closed->check());
   batch::Requests requests(exec::shared_plain_host_memory());
   values->assign(keys.size(), std::string());
-  for (const Slice& key : keys) {
-    if (key.size() <= limits::kKeyBytesMax) BRECCIA_TRY(requests.add_read(kDefaultFamily, key));
+  const auto can_be = [](const Slice& key) { return key.size() <= limits::kKeyBytesMax; };
+  for (auto begin = keys.begin(); begin != keys.end();) {
+    const auto end = std::find_if_not(begin, keys.end(), can_be);
+    const auto column =
+        BytesColumn::Slices(std::to_address(begin), static_cast<std::size_t>(end - begin));
+    BRECCIA_TRY(requests.add_reads(kDefaultFamily, column, ValueArray()));
+    begin = std::find_if(end, keys.end(), can_be);
   }
   seal_for_search(requests);
   BRECCIA_TRY(read(parts_.state->pin(), &requests));
   std::size_t read = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (keys[i].size() > limits::kKeyBytesMax) continue;  // no such key can be
+    if (!can_be(keys[i])) continue;
     const batch::ReadResult& result = requests.result(read++);
     (*statuses)[i] = batch::status_of(result.code);
     if ((*statuses)[i].ok()) (*values)[i].assign(result.data, result.bytes);
