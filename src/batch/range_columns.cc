@@ -15,8 +15,9 @@ namespace breccia::batch {
 
 namespace {
 
-/// Entries that are looked up ahead: most lie alone in the log, and a range may have few.
-constexpr std::uint64_t kBlock = 32;
+/// Entries that are fetched ahead, as in range_entry(), but over the ends of ranges: most lie alone
+/// in the log, and a short range has too few of them.
+constexpr std::uint64_t kAhead = 16;
 
 /// An entry's place: of a pair, or of a record.
 struct Place {
@@ -60,20 +61,20 @@ struct Lists {
         offsets, offsets + count + 1, begin,
         [](std::uint64_t entry, Offset list) { return entry < static_cast<std::uint64_t>(list); });
     std::uint64_t range = static_cast<std::uint64_t>(behind - offsets) - 1;
-    std::array<Place, kBlock> places;
-    for (std::uint64_t i = begin; i < end;) {
-      const std::uint64_t n = std::min(end - i, kBlock);
-      for (std::uint64_t k = 0; k < n; ++k) {
-        while (at(range + 1) <= i + k) ++range;
-        places[k] = Place::of(requests.range_result(first + range), i + k - at(range));
-        __builtin_prefetch(places[k].at);
-        __builtin_prefetch(places[k].at + 64);
-      }
-      for (std::uint64_t k = 0; k < n; ++k) {
-        const auto [key, value] = places[k].entry();
-        visit(i + k, key, value);
-      }
-      i += n;
+    std::array<Place, kAhead> ahead;
+    const auto fetch = [&](std::uint64_t i) {
+      while (at(range + 1) <= i) ++range;
+      const Place place = Place::of(requests.range_result(first + range), i - at(range));
+      __builtin_prefetch(place.at);
+      __builtin_prefetch(place.at + 64);
+      ahead[i % kAhead] = place;
+    };
+    for (std::uint64_t i = begin; i < std::min(begin + kAhead, end); ++i) fetch(i);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const Place place = ahead[i % kAhead];
+      if (i + kAhead < end) fetch(i + kAhead);
+      const auto [key, value] = place.entry();
+      visit(i, key, value);
     }
   }
 };

@@ -1,6 +1,7 @@
 #include "ordered/read/lookups.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/limits.h"
 #include "base/memory.h"
