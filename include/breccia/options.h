@@ -24,7 +24,8 @@ struct Options : StoreOptions {
   /// Bytes of log whose entries stay in memory when they have been flushed, so that lookups find
   /// them there as before: the newest ones. None: as many as memtable_bytes; 0: nothing stays. Not
   /// those of a column family that a compaction may change, nor, until they are flushed again,
-  /// those of one into which merge operands or range deletions were flushed.
+  /// those of one into which merge operands or range deletions were flushed. A store that is opened
+  /// again fills them from its log in the background, so the log keeps as much over a close.
   std::optional<std::uint64_t> clean_bytes = {};
   /// Threads and key ranges of a flush. 0: one per core, at most 8.
   int flush_threads = 0;

@@ -67,8 +67,13 @@ class FamilyCheck {
       if (run->has_merges || run->orders.size() != 1) return wrong("a clean run of operands");
       BRECCIA_TRY(check_orders(*run, /*from=*/0));
     }
-    const bool speaks_for_tree = family_.clean_has_all && family_.clean.empty();
-    return speaks_for_tree ? wrong("no clean run has all of the tree") : Status::OK();
+    if (family_.clean_has_all && family_.clean.empty()) {
+      return wrong("no clean run has all of the tree");
+    }
+    const bool in_order =
+        family_.log_from <= family_.clean_from && family_.clean_from <= flushed_ &&
+        (family_.clean.empty() || family_.clean.back()->begin >= family_.clean_from);
+    return in_order ? Status::OK() : wrong("clean runs begin before they are whole");
   }
 
   /// `from`: below it the run has nothing, wherever it begins.

@@ -46,6 +46,14 @@ std::uint64_t clean_log_bytes(From from) {
   const ViewPtr view = from.state.view();
   return view->flushed - clean_begin(*view);
 }
+std::uint64_t clean_refill_bytes(From from) {
+  const ViewPtr view = from.state.view();
+  std::uint64_t most = 0;
+  for (const auto& family : view->families) {
+    most = std::max(most, family->clean_from - family->log_from);
+  }
+  return most;
+}
 std::uint64_t clean_bytes(From from) { return clean_memory(*from.state.view()); }
 std::uint64_t memtable_entries(From from) {
   std::uint64_t entries = 0;
@@ -123,6 +131,7 @@ constexpr Figure kFigures[] = {
     {"breccia.clean.runs", clean_runs},
     {"breccia.clean.log-bytes", clean_log_bytes},
     {"breccia.clean.bytes", clean_bytes},
+    {"breccia.clean.refill-bytes", clean_refill_bytes},
     {"breccia.memtable-entries", memtable_entries},
     {"breccia.device-bytes", device_bytes},
     {"breccia.entry-cache.bytes", &Cache::bytes},

@@ -49,10 +49,30 @@ Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
                                  "keys are ordered by their bytes; use the default comparator");
 }
 
+/// The part of `family`; none: all of it may have changed below `applied`.
+tree::LogPart part_of(const std::vector<tree::LogPart>& parts, const FamilyView& family,
+                      std::uint64_t applied) {
+  for (const tree::LogPart& part : parts) {
+    if (part.family == family.id && part.from < applied && family.tree_is_cached) return part;
+  }
+  return {family.id, applied, /*has_all=*/false};
+}
+
+/// Position from which on the log is kept, for clean runs of up to `clean_bytes`; 0: none is.
+std::uint64_t clean_log_from(const std::vector<tree::LogPart>& parts, std::uint64_t applied,
+                             std::uint64_t clean_bytes) {
+  std::uint64_t from = applied;
+  for (const tree::LogPart& part : parts) from = std::min(from, part.from);
+  from = std::max(from, applied - std::min(applied, clean_bytes));
+  return from < applied ? from : 0;
+}
+
+/// `parts`: what of the log clean runs may be made of.
 Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFrame>& frames,
                                              const wal::Log& log, tree::Tree* below,
                                              Backends* backends,
-                                             const std::shared_ptr<cache::RowCache>& cache) {
+                                             const std::shared_ptr<cache::RowCache>& cache,
+                                             const std::vector<tree::LogPart>& parts) {
   BRECCIA_TAKE(auto recovered, backends->run([&](runs::Backend& backend) {
     return recover_families(frames, below->applied(), backend);
   }));
@@ -65,6 +85,10 @@ Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFra
     RecoveredFamily& own = recovered[family->id];
     family->runs_end = own.runs.empty() ? log.begin() : own.runs.front()->end;
     family->set_runs(std::move(own.runs));
+    const tree::LogPart part = part_of(parts, *family, view->flushed);
+    family->clean_from = view->flushed;
+    family->log_from = part.from;
+    family->log_has_all = part.has_all;
     family->tombstones = memtable::Tombstones::with(nullptr, std::move(own.tombstones));
     view->set_family(std::move(family));
   }
@@ -201,6 +225,8 @@ Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovere
   std::vector<wal::RecoveredFrame> frames;
   wal::LogRecovery found;
   const std::uint64_t applied = below_->applied();
+  std::vector<tree::LogPart> parts = below_->log_parts();
+  log_options.hold_from = clean_log_from(parts, applied, *options_.clean_bytes);
   BRECCIA_TAKE(log_, wal::Log::open(
                          log_options, applied,
                          [&](const wal::RecoveredFrame& frame) {
@@ -213,7 +239,12 @@ Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovere
     BRECCIA_TRY(below_->ingest(
         {}, log_->begin(), [] {}, [] {}));
 
-  BRECCIA_TAKE(*recovered, recovered_view(frames, *log_, below_.get(), backends_.get(), cache_));
+  // What a power cut took out of the log lies in the tree, and would be missing in clean runs.
+  if (!found.joins) parts.clear();
+  if (log_options.hold_from == 0) parts.clear();
+  if (parts.empty() && log_options.hold_from != 0) log_->remove_hold(wal::kOpeningHold);
+  BRECCIA_TAKE(*recovered,
+               recovered_view(frames, *log_, below_.get(), backends_.get(), cache_, parts));
   recovery_ = {found.frames,
                found.entries,
                found.bytes,

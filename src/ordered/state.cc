@@ -121,7 +121,7 @@ Result<ViewPtr> view_on_host(const View& view, runs::Backend& host) {
     BRECCIA_TAKE(auto runs, runs_on_host(family->runs, *view.table, host));
     auto changed = std::make_shared<FamilyView>(*family);
     changed->set_runs(std::move(runs));
-    changed->set_clean({}, /*has_all=*/false);  // the tree has them, too
+    changed->forget_clean(view.flushed);  // the tree has it, too
     converted->set_family(std::move(changed));
   }
   return ViewPtr(std::move(converted));

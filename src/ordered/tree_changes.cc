@@ -57,6 +57,7 @@ Status TreeChanges::publish_family(const tree::TreeFamily& family) {
   return publish([&](View* next) {
     auto view = new_family(family, *parts_.below);
     view->runs_end = parts_.state->visible();
+    view->clean_from = view->log_from = next->flushed;
     next->set_family(std::move(view));
   });
 }
@@ -92,7 +93,7 @@ Status TreeChanges::change_files(const std::function<void(View*)>& change) {
   tree_change.begin();
   if (cache_ != nullptr) cache_->clear();
   return publish([&](View* next) {
-    shrink_clean(next, {});
+    forget_clean(next);
     change(next);
     next->below.version = tree_change.publish();
   });
@@ -105,8 +106,15 @@ void TreeChanges::forget_cached() {
 void TreeChanges::stop_caching() {
   if (cache_ != nullptr) cache_->turn_off();
   if (!parts_.state->view()->keeps_clean) return;  // some programs ask with every request
+  auto begun = parts_.below->begin_change_past_log();
+  if (begun.ok()) {
+    begun.value().keep();
+  } else {
+    // What the next opening would believe may be wrong from here on, so nothing must follow.
+    parts_.fault->set(Fault::Place::kFlush, begun.status());
+  }
   publish([](View* next) {
-    shrink_clean(next, {});
+    forget_clean(next);
     next->keeps_clean = false;
   }).PermitUncheckedError();
 }

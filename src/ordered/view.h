@@ -100,6 +100,12 @@ struct FamilyView {
   /// Runs that were flushed and are kept all the same (background/clean_runs.h): the newest version
   /// of each key, no merge operands. Newest first, older than all of `runs`.
   std::vector<MemRunPtr> clean;
+  /// Whatever was written from here on is in memory: where the next older clean run would end.
+  std::uint64_t clean_from = 0;
+  /// What of the log could be clean runs, at most clean_from (tree::LogPart). The log may have
+  /// released some of it.
+  std::uint64_t log_from = 0;
+  bool log_has_all = false;
   std::vector<runs::RunPtr> backend_runs;  // runs and clean, as a search takes them
   bool has_values = true;                  // all runs have
   std::size_t orders = 0;                  // of all runs: what one key's search looks at
@@ -122,6 +128,12 @@ struct FamilyView {
     BRECCIA_INVARIANT(are_newest_first(newest_first));
     runs = std::move(newest_first);
     list_runs();
+  }
+  /// Lets go of all that is clean: nothing below `from` says any more what the tree says.
+  void forget_clean(std::uint64_t from) {
+    set_clean({}, /*has_all=*/false);
+    clean_from = log_from = from;
+    log_has_all = false;
   }
   /// `has_all`: as clean_has_all.
   void set_clean(std::vector<MemRunPtr> newest_first, bool has_all) {

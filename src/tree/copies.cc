@@ -57,13 +57,13 @@ std::string restore_note(const std::string& path) {
   return path + "/" + kStagingFolder + "/restore-unfinished";
 }
 
+}  // namespace
+
 Status sync_folder(rocksdb::Env* env, const std::string& path) {
   std::unique_ptr<rocksdb::Directory> folder;
   BRECCIA_TRY(env->NewDirectory(path, &folder));
   return folder->Fsync();
 }
-
-}  // namespace
 
 Result<std::uint64_t> read_mark(rocksdb::Env* env, const std::string& path) {
   const std::string name = path + "/" + kStoreMark;

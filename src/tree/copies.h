@@ -25,6 +25,9 @@ Result<std::uint64_t> read_mark(rocksdb::Env* env, const std::string& path);
 /// Errors  IOError, NoSpace.
 Status write_mark(rocksdb::Env* env, const std::string& path, std::uint64_t store_id);
 
+/// Makes names in `path` durable. Errors  IOError.
+Status sync_folder(rocksdb::Env* env, const std::string& path);
+
 /// Says that the log's folder is free for a database that owns no log: nothing is changed.
 /// Errors  Corruption: there is a log, of whatever store; IOError: that store is open.
 Status check_no_log(const Options& options, const std::string& path);

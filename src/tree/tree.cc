@@ -111,6 +111,8 @@ Result<std::unique_ptr<Tree>> Tree::open(const Options& options, const std::stri
   BRECCIA_TAKE(const std::uint64_t mark, read_mark(env, path));
   // Before RocksDB opens anything: its own wal_dir may be the original's, too.
   if (mark == 0) BRECCIA_TRY(check_no_log(options, path));
+  const LogNote note = read_log_note(env, path);
+  const std::string manifest = manifest_of(env, path);  // opening begins another
   BRECCIA_TRY(below->open_families(options, path));
   BRECCIA_TRY(below->clear_staging());
   BRECCIA_TAKE(below->watermark_, read_watermark(below->db(), below->hidden_.get()));
@@ -118,7 +120,13 @@ Result<std::unique_ptr<Tree>> Tree::open(const Options& options, const std::stri
     if (mark != 0) BRECCIA_TRY(check_no_log(options, path));
     BRECCIA_TRY(below->begin_store());
   }
+  below->take_note(note, manifest);
   return below;
+}
+
+void Tree::take_note(const LogNote& note, const std::string& manifest) {
+  if (note.store_id != store_id() || note.applied != applied()) return;
+  if (note.manifest == manifest) log_parts_ = note.parts;
 }
 
 // The mark before the watermark: a crash in between leaves what is no store, or still a copy.
@@ -178,6 +186,29 @@ TreeFamily Tree::own(rocksdb::ColumnFamilyHandle* handle, std::shared_ptr<Owners
 
 TreeSnapshot Tree::snapshot() const {
   return {db_->GetSnapshot(), [db = db_](const rocksdb::Snapshot* at) { db->ReleaseSnapshot(at); }};
+}
+
+// ---- what of the log says what the tree says ---------------------------------------------------
+
+void Tree::note_log(const std::function<std::vector<LogPart>()>& parts) {
+  const std::lock_guard lock(note_mutex_);
+  if (changes_past_log_ > 0) return;
+  rocksdb::Env* const env = db_->GetEnv();
+  const LogNote note{store_id(), applied(), manifest_of(env, path_), parts()};
+  write_log_note(env, path_, note).PermitUncheckedError();
+}
+
+Result<Tree::ChangePastLog> Tree::begin_change_past_log() {
+  const std::lock_guard lock(note_mutex_);
+  BRECCIA_TRY(base::with_patience([&] { return remove_log_note(db_->GetEnv(), path_); }));
+  ++changes_past_log_;
+  return ChangePastLog(this);
+}
+
+void Tree::end_change_past_log() {
+  const std::lock_guard lock(note_mutex_);
+  BRECCIA_ASSERT(changes_past_log_ > 0);
+  --changes_past_log_;
 }
 
 // ---- families ----------------------------------------------------------------------------------

@@ -8,10 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "tree/layout.h"
+#include "tree/log_note.h"
 #include "wal/format.h"
 
 /// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
@@ -51,6 +53,33 @@ class Tree {
   [[nodiscard]] std::uint64_t applied() const { return watermark_.applied; }
   /// The log that positions refer to (wal::LogOptions::store_id).
   [[nodiscard]] std::uint64_t store_id() const { return watermark_.store_id; }
+
+  // ---- what of the log says what the tree says ----
+
+  /// By the note that was found at opening, if nobody has changed the tree since it was written.
+  [[nodiscard]] const std::vector<LogPart>& log_parts() const { return log_parts_; }
+  /// Notes `parts`() for the next opening, unless the tree is being changed past the log. What
+  /// fails leaves no note that would be believed.
+  void note_log(const std::function<std::vector<LogPart>()>& parts);
+  /// While it lives, the tree may be changed past the log, and nothing is noted.
+  class ChangePastLog {
+   public:
+    explicit ChangePastLog(Tree* tree) : tree_(tree) {}
+    ChangePastLog(ChangePastLog&& other) noexcept : tree_(std::exchange(other.tree_, nullptr)) {}
+    ChangePastLog& operator=(ChangePastLog&&) = delete;
+    ~ChangePastLog() {
+      if (tree_ != nullptr) tree_->end_change_past_log();
+    }
+    /// It goes on as long as the store is open.
+    void keep() { tree_ = nullptr; }
+
+   private:
+    Tree* tree_;
+  };
+  /// To be called before a change of the tree that the log does not know; views follow before the
+  /// end. The note is gone when it returns, for good.
+  /// Errors  IOError: the tree must not be changed.
+  Result<ChangePastLog> begin_change_past_log();
 
   /// All families but the hidden one; dropped ones are not among them.
   [[nodiscard]] std::vector<TreeFamily> families() const;
@@ -120,6 +149,8 @@ class Tree {
   [[nodiscard]] rocksdb::Options file_options(rocksdb::ColumnFamilyHandle* family) const;
   Status open_families(const Options& options, const std::string& path);
   Status begin_store();
+  void end_change_past_log();
+  void take_note(const LogNote& note, const std::string& manifest);
   [[nodiscard]] bool has_family(rocksdb::ColumnFamilyHandle* family) const;
   /// What gives a handle back.
   struct Ownership;
@@ -144,6 +175,9 @@ class Tree {
   std::string path_;
   int flush_parts_ = 1;
   Watermark watermark_;
+  std::vector<LogPart> log_parts_;
+  std::mutex note_mutex_;               // guards the note's file and changes_past_log_
+  std::uint64_t changes_past_log_ = 0;  // under way
   /// In the names of staged files: a name is never used again, since a file that was ingested may
   /// still bear it.
   std::uint64_t ingests_ = 0;

@@ -115,6 +115,8 @@ class LogImpl final : public Log {
       chain_.push_back({segment, segment->end()});
     }
     for (KeptSegment& one : opened.released) kept_.push_back({std::move(one), {}});
+    if (options.hold_from != 0) holds_[++holds_given_] = {options.hold_from, ~std::uint64_t{0}};
+    static_assert(kOpeningHold == 1);
     table_ = table_with(nullptr);
     BRECCIA_ASSERT(end_ % 8 == 0 && chain_.back().segment->base < end_);
     BRECCIA_INVARIANT(is_whole() && is_kept_whole());
@@ -145,6 +147,7 @@ class LogImpl final : public Log {
   }
   [[nodiscard]] std::uint64_t oldest() const override;
   [[nodiscard]] Result<SegmentPtr> segment_at(std::uint64_t position) override;
+  [[nodiscard]] Result<SegmentPtr> take_back() override;
 
   [[nodiscard]] SegmentTablePtr table() const override {
     const std::lock_guard lock(mutex_);
@@ -513,6 +516,33 @@ Result<SegmentPtr> LogImpl::segment_at(std::uint64_t position) {
   }
   kept->open = opened.value();
   return opened;
+}
+
+Result<SegmentPtr> LogImpl::take_back() {
+  KeptSegment place;
+  {
+    const std::lock_guard lock(mutex_);
+    if (kept_.empty() || !kept_.back().open.expired()) return SegmentPtr();
+    place = kept_.back().place;
+  }
+  BRECCIA_TAKE(SegmentPtr taken, pool_->take_kept(place.base, place.path));
+  if (taken->end() != place.end) {
+    return Status::Corruption(place.path + ": the file has another length than the log gave it");
+  }
+  BRECCIA_ASSERT(taken->base == place.base);
+  const std::lock_guard lock(mutex_);
+  BRECCIA_ASSERT(!kept_.empty() && kept_.back().place.base == place.base);
+  // Who came meanwhile reads it through a mapping of its own, which a file used again would change.
+  if (!kept_.back().open.expired()) return SegmentPtr();
+  std::vector<SegmentPtr> segments{taken};
+  for (const Link& link : chain_) segments.push_back(link.segment);
+  auto table = std::make_shared<const SegmentTable>(std::move(segments));
+  chain_.push_front({taken, taken->end()});  // from here on nothing wants memory
+  table_ = std::move(table);
+  kept_.pop_back();
+  taken->keeps_file = false;
+  BRECCIA_INVARIANT(is_whole() && is_kept_whole());
+  return taken;
 }
 
 /// A table of the chain, and of `next` behind it unless that is null.

@@ -119,6 +119,12 @@ class Log {
   /// Errors  NotFound: it is not kept; Corruption, IOError.
   [[nodiscard]] virtual Result<SegmentPtr> segment_at(std::uint64_t position) = 0;
 
+  /// Brings the newest kept segment back into table(), as if it had never been released; it goes
+  /// with a later release_below(). Null: none is kept, or somebody reads it just now.
+  /// Errors  as segment_at: it stays kept.
+  /// Threads one caller of this and release_below() at a time.
+  [[nodiscard]] virtual Result<SegmentPtr> take_back() = 0;
+
   /// Position behind the last reserved frame, and the position below which all was released.
   [[nodiscard]] virtual std::uint64_t end() const = 0;
   [[nodiscard]] virtual std::uint64_t begin() const = 0;

@@ -19,7 +19,8 @@
 ///   3. remove what a crash left: unfinished files, and segments behind the chain's end
 ///   4. make the fresh segment, of a file below `from` if there is one
 ///   5. settle: write again what may not be synced, close the chain's last segment, sync
-/// What lies below `from` is kept as far as keep_bytes reach; the rest is stock for the pool.
+/// What lies below `from` is kept as far as keep_bytes and hold_from reach; the rest is stock for
+/// the pool.
 
 namespace breccia::wal {
 namespace {
@@ -219,24 +220,13 @@ class Opening {
     recovery->end = scan_.end;
     recovery->dropped_bytes = scan_.dropped_bytes;
     recovery->message = scan_.message;
+    recovery->joins = scan_.joins;
     for (const std::byte* const at : scan_.frames) {
-      FrameHeader header;
-      std::memcpy(&header, at, sizeof header);
-      const FrameLayout layout = FrameLayout::of(header);
-      RecoveredFrame frame{};
-      frame.records_position = header.position + layout.records;
-      frame.records = at + layout.records;
-      frame.record_bytes = header.record_bytes;
-      frame.record_count = header.record_count;
-      frame.only_default_points = (header.flags & kFrameMixed) == 0;
-      if (header.descriptor_count != 0) {
-        frame.descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
-      }
-      BRECCIA_ASSERT(frame.records_position % 8 == 0);
+      const RecoveredFrame frame = recovered_frame(at);
       BRECCIA_ASSERT(frame.records_position + frame.record_bytes < scan_.end);
       ++recovery->frames;
-      recovery->entries += header.record_count;
-      recovery->bytes += header.record_bytes;
+      recovery->entries += frame.record_count;
+      recovery->bytes += frame.record_bytes;
       BRECCIA_TRY(replay(frame));
     }
     return Status::OK();
@@ -297,7 +287,7 @@ class Opening {
   }
 
   /// Index of the oldest file below `below`, where the files that are needed begin, to keep: from
-  /// there on there is no gap, and options_.keep_bytes reach down to it.
+  /// there on there is no gap, and options_.keep_bytes or hold_from reach down to it.
   [[nodiscard]] std::size_t first_to_keep(std::uint64_t below) const {
     std::size_t first = needed_;
     while (first > 0 && files_[first - 1].end() == below && is_to_keep(files_[first - 1])) {
@@ -308,7 +298,8 @@ class Opening {
 
   [[nodiscard]] bool is_to_keep(const OpenFile& open) const {
     const std::uint64_t behind = scan_.end - std::min(open.end(), scan_.end);
-    if (behind >= options_.keep_bytes) return false;
+    const bool is_held = options_.hold_from != 0 && open.end() > options_.hold_from;
+    if (behind >= options_.keep_bytes && !is_held) return false;
     // A crash may have left one that was about to become another segment.
     std::uint64_t store_id = 0;
     std::uint64_t first = 0;

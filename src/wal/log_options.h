@@ -13,6 +13,9 @@
 
 namespace breccia::wal {
 
+/// The hold that a log is opened with, if LogOptions says so.
+inline constexpr std::uint64_t kOpeningHold = 1;
+
 struct LogOptions {
   std::string dir;
   std::uint64_t segment_bytes = limits::kLogWindowBytes;
@@ -31,6 +34,9 @@ struct LogOptions {
   /// Bytes of the log, counted from its end, whose files are kept when they are released, for
   /// segment_at().
   std::uint64_t keep_bytes = 0;
+  /// What was released from this position on and still lies in the folder is held (Log::add_hold),
+  /// under the number kOpeningHold; 0: nothing is.
+  std::uint64_t hold_from = 0;
   /// A segment counts as full when this many bytes of it are used; 0: when nothing more fits.
   std::uint64_t roll_bytes = 0;
   /// Makes the next segment in a thread of the log's own when the current one is half full.
@@ -55,6 +61,9 @@ struct LogRecovery {
   std::uint64_t bytes = 0;
   std::uint64_t dropped_bytes = 0;  // from `end` to the last byte that looks written
   std::string message;
+  /// True if frames below `from` lie in front of it without a gap, by their headers: nothing that
+  /// was written is missing there.
+  bool joins = false;
 };
 
 }  // namespace breccia::wal

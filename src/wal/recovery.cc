@@ -96,10 +96,12 @@ class Scan {
     std::uint64_t position = firsts_[0];
     scan_.chain.push_back({position, position});
     for (;;) {
+      scan_.joins = scan_.joins || position == from_;
       FrameHeader header;
       bool intact = header_at(index, position, &header);
       if (!intact && position < from_ && header_at(index, from_, &header)) {
         // Damage below `from` loses nothing that is needed.
+        BRECCIA_ASSERT(!scan_.joins);
         position = from_;
         scan_.chain.back().begin = from_;
         intact = true;
@@ -325,6 +327,66 @@ Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::u
   *store_id = header.store_id;
   *first = header.first;
   return Status::OK();
+}
+
+RecoveredFrame recovered_frame(const std::byte* at) {
+  FrameHeader header;
+  std::memcpy(&header, at, sizeof header);
+  const FrameLayout layout = FrameLayout::of(header);
+  RecoveredFrame frame{};
+  frame.records_position = header.position + layout.records;
+  frame.records = at + layout.records;
+  frame.record_bytes = header.record_bytes;
+  frame.record_count = header.record_count;
+  frame.only_default_points = (header.flags & kFrameMixed) == 0;
+  if (header.descriptor_count != 0) {
+    frame.descriptors = reinterpret_cast<const std::uint32_t*>(at + layout.descriptors);
+  }
+  BRECCIA_ASSERT(frame.records_position % 8 == 0);
+  return frame;
+}
+
+Result<std::vector<RecoveredFrame>> whole_frames(const SegmentView& segment, std::uint64_t from,
+                                                 std::uint64_t to, std::uint64_t* begin) {
+  BRECCIA_ASSERT(segment.base <= from && from < to && to <= segment.end());
+  std::uint64_t store_id = 0;
+  std::uint64_t position = 0;
+  BRECCIA_TRY(check_segment(segment, &store_id, &position));
+  std::vector<const std::byte*> frames;
+  *begin = from;
+  while (position < to) {
+    FrameHeader header;
+    if (!header_at(segment, position, &header)) {
+      return damaged(segment, position, "no intact frame is here");
+    }
+    const std::byte* const at = segment.at(position);
+    if (header.flags == kFrameCloses) {
+      if (to == segment.end() && frame_fault(at, header) == nullptr) break;
+      return damaged(segment, position, "the frames end before they should");
+    }
+    const std::uint64_t end = position + FrameLayout::of(header).end;
+    if (end > to) return damaged(segment, position, "the frame here reaches too far");
+    if (position >= from) {
+      frames.push_back(at);
+    } else {
+      *begin = std::max(from, end);
+    }
+    position = end;
+  }
+  std::atomic<bool> all_are_whole{true};
+  base::parallel_for(tbb::blocked_range<std::size_t>(0, frames.size(), kFramesPerTask),
+                     [&](const tbb::blocked_range<std::size_t>& range) {
+                       for (std::size_t i = range.begin(); i != range.end(); ++i) {
+                         FrameHeader header;
+                         std::memcpy(&header, frames[i], sizeof header);
+                         if (frame_fault(frames[i], header) != nullptr) all_are_whole = false;
+                       }
+                     });
+  if (!all_are_whole) return damaged(segment, from, "a frame behind this is damaged");
+  BRECCIA_ASSERT(from <= *begin && *begin <= to);
+  std::vector<RecoveredFrame> found(frames.size());
+  std::transform(frames.begin(), frames.end(), found.begin(), recovered_frame);
+  return found;
 }
 
 Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from) {

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "wal/format.h"
+#include "wal/log_options.h"
 
 /// What a set of segment images says about the log: a pure function, so that tests can feed it
 /// every damage there is. Private to the log; the rules stand in docs/format/wal.md.
@@ -51,6 +52,7 @@ struct LogScan {
   std::uint64_t synced = 0;              // all frames below were synced, by what headers say
   std::uint64_t dropped_bytes = 0;
   std::string message;  // a sentence if something was dropped
+  bool joins = false;   // the chain leads to `from`, and was not taken up there
 };
 
 /// Shape   segments, at least one, by ascending base; the last is the log's newest.
@@ -59,6 +61,18 @@ struct LogScan {
 /// Cost    one pass over the frames at or above `from`, and one over what lies between the chain's
 ///         end and each segment's `used`.
 Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from);
+
+/// The frames of a segment that begin in [from, to), in order, where none that was written there is
+/// missing. *begin: `from`, or the end of the frame that reaches over it.
+/// Shape   from < to, in the segment, or its end; none is written there meanwhile.
+/// Errors  Corruption: a frame there, or on the way there, is damaged or missing, or reaches over
+///         `to`.
+/// Cost    one pass over these frames, and one over the headers before them.
+Result<std::vector<RecoveredFrame>> whole_frames(const SegmentView& segment, std::uint64_t from,
+                                                 std::uint64_t to, std::uint64_t* begin);
+
+/// A frame that was verified, as a replay sees it. `at`: its header.
+RecoveredFrame recovered_frame(const std::byte* at);
 
 /// Checks a segment's header against its file.
 Status check_segment(const SegmentView& segment, std::uint64_t* store_id, std::uint64_t* first);

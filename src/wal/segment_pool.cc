@@ -172,7 +172,9 @@ SegmentPtr SegmentPool::adopt(std::unique_ptr<Segment> segment) {
           }};
 }
 
-Result<SegmentPtr> SegmentPool::open_kept(std::uint64_t base, const std::string& path) {
+/// The file of a kept segment, read.
+Result<std::unique_ptr<SegmentFile>> SegmentPool::open_own(std::uint64_t base,
+                                                           const std::string& path) {
   const std::lock_guard lock(files_mutex_);
   BRECCIA_TAKE(auto file, options_.files->open(path));
   BRECCIA_TAKE(const std::uint64_t used, file->load());
@@ -182,12 +184,30 @@ Result<SegmentPtr> SegmentPool::open_kept(std::uint64_t base, const std::string&
   if (store_id != store_id_) {
     return Status::Corruption(path + ": the file is another log's");
   }
+  return file;
+}
+
+Result<SegmentPtr> SegmentPool::open_kept(std::uint64_t base, const std::string& path) {
+  BRECCIA_TAKE(auto file, open_own(base, path));
   auto segment = std::make_shared<Segment>();
   segment->base = base;
   segment->size = file->size();
   segment->path = path;
   segment->file = std::move(file);
   return SegmentPtr(std::move(segment));
+}
+
+Result<SegmentPtr> SegmentPool::take_kept(std::uint64_t base, const std::string& path) {
+  BRECCIA_TAKE(auto file, open_own(base, path));
+  file->rest();
+  auto segment = std::make_unique<Segment>();
+  segment->base = base;
+  segment->path = path;
+  segment->file = std::move(file);
+  segment->keeps_file = true;  // as long as it is among those that are kept
+  BRECCIA_ASSERT(segment->file->image() != nullptr && path == segment->path);
+  if (options_.on_map) options_.on_map(segment->file->image(), segment->file->size());
+  return adopt(std::move(segment));
 }
 
 void SegmentPool::discard(const std::string& path) {

@@ -59,6 +59,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   /// Opens a segment that was released and kept, for reading.
   /// Errors  Corruption: it is not this log's; IOError.
   [[nodiscard]] Result<SegmentPtr> open_kept(std::uint64_t base, const std::string& path);
+  /// The same, to become a segment in use: its file stays until keeps_file is cleared.
+  [[nodiscard]] Result<SegmentPtr> take_kept(std::uint64_t base, const std::string& path);
   /// Removes a file that nobody needs any more and that is not open.
   void discard(const std::string& path);
   /// Keeps a file that holds nothing of worth.
@@ -75,6 +77,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
     std::unique_ptr<SegmentFile> file;
   };
 
+  [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open_own(std::uint64_t base,
+                                                              const std::string& path);
   [[nodiscard]] Result<Free> take(std::uint64_t size, std::uint64_t base);
   [[nodiscard]] Result<Free> create(const std::string& path, std::uint64_t size);
   [[nodiscard]] std::string unfinished_path(const std::string& begin);

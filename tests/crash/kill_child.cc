@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "kill_state.h"
 #include "support/backend.h"
+#include "support/refill.h"
 
 namespace breccia::crash {
 
@@ -92,6 +93,7 @@ class Child {
     for (const auto& [name, family] : store_->Families()) {
       if (name == kOtherFamily) other_ = family;
     }
+    if (random_.one_in(2)) testing::wait_for_refill(store_.get());
     return other_ != kDefaultFamily ? status : Status::Corruption("a family is missing");
   }
 

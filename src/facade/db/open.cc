@@ -69,6 +69,7 @@ void remove_beside_tree(const Options& options, const std::string& name) {
   if (is_own_log(options, name)) remove_log(tree::log_folder(options, name));
   std::error_code ignored;
   std::filesystem::remove_all(name + "/" + tree::kStagingFolder, ignored);
+  std::filesystem::remove(name + "/" + tree::kLogNote, ignored);
   std::filesystem::remove(name + "/" + tree::kStoreMark, ignored);
 }
 

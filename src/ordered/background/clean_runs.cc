@@ -48,6 +48,8 @@ void drop_oldest(const FamilyView& family, View* view) {
   BRECCIA_ASSERT(!family.clean.empty());
   auto changed = std::make_shared<FamilyView>(family);
   auto clean = changed->clean;
+  changed->clean_from = changed->log_from = clean.back()->end;
+  changed->log_has_all = false;
   clean.pop_back();
   changed->set_clean(std::move(clean), /*has_all=*/false);
   view->set_family(std::move(changed));
@@ -56,18 +58,39 @@ void drop_oldest(const FamilyView& family, View* view) {
 }  // namespace
 
 void keep_flushed(FamilyView* family, const FamilyView& before, const MemRunPtr& merged,
-                  std::uint64_t from, bool keeps) {
+                  std::uint64_t from, std::uint64_t applied, bool keeps) {
+  BRECCIA_ASSERT(from <= applied && family->clean_from <= from);
   BRECCIA_ASSERT(family->id == before.id && (merged != nullptr || before.runs.empty()));
   const bool is_plain = before.tombstones == nullptr && (merged == nullptr || !merged->has_merges);
   // Where a compaction may change what readers see, a clean run would hide that.
   if (!keeps || !is_plain || !family->tree_is_cached) {
-    family->set_clean({}, /*has_all=*/false);
+    family->forget_clean(applied);
     return;
   }
   if (merged == nullptr) return;
+  family->log_has_all = !before.tree_has_data || family->log_has_all;
   std::vector<MemRunPtr> clean{beginning_at(*merged, from)};
   clean.insert(clean.end(), family->clean.begin(), family->clean.end());
   family->set_clean(std::move(clean), !before.tree_has_data || family->clean_has_all);
+}
+
+void forget_clean(View* view) {
+  const std::vector<FamilyViewPtr> families = view->families;
+  for (const FamilyViewPtr& family : families) {
+    auto changed = std::make_shared<FamilyView>(*family);
+    changed->forget_clean(view->flushed);
+    view->set_family(std::move(changed));
+  }
+}
+
+std::vector<tree::LogPart> log_parts(const View& view) {
+  std::vector<tree::LogPart> parts;
+  for (const FamilyViewPtr& family : view.families) {
+    if (family->dropped) continue;
+    BRECCIA_ASSERT(family->log_from <= family->clean_from);
+    parts.push_back({family->id, family->log_from, family->log_has_all});
+  }
+  return parts;
 }
 
 void shrink_clean(View* view, const CleanBudget& budget) {

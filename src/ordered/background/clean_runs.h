@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ordered/view.h"
+#include "tree/log_note.h"
 
 namespace breccia::ordered {
 
@@ -19,10 +20,17 @@ using FlushedRuns = std::vector<std::pair<MemRunPtr, MemRunPtr>>;
 
 /// Makes clean runs of what a flush took out of `family`, or lets go of those that are there, if
 /// they would answer wrongly from now on.
-/// Shape   `before`: the family as it was flushed, from position `from` on; `merged`: what its runs
-///         became, null if it had none. `keeps`: the view's keeps_clean, and there is a budget.
+/// Shape   `before`: the family as it was flushed, from position `from` on, below `applied`;
+///         `merged`: what its runs became, null if it had none. `keeps`: the view's keeps_clean,
+///         and there is a budget.
 void keep_flushed(FamilyView* family, const FamilyView& before, const MemRunPtr& merged,
-                  std::uint64_t from, bool keeps);
+                  std::uint64_t from, std::uint64_t applied, bool keeps);
+
+/// Lets go of all that is clean: somebody changes the tree past the log.
+void forget_clean(View* view);
+
+/// What of the log says what the tree says, for the store's next opening.
+[[nodiscard]] std::vector<tree::LogPart> log_parts(const View& view);
 
 /// Lets go of the oldest clean runs until what is left fits, and of one where a family has very
 /// many.

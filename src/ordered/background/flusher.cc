@@ -28,7 +28,8 @@ Flusher::Flusher(const StoreParts& parts, const Sizes& sizes, Publisher* publish
       history_(history),
       merger_(merger),
       taken_(taken),
-      room_(room) {}
+      room_(room),
+      refill_(parts, publisher, merger) {}
 
 Flusher::~Flusher() { stop(); }
 
@@ -107,8 +108,16 @@ bool Flusher::is_due() {
 
 void Flusher::run() {
   base::MemoryPause pause(kMemoryPauseMax);
+  note_log();  // the tree that was opened is another one than that of the note
   while (true) {
-    while (!stopping_ && !is_due()) room_->flush_bell().wait();
+    while (!stopping_ && !is_due()) {
+      if (!refill_.is_pending()) {
+        room_->flush_bell().wait();
+        continue;
+      }
+      refill_.step(clean_budget(*parts_.state->view(), {}));
+      base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
+    }
     if (stopping_) return;
     if (give_clean_memory()) continue;
     std::uint64_t wanted = 0;
@@ -222,7 +231,10 @@ Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool man
   auto flushed = flush_view(*view, applied, sizes_.files, parts_.below, merge, &change,
                             [&] { shown = show_when_flushed(view, applied, merged, &change); });
   Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
-  if (status.ok()) status = base::or_memory_limit([&] { return release_log(applied); });
+  if (status.ok()) {
+    note_log();
+    status = base::or_memory_limit([&] { return release_log(applied); });
+  }
   if (!status.ok()) {
     parts_.listeners->flush_failed();
     return status;
@@ -268,7 +280,7 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
         return !before->runs.empty() && flushed_as.first == before->runs.front();
       });
       keep_flushed(changed.get(), *before, one == merged.end() ? nullptr : one->second,
-                   flushed->flushed,
+                   flushed->flushed, applied,
                    next->keeps_clean && budget.log_bytes > 0 &&
                        (one == merged.end() || is_in_use(*one->second)));
       changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
@@ -316,6 +328,7 @@ bool Flusher::give_clean_memory() {
     if (!device_memory_wanted_ || clean_on_device() == 0) return false;
     device_memory_wanted_ = false;  // who asks from now on is heard again
   }
+  refill_.end();
   const Status given = base::or_memory_limit([&] {
     publisher_->change([](View* next) { shrink_clean(next, {}); });
     return release_log(parts_.log->begin());
@@ -324,6 +337,14 @@ bool Flusher::give_clean_memory() {
   const std::lock_guard lock(mutex_);
   device_memory_wanted_ = true;
   return false;
+}
+
+/// For the next opening. Without memory there is no note, or one of an earlier flush, which that
+/// does not believe.
+void Flusher::note_log() {
+  if (sizes_.clean_bytes == 0) return;
+  base::as_memory_allows(
+      [this] { parts_.below->note_log([this] { return log_parts(*parts_.state->view()); }); });
 }
 
 /// Keeps clean runs few: one merge for each flush at least, which is enough of them. What fails is

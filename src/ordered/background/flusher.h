@@ -9,6 +9,7 @@
 #include "cache/row_cache.h"
 #include "ordered/background/clean_runs.h"
 #include "ordered/background/merger.h"
+#include "ordered/background/refill.h"
 #include "ordered/background/room.h"
 #include "ordered/background/taken_runs.h"
 #include "ordered/read/history.h"
@@ -59,6 +60,7 @@ class Flusher {
   [[nodiscard]] bool is_in_use(const MemRun& run) const;
   [[nodiscard]] CleanBudget clean_budget(const View& view, const FlushedRuns& merged) const;
   bool give_clean_memory();
+  void note_log();
   Status merge_clean();
   Status merge_clean_once(const FamilyView& family, RunRange due);
   Status release_log(std::uint64_t applied);
@@ -80,6 +82,7 @@ class Flusher {
   std::uint64_t at_once_ = 0;  // up to this one they do not wait for the tree
   std::uint64_t told_ = 0;     // what Listeners::wait wants of the last one
   bool device_memory_wanted_ = false;
+  Refill refill_;            // the flusher's thread
   bool keeps_clean_ = true;  // the flusher's thread: what it flushes now may stay
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -1,4 +1,5 @@
 #include "wal/log.h"
+#include "wal/recovery.h"
 
 #include <unistd.h>
 
@@ -360,6 +361,64 @@ TEST_P(WalLog, KeepsAllHistory) {
     disk_ = std::make_unique<SimDisk>(SimKind::kBuffered);
     options_.files = disk_->files();
   }
+}
+
+// Goal: what was released may be held over a reopening and brought back, the newest first; given
+//       up, it goes as all that is released.
+// Method: a segment for each of five frames, opened behind the last with a hold on the second; its
+//         frames are compared.
+// Mutation: files below `from` that become stock are gone; a table without them cannot read them.
+TEST_P(WalLog, HeldSegmentsComeBack) {
+  options_.roll_bytes = 100;
+  ASSERT_TRUE(reopen(0).ok());
+  std::vector<Frame> frames;
+  for (int index = 0; index < 5; ++index) {
+    frames.push_back(put(random_records(&random_, 4), true));
+    ASSERT_TRUE(log_->commit(log_->end(), true).ok());
+  }
+  options_.hold_from = frames[1].position;
+  ASSERT_TRUE(reopen(frames[4].end()).ok());
+  EXPECT_TRUE(replayed_.frames.empty());
+  EXPECT_TRUE(replayed_.recovery.joins);
+  EXPECT_EQ(log_->table()->segments().size(), 2U);
+  for (const std::size_t index : {3, 2, 1}) {
+    const SegmentPtr segment = log_->take_back().take();
+    ASSERT_NE(segment, nullptr);
+    EXPECT_EQ(log_->table()->segments().front(), segment);
+    std::uint64_t begin = 0;
+    const SegmentView view{segment->base, segment->size, segment->file->image(), segment->path,
+                           segment->size};
+    const auto found = whole_frames(view, segment->base, segment->end(), &begin).take();
+    EXPECT_EQ(begin, segment->base);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].records_position, frames[index].records_position());
+    EXPECT_EQ(found[0].record_bytes, frames[index].record_bytes);
+    EXPECT_EQ(whole_frames(view, segment->base, frames[index].position + 8, &begin).status().code(),
+              Status::Code::kCorruption);
+  }
+  EXPECT_EQ(log_->take_back().take(), nullptr);
+  log_->remove_hold(kOpeningHold);
+  ASSERT_TRUE(log_->release_below(log_->end()).ok());
+  EXPECT_EQ(log_->table()->segments().size(), 1U);
+  options_.hold_from = 0;
+  ASSERT_TRUE(reopen(log_->end()).ok());
+}
+
+// Goal: an opening says whether anything is missing in front of `from`.
+// Method: a frame that is committed, and one that is not, opened behind both: on a medium that is
+//         not mapped the second is lost.
+// Mutation: believing the chain that an opening closes takes the log for whole.
+TEST_P(WalLog, SaysWhatIsMissing) {
+  ASSERT_TRUE(reopen(0).ok());
+  put_and_commit(random_records(&random_, 4), true);
+  const std::uint64_t behind_one = log_->end();
+  const bool mapped = log_->table()->segments().front()->file->mapped();
+  put(random_records(&random_, 4), true);
+  const std::uint64_t behind_both = log_->end();
+  ASSERT_TRUE(reopen(behind_both).ok());
+  EXPECT_EQ(replayed_.recovery.joins, mapped);
+  ASSERT_TRUE(reopen(behind_one).ok());
+  EXPECT_TRUE(replayed_.recovery.joins);
 }
 
 std::string name_of(const ::testing::TestParamInfo<Where>& info) {
