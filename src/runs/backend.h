@@ -38,6 +38,7 @@ enum class Keep {
   kAll,
   kNewest,  // and a single deletion right below it, which the tree may need to hear of
   kStacks,  // these, and below merge operands all down to the first version that is none
+  kPuts,    // the newest, if it is a put
 };
 
 /// The verbs on runs, for one tenant of a device.

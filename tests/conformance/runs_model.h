@@ -174,7 +174,7 @@ inline bool is_single_deletion(std::uint64_t payload) { return (payload & 7) == 
 /// The value of 8 bytes that an entry has, where entries have such.
 inline std::uint64_t value_of(std::uint64_t payload) { return base::mix64(payload); }
 
-inline constexpr Keep kEveryKeep[] = {Keep::kAll, Keep::kNewest, Keep::kStacks};
+inline constexpr Keep kEveryKeep[] = {Keep::kAll, Keep::kNewest, Keep::kStacks, Keep::kPuts};
 
 inline Entries merged(const std::vector<Entries>& runs, Keep keep) {
   Entries all;
@@ -187,7 +187,10 @@ inline Entries merged(const std::vector<Entries>& runs, Keep keep) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool newest = i == 0 || all[i - 1].key != all[i].key;
     const bool told = !newest && below_newest && is_single_deletion(all[i].payload);
-    if (newest || told || (on_operands && keep == Keep::kStacks)) kept.push_back(all[i]);
+    const bool stays = keep == Keep::kPuts
+                           ? newest && is_put(all[i].payload)
+                           : newest || told || (on_operands && keep == Keep::kStacks);
+    if (stays) kept.push_back(all[i]);
     on_operands = (newest || on_operands) && is_operand(all[i].payload);
     below_newest = newest;
   }

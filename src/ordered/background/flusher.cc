@@ -368,7 +368,9 @@ Status Flusher::merge_clean() {
 Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
   const auto first = family.clean.begin() + static_cast<std::ptrdiff_t>(due.first);
   const std::vector<MemRunPtr> runs(first, first + static_cast<std::ptrdiff_t>(due.count));
-  BRECCIA_TAKE(const MemRunPtr one, merger_->merged(runs, /*reads_order=*/true));
+  // Below the oldest lies the tree alone, unless a refill has yet to bring more.
+  const bool is_oldest = due.first + due.count == family.clean.size() && !refill_.is_pending();
+  BRECCIA_TAKE(const MemRunPtr one, merger_->merged_clean(runs, is_oldest));
   publisher_->change([&](View* next) {
     const FamilyView* const now = next->family(family.id);
     if (now == nullptr || !is_in_use(*one)) return;
@@ -378,8 +380,10 @@ Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
     if (std::distance(at, clean.end()) < static_cast<std::ptrdiff_t>(runs.size())) return;
     *at = one;
     clean.erase(at + 1, at + static_cast<std::ptrdiff_t>(runs.size()));
+    std::erase_if(clean, [](const MemRunPtr& run) { return run->run->count() == 0; });
     auto changed = std::make_shared<FamilyView>(*now);
-    changed->set_clean(std::move(clean), now->clean_has_all);
+    const bool has_all = now->clean_has_all && !clean.empty();
+    changed->set_clean(std::move(clean), has_all);
     next->set_family(std::move(changed));
   });
   return Status::OK();

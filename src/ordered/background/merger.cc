@@ -171,22 +171,34 @@ bool Merger::install(const Taken& taken, const MemRunPtr& one) {
 }
 
 Result<MemRunPtr> Merger::merged(const std::vector<MemRunPtr>& runs, bool reads_order) {
+  const bool has_merges =
+      std::any_of(runs.begin(), runs.end(), [](const MemRunPtr& run) { return run->has_merges; });
+  return merged_as(runs, has_merges ? runs::Keep::kStacks : runs::Keep::kNewest, reads_order);
+}
+
+Result<MemRunPtr> Merger::merged_clean(const std::vector<MemRunPtr>& runs, bool only_puts) {
+  return merged_as(runs, only_puts ? runs::Keep::kPuts : runs::Keep::kNewest,
+                   /*reads_order=*/true);
+}
+
+Result<MemRunPtr> Merger::merged_as(const std::vector<MemRunPtr>& runs, runs::Keep keep,
+                                    bool reads_order) {
   const auto backend = parts_.backends->current();
   if (builder_->merges_on(*backend, runs)) {
     auto one = parts_.backends->attempt(
-        *backend, [&](runs::Backend& on) { return merged_on(on, runs, reads_order); });
+        *backend, [&](runs::Backend& on) { return merged_on(on, runs, keep, reads_order); });
     if (one.ok() || parts_.backends->is_host(*backend)) return one;
   }
   // The host cannot read the runs of a device: it builds them again from the log.
   BRECCIA_TAKE(const auto on_host,
                runs_on_host(runs, *parts_.state->view()->table, parts_.backends->host()));
-  return merged_on(parts_.backends->host(), on_host, /*reads_order=*/true);
+  return merged_on(parts_.backends->host(), on_host, keep, /*reads_order=*/true);
 }
 
 // What the host has built goes to the device for the merge: else it would draw all that it is
 // merged with to the host.
 Result<MemRunPtr> Merger::merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
-                                    bool reads_order) {
+                                    runs::Keep keep, bool reads_order) {
   std::vector<runs::RunPtr> inputs;
   auto one = std::make_shared<MemRun>();
   for (const auto& run : runs) {
@@ -199,7 +211,7 @@ Result<MemRunPtr> Merger::merged_on(runs::Backend& backend, const std::vector<Me
   }
   one->begin = runs.back()->begin;
   one->end = runs.front()->end;
-  const runs::Keep keep = one->has_merges ? runs::Keep::kStacks : runs::Keep::kNewest;
+  BRECCIA_ASSERT(!one->has_merges || keep == runs::Keep::kStacks);
   BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
   if (reads_order || one->run->host_view() != nullptr) {
     BRECCIA_TAKE(Order order, read_order(backend, one->run));

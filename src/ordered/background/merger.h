@@ -39,6 +39,9 @@ class Merger {
   /// The runs of a family, newest first, as one; `reads_order`: with its own order.
   /// Errors  MemoryLimit, and what a device says that is not lost.
   Result<MemRunPtr> merged(const std::vector<MemRunPtr>& runs, bool reads_order);
+  /// Clean runs as one. `only_puts`: nothing older lies below them but the tree, which knows what
+  /// was deleted.
+  Result<MemRunPtr> merged_clean(const std::vector<MemRunPtr>& runs, bool only_puts);
 
  private:
   void run();
@@ -53,8 +56,10 @@ class Merger {
   Status read_order_of(const Taken& taken, bool* read);
   /// Puts `one` in the place of what was taken. False: the view has other runs by now.
   bool install(const Taken& taken, const MemRunPtr& one);
+  Result<MemRunPtr> merged_as(const std::vector<MemRunPtr>& runs, runs::Keep keep,
+                              bool reads_order);
   static Result<MemRunPtr> merged_on(runs::Backend& backend, const std::vector<MemRunPtr>& runs,
-                                     bool reads_order);
+                                     runs::Keep keep, bool reads_order);
 
   const StoreParts parts_;
   const RunBuilder* builder_;

@@ -281,20 +281,23 @@ inline constexpr std::uint64_t kMergeOperand = 2;
 inline constexpr std::uint64_t kSingleDeletion = 3;
 
 /// Marks the entries, given in run order by `id`, that are the newest version of their key, and
-/// single deletions right below those.
+/// single deletions right below those; of `only_puts`, those that are puts alone.
 struct MarkNewest {
   record::KeyColumnsRef keys;
   const std::uint64_t* payload;
   const std::uint32_t* id;
   std::uint64_t count;
+  bool only_puts;
   std::uint8_t* flag;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t k) {
-      const bool single = (payload[id[k]] & kOperationMask) == kSingleDeletion;
-      flag[k] = is_newest(k) || (single && is_newest(k - 1));
+      const std::uint64_t operation = payload[id[k]] & kOperationMask;
+      const bool newest = is_newest(k);
+      const bool told = !newest && operation == kSingleDeletion && is_newest(k - 1);
+      flag[k] = only_puts ? newest && operation == kPutOperation : newest || told;
     });
   }
 

@@ -409,7 +409,7 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
   if (keep != Keep::kAll) {
     BRECCIA_TAKE(kept, make_array<std::uint8_t>(x, n));
     BRECCIA_TRY(x.template launch<kWidth>(
-        n, MarkNewest{keys, all.payload.data(), ids.data(), n, kept.data()}));
+        n, MarkNewest{keys, all.payload.data(), ids.data(), n, keep == Keep::kPuts, kept.data()}));
     if (keep == Keep::kStacks) {
       BRECCIA_TRY(mark_stacks(x, all.payload.data(), ids.data(), n, kept.data()));
     }

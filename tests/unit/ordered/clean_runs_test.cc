@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "support/append_operator.h"
+#include "support/fake_gpu.h"
 #include "support/folder.h"
 #include "support/refill.h"
 #include "support/small_options.h"
@@ -136,6 +137,31 @@ TEST_F(CleanRuns, AreMerged) {
   EXPECT_EQ(figure("gets.from-tree"), 0U);
 }
 
+// Goal: what was deleted does not stay: a queue whose front is consumed leaves nothing behind.
+// Method: 200 flushes, each with ten new keys and deletions of the ten before.
+// Mutation: merges of the oldest run that keep deletions hold 2,000 of them.
+TEST_F(CleanRuns, DeletionsLeaveTheOldest) {
+  open();
+  for (int flush = 0; flush < 200; ++flush) {
+    put(10 * flush, 10 * flush + 10, "in");
+    for (int i = 10 * flush - 10; i >= 0 && i < 10 * flush; ++i) {
+      ASSERT_TRUE(store_->Delete(WriteOptions(), key(i)).ok());
+    }
+    ASSERT_TRUE(store_->Flush().ok());
+  }
+  constexpr std::uint64_t kEntryBytes = 16;  // at least, of a run's columns
+  EXPECT_LT(figure("clean.bytes"), 1000 * kEntryBytes);
+  for (int life = 0; life < 2; ++life) {
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < 1990; ++i) ASSERT_TRUE(batch.Get(key(i)).ok());
+    ASSERT_TRUE(store_->Submit(WriteOptions(), &batch).ok());
+    for (std::size_t i = 0; i < 1990; ++i) ASSERT_EQ(batch.code(i), Status::Code::kNotFound) << i;
+    expect(1990, 2000, "in");
+    EXPECT_EQ(figure("gets.from-tree"), 0U);
+    reopen();
+  }
+}
+
 // Goal: they stay few where the same keys are written again, so that merged runs hold much of the
 //       log and few entries.
 // Method: 200 flushes of 50 keys, with a budget of 100 of them.
@@ -150,6 +176,26 @@ TEST_F(CleanRuns, FewOfHotKeys) {
   }
   expect(0, 50, "199-");
   EXPECT_EQ(figure("gets.from-tree"), 0U);
+}
+
+// Goal: clean runs stay few, and right, where the device has no memory for merges now and then.
+// Method: a device that refuses one of the next operations, another one each flush.
+// Mutation: without the host's road a merge is given up and they become many, or is tried for ever.
+TEST_F(CleanRuns, MergeWithoutMemoryOfTheDevice) {
+  testing::FakeGpu gpu;
+  gpu.use(&options_);
+  open();
+  for (int flush = 0; flush < 80; ++flush) {
+    put(20 * flush, 20 * flush + 30, std::to_string(flush) + "-");
+    gpu.faults.fail_after(1 + static_cast<std::uint64_t>(flush % 37), exec::Fault::kOutOfMemory);
+    ASSERT_TRUE(store_->Flush().ok());
+    ASSERT_LT(figure("clean.runs"), 25U) << flush;
+  }
+  EXPECT_GT(figure("backend.memory-misses"), 0U);
+  for (int i = 0; i < 1600; ++i) expect(i, i + 1, std::to_string(i / 20) + "-");
+  std::string retired;
+  ASSERT_TRUE(store_->GetProperty("breccia.backend-retired", &retired));
+  EXPECT_EQ(retired, "OK");
 }
 
 // Goal: nothing stays above which the tree has other values.
