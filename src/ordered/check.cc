@@ -107,6 +107,9 @@ class FamilyCheck {
         return wrong(
             fmt::format("position {} in an order of [{}, {})", position, begin, order.end));
       }
+      if (!is_indexed_well(order, i)) {
+        return wrong(fmt::format("entry {} of an order is not where the index says", i));
+      }
       if (i + 1 == order.count) break;
       const std::uint64_t next = order.position_at(i + 1);
       if (!is_before(key_at(position), position, key_at(next), next)) {
@@ -114,6 +117,13 @@ class FamilyCheck {
       }
     }
     return Status::OK();
+  }
+
+  [[nodiscard]] bool is_indexed_well(const Order& order, std::uint64_t i) const {
+    const OrderIndex* const index = order.index == nullptr ? nullptr : order.index->get();
+    if (index == nullptr) return true;
+    const OrderRange among = index->narrow(key_at(order.position_at(i)));
+    return among.begin <= i && i < among.end && among.end <= order.count;
   }
 
   [[nodiscard]] Status check_memtable() const {

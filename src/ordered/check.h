@@ -18,7 +18,7 @@ struct PositionBounds {
 
 /// Whether what holds a view together is so: runs of a family newest first, disjoint, below its
 /// memtable and within `bounds`; their orders as many entries as they, within their positions and
-/// sorted; memtable and range deletions visible.
+/// sorted, and where their indexes say; memtable and range deletions visible.
 /// Errors  Corruption: what is not so, and in which family.
 /// Cost    a walk over memtables and range deletions; of each order at most some thousand entries.
 [[nodiscard]] Status check_view(const View& view, const PositionBounds& bounds);

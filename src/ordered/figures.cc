@@ -36,6 +36,20 @@ std::uint64_t memtable_bytes(From from) { return from.options.memtable_bytes; }
 std::uint64_t log_segment_bytes(From from) { return from.options.log_segment_bytes; }
 std::uint64_t log_bytes(From from) { return from.log.bytes_in_use(); }
 std::uint64_t runs(From from) { return from.state.view()->runs_max(); }
+std::uint64_t index_bytes(From from) {
+  std::uint64_t bytes = 0;
+  const ViewPtr view = from.state.view();
+  for (const auto& family : view->families) {
+    family->any_run([&](const MemRunPtr& run) {
+      for (const Order& order : run->orders) {
+        const OrderIndex* const index = order.index == nullptr ? nullptr : order.index->get();
+        bytes += index == nullptr ? 0 : index->memory_bytes();
+      }
+      return false;
+    });
+  }
+  return bytes;
+}
 std::uint64_t clean_runs(From from) {
   const ViewPtr view = from.state.view();
   std::size_t most = 0;
@@ -88,6 +102,7 @@ constexpr Figure kFigures[] = {
     {"breccia.runs.merges", Ticker::kRunMerges},
     {"breccia.runs.merged-entries", Ticker::kRunMergeEntries},
     {"breccia.runs.orders-read", Ticker::kOrdersRead},
+    {"breccia.runs.indexes-built", Ticker::kIndexesBuilt},
     {"breccia.log.frames", Ticker::kFrames},
     {"breccia.log.bytes.written", Ticker::kLogBytes},
     {"breccia.log.commits", Ticker::kCommits},
@@ -128,6 +143,7 @@ constexpr Figure kFigures[] = {
     {"breccia.memtable-bytes", memtable_bytes},
     {"breccia.log-segment-bytes", log_segment_bytes},
     {"breccia.runs", runs},
+    {"breccia.runs.index-bytes", index_bytes},
     {"breccia.clean.runs", clean_runs},
     {"breccia.clean.log-bytes", clean_log_bytes},
     {"breccia.clean.bytes", clean_bytes},

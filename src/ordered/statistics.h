@@ -39,6 +39,7 @@ enum class Ticker : std::uint32_t {
   kRunMerges,
   kRunMergeEntries,
   kOrdersRead,
+  kIndexesBuilt,
   kFlushes,
   kFlushFiles,
   kFlushFileBytes,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -20,6 +21,8 @@ constexpr std::uint64_t kSmallestClass = 1024;
 constexpr std::size_t kRunsCrowded = 20;
 /// Merging costs about as much per entry as this many probes of a further run.
 constexpr std::uint64_t kProbesPerEntry = 1;
+/// Bytes of a line of the cache.
+constexpr std::size_t kLine = 64;
 
 /// Size class of a run: each is kMergeFanIn times as large as the one below.
 int size_class(std::uint64_t count) {
@@ -45,16 +48,18 @@ std::uint64_t find_in_columns(const runs::RunRef& run, const runs::QueriesRef& q
   return hit ? run.payload[i] : runs::kNotFound;
 }
 
-/// lower_bound without columns: each probe reads a key from the log.
-std::uint64_t lower_bound_in_log(const Order& run, const wal::SegmentTable& table, const Slice& key,
-                                 std::uint64_t bound) {
-  std::uint64_t low = 0;
-  std::uint64_t high = run.count;
+/// lower_bound among entries `among`, at the end of which it may lie: each probe reads a key from
+/// the log.
+std::uint64_t lower_bound_in_log(const Order& order, const wal::SegmentTable& table,
+                                 const OrderRange& among, const Slice& key, std::uint64_t bound) {
+  BRECCIA_ASSERT(among.end <= order.count);
+  std::uint64_t low = among.begin;
+  std::uint64_t high = among.end;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    const std::uint64_t position = run.position_at(middle);
-    const int order = key_of(table.at(position)).compare(key);
-    if (order != 0 ? order < 0 : position >= bound) {
+    const std::uint64_t position = order.position_at(middle);
+    const int compared = key_of(table.at(position)).compare(key);
+    if (compared != 0 ? compared < 0 : position >= bound) {
       low = middle + 1;
     } else {
       high = middle;
@@ -63,13 +68,27 @@ std::uint64_t lower_bound_in_log(const Order& run, const wal::SegmentTable& tabl
   return low;
 }
 
-std::uint64_t find_in_log(const Order& run, const wal::SegmentTable& table, const Slice& key,
-                          std::uint64_t bound) {
-  const std::uint64_t low = lower_bound_in_log(run, table, key, bound);
-  if (low == run.count) return runs::kNotFound;
-  const std::byte* const record = table.at(run.position_at(low));
+/// Where versions of `key` may lie, if the order has an index. Without one, this search counts.
+std::optional<OrderRange> narrowed(const Order& order, const Slice& key) {
+  if (order.count < OrderIndex::kEntriesMin || order.index == nullptr) return std::nullopt;
+  if (const OrderIndex* const index = order.index->get()) return index->narrow(key);
+  order.index->note_search(order.count);
+  return std::nullopt;
+}
+
+/// As find_one, in one order: among `among`, beyond which no version of `key` lies.
+std::uint64_t find_in_log(const Order& order, const wal::SegmentTable& table,
+                          const OrderRange& among, const Slice& key, std::uint64_t bound) {
+  // Who has found a record reads its value next, which is behind the key's line.
+  if (among.begin + 1 == among.end) {
+    __builtin_prefetch(table.at(order.position_at(among.begin)) + kLine);
+  }
+  const std::uint64_t low = lower_bound_in_log(order, table, among, key, bound);
+  if (low == among.end) return runs::kNotFound;
+  const std::uint64_t position = order.position_at(low);
+  const std::byte* const record = table.at(position);
   if (key_of(record) != key) return runs::kNotFound;
-  return run.position_at(low) | static_cast<std::uint64_t>(record::record_header(record).op());
+  return position | static_cast<std::uint64_t>(record::record_header(record).op());
 }
 
 /// One key as columns, without touching the heap for keys up to 256 bytes.
@@ -178,39 +197,46 @@ std::size_t View::tombstones() const {
 std::uint64_t lower_bound(const Order& order, const wal::SegmentTable& table, const Slice& key,
                           std::uint64_t bound) {
   const runs::RunRef* const columns = order.host_view();
-  if (columns == nullptr) return lower_bound_in_log(order, table, key, bound);
+  const std::optional<OrderRange> among = narrowed(order, key);
+  if (columns == nullptr || among.has_value()) {
+    return lower_bound_in_log(order, table, among.value_or(OrderRange{0, order.count}), key, bound);
+  }
   const OneKey sought(key);
   return lower_bound_in_columns(*columns, {sought.ref(), nullptr, bound});
 }
 
 std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
                        std::uint64_t bound, const std::byte** record) {
-  std::uint64_t searched = 0;
+  Searched searched;
   return find_one(family, table, key, bound, record, &searched);
 }
 
 std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
-                       std::uint64_t bound, const std::byte** record, std::uint64_t* searched) {
-  *searched = 0;
+                       std::uint64_t bound, const std::byte** record, Searched* searched) {
+  *searched = {};
   if (family.active->count() > 0) {
-    ++*searched;
+    ++searched->parts;
     const memtable::HostMemtable::Hit hit = family.active->find(key, bound);
     if (hit.record != nullptr) {
       *record = hit.record;
       return hit.payload;
     }
   }
-  if (family.backend_runs.empty()) return runs::kNotFound;
-  const OneKey columns(key);
-  const runs::QueriesRef query{columns.ref(), nullptr, bound};
+  std::optional<OneKey> columns;
   std::uint64_t payload = runs::kNotFound;
   const auto find_in = [&](const MemRunPtr& run) {
     for (const Order& order : run->orders) {
       if (order.begin >= bound) continue;
-      ++*searched;
-      const runs::RunRef* const columns_of_order = order.host_view();
-      payload = columns_of_order != nullptr ? find_in_columns(*columns_of_order, query)
-                                            : find_in_log(order, table, key, bound);
+      ++searched->parts;
+      const std::optional<OrderRange> among = narrowed(order, key);
+      searched->index_is_due = searched->index_is_due || order.index_is_due();
+      const runs::RunRef* const own = order.host_view();
+      if (own == nullptr || among.has_value()) {
+        payload = find_in_log(order, table, among.value_or(OrderRange{0, order.count}), key, bound);
+      } else {
+        if (!columns.has_value()) columns.emplace(key);
+        payload = find_in_columns(*own, {columns->ref(), nullptr, bound});
+      }
       if (payload != runs::kNotFound) return true;
     }
     return false;

@@ -11,6 +11,7 @@
 #include "exec/host_vector.h"
 #include "memtable/host_memtable.h"
 #include "memtable/tombstones.h"
+#include "ordered/order_index.h"
 #include "runs/backend.h"
 #include "tree/tree_state.h"
 #include "wal/format.h"
@@ -38,6 +39,7 @@ struct Order {
   const std::uint32_t* descriptors = nullptr;
   std::uint64_t records = 0;
   PayloadsPtr payloads = nullptr;
+  std::shared_ptr<IndexPlace> index = nullptr;  // copies of an order share it; null without keys
 
   std::uint64_t count = 0;
   std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
@@ -60,6 +62,19 @@ struct Order {
     return descriptors != nullptr ? records + std::uint64_t{descriptors[i]} * 8
                                   : record::position_of((*payloads)[i]);
   }
+  /// True if searches have paid for an index that is not there.
+  [[nodiscard]] bool index_is_due() const { return index != nullptr && index->is_due(); }
+  /// Payloads or descriptors as bytes, `entry_bytes()` each.
+  [[nodiscard]] const char* entries() const {
+    if (const runs::RunRef* const view = host_view()) {
+      return reinterpret_cast<const char*>(view->payload);
+    }
+    return descriptors != nullptr ? reinterpret_cast<const char*>(descriptors)
+                                  : reinterpret_cast<const char*>(payloads->data());
+  }
+  [[nodiscard]] std::uint64_t entry_bytes() const {
+    return descriptors != nullptr ? sizeof *descriptors : sizeof(std::uint64_t);
+  }
 };
 
 /// A run of log records in a backend's memory, and what the host has of it.
@@ -81,6 +96,7 @@ struct MemRun {
     order.count = run->count();
     order.begin = begin;
     order.end = end;
+    if (order.index == nullptr) order.index = std::make_shared<IndexPlace>();
     orders.clear();
     orders.push_back(std::move(order));
   }
@@ -197,20 +213,27 @@ using ViewPtr = std::shared_ptr<const View>;
 ///         writes any more; NotSupported: merges into a family without a merge operator.
 [[nodiscard]] Status check_families(const batch::Requests& requests, const View& view);
 
+/// What the search for one key looked at.
+struct Searched {
+  std::uint64_t parts = 0;    // memtables and orders
+  bool index_is_due = false;  // of one of the orders: this search and others have paid for it
+};
+
 /// The newest version of `key` below `bound` in the family's memtable and runs: its payload, or
 /// runs::kNotFound. Range deletions are not looked at. One key, on the calling thread.
 /// Cost    memtable: one walk; per order: as lower_bound().
 [[nodiscard]] std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
                                      const Slice& key, std::uint64_t bound,
                                      const std::byte** record);
-/// The same, and how many memtables and orders were searched for it.
+/// The same, and what it took.
 [[nodiscard]] std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
                                      const Slice& key, std::uint64_t bound,
-                                     const std::byte** record, std::uint64_t* searched);
+                                     const std::byte** record, Searched* searched);
 
 /// The first entry of `order` that holds a version of `key` below `bound`, or comes behind all
 /// those.
-/// Cost    log2(n / 64) + 7 probes (columns), log2(n) records (others).
+/// Cost    with an index as OrderIndex::narrow, and one or two records for most keys; without one
+///         log2(n / 64) + 7 probes (columns), log2(n) records (others).
 [[nodiscard]] std::uint64_t lower_bound(const Order& order, const wal::SegmentTable& table,
                                         const Slice& key, std::uint64_t bound);
 

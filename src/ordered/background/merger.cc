@@ -54,6 +54,8 @@ void Merger::run() {
       status = merge_once(&worked);
       if (status.ok()) status = std::move(of_order);
       worked = status.ok() && (worked || read);
+      // Behind all merges: what they take away needs no index.
+      if (!worked) build_index_once(&worked).PermitUncheckedError();  // searches pay again
     }
     if (stopping_) return;
   }
@@ -67,6 +69,10 @@ void Merger::note_probes(std::uint64_t probes) {
 
 void Merger::want_orders() {
   if (!orders_wanted_.exchange(true)) wake();
+}
+
+void Merger::want_indexes() {
+  if (!indexes_wanted_.load(std::memory_order_relaxed) && !indexes_wanted_.exchange(true)) wake();
 }
 
 void Merger::help() {
@@ -258,6 +264,38 @@ Status Merger::read_order_of(const Taken& taken, bool* read) {
   one->set_order(std::move(order));
   *read = install(taken, one);
   if (*read) parts_.statistics->add(Ticker::kOrdersRead, 1);
+  return Status::OK();
+}
+
+// Nobody has to be kept away from the run: whoever has the order in his view finds the index in it,
+// and if it is merged meanwhile the index goes with it.
+Status Merger::build_index_once(bool* built) {
+  if (!indexes_wanted_.exchange(false)) return Status::OK();
+  const ViewPtr view = parts_.state->view();
+  const Order* due = nullptr;
+  const auto look = [&](const MemRunPtr& run) {
+    const auto first = std::find_if(run->orders.begin(), run->orders.end(),
+                                    [](const Order& order) { return order.index_is_due(); });
+    if (first != run->orders.end()) due = &*first;
+    return due != nullptr;
+  };
+  for (const FamilyViewPtr& family : view->families) {
+    if (family->any_run(look)) break;
+  }
+  if (due == nullptr) return Status::OK();
+  std::unique_ptr<const OrderIndex> index;
+  const Status status = base::or_memory_limit([&] {
+    index = OrderIndex::make(*due, *view->table, stopping_);
+    return Status::OK();
+  });
+  if (index == nullptr) {
+    due->index->give_up();
+    return status;
+  }
+  due->index->give(std::move(index));
+  parts_.statistics->add(Ticker::kIndexesBuilt, 1);
+  *built = true;
+  indexes_wanted_ = true;  // there may be more
   return Status::OK();
 }
 

@@ -13,8 +13,8 @@
 
 namespace breccia::ordered {
 
-/// Merges runs in the background, so that few are left to search, and reads the orders of merged
-/// ones when the host searches in them.
+/// Merges runs in the background, so that few are left to search; reads the orders of merged ones
+/// when the host searches in them, and builds indexes of orders.
 ///
 /// Threads start() and stop() by one; the rest by any number.
 class Merger {
@@ -34,6 +34,8 @@ class Merger {
   /// To be called when the host searched in more than one order of a run: begins to read those that
   /// the runs have on the device.
   void want_orders();
+  /// To be called when an order's index is due: begins to build those that are, when no merge is.
+  void want_indexes();
   /// Merges on the calling thread while runs have piled up.
   void help();
   /// The runs of a family, newest first, as one; `reads_order`: with its own order.
@@ -54,6 +56,8 @@ class Merger {
   /// Reads one run's own order from the device, if any is not read: then *read.
   Status read_order_once(bool* read);
   Status read_order_of(const Taken& taken, bool* read);
+  /// Builds one index, if any is due: then *built.
+  Status build_index_once(bool* built);
   /// Puts `one` in the place of what was taken. False: the view has other runs by now.
   bool install(const Taken& taken, const MemRunPtr& one);
   Result<MemRunPtr> merged_as(const std::vector<MemRunPtr>& runs, runs::Keep keep,
@@ -69,6 +73,7 @@ class Merger {
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> orders_wanted_{false};
+  std::atomic<bool> indexes_wanted_{false};
   std::atomic<std::uint64_t> probes_{0};
   std::thread thread_;
 };

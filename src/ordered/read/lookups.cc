@@ -61,7 +61,7 @@ void Lookups::search(const Pin& pin, bool own_writes, std::uint64_t base,
   for (const auto& reads : requests->reads()) {
     note_probes(reads->family(), reads->count());
     const FamilyView* const family = pin.view->family(reads->family());
-    if (reads->count() < reads_min && family != nullptr) note_host_search(*family);
+    if (reads->count() < reads_min && family != nullptr) note_host_searches(*family);
   }
   for (const auto& ranges : requests->ranges()) note_probes(ranges->family(), ranges->probes());
   reader_->read(pin, own_writes, base, reads_min, requests);
@@ -74,6 +74,16 @@ void Lookups::note_host_search(const FamilyView& family) const {
   if (family.orders > family.backend_runs.size()) merger_->want_orders();
 }
 
+/// The same, by somebody who does not learn which orders it looks at.
+void Lookups::note_host_searches(const FamilyView& family) const {
+  note_host_search(family);
+  const bool index_is_due = family.any_run([](const MemRunPtr& run) {
+    return std::any_of(run->orders.begin(), run->orders.end(),
+                       [](const Order& order) { return order.index_is_due(); });
+  });
+  if (index_is_due) merger_->want_indexes();
+}
+
 Status Lookups::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::PinnableSlice* value,
                     bool* from_tree) const {
   const FamilyView* const family = pin.view->family(id);
@@ -82,18 +92,19 @@ Status Lookups::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinn
   if (runs > 1) merger_->note_probes(runs - 1);
   note_host_search(*family);
   std::uint64_t found = runs::kNotFound;
-  std::uint64_t searched = 0;
+  Searched searched;
   {
     const base::PerfTimer timer(&rocksdb::PerfContext::get_from_memtable_time);
     const std::byte* record = nullptr;
     found = find_one(*family, *pin.view->table, key, pin.visible, &record, &searched);
   }
-  base::perf_add(&rocksdb::PerfContext::get_from_memtable_count, searched);
+  base::perf_add(&rocksdb::PerfContext::get_from_memtable_count, searched.parts);
+  if (searched.index_is_due) merger_->want_indexes();
   bool reached_tree = false;
   const Status status = read_version(*pin.view, *family, key, found,
                                      family->covering(key, pin.visible), value, &reached_tree);
   parts_.statistics->add(Ticker::kGets, 1);
-  parts_.statistics->add(Ticker::kRunsSearched, searched);
+  parts_.statistics->add(Ticker::kRunsSearched, searched.parts);
   parts_.statistics->add(reached_tree ? Ticker::kGetsFromTree : Ticker::kGetsFromMemory, 1);
   if (from_tree != nullptr) *from_tree = reached_tree;
   return status;
@@ -132,7 +143,7 @@ std::unique_ptr<rocksdb::Iterator> Lookups::iterate(const rocksdb::ReadOptions& 
     return std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(no_family(id)));
   }
   parts_.statistics->add(Ticker::kIterators, 1);
-  note_host_search(*family);
+  note_host_searches(*family);
   return make_iterator(options, pin, *family, std::move(repin));
 }
 

@@ -76,6 +76,7 @@ class Lookups {
   Status prepare_and_search(const ReadSet& validated, batch::Requests* requests) const;
   void search(const Pin& pin, bool own_writes, std::uint64_t base, batch::Requests* requests) const;
   void note_host_search(const FamilyView& family) const;
+  void note_host_searches(const FamilyView& family) const;
   void seal_for_search(const batch::Requests& requests) const;
   void seal_for_search(FamilyId family, std::uint64_t requests, std::uint64_t entries_min) const;
   void lift_for_search(FamilyId family, std::uint64_t requests, std::uint64_t requests_min) const;

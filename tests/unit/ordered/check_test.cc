@@ -181,4 +181,32 @@ TEST_F(CheckTest, FamiliesOfTheTree) {
   EXPECT_TRUE(check_tree(view, {}).ok());
 }
 
+// Goal: an index that leaves out where an entry lies is noticed.
+// Method: a run of 100 entries with its own index, then with that of a run of other keys.
+// Mutation: a check that does not ask the index fails.
+TEST_F(CheckTest, IndexOfOtherKeys) {
+  const auto keys = [](const std::string& prefix) {
+    std::vector<std::string> all;
+    for (int i = 100; i < 200; ++i) all.push_back(prefix + std::to_string(i));
+    return all;
+  };
+  const MemRunPtr run = make_run(keys("a"));
+  family_.set_runs({run});
+  family_.active = std::make_shared<memtable::HostMemtable>();
+  family_.runs_end = run->end;
+  const MemRunPtr other = make_run(keys("b"));
+  family_.tombstones = nullptr;
+  bounds_.log_end = bounds_.visible = records_.end();
+  const auto index_of = [&](const MemRun& one) {
+    return OrderIndex::make(one.orders.front(), *records_.table(), /*stopping=*/false);
+  };
+  run->orders.front().index->give(index_of(*run));
+  EXPECT_TRUE(check().ok()) << check().ToString();
+  change_newest([&](MemRun* changed) {
+    changed->orders.front().index = std::make_shared<IndexPlace>();
+    changed->orders.front().index->give(index_of(*other));
+  });
+  EXPECT_TRUE(check().IsCorruption());
+}
+
 }  // namespace breccia::ordered

@@ -302,14 +302,67 @@ TEST_F(Roads, OrdersAreReadWhenTheHostSearches) {
   expect_one_by_one();
 }
 
-// Goal: searches of the host beside writers, merges and the reading of orders find each key's
-//       newest version, and only grow newer; properties can be asked meanwhile.
+// Goal: an order that the host searches often gets an index, and what is found with it is right;
+//       iterators and small batches lead there as single lookups do.
+// Method: one run on a device; lookups of each kind until its index is there; all keys once.
+// Mutation: a kind of lookup that tells nobody what it searched, or an index that is not counted,
+//           fails.
+TEST_F(Roads, OrdersGetAnIndex) {
+  testing::FakeGpu& gpu = make_gpu();
+  for (const std::string name : {"gets", "iterators", "batches"}) {
+    SCOPED_TRACE(name);
+    model_.clear();
+    open(gpu, name);
+    base::Random random(7);
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < 900; ++i) {
+      ASSERT_TRUE(batch.Put(key_of(i), "value " + std::to_string(i)).ok());
+      model_[{kDefaultFamily, key_of(i)}] = "value " + std::to_string(i);
+    }
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+    EXPECT_EQ(figure("runs.index-bytes"), 0U);
+    const auto look = [&] {
+      const std::string key = key_of(random.below(900));
+      std::string found;
+      if (name == "gets") {
+        ASSERT_TRUE(store_->Get(key, &found).ok());
+      } else if (name == "iterators") {
+        const auto at =
+            store_->lookups().iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
+        at->Seek(key);
+        ASSERT_TRUE(at->Valid() && at->key() == key);
+      } else {
+        Batch one = store_->NewBatch();
+        ASSERT_TRUE(one.Get(key).ok() && store_->Submit({}, &one).ok());
+        ASSERT_EQ(one.code(0), Status::Code::kOk);
+      }
+    };
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (figure("runs.indexes-built") == 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      look();
+    }
+    const std::uint64_t bytes = figure("runs.index-bytes");
+    EXPECT_GE(bytes, 900U * 2);
+    EXPECT_LE(bytes, 900U * 3);
+    for (const auto& [key, value] : model_) {
+      std::string found;
+      ASSERT_TRUE(store_->Get(key.second, &found).ok()) << key.second;
+      ASSERT_EQ(found, value) << key.second;
+    }
+    expect_model();
+  }
+}
+
+// Goal: searches of the host beside writers, merges, the reading of orders and the building of
+//       indexes find each key's newest version, and only grow newer; properties can be asked
+//       meanwhile.
 // Method: a thread writes rounds of all keys in batches; two read keys one by one, and with
 //         iterators.
 // Mutation: taking a run from a view that nobody holds fails in the sanitizers' presets.
 TEST_F(Roads, ConcurrentSearchesReadOrders) {
   constexpr int kRounds = 300;
-  constexpr int kKeys = 40;
+  constexpr int kKeys = 80;
   testing::FakeGpu& gpu = make_gpu();
   open(gpu);
   std::atomic<bool> done{false};
@@ -326,6 +379,7 @@ TEST_F(Roads, ConcurrentSearchesReadOrders) {
       if (!random.one_in(8)) continue;
       std::string entries;
       ASSERT_TRUE(store_->GetProperty("breccia.memtable-entries", &entries));
+      ASSERT_TRUE(store_->GetProperty("breccia.runs.index-bytes", &entries));
       const auto at =
           store_->lookups().iterate(rocksdb::ReadOptions(), kDefaultFamily, store_->pin(), {});
       at->Seek(key_of(i));
@@ -342,6 +396,12 @@ TEST_F(Roads, ConcurrentSearchesReadOrders) {
     }
     ASSERT_TRUE(store_->Submit({}, &batch).ok());
   }
+  // What is left is searched until its index is there.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (figure("runs.indexes-built") == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GT(figure("runs.indexes-built"), 0U);
   done = true;
   first.join();
   second.join();

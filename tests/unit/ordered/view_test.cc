@@ -66,6 +66,15 @@ MemRunPtr build_run(const memtable::RecordsInMemory& records,
   return run;
 }
 
+/// Gives some of the run's orders an index.
+void index_some(const MemRun& run, const wal::SegmentTable& table, base::Random* random) {
+  for (const Order& order : run.orders) {
+    if (order.index->get() == nullptr && random->one_in(2)) {
+      order.index->give(OrderIndex::make(order, table, /*stopping=*/false));
+    }
+  }
+}
+
 /// Two neighbouring runs as a device's merge of them whose own order nobody has read.
 MemRunPtr merged(const MemRun& newer, const MemRun& older) {
   auto run = std::make_shared<MemRun>();
@@ -81,8 +90,9 @@ MemRunPtr merged(const MemRun& newer, const MemRun& older) {
 
 // Goal: find_one gives the newest version below its bound, wherever it lies, also when a device is
 //       lost.
-// Method: random versions spread over a memtable, host runs, device runs and merged ones; compared
-//         with a map, before and after what lies on devices is rebuilt on the host.
+// Method: random versions spread over a memtable, host runs, device runs and merged ones, some with
+//         an index; compared with a map, before and after what lies on devices is rebuilt on the
+//         host.
 // Mutation: searching runs or orders oldest first, skipping one by its end, or rebuilding a run
 //           from its first order alone, fails.
 TEST(View, FindOneAgreesWithAMap) {
@@ -107,6 +117,7 @@ TEST(View, FindOneAgreesWithAMap) {
       }
       if (part < run_count) {
         runs.insert(runs.begin(), build_run(records, positions, random.one_in(2), backend.get()));
+        index_some(*runs.front(), *table, &random);
       } else {
         for (const std::uint64_t position : positions) {
           family.active->insert(records.record(position), position, records.segment());
