@@ -51,6 +51,9 @@ void breccia_engine_options_set_wait_us_max(breccia_engine_options_t* options, u
 /* Memory for entries of files that are read often; 0: none. */
 void breccia_engine_options_set_entry_cache_bytes(breccia_engine_options_t* options,
                                                   uint64_t bytes);
+/* Memory for filters of the keys that files hold; 0: none. */
+void breccia_engine_options_set_tree_filter_bytes(breccia_engine_options_t* options,
+                                                  uint64_t bytes);
 void breccia_engine_options_set_flush_threads(breccia_engine_options_t* options, int threads);
 void breccia_engine_options_set_flush_at_close(breccia_engine_options_t* options,
                                                unsigned char flush);

@@ -17,6 +17,12 @@ struct Options : StoreOptions {
   /// KiB is not kept, nor one of a column family that a compaction may change (compaction filters,
   /// FIFO).
   std::uint64_t entry_cache_bytes = 64ULL << 20;
+  /// Memory for filters of the keys that the tree below holds, ten bits a key: lookups of keys that
+  /// are nowhere are answered without asking it; 0: none. A new column family has one from its
+  /// beginning; where the tree held keys before, it is built in the background, by reading all of
+  /// them, when so many lookups have found nothing there that they pay for it. A family whose
+  /// filter does not fit, or which a compaction may change, has none.
+  std::uint64_t tree_filter_bytes = 256ULL << 20;
 
   /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers
   /// wait when it is full. 0: an eighth of the machine's memory, 512 MiB to 16 GiB.

@@ -106,7 +106,8 @@ class Rocks final : public rocksdb::StackableDB {
   /// This database: nothing may be written below it.
   DB* GetBaseDB() override { return this; }
   /// The tree below. Whoever has it may change it unseen, so from this call on nothing of the tree
-  /// is kept in the entry cache (Options::entry_cache_bytes) until the database is opened again.
+  /// is kept in the entry cache (Options::entry_cache_bytes), nor in filters
+  /// (Options::tree_filter_bytes), until the database is opened again.
   DB* GetRootDB() override;
 
   // ---- column families ----

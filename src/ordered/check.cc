@@ -1,6 +1,7 @@
 #include "ordered/check.h"
 
 #include <fmt/format.h>
+#include <rocksdb/db.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -196,6 +197,23 @@ Status check_tree(const View& view, const std::vector<tree::TreeFamily>& familie
   const auto live = std::count_if(view.families.begin(), view.families.end(), is_live);
   if (static_cast<std::size_t>(live) == families.size()) return Status::OK();
   return Status::Corruption("the view has a family that the tree lacks");
+}
+
+Status check_filters(const View& view) {
+  constexpr int kKeysMax = 16 << 10;
+  for (const FamilyViewPtr& family : view.families) {
+    if (family->filter == nullptr || family->dropped) continue;
+    rocksdb::ReadOptions options;
+    options.total_order_seek = true;
+    const auto at = view.below.iterate(options, family->in_tree());
+    if (at == nullptr) continue;
+    int left = kKeysMax;
+    for (at->SeekToFirst(); at->Valid() && left > 0; at->Next(), --left) {
+      if (family->filter->may_hold(family->filter->hash(at->key()))) continue;
+      return Status::Corruption(fmt::format("the filter of family {} lacks a key", family->id));
+    }
+  }
+  return Status::OK();
 }
 
 bool holds(const Status& checked) {

@@ -27,6 +27,10 @@ struct PositionBounds {
 /// Errors  Corruption.
 [[nodiscard]] Status check_tree(const View& view, const std::vector<tree::TreeFamily>& families);
 
+/// Whether the filters of a view know the keys that its tree holds: of each family some thousand.
+/// Errors  Corruption.
+[[nodiscard]] Status check_filters(const View& view);
+
 /// For BRECCIA_INVARIANT: false, and what is wrong on stderr, if it is Corruption.
 [[nodiscard]] bool holds(const Status& checked);
 

@@ -104,7 +104,7 @@ Status Engine::flush(bool waits_for_tree) {
 
 Figures Engine::figures() const {
   return Figures({options_, *statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(),
-                  device_tags_.get()});
+                  device_tags_.get(), *filters_});
 }
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {
@@ -127,6 +127,7 @@ Status Engine::check() {
     const std::optional<Pin> pin = publisher_->pin_at_rest();
     if (!pin.has_value() || !fault_.get().ok()) return Status::OK();
     BRECCIA_TRY(check_tree(*pin->view, below_->families()));
+    BRECCIA_TRY(check_filters(*pin->view));
     return check_view(*pin->view, {begin, log_->end(), pin->visible});
   });
 }

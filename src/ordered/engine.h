@@ -13,6 +13,7 @@
 
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
+#include "ordered/background/filter_builder.h"
 #include "ordered/background/flusher.h"
 #include "ordered/background/merger.h"
 #include "ordered/background/room.h"
@@ -23,6 +24,7 @@
 #include "ordered/read/lookups.h"
 #include "ordered/request_counter.h"
 #include "ordered/tree_changes.h"
+#include "ordered/tree_filters.h"
 #include "ordered/write/async_queue.h"
 #include "ordered/write/publisher.h"
 #include "ordered/write/together.h"
@@ -116,6 +118,7 @@ class Engine final : public Store {
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<tree::Tree> below_;
   std::shared_ptr<cache::RowCache> cache_;  // null: there is none
+  std::unique_ptr<TreeFilters> filters_;
   std::unique_ptr<Backends> backends_;
   std::unique_ptr<wal::Log> log_;
   Fault fault_;
@@ -135,6 +138,7 @@ class Engine final : public Store {
   TakenRuns taken_runs_;
   std::unique_ptr<Merger> merger_;
   std::unique_ptr<Flusher> flusher_;
+  std::unique_ptr<FilterBuilder> filter_builder_;
   std::unique_ptr<Lookups> lookups_;
   std::unique_ptr<Writer> writer_;
   std::unique_ptr<TreeChanges> tree_changes_;

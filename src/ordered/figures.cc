@@ -79,6 +79,11 @@ std::uint64_t cache_device_copies(From from) {
   return from.cache_tags == nullptr ? 0 : from.cache_tags->copies();
 }
 
+std::uint64_t filter_negatives(From from) { return from.filters.negatives(); }
+std::uint64_t filter_builds(From from) { return from.filters.built(); }
+std::uint64_t filter_keys(From from) { return from.filters.keys(); }
+std::uint64_t filter_bytes(From from) { return from.filters.bytes(); }
+
 using Cache = cache::CacheFigures;
 using Admission = AdmissionFigures;
 
@@ -129,6 +134,8 @@ constexpr Figure kFigures[] = {
     {"breccia.entry-cache.skipped", &Cache::skipped},
     {"breccia.entry-cache.device-hits", &Cache::device_hits},
     {"breccia.entry-cache.device-copies", cache_device_copies},
+    {"breccia.tree-filter.negatives", filter_negatives},
+    {"breccia.tree-filter.builds", filter_builds},
     {"breccia.admission.batches", &Admission::batches},
     {"breccia.admission.groups", &Admission::groups},
     {"breccia.admission.switches", &Admission::switches},
@@ -151,6 +158,8 @@ constexpr Figure kFigures[] = {
     {"breccia.memtable-entries", memtable_entries},
     {"breccia.device-bytes", device_bytes},
     {"breccia.entry-cache.bytes", &Cache::bytes},
+    {"breccia.tree-filter.keys", filter_keys},
+    {"breccia.tree-filter.bytes", filter_bytes},
     {"breccia.admission.mode", admission_mode},
     {"breccia.admission.threshold", &Admission::threshold},
     {"breccia.admission.queued", &Admission::queued},

@@ -11,6 +11,7 @@
 #include "cache/row_cache.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
+#include "ordered/tree_filters.h"
 #include "ordered/write/async_queue.h"
 #include "wal/log.h"
 
@@ -27,6 +28,7 @@ struct FigureSources {
   const AsyncQueue& async;
   const cache::RowCache* cache;         // null: there is none
   const cache::DeviceTags* cache_tags;  // null with it
+  const TreeFilters& filters;
 };
 
 /// The store's figures by name, out of one table (figures.cc): counters, distributions, and how

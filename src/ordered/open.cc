@@ -72,7 +72,8 @@ Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFra
                                              const wal::Log& log, tree::Tree* below,
                                              Backends* backends,
                                              const std::shared_ptr<cache::RowCache>& cache,
-                                             const std::vector<tree::LogPart>& parts) {
+                                             const std::vector<tree::LogPart>& parts,
+                                             TreeFilters* filters) {
   BRECCIA_TAKE(auto recovered, backends->run([&](runs::Backend& backend) {
     return recover_families(frames, below->applied(), backend);
   }));
@@ -82,6 +83,7 @@ Result<std::shared_ptr<View>> recovered_view(const std::vector<wal::RecoveredFra
   // Entries of families that are not there any more are left out.
   for (const tree::TreeFamily& handle : below->families()) {
     auto family = new_family(handle, *below);
+    filters->join(family.get());
     RecoveredFamily& own = recovered[family->id];
     family->runs_end = own.runs.empty() ? log.begin() : own.runs.front()->end;
     family->set_runs(std::move(own.runs));
@@ -128,6 +130,7 @@ Status Engine::Close() {
   room_->stop();
   merger_->stop();
   flusher_->stop();
+  filter_builder_->stop();
   history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
   Status logged = commits_->keep(/*sync=*/false);
@@ -161,6 +164,7 @@ Status Engine::start(const Options& options, const std::string& path) {
   if (options_.entry_cache_bytes > 0) {
     BRECCIA_TAKE(cache_, cache::RowCache::make(options_.entry_cache_bytes));
   }
+  filters_ = std::make_unique<TreeFilters>(options_.tree_filter_bytes);
   BRECCIA_TRY(open_tree(path));
   std::shared_ptr<View> recovered;
   BRECCIA_TRY(open_log(path, &recovered));
@@ -243,8 +247,8 @@ Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovere
   if (!found.joins) parts.clear();
   if (log_options.hold_from == 0) parts.clear();
   if (parts.empty() && log_options.hold_from != 0) log_->remove_hold(wal::kOpeningHold);
-  BRECCIA_TAKE(*recovered,
-               recovered_view(frames, *log_, below_.get(), backends_.get(), cache_, parts));
+  BRECCIA_TAKE(*recovered, recovered_view(frames, *log_, below_.get(), backends_.get(), cache_,
+                                          parts, filters_.get()));
   recovery_ = {found.frames,
                found.entries,
                found.bytes,
@@ -257,9 +261,9 @@ Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovere
 
 /// In the order in which they use each other.
 void Engine::make_rooms(std::shared_ptr<View> recovered) {
-  const StoreParts parts{&state_,        backends_.get(), log_.get(),        below_.get(),
-                         &fault_,        &closed_,        statistics_.get(), listeners_.get(),
-                         counter_.get(), backend_min_};
+  const StoreParts parts{&state_,          backends_.get(), log_.get(),  below_.get(),
+                         filters_.get(),   &fault_,         &closed_,    statistics_.get(),
+                         listeners_.get(), counter_.get(),  backend_min_};
   builder_ = std::make_unique<RunBuilder>(backends_.get(), statistics_.get(), backend_min_.writes);
   room_ = std::make_unique<Room>(parts, options_.memtable_bytes, *options_.wait_us_max);
   publisher_ = std::make_unique<Publisher>(parts, builder_.get(), room_.get());
@@ -293,9 +297,11 @@ void Engine::make_background(const StoreParts& parts) {
       parts, Flusher::Sizes{options_.flush_threads, *options_.clean_bytes}, publisher_.get(),
       commits_.get(), history_.get(), merger_.get(), &taken_runs_, room_.get());
   room_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
+  filter_builder_ = std::make_unique<FilterBuilder>(parts, publisher_.get());
   merger_->start();
   merger_->wake();
   flusher_->start();
+  if (options_.tree_filter_bytes > 0) filter_builder_->start();
 }
 
 }  // namespace breccia::ordered

@@ -6,6 +6,7 @@
 #include "ordered/listeners.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
+#include "ordered/tree_filters.h"
 #include "tree/tree.h"
 #include "wal/log.h"
 
@@ -42,6 +43,7 @@ struct StoreParts {
   Backends* backends;
   wal::Log* log;
   tree::Tree* below;
+  TreeFilters* filters;
   Fault* fault;
   const Closed* closed;
   Statistics* statistics;

@@ -7,6 +7,20 @@
 
 namespace breccia::ordered {
 
+namespace {
+
+void drop_filters(View* view) {
+  const auto families = view->families;
+  for (const FamilyViewPtr& family : families) {
+    if (family->filter == nullptr) continue;
+    auto changed = std::make_shared<FamilyView>(*family);
+    changed->filter = nullptr;
+    view->set_family(std::move(changed));
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<FamilyView> new_family(const tree::TreeFamily& family, const tree::Tree& below) {
   auto view = std::make_shared<FamilyView>();
   view->id = family->GetID();
@@ -56,6 +70,7 @@ Status TreeChanges::publish(const std::function<void(View*)>& change) {
 Status TreeChanges::publish_family(const tree::TreeFamily& family) {
   return publish([&](View* next) {
     auto view = new_family(family, *parts_.below);
+    parts_.filters->join(view.get());
     view->runs_end = parts_.state->visible();
     view->clean_from = view->log_from = next->flushed;
     next->set_family(std::move(view));
@@ -77,6 +92,7 @@ Status TreeChanges::drop_family(FamilyId id, const std::function<void()>& about_
       changed->dropped = true;
       next->set_family(std::move(changed));
     }).PermitUncheckedError();
+    parts_.filters->forget(id);
   });
 }
 
@@ -99,8 +115,33 @@ Status TreeChanges::change_files(const std::function<void(View*)>& change) {
   });
 }
 
-void TreeChanges::forget_cached() {
-  change_files([](View*) {}).PermitUncheckedError();
+/// Does `change` while no view that is published has filters, as a flush beside it may show what it
+/// has done to the tree, and nothing is noted for the next opening.
+Status TreeChanges::change_past_log(const std::function<Status()>& change) {
+  parts_.filters->shut();
+  const Status status = base::or_memory_limit([&] {
+    BRECCIA_TAKE(const auto begun, parts_.below->begin_change_past_log());
+    publisher_->change(drop_filters);
+    parts_.filters->drop_all();
+    return change();
+  });
+  parts_.filters->reopen();
+  return status;
+}
+
+Status TreeChanges::bring_in(const std::function<Status()>& bring_in) {
+  return change_past_log([&] {
+    BRECCIA_TRY(bring_in());
+    return refresh();
+  });
+}
+
+Status TreeChanges::take_out(const std::function<Status()>& take_out) {
+  return change_past_log([&] {
+    const Status status = take_out();
+    BRECCIA_TRY(change_files([](View*) {}));
+    return status;
+  });
 }
 
 void TreeChanges::stop_caching() {
@@ -113,10 +154,13 @@ void TreeChanges::stop_caching() {
     // What the next opening would believe may be wrong from here on, so nothing must follow.
     parts_.fault->set(Fault::Place::kFlush, begun.status());
   }
-  publish([](View* next) {
+  parts_.filters->shut();
+  const Status shown = publish([](View* next) {
     forget_clean(next);
+    drop_filters(next);
     next->keeps_clean = false;
-  }).PermitUncheckedError();
+  });
+  if (shown.ok()) parts_.filters->drop_all();
 }
 
 Status TreeChanges::refresh() {

@@ -43,12 +43,19 @@ class TreeChanges {
   /// Forgets a dropped family: nobody has a handle to it.
   void forget_family(FamilyId family);
 
-  /// Lets lookups see what somebody brought into the tree (ingested files, imports).
-  /// Shape   memtables held nothing of it: flush first, and write nothing in between.
+  /// Lets lookups see what the tree has in families that are new.
+  /// Shape   memtables hold nothing of them: write nothing before.
   /// Errors  IOError: no memory could be had for that; the store stops.
   [[nodiscard]] Status refresh();
-  /// Forgets what is cached of the tree: somebody took a file out of it.
-  void forget_cached();
+  /// Lets lookups see what `bring_in` brings into the tree (ingested files).
+  /// Shape   memtables hold nothing of it: flush first, and write nothing in between.
+  /// Errors  those of `bring_in`; MemoryLimit: it was not called; IOError: no memory could be had
+  ///         to show what it did; the store stops.
+  [[nodiscard]] Status bring_in(const std::function<Status()>& bring_in);
+  /// Forgets what is cached of the tree, out of which `take_out` takes files: what they hid may be
+  /// there again.
+  /// Errors  as bring_in.
+  [[nodiscard]] Status take_out(const std::function<Status()>& take_out);
   /// Caches nothing of the tree any more, and keeps nothing that was flushed: somebody changes it
   /// past the engine.
   void stop_caching();
@@ -57,6 +64,7 @@ class TreeChanges {
   Status publish(const std::function<void(View*)>& change);
   [[nodiscard]] Status publish_family(const tree::TreeFamily& family);
   Status change_files(const std::function<void(View*)>& change);
+  Status change_past_log(const std::function<Status()>& change);
 
   const StoreParts parts_;
   Publisher* publisher_;

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cache/key_filter.h"
+#include "cache/miss_meter.h"
 #include "exec/host_vector.h"
 #include "memtable/host_memtable.h"
 #include "memtable/tombstones.h"
@@ -132,13 +134,16 @@ struct FamilyView {
   bool tree_has_data = false;
   bool clean_has_all = false;   // whatever the tree has, a clean run has, too
   bool tree_is_cached = false;  // what it holds changes by flushes and refreshes alone
+  /// Holds every key that the tree has in the view's state of it (tree_filters.h); null: unknown.
+  std::shared_ptr<const cache::KeyFilter> filter;
+  std::shared_ptr<cache::MissMeter> misses;                // null where nobody would build a filter
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;  // null if the user gave none
 
   /// True if lookups that memory does not answer must go to the tree.
   [[nodiscard]] bool asks_tree() const { return tree_has_data && !clean_has_all; }
   /// The family as the view's tree takes it.
   [[nodiscard]] tree::FamilyRef in_tree() const {
-    return {id, tree.get(), asks_tree(), tree_is_cached};
+    return {id, tree.get(), asks_tree(), tree_is_cached, filter.get(), misses.get()};
   }
   void set_runs(std::vector<MemRunPtr> newest_first) {
     BRECCIA_INVARIANT(are_newest_first(newest_first));

@@ -23,6 +23,10 @@ constexpr std::size_t kCallKeys = 32;
 Status TreeState::get(const FamilyRef& family, const Slice& key,
                       rocksdb::PinnableSlice* value) const {
   if (!family.has_data) return Status::NotFound();
+  if (family.filter != nullptr && !family.filter->may_hold(family.filter->hash(key))) {
+    family.misses->note_negatives(1);
+    return Status::NotFound();
+  }
   const bool is_cached = caches(family);
   const std::uint64_t hash = is_cached ? cache::RowCache::hash(family.id, key) : 0;
   if (is_cached) {
@@ -38,6 +42,7 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
   const Status status = db->Get(options, family.handle, key, value);
   if (is_cached && status.ok() && cache->admits())
     cache->insert(hash, family.id, key, *value, version);
+  if (status.IsNotFound() && family.misses != nullptr) family.misses->note_misses(1);
   return status;
 }
 
@@ -98,14 +103,19 @@ void TreeState::multi_get(const FamilyRef& family, std::span<const Slice> keys,
   options.snapshot = snapshot.get();
   std::vector<rocksdb::PinnableSlice> values(std::min(kCallKeys, keys.size()));
   std::vector<Status> statuses(values.size());
+  std::uint64_t misses = 0;
   for (std::size_t from = 0; from < keys.size(); from += kCallKeys) {
     const std::size_t count = std::min(kCallKeys, keys.size() - from);
     db->MultiGet(options, family.handle, count, keys.data() + from, values.data(), statuses.data(),
                  /*sorted_input=*/true);
-    for (std::size_t i = 0; i < count; ++i) answer(from + i, statuses[i], values[i]);
+    for (std::size_t i = 0; i < count; ++i) {
+      answer(from + i, statuses[i], values[i]);
+      misses += statuses[i].IsNotFound() ? 1 : 0;
+    }
     if (is_cached) keep(family, keys.subspan(from, count), values.data(), statuses.data());
     for (std::size_t i = 0; i < count; ++i) values[i].Reset();
   }
+  if (family.misses != nullptr) family.misses->note_misses(misses);
 }
 
 void TreeState::contains(const FamilyRef& family, std::span<const Slice> keys,

@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 
+#include "cache/key_filter.h"
+#include "cache/miss_meter.h"
 #include "cache/row_cache.h"
 
 namespace rocksdb {
@@ -26,15 +28,17 @@ namespace breccia::tree {
 struct FamilyRef {
   FamilyId id;
   rocksdb::ColumnFamilyHandle* handle;
-  bool has_data;   // lookups must go there
-  bool is_cached;  // what it holds changes by flushes and refreshes alone
+  bool has_data;                             // lookups must go there
+  bool is_cached;                            // what it holds changes by flushes and refreshes alone
+  const cache::KeyFilter* filter = nullptr;  // of every key that it holds; null: there is none
+  cache::MissMeter* misses = nullptr;        // hears of what it does not hold; null: nobody does
 };
 
 /// The tree between two changes of it: the one door for what readers ask it.
 ///
-/// Lookups ask the row cache, then the tree, and put into the cache what they found; for many keys
-/// these are two calls, as whoever has many brings those for the tree into order. What the cache
-/// has of a key is what the tree has in this state: docs/impl/cache.md.
+/// Lookups ask the family's filter, the row cache, then the tree, and put into the cache what they
+/// found; for many keys these are calls of their own, as whoever has many brings those for the tree
+/// into order. What the cache has of a key is what the tree has in this state: docs/impl/cache.md.
 ///
 /// Owner   holds the snapshot, which keeps the database open.
 /// Threads any; the members are set before others see it.
@@ -62,7 +66,7 @@ struct TreeState {
   std::size_t find_cached(const FamilyRef& family, std::span<const Slice> keys,
                           const std::uint32_t* refs, const Answer& answer,
                           std::uint32_t* missing) const;
-  /// Looks up many keys in the tree, past the row cache, which gets what is found.
+  /// Looks up many keys in the tree, past filter and row cache, which gets what is found.
   /// Shape   keys in ascending order; each gets one answer, also of several that are the same.
   void multi_get(const FamilyRef& family, std::span<const Slice> keys, const Answer& answer) const;
 

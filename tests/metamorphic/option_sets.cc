@@ -133,6 +133,8 @@ Options store_options(const OptionSet& set, std::uint64_t seed, testing::FakeGpu
   options.memtable_bytes = set.memtable_bytes;
   constexpr std::uint64_t kCleanBytes[] = {0, 16 << 10, 1 << 30};  // none, tiny, ample
   options.clean_bytes = kCleanBytes[seed % 3];
+  constexpr std::uint64_t kFilterBytes[] = {256 << 20, 0, 24 << 10};  // ample, none, for few keys
+  options.tree_filter_bytes = kFilterBytes[seed / 3 % 3];
   options.flush_threads = set.flush_threads;
   options.rocksdb = database_options();
   options.rocksdb.compaction_style = set.compaction;

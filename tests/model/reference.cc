@@ -66,6 +66,8 @@ Status ReopenedStore::reopen(base::Random* random) {
   options.memtable_bytes = kMemtableBytes[random->below(4)];
   constexpr std::uint64_t kCleanBytes[] = {0, 16 << 10, 1 << 30};
   options.clean_bytes = kCleanBytes[random->below(3)];
+  constexpr std::uint64_t kFilterBytes[] = {256 << 20, 0, 24 << 10};
+  options.tree_filter_bytes = kFilterBytes[random->below(3)];
   options.flush_threads = static_cast<int>(1 + random->below(3));
   const std::uint64_t files = random->below(10);
   if (files == 0) {

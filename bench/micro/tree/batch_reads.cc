@@ -19,7 +19,7 @@
 /// Batches of n lookups of keys that lie in the tree alone, eight million of 16 B / 100 B, all of
 /// their blocks in the block cache, uniform, two threads: by the store, and by RocksDB's MultiGet
 /// on the very tree below it. Items are lookups. What RocksDB finds stays pinned where it is; the
-/// store copies it.
+/// store copies it. And of keys that are nowhere, with the store's filter and without.
 
 namespace breccia {
 
@@ -44,14 +44,22 @@ class FullTree {
   FullTree(const FullTree&) = delete;
   FullTree& operator=(const FullTree&) = delete;
 
-  /// Opens it with an entry cache of so many bytes, if it has another one.
-  void use(std::uint64_t entry_cache_bytes) {
-    if (engine_ != nullptr && entry_cache_bytes_ == entry_cache_bytes) return;
+  struct Memory {
+    std::uint64_t entry_cache_bytes = 64 << 20;
+    std::uint64_t tree_filter_bytes = 0;
+    bool operator==(const Memory&) const = default;
+  };
+
+  /// Opens it with such memory, if it has another one.
+  void use(const Memory& memory) {
+    if (engine_ != nullptr && memory_ == memory) return;
     engine_.reset();
+    memory_ = memory;
     Options options;
     options.create_if_missing = true;
     options.backend = BackendChoice::kHost;
-    options.entry_cache_bytes = entry_cache_bytes_ = entry_cache_bytes;
+    options.entry_cache_bytes = memory.entry_cache_bytes;
+    options.tree_filter_bytes = memory.tree_filter_bytes;
     options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
     options.rocksdb.compression = rocksdb::kNoCompression;
     rocksdb::BlockBasedTableOptions table;
@@ -65,6 +73,7 @@ class FullTree {
     for (all->SeekToFirst(); all->Valid(); all->Next()) ++count;
     if (count != kKeys) std::abort();
     fill_entry_cache();
+    if (memory.tree_filter_bytes > 0) build_filter();
   }
   [[nodiscard]] ordered::Engine& engine() { return *engine_; }
   [[nodiscard]] rocksdb::DB* tree() { return engine_->below().db(); }
@@ -103,9 +112,22 @@ class FullTree {
     if (!engine_->Submit({}, &batch).ok()) std::abort();
   }
 
+  /// By misses that pay for it.
+  void build_filter() {
+    std::string built = "0";
+    for (std::uint64_t from = kKeys; built == "0"; from += kLoadRequests) {
+      Batch batch = engine_->NewBatch();
+      for (std::uint64_t i = 0; i < kLoadRequests; ++i) {
+        if (!batch.Get(bytes_of(key_of(from + i))).ok()) std::abort();
+      }
+      if (!engine_->Submit({}, &batch).ok()) std::abort();
+      if (!engine_->GetProperty("breccia.tree-filter.builds", &built)) std::abort();
+    }
+  }
+
   const std::string folder_ = "/dev/shm/breccia-micro-tree";
   std::unique_ptr<ordered::Engine> engine_;
-  std::uint64_t entry_cache_bytes_ = 0;
+  Memory memory_;
   bool is_loaded_ = false;
 };
 
@@ -115,7 +137,7 @@ std::uint64_t seed_of(const benchmark::State& state) {
 
 void BM_TreeGets(benchmark::State& state) {
   if (state.thread_index() == 0) {
-    FullTree::instance().use(static_cast<std::uint64_t>(state.range(1)) << 20);
+    FullTree::instance().use({static_cast<std::uint64_t>(state.range(1)) << 20});
   }
   base::Random random(seed_of(state));
   std::unique_ptr<Batch> batch;
@@ -135,7 +157,7 @@ void BM_TreeGets(benchmark::State& state) {
 }
 
 void BM_RocksdbMultiGets(benchmark::State& state) {
-  if (state.thread_index() == 0) FullTree::instance().use(std::uint64_t{64} << 20);
+  if (state.thread_index() == 0) FullTree::instance().use({});
   const auto n = static_cast<std::size_t>(state.range(0));
   const auto call = static_cast<std::size_t>(state.range(1));
   const bool sorts = state.range(2) != 0;
@@ -167,6 +189,69 @@ void BM_RocksdbMultiGets(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
+
+/// Keys that are nowhere.
+void BM_TreeMisses(benchmark::State& state) {
+  FullTree& store = FullTree::instance();
+  store.use({.tree_filter_bytes = static_cast<std::uint64_t>(state.range(1)) << 20});
+  base::Random random(1);
+  Batch batch = store.engine().NewBatch();
+  for (auto _ : state) {
+    state.PauseTiming();
+    batch.Clear();
+    for (std::int64_t i = 0; i < state.range(0); ++i) {
+      if (!batch.Get(bytes_of(key_of(kKeys + random.below(kKeys)))).ok()) std::abort();
+    }
+    state.ResumeTiming();
+    if (!store.engine().Submit({}, &batch).ok()) std::abort();
+    if (batch.code(0) != Status::kNotFound) std::abort();
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+/// The same by RocksDB, whose client sorts them before.
+void BM_RocksdbMisses(benchmark::State& state) {
+  constexpr std::size_t kCall = 32;
+  FullTree::instance().use({});
+  rocksdb::DB* const db = FullTree::instance().tree();
+  const auto n = static_cast<std::size_t>(state.range(0));
+  base::Random random(1);
+  std::vector<Key> keys(n);
+  std::vector<Slice> slices(n);
+  std::array<rocksdb::PinnableSlice, kCall> values;
+  std::array<Status, kCall> statuses;
+  for (auto _ : state) {
+    state.PauseTiming();
+    for (std::size_t i = 0; i < n; ++i) {
+      keys[i] = key_of(kKeys + random.below(kKeys));
+      slices[i] = bytes_of(keys[i]);
+    }
+    state.ResumeTiming();
+    std::sort(slices.begin(), slices.end(),
+              [](const Slice& left, const Slice& right) { return left.compare(right) < 0; });
+    for (std::size_t from = 0; from < n; from += kCall) {
+      db->MultiGet({}, db->DefaultColumnFamily(), std::min(kCall, n - from), &slices[from],
+                   values.data(), statuses.data(), /*sorted_input=*/true);
+      if (!statuses[0].IsNotFound()) std::abort();
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+BENCHMARK(BM_TreeMisses)
+    ->ArgNames({"n", "filter_mib"})
+    ->ArgsProduct({{4 << 10, 64 << 10, 1 << 20}, {0, 256}})
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
+
+BENCHMARK(BM_RocksdbMisses)
+    ->ArgName("n")
+    ->Arg(64 << 10)
+    ->Arg(1 << 20)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
 
 BENCHMARK(BM_TreeGets)
     ->ArgNames({"n", "entry_cache_mib"})

@@ -80,9 +80,7 @@ Status Rocks::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileA
     const tree::KeptEvents events(tree::KeptEvents::Then::kTellHere);
     const facade::WriteGate::Closed closed(&core_->gate());
     BRECCIA_TRY(engine.flush(/*waits_for_tree=*/false));
-    BRECCIA_TAKE(const auto change, engine.below().begin_change_past_log());
-    BRECCIA_TRY(engine.below().ingest_files(of_tree));
-    return engine.tree_changes().refresh();
+    return engine.tree_changes().bring_in([&] { return engine.below().ingest_files(of_tree); });
   });
 }
 
@@ -105,10 +103,10 @@ Status Rocks::GetLiveFilesStorageInfo(const rocksdb::LiveFilesStorageInfoOptions
 
 Status Rocks::DeleteFile(std::string name) {
   BRECCIA_TRY(core_->check_open());
-  BRECCIA_TAKE(const auto change, core_->engine().below().begin_change_past_log());
-  const Status status = core_->tree().DeleteFile(std::move(name));
-  core_->engine().tree_changes().forget_cached();
-  return status;
+  return base::or_memory_limit([&] {
+    return core_->engine().tree_changes().take_out(
+        [&] { return core_->tree().DeleteFile(std::move(name)); });
+  });
 }
 
 rocksdb::DB* Rocks::GetRootDB() {

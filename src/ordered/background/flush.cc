@@ -10,6 +10,7 @@
 
 #include "base/parallel.h"
 #include "ordered/read/versions.h"
+#include "record/keyed_hash.h"
 #include "wal/format.h"
 
 /// A flush of one view: all runs of a family are merged to one, whose entries are cut by key into
@@ -21,8 +22,24 @@ namespace breccia::ordered {
 
 namespace {
 
-/// Of each entry of a flush, its key's hash in the cache; one list for each file.
-using FlushedHashes = std::vector<std::vector<std::uint64_t>>;
+/// Of each entry of a file its key's hashes, in the row cache and in the family's filter; none
+/// where the family has no such thing. Deletions are among those for the filter: their keys were
+/// added when they were put, so leaving them out would save nothing.
+struct FileHashes {
+  FamilyId family;
+  bool for_cache;
+  const record::HashSeed* for_filter;  // null: none
+  std::vector<std::uint64_t> in_cache = {};
+  std::vector<std::uint64_t> in_filter = {};
+
+  void add(const Slice& key) {
+    if (for_cache) in_cache.push_back(cache::RowCache::hash(family, key));
+    if (for_filter != nullptr) {
+      in_filter.push_back(record::keyed_hash(key.data(), key.size(), *for_filter));
+    }
+  }
+};
+using FlushedHashes = std::vector<FileHashes>;
 
 /// The single deletions of a merged run, and whether the tree has anything that they delete: only
 /// then it has to hear of them. Looked up many at a time.
@@ -92,10 +109,9 @@ bool is_merge_failure(const Status& status) {
 /// key, but for those in Stacks.
 class EntryReader {
  public:
-  /// `hashes` takes the keys' hashes; may be null.
   EntryReader(const View& view, const FamilyView& family,
               const std::vector<std::uint64_t>& payloads, std::uint64_t begin, std::uint64_t end,
-              std::vector<std::uint64_t>* hashes, Stacks* stacks)
+              FileHashes* hashes, Stacks* stacks)
       : view_(view),
         family_(family),
         payloads_(payloads),
@@ -109,9 +125,7 @@ class EntryReader {
   bool next(tree::Tree::Entry* entry) {
     while (at_ < end_ && status_.ok()) {
       if (!read_key(entry)) continue;
-      if (hashes_ != nullptr) {
-        hashes_->push_back(cache::RowCache::hash(family_.id, entry->key));
-      }
+      hashes_->add(entry->key);
       return status_.ok();
     }
     return false;
@@ -294,7 +308,7 @@ class EntryReader {
   const std::vector<std::uint64_t>& payloads_;
   std::uint64_t at_;
   const std::uint64_t end_;
-  std::vector<std::uint64_t>* const hashes_;
+  FileHashes* const hashes_;
   Stacks* const stacks_;
   SingleDeletions single_deletions_;
   std::string combined_;
@@ -305,8 +319,8 @@ class EntryReader {
 class FamilyFlush {
  public:
   FamilyFlush(const View& view, const FamilyView& family, std::uint64_t applied,
-              const tree::Tree& below)
-      : view_(view), family_(family), applied_(applied), below_(below) {}
+              const tree::Tree& below, const TreeFilters& filters)
+      : view_(view), family_(family), applied_(applied), below_(below), filters_(filters) {}
 
   Status write(int parts, int* number, const MergeRuns& merged,
                std::vector<tree::FamilyFile>* files, FlushedHashes* hashes) {
@@ -319,12 +333,12 @@ class FamilyFlush {
     std::vector<std::string> paths(count);
     std::vector<Status> statuses(count);
     std::vector<Stacks> stacks(count);
-    const bool is_cached = view_.below.caches(family_.in_tree());
     const std::size_t lists = hashes->size();
-    if (is_cached) hashes->resize(lists + count);
+    hashes->resize(lists + count, {family_.id, view_.below.caches(family_.in_tree()),
+                                   filters_.wants(family_) ? &filters_.seed() : nullptr});
     base::parallel_for(std::size_t{0}, count, [&](std::size_t part) {
       EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],
-                         is_cached ? &(*hashes)[lists + part] : nullptr, &stacks[part]);
+                         &(*hashes)[lists + part], &stacks[part]);
       const auto next = [&](tree::Tree::Entry* entry) { return reader.next(entry); };
       statuses[part] = below_.write_file(family_.tree.get(), *number + static_cast<int>(part), next,
                                          &paths[part]);
@@ -400,6 +414,7 @@ class FamilyFlush {
   const FamilyView& family_;
   const std::uint64_t applied_;
   const tree::Tree& below_;
+  const TreeFilters& filters_;
 };
 
 /// Takes what a flush replaces out of the cache. Range deletions cover keys that nobody lists, so
@@ -413,12 +428,19 @@ void purge(cache::RowCache* cache, const FlushedHashes& hashes, bool has_range_d
     return;
   }
   base::parallel_for(std::size_t{0}, hashes.size(),
-                     [&](std::size_t part) { cache->erase(hashes[part]); });
+                     [&](std::size_t part) { cache->erase(hashes[part].in_cache); });
+}
+
+/// Tells the filters of the keys that are about to be in the tree.
+void add_keys(const FlushedHashes& hashes, TreeFilters* filters) {
+  base::parallel_for(std::size_t{0}, hashes.size(), [&](std::size_t part) {
+    filters->add(hashes[part].family, hashes[part].in_filter);
+  });
 }
 
 }  // namespace
 
-Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, tree::Tree* below,
+Result<Flushed> flush_view(const View& view, std::uint64_t applied, const FlushInto& into,
                            const MergeRuns& merged, cache::RowCache::Change* change,
                            const std::function<void()>& publish) {
   std::vector<tree::FamilyFile> files;
@@ -429,8 +451,8 @@ Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, t
     if (family->dropped) continue;
     FamilyView alone = *family;  // clean runs do not speak for the tree here
     alone.set_clean({}, /*has_all=*/false);
-    BRECCIA_TRY(
-        FamilyFlush(view, alone, applied, *below).write(parts, &number, merged, &files, &hashes));
+    BRECCIA_TRY(FamilyFlush(view, alone, applied, *into.below, *into.filters)
+                    .write(into.parts, &number, merged, &files, &hashes));
     has_range_deletions = has_range_deletions || family->tombstones != nullptr;
   }
   Flushed flushed{files.size(), 0};
@@ -439,9 +461,11 @@ Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, t
     BRECCIA_TRY(view.below.db->GetEnv()->GetFileSize(file.path, &bytes));
     flushed.bytes += bytes;
   }
-  BRECCIA_TRY(below->ingest(
-      files, applied, [&] { purge(view.below.cache.get(), hashes, has_range_deletions, change); },
-      publish));
+  const auto prepare = [&] {
+    purge(view.below.cache.get(), hashes, has_range_deletions, change);
+    add_keys(hashes, into.filters);
+  };
+  BRECCIA_TRY(into.below->ingest(files, applied, prepare, publish));
   return flushed;
 }
 

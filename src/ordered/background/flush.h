@@ -6,6 +6,7 @@
 
 #include "cache/row_cache.h"
 #include "ordered/state.h"
+#include "ordered/tree_filters.h"
 #include "tree/tree.h"
 
 namespace breccia::ordered {
@@ -23,10 +24,17 @@ struct Flushed {
   std::uint64_t bytes = 0;  // of the files
 };
 
+/// Where a flush goes: the tree, each family as so many files at most, and who knows its keys.
+struct FlushInto {
+  tree::Tree* below;
+  int parts;
+  TreeFilters* filters;
+};
+
 /// Writes all that `view` holds in runs and range deletions below position `applied` to SST files
 /// of the tree, and ingests them with the watermark `applied`: all or nothing. Before that it
-/// begins `change` and takes what they replace out of the view's cache; `publish` as for
-/// Tree::ingest.
+/// begins `change`, takes what they replace out of the view's cache, and adds their keys to the
+/// filters; `publish` as for Tree::ingest.
 /// Shape   the view's memtables hold nothing below `applied`.
 /// A key whose operands do not combine, since the merge operator fails, goes into the tree as it
 /// is, its base below its operands: reads of it fail as before. So do operands without a merge
@@ -38,7 +46,7 @@ struct Flushed {
 /// Cost    a file per key range and family, written in parallel; per family with range deletions
 ///         one file of those, below the others; where operands do not combine, one above the others
 ///         for each version of such a key but its oldest.
-Result<Flushed> flush_view(const View& view, std::uint64_t applied, int parts, tree::Tree* below,
+Result<Flushed> flush_view(const View& view, std::uint64_t applied, const FlushInto& into,
                            const MergeRuns& merged, cache::RowCache::Change* change,
                            const std::function<void()>& publish);
 

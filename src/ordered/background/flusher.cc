@@ -228,8 +228,9 @@ Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool man
     if (one.ok()) merged.emplace_back(runs.front(), one.value());
     return one;
   };
-  auto flushed = flush_view(*view, applied, sizes_.files, parts_.below, merge, &change,
-                            [&] { shown = show_when_flushed(view, applied, merged, &change); });
+  auto flushed =
+      flush_view(*view, applied, {parts_.below, sizes_.files, parts_.filters}, merge, &change,
+                 [&] { shown = show_when_flushed(view, applied, merged, &change); });
   Status status = flushed.ok() ? std::move(shown) : base::copy_of(flushed.status());
   if (status.ok()) {
     note_log();

@@ -231,6 +231,8 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
   statistics_->add(Ticker::kGetsFromTree, in_tree);
   statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
   job.requests->note_from_tree(in_tree);
+  take_absent(job.family.in_tree(), job.queries.keys, missing,
+              [&](std::uint32_t read) { answers.add(read, Status::Code::kNotFound); });
   ask_cache(job, arena, missing);
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
 #include "batch/key_parts.h"
+#include "record/keyed_hash.h"
 #include "tree/tree_state.h"
 
 namespace breccia::ordered {
@@ -16,6 +19,35 @@ struct TreeReads {
   tree::FamilyRef family;
   record::KeyColumnsRef keys;
 };
+
+/// Takes those of `places` in the columns out whose keys the family's filter knows to be nowhere in
+/// the tree, and calls `absent` with each.
+template <class Absent>
+void take_absent(const tree::FamilyRef& family, const record::KeyColumnsRef& keys,
+                 std::vector<std::uint32_t>* places, const Absent& absent) {
+  constexpr std::size_t kStep = 64;  // lines of the filter that are fetched at once
+  if (family.filter == nullptr || places->empty()) return;
+  const cache::KeyFilter& filter = *family.filter;
+  std::array<std::uint64_t, kStep> hashes;
+  std::size_t left = 0;
+  for (std::size_t from = 0; from < places->size(); from += kStep) {
+    const std::size_t count = std::min(kStep, places->size() - from);
+    for (std::size_t i = 0; i < count; ++i) {
+      hashes[i] = record::keyed_hash(keys, (*places)[from + i], filter.seed());
+      filter.prefetch(hashes[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t place = (*places)[from + i];
+      if (filter.may_hold(hashes[i])) {
+        (*places)[left++] = place;
+      } else {
+        absent(place);
+      }
+    }
+  }
+  family.misses->note_negatives(places->size() - left);
+  places->resize(left);
+}
 
 /// Takes the answer for the requests `same`, which are for one key; `value` lasts until it returns.
 /// `worker` is one of those that read_tree() was given; calls with different ones may come at once.

@@ -131,7 +131,7 @@ void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* wo
   const auto note = [work](std::uint64_t, std::span<const batch::KeyParts::Key> same,
                            const Status& status,
                            const Slice& value) { note_tree(same, status, value, work); };
-  ordered::read_tree({*work->tree, in_tree, keys}, missing_in_memory(*work),
+  ordered::read_tree({*work->tree, in_tree, keys}, missing_in_memory(in_tree, work),
                      static_cast<std::uint64_t>(tbb::info::default_concurrency()), note);
 }
 
@@ -147,17 +147,22 @@ void Updater::find_repeats(UpdateWork* work) {
   }
 }
 
-/// The operations whose keys memory does not hold, of each key that repeats are known of the first.
-std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const UpdateWork& work) {
+/// The operations whose keys memory does not hold and the tree may, of each key that repeats are
+/// known of the first.
+std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const tree::FamilyRef& family,
+                                                                   UpdateWork* work) {
   constexpr std::uint64_t kListKeys = 16 << 10;
-  const std::uint64_t n = work.found.size();
+  const std::uint64_t n = work->found.size();
   std::vector<std::vector<std::uint32_t>> missing((n + kListKeys - 1) / kListKeys);
   base::parallel_for(std::size_t{0}, missing.size(), [&](std::size_t list) {
     const std::uint64_t end = std::min<std::uint64_t>(n, (list + 1) * kListKeys);
     for (std::uint64_t i = list * kListKeys; i < end; ++i) {
-      if (work.found[i] != runs::kNotFound || work.is_repeat(i)) continue;
+      if (work->found[i] != runs::kNotFound || work->is_repeat(i)) continue;
       missing[list].push_back(static_cast<std::uint32_t>(i));
     }
+    take_absent(family, work->writes->keys(), &missing[list], [work](std::uint32_t i) {
+      work->tree_state.data()[i] = UpdateWork::Tree::kAbsent;
+    });
   });
   return missing;
 }

@@ -107,7 +107,8 @@ class Updater {
   Status read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
   void read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
   static void find_repeats(UpdateWork* work);
-  static std::vector<std::vector<std::uint32_t>> missing_in_memory(const UpdateWork& work);
+  static std::vector<std::vector<std::uint32_t>> missing_in_memory(const tree::FamilyRef& family,
+                                                                   UpdateWork* work);
   static void note_tree(std::span<const batch::KeyParts::Key> same, const Status& status,
                         const Slice& value, UpdateWork* work);
 

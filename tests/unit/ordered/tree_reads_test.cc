@@ -25,6 +25,7 @@ class EngineTreeReads : public ::testing::Test {
   void SetUp() override {
     Options options = testing::small_options();
     options.entry_cache_bytes = 0;
+    options.tree_filter_bytes = 0;
     options.rocksdb.statistics = statistics_;
     ASSERT_TRUE(Engine::open(options, folder_ / "store", &engine_).ok());
     ASSERT_TRUE(engine_->CreateFamily("other", &family_).ok());
