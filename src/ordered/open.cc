@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "exec/choose.h"
+#include "ordered/background/clean_runs.h"
 #include "ordered/check.h"
 #include "ordered/engine.h"
 #include "ordered/recover.h"
@@ -246,9 +247,11 @@ Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovere
   // What a power cut took out of the log lies in the tree, and would be missing in clean runs.
   if (!found.joins) parts.clear();
   if (log_options.hold_from == 0) parts.clear();
-  if (parts.empty() && log_options.hold_from != 0) log_->remove_hold(wal::kOpeningHold);
   BRECCIA_TAKE(*recovered, recovered_view(frames, *log_, below_.get(), backends_.get(), cache_,
                                           parts, filters_.get()));
+  if (log_options.hold_from != 0 && !may_refill(**recovered)) {
+    log_->remove_hold(wal::kOpeningHold);
+  }
   recovery_ = {found.frames,
                found.entries,
                found.bytes,

@@ -12,6 +12,8 @@
 
 #include "both.h"
 #include "facade/db/options.h"
+#include "support/folder.h"
+#include "support/refill.h"
 
 namespace breccia::testing {
 
@@ -348,6 +350,51 @@ TEST(FacadeFiles, Ingest) {
         db.note("dropped", db->IngestExternalFile(db.handle("one"), {db.beside("1.sst")}, {}));
       },
       two_families());
+}
+
+// Goal: what was brought in, or taken out, in one life is not hidden in the next by what the log
+//   still has of it.
+// Method: a value flushed, a file with another ingested; a key flushed, its file deleted; opened
+//   again, when clean runs are filled.
+// Mutation: a note of the log that stays while files change finds the old value, and the key.
+TEST(FacadeFiles, ChangesArePastTheLog) {
+  for (const bool deletes : {false, true}) {
+    SCOPED_TRACE(deletes ? "DeleteFile" : "IngestExternalFile");
+    const Folder folder(Place::kMemory);
+    Given given = usual();
+    given.clean_bytes = 64 << 20;
+    given.family.disable_auto_compactions = true;
+    const auto open = [&] {
+      rocksdb::DB* opened = nullptr;
+      std::vector<rocksdb::ColumnFamilyHandle*> handles;
+      const Status status = Rocks::Open(options_of(given, folder / "db"), folder / "db",
+                                        {{"default", given.family}}, &handles, &opened);
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      EXPECT_TRUE(opened->DestroyColumnFamilyHandle(handles[0]).ok());
+      wait_for_refill(opened);
+      return std::unique_ptr<rocksdb::DB>(opened);
+    };
+    auto db = open();
+    ASSERT_TRUE(db->Put(kWrite, "key", "old").ok());
+    ASSERT_TRUE(db->Flush({}).ok());
+    if (deletes) {
+      std::vector<rocksdb::LiveFileMetaData> files;
+      db->GetLiveFilesMetaData(&files);
+      ASSERT_EQ(files.size(), 1U);
+      ASSERT_TRUE(db->DeleteFile(files[0].name).ok());
+    } else {
+      rocksdb::SstFileWriter writer{rocksdb::EnvOptions(), rocksdb::Options()};
+      ASSERT_TRUE(writer.Open(folder / "in.sst").ok());
+      ASSERT_TRUE(writer.Put("key", "new").ok());
+      ASSERT_TRUE(writer.Finish().ok());
+      ASSERT_TRUE(db->IngestExternalFile({folder / "in.sst"}, {}).ok());
+    }
+    db.reset();
+    db = open();
+    std::string value;
+    const Status found = db->Get({}, "key", &value);
+    EXPECT_EQ(found.ok() ? value : "nothing", deletes ? "nothing" : "new");
+  }
 }
 
 // Goal: a family can be exported and imported under another name.

@@ -93,6 +93,12 @@ std::vector<tree::LogPart> log_parts(const View& view) {
   return parts;
 }
 
+bool may_refill(const View& view) {
+  return std::any_of(view.families.begin(), view.families.end(), [](const FamilyViewPtr& family) {
+    return family->log_from < family->clean_from;
+  });
+}
+
 void shrink_clean(View* view, const CleanBudget& budget) {
   const std::vector<FamilyViewPtr> families = view->families;
   for (const FamilyViewPtr& family : families) {

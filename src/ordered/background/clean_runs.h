@@ -32,6 +32,9 @@ void forget_clean(View* view);
 /// What of the log says what the tree says, for the store's next opening.
 [[nodiscard]] std::vector<tree::LogPart> log_parts(const View& view);
 
+/// True if the log may have more for clean runs than there is (refill.h).
+[[nodiscard]] bool may_refill(const View& view);
+
 /// Lets go of the oldest clean runs until what is left fits, and of one where a family has very
 /// many.
 void shrink_clean(View* view, const CleanBudget& budget);

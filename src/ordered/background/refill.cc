@@ -23,10 +23,7 @@ namespace breccia::ordered {
 Refill::Refill(const StoreParts& parts, Publisher* publisher, Merger* merger)
     : parts_(parts), publisher_(publisher), merger_(merger) {
   const ViewPtr view = parts.state->view();
-  const bool any = std::any_of(
-      view->families.begin(), view->families.end(),
-      [](const FamilyViewPtr& family) { return family->log_from < family->clean_from; });
-  if (any) frontier_ = view->flushed;
+  if (may_refill(*view)) frontier_ = view->flushed;
 }
 
 void Refill::step(const CleanBudget& budget) {
