@@ -26,7 +26,8 @@
 ///      a segment that is durable, prepared ahead or made now, then the closing frame that promises
 ///      it
 ///   3. fill() and seal() write a frame into the newest segment's image
-///   4. commit() writes what images hold and media do not, oldest first, and syncs
+///   4. commit() writes what images hold and media do not, oldest first, and syncs what is not in
+///      SST files yet; the rest of it only if somebody wants released segments kept
 ///   5. release_below() takes segments off the chain's other end: to the pool, or among those that
 ///      are kept for whoever follows the log; from there segment_at() opens them again
 ///
@@ -143,7 +144,7 @@ class LogImpl final : public Log {
   void remove_hold(std::uint64_t hold) override;
   [[nodiscard]] bool keeps() const override {
     const std::lock_guard lock(mutex_);
-    return options_.keep_bytes > 0 || !holds_.empty();
+    return keeps_some();
   }
   [[nodiscard]] std::uint64_t oldest() const override;
   [[nodiscard]] Result<SegmentPtr> segment_at(std::uint64_t position) override;
@@ -184,14 +185,27 @@ class LogImpl final : public Log {
     std::uint64_t bytes;
     bool completes;  // the last bytes that will ever be written to the segment
   };
+  struct Positions {
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;
+  };
+  /// What a commit does to files.
+  struct Work {
+    std::vector<Range> writes;
+    std::vector<Range> leaves;  // left out of syncs
+    std::vector<Range> again;   // was left out, and may have been forgotten by the system since
+    std::vector<Range> syncs;
+  };
 
   [[nodiscard]] Status roll(std::uint64_t frame_bytes_max);
   [[nodiscard]] Result<SegmentPtr> next_segment(std::uint64_t base, std::uint64_t size);
   [[nodiscard]] bool fits(const Frame& frame) const;
   [[nodiscard]] std::vector<Range> ranges(std::uint64_t from, std::uint64_t to) const;
   [[nodiscard]] std::uint64_t sync_end(std::uint64_t written, bool sync) const;
-  [[nodiscard]] Status write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs);
+  [[nodiscard]] Work work_up_to(std::uint64_t written, std::uint64_t synced, Positions* left_out);
+  [[nodiscard]] Status write_out(const Work& work, const Segment& newest);
   [[nodiscard]] SegmentTablePtr table_with(const SegmentPtr& next) const;
+  [[nodiscard]] bool keeps_some() const { return options_.keep_bytes > 0 || !holds_.empty(); }
   [[nodiscard]] std::uint64_t wanted_from() const;
   [[nodiscard]] std::vector<std::string> take_unwanted();
   void prepare_if_half_full();
@@ -209,6 +223,7 @@ class LogImpl final : public Log {
   std::uint64_t end_;
   std::uint64_t written_;  // All frames below lie on the medium, unless released.
   Status failure_;
+  Positions left_out_;     // no sync was asked for: all of it lies in SST files
   std::deque<Kept> kept_;  // below chain_, without gaps
   std::map<std::uint64_t, Hold> holds_;
   std::uint64_t holds_given_ = 0;
@@ -361,8 +376,9 @@ std::uint64_t LogImpl::sync_end(std::uint64_t written, bool sync) const {
 }
 
 Status LogImpl::commit(std::uint64_t end, bool sync) {
-  std::vector<Range> writes;
-  std::vector<Range> syncs;
+  Work work;
+  SegmentPtr newest;
+  Positions left_out;
   std::uint64_t written = 0;
   std::uint64_t synced = 0;
   {
@@ -372,10 +388,10 @@ Status LogImpl::commit(std::uint64_t end, bool sync) {
     BRECCIA_ASSERT(synced_ <= written_ && written_ <= end_);
     written = std::max(written_, end);
     synced = sync_end(written, sync);
-    writes = ranges(written_, written);
-    syncs = ranges(synced_, synced);
+    newest = chain_.back().segment;
+    work = work_up_to(written, synced, &left_out);
   }
-  const Status status = write_out(writes, syncs);
+  const Status status = write_out(work, *newest);
   const std::lock_guard lock(mutex_);
   if (!status.ok()) {
     // Not for want of memory: the next call writes and syncs all of it.
@@ -384,16 +400,49 @@ Status LogImpl::commit(std::uint64_t end, bool sync) {
   }
   BRECCIA_ASSERT(written_ <= written && synced_ <= synced && synced <= written);
   written_ = written;
+  left_out_ = left_out;
   synced_.store(synced, std::memory_order_release);
   return status;
 }
 
-Status LogImpl::write_out(const std::vector<Range>& writes, const std::vector<Range>& syncs) {
-  for (const Range& range : writes) {
+/// What lies below begin_ survives a power cut in SST files, so no sync asks for it, unless it may
+/// be read from its own file when it is released. `left_out`: as left_out_ when all is done.
+LogImpl::Work LogImpl::work_up_to(std::uint64_t written, std::uint64_t synced,
+                                  Positions* left_out) {
+  BRECCIA_ASSERT(left_out_.from <= left_out_.to && left_out_.to <= synced_);
+  BRECCIA_ASSERT(begin_ <= end_ && written <= end_);
+  const bool keeps = keeps_some();
+  const std::uint64_t from = keeps ? synced_.load() : std::clamp(begin_, synced_.load(), synced);
+  Work work;
+  work.writes = ranges(written_, written);
+  work.leaves = ranges(synced_, from);
+  work.syncs = ranges(from, synced);
+  *left_out = left_out_;
+  if (from > synced_) *left_out = {left_out_.to > 0 ? left_out_.from : synced_.load(), from};
+  if (keeps && left_out_.to > 0) {
+    work.again = ranges(left_out_.from, left_out_.to);
+    *left_out = {};
+  }
+  return work;
+}
+
+Status LogImpl::write_out(const Work& work, const Segment& newest) {
+  for (const Range& range : work.writes) {
     BRECCIA_ASSERT(range.offset >= sizeof(SegmentHeader) && range.bytes > 0);
     BRECCIA_TRY(range.segment->file->write(range.offset, range.bytes));
   }
-  for (const Range& range : syncs) {
+  for (const Range& range : work.leaves) {
+    if (range.completes) range.segment->file->rest();
+  }
+  // Only what is written again is sure to be synced: the file may have been at rest.
+  for (const Range& range : work.again) {
+    SegmentFile& file = *range.segment->file;
+    BRECCIA_TRY(file.wake(range.segment->path));
+    BRECCIA_TRY(file.write(range.offset, range.bytes));
+    BRECCIA_TRY(file.sync(range.offset, range.bytes));
+    if (range.segment.get() != &newest) file.rest();
+  }
+  for (const Range& range : work.syncs) {
     BRECCIA_TRY(range.segment->file->sync(range.offset, range.bytes));
     if (range.completes) range.segment->file->rest();
   }
@@ -415,7 +464,7 @@ Status LogImpl::release_below(std::uint64_t position, std::uint64_t needed_from)
       const Link& link = chain_.front();
       if (link.segment->end() > wanted_from()) {
         // What is kept must be read from its file: if it is not all there yet, the next time.
-        if (synced_ < link.end) break;
+        if (synced_ < link.end || link.segment->base < left_out_.to) break;
         BRECCIA_ASSERT(kept_.empty() || kept_.back().place.end <= link.segment->base);
         kept_.push_back({{link.segment->base, link.segment->end(), link.segment->path}, {}});
         link.segment->keeps_file = true;

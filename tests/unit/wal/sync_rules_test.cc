@@ -129,6 +129,41 @@ TEST(WalSyncRules, OpeningSyncsWhatWasLeft) {
   EXPECT_EQ(calls.unsynced(), Strings());
 }
 
+// Goal: a synced commit does not sync what lies in SST files by now, though it stays in the table;
+// when somebody wants it kept, it is synced before its segment is.
+// Method: unsynced frames in three segments, released but needed; a synced commit; then a hold.
+// Mutation: syncs that begin at what is synced leave nothing; releases that keep what was left out
+// leave two files unsynced for good.
+TEST(WalSyncRules, FlushedIsLeftOut) {
+  for (const Engine engine : {Engine::kPwrite, Engine::kRing}) {
+    const Folder folder(Place::kMemory);
+    const RecordedCalls calls(folder.path());
+    WatchedLog watched(folder.path(), real_files_with(engine, /*force_buffered=*/true),
+                       /*prepare_ahead=*/false);
+    watched.open();
+    Log& log = watched.log();
+    const std::uint64_t oldest = log.oldest();
+    for (int frame = 0; frame < 3; ++frame) {
+      (void)watched.put(5 << 20);
+      ASSERT_TRUE(log.commit(log.end(), /*sync=*/false).ok());
+    }
+    ASSERT_TRUE(log.release_below(log.end(), /*needed_from=*/oldest).ok());
+    (void)watched.put(100);
+    ASSERT_TRUE(log.commit(log.end(), /*sync=*/true).ok());
+    EXPECT_EQ(log.synced(), log.end());
+    EXPECT_EQ(calls.unsynced().size(), 2U);  // the third got its closing frame since
+    log.add_hold(oldest, ~std::uint64_t{0});
+    ASSERT_TRUE(log.release_below(log.end()).ok());
+    EXPECT_EQ(log.table()->segments().front()->base, limits::kLogWindowBytes);
+    ASSERT_TRUE(log.commit(log.end(), /*sync=*/true).ok());
+    EXPECT_EQ(calls.unsynced(), Strings());
+    ASSERT_TRUE(log.release_below(log.end()).ok());
+    EXPECT_EQ(log.table()->segments().size(), 1U);
+    EXPECT_EQ(log.oldest(), oldest);
+    EXPECT_EQ(calls.faults(), Strings());
+  }
+}
+
 // Goal: on persistent memory a synced commit has flushed its frame's lines, and the file's length
 // was synced before the file got its name.
 // Method: frames in a log on a medium that libpmem2 was told to take for persistent memory.
