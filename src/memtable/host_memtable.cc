@@ -79,20 +79,23 @@ bool HostMemtable::is_between(const Node* before, std::uint64_t head, const Slic
   return (before == root_ || order(before) < 0) && (behind == nullptr || order(behind) > 0);
 }
 
+/// True if `node` comes before (key, payload).
+bool HostMemtable::sorts_before(const Node* node, std::uint64_t head, const Slice& key,
+                                std::uint64_t payload) {
+  if (node->head != head) return node->head < head;
+  const int order = node->key().compare(key);
+  return order != 0 ? order < 0 : node->payload > payload;
+}
+
 // Walks down from the top of the tallest tower. `before`, if given, gets for each level the last
 // node that sorts before (key, payload).
 HostMemtable::Node* HostMemtable::first_not_before(std::uint64_t head, const Slice& key,
                                                    std::uint64_t payload, Node** before) const {
-  const auto sorts_before = [&](const Node* node) {
-    if (node->head != head) return node->head < head;
-    const int order = node->key().compare(key);
-    return order != 0 ? order < 0 : node->payload > payload;
-  };
   Node* at = root_;
   const Node* known_not_before = nullptr;
   for (int level = height_.load(std::memory_order_relaxed) - 1;; --level) {
     Node* next = at->next[level].load(std::memory_order_acquire);
-    while (next != nullptr && next != known_not_before && sorts_before(next)) {
+    while (next != nullptr && next != known_not_before && sorts_before(next, head, key, payload)) {
       at = next;
       next = at->next[level].load(std::memory_order_acquire);
     }
@@ -102,8 +105,41 @@ HostMemtable::Node* HostMemtable::first_not_before(std::uint64_t head, const Sli
   }
 }
 
-void HostMemtable::insert(const std::byte* record, std::uint64_t position,
-                          const wal::SegmentPtr& segment) {
+HostMemtable::Place HostMemtable::find_place(const std::byte* record,
+                                             std::uint64_t position) const {
+  const record::RecordHeader header = record::record_header(record);
+  const Slice key(record::record_key(record), header.key_bytes());
+  Place place;
+  // Before the walk, which may see a taller tower and begin there: what lies above is not asked
+  // for.
+  place.height_ = height_.load(std::memory_order_relaxed);
+  (void)first_not_before(head_of(key), key, position | static_cast<std::uint64_t>(header.op()),
+                         place.before_);
+  return place;
+}
+
+/// The last nodes before the entry on the lowest `height` levels, from where `place` has them.
+/// False: too much has come between. Cost: one node a level, if nothing has.
+bool HostMemtable::catch_up(const Place& place, int height, std::uint64_t head, const Slice& key,
+                            std::uint64_t payload, Node** before) const {
+  constexpr int kStepsMax = 32;
+  int steps = 0;
+  for (int level = height - 1; level >= 0; --level) {
+    Node* at = level < place.height_ ? place.before_[level] : root_;
+    BRECCIA_INVARIANT(at == root_ || sorts_before(at, head, key, payload));
+    Node* next = at->next[level].load(std::memory_order_relaxed);
+    while (next != nullptr && sorts_before(next, head, key, payload)) {
+      if (++steps > kStepsMax) return false;
+      at = next;
+      next = at->next[level].load(std::memory_order_relaxed);
+    }
+    before[level] = at;
+  }
+  return true;
+}
+
+void HostMemtable::insert_at(const Place& place, const std::byte* record, std::uint64_t position,
+                             const wal::SegmentPtr& segment) {
   BRECCIA_ASSERT(position % 8 == 0 && segment->base < position && position < segment->end());
   if (segments_.empty() || segments_.back() != segment) segments_.push_back(segment);
   const record::RecordHeader header = record::record_header(record);
@@ -114,11 +150,13 @@ void HostMemtable::insert(const std::byte* record, std::uint64_t position,
   has_merges_ = has_merges_ || header.op() == record::Op::kMerge;
 
   Node* before[kHeightMax];
-  (void)first_not_before(head, key, payload, before);
   const int height = random_height();
-  const int old_height = height_.load(std::memory_order_relaxed);
-  for (int level = old_height; level < height; ++level) before[level] = root_;
-  if (height > old_height) height_.store(height, std::memory_order_relaxed);
+  const bool is_found = catch_up(place, height, head, key, payload, before) ||
+                        catch_up(find_place(record, position), height, head, key, payload, before);
+  BRECCIA_ASSERT(is_found);
+  if (height > height_.load(std::memory_order_relaxed)) {
+    height_.store(height, std::memory_order_relaxed);
+  }
 
   Node* const node = arena_->make(height);
   node->head = head;

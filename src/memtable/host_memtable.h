@@ -23,6 +23,7 @@ namespace breccia::memtable {
 class HostMemtable {
  private:
   struct Node;
+  static constexpr int kHeightMax = 12;
 
  public:
   HostMemtable();
@@ -31,7 +32,24 @@ class HostMemtable {
   HostMemtable& operator=(const HostMemtable&) = delete;
 
   /// Adds the record at `record`, which lies at `position` in `segment`.
-  void insert(const std::byte* record, std::uint64_t position, const wal::SegmentPtr& segment);
+  void insert(const std::byte* record, std::uint64_t position, const wal::SegmentPtr& segment) {
+    insert_at(find_place(record, position), record, position, segment);
+  }
+
+  /// Where an entry will stand: on each level the last node before it when it was looked for. That
+  /// stays before it, as no node is removed; others may come between.
+  class Place {
+    friend class HostMemtable;
+    Node* before_[kHeightMax];
+    int height_;  // levels that were looked at
+  };
+  /// The place of the record at `record`, which lies at `position` and is not there yet.
+  /// Threads any number, beside an inserter.
+  [[nodiscard]] Place find_place(const std::byte* record, std::uint64_t position) const;
+  /// insert() where the place was looked for before. Looks again if much has come between.
+  /// Shape   `place` of this memtable, for this record.
+  void insert_at(const Place& place, const std::byte* record, std::uint64_t position,
+                 const wal::SegmentPtr& segment);
 
   /// The newest version of `key` below position `bound`.
   struct Hit {
@@ -71,11 +89,14 @@ class HostMemtable {
   [[nodiscard]] bool export_to(record::EntryColumns* columns) const;
 
  private:
-  static constexpr int kHeightMax = 12;
   class Arena;
 
+  [[nodiscard]] static bool sorts_before(const Node* node, std::uint64_t head, const Slice& key,
+                                         std::uint64_t payload);
   [[nodiscard]] Node* first_not_before(std::uint64_t head, const Slice& key, std::uint64_t payload,
                                        Node** before) const;
+  [[nodiscard]] bool catch_up(const Place& place, int height, std::uint64_t head, const Slice& key,
+                              std::uint64_t payload, Node** before) const;
   [[nodiscard]] bool is_between(const Node* before, std::uint64_t head, const Slice& key,
                                 std::uint64_t payload, const Node* behind) const;
   [[nodiscard]] const Node* last_before(const Slice& key, std::uint64_t payload) const;

@@ -182,7 +182,13 @@ void Publisher::publish_records(WriteTicket* ticket) {
     } else if (header.op() == record::Op::kDeleteRange) {
       done.tombstones.emplace_back(done.family, tombstone_of(record, position));
     } else if (family != nullptr) {
-      family->active->insert(record, position, segment);
+      memtable::HostMemtable& active = *family->active;
+      // If it was not sealed meanwhile.
+      if (ticket->place.has_value() && ticket->place->memtable == family->active) {
+        active.insert_at(ticket->place->at, record, position, segment);
+      } else {
+        active.insert(record, position, segment);
+      }
     }
     // Behind all that may find no memory: each record is inserted once.
     done.bytes += header.record_bytes();

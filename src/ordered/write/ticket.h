@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "memtable/host_memtable.h"
 #include "ordered/write/run_builder.h"
 #include "wal/commit_queue.h"
 
@@ -33,6 +35,12 @@ struct WriteTicket : wal::Ticket {
     std::vector<std::pair<FamilyId, memtable::Tombstone>> tombstones;
   };
   Progress published;
+  /// Where its record goes in a memtable, if it has just one: looked for before its turn comes.
+  struct Place {
+    std::shared_ptr<memtable::HostMemtable> memtable;  // keeps the nodes that `at` names
+    memtable::HostMemtable::Place at;
+  };
+  std::optional<Place> place;
   /// The view right after this batch was published, for its own reads; filled if `wants_view`.
   bool wants_view = false;
   ViewPtr view;

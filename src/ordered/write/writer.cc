@@ -76,6 +76,7 @@ Status Writer::submit_writes(const WriteOptions& options, const ReadSet& validat
     commits_->abandon(ticket, filled);
     return base::copy_of(filled);
   }
+  if (!as_runs) find_place(ticket);
   BRECCIA_TRY(commits_->finish(ticket));
   parts_.statistics->add(as_runs ? Ticker::kWritesToRuns : Ticker::kWritesToMemtable,
                          requests->write_count());
@@ -150,6 +151,18 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* 
   if (as_runs) BRECCIA_TRY(build_runs(requests, ticket));
   parts_.log->seal(&ticket->frame);
   return Status::OK();
+}
+
+/// Looks for the place of a single write in the memtable. Behind its place in the log, while others
+/// publish theirs: who publishes does so for all, one at a time, and has to link it only.
+void Writer::find_place(WriteTicket* ticket) const {
+  const wal::Frame& frame = ticket->frame;
+  if (frame.record_count != 1) return;
+  const std::byte* const record = frame.at + frame.layout().records;
+  if (!record::is_point(record::record_header(record).op())) return;
+  const ViewPtr view = parts_.state->view();
+  const FamilyView* const family = view->family(kDefaultFamily);
+  ticket->place = {family->active, family->active->find_place(record, frame.records_position())};
 }
 
 // Descriptors stand in the order of the records' families, each family's behind that of its name.

@@ -58,6 +58,7 @@ class Writer {
   void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
   [[nodiscard]] bool become_one_run_each(const batch::Requests& requests) const;
   Status fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket);
+  void find_place(WriteTicket* ticket) const;
   Status build_runs(batch::Requests* requests, WriteTicket* ticket);
   Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, WriteTicket* ticket);
 

@@ -77,6 +77,55 @@ class CursorTwin {
 
 }  // namespace
 
+// Goal: an entry whose place was looked for long before stands where it belongs.
+// Method: places of many records, then all of them inserted in any order, some at their places and
+//         some without; keys with several versions; compared with a sorted list.
+// Mutation: linking at a place without looking what has come between, or only a level too few,
+//           fails.
+TEST(HostMemtable, OldPlacesAreGood) {
+  for (const std::uint64_t seed : testing::seeds_to_run(100)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    RecordsInMemory records;
+    HostMemtable table;
+    struct Waiting {
+      std::uint64_t position;
+      HostMemtable::Place place;
+    };
+    std::vector<Waiting> waiting;
+    Versions versions;
+    const std::uint64_t waiting_max = 1 + random.below(200);
+    for (int i = 0; i < 1000 || !waiting.empty(); ++i) {
+      if (i < 1000) {
+        const std::string key =
+            random.one_in(2) ? nasty_key(&random) : std::to_string(random.next());
+        const std::uint64_t position = records.add(record::Op::kPut, key, "v");
+        waiting.push_back({position, table.find_place(records.record(position), position)});
+        versions.emplace_back(key, position);
+        if (waiting.size() < waiting_max) continue;
+      }
+      std::swap(waiting[random.below(waiting.size())], waiting.back());
+      const auto [position, place] = waiting.back();
+      waiting.pop_back();
+      if (random.one_in(4)) {
+        table.insert(records.record(position), position, records.segment());
+      } else {
+        table.insert_at(place, records.record(position), position, records.segment());
+      }
+    }
+    std::sort(versions.begin(), versions.end(), [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first < b.first : a.second > b.second;
+    });
+    ASSERT_EQ(table.count(), versions.size());
+    CursorTwin walk(table, versions);
+    for (walk.seek_to_first(); walk.valid(); walk.next()) walk.expect_equal();
+    for (int i = 0; i < 200; ++i) {
+      const auto& [key, position] = versions[random.below(versions.size())];
+      ASSERT_EQ(table.find(key, position + 8).payload, position);
+    }
+  }
+}
+
 // Goal: find gives the newest version below a bound, and export all versions in run order.
 // Method: random inserts, every bound between them, compared with a std::map.
 // Mutation: comparing positions ascending, or keys by their first word alone, fails.
