@@ -60,6 +60,7 @@ class FullTree {
     options.backend = BackendChoice::kHost;
     options.entry_cache_bytes = memory.entry_cache_bytes;
     options.tree_filter_bytes = memory.tree_filter_bytes;
+    options.clean_bytes = 0;  // what was flushed lies in the tree alone
     options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
     options.rocksdb.compression = rocksdb::kNoCompression;
     rocksdb::BlockBasedTableOptions table;
