@@ -114,10 +114,11 @@ Status Database::flush() {
 
 Status Database::bring_into(State state, const Step& step) {
   if (state == State::kMemtable || !engine_->keeps()) return Status();
-  if (state == State::kClean) return in_tree_ ? Status() : flush();
+  if (state == State::kClean) return in_tree_ ? Status() : keep_clean();
   if (state == State::kTreeWarm && warm_) return Status();
   if (!in_tree_) BRECCIA_TRY(flush());
   settle();
+  config_.clean_bytes = 0;  // an opened store takes back what its log still has
   BRECCIA_TRY(open());
   if (state == State::kTreeWarm) return warm(step);
   BRECCIA_TAKE(const double cached, drop_cached_tables(place_.db));
@@ -125,6 +126,17 @@ Status Database::bring_into(State state, const Step& step) {
     console::say(
         fmt::format("warning: the system keeps {:.0f} % of the SST files cached", 100 * cached));
   }
+  return Status();
+}
+
+/// Flushes into an engine that keeps what it has flushed.
+Status Database::keep_clean() {
+  if (config_.clean_bytes != clean_bytes_) {
+    config_.clean_bytes = clean_bytes_;
+    BRECCIA_TRY(open());
+  }
+  BRECCIA_TRY(flush());
+  settle();
   return Status();
 }
 

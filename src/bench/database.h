@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,7 +23,7 @@ const char* state_name(State state);
 class Database {
  public:
   Database(EngineConfig config, Place place)
-      : config_(std::move(config)), place_(std::move(place)) {}
+      : config_(std::move(config)), place_(std::move(place)), clean_bytes_(config_.clean_bytes) {}
 
   /// Opens the engine, or opens it again.
   Status open();
@@ -40,10 +41,12 @@ class Database {
 
  private:
   void settle();
+  Status keep_clean();
   Status warm(const Step& step);
 
   EngineConfig config_;
   const Place place_;
+  const std::optional<std::uint64_t> clean_bytes_;  // where the tree alone is not asked for
   std::unique_ptr<Engine> engine_;
   bool in_tree_ = false;
   bool warm_ = false;

@@ -54,6 +54,13 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--log_segment_bytes", log_segment_bytes, "Size of Breccia's log segments");
   app->add_option("--log_preallocate_bytes", log_preallocate_bytes,
                   "Log that Breccia makes ready before the clock starts");
+  app->add_option("--clean_bytes", clean_bytes,
+                  "Log whose entries Breccia keeps in memory behind a flush; -1: as much as "
+                  "--memtable_bytes; none in the states of the tree")
+      ->capture_default_str();
+  app->add_option("--entry_cache_bytes", entry_cache_bytes,
+                  "Memory of Breccia's for entries of the tree; -1: the store's default")
+      ->capture_default_str();
   app->add_option("--cache_size", cache_size, "Block cache; default: 4 GiB, at most a quarter");
   app->add_option("--bloom_bits", bloom_bits, "Bits per key of Bloom filters; -1: none")
       ->capture_default_str();
@@ -115,6 +122,10 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
       memtable_bytes > 0 ? memtable_bytes : within_memory(kMemtableBytes);
   suite->engine.log_segment_bytes = log_segment_bytes;
   suite->engine.log_preallocate_bytes = log_preallocate_bytes;
+  if (clean_bytes >= 0) suite->engine.clean_bytes = static_cast<std::uint64_t>(clean_bytes);
+  if (entry_cache_bytes >= 0) {
+    suite->engine.entry_cache_bytes = static_cast<std::uint64_t>(entry_cache_bytes);
+  }
   suite->engine.cache_bytes = cache_size > 0 ? cache_size : within_memory(kCacheBytes);
   suite->engine.bloom_bits = bloom_bits;
   suite->engine.compression = compression;

@@ -260,6 +260,8 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   options.memtable_bytes = config.memtable_bytes;
   if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
   options.log_preallocate_bytes = config.log_preallocate_bytes;
+  options.clean_bytes = config.clean_bytes;
+  options.entry_cache_bytes = config.entry_cache_bytes.value_or(options.entry_cache_bytes);
   options.rocksdb = rocksdb_options(config);
   options.read_defaults = false;  // both engines get what the flags say
   std::unique_ptr<Store> store;

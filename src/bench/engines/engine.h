@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -66,6 +67,8 @@ struct EngineConfig {
   std::uint64_t log_segment_bytes = 0;      // 0: the store's default; Breccia only
   std::uint64_t log_preallocate_bytes = 0;  // Breccia only
   std::uint64_t cache_bytes = 0;
+  std::optional<std::uint64_t> clean_bytes;        // none: the store's default; Breccia only
+  std::optional<std::uint64_t> entry_cache_bytes;  // the same
   bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
   bool columns = false;       // groups are filled from columns; Breccia only
   RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
