@@ -46,6 +46,9 @@ void breccia_engine_options_set_log_preallocate_bytes(breccia_engine_options_t* 
 void breccia_engine_options_set_log_keep_bytes(breccia_engine_options_t* options, uint64_t bytes);
 /* 0: what RocksDB's options say of memtables. */
 void breccia_engine_options_set_memtable_bytes(breccia_engine_options_t* options, uint64_t bytes);
+/* Log whose entries stay in memory when they have been flushed; without a call as much as the line
+ * above. */
+void breccia_engine_options_set_clean_bytes(breccia_engine_options_t* options, uint64_t bytes);
 /* How long a write waits for room before it fails; without a call as long as it takes. */
 void breccia_engine_options_set_wait_us_max(breccia_engine_options_t* options, uint64_t us);
 /* Memory for entries of files that are read often; 0: none. */

@@ -257,6 +257,11 @@ void breccia_engine_options_set_wait_us_max(breccia_engine_options_t* options, s
   options->rep.wait_us_max = us;
 }
 
+void breccia_engine_options_set_clean_bytes(breccia_engine_options_t* options,
+                                            std::uint64_t bytes) {
+  options->rep.clean_bytes = bytes;
+}
+
 void breccia_engine_options_set_entry_cache_bytes(breccia_engine_options_t* options,
                                                   std::uint64_t bytes) {
   options->rep.entry_cache_bytes = bytes;

@@ -79,6 +79,9 @@ Result<Settings> read_settings(const Variables& variables) {
   BRECCIA_TRY(read_number(variables, "BRECCIA_DEVICE_REQUESTS_MIN", &engine.device_requests_min));
   BRECCIA_TRY(read_number(variables, "BRECCIA_DEVICE_BYTES", &engine.device_bytes_max));
   BRECCIA_TRY(read_number(variables, "BRECCIA_MEMTABLE_BYTES", &engine.memtable_bytes));
+  if (variables("BRECCIA_CLEAN_BYTES") != nullptr) {
+    BRECCIA_TRY(read_number(variables, "BRECCIA_CLEAN_BYTES", &engine.clean_bytes.emplace()));
+  }
   BRECCIA_TRY(read_number(variables, "BRECCIA_LOG_PREALLOCATE", &engine.log_preallocate_bytes));
   BRECCIA_TRY(read_number(variables, "BRECCIA_FLUSH_THREADS", &engine.flush_threads));
   const char* const log_dir = variables("BRECCIA_LOG_DIR");
@@ -95,6 +98,7 @@ void apply(const Settings& settings, const std::string& name, Options* options) 
   options->device_bytes_max = engine.device_bytes_max;
   options->log_preallocate_bytes = engine.log_preallocate_bytes;
   options->flush_threads = engine.flush_threads;
+  options->clean_bytes = engine.clean_bytes;
   if (engine.memtable_bytes != 0) options->memtable_bytes = engine.memtable_bytes;
   if (!settings.log_dir.empty()) {
     namespace fs = std::filesystem;

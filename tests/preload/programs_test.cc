@@ -231,6 +231,7 @@ TEST(PreloadSettings, Variables) {
                                   {"BRECCIA_DEVICE_REQUESTS_MIN", "77"},
                                   {"BRECCIA_DEVICE_BYTES", "3G"},
                                   {"BRECCIA_MEMTABLE_BYTES", "512M"},
+                                  {"BRECCIA_CLEAN_BYTES", "0"},
                                   {"BRECCIA_LOG_PREALLOCATE", "64K"},
                                   {"BRECCIA_FLUSH_THREADS", "3"},
                                   {"BRECCIA_LOG_DIR", "/logs"}});
@@ -243,6 +244,7 @@ TEST(PreloadSettings, Variables) {
   EXPECT_EQ(options.device_requests_min, 77U);
   EXPECT_EQ(options.device_bytes_max, 3ULL << 30);
   EXPECT_EQ(options.memtable_bytes, 512ULL << 20);
+  EXPECT_EQ(options.clean_bytes, 0U);
   EXPECT_EQ(options.log_preallocate_bytes, 64ULL << 10);
   EXPECT_EQ(options.flush_threads, 3);
   EXPECT_TRUE(options.wal_dir.starts_with("/logs/db-"));
@@ -259,6 +261,7 @@ TEST(PreloadSettings, Variables) {
   preload::apply(none.value(), "/data/db", &options);
   EXPECT_TRUE(options.flush_at_close);
   EXPECT_EQ(options.memtable_bytes, 5U);
+  EXPECT_FALSE(options.clean_bytes.has_value());
   EXPECT_EQ(options.wal_dir, "");
 
   for (const char* const value : {"", "x", "-1", "1.5", "64MB", "M", "99999999999999999999",
