@@ -28,7 +28,7 @@ std::uint64_t KeyFilter::bytes_for(std::uint64_t capacity) {
 
 Result<std::shared_ptr<KeyFilter>> KeyFilter::make(std::uint64_t capacity,
                                                    const record::HashSeed& seed) {
-  BRECCIA_TAKE(pmem::PageMemory memory, pmem::PageMemory::allocate(bytes_for(capacity)));
+  BRECCIA_TAKE(pmem::PageMemory memory, pmem::PageMemory::allocate_huge(bytes_for(capacity)));
   return std::shared_ptr<KeyFilter>(
       new KeyFilter(std::move(memory), blocks_for(capacity), capacity, seed));
 }

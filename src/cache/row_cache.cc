@@ -171,7 +171,7 @@ std::uint64_t RowCache::Change::publish() {
 
 Result<std::shared_ptr<RowCache>> RowCache::make(std::uint64_t bytes) {
   const std::uint64_t set_count = std::max<std::uint64_t>(bytes / kSetBytes, 1);
-  BRECCIA_TAKE(auto memory, pmem::PageMemory::allocate(set_count * kSetBytes));
+  BRECCIA_TAKE(auto memory, pmem::PageMemory::allocate_huge(set_count * kSetBytes));
   return std::make_shared<RowCache>(std::move(memory), set_count);
 }
 
@@ -264,6 +264,24 @@ std::optional<std::uint32_t> RowCache::read_way(const Set& set, int way, const W
   if (!found.has_value() || found->version > wanted.version || found->version < floor) return {};
   load_bytes(set, found->value_at, found->shape.value_bytes, value->data());
   return found->shape.value_bytes;
+}
+
+bool RowCache::is_worth_asking() {
+  Worth& worth = worth_[base::thread_slot()];
+  const std::uint32_t asked = worth.asked.load(kRelaxed);
+  if (asked < kJudgedMin || worth.found.load(kRelaxed) * kWorthOneIn >= asked) return true;
+  const std::uint32_t lookup = worth.lookups.load(kRelaxed);
+  worth.lookups.store(lookup + 1, kRelaxed);
+  return lookup % kAskOneIn == 0;
+}
+
+void RowCache::note_asked(bool found) {
+  Worth& worth = worth_[base::thread_slot()];
+  const std::uint32_t asked = worth.asked.load(kRelaxed) + 1;
+  const std::uint32_t hits = worth.found.load(kRelaxed) + (found ? 1 : 0);
+  const std::uint32_t shift = asked >= kJudgedMax ? 1 : 0;
+  worth.asked.store(asked >> shift, kRelaxed);
+  worth.found.store(hits >> shift, kRelaxed);
 }
 
 bool RowCache::admits() const {

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "base/thread_slot.h"
 #include "pmem/page_memory.h"
 #include "runs/tags.h"
 
@@ -56,6 +57,8 @@ class RowCache {
   static constexpr std::uint64_t kDataWords = 468;
   static constexpr std::uint64_t kEntryBytesMax = kDataWords / 2 * 8;
   static constexpr std::uint64_t kAdmitOneIn = 16;
+  static constexpr std::uint32_t kWorthOneIn = 4;
+  static constexpr std::uint32_t kAskOneIn = 4;
   /// Room that the value of a hit may take.
   using ValueBuffer = std::array<char, kEntryBytesMax>;
 
@@ -111,6 +114,14 @@ class RowCache {
   /// Fetches what find_at will read first.
   void prefetch_at(std::uint32_t ref) const;
 
+  /// Whether one lookup, which waits for main memory once or twice for its answer, should ask, and
+  /// insert what it did not find: always where one in kWorthOneIn of the thread's last ones found
+  /// something; else one in kAskOneIn, which finds out when that changes.
+  /// Cost    a few ns.
+  [[nodiscard]] bool is_worth_asking();
+  /// What came of asking.
+  void note_asked(bool found);
+
   /// Whether an insert that comes now is worth its cost: always while there is room, and one in
   /// kAdmitOneIn, drawn by lot, where something else must go for it. What is read often comes
   /// again.
@@ -150,6 +161,16 @@ class RowCache {
     std::atomic<std::uint64_t> device_hits{0};
     std::atomic<std::uint64_t> bytes{0};
   };
+  /// What single lookups of one thread found lately, the older the less it counts. A thread without
+  /// a slot shares the last one; what is lost there is a count.
+  struct alignas(64) Worth {
+    std::atomic<std::uint32_t> asked{0};
+    std::atomic<std::uint32_t> found{0};
+    std::atomic<std::uint32_t> lookups{0};
+  };
+  /// Lookups of a thread before its luck is judged, and when half of them is forgotten.
+  static constexpr std::uint32_t kJudgedMin = 64;
+  static constexpr std::uint32_t kJudgedMax = 1024;
   static constexpr std::uint64_t kTallies = 16;
   static constexpr int kChangeBits = 16;
   static constexpr std::uint64_t kOff = ~std::uint64_t{0};
@@ -188,6 +209,7 @@ class RowCache {
   /// set. Not counted any further.
   std::atomic<std::uint64_t> displaced_{0};
   std::array<Tally, kTallies> tallies_;
+  std::array<Worth, base::kThreadSlots + 1> worth_;
 };
 
 }  // namespace breccia::cache

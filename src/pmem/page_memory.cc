@@ -18,6 +18,13 @@ Result<PageMemory> PageMemory::allocate(std::uint64_t bytes) {
   return PageMemory(static_cast<std::byte*>(data), mapped_bytes);
 }
 
+Result<PageMemory> PageMemory::allocate_huge(std::uint64_t bytes) {
+  BRECCIA_TAKE(PageMemory memory, allocate(bytes));
+  BRECCIA_ASSERT(memory.mapped_bytes_ >= bytes);
+  (void)::madvise(memory.data_, memory.mapped_bytes_, MADV_HUGEPAGE);  // advice may be refused
+  return memory;
+}
+
 PageMemory::PageMemory(std::byte* data, std::uint64_t mapped_bytes)
     : data_(data), mapped_bytes_(mapped_bytes) {
   BRECCIA_ASSERT(reinterpret_cast<std::uintptr_t>(data_) % kPageBytes == 0);

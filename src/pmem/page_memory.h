@@ -13,6 +13,8 @@ class PageMemory {
  public:
   /// Errors  MemoryLimit: the system has no room.
   static Result<PageMemory> allocate(std::uint64_t bytes);
+  /// The same in huge pages where the system has them: for what is read and stored into all over.
+  static Result<PageMemory> allocate_huge(std::uint64_t bytes);
 
   PageMemory(PageMemory&& other) noexcept;
   PageMemory& operator=(PageMemory&& other) noexcept;

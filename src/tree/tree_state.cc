@@ -27,11 +27,12 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
     family.misses->note_negatives(1);
     return Status::NotFound();
   }
-  const bool is_cached = caches(family);
-  const std::uint64_t hash = is_cached ? cache::RowCache::hash(family.id, key) : 0;
-  if (is_cached) {
+  const bool asks_cache = caches(family) && cache->is_worth_asking();
+  const std::uint64_t hash = asks_cache ? cache::RowCache::hash(family.id, key) : 0;
+  if (asks_cache) {
     cache::RowCache::ValueBuffer buffer;
     const auto bytes = cache->find(hash, family.id, key, version, &buffer);
+    cache->note_asked(bytes.has_value());
     if (bytes.has_value()) {
       value->PinSelf(Slice(buffer.data(), *bytes));
       return Status::OK();
@@ -40,7 +41,7 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
   const Status status = db->Get(options, family.handle, key, value);
-  if (is_cached && status.ok() && cache->admits())
+  if (asks_cache && status.ok() && cache->admits())
     cache->insert(hash, family.id, key, *value, version);
   if (status.IsNotFound() && family.misses != nullptr) family.misses->note_misses(1);
   return status;

@@ -383,4 +383,28 @@ TEST(RowCache, AdmitsAShareWhenFull) {
   EXPECT_EQ(admitted(), kDraws);
 }
 
+// Goal: one lookup asks a cache that answers it, and one in kAskOneIn asks one that does not, until
+//   it does.
+// Method: a thread whose lookups find nothing, then all of them something, then nothing again.
+// Mutation: a share that counts what found something only, or never forgets, fails.
+TEST(RowCache, IsAskedWhereItAnswers) {
+  const auto cache = make_cache(1);
+  const auto asked_of = [&](int lookups, bool finds) {
+    int asked = 0;
+    for (int i = 0; i < lookups; ++i) {
+      if (!cache->is_worth_asking()) continue;
+      cache->note_asked(finds);
+      ++asked;
+    }
+    return asked;
+  };
+  EXPECT_EQ(asked_of(64, false), 64);  // before it is judged
+  EXPECT_EQ(asked_of(400, false), 100);
+  std::thread([&] { EXPECT_EQ(asked_of(64, false), 64); }).join();  // another's luck
+  EXPECT_GT(asked_of(4000, true), 3500);
+  EXPECT_EQ(asked_of(1000, true), 1000);
+  asked_of(20000, false);
+  EXPECT_EQ(asked_of(400, false), 100);
+}
+
 }  // namespace breccia::cache
