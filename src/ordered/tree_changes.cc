@@ -131,8 +131,10 @@ Status TreeChanges::change_past_log(const std::function<Status()>& change) {
 
 Status TreeChanges::bring_in(const std::function<Status()>& bring_in) {
   return change_past_log([&] {
-    BRECCIA_TRY(bring_in());
-    return refresh();
+    // Also what failed may have changed the tree.
+    const Status status = bring_in();
+    BRECCIA_TRY(refresh());
+    return status;
   });
 }
 

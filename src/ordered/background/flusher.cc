@@ -117,6 +117,11 @@ void Flusher::run() {
       }
       refill_.step(clean_budget(*parts_.state->view(), {}));
       base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
+      if (refill_.is_pending()) continue;
+      // What the log held for it, and it did not take.
+      base::or_memory_limit([&] {
+        return release_log(parts_.log->begin());
+      }).PermitUncheckedError();
     }
     if (stopping_) return;
     if (give_clean_memory()) continue;
@@ -343,7 +348,7 @@ bool Flusher::give_clean_memory() {
 /// For the next opening. Without memory there is no note, or one of an earlier flush, which that
 /// does not believe.
 void Flusher::note_log() {
-  if (sizes_.clean_bytes == 0) return;
+  if (sizes_.clean_bytes == 0 || !parts_.fault->get().ok()) return;  // views may say too much
   base::as_memory_allows(
       [this] { parts_.below->note_log([this] { return log_parts(*parts_.state->view()); }); });
 }

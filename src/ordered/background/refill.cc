@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "ordered/recover.h"
 #include "wal/recovery.h"
@@ -29,6 +30,9 @@ Refill::Refill(const StoreParts& parts, Publisher* publisher, Merger* merger)
 void Refill::step(const CleanBudget& budget) {
   bool more = false;
   const Status status = base::or_memory_limit([&] { return step_down(budget, &more); });
+  if (status.IsCorruption()) {
+    log(LogLevel::kInfo, "memory is not filled further from the log: " + status.ToString());
+  }
   if (!status.ok() || !more) end();
 }
 
