@@ -36,6 +36,7 @@ breccia::Options engine_options(const breccia_engine_options_t* given,
   engine.flush_at_close = from.flush_at_close;
   if (!from.wal_dir.empty()) engine.wal_dir = from.wal_dir;
   if (from.log_keep_bytes != 0) engine.log_keep_bytes = from.log_keep_bytes;
+  if (from.clean_bytes.has_value()) engine.clean_bytes = from.clean_bytes;
   if (from.memtable_bytes != 0) engine.memtable_bytes = from.memtable_bytes;
   return engine;
 }

@@ -460,7 +460,7 @@ static const char* walk_engine_options(const struct walk* w) {
   breccia_engine_options_set_memtable_bytes(engine, 1 << 20);
   breccia_engine_options_set_log_segment_bytes(engine, 128 << 20);
   breccia_engine_options_set_log_keep_bytes(engine, 1 << 20);
-  breccia_engine_options_set_clean_bytes(engine, 1 << 20);
+  breccia_engine_options_set_clean_bytes(engine, 0);
   breccia_engine_options_set_entry_cache_bytes(engine, 0);
   breccia_engine_options_set_tree_filter_bytes(engine, 1 << 20);
   breccia_engine_options_set_wait_us_max(engine, 0);
@@ -472,6 +472,9 @@ static const char* walk_engine_options(const struct walk* w) {
   breccia_flushoptions_t* const flush = breccia_flushoptions_create();
   CHECK_OK(breccia_flush(db, flush, &error));
   breccia_flushoptions_destroy(flush);
+  char* const clean = breccia_property_value(db, "breccia.clean.bytes");
+  CHECK(clean != NULL && strcmp(clean, "0") == 0);
+  breccia_free(clean);
   for (int i = 0; i < 4; ++i) CHECK(has(w, db, "kept", "x"));
   char* const hits = breccia_property_value(db, "breccia.entry-cache.hits");
   CHECK(hits != NULL && strcmp(hits, "0") == 0);
