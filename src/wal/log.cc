@@ -466,7 +466,8 @@ Status LogImpl::release_below(std::uint64_t position, std::uint64_t needed_from)
         // What is kept must be read from its file: if it is not all there yet, the next time.
         if (synced_ < link.end || link.segment->base < left_out_.to) break;
         BRECCIA_ASSERT(kept_.empty() || kept_.back().place.end <= link.segment->base);
-        kept_.push_back({{link.segment->base, link.segment->end(), link.segment->path}, {}});
+        kept_.push_back(
+            {{link.segment->base, link.segment->end(), link.segment->path}, link.segment});
         link.segment->keeps_file = true;
       }
       released.push_back(std::move(chain_.front().segment));

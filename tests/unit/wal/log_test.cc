@@ -367,7 +367,8 @@ TEST_P(WalLog, KeepsAllHistory) {
 //       up, it goes as all that is released.
 // Method: a segment for each of five frames, opened behind the last with a hold on the second; its
 //         frames are compared.
-// Mutation: files below `from` that become stock are gone; a table without them cannot read them.
+// Mutation: files below `from` that become stock are gone; a table without them cannot read them;
+//   one that is brought back beside a reader of it is another's when he reads on.
 TEST_P(WalLog, HeldSegmentsComeBack) {
   options_.roll_bytes = 100;
   ASSERT_TRUE(reopen(0).ok());
@@ -397,6 +398,13 @@ TEST_P(WalLog, HeldSegmentsComeBack) {
               Status::Code::kCorruption);
   }
   EXPECT_EQ(log_->take_back().take(), nullptr);
+  // One that somebody still has is not mapped twice: its file would be used again below him.
+  SegmentPtr pinned = log_->table()->segments().front();
+  ASSERT_TRUE(log_->release_below(pinned->end()).ok());
+  EXPECT_EQ(log_->take_back().take(), nullptr);
+  EXPECT_EQ(log_->segment_at(pinned->base).take(), pinned);
+  pinned.reset();
+  EXPECT_NE(log_->take_back().take(), nullptr);
   log_->remove_hold(kOpeningHold);
   ASSERT_TRUE(log_->release_below(log_->end()).ok());
   EXPECT_EQ(log_->table()->segments().size(), 1U);
