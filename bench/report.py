@@ -30,7 +30,8 @@ PERCENTILES = (("p50", "p50_us"), ("p99", "p99_us"), ("p99.9", "p999_us"))
 CONFIGURATION = ("commit", "build", "machine", "backend", "state", "threads", "batch_size", "keys",
                  "num", "key_set", "key_size", "value_size", "skew", "misses", "columns",
                  "prebuilt", "target_rate", "memtable_bytes", "memtable_bytes_asked",
-                 "log_segment_bytes", "log_preallocate_bytes", "cache_bytes", "bloom_bits",
+                 "log_segment_bytes", "log_preallocate_bytes", "cache_bytes", "clean_bytes",
+                 "entry_cache_bytes", "bloom_bits",
                  "compression", "durability", "rocksdb", "rocksdb_assertions", "settings")
 LIMITS = ("copy_bytes_per_s", "gather_128_byte_rows_per_s", "random_8_byte_reads_per_s",
           "disk_write_bytes_per_s")

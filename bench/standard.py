@@ -93,9 +93,9 @@ def cases(sizes):
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
     budget = f"--clean_bytes={sizes.part * RECORD_BYTES // 10} "
     yield Case("get 16 B/100 B, skew 0.99, a tenth of it clean", part + budget +
-               f"--skew=0.99 --benchmarks=filluniquerandom,{GET}@clean,{GET}")
+               f"--skew=0.99 --benchmarks=filluniquerandom,{GET}@clean,{GET}@clean")
     yield Case("misses 16 B/100 B", part +
-               f"--misses=1 --benchmarks=filluniquerandom,{GET}@tree-warm")
+               f"--misses=1 --benchmarks=filluniquerandom,{GET}@tree-warm,{GET}@tree-warm")
     yield Case("update, range of 100, 8 B/8 B", few + numbers +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
                f"{max(100, sizes.reads // 50)}", BOTH)

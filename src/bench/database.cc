@@ -114,7 +114,12 @@ Status Database::flush() {
 
 Status Database::bring_into(State state, const Step& step) {
   if (state == State::kMemtable || !engine_->keeps()) return Status();
-  if (state == State::kClean) return in_tree_ ? Status() : keep_clean();
+  if (state == State::kClean && !in_tree_) return keep_clean();
+  if (state == State::kClean) {
+    if (config_.clean_bytes == clean_bytes_) return Status();
+    return Status::InvalidArgument("nothing is clean behind a state of the tree",
+                                   "write in between, or begin with the state clean");
+  }
   if (state == State::kTreeWarm && warm_) return Status();
   if (!in_tree_) BRECCIA_TRY(flush());
   settle();

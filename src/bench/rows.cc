@@ -38,7 +38,8 @@ void add_in_effect(const SuiteConfig& config, const StepResult& result, Row* row
                   {"log_segment_bytes", effect.log_segment_bytes},
                   {"log_preallocate_bytes", config.engine.log_preallocate_bytes},
                   {"cache_bytes", effect.cache_bytes},
-                  {"clean_bytes", config.engine.clean_bytes.value_or(effect.memtable_bytes)},
+                  {"clean_bytes", effect.clean_bytes},
+                  {"entry_cache_bytes", effect.entry_cache_bytes},
                   {"bloom_bits", config.engine.bloom_bits},
                   {"compression", config.engine.compression},
                   {"durability", config.engine.durability == Durability::kNone   ? "none"

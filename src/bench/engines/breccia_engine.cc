@@ -230,6 +230,8 @@ class BrecciaEngine final : public Engine {
     return {.memtable_bytes = number("breccia.memtable-bytes"),
             .log_segment_bytes = number("breccia.log-segment-bytes"),
             .cache_bytes = config_.cache_bytes,
+            .clean_bytes = config_.clean_bytes.value_or(number("breccia.memtable-bytes")),
+            .entry_cache_bytes = config_.entry_cache_bytes.value_or(Options().entry_cache_bytes),
             .columns = config_.columns};
   }
   std::string backend() override {

@@ -93,6 +93,8 @@ struct InEffect {
   std::uint64_t memtable_bytes = 0;
   std::uint64_t log_segment_bytes = 0;  // 0: the engine has none
   std::uint64_t cache_bytes = 0;
+  std::uint64_t clean_bytes = 0;  // Breccia only, as the next
+  std::uint64_t entry_cache_bytes = 0;
   bool columns = false;
 };
 
