@@ -135,8 +135,15 @@ class BytesRoom {
   }
   /// Bytes that string `i` has there.
   [[nodiscard]] std::size_t bytes_at(std::size_t i) const {
-    if (offsets32_ != nullptr) return static_cast<std::size_t>(offsets32_[i + 1] - offsets32_[i]);
-    if (offsets64_ != nullptr) return static_cast<std::size_t>(offsets64_[i + 1] - offsets64_[i]);
+    // Without a sign, as offsets that are not of its making may overflow.
+    if (offsets32_ != nullptr) {
+      return static_cast<std::uint32_t>(offsets32_[i + 1]) -
+             static_cast<std::uint32_t>(offsets32_[i]);
+    }
+    if (offsets64_ != nullptr) {
+      return static_cast<std::uint64_t>(offsets64_[i + 1]) -
+             static_cast<std::uint64_t>(offsets64_[i]);
+    }
     return width_;
   }
   [[nodiscard]] char* at(std::size_t i) const {

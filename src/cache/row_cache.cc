@@ -267,7 +267,9 @@ std::optional<std::uint32_t> RowCache::read_way(const Set& set, int way, const W
 }
 
 bool RowCache::is_worth_asking() {
-  Worth& worth = worth_[base::thread_slot()];
+  const std::uint32_t slot = base::thread_slot();
+  if (slot == base::kThreadSlots) return true;
+  Worth& worth = worth_[slot];
   const std::uint32_t asked = worth.asked.load(kRelaxed);
   if (asked < kJudgedMin || worth.found.load(kRelaxed) * kWorthOneIn >= asked) return true;
   const std::uint32_t lookup = worth.lookups.load(kRelaxed);
@@ -276,7 +278,9 @@ bool RowCache::is_worth_asking() {
 }
 
 void RowCache::note_asked(bool found) {
-  Worth& worth = worth_[base::thread_slot()];
+  const std::uint32_t slot = base::thread_slot();
+  if (slot == base::kThreadSlots) return;
+  Worth& worth = worth_[slot];
   const std::uint32_t asked = worth.asked.load(kRelaxed) + 1;
   const std::uint32_t hits = worth.found.load(kRelaxed) + (found ? 1 : 0);
   const std::uint32_t shift = asked >= kJudgedMax ? 1 : 0;

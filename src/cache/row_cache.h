@@ -162,7 +162,7 @@ class RowCache {
     std::atomic<std::uint64_t> bytes{0};
   };
   /// What single lookups of one thread found lately, the older the less it counts. A thread without
-  /// a slot shares the last one; what is lost there is a count.
+  /// a slot always asks.
   struct alignas(64) Worth {
     std::atomic<std::uint32_t> asked{0};
     std::atomic<std::uint32_t> found{0};
@@ -209,7 +209,7 @@ class RowCache {
   /// set. Not counted any further.
   std::atomic<std::uint64_t> displaced_{0};
   std::array<Tally, kTallies> tallies_;
-  std::array<Worth, base::kThreadSlots + 1> worth_;
+  std::array<Worth, base::kThreadSlots> worth_;
 };
 
 }  // namespace breccia::cache

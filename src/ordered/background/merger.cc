@@ -55,7 +55,9 @@ void Merger::run() {
       if (status.ok()) status = std::move(of_order);
       worked = status.ok() && (worked || read);
       // Behind all merges: what they take away needs no index.
-      if (!worked) build_index_once(&worked).PermitUncheckedError();  // searches pay again
+      if (!worked && status.ok()) {
+        build_index_once(&worked).PermitUncheckedError();  // searches pay again
+      }
     }
     if (stopping_) return;
   }

@@ -143,6 +143,7 @@ bool Writer::become_one_run_each(const batch::Requests& requests) const {
 Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket) {
   ticket->runs.clear();
   ticket->range_deletes.clear();
+  BRECCIA_ASSERT(!ticket->place.has_value() || ticket->frame.record_count == 1);
   ticket->frame.mixed = requests->is_mixed();
   {
     const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
