@@ -206,6 +206,7 @@ class LogImpl final : public Log {
   [[nodiscard]] Status write_out(const Work& work, const Segment& newest);
   [[nodiscard]] SegmentTablePtr table_with(const SegmentPtr& next) const;
   [[nodiscard]] bool keeps_some() const { return options_.keep_bytes > 0 || !holds_.empty(); }
+  [[nodiscard]] static Status has_length(const Segment& opened, const KeptSegment& place);
   [[nodiscard]] std::uint64_t wanted_from() const;
   [[nodiscard]] std::vector<std::string> take_unwanted();
   void prepare_if_half_full();
@@ -538,34 +539,40 @@ std::uint64_t LogImpl::oldest() const {
 }
 
 Result<SegmentPtr> LogImpl::segment_at(std::uint64_t position) {
-  const auto not_kept = [&] {
-    return Status::NotFound("position " + std::to_string(position) + " of the log was released",
-                            "raise Options::log_keep_bytes, or follow the log more closely");
-  };
-  KeptSegment place;
-  {
+  while (true) {
+    KeptSegment place;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Link& link : chain_) {
+        if (link.segment->base <= position && position < link.segment->end()) return link.segment;
+      }
+      for (const Kept& kept : kept_) {
+        if (position < kept.place.base || position >= kept.place.end) continue;
+        if (SegmentPtr open = kept.open.lock()) return open;
+        place = kept.place;
+      }
+    }
+    if (place.end == 0) {
+      return Status::NotFound("position " + std::to_string(position) + " of the log was released",
+                              "raise Options::log_keep_bytes, or follow the log more closely");
+    }
+    auto opened = pool_->open_kept(place.base, place.path);
     const std::lock_guard lock(mutex_);
-    for (const Link& link : chain_) {
-      if (link.segment->base <= position && position < link.segment->end()) return link.segment;
-    }
-    for (const Kept& kept : kept_) {
-      if (position < kept.place.base || position >= kept.place.end) continue;
-      if (SegmentPtr open = kept.open.lock()) return open;
-      place = kept.place;
-    }
+    const auto kept = std::find_if(kept_.begin(), kept_.end(),
+                                   [&](const Kept& one) { return one.place.base == place.base; });
+    if (kept == kept_.end()) continue;  // meanwhile it came back into use, or went for good
+    if (SegmentPtr first = kept->open.lock()) return first;  // one mapping that all readers share
+    BRECCIA_TRY(opened.status());
+    BRECCIA_TRY(has_length(*opened.value(), place));
+    kept->open = opened.value();
+    return opened;
   }
-  if (place.end == 0) return not_kept();
-  auto opened = pool_->open_kept(place.base, place.path);
-  const std::lock_guard lock(mutex_);
-  const auto kept = std::find_if(kept_.begin(), kept_.end(),
-                                 [&](const Kept& one) { return one.place.base == place.base; });
-  if (kept == kept_.end()) return not_kept();  // released meanwhile
-  BRECCIA_TRY(opened.status());
-  if (opened.value()->end() != place.end) {
-    return Status::Corruption(place.path + ": the file has another length than the log gave it");
-  }
-  kept->open = opened.value();
-  return opened;
+}
+
+Status LogImpl::has_length(const Segment& opened, const KeptSegment& place) {
+  BRECCIA_ASSERT(opened.base == place.base);
+  if (opened.end() == place.end) return Status::OK();
+  return Status::Corruption(place.path + ": the file has another length than the log gave it");
 }
 
 Result<SegmentPtr> LogImpl::take_back() {
@@ -576,10 +583,7 @@ Result<SegmentPtr> LogImpl::take_back() {
     place = kept_.back().place;
   }
   BRECCIA_TAKE(SegmentPtr taken, pool_->take_kept(place.base, place.path));
-  if (taken->end() != place.end) {
-    return Status::Corruption(place.path + ": the file has another length than the log gave it");
-  }
-  BRECCIA_ASSERT(taken->base == place.base);
+  BRECCIA_TRY(has_length(*taken, place));
   const std::lock_guard lock(mutex_);
   BRECCIA_ASSERT(!kept_.empty() && kept_.back().place.base == place.base);
   // Who came meanwhile reads it through a mapping of its own, which a file used again would change.

@@ -220,7 +220,8 @@ TEST(FacadeBadUse, CloseWithIterators) {
       },
       [&](rocksdb::DB* db) -> Made {
         std::unique_ptr<rocksdb::TransactionLogIterator> updates;
-        EXPECT_TRUE(db->GetUpdatesSince(0, &updates).ok());
+        const Status status = db->GetUpdatesSince(0, &updates);
+        EXPECT_TRUE(status.ok()) << status.ToString();
         return std::shared_ptr<rocksdb::TransactionLogIterator>(std::move(updates));
       }};
   for (const std::uint32_t run_requests_min : {0, 1}) {

@@ -3,10 +3,14 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <barrier>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -76,6 +80,14 @@ class WalLog : public ::testing::TestWithParam<Where> {
   void put_and_commit(const Records& records, bool sync) {
     put(records, false);
     ASSERT_TRUE(log_->commit(log_->end(), sync).ok());
+  }
+  /// Opens the log with its first segment released and kept; `oldest` lies in it.
+  void open_with_one_kept(std::uint64_t* oldest) {
+    options_.roll_bytes = 100;
+    ASSERT_TRUE(reopen(0).ok());
+    for (int index = 0; index < 2; ++index) put_and_commit(random_records(&random_, 4), true);
+    *oldest = options_.hold_from = log_->oldest();
+    ASSERT_TRUE(reopen(log_->end()).ok());
   }
 
   std::unique_ptr<SimDisk> disk_;
@@ -410,6 +422,52 @@ TEST_P(WalLog, HeldSegmentsComeBack) {
   EXPECT_EQ(log_->table()->segments().size(), 1U);
   options_.hold_from = 0;
   ASSERT_TRUE(reopen(log_->end()).ok());
+}
+
+// Goal: who reads what is kept reads it also while it comes back into use and is released again.
+// Method: a thread opens the oldest segment again and again, and at times sleeps, so that on any
+//         machine there are moments when nobody has it; meanwhile another brings it back and
+//         releases it until that succeeded 50 times.
+// Mutation: a segment that is neither kept nor in use once its file is open was taken back
+//   meanwhile, not released.
+TEST_P(WalLog, KeptSegmentsAreReadWhileTheyComeBack) {
+  std::uint64_t oldest = 0;
+  open_with_one_kept(&oldest);
+  std::jthread reader([&](const std::stop_token& stop) {
+    for (int turn = 0; !stop.stop_requested(); ++turn) {
+      const Status status = log_->segment_at(oldest).status();
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      if (turn % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  int came_back = 0;
+  while (came_back < 50 && std::chrono::steady_clock::now() < deadline) {
+    came_back += log_->take_back().take() != nullptr ? 1 : 0;
+    ASSERT_TRUE(log_->release_below(log_->begin()).ok());
+  }
+  EXPECT_EQ(came_back, 50);
+}
+
+// Goal: all who read a kept segment share one mapping, so that the end of the last is known.
+// Method: two threads open it at the same moment, 200 times.
+// Mutation: whoever opens it last is the only one the log knows; take_back() then maps a file again
+//   that the other still reads.
+TEST_P(WalLog, ReadersOfAKeptSegmentShareIt) {
+  std::uint64_t oldest = 0;
+  open_with_one_kept(&oldest);
+  for (int turn = 0; turn < 200; ++turn) {
+    std::array<SegmentPtr, 2> found;
+    std::barrier together(2);
+    const auto open = [&](int index) {
+      together.arrive_and_wait();
+      found[index] = log_->segment_at(oldest).take();
+    };
+    std::jthread other(open, 1);
+    open(0);
+    other.join();
+    ASSERT_EQ(found[0], found[1]);
+  }
 }
 
 // Goal: an opening says whether anything is missing in front of `from`.
