@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,38 @@
 #include "base/assert.h"
 
 namespace breccia::base {
+
+inline constexpr std::uint64_t kLineBytes = 64;
+
+/// Writes a line past the caches.
+/// Shape   `to` divides by 64.
+inline void stream_line(std::byte* to, const std::byte* from) {
+#if defined(__SSE2__)
+  for (std::uint64_t at = 0; at < kLineBytes; at += sizeof(__m128i)) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+  }
+#else
+  std::memcpy(to, from, kLineBytes);
+#endif
+}
+
+/// What was streamed can be read by others.
+inline void end_stream() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+/// memcpy() past the caches, for what nobody reads soon.
+inline void stream_copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  const std::uint64_t ahead = (kLineBytes - reinterpret_cast<std::uintptr_t>(to)) % kLineBytes;
+  std::uint64_t at = std::min(ahead, bytes);
+  std::memcpy(to, from, at);
+  for (; at + kLineBytes <= bytes; at += kLineBytes) stream_line(to + at, from + at);
+  std::memcpy(to + at, from + at, bytes - at);
+  end_stream();
+}
 
 /// Pieces of memory that lie one behind the other, written past the caches: a plain store first
 /// reads the line it writes to, and throws out one that is in use.
@@ -28,9 +61,7 @@ class StreamedBytes {
   StreamedBytes& operator=(const StreamedBytes&) = delete;
   ~StreamedBytes() {
     drain();
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
+    end_stream();
   }
 
   /// Room for the next piece, which must be written before the next call.
@@ -49,19 +80,7 @@ class StreamedBytes {
   }
 
  private:
-  static constexpr std::uint64_t kLineBytes = 64;
   static constexpr std::uint64_t kStagedBytes = 2048;
-
-  static void write_line(std::byte* to, const std::byte* from) {
-#if defined(__SSE2__)
-    for (std::uint64_t at = 0; at < kLineBytes; at += sizeof(__m128i)) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
-    }
-#else
-    std::memcpy(to, from, kLineBytes);
-#endif
-  }
 
   /// Writes all whole lines; the rest moves to the front.
   void write_lines() {
@@ -71,7 +90,7 @@ class StreamedBytes {
       to_ += 8;
     }
     for (; at + kLineBytes <= staged_; at += kLineBytes) {
-      write_line(to_, stage_ + at);
+      stream_line(to_, stage_ + at);
       to_ += kLineBytes;
     }
     staged_ -= at;

@@ -296,6 +296,7 @@ bool Requests::lay_out() {
   std::uint64_t end = 0;
   for (auto& writes : writes_) {
     if (writes->record_count() == 0) continue;
+    writes->settle();
     writes->base_ = end;
     end += writes->record_bytes();
   }

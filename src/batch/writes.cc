@@ -1,6 +1,7 @@
 #include "batch/writes.h"
 
 #include <cstring>
+#include <new>
 
 #include "base/bytes.h"
 
@@ -24,7 +25,8 @@ void Writes::add_name() { add_record(name_header(), Slice(), family_value(family
 void Writes::add_record(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const std::uint64_t bytes = header.record_bytes();
   BRECCIA_ASSERT(key.size() == header.key_bytes() && value.size() == header.value_bytes);
-  std::byte* const record = records_.extend(bytes);
+  std::byte* const place = records_.extend(bytes);
+  std::byte* const record = stream_ == nullptr ? place : stream_->next(bytes);
   // The last word first: its padding must be zero, and the value then covers the rest.
   std::memset(record + bytes - 8, 0, 8);
   std::memcpy(record, &header, sizeof header);
@@ -33,13 +35,27 @@ void Writes::add_record(const record::RecordHeader& header, const Slice& key, co
   ++record_count_;
 }
 
+/// Records of a large batch have left the caches before a submit copies them, so they go past them.
+bool Writes::make_room(std::uint64_t bytes) {
+  constexpr std::uint64_t kStreamedFrom = 16 << 20;
+  const std::uint64_t needed = records_.size() + bytes;
+  if (needed > records_.capacity()) {
+    settle();
+    return records_.reserve(needed);
+  }
+  if (stream_ == nullptr && records_.size() >= kStreamedFrom) {
+    stream_.reset(new (std::nothrow) base::StreamedBytes(records_.data() + records_.size()));
+  }
+  return true;
+}
+
 bool Writes::add(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const record::Op op = header.op();
   const bool is_point = record::is_point(op);
   const bool is_first = needs_name();
   // What may fail comes first, so that a failure changes nothing.
   const std::uint64_t bytes = header.record_bytes() + (is_first ? name_header().record_bytes() : 0);
-  if (!records_.reserve(records_.size() + bytes)) return false;
+  if (!make_room(bytes)) return false;
   if (!is_point && range_deletes_.size() == range_deletes_.capacity()) {
     range_deletes_.reserve(2 * range_deletes_.size() + 1);
   }
@@ -82,6 +98,7 @@ bool Writes::add(record::Op op, const RecordArray& records) {
   const bool has_numbers = records.values.uniform_bytes == sizeof numbers_[0];
   const bool only_numbers = only_numbers_ && (has_numbers || record::is_deletion(op));
   const std::uint64_t name_bytes = needs_name() ? name_header().record_bytes() : 0;
+  settle();
   if (!records_.reserve(records_.size() + name_bytes + records.bytes.total()) ||
       !offsets_.reserve(points) || (only_numbers && !numbers_.reserve(points)) ||
       !keys_.reserve(n, words, key_bytes)) {
@@ -107,6 +124,7 @@ bool Writes::add(record::Op op, const RecordArray& records) {
 // What comes behind other records needs no record that names the family.
 bool Writes::append(const Writes& other) {
   BRECCIA_ASSERT(other.family_ == family_);
+  settle();
   const bool is_named = family_ != kDefaultFamily && records_.size() > 0;
   const std::uint64_t skip = is_named && other.record_count_ > 0 ? name_header().record_bytes() : 0;
   BRECCIA_ASSERT(skip == 0 || record::record_header(other.records()).op() == record::Op::kFamily);
@@ -151,6 +169,7 @@ bool Writes::append(const Writes& other, const ChosenWrites& chosen) {
 }
 
 void Writes::clear() {
+  settle();
   records_.clear();
   keys_.clear();
   offsets_.clear();
@@ -170,6 +189,7 @@ void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
 
 void Writes::set_operation(std::uint64_t i, record::Op op) {
   BRECCIA_ASSERT(i < point_count() && record::is_point(op));
+  BRECCIA_ASSERT(stream_ == nullptr);
   std::byte* const record = records_.data() + record::position_of(offsets_[i]);
   const record::RecordHeader before = record::record_header(record);
   BRECCIA_ASSERT(only_numbers_ && before.value_bytes == sizeof numbers_[i]);

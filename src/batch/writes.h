@@ -4,8 +4,10 @@
 #include <breccia/status.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "base/streamed_bytes.h"
 #include "batch/columns.h"
 #include "batch/selection.h"
 #include "exec/host_vector.h"
@@ -36,8 +38,15 @@ class Writes {
   [[nodiscard]] FamilyId family() const { return family_; }
   /// The records, one behind the other. Those of a family other than the default one begin with
   /// a record that names it.
-  [[nodiscard]] const std::byte* records() const { return records_.data(); }
-  [[nodiscard]] std::byte* records() { return records_.data(); }
+  [[nodiscard]] const std::byte* records() const {
+    settle();
+    return records_.data();
+  }
+  /// Brings what is still on its way into the records. Requests::lay_out does it, so that any
+  /// number of threads may read them behind it.
+  void settle() const {
+    if (stream_ != nullptr) stream_.reset();
+  }
   [[nodiscard]] std::uint64_t record_bytes() const { return records_.size(); }
   [[nodiscard]] std::uint32_t record_count() const { return record_count_; }
   /// Keys of the point operations, and of each its record's offset in records() | its operation.
@@ -78,6 +87,7 @@ class Writes {
   [[nodiscard]] bool needs_name() const {
     return records_.size() == 0 && family_ != kDefaultFamily;
   }
+  [[nodiscard]] bool make_room(std::uint64_t bytes);
   /// Shape   there is room.
   void add_name();
   void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
@@ -85,6 +95,8 @@ class Writes {
 
   const FamilyId family_;
   exec::HostVector<std::byte> records_;
+  /// Writes behind the records that are there; null while they are few.
+  mutable std::unique_ptr<base::StreamedBytes> stream_;
   record::KeyColumns keys_;
   exec::HostVector<std::uint64_t> offsets_;
   exec::HostVector<std::uint64_t> numbers_;

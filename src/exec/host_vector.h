@@ -58,6 +58,7 @@ class HostVector {
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
   [[nodiscard]] const T& operator[](std::uint64_t i) const { return data_[i]; }
 
  private:

@@ -11,6 +11,7 @@
 #include "base/checksum.h"
 #include "base/parallel.h"
 #include "base/random.h"
+#include "base/streamed_bytes.h"
 
 namespace breccia::wal {
 namespace {
@@ -21,6 +22,9 @@ using base::Checksum64;
 constexpr std::uint64_t kParallelBytesMin = 4ULL << 20;
 
 std::uint64_t fold(std::uint64_t sum, std::uint64_t digest) { return base::mix64(sum ^ digest); }
+
+/// Frames of so many bytes go to the log past the caches: nobody reads them there soon.
+constexpr std::uint64_t kStreamedBytesMin = 32 << 20;
 
 /// Calls digest(begin, end) for each piece of [0, bytes) and folds what it returns, in order.
 template <class Digest>
@@ -224,7 +228,14 @@ CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum) {
 std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout, const std::byte* records) {
   BRECCIA_ASSERT(sizeof(FrameHeader) <= layout.records && layout.records <= layout.descriptors);
   std::memset(frame + sizeof(FrameHeader), 0, layout.records - sizeof(FrameHeader));
+  const bool is_streamed = layout.descriptors >= kStreamedBytesMin;
   return fold_pieces(0, layout.descriptors, [&](std::uint64_t begin, std::uint64_t end) {
+    if (is_streamed && begin >= layout.records) {
+      const std::byte* const piece = records + (begin - layout.records);
+      const std::uint64_t digest = Checksum64::of(piece, end - begin);  // now it is in a cache
+      base::stream_copy(frame + begin, piece, end - begin);
+      return digest;
+    }
     const std::uint64_t from = std::max(begin, layout.records);
     if (from < end) std::memcpy(frame + from, records + (from - layout.records), end - from);
     return Checksum64::of(frame + begin, end - begin);

@@ -266,6 +266,52 @@ TEST(Columns, LargeOnesAreStreamed) {
   }
 }
 
+// Goal: records of single requests that leave the caches are those that were added, whatever comes
+//       between them.
+// Method: 40 MB of records, some larger than what is staged; column writes, a look at the records
+//         and a deletion in between; again in the memory that the first time has left, where
+//         nothing grows.
+// Mutation: a reader that does not wait for what is on its way, or memory that grows without it,
+//           fails.
+TEST(Requests, LargeBatchesAreStreamed) {
+  constexpr std::uint64_t kCount = 50'000;
+  base::Random random(testing::seeds_to_run(1).front());
+  const std::string bytes = random_string(4000, &random);
+  Requests requests(exec::shared_plain_host_memory());
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::pair<std::string, Slice>> expected;
+    const auto record_of = [&](std::uint64_t i) {
+      const Writes& writes = *requests.writes()[0];
+      const std::byte* const record = writes.records() + record::position_of(writes.offsets()[i]);
+      const record::RecordHeader header = record::record_header(record);
+      return std::pair(std::string(record::record_key(record), header.key_bytes()),
+                       Slice(record::record_value(record), header.value_bytes));
+    };
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      const std::string key = std::to_string(i) + bytes.substr(0, i % 20);
+      const Slice value(bytes.data() + i % 7, i % 100 == 0 ? 3000 : random.below(1600));
+      ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, key, value).ok());
+      expected.emplace_back(key, value);
+      if (i % 9000 == 8999) {
+        ASSERT_TRUE(requests.add_write(record::Op::kDelete, 0, key, Slice()).ok());
+        expected.emplace_back(key, Slice());
+        ASSERT_TRUE(requests
+                        .add_writes(record::Op::kPut, 0, BytesColumn::Fixed(bytes.data(), 3, 5),
+                                    BytesColumn::Fixed(bytes.data(), 3, 40))
+                        .ok());
+        for (int j = 0; j < 3; ++j) {
+          expected.emplace_back(bytes.substr(5 * j, 5), Slice(bytes.data() + 40 * j, 40));
+        }
+        ASSERT_EQ(record_of(i), expected[i]);
+      }
+    }
+    ASSERT_GT(requests.record_bytes(), 40U << 20);
+    ASSERT_TRUE(requests.lay_out());
+    for (std::uint64_t i = 0; i < expected.size(); ++i) ASSERT_EQ(record_of(i), expected[i]) << i;
+    requests.clear();
+  }
+}
+
 // Goal: a stride of 0 is one string for all requests.
 // Method: puts of one value under many keys, merges of one operand to one key.
 // Mutation: a stride of 0 taken for the width fails.
