@@ -13,10 +13,10 @@ namespace breccia {
 
 /// Options of a store of the ordered engine: one that is a RocksDB database below.
 struct Options : StoreOptions {
-  /// Memory for entries of the tree below that are read often; 0: none. An entry of more than 1.8
-  /// KiB is not kept, nor one of a column family that a compaction may change (compaction filters,
-  /// FIFO).
-  std::uint64_t entry_cache_bytes = 64ULL << 20;
+  /// Memory for entries of the tree below that are read often, taken as it fills; 0: none. None
+  /// chosen: 64 MiB, or what `read_defaults` says. An entry of more than 1.8 KiB is not kept, nor
+  /// one of a column family that a compaction may change (compaction filters, FIFO).
+  std::optional<std::uint64_t> entry_cache_bytes = {};
   /// Memory for filters of the keys that the tree below holds, ten bits a key: lookups of keys that
   /// are nowhere are answered without asking it; 0: none. A new column family has one from its
   /// beginning; where the tree held keys before, it is built in the background, by reading all of
@@ -39,11 +39,12 @@ struct Options : StoreOptions {
   /// left as a database that RocksDB's tools read whole.
   bool flush_at_close = false;
 
-  /// Whether Store::Open chooses what the table options below leave at RocksDB's defaults, for
-  /// every family: a block cache of an eighth of the memory that the process may use (RocksDB's: 8
-  /// MiB), one for all of them, and Bloom filters of ten bits a key (RocksDB's: none), which files
-  /// get when they are written. A cache of 8 MiB that nobody else holds is taken for RocksDB's own.
-  /// False: they are taken as they are. A Rocks never chooses.
+  /// Whether Store::Open chooses what is left open here and, for every family, in the table options
+  /// below: an entry cache of a sixteenth of the memory that the process may use, 64 MiB at least;
+  /// a block cache of an eighth of it (RocksDB's: 8 MiB), one for all families; Bloom filters of
+  /// ten bits a key (RocksDB's: none), which files get when they are written. A block cache of 8
+  /// MiB that nobody else holds is taken for RocksDB's own. False: they are taken as they are. A
+  /// Rocks never chooses.
   bool read_defaults = true;
 
   /// The database below. Its own write-ahead log and memtables stay empty. The column family part

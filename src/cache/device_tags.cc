@@ -9,6 +9,7 @@ DeviceTags::~DeviceTags() {
 }
 
 runs::TagsPtr DeviceTags::on(const exec::DevicePtr& device) {
+  if (cache_->set_count() > kSetsMax) return nullptr;
   const auto is_on = [&](const std::shared_ptr<const Copy>& copy) {
     return copy != nullptr && &copy->owner->device() == device.get();
   };

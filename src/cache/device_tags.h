@@ -13,19 +13,25 @@ namespace breccia::cache {
 /// A cache's tags in a device's memory, copied again when enough of the cache has changed. Every
 /// set's tags go, hot or not: they are a 32nd of the cache, and a copy of 2 MiB takes 40 us.
 ///
+/// Of a larger cache than kSetsMax there is none: reading all sets would cost a batch more than its
+/// lookups on the CPU.
+///
 /// A copy may be older than the cache. What it leads to is looked at in the cache itself, so an old
 /// copy costs lookups in the tree and is never the source of an answer. It is a tenant of its own,
 /// which drops it when the device's memory is wanted.
 /// Threads any.
 class DeviceTags {
  public:
+  /// Of 512 MiB, whose copy is 16 MiB.
+  static constexpr std::uint64_t kSetsMax = (512ULL << 20) / RowCache::kSetBytes;
+
   explicit DeviceTags(std::shared_ptr<RowCache> cache) : cache_(std::move(cache)) {}
   ~DeviceTags();
   DeviceTags(const DeviceTags&) = delete;
   DeviceTags& operator=(const DeviceTags&) = delete;
 
-  /// The tags in `device`'s memory, not much older than the cache. Null: the cache is empty, there
-  /// is no memory, or somebody else makes the first copy just now.
+  /// The tags in `device`'s memory, not much older than the cache. Null: the cache is empty or
+  /// too large, there is no memory, or somebody else makes the first copy just now.
   [[nodiscard]] runs::TagsPtr on(const exec::DevicePtr& device);
   /// Copies that were made.
   [[nodiscard]] std::uint64_t copies() const { return copies_.load(std::memory_order_relaxed); }

@@ -38,6 +38,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 namespace {
 
 constexpr std::uint64_t kHeaderWords = 2;
+constexpr std::uint64_t kHugeBytesMax = 64 << 20;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 constexpr std::uint64_t words_of(std::uint64_t bytes) { return (bytes + 7) / 8; }
@@ -171,7 +172,10 @@ std::uint64_t RowCache::Change::publish() {
 
 Result<std::shared_ptr<RowCache>> RowCache::make(std::uint64_t bytes) {
   const std::uint64_t set_count = std::max<std::uint64_t>(bytes / kSetBytes, 1);
-  BRECCIA_TAKE(auto memory, pmem::PageMemory::allocate_huge(set_count * kSetBytes));
+  // Of a large cache few sets are used at first, all over it: each takes a page, and no large one.
+  const std::uint64_t taken = set_count * kSetBytes;
+  BRECCIA_TAKE(auto memory, taken <= kHugeBytesMax ? pmem::PageMemory::allocate_huge(taken)
+                                                   : pmem::PageMemory::allocate(taken));
   return std::make_shared<RowCache>(std::move(memory), set_count);
 }
 
@@ -201,10 +205,20 @@ void RowCache::prefetch(std::uint64_t hash) const {
   for (std::size_t at = 0; at < offsetof(Set, data); at += 64) __builtin_prefetch(set + at);
 }
 
+void RowCache::prefetch_insert(std::uint64_t hash) const {
+  const Set& set = set_at(set_of(hash));
+  const std::uint32_t used = set.used.load(kRelaxed);
+  constexpr std::size_t kWords = 64 / sizeof(std::uint64_t);
+  constexpr std::size_t kLines = 3;  // an entry of 16 and 100 bytes
+  for (std::size_t at = used; at < std::min(used + kLines * kWords, kDataWords); at += kWords) {
+    __builtin_prefetch(&set.data[at], /*for writing*/ 1);
+  }
+}
+
 std::optional<std::uint32_t> RowCache::find(std::uint64_t hash, FamilyId family, const Slice& key,
                                             std::uint64_t version, ValueBuffer* value) {
   Set& set = set_at(set_of(hash));
-  Tally& tally = tally_of(hash);
+  Tally& tally = own_tally();
   const std::uint64_t before = set.sequence.load(std::memory_order_acquire);
   if (before % 2 != 0) {
     add(&tally.skipped, 1);
@@ -234,7 +248,7 @@ std::optional<std::uint32_t> RowCache::find_at(std::uint32_t ref, FamilyId famil
   const int way = ref == 0 ? 0 : static_cast<int>((ref - 1) % kWays);
   BRECCIA_ASSERT(index < set_count_);
   Set& set = set_at(index);
-  Tally& tally = tallies_[index % kTallies];
+  Tally& tally = own_tally();
   const std::uint64_t before = set.sequence.load(std::memory_order_acquire);
   const bool is_taken = before % 2 == 0 && ref != 0 && set.tag[way].load(kRelaxed) != 0;
   const auto bytes = is_taken ? read_way(set, way, {family, key, version},
@@ -301,7 +315,7 @@ void RowCache::insert(std::uint64_t hash, FamilyId family, const Slice& key, con
                     static_cast<std::uint32_t>(value.size())};
   if (shape.words() * 8 > kEntryBytesMax) return;
   Set& set = set_at(set_of(hash));
-  Tally& tally = tally_of(hash);
+  Tally& tally = own_tally();
   Locked locked(&set);
   if (!locked.try_lock()) {
     add(&tally.skipped, 1);
@@ -382,10 +396,10 @@ void RowCache::remove(Set* set, int way, Tally* tally) {
 
 void RowCache::erase(std::span<const std::uint64_t> hashes) {
   constexpr std::size_t kAhead = 8;
+  Tally& tally = own_tally();
   for (std::size_t i = 0; i < hashes.size(); ++i) {
     if (i + kAhead < hashes.size()) prefetch(hashes[i + kAhead]);
     Set& set = set_at(set_of(hashes[i]));
-    Tally& tally = tally_of(hashes[i]);
     Locked locked(&set);
     locked.lock();
     for (int way = 0; way < kWays; ++way) {
@@ -422,6 +436,8 @@ CacheFigures RowCache::figures() const {
     sum.device_hits += tally.device_hits.load(kRelaxed);
     sum.bytes += tally.bytes.load(kRelaxed);
   }
+  // What one thread has put in and another taken out meanwhile may be counted by half.
+  if (sum.bytes > bytes_max()) sum.bytes = 0;
   return sum;
 }
 

@@ -101,6 +101,9 @@ class RowCache {
   /// Fetches what a lookup will read first.
   void prefetch(std::uint64_t hash) const;
 
+  /// Fetches what an insert will write, behind a lookup of the same key that found nothing.
+  void prefetch_insert(std::uint64_t hash) const;
+
   /// The value of `key` in the tree at `version`: its bytes, copied to *value. None: not here.
   [[nodiscard]] std::optional<std::uint32_t> find(std::uint64_t hash, FamilyId family,
                                                   const Slice& key, std::uint64_t version,
@@ -148,9 +151,12 @@ class RowCache {
   /// Copies all tags to out[set_count() * kWays]: each as it is at some time meanwhile.
   void copy_tags(std::uint32_t* out) const;
   [[nodiscard]] std::uint64_t set_count() const { return set_count_; }
+  /// Memory that it takes when it is full.
+  [[nodiscard]] std::uint64_t bytes_max() const { return set_count_ * kSetBytes; }
 
  private:
-  /// Figures of some of the sets, on a cache line of their own.
+  /// Figures of some of the threads, on a cache line of their own. Bytes that one counts another
+  /// may take away, so only the sums say something.
   struct alignas(64) Tally {
     std::atomic<std::uint64_t> hits{0};
     std::atomic<std::uint64_t> misses{0};
@@ -171,7 +177,7 @@ class RowCache {
   /// Lookups of a thread before its luck is judged, and when half of them is forgotten.
   static constexpr std::uint32_t kJudgedMin = 64;
   static constexpr std::uint32_t kJudgedMax = 1024;
-  static constexpr std::uint64_t kTallies = 16;
+  static constexpr std::uint64_t kTallies = 64;
   static constexpr int kChangeBits = 16;
   static constexpr std::uint64_t kOff = ~std::uint64_t{0};
 
@@ -179,7 +185,7 @@ class RowCache {
     return runs::set_of(hash, set_count_);
   }
   [[nodiscard]] Set& set_at(std::uint64_t index) const;
-  [[nodiscard]] Tally& tally_of(std::uint64_t hash) { return tallies_[set_of(hash) % kTallies]; }
+  [[nodiscard]] Tally& own_tally() { return tallies_[base::thread_slot() % kTallies]; }
   struct Wanted {
     FamilyId family;
     Slice key;

@@ -75,6 +75,9 @@ std::uint64_t memtable_entries(From from) {
   for (const auto& family : view->families) entries += family->active->count();
   return entries;
 }
+std::uint64_t cache_bytes_max(From from) {
+  return from.cache == nullptr ? 0 : from.cache->bytes_max();
+}
 std::uint64_t cache_device_copies(From from) {
   return from.cache_tags == nullptr ? 0 : from.cache_tags->copies();
 }
@@ -158,6 +161,7 @@ constexpr Figure kFigures[] = {
     {"breccia.memtable-entries", memtable_entries},
     {"breccia.device-bytes", device_bytes},
     {"breccia.entry-cache.bytes", &Cache::bytes},
+    {"breccia.entry-cache.bytes-max", cache_bytes_max},
     {"breccia.tree-filter.keys", filter_keys},
     {"breccia.tree-filter.bytes", filter_bytes},
     {"breccia.admission.mode", admission_mode},

@@ -13,6 +13,7 @@
 #include "ordered/engine.h"
 #include "ordered/recover.h"
 #include "tree/ignored_fields.h"
+#include "tree/read_defaults.h"
 #include "wal/files_env.h"
 
 /// Opening and closing the ordered engine.
@@ -29,6 +30,7 @@ Options with_defaults(Options options) {
   }
   options.memtable_bytes = std::min(options.memtable_bytes, limits::kMemtableBytesMax);
   if (!options.clean_bytes.has_value()) options.clean_bytes = options.memtable_bytes;
+  if (!options.entry_cache_bytes.has_value()) options.entry_cache_bytes = tree::kEntryCacheBytes;
   if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                              limits::kLogWindowBytes);
@@ -48,6 +50,22 @@ Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
   if (family.comparator == rocksdb::BytewiseComparator()) return Status::OK();
   return Status::InvalidArgument(std::string("the comparator ") + family.comparator->Name(),
                                  "keys are ordered by their bytes; use the default comparator");
+}
+
+/// An entry cache of `bytes`, or of less where the process may not map so much.
+/// Errors  MemoryLimit: not even 64 MiB.
+Result<std::shared_ptr<cache::RowCache>> make_entry_cache(std::uint64_t bytes) {
+  auto made = cache::RowCache::make(bytes);
+  const std::uint64_t wanted = bytes;
+  while (!made.ok() && bytes > tree::kEntryCacheBytes) {
+    bytes = std::max(bytes / 2, tree::kEntryCacheBytes);
+    made = cache::RowCache::make(bytes);
+  }
+  if (made.ok() && bytes < wanted) {
+    log(LogLevel::kWarning, "the entry cache has " + std::to_string(bytes) + " bytes, not " +
+                                std::to_string(wanted) + ": the process may map no more");
+  }
+  return made;
 }
 
 /// The part of `family`; none: all of it may have changed below `applied`.
@@ -162,8 +180,8 @@ Status Engine::start(const Options& options, const std::string& path) {
   statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
   listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
   BRECCIA_TRY(choose_backend());
-  if (options_.entry_cache_bytes > 0) {
-    BRECCIA_TAKE(cache_, cache::RowCache::make(options_.entry_cache_bytes));
+  if (*options_.entry_cache_bytes > 0) {
+    BRECCIA_TAKE(cache_, make_entry_cache(*options_.entry_cache_bytes));
   }
   filters_ = std::make_unique<TreeFilters>(options_.tree_filter_bytes);
   BRECCIA_TRY(open_tree(path));

@@ -27,7 +27,14 @@ std::uint64_t default_block_cache_bytes() {
   return std::max<std::uint64_t>(base::usable_memory_bytes() / 8, kRocksdbCacheBytes);
 }
 
+std::uint64_t default_entry_cache_bytes() {
+  return std::max<std::uint64_t>(base::usable_memory_bytes() / 16, kEntryCacheBytes);
+}
+
 void fill_read_defaults(Options* options) {
+  if (!options->entry_cache_bytes.has_value()) {
+    options->entry_cache_bytes = default_entry_cache_bytes();
+  }
   std::shared_ptr<rocksdb::Cache> cache;
   const auto fill = [&](rocksdb::ColumnFamilyOptions* family) {
     if (family->table_factory == nullptr) return;

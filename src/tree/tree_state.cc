@@ -30,6 +30,7 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
   const bool asks_cache = caches(family) && cache->is_worth_asking();
   const std::uint64_t hash = asks_cache ? cache::RowCache::hash(family.id, key) : 0;
   if (asks_cache) {
+    cache->prefetch(hash);
     cache::RowCache::ValueBuffer buffer;
     const auto bytes = cache->find(hash, family.id, key, version, &buffer);
     cache->note_asked(bytes.has_value());
@@ -37,6 +38,7 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
       value->PinSelf(Slice(buffer.data(), *bytes));
       return Status::OK();
     }
+    cache->prefetch_insert(hash);
   }
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
@@ -88,6 +90,7 @@ void TreeState::keep(const FamilyRef& family, std::span<const Slice> keys,
     admitted[count++] = {i, cache::RowCache::hash(family.id, keys[i])};
     cache->prefetch(admitted[count - 1].second);
   }
+  for (const auto& [i, hash] : std::span(admitted).first(count)) cache->prefetch_insert(hash);
   for (const auto& [i, hash] : std::span(admitted).first(count)) {
     cache->insert(hash, family.id, keys[i], values[i], version);
   }

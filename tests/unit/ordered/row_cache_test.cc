@@ -4,9 +4,11 @@
 #include <rocksdb/compaction_filter.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/sst_file_writer.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "base/random.h"
@@ -90,6 +92,25 @@ class EngineEntryCache : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
+/// What the process may map is what it has, and so much more.
+class MapLimit {
+ public:
+  explicit MapLimit(std::uint64_t more) {
+    BRECCIA_ASSERT(::getrlimit(RLIMIT_AS, &before_) == 0);
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit limit = before_;
+    limit.rlim_cur = pages * 4096 + more;
+    BRECCIA_ASSERT(::setrlimit(RLIMIT_AS, &limit) == 0);
+  }
+  ~MapLimit() { BRECCIA_ASSERT(::setrlimit(RLIMIT_AS, &before_) == 0); }
+  MapLimit(const MapLimit&) = delete;
+  MapLimit& operator=(const MapLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 class DropAll final : public rocksdb::CompactionFilter {
  public:
   [[nodiscard]] const char* Name() const override { return "DropAll"; }
@@ -97,6 +118,18 @@ class DropAll final : public rocksdb::CompactionFilter {
 };
 
 }  // namespace
+
+// Goal: a cache that is larger than what the process may map is no reason not to open.
+// Method: 64 GiB where 48 more may be mapped.
+// Mutation: a mapping that fails and is not tried with less fails the opening.
+TEST_F(EngineEntryCache, TakesWhatMayBeMapped) {
+  Options options = cached_options();
+  options.entry_cache_bytes = 64ULL << 30;
+  const MapLimit limit(48ULL << 30);
+  open(options);
+  EXPECT_GE(figure("bytes-max"), 64ULL << 20);
+  EXPECT_LE(figure("bytes-max"), 48ULL << 30);
+}
 
 // Goal: reads at any pin see one state of the store, whatever was cached before and after it.
 // Method: rounds that write every key in one batch, at times behind a range deletion, and flush;

@@ -66,6 +66,11 @@ TEST(ReadDefaults, FillWhatNobodyChose) {
   EXPECT_TRUE(table(3).no_block_cache);
   EXPECT_EQ(table(3).block_cache, nullptr);
   EXPECT_EQ(options.families[4].second.table_factory, plain);
+  EXPECT_EQ(options.entry_cache_bytes, default_entry_cache_bytes());
+  EXPECT_GE(default_entry_cache_bytes(), kEntryCacheBytes);
+  options.entry_cache_bytes = 0;
+  fill_read_defaults(&options);
+  EXPECT_EQ(options.entry_cache_bytes, 0U);
 }
 
 // Goal: a Store has them, an engine that is opened for a Rocks has not, nor has who does not want
