@@ -57,9 +57,9 @@ void print(const Finding& finding, bool json) {
 }
 
 int run_doctor(const DoctorFlags& flags) {
-  std::vector<Finding> findings = {check_gpu(),           check_rocksdb(),    check_io_uring(),
-                                   check_memory(),        check_huge_pages(), check_open_files(),
-                                   check_locked_memory(), check_block_cache()};
+  std::vector<Finding> findings = {check_gpu(),           check_rocksdb(),     check_io_uring(),
+                                   check_memory(),        check_huge_pages(),  check_open_files(),
+                                   check_locked_memory(), check_block_cache(), check_entry_cache()};
   findings.push_back(check_filters(flags.db));
   findings.push_back(check_file_system("db", flags.db));
   findings.push_back(check_sync_latency("db_sync", flags.db));

@@ -25,6 +25,7 @@ Finding check_open_files();
 Finding check_locked_memory();
 /// The block cache that a Store gets if its options choose none.
 Finding check_block_cache();
+Finding check_entry_cache();
 /// The filters that a Store's new files get if its options choose none, and those that the database
 /// in `db` had when it was opened last, if there is one.
 Finding check_filters(const std::string& db);
