@@ -10,6 +10,9 @@
 /// others lie in `tail`. Comparing words as numbers, then lengths, is comparing bytes as memcmp
 /// does, then lengths: zero padding makes a key equal to a longer one only if that one goes on with
 /// zero bytes, and then the shorter one comes first.
+///
+/// Where all keys share their leading bytes, as those of a run often do, heads need not repeat
+/// them: `head` is then the 8 bytes behind them, which tell keys apart, and tails are as ever.
 
 namespace breccia::record {
 
@@ -26,6 +29,8 @@ BRECCIA_HD constexpr std::uint64_t tail_words(std::uint64_t bytes) {
 /// Keys in some memory, not owned.
 /// Shape   head[count]; if uniform: tail[count * tail_words(uniform_bytes)], meta unused;
 ///         else meta[count], meta[i] = place of key i's tail << kMetaLengthBits | its length.
+///         skip > 0: all keys share that many leading bytes, none has fewer words than they fill,
+///         and head[i] is the word that begins behind them.
 struct KeyColumnsRef {
   const std::uint64_t* head = nullptr;
   const std::uint64_t* meta = nullptr;
@@ -33,6 +38,8 @@ struct KeyColumnsRef {
   std::uint64_t count = 0;
   std::uint64_t tail_count = 0;
   std::uint32_t uniform_bytes = 0;
+  std::uint32_t skip = 0;
+  std::uint64_t prefix = 0;  // of what is skipped the first word, zeros behind; 0 without
 
   BRECCIA_HD bool uniform() const { return uniform_bytes != kVariableBytes; }
   BRECCIA_HD std::uint64_t bytes_at(std::uint64_t i) const {
@@ -57,7 +64,44 @@ inline KeyColumnsRef slice(const KeyColumnsRef& keys, std::uint64_t first, std::
   return part;
 }
 
-/// Compares the keys a[i] and b[j] whose heads are equal.
+/// The first word of key `i`.
+BRECCIA_HD inline std::uint64_t first_word(const KeyColumnsRef& keys, std::uint64_t i) {
+  if (keys.skip == 0) return keys.head[i];
+  return keys.skip >= 8 ? keys.prefix : keys.prefix | keys.head[i] >> 8 * keys.skip;
+}
+
+/// Word `w` of key `i`; zero where the key has none.
+BRECCIA_HD inline std::uint64_t padded_word(const KeyColumnsRef& keys, std::uint64_t i,
+                                            std::uint64_t w) {
+  if (w == 0) return first_word(keys, i);
+  return w <= tail_words(keys.bytes_at(i)) ? keys.tail[keys.tail_at(i) + w - 1] : 0;
+}
+
+/// The 8 bytes of key `i` that begin `skipped` bytes behind its start, as a word.
+BRECCIA_HD inline std::uint64_t word_behind(const KeyColumnsRef& keys, std::uint64_t i,
+                                            std::uint64_t skipped) {
+  if (skipped == keys.skip) return keys.head[i];
+  const std::uint64_t word = padded_word(keys, i, skipped / 8);
+  const std::uint64_t bits = 8 * (skipped % 8);
+  return bits == 0 ? word : word << bits | padded_word(keys, i, skipped / 8 + 1) >> (64 - bits);
+}
+
+/// Compares the first keys.skip bytes of a[i] with those that all of `keys` have.
+/// Shape   keys.count > 0. Returns -1, 0 or 1.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline int compare_prefix(const KeyColumnsRef& a, std::uint64_t i,
+                                     const KeyColumnsRef& keys) {
+  for (std::uint64_t at = 0; at < keys.skip; at += 8) {
+    const std::uint64_t bytes = keys.skip - at;
+    const std::uint64_t unused = bytes < 8 ? 64 - 8 * bytes : 0;
+    const std::uint64_t left = padded_word(a, i, at / 8) >> unused;
+    const std::uint64_t right = (at == 0 ? keys.prefix : padded_word(keys, 0, at / 8)) >> unused;
+    if (left != right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+/// Compares the keys a[i] and b[j] whose first words are equal.
 /// Returns -1, 0 or 1.
 /// Bound   one step per word of the shorter key, and of the longer one's rest.
 BRECCIA_SINGLE_SOURCE
@@ -78,11 +122,26 @@ BRECCIA_HD inline int compare_tails(const KeyColumnsRef& a, std::uint64_t i, con
   return a_bytes == b_bytes ? 0 : a_bytes < b_bytes ? -1 : 1;
 }
 
+/// Compares the keys keys[i] and keys[j].
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline int compare_keys(const KeyColumnsRef& keys, std::uint64_t i, std::uint64_t j) {
+  if (keys.head[i] != keys.head[j]) return keys.head[i] < keys.head[j] ? -1 : 1;
+  return compare_tails(keys, i, keys, j);
+}
+
+/// True if heads of both lie behind the same bytes, so that they compare as keys do.
+BRECCIA_HD inline bool has_same_heads(const KeyColumnsRef& a, const KeyColumnsRef& b) {
+  return a.skip == b.skip && a.prefix == b.prefix && (a.skip <= 8 || a.tail == b.tail);
+}
+
 /// Compares the keys a[i] and b[j].
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline int compare_keys(const KeyColumnsRef& a, std::uint64_t i, const KeyColumnsRef& b,
                                    std::uint64_t j) {
-  if (a.head[i] != b.head[j]) return a.head[i] < b.head[j] ? -1 : 1;
+  const bool same = has_same_heads(a, b);
+  const std::uint64_t left = same ? a.head[i] : first_word(a, i);
+  const std::uint64_t right = same ? b.head[j] : first_word(b, j);
+  if (left != right) return left < right ? -1 : 1;
   return compare_tails(a, i, b, j);
 }
 

@@ -8,13 +8,14 @@ void restore_key(const KeyColumnsRef& keys, std::uint64_t i, char* out) {
   const std::uint64_t bytes = keys.bytes_at(i);
   const std::uint64_t* const tail = keys.tail + keys.tail_at(i);
   for (std::uint64_t at = 0; at < bytes; at += 8) {
-    const std::uint64_t word = __builtin_bswap64(at == 0 ? keys.head[i] : tail[at / 8 - 1]);
+    const std::uint64_t word = __builtin_bswap64(at == 0 ? first_word(keys, i) : tail[at / 8 - 1]);
     std::memcpy(out + at, &word, std::min<std::uint64_t>(8, bytes - at));
   }
 }
 
 bool KeyColumns::append(const KeyColumnsRef& keys) {
-  const bool same = keys.uniform() && (count() == 0 || uniform_bytes_ == keys.uniform_bytes);
+  const bool same =
+      keys.uniform() && keys.skip == 0 && (count() == 0 || uniform_bytes_ == keys.uniform_bytes);
   if (!head_.reserve(count() + keys.count) || !tail_.reserve(tail_.size() + keys.tail_count)) {
     return false;
   }

@@ -35,7 +35,7 @@ BRECCIA_HD inline std::uint64_t hash_key(const KeyColumnsRef& keys, std::uint64_
   const std::uint64_t bytes = keys.bytes_at(i);
   const std::uint64_t* const tail = keys.tail + keys.tail_at(i);
   KeyHash hash(seed, bytes);
-  hash.add(keys.head[i]);
+  hash.add(first_word(keys, i));
   for (std::uint64_t word = 0; word < tail_words(bytes); ++word) hash.add(tail[word]);
   return hash.value();
 }

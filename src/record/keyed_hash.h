@@ -53,7 +53,7 @@ BRECCIA_HD inline std::uint64_t keyed_hash(const KeyColumnsRef& keys, std::uint6
   const std::uint64_t bytes = keys.bytes_at(i);
   const std::uint64_t words = tail_words(bytes);
   KeyedHash hash(seed, bytes);
-  hash.add(keys.head[i]);
+  hash.add(first_word(keys, i));
   if (words == 0) return hash.value();
   const std::uint64_t* const tail = keys.tail + keys.tail_at(i);
   for (std::uint64_t word = 0; word < words; ++word) hash.add(tail[word]);

@@ -48,8 +48,10 @@ runs::model::Entries read_run(X& x, const runs::RunRef& run) {
   const auto fence = get(x, run.fence, runs::fence_count(n));
   for (std::uint64_t j = 0; j < fence.size(); ++j)
     EXPECT_EQ(fence[j], head[j * runs::kFenceStride]);
-  const record::KeyColumnsRef keys{head.data(), meta.data(), tail.data(),
-                                   n,           tail.size(), run.keys.uniform_bytes};
+  record::KeyColumnsRef keys = run.keys;
+  keys.head = head.data();
+  keys.meta = meta.data();
+  keys.tail = tail.data();
   runs::model::Entries entries;
   for (std::uint64_t i = 0; i < n; ++i)
     entries.push_back({runs::model::key_at(keys, i), payload[i]});

@@ -54,7 +54,7 @@ class Twin {
   }
 
   void build(std::uint64_t count) {
-    const auto batch = model::random_batch(random_, shape_, count, base_);
+    const auto batch = model::random_batch(random_, some_shape(), count, base_);
     base_ += 8 * 11 * (count + 1);
     const bool uniform = all_but_one_in(columns_in_);
     const bool with_values = all_but_one_in(values_in_);
@@ -75,6 +75,21 @@ class Twin {
       ASSERT_EQ(descriptors[i], (entries_[0][i].payload - batch.base) >> 3) << i;
     }
     ASSERT_EQ(descriptors[count], 77U);
+    if (random_.one_in(3)) build_again(batch.ref(columns.ref(), with_values && count > 0));
+  }
+
+  /// Builds the newest run once more, from the columns of a run of `entries` on the host.
+  void build_again(const record::EntriesRef& entries) {
+    const auto host = make_host_backend();
+    const auto run = host->build_run(entries, /*descriptors=*/nullptr);
+    ASSERT_TRUE(run.ok()) << run.status().ToString();
+    const RunRef& columns = *run.value()->host_view();
+    auto again = backend_.build_run(
+        {columns.keys, columns.payload, /*base=*/0, columns.value, /*sorted=*/true},
+        /*descriptors=*/nullptr);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    runs_[0] = again.take();
+    expect_payloads(backend_, *runs_[0], entries_[0]);
   }
 
   /// Merges the runs [first, first + count) in place.
@@ -97,7 +112,7 @@ class Twin {
   }
 
   void search(std::uint64_t count) {
-    const auto keys = model::random_keys(random_, shape_, count);
+    const auto keys = model::random_keys(random_, some_shape(), count);
     const model::Columns columns(some_memory(backend_, random_), keys, random_.one_in(2));
     exec::HostVector<std::uint64_t> bounds(some_memory(backend_, random_));
     exec::HostVector<std::uint64_t> found(some_memory(backend_, random_));
@@ -128,7 +143,7 @@ class Twin {
 
   /// The same with a table of tags: of each key that no run holds, the place of its tag.
   void search_with_tags(std::uint64_t count, std::uint64_t set_count) {
-    const auto keys = model::random_keys(random_, shape_, count);
+    const auto keys = model::random_keys(random_, some_shape(), count);
     const model::Columns columns(some_memory(backend_, random_), keys, random_.one_in(2));
     const auto seed = static_cast<std::uint32_t>(random_.next());
     std::vector<std::uint32_t> table(set_count * kTagWays, 0);
@@ -165,8 +180,8 @@ class Twin {
   }
 
   void ranges(std::uint64_t count) {
-    const auto begins = model::random_keys(random_, shape_, count);
-    const auto ends = model::random_keys(random_, shape_, count);
+    const auto begins = model::random_keys(random_, some_shape(), count);
+    const auto ends = model::random_keys(random_, some_shape(), count);
     const model::Columns begin(some_memory(backend_, random_), begins, random_.one_in(2));
     const model::Columns end(some_memory(backend_, random_), ends, random_.one_in(2));
     const auto everything = model::merged(entries_, Keep::kAll);
@@ -231,6 +246,8 @@ class Twin {
     }
   }
 
+  /// In most cases that of all others.
+  model::KeyShape some_shape() { return random_.one_in(6) ? model::random_shape(random_) : shape_; }
   bool all_but_one_in(std::uint64_t n) { return n == 0 || !random_.one_in(n); }
   [[nodiscard]] bool all_have_values() const {
     return std::all_of(runs_.begin(), runs_.end(),

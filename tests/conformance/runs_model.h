@@ -47,9 +47,19 @@ inline const std::vector<std::uint64_t>& edge_sizes() {
   return sizes;
 }
 
-enum class KeyShape { kUniform8, kUniform16, kUniform3, kUniform21, kPrefixed, kNasty, kShapes };
+enum class KeyShape {
+  kUniform8,
+  kUniform16,
+  kUniform3,
+  kUniform21,
+  kPrefixed,
+  kLongPrefixed,
+  kNasty,
+  kShapes
+};
 
-/// A random key of a shape. Nasty keys are empty, end in zero bytes, share long prefixes, repeat.
+/// A random key of a shape. Few long-prefixed keys share any number of bytes. Nasty keys are empty,
+/// end in zero bytes, share long prefixes, repeat.
 inline std::string random_key(base::Random& random, KeyShape shape, std::uint64_t distinct) {
   const std::uint64_t id = base::mix64(random.below(distinct));
   std::string raw(reinterpret_cast<const char*>(&id), 8);
@@ -64,6 +74,11 @@ inline std::string random_key(base::Random& random, KeyShape shape, std::uint64_
       return raw.substr(0, 1) + "in the middle" + raw.substr(1);
     case KeyShape::kPrefixed:
       return "user" + std::to_string(id % 1000 * 1000);
+    case KeyShape::kLongPrefixed: {
+      std::string key("of all of them");
+      for (int bit = 0; bit < 12; ++bit) key += (id >> bit & 1) != 0 ? "b" : "a";
+      return key + raw.substr(0, id % 9);
+    }
     default:
       break;
   }
@@ -144,7 +159,7 @@ inline std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
     for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(word >> shift));
   };
   const std::uint64_t bytes = keys.bytes_at(i);
-  append(keys.head[i]);
+  append(record::first_word(keys, i));
   for (std::uint64_t word = 0; word < record::tail_words(bytes); ++word) {
     append(keys.tail[keys.tail_at(i) + word]);
   }

@@ -32,7 +32,9 @@ struct FindBegins {
       if (runs[r].keys.count == 0) {
         store(group, first, r, group.per_lane([](int) { return std::uint64_t{0}; }));
       } else {
-        store(group, first, r, lower_bound(group, runs[r], queries, sought));
+        const auto own =
+            group.per_lane([&](int lane) { return sought_in(runs[r], queries, sought[lane]); });
+        store(group, first, r, lower_bound(group, runs[r], queries, own));
       }
     }
   }
@@ -108,7 +110,7 @@ struct WalkRanges {
       return true;
     }
     if ((payload & kOperationMask) != kPutOperation) return false;
-    walked.pair[2 * place] = swap_bytes(run.keys.head[entry]);
+    walked.pair[2 * place] = swap_bytes(record::first_word(run.keys, entry));
     walked.pair[2 * place + 1] = run.value[entry];
     return true;
   }

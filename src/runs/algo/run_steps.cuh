@@ -11,23 +11,6 @@
 
 namespace breccia::runs::algo {
 
-/// Word `w` of key `i`; zero where the key has none.
-BRECCIA_SINGLE_SOURCE
-BRECCIA_HD inline std::uint64_t padded_word(const record::KeyColumnsRef& keys, std::uint64_t i,
-                                            std::uint64_t w) {
-  if (w == 0) return keys.head[i];
-  return w <= record::tail_words(keys.bytes_at(i)) ? keys.tail[keys.tail_at(i) + w - 1] : 0;
-}
-
-/// The 8 bytes of key `i` that begin `skipped` bytes behind its start, as a word.
-BRECCIA_SINGLE_SOURCE
-BRECCIA_HD inline std::uint64_t word_behind(const record::KeyColumnsRef& keys, std::uint64_t i,
-                                            std::uint64_t skipped) {
-  const std::uint64_t word = padded_word(keys, i, skipped / 8);
-  const std::uint64_t bits = 8 * (skipped % 8);
-  return bits == 0 ? word : word << bits | padded_word(keys, i, skipped / 8 + 1) >> (64 - bits);
-}
-
 /// The 8 bytes of `word` in the other order: between a column's words and bytes in memory.
 BRECCIA_HD inline std::uint64_t swap_bytes(std::uint64_t word) {
   std::uint64_t swapped = 0;
@@ -60,7 +43,7 @@ struct NoteFirstDifferences {
       const std::uint64_t last = own > other ? own : other;
       std::uint64_t w = 1;
       while (w <= last && w < kPrefixWordsMax &&
-             padded_word(keys, k, w) == padded_word(keys, 0, w)) {
+             record::padded_word(keys, k, w) == record::padded_word(keys, 0, w)) {
         ++w;
       }
       bit[k] = w <= last && w < kPrefixWordsMax ? std::uint64_t{1} << (63 - w) : 0;
@@ -68,17 +51,17 @@ struct NoteFirstDifferences {
   }
 };
 
-/// word[k]: word `w` of key k.
+/// word[k]: the one that begins `skipped` bytes behind key k's start.
 struct PickWords {
   record::KeyColumnsRef keys;
-  std::uint64_t w;
+  std::uint64_t skipped;
   std::uint64_t* word;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, keys.count,
-                    [&](std::uint64_t k) { word[k] = padded_word(keys, k, w); });
+                    [&](std::uint64_t k) { word[k] = record::word_behind(keys, k, skipped); });
   }
 };
 
@@ -95,7 +78,7 @@ struct PrepareSort {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
       const std::uint64_t entry = keys.count - 1 - k;
-      word[k] = word_behind(keys, entry, shared);
+      word[k] = record::word_behind(keys, entry, shared);
       id[k] = static_cast<std::uint32_t>(entry);
     });
   }
@@ -112,8 +95,7 @@ struct MarkDisorder {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
-      flag[k] =
-          k > 0 && word[k - 1] == word[k] && record::compare_keys(keys, id[k - 1], keys, id[k]) > 0;
+      flag[k] = k > 0 && word[k - 1] == word[k] && record::compare_keys(keys, id[k - 1], id[k]) > 0;
     });
   }
 };
@@ -133,15 +115,16 @@ struct MarkWordEnds {
   }
 };
 
-/// value[i] = 0
+/// value[i] = T()
+template <class T>
 struct Clear {
   std::uint64_t count;
-  std::uint8_t* value;
+  T* value;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t i) { value[i] = 0; });
+    exec::each_item(group, first, count, [&](std::uint64_t i) { value[i] = T(); });
   }
 };
 
@@ -227,7 +210,7 @@ struct KeyLess {
   record::KeyColumnsRef keys;
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
-    return record::compare_keys(keys, a, keys, b) < 0;
+    return record::compare_keys(keys, a, b) < 0;
   }
 };
 
@@ -237,7 +220,7 @@ struct VersionLess {
   const std::uint64_t* payload;
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
-    const int order = record::compare_keys(keys, a, keys, b);
+    const int order = record::compare_keys(keys, a, b);
     return order != 0 ? order < 0 : payload[a] > payload[b];
   }
 };
@@ -247,28 +230,37 @@ struct NewestFirst {
   record::KeyColumnsRef keys;
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD bool operator()(std::uint32_t a, std::uint32_t b) const {
-    const int order = record::compare_keys(keys, a, keys, b);
+    const int order = record::compare_keys(keys, a, b);
     return order != 0 ? order < 0 : a > b;
   }
 };
 
-/// Sets *wrong unless id[count] holds each of 0 .. count - 1 once, in strict order.
-/// Shape   *wrong is 0 before.
+/// What CheckOrder finds: whether anything is wrong, and the ids at both ends.
+struct OrderFound {
+  std::uint32_t wrong = 0;
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
+/// Sets found->wrong unless id[count] holds each of 0 .. count - 1 once, in strict order.
+/// Shape   found->wrong is 0 before.
 template <class Less>
 struct CheckOrder {
   Less less;
   const std::uint32_t* id;
   std::uint64_t count;
-  std::uint32_t* wrong;
+  OrderFound* found;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t i) {
+      if (i == 0) found->first = id[i];
+      if (i + 1 == count) found->last = id[i];
       // In strict order no id comes twice, so that none of as many is missing.
       const bool is_known = id[i] < count && (i == 0 || id[i - 1] < count);
       if (!is_known || (i > 0 && !less(id[i - 1], id[i]))) {
-        exec::store_relaxed_device(group, wrong, 1U);
+        exec::store_relaxed_device(group, &found->wrong, 1U);
       }
     });
   }
@@ -303,7 +295,7 @@ struct MarkNewest {
 
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD bool is_newest(std::uint64_t k) const {
-    return k == 0 || record::compare_keys(keys, id[k - 1], keys, id[k]) != 0;
+    return k == 0 || record::compare_keys(keys, id[k - 1], id[k]) != 0;
   }
 };
 
@@ -377,9 +369,10 @@ struct TailLengths {
 /// Writes a run's columns from entries taken in the order `id`, and the batch's log descriptors.
 /// Shape   out_tail_at (exclusive scan of tail lengths) only for variable keys; `id` null means
 ///         entries are in order already; descriptors null where no log wants them; value and
-///         out_value null where there are none.
+///         out_value null where there are none. Heads begin `skip` bytes behind the keys' first.
 struct GatherRun {
   record::KeyColumnsRef keys;
+  std::uint64_t skip;
   const std::uint64_t* payload;
   const std::uint64_t* value;
   std::uint64_t payload_base;
@@ -403,7 +396,7 @@ struct GatherRun {
 
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD void write_entry(std::uint64_t k, std::uint64_t entry) const {
-    const std::uint64_t head = keys.head[entry];
+    const std::uint64_t head = record::word_behind(keys, entry, skip);
     out_head[k] = head;
     if (k % kFenceStride == 0) out_fence[k / kFenceStride] = head;
     out_payload[k] = payload_base + payload[entry];

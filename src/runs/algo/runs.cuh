@@ -58,16 +58,31 @@ class ImportedKeys {
   Import head_, meta_, tail_;
 };
 
+/// How heads of columns are cut: skip and prefix of record::KeyColumnsRef.
+struct Heads {
+  std::uint32_t skip = 0;
+  std::uint64_t prefix = 0;
+};
+
+/// Heads behind the `shared` leading bytes of keys that begin with `word`.
+inline Heads heads_behind(std::uint64_t word, std::uint64_t shared) {
+  if (shared == 0) return {};
+  const std::uint64_t unused = shared < 8 ? 64 - 8 * shared : 0;
+  return {static_cast<std::uint32_t>(shared), word >> unused << unused};
+}
+
 /// The arrays of one run in a backend's pool.
 struct RunArrays {
   exec::Array<std::uint64_t> head, meta, tail, payload, fence;
   exec::Array<std::uint64_t> value;  // if has_values
   bool has_values = false;
   std::uint32_t uniform_bytes = 0;
+  Heads heads;
 
   [[nodiscard]] RunRef ref() const {
     RunRef run;
-    run.keys = {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
+    run.keys = {head.data(),  meta.data(),   tail.data(), head.count(),
+                tail.count(), uniform_bytes, heads.skip,  heads.prefix};
     run.payload = payload.data();
     run.fence = fence.data();
     run.value = value.data();
@@ -87,7 +102,7 @@ inline bool is_run(const RunRef& run) {
   for (std::uint64_t i = 0; i < keys.count; ++i) {
     if (run.payload[i] == 0 || keys.tail_at(i) != tail_at) return false;
     if (i % kFenceStride == 0 && run.fence[i / kFenceStride] != keys.head[i]) return false;
-    const int order = i == 0 ? -1 : record::compare_keys(keys, i - 1, keys, i);
+    const int order = i == 0 ? -1 : record::compare_keys(keys, i - 1, i);
     if (order > 0 || (order == 0 && run.payload[i - 1] <= run.payload[i])) return false;
     tail_at += record::tail_words(keys.bytes_at(i));
   }
@@ -126,6 +141,7 @@ struct Entries {
   bool has_values;
   const std::uint32_t* id;  // null: already in run order
   std::uint64_t count;
+  Heads heads;  // of the run
 };
 
 /// Copies `entries` into the arrays of a new run.
@@ -135,6 +151,7 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
   const std::uint64_t n = entries.count;
   run.uniform_bytes = entries.keys.uniform_bytes;
   run.has_values = entries.has_values;
+  run.heads = entries.heads;
   exec::Array<std::uint64_t> tail_at;
   std::uint64_t tail_count = n * record::tail_words(run.uniform_bytes);
   if (!entries.keys.uniform()) {
@@ -150,33 +167,51 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
   BRECCIA_TAKE(run.payload, make_array<std::uint64_t>(x, n));
   BRECCIA_TAKE(run.fence, make_array<std::uint64_t>(x, fence_count(n)));
   BRECCIA_TAKE(run.value, make_array<std::uint64_t>(x, run.has_values ? n : 0));
-  const GatherRun gather{entries.keys,         entries.payload,    entries.value,
-                         entries.payload_base, entries.id,         n,
-                         tail_at.data(),       run.head.data(),    run.meta.data(),
-                         run.tail.data(),      run.payload.data(), run.value.data(),
-                         run.fence.data(),     descriptors};
+  const GatherRun gather{entries.keys,
+                         run.heads.skip,
+                         entries.payload,
+                         entries.value,
+                         entries.payload_base,
+                         entries.id,
+                         n,
+                         tail_at.data(),
+                         run.head.data(),
+                         run.meta.data(),
+                         run.tail.data(),
+                         run.payload.data(),
+                         run.value.data(),
+                         run.fence.data(),
+                         descriptors};
   BRECCIA_TRY(x.template launch<kWidth>(n, gather));
   BRECCIA_TRY(x.finish());
   return Result<RunArrays>(std::move(run));
 }
 
+/// Ids at both ends of an order; zeros where it is empty.
+struct Ends {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
 /// Makes sure that id[n] is a permutation in the order of `less` before anybody follows an id: what
 /// a device answers is sealed into the log and believed from then on, and a sort that goes wrong
 /// may say nothing (docs/impl/runs.md).
+/// Returns the first id and the last.
 /// Errors  IOError: it is not.
 /// Cost    two launches and a wait; none on the host, but for the invariants build.
 template <class X, class Less>
-Status check_order(X& x, const Less& less, const std::uint32_t* id, std::uint64_t n) {
+Result<Ends> check_order(X& x, const Less& less, const std::uint32_t* id, std::uint64_t n) {
 #if !defined(BRECCIA_INVARIANTS)
-  if constexpr (X::kIsHost) return Status::OK();
+  if constexpr (X::kIsHost) return n == 0 ? Ends{} : Ends{id[0], id[n - 1]};
 #endif
-  BRECCIA_TAKE(const exec::Array<std::uint32_t> wrong, make_array<std::uint32_t>(x, 1));
-  std::uint32_t found = 1;
-  BRECCIA_TRY(x.template launch<kWidth>(1, Iota{0, 1, wrong.data()}));
-  BRECCIA_TRY(x.template launch<kWidth>(n, CheckOrder<Less>{less, id, n, wrong.data()}));
-  BRECCIA_TRY(x.copy_out(&found, wrong.data(), 1));
+  BRECCIA_TAKE(const exec::Array<OrderFound> order, make_array<OrderFound>(x, 1));
+  OrderFound found;
+  BRECCIA_TRY(x.template launch<kWidth>(1, Clear<OrderFound>{1, order.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, CheckOrder<Less>{less, id, n, order.data()}));
+  BRECCIA_TRY(x.copy_out(&found, order.data(), 1));
   BRECCIA_TRY(x.finish());
-  return found == 0 ? Status::OK() : Status::IOError("device", "a sort or a merge went wrong");
+  if (found.wrong != 0) return Status::IOError("device", "a sort or a merge went wrong");
+  return Ends{found.first, found.last};
 }
 
 /// Marks all items of each tie, equal sort words, of which an item stands in the wrong place.
@@ -189,7 +224,7 @@ Status mark_mixed_ties(X& x, const std::uint64_t* word, std::uint64_t n, const s
   std::uint64_t ties = 0;
   BRECCIA_TRY(x.exclusive_scan(tie.data(), tie.data(), n, &ties));
   BRECCIA_TAKE(const exec::Array<std::uint8_t> mixed, make_array<std::uint8_t>(x, ties));
-  BRECCIA_TRY(x.template launch<kWidth>(ties, Clear{ties, mixed.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(ties, Clear<std::uint8_t>{ties, mixed.data()}));
   BRECCIA_TRY(
       x.template launch<kWidth>(places, NoteMixedTies{place, places, tie.data(), mixed.data()}));
   BRECCIA_TRY(x.template launch<kWidth>(n, MarkMixedTies{tie.data(), mixed.data(), n, flag}));
@@ -240,20 +275,21 @@ Status count_shared_bytes(X& x, const record::KeyColumnsRef& keys, std::uint64_t
   BRECCIA_TRY(x.difference(work, n, &difference));
   if (difference == 0) return Status::OK();  // versions of one key, or nearly so
   const auto w = static_cast<std::uint64_t>(std::countl_zero(difference));
-  BRECCIA_TRY(x.template launch<kWidth>(n, PickWords{keys, w, work}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, PickWords{keys, 8 * w, work}));
   BRECCIA_TRY(x.difference(work, n, &difference));
   *bytes = 8 * w + static_cast<std::uint64_t>(common_bytes(difference));
   return Status::OK();
 }
 
 /// Sorts keys of any length: id[] becomes the entries in key order, the newest (highest index) of
-/// equal keys first.
-/// Shape   id[keys.count], in the executor's memory.
+/// equal keys first. Returns the first and the last.
+/// Shape   id[keys.count], in the executor's memory; keys.skip == 0.
 /// Cost    one radix sort of (8-byte word, 4-byte id), plus count_shared_bytes and break_ties.
 /// Source  [hrocks] section 6.1 (MSD radix sort). Deviation: a word behind the common prefix, then
 ///         a comparison sort of what is still tied.
 template <class X>
-Status sort_keys(X& x, const record::KeyColumnsRef& keys, std::uint32_t* id) {
+Result<Ends> sort_keys(X& x, const record::KeyColumnsRef& keys, std::uint32_t* id) {
+  BRECCIA_ASSERT(keys.skip == 0);
   const std::uint64_t n = keys.count;
   BRECCIA_TAKE(const exec::Array<std::uint64_t> word, make_array<std::uint64_t>(x, n));
   std::uint64_t shared = 0;
@@ -262,6 +298,34 @@ Status sort_keys(X& x, const record::KeyColumnsRef& keys, std::uint32_t* id) {
   BRECCIA_TRY(x.sort_pairs(word.data(), id, n));
   BRECCIA_TRY(break_ties(x, keys, word.data(), id));
   return check_order(x, NewestFirst{keys}, id, n);
+}
+
+/// How many leading bytes keys[i] and keys[j] share, of kPrefixWordsMax words.
+inline std::uint64_t shared_bytes(const record::KeyColumnsRef& keys, std::uint64_t i,
+                                  std::uint64_t j) {
+  for (std::uint64_t w = 0; w < kPrefixWordsMax; ++w) {
+    const std::uint64_t difference =
+        record::padded_word(keys, i, w) ^ record::padded_word(keys, j, w);
+    if (difference != 0) return 8 * w + static_cast<std::uint64_t>(common_bytes(difference));
+  }
+  return 8 * kPrefixWordsMax;
+}
+
+/// Heads of a run of `host`'s keys, of which `ends` are the least and the greatest.
+/// Cost    none but for two keys, unless zero bytes end what is shared: then a look at each length.
+inline Heads heads_of_run(const record::KeyColumnsRef& host, const Ends& ends) {
+  if (host.tail_count == 0) return {};  // heads are the keys
+  const std::uint64_t first_word = record::first_word(host, ends.first);
+  std::uint64_t shared = shared_bytes(host, ends.first, ends.last);
+  if (shared <= 8) return heads_behind(first_word, shared);
+  // A key without the last of these words has zeros there.
+  const std::uint64_t last = (shared - 1) / 8;
+  const bool are_padded =
+      heads_behind(record::padded_word(host, ends.first, last), shared - 8 * last).prefix == 0;
+  for (std::uint64_t i = 0; are_padded && i < host.count; ++i) {
+    shared = std::min(shared, 8 * (1 + record::tail_words(host.bytes_at(i))));
+  }
+  return heads_behind(first_word, shared);
 }
 
 /// The executor's side of Backend::build_run.
@@ -274,11 +338,13 @@ Result<RunArrays> build_run(X& x, const record::EntriesRef& host, std::uint32_t*
   BRECCIA_TAKE(const auto value, x.import(host.value, has_values ? n : 0));
 
   BRECCIA_TAKE(const exec::Array<std::uint32_t> id, make_array<std::uint32_t>(x, n));
+  Ends ends;
   if (host.sorted) {
     BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, id.data()}));
-    BRECCIA_TRY(check_order(x, VersionLess{keys.ref(), relative.data()}, id.data(), n));
+    const VersionLess less{keys.ref(), relative.data()};
+    BRECCIA_TAKE(ends, check_order(x, less, id.data(), n));
   } else {
-    BRECCIA_TRY(sort_keys(x, keys.ref(), id.data()));
+    BRECCIA_TAKE(ends, sort_keys(x, keys.ref(), id.data()));
   }
   std::uint32_t* const in_place = descriptors == nullptr ? nullptr : x.reach(descriptors);
   exec::Array<std::uint32_t> staged;
@@ -286,7 +352,7 @@ Result<RunArrays> build_run(X& x, const record::EntriesRef& host, std::uint32_t*
     BRECCIA_TAKE(staged, make_array<std::uint32_t>(x, n));
   }
   const Entries entries{keys.ref(), relative.data(), host.base, value.data(),
-                        has_values, id.data(),       n};
+                        has_values, id.data(),       n,         heads_of_run(host.keys, ends)};
   BRECCIA_TAKE(RunArrays run,
                gather_run(x, entries, in_place != nullptr ? in_place : staged.data()));
   if (staged.data() != nullptr) {
@@ -301,11 +367,45 @@ struct Concatenation {
   exec::Array<std::uint64_t> head, meta, tail, payload, value;
   bool has_values = false;
   std::uint32_t uniform_bytes = 0;
+  Heads heads;
 
   [[nodiscard]] record::KeyColumnsRef keys() const {
-    return {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
+    return {head.data(),  meta.data(),   tail.data(), head.count(),
+            tail.count(), uniform_bytes, heads.skip,  heads.prefix};
   }
 };
+
+/// Heads for the keys of all runs.
+/// Cost    none; where more than a word is skipped in each of them, a read of their first keys.
+template <class X>
+Result<Heads> common_heads(X& x, std::span<const RunRef> runs) {
+  std::vector<const record::KeyColumnsRef*> all;
+  std::uint64_t shared = ~std::uint64_t{0};
+  for (const RunRef& run : runs) {
+    if (run.keys.count == 0) continue;
+    all.push_back(&run.keys);
+    shared = std::min<std::uint64_t>(shared, run.keys.skip);
+    const int common = common_bytes(run.keys.prefix ^ all.front()->prefix);
+    if (common < 8) shared = std::min(shared, static_cast<std::uint64_t>(common));
+  }
+  if (all.empty() || shared == 0) return Heads();
+  // What is skipped behind the first word lies in each run's first tail.
+  const std::uint64_t words = (shared - 1) / 8;
+  std::vector<std::uint64_t> prefixes(words * all.size());
+  for (std::size_t r = 0; words > 0 && r < all.size(); ++r) {
+    BRECCIA_ASSERT(all[r]->tail_count >= words);
+    BRECCIA_TRY(x.copy_out(prefixes.data() + r * words, all[r]->tail, words));
+  }
+  if (words > 0) BRECCIA_TRY(x.finish());
+  for (std::size_t at = words; at < prefixes.size(); ++at) {
+    const std::uint64_t word = at % words;
+    const std::uint64_t difference = prefixes[at] ^ prefixes[word];
+    if (difference == 0) continue;
+    shared =
+        std::min(shared, 8 * (1 + word) + static_cast<std::uint64_t>(common_bytes(difference)));
+  }
+  return heads_behind(all.front()->prefix, shared);
+}
 
 template <class X>
 Result<Concatenation> concatenate(X& x, std::span<const RunRef> runs) {
@@ -322,6 +422,7 @@ Result<Concatenation> concatenate(X& x, std::span<const RunRef> runs) {
   }
   all.uniform_bytes = uniform ? runs.front().keys.uniform_bytes : record::kVariableBytes;
   const bool widen = all.uniform_bytes == record::kVariableBytes;
+  BRECCIA_TAKE(all.heads, common_heads(x, runs));
   BRECCIA_TAKE(all.head, make_array<std::uint64_t>(x, n));
   BRECCIA_TAKE(all.meta, make_array<std::uint64_t>(x, widen ? n : 0));
   BRECCIA_TAKE(all.tail, make_array<std::uint64_t>(x, tail_count));
@@ -331,7 +432,12 @@ Result<Concatenation> concatenate(X& x, std::span<const RunRef> runs) {
   std::uint64_t tail_at = 0;
   for (const RunRef& run : runs) {
     const record::KeyColumnsRef& keys = run.keys;
-    BRECCIA_TRY(x.copy(all.head.data() + at, keys.head, keys.count));
+    if (keys.skip == all.heads.skip) {
+      BRECCIA_TRY(x.copy(all.head.data() + at, keys.head, keys.count));
+    } else {
+      BRECCIA_TRY(x.template launch<kWidth>(keys.count,
+                                            PickWords{keys, all.heads.skip, all.head.data() + at}));
+    }
     BRECCIA_TRY(x.copy(all.payload.data() + at, run.payload, keys.count));
     if (all.has_values) BRECCIA_TRY(x.copy(all.value.data() + at, run.value, keys.count));
     BRECCIA_TRY(x.copy(all.tail.data() + tail_at, keys.tail, keys.tail_count));
@@ -404,7 +510,7 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
   }
   BRECCIA_TRY(
       merge_ranges(x, std::move(ends), VersionLess{keys, all.payload.data()}, &ids, &spare));
-  BRECCIA_TRY(check_order(x, VersionLess{keys, all.payload.data()}, ids.data(), n));
+  BRECCIA_TRY(check_order(x, VersionLess{keys, all.payload.data()}, ids.data(), n).status());
   exec::Array<std::uint8_t> kept;
   if (keep != Keep::kAll) {
     BRECCIA_TAKE(kept, make_array<std::uint8_t>(x, n));
@@ -417,7 +523,7 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
     std::swap(ids, spare);
   }
   const Entries entries{keys,           all.payload.data(), 0, all.value.data(),
-                        all.has_values, ids.data(),         n};
+                        all.has_values, ids.data(),         n, all.heads};
   return gather_run(x, entries, nullptr);
 }
 

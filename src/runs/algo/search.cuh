@@ -10,9 +10,10 @@ namespace breccia::runs::algo {
 /// What a lane keeps of its query: enough to tell most entries apart without reading it again.
 struct Sought {
   std::uint64_t query;
-  std::uint64_t head;
+  std::uint64_t head;    // as the run's heads are: sought_in()
   std::uint64_t second;  // the first word of the key's tail, 0 without one
   std::uint64_t bound;
+  int side;  // -1: all keys of the run are greater, as they begin otherwise; 1: all are smaller
 };
 
 BRECCIA_SINGLE_SOURCE
@@ -22,8 +23,30 @@ BRECCIA_HD inline std::uint64_t second_word(const record::KeyColumnsRef& keys, s
 
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline Sought load_sought(const QueriesRef& queries, std::uint64_t query) {
-  return {query, queries.keys.head[query], second_word(queries.keys, query),
-          queries.bound_at(query)};
+  return {query, record::first_word(queries.keys, query), second_word(queries.keys, query),
+          queries.bound_at(query), 0};
+}
+
+/// `sought`, as load_sought() gives it, for a search of `run`.
+/// Shape   run.keys.count > 0.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline Sought sought_in(const RunRef& run, const QueriesRef& queries,
+                                   const Sought& sought) {
+  const std::uint32_t skip = run.keys.skip;
+  if (skip == 0) return sought;
+  Sought own = sought;
+  if (skip > 8) {
+    own.head = record::word_behind(queries.keys, sought.query, skip);
+    own.side = record::compare_prefix(queries.keys, sought.query, run.keys);
+    return own;
+  }
+  // Without reading the query again, which may lie across the bus.
+  const std::uint32_t unused = 64 - 8 * skip;
+  const std::uint64_t begins = sought.head >> unused;
+  const std::uint64_t shared = run.keys.prefix >> unused;
+  own.side = begins == shared ? 0 : begins < shared ? -1 : 1;
+  own.head = skip == 8 ? sought.second : sought.head << 8 * skip | sought.second >> unused;
+  return own;
 }
 
 /// sorts_before for an entry with the head that is sought.
@@ -53,7 +76,7 @@ BRECCIA_HD inline std::uint64_t step_if(bool condition, std::uint64_t step) {
 }
 
 /// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
-/// Shape   run.keys.count > 0.
+/// Shape   run.keys.count > 0; sought[lane] of sought_in().
 /// Bound   log2(count / 64) + 7 reads of heads per lane, all lanes in step; more words only where
 ///         heads are equal.
 /// Cost    host: the W lookups' cache misses overlap; CUDA: one thread a lookup.
@@ -88,14 +111,17 @@ BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const Queries
   };
   for (std::uint64_t half = kFenceStride / 2; half > 0; half /= 2) advance(half);
   advance(1);
-  return at;
+  return group.per_lane([&](int lane) {
+    const int side = sought[lane].side;
+    return side == 0 ? at[lane] : side < 0 ? 0 : run.keys.count;
+  });
 }
 
-/// True if keys[i] is the key sought.
+/// True if keys[i] is the key sought in the run that has `keys`.
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline bool is_key(const record::KeyColumnsRef& keys, std::uint64_t i,
                               const record::KeyColumnsRef& sought_keys, const Sought& sought) {
-  return keys.head[i] == sought.head && second_word(keys, i) == sought.second &&
+  return sought.side == 0 && keys.head[i] == sought.head && second_word(keys, i) == sought.second &&
          record::compare_tails(keys, i, sought_keys, sought.query) == 0;
 }
 
@@ -120,15 +146,21 @@ struct Search {
     });
     auto result = group.per_lane([&](int) { return kNotFound; });
     auto value = group.per_lane([&](int) { return std::uint64_t{0}; });
+    auto own = sought;
+    int cut_for = -1;  // the run that `own` is made for, or one with the same heads
     for (int r = 0; r < run_count; ++r) {
       const RunRef& run = runs[r];
       if (run.keys.count == 0) continue;
-      const auto at = lower_bound(group, run, queries, sought);
+      if (cut_for < 0 || !record::has_same_heads(run.keys, runs[cut_for].keys)) {
+        own = group.per_lane([&](int lane) { return sought_in(run, queries, sought[lane]); });
+      }
+      cut_for = r;
+      const auto at = lower_bound(group, run, queries, own);
       // Where a lane found its key just now; elsewhere the end.
       const auto hit = group.per_lane([&](int lane) {
         const std::uint64_t i = at[lane];
         const bool is_hit = result[lane] == kNotFound && i < run.keys.count &&
-                            is_key(run.keys, i, queries.keys, sought[lane]);
+                            is_key(run.keys, i, queries.keys, own[lane]);
         return is_hit ? i : run.keys.count;
       });
       result = group.per_lane([&](int lane) {

@@ -7,7 +7,8 @@
 namespace breccia::runs::algo {
 
 /// Finds the first entry of `run` that does not sort before the query, with all lanes on one query.
-/// Shape   W pivots a step cut the range into W + 1 parts.
+/// Shape   run.keys.count > 0; `sought` of sought_in(). A step's W pivots cut the range into W + 1
+///         parts.
 /// Bound   log(count) / log(W + 1) dependent reads: 5 for 30 M entries and 32 lanes, where a search
 ///         by halves makes 25. What a small batch waits for is exactly these.
 /// Cost    W times the reads of lower_bound(): for batches that leave the device mostly idle.
@@ -49,12 +50,20 @@ struct SearchWide {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t query = first / Group::kWidth;
     const Sought sought = load_sought(queries, query);
+    Sought own = sought;
+    int cut_for = -1;  // the run that `own` is made for, or one with the same heads
     std::uint64_t result = kNotFound;
     std::uint64_t value = 0;
     for (int r = 0; r < run_count && result == kNotFound; ++r) {
       const RunRef& run = runs[r];
-      const std::uint64_t i = lower_bound_wide(group, run, queries, sought);
-      if (i < run.keys.count && is_key(run.keys, i, queries.keys, sought)) {
+      if (run.keys.count == 0) continue;
+      if (cut_for < 0 || !record::has_same_heads(run.keys, runs[cut_for].keys)) {
+        own = sought_in(run, queries, sought);
+      }
+      cut_for = r;
+      if (own.side != 0) continue;
+      const std::uint64_t i = lower_bound_wide(group, run, queries, own);
+      if (i < run.keys.count && is_key(run.keys, i, queries.keys, own)) {
         result = run.payload[i];
         if (found.value != nullptr) value = run.value[i];
       }

@@ -32,8 +32,7 @@ struct WalkUpdates {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t n = updates.keys.count;
     exec::each_item(group, first, n, [&](std::uint64_t k) {
-      if (k + 1 == n || record::compare_keys(updates.keys, id[k], updates.keys, id[k + 1]) != 0)
-        walk(k);
+      if (k + 1 == n || record::compare_keys(updates.keys, id[k], id[k + 1]) != 0) walk(k);
     });
   }
 
@@ -54,8 +53,7 @@ struct WalkUpdates {
         value = operand;
         exists = operation == kPutOperation;
       }
-      if (at == 0 || record::compare_keys(updates.keys, id[at - 1], updates.keys, entry) != 0)
-        return;
+      if (at == 0 || record::compare_keys(updates.keys, id[at - 1], entry) != 0) return;
     }
   }
 };
@@ -77,7 +75,7 @@ Status update(X& x, const UpdatesRef& host, std::uint64_t* result) {
   own.operand = operand.data();
   own.base = base.data();
   own.has_base = has_base.data();
-  BRECCIA_TRY(sort_keys(x, own.keys, id.data()));
+  BRECCIA_TRY(sort_keys(x, own.keys, id.data()).status());
   BRECCIA_TRY(x.copy(results.data(), own.operand, n));  // what puts leave is their operand
   BRECCIA_TRY(x.template launch<kWidth>(n, WalkUpdates{own, id.data(), results.data()}));
   BRECCIA_TRY(x.copy_out(result, results.data(), n));
