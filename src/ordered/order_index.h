@@ -100,6 +100,8 @@ class IndexPlace {
       is_due_.store(true, std::memory_order_relaxed);
     }
   }
+  /// Searches of those that the order was made from have paid for one.
+  void inherit() { is_due_.store(true, std::memory_order_relaxed); }
   /// True if searches have paid for an index that is not there. (One that began without it may
   /// note so when it is.)
   [[nodiscard]] bool is_due() const {

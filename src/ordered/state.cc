@@ -96,6 +96,7 @@ Result<MemRunPtr> rebuild_on_host(const MemRun& run, const wal::SegmentTable& ta
                host.build_run(columns.ref(/*sorted=*/false), /*descriptors=*/nullptr));
   rebuilt->begin = run.begin;
   rebuilt->end = run.end;
+  rebuilt->searches = run.searches;
   rebuilt->has_merges = run.has_merges;
   rebuilt->set_order({rebuilt->run});
   return MemRunPtr(std::move(rebuilt));

@@ -19,8 +19,9 @@ constexpr std::size_t kMergeFanIn = 4;
 constexpr std::uint64_t kSmallestClass = 1024;
 /// Free runs above which some are merged whatever their sizes.
 constexpr std::size_t kRunsCrowded = 20;
-/// Merging costs about as much per entry as this many probes of a further run.
-constexpr std::uint64_t kProbesPerEntry = 1;
+/// Merging costs about as much per entry as this many probes of a further run: on the host three of
+/// a small one, on a device one.
+constexpr std::uint64_t kProbesPerEntry = 2;
 /// Bytes of a line of the cache.
 constexpr std::size_t kLine = 64;
 
@@ -34,16 +35,21 @@ Slice key_of(const std::byte* record) {
 }
 
 /// lower_bound in a run whose columns the host reads where they are.
-std::uint64_t lower_bound_in_columns(const runs::RunRef& run, const runs::QueriesRef& query) {
+runs::algo::Sought sought_in_columns(const runs::RunRef& run, const runs::QueriesRef& query) {
+  return runs::algo::sought_in(run, query, runs::algo::load_sought(query, 0));
+}
+
+std::uint64_t lower_bound_in_columns(const runs::RunRef& run, const runs::QueriesRef& query,
+                                     const runs::algo::Sought& sought) {
   if (run.keys.count == 0) return 0;
   const exec::HostGroup<1> group;
-  const auto sought = group.per_lane([&](int) { return runs::algo::load_sought(query, 0); });
-  return runs::algo::lower_bound(group, run, query, sought)[0];
+  const auto soughts = group.per_lane([&](int) { return sought; });
+  return runs::algo::lower_bound(group, run, query, soughts)[0];
 }
 
 std::uint64_t find_in_columns(const runs::RunRef& run, const runs::QueriesRef& query) {
-  const std::uint64_t i = lower_bound_in_columns(run, query);
-  const runs::algo::Sought sought = runs::algo::load_sought(query, 0);
+  const runs::algo::Sought sought = sought_in_columns(run, query);
+  const std::uint64_t i = lower_bound_in_columns(run, query, sought);
   const bool hit = i < run.keys.count && runs::algo::is_key(run.keys, i, query.keys, sought);
   return hit ? run.payload[i] : runs::kNotFound;
 }
@@ -202,7 +208,8 @@ std::uint64_t lower_bound(const Order& order, const wal::SegmentTable& table, co
     return lower_bound_in_log(order, table, among.value_or(OrderRange{0, order.count}), key, bound);
   }
   const OneKey sought(key);
-  return lower_bound_in_columns(*columns, {sought.ref(), nullptr, bound});
+  const runs::QueriesRef query{sought.ref(), nullptr, bound};
+  return lower_bound_in_columns(*columns, query, sought_in_columns(*columns, query));
 }
 
 std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table, const Slice& key,
@@ -284,14 +291,36 @@ RunRange cheapest_due(const std::vector<std::uint64_t>& counts) {
 
 }  // namespace
 
+namespace {
+
+/// How many of the runs from `first` on, up to `end`, searches have paid to merge: the most, or 0.
+/// Each extension is paid for by its own pairs: were it by those before it, small runs that pile up
+/// behind a merge would pay for the next large one.
+std::size_t paid_for(const FamilyView& family, std::size_t first, std::size_t end) {
+  const std::uint64_t searches = family.searches->load(std::memory_order_relaxed);
+  std::uint64_t probes = 0;
+  std::uint64_t entries = 0;
+  std::size_t count = 0;
+  for (std::size_t i = first; i < end; ++i) {
+    if (i > first) probes += searches - std::min(searches, family.runs[i - 1]->searches);
+    entries += family.runs[i]->run->count();
+    const bool are_paid_for = probes >= kProbesPerEntry * entries || BRECCIA_SOMETIMES(2);
+    if (i == first || !are_paid_for) continue;
+    count = i + 1 - first;
+    probes = entries = 0;
+  }
+  return count;
+}
+
+}  // namespace
+
 bool is_free(FamilyId family, const MemRun& run, const std::vector<TakenRange>& taken) {
   return std::none_of(taken.begin(), taken.end(), [&](const TakenRange& range) {
     return range.family == family && run.begin < range.end && range.begin < run.end;
   });
 }
 
-RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
-                   std::uint64_t probes) {
+RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken) {
   const std::vector<MemRunPtr>& newest_first = family.runs;
   const auto is_free_at = [&](std::size_t i) {
     return is_free(family.id, *newest_first[i], taken);
@@ -300,14 +329,12 @@ RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& take
   while (first < newest_first.size() && !is_free_at(first)) ++first;
   std::vector<std::uint64_t> counts;
   std::vector<int> classes;
-  std::uint64_t entries = 0;
   for (std::size_t i = first; i < newest_first.size() && is_free_at(i); ++i) {
     counts.push_back(newest_first[i]->run->count());
     classes.push_back(size_class(counts.back()));
-    entries += counts.back();
   }
-  const bool are_paid_for = probes >= kProbesPerEntry * entries || BRECCIA_SOMETIMES(2);
-  if (counts.size() > 1 && are_paid_for) return {first, counts.size()};
+  const std::size_t paid = paid_for(family, first, first + counts.size());
+  if (paid > 0) return {first, paid};
 
   RunRange due = same_class_due(classes);
   // Sizes may come in an order in which no class ever lies together.

@@ -3,6 +3,7 @@
 #include <breccia/family.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -84,6 +85,9 @@ struct MemRun {
   runs::RunPtr run;
   std::uint64_t begin = 0;  // positions of all entries lie in [begin, end)
   std::uint64_t end = 0;
+  /// FamilyView::searches when the oldest part of the run was published: what is counted since has
+  /// looked at this run and at the next older one.
+  std::uint64_t searches = 0;
 
   /// The same for the host, newest first, position ranges disjoint. Of a run that a device merged
   /// these are the orders of what it was merged from, older versions and all, until somebody reads
@@ -128,7 +132,10 @@ struct FamilyView {
   bool has_values = true;                  // all runs have
   std::size_t orders = 0;                  // of all runs: what one key's search looks at
   std::uint64_t runs_end = 0;              // where the next run's position range begins
-  memtable::TombstonesPtr tombstones;      // range deletions, null if there are none
+  /// Lookups and walked entries of `runs` so far, of all views of the family.
+  std::shared_ptr<std::atomic<std::uint64_t>> searches =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+  memtable::TombstonesPtr tombstones;  // range deletions, null if there are none
 
   std::shared_ptr<rocksdb::ColumnFamilyHandle> tree;  // the family below
   bool tree_has_data = false;
@@ -261,12 +268,12 @@ struct RunRange {
 
 /// The runs that should become one now; count 0 if none.
 /// Looked at are the newest runs that lie together and are not taken. Due are
-///  - all of them, once searches have made `probes` more probes, beyond each query's first run,
-///    than their merge costs;
+///  - of the newest as many as searches have paid for: since two neighbours lie beside each other
+///    each search has looked at one run more than it would have in their merge, and all that was
+///    looked at so in vain comes to what the merge costs, of the older ones by itself;
 ///  - four of one size class with what is smaller between them, so that few runs are left to
 ///    search;
 ///  - where more than 20 remain, the four neighbours that are cheapest to merge.
-[[nodiscard]] RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken,
-                                 std::uint64_t probes);
+[[nodiscard]] RunRange merge_due(const FamilyView& family, const std::vector<TakenRange>& taken);
 
 }  // namespace breccia::ordered

@@ -116,7 +116,7 @@ RunRange clean_merge_due(const FamilyView& family, std::uint64_t log_bytes_max) 
   FamilyView alone;
   alone.id = family.id;
   alone.set_runs(family.clean);
-  RunRange due = merge_due(alone, /*taken=*/{}, /*probes=*/0);
+  RunRange due = merge_due(alone, /*taken=*/{});
   const auto log_bytes = [&] {
     return family.clean[due.first]->end - family.clean[due.first + due.count - 1]->begin;
   };

@@ -18,6 +18,21 @@ namespace {
 /// host costs until then, in searches of one order.
 constexpr std::size_t kOrdersMax = 32;
 
+/// Whether keys are looked up one by one in a run, so that what it is merged into wants an index.
+bool is_indexed(const MemRunPtr& run) {
+  return std::any_of(run->orders.begin(), run->orders.end(), [](const Order& order) {
+    return order.index != nullptr && order.index->get() != nullptr;
+  });
+}
+
+/// Makes `order`, which was just read, the only one of a run that is made from others.
+void set_read_order(Order order, bool was_indexed, MemRun* one) {
+  one->set_order(std::move(order));
+  if (was_indexed && one->run->count() >= OrderIndex::kEntriesMin) {
+    one->orders.front().index->inherit();
+  }
+}
+
 }  // namespace
 
 Merger::Merger(const StoreParts& parts, const RunBuilder* builder, Publisher* publisher,
@@ -40,7 +55,7 @@ void Merger::run() {
   Status status;
   base::MemoryPause pause(kMemoryPauseMax);
   while (true) {
-    if (status.IsMemoryLimit()) {
+    if (!status.ok()) {
       // Every new run rings: this is no time for one merge after the other that fails.
       std::this_thread::sleep_for(pause.next());
     } else {
@@ -63,10 +78,11 @@ void Merger::run() {
   }
 }
 
-void Merger::note_probes(std::uint64_t probes) {
-  constexpr std::uint64_t kWorthLooking = 1 << 16;
-  const std::uint64_t before = probes_.fetch_add(probes, std::memory_order_relaxed);
-  if (before / kWorthLooking != (before + probes) / kWorthLooking) wake();
+void Merger::note_searches(const FamilyView& family, std::uint64_t searches) {
+  constexpr std::uint64_t kWorthLooking = 1 << 14;
+  if (family.runs.size() < 2) return;
+  const std::uint64_t before = family.searches->fetch_add(searches, std::memory_order_relaxed);
+  if (before / kWorthLooking != (before + searches) / kWorthLooking) wake();
 }
 
 void Merger::want_orders() {
@@ -89,11 +105,10 @@ void Merger::help() {
 Status Merger::merge_once(bool* merged) {
   *merged = false;
   if (stopping_) return Status::OK();
-  std::uint64_t spent = 0;
   bool installed = false;
   std::optional<Taken> taken;
   Status status = base::or_memory_limit([&] {
-    taken = take_due(&spent);
+    taken = take_due();
     return Status::OK();
   });
   if (taken.has_value()) {
@@ -102,9 +117,6 @@ Status Merger::merge_once(bool* merged) {
     taken_->give_back(*taken);
     room_->look_again();
   }
-  // An error that stays is not to be met again with each new run.
-  const bool may_come_again = status.ok() || status.IsMemoryLimit();
-  if (!installed && may_come_again) probes_.fetch_add(spent, std::memory_order_relaxed);
   if (!status.ok() && taken.has_value()) {
     base::as_memory_allows([&] {
       log(LogLevel::kWarning,
@@ -115,26 +127,11 @@ Status Merger::merge_once(bool* merged) {
   return status;
 }
 
-/// Takes the runs that are due, and what their merge costs from the probes that pay for it: under
-/// one lock, so that nobody else has them counted.
-std::optional<Taken> Merger::take_due(std::uint64_t* spent) {
-  return taken_->take(*parts_.state, [&](const FamilyView& family, const auto& ranges) {
-    const RunRange due = merge_due(family, ranges, probes_.load(std::memory_order_relaxed));
-    if (due.count < 2) return RunRange{};
-    *spent = spend_probes(family, due);
-    return due;
+std::optional<Taken> Merger::take_due() {
+  return taken_->take(*parts_.state, [](const FamilyView& family, const auto& ranges) {
+    const RunRange due = merge_due(family, ranges);
+    return due.count < 2 ? RunRange{} : due;
   });
-}
-
-std::uint64_t Merger::spend_probes(const FamilyView& family, RunRange due) {
-  std::uint64_t entries = 0;
-  for (std::size_t i = due.first; i < due.first + due.count; ++i) {
-    entries += family.runs[i]->run->count();
-  }
-  // Others may only add meanwhile.
-  const std::uint64_t spent = std::min(entries, probes_.load(std::memory_order_relaxed));
-  probes_.fetch_sub(spent, std::memory_order_relaxed);
-  return spent;
 }
 
 Status Merger::merge_taken(const Taken& taken, bool* installed) {
@@ -218,12 +215,13 @@ Result<MemRunPtr> Merger::merged_on(runs::Backend& backend, const std::vector<Me
     one->has_merges = one->has_merges || run->has_merges;
   }
   one->begin = runs.back()->begin;
+  one->searches = runs.back()->searches;
   one->end = runs.front()->end;
   BRECCIA_ASSERT(!one->has_merges || keep == runs::Keep::kStacks);
   BRECCIA_TAKE(one->run, backend.merge_runs(inputs, keep));
   if (reads_order || one->run->host_view() != nullptr) {
     BRECCIA_TAKE(Order order, read_order(backend, one->run));
-    one->set_order(std::move(order));
+    set_read_order(std::move(order), std::any_of(runs.begin(), runs.end(), is_indexed), one.get());
   } else {
     for (const auto& run : runs) {
       one->orders.insert(one->orders.end(), run->orders.begin(), run->orders.end());
@@ -263,7 +261,7 @@ Status Merger::read_order_of(const Taken& taken, bool* read) {
   BRECCIA_TAKE(Order order, parts_.backends->attempt(*backend, [&](runs::Backend& on) {
     return ordered::read_order(on, one->run);
   }));
-  one->set_order(std::move(order));
+  set_read_order(std::move(order), is_indexed(taken.runs.front()), one.get());
   *read = install(taken, one);
   if (*read) parts_.statistics->add(Ticker::kOrdersRead, 1);
   return Status::OK();

@@ -28,9 +28,9 @@ class Merger {
 
   /// To be called when a family changed.
   void wake() { room_->merge_bell().ring(); }
-  /// To be called when `probes` runs beyond the first were searched: enough of them pay for a
-  /// merge.
-  void note_probes(std::uint64_t probes);
+  /// To be called when `searches` lookups are about to search the family's runs, or walks to emit
+  /// as many entries of them: enough pay for a merge.
+  void note_searches(const FamilyView& family, std::uint64_t searches);
   /// To be called when the host searched in more than one order of a run: begins to read those that
   /// the runs have on the device.
   void want_orders();
@@ -49,8 +49,7 @@ class Merger {
   void run();
   /// Merges what is due, if anything: then *merged. Errors  it failed; another call may not.
   Status merge_once(bool* merged);
-  [[nodiscard]] std::optional<Taken> take_due(std::uint64_t* spent);
-  [[nodiscard]] std::uint64_t spend_probes(const FamilyView& family, RunRange due);
+  [[nodiscard]] std::optional<Taken> take_due();
   /// False in *installed: the view has other runs by now.
   Status merge_taken(const Taken& taken, bool* installed);
   /// Reads one run's own order from the device, if any is not read: then *read.
@@ -74,7 +73,6 @@ class Merger {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> orders_wanted_{false};
   std::atomic<bool> indexes_wanted_{false};
-  std::atomic<std::uint64_t> probes_{0};
   std::thread thread_;
 };
 

@@ -52,18 +52,16 @@ Status Lookups::read(const Pin& pin, batch::Requests* requests) const {
 void Lookups::search(const Pin& pin, bool own_writes, std::uint64_t base,
                      batch::Requests* requests) const {
   const std::uint64_t reads_min = parts_.backend_min.reads;
-  const auto note_probes = [&](FamilyId id, std::uint64_t probes) {
-    const FamilyView* const family = pin.view->family(id);
-    if (probes > 0 && family != nullptr && family->runs.size() > 1) {
-      merger_->note_probes(probes * (family->runs.size() - 1));
-    }
-  };
   for (const auto& reads : requests->reads()) {
-    note_probes(reads->family(), reads->count());
     const FamilyView* const family = pin.view->family(reads->family());
-    if (reads->count() < reads_min && family != nullptr) note_host_searches(*family);
+    if (family == nullptr) continue;
+    merger_->note_searches(*family, reads->count());
+    if (reads->count() < reads_min) note_host_searches(*family);
   }
-  for (const auto& ranges : requests->ranges()) note_probes(ranges->family(), ranges->probes());
+  for (const auto& ranges : requests->ranges()) {
+    const FamilyView* const family = pin.view->family(ranges->family());
+    if (family != nullptr) merger_->note_searches(*family, ranges->probes());
+  }
   reader_->read(pin, own_writes, base, reads_min, requests);
   ranges_->read(pin, own_writes, base, reads_min, requests);
 }
@@ -88,8 +86,7 @@ Status Lookups::get(const Pin& pin, FamilyId id, const Slice& key, rocksdb::Pinn
                     bool* from_tree) const {
   const FamilyView* const family = pin.view->family(id);
   if (family == nullptr) return no_family(id);
-  const std::size_t runs = family->runs.size();
-  if (runs > 1) merger_->note_probes(runs - 1);
+  merger_->note_searches(*family, 1);
   note_host_search(*family);
   std::uint64_t found = runs::kNotFound;
   Searched searched;

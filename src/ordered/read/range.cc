@@ -1,6 +1,7 @@
 #include "ordered/read/range.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/limits.h"
@@ -10,9 +11,9 @@
 #include "ordered/read/versions.h"
 
 /// RANGE requests of one family at a time. If the backend can walk the family's runs, it finds each
-/// range's newest versions there (one lane a range), and WalkMerge joins them with the tree's part;
-/// ranges that have more than a walk makes room for, or whose memory is elsewhere, go on by the
-/// iterator. Both write the same results: pairs, or pointers to records.
+/// range's newest versions there (one lane a range), and WalkMerge joins them with the parts of the
+/// active memtable and the tree; ranges that have more than a walk makes room for, or whose memory
+/// is elsewhere, go on by the iterator. Both write the same results: pairs, or pointers to records.
 
 namespace breccia::ordered {
 
@@ -45,6 +46,11 @@ batch::RangeResult kept(const std::vector<const std::byte*>& records, Status::Co
   const std::byte** const list = make_list(records.size(), arena);
   std::copy(records.begin(), records.end(), list);
   return {nullptr, list, static_cast<std::uint32_t>(records.size()), code};
+}
+
+Slice key_of(const wal::SegmentTable& table, std::uint64_t payload) {
+  const std::byte* const record = table.at(record::position_of(payload));
+  return {record::record_key(record), record::record_header(record).key_bytes()};
 }
 
 std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
@@ -90,72 +96,134 @@ struct RangeReader::Job {
 
 namespace {
 
-/// Merges what a walk found in a range, newest versions in key order, with the tree's part, and
-/// leaves out what range deletions cover.
+/// The keys before `end` that the active memtable has below a bound, each with its newest version
+/// there.
+class FreshKeys {
+ public:
+  FreshKeys(const memtable::HostMemtable& memtable, std::uint64_t bound, std::string begin,
+            std::string end)
+      : at_(memtable), bound_(bound), begin_(std::move(begin)), end_(std::move(end)) {
+    if (memtable.count() == 0) return;
+    at_.seek(begin_, bound_);
+    settle();
+  }
+
+  [[nodiscard]] bool valid() const { return at_.valid() && at_.key().compare(end_) < 0; }
+  /// Shape   valid(). It lies in the log.
+  [[nodiscard]] Slice key() const { return at_.key(); }
+  [[nodiscard]] std::uint64_t payload() const { return at_.payload(); }
+  void next() {
+    const Slice key = at_.key();
+    do {
+      at_.next();
+    } while (at_.valid() && at_.key() == key);
+    settle();
+  }
+  [[nodiscard]] const std::string& begin() const { return begin_; }
+  [[nodiscard]] const std::string& end() const { return end_; }
+
+ private:
+  void settle() {
+    while (at_.valid() && at_.payload() >= bound_) at_.next();
+  }
+
+  memtable::HostMemtable::Cursor at_;
+  const std::uint64_t bound_;
+  const std::string begin_;
+  const std::string end_;
+};
+
+/// Merges what a walk found in a range, newest versions in key order, with the active memtable's
+/// part and the tree's, and leaves out what range deletions cover.
 class WalkMerge {
  public:
   WalkMerge(const wal::SegmentTable& table, const memtable::CoverCursor& covers,
-            const std::uint64_t* found, std::uint32_t count, rocksdb::Iterator* tree,
-            std::string end, batch::ResultArena* arena)
+            const std::uint64_t* found, std::uint32_t count, FreshKeys* fresh,
+            rocksdb::Iterator* tree, batch::ResultArena* arena)
       : table_(table),
         covers_(covers),
         found_(found),
         count_(count),
+        fresh_(fresh),
         tree_(tree),
-        end_(std::move(end)),
         arena_(arena) {}
 
   /// Up to `limit` records; false if the walk may have missed some of them (`cut`: it ran out of
-  /// room).
-  bool run(const std::string& begin, std::uint64_t limit, bool cut,
-           std::vector<const std::byte*>* records) {
-    if (tree_ != nullptr) tree_->Seek(begin);
+  /// room), or one is combined from operands.
+  bool run(std::uint64_t limit, bool cut, std::vector<const std::byte*>* records) {
+    if (tree_ != nullptr) tree_->Seek(fresh_->begin());
     while (records->size() < limit) {
       skip_covered();
-      const bool has_tree = tree_ != nullptr && tree_->Valid() && tree_->key().compare(end_) < 0;
-      if (at_ == count_ && cut) return false;
-      if (at_ == count_ && !has_tree) break;
-      const int order = at_ == count_ ? 1 : !has_tree ? -1 : walked_key().compare(tree_->key());
-      if (order > 0) {
-        records->push_back(make_record(tree_->key(), tree_->value(), arena_));
-      } else {
-        const std::uint64_t payload = found_[at_];
-        const bool is_put = record::op_of(payload) == record::Op::kPut && !is_covered(payload);
-        if (is_put) records->push_back(table_.at(record::position_of(payload)));
-        ++at_;
-      }
-      if (order >= 0) tree_->Next();
+      const bool is_walked_out = at_ == count_;
+      if (is_walked_out && cut) return false;
+      if (is_walked_out && !fresh_->valid() && !has_tree()) break;
+      if (!take_least(records)) return false;
     }
     return true;
   }
 
  private:
+  [[nodiscard]] bool has_tree() const {
+    return tree_ != nullptr && tree_->Valid() && tree_->key().compare(fresh_->end()) < 0;
+  }
+  /// The least key of those that come next.
+  [[nodiscard]] Slice least_key() const {
+    const Slice* least = nullptr;
+    std::array<Slice, 3> keys;
+    std::size_t count = 0;
+    if (at_ < count_) keys[count++] = walked_key();
+    if (fresh_->valid()) keys[count++] = fresh_->key();
+    if (has_tree()) keys[count++] = tree_->key();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (least == nullptr || keys[i].compare(*least) < 0) least = &keys[i];
+    }
+    BRECCIA_ASSERT(least != nullptr);
+    return *least;
+  }
+  /// Takes that key from all who have it. False if its newest version is an operand.
+  bool take_least(std::vector<const std::byte*>* records) {
+    const Slice key = least_key();
+    std::uint64_t payload = 0;  // of the newest version above the tree
+    if (at_ < count_ && walked_key() == key) payload = found_[at_++];
+    const bool is_in_tree = has_tree() && tree_->key() == key;  // its key ends with Next()
+    if (fresh_->valid() && fresh_->key() == key) {
+      payload = std::max(payload, fresh_->payload());
+      if (record::op_of(payload) == record::Op::kMerge) return false;
+      fresh_->next();
+    }
+    if (payload == 0) {
+      records->push_back(make_record(tree_->key(), tree_->value(), arena_));
+    } else if (record::op_of(payload) == record::Op::kPut && !is_covered(payload)) {
+      records->push_back(table_.at(record::position_of(payload)));
+    }
+    if (is_in_tree) tree_->Next();
+    return true;
+  }
+
   /// Of the tree's entries nothing counts that a range deletion covers.
   void skip_covered() {
     if (tree_ == nullptr || !covers_.has_any()) return;
-    while (tree_->Valid() && tree_->key().compare(end_) < 0) {
+    while (has_tree()) {
       const memtable::Cover& cover = covers_.at(tree_->key());
       if (cover.position == 0) return;
       tree_->Next();
       if (tree_->Valid() && cover.has(tree_->key())) tree_->Seek(cover.end);
     }
   }
-  /// Whether one covers the walked entry at at_.
+  /// Whether one covers the version with this payload.
   [[nodiscard]] bool is_covered(std::uint64_t payload) {
-    return covers_.has_any() && record::position_of(payload) < covers_.at(walked_key()).position;
+    return covers_.has_any() &&
+           record::position_of(payload) < covers_.at(key_of(table_, payload)).position;
   }
-  [[nodiscard]] Slice walked_key() const {
-    const std::byte* const record = table_.at(record::position_of(found_[at_]));
-    return {record::record_key(record), record::record_header(record).key_bytes()};
-  }
+  [[nodiscard]] Slice walked_key() const { return key_of(table_, found_[at_]); }
 
   const wal::SegmentTable& table_;
   memtable::CoverCursor covers_;
   const std::uint64_t* found_;
   const std::uint32_t count_;
   std::uint32_t at_ = 0;
+  FreshKeys* fresh_;
   rocksdb::Iterator* tree_;
-  const std::string end_;
   batch::ResultArena* arena_;
 };
 
@@ -165,6 +233,7 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
                               std::uint32_t count, rocksdb::Iterator* tree,
                               batch::ResultArena* arena) const {
   const std::uint32_t limit = job.ranges->limits()[i];
+  const wal::SegmentTable& table = *job.pin.view->table;
   const bool cut = count == kWalkMax && limit > kWalkMax;
   batch::RangeResult& result = job.ranges->results()[i];
   const memtable::TombstonesPtr& tombstones = job.family.tombstones;
@@ -172,20 +241,24 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
                          std::all_of(found, found + count, [](std::uint64_t payload) {
                            return record::op_of(payload) == record::Op::kPut;
                          });
-  if (only_puts) {
+  const auto give_found = [&] {
     const std::byte** const list = make_list(count, arena);
-    for (std::uint32_t j = 0; j < count; ++j) {
-      list[j] = job.pin.view->table->at(record::position_of(found[j]));
-    }
+    for (std::uint32_t j = 0; j < count; ++j) list[j] = table.at(record::position_of(found[j]));
     result = {nullptr, list, count, Status::Code::kOk};
-    return;
-  }
+  };
+  if (only_puts && job.family.active->count() == 0) return give_found();
   // What is deleted took room that other keys need: there may be more behind it.
   const bool may_miss = count == std::min<std::uint64_t>(limit, kWalkMax);
+  FreshKeys fresh(*job.family.active, job.bound_at(i), key_at(job.ranges->begin(), i),
+                  key_at(job.ranges->end(), i));
+  // Most ranges have no key of the few that lie in the memtable.
+  const bool none_fresh =
+      !fresh.valid() ||
+      (may_miss && count > 0 && fresh.key().compare(key_of(table, found[count - 1])) > 0);
+  if (only_puts && none_fresh) return give_found();
   std::vector<const std::byte*> records;
-  WalkMerge merge(*job.pin.view->table, {tombstones.get(), job.bound_at(i)}, found, count, tree,
-                  key_at(job.ranges->end(), i), arena);
-  if (!merge.run(key_at(job.ranges->begin(), i), limit, may_miss, &records)) {
+  WalkMerge merge(table, {tombstones.get(), job.bound_at(i)}, found, count, &fresh, tree, arena);
+  if (!merge.run(limit, may_miss, &records)) {
     read_by_iterator(job, i, arena);
     return;
   }
@@ -264,10 +337,10 @@ void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::ui
   });
 }
 
-/// Who can walk all of the family's runs where they lie, if a walk over runs alone can answer, but
-/// for the tree's part; null: nobody.
+/// Who can walk all of the family's runs where they lie, if a walk over runs can answer, but for
+/// the parts of the active memtable and the tree; null: nobody.
 std::shared_ptr<runs::Backend> RangeReader::walker_of(const FamilyView& family) const {
-  if (family.active->count() > 0) return nullptr;
+  if (family.backend_runs.empty() && family.active->count() > 0) return nullptr;
   if (family.backend_runs.size() > limits::kRunsPerSearchMax) {
     statistics_->add(Ticker::kTooManyRuns, 1);
     return nullptr;
@@ -283,8 +356,9 @@ std::shared_ptr<runs::Backend> RangeReader::walker_of(const FamilyView& family) 
 /// True if a walk finds all there is, as keys and values.
 bool RangeReader::fits_pairs(const FamilyView& family) {
   return !family.asks_tree() && family.tombstones == nullptr && family.has_values &&
-         !family.any_run(
-             [](const auto& run) { return run->run->uniform_bytes() != sizeof(std::uint64_t); });
+         family.active->count() == 0 && !family.any_run([](const auto& run) {
+           return run->run->uniform_bytes() != sizeof(std::uint64_t);
+         });
 }
 
 bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const {

@@ -241,6 +241,7 @@ Status Publisher::publish_family(const WriteTicket& ticket,
     MemRun run;
     run.run = built.run;
     run.begin = family->runs_end;
+    run.searches = family->searches->load(std::memory_order_relaxed);
     // What comes between these entries and the next batch's is theirs.
     run.end = &built == &family_runs.built.back() ? ticket.frame.end() : built.end;
     run.set_order(built.order);
@@ -278,6 +279,7 @@ Status Publisher::seal(FamilyId id) {
   BRECCIA_TAKE(run->run, builder_->build_sorted(entries));
   run->begin = family->runs_end;
   run->end = state_->visible();
+  run->searches = family->searches->load(std::memory_order_relaxed);
   run->has_merges = columns.has_merges();
   if (run->run->host_view() != nullptr) {
     run->set_order({run->run});

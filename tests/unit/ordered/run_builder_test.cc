@@ -141,6 +141,99 @@ TEST_F(Roads, RangesByIterator) {
   EXPECT_EQ(figure("ranges.by-iterator"), 43U);
 }
 
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+/// What range `i` of a batch found.
+Entries entries_of(const Batch& batch, std::size_t i) {
+  Entries entries;
+  for (std::size_t j = 0; j < batch.range_size(i); ++j) {
+    const auto [key, value] = batch.range_entry(i, j);
+    entries.emplace_back(key.ToString(), value.ToString());
+  }
+  return entries;
+}
+
+/// The first `limit` entries of a range.
+Entries part_of(const std::map<std::string, std::string>& model,
+                const std::pair<std::string, std::string>& range, std::uint32_t limit) {
+  Entries entries;
+  for (auto at = model.lower_bound(range.first);
+       at != model.end() && at->first < range.second && entries.size() < limit; ++at) {
+    entries.emplace_back(*at);
+  }
+  return entries;
+}
+
+// Goal: ranges of a batch find what lies in the memtable over a device's run, and are still walked.
+// Method: keys in a run; a few newer values, new keys, deletions and a deleted range over them, at
+//         times a flushed part below; random ranges against a map, in a batch that has deleted and
+//         put more before and behind them.
+// Mutation: a walk that leaves the memtable out, takes versions from behind the range's place, or
+//           believes that it saw all where a deletion hid an entry, finds other keys; one that is
+//           never tried counts iterators.
+TEST_F(Roads, RangesSeeTheMemtable) {
+  testing::FakeGpu& gpu = make_gpu();
+  base::Random random(11);
+  for (const bool flushed : {false, true}) {
+    open(gpu, flushed ? "flushed" : "in memory");
+    std::map<std::string, std::string> model;
+    const auto put_all = [&](int step, const std::string& value) {
+      Batch batch = store_->NewBatch();
+      for (int i = 0; i < 300; i += step) {
+        ASSERT_TRUE(batch.Put(key_of(i), value).ok());
+        model[key_of(i)] = value;
+      }
+      ASSERT_TRUE(store_->Submit({}, &batch).ok());
+    };
+    put_all(3, "old");
+    if (flushed) {
+      ASSERT_TRUE(store_->Flush().ok());
+    }
+    put_all(2, "run");
+    for (int i = 0; i < 12; ++i) {
+      const std::string key = key_of(random.below(300));
+      if (i % 3 == 2) {
+        ASSERT_TRUE(store_->Delete({}, key).ok());
+        model.erase(key);
+      } else {
+        ASSERT_TRUE(store_->Put({}, key, "fresh").ok());
+        model[key] = "fresh";
+      }
+    }
+    for (int round = 0; round < 2; ++round) {
+      const std::uint64_t before = figure("ranges.by-iterator");
+      Batch batch = store_->NewBatch();
+      ASSERT_TRUE(batch.Put(key_of(7), "first").ok() && batch.Delete(key_of(12)).ok());
+      model[key_of(7)] = "first";
+      model.erase(key_of(12));
+      Entries wanted;
+      std::vector<std::uint32_t> limits;
+      for (int i = 0; i < 200; ++i) {
+        std::string begin = key_of(random.below(300));
+        std::string end = random.one_in(2) ? "q" : key_of(random.below(300));
+        limits.push_back(1 + random.below(30));
+        ASSERT_TRUE(batch.Range(begin, std::max(begin, end), limits.back()).ok());
+        wanted.emplace_back(begin, std::max(begin, end));
+      }
+      ASSERT_TRUE(batch.Put(key_of(9), "behind").ok() && batch.Delete(key_of(30)).ok());
+      ASSERT_TRUE(store_->Submit({}, &batch).ok());
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        ASSERT_EQ(entries_of(batch, i), part_of(model, wanted[i], limits[i]))
+            << wanted[i].first << " to " << wanted[i].second;
+      }
+      EXPECT_LT(figure("ranges.by-iterator") - before, wanted.size() / 2);
+      model[key_of(9)] = "behind";
+      model.erase(key_of(30));
+      if (round == 0) {
+        Batch deletes = store_->NewBatch();
+        ASSERT_TRUE(deletes.DeleteRange(kDefaultFamily, key_of(100), key_of(106)).ok());
+        ASSERT_TRUE(store_->Submit({}, &deletes).ok());
+        model.erase(model.lower_bound(key_of(100)), model.lower_bound(key_of(106)));
+      }
+    }
+  }
+}
+
 // Goal: batches that a device does not read where they lie are counted.
 // Method: one batch, then one where no memory of the host is reached.
 // Mutation: a device that says that it reaches everything.
@@ -352,6 +445,39 @@ TEST_F(Roads, OrdersGetAnIndex) {
     }
     expect_model();
   }
+}
+
+// Goal: what an indexed run is merged into has an index again as soon as it is searched.
+// Method: a run of the device with an index, three over it, their merge; a few lookups.
+// Mutation: a merge that does not look at its inputs' indexes waits for searches that do not come.
+TEST_F(Roads, MergedOrdersInheritTheirIndex) {
+  using namespace std::chrono_literals;
+  testing::FakeGpu& gpu = make_gpu();
+  open(gpu);
+  const auto put_all = [&] {
+    Batch batch = store_->NewBatch();
+    for (int i = 0; i < 900; ++i) ASSERT_TRUE(batch.Put(key_of(i), "value").ok());
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  };
+  const auto look = [&] {
+    std::string found;
+    ASSERT_TRUE(store_->Get(key_of(7), &found).ok());
+  };
+  const auto wait_for = [&](const std::string& name, std::uint64_t value, int lookups,
+                            std::chrono::milliseconds pause) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    for (; figure(name) != value && std::chrono::steady_clock::now() < deadline; --lookups) {
+      if (lookups > 0) look();
+      std::this_thread::sleep_for(pause);
+    }
+    ASSERT_EQ(figure(name), value) << name;
+  };
+  put_all();
+  wait_for("runs.indexes-built", 1, 1 << 20, 0ms);
+  for (int more = 0; more < 3; ++more) put_all();  // four of one size are merged
+  wait_for("runs", 1, 0, 1ms);
+  EXPECT_EQ(figure("runs.indexes-built"), 1U);
+  wait_for("runs.indexes-built", 2, 13, 20ms);  // by themselves 900 entries want 15
 }
 
 // Goal: searches of the host beside writers, merges, the reading of orders and the building of

@@ -181,16 +181,19 @@ TEST(View, RebuildDoesNotBelieveTheDevice) {
 }
 
 // Goal: merges are due where the rules say so, never across runs that somebody works on.
-// Method: a table of run sizes, newest first, with what is taken and how many probes were made.
-// Mutation: a fan-in of five, or looking past a taken run, or minding another family's, fails.
+// Method: a table of run sizes, newest first, with what is taken, how many searches there were, and
+//         of those how many before the newest runs.
+// Mutation: a fan-in of five, or looking past a taken run, or minding another family's, fails; so
+//   does a new run that is taken for one that all searches have met.
 TEST(View, MergeDue) {
   constexpr FamilyId kFamily = 3;
   struct Case {
     const char* name;
     std::vector<std::uint64_t> sizes;
     std::vector<TakenRange> taken;
-    std::uint64_t probes;
+    std::uint64_t searches;
     RunRange expected;
+    std::uint64_t before_newest = 0;  // of the searches
   };
   const Case cases[] = {
       {"nothing", {}, {}, 0, {0, 0}},
@@ -201,21 +204,33 @@ TEST(View, MergeDue) {
       {"four small before a large one", {10, 10, 10, 10, 1'000'000}, {}, 0, {0, 4}},
       {"a large one among them", {10, 10, 1'000'000, 10, 10}, {}, 0, {0, 0}},
       {"small ones go with four large", {10, 50'000, 50'000, 50'000, 50'000}, {}, 0, {0, 5}},
-      {"enough probes", {10, 10}, {}, 20, {0, 2}},
-      {"too few probes", {10, 10}, {}, 19, {0, 0}},
+      {"enough searches", {10, 10}, {}, 40, {0, 2}},
+      {"too few searches", {10, 10}, {}, 39, {0, 0}},
+      {"too few since the newest came", {10, 10}, {}, 45, {0, 0}, 6},
+      {"enough since the newest came", {10, 10}, {}, 45, {0, 2}, 5},
+      {"enough for the small ones", {10, 10, 1000}, {}, 40, {0, 2}},
+      {"small ones do not pay for the large one", {10, 10, 1000}, {}, 1020, {0, 2}},
+      {"enough for all", {10, 10, 1000}, {}, 2000, {0, 3}},
       {"all taken", {10, 10, 10, 10}, {{kFamily, 0, 400}}, 1'000'000, {0, 0}},
       {"the oldest taken", {10, 10, 10, 10, 10}, {{kFamily, 0, 100}}, 0, {0, 4}},
       {"the newest taken", {10, 10, 10, 10, 10}, {{kFamily, 400, 500}}, 0, {1, 4}},
       {"a middle one taken", {10, 10, 10, 10, 10, 10}, {{kFamily, 200, 300}}, 0, {0, 0}},
-      {"the free newest by probes", {10, 10, 10, 10}, {{kFamily, 0, 200}}, 20, {0, 2}},
+      {"the free newest by searches", {10, 10, 10, 10}, {{kFamily, 0, 200}}, 40, {0, 2}},
       {"another family's taken", {10, 10, 10, 10}, {{kFamily + 1, 0, 400}}, 0, {0, 4}},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
     FamilyView family;
     family.id = kFamily;
-    family.set_runs(runs_of(one.sizes));
-    const RunRange due = merge_due(family, one.taken, one.probes);
+    auto runs = runs_of(one.sizes);
+    if (one.before_newest > 0) {
+      auto newest = std::make_shared<MemRun>(*runs.front());
+      newest->searches = one.before_newest;
+      runs.front() = std::move(newest);
+    }
+    family.set_runs(std::move(runs));
+    *family.searches = one.searches;
+    const RunRange due = merge_due(family, one.taken);
     EXPECT_EQ(due.count < 2 ? 0 : due.count, one.expected.count);
     if (one.expected.count > 0) {
       EXPECT_EQ(due.first, one.expected.first);
