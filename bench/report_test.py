@@ -176,14 +176,15 @@ class Report(unittest.TestCase):
     # Method: a goal's two rows; no file, an empty file, a folder without rows.
     # Mutation: a page of nothing, or a traceback, fails.
     def test_goals_and_nothing(self):
-        what, case, (benchmark,), figure, _, _ = standard.GOALS[0]
+        goal = standard.GOALS[0]
         self.write("empty.jsonl", "")
         self.assertEqual(self.made()[0], 2)
-        self.write("a.jsonl", *(row(case=case, benchmark=benchmark, way=way, **{figure: rate})
+        self.write("a.jsonl", *(row(case=goal.case, benchmark=goal.step, way=way,
+                                    **{goal.figure: rate})
                                 for way, rate in (("breccia", 6e6), ("rocksdb", 1e6))))
         code, _, page = self.made()
         self.assertEqual(code, 0)
-        self.assertIn(f"<td>{what}</td>", page)
+        self.assertIn(f"<td>{goal.what}</td>", page)
         self.assertIn("6.00x", page)
         self.assertEqual(self.made(self.path("none.jsonl"))[0], 2)
 

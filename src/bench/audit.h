@@ -5,13 +5,26 @@
 
 namespace breccia::bench {
 
-/// Which results are looked at: about one in `every`, by a hash of the request's number, so that
-/// they lie at every place of a batch and in every lane of a warp.
+/// Which results are looked at: of each `every` requests one, by a hash of where they stand, so
+/// that these lie at every place of a batch and in every lane of a warp.
 struct Sampling {
   std::uint64_t every = 61;  // 1: all
 
   [[nodiscard]] bool takes(std::uint64_t number) const {
-    return every == 1 || base::mix64(number) < ~0ULL / every;
+    return number == taken_of(number / every);
+  }
+  /// Calls use(number) for those of [first, end) that are looked at.
+  template <class Use>
+  void for_each(std::uint64_t first, std::uint64_t end, const Use& use) const {
+    for (std::uint64_t block = first / every; block * every < end; ++block) {
+      const std::uint64_t number = taken_of(block);
+      if (first <= number && number < end) use(number);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t taken_of(std::uint64_t block) const {
+    return block * every + base::mix64(block) % every;
   }
 };
 

@@ -54,9 +54,6 @@ constexpr std::array<Benchmark, 13> kBenchmarks = {{
 
 // Choices by Zipf's law that a thread keeps, at most: 128 MiB.
 constexpr std::uint64_t kSkewChoicesMax = 16ULL << 20;
-// A pass that warms a tree reads a key out of so many, so that nearly each block is among them.
-constexpr std::uint64_t kWarmBlockBytes = 1024;
-constexpr std::uint64_t kWarmOneInMax = 8;
 
 const Benchmark* find_benchmark(const std::string& name) {
   const auto* found = std::find_if(kBenchmarks.begin(), kBenchmarks.end(),
@@ -148,14 +145,14 @@ KeyStream::Config look_through(KeyStream::Config config, std::uint64_t one_in) {
 // A pass over the keys by all threads, before the clock.
 DriverStreams warming(const DbBenchFlags& flags, const KeyStream::Config& config,
                       DriverConfig* driver) {
-  const std::uint64_t entry = config.keys->size_mean() + flags.value_size;
-  const std::uint64_t one_in = std::clamp<std::uint64_t>(kWarmBlockBytes / entry, 1, kWarmOneInMax);
-  const std::uint64_t places = blocks_of(config.keys->count(), one_in);
+  const std::uint64_t places = config.keys->count();
   const std::uint32_t threads = flags.suite.threads;
   *driver = flags.suite.driver(blocks_of(places, threads));
   driver->prebuilt = false;
+  driver->ready = false;
   DriverStreams streams;
-  streams.counted = [own = look_through(config, one_in), places, threads](std::uint32_t thread) {
+  streams.counted = [own = look_through(config, /*one_in=*/1), places,
+                     threads](std::uint32_t thread) {
     KeyStream::Config part = own;
     take_part(&part, places, thread, threads);
     return std::make_unique<KeyStream>(std::move(part));
@@ -238,6 +235,9 @@ Step make_step(const DbBenchFlags& flags, const Benchmark& benchmark, std::uint6
 Status check(const DbBenchFlags& flags) {
   if (flags.suite.prebuilt && flags.duration > 0) {
     return Status::InvalidArgument("--prebuilt needs a number of requests, not --duration");
+  }
+  if (flags.suite.ready && flags.duration > 0) {
+    return Status::InvalidArgument("--ready needs a number of requests, not --duration");
   }
   const bool merges = std::find(flags.benchmarks.begin(), flags.benchmarks.end(), "mergerandom") !=
                       flags.benchmarks.end();

@@ -31,6 +31,7 @@ struct DriverConfig {
   bool batch_calls = false;      // groups even of one request
   bool transactions = false;     // each group is a transaction
   bool prebuilt = false;         // groups are built before the clock starts
+  bool ready = false;            // requests are made before the clock starts
   bool by_kind = false;          // keep latencies per kind of request too
   double target_per_s = 0;       // of all threads together; 0: as fast as it goes
   std::uint64_t sample_every = Sampling().every;  // about so many requests for one that is audited

@@ -25,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kMemoryBytes = 512ULL << 20;
+// More than any last-level cache holds.
+constexpr std::uint64_t kMemoryBytes = 4ULL << 30;
 constexpr std::uint64_t kRowBytes = 128;
 constexpr std::uint64_t kCopyPiece = 1ULL << 20;
 constexpr std::uint64_t kGathered = 4096;  // rows between two looks at the clock

@@ -21,8 +21,8 @@ struct MachineLimits {
 };
 
 /// Measures the machine; the disk in `folder`, or in the nearest folder above it that is there.
-/// Bound   three seconds; 512 MiB of memory and as much of the disk, at most a sixteenth of what
-///         memory this process may use.
+/// Bound   four seconds; 4 GiB of memory, which no cache holds, at most a sixteenth of what this
+///         process may use.
 /// Errors  IOError: `folder` cannot be written; those of a device that was asked for.
 Result<MachineLimits> measure_machine(const std::string& folder, const EngineConfig& engine);
 

@@ -18,6 +18,7 @@ Result<double> rate_of(Engine* engine, const Step& step) {
   DriverConfig config = step.driver;
   config.duration_s = kProbeSeconds;
   config.prebuilt = false;
+  config.ready = false;
   config.target_per_s = 0;
   DriverOutcome outcome;
   drive(engine, config, step.streams, /*live=*/{}, &outcome);

@@ -40,7 +40,7 @@ void add_in_effect(const SuiteConfig& config, const StepResult& result, Row* row
                   {"cache_bytes", effect.cache_bytes},
                   {"clean_bytes", effect.clean_bytes},
                   {"entry_cache_bytes", effect.entry_cache_bytes},
-                  {"bloom_bits", config.engine.bloom_bits},
+                  {"bloom_bits", effect.bloom_bits},
                   {"compression", config.engine.compression},
                   {"durability", config.engine.durability == Durability::kNone   ? "none"
                                  : config.engine.durability == Durability::kSync ? "sync"
@@ -94,6 +94,7 @@ std::string to_json(const SuiteConfig& config, const Step& step, const StepResul
       {"ops_per_sec_filling_included", result.with_filling()},
       {"ops_per_sec_store_alone", result.store_alone()},
       {"columns", result.in_effect.columns},
+      {"in_place", result.in_effect.in_place},
       {"latency_of", unit_of(step)},
       {"p50_us", result.p50_us},
       {"p99_us", result.p99_us},
@@ -101,6 +102,7 @@ std::string to_json(const SuiteConfig& config, const Step& step, const StepResul
       {"max_us", result.max_us},
       {"batch_size", step.driver.batch_size},
       {"prebuilt", step.driver.prebuilt},
+      {"ready", step.driver.ready},
       {"threads", step.driver.threads},
       {"seed", config.seed},
   };

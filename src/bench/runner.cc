@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "bench/ready_stream.h"
+
 namespace breccia::bench {
 
 namespace {
@@ -72,6 +74,10 @@ void Runner::work() {
 // Groups that will be run, or one that is only for the memory it leaves.
 Status Runner::prepare() {
   stream_ = make_stream_();
+  if (config_.ready && place_.counted) {
+    BRECCIA_ASSERT(config_.duration_s <= 0);
+    BRECCIA_TAKE(stream_, ReadyStream::make(std::move(stream_), limit_));
+  }
   audit_ = std::make_unique<Audit>(stream_.get(), std::uint64_t{place_.index} << 40);
   session_ = engine_->session(sampling_, stream_->key_size_max());
   if (!grouped()) return Status();

@@ -27,6 +27,12 @@ namespace breccia::bench {
 enum class Kind : std::uint8_t { kGet, kUpdate, kInsert, kDelete, kReadModifyWrite, kMerge, kScan };
 inline constexpr std::size_t kKinds = 7;
 
+/// Whether requests of this kind bring a value.
+[[nodiscard]] inline bool has_value(Kind kind) {
+  return kind == Kind::kUpdate || kind == Kind::kInsert || kind == Kind::kReadModifyWrite ||
+         kind == Kind::kMerge;
+}
+
 inline constexpr std::uint32_t kChunkRequests = 256;
 inline constexpr std::size_t kKeySizeMax = 1024;
 
@@ -56,6 +62,16 @@ struct Chunk {
   }
 };
 
+/// Requests whose keys and values lie in arrays, in their order.
+struct RequestArrays {
+  const char* keys = nullptr;
+  std::size_t key_stride = 0;
+  const char* values = nullptr;  // null: they have none
+  std::size_t value_size = 0;
+  bool is_uniform = true;  // they are of one kind, and their keys as long as the stride
+  Kind kind = Kind::kGet;  // of the first
+};
+
 /// The requests of one thread.
 /// Threads any number may call const members.
 class Stream {
@@ -65,6 +81,8 @@ class Stream {
   /// Shape   count <= kChunkRequests, chunk->stride >= key_size_max().
   virtual void fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) const = 0;
   [[nodiscard]] virtual std::size_t key_size_max() const = 0;
+  /// Where all of its requests lie, from the first one on; null: they are made when asked for.
+  [[nodiscard]] virtual const RequestArrays* arrays() const { return nullptr; }
   /// Whether a lookup may have this outcome, as far as the generator of the writes can say.
   /// Shape   request `number` is a lookup, or a read-modify-write.
   [[nodiscard]] virtual bool allows(std::uint64_t number, Status::Code code,

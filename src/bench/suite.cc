@@ -11,13 +11,11 @@
 #include "bench/rocksdb_probe.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
+#include "tree/read_defaults.h"
 
 namespace breccia::bench {
 
 namespace {
-
-// Of Bloom filters, where RocksDB is used as well as it can be.
-constexpr int kBloomBits = 10;
 
 double us(std::uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
@@ -116,9 +114,14 @@ class SuiteRun {
     config.value_size = config_.data.value_size;
     config.transactions = std::any_of(steps_.begin(), steps_.end(),
                                       [](const Step& step) { return step.driver.transactions; });
-    if (name != "rocksdb" || !config_.rocksdb_best) return config;
-    if (config.bloom_bits < 0) config.bloom_bits = kBloomBits;
+    const bool is_best = name == "rocksdb" && config_.rocksdb_best;
+    // A Store chooses filters where nobody does.
+    if (config.bloom_bits < 0 && (is_best || name == "breccia")) {
+      config.bloom_bits = tree::kBloomBitsPerKey;
+    }
+    if (!is_best) return config;
     config.rocksdb.hash_index = true;
+    config.rocksdb.row_cache_bytes = tree::default_entry_cache_bytes();
     // Breccia's memtables are memory for what is read, too.
     config.cache_bytes += config.memtable_bytes;
     return config;

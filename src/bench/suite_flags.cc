@@ -62,7 +62,9 @@ void SuiteFlags::add_to(console::App* app) {
                   "Memory of Breccia's for entries of the tree; -1: the store's default")
       ->capture_default_str();
   app->add_option("--cache_size", cache_size, "Block cache; default: 4 GiB, at most a quarter");
-  app->add_option("--bloom_bits", bloom_bits, "Bits per key of Bloom filters; -1: none")
+  app->add_option("--bloom_bits", bloom_bits,
+                  "Bits per key of Bloom filters; -1: ten for Breccia and for RocksDB at its best, "
+                  "else none")
       ->capture_default_str();
   app->add_option("--compression_type", compression, "none, snappy, lz4 or zstd")
       ->one_of({"none", "snappy", "lz4", "zstd"})
@@ -75,11 +77,22 @@ void SuiteFlags::add_to(console::App* app) {
          "as readrandom@clean, wins")
       ->one_of({"memtable", "clean", "tree-warm", "tree-cold"})
       ->capture_default_str();
+  add_running_to(app);
+}
+
+// How a step runs, and how what came of it is told.
+void SuiteFlags::add_running_to(console::App* app) {
   app->add_option("--threads", threads, "Threads")->range(1, 1024)->capture_default_str();
   app->add_option("--batch_size", batch_size, "Requests per batch; 1: single requests")
       ->range(1, 1U << 28)
       ->capture_default_str();
   app->add_flag("--prebuilt", prebuilt, "Build all batches before the clock starts");
+  app->add_flag("--ready", ready,
+                "Make all requests before the clock starts, in arrays, as of a client that has "
+                "its data; batches are filled within it");
+  app->add_flag("--in_place", in_place,
+                "Values of 64 bytes and more that Breccia's batches find are left in its memory, "
+                "and read there");
   app->add_flag("--columns", columns,
                 "Breccia's batches are filled from columns, and their lookups fill one");
   app->add_flag("--verify", verify, "Check every result, not one in 61");
@@ -116,6 +129,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->engine.backend = console::backend_choice(backend);
   suite->engine.device = device;
   suite->engine.columns = columns;
+  suite->engine.in_place = in_place;
   if (disable_wal) suite->engine.durability = Durability::kNone;
   if (sync) suite->engine.durability = Durability::kSync;
   suite->engine.memtable_bytes =
@@ -138,6 +152,7 @@ DriverConfig SuiteFlags::driver(std::uint64_t requests_per_thread) const {
   config.requests_per_thread = requests_per_thread;
   config.batch_size = batch_size;
   config.prebuilt = prebuilt;
+  config.ready = ready;
   config.sample_every = sample_every();
   return config;
 }

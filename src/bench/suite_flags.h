@@ -32,6 +32,8 @@ struct SuiteFlags {
   std::uint32_t threads = 1;
   std::uint32_t batch_size = 1;
   bool prebuilt = false;
+  bool ready = false;
+  bool in_place = false;
   bool columns = false;
   bool verify = false;
   bool histogram = false;
@@ -50,6 +52,9 @@ struct SuiteFlags {
   [[nodiscard]] DriverConfig driver(std::uint64_t requests_per_thread) const;
   /// Of so many results one is looked at, and of so many keys one is read back after a step.
   [[nodiscard]] std::uint64_t sample_every() const { return verify ? 1 : Sampling().every; }
+
+ private:
+  void add_running_to(console::App* app);
 };
 
 /// Prints a result as the flags want it.

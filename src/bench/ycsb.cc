@@ -144,6 +144,7 @@ void warm(const SuiteFlags& flags, const YcsbWorkload& workload,
   const std::uint64_t count = per_thread(workload.record_count, flags.threads);
   step->warming_driver = flags.driver(count);
   step->warming_driver.prebuilt = false;
+  step->warming_driver.ready = false;
   step->warming.counted = [workload, values, count](std::uint32_t thread) {
     const std::uint64_t first = std::min(thread * count, workload.record_count - 1);
     const std::uint64_t own = std::min(count, workload.record_count - first);

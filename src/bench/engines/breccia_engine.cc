@@ -8,6 +8,7 @@
 #include "batch/requests.h"
 #include "bench/engines/engine.h"
 #include "bench/engines/request_columns.h"
+#include "tree/read_defaults.h"
 
 namespace breccia::bench {
 
@@ -33,6 +34,7 @@ class BrecciaSession final : public Session {
         options_{.durability = config.durability},
         sampling_(sampling),
         columns_(config.columns),
+        in_place_(config.in_place),
         value_size_(config.value_size),
         chunk_(key_size_max),
         reads_(store->NewBatch()) {}
@@ -66,11 +68,13 @@ class BrecciaSession final : public Session {
     while (groups_.size() <= place) groups_.emplace_back(store_, value_size_);
     Group& group = groups_[place];
     group.first.Clear();
+    group.first.SetValuesInPlace(in_place_);
     group.second.Clear();
     group.columns.clear();
     group.counts = {};
     group.sampled.clear();
     group.sampled_scans.clear();
+    if (RequestColumns::takes(stream.arrays())) return take(*stream.arrays(), first, count, &group);
     Status failure;
     for_each_request(stream, first, count, &chunk_,
                      [&](std::uint64_t number, const Request& request) {
@@ -171,6 +175,42 @@ class BrecciaSession final : public Session {
     }
   }
 
+  /// Fills a group with requests that lie in arrays.
+  Status take(const RequestArrays& arrays, std::uint64_t first, std::uint32_t count,
+              Group* group) const {
+    group->counts[static_cast<std::size_t>(arrays.kind)] = count;
+    if (arrays.kind == Kind::kGet) {
+      sampling_.for_each(first, first + count, [&](std::uint64_t number) {
+        group->sampled.push_back({static_cast<std::uint32_t>(number - first), number});
+      });
+    }
+    if (columns_) {
+      group->columns.take(arrays, first, count);
+      return group->columns.add_to(&group->first, &group->second);
+    }
+    Batch& batch = group->first;
+    for (std::uint64_t i = first; i < first + count; ++i) {
+      const Slice key(arrays.keys + i * arrays.key_stride, arrays.key_stride);
+      const Slice value(arrays.values + i * arrays.value_size, arrays.value_size);
+      BRECCIA_TRY(add_one(arrays.kind, key, value, &batch));
+    }
+    return Status();
+  }
+
+  static Status add_one(Kind kind, const Slice& key, const Slice& value, Batch* batch) {
+    switch (kind) {
+      case Kind::kGet:
+        return batch->Get(key);
+      case Kind::kDelete:
+        return batch->Delete(key);
+      case Kind::kMerge:
+        return batch->Merge(key, value);
+      default:
+        BRECCIA_ASSERT(kind == Kind::kUpdate || kind == Kind::kInsert);
+        return batch->Put(key, value);
+    }
+  }
+
   Status add(Group* group, std::uint64_t number, const Request& request) {
     const auto& [kind, key, value, scan_entries] = request;
     note_sample(group, number, kind);
@@ -179,29 +219,17 @@ class BrecciaSession final : public Session {
       group->columns.add(request);
       return Status();
     }
-    switch (kind) {
-      case Kind::kUpdate:
-      case Kind::kInsert:
-        return group->first.Put(key, value);
-      case Kind::kDelete:
-        return group->first.Delete(key);
-      case Kind::kMerge:
-        return group->first.Merge(key, value);
-      case Kind::kScan:
-        return group->first.Range(key, scan_end(), scan_entries);
-      case Kind::kGet:
-      case Kind::kReadModifyWrite:
-        break;
-    }
-    Status status = group->first.Get(key);
-    if (status.ok() && kind == Kind::kReadModifyWrite) status = group->second.Put(key, value);
-    return status;
+    if (kind == Kind::kScan) return group->first.Range(key, scan_end(), scan_entries);
+    if (kind != Kind::kReadModifyWrite) return add_one(kind, key, value, &group->first);
+    BRECCIA_TRY(group->first.Get(key));
+    return group->second.Put(key, value);
   }
 
   Store* const store_;
   const WriteOptions options_;
   const Sampling sampling_;
   const bool columns_;
+  const bool in_place_;
   const std::size_t value_size_;
   Chunk chunk_;
   std::vector<Group> groups_;
@@ -230,9 +258,11 @@ class BrecciaEngine final : public Engine {
     return {.memtable_bytes = number("breccia.memtable-bytes"),
             .log_segment_bytes = number("breccia.log-segment-bytes"),
             .cache_bytes = config_.cache_bytes,
+            .bloom_bits = config_.bloom_bits,
             .clean_bytes = config_.clean_bytes.value_or(number("breccia.memtable-bytes")),
-            .entry_cache_bytes = config_.entry_cache_bytes.value_or(Options().entry_cache_bytes),
-            .columns = config_.columns};
+            .entry_cache_bytes = number("breccia.entry-cache.bytes-max"),
+            .columns = config_.columns,
+            .in_place = config_.in_place};
   }
   std::string backend() override {
     std::string name;
@@ -263,9 +293,9 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
   options.log_preallocate_bytes = config.log_preallocate_bytes;
   options.clean_bytes = config.clean_bytes;
-  options.entry_cache_bytes = config.entry_cache_bytes.value_or(options.entry_cache_bytes);
+  options.entry_cache_bytes = config.entry_cache_bytes.value_or(tree::default_entry_cache_bytes());
   options.rocksdb = rocksdb_options(config);
-  options.read_defaults = false;  // both engines get what the flags say
+  options.read_defaults = false;  // sizes are as the flags say, filters as chosen there or here
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, place.db, &store));
   std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);

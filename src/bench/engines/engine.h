@@ -71,6 +71,7 @@ struct EngineConfig {
   std::optional<std::uint64_t> entry_cache_bytes;  // the same
   bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
   bool columns = false;       // groups are filled from columns; Breccia only
+  bool in_place = false;      // large values stay in the log's memory; Breccia only
   RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
   std::string compression;
@@ -93,9 +94,11 @@ struct InEffect {
   std::uint64_t memtable_bytes = 0;
   std::uint64_t log_segment_bytes = 0;  // 0: the engine has none
   std::uint64_t cache_bytes = 0;
+  int bloom_bits = -1;
   std::uint64_t clean_bytes = 0;  // Breccia only, as the next
   std::uint64_t entry_cache_bytes = 0;
   bool columns = false;
+  bool in_place = false;
 };
 
 class Engine {

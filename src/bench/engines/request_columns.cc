@@ -58,22 +58,52 @@ void RequestColumns::add(const Request& request) {
   }
 }
 
+bool RequestColumns::takes(const RequestArrays* arrays) {
+  return arrays != nullptr && arrays->is_uniform && arrays->kind != Kind::kScan &&
+         arrays->kind != Kind::kReadModifyWrite;
+}
+
+void RequestColumns::take(const RequestArrays& arrays, std::uint64_t first, std::uint32_t count) {
+  BRECCIA_ASSERT(takes(&arrays));
+  const auto column = [&](const char* bytes, std::size_t size) {
+    return BytesColumn::Fixed(bytes + first * size, bytes == nullptr ? 0 : count, size);
+  };
+  taken_ = Taken{arrays.kind, column(arrays.keys, arrays.key_stride),
+                 column(arrays.values, arrays.value_size)};
+}
+
+Status RequestColumns::add_taken(Batch* batch) {
+  switch (taken_->kind) {
+    case Kind::kGet:
+      return look_up(taken_->keys, batch);
+    case Kind::kDelete:
+      return batch->Delete(kDefaultFamily, taken_->keys);
+    case Kind::kMerge:
+      return batch->Merge(kDefaultFamily, taken_->keys, taken_->values);
+    default:
+      return batch->Put(kDefaultFamily, taken_->keys, taken_->values);
+  }
+}
+
+Status RequestColumns::look_up(const BytesColumn& keys, Batch* batch) {
+  // One byte more: values of no bytes have an address, too.
+  found_values_.resize(std::max(found_values_.size(), keys.count() * value_size_ + 1));
+  found_.resize(std::max(found_.size(), keys.count()));
+  return batch->Get(kDefaultFamily, keys,
+                    {.values = found_values_.data(),
+                     .width = value_size_,
+                     .stride = static_cast<std::ptrdiff_t>(value_size_),
+                     .found = found_.data()});
+}
+
 Status RequestColumns::add_to(Batch* first, Batch* second) {
+  if (taken_.has_value()) return add_taken(first);
   BRECCIA_TRY(puts_.put_into(first));
   if (deletes_.count() > 0) BRECCIA_TRY(first->Delete(kDefaultFamily, deletes_.column()));
   if (merges_.keys.count() > 0) {
     BRECCIA_TRY(first->Merge(kDefaultFamily, merges_.keys.column(), merges_.values.column()));
   }
-  if (lookups_.count() > 0) {
-    // One byte more: values of no bytes have an address, too.
-    found_values_.resize(std::max(found_values_.size(), lookups_.count() * value_size_ + 1));
-    found_.resize(std::max(found_.size(), lookups_.count()));
-    BRECCIA_TRY(first->Get(kDefaultFamily, lookups_.column(),
-                           {.values = found_values_.data(),
-                            .width = value_size_,
-                            .stride = static_cast<std::ptrdiff_t>(value_size_),
-                            .found = found_.data()}));
-  }
+  if (lookups_.count() > 0) BRECCIA_TRY(look_up(lookups_.column(), first));
   if (scans_.count() > 0) {
     const Slice end = scan_end();
     BRECCIA_TRY(first->Range(kDefaultFamily, scans_.column(),
@@ -90,6 +120,7 @@ void RequestColumns::clear() {
   }
   for (ByteArray* const keys : {&deletes_, &lookups_, &scans_}) keys->clear();
   scan_entries_.clear();
+  taken_.reset();
 }
 
 }  // namespace breccia::bench

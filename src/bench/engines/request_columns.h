@@ -4,6 +4,7 @@
 #include <breccia/columns.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "bench/stream.h"
@@ -39,6 +40,12 @@ class RequestColumns {
   explicit RequestColumns(std::size_t value_size) : value_size_(value_size) {}
 
   void add(const Request& request);
+  /// Whether take() takes them; null: no.
+  [[nodiscard]] static bool takes(const RequestArrays* arrays);
+  /// Takes requests [first, first + count) of `arrays` where they lie, in place of what was added.
+  /// Shape   takes(&arrays).
+  /// Owner   until the batches have run, the arrays must be left alone.
+  void take(const RequestArrays& arrays, std::uint64_t first, std::uint32_t count);
   /// Adds what was added: writes, lookups and scans to *first, the writes of read-modify-writes to
   /// *second.
   /// Owner   until the batches have run, this must be left alone.
@@ -55,7 +62,17 @@ class RequestColumns {
     Status put_into(Batch* batch) const;
   };
 
+  Status look_up(const BytesColumn& keys, Batch* batch);
+  Status add_taken(Batch* batch);
+
+  struct Taken {
+    Kind kind;
+    BytesColumn keys;
+    BytesColumn values;
+  };
+
   std::size_t value_size_;
+  std::optional<Taken> taken_;
   Writes puts_;
   Writes later_puts_;
   Writes merges_;

@@ -22,7 +22,7 @@ class RocksdbEngine final : public Engine {
  public:
   RocksdbEngine(std::unique_ptr<rocksdb::DB> db, rocksdb::OptimisticTransactionDB* transactions,
                 const EngineConfig& config)
-      : db_(std::move(db)), cache_bytes_(config.cache_bytes) {
+      : db_(std::move(db)), cache_bytes_(config.cache_bytes), bloom_bits_(config.bloom_bits) {
     use_.db = db_.get();
     use_.transactions = transactions;
     use_.write_options.disableWAL = config.durability == Durability::kNone;
@@ -46,7 +46,8 @@ class RocksdbEngine final : public Engine {
     return {.memtable_bytes = options.write_buffer_size *
                               static_cast<std::uint64_t>(options.max_write_buffer_number),
             .log_segment_bytes = 0,
-            .cache_bytes = cache_bytes_};
+            .cache_bytes = cache_bytes_,
+            .bloom_bits = bloom_bits_};
   }
   std::string backend() override { return "rocksdb"; }
 
@@ -60,6 +61,7 @@ class RocksdbEngine final : public Engine {
 
   const std::unique_ptr<rocksdb::DB> db_;
   const std::uint64_t cache_bytes_;
+  const int bloom_bits_;
   KeyLocks locks_;
   RocksdbUse use_;
 };
@@ -97,6 +99,9 @@ rocksdb::Options rocksdb_options(const EngineConfig& config) {
 Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place) {
   rocksdb::Options options = rocksdb_options(config);
   options.wal_dir = place.wal_dir;
+  if (config.rocksdb.row_cache_bytes > 0) {
+    options.row_cache = rocksdb::NewLRUCache(config.rocksdb.row_cache_bytes);
+  }
   options.write_buffer_size = config.memtable_bytes / kMemtables;
   options.max_write_buffer_number = kMemtables;
   if (config.rocksdb.loading == Loading::kVector) {

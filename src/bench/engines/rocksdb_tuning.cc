@@ -18,6 +18,7 @@ std::string RocksdbTuning::words() const {
     words += ", transactions as a snapshot and a WriteBatch, not validated";
   }
   if (hash_index) words += ", hash index";
+  if (row_cache_bytes > 0) words += ", row cache";
   if (loading == Loading::kVector) words += ", loading by VectorRep";
   if (loading == Loading::kFiles) words += ", loading by SST files";
   return words;

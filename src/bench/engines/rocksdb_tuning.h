@@ -36,6 +36,7 @@ struct RocksdbTuning {
   bool sorted = false;            // lookups of a group are sorted first
   bool async_io = false;
   bool hash_index = false;  // in data blocks
+  std::uint64_t row_cache_bytes = 0;
   Transacting transacting = Transacting::kOptimistic;
 
   /// The settings in words, as they stand in tables and rows.

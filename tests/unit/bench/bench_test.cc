@@ -95,8 +95,9 @@ TEST_F(BenchTest, HashIgnoresOrderOnly) {
   EXPECT_NE(one, digest(2, Status::kOk, "z", false));
 }
 
-// Goal: singles, batches and prebuilt batches ask for the same and get the same.
-// Method: the same benchmarks three ways on RocksDB; sizes beside the chunk's.
+// Goal: singles, batches and prebuilt batches, of requests that are made before the clock or within
+//       it, ask for the same and get the same.
+// Method: the same benchmarks on RocksDB; sizes beside the chunk's.
 // Mutation: a chunk that starts again at its first request fails.
 TEST_F(BenchTest, WaysOfRunningAgree) {
   DbBenchFlags flags;
@@ -110,14 +111,17 @@ TEST_F(BenchTest, WaysOfRunningAgree) {
   EXPECT_EQ(singles[3].reads_sampled, 2000U);
   EXPECT_GT(singles[3].reads_found, 0U);
   EXPECT_LT(singles[3].reads_found, 2000U);
-  for (const std::uint32_t batch_size : {2U, 255U, 256U, 257U, 5000U}) {
+  for (const std::uint32_t batch_size : {1U, 2U, 255U, 256U, 257U, 5000U}) {
     for (const bool prebuilt : {false, true}) {
-      flags.suite.batch_size = batch_size;
-      flags.suite.prebuilt = prebuilt;
-      const auto batches = run(flags.suite, db_bench_steps(flags).value());
-      for (std::size_t i = 0; i < singles.size(); ++i) {
-        EXPECT_TRUE(batches[i].hashed);
-        EXPECT_EQ(batches[i].hash, singles[i].hash) << batches[i].step << " " << batch_size;
+      for (const bool ready : {false, true}) {
+        flags.suite.batch_size = batch_size;
+        flags.suite.prebuilt = prebuilt && batch_size > 1;
+        flags.suite.ready = ready;
+        const auto others = run(flags.suite, db_bench_steps(flags).value());
+        for (std::size_t i = 0; i < singles.size(); ++i) {
+          EXPECT_TRUE(others[i].hashed);
+          EXPECT_EQ(others[i].hash, singles[i].hash) << others[i].step << " " << batch_size;
+        }
       }
     }
   }
@@ -267,9 +271,11 @@ TEST_F(BenchTest, RocksdbTuningsAgree) {
 
 // Goal: batches that are filled from columns ask for the same and get the same, and rows say so.
 // Method: writes, merges, deletions, lookups with misses and scans, of keys of one size and of
-//         many, with values of no bytes and of some, against RocksDB; YCSB's mixes.
-// Mutation: values that lie a byte off, a column that is left out, keys of many sizes taken as of
-//           one, or a sample that counts the requests of another kind, fail.
+//         many, with values of no bytes and of some, against RocksDB; YCSB's mixes. Arrays that
+//         are made within the clock, or before it.
+// Mutation: values that lie a byte off, a column that is left out or starts again at its first
+//           string, keys of many sizes taken as of one, or a sample that counts the requests of
+//           another kind, fail.
 TEST_F(BenchTest, ColumnsAgree) {
   const auto agree = [&](const SuiteFlags& flags, std::uint32_t value_size,
                          const std::vector<Step>& steps) {
@@ -305,7 +311,10 @@ TEST_F(BenchTest, ColumnsAgree) {
       flags.suite.threads = 2;
       flags.suite.verify = true;
       flags.suite.batch_size = 300;
-      agree(flags.suite, value_size, db_bench_steps(flags).value());
+      for (const bool ready : {false, true}) {
+        flags.suite.ready = ready;
+        agree(flags.suite, value_size, db_bench_steps(flags).value());
+      }
     }
   }
   YcsbWorkload workload;
