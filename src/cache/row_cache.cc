@@ -157,7 +157,8 @@ RowCache::Change::~Change() {
 void RowCache::Change::begin() {
   if (cache_ == nullptr || begun_) return;
   begun_ = true;
-  const std::uint64_t before = cache_->state_.fetch_add(1, std::memory_order_acq_rel);
+  // In one order with what inserts do: note_used().
+  const std::uint64_t before = cache_->state_.fetch_add(1, std::memory_order_seq_cst);
   BRECCIA_ASSERT((before + 1) % (1 << kChangeBits) != 0);
 }
 
@@ -180,7 +181,10 @@ Result<std::shared_ptr<RowCache>> RowCache::make(std::uint64_t bytes) {
 }
 
 RowCache::RowCache(pmem::PageMemory memory, std::uint64_t set_count)
-    : memory_(std::move(memory)), sets_(memory_.data()), set_count_(set_count) {
+    : memory_(std::move(memory)),
+      sets_(memory_.data()),
+      set_count_(set_count),
+      used_(set_count / kUsedBits + 1) {
   BRECCIA_ASSERT(set_count > 0 && set_count < std::uint64_t{1} << 32);
 }
 
@@ -200,13 +204,30 @@ std::uint64_t RowCache::hash(FamilyId family, const Slice& key) {
   return hash.value();
 }
 
+bool RowCache::is_used(std::uint64_t index) const {
+  const std::uint64_t word = used_[index / kUsedBits].load(std::memory_order_seq_cst);
+  return (word >> index % kUsedBits & 1) != 0;
+}
+
+// An insert notes the set and then looks whether a change is under way; a purge has said so and
+// then looks whether the set is noted. In the one order of all four, one of them sees the other.
+void RowCache::note_used(std::uint64_t index) {
+  if (is_used(index)) return;
+  used_[index / kUsedBits].fetch_or(std::uint64_t{1} << index % kUsedBits,
+                                    std::memory_order_seq_cst);
+}
+
 void RowCache::prefetch(std::uint64_t hash) const {
-  const auto* const set = reinterpret_cast<const char*>(&set_at(set_of(hash)));
+  const std::uint64_t index = set_of(hash);
+  if (!is_used(index)) return;
+  const auto* const set = reinterpret_cast<const char*>(&set_at(index));
   for (std::size_t at = 0; at < offsetof(Set, data); at += 64) __builtin_prefetch(set + at);
 }
 
 void RowCache::prefetch_insert(std::uint64_t hash) const {
-  const Set& set = set_at(set_of(hash));
+  const std::uint64_t index = set_of(hash);
+  if (!is_used(index)) return;
+  const Set& set = set_at(index);
   const std::uint32_t used = set.used.load(kRelaxed);
   constexpr std::size_t kWords = 64 / sizeof(std::uint64_t);
   constexpr std::size_t kLines = 3;  // an entry of 16 and 100 bytes
@@ -217,8 +238,13 @@ void RowCache::prefetch_insert(std::uint64_t hash) const {
 
 std::optional<std::uint32_t> RowCache::find(std::uint64_t hash, FamilyId family, const Slice& key,
                                             std::uint64_t version, ValueBuffer* value) {
-  Set& set = set_at(set_of(hash));
+  const std::uint64_t index = set_of(hash);
   Tally& tally = own_tally();
+  if (!is_used(index)) {
+    add(&tally.misses, 1);
+    return {};
+  }
+  Set& set = set_at(index);
   const std::uint64_t before = set.sequence.load(std::memory_order_acquire);
   if (before % 2 != 0) {
     add(&tally.skipped, 1);
@@ -314,7 +340,9 @@ void RowCache::insert(std::uint64_t hash, FamilyId family, const Slice& key, con
   const Shape shape{family, static_cast<std::uint32_t>(key.size()),
                     static_cast<std::uint32_t>(value.size())};
   if (shape.words() * 8 > kEntryBytesMax) return;
-  Set& set = set_at(set_of(hash));
+  const std::uint64_t index = set_of(hash);
+  note_used(index);
+  Set& set = set_at(index);
   Tally& tally = own_tally();
   Locked locked(&set);
   if (!locked.try_lock()) {
@@ -322,7 +350,7 @@ void RowCache::insert(std::uint64_t hash, FamilyId family, const Slice& key, con
     return;
   }
   // Under the lock: a purge that begins later finds the entry, one that began earlier shows here.
-  if (state_.load(std::memory_order_acquire) != version << kChangeBits) return;
+  if (state_.load(std::memory_order_seq_cst) != version << kChangeBits) return;
   for (int way = 0; way < kWays; ++way) {
     if (set.tag[way].load(kRelaxed) != tag_of(hash)) continue;
     const auto there = entry_at(set, way, family, key);
@@ -399,7 +427,9 @@ void RowCache::erase(std::span<const std::uint64_t> hashes) {
   Tally& tally = own_tally();
   for (std::size_t i = 0; i < hashes.size(); ++i) {
     if (i + kAhead < hashes.size()) prefetch(hashes[i + kAhead]);
-    Set& set = set_at(set_of(hashes[i]));
+    const std::uint64_t index = set_of(hashes[i]);
+    if (!is_used(index)) continue;
+    Set& set = set_at(index);
     Locked locked(&set);
     locked.lock();
     for (int way = 0; way < kWays; ++way) {
@@ -448,7 +478,13 @@ std::uint64_t RowCache::changes() const {
 
 void RowCache::copy_tags(std::uint32_t* out) const {
   for (std::uint64_t index = 0; index < set_count_; ++index) {
-    for (const auto& tag : set_at(index).tag) *out++ = tag.load(kRelaxed);
+    std::uint32_t* const own = out + index * kWays;
+    if (is_used(index)) {
+      std::transform(set_at(index).tag, set_at(index).tag + kWays, own,
+                     [](const auto& tag) { return tag.load(kRelaxed); });
+    } else {
+      std::fill_n(own, kWays, 0);
+    }
   }
 }
 

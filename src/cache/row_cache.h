@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "base/thread_slot.h"
@@ -179,12 +180,16 @@ class RowCache {
   static constexpr std::uint32_t kJudgedMax = 1024;
   static constexpr std::uint64_t kTallies = 64;
   static constexpr int kChangeBits = 16;
+  static constexpr std::uint64_t kUsedBits = 64;
   static constexpr std::uint64_t kOff = ~std::uint64_t{0};
 
   [[nodiscard]] std::uint64_t set_of(std::uint64_t hash) const {
     return runs::set_of(hash, set_count_);
   }
   [[nodiscard]] Set& set_at(std::uint64_t index) const;
+  /// False: no insert has come as far as the set, whose memory is best not touched.
+  [[nodiscard]] bool is_used(std::uint64_t index) const;
+  void note_used(std::uint64_t index);
   [[nodiscard]] Tally& own_tally() { return tallies_[base::thread_slot() % kTallies]; }
   struct Wanted {
     FamilyId family;
@@ -207,6 +212,8 @@ class RowCache {
   pmem::PageMemory memory_;
   std::byte* const sets_;
   const std::uint64_t set_count_;
+  /// A bit for each set: something was to be inserted. In a cache where the sets are not.
+  std::vector<std::atomic<std::uint64_t>> used_;
   /// Version << kChangeBits | changes under way. One word, so that an insert sees at once that it
   /// is late.
   std::atomic<std::uint64_t> state_{std::uint64_t{1} << kChangeBits};

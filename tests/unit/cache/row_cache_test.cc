@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -301,6 +303,64 @@ TEST(RowCache, TurnedOff) {
     cache->clear();
     const std::uint64_t published = change.publish();
     EXPECT_EQ(published, cache->version());
+  }
+}
+
+// Goal: memory that nothing was inserted in is not taken by those who look or purge.
+// Method: lookups and a purge of keys all over a cache of 256 MiB that has one entry.
+// Mutation: a purge that locks each set takes all of it, a page a set.
+TEST(RowCache, TakesMemoryForWhatItHas) {
+  constexpr std::uint64_t kBytes = 256 << 20;
+  const auto resident_bytes = [] {
+    std::uint64_t all = 0;
+    std::uint64_t resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident * 4096;
+  };
+  const auto cache = make_cache(kBytes / RowCache::kSetBytes);
+  std::vector<std::uint64_t> hashes(8 * cache->set_count());
+  base::Random random(1);
+  for (auto& hash : hashes) hash = random.next();
+  insert(cache.get(), "key", "value", cache->version());
+  hashes.push_back(RowCache::hash(kFamily, "key"));
+  const std::uint64_t before = resident_bytes();
+  RowCache::Change change(cache.get());
+  change.begin();
+  cache->erase(hashes);
+  EXPECT_FALSE(find(cache.get(), "key", change.publish()).has_value());
+  RowCache::ValueBuffer buffer;
+  for (const std::uint64_t hash : hashes) {
+    EXPECT_FALSE(cache->find(hash, kFamily, "key", cache->version(), &buffer).has_value());
+  }
+  EXPECT_LT(resident_bytes(), before + kBytes / 4);
+}
+
+// Goal: what is inserted into a set for the first time, beside a purge of it, is purged or left out.
+// Method: many new caches; in each one thread inserts while another purges and publishes.
+// Mutation: a set that is noted behind the look at the changes under way keeps an old value.
+TEST(RowCache, FirstInsertBesideAPurge) {
+  constexpr int kRounds = 3000;
+  std::vector<std::shared_ptr<RowCache>> caches;
+  for (int i = 0; i < kRounds; ++i) caches.push_back(make_cache(2));
+  std::barrier together(2);
+  const std::uint64_t hash = RowCache::hash(kFamily, "key");
+  std::jthread inserter([&] {
+    for (const auto& cache : caches) {
+      const std::uint64_t version = cache->version();
+      together.arrive_and_wait();
+      insert(cache.get(), "key", "old", version);
+    }
+  });
+  for (const auto& cache : caches) {
+    together.arrive_and_wait();
+    RowCache::Change change(cache.get());
+    change.begin();
+    cache->erase({&hash, 1});
+    (void)change.publish();
+  }
+  inserter.join();
+  for (const auto& cache : caches) {
+    ASSERT_FALSE(find(cache.get(), "key", cache->version()).has_value());
   }
 }
 
