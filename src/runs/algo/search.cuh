@@ -49,7 +49,8 @@ BRECCIA_HD inline Sought sought_in(const RunRef& run, const QueriesRef& queries,
   return own;
 }
 
-/// sorts_before for an entry with the head that is sought.
+/// True if entry `i` of `run`, which has the head that is sought, comes before every version of the
+/// sought key that the query may see. Run order: key ascending, then payload descending.
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline bool tie_sorts_before(const RunRef& run, std::uint64_t i,
                                         const QueriesRef& queries, const Sought& sought) {
@@ -59,42 +60,27 @@ BRECCIA_HD inline bool tie_sorts_before(const RunRef& run, std::uint64_t i,
   return order != 0 ? order < 0 : run.payload[i] >= sought.bound;
 }
 
-/// True if entry `i` of `run`, whose head is `head`, comes before every version of the sought key
-/// that the query may see. Run order: key ascending, then payload descending.
-/// Cost    a jump on equality only: which side an entry lies on cannot be predicted.
-BRECCIA_SINGLE_SOURCE
-BRECCIA_HD inline bool sorts_before(const RunRef& run, std::uint64_t i, std::uint64_t head,
-                                    const QueriesRef& queries, const Sought& sought) {
-  bool before = head < sought.head;
-  if (head == sought.head) before = tie_sorts_before(run, i, queries, sought);
-  return before;
-}
-
 /// `step` if `condition`, else 0, without a jump.
 BRECCIA_HD inline std::uint64_t step_if(bool condition, std::uint64_t step) {
   return step & (std::uint64_t{0} - static_cast<std::uint64_t>(condition));
 }
 
-/// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
-/// Shape   run.keys.count > 0; sought[lane] of sought_in().
-/// Bound   log2(count / 64) + 7 reads of heads per lane, all lanes in step; more words only where
-///         heads are equal.
-/// Cost    host: the W lookups' cache misses overlap; CUDA: one thread a lookup.
+/// For each lane the first entry of `run` whose head does not satisfy before(lane, head).
+/// Shape   run.keys.count > 0; before(lane, head) holds for a prefix of the heads.
+/// Bound   log2(count / 64) + 7 reads of heads per lane, all lanes in step, and no jump that
+///         depends on one.
 /// Source  [hrocks] section 6.2 (binary search in sorted tables). Deviation: a fence of every 64th
 ///         head first, which stays in cache.
 BRECCIA_SINGLE_SOURCE
-template <class Group, class Soughts>
-BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const QueriesRef& queries,
-                            const Soughts& sought) {
-  // In the fence: count how many fences sort before the query; the answer lies behind the last.
+template <class Group, class Before>
+BRECCIA_HD auto bound_of_heads(const Group& group, const RunRef& run, const Before& before) {
+  // In the fence: count how many fences come before the query; the answer lies behind the last.
   auto block = group.per_lane([&](int) { return std::uint64_t{0}; });
   for (std::uint64_t length = fence_count(run.keys.count); length > 1;) {
     const std::uint64_t half = length / 2;
     block = group.per_lane([&](int lane) {
       const std::uint64_t probe = block[lane] + half;
-      const bool before =
-          sorts_before(run, probe * kFenceStride, run.fence[probe], queries, sought[lane]);
-      return block[lane] + step_if(before, half);
+      return block[lane] + step_if(before(lane, run.fence[probe]), half);
     });
     length -= half;
   }
@@ -105,12 +91,58 @@ BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const Queries
     at = group.per_lane([&](int lane) {
       const std::uint64_t probe = at[lane] + half - 1;
       const std::uint64_t entry = probe < last ? probe : last;
-      const bool before = sorts_before(run, entry, run.keys.head[entry], queries, sought[lane]);
-      return at[lane] + step_if(before && probe == entry, half);
+      const bool is_before = before(lane, run.keys.head[entry]);
+      return at[lane] + step_if(is_before && probe == entry, half);
     });
   };
   for (std::uint64_t half = kFenceStride / 2; half > 0; half /= 2) advance(half);
   advance(1);
+  return at;
+}
+
+/// From at[lane], the first entry with the head that is sought, on to the first one that does not
+/// sort before the query.
+/// Bound   as bound_of_heads(), and log2 of the entries with that head reads of keys, in step.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Soughts, class Places>
+BRECCIA_HD auto pass_ties(const Group& group, const RunRef& run, const QueriesRef& queries,
+                          const Soughts& sought, const Places& at) {
+  struct Stretch {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  const auto end = bound_of_heads(
+      group, run, [&](int lane, std::uint64_t head) { return head <= sought[lane].head; });
+  auto left = group.per_lane([&](int lane) { return Stretch{at[lane], end[lane]}; });
+  while (group.ballot([&](int lane) { return left[lane].begin < left[lane].end; }) != 0) {
+    left = group.per_lane([&](int lane) {
+      const Stretch own = left[lane];
+      const std::uint64_t middle = own.begin + (own.end - own.begin) / 2;
+      if (middle == own.end) return own;
+      const bool before = tie_sorts_before(run, middle, queries, sought[lane]);
+      return before ? Stretch{middle + 1, own.end} : Stretch{own.begin, middle};
+    });
+  }
+  return group.per_lane([&](int lane) { return left[lane].begin; });
+}
+
+/// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
+/// Shape   run.keys.count > 0; sought[lane] of sought_in().
+/// Bound   as bound_of_heads(), and one more key; pass_ties() where that is not it.
+/// Cost    host: the W lookups' cache misses overlap, as no jump hangs on a head; CUDA: one thread
+///         a lookup.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Soughts>
+BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const QueriesRef& queries,
+                            const Soughts& sought) {
+  auto at = bound_of_heads(group, run,
+                           [&](int lane, std::uint64_t head) { return head < sought[lane].head; });
+  const exec::LaneMask ties = group.ballot([&](int lane) {
+    const std::uint64_t i = at[lane];
+    return i < run.keys.count && run.keys.head[i] == sought[lane].head &&
+           tie_sorts_before(run, i, queries, sought[lane]);
+  });
+  if (ties != 0) at = pass_ties(group, run, queries, sought, at);
   return group.per_lane([&](int lane) {
     const int side = sought[lane].side;
     return side == 0 ? at[lane] : side < 0 ? 0 : run.keys.count;
