@@ -22,7 +22,8 @@ function(breccia_check_histories name folder)
     return()
   endif()
   set_tests_properties(${full} PROPERTIES FIXTURES_SETUP ${full}.histories)
-  add_test(NAME ${full}_check COMMAND "${linearize_program}" -jobs 2 "${folder}/histories")
+  add_test(NAME ${full}_check COMMAND "${linearize_program}" -jobs 2 -timeout 300s
+    "${folder}/histories")
   set_tests_properties(${full}_check PROPERTIES
     FIXTURES_REQUIRED ${full}.histories TIMEOUT 1800)
 endfunction()

@@ -156,8 +156,8 @@ TEST(EngineDeviceFault, EveryOperation) {
       ++points;
     }
   }
-  // Of all faults 4 % strike what nobody waits for; of few, some more may by chance.
-  EXPECT_LT(Trial::went_on(), points / 10 + 4);
+  // Of all faults 4 % strike what nobody waits for; of few it may be more.
+  if (points >= 200) EXPECT_LT(Trial::went_on(), points / 10);
   std::printf("%lu device operations, %lu faults, %lu without effect\n", operations, points,
               Trial::went_on());
 }

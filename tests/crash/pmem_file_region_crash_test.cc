@@ -379,7 +379,7 @@ TEST(PmemFileRegionCrash, CallersShareASync) {
   disk->gate_is_open = true;
   for (std::thread& caller : callers) caller.join();
   EXPECT_GE(disk->syncs, 2);
-  EXPECT_LE(disk->syncs, 4);
+  EXPECT_LT(disk->syncs, kOthers);  // one that is late makes one of its own
 }
 
 /// A region with three records in its log, closed.

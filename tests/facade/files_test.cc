@@ -100,7 +100,7 @@ TEST(FacadeFiles, Flush) {
           db.note("later", db->Flush(later, db.handle(family)));
         }
         std::uint64_t left = 1;
-        for (int i = 0; i < 1000 && left > 0; ++i) {
+        for (int i = 0; i < 12'000 && left > 0; ++i) {
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
           left = 0;
           for (const char* property :

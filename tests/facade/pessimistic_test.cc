@@ -144,12 +144,12 @@ TEST(Pessimistic, PreparedOnesDoNotExpire) {
   TxnDb db(Kind::kBreccia, locking());
   ASSERT_TRUE(db.open().ok());
   rocksdb::TransactionOptions options;
-  options.expiration = 50;
+  options.expiration = 1500;
   const auto prepared = db.begin(options);
   ASSERT_TRUE(prepared->SetName("it").ok());
   ASSERT_TRUE(prepared->Put("k", "prepared").ok());
   ASSERT_TRUE(prepared->Prepare().ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1600));
   const auto taker = db.begin();
   EXPECT_TRUE(taker->Put("k", "taker").IsTimedOut());
   EXPECT_TRUE(prepared->Commit().ok());

@@ -268,7 +268,7 @@ class Ear final : public rocksdb::EventListener {
   }
   /// Waits until something was heard.
   [[nodiscard]] bool hears(const std::string& what) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       const auto all = heard();
       if (std::find(all.begin(), all.end(), what) != all.end()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

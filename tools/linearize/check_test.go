@@ -20,7 +20,7 @@ var (
 	writeTo    = flag.String("write", "", "folder for TestWriteHistories")
 )
 
-var testLimits = limits{10 * time.Second, 1 << 30}
+var testLimits = limits{2 * time.Minute, 1 << 30}
 
 // overSeeds calls a test with one seed after the other.
 func overSeeds(rounds int64, test func(seed int64)) {

@@ -335,7 +335,7 @@ TEST(RowCache, TakesMemoryForWhatItHas) {
   EXPECT_LT(resident_bytes(), before + kBytes / 4);
 }
 
-// Goal: what is inserted into a set for the first time, beside a purge of it, is purged or left out.
+// Goal: what is inserted into a set for the first time beside a purge of it is purged or left out.
 // Method: many new caches; in each one thread inserts while another purges and publishes.
 // Mutation: a set that is noted behind the look at the changes under way keeps an old value.
 TEST(RowCache, FirstInsertBesideAPurge) {

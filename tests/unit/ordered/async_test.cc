@@ -182,10 +182,10 @@ TEST_F(StoreAsync, ConcurrentClientsSeeTheirOwnOrder) {
 
 // Goal: a batch that comes alone is run at once, whatever a batch of others could gain.
 // Method: one batch after the other, with a wait that would show; the mode and the groups.
-// Mutation: waiting for the threshold takes a tenth of a second for each.
+// Mutation: waiting for the threshold takes a second for each.
 TEST_F(StoreAsync, LightLoadDoesNotWait) {
   Options options = options_with(10'000);
-  options.admission_wait_us_max = 100'000;
+  options.admission_wait_us_max = 1'000'000;
   open(options);
   constexpr int kBatches = 200;
   const auto begin = std::chrono::steady_clock::now();
@@ -199,7 +199,7 @@ TEST_F(StoreAsync, LightLoadDoesNotWait) {
     });
     done.wait();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
   EXPECT_EQ(figure("batches"), kBatches);
   EXPECT_EQ(figure("groups"), kBatches);
   EXPECT_EQ(figure("switches"), 0u);

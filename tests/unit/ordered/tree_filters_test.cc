@@ -85,7 +85,8 @@ class EngineTreeFilters : public ::testing::Test {
   /// Misses until a filter was built; false: none was.
   bool miss_until_built() {
     const std::uint64_t before = figure("builds");
-    for (int tries = 0; tries < 1000 && figure("builds") == before; ++tries) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (figure("builds") == before && std::chrono::steady_clock::now() < deadline) {
       miss(2000);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -120,7 +121,7 @@ TEST_F(EngineTreeFilters, MissesStayAboveTheTree) {
   put_and_flush(0, 3000);
   EXPECT_EQ(found(0, 3000), 3000U);
   for (const std::uint64_t size : {1, 63, 64, 65, 128, 10'000}) {
-    EXPECT_LE(miss(size), 3 + size * 15 / 1000) << size;
+    EXPECT_LE(miss(size), 5 + size * 15 / 1000) << size;
   }
   const std::uint64_t before = tree_lookups();
   std::string value;
