@@ -22,16 +22,22 @@ struct Taken {
 /// Threads any; the flush's functions one.
 class TakenRuns {
  public:
-  /// Takes what `due`(family, taken ranges) says of the first family of which it says something.
-  /// Nothing while a flush waits for its turn. Errors  std::bad_alloc, with nothing taken.
+  /// Takes what `due`(family, taken ranges) says of the first family of which it says something,
+  /// beginning behind the one that was served last. Nothing while a flush waits for its turn.
+  /// Errors  std::bad_alloc, with nothing taken.
   template <class Due>
   std::optional<Taken> take(const ViewState& state, const Due& due) {
     const std::lock_guard lock(mutex_);
     if (flush_waits_) return {};
     const ViewPtr view = state.view();
-    for (const FamilyViewPtr& family : view->families) {
-      const RunRange range = due(*family, ranges_);
-      if (range.count > 0) return take_range(*family, range);
+    const std::size_t count = view->families.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t at = (next_ + i) % count;
+      const FamilyView& family = *view->families[at];
+      const RunRange range = due(family, ranges_);
+      if (range.count == 0) continue;
+      next_ = at + 1;
+      return take_range(family, range);
     }
     return {};
   }
@@ -53,6 +59,7 @@ class TakenRuns {
   std::mutex mutex_;
   std::condition_variable given_back_;
   std::vector<TakenRange> ranges_;
+  std::size_t next_ = 0;  // where take() begins, among a view's families
   bool flush_waits_ = false;
 };
 
