@@ -176,7 +176,7 @@ Result<std::shared_ptr<RowCache>> RowCache::make(std::uint64_t bytes) {
   // Of a large cache few sets are used at first, all over it: each takes a page, and no large one.
   const std::uint64_t taken = set_count * kSetBytes;
   BRECCIA_TAKE(auto memory, taken <= kHugeBytesMax ? pmem::PageMemory::allocate_huge(taken)
-                                                   : pmem::PageMemory::allocate(taken));
+                                                   : pmem::PageMemory::allocate_small(taken));
   return std::make_shared<RowCache>(std::move(memory), set_count);
 }
 
@@ -340,6 +340,8 @@ void RowCache::insert(std::uint64_t hash, FamilyId family, const Slice& key, con
   const Shape shape{family, static_cast<std::uint32_t>(key.size()),
                     static_cast<std::uint32_t>(value.size())};
   if (shape.words() * 8 > kEntryBytesMax) return;
+  // Not yet an answer, but reason enough to leave the set's memory alone.
+  if (state_.load(kRelaxed) != version << kChangeBits) return;
   const std::uint64_t index = set_of(hash);
   note_used(index);
   Set& set = set_at(index);

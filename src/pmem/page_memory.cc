@@ -18,11 +18,19 @@ Result<PageMemory> PageMemory::allocate(std::uint64_t bytes) {
   return PageMemory(static_cast<std::byte*>(data), mapped_bytes);
 }
 
-Result<PageMemory> PageMemory::allocate_huge(std::uint64_t bytes) {
+Result<PageMemory> PageMemory::allocate_advised(std::uint64_t bytes, int advice) {
   BRECCIA_TAKE(PageMemory memory, allocate(bytes));
   BRECCIA_ASSERT(memory.mapped_bytes_ >= bytes);
-  (void)::madvise(memory.data_, memory.mapped_bytes_, MADV_HUGEPAGE);  // advice may be refused
+  (void)::madvise(memory.data_, memory.mapped_bytes_, advice);  // which may be refused
   return memory;
+}
+
+Result<PageMemory> PageMemory::allocate_huge(std::uint64_t bytes) {
+  return allocate_advised(bytes, MADV_HUGEPAGE);
+}
+
+Result<PageMemory> PageMemory::allocate_small(std::uint64_t bytes) {
+  return allocate_advised(bytes, MADV_NOHUGEPAGE);
 }
 
 PageMemory::PageMemory(std::byte* data, std::uint64_t mapped_bytes)

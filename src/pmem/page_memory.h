@@ -15,6 +15,8 @@ class PageMemory {
   static Result<PageMemory> allocate(std::uint64_t bytes);
   /// The same in huge pages where the system has them: for what is read and stored into all over.
   static Result<PageMemory> allocate_huge(std::uint64_t bytes);
+  /// The same in small pages whatever the system prefers: for what is stored into here and there.
+  static Result<PageMemory> allocate_small(std::uint64_t bytes);
 
   PageMemory(PageMemory&& other) noexcept;
   PageMemory& operator=(PageMemory&& other) noexcept;
@@ -25,6 +27,7 @@ class PageMemory {
 
  private:
   PageMemory(std::byte* data, std::uint64_t mapped_bytes);
+  static Result<PageMemory> allocate_advised(std::uint64_t bytes, int advice);
 
   std::byte* data_ = nullptr;
   std::uint64_t mapped_bytes_ = 0;

@@ -157,7 +157,9 @@ TEST(EngineDeviceFault, EveryOperation) {
     }
   }
   // Of all faults 4 % strike what nobody waits for; of few it may be more.
-  if (points >= 200) EXPECT_LT(Trial::went_on(), points / 10);
+  if (points >= 200) {
+    EXPECT_LT(Trial::went_on(), points / 10);
+  }
   std::printf("%lu device operations, %lu faults, %lu without effect\n", operations, points,
               Trial::went_on());
 }

@@ -72,7 +72,9 @@ TEST(PowerCut, EverySync) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf("power cuts: %lu at %lu syncs, %lu seeds, %lu with a torn MANIFEST, %.1f s\n",
               counts.cuts, counts.syncs, seeds, counts.torn, seconds);
-  if (counts.cuts >= 10'000) EXPECT_LE(counts.torn, counts.cuts / 100);
+  if (counts.cuts >= 10'000) {
+    EXPECT_LE(counts.torn, counts.cuts / 100);
+  }
 }
 
 // Goal: the test above bites: a sync that is not done shows.

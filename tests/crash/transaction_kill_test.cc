@@ -413,7 +413,9 @@ TEST(TransactionKill, NothingIsHalfDone) {
   if (rounds >= 100) {
     EXPECT_GT(recovered, 0u);
   }
-  if (rounds >= 200) EXPECT_GT(refused, 0u);
+  if (rounds >= 200) {
+    EXPECT_GT(refused, 0u);
+  }
   for (int kind = 0; kind < kKinds; ++kind) {
     std::printf("%lu %s transactions committed\n", committed[kind], kKindNames[kind]);
     // Most rounds are another kind's, or end early, and locking transactions wait for each other:

@@ -158,7 +158,9 @@ TEST(Metamorphic, ListsAnswerAsRocksDb) {
   EXPECT_GT(counts.conflicts, 0u);
   EXPECT_GT(counts.locked, 0u);
   const std::uint64_t histories = 2 * counts.lists;
-  if (histories >= 1000) EXPECT_LE(counts.cuts, histories / 50) << "TryAgain is for few";
+  if (histories >= 1000) {
+    EXPECT_LE(counts.cuts, histories / 50) << "TryAgain is for few";
+  }
   if (testing::share_of(kLists) == kLists) expect_all_drawn(counts);
 }
 

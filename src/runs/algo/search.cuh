@@ -102,28 +102,32 @@ BRECCIA_HD auto bound_of_heads(const Group& group, const RunRef& run, const Befo
 
 /// From at[lane], the first entry with the head that is sought, on to the first one that does not
 /// sort before the query.
-/// Bound   as bound_of_heads(), and log2 of the entries with that head reads of keys, in step.
+/// Bound   log2 of the entries with that head, steps as those of bound_of_heads(), and as many keys
+///         compared; all lanes in step.
 BRECCIA_SINGLE_SOURCE
 template <class Group, class Soughts, class Places>
 BRECCIA_HD auto pass_ties(const Group& group, const RunRef& run, const QueriesRef& queries,
                           const Soughts& sought, const Places& at) {
-  struct Stretch {
-    std::uint64_t begin;
-    std::uint64_t end;
+  const std::uint64_t count = run.keys.count;
+  const auto has_head = [&](int lane, std::uint64_t i) {
+    return i < count && run.keys.head[i] == sought[lane].head;
   };
-  const auto end = bound_of_heads(
-      group, run, [&](int lane, std::uint64_t head) { return head <= sought[lane].head; });
-  auto left = group.per_lane([&](int lane) { return Stretch{at[lane], end[lane]}; });
-  while (group.ballot([&](int lane) { return left[lane].begin < left[lane].end; }) != 0) {
-    left = group.per_lane([&](int lane) {
-      const Stretch own = left[lane];
-      const std::uint64_t middle = own.begin + (own.end - own.begin) / 2;
-      if (middle == own.end) return own;
-      const bool before = tie_sorts_before(run, middle, queries, sought[lane]);
-      return before ? Stretch{middle + 1, own.end} : Stretch{own.begin, middle};
+  // Some lane has more than `length` entries with its head, from at[lane] on.
+  std::uint64_t length = 1;
+  while (group.ballot([&](int lane) { return has_head(lane, at[lane] + length); }) != 0)
+    length *= 2;
+  auto now = group.per_lane([&](int lane) { return at[lane]; });
+  while (length > 0) {
+    const std::uint64_t half = (length + 1) / 2;
+    now = group.per_lane([&](int lane) {
+      const std::uint64_t probe = now[lane] + half - 1;
+      bool before = has_head(lane, probe);
+      if (before) before = tie_sorts_before(run, probe, queries, sought[lane]);
+      return now[lane] + step_if(before, half);
     });
+    length -= half;
   }
-  return group.per_lane([&](int lane) { return left[lane].begin; });
+  return now;
 }
 
 /// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
@@ -139,7 +143,7 @@ BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const Queries
                            [&](int lane, std::uint64_t head) { return head < sought[lane].head; });
   const exec::LaneMask ties = group.ballot([&](int lane) {
     const std::uint64_t i = at[lane];
-    return i < run.keys.count && run.keys.head[i] == sought[lane].head &&
+    return sought[lane].side == 0 && i < run.keys.count && run.keys.head[i] == sought[lane].head &&
            tie_sorts_before(run, i, queries, sought[lane]);
   });
   if (ties != 0) at = pass_ties(group, run, queries, sought, at);

@@ -306,9 +306,12 @@ TEST(RowCache, TurnedOff) {
   }
 }
 
-// Goal: memory that nothing was inserted in is not taken by those who look or purge.
-// Method: lookups and a purge of keys all over a cache of 256 MiB that has one entry.
-// Mutation: a purge that locks each set takes all of it, a page a set.
+// Goal: memory that nothing was inserted in is not taken by those who look or purge, or insert
+//       during a change, and each entry takes no more than a page.
+// Method: lookups, a purge and late inserts of keys all over a cache of 256 MiB that has a hundred
+//         entries.
+// Mutation: a purge that locks each set takes all of it, a page a set; so does an insert that sees
+//   the change when it has the set, and huge pages where the system likes them.
 TEST(RowCache, TakesMemoryForWhatItHas) {
   constexpr std::uint64_t kBytes = 256 << 20;
   const auto resident_bytes = [] {
@@ -321,15 +324,20 @@ TEST(RowCache, TakesMemoryForWhatItHas) {
   std::vector<std::uint64_t> hashes(8 * cache->set_count());
   base::Random random(1);
   for (auto& hash : hashes) hash = random.next();
-  insert(cache.get(), "key", "value", cache->version());
-  hashes.push_back(RowCache::hash(kFamily, "key"));
   const std::uint64_t before = resident_bytes();
+  const std::uint64_t version = cache->version();
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    insert(cache.get(), key_of(i), "value", version);
+    ASSERT_TRUE(find(cache.get(), key_of(i), version).has_value());
+    hashes.push_back(RowCache::hash(kFamily, key_of(i)));
+  }
   RowCache::Change change(cache.get());
   change.begin();
   cache->erase(hashes);
-  EXPECT_FALSE(find(cache.get(), "key", change.publish()).has_value());
+  EXPECT_FALSE(find(cache.get(), key_of(7), change.publish()).has_value());
   RowCache::ValueBuffer buffer;
   for (const std::uint64_t hash : hashes) {
+    cache->insert(hash, kFamily, "key", "value", cache->version());
     EXPECT_FALSE(cache->find(hash, kFamily, "key", cache->version(), &buffer).has_value());
   }
   EXPECT_LT(resident_bytes(), before + kBytes / 4);
