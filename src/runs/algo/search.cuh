@@ -65,22 +65,32 @@ BRECCIA_HD inline std::uint64_t step_if(bool condition, std::uint64_t step) {
   return step & (std::uint64_t{0} - static_cast<std::uint64_t>(condition));
 }
 
-/// For each lane the first entry of `run` whose head does not satisfy before(lane, head).
-/// Shape   run.keys.count > 0; before(lane, head) holds for a prefix of the heads.
+/// tie_sorts_before() of an entry whose head is `head`, any one.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline bool sorts_before(const RunRef& run, std::uint64_t i, std::uint64_t head,
+                                    const QueriesRef& queries, const Sought& sought) {
+  bool before = head < sought.head;  // which side an entry lies on cannot be predicted: no jump
+  if (head == sought.head) before = tie_sorts_before(run, i, queries, sought);
+  return before;
+}
+
+/// For each lane the first entry i of `run` for which before(lane, i, its head) does not hold.
+/// Shape   run.keys.count > 0; it holds for the entries up to some one, and for none behind it.
 /// Bound   log2(count / 64) + 7 reads of heads per lane, all lanes in step, and no jump that
-///         depends on one.
+///         depends on one unless before() has it.
 /// Source  [hrocks] section 6.2 (binary search in sorted tables). Deviation: a fence of every 64th
 ///         head first, which stays in cache.
 BRECCIA_SINGLE_SOURCE
 template <class Group, class Before>
-BRECCIA_HD auto bound_of_heads(const Group& group, const RunRef& run, const Before& before) {
+BRECCIA_HD auto first_not(const Group& group, const RunRef& run, const Before& before) {
   // In the fence: count how many fences come before the query; the answer lies behind the last.
   auto block = group.per_lane([&](int) { return std::uint64_t{0}; });
   for (std::uint64_t length = fence_count(run.keys.count); length > 1;) {
     const std::uint64_t half = length / 2;
     block = group.per_lane([&](int lane) {
       const std::uint64_t probe = block[lane] + half;
-      return block[lane] + step_if(before(lane, run.fence[probe]), half);
+      const bool is_before = before(lane, probe * kFenceStride, run.fence[probe]);
+      return block[lane] + step_if(is_before, half);
     });
     length -= half;
   }
@@ -91,7 +101,7 @@ BRECCIA_HD auto bound_of_heads(const Group& group, const RunRef& run, const Befo
     at = group.per_lane([&](int lane) {
       const std::uint64_t probe = at[lane] + half - 1;
       const std::uint64_t entry = probe < last ? probe : last;
-      const bool is_before = before(lane, run.keys.head[entry]);
+      const bool is_before = before(lane, entry, run.keys.head[entry]);
       return at[lane] + step_if(is_before && probe == entry, half);
     });
   };
@@ -100,9 +110,22 @@ BRECCIA_HD auto bound_of_heads(const Group& group, const RunRef& run, const Befo
   return at;
 }
 
+/// True if in a stretch of the run all heads are alike, by some looks at the fence: keys then have
+/// to be compared in most steps of a search.
+BRECCIA_HD inline bool has_long_ties(const RunRef& run) {
+  constexpr std::uint64_t kLooks = 8;
+  const std::uint64_t pairs = fence_count(run.keys.count) - 1;
+  bool has = false;
+  for (std::uint64_t look = 0; look < kLooks && look < pairs; ++look) {
+    const std::uint64_t at = look * pairs / kLooks;
+    has = has || run.fence[at] == run.fence[at + 1];
+  }
+  return has;
+}
+
 /// From at[lane], the first entry with the head that is sought, on to the first one that does not
 /// sort before the query.
-/// Bound   log2 of the entries with that head, steps as those of bound_of_heads(), and as many keys
+/// Bound   log2 of the entries with that head, steps as those of first_not(), and as many keys
 ///         compared; all lanes in step.
 BRECCIA_SINGLE_SOURCE
 template <class Group, class Soughts, class Places>
@@ -130,23 +153,39 @@ BRECCIA_HD auto pass_ties(const Group& group, const RunRef& run, const QueriesRe
   return now;
 }
 
-/// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
-/// Shape   run.keys.count > 0; sought[lane] of sought_in().
-/// Bound   as bound_of_heads(), and one more key; pass_ties() where that is not it.
-/// Cost    host: the W lookups' cache misses overlap, as no jump hangs on a head; CUDA: one thread
-///         a lookup.
+/// lower_bound() of keys that heads mostly tell apart, but for what lies to a side of the run.
 BRECCIA_SINGLE_SOURCE
 template <class Group, class Soughts>
-BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const QueriesRef& queries,
+BRECCIA_HD auto heads_first(const Group& group, const RunRef& run, const QueriesRef& queries,
                             const Soughts& sought) {
-  auto at = bound_of_heads(group, run,
-                           [&](int lane, std::uint64_t head) { return head < sought[lane].head; });
+  const auto at = first_not(group, run, [&](int lane, std::uint64_t, std::uint64_t head) {
+    return head < sought[lane].head;
+  });
   const exec::LaneMask ties = group.ballot([&](int lane) {
     const std::uint64_t i = at[lane];
     return sought[lane].side == 0 && i < run.keys.count && run.keys.head[i] == sought[lane].head &&
            tie_sorts_before(run, i, queries, sought[lane]);
   });
-  if (ties != 0) at = pass_ties(group, run, queries, sought, at);
+  return ties == 0 ? at : pass_ties(group, run, queries, sought, at);
+}
+
+/// Finds, for the query of each lane, the first entry of `run` that does not sort before it.
+/// Shape   run.keys.count > 0; sought[lane] of sought_in().
+/// Bound   as first_not(), and one more key; pass_ties() where that is not it.
+/// Cost    host: the W lookups' cache misses overlap, as no jump hangs on a head; CUDA: one thread
+///         a lookup. Where many keys have one head, they are compared on the way instead.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Soughts>
+BRECCIA_HD auto lower_bound(const Group& group, const RunRef& run, const QueriesRef& queries,
+                            const Soughts& sought) {
+  auto at = group.per_lane([](int) { return std::uint64_t{0}; });
+  if (has_long_ties(run)) {
+    at = first_not(group, run, [&](int lane, std::uint64_t i, std::uint64_t head) {
+      return sorts_before(run, i, head, queries, sought[lane]);
+    });
+  } else {
+    at = heads_first(group, run, queries, sought);
+  }
   return group.per_lane([&](int lane) {
     const int side = sought[lane].side;
     return side == 0 ? at[lane] : side < 0 ? 0 : run.keys.count;

@@ -6,13 +6,6 @@
 
 namespace breccia::runs::algo {
 
-/// tie_sorts_before() of an entry whose head is `head`, any one.
-BRECCIA_SINGLE_SOURCE
-BRECCIA_HD inline bool sorts_before(const RunRef& run, std::uint64_t i, std::uint64_t head,
-                                    const QueriesRef& queries, const Sought& sought) {
-  return head == sought.head ? tie_sorts_before(run, i, queries, sought) : head < sought.head;
-}
-
 /// Finds the first entry of `run` that does not sort before the query, with all lanes on one query.
 /// Shape   run.keys.count > 0; `sought` of sought_in(). A step's W pivots cut the range into W + 1
 ///         parts.
