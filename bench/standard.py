@@ -2,6 +2,7 @@
 """The standard set of benchmarks: `./dev bench standard`.
 
     bench/standard.py build/release/breccia [--folder /tmp] [--out FILE] [--rounds 1] [--only NAME]
+                                            [--must_show]
     bench/standard.py build/release/breccia --against OTHER [--rounds 5]
 
 Runs the cases below on Breccia, and where a case names them on RocksDB at its best and on a hash
@@ -231,6 +232,12 @@ def goals_of(rows):
     return GPU_GOALS if has_gpu else GOALS
 
 
+def cases_of(goals):
+    """The names of the cases that goals, and what stands beside them, are of."""
+    beside = (goal.beside[0] for goal in goals if isinstance(goal.beside, tuple))
+    return {goal.case for goal in goals} | set(beside)
+
+
 GOAL_HEAD = ["must show", "Breccia", "beside it", "ratio", "goal", "met", "RocksDB's settings"]
 
 
@@ -305,12 +312,11 @@ def print_rows(rows):
 
 
 def figure_beside(goal, rows, groups):
-    """What stands beside a goal's step, and its settings; (None, "") if it was not measured."""
+    """The figures beside a goal's step, and their settings; ([], "") if it was not measured."""
     if isinstance(goal.beside, str):
-        found = [row[goal.beside] for row in rows if is_machine(row)]
-        return (found[0] if found else None), ""
-    theirs = groups.get(goal.beside)
-    return (median_of(theirs, goal.figure), theirs[0].get("settings", "")) if theirs else (None, "")
+        return [row[goal.beside] for row in rows if is_machine(row)][:1], ""
+    theirs = groups.get(goal.beside, [])
+    return [row[goal.figure] for row in theirs], theirs[0].get("settings", "") if theirs else ""
 
 
 def goal_lines(rows, goals):
@@ -319,18 +325,28 @@ def goal_lines(rows, goals):
     lines = []
     for goal in goals:
         text = (lambda x: f"{x:.2f} us") if goal.figure == P50 else shown
-        ours = groups.get((goal.case, goal.step, goal.way))
-        b, settings = (None, "") if goal.beside is None else figure_beside(goal, rows, groups)
-        if not ours or (goal.beside is not None and b is None):
+        ours = [row[goal.figure] for row in groups.get((goal.case, goal.step, goal.way), [])]
+        theirs, settings = ([], "") if goal.beside is None else figure_beside(goal, rows, groups)
+        if not ours or (goal.beside is not None and not theirs):
             lines.append([goal.what, "", "", "not measured", goal.words(), "", ""])
             continue
-        a = median_of(ours, goal.figure)
-        value = a if b is None else a / b
+        a = value = statistics.median(ours)
+        b, ratio = "", ""
+        if theirs:
+            value = a / statistics.median(theirs)
+            b, ratio = text(statistics.median(theirs)), f"{value:.2f}x{spread(ours, theirs)}"
         met = value >= goal.goal if goal.how == "at least" else value <= goal.goal
-        lines.append([goal.what, text(a), "" if b is None else text(b),
-                      "" if b is None else f"{value:.2f}x", goal.words(), "yes" if met else "NO",
+        lines.append([goal.what, text(a), b, ratio, goal.words(), "yes" if met else "NO",
                       settings])
     return lines
+
+
+def spread(ours, theirs):
+    """The least and the greatest ratio of a round; empty for one round."""
+    if len(ours) != len(theirs) or len(ours) < 2:
+        return ""
+    pairs = [a / b for a, b in zip(ours, theirs)]
+    return f" ({min(pairs):.2f}-{max(pairs):.2f})"
 
 
 def print_peers(rows):
@@ -480,7 +496,9 @@ def self_test():
             for way, rates in (("breccia", (40, 60, 50)), ("rocksdb", (10, 10, 9)))
             for rate in rates]
     lines = goal_lines(rows, GOALS)
-    assert lines[0][:6] == [goal.what, "50", "10", "5.00x", "at least 5x", "yes"], lines[0]
+    assert lines[0][:6] == [goal.what, "50", "10", "5.00x (4.00-6.00)", "at least 5x", "yes"], \
+        lines[0]
+    assert goal_lines([rows[2], rows[3]], GOALS)[0][3] == "5.00x"
     assert all(line[3] == "not measured" for line in lines[1:])
     assert goal_lines([{**one, goal.figure: 49.9} if one["way"] == "breccia" else one
                        for one in rows], GOALS)[0][5] == "NO"
@@ -501,6 +519,8 @@ def main():
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where databases are made")
     parser.add_argument("--out", help="file that rows of JSON are appended to")
     parser.add_argument("--only", nargs="*", default=[], help="cases whose names hold such a word")
+    parser.add_argument("--must_show", action="store_true",
+                        help="only the cases that the last table names")
     parser.add_argument("--scale", type=float, default=1, help="sizes are so many times the usual")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
@@ -511,6 +531,9 @@ def main():
     sizes = Sizes(os.path.exists("/dev/nvidiactl"), arguments.scale)
     chosen = [case for case in cases(sizes)
               if not arguments.only or any(word in case.name for word in arguments.only)]
+    if arguments.must_show:
+        needed = cases_of(GPU_GOALS if sizes.has_gpu else GOALS)
+        chosen = [case for case in chosen if case.name in needed]
     if not arguments.against:
         name_commit()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
