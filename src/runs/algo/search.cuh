@@ -226,9 +226,13 @@ struct Search {
     for (int r = 0; r < run_count; ++r) {
       const RunRef& run = runs[r];
       if (run.keys.count == 0) continue;
-      if (cut_for < 0 || !record::has_same_heads(run.keys, runs[cut_for].keys)) {
-        own = group.per_lane([&](int lane) { return sought_in(run, queries, sought[lane]); });
-      }
+      const bool is_cut = cut_for >= 0 && record::has_same_heads(run.keys, runs[cut_for].keys);
+      own = group.per_lane([&](int lane) {
+        Sought next = is_cut ? own[lane] : sought_in(run, queries, sought[lane]);
+        // Lanes that are done go along to the run's begin, where all of them read the same.
+        if (result[lane] != kNotFound) next.head = 0;
+        return next;
+      });
       cut_for = r;
       const auto at = lower_bound(group, run, queries, own);
       // Where a lane found its key just now; elsewhere the end.
