@@ -213,6 +213,9 @@ bool RowCache::is_used(std::uint64_t index) const {
 // then looks whether the set is noted. In the one order of all four, one of them sees the other.
 void RowCache::note_used(std::uint64_t index) {
   if (is_used(index)) return;
+  // The set's memory is stored into before anybody reads it: a page that is read first is the
+  // system's page of zeros, and the store that replaces it interrupts every other core.
+  set_at(index).sequence.fetch_add(0, kRelaxed);
   used_[index / kUsedBits].fetch_or(std::uint64_t{1} << index % kUsedBits,
                                     std::memory_order_seq_cst);
 }

@@ -1,6 +1,7 @@
 #include "cache/row_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <barrier>
 #include <chrono>
@@ -341,6 +342,28 @@ TEST(RowCache, TakesMemoryForWhatItHas) {
     EXPECT_FALSE(cache->find(hash, kFamily, "key", cache->version(), &buffer).has_value());
   }
   EXPECT_LT(resident_bytes(), before + kBytes / 4);
+}
+
+// Goal: the first insert into a set takes one fault of a page.
+// Method: faults of the thread around inserts all over a cache of 256 MiB; not with a sanitizer,
+//         whose own memory has faults, too.
+// Mutation: who reads a set before storing into it has two, and the second interrupts all cores.
+TEST(RowCache, OneFaultForASet) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has faults of its own";
+#endif
+  constexpr std::uint64_t kInserts = 2000;
+  const auto cache = make_cache((256 << 20) / RowCache::kSetBytes);
+  const auto faults = [] {
+    rusage usage{};
+    EXPECT_EQ(::getrusage(RUSAGE_THREAD, &usage), 0);
+    return static_cast<std::uint64_t>(usage.ru_minflt);
+  };
+  const std::uint64_t before = faults();
+  for (std::uint64_t i = 0; i < kInserts; ++i) {
+    insert(cache.get(), key_of(i), "value", cache->version());
+  }
+  EXPECT_LT(faults() - before, kInserts + kInserts / 4);
 }
 
 // Goal: what is inserted into a set for the first time beside a purge of it is purged or left out.
