@@ -367,32 +367,52 @@ TEST(RowCache, OneFaultForASet) {
 }
 
 // Goal: what is inserted into a set for the first time beside a purge of it is purged or left out.
-// Method: many new caches; in each one thread inserts while another purges and publishes.
-// Mutation: a set that is noted behind the look at the changes under way keeps an old value.
+// Method: 10,000 sets, one after the other; one thread inserts an old value at about the time at
+//         which another purges and publishes.
+// Mutation: a set that is noted behind the look at the changes under way keeps an old value, in one
+//   run of a few.
 TEST(RowCache, FirstInsertBesideAPurge) {
-  constexpr int kRounds = 3000;
-  std::vector<std::shared_ptr<RowCache>> caches;
-  for (int i = 0; i < kRounds; ++i) caches.push_back(make_cache(2));
-  std::barrier together(2);
-  const std::uint64_t hash = RowCache::hash(kFamily, "key");
+  constexpr std::uint64_t kRounds = 10'000;
+  const auto cache = make_cache(2 * kRounds);
+  const std::uint64_t first = cache->version();
+  std::atomic<std::uint64_t> begun{0};  // rounds
+  std::atomic<std::uint64_t> inserted{0};
+  const auto wait_for = [](const std::atomic<std::uint64_t>& rounds, std::uint64_t count) {
+    for (int spins = 1; rounds.load() < count; ++spins) {
+      if (spins % 1000 == 0) std::this_thread::yield();
+    }
+  };
+  const auto linger = [](base::Random* random) {
+    std::atomic<std::uint64_t> spins{random->below(64)};
+    while (spins.load() > 0) --spins;
+  };
   std::jthread inserter([&] {
-    for (const auto& cache : caches) {
-      const std::uint64_t version = cache->version();
-      together.arrive_and_wait();
-      insert(cache.get(), "key", "old", version);
+    base::Random random(1);
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      const std::string key = key_of(round);
+      wait_for(begun, round + 1);
+      linger(&random);
+      insert(cache.get(), key, "old", first + round);
+      inserted = round + 1;
     }
   });
-  for (const auto& cache : caches) {
-    together.arrive_and_wait();
-    RowCache::Change change(cache.get());
-    change.begin();
-    cache->erase({&hash, 1});
-    (void)change.publish();
+  base::Random random(2);
+  for (std::uint64_t round = 0; round < kRounds && !HasFailure(); ++round) {
+    const std::string key = key_of(round);
+    const std::uint64_t hash = RowCache::hash(kFamily, key);
+    const std::uint64_t before = first + round;
+    begun = round + 1;
+    linger(&random);
+    {
+      RowCache::Change change(cache.get());
+      change.begin();
+      cache->erase({&hash, 1});
+      EXPECT_EQ(change.publish(), before + 1);
+    }
+    wait_for(inserted, round + 1);
+    EXPECT_FALSE(find(cache.get(), key, before + 1).has_value()) << round;
   }
-  inserter.join();
-  for (const auto& cache : caches) {
-    ASSERT_FALSE(find(cache.get(), "key", cache->version()).has_value());
-  }
+  begun = kRounds;  // whatever failed
 }
 
 // Goal: the host's hash of a key is that of its columns, which the device works with.
