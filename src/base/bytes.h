@@ -44,15 +44,6 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
 
 static_assert(std::endian::native == std::endian::little, "formats are little-endian in memory");
 
-/// memcpy for what has 8 bytes more often than not: a call costs more than the copy.
-inline void copy_short(void* to, const void* from, std::size_t bytes) {
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-}
-
 /// memcpy without a call, up to a few hundred bytes: for many strings of much the same length,
 /// whose branches are foreseen.
 inline void copy_inline(void* to, const void* from, std::size_t bytes) {

@@ -35,10 +35,14 @@ inline void end_stream() {
 #endif
 }
 
+/// How far it is to the next line.
+inline std::uint64_t bytes_before_line(const std::byte* to) {
+  return (kLineBytes - reinterpret_cast<std::uintptr_t>(to) % kLineBytes) % kLineBytes;
+}
+
 /// memcpy() past the caches, for what nobody reads soon.
 inline void stream_copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
-  const std::uint64_t ahead = (kLineBytes - reinterpret_cast<std::uintptr_t>(to)) % kLineBytes;
-  std::uint64_t at = std::min(ahead, bytes);
+  std::uint64_t at = std::min(bytes_before_line(to), bytes);
   std::memcpy(to, from, at);
   for (; at + kLineBytes <= bytes; at += kLineBytes) stream_line(to + at, from + at);
   std::memcpy(to + at, from + at, bytes - at);
@@ -51,7 +55,6 @@ inline void stream_copy(std::byte* to, const std::byte* from, std::uint64_t byte
 /// Pieces are put together in a few KiB that stay in the first cache, and leave them by whole
 /// lines.
 ///
-/// Shape   begins at an address that divides by 8, as does the length of every piece.
 /// Owner   the memory is written when this ends, at the latest.
 /// Threads one owner; any may read once it has ended.
 class StreamedBytes {
@@ -66,7 +69,6 @@ class StreamedBytes {
 
   /// Room for the next piece, which must be written before the next call.
   std::byte* next(std::uint64_t bytes) {
-    BRECCIA_ASSERT(bytes % 8 == 0);
     if (bytes > kStagedBytes) {  // the copy of a large piece would cost more
       drain();
       std::byte* const piece = to_;
@@ -78,17 +80,17 @@ class StreamedBytes {
     staged_ += bytes;
     return piece;
   }
+  /// Where the next piece comes to lie.
+  [[nodiscard]] std::byte* end() const { return to_ + staged_; }
 
  private:
   static constexpr std::uint64_t kStagedBytes = 2048;
 
   /// Writes all whole lines; the rest moves to the front.
   void write_lines() {
-    std::uint64_t at = 0;
-    for (; at < staged_ && reinterpret_cast<std::uintptr_t>(to_) % kLineBytes != 0; at += 8) {
-      std::memcpy(to_, stage_ + at, 8);
-      to_ += 8;
-    }
+    std::uint64_t at = std::min(bytes_before_line(to_), staged_);
+    std::memcpy(to_, stage_, at);
+    to_ += at;
     for (; at + kLineBytes <= staged_; at += kLineBytes) {
       stream_line(to_, stage_ + at);
       to_ += kLineBytes;

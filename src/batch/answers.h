@@ -2,9 +2,13 @@
 
 #include <breccia/status.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <optional>
 
 #include "base/bytes.h"
+#include "base/streamed_bytes.h"
 #include "batch/reads.h"
 #include "batch/results.h"
 
@@ -15,7 +19,7 @@ namespace breccia::batch {
 inline constexpr std::size_t kInPlaceBytesMin = 64;
 
 /// Takes results of reads, in any order, and puts each where it belongs: to the batch, or into an
-/// array of the caller's.
+/// array of the caller's. Those that come one behind the other can go past the caches.
 /// Shape   the reads are prepared; each gets one result.
 /// Owner   the reads and the arena live longer.
 /// Threads one owner; reads may be shared among any number of these.
@@ -24,6 +28,9 @@ class Answers {
   /// `arena` is for values that go to the batch; null if none are added.
   Answers(Reads* reads, ResultArena* arena)
       : reads_(reads), results_(reads->results()), codes_(reads->codes()), arena_(arena) {}
+
+  /// Values are so many that they leave the caches before anybody reads them.
+  void stream_values() { streams_ = true; }
 
   /// An outcome without a value.
   void add(std::uint64_t i, Status::Code code) {
@@ -54,6 +61,31 @@ class Answers {
   void add_number(std::uint64_t i, const std::uint64_t* number) {
     add_result(i, {reinterpret_cast<const char*>(number), sizeof *number, Status::Code::kOk});
   }
+  /// The same for reads from `i` on, up to `end` or the first without a number, or in another place
+  /// than `i`. Returns how far it came.
+  template <class HasNumber>
+  std::uint64_t add_numbers(std::uint64_t i, std::uint64_t end, const std::uint64_t* numbers,
+                            const HasNumber& has_number) {
+    BRECCIA_ASSERT(i < end);
+    const bool to_batch = goes_to_batch(i);
+    end = std::min(end, stretch_.end);
+    if (to_batch) {
+      for (; i < end && has_number(i); ++i) add_number(i, numbers + i);
+      return i;
+    }
+    if (stretch_.into.width != sizeof *numbers) return i;
+    // Copies that nobody else can write to stay in registers.
+    const std::ptrdiff_t stride = stretch_.into.stride;
+    const std::uint64_t first = stretch_.begin;
+    std::uint8_t* const found = stretch_.into.found;
+    std::uint8_t* const codes = codes_;
+    for (char* place = stretch_.place(i); i < end && has_number(i); ++i, place += stride) {
+      std::memcpy(place, numbers + i, sizeof *numbers);
+      found[i - first] = 1;
+      codes[i] = Status::Code::kOk;
+    }
+    return i;
+  }
   void add_result(std::uint64_t i, const ReadResult& result) {
     if (goes_to_batch(i)) {
       results_[i] = result;
@@ -72,7 +104,7 @@ class Answers {
   void keep(std::uint64_t i, const Slice& value) {
     BRECCIA_ASSERT(arena_ != nullptr);
     char* const copy = arena_->allocate(value.size());
-    base::copy_inline(copy, value.data(), value.size());
+    base::copy_inline(on_the_way_to(copy, value.size()), value.data(), value.size());
     results_[i] = {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
   }
   void put_code(std::uint64_t i, Status::Code code) {
@@ -83,15 +115,41 @@ class Answers {
   void put_value(std::uint64_t i, const Slice& value) {
     // It would be cut, or leave bytes of another value.
     if (value.size() != stretch_.into.width) return put_code(i, Status::Code::kInvalidArgument);
-    base::copy_inline(stretch_.place(i), value.data(), value.size());
+    char* const place = stretch_.place(i);
+    base::copy_inline(on_the_way_to(place, value.size()), value.data(), value.size());
     put_code(i, Status::Code::kOk);
   }
+  /// Where `bytes` bytes that belong at `place` are to be written.
+  char* on_the_way_to(char* place, std::size_t bytes) {
+    if (!streams_ || bytes < kStreamedBytesMin) return place;
+    auto* const at = reinterpret_cast<std::byte*>(place);
+    if (!stream_ || stream_->end() != at) {
+      // A new beginning costs as much as it saves for a few values.
+      starts_ += 1;
+      streams_ = starts_ * kStreamedInARow <= streamed_ + kStartsForFree * kStreamedInARow;
+      if (!streams_) {
+        stream_.reset();
+        return place;
+      }
+      stream_.emplace(at);
+    }
+    streamed_ += 1;
+    return reinterpret_cast<char*>(stream_->next(bytes));
+  }
+
+  static constexpr std::size_t kStreamedBytesMin = 32;
+  static constexpr std::uint64_t kStreamedInARow = 16;
+  static constexpr std::uint64_t kStartsForFree = 4;
 
   Reads* reads_;
   ReadResult* results_;
   std::uint8_t* codes_;
   ResultArena* arena_;
   Stretch stretch_;
+  bool streams_ = false;
+  std::uint64_t streamed_ = 0;
+  std::uint64_t starts_ = 0;
+  std::optional<base::StreamedBytes> stream_;
 };
 
 }  // namespace breccia::batch

@@ -128,7 +128,7 @@ Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& k
 
 Status Requests::add_read(FamilyId family, const Slice& key) {
   if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
-  if (full(1, 1, 0)) return batch_full();
+  if (too_many(1)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
   reads_at_.reserve(reads_.size(), 1);
   BRECCIA_ASSERT(reads_[part]->family() == family);

@@ -179,12 +179,17 @@ class Requests {
   }
   /// The family's part, which is made if it is not there.
   [[nodiscard]] Writes& writes_to(FamilyId family);
+  /// True if there is no room for more requests, of any kind.
+  [[nodiscard]] bool too_many(std::uint64_t more) const {
+    const std::uint64_t count = write_count_ + read_count() + range_count();
+    BRECCIA_ASSERT(count <= limits::kBatchRequestsMax);
+    return more > limits::kBatchRequestsMax - count;
+  }
   /// True if there is no room for more requests, `more_writes` of them writes of so many bytes.
   [[nodiscard]] bool full(std::uint64_t more, std::uint64_t more_writes,
                           std::uint64_t more_bytes) const {
-    const std::uint64_t count = write_count_ + read_count() + range_count();
-    BRECCIA_ASSERT(count <= limits::kBatchRequestsMax && record_bytes_ <= limits::kFrameBytesMax);
-    if (more > limits::kBatchRequestsMax - count) return true;
+    BRECCIA_ASSERT(record_bytes_ <= limits::kFrameBytesMax);
+    if (too_many(more)) return true;
     // Room in the frame for its header, alignment, descriptors, family names and commit record.
     constexpr std::uint64_t kFrameSlack = 1024;
     const std::uint64_t families = 16 * (writes_.size() + 1);

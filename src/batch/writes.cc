@@ -30,8 +30,8 @@ void Writes::add_record(const record::RecordHeader& header, const Slice& key, co
   // The last word first: its padding must be zero, and the value then covers the rest.
   std::memset(record + bytes - 8, 0, 8);
   std::memcpy(record, &header, sizeof header);
-  base::copy_short(record + sizeof header, key.data(), key.size());
-  base::copy_short(record + sizeof header + key.size(), value.data(), value.size());
+  base::copy_inline(record + sizeof header, key.data(), key.size());
+  base::copy_inline(record + sizeof header + key.size(), value.data(), value.size());
   ++record_count_;
 }
 

@@ -47,6 +47,11 @@ class KeyColumns {
   [[nodiscard]] bool append(const char* key, std::uint64_t bytes) {
     const std::uint64_t words = tail_words(bytes);
     const auto length = static_cast<std::uint32_t>(bytes);
+    // One more of the same length, where there is room, as it is almost always.
+    if (length == uniform_bytes_ && head_.has_room(1) && tail_.has_room(words)) {
+      cut_key(key, bytes, head_.extend(1), tail_.extend(words));
+      return true;
+    }
     if (!reserve(1, words, length)) return false;
     extend(1, words, length).write(0, 0, key, bytes);
     return true;

@@ -24,6 +24,9 @@ constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 /// Reads from which on the device looks for places in the entry cache, too.
 constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 
+/// Reads whose values together leave the caches before anybody looks at them.
+constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
+
 /// What a lookup says that found no memory: its code is all there is of a status.
 constexpr Status::Code kNoMemory = Status::Code::kAborted;
 
@@ -97,7 +100,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       queries.bound = reads->bounds();
     }
     const Status status = base::or_memory_limit([&] {
-      read_family({*pin.view, *family, queries, reads.get(), requests, nullptr}, device_min);
+      read_family({*pin.view, *family, queries, reads.get(), requests, nullptr, false}, device_min);
       return Status::OK();
     });
     if (!status.ok()) fail(reads.get(), 0, reads->count(), kNoMemory);
@@ -132,6 +135,10 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
       for_backend && search_->search(job.family, job.queries, {job.reads->found(), numbers},
                                      cached.refs != nullptr ? &cached : nullptr);
   if (on_backend && cached.is_filled) job.refs = cached.refs;
+  // Beside a device the cores do nothing but gather, and memory's bandwidth is what there is least
+  // of; on the host a store past the caches waits longer than it spares.
+  job.streams = BRECCIA_SOMETIMES(20) || (on_backend && n >= kStreamedReadsMin &&
+                                          !backends_->is_host(*backends_->current()));
   statistics_->add(on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, n);
   if (!job.family.backend_runs.empty()) {
     statistics_->add(Ticker::kRunsSearched, n * job.family.backend_runs.size());
@@ -190,20 +197,30 @@ std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key
 void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin,
                     std::uint64_t end, batch::ResultArena* arena,
                     std::vector<std::uint32_t>* missing) const {
-  // Far enough ahead to hide a miss of main memory behind the copies of the values before it.
-  constexpr std::uint64_t kAhead = 16;
+  // Far enough ahead to hide a miss of main memory behind the copies of the values before it. Into
+  // the second cache: it waits for more lines at a time than the first.
+  constexpr std::uint64_t kAhead = 24;
+  constexpr int kSecondCache = 2;
   const std::uint64_t* const found = job.reads->found();
   batch::Answers answers(job.reads, arena);
+  if (job.streams) answers.stream_values();
   const wal::SegmentTable& table = *job.view.table;
   const bool has_tombstones = job.family.tombstones != nullptr;
   const bool in_place = job.requests->values_in_place();
   std::uint64_t in_tree = 0;
   std::string key;
+  const auto is_put = [&](std::uint64_t i) {
+    return found[i] != runs::kNotFound && record::op_of(found[i]) == record::Op::kPut;
+  };
   for (std::uint64_t i = begin; i < end; ++i) {
+    if (numbers != nullptr && !has_tombstones) {
+      i = answers.add_numbers(i, end, numbers, is_put);
+      if (i == end) break;
+    }
     if (numbers == nullptr && i + kAhead < end && found[i + kAhead] != runs::kNotFound) {
       const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
-      __builtin_prefetch(next);
-      if (!in_place) __builtin_prefetch(next + 64);
+      __builtin_prefetch(next, /*rw=*/0, kSecondCache);
+      if (!in_place) __builtin_prefetch(next + 64, /*rw=*/0, kSecondCache);
     }
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
     if (found[i] == runs::kNotFound && covered == 0 && job.family.asks_tree()) {

@@ -40,6 +40,7 @@ class Reader {
     batch::Reads* reads;
     batch::Requests* requests;
     const std::uint32_t* refs;  // places in the cache of what no run holds; null: not looked for
+    bool streams;               // values go past the caches
   };
 
   void read_family(Job job, std::uint64_t device_min) const;
