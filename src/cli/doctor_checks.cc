@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <liburing.h>
 #include <linux/magic.h>
-#include <mntent.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
 #include <sys/resource.h>
@@ -28,6 +27,7 @@
 #include "console/rocksdb_assertions.h"
 #include "console/store_flags.h"
 #include "tree/read_defaults.h"
+#include "wal/huge_pages.h"
 
 namespace breccia::cli {
 
@@ -73,36 +73,6 @@ std::string file_system_name(long magic) {
     default:
       return fmt::format("file system 0x{:x}", magic);
   }
-}
-
-struct Mount {
-  std::string point;
-  std::string huge;  // what the option huge= says; empty without it
-};
-
-// The mount that `folder` lies in: the one with the longest path, the last of several.
-Mount mount_of(const std::filesystem::path& folder) {
-  Mount found;
-  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(setmntent("/proc/self/mounts", "r"),
-                                                     endmntent);
-  if (mounts == nullptr) return found;
-  std::error_code ignored;
-  const auto path = std::filesystem::canonical(folder, ignored);
-  while (const mntent* const mount = getmntent(mounts.get())) {
-    const std::filesystem::path point(mount->mnt_dir);
-    const auto [end, rest] = std::mismatch(point.begin(), point.end(), path.begin(), path.end());
-    const bool holds = end == point.end() || point == "/";
-    if (!holds || point.string().size() < found.point.size()) continue;
-    const char* const option = hasmntopt(mount, "huge");
-    const std::string from = option == nullptr ? "" : option + std::strlen("huge=");
-    found = {point.string(), from.substr(0, from.find(','))};
-  }
-  return found;
-}
-
-// Segments of the log are allocated before they are mapped, so huge=advise gives them small pages.
-bool gives_huge_pages(const Mount& mount) {
-  return mount.huge == "always" || mount.huge == "within_size";
 }
 
 // The file itself says whether its file system maps it without a page cache.
@@ -310,14 +280,12 @@ Finding check_file_system(const std::string& name, const std::string& path) {
   if (memory) {
     finding.verdict = Verdict::kWarn;
     finding.fix = "tmpfs is lost with the power; use it for benchmarks only";
-    const Mount mount = mount_of(folder);
-    const bool huge = gives_huge_pages(mount);
+    const bool huge = wal::gives_huge_pages(folder.string());
     if (info.f_type == TMPFS_MAGIC) finding.found += huge ? ", huge pages" : ", small pages";
     if (info.f_type == TMPFS_MAGIC && !huge) {
-      finding.fix += fmt::format(
-          "; mount -o remount,huge=within_size {} gives the log's new files huge pages, which make "
-          "batches faster",
-          mount.point);
+      finding.fix +=
+          "; a kernel of 6.1 or newer with transparent huge pages gives the log's new files huge "
+          "pages, which make batches faster";
     }
   } else if (info.f_type == NFS_SUPER_MAGIC || info.f_type == OVERLAYFS_SUPER_MAGIC) {
     finding.verdict = Verdict::kWarn;

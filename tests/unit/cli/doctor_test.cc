@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
-#include <fstream>
-
 #include "cli/doctor_checks.h"
 #include "support/folder.h"
 #include "support/small_options.h"
+#include "wal/huge_pages.h"
+#include "wal/real_files.h"
 
 namespace breccia::cli {
 
@@ -38,23 +38,15 @@ TEST(Doctor, SaysWhichFiltersThereAre) {
   EXPECT_FALSE(without.fix.empty());
 }
 
-// Goal: doctor says whether a tmpfs gives the log huge pages, and how to get them.
-// Method: the memory's file system, beside what the kernel's list of mounts says of it.
-// Mutation: taking the option of another mount, or huge=advise for what gives huge pages.
+// Goal: doctor says whether a tmpfs gives the log huge pages, and what is missing elsewhere.
+// Method: the memory's file system, beside what a file of the log gets there.
+// Mutation: saying the other, or advice where nothing is missing.
 TEST(Doctor, SaysWhichPagesATmpfsGives) {
-  std::ifstream mounts("/proc/self/mounts");
-  std::string options;
-  for (std::string device, point, rest; mounts >> device >> point;) {
-    std::getline(mounts, rest);
-    if (point == "/dev/shm") options = rest;
-  }
-  if (options.find("tmpfs") == std::string::npos) GTEST_SKIP() << "no tmpfs at /dev/shm";
-  const bool huge = options.find("huge=always") != std::string::npos ||
-                    options.find("huge=within_size") != std::string::npos;
+  if (wal::medium_of("/dev/shm") != wal::Medium::kTmpfs) GTEST_SKIP() << "no tmpfs at /dev/shm";
+  const bool huge = wal::gives_huge_pages("/dev/shm");
   const Finding finding = check_file_system("db", "/dev/shm/nothing");
   EXPECT_EQ(finding.found.find("small pages") == std::string::npos, huge) << finding.found;
-  EXPECT_EQ(finding.fix.find("remount,huge=within_size /dev/shm ") == std::string::npos, huge)
-      << finding.fix;
+  EXPECT_EQ(finding.fix.find("huge pages") == std::string::npos, huge) << finding.fix;
 }
 
 }  // namespace breccia::cli

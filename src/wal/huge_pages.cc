@@ -1,0 +1,77 @@
+#include "wal/huge_pages.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "wal/ring.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+namespace breccia::wal {
+namespace {
+
+constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
+
+/// Makes one page of the huge one at `at`, so that there is something to collapse, and collapses
+/// it. Not by a store: on a full medium that ends the process.
+bool make_huge_page(int fd, std::byte* image, std::uint64_t at) {
+  constexpr off_t kSmallPageBytes = 4096;
+  if (::fallocate(fd, 0, static_cast<off_t>(at), kSmallPageBytes) != 0) return false;
+  return ::madvise(image + at, kHugePageBytes, MADV_COLLAPSE) == 0;
+}
+
+}  // namespace
+
+Result<std::byte*> map_tmpfs(int fd, const std::string& path, std::uint64_t bytes) {
+  if (bytes == 0) return static_cast<std::byte*>(nullptr);
+  // The address must divide as the place in the file does: room is taken, and the ends given back.
+  const std::uint64_t room = bytes + kHugePageBytes;
+  void* const taken = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (taken == MAP_FAILED) return io_status("map", path, errno);
+  auto* const begin = static_cast<std::byte*>(taken);
+  const auto address = reinterpret_cast<std::uintptr_t>(taken);
+  const std::uint64_t before = base::round_up(address, kHugePageBytes) - address;
+  void* const at =
+      ::mmap(begin + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  if (at == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(taken, room);
+    return io_status("map", path, error);
+  }
+  const std::uint64_t end = before + base::round_up(bytes, std::uint64_t{4096});
+  BRECCIA_ASSERT(end <= room && at == begin + before);
+  if (before > 0) ::munmap(begin, before);
+  if (end < room) ::munmap(begin + end, room - end);
+  return static_cast<std::byte*>(at);
+}
+
+void make_huge_pages(int fd, std::uint64_t bytes) {
+  if (bytes < kHugePageBytes || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return;
+  auto image = map_tmpfs(fd, "", bytes);
+  if (!image.ok()) return;
+  std::uint64_t at = 0;
+  while (at + kHugePageBytes <= bytes && make_huge_page(fd, image.value(), at)) {
+    at += kHugePageBytes;
+  }
+  ::munmap(image.value(), bytes);
+}
+
+bool gives_huge_pages(const std::string& dir) {
+  const int fd = ::open(dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  bool gives = ::ftruncate(fd, kHugePageBytes) == 0;
+  auto image = map_tmpfs(fd, dir, kHugePageBytes);
+  gives = gives && image.ok() && make_huge_page(fd, image.value(), 0);
+  if (image.ok()) ::munmap(image.value(), kHugePageBytes);
+  ::close(fd);
+  return gives;
+}
+
+}  // namespace breccia::wal
