@@ -56,8 +56,10 @@ class Sizes:
         self.threads = min(16, os.cpu_count() or 1)
         self.batch = 1 << 20 if has_gpu else 1 << 16
         self.keys = max(1000, int((100e6 if has_gpu else 10e6) * scale))
-        # What a part of the keys shows as well: RocksDB's load of all takes a minute on two cores.
+        # What a part of the keys shows as well.
         self.part = max(200, self.keys // 5)
+        # RocksDB's load of more takes minutes.
+        self.peer = max(200, self.keys // (20 if has_gpu else 5))
         self.few = max(50, self.keys // 40)
         self.reads = max(100, int((4e6 if has_gpu else 2.5e5) * scale))
         self.singles = max(100, int(1e5 * scale))
@@ -75,10 +77,12 @@ RATES = (25_000, 50_000, 100_000, 200_000, 400_000)
 
 IN_MEMORY = "put, get 16 B/100 B, in memory"
 NUMBERS_IN_MEMORY = "put, get 8 B/8 B, in memory"
-PART = "put, get 16 B/100 B, a fifth of the keys"
-COLD = "get 16 B/100 B of a fifth of the keys, from files"
+FLUSHED = "put, get 16 B/100 B, flushed"
+PART = "put, get 16 B/100 B, beside RocksDB"
+COLD = "get 16 B/100 B from files, beside RocksDB"
 BUDGET = "get 16 B/100 B, skew 0.99, a tenth of it clean"
 MISSES = "misses 16 B/100 B"
+SUSTAINED = "put 16 B/100 B, sustained"
 SINGLE = "single requests 16 B/100 B"
 
 
@@ -87,17 +91,18 @@ def cases(sizes):
                 "--key_set=uniform --ready ")
     base = f"--keys={sizes.keys} " + requests
     part = f"--keys={sizes.part} " + requests
+    peer = f"--keys={sizes.peer} " + requests
     few = f"--keys={sizes.few} " + requests
     states = [f"{GET}@{state}" for state in STATES]
     numbers = "--key_size=8 --value_size=8 "
     # In memory more are needed to tell something: behind a load runs are still merged.
     in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads={2 * sizes.reads} "
-    yield Case("put, get 16 B/100 B", base +
-               f"--benchmarks=filluniquerandom,{states[0]},{states[1]}")
+    yield Case(FLUSHED, base + sizes.prepared + f"--reads={2 * sizes.reads} "
+               f"--benchmarks=filluniquerandom,{states[0]},{states[1]},{states[1]}")
     # So many that a pass lasts; fewer where each is read from a file.
-    yield Case(PART, part + f"--reads={4 * sizes.reads} "
+    yield Case(PART, peer + f"--reads={4 * sizes.reads} "
                f"--benchmarks=filluniquerandom,{','.join(states[:3])}", BOTH)
-    yield Case(COLD, part + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
+    yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
     yield Case(IN_MEMORY, base + in_memory + sizes.prepared,
                ("breccia", "breccia, columns", "breccia, values in place"))
     yield Case(NUMBERS_IN_MEMORY, base + numbers + in_memory + sizes.prepared,
@@ -108,14 +113,14 @@ def cases(sizes):
     yield Case(BUDGET, part + budget +
                f"--skew=0.99 --benchmarks=filluniquerandom,{GET}@clean,{GET}@clean,{GET}@clean")
     # The filter of all keys is built within the first passes.
-    yield Case(MISSES, part + f"--reads={4 * sizes.reads} "
+    yield Case(MISSES, part + f"--reads={(1 if sizes.has_gpu else 4) * sizes.reads} "
                "--misses=1 --benchmarks=filluniquerandom" + 4 * f",{GET}@tree-warm")
     yield Case("update, range of 100, 8 B/8 B", few + numbers +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
                f"{max(100, sizes.reads // 50)}", BOTH)
     yield Case("transactions 8 B/8 B", few.replace("--ready ", "") + numbers +
                "--benchmarks=filluniquerandom,transactionrandom,validatedrandom", BOTH)
-    yield Case("put 16 B/100 B, sustained", base.replace("--ready ", "") +
+    yield Case(SUSTAINED, base.replace("--ready ", "") +
                f"--benchmarks=overwrite --duration={sizes.sustained}")
     yield from single_cases(sizes)
     yield from ycsb_cases(sizes)
@@ -149,8 +154,8 @@ def ycsb_cases(sizes):
         peer = ("rocksdb",) if letter != "f" else ()
         if sizes.has_gpu:
             yield Case(f"ycsb {letter}, batches", ycsb(letter, sizes.keys, count, batch))
-            yield Case(f"ycsb {letter}, batches, a fifth of the records",
-                       ycsb(letter, sizes.part, count // 8, batch), peer)
+            yield Case(f"ycsb {letter}, batches, beside RocksDB",
+                       ycsb(letter, sizes.peer, count // 8, batch), peer)
         else:
             yield Case(f"ycsb {letter}, batches", ycsb(letter, sizes.part, count, batch),
                        ("breccia", *peer))
@@ -200,6 +205,8 @@ GPU_GOALS = [
     Goal("PUT 16 B/100 B", IN_MEMORY, FILL, 150e6),
     Goal("PUT 16 B/100 B, store alone", IN_MEMORY, FILL, 250e6, figure=ALONE),
     Goal("PUT 16 B/100 B by columns", IN_MEMORY, FILL, 220e6, way=COLUMNS),
+    Goal("PUT 16 B/100 B sustained, bytes written, of the disk's rate", SUSTAINED, "overwrite",
+         0.5, figure="disk_bytes_per_s", beside="disk_write_bytes_per_s"),
     Goal("PUT 8 B/8 B", NUMBERS_IN_MEMORY, FILL, 250e6),
     Goal("PUT 8 B/8 B by columns", NUMBERS_IN_MEMORY, FILL, 500e6, way=COLUMNS),
     Goal("GET 16 B/100 B from memory", IN_MEMORY, PASS, 200e6),
@@ -207,7 +214,9 @@ GPU_GOALS = [
     Goal("GET 16 B/100 B by columns", IN_MEMORY, PASS, 280e6, way=COLUMNS),
     Goal("GET 16 B/100 B by columns, of the gather rate", IN_MEMORY, PASS, 0.7, way=COLUMNS,
          beside="gather_128_byte_rows_per_s"),
-    Goal("GET 16 B/100 B clean, of that from memory", "put, get 16 B/100 B", f"{GET}@clean", 0.9,
+    Goal("GET 16 B/100 B by columns, of the rate of a bare gather into columns", IN_MEMORY, PASS,
+         0.7, way=COLUMNS, beside="gather_100_of_128_bytes_per_s"),
+    Goal("GET 16 B/100 B clean, of that from memory", FLUSHED, f"{GET}@clean#2", 0.9,
          beside=(IN_MEMORY, PASS, "breccia")),
     Goal("clean budget of a tenth, Zipf 0.99", BUDGET, f"{GET}@clean#3", 25e6),
     ratio_goal("tree alone, warm", PART, f"{GET}@tree-warm", 1.3),
@@ -220,9 +229,9 @@ GPU_GOALS = [
          1.1, figure=P50, beside=(SINGLE, "readrandom@memtable#2", "breccia, no device")),
     *[Goal(f"YCSB {letter.upper()}", f"ycsb {letter}, batches", f"workload{letter}", goal)
       for letter, goal in zip("abcdfe", (60e6, 90e6, 120e6, 90e6, 50e6, 1e6))],
-    *[Goal(f"YCSB {letter.upper()}, of RocksDB's best with a fifth of the records",
+    *[Goal(f"YCSB {letter.upper()}, of RocksDB's best with a twentieth of the records",
            f"ycsb {letter}, batches", f"workload{letter}", 20,
-           beside=(f"ycsb {letter}, batches, a fifth of the records", f"workload{letter}",
+           beside=(f"ycsb {letter}, batches, beside RocksDB", f"workload{letter}",
                    "rocksdb")) for letter in "abcd"],
 ]
 
@@ -314,7 +323,10 @@ def print_rows(rows):
 def figure_beside(goal, rows, groups):
     """The figures beside a goal's step, and their settings; ([], "") if it was not measured."""
     if isinstance(goal.beside, str):
-        return [row[goal.beside] for row in rows if is_machine(row)][:1], ""
+        # The disk is measured where the case has its database.
+        machines = [row for row in rows if is_machine(row)]
+        own = [row for row in machines if row["case"] == goal.case]
+        return [row[goal.beside] for row in (own or machines)[:1]], ""
     theirs = groups.get(goal.beside, [])
     return [row[goal.figure] for row in theirs], theirs[0].get("settings", "") if theirs else ""
 
@@ -442,15 +454,17 @@ def verdict(rows):
     return 3 if wrong else 0
 
 
-def standard(arguments, chosen, folder):
+def standard(arguments, chosen, folder, disk_folder):
     begin = time.monotonic()
     rows = []
     for turn in range(arguments.rounds or 1):
         for case in chosen:
             # Who begins changes every round.
             for way in case.ways if turn % 2 == 0 else case.ways[::-1]:
-                rows += keep(arguments, run(arguments.program, case, way, turn + 1, folder,
-                                            with_machine=not rows))
+                to_disk = case.name == SUSTAINED
+                rows += keep(arguments, run(arguments.program, case, way, turn + 1,
+                                            disk_folder if to_disk else folder,
+                                            with_machine=to_disk or not rows))
     for row in filter(is_machine, rows):
         print_machine(row)
     print_rows(rows)
@@ -504,8 +518,10 @@ def self_test():
                        for one in rows], GOALS)[0][5] == "NO"
     share = Goal("share", goal.case, goal.step, 0.7, beside="gather")
     assert goal_lines(rows, [share])[0][3] == "not measured"
-    machine = {"benchmark": "machine", "gather": 100}
+    machine = {"case": "any", "benchmark": "machine", "gather": 100}
     assert goal_lines(rows + [machine], [share])[0][3:6] == ["0.50x", "at least 0.7x", "NO"]
+    own = {**machine, "case": goal.case, "gather": 50}
+    assert goal_lines(rows + [machine, own], [share])[0][3] == "1.00x"
     absolute = Goal("absolute", goal.case, goal.step, 2e6)
     assert goal_lines(rows, [absolute])[0][1:6] == ["50", "", "", "at least 2 M", "NO"]
     print(f"standard: {len(names)} cases")
@@ -517,6 +533,8 @@ def main():
     parser.add_argument("--against", help="folder of another build's `breccia`")
     parser.add_argument("--rounds", type=int, help="runs of each; default 1, with --against 5")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where databases are made")
+    parser.add_argument("--disk_folder", help="where the database of the case that is bound by the "
+                        "disk is made; default: --folder, which may be in memory")
     parser.add_argument("--out", help="file that rows of JSON are appended to")
     parser.add_argument("--only", nargs="*", default=[], help="cases whose names hold such a word")
     parser.add_argument("--must_show", action="store_true",
@@ -536,10 +554,11 @@ def main():
         chosen = [case for case in chosen if case.name in needed]
     if not arguments.against:
         name_commit()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+    with (tempfile.TemporaryDirectory(dir=arguments.folder) as folder,
+          tempfile.TemporaryDirectory(dir=arguments.disk_folder or arguments.folder) as on_disk):
         if arguments.against:
             return against(arguments, chosen, folder)
-        return standard(arguments, chosen, folder)
+        return standard(arguments, chosen, folder, on_disk)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Batch {
   /// Errors  as above, of any request, and InvalidArgument: columns of different counts, offsets
   ///         that fall. None of the requests was added then.
   /// Owner   keys, values, operands, begins, ends and limits are copied; they may go when the call
-  ///         returns.
+  ///         returns, unless SetColumnsInPlace() says otherwise.
   /// Cost    from 32 Ki requests on shared among threads.
   Status Put(FamilyId family, const BytesColumn& keys, const BytesColumn& values);
   Status Delete(FamilyId family, const BytesColumn& keys);
@@ -92,6 +92,11 @@ class Batch {
   /// Owner   a batch that holds the log keeps its segments from being used again, and their memory
   ///         or disk from others: Clear() it soon, or destroy it.
   void SetValuesInPlace(bool in_place);
+  /// Whether keys and values of Put and Delete by columns may stay in the caller's arrays, from
+  /// which a submit then copies them straight into the log: half of what a large load costs the
+  /// memory. Said before the columns are added; false until it is set; Clear() keeps it.
+  /// Owner   such arrays must live, and be left alone, until Clear() or the batch's end.
+  void SetColumnsInPlace(bool in_place);
 
   [[nodiscard]] std::size_t writes() const;
   [[nodiscard]] std::size_t reads() const;

@@ -46,7 +46,7 @@ static_assert(std::endian::native == std::endian::little, "formats are little-en
 
 /// memcpy without a call, up to a few hundred bytes: for many strings of much the same length,
 /// whose branches are foreseen.
-inline void copy_inline(void* to, const void* from, std::size_t bytes) {
+[[gnu::always_inline]] inline void copy_inline(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t kInlineMax = 256;
   auto* const out = static_cast<char*>(to);
   const auto* const in = static_cast<const char*>(from);

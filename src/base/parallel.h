@@ -1,8 +1,13 @@
 #pragma once
 
+#include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
 #include <utility>
 
 namespace breccia::base {
@@ -13,6 +18,35 @@ namespace breccia::base {
 template <class... Arguments>
 void parallel_for(Arguments&&... arguments) {
   tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::forward<Arguments>(arguments)...); });
+}
+
+/// One of the threads that are in a shared loop.
+/// Threads any.
+class SharedLoop {
+ public:
+  SharedLoop() : others_(callers_.fetch_add(1, std::memory_order_relaxed)) {}
+  ~SharedLoop() { callers_.fetch_sub(1, std::memory_order_relaxed); }
+  SharedLoop(const SharedLoop&) = delete;
+  SharedLoop& operator=(const SharedLoop&) = delete;
+
+  /// True if cores may be idle that could help.
+  [[nodiscard]] bool may_share() const {
+    static const std::uint32_t cores = std::max(2U, std::thread::hardware_concurrency());
+    return others_ + 1 < cores;
+  }
+
+ private:
+  static inline std::atomic<std::uint32_t> callers_{0};
+  const std::uint32_t others_;
+};
+
+/// parallel_for() of what only computes. Where as many call it as there are cores, each goes
+/// through its own loop: threads that take pieces from one another then cost and bring nothing.
+template <class Index, class Work>
+void shared_for(Index begin, Index end, const Work& work) {
+  const SharedLoop loop;
+  if (loop.may_share()) return parallel_for(begin, end, work);
+  for (; begin < end; ++begin) work(begin);
 }
 
 }  // namespace breccia::base

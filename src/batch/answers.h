@@ -86,6 +86,25 @@ class Answers {
     }
     return i;
   }
+  /// Values that lie elsewhere, of reads from `i` on, up to `end` or the first for which value_of()
+  /// returns none, or in another place than `i`. Returns how far it came.
+  template <class ValueOf>
+  std::uint64_t add_values(std::uint64_t i, std::uint64_t end, const ValueOf& value_of) {
+    BRECCIA_ASSERT(i < end);
+    const bool to_batch = goes_to_batch(i);
+    end = std::min(end, stretch_.end);
+    if (!to_batch && goes_in_a_row()) return stream_row(i, end, value_of);
+    for (; i < end; ++i) {
+      const Slice value = value_of(i);
+      if (value.data() == nullptr) break;
+      if (to_batch) {
+        keep(i, value);
+      } else {
+        put_value(i, value);
+      }
+    }
+    return i;
+  }
   void add_result(std::uint64_t i, const ReadResult& result) {
     if (goes_to_batch(i)) {
       results_[i] = result;
@@ -121,20 +140,48 @@ class Answers {
   }
   /// Where `bytes` bytes that belong at `place` are to be written.
   char* on_the_way_to(char* place, std::size_t bytes) {
-    if (!streams_ || bytes < kStreamedBytesMin) return place;
-    auto* const at = reinterpret_cast<std::byte*>(place);
-    if (!stream_ || stream_->end() != at) {
-      // A new beginning costs as much as it saves for a few values.
-      starts_ += 1;
-      streams_ = starts_ * kStreamedInARow <= streamed_ + kStartsForFree * kStreamedInARow;
-      if (!streams_) {
-        stream_.reset();
-        return place;
-      }
-      stream_.emplace(at);
-    }
+    if (!streams_ || bytes < kStreamedBytesMin || !begin_stream_at(place)) return place;
     streamed_ += 1;
     return reinterpret_cast<char*>(stream_->next(bytes));
+  }
+  /// False, and no stream is under way any more, if too many were begun for what they brought: a
+  /// new beginning costs as much as it saves for a few values.
+  [[nodiscard]] bool begin_stream_at(char* place) {
+    auto* const at = reinterpret_cast<std::byte*>(place);
+    return (stream_ && stream_->end() == at) || start_stream(at);
+  }
+  [[nodiscard, gnu::noinline]] bool start_stream(std::byte* at) {
+    starts_ += 1;
+    streams_ = starts_ * kStreamedInARow <= streamed_ + kStartsForFree * kStreamedInARow;
+    stream_.reset();
+    if (streams_) stream_.emplace(at);
+    return streams_;
+  }
+  /// True if values of the stretch lie one behind the other and are worth a stream.
+  [[nodiscard]] bool goes_in_a_row() const {
+    const auto width = static_cast<std::ptrdiff_t>(stretch_.into.width);
+    return streams_ && stretch_.into.stride == width && stretch_.into.width >= kStreamedBytesMin;
+  }
+  /// add_values() for these.
+  template <class ValueOf>
+  std::uint64_t stream_row(std::uint64_t i, std::uint64_t end, const ValueOf& value_of) {
+    if (!begin_stream_at(stretch_.place(i))) return i;
+    // Copies that nobody else can write to stay in registers.
+    const std::uint64_t first = stretch_.begin;
+    const std::size_t width = stretch_.into.width;
+    std::uint8_t* const found = stretch_.into.found;
+    std::uint8_t* const codes = codes_;
+    base::StreamedBytes& stream = *stream_;
+    const std::uint64_t from = i;
+    for (; i < end; ++i) {
+      const Slice value = value_of(i);
+      if (value.data() == nullptr || value.size() != width) break;
+      base::copy_inline(stream.next(width), value.data(), width);
+      found[i - first] = 1;
+      codes[i] = Status::Code::kOk;
+    }
+    streamed_ += i - from;
+    return i;
   }
 
   static constexpr std::size_t kStreamedBytesMin = 32;

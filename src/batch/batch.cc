@@ -80,6 +80,7 @@ Status Batch::Range(FamilyId family, const BytesColumn& begins, const BytesColum
 }
 
 void Batch::SetValuesInPlace(bool in_place) { requests_->set_values_in_place(in_place); }
+void Batch::SetColumnsInPlace(bool in_place) { requests_->set_columns_in_place(in_place); }
 
 std::size_t Batch::writes() const { return requests_->write_count(); }
 std::size_t Batch::reads() const { return requests_->read_count(); }

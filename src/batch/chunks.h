@@ -29,7 +29,7 @@ void for_each_chunk(std::uint64_t count, const Work& work) {
   };
   if (chunks >= kSharedChunksMin) {
     try {
-      return base::parallel_for(std::uint64_t{0}, chunks, run);
+      return base::shared_for(std::uint64_t{0}, chunks, run);
     } catch (const std::bad_alloc&) {  // alone, then
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/assert.h"
@@ -123,6 +124,12 @@ class PlainBytes {
   std::byte* to_;
 };
 
+/// Records that are not written now.
+class NoBytes {
+ public:
+  explicit NoBytes(std::byte* /*to*/) {}
+};
+
 template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Bytes>
 void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, std::uint64_t chunk,
                  std::uint64_t begin, std::uint64_t end) {
@@ -139,12 +146,10 @@ void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, 
     word += record::tail_words(key.size());
     const auto header = record::RecordHeader::make(op, key.size(), value.size());
     const std::uint64_t bytes = header.record_bytes();
-    std::byte* const record = out.next(bytes);
-    // The last word first: its padding must be zero, and the value then covers the rest.
-    std::memset(record + bytes - 8, 0, 8);
-    std::memcpy(record, &header, sizeof header);
-    base::copy_inline(record + sizeof header, key.data(), key.size());
-    base::copy_inline(record + sizeof header + key.size(), value.data(), value.size());
+    if constexpr (!std::is_same_v<Bytes, NoBytes>) {
+      record::write_record(out.next(bytes), header, key.data(), key.size(), value.data(),
+                           value.size());
+    }
     slots.offsets[i] = (slots.records_begin + at) | static_cast<std::uint64_t>(op);
     at += bytes;
     if (slots.numbers == nullptr) continue;
@@ -162,7 +167,9 @@ void write_sized(record::Op op, const RecordArray& from, const RecordSlots& to) 
   const bool is_streamed = from.bytes.total() >= kStreamedBytesMin;
   for_each_chunk(
       from.keys.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
-        if (is_streamed) {
+        if (to.records == nullptr) {
+          write_chunk<kKeyBytes, kValueBytes, NoBytes>(op, from, to, chunk, begin, end);
+        } else if (is_streamed) {
           write_chunk<kKeyBytes, kValueBytes, base::StreamedBytes>(op, from, to, chunk, begin, end);
         } else {
           write_chunk<kKeyBytes, kValueBytes, PlainBytes>(op, from, to, chunk, begin, end);
@@ -179,7 +186,129 @@ void write_with_keys(record::Op op, const RecordArray& from, const RecordSlots& 
   }
 }
 
+/// Copies what [begin, end) has of some bytes that stand at *at, and steps behind them.
+class PartCopy {
+ public:
+  PartCopy(std::uint64_t begin, std::uint64_t end, std::byte* to)
+      : begin_(begin), end_(end), to_(to) {}
+  void add(const void* bytes, std::uint64_t count) {
+    BRECCIA_ASSERT(begin_ < end_);
+    const std::uint64_t from = std::max(at_, begin_);
+    const std::uint64_t to = std::min(at_ + count, end_);
+    if (from < to) {
+      std::memcpy(to_ + (from - begin_), static_cast<const std::byte*>(bytes) + (from - at_),
+                  to - from);
+    }
+    at_ += count;
+  }
+
+ private:
+  const std::uint64_t begin_;
+  const std::uint64_t end_;
+  std::byte* const to_;
+  std::uint64_t at_ = 0;
+};
+
+/// Bytes [begin, end) of a record.
+void write_part(const record::RecordHeader& header, const Slice& key, const Slice& value,
+                std::uint64_t begin, std::uint64_t end, std::byte* to) {
+  BRECCIA_ASSERT(begin < end && end <= header.record_bytes());
+  constexpr char kPadding[8] = {};
+  PartCopy copy(begin, end, to);
+  copy.add(&header, sizeof header);
+  copy.add(key.data(), key.size());
+  copy.add(value.data(), value.size());
+  copy.add(kPadding, sizeof kPadding);
+}
+
+/// write_record_bytes() of records from number `i` on, which stands at `at`.
+void write_from(std::uint64_t i, std::uint64_t at, record::Op op, const RecordArray& from,
+                std::uint64_t begin, std::uint64_t end, std::byte* to) {
+  const BytesColumn& keys = from.keys.keys.strings;
+  const BytesColumn& values = from.values.strings;
+  for (; at < end; ++i) {
+    BRECCIA_ASSERT(i < keys.count());
+    const Slice key = keys.at(i);
+    const Slice value = values.at(i);
+    const auto header = record::RecordHeader::make(op, key.size(), value.size());
+    const std::uint64_t next = at + header.record_bytes();
+    if (begin <= at && next <= end) {
+      record::write_record(to + (at - begin), header, key.data(), key.size(), value.data(),
+                           value.size());
+    } else if (next > begin) {
+      const std::uint64_t first = std::max(begin, at);
+      write_part(header, key, value, first - at, std::min(end, next) - at, to + (first - begin));
+    }
+    at = next;
+  }
+}
+
+/// Fixed strings, as far as a loop needs them.
+class Rows {
+ public:
+  explicit Rows(const BytesColumn& strings)
+      : data_(strings.at(0).data()),
+        stride_(strings.count() > 1 ? strings.at(1).data() - data_ : 0) {
+    BRECCIA_ASSERT(strings.fixed());
+  }
+  [[nodiscard]] const char* at(std::uint64_t i) const {
+    return data_ + static_cast<std::ptrdiff_t>(i) * stride_;
+  }
+
+ private:
+  const char* data_;
+  std::ptrdiff_t stride_;
+};
+
+/// Writes records [i, end) of fixed strings, one behind the other. Lengths are constants, or the
+/// header's if they are 0.
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes>
+void write_rows(std::uint64_t i, std::uint64_t end, record::RecordHeader header, Rows keys,
+                Rows values, std::byte* to) {
+  const std::uint64_t key_bytes = kKeyBytes == 0 ? header.key_bytes() : kKeyBytes;
+  const std::uint64_t value_bytes = kValueBytes == 0 ? header.value_bytes : kValueBytes;
+  BRECCIA_ASSERT(key_bytes == header.key_bytes() && value_bytes == header.value_bytes);
+  const std::uint64_t bytes = header.record_bytes();
+  for (; i < end; ++i, to += bytes) {
+    record::write_record(to, header, keys.at(i), key_bytes, values.at(i), value_bytes);
+  }
+}
+
+/// write_record_bytes() of fixed strings: whole records in a loop of their own.
+void write_fixed(record::Op op, const RecordArray& from, std::uint64_t begin, std::uint64_t end,
+                 std::byte* to) {
+  const std::uint64_t each = from.bytes.each();
+  BRECCIA_ASSERT(each > 0 && begin < end);
+  const std::uint64_t rows_begin = std::min(end, (begin + each - 1) / each * each);
+  const std::uint64_t rows_end = std::max(rows_begin, end / each * each);
+  const auto cut_off = [&](std::uint64_t part_begin, std::uint64_t part_end) {
+    const std::uint64_t i = part_begin / each;
+    write_from(i, i * each, op, from, part_begin, part_end, to + (part_begin - begin));
+  };
+  if (begin < rows_begin) cut_off(begin, rows_begin);
+  if (rows_end < end) cut_off(rows_end, end);
+  if (rows_begin == rows_end) return;
+  const BytesColumn& keys = from.keys.keys.strings;
+  const BytesColumn& values = from.values.strings;
+  const auto header = record::RecordHeader::make(op, keys.width(), values.width());
+  const auto write = [&](const auto& rows) {
+    rows(rows_begin / each, rows_end / each, header, Rows(keys), Rows(values),
+         to + (rows_begin - begin));
+  };
+  if (keys.width() == 8 && values.width() == 8) return write(write_rows<8, 8>);
+  if (keys.width() == 16) return write(write_rows<16, 0>);
+  write(write_rows<0, 0>);
+}
+
 }  // namespace
+
+std::uint64_t ChunkSums::chunk_of(std::uint64_t sum) const {
+  BRECCIA_ASSERT(sum < total_);
+  if (before_.empty()) return sum / (each_ * kChunkRequests);
+  const auto behind = std::upper_bound(before_.begin(), before_.end(), sum);
+  BRECCIA_ASSERT(behind != before_.begin());
+  return static_cast<std::uint64_t>(behind - before_.begin()) - 1;
+}
 
 ChunkSums::ChunkSums(std::vector<std::uint64_t> sums) : before_(std::move(sums)) {
   for (std::uint64_t& chunk : before_) {
@@ -252,6 +381,17 @@ void write_records(record::Op op, const RecordArray& from, const RecordSlots& to
     default:
       return write_with_keys<0>(op, from, to);
   }
+}
+
+void write_record_bytes(record::Op op, const RecordArray& from, std::uint64_t begin,
+                        std::uint64_t end, std::byte* to) {
+  BRECCIA_ASSERT(record::is_point(op) && begin <= end && end <= from.bytes.total());
+  if (begin == end) return;
+  BRECCIA_ASSERT(from.bytes.total() % 8 == 0);
+  const bool is_fixed = from.keys.keys.strings.fixed() && from.values.strings.fixed();
+  if (is_fixed && from.bytes.each() > 0) return write_fixed(op, from, begin, end, to);
+  const std::uint64_t chunk = from.bytes.chunk_of(begin);
+  write_from(chunk * kChunkRequests, from.bytes.before(chunk), op, from, begin, end, to);
 }
 
 }  // namespace breccia::batch

@@ -32,6 +32,11 @@ class ChunkSums {
     return before_.empty() ? chunk * kChunkRequests * each_ : before_[chunk];
   }
   [[nodiscard]] std::uint64_t total() const { return total_; }
+  /// What every request takes; 0: that differs.
+  [[nodiscard]] std::uint64_t each() const { return before_.empty() ? each_ : 0; }
+  /// The last chunk before which there is no more than `sum`.
+  /// Shape   sum < total().
+  [[nodiscard]] std::uint64_t chunk_of(std::uint64_t sum) const;
 
  private:
   std::uint64_t each_ = 0;
@@ -77,7 +82,7 @@ void append_keys(const KeyArray& keys, record::KeyColumns* out);
 /// Where the records of a RecordArray and what a batch notes of them go.
 struct RecordSlots {
   record::KeySlots keys;
-  std::byte* records;
+  std::byte* records;           // null: they are not written
   std::uint64_t records_begin;  // record bytes before `records`
   std::uint64_t* offsets;
   std::uint64_t* numbers;  // null: not noted
@@ -85,5 +90,11 @@ struct RecordSlots {
 
 /// Writes the records, one behind the other, and all that is noted of them.
 void write_records(record::Op op, const RecordArray& from, const RecordSlots& to);
+
+/// Writes bytes [begin, end) of the records, one behind the other, to `to`.
+/// Threads any number.
+/// Cost    of the bytes; where lengths differ, of up to a chunk's lengths besides.
+void write_record_bytes(record::Op op, const RecordArray& from, std::uint64_t begin,
+                        std::uint64_t end, std::byte* to);
 
 }  // namespace breccia::batch

@@ -155,7 +155,7 @@ void Linker::number(const Writes* writes, const Reads* reads) {
   std::uint64_t read = 0;
   for (std::uint64_t write = 0; write < write_count; ++write) {
     const std::uint64_t place = record::position_of(writes->offsets()[write]);
-    for (; read < read_count && reads->after()[read] <= place; ++read) *out++ = write_count + read;
+    for (; read < read_count && reads->after(read) <= place; ++read) *out++ = write_count + read;
     *out++ = write;
   }
   for (; read < read_count; ++read) *out++ = write_count + read;

@@ -9,8 +9,7 @@ namespace breccia::batch {
 bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& into) {
   const std::uint64_t n = keys.count();
   const std::uint64_t before = count();
-  BRECCIA_ASSERT(before == 0 || after_[before - 1] <= after);
-  if (!after_.reserve(before + n) ||
+  if (!make_room_for_after(n, after) ||
       !keys_.reserve(n, keys.tail_words.total(), keys.uniform_bytes())) {
     return false;
   }
@@ -19,8 +18,14 @@ bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& int
     array_reads_ += n;
   }
   append_keys(keys, &keys_);
-  std::fill_n(after_.extend(n), n, after);
-  BRECCIA_ASSERT(keys_.count() == after_.size() && array_reads_ <= count());
+  if (after == 0) {
+    BRECCIA_ASSERT(after_.size() == 0);
+    after_none_ += n;
+  } else {
+    BRECCIA_ASSERT(after_.size() == 0 || after_[after_.size() - 1] <= after);
+    std::fill_n(after_.extend(n), n, after);
+  }
+  BRECCIA_ASSERT(after_none_ + after_.size() == count() && array_reads_ <= count());
   return true;
 }
 
@@ -31,9 +36,9 @@ bool Reads::append(const Reads& other, const Flags* chosen, BytesBefore* before)
     return false;
   }
   for (std::uint64_t i = 0; i < other.count(); ++i) {
-    if (chosen == nullptr || (*chosen)[i] != 0) after_.push(before->of(other.after_[i]));
+    if (chosen == nullptr || (*chosen)[i] != 0) add_after(before->of(other.after(i)));
   }
-  BRECCIA_ASSERT(keys_.count() == after_.size());
+  BRECCIA_ASSERT(after_none_ + after_.size() == count());
   return true;
 }
 
@@ -50,6 +55,7 @@ void Reads::hand_over(Reads* to, const Flags* chosen) {
 
 void Reads::clear() {
   keys_.clear();
+  after_none_ = 0;
   after_.clear();
   results_.clear();
   arrays_.clear();
@@ -79,7 +85,7 @@ bool Reads::prepare(bool with_bounds) {
   codes_.clear();
   (void)codes_.extend(codes);
   result_count_ = n;
-  BRECCIA_ASSERT(after_.size() == n && found_.size() == n);
+  BRECCIA_ASSERT(after_none_ + after_.size() == n && found_.size() == n);
   handed_over_ = 0;
   return true;
 }

@@ -45,10 +45,18 @@ class Reads {
   /// `after`: bytes of the family's records that came before the lookup in the batch.
   /// Errors  false: out of memory; nothing was added.
   [[nodiscard]] bool add(const Slice& key, std::uint64_t after) {
-    if (!after_.reserve(after_.size() + 1) || !keys_.append(key.data(), key.size())) return false;
-    BRECCIA_ASSERT(after_.size() == 0 || after_[after_.size() - 1] <= after);
-    after_.push(after);
+    if (!make_room_for_after(1, after) || !keys_.append(key.data(), key.size())) return false;
+    add_after(after);
     return true;
+  }
+  /// True if the lookup can be pushed: there is room, and it is like those that are there.
+  [[nodiscard]] bool takes(const Slice& key, std::uint64_t after) const {
+    return keys_.takes(key.size()) && (after == 0 || after_.has_room(1));
+  }
+  /// Shape   takes(key, after).
+  void push(const Slice& key, std::uint64_t after) {
+    add_after(after);
+    keys_.push(key.data(), key.size());
   }
   /// Adds lookups in one go. Their values go into `into`, unless that has no `found`.
   /// Errors  false, std::bad_alloc: out of memory; nothing was added.
@@ -68,7 +76,11 @@ class Reads {
   [[nodiscard]] FamilyId family() const { return family_; }
   [[nodiscard]] std::uint64_t count() const { return keys_.count(); }
   [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
-  [[nodiscard]] const std::uint64_t* after() const { return after_.data(); }
+  /// Bytes of the family's records that came before read `i`.
+  [[nodiscard]] std::uint64_t after(std::uint64_t i) const {
+    BRECCIA_ASSERT(i < count());
+    return i < after_none_ ? 0 : after_[i - after_none_];
+  }
   /// Room for every read's payload, as a search wants it.
   [[nodiscard]] std::uint64_t* found() { return found_.data(); }
   /// Room for every read's value of 8 bytes; null: out of memory.
@@ -88,11 +100,26 @@ class Reads {
   [[nodiscard]] std::uint64_t result_count() const { return result_count_; }
 
  private:
+  /// False if memory is exhausted.
+  [[nodiscard]] bool make_room_for_after(std::uint64_t more, std::uint64_t after) {
+    return after == 0 || after_.reserve(after_.size() + more);
+  }
+  /// Shape   there is room.
+  void add_after(std::uint64_t after) {
+    if (after == 0) {
+      BRECCIA_ASSERT(after_.size() == 0);
+      ++after_none_;
+    } else {
+      BRECCIA_ASSERT(after_.size() == 0 || after_[after_.size() - 1] <= after);
+      after_.push(after);
+    }
+  }
   [[nodiscard]] ReadResult result_beside_arrays(std::uint64_t i) const;
 
   const FamilyId family_;
   record::KeyColumns keys_;
-  exec::HostVector<std::uint64_t> after_;
+  std::uint64_t after_none_ = 0;           // the first reads, before which there is no record
+  exec::HostVector<std::uint64_t> after_;  // of the others
   exec::HostVector<std::uint64_t> found_;
   exec::HostVector<std::uint64_t> numbers_;
   exec::HostVector<std::uint64_t> bounds_;

@@ -10,8 +10,7 @@
 
 namespace breccia::batch {
 
-Requests::Requests(std::shared_ptr<exec::HostMemory> memory)
-    : memory_(std::move(memory)), flat_(*memory_) {}
+Requests::Requests(std::shared_ptr<exec::HostMemory> memory) : memory_(std::move(memory)) {}
 
 namespace {
 
@@ -119,7 +118,7 @@ Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& k
   if (n == 0) return Status::OK();
   Writes& writes = writes_to(family);
   const std::uint64_t before = writes.record_bytes();
-  if (!writes.add(op, records)) return out_of_memory();
+  if (!writes.add(op, records, columns_in_place_)) return out_of_memory();
   record_bytes_ += writes.record_bytes() - before;
   write_count_ += n;
   BRECCIA_ASSERT(writes.record_bytes() <= record_bytes_ && record_bytes_ % 8 == 0);
@@ -127,6 +126,20 @@ Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& k
 }
 
 Status Requests::add_read(FamilyId family, const Slice& key) {
+  // Most batches are of one family, and there is room for one more.
+  if (reads_.size() == 1 && reads_.front()->family() == family && !too_many(1) &&
+      key.size() <= limits::kKeyBytesMax) {
+    const std::uint64_t after = record_bytes_ == 0 ? 0 : record_bytes_of(family);
+    if (reads_.front()->takes(key, after)) {
+      reads_.front()->push(key, after);
+      ++reads_at_.count;
+      return Status::OK();
+    }
+  }
+  return add_another_read(family, key);
+}
+
+Status Requests::add_another_read(FamilyId family, const Slice& key) {
   if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
   if (too_many(1)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
@@ -203,6 +216,9 @@ bool Requests::join(const Requests& other, const Selection* chosen) {
   BRECCIA_ASSERT(chosen == nullptr || (chosen->writes.size() == other.writes_.size() &&
                                        chosen->reads.size() == other.reads_.size() &&
                                        chosen->ranges.size() == other.ranges_.size()));
+  for (const auto& writes : other.writes_) {
+    if (chosen != nullptr && !writes->gather()) return false;  // its records are walked along
+  }
   // Reads first: their places are counted from what was there before.
   for (std::size_t i = 0; i < other.reads_.size(); ++i) {
     const Reads& reads = *other.reads_[i];
@@ -264,7 +280,6 @@ void Requests::clear() {
   reads_at_.clear();
   ranges_at_.clear();
   held_.reset();
-  flat_.clear();
   last_writes_ = nullptr;
   write_count_ = 0;
   record_bytes_ = 0;
@@ -289,7 +304,7 @@ bool Requests::is_mixed() const {
   });
 }
 
-bool Requests::lay_out() {
+void Requests::lay_out() {
   // The default family's records bear no name, so they come before all names.
   std::stable_partition(writes_.begin(), writes_.end(),
                         [](const auto& writes) { return writes->family() == kDefaultFamily; });
@@ -301,32 +316,21 @@ bool Requests::lay_out() {
     end += writes->record_bytes();
   }
   BRECCIA_ASSERT(end == record_bytes_ && end > 0);
-  return only_writes() != nullptr || flat_.reserve(end);
 }
 
-const Writes* Requests::only_writes() const {
-  const Writes* only = nullptr;
+const std::byte* Requests::bytes(std::uint64_t begin, std::uint64_t end, std::byte* room) const {
+  BRECCIA_ASSERT(begin < end && end <= record_bytes_);
   for (const auto& writes : writes_) {
-    if (writes->record_count() == 0) continue;
-    if (only != nullptr) return nullptr;
-    only = writes.get();
+    const std::uint64_t base = writes->base();
+    const std::uint64_t from = std::max(begin, base);
+    const std::uint64_t to = std::min(end, base + writes->record_bytes());
+    if (from >= to) continue;
+    std::byte* const place = room + (from - begin);
+    const std::byte* const found = writes->bytes(from - base, to - base, place);
+    if (from == begin && to == end) return found;
+    if (found != place) std::memcpy(place, found, to - from);
   }
-  return only;
-}
-
-const std::byte* Requests::flat_records() {
-  if (const Writes* const only = only_writes()) {
-    BRECCIA_ASSERT(only->base() == 0 && only->record_bytes() == record_bytes_);
-    return only->records();
-  }
-  flat_.clear();
-  for (const auto& writes : writes_) {
-    if (writes->record_count() == 0) continue;
-    BRECCIA_ASSERT(writes->base() == flat_.size());
-    std::memcpy(flat_.extend(writes->record_bytes()), writes->records(), writes->record_bytes());
-  }
-  BRECCIA_ASSERT(flat_.size() == record_bytes_);
-  return flat_.data();
+  return room;
 }
 
 std::uint64_t Requests::base_of(FamilyId family) const {

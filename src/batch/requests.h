@@ -80,6 +80,9 @@ class Requests {
   /// Whether values of lookups may stay in the log (Batch::SetValuesInPlace); clear() keeps it.
   void set_values_in_place(bool in_place) { values_in_place_ = in_place; }
   [[nodiscard]] bool values_in_place() const { return values_in_place_; }
+  /// Whether the records of writes that come as columns may be made when they are asked for
+  /// (Batch::SetColumnsInPlace); clear() keeps it.
+  void set_columns_in_place(bool in_place) { columns_in_place_ = in_place; }
   /// A selection of these requests in which none is chosen.
   [[nodiscard]] Selection none_chosen() const;
   void clear();
@@ -100,11 +103,14 @@ class Requests {
   /// True if there is anything but point operations of the default family.
   [[nodiscard]] bool is_mixed() const;
 
-  /// Gives each family's records their place in the frame, the default family's first, and makes
-  /// room for flat_records(). False: out of memory.
-  [[nodiscard]] bool lay_out();
-  /// All records, one behind the other, as they are now; after lay_out().
-  [[nodiscard]] const std::byte* flat_records();
+  /// Gives each family's records their place in the frame, the default family's first.
+  void lay_out();
+  /// Bytes [begin, end) of all records, one behind the other, as they are now: where they lie, or
+  /// in `room`, if they had to be brought together.
+  /// Shape   after lay_out(); room[end - begin].
+  /// Threads any number.
+  [[nodiscard]] const std::byte* bytes(std::uint64_t begin, std::uint64_t end,
+                                       std::byte* room) const;
   /// Where the records of `family` begin in the frame, after lay_out(); 0 if it has none.
   [[nodiscard]] std::uint64_t base_of(FamilyId family) const;
 
@@ -166,6 +172,8 @@ class Requests {
     void add_at(std::size_t part, std::uint64_t place, std::uint64_t more);
   };
 
+  /// add_read() of any other.
+  Status add_another_read(FamilyId family, const Slice& key);
   [[nodiscard]] bool join(const Requests& other, const Selection* chosen);
   void give_results(Requests* to, const Selection* chosen);
   /// What becomes of the reads of `other` in `family` behind what is here.
@@ -196,9 +204,6 @@ class Requests {
     return record_bytes_ + more_bytes + 4 * (write_count_ + more_writes) + families + kFrameSlack >
            limits::kFrameBytesMax;
   }
-  /// The writes if they are all of one family, else null.
-  [[nodiscard]] const Writes* only_writes() const;
-
   std::shared_ptr<exec::HostMemory> memory_;  // first: the arrays give their memory back to it
   std::vector<std::unique_ptr<Writes>> writes_;
   Writes* last_writes_ = nullptr;  // those that the last write went to
@@ -206,11 +211,11 @@ class Requests {
   std::vector<std::unique_ptr<Ranges>> ranges_;
   std::uint64_t write_count_ = 0;
   std::uint64_t record_bytes_ = 0;
-  exec::HostVector<std::byte> flat_;  // the records of several families
   Places reads_at_;
   Places ranges_at_;
   std::shared_ptr<const void> held_;
   bool values_in_place_ = false;
+  bool columns_in_place_ = false;
   std::atomic<std::uint64_t> from_tree_{0};
   std::vector<std::unique_ptr<ResultArena>> arenas_;
 };

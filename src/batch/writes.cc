@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/bytes.h"
+#include "batch/chunks.h"
 
 namespace breccia::batch {
 
@@ -27,17 +28,12 @@ void Writes::add_record(const record::RecordHeader& header, const Slice& key, co
   BRECCIA_ASSERT(key.size() == header.key_bytes() && value.size() == header.value_bytes);
   std::byte* const place = records_.extend(bytes);
   std::byte* const record = stream_ == nullptr ? place : stream_->next(bytes);
-  // The last word first: its padding must be zero, and the value then covers the rest.
-  std::memset(record + bytes - 8, 0, 8);
-  std::memcpy(record, &header, sizeof header);
-  base::copy_inline(record + sizeof header, key.data(), key.size());
-  base::copy_inline(record + sizeof header + key.size(), value.data(), value.size());
+  record::write_record(record, header, key.data(), key.size(), value.data(), value.size());
   ++record_count_;
 }
 
-/// Records of a large batch have left the caches before a submit copies them, so they go past them.
 bool Writes::make_room(std::uint64_t bytes) {
-  constexpr std::uint64_t kStreamedFrom = 16 << 20;
+  if (array_bytes_ > 0 && !gather()) return false;
   const std::uint64_t needed = records_.size() + bytes;
   if (needed > records_.capacity()) {
     settle();
@@ -49,7 +45,7 @@ bool Writes::make_room(std::uint64_t bytes) {
   return true;
 }
 
-bool Writes::add(const record::RecordHeader& header, const Slice& key, const Slice& value) {
+bool Writes::add_another(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const record::Op op = header.op();
   const bool is_point = record::is_point(op);
   const bool is_first = needs_name();
@@ -89,7 +85,7 @@ void Writes::add_number(record::Op op, const Slice& value) {
   numbers_.push(number);
 }
 
-bool Writes::add(record::Op op, const RecordArray& records) {
+bool Writes::add(record::Op op, const RecordArray& records, bool in_place) {
   const std::uint64_t n = records.keys.count();
   BRECCIA_ASSERT(n > 0 && record::is_point(op));
   const std::uint64_t points = point_count() + n;
@@ -98,10 +94,16 @@ bool Writes::add(record::Op op, const RecordArray& records) {
   const bool has_numbers = records.values.uniform_bytes == sizeof numbers_[0];
   const bool only_numbers = only_numbers_ && (has_numbers || record::is_deletion(op));
   const std::uint64_t name_bytes = needs_name() ? name_header().record_bytes() : 0;
+  // Operands may be worked out in the place of their records.
+  in_place = in_place && op != record::Op::kMerge;
+  const std::uint64_t bytes = records.bytes.total();
+  if (!gather()) return false;
   settle();
-  if (!records_.reserve(records_.size() + name_bytes + records.bytes.total()) ||
+  if (in_place) in_arrays_.emplace(op, records);
+  if (!records_.reserve(records_.size() + name_bytes + (in_place ? 0 : bytes)) ||
       !offsets_.reserve(points) || (only_numbers && !numbers_.reserve(points)) ||
       !keys_.reserve(n, words, key_bytes)) {
+    in_arrays_.reset();
     return false;
   }
   if (needs_name()) add_name();
@@ -109,10 +111,11 @@ bool Writes::add(record::Op op, const RecordArray& records) {
   RecordSlots slots{};
   slots.keys = keys_.extend(n, words, key_bytes);
   slots.records_begin = records_.size();
-  slots.records = records_.extend(records.bytes.total());
+  if (!in_place) slots.records = records_.extend(bytes);
   slots.offsets = offsets_.extend(n);
   if (only_numbers) slots.numbers = numbers_.extend(n);
   write_records(op, records, slots);
+  if (in_place) array_bytes_ = bytes;
   record_count_ += static_cast<std::uint32_t>(n);
   merges_ += op == record::Op::kMerge ? n : 0;
   deletes_ += record::is_deletion(op) ? n : 0;
@@ -121,14 +124,47 @@ bool Writes::add(record::Op op, const RecordArray& records) {
   return true;
 }
 
+const std::byte* Writes::bytes(std::uint64_t begin, std::uint64_t end, std::byte* room) const {
+  BRECCIA_ASSERT(begin <= end && end <= record_bytes());
+  const std::uint64_t own = records_.size();
+  if (end <= own) return records_.data() + begin;
+  BRECCIA_ASSERT(in_arrays_.has_value());
+  std::byte* to = room;
+  if (begin < own) {
+    std::memcpy(to, records_.data() + begin, own - begin);
+    to += own - begin;
+    begin = own;
+  }
+  write_record_bytes(in_arrays_->op, in_arrays_->records, begin - own, end - own, to);
+  return room;
+}
+
+bool Writes::gather() const {
+  if (!in_arrays_.has_value()) return true;
+  const auto& [op, arrays] = *in_arrays_;
+  if (!records_.reserve(records_.size() + array_bytes_)) return false;
+  std::byte* const to = records_.extend(array_bytes_);
+  const std::uint64_t count = arrays.keys.count();
+  for_each_chunk(count, [&](std::uint64_t chunk, std::uint64_t /*begin*/, std::uint64_t end) {
+    const std::uint64_t from = arrays.bytes.before(chunk);
+    const std::uint64_t until = end == count ? array_bytes_ : arrays.bytes.before(chunk + 1);
+    write_record_bytes(op, arrays, from, until, to + from);
+  });
+  in_arrays_.reset();
+  array_bytes_ = 0;
+  BRECCIA_ASSERT(record_bytes() == records_.size());
+  return true;
+}
+
 // What comes behind other records needs no record that names the family.
 bool Writes::append(const Writes& other) {
   BRECCIA_ASSERT(other.family_ == family_);
+  if (!gather()) return false;
   settle();
+  other.settle();
   const bool is_named = family_ != kDefaultFamily && records_.size() > 0;
   const std::uint64_t skip = is_named && other.record_count_ > 0 ? name_header().record_bytes() : 0;
-  BRECCIA_ASSERT(skip == 0 || record::record_header(other.records()).op() == record::Op::kFamily);
-  const std::uint64_t bytes = other.records_.size() - skip;
+  const std::uint64_t bytes = other.record_bytes() - skip;
   const std::uint64_t shift = records_.size() - skip;  // may wrap: it is only added
   const bool only_numbers = only_numbers_ && other.only_numbers_;
   const std::uint64_t points = point_count() + other.point_count();
@@ -140,7 +176,11 @@ bool Writes::append(const Writes& other) {
     std::memcpy(numbers_.extend(other.point_count()), other.numbers(),
                 other.point_count() * sizeof(std::uint64_t));
   }
-  if (bytes > 0) std::memcpy(records_.extend(bytes), other.records() + skip, bytes);
+  if (bytes > 0) {
+    std::byte* const to = records_.extend(bytes);
+    const std::byte* const from = other.bytes(skip, skip + bytes, to);
+    if (from != to) std::memcpy(to, from, bytes);
+  }
   for (std::uint64_t i = 0; i < other.offsets_.size(); ++i)
     offsets_.push(other.offsets_[i] + shift);
   for (const std::uint64_t offset : other.range_deletes_) range_deletes_.push_back(offset + shift);
@@ -155,6 +195,7 @@ bool Writes::append(const Writes& other) {
 
 bool Writes::append(const Writes& other, const ChosenWrites& chosen) {
   BRECCIA_ASSERT(other.family_ == family_ && &other != this);
+  if (!other.gather()) return false;
   RecordWalk walk(&other, &chosen);
   while (walk.at() < other.record_bytes()) {
     const std::byte* const record = other.records() + walk.at();
@@ -171,6 +212,8 @@ bool Writes::append(const Writes& other, const ChosenWrites& chosen) {
 void Writes::clear() {
   settle();
   records_.clear();
+  in_arrays_.reset();
+  array_bytes_ = 0;
   keys_.clear();
   offsets_.clear();
   numbers_.clear();

@@ -4,7 +4,9 @@
 #include <breccia/status.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/streamed_bytes.h"
@@ -24,10 +26,15 @@ class Writes {
       : family_(family), records_(memory), keys_(memory), offsets_(memory), numbers_(memory) {}
 
   /// Errors  false: out of memory; nothing was added.
-  [[nodiscard]] bool add(const record::RecordHeader& header, const Slice& key, const Slice& value);
+  [[nodiscard]] bool add(const record::RecordHeader& header, const Slice& key, const Slice& value) {
+    if (!takes(header)) return add_another(header, key, value);
+    push(header, key, value);
+    return true;
+  }
   /// Adds point operations, in one go what add() does for each.
+  /// `in_place`: their records may stay in the caller's arrays, until somebody asks for them.
   /// Errors  false, std::bad_alloc: out of memory; nothing was added.
-  [[nodiscard]] bool add(record::Op op, const RecordArray& records);
+  [[nodiscard]] bool add(record::Op op, const RecordArray& records, bool in_place);
   /// Adds copies of the writes of another batch, to the same family.
   /// Errors  false: out of memory; these writes are of no use any more.
   [[nodiscard]] bool append(const Writes& other);
@@ -36,18 +43,28 @@ class Writes {
   void clear();
 
   [[nodiscard]] FamilyId family() const { return family_; }
-  /// The records, one behind the other. Those of a family other than the default one begin with
-  /// a record that names it.
+  /// Bytes [begin, end) of the records, which stand one behind the other; those of a family other
+  /// than the default one begin with a record that names it. Where they lie, or in `room`, if the
+  /// caller's arrays have some of them.
+  /// Shape   room[end - begin].
+  /// Threads any number, behind settle().
+  [[nodiscard]] const std::byte* bytes(std::uint64_t begin, std::uint64_t end,
+                                       std::byte* room) const;
+  /// All of the records where they lie.
+  /// Shape   gather() has been called since the last add().
   [[nodiscard]] const std::byte* records() const {
+    BRECCIA_ASSERT(!in_arrays_.has_value());
     settle();
     return records_.data();
   }
+  /// Copies the records that the caller's arrays have. False: out of memory.
+  [[nodiscard]] bool gather() const;
   /// Brings what is still on its way into the records. Requests::lay_out does it, so that any
   /// number of threads may read them behind it.
   void settle() const {
     if (stream_ != nullptr) stream_.reset();
   }
-  [[nodiscard]] std::uint64_t record_bytes() const { return records_.size(); }
+  [[nodiscard]] std::uint64_t record_bytes() const { return records_.size() + array_bytes_; }
   [[nodiscard]] std::uint32_t record_count() const { return record_count_; }
   /// Keys of the point operations, and of each its record's offset in records() | its operation.
   [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
@@ -84,17 +101,59 @@ class Writes {
  private:
   friend class Requests;
   /// True if a record that names the family comes before what is added now.
-  [[nodiscard]] bool needs_name() const {
-    return records_.size() == 0 && family_ != kDefaultFamily;
+  [[nodiscard]] bool needs_name() const { return record_bytes() == 0 && family_ != kDefaultFamily; }
+  /// True if a write can be pushed as it is: one of those that are there already, with room for it.
+  [[nodiscard]] bool takes(const record::RecordHeader& header) const {
+    const bool is_number = header.value_bytes == sizeof(std::uint64_t);
+    return record_count_ > 0 && array_bytes_ == 0 && record::is_point(header.op()) &&
+           records_.has_room(header.record_bytes()) && offsets_.has_room(1) &&
+           (!only_numbers_ || (is_number && numbers_.has_room(1))) &&
+           (stream_ != nullptr || records_.size() < kStreamedFrom) &&
+           keys_.takes(header.key_bytes());
   }
+  /// Adds a write in one go.
+  /// Shape   takes(header).
+  void push(const record::RecordHeader& header, const Slice& key, const Slice& value) {
+    const record::Op op = header.op();
+    const std::uint64_t bytes = header.record_bytes();
+    BRECCIA_ASSERT(key.size() == header.key_bytes() && value.size() == header.value_bytes);
+    offsets_.push(records_.size() | static_cast<std::uint64_t>(op));
+    if (only_numbers_) {
+      std::uint64_t number;
+      std::memcpy(&number, value.data(), sizeof number);
+      numbers_.push(number);
+    }
+    merges_ += op == record::Op::kMerge ? 1 : 0;
+    deletes_ += record::is_deletion(op) ? 1 : 0;
+    ++record_count_;
+    keys_.push(key.data(), key.size());
+    std::byte* const place = records_.extend(bytes);
+    std::byte* const record = stream_ == nullptr ? place : stream_->next(bytes);
+    record::write_record(record, header, key.data(), key.size(), value.data(), value.size());
+  }
+  /// add() of any other.
+  [[nodiscard]] bool add_another(const record::RecordHeader& header, const Slice& key,
+                                 const Slice& value);
   [[nodiscard]] bool make_room(std::uint64_t bytes);
   /// Shape   there is room.
   void add_name();
   void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
   void add_number(record::Op op, const Slice& value);
 
+  /// Records of so large a batch have left the caches before a submit copies them, so from here on
+  /// they go past them.
+  static constexpr std::uint64_t kStreamedFrom = 16 << 20;
+
+  /// Records that are still in arrays of the caller's.
+  struct InArrays {
+    record::Op op;
+    RecordArray records;
+  };
+
   const FamilyId family_;
-  exec::HostVector<std::byte> records_;
+  mutable exec::HostVector<std::byte> records_;
+  mutable std::optional<InArrays> in_arrays_;  // the last records, behind records_
+  mutable std::uint64_t array_bytes_ = 0;      // that those will take
   /// Writes behind the records that are there; null while they are few.
   mutable std::unique_ptr<base::StreamedBytes> stream_;
   record::KeyColumns keys_;

@@ -55,6 +55,7 @@ struct DriverOutcome {
   std::uint64_t filling_ns = 0;           // making requests and groups, summed over the threads
   std::uint64_t call_ns = 0;              // in the engine, likewise
   std::vector<std::uint64_t> per_second;  // requests of each whole second
+  std::uint64_t disk_bytes = 0;           // that the process gave to disks meanwhile
   Findings findings;
 
   /// The part of the threads' time that was the engine's, with the filling of groups.

@@ -14,8 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/assert.h"
+#include "base/bytes.h"
 #include "base/machine.h"
 #include "base/random.h"
+#include "base/streamed_bytes.h"
 #include "bench/key_choice.h"
 #include "exec/choose.h"
 
@@ -138,6 +141,34 @@ double gather_rows_per_s(const Memory& memory) {
   });
 }
 
+// The values of such rows into a column, past the caches: what a lookup by columns does with what a
+// device has found. Rows lie in the first half of the memory, each thread's column in the second.
+double values_gathered_per_s(const Memory& memory) {
+  constexpr std::uint64_t kValueBytes = 100;
+  constexpr std::uint64_t kValueAt = kRowBytes - kValueBytes;
+  const std::uint64_t half = memory.part_bytes() * cores() / 2;
+  const std::uint64_t rows = half / kRowBytes;
+  const std::uint64_t column_bytes = half / cores() / kCopyPiece * kCopyPiece;
+  const std::uint64_t pieces = column_bytes / (kGathered * kValueBytes);
+  BRECCIA_ASSERT(pieces > 0);
+  return rate_of([&](unsigned thread, std::uint64_t turn) {
+    const std::uint64_t first = (std::uint64_t{thread} << 40) + turn * kGathered;
+    const auto row = [&](std::uint64_t i) {
+      return memory.at() + below(base::mix64(first + i), rows) * kRowBytes;
+    };
+    char* const column = memory.at() + half + thread * column_bytes;
+    base::StreamedBytes values(
+        reinterpret_cast<std::byte*>(column + turn % pieces * kGathered * kValueBytes));
+    for (std::uint64_t i = 0; i < kGathered; ++i) {
+      const char* const ahead = row(i + kPrefetched);
+      __builtin_prefetch(ahead, /*rw=*/0, /*locality=*/2);
+      __builtin_prefetch(ahead + kRowBytes / 2, /*rw=*/0, /*locality=*/2);
+      base::copy_inline(values.next(kValueBytes), row(i) + kValueAt, kValueBytes);
+    }
+    return kGathered;
+  });
+}
+
 double random_reads_per_s(const Memory& memory) {
   const std::uint64_t words = memory.part_bytes() * cores() / sizeof(std::uint64_t);
   const auto* const at = reinterpret_cast<const std::uint64_t*>(memory.at());
@@ -207,6 +238,7 @@ Result<MachineLimits> measure_machine(const std::string& folder, const EngineCon
     touch(memory);
     limits.copy_bytes_per_s = copy_bytes_per_s(memory);
     limits.gather_rows_per_s = gather_rows_per_s(memory);
+    limits.values_gathered_per_s = values_gathered_per_s(memory);
     limits.random_reads_per_s = random_reads_per_s(memory);
   }
   BRECCIA_TAKE(limits.disk_bytes_per_s, disk_bytes_per_s(folder, limits.memory_bytes));

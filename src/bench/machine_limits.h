@@ -12,11 +12,12 @@ namespace breccia::bench {
 /// What the machine gives in this run, all of its cores together: figures of a store are shares of
 /// these.
 struct MachineLimits {
-  double copy_bytes_per_s = 0;     // memcpy of what is in no cache: bytes read and bytes written
-  double gather_rows_per_s = 0;    // random rows of 128 bytes, copied
-  double random_reads_per_s = 0;   // random words of 8 bytes
-  double disk_bytes_per_s = 0;     // written in sequence and synced where the database lies
-  std::uint64_t memory_bytes = 0;  // that the first three went over
+  double copy_bytes_per_s = 0;       // memcpy of what is in no cache: bytes read and bytes written
+  double gather_rows_per_s = 0;      // random rows of 128 bytes, copied
+  double values_gathered_per_s = 0;  // 100 bytes of such rows, into columns past the caches
+  double random_reads_per_s = 0;     // random words of 8 bytes
+  double disk_bytes_per_s = 0;       // written in sequence and synced where the database lies
+  std::uint64_t memory_bytes = 0;    // that the first three went over
   std::optional<exec::Calibration> device;  // of the GPU that batches run on, if there is one
 };
 

@@ -27,6 +27,8 @@ ReadyStream::ReadyStream(std::unique_ptr<Stream> made, std::uint64_t count, pmem
       kinds_(count) {
   arrays_.keys = reinterpret_cast<const char*>(keys_.data());
   arrays_.key_stride = stride_;
+  arrays_.kinds = kinds_.data();
+  arrays_.key_sizes = key_sizes_.data();
 }
 
 Status ReadyStream::take(std::uint64_t first, const Chunk& chunk) {
@@ -39,6 +41,7 @@ Status ReadyStream::take(std::uint64_t first, const Chunk& chunk) {
     arrays_.is_uniform = arrays_.is_uniform && key.size() == stride_ && kind == kinds_.front();
     if (kind == Kind::kScan) {
       scan_entries_.resize(count_);
+      arrays_.scan_entries = scan_entries_.data();
       scan_entries_[number] = scan_entries;
     }
     if (has_value(kind)) BRECCIA_TRY(take_value(number, value));
@@ -65,13 +68,11 @@ void ReadyStream::fill(std::uint64_t first, std::uint32_t count, Chunk* chunk) c
   BRECCIA_ASSERT(count <= kChunkRequests && first + count <= count_);
   chunk->count = count;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint64_t number = first + i;
-    chunk->kind[i] = kinds_[number];
-    chunk->key[i] = Slice(arrays_.keys + number * stride_, key_sizes_[number]);
-    if (!scan_entries_.empty()) chunk->scan_entries[i] = scan_entries_[number];
-    if (has_value(kinds_[number])) {
-      chunk->value[i] = Slice(arrays_.values + number * value_size_, value_size_);
-    }
+    const Request request = arrays_.at(first + i);
+    chunk->kind[i] = request.kind;
+    chunk->key[i] = request.key;
+    chunk->value[i] = request.value;
+    chunk->scan_entries[i] = request.scan_entries;
   }
 }
 

@@ -54,7 +54,8 @@ void add_series(const Step& step, const StepResult& result, Row* row) {
   row->update(Row{{"per_second", result.per_second},
                   {"per_second_least", series.least},
                   {"per_second_median", series.median},
-                  {"stall_seconds", series.stalls}});
+                  {"stall_seconds", series.stalls},
+                  {"disk_bytes_per_s", static_cast<double>(result.disk_bytes) / result.seconds}});
 }
 
 // The script that builds knows the commit; the program does not.
@@ -129,6 +130,7 @@ std::string to_json(const MachineLimits& limits) {
       {"memory_bytes", limits.memory_bytes},
       {"copy_bytes_per_s", limits.copy_bytes_per_s},
       {"gather_128_byte_rows_per_s", limits.gather_rows_per_s},
+      {"gather_100_of_128_bytes_per_s", limits.values_gathered_per_s},
       {"random_8_byte_reads_per_s", limits.random_reads_per_s},
       {"disk_write_bytes_per_s", limits.disk_bytes_per_s},
   };

@@ -85,6 +85,7 @@ struct StepResult {
   double call_share = 1;                  // of the threads' time, with the filling of batches
   bool filling_included = true;           // in `seconds`
   std::vector<std::uint64_t> per_second;  // requests of each whole second
+  std::uint64_t disk_bytes = 0;           // given to disks meanwhile
   InEffect in_effect;
   std::string settings;  // how the engine is used
   bool hashed = false;

@@ -70,6 +70,15 @@ struct RequestArrays {
   std::size_t value_size = 0;
   bool is_uniform = true;  // they are of one kind, and their keys as long as the stride
   Kind kind = Kind::kGet;  // of the first
+  const Kind* kinds = nullptr;
+  const std::uint16_t* key_sizes = nullptr;
+  const std::uint32_t* scan_entries = nullptr;  // null: none is a scan
+
+  [[nodiscard]] Request at(std::uint64_t i) const {
+    const Slice value = has_value(kinds[i]) ? Slice(values + i * value_size, value_size) : Slice();
+    return {kinds[i], Slice(keys + i * key_stride, key_sizes[i]), value,
+            scan_entries == nullptr ? 0 : scan_entries[i]};
+  }
 };
 
 /// The requests of one thread.

@@ -55,6 +55,7 @@ StepResult result_of(const Step& step, const DriverOutcome& outcome) {
   result.call_share = outcome.call_share();
   result.filling_included = !step.driver.prebuilt;
   result.per_second = outcome.per_second;
+  result.disk_bytes = outcome.disk_bytes;
   result.reads_sampled = outcome.findings.hash.count();
   result.reads_found = outcome.findings.hash.found();
   return result;

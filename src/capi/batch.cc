@@ -174,6 +174,10 @@ void breccia_batch_set_values_in_place(breccia_batch_t* batch, unsigned char in_
   batch->rep.SetValuesInPlace(in_place != 0);
 }
 
+void breccia_batch_set_columns_in_place(breccia_batch_t* batch, unsigned char in_place) {
+  batch->rep.SetColumnsInPlace(in_place != 0);
+}
+
 void breccia_batch_submit(breccia_t* db, const breccia_writeoptions_t* options,
                           breccia_batch_t* batch, char** errptr) {
   auto rocks = rocks_of(db);

@@ -35,7 +35,7 @@ class HostVector {
     capacity_ = grown;
     return true;
   }
-  [[nodiscard]] bool has_room(std::uint64_t more) const { return more <= capacity_ - size_; }
+  [[nodiscard]] bool has_room(std::uint64_t more) const { return size_ + more <= capacity_; }
   /// Appends `count` elements, not initialized, and returns the first. There must be room.
   T* extend(std::uint64_t count) {
     BRECCIA_ASSERT(size_ + count <= capacity_);

@@ -60,6 +60,7 @@ inline KeyColumnsRef slice(const KeyColumnsRef& keys, std::uint64_t first, std::
     part.tail_count = keys.tail_at(count);
   } else {
     part.meta += first;
+    if (first + count < keys.count) part.tail_count = keys.tail_at(first + count);
   }
   return part;
 }

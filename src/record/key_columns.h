@@ -43,15 +43,27 @@ class KeyColumns {
  public:
   explicit KeyColumns(exec::HostMemory& memory) : head_(memory), meta_(memory), tail_(memory) {}
 
+  /// True if one more key of `bytes` bytes can be pushed: it changes nothing of what all keys are
+  /// like, and there is room.
+  [[nodiscard]] bool takes(std::uint64_t bytes) const {
+    const bool is_alike =
+        bytes == uniform_bytes_ || (uniform_bytes_ == kVariableBytes && meta_.has_room(1));
+    return is_alike && head_.has_room(1) && tail_.has_room(tail_words(bytes));
+  }
+  /// Shape   takes(bytes).
+  void push(const char* key, std::uint64_t bytes) {
+    if (bytes != uniform_bytes_) meta_.push(tail_.size() << kMetaLengthBits | bytes);
+    std::uint64_t* const tail = tail_.extend(tail_words(bytes));
+    cut_key(key, bytes, head_.extend(1), tail);
+  }
   /// False if memory is exhausted; the columns are then as before.
   [[nodiscard]] bool append(const char* key, std::uint64_t bytes) {
-    const std::uint64_t words = tail_words(bytes);
-    const auto length = static_cast<std::uint32_t>(bytes);
-    // One more of the same length, where there is room, as it is almost always.
-    if (length == uniform_bytes_ && head_.has_room(1) && tail_.has_room(words)) {
-      cut_key(key, bytes, head_.extend(1), tail_.extend(words));
+    if (takes(bytes)) {  // as almost always
+      push(key, bytes);
       return true;
     }
+    const std::uint64_t words = tail_words(bytes);
+    const auto length = static_cast<std::uint32_t>(bytes);
     if (!reserve(1, words, length)) return false;
     extend(1, words, length).write(0, 0, key, bytes);
     return true;

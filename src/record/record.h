@@ -50,6 +50,18 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 8 && std::is_trivial_v<RecordHeader>);
 
+/// Writes a record of `header.record_bytes()` bytes, its padding with it.
+/// Shape   `key` and `value` have the lengths that the header names.
+[[gnu::always_inline]] inline void write_record(std::byte* record, const RecordHeader& header,
+                                                const char* key, std::uint64_t key_bytes,
+                                                const char* value, std::uint64_t value_bytes) {
+  // The last word first: its padding must be zero, and the value then covers the rest.
+  std::memset(record + header.record_bytes() - 8, 0, 8);
+  std::memcpy(record, &header, sizeof header);
+  base::copy_inline(record + sizeof header, key, key_bytes);
+  base::copy_inline(record + sizeof header + key_bytes, value, value_bytes);
+}
+
 inline const char* record_key(const std::byte* record) {
   return reinterpret_cast<const char*>(record) + sizeof(RecordHeader);
 }

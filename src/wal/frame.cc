@@ -39,8 +39,8 @@ std::uint64_t fold_pieces(std::uint64_t sum, std::uint64_t bytes, const Digest& 
     return sum;
   }
   std::vector<std::uint64_t> digests(pieces);
-  base::parallel_for(std::uint64_t{0}, pieces,
-                     [&](std::uint64_t index) { digests[index] = piece(index); });
+  base::shared_for(std::uint64_t{0}, pieces,
+                   [&](std::uint64_t index) { digests[index] = piece(index); });
   for (const std::uint64_t one : digests) sum = fold(sum, one);
   return sum;
 }
@@ -225,19 +225,26 @@ CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum) {
   return commit;
 }
 
-std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout, const std::byte* records) {
+std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout,
+                           const RecordSource& records) {
   BRECCIA_ASSERT(sizeof(FrameHeader) <= layout.records && layout.records <= layout.descriptors);
   std::memset(frame + sizeof(FrameHeader), 0, layout.records - sizeof(FrameHeader));
   const bool is_streamed = layout.descriptors >= kStreamedBytesMin;
   return fold_pieces(0, layout.descriptors, [&](std::uint64_t begin, std::uint64_t end) {
     if (is_streamed && begin >= layout.records) {
-      const std::byte* const piece = records + (begin - layout.records);
+      alignas(base::kLineBytes) std::byte room[kChecksumPieceBytes];
+      const std::byte* const piece =
+          records.bytes(begin - layout.records, end - layout.records, room);
       const std::uint64_t digest = Checksum64::of(piece, end - begin);  // now it is in a cache
       base::stream_copy(frame + begin, piece, end - begin);
       return digest;
     }
     const std::uint64_t from = std::max(begin, layout.records);
-    if (from < end) std::memcpy(frame + from, records + (from - layout.records), end - from);
+    if (from < end) {
+      std::byte* const to = frame + from;
+      const std::byte* const piece = records.bytes(from - layout.records, end - layout.records, to);
+      if (piece != to) std::memcpy(to, piece, end - from);
+    }
     return Checksum64::of(frame + begin, end - begin);
   });
 }

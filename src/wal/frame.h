@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "wal/format.h"
+#include "wal/log.h"
 
 /// How the bytes of one frame are made and checked. Private to the log.
 
@@ -23,7 +24,8 @@ CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum);
 /// between the two, and returns the checksum of [frame, frame + layout.descriptors).
 /// Shape   record_bytes == layout.descriptors - layout.records.
 /// Cost    one pass: each piece is summed while it is in cache; 4 MiB and more go in parallel.
-std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout, const std::byte* records);
+std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout,
+                           const RecordSource& records);
 
 /// Continues checksum `sum` over the descriptors, whose padding it zeroes.
 std::uint64_t sum_descriptors(std::uint64_t sum, std::byte* frame, const FrameLayout& layout,

@@ -131,7 +131,8 @@ class LogImpl final : public Log {
 
   [[nodiscard]] Result<Frame> reserve(std::uint64_t record_bytes, std::uint32_t record_count,
                                       std::uint32_t descriptor_count) override;
-  void fill(Frame* frame, const std::byte* records) override;
+  using Log::fill;
+  void fill(Frame* frame, const RecordSource& records) override;
   void seal(Frame* frame) override;
   [[nodiscard]] Status commit(std::uint64_t end, bool sync) override;
   using Log::release_below;
@@ -319,7 +320,7 @@ Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size)
   return pool_->make(base, base + sizeof(SegmentHeader), size);
 }
 
-void LogImpl::fill(Frame* frame, const std::byte* records) {
+void LogImpl::fill(Frame* frame, const RecordSource& records) {
   BRECCIA_ASSERT(frame->at != nullptr && reinterpret_cast<std::uintptr_t>(frame->at) % 8 == 0);
   FrameHeader header{};
   header.flags = frame->flags | (frame->mixed ? kFrameMixed : 0);

@@ -48,6 +48,30 @@ struct Frame {
   }
 };
 
+/// The records of a frame, one behind the other, wherever they lie.
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+  /// Bytes [begin, end) of them: where they lie, or in `room`, into which they were brought.
+  /// Shape   room[end - begin]; kChecksumPieceBytes at most.
+  /// Threads any number.
+  [[nodiscard]] virtual const std::byte* bytes(std::uint64_t begin, std::uint64_t end,
+                                               std::byte* room) const = 0;
+};
+
+/// Those that lie in one piece.
+class RecordsInOnePiece final : public RecordSource {
+ public:
+  explicit RecordsInOnePiece(const std::byte* records) : records_(records) {}
+  [[nodiscard]] const std::byte* bytes(std::uint64_t begin, std::uint64_t /*end*/,
+                                       std::byte* /*room*/) const override {
+    return records_ + begin;
+  }
+
+ private:
+  const std::byte* const records_;
+};
+
 /// The log of one store.
 /// Threads any number, where a call does not say otherwise.
 class Log {
@@ -77,9 +101,10 @@ class Log {
                                               std::uint32_t record_count,
                                               std::uint32_t descriptor_count) = 0;
 
-  /// Copies the frame's records from `records` (record_bytes bytes in format) into the image.
+  /// Copies the frame's records (record_bytes bytes in format) into the image.
   /// Threads any number, of different frames.
-  virtual void fill(Frame* frame, const std::byte* records) = 0;
+  virtual void fill(Frame* frame, const RecordSource& records) = 0;
+  void fill(Frame* frame, const std::byte* records) { fill(frame, RecordsInOnePiece(records)); }
 
   /// Checksums the descriptors, then writes header and commit record. The frame is not durable yet.
   virtual void seal(Frame* frame) = 0;

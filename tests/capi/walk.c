@@ -117,6 +117,7 @@ static const char* walk_reads_of_batch(const struct walk* w, breccia_t* db,
   const uint32_t limits[] = {5, 200};
   breccia_batch_clear(batch);
   breccia_batch_set_values_in_place(batch, 1);
+  breccia_batch_set_columns_in_place(batch, 1);
   CHECK_OK(breccia_batch_get(batch, NULL, 100, key_pointers + 7, key_lengths + 7, &error));
   CHECK_OK(breccia_batch_range(batch, NULL, 2, begins, begin_lengths, ends, end_lengths, limits,
                                &error));

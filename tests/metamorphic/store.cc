@@ -47,6 +47,8 @@ class StoreSubject final : public Subject {
     const std::vector<Op>& parts = op.kind == Kind::kRange ? alone : op.parts;
     Batch batch = parts.size() % 2 == 0 ? Batch() : engine_->NewBatch();
     batch.SetValuesInPlace(parts.size() % 5 < 2);
+    batch.SetColumnsInPlace(parts.size() % 7 < 4);
+    columns_.clear();
     BRECCIA_TRY(parts.size() % 3 == 0 ? add_columns(parts, op.snapshot, &batch)
                                       : add_requests(parts, op.snapshot, &batch));
     if (op.kind == Kind::kRead || op.snapshot != kNone) {
@@ -234,7 +236,7 @@ class StoreSubject final : public Subject {
   }
 
   /// Adds neighbours of one kind and family as columns, where columns may have that kind.
-  Status add_columns(const std::vector<Op>& parts, std::uint32_t snapshot, Batch* batch) const {
+  Status add_columns(const std::vector<Op>& parts, std::uint32_t snapshot, Batch* batch) {
     for (std::size_t begin = 0; begin < parts.size();) {
       std::size_t end = begin + 1;
       while (end < parts.size() && parts[end].kind == parts[begin].kind &&
@@ -254,7 +256,7 @@ class StoreSubject final : public Subject {
     return Status::OK();
   }
 
-  Status add_as_columns(const std::vector<Op>& same, FamilyId family, Batch* batch) const {
+  Status add_as_columns(const std::vector<Op>& same, FamilyId family, Batch* batch) {
     const Kind kind = same.front().kind;
     const bool has_values = kind == Kind::kPut || kind == Kind::kMerge;
     std::vector<std::string> keys;
@@ -267,19 +269,23 @@ class StoreSubject final : public Subject {
       limits.push_back(part.number);
     }
     base::Random random(same.size());
-    const testing::RandomColumn key_column(keys, &random);
-    const testing::RandomColumn other_column(others, &random);
+    const auto column_of = [&](const std::vector<std::string>& strings) {
+      columns_.push_back(std::make_unique<testing::RandomColumn>(strings, &random));
+      return columns_.back()->column();
+    };
+    const BytesColumn key_column = column_of(keys);
+    const BytesColumn other_column = column_of(others);
     switch (kind) {
       case Kind::kPut:
-        return batch->Put(family, key_column.column(), other_column.column());
+        return batch->Put(family, key_column, other_column);
       case Kind::kMerge:
-        return batch->Merge(family, key_column.column(), other_column.column());
+        return batch->Merge(family, key_column, other_column);
       case Kind::kDelete:
-        return batch->Delete(family, key_column.column());
+        return batch->Delete(family, key_column);
       case Kind::kGet:
-        return batch->Get(family, key_column.column());
+        return batch->Get(family, key_column);
       default:
-        return batch->Range(family, key_column.column(), other_column.column(), limits);
+        return batch->Range(family, key_column, other_column, limits);
     }
   }
 
@@ -323,6 +329,7 @@ class StoreSubject final : public Subject {
   std::unique_ptr<ordered::Engine> engine_;
   std::array<Snapshot, kSnapshots> snapshots_;
   std::array<Open, kTransactions> open_;
+  std::vector<std::unique_ptr<testing::RandomColumn>> columns_;  // of the batch that runs
 };
 
 }  // namespace

@@ -43,9 +43,7 @@ std::unique_ptr<Store> open_store() {
 
 std::uint64_t some_key(base::Random* random) { return base::mix64(random->below(kKeys)); }
 
-Slice slice_of(const std::uint64_t& id) {
-  return {reinterpret_cast<const char*>(&id), sizeof id};
-}
+Slice slice_of(const std::uint64_t& id) { return {reinterpret_cast<const char*>(&id), sizeof id}; }
 
 void fill(Store* store) {
   Batch batch;

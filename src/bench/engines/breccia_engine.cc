@@ -70,15 +70,22 @@ class BrecciaSession final : public Session {
     group.first.Clear();
     group.first.SetValuesInPlace(in_place_);
     group.second.Clear();
+    // RequestColumns stay as they are until both have run, and until build() comes here again.
+    group.first.SetColumnsInPlace(columns_);
+    group.second.SetColumnsInPlace(columns_);
     group.columns.clear();
     group.counts = {};
     group.sampled.clear();
     group.sampled_scans.clear();
     if (RequestColumns::takes(stream.arrays())) return take(*stream.arrays(), first, count, &group);
+    if (stream.arrays() != nullptr && !columns_) {
+      return take_mixed(*stream.arrays(), first, count, &group);
+    }
     Status failure;
     for_each_request(stream, first, count, &chunk_,
                      [&](std::uint64_t number, const Request& request) {
-                       Status status = add(&group, number, request);
+                       if (sampling_.takes(number)) note_sample(&group, number, request.kind);
+                       Status status = add(&group, request);
                        if (!status.ok()) failure = std::move(status);
                      });
     BRECCIA_TRY(failure);
@@ -164,13 +171,12 @@ class BrecciaSession final : public Session {
   }
 
   /// Remembers the place of a lookup or scan that will be looked at: so many came before it.
-  void note_sample(Group* group, std::uint64_t number, Kind kind) const {
+  static void note_sample(Group* group, std::uint64_t number, Kind kind) {
     const auto before = [&](Kind one) { return group->counts[static_cast<std::size_t>(one)]; };
     const bool looks_up = kind == Kind::kGet || kind == Kind::kReadModifyWrite;
-    if ((!looks_up && kind != Kind::kScan) || !sampling_.takes(number)) return;
     if (looks_up) {
       group->sampled.push_back({before(Kind::kGet) + before(Kind::kReadModifyWrite), number});
-    } else {
+    } else if (kind == Kind::kScan) {
       group->sampled_scans.push_back({before(Kind::kScan), number});
     }
   }
@@ -197,6 +203,25 @@ class BrecciaSession final : public Session {
     return Status();
   }
 
+  /// The same with requests of several kinds.
+  Status take_mixed(const RequestArrays& arrays, std::uint64_t first, std::uint32_t count,
+                    Group* group) {
+    // Asking of each request whether it is looked at would take as long as adding it.
+    numbers_.clear();
+    sampling_.for_each(first, first + count,
+                       [&](std::uint64_t number) { numbers_.push_back(number); });
+    auto sampled = numbers_.begin();
+    for (std::uint64_t number = first; number < first + count; ++number) {
+      const Request request = arrays.at(number);
+      if (sampled != numbers_.end() && *sampled == number) {
+        note_sample(group, number, request.kind);
+        ++sampled;
+      }
+      BRECCIA_TRY(add(group, request));
+    }
+    return Status();
+  }
+
   static Status add_one(Kind kind, const Slice& key, const Slice& value, Batch* batch) {
     switch (kind) {
       case Kind::kGet:
@@ -211,9 +236,8 @@ class BrecciaSession final : public Session {
     }
   }
 
-  Status add(Group* group, std::uint64_t number, const Request& request) {
+  Status add(Group* group, const Request& request) const {
     const auto& [kind, key, value, scan_entries] = request;
-    note_sample(group, number, kind);
     ++group->counts[static_cast<std::size_t>(kind)];
     if (columns_) {
       group->columns.add(request);
@@ -234,8 +258,9 @@ class BrecciaSession final : public Session {
   Chunk chunk_;
   std::vector<Group> groups_;
   Batch single_;
-  Batch reads_;                       // of the transaction, where they are as of its opening
-  std::vector<SampledRead> sampled_;  // of the transaction
+  Batch reads_;                         // of the transaction, where they are as of its opening
+  std::vector<SampledRead> sampled_;    // of the transaction
+  std::vector<std::uint64_t> numbers_;  // of requests that are looked at
   std::string value_;
   /// Where digests go that nobody compares, so that no compiler leaves their reading out.
   inline static thread_local volatile std::uint8_t unsampled_ = 0;

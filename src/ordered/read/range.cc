@@ -77,7 +77,7 @@ struct RangeReader::Job {
   template <class Work>
   void for_each(std::uint64_t first, std::uint64_t last, const Work& work) const {
     const std::uint64_t parts = std::min<std::uint64_t>(requests->arena_count(), last - first);
-    base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+    base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
       const std::unique_ptr<rocksdb::Iterator> tree = tree_iterator();
       const std::uint64_t n = last - first;
       for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {

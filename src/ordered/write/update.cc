@@ -55,7 +55,7 @@ std::vector<KnownOperator> known_operators() {
 template <class Work>
 void for_each(std::uint64_t n, const Work& work) {
   const std::uint64_t parts = (n + kEntriesPerPart - 1) / kEntriesPerPart;
-  base::parallel_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+  base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     const std::uint64_t end = std::min(n, (part + 1) * kEntriesPerPart);
     for (std::uint64_t i = part * kEntriesPerPart; i < end; ++i) work(i);
   });

@@ -16,6 +16,19 @@ record::EntriesRef entries_of(const batch::Writes& writes, std::uint64_t base) {
   return {writes.keys(), writes.offsets(), base, writes.numbers(), /*sorted=*/false};
 }
 
+/// A batch's records, as the log takes them.
+class BatchRecords final : public wal::RecordSource {
+ public:
+  explicit BatchRecords(const batch::Requests& requests) : requests_(requests) {}
+  [[nodiscard]] const std::byte* bytes(std::uint64_t begin, std::uint64_t end,
+                                       std::byte* room) const override {
+    return requests_.bytes(begin, end, room);
+  }
+
+ private:
+  const batch::Requests& requests_;
+};
+
 }  // namespace
 
 Writer::Writer(const StoreParts& parts, Room* room, Merger* merger, wal::CommitQueue* commits,
@@ -69,7 +82,7 @@ Status Writer::submit_writes(const WriteOptions& options, const ReadSet& validat
   const bool as_runs = requests->write_count() >= parts_.backend_min.writes;
   ticket->durability = options.durability;
   UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
-  if (!requests->lay_out()) return Status::MemoryLimit("no memory for the batch");
+  requests->lay_out();
   BRECCIA_TRY(enter(options, validated, requests, as_runs, &updated, ticket));
   const Status filled = base::with_patience([&] { return fill_frame(requests, as_runs, ticket); });
   if (!filled.ok()) {
@@ -147,7 +160,7 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* 
   ticket->frame.mixed = requests->is_mixed();
   {
     const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
-    parts_.log->fill(&ticket->frame, requests->flat_records());
+    parts_.log->fill(&ticket->frame, BatchRecords(*requests));
   }
   if (as_runs) BRECCIA_TRY(build_runs(requests, ticket));
   parts_.log->seal(&ticket->frame);

@@ -77,9 +77,18 @@ void answer(Lookups* lookups, bool streams, base::Random random) {
   std::uint64_t* const numbers = reads->make_numbers();
   for (std::uint64_t i = 0; i < reads->count(); ++i) numbers[i] = random.next();
   const bool as_numbers = random.one_in(4);
+  const bool in_rows = random.one_in(2);
   std::vector<bool> is_there(reads->count());
   for (std::uint64_t i = 0; i < reads->count(); ++i) is_there[i] = random.below(8) >= misses_in_8;
   std::string value;
+  std::string rows(reads->count() + 3000, '\0');
+  for (char& c : rows) c = static_cast<char>(random.next());
+  const auto row_of = [&](std::uint64_t i) {
+    const Stretch stretch = reads->stretch_at(i);
+    const bool fits = stretch.into.found != nullptr && i % 50 != 0;
+    return is_there[i] ? Slice(rows.data() + i, fits ? stretch.into.width : value_bytes)
+                       : Slice(nullptr, 0);
+  };
   Answers answers(reads, &lookups->batch.requests().arena(0));
   if (streams) answers.stream_values();
   for (std::uint64_t i = 0; i < reads->count(); ++i) {
@@ -87,9 +96,16 @@ void answer(Lookups* lookups, bool streams, base::Random random) {
       i = answers.add_numbers(i, reads->count(), numbers,
                               [&](std::uint64_t read) { return is_there[read]; });
       if (i == reads->count()) break;
+    } else if (in_rows) {
+      i = answers.add_values(i, reads->count(), row_of);
+      if (i == reads->count()) break;
     }
     if (!is_there[i]) {
       answers.add(i, Status::Code::kNotFound);
+      continue;
+    }
+    if (in_rows && !as_numbers) {
+      answers.add_value(i, row_of(i));
       continue;
     }
     const Stretch stretch = reads->stretch_at(i);

@@ -164,6 +164,23 @@ struct ArrayReads {
   std::vector<std::pair<std::size_t, std::uint64_t>> place_of;  // stretch, and place in it
 };
 
+/// Compares batches that both are appended to, all of their requests or all but some.
+void expect_same_joined(const Requests& a, const Requests& b, bool all) {
+  Requests both[2] = {Requests(exec::shared_plain_host_memory()),
+                      Requests(exec::shared_plain_host_memory())};
+  for (Requests& one : both) {
+    const Requests& from = &one == &both[0] ? a : b;
+    ASSERT_TRUE(one.add_write(record::Op::kPut, 1, "odd", "one").ok());
+    Selection chosen = from.none_chosen();
+    for (auto& part : chosen.writes) {
+      for (std::size_t i = 0; i < part.points.size(); ++i) part.points[i] = i % 3 != 0;
+    }
+    for (auto& part : chosen.reads) std::fill(part.begin(), part.end(), 1);
+    ASSERT_TRUE(all ? one.append(from) : one.append(from, chosen));
+  }
+  expect_same(both[0], both[1]);
+}
+
 constexpr std::uint64_t kSizes[] = {0, 1, 2, 31, 32, 33, 63, 64, 65};
 
 }  // namespace
@@ -171,10 +188,12 @@ constexpr std::uint64_t kSizes[] = {0, 1, 2, 31, 32, 33, 63, 64, 65};
 // Goal: columns make the batch that their requests make one by one, to the byte of the log's
 //   records, whatever comes before and behind them, and its results have the same places.
 // Method: random calls of all kinds, families and forms of columns, of which one batch gets the
-//   requests in turn, and the other some as columns; those are overwritten behind the call. Twice
-//   in the same batches.
-// Mutation: a key's tail counted from its chunk, padding that is left, or the name of a family that
-//   is forgotten fails.
+//   requests in turn, and the other some as columns; those are overwritten behind the call, unless
+//   they may stay in place. Twice in the same batches. What stayed is appended to a third batch,
+//   whole or chosen, and gathered.
+// Mutation: a key's tail counted from its chunk, padding that is left, the name of a family that
+//   is forgotten, a record at the end of a piece taken whole, or records that are not gathered
+//   before others come behind them fails.
 TEST(Columns, AreTheirRequests) {
   for (const std::uint64_t seed : testing::seeds_to_run(400)) {
     SCOPED_TRACE(testing::replay_command(seed));
@@ -182,15 +201,22 @@ TEST(Columns, AreTheirRequests) {
     Requests columns(exec::shared_plain_host_memory());
     Requests singles(exec::shared_plain_host_memory());
     for (int round = 0; round < 2 && !HasFailure(); ++round) {
-      for (std::uint64_t calls = random.below(8); calls > 0; --calls) {
-        Call call(random.one_in(3) ? random.below(200) : kSizes[random.below(std::size(kSizes))],
-                  &random);
+      std::vector<std::unique_ptr<Call>> calls;
+      const bool in_place = random.one_in(2);
+      columns.set_columns_in_place(in_place);
+      for (std::uint64_t more = random.below(8); more > 0; --more) {
+        calls.push_back(std::make_unique<Call>(
+            random.one_in(3) ? random.below(200) : kSizes[random.below(std::size(kSizes))],
+            &random));
+        Call& call = *calls.back();
         const bool by_columns = !random.one_in(4);
         ASSERT_TRUE((by_columns ? call.add_columns(&columns) : call.add_each(&columns)).ok());
-        call.key_column.spoil();
-        call.other_column.spoil();
+        if (!in_place) call.key_column.spoil();
+        if (!in_place) call.other_column.spoil();
         ASSERT_TRUE(call.add_each(&singles).ok());
       }
+      expect_same(columns, singles);
+      if (in_place) expect_same_joined(columns, singles, random.one_in(2));
       expect_same(columns, singles);
       expect_same_places(&columns, &singles);
       columns.clear();
@@ -221,6 +247,8 @@ TEST(Columns, ManyAreShared) {
       const RandomColumn value_column(values, &random);
       Requests columns(exec::shared_plain_host_memory());
       Requests singles(exec::shared_plain_host_memory());
+      const bool in_place = random.one_in(2);
+      columns.set_columns_in_place(in_place);
       for (Requests* const batch : {&columns, &singles}) {
         ASSERT_TRUE(batch->add_write(record::Op::kPut, 1, "odd", "one").ok());
       }
@@ -231,6 +259,9 @@ TEST(Columns, ManyAreShared) {
         ASSERT_TRUE(singles.add_write(record::Op::kPut, 1, keys[i], values[i]).ok());
       }
       for (const std::string& key : keys) ASSERT_TRUE(singles.add_read(1, key).ok());
+      expect_same(columns, singles);
+      if (!in_place) continue;
+      ASSERT_TRUE(columns.writes()[0]->gather());
       expect_same(columns, singles);
       if (HasFailure()) return;
     }
@@ -306,7 +337,7 @@ TEST(Requests, LargeBatchesAreStreamed) {
       }
     }
     ASSERT_GT(requests.record_bytes(), 40U << 20);
-    ASSERT_TRUE(requests.lay_out());
+    requests.lay_out();
     for (std::uint64_t i = 0; i < expected.size(); ++i) ASSERT_EQ(record_of(i), expected[i]) << i;
     requests.clear();
   }

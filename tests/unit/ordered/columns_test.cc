@@ -46,6 +46,7 @@ class Session {
   void run() {
     batch_ = std::make_unique<Batch>();
     batch_->SetValuesInPlace(random_.one_in(2));
+    batch_->SetColumnsInPlace(random_.one_in(2));
     columns_.clear();
     looked_up_.clear();
     for (std::uint64_t steps = 1 + random_.below(4); steps > 0; --steps) {

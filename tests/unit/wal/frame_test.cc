@@ -29,7 +29,8 @@ TEST(WalFrame, PaddingIsZero) {
     const FrameLayout layout =
         FrameLayout::of(position, kFrameAligned, records.bytes.size(), count);
     std::vector<std::byte> image(layout.end, std::byte{0xff});
-    const std::uint64_t sum = copy_and_sum(image.data(), layout, records.bytes.data());
+    const std::uint64_t sum =
+        copy_and_sum(image.data(), layout, RecordsInOnePiece(records.bytes.data()));
     sum_descriptors(sum, image.data(), layout, count);
     const auto all_zero = [&](std::uint64_t from, std::uint64_t to) {
       return std::all_of(image.begin() + static_cast<std::ptrdiff_t>(from),
@@ -75,7 +76,8 @@ TEST(WalFrame, ChecksumPieces) {
       ASSERT_EQ(layout.descriptors, bytes + static_cast<std::uint64_t>(off));
       std::vector<std::byte> image(layout.end);
       std::memcpy(image.data(), &header, sizeof header);
-      const std::uint64_t sum = copy_and_sum(image.data(), layout, records.bytes.data());
+      const std::uint64_t sum =
+          copy_and_sum(image.data(), layout, RecordsInOnePiece(records.bytes.data()));
       const CommitRecord commit = make_commit(64, sum);
       std::memcpy(image.data() + layout.commit, &commit, sizeof commit);
       ASSERT_EQ(frame_fault(image.data(), header), nullptr);
@@ -108,7 +110,7 @@ TEST(WalFrame, LargeOnesAreStreamed) {
     std::vector<std::byte> image(shift + layout.end, std::byte{0xff});
     std::byte* const frame = image.data() + shift;
     std::memcpy(frame, &header, sizeof header);
-    const std::uint64_t sum = copy_and_sum(frame, layout, records.data());
+    const std::uint64_t sum = copy_and_sum(frame, layout, RecordsInOnePiece(records.data()));
     EXPECT_TRUE(std::equal(records.begin(), records.end(), frame + layout.records));
     const CommitRecord commit = make_commit(header.position, sum);
     std::memcpy(frame + layout.commit, &commit, sizeof commit);
@@ -136,7 +138,7 @@ TEST(WalFrame, OrderOfManyDescriptors) {
   const FrameLayout layout = FrameLayout::of(header);
   std::vector<std::byte> image(layout.end);
   std::memcpy(image.data(), &header, sizeof header);
-  copy_and_sum(image.data(), layout, records.bytes.data());
+  copy_and_sum(image.data(), layout, RecordsInOnePiece(records.bytes.data()));
   auto* const descriptors = reinterpret_cast<std::uint32_t*>(image.data() + layout.descriptors);
   for (std::uint32_t i = 0; i < kCount; ++i) {
     descriptors[i] = static_cast<std::uint32_t>(records.offsets[i] / 8);

@@ -51,7 +51,7 @@ class TinyLog {
     finish(&header);
     std::byte* const at = here();
     std::memcpy(at, &header, sizeof header);
-    std::uint64_t sum = copy_and_sum(at, layout, records.bytes.data());
+    std::uint64_t sum = copy_and_sum(at, layout, RecordsInOnePiece(records.bytes.data()));
     std::copy(descriptors.begin(), descriptors.end(),
               reinterpret_cast<std::uint32_t*>(at + layout.descriptors));
     sum = sum_descriptors(sum, at, layout, header.descriptor_count);
