@@ -24,6 +24,9 @@ constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 /// Reads from which on the device looks for places in the entry cache, too.
 constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 
+/// Reads that a device searches at a time: cores gather what it found for those before.
+constexpr std::uint64_t kSliceReads = 128 << 10;
+
 /// Reads whose values together leave the caches before anybody looks at them.
 constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
 
@@ -95,12 +98,14 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
     if (own_writes) {
       const std::uint64_t place = base + requests->base_of(reads->family());
       for (std::uint64_t i = 0; i < reads->count(); ++i) {
-        reads->bounds()[i] = place + reads->after()[i];
+        reads->bounds()[i] = place + reads->after(i);
       }
       queries.bound = reads->bounds();
     }
     const Status status = base::or_memory_limit([&] {
-      read_family({*pin.view, *family, queries, reads.get(), requests, nullptr, false}, device_min);
+      read_family(
+          {*pin.view, *family, queries, reads.get(), requests, nullptr, nullptr, false, false},
+          device_min);
       return Status::OK();
     });
     if (!status.ok()) fail(reads.get(), 0, reads->count(), kNoMemory);
@@ -118,69 +123,98 @@ bool Reader::wants_refs(const Job& job) const {
 void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
   const std::uint64_t parts = parts_of(n);
-  const bool for_backend = n >= device_min && !BRECCIA_SOMETIMES(10);
+  const bool is_device = !backends_->is_host(*backends_->current());
+  job.on_backend = n >= device_min && !BRECCIA_SOMETIMES(10);
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
-  const bool use_crew =
-      for_backend && n <= kCrewReadsMax && parts > 1 && !backends_->is_host(*backends_->current());
+  const bool use_crew = job.on_backend && n <= kCrewReadsMax && parts > 1 && is_device;
   if (use_crew) exec::Crew::shared().rouse();
   exec::HostVector<std::uint32_t> refs(exec::plain_host_memory());
-  CacheRefs cached{nullptr};
-  if (for_backend && wants_refs(job) && refs.reserve(n)) cached.refs = refs.extend(n);
+  if (job.on_backend && wants_refs(job) && refs.reserve(n)) job.refs = refs.extend(n);
   // Values of 8 bytes come with what is found, unless others may hide them.
-  std::uint64_t* numbers = nullptr;
-  if (for_backend && job.family.has_values && job.family.active->count() == 0) {
-    numbers = job.reads->make_numbers();
+  if (job.on_backend && job.family.has_values && job.family.active->count() == 0) {
+    job.numbers = job.reads->make_numbers();
   }
-  const bool on_backend =
-      for_backend && search_->search(job.family, job.queries, {job.reads->found(), numbers},
-                                     cached.refs != nullptr ? &cached : nullptr);
-  if (on_backend && cached.is_filled) job.refs = cached.refs;
   // Beside a device the cores do nothing but gather, and memory's bandwidth is what there is least
   // of; on the host a store past the caches waits longer than it spares.
-  job.streams = BRECCIA_SOMETIMES(20) || (on_backend && n >= kStreamedReadsMin &&
-                                          !backends_->is_host(*backends_->current()));
-  statistics_->add(on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, n);
-  if (!job.family.backend_runs.empty()) {
-    statistics_->add(Ticker::kRunsSearched, n * job.family.backend_runs.size());
-  }
+  job.streams = BRECCIA_SOMETIMES(20) || (job.on_backend && is_device && n >= kStreamedReadsMin);
 
-  // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
-  std::vector<std::vector<std::uint32_t>> missing(parts);
-  const auto run_part = [&](std::uint64_t part) {
-    const std::uint64_t begin = n * part / parts;
-    const std::uint64_t end = n * (part + 1) / parts;
-    const Status status = base::or_memory_limit([&] {
-      batch::ResultArena& arena = job.requests->arena(part);
-      look_up(job, on_backend, begin, end, &arena);
-      gather(job, on_backend ? numbers : nullptr, begin, end, &arena, &missing[part]);
-      return Status::OK();
-    });
-    if (status.ok()) return;
-    missing[part].clear();
-    fail(job.reads, begin, end, kNoMemory);
+  Missing missing(parts);
+  const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1 : is_device ? kSliceReads : n;
+  const std::uint64_t slices =
+      job.on_backend ? std::clamp<std::uint64_t>(n / at_a_time, 1, parts) : 1;
+  const auto run_slice = [&](std::uint64_t slice) {
+    read_slice(job, parts * slice / slices, parts * (slice + 1) / slices, use_crew, &missing);
   };
-  if (parts == 1) {
-    run_part(0);
-  } else if (use_crew) {
-    exec::Crew::shared().run(static_cast<std::uint32_t>(parts), run_part);
+  if (slices == 1) {
+    run_slice(0);
   } else {
-    base::parallel_for(std::uint64_t{0}, parts, run_part);
+    base::parallel_for(std::uint64_t{0}, slices, run_slice);
   }
   // Behind the crew: it is for what takes microseconds.
   read_below(job, missing);
 }
 
+void Reader::read_slice(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
+                        Missing* missing) const {
+  const std::uint64_t n = job.reads->count();
+  const auto begin_of = [&](std::uint64_t part) { return n * part / missing->size(); };
+  BRECCIA_ASSERT(first < last && last <= missing->size());
+  const std::uint64_t count = begin_of(last) - begin_of(first);
+  job.on_backend = job.on_backend && search(begin_of(first), begin_of(last), &job);
+  statistics_->add(job.on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, count);
+  if (!job.family.backend_runs.empty()) {
+    statistics_->add(Ticker::kRunsSearched, count * job.family.backend_runs.size());
+  }
+  // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
+  const auto run_part = [&](std::uint64_t part) {
+    const std::uint64_t begin = begin_of(part);
+    const std::uint64_t end = begin_of(part + 1);
+    const Status status = base::or_memory_limit([&] {
+      batch::ResultArena& arena = job.requests->arena(part);
+      look_up(job, begin, end, &arena);
+      gather(job, begin, end, &arena, &(*missing)[part]);
+      return Status::OK();
+    });
+    if (status.ok()) return;
+    (*missing)[part].clear();
+    fail(job.reads, begin, end, kNoMemory);
+  };
+  if (last - first == 1) {
+    run_part(first);
+  } else if (use_crew) {
+    BRECCIA_ASSERT(first == 0);
+    exec::Crew::shared().run(static_cast<std::uint32_t>(last), run_part);
+  } else {
+    base::shared_for(first, last, run_part);
+  }
+}
+
+/// Searches reads [begin, end) on the backend; of what was not looked for there, the job says so.
+bool Reader::search(std::uint64_t begin, std::uint64_t end, Job* job) const {
+  runs::QueriesRef queries = job->queries;
+  queries.keys = record::slice(queries.keys, begin, end - begin);
+  if (queries.bound != nullptr) queries.bound += begin;
+  const runs::FoundRef found{job->reads->found() + begin,
+                             job->numbers == nullptr ? nullptr : job->numbers + begin};
+  CacheRefs cached{job->refs == nullptr ? nullptr : job->refs + begin};
+  const bool is_found =
+      search_->search(job->family, queries, found, job->refs != nullptr ? &cached : nullptr);
+  if (!is_found || !cached.is_filled) job->refs = nullptr;
+  if (!is_found) job->numbers = nullptr;
+  return is_found;
+}
+
 // What the backend did not search: the active memtable, or everything.
-void Reader::look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
+void Reader::look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
                      batch::ResultArena* arena) {
   const memtable::HostMemtable& active = *job.family.active;
-  if (on_backend && active.count() == 0) return;
+  if (job.on_backend && active.count() == 0) return;
   std::uint64_t* const found = job.reads->found();
   for (std::uint64_t i = begin; i < end; ++i) {
     const Slice key = copy_key(job.queries.keys, i, arena);
     const std::uint64_t bound = job.queries.bound_at(i);
     const std::byte* record = nullptr;
-    if (!on_backend) {
+    if (!job.on_backend) {
       found[i] = find_one(job.family, *job.view.table, key, bound, &record);
     } else if (const auto hit = active.find(key, bound); hit.payload != 0) {
       found[i] = hit.payload;  // newer than every run
@@ -194,14 +228,14 @@ std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key
   return job.family.covering(*key, job.queries.bound_at(i));
 }
 
-void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin,
-                    std::uint64_t end, batch::ResultArena* arena,
-                    std::vector<std::uint32_t>* missing) const {
+void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
+                    batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const {
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it. Into
   // the second cache: it waits for more lines at a time than the first.
   constexpr std::uint64_t kAhead = 24;
   constexpr int kSecondCache = 2;
   const std::uint64_t* const found = job.reads->found();
+  const std::uint64_t* const numbers = job.numbers;
   batch::Answers answers(job.reads, arena);
   if (job.streams) answers.stream_values();
   const wal::SegmentTable& table = *job.view.table;
@@ -212,16 +246,25 @@ void Reader::gather(const Job& job, const std::uint64_t* numbers, std::uint64_t 
   const auto is_put = [&](std::uint64_t i) {
     return found[i] != runs::kNotFound && record::op_of(found[i]) == record::Op::kPut;
   };
+  const auto fetch_ahead = [&](std::uint64_t i) {
+    if (i + kAhead >= end || found[i + kAhead] == runs::kNotFound) return;
+    const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
+    __builtin_prefetch(next, /*rw=*/0, kSecondCache);
+    if (!in_place) __builtin_prefetch(next + 64, /*rw=*/0, kSecondCache);
+  };
+  const auto logged_put = [&](std::uint64_t i) {
+    if (!is_put(i)) return Slice(nullptr, 0);
+    fetch_ahead(i);
+    return value_at(table, found[i]);
+  };
   for (std::uint64_t i = begin; i < end; ++i) {
-    if (numbers != nullptr && !has_tombstones) {
-      i = answers.add_numbers(i, end, numbers, is_put);
+    // What most reads find, in a row.
+    if (!has_tombstones && !in_place) {
+      i = numbers == nullptr ? answers.add_values(i, end, logged_put)
+                             : answers.add_numbers(i, end, numbers, is_put);
       if (i == end) break;
     }
-    if (numbers == nullptr && i + kAhead < end && found[i + kAhead] != runs::kNotFound) {
-      const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
-      __builtin_prefetch(next, /*rw=*/0, kSecondCache);
-      if (!in_place) __builtin_prefetch(next + 64, /*rw=*/0, kSecondCache);
-    }
+    if (numbers == nullptr) fetch_ahead(i);
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
     if (found[i] == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
       missing->push_back(static_cast<std::uint32_t>(i));
@@ -297,7 +340,7 @@ void Reader::ask_cache(const Job& job, batch::ResultArena* arena,
 }
 
 /// Answers reads whose keys no memtable, no run and no cache holds.
-void Reader::read_below(const Job& job, std::span<const std::vector<std::uint32_t>> missing) {
+void Reader::read_below(const Job& job, const Missing& missing) {
   const auto answer = [&](std::uint64_t worker, std::span<const batch::KeyParts::Key> same,
                           const Status& status, const Slice& value) {
     batch::Answers answers(job.reads, &job.requests->arena(worker));

@@ -39,22 +39,29 @@ class Reader {
     runs::QueriesRef queries;
     batch::Reads* reads;
     batch::Requests* requests;
-    const std::uint32_t* refs;  // places in the cache of what no run holds; null: not looked for
-    bool streams;               // values go past the caches
+    std::uint32_t* refs;     // room for places in the cache of what no run holds; null: none wanted
+    std::uint64_t* numbers;  // room for values, where all of the family have 8 bytes; else null
+    bool on_backend;         // the runs are searched there
+    bool streams;            // values go past the caches
   };
+  /// The reads that no memtable, run or cache can answer, by the part that they belong to.
+  using Missing = std::vector<std::vector<std::uint32_t>>;
 
   void read_family(Job job, std::uint64_t device_min) const;
+  /// Searches the reads of parts [first, last), and gathers what each has found.
+  void read_slice(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
+                  Missing* missing) const;
+  [[nodiscard]] bool search(std::uint64_t begin, std::uint64_t end, Job* job) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
-  static void look_up(const Job& job, bool on_backend, std::uint64_t begin, std::uint64_t end,
+  static void look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
                       batch::ResultArena* arena);
   static std::uint64_t covering(const Job& job, std::uint64_t i, std::string* key);
-  /// `numbers`: the values of what was found, all of 8 bytes; null: they lie in the log. `missing`
-  /// gets the reads that only the tree can answer.
-  void gather(const Job& job, const std::uint64_t* numbers, std::uint64_t begin, std::uint64_t end,
-              batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const;
+  /// `missing` gets the reads that only the tree can answer.
+  void gather(const Job& job, std::uint64_t begin, std::uint64_t end, batch::ResultArena* arena,
+              std::vector<std::uint32_t>* missing) const;
   static void ask_cache(const Job& job, batch::ResultArena* arena,
                         std::vector<std::uint32_t>* missing);
-  static void read_below(const Job& job, std::span<const std::vector<std::uint32_t>> missing);
+  static void read_below(const Job& job, const Missing& missing);
 
   Backends* backends_;
   const RunSearch* search_;

@@ -37,24 +37,32 @@ class ImportedKeys {
   static Result<ImportedKeys> make(X& x, const record::KeyColumnsRef& host) {
     BRECCIA_TAKE(auto head, x.import(host.head, host.count));
     BRECCIA_TAKE(auto meta, x.import(host.meta, host.uniform() ? 0 : host.count));
-    BRECCIA_TAKE(auto tail, x.import(host.tail, host.tail_count));
-    return ImportedKeys(host, std::move(head), std::move(meta), std::move(tail));
+    // Of a slice of others only what its own keys have.
+    const std::uint64_t tail_from = host.count == 0 ? 0 : host.tail_at(0);
+    BRECCIA_TAKE(auto tail, x.import(host.tail + tail_from, host.tail_count - tail_from));
+    return ImportedKeys(host, tail_from, std::move(head), std::move(meta), std::move(tail));
   }
   [[nodiscard]] record::KeyColumnsRef ref() const {
     record::KeyColumnsRef keys = shape_;
     keys.head = head_.data();
     keys.meta = meta_.data();
-    keys.tail = tail_.data();
+    keys.tail = tail_.data() - tail_from_;  // no key's tail begins before
     return keys;
   }
 
  private:
   using Import =
       decltype(std::declval<X&>().import(std::declval<const std::uint64_t*>(), 0).take());
-  ImportedKeys(const record::KeyColumnsRef& shape, Import head, Import meta, Import tail)
-      : shape_(shape), head_(std::move(head)), meta_(std::move(meta)), tail_(std::move(tail)) {}
+  ImportedKeys(const record::KeyColumnsRef& shape, std::uint64_t tail_from, Import head,
+               Import meta, Import tail)
+      : shape_(shape),
+        tail_from_(tail_from),
+        head_(std::move(head)),
+        meta_(std::move(meta)),
+        tail_(std::move(tail)) {}
 
   record::KeyColumnsRef shape_;
+  std::uint64_t tail_from_;
   Import head_, meta_, tail_;
 };
 
