@@ -1,6 +1,7 @@
 #include "ordered/background/filter_builder.h"
 
 #include <rocksdb/db.h>
+#include <rocksdb/metadata.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 
 namespace breccia::ordered {
 
@@ -110,20 +112,63 @@ Status FilterBuilder::build_once(const FamilyView& family, std::uint64_t keys, b
   return status;
 }
 
+/// Keys between which about as many of the family's files begin, for half of the cores: who makes
+/// the misses has the others.
+std::vector<std::string> FilterBuilder::division(const FamilyView& family) const {
+  rocksdb::ColumnFamilyMetaData tree;
+  parts_.below->db()->GetColumnFamilyMetaData(family.tree.get(), &tree);
+  std::vector<std::string> begins;
+  for (const rocksdb::LevelMetaData& level : tree.levels) {
+    for (const rocksdb::SstFileMetaData& file : level.files) begins.push_back(file.smallestkey);
+  }
+  std::sort(begins.begin(), begins.end());
+  const std::size_t parts =
+      std::min<std::size_t>(begins.size(), std::max(1U, std::thread::hardware_concurrency() / 2));
+  std::vector<std::string> keys;
+  for (std::size_t part = 1; part < parts; ++part) {
+    keys.push_back(begins[part * begins.size() / parts]);
+  }
+  BRECCIA_ASSERT(std::is_sorted(keys.begin(), keys.end()));
+  return keys;
+}
+
 /// All keys of the tree that are there at the snapshot. Ends early, and well, where the filter is
 /// not wanted any more.
 Status FilterBuilder::read_keys(const FamilyView& family, const tree::TreeSnapshot& snapshot,
                                 const FilterPtr& filter) const {
+  const std::vector<std::string> between = division(family);
+  std::vector<Status> statuses(between.size() + 1);
+  base::parallel_for(std::size_t{0}, statuses.size(), [&](std::size_t part) {
+    const std::string* const begin = part == 0 ? nullptr : &between[part - 1];
+    const std::string* const end = part == between.size() ? nullptr : &between[part];
+    statuses[part] =
+        base::or_memory_limit([&] { return read_range(family, snapshot, begin, end, filter); });
+  });
+  for (const Status& status : statuses) BRECCIA_TRY(base::copy_of(status));
+  return Status::OK();
+}
+
+/// Those from `begin` to below `end`; null: all there are on that side.
+Status FilterBuilder::read_range(const FamilyView& family, const tree::TreeSnapshot& snapshot,
+                                 const std::string* begin, const std::string* end,
+                                 const FilterPtr& filter) const {
   constexpr std::size_t kStep = 256;
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
   options.fill_cache = false;
   options.total_order_seek = true;
+  const rocksdb::Slice bound = end == nullptr ? rocksdb::Slice() : rocksdb::Slice(*end);
+  if (end != nullptr) options.iterate_upper_bound = &bound;
   const std::unique_ptr<rocksdb::Iterator> at(
       parts_.below->db()->NewIterator(options, family.tree.get()));
   std::array<std::uint64_t, kStep> hashes;
   std::size_t count = 0;
-  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+  if (begin == nullptr) {
+    at->SeekToFirst();
+  } else {
+    at->Seek(*begin);
+  }
+  for (; at->Valid(); at->Next()) {
     hashes[count++] = filter->hash(at->key());
     if (count < kStep) continue;
     filter->add(hashes);

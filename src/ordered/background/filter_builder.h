@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "ordered/parts.h"
 #include "ordered/write/publisher.h"
@@ -33,6 +35,10 @@ class FilterBuilder {
   Status build_once(const FamilyView& family, std::uint64_t keys, bool* built);
   Status read_keys(const FamilyView& family, const tree::TreeSnapshot& snapshot,
                    const FilterPtr& filter) const;
+  Status read_range(const FamilyView& family, const tree::TreeSnapshot& snapshot,
+                    const std::string* begin, const std::string* end,
+                    const FilterPtr& filter) const;
+  [[nodiscard]] std::vector<std::string> division(const FamilyView& family) const;
   [[nodiscard]] bool install(FamilyId id, const FilterPtr& filter);
   [[nodiscard]] std::uint64_t keys_of(const FamilyView& family) const;
 
