@@ -99,8 +99,9 @@ def cases(sizes):
     in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads={2 * sizes.reads} "
     yield Case(FLUSHED, base + sizes.prepared + f"--reads={2 * sizes.reads} "
                f"--benchmarks=filluniquerandom,{states[0]},{states[1]},{states[1]}")
-    # So many that a pass lasts; fewer where each is read from a file.
-    yield Case(PART, peer + f"--reads={4 * sizes.reads} "
+    # So many that a pass lasts, of either; fewer where each is read from a file.
+    part_reads = sizes.reads // 4 if sizes.has_gpu else 4 * sizes.reads
+    yield Case(PART, peer + f"--reads={part_reads} "
                f"--benchmarks=filluniquerandom,{','.join(states[:3])}", BOTH)
     yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
     yield Case(IN_MEMORY, base + in_memory + sizes.prepared,
@@ -144,19 +145,21 @@ def ycsb_cases(sizes):
     def ycsb(letter, records, requests, batch):
         return (f"ycsb -P {WORKLOADS}/workload{letter} {data}-p recordcount={records} "
                 f"-p operationcount={max(50, requests)} --threads={sizes.threads} "
-                f"--batch_size={batch} --ready " + sizes.prepared)
+                f"--batch_size={batch} --ready " +
+                sizes.prepared.replace("=17179869184", "=34359738368"))  # behind the load, too
 
     for letter in "abcdef":
         # A batch of scans returns fifty records for each.
         batch = max(2, sizes.batch // (64 if letter == "e" else 1 if sizes.has_gpu else 4))
-        count = sizes.reads * sizes.threads * (1 if sizes.has_gpu else 4)
+        count = sizes.reads * sizes.threads * (2 if sizes.has_gpu else 4)
         count //= 64 if letter == "e" else 1
         peer = ("rocksdb",) if letter != "f" else ()
         if sizes.has_gpu:
             yield Case(f"ycsb {letter}, batches", ycsb(letter, sizes.keys, count, batch))
+        if sizes.has_gpu and peer:
             yield Case(f"ycsb {letter}, batches, beside RocksDB",
-                       ycsb(letter, sizes.peer, count // 8, batch), peer)
-        else:
+                       ycsb(letter, sizes.peer, count // 16, batch), peer)
+        if not sizes.has_gpu:
             yield Case(f"ycsb {letter}, batches", ycsb(letter, sizes.part, count, batch),
                        ("breccia", *peer))
         yield Case(f"ycsb {letter}, single", ycsb(letter, sizes.few, sizes.singles // 4, 1))

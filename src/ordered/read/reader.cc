@@ -234,6 +234,8 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   // the second cache: it waits for more lines at a time than the first.
   constexpr std::uint64_t kAhead = 24;
   constexpr int kSecondCache = 2;
+  constexpr std::uint64_t kLineBytes = 64;
+  constexpr std::uint64_t kFetchedBytesMax = 8 * kLineBytes;  // the processor goes on by itself
   const std::uint64_t* const found = job.reads->found();
   const std::uint64_t* const numbers = job.numbers;
   batch::Answers answers(job.reads, arena);
@@ -246,16 +248,26 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   const auto is_put = [&](std::uint64_t i) {
     return found[i] != runs::kNotFound && record::op_of(found[i]) == record::Op::kPut;
   };
+  // What a record is long is known when it is there; most are about as long as the one before.
+  std::uint64_t record_bytes = in_place ? sizeof(record::RecordHeader) : 2 * kLineBytes;
   const auto fetch_ahead = [&](std::uint64_t i) {
     if (i + kAhead >= end || found[i + kAhead] == runs::kNotFound) return;
     const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
-    __builtin_prefetch(next, /*rw=*/0, kSecondCache);
-    if (!in_place) __builtin_prefetch(next + 64, /*rw=*/0, kSecondCache);
+    for (std::uint64_t at = 0; at < record_bytes; at += kLineBytes) {
+      __builtin_prefetch(next + at, /*rw=*/0, kSecondCache);
+    }
+    // A record need not begin with a line.
+    __builtin_prefetch(next + record_bytes - 1, /*rw=*/0, kSecondCache);
   };
   const auto logged_put = [&](std::uint64_t i) {
     if (!is_put(i)) return Slice(nullptr, 0);
     fetch_ahead(i);
-    return value_at(table, found[i]);
+    const Slice value = value_at(table, found[i]);
+    const char* const record =
+        reinterpret_cast<const char*>(table.at(record::position_of(found[i])));
+    const auto bytes = static_cast<std::uint64_t>(value.data() + value.size() - record);
+    record_bytes = std::min(bytes, kFetchedBytesMax);
+    return value;
   };
   for (std::uint64_t i = begin; i < end; ++i) {
     // What most reads find, in a row.
