@@ -44,12 +44,28 @@ class SegmentTable {
     }
   }
 
+  /// at() for a loop that stores bytes: what a copy of its own has stays in registers.
+  /// Owner   the table lives longer.
+  class Places {
+   public:
+    [[nodiscard]] const std::byte* at(std::uint64_t position) const {
+      const std::uint64_t window = position / limits::kLogWindowBytes - first_;
+      BRECCIA_ASSERT(window < count_);
+      return windows_[window] + position % limits::kLogWindowBytes;
+    }
+
+   private:
+    friend class SegmentTable;
+    Places(const std::byte* const* windows, std::uint64_t count, std::uint64_t first)
+        : windows_(windows), count_(count), first_(first) {}
+    const std::byte* const* windows_;
+    std::uint64_t count_;
+    std::uint64_t first_;
+  };
+  [[nodiscard]] Places places() const { return {windows_.data(), windows_.size(), first_window_}; }
+
   /// The byte at `position`, which must lie in a segment of this table.
-  [[nodiscard]] const std::byte* at(std::uint64_t position) const {
-    const std::uint64_t window = position / limits::kLogWindowBytes - first_window_;
-    BRECCIA_ASSERT(window < windows_.size());
-    return windows_[window] + position % limits::kLogWindowBytes;
-  }
+  [[nodiscard]] const std::byte* at(std::uint64_t position) const { return places().at(position); }
   [[nodiscard]] const std::vector<SegmentPtr>& segments() const { return segments_; }
 
  private:

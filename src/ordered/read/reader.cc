@@ -69,6 +69,52 @@ void add_answer(std::uint64_t i, const Status& status, const Slice& value,
   }
 }
 
+/// Values of puts in the log, by what a search has found of reads up to `end`. Those that come next
+/// are on their way meanwhile.
+/// Threads one owner, whose loop keeps it in registers.
+class LoggedPuts {
+ public:
+  /// `in_place`: of a record only its header is looked at.
+  LoggedPuts(const wal::SegmentTable& table, const std::uint64_t* found, std::uint64_t end,
+             bool in_place)
+      : places_(table.places()),
+        found_(found),
+        end_(end),
+        fetched_bytes_(in_place ? sizeof(record::RecordHeader) : 2 * kLineBytes) {}
+
+  void fetch_ahead(std::uint64_t i) const {
+    if (i + kAhead >= end_ || found_[i + kAhead] == runs::kNotFound) return;
+    const std::byte* const next = places_.at(record::position_of(found_[i + kAhead]));
+    for (std::uint64_t at = 0; at < fetched_bytes_; at += kLineBytes) {
+      __builtin_prefetch(next + at, /*rw=*/0, kSecondCache);
+    }
+    // A record need not begin with a line.
+    __builtin_prefetch(next + fetched_bytes_ - 1, /*rw=*/0, kSecondCache);
+  }
+  /// Shape   read `i` found a put.
+  Slice value(std::uint64_t i) {
+    fetch_ahead(i);
+    const std::byte* const record = places_.at(record::position_of(found_[i]));
+    const record::RecordHeader header = record::record_header(record);
+    // What a record is long is known when it is there; most are about as long as the one before.
+    fetched_bytes_ = std::min(header.record_bytes(), kFetchedBytesMax);
+    return {record::record_key(record) + header.key_bytes(), header.value_bytes};
+  }
+
+ private:
+  // Far enough ahead to hide a miss of main memory behind the copies of the values before it. Into
+  // the second cache: it waits for more lines at a time than the first.
+  static constexpr std::uint64_t kAhead = 24;
+  static constexpr int kSecondCache = 2;
+  static constexpr std::uint64_t kLineBytes = 64;
+  static constexpr std::uint64_t kFetchedBytesMax = 8 * kLineBytes;  // it goes on by itself
+
+  const wal::SegmentTable::Places places_;
+  const std::uint64_t* const found_;
+  const std::uint64_t end_;
+  std::uint64_t fetched_bytes_;
+};
+
 /// Says `code` of reads [begin, end).
 void fail(batch::Reads* reads, std::uint64_t begin, std::uint64_t end, Status::Code code) {
   batch::Answers answers(reads, /*arena=*/nullptr);
@@ -230,12 +276,6 @@ std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key
 
 void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
                     batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const {
-  // Far enough ahead to hide a miss of main memory behind the copies of the values before it. Into
-  // the second cache: it waits for more lines at a time than the first.
-  constexpr std::uint64_t kAhead = 24;
-  constexpr int kSecondCache = 2;
-  constexpr std::uint64_t kLineBytes = 64;
-  constexpr std::uint64_t kFetchedBytesMax = 8 * kLineBytes;  // the processor goes on by itself
   const std::uint64_t* const found = job.reads->found();
   const std::uint64_t* const numbers = job.numbers;
   batch::Answers answers(job.reads, arena);
@@ -248,26 +288,9 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   const auto is_put = [&](std::uint64_t i) {
     return found[i] != runs::kNotFound && record::op_of(found[i]) == record::Op::kPut;
   };
-  // What a record is long is known when it is there; most are about as long as the one before.
-  std::uint64_t record_bytes = in_place ? sizeof(record::RecordHeader) : 2 * kLineBytes;
-  const auto fetch_ahead = [&](std::uint64_t i) {
-    if (i + kAhead >= end || found[i + kAhead] == runs::kNotFound) return;
-    const std::byte* const next = table.at(record::position_of(found[i + kAhead]));
-    for (std::uint64_t at = 0; at < record_bytes; at += kLineBytes) {
-      __builtin_prefetch(next + at, /*rw=*/0, kSecondCache);
-    }
-    // A record need not begin with a line.
-    __builtin_prefetch(next + record_bytes - 1, /*rw=*/0, kSecondCache);
-  };
+  LoggedPuts logged(table, found, end, in_place);
   const auto logged_put = [&](std::uint64_t i) {
-    if (!is_put(i)) return Slice(nullptr, 0);
-    fetch_ahead(i);
-    const Slice value = value_at(table, found[i]);
-    const char* const record =
-        reinterpret_cast<const char*>(table.at(record::position_of(found[i])));
-    const auto bytes = static_cast<std::uint64_t>(value.data() + value.size() - record);
-    record_bytes = std::min(bytes, kFetchedBytesMax);
-    return value;
+    return is_put(i) ? logged.value(i) : Slice(nullptr, 0);
   };
   for (std::uint64_t i = begin; i < end; ++i) {
     // What most reads find, in a row.
@@ -276,7 +299,7 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
                              : answers.add_numbers(i, end, numbers, is_put);
       if (i == end) break;
     }
-    if (numbers == nullptr) fetch_ahead(i);
+    if (numbers == nullptr) logged.fetch_ahead(i);
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
     if (found[i] == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
       missing->push_back(static_cast<std::uint32_t>(i));
