@@ -90,6 +90,27 @@ Writes& Requests::writes_to(FamilyId family) {
 }
 
 Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, const Slice& value) {
+  // As most are: one more to the same family, and far from a full frame.
+  constexpr std::uint64_t kEasyBytes = limits::kFrameBytesMax / 2;
+  static_assert(kEasyBytes > limits::kValueBytesMax + 4 * limits::kBatchRequestsMax);
+  if (easy_ > 0 && last_writes_ != nullptr && last_writes_->family() == family &&
+      key.size() <= limits::kKeyBytesMax && value.size() <= limits::kValueBytesMax &&
+      record_bytes_ <= kEasyBytes) {
+    const auto header = record::RecordHeader::make(op, key.size(), value.size());
+    if (last_writes_->takes(header)) {
+      last_writes_->push(header, key, value);
+      record_bytes_ += header.record_bytes();
+      ++write_count_;
+      --easy_;
+      BRECCIA_ASSERT(record_bytes_ % 8 == 0);
+      return Status::OK();
+    }
+  }
+  return add_another_write(op, family, key, value);
+}
+
+Status Requests::add_another_write(record::Op op, FamilyId family, const Slice& key,
+                                   const Slice& value) {
   const std::uint64_t value_max =
       op == record::Op::kDeleteRange ? limits::kKeyBytesMax : limits::kValueBytesMax;
   if (key.size() > limits::kKeyBytesMax || value.size() > value_max) {
@@ -105,6 +126,7 @@ Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, con
   if (!writes.add(header, key, value)) return out_of_memory();
   record_bytes_ += writes.record_bytes() - before;
   ++write_count_;
+  count_easy();
   BRECCIA_ASSERT(writes.record_bytes() <= record_bytes_ && record_bytes_ % 8 == 0);
   return Status::OK();
 }
@@ -121,18 +143,20 @@ Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& k
   if (!writes.add(op, records, columns_in_place_)) return out_of_memory();
   record_bytes_ += writes.record_bytes() - before;
   write_count_ += n;
+  count_easy();
   BRECCIA_ASSERT(writes.record_bytes() <= record_bytes_ && record_bytes_ % 8 == 0);
   return Status::OK();
 }
 
 Status Requests::add_read(FamilyId family, const Slice& key) {
   // Most batches are of one family, and there is room for one more.
-  if (reads_.size() == 1 && reads_.front()->family() == family && !too_many(1) &&
-      key.size() <= limits::kKeyBytesMax) {
+  if (easy_ > 0 && reads_.size() == 1 && key.size() <= limits::kKeyBytesMax) {
+    Reads& reads = *reads_.front();
     const std::uint64_t after = record_bytes_ == 0 ? 0 : record_bytes_of(family);
-    if (reads_.front()->takes(key, after)) {
-      reads_.front()->push(key, after);
+    if (reads.family() == family && reads.takes(key, after)) {
+      reads.push(key, after);
       ++reads_at_.count;
+      --easy_;
       return Status::OK();
     }
   }
@@ -147,6 +171,7 @@ Status Requests::add_another_read(FamilyId family, const Slice& key) {
   BRECCIA_ASSERT(reads_[part]->family() == family);
   if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - 1, 1);
+  count_easy();
   return Status::OK();
 }
 
@@ -164,6 +189,7 @@ Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const Value
   reads_at_.reserve(reads_.size(), n);
   if (!reads_[part]->add(measured, record_bytes_of(family), into)) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - n, n);
+  count_easy();
   BRECCIA_ASSERT(read_count() <= limits::kBatchRequestsMax);
   return Status::OK();
 }
@@ -179,6 +205,7 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
   BRECCIA_ASSERT(ranges_[part]->family() == family);
   if (!ranges_[part]->add(begin, end, limit, record_bytes_of(family))) return out_of_memory();
   ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - 1, 1);
+  count_easy();
   return Status::OK();
 }
 
@@ -197,6 +224,7 @@ Status Requests::add_ranges(FamilyId family, const BytesColumn& begins, const By
     return out_of_memory();
   }
   ranges_at_.add(ranges_.size(), part, ranges_[part]->count() - n, n);
+  count_easy();
   BRECCIA_ASSERT(range_count() <= limits::kBatchRequestsMax);
   return Status::OK();
 }
@@ -247,6 +275,7 @@ bool Requests::join(const Requests& other, const Selection* chosen) {
     record_bytes_ += own.record_bytes() - bytes;
     write_count_ += own.request_count() - requests;
   }
+  count_easy();
   BRECCIA_ASSERT(record_bytes_ <= limits::kFrameBytesMax);
   return true;
 }
@@ -281,6 +310,7 @@ void Requests::clear() {
   ranges_at_.clear();
   held_.reset();
   last_writes_ = nullptr;
+  easy_ = 0;
   write_count_ = 0;
   record_bytes_ = 0;
 }

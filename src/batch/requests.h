@@ -172,7 +172,8 @@ class Requests {
     void add_at(std::size_t part, std::uint64_t place, std::uint64_t more);
   };
 
-  /// add_read() of any other.
+  /// add_write(), add_read() of any other than most are.
+  Status add_another_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_another_read(FamilyId family, const Slice& key);
   [[nodiscard]] bool join(const Requests& other, const Selection* chosen);
   void give_results(Requests* to, const Selection* chosen);
@@ -182,11 +183,21 @@ class Requests {
   /// Index of the family's part in writes_; their count if there is none.
   [[nodiscard]] std::size_t writes_of(FamilyId family) const;
   [[nodiscard]] std::uint64_t record_bytes_of(FamilyId family) const {
+    if (last_writes_ != nullptr && last_writes_->family() == family) {
+      return last_writes_->record_bytes();
+    }
     const std::size_t part = writes_.empty() ? 0 : writes_of(family);
     return part == writes_.size() ? 0 : writes_[part]->record_bytes();
   }
   /// The family's part, which is made if it is not there.
   [[nodiscard]] Writes& writes_to(FamilyId family);
+  /// Counts the single requests before which nothing but their sizes must be looked at.
+  void count_easy() {
+    constexpr std::uint64_t kAtOnce = 4096;
+    BRECCIA_ASSERT(write_count_ + read_count() + range_count() <= limits::kBatchRequestsMax);
+    easy_ =
+        std::min(kAtOnce, limits::kBatchRequestsMax - write_count_ - read_count() - range_count());
+  }
   /// True if there is no room for more requests, of any kind.
   [[nodiscard]] bool too_many(std::uint64_t more) const {
     const std::uint64_t count = write_count_ + read_count() + range_count();
@@ -211,6 +222,7 @@ class Requests {
   std::vector<std::unique_ptr<Ranges>> ranges_;
   std::uint64_t write_count_ = 0;
   std::uint64_t record_bytes_ = 0;
+  std::uint64_t easy_ = 0;  // see count_easy()
   Places reads_at_;
   Places ranges_at_;
   std::shared_ptr<const void> held_;

@@ -1,5 +1,6 @@
 #include "batch/writes.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -70,9 +71,18 @@ bool Writes::add_another(const record::RecordHeader& header, const Slice& key, c
     range_deletes_.push_back(records_.size());
   }
   add_record(header, key, value);
+  count_pushes();
   BRECCIA_ASSERT(keys_.count() == offsets_.size());
   BRECCIA_ASSERT(!only_numbers_ || numbers_.size() == offsets_.size());
   return true;
+}
+
+void Writes::count_pushes() {
+  constexpr std::uint64_t kAtOnce = 4096;  // then it is looked whether records are to be streamed
+  BRECCIA_ASSERT(array_bytes_ == 0 && record_count_ > 0);
+  const auto room = [](const auto& array) { return array.capacity() - array.size(); };
+  pushes_ = std::min(kAtOnce, room(offsets_));
+  if (only_numbers_) pushes_ = std::min(pushes_, room(numbers_));
 }
 
 void Writes::add_number(record::Op op, const Slice& value) {
@@ -94,6 +104,7 @@ bool Writes::add(record::Op op, const RecordArray& records, bool in_place) {
   const bool has_numbers = records.values.uniform_bytes == sizeof numbers_[0];
   const bool only_numbers = only_numbers_ && (has_numbers || record::is_deletion(op));
   const std::uint64_t name_bytes = needs_name() ? name_header().record_bytes() : 0;
+  pushes_ = 0;
   // Operands may be worked out in the place of their records.
   in_place = in_place && op != record::Op::kMerge;
   const std::uint64_t bytes = records.bytes.total();
@@ -159,6 +170,7 @@ bool Writes::gather() const {
 // What comes behind other records needs no record that names the family.
 bool Writes::append(const Writes& other) {
   BRECCIA_ASSERT(other.family_ == family_);
+  pushes_ = 0;
   if (!gather()) return false;
   settle();
   other.settle();
@@ -212,6 +224,7 @@ bool Writes::append(const Writes& other, const ChosenWrites& chosen) {
 void Writes::clear() {
   settle();
   records_.clear();
+  pushes_ = 0;
   in_arrays_.reset();
   array_bytes_ = 0;
   keys_.clear();
@@ -228,6 +241,7 @@ void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
   BRECCIA_ASSERT(only_numbers_ && numbers_.size() == point_count());
   BRECCIA_ASSERT(numbers->size() == point_count());
   numbers_.swap(*numbers);
+  pushes_ = 0;
 }
 
 void Writes::set_operation(std::uint64_t i, record::Op op) {

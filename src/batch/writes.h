@@ -105,32 +105,28 @@ class Writes {
   /// True if a write can be pushed as it is: one of those that are there already, with room for it.
   [[nodiscard]] bool takes(const record::RecordHeader& header) const {
     const bool is_number = header.value_bytes == sizeof(std::uint64_t);
-    return record_count_ > 0 && array_bytes_ == 0 && record::is_point(header.op()) &&
-           records_.has_room(header.record_bytes()) && offsets_.has_room(1) &&
-           (!only_numbers_ || (is_number && numbers_.has_room(1))) &&
-           (stream_ != nullptr || records_.size() < kStreamedFrom) &&
-           keys_.takes(header.key_bytes());
+    return pushes_ > 0 && record::is_point(header.op()) && (is_number || !only_numbers_) &&
+           records_.has_room(header.record_bytes()) && keys_.takes(header.key_bytes());
   }
   /// Adds a write in one go.
   /// Shape   takes(header).
   void push(const record::RecordHeader& header, const Slice& key, const Slice& value) {
     const record::Op op = header.op();
     const std::uint64_t bytes = header.record_bytes();
-    BRECCIA_ASSERT(key.size() == header.key_bytes() && value.size() == header.value_bytes);
-    offsets_.push(records_.size() | static_cast<std::uint64_t>(op));
-    if (only_numbers_) {
-      std::uint64_t number;
-      std::memcpy(&number, value.data(), sizeof number);
-      numbers_.push(number);
-    }
+    BRECCIA_INVARIANT(takes(header) && key.size() == header.key_bytes());
+    --pushes_;
+    *offsets_.take(1) = records_.size() | static_cast<std::uint64_t>(op);
+    if (only_numbers_) std::memcpy(numbers_.take(1), value.data(), sizeof(std::uint64_t));
     merges_ += op == record::Op::kMerge ? 1 : 0;
     deletes_ += record::is_deletion(op) ? 1 : 0;
     ++record_count_;
     keys_.push(key.data(), key.size());
-    std::byte* const place = records_.extend(bytes);
+    std::byte* const place = records_.take(bytes);
     std::byte* const record = stream_ == nullptr ? place : stream_->next(bytes);
     record::write_record(record, header, key.data(), key.size(), value.data(), value.size());
   }
+  /// Counts the writes of which push() needs to ask nothing but their sizes.
+  void count_pushes();
   /// add() of any other.
   [[nodiscard]] bool add_another(const record::RecordHeader& header, const Slice& key,
                                  const Slice& value);
@@ -159,6 +155,7 @@ class Writes {
   record::KeyColumns keys_;
   exec::HostVector<std::uint64_t> offsets_;
   exec::HostVector<std::uint64_t> numbers_;
+  std::uint64_t pushes_ = 0;  // see count_pushes()
   std::uint32_t record_count_ = 0;
   std::vector<std::uint64_t> range_deletes_;
   std::uint64_t merges_ = 0;

@@ -43,6 +43,13 @@ class HostVector {
     size_ += count;
     return first;
   }
+  /// extend() by who has asked has_room() already.
+  T* take(std::uint64_t count) {
+    BRECCIA_INVARIANT(has_room(count));
+    T* const first = data_ + size_;
+    size_ += count;
+    return first;
+  }
   void push(T value) { *extend(1) = value; }
   void pop() {
     BRECCIA_ASSERT(size_ > 0);

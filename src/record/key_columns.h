@@ -16,6 +16,10 @@ inline void cut_key(const char* key, std::uint64_t bytes, std::uint64_t* head,
     return;
   }
   *head = base::load_big_endian_8(key);
+  if (bytes == 16) {  // without a loop, as these are frequent
+    *tail = base::load_big_endian_8(key + 8);
+    return;
+  }
   std::uint64_t at = 8;
   for (; at + 8 <= bytes; at += 8) *tail++ = base::load_big_endian_8(key + at);
   // The key's last 8 bytes, without those that other words have.
@@ -52,9 +56,10 @@ class KeyColumns {
   }
   /// Shape   takes(bytes).
   void push(const char* key, std::uint64_t bytes) {
-    if (bytes != uniform_bytes_) meta_.push(tail_.size() << kMetaLengthBits | bytes);
-    std::uint64_t* const tail = tail_.extend(tail_words(bytes));
-    cut_key(key, bytes, head_.extend(1), tail);
+    BRECCIA_INVARIANT(takes(bytes));
+    if (bytes != uniform_bytes_) *meta_.take(1) = tail_.size() << kMetaLengthBits | bytes;
+    std::uint64_t* const tail = tail_.take(tail_words(bytes));
+    cut_key(key, bytes, head_.take(1), tail);
   }
   /// False if memory is exhausted; the columns are then as before.
   [[nodiscard]] bool append(const char* key, std::uint64_t bytes) {
