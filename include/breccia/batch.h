@@ -65,7 +65,8 @@ class Batch {
   ///
   /// Shape   columns of one call have the same count, which may be 0.
   /// Errors  as above, of any request, and InvalidArgument: columns of different counts, offsets
-  ///         that fall. None of the requests was added then.
+  ///         that fall; of columns on a device NotSupported: the batch is of no store that has one
+  ///         (Store::NewBatch); IOError: the device. None of the requests was added then.
   /// Owner   keys, values, operands, begins, ends and limits are copied; they may go when the call
   ///         returns, unless SetColumnsInPlace() says otherwise.
   /// Cost    from 32 Ki requests on shared among threads.
@@ -80,6 +81,7 @@ class Batch {
                std::span<const std::uint32_t> limits);
   /// Lookups whose values go straight into `values`. code() and value() know these reads, too;
   /// kInvalidArgument also says that the key's value has another length than the array's width.
+  /// Of arrays on a device, code() is kIOError where the device did not take them.
   /// Errors  InvalidArgument also where values would overlap, or there is no `found`.
   /// Owner   the arrays of `values` must live, and be left alone, until Submit returns, or
   ///         SubmitAsync's `done` is called, and as long as value() is asked. If the submit fails

@@ -121,28 +121,34 @@ void breccia_batch_range(breccia_batch_t* batch, breccia_column_family_handle_t*
 
 /* ---- columns ---- */
 
-/* Byte strings in arrays of the caller, in memory of the host, in one of two forms:
+/* Byte strings in arrays of the caller, in one of two forms:
    fixed (both offsets are null): string i is the `width` bytes at data + i * stride; a stride of 0
    makes all strings the same one, and it may be negative;
    variable, as Arrow's binary or large_binary arrays: string i is the bytes from offsets[i] to
    below offsets[i + 1] of data, with `count` + 1 offsets that never fall, either of 32 or of 64
-   bits. All in bytes. */
+   bits. All in bytes. If `on_device` is not 0 the arrays lie in memory of a CUDA device, and are
+   read behind what `stream`, a cudaStream_t, has to do by then; else both are 0. */
 typedef struct breccia_column_t {
   const void* data;
   size_t width;
   ptrdiff_t stride;
   const int32_t* offsets32;
   const int64_t* offsets64;
+  unsigned char on_device;
+  void* stream;
 } breccia_column_t;
 
 /* Arrays of the caller that take the values of lookups: value i are the `width` bytes at values + i
    * stride, and found[i] is 1, or 0 where there is no value of just that width, whose bytes are as
-   they were. Values must not overlap. */
+   they were. Values must not overlap. `on_device` and `stream` as above: both arrays lie there, and
+   values that are not found are of no sense. */
 typedef struct breccia_value_array_t {
   void* values;
   size_t width;
   ptrdiff_t stride;
   uint8_t* found;
+  unsigned char on_device;
+  void* stream;
 } breccia_value_array_t;
 
 /* Memory of the caller that takes byte strings of results, in one of these two forms. Rows must not

@@ -15,7 +15,8 @@ namespace breccia {
 ///         [offsets[i], offsets[i + 1]) of `bytes`; offsets[count + 1], which never fall. The first
 ///         need not be 0, so a slice of an array is one.
 ///         slices: string i is slices[i], wherever that lies.
-///         All in memory of the host, of any alignment but the offsets' own.
+///         All of any alignment but the offsets' own, in memory of the host or, but for slices, of
+///         a CUDA device (OnDevice).
 /// Units   width, stride, offsets: bytes.
 /// Owner   refers to the arrays and copies nothing.
 class BytesColumn {
@@ -55,12 +56,29 @@ class BytesColumn {
     return column;
   }
 
+  /// The same column, whose arrays, offsets too, lie in memory of a CUDA device. They are read
+  /// behind what `stream` has to do by then, a cudaStream_t; null: the default stream.
+  [[nodiscard]] static BytesColumn OnDevice(const BytesColumn& column, void* stream) {
+    BytesColumn on_device = column;
+    on_device.on_device_ = true;
+    on_device.stream_ = stream;
+    return on_device;
+  }
+
   [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] bool on_device() const { return on_device_; }
+  [[nodiscard]] void* stream() const { return stream_; }
   [[nodiscard]] bool fixed() const { return !has_offsets() && slices_ == nullptr; }
   [[nodiscard]] bool has_offsets() const { return offsets32_ != nullptr || offsets64_ != nullptr; }
   /// Of fixed ones.
   [[nodiscard]] std::size_t width() const { return width_; }
-  /// String `i`; if offsets fall there, its length is more than any limit.
+  [[nodiscard]] std::ptrdiff_t stride() const { return stride_; }
+  /// Of fixed and variable ones.
+  [[nodiscard]] const char* data() const { return data_; }
+  /// Of variable ones; one of the two is null.
+  [[nodiscard]] const std::int32_t* offsets32() const { return offsets32_; }
+  [[nodiscard]] const std::int64_t* offsets64() const { return offsets64_; }
+  /// String `i`, where the host has it; if offsets fall there, its length is more than any limit.
   [[nodiscard]] Slice at(std::size_t i) const {
     if (offsets32_ != nullptr) return between(offsets32_[i], offsets32_[i + 1]);
     if (offsets64_ != nullptr) return between(offsets64_[i], offsets64_[i + 1]);
@@ -80,19 +98,24 @@ class BytesColumn {
   const std::int32_t* offsets32_ = nullptr;
   const std::int64_t* offsets64_ = nullptr;
   const Slice* slices_ = nullptr;
+  bool on_device_ = false;
+  void* stream_ = nullptr;
 };
 
-/// Arrays of the caller that take the values of lookups.
+/// Arrays of the caller that take the values of lookups, in memory of the host or of a CUDA device.
 ///
 /// Shape   value i: the `width` bytes at values + i * stride, of any alignment; values must not
 ///         overlap, and the stride may be negative. found[i]: 1 if that value is there, else 0, and
-///         its bytes are as they were.
+///         its bytes are as they were. On a device, where all of them are written at once, behind
+///         what `stream` has to do by then, they are of no sense.
 /// Units   width, stride: bytes.
 struct ValueArray {
   void* values = nullptr;
   std::size_t width = 0;
   std::ptrdiff_t stride = 0;
   std::uint8_t* found = nullptr;
+  bool on_device = false;  // values and found
+  void* stream = nullptr;  // a cudaStream_t; null: the default stream
 };
 
 /// Memory of the caller that takes byte strings of results, in one of BytesColumn's forms.

@@ -10,7 +10,8 @@
 
 namespace breccia::batch {
 
-Requests::Requests(std::shared_ptr<exec::HostMemory> memory) : memory_(std::move(memory)) {}
+Requests::Requests(std::shared_ptr<exec::HostMemory> memory)
+    : memory_(std::move(memory)), on_device_(memory_.get()) {}
 
 namespace {
 
@@ -133,6 +134,19 @@ Status Requests::add_another_write(record::Op op, FamilyId family, const Slice& 
 
 Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& keys,
                             const BytesColumn& values) {
+  if (!keys.on_device() && !values.on_device()) return add_host_writes(op, family, keys, values);
+  const DeviceColumns::Mark mark = on_device_.mark();
+  Status status = [&]() -> Status {
+    BRECCIA_TAKE(const BytesColumn own_keys, on_device_.bring(keys));
+    BRECCIA_TAKE(const BytesColumn own_values, on_device_.bring(values));
+    return add_host_writes(op, family, own_keys, own_values);
+  }();
+  if (!status.ok() || !columns_in_place_) on_device_.give_back(mark);
+  return status;
+}
+
+Status Requests::add_host_writes(record::Op op, FamilyId family, const BytesColumn& keys,
+                                 const BytesColumn& values) {
   const std::uint64_t n = keys.count();
   if (full(n, n, 0)) return batch_full();  // before anybody counts so many bytes
   BRECCIA_TAKE(const RecordArray records, measure_records(keys, values));
@@ -176,6 +190,23 @@ Status Requests::add_another_read(FamilyId family, const Slice& key) {
 }
 
 Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into) {
+  if (!keys.on_device() && !into.on_device) return add_host_reads(family, keys, into);
+  const DeviceColumns::Mark before = on_device_.mark();
+  Status status = [&]() -> Status {
+    BRECCIA_TAKE(const ValueArray own_into, on_device_.stage(into, keys.count()));
+    BRECCIA_TAKE(const BytesColumn own_keys, on_device_.bring(keys));
+    return add_host_reads(family, own_keys, own_into);
+  }();
+  const bool is_staged = status.ok() && on_device_.mark().parcels > before.parcels;
+  // Keys are in the columns of the batch; values wait for the submit.
+  on_device_.give_back({before.copies, is_staged ? before.parcels + 1 : before.parcels});
+  if (!is_staged) return status;
+  Reads* const reads = reads_[part_of(&reads_, family, *memory_)].get();
+  on_device_.send_later(reads, reads->count() - keys.count());
+  return status;
+}
+
+Status Requests::add_host_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into) {
   const std::uint64_t n = keys.count();
   const auto stride = static_cast<std::uint64_t>(std::abs(into.stride));
   if (into.found != nullptr && n > 1 && stride < into.width) {
@@ -211,6 +242,21 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
 
 Status Requests::add_ranges(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
                             std::span<const std::uint32_t> limits) {
+  if (begins.on_device() || ends.on_device()) {
+    const DeviceColumns::Mark mark = on_device_.mark();
+    Status status = [&]() -> Status {
+      BRECCIA_TAKE(const BytesColumn own_begins, on_device_.bring(begins));
+      BRECCIA_TAKE(const BytesColumn own_ends, on_device_.bring(ends));
+      return add_host_ranges(family, own_begins, own_ends, limits);
+    }();
+    on_device_.give_back(mark);
+    return status;
+  }
+  return add_host_ranges(family, begins, ends, limits);
+}
+
+Status Requests::add_host_ranges(FamilyId family, const BytesColumn& begins,
+                                 const BytesColumn& ends, std::span<const std::uint32_t> limits) {
   const std::uint64_t n = begins.count();
   if (ends.count() != n) return differ_in_count(n, ends.count());
   if (limits.size() != n && limits.size() != 1) return differ_in_count(n, limits.size());
@@ -306,6 +352,7 @@ void Requests::clear() {
   clear_parts(&writes_);
   clear_parts(&reads_);
   clear_parts(&ranges_);
+  on_device_.clear();
   reads_at_.clear();
   ranges_at_.clear();
   held_.reset();

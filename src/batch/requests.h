@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/limits.h"
+#include "batch/device_columns.h"
 #include "batch/ranges.h"
 #include "batch/reads.h"
 #include "batch/results.h"
@@ -133,6 +134,8 @@ class Requests {
   /// Results that there are, of reads and of ranges: 0 before the batch was submitted.
   [[nodiscard]] std::uint64_t result_count() const;
   [[nodiscard]] std::uint64_t range_result_count() const;
+  /// Sends values of lookups to arrays on a device; once all reads have their results.
+  void deliver() { on_device_.deliver(); }
   /// How many of the reads needed the tree below.
   [[nodiscard]] std::uint64_t from_tree() const { return from_tree_.load(); }
   /// Threads any.
@@ -175,6 +178,11 @@ class Requests {
   /// add_write(), add_read() of any other than most are.
   Status add_another_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_another_read(FamilyId family, const Slice& key);
+  Status add_host_writes(record::Op op, FamilyId family, const BytesColumn& keys,
+                         const BytesColumn& values);
+  Status add_host_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into);
+  Status add_host_ranges(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
+                         std::span<const std::uint32_t> limits);
   [[nodiscard]] bool join(const Requests& other, const Selection* chosen);
   void give_results(Requests* to, const Selection* chosen);
   /// What becomes of the reads of `other` in `family` behind what is here.
@@ -216,6 +224,7 @@ class Requests {
            limits::kFrameBytesMax;
   }
   std::shared_ptr<exec::HostMemory> memory_;  // first: the arrays give their memory back to it
+  DeviceColumns on_device_;
   std::vector<std::unique_ptr<Writes>> writes_;
   Writes* last_writes_ = nullptr;  // those that the last write went to
   std::vector<std::unique_ptr<Reads>> reads_;

@@ -28,7 +28,7 @@ void add_all(std::size_t count, char** errptr, const Add& add) {
   }
 }
 
-breccia::BytesColumn column_of(const breccia_column_t* column, std::size_t count) {
+breccia::BytesColumn arrays_of(const breccia_column_t* column, std::size_t count) {
   if (column->offsets32 != nullptr) {
     return breccia::BytesColumn::Variable(column->data, column->offsets32, count);
   }
@@ -36,6 +36,20 @@ breccia::BytesColumn column_of(const breccia_column_t* column, std::size_t count
     return breccia::BytesColumn::Variable(column->data, column->offsets64, count);
   }
   return breccia::BytesColumn::Fixed(column->data, count, column->width, column->stride);
+}
+
+breccia::BytesColumn column_of(const breccia_column_t* column, std::size_t count) {
+  const breccia::BytesColumn arrays = arrays_of(column, count);
+  return column->on_device == 0 ? arrays : breccia::BytesColumn::OnDevice(arrays, column->stream);
+}
+
+breccia::ValueArray values_of(const breccia_value_array_t* into) {
+  return {.values = into->values,
+          .width = into->width,
+          .stride = into->stride,
+          .found = into->found,
+          .on_device = into->on_device != 0,
+          .stream = into->stream};
 }
 
 breccia::BytesRoom room_of(const breccia_column_room_t* room) {
@@ -154,8 +168,7 @@ void breccia_batch_get_columns(breccia_batch_t* batch, breccia_column_family_han
   if (into == nullptr) {
     save_error(errptr, batch->rep.Get(id, columns));
   } else {
-    save_error(errptr,
-               batch->rep.Get(id, columns, {into->values, into->width, into->stride, into->found}));
+    save_error(errptr, batch->rep.Get(id, columns, values_of(into)));
   }
 }
 

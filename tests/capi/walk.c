@@ -211,15 +211,23 @@ static const char* walk_reads_of_columns(const struct walk* w, breccia_t* db,
   const breccia_column_t row_keys = {.data = rows, .width = 7, .stride = sizeof rows[0]};
   const breccia_column_t one_key = {.data = "nothing", .width = 7, .stride = 0};
   const breccia_column_t above_all = {.data = "z", .width = 1, .stride = 0};
-  const breccia_value_array_t into = {found_rows[0].value, sizeof rows[0].value, sizeof rows[0],
-                                      found_flags};
-  const breccia_value_array_t beside = {found_rows[kRequests].value, sizeof rows[0].value, 0,
-                                        found_flags + kRequests};
-  const breccia_value_array_t too_close = {found_rows, 12, 4, found_flags};
+  const breccia_value_array_t into = {.values = found_rows[0].value,
+                                      .width = sizeof rows[0].value,
+                                      .stride = sizeof rows[0],
+                                      .found = found_flags};
+  const breccia_value_array_t beside = {.values = found_rows[kRequests].value,
+                                        .width = sizeof rows[0].value,
+                                        .found = found_flags + kRequests};
+  const breccia_value_array_t too_close = {
+      .values = found_rows, .width = 12, .stride = 4, .found = found_flags};
+  const breccia_column_t on_device = {
+      .data = rows, .width = 7, .stride = sizeof rows[0], .on_device = 1};
   const uint32_t limits[] = {3, 4};
   breccia_batch_clear(batch);
   memset(found_flags, 7, sizeof found_flags);
   CHECK_FAILS(breccia_batch_get_columns(batch, family, 2, &row_keys, &too_close, &error));
+  /* There is no device here, or these rows are not on it. */
+  CHECK_FAILS(breccia_batch_get_columns(batch, family, 2, &on_device, &into, &error));
   CHECK_OK(breccia_batch_get_columns(batch, family, kRequests, &row_keys, &into, &error));
   CHECK_OK(breccia_batch_get_columns(batch, family, 1, &one_key, &beside, &error));
   CHECK_OK(breccia_batch_range_columns(batch, family, 2, &row_keys, &one_key, NULL, 5, &error));

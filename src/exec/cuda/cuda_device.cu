@@ -54,6 +54,19 @@ void CudaTenant::take_back(std::unique_ptr<CudaExecutor> executor) {
   idle_.push_back(std::move(executor));
 }
 
+Status CudaDevice::PinnedMemory::copy_rows(BusWay way, const BusRows& rows, void* stream) {
+  const OnDevice here(number);
+  const auto on = static_cast<cudaStream_t>(stream);
+  if (way == BusWay::kToHost) {
+    BRECCIA_CUDA_TRY(cudaMemcpy2DAsync(rows.host, rows.width, rows.device, rows.stride, rows.width,
+                                       rows.count, cudaMemcpyDeviceToHost, on));
+  } else {
+    BRECCIA_CUDA_TRY(cudaMemcpy2DAsync(rows.device, rows.stride, rows.host, rows.width, rows.width,
+                                       rows.count, cudaMemcpyHostToDevice, on));
+  }
+  return BRECCIA_CUDA_STATUS(cudaStreamSynchronize(on));
+}
+
 namespace {
 
 struct Nothing {

@@ -156,6 +156,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
     });
     if (!status.ok()) fail(reads.get(), 0, reads->count(), kNoMemory);
   }
+  requests->deliver();
 }
 
 /// Few lookups are faster where the CPU looks into the cache by itself: a device would be given

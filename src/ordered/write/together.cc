@@ -58,6 +58,7 @@ Status Together::submit_together(std::span<AsyncBatch* const> batches) {
   BRECCIA_TRY(writer_->submit(batches.front()->options, ReadSet(), all.get()));
   for (const AsyncBatch* const one : batches) {
     all->hand_over(one->requests);
+    one->requests->deliver();
     one->requests->hold(all);
   }
   parts_.statistics->add(Ticker::kBatches, batches.size() - 1);  // the writer has counted one
