@@ -112,8 +112,8 @@ Status FilterBuilder::build_once(const FamilyView& family, std::uint64_t keys, b
   return status;
 }
 
-/// Keys between which about as many of the family's files begin, for half of the cores: who makes
-/// the misses has the others.
+/// Keys between which about as many of the family's files begin, for half of the cores, two at
+/// least: who makes the misses has the others.
 std::vector<std::string> FilterBuilder::division(const FamilyView& family) const {
   rocksdb::ColumnFamilyMetaData tree;
   parts_.below->db()->GetColumnFamilyMetaData(family.tree.get(), &tree);
@@ -123,7 +123,7 @@ std::vector<std::string> FilterBuilder::division(const FamilyView& family) const
   }
   std::sort(begins.begin(), begins.end());
   const std::size_t parts =
-      std::min<std::size_t>(begins.size(), std::max(1U, std::thread::hardware_concurrency() / 2));
+      std::min<std::size_t>(begins.size(), std::max(2U, std::thread::hardware_concurrency() / 2));
   std::vector<std::string> keys;
   for (std::size_t part = 1; part < parts; ++part) {
     keys.push_back(begins[part * begins.size() / parts]);

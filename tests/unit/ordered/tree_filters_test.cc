@@ -187,6 +187,24 @@ TEST_F(EngineTreeFilters, BuiltWhenMissesPay) {
   EXPECT_EQ(found(0, 8000), 8000U);
 }
 
+// Goal: a filter that is built in several ranges of keys at once holds them all.
+// Method: many files whose ranges overlap in part, a store that opens above them, misses until
+//         there is a filter; every key is found, and what is nowhere is not asked for.
+// Mutation: a range without its first key, or its last file.
+TEST_F(EngineTreeFilters, BuiltOfManyFiles) {
+  options_.rocksdb.disable_auto_compactions = true;
+  options_.clean_bytes = 0;
+  open();
+  constexpr std::uint64_t kFiles = 9;
+  for (std::uint64_t file = 0; file < kFiles; ++file) {
+    put_and_flush(700 * file, 700 * file + 1000);
+  }
+  open();
+  ASSERT_TRUE(miss_until_built());
+  EXPECT_EQ(found(0, 700 * (kFiles - 1) + 1000), 700 * (kFiles - 1) + 1000);
+  EXPECT_LE(miss(10'000), 200U);
+}
+
 // Goal: a filter that holds more than it was made for is built again, larger, and then says no more
 //   often; keys that were deleted are not in it.
 // Method: four times what the first one was made for; most of it deleted.
