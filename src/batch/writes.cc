@@ -246,7 +246,8 @@ void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
 
 void Writes::set_operation(std::uint64_t i, record::Op op) {
   BRECCIA_ASSERT(i < point_count() && record::is_point(op));
-  BRECCIA_ASSERT(stream_ == nullptr);
+  // Operands are never in an array of the caller's.
+  BRECCIA_ASSERT(stream_ == nullptr && record::position_of(offsets_[i]) < records_.size());
   std::byte* const record = records_.data() + record::position_of(offsets_[i]);
   const record::RecordHeader before = record::record_header(record);
   BRECCIA_ASSERT(only_numbers_ && before.value_bytes == sizeof numbers_[i]);

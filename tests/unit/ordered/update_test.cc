@@ -7,10 +7,12 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/statistics.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "support/folder.h"
@@ -91,6 +93,51 @@ TEST(NumberOp, UsersOperatorsAreAsked) {
     std::string found;
     ASSERT_TRUE(store->Get("key", &found).ok());
     EXPECT_EQ(found, "12345678");
+  }
+}
+
+// Goal: updates are worked out beside puts whose arrays stay in place, and leave those as they are.
+// Method: operands and, as columns in place, puts of 8 bytes on the same keys in one batch,
+//         submitted twice; what is read is what each in turn makes.
+// Mutation: operands that stay in the caller's arrays have no record to be worked out in.
+TEST(Updates, BesideColumnsInPlace) {
+  const testing::Folder folder(testing::Place::kMemory);
+  Options options = testing::small_options();
+  options.device_requests_min = 1;
+  options.rocksdb.merge_operator = NewInt64AddOperator();
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(options, folder / "store", &store).ok());
+  constexpr std::uint64_t kKeys = 500;
+  std::vector<std::uint64_t> keys(kKeys);
+  std::vector<std::uint64_t> values(kKeys);
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    keys[i] = base::mix64(i);
+    values[i] = 100 + i;
+  }
+  const std::vector<std::uint64_t> before = values;
+  const auto column = [](const std::vector<std::uint64_t>& of) {
+    return BytesColumn::Fixed(of.data(), of.size(), sizeof of[0]);
+  };
+  Batch batch = store->NewBatch();
+  batch.SetColumnsInPlace(true);
+  const std::vector<std::uint64_t> ones(kKeys, 1);
+  ASSERT_TRUE(batch.Merge(kDefaultFamily, column(keys), column(ones)).ok());
+  ASSERT_TRUE(batch.Put(kDefaultFamily, column(keys), column(values)).ok());
+  for (int times = 0; times < 2; ++times) ASSERT_TRUE(store->Submit({}, &batch).ok());
+  EXPECT_EQ(values, before);
+  Batch more = store->NewBatch();
+  more.SetColumnsInPlace(true);
+  ASSERT_TRUE(more.Put(kDefaultFamily, column(keys), column(values)).ok());
+  ASSERT_TRUE(more.Merge(kDefaultFamily, column(keys), column(ones)).ok());
+  ASSERT_TRUE(store->Submit({}, &more).ok());
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    const Slice key(reinterpret_cast<const char*>(&keys[i]), sizeof keys[i]);
+    std::string value;
+    ASSERT_TRUE(store->Get(key, &value).ok());
+    std::uint64_t number = 0;
+    ASSERT_EQ(value.size(), sizeof number);
+    std::memcpy(&number, value.data(), sizeof number);
+    ASSERT_EQ(number, values[i] + 1) << i;
   }
 }
 
