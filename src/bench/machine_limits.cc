@@ -28,8 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// More than any last-level cache holds, and what 100 M records of 128 bytes take: rows of more
-// memory come more slowly, as its pages are in no cache of theirs either.
+// More than any last-level cache holds, and what 100 M records of 128 bytes take: on some machines
+// rows of more memory come more slowly.
 constexpr std::uint64_t kMemoryBytes = 16ULL << 30;
 constexpr std::uint64_t kRowBytes = 128;
 constexpr std::uint64_t kCopyPiece = 1ULL << 20;
