@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/memory.h"
 
 namespace breccia::batch {
 
@@ -136,11 +137,11 @@ Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& k
                             const BytesColumn& values) {
   if (!keys.on_device() && !values.on_device()) return add_host_writes(op, family, keys, values);
   const DeviceColumns::Mark mark = on_device_.mark();
-  Status status = [&]() -> Status {
+  Status status = base::or_memory_limit([&]() -> Status {
     BRECCIA_TAKE(const BytesColumn own_keys, on_device_.bring(keys));
     BRECCIA_TAKE(const BytesColumn own_values, on_device_.bring(values));
     return add_host_writes(op, family, own_keys, own_values);
-  }();
+  });
   if (!status.ok() || !columns_in_place_) on_device_.give_back(mark);
   return status;
 }
@@ -192,11 +193,11 @@ Status Requests::add_another_read(FamilyId family, const Slice& key) {
 Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into) {
   if (!keys.on_device() && !into.on_device) return add_host_reads(family, keys, into);
   const DeviceColumns::Mark before = on_device_.mark();
-  Status status = [&]() -> Status {
+  Status status = base::or_memory_limit([&]() -> Status {
     BRECCIA_TAKE(const ValueArray own_into, on_device_.stage(into, keys.count()));
     BRECCIA_TAKE(const BytesColumn own_keys, on_device_.bring(keys));
     return add_host_reads(family, own_keys, own_into);
-  }();
+  });
   const bool is_staged = status.ok() && on_device_.mark().parcels > before.parcels;
   // Keys are in the columns of the batch; values wait for the submit.
   on_device_.give_back({before.copies, is_staged ? before.parcels + 1 : before.parcels});
@@ -244,11 +245,11 @@ Status Requests::add_ranges(FamilyId family, const BytesColumn& begins, const By
                             std::span<const std::uint32_t> limits) {
   if (begins.on_device() || ends.on_device()) {
     const DeviceColumns::Mark mark = on_device_.mark();
-    Status status = [&]() -> Status {
+    Status status = base::or_memory_limit([&]() -> Status {
       BRECCIA_TAKE(const BytesColumn own_begins, on_device_.bring(begins));
       BRECCIA_TAKE(const BytesColumn own_ends, on_device_.bring(ends));
       return add_host_ranges(family, own_begins, own_ends, limits);
-    }();
+    });
     on_device_.give_back(mark);
     return status;
   }

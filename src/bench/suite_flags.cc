@@ -94,7 +94,7 @@ void SuiteFlags::add_running_to(console::App* app) {
                 "Values of 64 bytes and more that Breccia's batches find are left in its memory, "
                 "and read there");
   app->add_flag("--columns", columns,
-                "Breccia's batches are filled from columns, and their lookups fill one");
+                "Breccia's batches take columns, which stay in place, and their lookups fill one");
   app->add_flag("--verify", verify, "Check every result, not one in 61");
   app->add_flag("--histogram", histogram, "Print latencies by percentile");
   app->add_flag("--json", json, "Print JSON objects in place of text");
