@@ -116,35 +116,48 @@ using rocksdb::IOStatus;
 
 IOStatus pass(const Gate& gate) { return rocksdb::status_to_io_status(gate.pass()); }
 
+/// What happens to a file's bytes after a crash.
+enum class After {
+  kRefused,
+  /// They are lost in silence. A RocksDB with assertions ends the process where a table that would
+  /// have been empty cannot be written: it looks into the smallest key, which there is none of
+  /// (7.8, `CompactionState::SmallestUserKey`). Nothing takes in a table whose bytes are lost: the
+  /// MANIFEST refuses.
+  kLost,
+};
+
 class CrashWritable final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  CrashWritable(std::unique_ptr<FSWritableFile> below, Gate gate)
-      : FSWritableFileOwnerWrapper(std::move(below)), gate_(gate) {}
+  CrashWritable(std::unique_ptr<FSWritableFile> below, Gate gate, After after)
+      : FSWritableFileOwnerWrapper(std::move(below)), gate_(gate), after_(after) {}
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = pass(gate_);
-    return status.ok() ? target()->Append(data, options, debug) : status;
+    return change([&] { return target()->Append(data, options, debug); });
   }
   IOStatus Append(const Slice& data, const IOOptions& options,
                   const DataVerificationInfo& verification, IODebugContext* debug) override {
-    const IOStatus status = pass(gate_);
-    return status.ok() ? target()->Append(data, options, verification, debug) : status;
+    return change([&] { return target()->Append(data, options, verification, debug); });
   }
   IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = pass(gate_);
-    return status.ok() ? target()->Truncate(size, options, debug) : status;
+    return change([&] { return target()->Truncate(size, options, debug); });
   }
   IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = pass(gate_);
-    return status.ok() ? target()->Sync(options, debug) : status;
+    return change([&] { return target()->Sync(options, debug); });
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
-    const IOStatus status = pass(gate_);
-    return status.ok() ? target()->Fsync(options, debug) : status;
+    return change([&] { return target()->Fsync(options, debug); });
   }
 
  private:
+  template <class Work>
+  IOStatus change(const Work& work) {
+    const IOStatus status = pass(gate_);
+    if (status.ok()) return work();
+    return after_ == After::kLost ? IOStatus::OK() : status;
+  }
+
   const Gate gate_;
+  const After after_;
 };
 
 class CrashFileSystem final : public rocksdb::FileSystemWrapper {
@@ -159,7 +172,8 @@ class CrashFileSystem final : public rocksdb::FileSystemWrapper {
     if (path.find("/OPTIONS-") != std::string::npos) return IOStatus::IOError("not kept");
     IOStatus status = pass(gate_);
     if (status.ok()) status = target()->NewWritableFile(path, options, file, debug);
-    if (status.ok()) *file = std::make_unique<CrashWritable>(std::move(*file), gate_);
+    const After after = path.ends_with(".sst") ? After::kLost : After::kRefused;
+    if (status.ok()) *file = std::make_unique<CrashWritable>(std::move(*file), gate_, after);
     return status;
   }
   IOStatus DeleteFile(const std::string& path, const IOOptions& options,
