@@ -28,6 +28,12 @@ inline void stream_line(std::byte* to, const std::byte* from) {
 #endif
 }
 
+/// Writes lines past the caches; end_stream() when all of them are.
+/// Shape   `to` and `bytes` divide by 64.
+inline void stream_lines(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  for (std::uint64_t at = 0; at < bytes; at += kLineBytes) stream_line(to + at, from + at);
+}
+
 /// What was streamed can be read by others.
 inline void end_stream() {
 #if defined(__SSE2__)

@@ -73,32 +73,7 @@ class Answers {
       for (; i < end && has_number(i); ++i) add_number(i, numbers + i);
       return i;
     }
-    if (stretch_.into.width != sizeof *numbers) return i;
-    // Copies that nobody else can write to stay in registers.
-    const std::ptrdiff_t stride = stretch_.into.stride;
-    const std::uint64_t first = stretch_.begin;
-    std::uint8_t* const found = stretch_.into.found;
-    std::uint8_t* const codes = codes_;
-    constexpr std::uint64_t kBlock = 16;  // in which none is missing, mostly: no jump for each
-    const auto none_missing = [&](std::uint64_t from) {
-      bool all = true;
-      for (std::uint64_t read = from; read < from + kBlock; ++read) all &= has_number(read);
-      return all;
-    };
-    char* place = stretch_.place(i);
-    const bool in_a_row = stride == sizeof *numbers;
-    for (; in_a_row && i + kBlock <= end && none_missing(i); i += kBlock) {
-      std::memcpy(place, numbers + i, kBlock * sizeof *numbers);
-      std::memset(found + (i - first), 1, kBlock);
-      std::memset(codes + i, Status::Code::kOk, kBlock);
-      place += kBlock * sizeof *numbers;
-    }
-    for (; i < end && has_number(i); ++i, place += stride) {
-      std::memcpy(place, numbers + i, sizeof *numbers);
-      found[i - first] = 1;
-      codes[i] = Status::Code::kOk;
-    }
-    return i;
+    return stretch_.into.width == sizeof *numbers ? fill_numbers(i, end, numbers, has_number) : i;
   }
   /// Values that lie elsewhere, of reads from `i` on, up to `end` or the first for which value_of()
   /// returns none, or in another place than `i`. Returns how far it came.
@@ -139,6 +114,55 @@ class Answers {
     char* const copy = arena_->allocate(value.size());
     base::copy_inline(on_the_way_to(copy, value.size()), value.data(), value.size());
     results_[i] = {copy, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
+  }
+  /// add_numbers() into an array of such numbers.
+  template <class HasNumber>
+  std::uint64_t fill_numbers(std::uint64_t i, std::uint64_t end, const std::uint64_t* numbers,
+                             const HasNumber& has_number) {
+    // Copies that nobody else can write to stay in registers.
+    const std::ptrdiff_t stride = stretch_.into.stride;
+    const std::uint64_t first = stretch_.begin;
+    std::uint8_t* const found = stretch_.into.found;
+    std::uint8_t* const codes = codes_;
+    auto* place = reinterpret_cast<std::byte*>(stretch_.place(i));
+    const auto add_one = [&] {
+      std::memcpy(place, numbers + i, sizeof *numbers);
+      found[i - first] = 1;
+      codes[i] = Status::Code::kOk;
+      ++i;
+      place += stride;
+    };
+    constexpr std::uint64_t kBlock = 16;  // in which none is missing, mostly: no jump for each
+    constexpr std::uint64_t kBlockBytes = kBlock * sizeof *numbers;
+    static_assert(kBlockBytes % base::kLineBytes == 0);
+    const auto none_missing = [&] {
+      bool all = true;
+      for (std::uint64_t read = i; read < i + kBlock; ++read) all &= has_number(read);
+      return all;
+    };
+    const bool in_a_row = stride == sizeof *numbers;
+    const bool streams =
+        streams_ && in_a_row && base::bytes_before_line(place) % sizeof *numbers == 0;
+    bool has_streamed = false;
+    while (in_a_row && i + kBlock <= end && none_missing()) {
+      if (streams && base::bytes_before_line(place) > 0) {
+        add_one();
+        continue;
+      }
+      if (streams) {
+        base::stream_lines(place, reinterpret_cast<const std::byte*>(numbers + i), kBlockBytes);
+      } else {
+        std::memcpy(place, numbers + i, kBlockBytes);
+      }
+      has_streamed = streams;
+      std::memset(found + (i - first), 1, kBlock);
+      std::memset(codes + i, Status::Code::kOk, kBlock);
+      i += kBlock;
+      place += kBlockBytes;
+    }
+    if (has_streamed) base::end_stream();
+    while (i < end && has_number(i)) add_one();
+    return i;
   }
   void put_code(std::uint64_t i, Status::Code code) {
     BRECCIA_ASSERT(stretch_.begin <= i && i < stretch_.end);

@@ -94,20 +94,78 @@ Slice string_at(const BytesColumn& strings, std::uint64_t i) {
   return kBytes == 0 ? string : Slice(string.data(), kBytes);
 }
 
-template <std::uint64_t kKeyBytes>
-void write_keys(const KeyArray& from, const record::KeySlots& to) {
+/// Words of a column, one behind the other; they stay in the caches.
+class PlainWords {
+ public:
+  explicit PlainWords(std::uint64_t* to) : to_(to) {}
+  std::uint64_t* next(std::uint64_t words) {
+    std::uint64_t* const first = to_;
+    to_ += words;
+    return first;
+  }
+
+ private:
+  std::uint64_t* to_;
+};
+
+/// The same past the caches.
+class StreamedWords {
+ public:
+  explicit StreamedWords(std::uint64_t* to) : bytes_(reinterpret_cast<std::byte*>(to)) {}
+  std::uint64_t* next(std::uint64_t words) {
+    return reinterpret_cast<std::uint64_t*>(bytes_.next(words * sizeof(std::uint64_t)));
+  }
+
+ private:
+  base::StreamedBytes bytes_;
+};
+
+/// Writes keys, one behind the other, where they come to stand.
+template <class Words>
+class KeyWriter {
+ public:
+  /// From key `i` on, whose tail comes behind `word` words of the others'.
+  KeyWriter(const record::KeySlots& slots, std::uint64_t i, std::uint64_t word)
+      : has_meta_(slots.meta != nullptr),
+        tail_at_(slots.tail_begin + word),
+        heads_(slots.head + i),
+        metas_(has_meta_ ? slots.meta + i : nullptr),
+        tails_(slots.tail + word) {}
+  void write(const char* key, std::uint64_t bytes) {
+    const std::uint64_t words = record::tail_words(bytes);
+    if (has_meta_) *metas_.next(1) = tail_at_ << record::kMetaLengthBits | bytes;
+    record::cut_key(key, bytes, heads_.next(1), tails_.next(words));
+    tail_at_ += words;
+  }
+  /// Where the next tail comes to stand.
+  [[nodiscard]] std::uint64_t tail_at() const { return tail_at_; }
+
+ private:
+  const bool has_meta_;
+  std::uint64_t tail_at_;
+  Words heads_;
+  Words metas_;
+  Words tails_;
+};
+
+template <std::uint64_t kKeyBytes, class Words>
+void write_keys_by(const KeyArray& from, const record::KeySlots& to) {
   for_each_chunk(from.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
     // Copies that nobody else can write to stay in registers.
     const BytesColumn keys = from.keys.strings;
-    const record::KeySlots slots = to;
-    std::uint64_t word = from.tail_words.before(chunk);
+    KeyWriter<Words> out(to, begin, from.tail_words.before(chunk));
     for (std::uint64_t i = begin; i < end; ++i) {
       const Slice key = string_at<kKeyBytes>(keys, i);
-      slots.write(i, word, key.data(), key.size());
-      word += record::tail_words(key.size());
+      out.write(key.data(), key.size());
     }
-    BRECCIA_ASSERT(end < from.count() || word == from.tail_words.total());
+    BRECCIA_ASSERT(end < from.count() || out.tail_at() == to.tail_begin + from.tail_words.total());
   });
+}
+
+template <std::uint64_t kKeyBytes>
+void write_keys(const KeyArray& from, const record::KeySlots& to) {
+  if (to.is_streamed) return write_keys_by<kKeyBytes, StreamedWords>(from, to);
+  write_keys_by<kKeyBytes, PlainWords>(from, to);
 }
 
 /// Records one behind the other, as base::StreamedBytes; they stay in the caches.
@@ -130,51 +188,58 @@ class NoBytes {
   explicit NoBytes(std::byte* /*to*/) {}
 };
 
-template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Bytes>
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Words, class Bytes>
 void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, std::uint64_t chunk,
                  std::uint64_t begin, std::uint64_t end) {
   const BytesColumn keys = from.keys.keys.strings;
   const BytesColumn values = from.values.strings;
-  const RecordSlots slots = to;
-  std::uint64_t word = from.keys.tail_words.before(chunk);
+  const bool has_numbers = to.numbers != nullptr;
   std::uint64_t at = from.bytes.before(chunk);
-  Bytes out(slots.records + at);
+  Bytes records(to.records + at);
+  KeyWriter<Words> key_columns(to.keys, begin, from.keys.tail_words.before(chunk));
+  Words offsets(to.offsets + begin);
+  Words numbers(has_numbers ? to.numbers + begin : nullptr);
   for (std::uint64_t i = begin; i < end; ++i) {
     const Slice key = string_at<kKeyBytes>(keys, i);
     const Slice value = string_at<kValueBytes>(values, i);
-    slots.keys.write(i, word, key.data(), key.size());
-    word += record::tail_words(key.size());
+    key_columns.write(key.data(), key.size());
     const auto header = record::RecordHeader::make(op, key.size(), value.size());
     const std::uint64_t bytes = header.record_bytes();
     if constexpr (!std::is_same_v<Bytes, NoBytes>) {
-      record::write_record(out.next(bytes), header, key.data(), key.size(), value.data(),
+      record::write_record(records.next(bytes), header, key.data(), key.size(), value.data(),
                            value.size());
     }
-    slots.offsets[i] = (slots.records_begin + at) | static_cast<std::uint64_t>(op);
+    *offsets.next(1) = (to.records_begin + at) | static_cast<std::uint64_t>(op);
     at += bytes;
-    if (slots.numbers == nullptr) continue;
+    if (!has_numbers) continue;
     std::uint64_t number = 0;  // of a deletion
     if constexpr (kValueBytes == sizeof number) std::memcpy(&number, value.data(), sizeof number);
-    slots.numbers[i] = number;
+    *numbers.next(1) = number;
   }
   BRECCIA_ASSERT(end < from.keys.count() || at == from.bytes.total());
-  BRECCIA_ASSERT(end < from.keys.count() || word == from.keys.tail_words.total());
+  BRECCIA_ASSERT(end < from.keys.count() ||
+                 key_columns.tail_at() == to.keys.tail_begin + from.keys.tail_words.total());
+}
+
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Words>
+void write_by(record::Op op, const RecordArray& from, const RecordSlots& to) {
+  const bool is_streamed = from.bytes.total() >= kStreamedBytesMin;
+  for_each_chunk(
+      from.keys.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
+        const auto write = [&]<class Bytes>(Bytes*) {
+          write_chunk<kKeyBytes, kValueBytes, Words, Bytes>(op, from, to, chunk, begin, end);
+        };
+        if (to.records == nullptr) return write(static_cast<NoBytes*>(nullptr));
+        if (is_streamed) return write(static_cast<base::StreamedBytes*>(nullptr));
+        write(static_cast<PlainBytes*>(nullptr));
+      });
 }
 
 template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes>
 void write_sized(record::Op op, const RecordArray& from, const RecordSlots& to) {
   BRECCIA_ASSERT(kValueBytes == 0 || from.values.uniform_bytes == kValueBytes);
-  const bool is_streamed = from.bytes.total() >= kStreamedBytesMin;
-  for_each_chunk(
-      from.keys.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
-        if (to.records == nullptr) {
-          write_chunk<kKeyBytes, kValueBytes, NoBytes>(op, from, to, chunk, begin, end);
-        } else if (is_streamed) {
-          write_chunk<kKeyBytes, kValueBytes, base::StreamedBytes>(op, from, to, chunk, begin, end);
-        } else {
-          write_chunk<kKeyBytes, kValueBytes, PlainBytes>(op, from, to, chunk, begin, end);
-        }
-      });
+  if (to.keys.is_streamed) return write_by<kKeyBytes, kValueBytes, StreamedWords>(op, from, to);
+  write_by<kKeyBytes, kValueBytes, PlainWords>(op, from, to);
 }
 
 template <std::uint64_t kKeyBytes>

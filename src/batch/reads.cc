@@ -71,6 +71,13 @@ std::uint64_t* Reads::make_numbers() {
   return numbers_.extend(count());
 }
 
+std::uint8_t* Reads::make_ops() {
+  BRECCIA_ASSERT(result_count_ == count());
+  if (!ops_.reserve(count())) return nullptr;
+  ops_.clear();
+  return ops_.extend(count());
+}
+
 bool Reads::prepare(bool with_bounds) {
   const std::uint64_t n = count();
   // Where no result goes to the batch, nobody has to write and read 16 bytes for it.

@@ -38,6 +38,7 @@ class Reads {
         after_(memory),
         found_(memory),
         numbers_(memory),
+        ops_(memory),
         bounds_(memory),
         results_(memory),
         codes_(memory) {}
@@ -85,6 +86,9 @@ class Reads {
   [[nodiscard]] std::uint64_t* found() { return found_.data(); }
   /// Room for every read's value of 8 bytes; null: out of memory.
   [[nodiscard]] std::uint64_t* make_numbers();
+  /// Room for the operation of what every read finds, where that is all that is wanted of a payload
+  /// besides the number; null: out of memory.
+  [[nodiscard]] std::uint8_t* make_ops();
   /// Bounds of the reads, filled by the engine.
   [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
   /// The reads around read `i` that have their values in the same place.
@@ -122,6 +126,7 @@ class Reads {
   exec::HostVector<std::uint64_t> after_;  // of the others
   exec::HostVector<std::uint64_t> found_;
   exec::HostVector<std::uint64_t> numbers_;
+  exec::HostVector<std::uint8_t> ops_;
   exec::HostVector<std::uint64_t> bounds_;
   exec::HostVector<ReadResult> results_;
   std::vector<Stretch> arrays_;  // those that go into arrays, in their order

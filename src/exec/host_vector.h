@@ -63,6 +63,7 @@ class HostVector {
     std::swap(capacity_, other.capacity_);
   }
 
+  [[nodiscard]] HostMemory& memory() const { return *memory_; }
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }

@@ -26,6 +26,9 @@ class HostMemory {
   /// Errors  nullptr: none left. Alignment is 64 at least.
   [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory, std::size_t bytes) = 0;
+  /// True if a device reads it over a bus: what a large batch brings is then not for the host's
+  /// caches.
+  [[nodiscard]] virtual bool is_beside_device() const { return false; }
   /// Copies rows between this memory and that of the device beside it, in the order of `stream`, a
   /// stream of the device's interface of which the caller of the library is the owner.
   /// Order   done on return.

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/sometimes.h"
 #include "exec/host_vector.h"
 #include "record/columns.h"
 
@@ -26,6 +27,10 @@ inline void cut_key(const char* key, std::uint64_t bytes, std::uint64_t* head,
   if (at < bytes) *tail = base::load_big_endian_8(key + bytes - 8) << 8 * (at + 8 - bytes);
 }
 
+/// Keys that come at once, from which on it is a device that reads them next: together with those
+/// of other batches they leave the caches before.
+inline constexpr std::uint64_t kStreamedKeysMin = 128 << 10;
+
 /// Where keys come to stand that were added to columns as a whole.
 /// Threads any, of different keys.
 struct KeySlots {
@@ -33,6 +38,7 @@ struct KeySlots {
   std::uint64_t* meta;  // null: the keys are all of one length
   std::uint64_t* tail;
   std::uint64_t tail_begin;  // what lies in the columns before `tail`
+  bool is_streamed;          // what is written leaves the caches before it is read
 
   /// Writes key `i` of them, whose tail comes behind `word` words of the others'.
   void write(std::uint64_t i, std::uint64_t word, const char* key, std::uint64_t bytes) const {
@@ -90,8 +96,10 @@ class KeyColumns {
       turn_variable();
     }
     const std::uint64_t tail_begin = tail_.size();
+    const bool is_streamed =
+        BRECCIA_SOMETIMES(10) || (more >= kStreamedKeysMin && head_.memory().is_beside_device());
     return {head_.extend(more), uniform ? nullptr : meta_.extend(more), tail_.extend(words),
-            tail_begin};
+            tail_begin, is_streamed};
   }
 
   /// Appends `keys`, which are host memory. False if memory is exhausted; some of them may then be

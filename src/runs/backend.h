@@ -72,7 +72,7 @@ class Backend {
   /// Errors  as build_run; the inputs stay as they are.
   [[nodiscard]] virtual Result<RunPtr> merge_runs(std::span<const RunPtr> runs, Keep keep) = 0;
 
-  /// For each query the payload of its newest version below its bound, or kNotFound.
+  /// For each query what it finds: its newest version below its bound, or nothing (FoundRef).
   /// Shape   runs newest first, payload ranges disjoint; queries and found in host memory.
   /// Errors  as build_run; found is garbage then.
   [[nodiscard]] virtual Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
@@ -84,8 +84,9 @@ class Backend {
   [[nodiscard]] virtual Result<TagsPtr> copy_tags(const std::uint32_t* tags,
                                                   std::uint64_t set_count) = 0;
 
-  /// As search, and for each query that finds nothing the place of its key's tag in `tags`, by the
-  /// key's hash with `seed`: set * kTagWays + way + 1, or 0. Of those that find something: 0.
+  /// As search with payloads, and for each query that finds nothing the place of its key's tag in
+  /// `tags`, by the key's hash with `seed`: set * kTagWays + way + 1, or 0. Of those that find
+  /// something: 0.
   /// Shape   refs[queries.keys.count] in host memory; at most 2^27 sets.
   /// Errors  as build_run; found and refs are garbage then.
   [[nodiscard]] virtual Status search_with_tags(std::span<const RunPtr> runs,

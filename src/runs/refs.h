@@ -9,6 +9,10 @@
 
 namespace breccia::runs {
 
+/// The bits of a payload that say its operation, as record::Op, and what they say of a put.
+inline constexpr std::uint64_t kOperationMask = 7;
+inline constexpr std::uint64_t kPutOperation = 0;
+
 /// A sorted run: keys ascending, and among versions of one key `payload` descending.
 /// A payload is a log position with its operation in the low bits; 0 never occurs.
 /// `fence[j]` is `head[j * kFenceStride]`. `value` as in EntriesRef.
@@ -37,12 +41,18 @@ struct QueriesRef {
 };
 
 /// Where a search puts what it finds.
-/// Shape   payload[queries.keys.count]; value as well, or null: not wanted. With it, all runs have
-///         values; that of a key which was not found is anything.
+/// Shape   of queries.keys.count each. payload, and value as well, or null: not wanted; that of a
+///         key which was not found is anything. Or op and value, and no payload: op[i] is the found
+///         payload's operation, or kNoOp; value[i] the value of a put, and of any other operation
+///         the payload. With values, all runs have them.
 struct FoundRef {
   std::uint64_t* payload = nullptr;
   std::uint64_t* value = nullptr;
+  std::uint8_t* op = nullptr;
 };
+
+/// What `op` says of a key that no run holds below its bound.
+inline constexpr std::uint8_t kNoOp = 0xff;
 
 /// Range requests: of each, the first keys from begin[i] to below end[i] with a version below
 /// bound[i], or below `bound_all` where `bound` is null, as many as fit its room.

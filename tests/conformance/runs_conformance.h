@@ -129,14 +129,27 @@ class Twin {
     const bool all = random_.one_in(2);
     const QueriesRef queries{columns.ref(), own_bounds ? bounds.data() : nullptr,
                              all ? ~std::uint64_t{0} : base_ / 2};
-    const Status status =
-        backend_.search(runs_, queries, {found.data(), with_values ? values.data() : nullptr});
+    const bool as_ops = with_values && random_.one_in(2);
+    exec::HostVector<std::uint8_t> ops(some_memory(backend_, random_));
+    ASSERT_TRUE(ops.reserve(count + 1));
+    std::fill_n(ops.extend(count + 1), count + 1, 3);
+    FoundRef out{found.data(), with_values ? values.data() : nullptr};
+    if (as_ops) out = {nullptr, values.data(), ops.data()};
+    const Status status = backend_.search(runs_, queries, out);
     ASSERT_TRUE(status.ok()) << status.ToString();
     for (std::uint64_t i = 0; i < count; ++i) {
-      ASSERT_EQ(found[i], model::newest(everything, keys[i], queries.bound_at(i))) << i;
-      if (!with_values || found[i] == kNotFound) continue;
-      ASSERT_EQ(values[i], model::value_of(found[i])) << i;
+      const std::uint64_t newest = model::newest(everything, keys[i], queries.bound_at(i));
+      const std::uint64_t operation = newest & kOperationMask;
+      if (as_ops) {
+        ASSERT_EQ(ops[i], newest == kNotFound ? kNoOp : operation) << i;
+      } else {
+        ASSERT_EQ(found[i], newest) << i;
+      }
+      if (!with_values || newest == kNotFound) continue;
+      const bool is_payload = as_ops && operation != kPutOperation;
+      ASSERT_EQ(values[i], is_payload ? newest : model::value_of(newest)) << i;
     }
+    ASSERT_EQ(ops[count], 3U) << "written behind the end";
     ASSERT_EQ(found[count], 3U) << "written behind the end";
     ASSERT_EQ(values[count], 3U) << "written behind the end";
   }

@@ -44,6 +44,7 @@ class CudaDevice final : public Device {
       return pool.allocate(bytes);
     }
     void release(void* memory, std::size_t bytes) override { pool.release(memory, bytes); }
+    [[nodiscard]] bool is_beside_device() const override { return true; }
     [[nodiscard]] Status copy_rows(BusWay way, const BusRows& rows, void* stream) override;
     const int number;
     PinnedPool pool;

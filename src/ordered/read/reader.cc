@@ -115,6 +115,31 @@ class LoggedPuts {
   std::uint64_t fetched_bytes_;
 };
 
+/// What a search says of each read, in either form (runs::FoundRef).
+class Findings {
+ public:
+  /// `ops` null: `found` holds payloads.
+  Findings(const std::uint64_t* found, const std::uint64_t* numbers, const std::uint8_t* ops)
+      : found_(found), numbers_(numbers), ops_(ops) {}
+  [[nodiscard]] bool has_put(std::uint64_t i) const {
+    return ops_ != nullptr
+               ? ops_[i] == runs::kPutOperation
+               : found_[i] != runs::kNotFound && record::op_of(found_[i]) == record::Op::kPut;
+  }
+  /// Of a put without a payload something that says that it is one.
+  [[nodiscard]] std::uint64_t payload(std::uint64_t i) const {
+    if (ops_ == nullptr) return found_[i];
+    if (ops_[i] == runs::kNoOp) return runs::kNotFound;
+    constexpr std::uint64_t kSomePut = record::kOpMask + 1;
+    return ops_[i] == runs::kPutOperation ? kSomePut : numbers_[i];
+  }
+
+ private:
+  const std::uint64_t* const found_;
+  const std::uint64_t* const numbers_;
+  const std::uint8_t* const ops_;
+};
+
 /// Says `code` of reads [begin, end).
 void fail(batch::Reads* reads, std::uint64_t begin, std::uint64_t end, Status::Code code) {
   batch::Answers answers(reads, /*arena=*/nullptr);
@@ -149,9 +174,9 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       queries.bound = reads->bounds();
     }
     const Status status = base::or_memory_limit([&] {
-      read_family(
-          {*pin.view, *family, queries, reads.get(), requests, nullptr, nullptr, false, false},
-          device_min);
+      read_family({*pin.view, *family, queries, reads.get(), requests, nullptr, nullptr, nullptr,
+                   false, false},
+                  device_min);
       return Status::OK();
     });
     if (!status.ok()) fail(reads.get(), 0, reads->count(), kNoMemory);
@@ -167,6 +192,13 @@ bool Reader::wants_refs(const Job& job) const {
          !backends_->is_host(*backends_->current());
 }
 
+/// A byte in place of 8 for what is written, brought in and read of each lookup. Where it matters
+/// which of two is newer, or a device looks for what is not found, payloads are needed.
+bool Reader::wants_ops(const Job& job) {
+  return job.numbers != nullptr && job.refs == nullptr && job.family.tombstones == nullptr &&
+         RunSearch::are_in_one_place(job.family);
+}
+
 void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
   const std::uint64_t parts = parts_of(n);
@@ -180,6 +212,7 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   // Values of 8 bytes come with what is found, unless others may hide them.
   if (job.on_backend && job.family.has_values && job.family.active->count() == 0) {
     job.numbers = job.reads->make_numbers();
+    if (wants_ops(job)) job.ops = job.reads->make_ops();
   }
   // Beside a device the cores do nothing but gather, and memory's bandwidth is what there is least
   // of; on the host a store past the caches waits longer than it spares.
@@ -241,13 +274,15 @@ bool Reader::search(std::uint64_t begin, std::uint64_t end, Job* job) const {
   runs::QueriesRef queries = job->queries;
   queries.keys = record::slice(queries.keys, begin, end - begin);
   if (queries.bound != nullptr) queries.bound += begin;
-  const runs::FoundRef found{job->reads->found() + begin,
-                             job->numbers == nullptr ? nullptr : job->numbers + begin};
+  runs::FoundRef found{job->reads->found() + begin,
+                       job->numbers == nullptr ? nullptr : job->numbers + begin};
+  if (job->ops != nullptr) found = {nullptr, found.value, job->ops + begin};
   CacheRefs cached{job->refs == nullptr ? nullptr : job->refs + begin};
   const bool is_found =
       search_->search(job->family, queries, found, job->refs != nullptr ? &cached : nullptr);
   if (!is_found || !cached.is_filled) job->refs = nullptr;
   if (!is_found) job->numbers = nullptr;
+  if (!is_found) job->ops = nullptr;
   return is_found;
 }
 
@@ -264,7 +299,8 @@ void Reader::look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
     if (!job.on_backend) {
       found[i] = find_one(job.family, *job.view.table, key, bound, &record);
     } else if (const auto hit = active.find(key, bound); hit.payload != 0) {
-      found[i] = hit.payload;  // newer than every run
+      BRECCIA_ASSERT(job.numbers == nullptr);  // it began empty, and the reads see no more
+      found[i] = hit.payload;                  // newer than every run
     }
   }
 }
@@ -277,7 +313,7 @@ std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key
 
 void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
                     batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const {
-  const std::uint64_t* const found = job.reads->found();
+  const Findings found(job.reads->found(), job.numbers, job.ops);
   const std::uint64_t* const numbers = job.numbers;
   batch::Answers answers(job.reads, arena);
   if (job.streams) answers.stream_values();
@@ -286,41 +322,46 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   const bool in_place = job.requests->values_in_place();
   std::uint64_t in_tree = 0;
   std::string key;
-  const auto is_put = [&](std::uint64_t i) {
-    return found[i] != runs::kNotFound && record::op_of(found[i]) == record::Op::kPut;
-  };
-  LoggedPuts logged(table, found, end, in_place);
+  LoggedPuts logged(table, job.reads->found(), end, in_place);
   const auto logged_put = [&](std::uint64_t i) {
-    return is_put(i) ? logged.value(i) : Slice(nullptr, 0);
+    return found.has_put(i) ? logged.value(i) : Slice(nullptr, 0);
+  };
+  const auto add_row = [&](std::uint64_t i) {
+    if (numbers == nullptr) return answers.add_values(i, end, logged_put);
+    // Two loops, so that each is of one column.
+    const auto op_is_put = [ops = job.ops](std::uint64_t read) {
+      return ops[read] == runs::kPutOperation;
+    };
+    const auto has_put = [&](std::uint64_t read) { return found.has_put(read); };
+    return job.ops != nullptr ? answers.add_numbers(i, end, numbers, op_is_put)
+                              : answers.add_numbers(i, end, numbers, has_put);
   };
   for (std::uint64_t i = begin; i < end; ++i) {
     // What most reads find, in a row.
-    if (!has_tombstones && !in_place) {
-      i = numbers == nullptr ? answers.add_values(i, end, logged_put)
-                             : answers.add_numbers(i, end, numbers, is_put);
-      if (i == end) break;
-    }
+    if (!has_tombstones && !in_place) i = add_row(i);
+    if (i == end) break;
     if (numbers == nullptr) logged.fetch_ahead(i);
+    const std::uint64_t payload = found.payload(i);
     const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
-    if (found[i] == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
+    if (payload == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
       missing->push_back(static_cast<std::uint32_t>(i));
-    } else if (found[i] == runs::kNotFound || record::position_of(found[i]) < covered ||
-               record::is_deletion(record::op_of(found[i]))) {
+    } else if (payload == runs::kNotFound || record::position_of(payload) < covered ||
+               record::is_deletion(record::op_of(payload))) {
       answers.add(i, Status::Code::kNotFound);
-    } else if (record::op_of(found[i]) != record::Op::kPut) {
+    } else if (record::op_of(payload) != record::Op::kPut) {
       read_key_into(job.queries.keys, i, &key);
       rocksdb::PinnableSlice value;
       bool from_tree = false;
       const Status status =
-          read_version(job.view, job.family, key, found[i], covered, &value, &from_tree);
+          read_version(job.view, job.family, key, payload, covered, &value, &from_tree);
       in_tree += from_tree ? 1 : 0;
       add_answer(i, status, value, &answers);
     } else if (numbers != nullptr) {
       answers.add_number(i, numbers + i);
     } else if (in_place) {
-      answers.add_place(i, value_at(table, found[i]));
+      answers.add_place(i, value_at(table, payload));
     } else {
-      answers.add_value(i, value_at(table, found[i]));
+      answers.add_value(i, value_at(table, payload));
     }
   }
   in_tree += missing->size();

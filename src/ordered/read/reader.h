@@ -41,6 +41,7 @@ class Reader {
     batch::Requests* requests;
     std::uint32_t* refs;     // room for places in the cache of what no run holds; null: none wanted
     std::uint64_t* numbers;  // room for values, where all of the family have 8 bytes; else null
+    std::uint8_t* ops;       // with numbers: found in place of payloads; or null
     bool on_backend;         // the runs are searched there
     bool streams;            // values go past the caches
   };
@@ -53,6 +54,7 @@ class Reader {
                   Missing* missing) const;
   [[nodiscard]] bool search(std::uint64_t begin, std::uint64_t end, Job* job) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
+  [[nodiscard]] static bool wants_ops(const Job& job);
   static void look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
                       batch::ResultArena* arena);
   static std::uint64_t covering(const Job& job, std::uint64_t i, std::string* key);

@@ -6,11 +6,19 @@
 
 namespace breccia::ordered {
 
+bool RunSearch::are_in_one_place(const FamilyView& family) {
+  const auto& runs = family.backend_runs;
+  return std::all_of(runs.begin(), runs.end(), [&](const runs::RunPtr& run) {
+    return (run->host_view() == nullptr) == (runs.front()->host_view() == nullptr);
+  });
+}
+
 // A device that fails is retired; a view older than that may hold its runs a while longer, and gets
 // here too.
 bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries,
                        const runs::FoundRef& found, CacheRefs* cached) const {
   BRECCIA_ASSERT(found.value == nullptr || family.has_values);
+  BRECCIA_ASSERT(found.op == nullptr || cached == nullptr);
   // A group commit may publish more runs at once than a search takes.
   if (family.backend_runs.size() > limits::kRunsPerSearchMax) {
     statistics_->add(Ticker::kTooManyRuns, 1);
@@ -37,6 +45,7 @@ bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries
   if (!searched.ok()) return false;
   if (tags != nullptr) cached->is_filled = true;
   if (on_host.empty()) return true;
+  BRECCIA_ASSERT(found.op == nullptr);  // without payloads nobody can tell which version is newer
   const std::uint64_t n = queries.keys.count;
   exec::HostVector<std::uint64_t> payloads(exec::plain_host_memory());
   exec::HostVector<std::uint64_t> values(exec::plain_host_memory());

@@ -20,10 +20,14 @@ class RunSearch {
   RunSearch(Backends* backends, cache::DeviceTags* tags, Statistics* statistics)
       : backends_(backends), tags_(tags), statistics_(statistics) {}
 
-  /// For each query its payload in the family's runs, or runs::kNotFound; the memtable is not
-  /// looked at. Runs that the device had no room for lie on the host: each is searched where it
-  /// lies. `cached` may be null.
-  /// Shape   found in memory of the backend in use; values only of a family that has them.
+  /// True if the family's runs lie all on a device, or all on the host.
+  [[nodiscard]] static bool are_in_one_place(const FamilyView& family);
+
+  /// For each query what it finds in the family's runs; the memtable is not looked at. Runs that
+  /// the device had no room for lie on the host: each is searched where it lies. `cached` may be
+  /// null.
+  /// Shape   found in memory of the backend in use; values only of a family that has them, and
+  ///         operations without payloads only of runs in one place, with `cached` null.
   /// Errors  false: it cannot be done (too many runs, no memory, a device lost); look the keys up
   ///         one by one.
   [[nodiscard]] bool search(const FamilyView& family, const runs::QueriesRef& queries,

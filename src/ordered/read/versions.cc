@@ -11,7 +11,7 @@ namespace breccia::ordered {
 
 static_assert(runs::algo::kMergeOperand == static_cast<std::uint64_t>(record::Op::kMerge));
 static_assert(runs::algo::kSingleDeletion == static_cast<std::uint64_t>(record::Op::kSingleDelete));
-static_assert(runs::algo::kOperationMask == record::kOpMask);
+static_assert(runs::kOperationMask == record::kOpMask);
 
 namespace {
 

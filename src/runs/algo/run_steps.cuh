@@ -266,9 +266,7 @@ struct CheckOrder {
   }
 };
 
-/// Bits of a payload that hold an entry's operation, and what they are for three of them.
-inline constexpr std::uint64_t kOperationMask = 7;
-inline constexpr std::uint64_t kPutOperation = 0;
+/// What a payload's kOperationMask says of two more operations.
 inline constexpr std::uint64_t kMergeOperand = 2;
 inline constexpr std::uint64_t kSingleDeletion = 3;
 

@@ -537,32 +537,29 @@ Result<RunArrays> merge_runs(X& x, std::span<const RunRef> runs, Keep keep) {
 
 /// Results of a kernel on their way to the host: written where they are wanted if the executor
 /// reaches that, else staged.
-template <class X>
+template <class X, class T = std::uint64_t>
 class Outlet {
  public:
   /// `host` may be null: nothing is wanted.
-  static Result<Outlet> make(X& x, std::uint64_t* host, std::uint64_t n) {
+  static Result<Outlet> make(X& x, T* host, std::uint64_t n) {
     Outlet outlet(host, n, host == nullptr ? nullptr : x.reach(host));
     if (host != nullptr && outlet.in_place_ == nullptr) {
-      BRECCIA_TAKE(outlet.staged_, make_array<std::uint64_t>(x, n));
+      BRECCIA_TAKE(outlet.staged_, make_array<T>(x, n));
     }
     return Result<Outlet>(std::move(outlet));
   }
-  [[nodiscard]] std::uint64_t* data() const {
-    return in_place_ != nullptr ? in_place_ : staged_.data();
-  }
+  [[nodiscard]] T* data() const { return in_place_ != nullptr ? in_place_ : staged_.data(); }
   Status send(X& x) const {
     if (host_ == nullptr || in_place_ != nullptr) return Status::OK();
     return x.copy_out(host_, staged_.data(), n_);
   }
 
  private:
-  Outlet(std::uint64_t* host, std::uint64_t n, std::uint64_t* in_place)
-      : host_(host), n_(n), in_place_(in_place) {}
-  std::uint64_t* host_;
+  Outlet(T* host, std::uint64_t n, T* in_place) : host_(host), n_(n), in_place_(in_place) {}
+  T* host_;
   std::uint64_t n_;
-  std::uint64_t* in_place_;
-  exec::Array<std::uint64_t> staged_;
+  T* in_place_;
+  exec::Array<T> staged_;
 };
 
 /// The executor's side of Backend::search.
@@ -570,6 +567,8 @@ template <class X>
 Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const FoundRef& found) {
   const std::uint64_t n = host.keys.count;
   BRECCIA_ASSERT(runs.size() <= limits::kRunsPerSearchMax);
+  BRECCIA_ASSERT((found.op == nullptr) != (found.payload == nullptr));
+  BRECCIA_ASSERT(found.op == nullptr || found.value != nullptr);
   BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
   BRECCIA_TAKE(const auto bound, x.import(host.bound, host.bound == nullptr ? 0 : n));
   BRECCIA_TAKE(const auto refs, x.import(runs.data(), runs.size()));
@@ -578,11 +577,14 @@ Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const 
   queries.bound = host.bound == nullptr ? nullptr : bound.data();
   BRECCIA_TAKE(const auto payload, Outlet<X>::make(x, found.payload, n));
   BRECCIA_TAKE(const auto value, Outlet<X>::make(x, found.value, n));
-  BRECCIA_TRY(x.template launch<kWidth>(
-      n,
-      Search{refs.data(), static_cast<int>(runs.size()), queries, {payload.data(), value.data()}}));
+  BRECCIA_TAKE(const auto op, (Outlet<X, std::uint8_t>::make(x, found.op, n)));
+  BRECCIA_TRY(x.template launch<kWidth>(n, Search{refs.data(),
+                                                  static_cast<int>(runs.size()),
+                                                  queries,
+                                                  {payload.data(), value.data(), op.data()}}));
   BRECCIA_TRY(payload.send(x));
   BRECCIA_TRY(value.send(x));
+  BRECCIA_TRY(op.send(x));
   return x.finish();
 }
 

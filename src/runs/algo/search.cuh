@@ -200,7 +200,22 @@ BRECCIA_HD inline bool is_key(const record::KeyColumnsRef& keys, std::uint64_t i
          record::compare_tails(keys, i, sought_keys, sought.query) == 0;
 }
 
-/// Looks up W queries in runs, newest first, and stores what each found: a payload or kNotFound.
+/// Says what `query` found: `payload`, or kNotFound, and the value beside it.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline void store_found(const FoundRef& found, std::uint64_t query,
+                                   std::uint64_t payload, std::uint64_t value) {
+  if (found.op == nullptr) {
+    found.payload[query] = payload;
+    if (found.value != nullptr) found.value[query] = value;
+    return;
+  }
+  const bool is_found = payload != kNotFound;
+  const std::uint64_t op = payload & kOperationMask;
+  found.op[query] = is_found ? static_cast<std::uint8_t>(op) : kNoOp;
+  found.value[query] = is_found && op == kPutOperation ? value : payload;
+}
+
+/// Looks up W queries in runs, newest first, and stores what each found.
 /// Shape   runs[run_count].
 /// Bound   stops at the first run after which every lane has found its key.
 /// Threads any number of groups; each writes only its own queries' results.
@@ -258,8 +273,7 @@ struct Search {
     group.each_lane([&](int lane) {
       const std::uint64_t query = first + static_cast<std::uint64_t>(lane);
       if (query >= queries.keys.count) return;
-      found.payload[query] = result[lane];
-      if (found.value != nullptr) found.value[query] = value[lane];
+      store_found(found, query, result[lane], value[lane]);
     });
   }
 };

@@ -69,9 +69,7 @@ struct SearchWide {
       }
     }
     group.each_lane([&](int lane) {
-      if (lane != 0) return;
-      found.payload[query] = result;
-      if (found.value != nullptr) found.value[query] = value;
+      if (lane == 0) store_found(found, query, result, value);
     });
   }
 };

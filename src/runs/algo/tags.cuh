@@ -87,6 +87,7 @@ Status search_with_tags(X& x, std::span<const RunRef> runs, const QueriesRef& ho
                         std::uint32_t* refs) {
   const std::uint64_t n = host.keys.count;
   BRECCIA_ASSERT(runs.size() <= limits::kRunsPerSearchMax);
+  BRECCIA_ASSERT(found.payload != nullptr && found.op == nullptr);
   BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
   BRECCIA_TAKE(const auto bound, x.import(host.bound, host.bound == nullptr ? 0 : n));
   BRECCIA_TAKE(const auto run_refs, x.import(runs.data(), runs.size()));

@@ -16,7 +16,8 @@ class CudaBackend final : public BackendOn<Tenant> {
 
   [[nodiscard]] Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
                               const FoundRef& found) override {
-    if (queries.keys.count == 0 || !cuda::is_small_search(queries)) {
+    const bool is_small = found.payload != nullptr && cuda::is_small_search(queries);
+    if (queries.keys.count == 0 || !is_small) {
       return BackendOn<Tenant>::search(runs, queries, found);
     }
     BRECCIA_TAKE(auto x, this->own_.executor());

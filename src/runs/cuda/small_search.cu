@@ -115,6 +115,7 @@ bool is_small_search(const QueriesRef& queries) {
 
 Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const QueriesRef& host,
                     const FoundRef& found) {
+  BRECCIA_ASSERT(found.payload != nullptr && found.op == nullptr);
   const std::uint64_t n = host.keys.count;
   const bool zero_copy = column_bytes(host) <= kZeroCopyBytesMax;
   std::byte* base = x.staging_on_device();

@@ -14,6 +14,7 @@ using exec::cuda::CudaExecutor;
 bool is_small_search(const QueriesRef& queries);
 
 /// The executor's side of Backend::search for few queries: made for latency.
+/// Shape   payloads are wanted.
 /// Cost    one kernel and one wait; one copy more if the queries' columns exceed
 ///         kZeroCopyBytesMax.
 /// Errors  IOError, MemoryLimit.

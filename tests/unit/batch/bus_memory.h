@@ -34,6 +34,7 @@ class BusMemory final : public exec::HostMemory {
   void release(void* memory, std::size_t bytes) override {
     exec::plain_host_memory().release(memory, bytes);
   }
+  [[nodiscard]] bool is_beside_device() const override { return true; }
   [[nodiscard]] Status copy_rows(exec::BusWay way, const exec::BusRows& rows,
                                  void* stream) override {
     BRECCIA_ASSERT(stream == this && rows.stride >= rows.width && rows.count > 0);

@@ -21,6 +21,7 @@
 #include "batch/requests.h"
 #include "support/random_column.h"
 #include "support/seeds.h"
+#include "unit/batch/bus_memory.h"
 #include "unit/batch/same_requests.h"
 #include "unit/batch/scarce_memory.h"
 
@@ -265,6 +266,44 @@ TEST(Columns, ManyAreShared) {
       expect_same(columns, singles);
       if (HasFailure()) return;
     }
+  }
+}
+
+// Goal: beside a device the columns of many keys leave the caches, and are the same.
+// Method: puts and lookups of more keys than that takes, behind an odd request: keys of 8 and 16
+//   bytes and of several lengths, values of 8 bytes, which are noted, and of others.
+// Mutation: words of a chunk's stage that are lost, or a tail counted from its chunk, fails.
+TEST(Columns, ManyKeysAreStreamed) {
+  constexpr std::uint64_t kCount = record::kStreamedKeysMin + kChunkRequests + 3;
+  struct Shape {
+    std::uint64_t key_bytes, key_lengths, value_bytes;
+  };
+  base::Random random(testing::seeds_to_run(1).front());
+  for (const Shape& shape : {Shape{8, 1, 8}, Shape{16, 1, 25}, Shape{9, 31, 8}}) {
+    std::vector<std::string> keys;
+    std::vector<std::string> values;
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      keys.push_back(random_string(shape.key_bytes + random.below(shape.key_lengths), &random));
+      values.push_back(random_string(shape.value_bytes, &random));
+    }
+    const RandomColumn key_column(keys, &random);
+    const RandomColumn value_column(values, &random);
+    Requests streamed(std::make_shared<BusMemory>());
+    Requests singles(exec::shared_plain_host_memory());
+    streamed.set_columns_in_place(shape.value_bytes == 8);
+    for (Requests* const batch : {&streamed, &singles}) {
+      ASSERT_TRUE(batch->add_write(record::Op::kPut, 1, "odd key!", "a number").ok());
+      ASSERT_TRUE(batch->add_read(1, "odd key!").ok());
+    }
+    ASSERT_TRUE(
+        streamed.add_writes(record::Op::kPut, 1, key_column.column(), value_column.column()).ok());
+    ASSERT_TRUE(streamed.add_reads(1, key_column.column(), ValueArray()).ok());
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      ASSERT_TRUE(singles.add_write(record::Op::kPut, 1, keys[i], values[i]).ok());
+    }
+    for (const std::string& key : keys) ASSERT_TRUE(singles.add_read(1, key).ok());
+    expect_same(streamed, singles);
+    if (HasFailure()) return;
   }
 }
 
