@@ -130,7 +130,9 @@ class KeyWriter {
         tail_at_(slots.tail_begin + word),
         heads_(slots.head + i),
         metas_(has_meta_ ? slots.meta + i : nullptr),
-        tails_(slots.tail + word) {}
+        tails_(slots.tail + word) {
+    BRECCIA_ASSERT(slots.head != nullptr);
+  }
   void write(const char* key, std::uint64_t bytes) {
     const std::uint64_t words = record::tail_words(bytes);
     if (has_meta_) *metas_.next(1) = tail_at_ << record::kMetaLengthBits | bytes;
@@ -194,6 +196,7 @@ void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, 
   const BytesColumn keys = from.keys.keys.strings;
   const BytesColumn values = from.values.strings;
   const bool has_numbers = to.numbers != nullptr;
+  BRECCIA_ASSERT(begin < end && to.offsets != nullptr);
   std::uint64_t at = from.bytes.before(chunk);
   Bytes records(to.records + at);
   KeyWriter<Words> key_columns(to.keys, begin, from.keys.tail_words.before(chunk));

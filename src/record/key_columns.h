@@ -119,6 +119,7 @@ class KeyColumns {
     return {head_.data(), meta_.data(), tail_.data(), head_.size(), tail_.size(), uniform_bytes_};
   }
   [[nodiscard]] std::uint64_t count() const { return head_.size(); }
+  [[nodiscard]] exec::HostMemory& memory() const { return head_.memory(); }
 
   void clear() {
     head_.clear();

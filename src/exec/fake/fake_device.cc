@@ -4,13 +4,31 @@ namespace breccia::exec::fake {
 
 namespace {
 
+/// Plain memory that says what a GPU's says.
+class FakePinnedMemory final : public HostMemory {
+ public:
+  [[nodiscard]] void* allocate(std::size_t bytes) override {
+    return plain_host_memory().allocate(bytes);
+  }
+  void release(void* memory, std::size_t bytes) override {
+    plain_host_memory().release(memory, bytes);
+  }
+  [[nodiscard]] bool is_beside_device() const override { return true; }
+};
+
+/// Never destroyed, as plain_host_memory().
+HostMemory& fake_pinned_memory() {
+  static auto* const memory = new FakePinnedMemory;
+  return *memory;
+}
+
 class FakeDevice final : public Device {
  public:
   FakeDevice(FakeFaults& faults, std::uint64_t memory_limit)
       : Device(DeviceKind::kFake, /*number=*/0, memory_limit), faults_(faults) {}
 
   [[nodiscard]] std::string describe() const override { return "fake device"; }
-  [[nodiscard]] HostMemory& host_memory() override { return plain_host_memory(); }
+  [[nodiscard]] HostMemory& host_memory() override { return fake_pinned_memory(); }
   [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
   [[nodiscard]] bool adopt(void*, std::size_t) override { return !faults_.refuses_adoption(); }
   void disown(void*) override {}

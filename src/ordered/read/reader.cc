@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <utility>
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -27,24 +29,36 @@ constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 /// Reads that a device searches at a time: cores gather what it found for those before.
 constexpr std::uint64_t kSliceReads = 128 << 10;
 
+/// Reads whose keys are taken from an array at a time: their columns, and what is found of them,
+/// stay in a core's second cache.
+constexpr std::uint64_t kArraySliceReads = 64 << 10;
+
 /// Reads whose values together leave the caches before anybody looks at them.
 constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
 
 /// What a lookup says that found no memory: its code is all there is of a status.
 constexpr Status::Code kNoMemory = Status::Code::kAborted;
 
-/// Threads that share the work on `reads` reads.
+std::uint64_t core_count() { return static_cast<std::uint64_t>(tbb::info::default_concurrency()); }
+
+/// Parts of the work on `reads` reads: one for each core, and enough of them for slices.
 std::uint64_t parts_of(std::uint64_t reads) {
-  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
   constexpr std::uint64_t kPartMin = 256;
-  return std::clamp<std::uint64_t>(reads / kPartMin, 1, cores);
+  constexpr std::uint64_t kSlicesMax = 64;
+  const std::uint64_t slices = std::min(reads / kArraySliceReads, kSlicesMax);
+  return std::clamp<std::uint64_t>(reads / kPartMin, 1, std::max(core_count(), slices));
+}
+
+/// Where part `part` of `parts` begins among `reads` reads.
+std::uint64_t part_begin(std::uint64_t reads, std::uint64_t part, std::uint64_t parts) {
+  BRECCIA_ASSERT(part <= parts);
+  return reads * part / parts;
 }
 
 /// Threads that share the work on `ranges` ranges.
 std::uint64_t range_parts_of(std::uint64_t ranges) {
-  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
   constexpr std::uint64_t kPartMin = 8;
-  return std::clamp<std::uint64_t>(ranges / kPartMin, 1, cores);
+  return std::clamp<std::uint64_t>(ranges / kPartMin, 1, core_count());
 }
 
 /// Copies key `i` of `keys` into memory that lives with `arena`.
@@ -69,6 +83,10 @@ void add_answer(std::uint64_t i, const Status& status, const Slice& value,
   }
 }
 
+bool is_put(std::uint64_t payload) {
+  return payload != runs::kNotFound && record::op_of(payload) == record::Op::kPut;
+}
+
 /// Values of puts in the log, by what a search has found of reads up to `end`. Those that come next
 /// are on their way meanwhile.
 /// Threads one owner, whose loop keeps it in registers.
@@ -91,10 +109,12 @@ class LoggedPuts {
     // A record need not begin with a line.
     __builtin_prefetch(next + fetched_bytes_ - 1, /*rw=*/0, kSecondCache);
   }
-  /// Shape   read `i` found a put.
+  /// None if read `i` found no put.
   Slice value(std::uint64_t i) {
+    const std::uint64_t payload = found_[i];
+    if (!is_put(payload)) return {nullptr, 0};
     fetch_ahead(i);
-    const std::byte* const record = places_.at(record::position_of(found_[i]));
+    const std::byte* const record = places_.at(record::position_of(payload));
     const record::RecordHeader header = record::record_header(record);
     // What a record is long is known when it is there; most are about as long as the one before.
     fetched_bytes_ = std::min(header.record_bytes(), kFetchedBytesMax);
@@ -121,11 +141,6 @@ class Findings {
   /// `ops` null: `found` holds payloads.
   Findings(const std::uint64_t* found, const std::uint64_t* numbers, const std::uint8_t* ops)
       : found_(found), numbers_(numbers), ops_(ops) {}
-  [[nodiscard]] bool has_put(std::uint64_t i) const {
-    return ops_ != nullptr
-               ? ops_[i] == runs::kPutOperation
-               : found_[i] != runs::kNotFound && record::op_of(found_[i]) == record::Op::kPut;
-  }
   /// Of a put without a payload something that says that it is one.
   [[nodiscard]] std::uint64_t payload(std::uint64_t i) const {
     if (ops_ == nullptr) return found_[i];
@@ -165,7 +180,8 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       fail(reads.get(), 0, reads->count(), Status::Code::kInvalidArgument);
       continue;
     }
-    runs::QueriesRef queries{reads->keys(), nullptr, pin.visible};
+    runs::QueriesRef queries{{}, nullptr, pin.visible};
+    if (!reads->keys_in_array()) queries.keys = reads->keys();
     if (own_writes) {
       const std::uint64_t place = base + requests->base_of(reads->family());
       for (std::uint64_t i = 0; i < reads->count(); ++i) {
@@ -174,9 +190,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       queries.bound = reads->bounds();
     }
     const Status status = base::or_memory_limit([&] {
-      read_family({*pin.view, *family, queries, reads.get(), requests, nullptr, nullptr, nullptr,
-                   false, false},
-                  device_min);
+      read_family({*pin.view, *family, queries, reads.get(), requests}, device_min);
       return Status::OK();
     });
     if (!status.ok()) fail(reads.get(), 0, reads->count(), kNoMemory);
@@ -195,7 +209,7 @@ bool Reader::wants_refs(const Job& job) const {
 /// A byte in place of 8 for what is written, brought in and read of each lookup. Where it matters
 /// which of two is newer, or a device looks for what is not found, payloads are needed.
 bool Reader::wants_ops(const Job& job) {
-  return job.numbers != nullptr && job.refs == nullptr && job.family.tombstones == nullptr &&
+  return job.wants_numbers && job.refs == nullptr && job.family.tombstones == nullptr &&
          RunSearch::are_in_one_place(job.family);
 }
 
@@ -203,6 +217,7 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
   const std::uint64_t parts = parts_of(n);
   const bool is_device = !backends_->is_host(*backends_->current());
+  const bool from_array = job.reads->keys_in_array();
   job.on_backend = n >= device_min && !BRECCIA_SOMETIMES(10);
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
   const bool use_crew = job.on_backend && n <= kCrewReadsMax && parts > 1 && is_device;
@@ -210,23 +225,40 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   exec::HostVector<std::uint32_t> refs(exec::plain_host_memory());
   if (job.on_backend && wants_refs(job) && refs.reserve(n)) job.refs = refs.extend(n);
   // Values of 8 bytes come with what is found, unless others may hide them.
-  if (job.on_backend && job.family.has_values && job.family.active->count() == 0) {
-    job.numbers = job.reads->make_numbers();
-    if (wants_ops(job)) job.ops = job.reads->make_ops();
-  }
+  job.wants_numbers = job.on_backend && job.family.has_values && job.family.active->count() == 0;
+  job.wants_ops = wants_ops(job);
   // Beside a device the cores do nothing but gather, and memory's bandwidth is what there is least
   // of; on the host a store past the caches waits longer than it spares.
   job.streams = BRECCIA_SOMETIMES(20) || (job.on_backend && is_device && n >= kStreamedReadsMin);
+  if (!from_array) {
+    job.found = job.reads->found();
+    if (job.wants_numbers) job.numbers = job.reads->make_numbers();
+    if (job.wants_ops && job.numbers != nullptr) job.ops = job.reads->make_ops();
+  }
 
   Missing missing(parts);
-  const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1 : is_device ? kSliceReads : n;
+  const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1
+                                  : from_array          ? kArraySliceReads
+                                  : is_device           ? kSliceReads
+                                                        : n;
   const std::uint64_t slices =
       job.on_backend ? std::clamp<std::uint64_t>(n / at_a_time, 1, parts) : 1;
   const auto run_slice = [&](std::uint64_t slice) {
-    read_slice(job, parts * slice / slices, parts * (slice + 1) / slices, use_crew, &missing);
+    const std::uint64_t first = parts * slice / slices;
+    const std::uint64_t last = parts * (slice + 1) / slices;
+    const std::uint64_t begin = part_begin(n, first, parts);
+    const std::uint64_t count = part_begin(n, last, parts) - begin;
+    Job own = job.of(begin, count);
+    if (from_array) {
+      read_from_array(std::move(own), count, first, last, use_crew, &missing);
+    } else {
+      read_slice(std::move(own), count, first, last, use_crew, &missing);
+    }
   };
   if (slices == 1) {
     run_slice(0);
+  } else if (from_array) {
+    base::shared_for(std::uint64_t{0}, slices, run_slice);
   } else {
     base::parallel_for(std::uint64_t{0}, slices, run_slice);
   }
@@ -234,21 +266,57 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   read_below(job, missing);
 }
 
-void Reader::read_slice(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
-                        Missing* missing) const {
-  const std::uint64_t n = job.reads->count();
-  const auto begin_of = [&](std::uint64_t part) { return n * part / missing->size(); };
+Reader::Job Reader::Job::of(std::uint64_t begin, std::uint64_t count) const {
+  const auto behind = [&](auto* column) { return column == nullptr ? nullptr : column + begin; };
+  BRECCIA_ASSERT(first == 0 && begin + count <= reads->count());
+  Job slice = *this;
+  slice.first = begin;
+  if (!reads->keys_in_array()) slice.queries.keys = record::slice(queries.keys, begin, count);
+  slice.queries.bound = behind(queries.bound);
+  slice.found = behind(found);
+  slice.numbers = behind(numbers);
+  slice.ops = behind(ops);
+  slice.refs = behind(refs);
+  return slice;
+}
+
+// The columns of the slice are made here, and are not needed when it is done.
+void Reader::read_from_array(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
+                             bool use_crew, Missing* missing) const {
+  std::unique_ptr<batch::SliceRoom> room;
+  const Status status = base::or_memory_limit([&] {
+    room = job.reads->slice_rooms().take();
+    room->keys.clear();
+    const bool is_there =
+        job.reads->copy_keys(job.first, count, &room->keys) && room->reserve(count);
+    return is_there ? Status::OK() : Status::MemoryLimit("no memory for a slice of lookups");
+  });
+  if (status.ok()) {
+    job.queries.keys = room->keys.ref();
+    job.found = room->found.data();
+    if (job.wants_numbers) job.numbers = room->numbers.data();
+    if (job.wants_ops) job.ops = room->ops.data();
+    read_slice(std::move(job), count, first, last, use_crew, missing);
+  } else {
+    fail(job.reads, job.first, job.first + count, kNoMemory);
+  }
+  if (room != nullptr) job.reads->slice_rooms().give_back(std::move(room));
+}
+
+void Reader::read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
+                        bool use_crew, Missing* missing) const {
   BRECCIA_ASSERT(first < last && last <= missing->size());
-  const std::uint64_t count = begin_of(last) - begin_of(first);
-  job.on_backend = job.on_backend && search(begin_of(first), begin_of(last), &job);
+  const std::uint64_t parts = missing->size();
+  const std::uint64_t n = job.reads->count();
+  job.on_backend = job.on_backend && search(count, &job);
   statistics_->add(job.on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, count);
   if (!job.family.backend_runs.empty()) {
     statistics_->add(Ticker::kRunsSearched, count * job.family.backend_runs.size());
   }
   // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
   const auto run_part = [&](std::uint64_t part) {
-    const std::uint64_t begin = begin_of(part);
-    const std::uint64_t end = begin_of(part + 1);
+    const std::uint64_t begin = part_begin(n, part, parts);
+    const std::uint64_t end = part_begin(n, part + 1, parts);
     const Status status = base::or_memory_limit([&] {
       batch::ResultArena& arena = job.requests->arena(part);
       look_up(job, begin, end, &arena);
@@ -269,17 +337,15 @@ void Reader::read_slice(Job job, std::uint64_t first, std::uint64_t last, bool u
   }
 }
 
-/// Searches reads [begin, end) on the backend; of what was not looked for there, the job says so.
-bool Reader::search(std::uint64_t begin, std::uint64_t end, Job* job) const {
-  runs::QueriesRef queries = job->queries;
-  queries.keys = record::slice(queries.keys, begin, end - begin);
-  if (queries.bound != nullptr) queries.bound += begin;
-  runs::FoundRef found{job->reads->found() + begin,
-                       job->numbers == nullptr ? nullptr : job->numbers + begin};
-  if (job->ops != nullptr) found = {nullptr, found.value, job->ops + begin};
-  CacheRefs cached{job->refs == nullptr ? nullptr : job->refs + begin};
+/// Searches the job's `count` reads on the backend; of what was not looked for there, the job says
+/// so.
+bool Reader::search(std::uint64_t count, Job* job) const {
+  BRECCIA_ASSERT(job->queries.keys.count == count && job->found != nullptr);
+  runs::FoundRef found{job->found, job->numbers};
+  if (job->ops != nullptr) found = {nullptr, job->numbers, job->ops};
+  CacheRefs cached{job->refs};
   const bool is_found =
-      search_->search(job->family, queries, found, job->refs != nullptr ? &cached : nullptr);
+      search_->search(job->family, job->queries, found, job->refs != nullptr ? &cached : nullptr);
   if (!is_found || !cached.is_filled) job->refs = nullptr;
   if (!is_found) job->numbers = nullptr;
   if (!is_found) job->ops = nullptr;
@@ -291,21 +357,20 @@ void Reader::look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
                      batch::ResultArena* arena) {
   const memtable::HostMemtable& active = *job.family.active;
   if (job.on_backend && active.count() == 0) return;
-  std::uint64_t* const found = job.reads->found();
-  for (std::uint64_t i = begin; i < end; ++i) {
+  for (std::uint64_t i = begin - job.first; i < end - job.first; ++i) {
     const Slice key = copy_key(job.queries.keys, i, arena);
     const std::uint64_t bound = job.queries.bound_at(i);
     const std::byte* record = nullptr;
     if (!job.on_backend) {
-      found[i] = find_one(job.family, *job.view.table, key, bound, &record);
+      job.found[i] = find_one(job.family, *job.view.table, key, bound, &record);
     } else if (const auto hit = active.find(key, bound); hit.payload != 0) {
       BRECCIA_ASSERT(job.numbers == nullptr);  // it began empty, and the reads see no more
-      found[i] = hit.payload;                  // newer than every run
+      job.found[i] = hit.payload;              // newer than every run
     }
   }
 }
 
-/// The newest range deletion that covers read `i`, or 0. `key` is room for its key.
+/// The newest range deletion that covers read `i` of the job, or 0. `key` is room for its key.
 std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key) {
   read_key_into(job.queries.keys, i, key);
   return job.family.covering(*key, job.queries.bound_at(i));
@@ -313,7 +378,10 @@ std::uint64_t Reader::covering(const Job& job, std::uint64_t i, std::string* key
 
 void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
                     batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const {
-  const Findings found(job.reads->found(), job.numbers, job.ops);
+  BRECCIA_ASSERT(job.first <= begin && begin <= end);
+  // Columns begin with the job's first read.
+  const std::uint64_t first = job.first;
+  const Findings found(job.found, job.numbers, job.ops);
   const std::uint64_t* const numbers = job.numbers;
   batch::Answers answers(job.reads, arena);
   if (job.streams) answers.stream_values();
@@ -322,34 +390,37 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   const bool in_place = job.requests->values_in_place();
   std::uint64_t in_tree = 0;
   std::string key;
-  LoggedPuts logged(table, job.reads->found(), end, in_place);
-  const auto logged_put = [&](std::uint64_t i) {
-    return found.has_put(i) ? logged.value(i) : Slice(nullptr, 0);
-  };
+  LoggedPuts logged(table, job.found, end - first, in_place);
+  // What most reads find, in a row: loops that look at one column each, and nowhere else.
   const auto add_row = [&](std::uint64_t i) {
-    if (numbers == nullptr) return answers.add_values(i, end, logged_put);
-    // Two loops, so that each is of one column.
-    const auto op_is_put = [ops = job.ops](std::uint64_t read) {
-      return ops[read] == runs::kPutOperation;
-    };
-    const auto has_put = [&](std::uint64_t read) { return found.has_put(read); };
-    return job.ops != nullptr ? answers.add_numbers(i, end, numbers, op_is_put)
-                              : answers.add_numbers(i, end, numbers, has_put);
+    if (numbers == nullptr) {
+      return answers.add_values(
+          i, end, [&logged, first](std::uint64_t read) { return logged.value(read - first); });
+    }
+    const std::uint64_t* const own = numbers + (i - first);
+    if (job.ops == nullptr) {
+      return answers.add_numbers(i, end, own, [payloads = job.found, first](std::uint64_t read) {
+        return is_put(payloads[read - first]);
+      });
+    }
+    return answers.add_numbers(i, end, own, [ops = job.ops, first](std::uint64_t read) {
+      return ops[read - first] == runs::kPutOperation;
+    });
   };
   for (std::uint64_t i = begin; i < end; ++i) {
-    // What most reads find, in a row.
     if (!has_tombstones && !in_place) i = add_row(i);
     if (i == end) break;
-    if (numbers == nullptr) logged.fetch_ahead(i);
-    const std::uint64_t payload = found.payload(i);
-    const std::uint64_t covered = has_tombstones ? covering(job, i, &key) : 0;
+    const std::uint64_t place = i - first;
+    if (numbers == nullptr) logged.fetch_ahead(place);
+    const std::uint64_t payload = found.payload(place);
+    const std::uint64_t covered = has_tombstones ? covering(job, place, &key) : 0;
     if (payload == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
-      missing->push_back(static_cast<std::uint32_t>(i));
+      missing->push_back(static_cast<std::uint32_t>(place));
     } else if (payload == runs::kNotFound || record::position_of(payload) < covered ||
                record::is_deletion(record::op_of(payload))) {
       answers.add(i, Status::Code::kNotFound);
     } else if (record::op_of(payload) != record::Op::kPut) {
-      read_key_into(job.queries.keys, i, &key);
+      read_key_into(job.queries.keys, place, &key);
       rocksdb::PinnableSlice value;
       bool from_tree = false;
       const Status status =
@@ -357,7 +428,7 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
       in_tree += from_tree ? 1 : 0;
       add_answer(i, status, value, &answers);
     } else if (numbers != nullptr) {
-      answers.add_number(i, numbers + i);
+      answers.add_number(i, numbers + place);
     } else if (in_place) {
       answers.add_place(i, value_at(table, payload));
     } else {
@@ -369,12 +440,14 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
   job.requests->note_from_tree(in_tree);
   take_absent(job.family.in_tree(), job.queries.keys, missing,
-              [&](std::uint32_t read) { answers.add(read, Status::Code::kNotFound); });
+              [&](std::uint32_t place) { answers.add(first + place, Status::Code::kNotFound); });
   ask_cache(job, arena, missing);
+  for (std::uint32_t& place : *missing) place += static_cast<std::uint32_t>(first);
 }
 
-/// Answers those of `missing` that the entry cache has, and leaves the others. Where it answers
-/// few, most are left without asking it: what it costs to ask for eight saves less than one lookup.
+/// Answers those of `missing`, places in the job, that the entry cache has, and leaves the others.
+/// Where it answers few, most are left without asking it: what it costs to ask for eight saves less
+/// than one lookup.
 void Reader::ask_cache(const Job& job, batch::ResultArena* arena,
                        std::vector<std::uint32_t>* missing) {
   constexpr std::size_t kStep = 256;
@@ -391,27 +464,27 @@ void Reader::ask_cache(const Job& job, batch::ResultArena* arena,
   std::size_t found = 0;
   for (std::size_t from = 0; from < missing->size(); from += kStep) {
     const std::size_t count = std::min(kStep, missing->size() - from);
-    const std::uint32_t* const reads = missing->data() + from;
+    const std::uint32_t* const places = missing->data() + from;
     if (found * kWorthOneIn < asked && from / kStep % kStepsPerTry != 0) {
-      for (std::size_t i = 0; i < count; ++i) (*missing)[left++] = reads[i];
+      for (std::size_t i = 0; i < count; ++i) (*missing)[left++] = places[i];
       continue;
     }
     const auto keys =
-        slices.restore(job.queries.keys, count, [&](std::size_t i) { return reads[i]; });
+        slices.restore(job.queries.keys, count, [&](std::size_t i) { return places[i]; });
     if (job.refs != nullptr) {
-      std::transform(reads, reads + count, refs.begin(),
-                     [&](std::uint32_t read) { return job.refs[read]; });
+      std::transform(places, places + count, refs.begin(),
+                     [&](std::uint32_t place) { return job.refs[place]; });
     }
     const std::size_t more = job.view.below.find_cached(
         family, keys, job.refs == nullptr ? nullptr : refs.data(),
         [&](std::size_t i, const Status& status, const Slice& value) {
-          add_answer(reads[i], status, value, &answers);
+          add_answer(job.first + places[i], status, value, &answers);
         },
         not_there.data());
     asked += count;
     found += count - more;
     // What is left comes to stand before what was looked at.
-    for (std::size_t i = 0; i < more; ++i) (*missing)[left++] = reads[not_there[i]];
+    for (std::size_t i = 0; i < more; ++i) (*missing)[left++] = places[not_there[i]];
   }
   missing->resize(left);
 }
@@ -423,9 +496,13 @@ void Reader::read_below(const Job& job, const Missing& missing) {
     batch::Answers answers(job.reads, &job.requests->arena(worker));
     for (const batch::KeyParts::Key& key : same) add_answer(key.index, status, value, &answers);
   };
-  const Status status = base::or_memory_limit([&] {
-    read_tree({job.view.below, job.family.in_tree(), job.queries.keys}, missing, missing.size(),
-              answer);
+  const bool is_any =
+      std::any_of(missing.begin(), missing.end(), [](const auto& list) { return !list.empty(); });
+  if (!is_any) return;
+  const Status status = base::or_memory_limit([&]() -> Status {
+    if (!job.reads->lay_out_keys()) return Status::MemoryLimit("no memory for keys");
+    read_tree({job.view.below, job.family.in_tree(), job.reads->keys()}, missing,
+              std::min<std::uint64_t>(missing.size(), core_count()), answer);
     return Status::OK();
   });
   if (status.ok()) return;

@@ -32,27 +32,39 @@ class Reader {
             batch::Requests* requests) const;
 
  private:
-  /// One family's reads with what they are read from.
+  /// One family's reads with what they are read from: all of them, or a slice, whose columns begin
+  /// with read `first`.
   struct Job {
     const View& view;
     const FamilyView& family;
     runs::QueriesRef queries;
     batch::Reads* reads;
     batch::Requests* requests;
-    std::uint32_t* refs;     // room for places in the cache of what no run holds; null: none wanted
-    std::uint64_t* numbers;  // room for values, where all of the family have 8 bytes; else null
-    std::uint8_t* ops;       // with numbers: found in place of payloads; or null
-    bool on_backend;         // the runs are searched there
-    bool streams;            // values go past the caches
+    std::uint64_t first = 0;
+    std::uint64_t* found = nullptr;    // room for payloads
+    std::uint64_t* numbers = nullptr;  // room for values, where all have 8 bytes; null: not wanted
+    std::uint8_t* ops = nullptr;       // with numbers: found in place of payloads; or null
+    std::uint32_t* refs = nullptr;     // room for places in the cache of what no run holds; or null
+    bool on_backend = false;           // the runs are searched there
+    bool wants_numbers = false;
+    bool wants_ops = false;
+    bool streams = false;  // values go past the caches
+
+    /// The same of `count` reads from `begin` on.
+    [[nodiscard]] Job of(std::uint64_t begin, std::uint64_t count) const;
   };
   /// The reads that no memtable, run or cache can answer, by the part that they belong to.
   using Missing = std::vector<std::vector<std::uint32_t>>;
 
   void read_family(Job job, std::uint64_t device_min) const;
-  /// Searches the reads of parts [first, last), and gathers what each has found.
-  void read_slice(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
-                  Missing* missing) const;
-  [[nodiscard]] bool search(std::uint64_t begin, std::uint64_t end, Job* job) const;
+  /// Searches a slice of `count` reads, which are parts [first, last), and gathers what each has
+  /// found.
+  void read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
+                  bool use_crew, Missing* missing) const;
+  /// The same of a slice whose keys lie in an array.
+  void read_from_array(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
+                       bool use_crew, Missing* missing) const;
+  [[nodiscard]] bool search(std::uint64_t count, Job* job) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
   [[nodiscard]] static bool wants_ops(const Job& job);
   static void look_up(const Job& job, std::uint64_t begin, std::uint64_t end,

@@ -93,7 +93,7 @@ void answer(Lookups* lookups, bool streams, base::Random random) {
   if (streams) answers.stream_values();
   for (std::uint64_t i = 0; i < reads->count(); ++i) {
     if (as_numbers) {
-      i = answers.add_numbers(i, reads->count(), numbers,
+      i = answers.add_numbers(i, reads->count(), numbers + i,
                               [&](std::uint64_t read) { return is_there[read]; });
       if (i == reads->count()) break;
     } else if (in_rows) {

@@ -71,10 +71,13 @@ struct Call {
       limits.push_back(static_cast<std::uint32_t>(random->below(40)));
     }
     if (random->one_in(2)) limits.assign(count, 17);
+    values.assign(count, '.');
+    found.assign(count, 9);
+    if (random->one_in(3)) into = {values.data(), 1, 1, found.data()};
   }
 
   Status add_columns(Requests* to) const {
-    if (kind == Kind::kGet) return to->add_reads(family, key_column.column(), ValueArray());
+    if (kind == Kind::kGet) return to->add_reads(family, key_column.column(), into);
     if (kind == Kind::kRange) {
       return to->add_ranges(family, key_column.column(), other_column.column(), limits);
     }
@@ -94,6 +97,9 @@ struct Call {
   std::vector<std::string> keys;
   std::vector<std::string> others;  // values, or ends
   std::vector<std::uint32_t> limits;
+  std::string values;
+  std::vector<std::uint8_t> found;
+  ValueArray into;  // of lookups by columns; maybe none
   RandomColumn key_column;
   RandomColumn other_column;
 };
@@ -203,6 +209,7 @@ TEST(Columns, AreTheirRequests) {
     Requests singles(exec::shared_plain_host_memory());
     for (int round = 0; round < 2 && !HasFailure(); ++round) {
       std::vector<std::unique_ptr<Call>> calls;
+      bool has_arrays = false;
       const bool in_place = random.one_in(2);
       columns.set_columns_in_place(in_place);
       for (std::uint64_t more = random.below(8); more > 0; --more) {
@@ -210,6 +217,7 @@ TEST(Columns, AreTheirRequests) {
             random.one_in(3) ? random.below(200) : kSizes[random.below(std::size(kSizes))],
             &random));
         Call& call = *calls.back();
+        has_arrays = has_arrays || call.into.found != nullptr;
         const bool by_columns = !random.one_in(4);
         ASSERT_TRUE((by_columns ? call.add_columns(&columns) : call.add_each(&columns)).ok());
         if (!in_place) call.key_column.spoil();
@@ -219,7 +227,7 @@ TEST(Columns, AreTheirRequests) {
       expect_same(columns, singles);
       if (in_place) expect_same_joined(columns, singles, random.one_in(2));
       expect_same(columns, singles);
-      expect_same_places(&columns, &singles);
+      if (!has_arrays) expect_same_places(&columns, &singles);
       columns.clear();
       singles.clear();
     }

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "batch/requests.h"
 #include "support/append_operator.h"
+#include "support/fake_gpu.h"
 #include "support/folder.h"
 #include "support/random_column.h"
 #include "support/seeds.h"
@@ -34,6 +36,7 @@ class Session {
  public:
   explicit Session(std::uint64_t seed) : random_(seed), is_fixed_(random_.one_in(2)) {
     Options options = testing::small_options();
+    if (random_.one_in(2)) gpu_.use(&options);
     options.device_requests_min = random_.one_in(2) ? 1 : 1000;
     options.rocksdb.merge_operator = testing::make_append_operator(/*partial=*/true);
     EXPECT_TRUE(Store::Open(options, folder_ / "store", &store_).ok());
@@ -42,24 +45,33 @@ class Session {
 
   void flush() { ASSERT_TRUE(store_->Flush().ok()); }
 
-  /// One batch: writes and lookups in turn, each lookup twice, with an array and without.
+  /// One batch: writes and lookups in turn, each lookup twice, with an array and without. Or
+  /// lookups alone, those without an array in a batch of their own.
   void run() {
-    batch_ = std::make_unique<Batch>();
+    batch_ = std::make_unique<Batch>(store_->NewBatch());
+    twins_ = random_.one_in(3) ? std::make_unique<Batch>() : nullptr;
     batch_->SetValuesInPlace(random_.one_in(2));
     batch_->SetColumnsInPlace(random_.one_in(2));
     columns_.clear();
     looked_up_.clear();
     for (std::uint64_t steps = 1 + random_.below(4); steps > 0; --steps) {
-      if (!random_.one_in(3)) write();
+      if (twins_ == nullptr && !random_.one_in(3)) write();
       if (!random_.one_in(3)) look_up();
     }
-    submit();
-    check();
+    for (std::uint64_t times = 1 + random_.below(2); times > 0; --times) {
+      if (times > 1 && batch_->writes() > 0) continue;
+      submit();
+      if (twins_ != nullptr) {
+        ASSERT_TRUE(store_->Submit({}, twins_.get()).ok());
+      }
+      check();
+    }
   }
 
  private:
   struct LookedUp {
-    std::size_t first;  // read; those without an array come behind
+    std::size_t first;       // read
+    std::size_t first_twin;  // of those without an array
     std::size_t count;
     std::string values;
     std::vector<std::uint8_t> found;
@@ -104,13 +116,15 @@ class Session {
     const std::vector<std::string> keys = some_keys(1 + random_.below(300));
     const BytesColumn& wanted = column(keys);
     const FamilyId of = family();
+    const std::size_t first_twin =
+        twins_ == nullptr ? batch_->reads() + keys.size() : twins_->reads();
     looked_up_.push_back(std::make_unique<LookedUp>(
-        LookedUp{batch_->reads(), keys.size(), std::string(kWidth * keys.size(), '.'),
+        LookedUp{batch_->reads(), first_twin, keys.size(), std::string(kWidth * keys.size(), '.'),
                  std::vector<std::uint8_t>(keys.size(), 9)}));
     LookedUp& one = *looked_up_.back();
     const ValueArray into{one.values.data(), kWidth, kWidth, one.found.data()};
     ASSERT_TRUE(batch_->Get(of, wanted, into).ok());
-    ASSERT_TRUE(batch_->Get(of, wanted).ok());
+    ASSERT_TRUE((twins_ == nullptr ? batch_ : twins_)->Get(of, wanted).ok());
   }
 
   void submit() {
@@ -137,12 +151,13 @@ class Session {
   }
 
   void check() {
+    const Batch& twins = twins_ == nullptr ? *batch_ : *twins_;
     for (const auto& one : looked_up_) {
       for (std::size_t i = 0; i < one->count; ++i) {
         const std::size_t in_array = one->first + i;
-        const std::size_t in_batch = in_array + one->count;
-        const Status::Code code = batch_->code(in_batch);
-        const std::string value = batch_->value(in_batch).ToString();
+        const std::size_t twin = one->first_twin + i;
+        const Status::Code code = twins.code(twin);
+        const std::string value = twins.value(twin).ToString();
         const bool fits = code == Status::Code::kOk && value.size() == kWidth;
         const bool is_other = code == Status::Code::kOk && !fits;
         ASSERT_EQ(batch_->code(in_array), is_other ? Status::Code::kInvalidArgument : code);
@@ -161,9 +176,11 @@ class Session {
   const testing::Folder folder_{testing::Place::kMemory};
   base::Random random_;
   const bool is_fixed_;
+  const testing::FakeGpu gpu_;  // of half of the stores
   std::unique_ptr<Store> store_;
   FamilyId second_ = 0;
   std::unique_ptr<Batch> batch_;
+  std::unique_ptr<Batch> twins_;  // null: in the batch itself
   std::unique_ptr<Transaction> transaction_;
   std::vector<std::unique_ptr<testing::RandomColumn>> columns_;
   std::vector<std::unique_ptr<LookedUp>> looked_up_;
@@ -175,7 +192,8 @@ class Session {
 // Goal: a lookup whose value goes into an array says what the same lookup says without one, from
 //   memtable, runs and tree, of puts, merges and what is deleted, beside writes of its own batch,
 //   alone, together with others, and in a transaction.
-// Method: random batches by columns on few keys, in which each lookup comes twice in a row.
+// Method: random batches by columns on few keys, in which each lookup comes twice in a row, or in
+//   two batches, so that keys may stay in their array; some of them are submitted twice.
 // Mutation: the wrong array for a read behind another family's, numbers that are not copied, or a
 //   lookup in the tree that goes to the batch fails.
 TEST(StoreColumns, ArraysHaveWhatBatchesHave) {
@@ -191,6 +209,73 @@ TEST(StoreColumns, ArraysHaveWhatBatchesHave) {
     seen += session.seen();
   }
   EXPECT_GT(seen, 100u);
+}
+
+// Goal: lookups whose keys stay in their array, as beside a device, and which are worked on slice by slice, have the
+//   answers that they should, whether values come with what is found or from the log, and whether
+//   they lie in runs, in the tree, or are gone.
+// Method: more lookups than three slices take, in a store of which an eighth is in the tree alone,
+//   an eighth merged, an eighth deleted, and an eighth was never there; the batch twice.
+// Mutation: a slice that answers for the one before it, or lookups in the tree by places in a
+//   slice, fails.
+TEST(StoreColumns, KeysStayInTheirArray) {
+  constexpr std::uint64_t kStored = 4000;
+  constexpr std::uint64_t kLookups = 3 * (64 << 10) + 77;
+  base::Random random(testing::seeds_to_run(1).front());
+  for (const std::size_t width : {8, 24}) {
+    const testing::Folder folder(testing::Place::kMemory);
+    const testing::FakeGpu gpu;
+    Options options = testing::small_options();
+    gpu.use(&options);
+    options.rocksdb.merge_operator = testing::make_append_operator(/*partial=*/true);
+    options.clean_bytes = 0;
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, folder / "store", &store).ok());
+    const auto key_of = [](std::uint64_t id) { return "key " + std::to_string(100'000 + id); };
+    const auto value_of = [&](std::uint64_t id) {
+      return std::to_string(10'000 + id) + std::string(width - 5, 'v');
+    };
+    const auto put = [&](std::uint64_t id, const std::string& value) {
+      ASSERT_TRUE(store->Put({}, key_of(id), value).ok());
+    };
+    for (std::uint64_t id = 0; id < kStored; id += 8) put(id, value_of(id));
+    for (std::uint64_t id = 1; id < kStored; id += 8) put(id, "gone");
+    ASSERT_TRUE(store->Flush().ok());
+    for (std::uint64_t id = 0; id < kStored; ++id) {
+      if (id % 8 > 3) put(id, value_of(id));
+      const Status changed = id % 8 == 1   ? store->Delete({}, key_of(id))
+                             : id % 8 == 2 ? store->Merge({}, key_of(id), value_of(id))
+                                           : Status::OK();
+      ASSERT_TRUE(changed.ok());
+    }
+    std::vector<std::uint64_t> ids;
+    std::string keys;
+    for (std::uint64_t i = 0; i < kLookups; ++i) {
+      ids.push_back(random.below(kStored));
+      keys += key_of(ids.back());
+    }
+    Batch batch = store->NewBatch();
+    batch.SetColumnsInPlace(true);
+    std::string values(width * kLookups, '.');
+    std::vector<std::uint8_t> found(kLookups, 9);
+    ASSERT_TRUE(
+        batch
+            .Get(kDefaultFamily, BytesColumn::Fixed(keys.data(), kLookups, 10),
+                 ValueArray{values.data(), width, static_cast<std::ptrdiff_t>(width), found.data()})
+            .ok());
+    for (int times = 0; times < 2; ++times) {
+      ASSERT_TRUE(store->Submit({}, &batch).ok());
+      for (std::uint64_t i = 0; i < kLookups; ++i) {
+        const bool is_there = ids[i] % 8 != 1 && ids[i] % 8 != 3;
+        ASSERT_EQ(found[i], is_there ? 1 : 0) << i << ", key " << ids[i];
+        ASSERT_EQ(batch.code(i), is_there ? Status::Code::kOk : Status::Code::kNotFound) << i;
+        ASSERT_EQ(values.substr(i * width, width),
+                  is_there ? value_of(ids[i]) : std::string(width, '.'));
+      }
+      found.assign(kLookups, 9);
+      values.assign(values.size(), '.');
+    }
+  }
 }
 
 }  // namespace breccia::ordered
