@@ -108,28 +108,19 @@ std::uint64_t* Reads::make_numbers() {
   return numbers_.extend(count());
 }
 
-std::uint8_t* Reads::make_ops() {
-  BRECCIA_ASSERT(result_count_ == count());
-  if (!ops_.reserve(count())) return nullptr;
-  ops_.clear();
-  return ops_.extend(count());
-}
-
 bool Reads::prepare(bool with_bounds) {
   const std::uint64_t n = count();
   // Where no result goes to the batch, nobody has to write and read 16 bytes for it.
   const std::uint64_t own = array_reads_ == n ? 0 : n;
   const std::uint64_t codes = arrays_.empty() ? 0 : n;
-  if (!found_.reserve(n) || !results_.reserve(own) || !codes_.reserve(codes)) return false;
+  if (!results_.reserve(own) || !codes_.reserve(codes)) return false;
   if (with_bounds && !bounds_.reserve(n)) return false;
-  found_.clear();
-  found_.extend(n);
   results_.clear();
   (void)results_.extend(own);
   codes_.clear();
   (void)codes_.extend(codes);
   result_count_ = n;
-  BRECCIA_ASSERT(after_none_ + after_.size() == n && found_.size() == n);
+  BRECCIA_ASSERT(after_none_ + after_.size() == n);
   handed_over_ = 0;
   return true;
 }

@@ -38,9 +38,7 @@ class Reads {
       : family_(family),
         keys_(memory),
         after_(memory),
-        found_(memory),
         numbers_(memory),
-        ops_(memory),
         bounds_(memory),
         results_(memory),
         codes_(memory),
@@ -100,20 +98,15 @@ class Reads {
   /// Threads any number.
   [[nodiscard]] bool copy_keys(std::uint64_t begin, std::uint64_t more,
                                record::KeyColumns* out) const;
-  /// Where slices of such reads are worked on.
+  /// Where slices of the reads are worked on.
   [[nodiscard]] SliceRooms& slice_rooms() { return slice_rooms_; }
   /// Bytes of the family's records that came before read `i`.
   [[nodiscard]] std::uint64_t after(std::uint64_t i) const {
     BRECCIA_ASSERT(i < count());
     return i < after_none_ ? 0 : after_[i - after_none_];
   }
-  /// Room for every read's payload, as a search wants it.
-  [[nodiscard]] std::uint64_t* found() { return found_.data(); }
   /// Room for every read's value of 8 bytes; null: out of memory.
   [[nodiscard]] std::uint64_t* make_numbers();
-  /// Room for the operation of what every read finds, where that is all that is wanted of a payload
-  /// besides the number; null: out of memory.
-  [[nodiscard]] std::uint8_t* make_ops();
   /// Bounds of the reads, filled by the engine.
   [[nodiscard]] std::uint64_t* bounds() { return bounds_.data(); }
   /// The reads around read `i` that have their values in the same place.
@@ -151,9 +144,7 @@ class Reads {
   std::optional<KeyArray> in_array_;       // all keys, in place of keys_; fixed strings
   std::uint64_t after_none_ = 0;           // the first reads, before which there is no record
   exec::HostVector<std::uint64_t> after_;  // of the others
-  exec::HostVector<std::uint64_t> found_;
   exec::HostVector<std::uint64_t> numbers_;
-  exec::HostVector<std::uint8_t> ops_;
   exec::HostVector<std::uint64_t> bounds_;
   exec::HostVector<ReadResult> results_;
   std::vector<Stretch> arrays_;  // those that go into arrays, in their order

@@ -12,18 +12,13 @@
 
 namespace breccia::batch {
 
-/// Room for the columns of a slice of a batch's lookups, whose keys lie in the caller's array, and
-/// for what a search finds of them. The next slice gets the same: so they stay in a core's cache,
-/// and of the lookup's words none goes to main memory and back.
+/// Room for what a search finds of a slice of a batch's lookups, and for its columns, where keys
+/// lie in the caller's array. The next slice gets the same: so what there is of it in a core's
+/// cache stays there, and does not go to main memory and back.
 /// Threads one owner.
 struct SliceRoom {
   explicit SliceRoom(exec::HostMemory& memory)
       : keys(memory), found(memory), numbers(memory), ops(memory) {}
-
-  /// Makes room for what `count` lookups find. False: out of memory.
-  [[nodiscard]] bool reserve(std::uint64_t count) {
-    return found.reserve(count) && numbers.reserve(count) && ops.reserve(count);
-  }
 
   record::KeyColumns keys;
   exec::HostVector<std::uint64_t> found, numbers;

@@ -226,15 +226,14 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   if (job.on_backend && wants_refs(job) && refs.reserve(n)) job.refs = refs.extend(n);
   // Values of 8 bytes come with what is found, unless others may hide them.
   job.wants_numbers = job.on_backend && job.family.has_values && job.family.active->count() == 0;
-  job.wants_ops = wants_ops(job);
   // Beside a device the cores do nothing but gather, and memory's bandwidth is what there is least
   // of; on the host a store past the caches waits longer than it spares.
   job.streams = BRECCIA_SOMETIMES(20) || (job.on_backend && is_device && n >= kStreamedReadsMin);
-  if (!from_array) {
-    job.found = job.reads->found();
-    if (job.wants_numbers) job.numbers = job.reads->make_numbers();
-    if (job.wants_ops && job.numbers != nullptr) job.ops = job.reads->make_ops();
+  if (job.wants_numbers && !from_array) {
+    job.numbers = job.reads->make_numbers();  // results may be these
+    job.wants_numbers = job.numbers != nullptr;
   }
+  job.wants_ops = wants_ops(job);
 
   Missing missing(parts);
   const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1
@@ -248,12 +247,7 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
     const std::uint64_t last = parts * (slice + 1) / slices;
     const std::uint64_t begin = part_begin(n, first, parts);
     const std::uint64_t count = part_begin(n, last, parts) - begin;
-    Job own = job.of(begin, count);
-    if (from_array) {
-      read_from_array(std::move(own), count, first, last, use_crew, &missing);
-    } else {
-      read_slice(std::move(own), count, first, last, use_crew, &missing);
-    }
+    read_slice(job.of(begin, count), count, first, last, use_crew, &missing);
   };
   if (slices == 1) {
     run_slice(0);
@@ -273,38 +267,44 @@ Reader::Job Reader::Job::of(std::uint64_t begin, std::uint64_t count) const {
   slice.first = begin;
   if (!reads->keys_in_array()) slice.queries.keys = record::slice(queries.keys, begin, count);
   slice.queries.bound = behind(queries.bound);
-  slice.found = behind(found);
   slice.numbers = behind(numbers);
-  slice.ops = behind(ops);
   slice.refs = behind(refs);
   return slice;
 }
 
-// The columns of the slice are made here, and are not needed when it is done.
-void Reader::read_from_array(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
-                             bool use_crew, Missing* missing) const {
+void Reader::read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
+                        bool use_crew, Missing* missing) const {
   std::unique_ptr<batch::SliceRoom> room;
   const Status status = base::or_memory_limit([&] {
     room = job.reads->slice_rooms().take();
-    room->keys.clear();
-    const bool is_there =
-        job.reads->copy_keys(job.first, count, &room->keys) && room->reserve(count);
-    return is_there ? Status::OK() : Status::MemoryLimit("no memory for a slice of lookups");
+    return job.settle_in(count, room.get()) ? Status::OK() : Status::MemoryLimit("a slice's room");
   });
   if (status.ok()) {
-    job.queries.keys = room->keys.ref();
-    job.found = room->found.data();
-    if (job.wants_numbers) job.numbers = room->numbers.data();
-    if (job.wants_ops) job.ops = room->ops.data();
-    read_slice(std::move(job), count, first, last, use_crew, missing);
+    search_and_gather(std::move(job), count, first, last, use_crew, missing);
   } else {
     fail(job.reads, job.first, job.first + count, kNoMemory);
   }
   if (room != nullptr) job.reads->slice_rooms().give_back(std::move(room));
 }
 
-void Reader::read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
-                        bool use_crew, Missing* missing) const {
+bool Reader::Job::settle_in(std::uint64_t count, batch::SliceRoom* room) {
+  const bool own_numbers = wants_numbers && numbers == nullptr;
+  if (!room->found.reserve(count) || (own_numbers && !room->numbers.reserve(count)) ||
+      (wants_ops && !room->ops.reserve(count))) {
+    return false;
+  }
+  found = room->found.data();
+  if (own_numbers) numbers = room->numbers.data();
+  if (wants_ops) ops = room->ops.data();
+  if (!reads->keys_in_array()) return true;
+  room->keys.clear();
+  if (!reads->copy_keys(first, count, &room->keys)) return false;
+  queries.keys = room->keys.ref();
+  return true;
+}
+
+void Reader::search_and_gather(Job job, std::uint64_t count, std::uint64_t first,
+                               std::uint64_t last, bool use_crew, Missing* missing) const {
   BRECCIA_ASSERT(first < last && last <= missing->size());
   const std::uint64_t parts = missing->size();
   const std::uint64_t n = job.reads->count();

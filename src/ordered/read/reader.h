@@ -41,8 +41,8 @@ class Reader {
     batch::Reads* reads;
     batch::Requests* requests;
     std::uint64_t first = 0;
-    std::uint64_t* found = nullptr;    // room for payloads
-    std::uint64_t* numbers = nullptr;  // room for values, where all have 8 bytes; null: not wanted
+    std::uint64_t* found = nullptr;    // of a slice: room for payloads
+    std::uint64_t* numbers = nullptr;  // room for values, where all have 8 bytes; or null
     std::uint8_t* ops = nullptr;       // with numbers: found in place of payloads; or null
     std::uint32_t* refs = nullptr;     // room for places in the cache of what no run holds; or null
     bool on_backend = false;           // the runs are searched there
@@ -52,6 +52,8 @@ class Reader {
 
     /// The same of `count` reads from `begin` on.
     [[nodiscard]] Job of(std::uint64_t begin, std::uint64_t count) const;
+    /// Gives a slice of `count` reads the columns that it lacks. False: out of memory.
+    [[nodiscard]] bool settle_in(std::uint64_t count, batch::SliceRoom* room);
   };
   /// The reads that no memtable, run or cache can answer, by the part that they belong to.
   using Missing = std::vector<std::vector<std::uint32_t>>;
@@ -61,9 +63,9 @@ class Reader {
   /// found.
   void read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
                   bool use_crew, Missing* missing) const;
-  /// The same of a slice whose keys lie in an array.
-  void read_from_array(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
-                       bool use_crew, Missing* missing) const;
+  /// The same when it has its columns.
+  void search_and_gather(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
+                         bool use_crew, Missing* missing) const;
   [[nodiscard]] bool search(std::uint64_t count, Job* job) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
   [[nodiscard]] static bool wants_ops(const Job& job);

@@ -211,9 +211,9 @@ TEST(StoreColumns, ArraysHaveWhatBatchesHave) {
   EXPECT_GT(seen, 100u);
 }
 
-// Goal: lookups whose keys stay in their array, as beside a device, and which are worked on slice by slice, have the
-//   answers that they should, whether values come with what is found or from the log, and whether
-//   they lie in runs, in the tree, or are gone.
+// Goal: lookups whose keys stay in their array, as beside a device, and which are worked on slice
+//   by slice, have the answers that they should, whether values come with what is found or from the
+//   log, and whether they lie in runs, in the tree, or are gone.
 // Method: more lookups than three slices take, in a store of which an eighth is in the tree alone,
 //   an eighth merged, an eighth deleted, and an eighth was never there; the batch twice.
 // Mutation: a slice that answers for the one before it, or lookups in the tree by places in a
