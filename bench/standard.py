@@ -277,7 +277,8 @@ def run(program, case, way, seed, folder, with_machine):
         return []
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     command = shown_command(case, way, seed)
-    return [{"case": case.name, "way": way, **row, "command": command} for row in rows]
+    return [{"case": case.name, "way": way, **row, "run_seconds": round(seconds, 1),
+             "command": command} for row in rows]
 
 
 def shown(rate):
@@ -457,23 +458,61 @@ def verdict(rows):
     return 3 if wrong else 0
 
 
+def read_rows(path):
+    """The rows of a file that is there."""
+    if not path or not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def turns_of(chosen, rounds):
+    """(turn, case, way) of all runs. A disk that was written to for a minute slows down what comes
+    behind it, so that case's turns are the last."""
+    turns = [(turn, case, way) for turn in range(rounds) for case in chosen
+             # Who begins changes every round.
+             for way in (case.ways if turn % 2 == 0 else case.ways[::-1])]
+    return sorted(turns, key=lambda one: one[1].name == SUSTAINED)
+
+
+def left_of(turns, rows):
+    """Those that no row is of."""
+    done = {(row["seed"], row["case"], row["way"]) for row in rows if "seed" in row}
+    return [one for one in turns if (one[0] + 1, one[1].name, one[2]) not in done]
+
+
+def expected_seconds(rows, case, way):
+    """How long a run takes, going by those that were."""
+    known = [row["run_seconds"] for row in rows
+             if row["case"] == case.name and row["way"] == way and "run_seconds" in row]
+    return max(known, default=60)
+
+
 def standard(arguments, chosen, folder, disk_folder):
     begin = time.monotonic()
-    rows = []
-    for turn in range(arguments.rounds or 1):
-        for case in chosen:
-            # Who begins changes every round.
-            for way in case.ways if turn % 2 == 0 else case.ways[::-1]:
-                to_disk = case.name == SUSTAINED
-                rows += keep(arguments, run(arguments.program, case, way, turn + 1,
-                                            disk_folder if to_disk else folder,
-                                            with_machine=to_disk or not rows))
+    rows = read_rows(arguments.out) if arguments.go_on else []
+    turns = left_of(turns_of(chosen, arguments.rounds or 1), rows)
+    left_out = 0
+    is_known = False  # what this machine can do
+    for turn, case, way in turns:
+        end = time.monotonic() - begin + expected_seconds(rows, case, way)
+        if arguments.minutes and end > 60 * arguments.minutes:
+            left_out += 1
+            continue
+        to_disk = case.name == SUSTAINED
+        found = run(arguments.program, case, way, turn + 1, disk_folder if to_disk else folder,
+                    with_machine=to_disk or not is_known)
+        is_known = is_known or bool(found)
+        rows += keep(arguments, found)
     for row in filter(is_machine, rows):
         print_machine(row)
     print_rows(rows)
     print_peers(rows)
     print_table(GOAL_HEAD, goal_lines(rows, goals_of(rows)))
     print(f"\n{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
+    if left_out:
+        print(f"{left_out} runs were left out, as there was no time for them: --go_on with the same "
+              "--out makes up for them", file=sys.stderr)
     return verdict(rows)
 
 
@@ -527,6 +566,14 @@ def self_test():
     assert goal_lines(rows + [machine, own], [share])[0][3] == "1.00x"
     absolute = Goal("absolute", goal.case, goal.step, 2e6)
     assert goal_lines(rows, [absolute])[0][1:6] == ["50", "", "", "at least 2 M", "NO"]
+    few = [Case(SUSTAINED, ""), Case("other", "", BOTH)]
+    turns = turns_of(few, 2)
+    assert [(turn, case.name, way) for turn, case, way in turns] == \
+        [(0, "other", "breccia"), (0, "other", "rocksdb"), (1, "other", "rocksdb"),
+         (1, "other", "breccia"), (0, SUSTAINED, "breccia"), (1, SUSTAINED, "breccia")], turns
+    known = [{"case": "other", "way": "rocksdb", "seed": 1, "run_seconds": 70}]
+    assert left_of(turns, known) == turns[:1] + turns[2:]
+    assert [expected_seconds(known, few[1], way) for way in BOTH] == [60, 70]
     print(f"standard: {len(names)} cases")
 
 
@@ -543,12 +590,20 @@ def main():
     parser.add_argument("--must_show", action="store_true",
                         help="only the cases that the last table names")
     parser.add_argument("--scale", type=float, default=1, help="sizes are so many times the usual")
+    parser.add_argument("--minutes", type=float, help="no run begins that would end later, going by "
+                        "how long it took before")
+    parser.add_argument("--go_on", action="store_true", help="go on with what --out holds already: "
+                        "runs that are in it are not made again")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_test:
         return self_test()
     if not arguments.program:
         parser.error("which program?")
+    if arguments.against and (arguments.minutes or arguments.go_on):
+        parser.error("--minutes and --go_on are not for --against")
+    if arguments.go_on and not arguments.out:
+        parser.error("--go_on with which rows? name their file: --out")
     sizes = Sizes(os.path.exists("/dev/nvidiactl"), arguments.scale)
     chosen = [case for case in cases(sizes)
               if not arguments.only or any(word in case.name for word in arguments.only)]
