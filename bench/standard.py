@@ -330,7 +330,7 @@ def figure_beside(goal, rows, groups):
         # The disk is measured where the case has its database.
         machines = [row for row in rows if is_machine(row)]
         own = [row for row in machines if row["case"] == goal.case]
-        return [row[goal.beside] for row in (own or machines)[:1]], ""
+        return [row[goal.beside] for row in own or machines], ""
     theirs = groups.get(goal.beside, [])
     return [row[goal.figure] for row in theirs], theirs[0].get("settings", "") if theirs else ""
 
@@ -511,8 +511,8 @@ def standard(arguments, chosen, folder, disk_folder):
     print_table(GOAL_HEAD, goal_lines(rows, goals_of(rows)))
     print(f"\n{time.monotonic() - begin:.0f} s in all", file=sys.stderr)
     if left_out:
-        print(f"{left_out} runs were left out, as there was no time for them: --go_on with the same "
-              "--out makes up for them", file=sys.stderr)
+        print(f"{left_out} runs were left out, as there was no time for them: --go_on with the "
+              "same --out makes up for them", file=sys.stderr)
     return verdict(rows)
 
 
@@ -590,8 +590,8 @@ def main():
     parser.add_argument("--must_show", action="store_true",
                         help="only the cases that the last table names")
     parser.add_argument("--scale", type=float, default=1, help="sizes are so many times the usual")
-    parser.add_argument("--minutes", type=float, help="no run begins that would end later, going by "
-                        "how long it took before")
+    parser.add_argument("--minutes", type=float, help="no run begins that would end later, going "
+                        "by how long it took before")
     parser.add_argument("--go_on", action="store_true", help="go on with what --out holds already: "
                         "runs that are in it are not made again")
     parser.add_argument("--self-test", action="store_true")

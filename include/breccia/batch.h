@@ -96,9 +96,9 @@ class Batch {
   void SetValuesInPlace(bool in_place);
   /// Whether keys and values of Put and Delete by columns may stay in the caller's arrays, from
   /// which a submit then copies them straight into the log: half of what a large load costs the
-  /// memory. So may fixed keys of a Get into an array, where it is its family's only lookup by
-  /// columns: a submit takes them slice by slice, each in a core's cache. Said before the columns
-  /// are added; false until it is set; Clear() keeps it.
+  /// memory. So may keys of one length of a Get into an array, where it is its family's only lookup
+  /// by columns: a submit takes them slice by slice, each in a core's cache. Said before the
+  /// columns are added; false until it is set; Clear() keeps it.
   /// Owner   such arrays must live, and be left alone, until Clear() or the batch's end.
   void SetColumnsInPlace(bool in_place);
 
@@ -109,8 +109,8 @@ class Batch {
   [[nodiscard]] std::uint64_t bytes() const;
 
   /// Outcome of read `i` after Submit returned ok: Code::kOk, kNotFound, or an error of its own.
-  /// kAborted: memory ran out for it (it stands for Status::MemoryLimit) when the batch's writes
-  /// were committed already; they stay, and the read may come again in another batch.
+  /// kAborted: memory ran out for it (it stands for Status::MemoryLimit). The batch's writes, if it
+  /// has any, were committed already and stay; the read may come again in another batch.
   /// kInvalidArgument: its column family was dropped meanwhile. Others are the tree's.
   [[nodiscard]] Status::Code code(std::size_t i) const;
   /// The value of read `i`; empty unless its code is kOk.

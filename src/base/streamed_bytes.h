@@ -106,6 +106,7 @@ class StreamedBytes {
   }
 
   void drain() {
+    if (staged_ == 0) return;  // of a stream that nothing is written to, maybe to nowhere
     write_lines();
     std::memcpy(to_, stage_, staged_);
     to_ += staged_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/sometimes.h"
 #include "batch/answers.h"
 
@@ -65,7 +66,9 @@ bool Reads::copy_keys(std::uint64_t begin, std::uint64_t more, record::KeyColumn
   const auto distance = all.count() > 1 ? all.at(1).data() - all.at(0).data() : 0;
   const KeyArray some{{BytesColumn::Fixed(all.at(begin).data(), more, bytes, distance), bytes},
                       ChunkSums(more, record::tail_words(bytes))};
-  if (!out->reserve(more, some.tail_words.total(), bytes)) return false;
+  // Slices differ by a key, and get the same room.
+  const std::uint64_t room = base::round_up(more, kChunkRequests);
+  if (!out->reserve(room, room * record::tail_words(bytes), bytes)) return false;
   append_keys(some, out);
   BRECCIA_ASSERT(out->count() >= more);
   return true;

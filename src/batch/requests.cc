@@ -199,11 +199,14 @@ Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const Value
     return add_host_reads(family, own_keys, own_into);
   });
   const bool is_staged = status.ok() && on_device_.mark().parcels > before.parcels;
-  // Keys are in the columns of the batch, or may lie in their copy; values wait for the submit.
-  on_device_.give_back({status.ok() && columns_in_place_ ? on_device_.mark().copies : before.copies,
+  const bool is_added = status.ok() && keys.count() > 0;
+  Reads* const reads = is_added ? reads_[part_of(&reads_, family, *memory_)].get() : nullptr;
+  // Keys are in the columns of the batch, or lie in their copy; values wait for the submit.
+  const bool keeps_copy = is_added && reads->keys_in_array();
+  on_device_.give_back({keeps_copy ? on_device_.mark().copies : before.copies,
                         is_staged ? before.parcels + 1 : before.parcels});
   if (!is_staged) return status;
-  Reads* const reads = reads_[part_of(&reads_, family, *memory_)].get();
+  BRECCIA_ASSERT(is_added);
   on_device_.send_later(reads, reads->count() - keys.count());
   return status;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/sometimes.h"
@@ -33,6 +34,9 @@ constexpr std::uint64_t kSliceReads = 128 << 10;
 /// stay in a core's second cache.
 constexpr std::uint64_t kArraySliceReads = 64 << 10;
 
+/// Fewer reads are searched for latency, by a search that gives payloads alone.
+constexpr std::uint64_t kOpsReadsMin = (16 << 10) + 1;
+
 /// Reads whose values together leave the caches before anybody looks at them.
 constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
 
@@ -44,9 +48,8 @@ std::uint64_t core_count() { return static_cast<std::uint64_t>(tbb::info::defaul
 /// Parts of the work on `reads` reads: one for each core, and enough of them for slices.
 std::uint64_t parts_of(std::uint64_t reads) {
   constexpr std::uint64_t kPartMin = 256;
-  constexpr std::uint64_t kSlicesMax = 64;
-  const std::uint64_t slices = std::min(reads / kArraySliceReads, kSlicesMax);
-  return std::clamp<std::uint64_t>(reads / kPartMin, 1, std::max(core_count(), slices));
+  const std::uint64_t most = std::max(core_count(), reads / kArraySliceReads);
+  return std::clamp<std::uint64_t>(reads / kPartMin, 1, most);
 }
 
 /// Where part `part` of `parts` begins among `reads` reads.
@@ -209,7 +212,8 @@ bool Reader::wants_refs(const Job& job) const {
 /// A byte in place of 8 for what is written, brought in and read of each lookup. Where it matters
 /// which of two is newer, or a device looks for what is not found, payloads are needed.
 bool Reader::wants_ops(const Job& job) {
-  return job.wants_numbers && job.refs == nullptr && job.family.tombstones == nullptr &&
+  const bool are_many = job.reads->count() >= kOpsReadsMin || BRECCIA_SOMETIMES(30);
+  return are_many && job.wants_numbers && job.refs == nullptr && job.family.tombstones == nullptr &&
          RunSearch::are_in_one_place(job.family);
 }
 
@@ -288,14 +292,14 @@ void Reader::read_slice(Job job, std::uint64_t count, std::uint64_t first, std::
 }
 
 bool Reader::Job::settle_in(std::uint64_t count, batch::SliceRoom* room) {
-  const bool own_numbers = wants_numbers && numbers == nullptr;
-  if (!room->found.reserve(count) || (own_numbers && !room->numbers.reserve(count)) ||
-      (wants_ops && !room->ops.reserve(count))) {
-    return false;
-  }
+  const std::uint64_t room_count = base::round_up(count, batch::kChunkRequests);  // of any slice
+  if (!room->found.reserve(room_count)) return false;
   found = room->found.data();
-  if (own_numbers) numbers = room->numbers.data();
-  if (wants_ops) ops = room->ops.data();
+  // Without these it is slower.
+  if (wants_numbers && numbers == nullptr && room->numbers.reserve(room_count)) {
+    numbers = room->numbers.data();
+  }
+  if (wants_ops && numbers != nullptr && room->ops.reserve(room_count)) ops = room->ops.data();
   if (!reads->keys_in_array()) return true;
   room->keys.clear();
   if (!reads->copy_keys(first, count, &room->keys)) return false;

@@ -52,7 +52,8 @@ class Reader {
 
     /// The same of `count` reads from `begin` on.
     [[nodiscard]] Job of(std::uint64_t begin, std::uint64_t count) const;
-    /// Gives a slice of `count` reads the columns that it lacks. False: out of memory.
+    /// Gives a slice of `count` reads the columns that it lacks. False: out of memory for those
+    /// that it needs.
     [[nodiscard]] bool settle_in(std::uint64_t count, batch::SliceRoom* room);
   };
   /// The reads that no memtable, run or cache can answer, by the part that they belong to.

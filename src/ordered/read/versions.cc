@@ -11,6 +11,7 @@ namespace breccia::ordered {
 
 static_assert(runs::algo::kMergeOperand == static_cast<std::uint64_t>(record::Op::kMerge));
 static_assert(runs::algo::kSingleDeletion == static_cast<std::uint64_t>(record::Op::kSingleDelete));
+static_assert(runs::kPutOperation == static_cast<std::uint64_t>(record::Op::kPut));
 static_assert(runs::kOperationMask == record::kOpMask);
 
 namespace {
