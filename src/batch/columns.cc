@@ -94,34 +94,37 @@ Slice string_at(const BytesColumn& strings, std::uint64_t i) {
   return kBytes == 0 ? string : Slice(string.data(), kBytes);
 }
 
-/// Words of a column, one behind the other; they stay in the caches.
-class PlainWords {
+/// Pieces one behind the other, as base::StreamedBytes; they stay in the caches.
+class PlainBytes {
  public:
-  explicit PlainWords(std::uint64_t* to) : to_(to) {}
-  std::uint64_t* next(std::uint64_t words) {
-    std::uint64_t* const first = to_;
-    to_ += words;
-    return first;
+  explicit PlainBytes(std::byte* to) : to_(to) {}
+  std::byte* next(std::uint64_t bytes) {
+    std::byte* const piece = to_;
+    to_ += bytes;
+    return piece;
   }
 
  private:
-  std::uint64_t* to_;
+  std::byte* to_;
 };
 
-/// The same past the caches.
-class StreamedWords {
+/// Words of a column, one behind the other.
+template <class Bytes>
+class Words {
  public:
-  explicit StreamedWords(std::uint64_t* to) : bytes_(reinterpret_cast<std::byte*>(to)) {}
+  explicit Words(std::uint64_t* to) : bytes_(reinterpret_cast<std::byte*>(to)) {}
   std::uint64_t* next(std::uint64_t words) {
     return reinterpret_cast<std::uint64_t*>(bytes_.next(words * sizeof(std::uint64_t)));
   }
 
  private:
-  base::StreamedBytes bytes_;
+  Bytes bytes_;
 };
+using PlainWords = Words<PlainBytes>;
+using StreamedWords = Words<base::StreamedBytes>;
 
 /// Writes keys, one behind the other, where they come to stand.
-template <class Words>
+template <class Column>
 class KeyWriter {
  public:
   /// From key `i` on, whose tail comes behind `word` words of the others'.
@@ -145,17 +148,17 @@ class KeyWriter {
  private:
   const bool has_meta_;
   std::uint64_t tail_at_;
-  Words heads_;
-  Words metas_;
-  Words tails_;
+  Column heads_;
+  Column metas_;
+  Column tails_;
 };
 
-template <std::uint64_t kKeyBytes, class Words>
+template <std::uint64_t kKeyBytes, class Column>
 void write_keys_by(const KeyArray& from, const record::KeySlots& to) {
   for_each_chunk(from.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
     // Copies that nobody else can write to stay in registers.
     const BytesColumn keys = from.keys.strings;
-    KeyWriter<Words> out(to, begin, from.tail_words.before(chunk));
+    KeyWriter<Column> out(to, begin, from.tail_words.before(chunk));
     for (std::uint64_t i = begin; i < end; ++i) {
       const Slice key = string_at<kKeyBytes>(keys, i);
       out.write(key.data(), key.size());
@@ -170,27 +173,13 @@ void write_keys(const KeyArray& from, const record::KeySlots& to) {
   write_keys_by<kKeyBytes, PlainWords>(from, to);
 }
 
-/// Records one behind the other, as base::StreamedBytes; they stay in the caches.
-class PlainBytes {
- public:
-  explicit PlainBytes(std::byte* to) : to_(to) {}
-  std::byte* next(std::uint64_t bytes) {
-    std::byte* const record = to_;
-    to_ += bytes;
-    return record;
-  }
-
- private:
-  std::byte* to_;
-};
-
 /// Records that are not written now.
 class NoBytes {
  public:
   explicit NoBytes(std::byte* /*to*/) {}
 };
 
-template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Words, class Bytes>
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Column, class Bytes>
 void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, std::uint64_t chunk,
                  std::uint64_t begin, std::uint64_t end) {
   const BytesColumn keys = from.keys.keys.strings;
@@ -199,9 +188,9 @@ void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, 
   BRECCIA_ASSERT(begin < end && to.offsets != nullptr);
   std::uint64_t at = from.bytes.before(chunk);
   Bytes records(to.records + at);
-  KeyWriter<Words> key_columns(to.keys, begin, from.keys.tail_words.before(chunk));
-  Words offsets(to.offsets + begin);
-  Words numbers(has_numbers ? to.numbers + begin : nullptr);
+  KeyWriter<Column> key_columns(to.keys, begin, from.keys.tail_words.before(chunk));
+  Column offsets(to.offsets + begin);
+  Column numbers(has_numbers ? to.numbers + begin : nullptr);
   for (std::uint64_t i = begin; i < end; ++i) {
     const Slice key = string_at<kKeyBytes>(keys, i);
     const Slice value = string_at<kValueBytes>(values, i);
@@ -224,13 +213,13 @@ void write_chunk(record::Op op, const RecordArray& from, const RecordSlots& to, 
                  key_columns.tail_at() == to.keys.tail_begin + from.keys.tail_words.total());
 }
 
-template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Words>
+template <std::uint64_t kKeyBytes, std::uint64_t kValueBytes, class Column>
 void write_by(record::Op op, const RecordArray& from, const RecordSlots& to) {
   const bool is_streamed = from.bytes.total() >= kStreamedBytesMin;
   for_each_chunk(
       from.keys.count(), [&](std::uint64_t chunk, std::uint64_t begin, std::uint64_t end) {
         const auto write = [&]<class Bytes>(Bytes*) {
-          write_chunk<kKeyBytes, kValueBytes, Words, Bytes>(op, from, to, chunk, begin, end);
+          write_chunk<kKeyBytes, kValueBytes, Column, Bytes>(op, from, to, chunk, begin, end);
         };
         if (to.records == nullptr) return write(static_cast<NoBytes*>(nullptr));
         if (is_streamed) return write(static_cast<base::StreamedBytes*>(nullptr));

@@ -39,12 +39,6 @@ struct KeySlots {
   std::uint64_t* tail;
   std::uint64_t tail_begin;  // what lies in the columns before `tail`
   bool is_streamed;          // what is written leaves the caches before it is read
-
-  /// Writes key `i` of them, whose tail comes behind `word` words of the others'.
-  void write(std::uint64_t i, std::uint64_t word, const char* key, std::uint64_t bytes) const {
-    if (meta != nullptr) meta[i] = (tail_begin + word) << kMetaLengthBits | bytes;
-    cut_key(key, bytes, head + i, tail + word);
-  }
 };
 
 /// Keys of a batch as columns, filled while the caller's bytes are in cache.
@@ -73,10 +67,10 @@ class KeyColumns {
       push(key, bytes);
       return true;
     }
-    const std::uint64_t words = tail_words(bytes);
     const auto length = static_cast<std::uint32_t>(bytes);
-    if (!reserve(1, words, length)) return false;
-    extend(1, words, length).write(0, 0, key, bytes);
+    if (!reserve(1, tail_words(bytes), length)) return false;
+    note_length(length);
+    push(key, bytes);
     return true;
   }
 
@@ -89,16 +83,12 @@ class KeyColumns {
   /// Adds such keys, which must then be written.
   /// Shape   reserve() made room for them.
   [[nodiscard]] KeySlots extend(std::uint64_t more, std::uint64_t words, std::uint32_t bytes) {
-    const bool uniform = stays_uniform(bytes);
-    if (uniform) {
-      uniform_bytes_ = bytes;
-    } else if (uniform_bytes_ != kVariableBytes) {
-      turn_variable();
-    }
+    note_length(bytes);
     const std::uint64_t tail_begin = tail_.size();
     const bool is_streamed =
         BRECCIA_SOMETIMES(10) || (more >= kStreamedKeysMin && head_.memory().is_beside_device());
-    return {head_.extend(more), uniform ? nullptr : meta_.extend(more), tail_.extend(words),
+    const bool is_uniform = uniform_bytes_ != kVariableBytes;
+    return {head_.extend(more), is_uniform ? nullptr : meta_.extend(more), tail_.extend(words),
             tail_begin, is_streamed};
   }
 
@@ -132,6 +122,14 @@ class KeyColumns {
   /// True if keys of `bytes` bytes need no lengths, nor do those that are there.
   [[nodiscard]] bool stays_uniform(std::uint32_t bytes) const {
     return bytes != kVariableBytes && (count() == 0 || uniform_bytes_ == bytes);
+  }
+  /// More keys come, of that length, or of several.
+  void note_length(std::uint32_t bytes) {
+    if (stays_uniform(bytes)) {
+      uniform_bytes_ = bytes;
+    } else if (uniform_bytes_ != kVariableBytes) {
+      turn_variable();
+    }
   }
   /// Writes down the length that all keys so far have.
   void turn_variable() {

@@ -284,7 +284,7 @@ void Reader::read_slice(Job job, std::uint64_t count, std::uint64_t first, std::
     return job.settle_in(count, room.get()) ? Status::OK() : Status::MemoryLimit("a slice's room");
   });
   if (status.ok()) {
-    search_and_gather(std::move(job), count, first, last, use_crew, missing);
+    search_and_gather(std::move(job), first, last, use_crew, missing);
   } else {
     fail(job.reads, job.first, job.first + count, kNoMemory);
   }
@@ -307,12 +307,13 @@ bool Reader::Job::settle_in(std::uint64_t count, batch::SliceRoom* room) {
   return true;
 }
 
-void Reader::search_and_gather(Job job, std::uint64_t count, std::uint64_t first,
-                               std::uint64_t last, bool use_crew, Missing* missing) const {
+void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
+                               Missing* missing) const {
   BRECCIA_ASSERT(first < last && last <= missing->size());
   const std::uint64_t parts = missing->size();
   const std::uint64_t n = job.reads->count();
-  job.on_backend = job.on_backend && search(count, &job);
+  const std::uint64_t count = job.queries.keys.count;
+  job.on_backend = job.on_backend && search(&job);
   statistics_->add(job.on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, count);
   if (!job.family.backend_runs.empty()) {
     statistics_->add(Ticker::kRunsSearched, count * job.family.backend_runs.size());
@@ -341,10 +342,10 @@ void Reader::search_and_gather(Job job, std::uint64_t count, std::uint64_t first
   }
 }
 
-/// Searches the job's `count` reads on the backend; of what was not looked for there, the job says
+/// Searches the slice's reads on the backend; of what was not looked for there, the job says
 /// so.
-bool Reader::search(std::uint64_t count, Job* job) const {
-  BRECCIA_ASSERT(job->queries.keys.count == count && job->found != nullptr);
+bool Reader::search(Job* job) const {
+  BRECCIA_ASSERT(job->queries.keys.count > 0 && job->found != nullptr);
   runs::FoundRef found{job->found, job->numbers};
   if (job->ops != nullptr) found = {nullptr, job->numbers, job->ops};
   CacheRefs cached{job->refs};

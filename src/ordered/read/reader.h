@@ -65,9 +65,9 @@ class Reader {
   void read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
                   bool use_crew, Missing* missing) const;
   /// The same when it has its columns.
-  void search_and_gather(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
-                         bool use_crew, Missing* missing) const;
-  [[nodiscard]] bool search(std::uint64_t count, Job* job) const;
+  void search_and_gather(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
+                         Missing* missing) const;
+  [[nodiscard]] bool search(Job* job) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
   [[nodiscard]] static bool wants_ops(const Job& job);
   static void look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
