@@ -1,6 +1,8 @@
 #include "tree/tree_events.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/memory.h"
 #include "tree/install_gate.h"
@@ -36,7 +38,9 @@ class TreeEvents final : public EventListener {
   void OnMemTableSealed(const rocksdb::MemTableInfo& info) override {
     tell(info, [](auto& user, auto*, auto& info) { user.OnMemTableSealed(info); });
   }
+  // An opening's compactions may take files away before anyone has seen that they are there.
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
+    if (is_reserved(info.cf_name)) base::as_memory_allows([&] { note_own(info.input_files); });
     tell(info, [](auto& user, auto* db, auto& info) { user.OnCompactionBegin(db, info); });
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
@@ -49,7 +53,7 @@ class TreeEvents final : public EventListener {
     tell(info, [](auto& user, auto*, auto& info) { user.OnSubcompactionCompleted(info); });
   }
   void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    if (is_reserved(info.cf_name)) audience_->own_files().add(info.file_path);
+    if (is_reserved(info.cf_name)) base::as_memory_allows([&] { note_own({info.file_path}); });
     tell(info, [](auto& user, auto*, auto& info) { user.OnTableFileCreationStarted(info); });
   }
   void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
@@ -112,6 +116,9 @@ class TreeEvents final : public EventListener {
   }
 
  private:
+  void note_own(const std::vector<std::string>& files) const {
+    for (const std::string& file : files) audience_->own_files().add(file);
+  }
   /// Of a job or a file: here, once there is a database to show.
   template <class Info, class Call>
   void tell(const Info& info, const Call& call) const {

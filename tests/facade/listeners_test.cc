@@ -2,18 +2,23 @@
 #include <breccia/store.h>
 #include <breccia/transaction_db.h>
 #include <gtest/gtest.h>
+#include <rocksdb/env.h>
 #include <rocksdb/listener.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "both.h"
+#include "support/sparse_files.h"
 #include "txn_db.h"
+#include "wal/files_env.h"
 
 /// What listeners hear, of what, and how often they are asked.
 
@@ -139,6 +144,73 @@ class Hears final : public rocksdb::EventListener {
   std::atomic<bool> wants_files_{true};
 };
 
+/// Compactions do not run before let_go(); from then on an opening goes on, where breccia makes its
+/// folder, when one has run.
+class LateCompactions final : public wal::FilesEnv {
+ public:
+  LateCompactions() : FilesEnv(sparse_env(), make_sparse_files()) {}
+
+  void let_go() { is_free_ = true; }
+  [[nodiscard]] bool has_waited() const { return has_waited_; }
+
+  void Schedule(void (*run)(void*), void* with, Priority priority, void* tag,
+                void (*drop)(void*)) override {
+    if (priority != LOW) return target()->Schedule(run, with, priority, tag, drop);
+    if (is_free_) {
+      auto* const job = new Job{this, run, with, tag, drop};
+      return target()->Schedule(&LateCompactions::run, job, priority, tag, &LateCompactions::drop);
+    }
+    const std::lock_guard lock(mutex_);
+    late_.push_back({this, run, with, tag, drop});
+  }
+  int UnSchedule(void* tag, Priority priority) override {
+    int dropped = target()->UnSchedule(tag, priority);
+    const std::lock_guard lock(mutex_);
+    dropped += static_cast<int>(std::erase_if(late_, [&](const Job& job) {
+      const bool goes = priority == LOW && job.tag == tag;
+      if (goes && job.drop != nullptr) job.drop(job.with);
+      return goes;
+    }));
+    return dropped;
+  }
+  Status CreateDirIfMissing(const std::string& path) override {
+    if (is_free_ && path.ends_with("breccia-staging")) {
+      std::unique_lock lock(mutex_);
+      has_waited_ = changed_.wait_for(lock, std::chrono::seconds(30), [&] { return ran_ > 0; });
+    }
+    return target()->CreateDirIfMissing(path);
+  }
+
+ private:
+  struct Job {
+    LateCompactions* env;
+    void (*run)(void*);
+    void* with;
+    void* tag;
+    void (*drop)(void*);
+  };
+  static void run(void* with) {
+    const std::unique_ptr<Job> job(static_cast<Job*>(with));
+    job->run(job->with);
+    {
+      const std::lock_guard lock(job->env->mutex_);
+      ++job->env->ran_;
+    }
+    job->env->changed_.notify_all();
+  }
+  static void drop(void* with) {
+    const std::unique_ptr<Job> job(static_cast<Job*>(with));
+    if (job->drop != nullptr) job->drop(job->with);
+  }
+
+  std::atomic<bool> is_free_{false};
+  std::atomic<bool> has_waited_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job> late_;
+  int ran_ = 0;
+};
+
 /// Adds the names of the user's table files that there are now.
 void add_files(rocksdb::DB* db, std::set<std::string>* names) {
   std::vector<rocksdb::LiveFileMetaData> files;
@@ -194,6 +266,36 @@ TEST(FacadeListeners, NotOfOwnFamilies) {
   for (const char* event : {"flush", "sealed", "compaction", "created", "deleted", "handle", "read",
                             "written", "closed"}) {
     EXPECT_GT(hears->events()[event], 0) << event;
+  }
+}
+
+// Goal: nobody hears of breccia's own files that go while the database opens.
+// Method: a compaction of its own files that is due when one closes, and has run when the next
+//          opening sees which files there are.
+// Mutation: knowing own files by that look alone tells of those that the compaction has taken away.
+TEST(FacadeListeners, NotOfOwnFilesThatGoAtAnOpening) {
+  const auto hears = std::make_shared<Hears>();
+  Given given = usual();
+  LateCompactions env;
+  given.db.env = &env;
+  given.db.listeners.push_back(hears);
+  given.family.disable_auto_compactions = true;
+  std::set<std::string> files;
+  Db db(Kind::kBreccia, given);
+  ASSERT_TRUE(db.open().ok());
+  for (int file = 0; file < 8; ++file) {  // beside each, one of breccia's own
+    ASSERT_TRUE(db->Put(kWrite, "a", "1").ok());
+    ASSERT_TRUE(db->Flush({}).ok());
+  }
+  add_files(db.get(), &files);
+  db.close();
+  env.let_go();
+  ASSERT_TRUE(db.open().ok());
+  EXPECT_TRUE(env.has_waited());
+  db.close();
+  EXPECT_GT(hears->events()["read"], 0);
+  for (const std::string& file : hears->files()) {
+    EXPECT_TRUE(files.contains(file) || file.starts_with("data-")) << file;
   }
 }
 
