@@ -25,15 +25,32 @@ import time
 from collections import defaultdict
 
 GET = "multireadrandom"
+LIST = "--benchmarks="
 STATES = ["memtable", "clean", "tree-warm", "tree-cold"]
 WORKLOADS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workloads")
 
 
 class Case:
-    """A run of `breccia bench`: what it is called, its words, and who runs it (see WAYS)."""
+    """A run of `breccia bench`: what it is called, its words, and who runs it (see WAYS).
 
-    def __init__(self, name, words, ways=("breccia",)):
-        self.name, self.words, self.ways = name, words.split(), ways
+    once: it passes over its data so often that one round tells what others' five do.
+    """
+
+    def __init__(self, name, words, ways=("breccia",), once=False):
+        self.name, self.words, self.ways, self.once = name, words.split(), ways, once
+
+    def only(self, steps, ways):
+        """The case with what it begins with and `steps` alone, for `ways`."""
+        words = [self.with_steps(word, steps) for word in self.words]
+        return Case(self.name, " ".join(words), [way for way in self.ways if way in ways],
+                    self.once)
+
+    @staticmethod
+    def with_steps(word, steps):
+        if not word.startswith(LIST):
+            return word
+        first, *others = word.removeprefix(LIST).split(",")
+        return LIST + ",".join([first, *(step for step in others if step in steps)])
 
 
 # Who runs a case: words for the program. RocksDB alone in a comparison is RocksDB at its best.
@@ -84,6 +101,11 @@ BUDGET = "get 16 B/100 B, skew 0.99, a tenth of it clean"
 MISSES = "misses 16 B/100 B"
 SUSTAINED = "put 16 B/100 B, sustained"
 SINGLE = "single requests 16 B/100 B"
+# On what is loaded once, those that write least first. Of them one inserts.
+TOGETHER = "cbda"
+YCSB = "ycsb c, b, d, a, batches"
+YCSB_BESIDE = "ycsb c, b, d, a, batches, beside RocksDB"
+YCSB_F, YCSB_E = "ycsb f, batches", "ycsb e, batches"
 
 
 def cases(sizes):
@@ -97,12 +119,15 @@ def cases(sizes):
     numbers = "--key_size=8 --value_size=8 "
     # In memory more are needed to tell something: behind a load runs are still merged.
     in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads={2 * sizes.reads} "
+    # Five passes that count, behind those in which runs are merged and caches filled.
+    again, more = (4, 7) if sizes.has_gpu else (0, 2)
     yield Case(FLUSHED, base + sizes.prepared + f"--reads={2 * sizes.reads} "
-               f"--benchmarks=filluniquerandom,{states[0]},{states[1]},{states[1]}")
+               f"--benchmarks=filluniquerandom,{states[0]},{states[1]}" +
+               (1 + again) * f",{states[1]}", once=True)
     # So many that a pass lasts, of either; fewer where each is read from a file.
-    part_reads = sizes.reads // 4 if sizes.has_gpu else 4 * sizes.reads
-    yield Case(PART, peer + f"--reads={part_reads} "
-               f"--benchmarks=filluniquerandom,{','.join(states[:3])}", BOTH)
+    part_reads = sizes.reads // 8 if sizes.has_gpu else 4 * sizes.reads
+    yield Case(PART, peer + f"--reads={part_reads} --benchmarks=filluniquerandom,"
+               f"{','.join(states[:3])}" + again * f",{states[2]}", BOTH, once=sizes.has_gpu)
     yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
     yield Case(IN_MEMORY, base + in_memory + sizes.prepared,
                ("breccia", "breccia, columns", "breccia, values in place"))
@@ -111,11 +136,12 @@ def cases(sizes):
     yield Case("get 16 B/100 B, skew 0.99", part + "--skew=0.99 --benchmarks=filluniquerandom,"
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
     budget = f"--clean_bytes={sizes.part * RECORD_BYTES // 10} "
-    yield Case(BUDGET, part + budget +
-               f"--skew=0.99 --benchmarks=filluniquerandom,{GET}@clean,{GET}@clean,{GET}@clean")
+    yield Case(BUDGET, part + budget + "--skew=0.99 --benchmarks=filluniquerandom" +
+               (1 + more) * f",{GET}@clean", once=True)
     # The filter of all keys is built within the first passes.
     yield Case(MISSES, part + f"--reads={(1 if sizes.has_gpu else 4) * sizes.reads} "
-               "--misses=1 --benchmarks=filluniquerandom" + 4 * f",{GET}@tree-warm")
+               "--misses=1 --benchmarks=filluniquerandom" + (4 + again) * f",{GET}@tree-warm",
+               once=True)
     yield Case("update, range of 100, 8 B/8 B", few + numbers +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
                f"{max(100, sizes.reads // 50)}", BOTH)
@@ -130,9 +156,10 @@ def cases(sizes):
 def single_cases(sizes):
     single = f"--threads=1 --keys={sizes.few} --key_set=uniform "
     ways = ("breccia", "breccia, no device", "rocksdb") if sizes.has_gpu else BOTH
+    again = 4 if sizes.has_gpu else 0
     yield Case(SINGLE, single + f"--num={sizes.singles} "
-               "--benchmarks=filluniquerandom,readrandom@memtable,readrandom@memtable,"
-               "readrandom@clean,overwrite,readrandom@tree-warm", ways)
+               "--benchmarks=filluniquerandom" + (2 + again) * ",readrandom@memtable" +
+               ",readrandom@clean,overwrite,readrandom@tree-warm", ways, once=sizes.has_gpu)
     steps = ",".join(f"readrandom@clean:{rate}" for rate in sizes.rates)
     yield Case("latency over rate, single get 16 B/100 B", single +
                f"--num={max(50, sizes.singles // 4)} --benchmarks=filluniquerandom,{steps}", ways)
@@ -142,34 +169,40 @@ def ycsb_cases(sizes):
     # The paper's records, of 100 bytes; YCSB's keys have about 23.
     data = "-p fieldcount=1 -p fieldlength=100 "
 
-    def ycsb(letter, records, requests, batch):
-        return (f"ycsb -P {WORKLOADS}/workload{letter} {data}-p recordcount={records} "
-                f"-p operationcount={max(50, requests)} --threads={sizes.threads} "
-                f"--batch_size={batch} --ready " +
+    def ycsb(letters, records, requests, batch):
+        first, *others = (f"{WORKLOADS}/workload{letter}" for letter in letters)
+        return (f"ycsb -P {first} {''.join(f'--next {other} ' for other in others)}{data}"
+                f"-p recordcount={records} -p operationcount={max(50, requests)} "
+                f"--threads={sizes.threads} --batch_size={batch} --ready " +
                 sizes.prepared.replace("=17179869184", "=34359738368"))  # behind the load, too
 
-    for letter in "abcdef":
-        # A batch of scans returns fifty records for each.
-        batch = max(2, sizes.batch // (64 if letter == "e" else 1 if sizes.has_gpu else 4))
-        count = sizes.reads * sizes.threads * (2 if sizes.has_gpu else 4)
-        count //= 64 if letter == "e" else 1
-        peer = ("rocksdb",) if letter != "f" else ()
-        if sizes.has_gpu:
-            yield Case(f"ycsb {letter}, batches", ycsb(letter, sizes.keys, count, batch))
-        if sizes.has_gpu and peer:
-            yield Case(f"ycsb {letter}, batches, beside RocksDB",
-                       ycsb(letter, sizes.peer, count // 16, batch), peer)
-        if not sizes.has_gpu:
-            yield Case(f"ycsb {letter}, batches", ycsb(letter, sizes.part, count, batch),
-                       ("breccia", *peer))
-        yield Case(f"ycsb {letter}, single", ycsb(letter, sizes.few, sizes.singles // 4, 1))
+    count = sizes.reads * sizes.threads * (2 if sizes.has_gpu else 4)
+    batch = max(2, sizes.batch // (1 if sizes.has_gpu else 4))
+    if sizes.has_gpu:
+        yield Case(YCSB, ycsb(TOGETHER, sizes.keys, count, batch))
+        yield Case(YCSB_BESIDE, ycsb(TOGETHER, sizes.peer, count // 16, batch), ("rocksdb",))
+    else:
+        yield Case(YCSB, ycsb(TOGETHER, sizes.part, count, batch), BOTH)
+    records = sizes.keys if sizes.has_gpu else sizes.part
+    yield Case(YCSB_F, ycsb("f", records, count, batch))
+    # A batch of scans returns fifty records for each.
+    scans = (count // 64, max(2, sizes.batch // 64))
+    yield Case(YCSB_E, ycsb("e", records, *scans), ("breccia",) if sizes.has_gpu else BOTH)
+    if sizes.has_gpu:
+        yield Case("ycsb e, batches, beside RocksDB",
+                   ycsb("e", sizes.peer, scans[0] // 16, scans[1]), ("rocksdb",))
+    yield Case("ycsb, single", ycsb(TOGETHER + "f", sizes.few, sizes.singles // 4, 1))
 
 
 RATE, ALONE, P50 = "ops_per_sec_filling_included", "ops_per_sec_store_alone", "p50_us"
 
 
 class Goal:
-    """What must show of a step: its figure, or its ratio to what stands beside it."""
+    """What must show of a step: its figure, or its ratio to what stands beside it.
+
+    A step's name is that of its benchmark; `#2` behind it is the second pass, `#2+` all from the
+    second on.
+    """
 
     def __init__(self, what, case, step, goal, *, way="breccia", figure=RATE, beside=None):
         """beside: None, a figure of the machine, or (case, step, way)."""
@@ -194,8 +227,8 @@ def ratio_goal(what, case, step, goal, **words):
 GOALS = [
     ratio_goal("clean GET in batches", PART, f"{GET}@clean", 5),
     ratio_goal("tree-warm GET in batches", PART, f"{GET}@tree-warm", 1.3),
-    *[ratio_goal(f"YCSB {letter.upper()} in batches", f"ycsb {letter}, batches",
-                 f"workload{letter}", 3) for letter in "abcd"],
+    *[ratio_goal(f"YCSB {letter.upper()} in batches", YCSB, f"workload{letter}", 3)
+      for letter in "abcd"],
     *[ratio_goal(f"single {what}, p50", SINGLE, step, 1.1, figure=P50) for what, step in
       (("GET from memory", "readrandom@memtable"), ("GET, clean", "readrandom@clean"),
        ("GET, tree-warm", "readrandom@tree-warm"), ("PUT", "overwrite"))],
@@ -204,6 +237,7 @@ GOALS = [
 # On one GPU of the H100's or H200's class, 16 cores, log on tmpfs.
 FILL, COLUMNS = "filluniquerandom", "breccia, columns"
 PASS = f"{GET}#2"  # behind the first, in which runs are still merged
+SINGLE_PASSES = "readrandom@memtable#2+"
 GPU_GOALS = [
     Goal("PUT 16 B/100 B", IN_MEMORY, FILL, 150e6),
     Goal("PUT 16 B/100 B, store alone", IN_MEMORY, FILL, 250e6, figure=ALONE),
@@ -219,23 +253,23 @@ GPU_GOALS = [
          beside="gather_128_byte_rows_per_s"),
     Goal("GET 16 B/100 B by columns, of the rate of a bare gather into columns", IN_MEMORY, PASS,
          0.7, way=COLUMNS, beside="gather_100_of_128_bytes_per_s"),
-    Goal("GET 16 B/100 B clean, of that from memory", FLUSHED, f"{GET}@clean#2", 0.9,
+    Goal("GET 16 B/100 B clean, of that from memory", FLUSHED, f"{GET}@clean#2+", 0.9,
          beside=(IN_MEMORY, PASS, "breccia")),
-    Goal("clean budget of a tenth, Zipf 0.99", BUDGET, f"{GET}@clean#3", 25e6),
-    ratio_goal("tree alone, warm", PART, f"{GET}@tree-warm", 1.3),
-    Goal("misses, tree alone", MISSES, f"{GET}@tree-warm#4", 100e6),
+    Goal("clean budget of a tenth, Zipf 0.99", BUDGET, f"{GET}@clean#4+", 25e6),
+    ratio_goal("tree alone, warm", PART, f"{GET}@tree-warm#1+", 1.3),
+    Goal("misses, tree alone", MISSES, f"{GET}@tree-warm#4+", 100e6),
     Goal("GET 8 B/8 B from memory", NUMBERS_IN_MEMORY, PASS, 350e6),
     Goal("GET 8 B/8 B by columns", NUMBERS_IN_MEMORY, PASS, 1200e6, way=COLUMNS),
     Goal("the same, of the hash table's", NUMBERS_IN_MEMORY, PASS, 3, way=COLUMNS,
          beside=(NUMBERS_IN_MEMORY, PASS, "flatmap")),
-    Goal("single GET on a device store, of the host backend's", SINGLE, "readrandom@memtable#2",
-         1.1, figure=P50, beside=(SINGLE, "readrandom@memtable#2", "breccia, no device")),
-    *[Goal(f"YCSB {letter.upper()}", f"ycsb {letter}, batches", f"workload{letter}", goal)
-      for letter, goal in zip("abcdfe", (60e6, 90e6, 120e6, 90e6, 50e6, 1e6))],
-    *[Goal(f"YCSB {letter.upper()}, of RocksDB's best with a twentieth of the records",
-           f"ycsb {letter}, batches", f"workload{letter}", 20,
-           beside=(f"ycsb {letter}, batches, beside RocksDB", f"workload{letter}",
-                   "rocksdb")) for letter in "abcd"],
+    Goal("single GET on a device store, of the host backend's", SINGLE, SINGLE_PASSES, 1.1,
+         figure=P50, beside=(SINGLE, SINGLE_PASSES, "breccia, no device")),
+    *[Goal(f"YCSB {letter.upper()}", case, f"workload{letter}", goal)
+      for letter, case, goal in (("a", YCSB, 60e6), ("b", YCSB, 90e6), ("c", YCSB, 120e6),
+                                 ("d", YCSB, 90e6), ("f", YCSB_F, 50e6), ("e", YCSB_E, 1e6))],
+    *[Goal(f"YCSB {letter.upper()}, of RocksDB's best with a twentieth of the records", YCSB,
+           f"workload{letter}", 20, beside=(YCSB_BESIDE, f"workload{letter}", "rocksdb"))
+      for letter in "abcd"],
 ]
 
 
@@ -244,12 +278,22 @@ def goals_of(rows):
     return GPU_GOALS if has_gpu else GOALS
 
 
-def cases_of(goals):
-    """The names of the cases that goals, and what stands beside them, are of."""
-    beside = (goal.beside[0] for goal in goals if isinstance(goal.beside, tuple))
-    return {goal.case for goal in goals} | set(beside)
+def places_of(goals):
+    """(case, step, way) of goals and of what stands beside them."""
+    beside = (goal.beside for goal in goals if isinstance(goal.beside, tuple))
+    return [(goal.case, goal.step, goal.way) for goal in goals] + list(beside)
 
 
+def needed(listed, goals):
+    """Of the cases that are listed what goals name."""
+    places = places_of(goals)
+    for case in listed:
+        own = [(step.split("#")[0], way) for name, step, way in places if name == case.name]
+        if own:
+            yield case.only({step for step, _ in own}, {way for _, way in own})
+
+
+PASSES_MAX = 100
 GOAL_HEAD = ["must show", "Breccia", "beside it", "ratio", "goal", "met", "RocksDB's settings"]
 
 
@@ -307,6 +351,19 @@ def by_step(rows):
     return groups
 
 
+def rows_of(groups, place):
+    """The rows of a goal's step."""
+    case, step, way = place
+    if not step.endswith("+"):
+        return groups.get(place, [])
+    base, first = step[:-1].split("#")
+    found = []
+    for number in range(int(first), PASSES_MAX):
+        name = base if number == 1 else f"{base}#{number}"
+        found += groups.get((case, name, way), [])
+    return found
+
+
 def median_of(rows, figure):
     return statistics.median(row[figure] for row in rows)
 
@@ -331,7 +388,7 @@ def figure_beside(goal, rows, groups):
         machines = [row for row in rows if is_machine(row)]
         own = [row for row in machines if row["case"] == goal.case]
         return [row[goal.beside] for row in own or machines], ""
-    theirs = groups.get(goal.beside, [])
+    theirs = rows_of(groups, goal.beside)
     return [row[goal.figure] for row in theirs], theirs[0].get("settings", "") if theirs else ""
 
 
@@ -341,7 +398,7 @@ def goal_lines(rows, goals):
     lines = []
     for goal in goals:
         text = (lambda x: f"{x:.2f} us") if goal.figure == P50 else shown
-        ours = [row[goal.figure] for row in groups.get((goal.case, goal.step, goal.way), [])]
+        ours = [row[goal.figure] for row in rows_of(groups, (goal.case, goal.step, goal.way))]
         theirs, settings = ([], "") if goal.beside is None else figure_beside(goal, rows, groups)
         if not ours or (goal.beside is not None and not theirs):
             lines.append([goal.what, "", "", "not measured", goal.words(), "", ""])
@@ -470,6 +527,7 @@ def turns_of(chosen, rounds):
     """(turn, case, way) of all runs. A disk that was written to for a minute slows down what comes
     behind it, so that case's turns are the last."""
     turns = [(turn, case, way) for turn in range(rounds) for case in chosen
+             if turn == 0 or not case.once
              # Who begins changes every round.
              for way in (case.ways if turn % 2 == 0 else case.ways[::-1])]
     return sorted(turns, key=lambda one: one[1].name == SUSTAINED)
@@ -539,14 +597,18 @@ def self_test():
         names = [case.name for case in listed]
         assert len(set(names)) == len(names)
         assert all(way in WAYS for case in listed for way in case.ways)
-        # Every goal, and what stands beside it, names a step that somebody runs.
-        for goal in GPU_GOALS if has_gpu else GOALS:
-            places = [(goal.case, goal.step, goal.way)]
-            places += [goal.beside] if isinstance(goal.beside, tuple) else []
-            for name, step, way in places:
-                found = next(one for one in listed if one.name == name)
-                step = step.split("#")[0]
-                assert way in found.ways and any(step in word for word in found.words), goal.what
+        # Every goal, and what stands beside it, names a step that somebody runs, often enough.
+        goals = GPU_GOALS if has_gpu else GOALS
+        for all_of_it in (listed, list(needed(listed, goals))):
+            for name, step, way in places_of(goals):
+                found = next(one for one in all_of_it if one.name == name)
+                base, _, passes = step.partition("#")
+                least = int(passes.rstrip("+") or 1) + (4 if passes.endswith("+") else 0)
+                runs = sum(word.count(base) for word in found.words)
+                assert way in found.ways and runs >= least, (name, step, way)
+    trimmed = list(needed([Case(PART, LIST + "fill,a,b#x,a", ("x", "y"))],
+                          [Goal("a", PART, "a#2", 1, way="y")]))
+    assert [(case.words, case.ways) for case in trimmed] == [([LIST + "fill,a,a"], ["y"])]
     goal = GOALS[0]
     rows = [{**row(0, 0, way=way), "case": goal.case, "benchmark": goal.step, goal.figure: rate}
             for way, rates in (("breccia", (40, 60, 50)), ("rocksdb", (10, 10, 9)))
@@ -571,6 +633,10 @@ def self_test():
     assert [(turn, case.name, way) for turn, case, way in turns] == \
         [(0, "other", "breccia"), (0, "other", "rocksdb"), (1, "other", "rocksdb"),
          (1, "other", "breccia"), (0, SUSTAINED, "breccia"), (1, SUSTAINED, "breccia")], turns
+    assert len(turns_of([Case("one", "", BOTH, once=True)], 5)) == 2
+    passes = {("c", name, "w"): [number] for number, name in enumerate(("b", "b#2", "b#3"), 1)}
+    assert [rows_of(passes, ("c", step, "w")) for step in ("b#2+", "b#1+", "b#2", "b#4")] == \
+        [[2, 3], [1, 2, 3], [2], []]
     known = [{"case": "other", "way": "rocksdb", "seed": 1, "run_seconds": 70}]
     assert left_of(turns, known) == turns[:1] + turns[2:]
     assert [expected_seconds(known, few[1], way) for way in BOTH] == [60, 70]
@@ -608,8 +674,7 @@ def main():
     chosen = [case for case in cases(sizes)
               if not arguments.only or any(word in case.name for word in arguments.only)]
     if arguments.must_show:
-        needed = cases_of(GPU_GOALS if sizes.has_gpu else GOALS)
-        chosen = [case for case in chosen if case.name in needed]
+        chosen = list(needed(chosen, GPU_GOALS if sizes.has_gpu else GOALS))
     if not arguments.against:
         name_commit()
     with (tempfile.TemporaryDirectory(dir=arguments.folder) as folder,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <set>
+#include <tuple>
 
 #include "base/assert.h"
 #include "bench/database.h"
@@ -152,10 +154,11 @@ void warm(const SuiteFlags& flags, const YcsbWorkload& workload,
   };
 }
 
-Step run_step(const SuiteFlags& flags, const YcsbWorkload& workload, const std::string& name,
+Step run_step(const SuiteFlags& flags, const YcsbRun& run, std::uint64_t seed,
               const std::shared_ptr<const ValueSource>& values) {
+  const YcsbWorkload& workload = run.workload;
   Step step;
-  step.name = name;
+  step.name = run.name;
   step.driver = flags.driver(per_thread(workload.operation_count, flags.threads));
   step.driver.by_kind = true;
   step.reads = true;
@@ -165,7 +168,6 @@ Step run_step(const SuiteFlags& flags, const YcsbWorkload& workload, const std::
   // What a scan meets of other threads' inserts, or of its batch's, is nobody's promise.
   step.comparable = workload.scan <= 0 || workload.insert <= 0;
   warm(flags, workload, values, &step);
-  const std::uint64_t seed = flags.seed;
   const std::uint32_t threads = flags.threads;
   step.streams.counted = [workload, values, seed, threads](std::uint32_t thread) {
     return std::make_unique<RunStream>(workload, values,
@@ -236,18 +238,56 @@ YcsbChoices::YcsbChoices(const YcsbWorkload& workload, std::uint64_t seed, std::
   }
 }
 
-std::vector<Step> ycsb_steps(const SuiteFlags& flags, const YcsbWorkload& workload,
-                             const std::string& name, double target_per_s) {
-  const auto values = std::make_shared<const ValueSource>(workload.value_size());
+Status check_runs(const std::vector<YcsbRun>& runs) {
+  BRECCIA_ASSERT(!runs.empty());
+  const YcsbRun& first = runs.front();
+  const auto records = [](const YcsbWorkload& workload) {
+    return std::tuple(workload.record_count, workload.value_size(), workload.hashed_keys,
+                      workload.zero_padding, workload.distribution == Distribution::kUniform);
+  };
+  std::set<std::string> names;
+  const YcsbRun* inserts = nullptr;
+  for (const YcsbRun& run : runs) {
+    if (!names.insert(run.name).second) {
+      return Status::InvalidArgument(run.name + " comes twice, and rows would not tell which");
+    }
+    if (records(run.workload) != records(first.workload)) {
+      return Status::InvalidArgument(
+          fmt::format("{} has other records than {}, or chooses among them by another law",
+                      run.name, first.name),
+          "recordcount, fieldcount, fieldlength, insertorder, zeropadding, requestdistribution");
+    }
+    if (run.workload.insert <= 0) continue;
+    if (inserts != nullptr) {
+      return Status::InvalidArgument(
+          fmt::format("{} and {} both insert records: run them apart", inserts->name, run.name));
+    }
+    inserts = &run;
+  }
+  return Status();
+}
+
+std::vector<Step> ycsb_steps(const SuiteFlags& flags, const std::vector<YcsbRun>& runs,
+                             double target_per_s) {
+  BRECCIA_ASSERT(check_runs(runs).ok());
+  const YcsbWorkload& records = runs.front().workload;
+  const auto values = std::make_shared<const ValueSource>(records.value_size());
   std::vector<Step> steps;
-  if (!flags.use_existing_db) steps.push_back(load_step(flags, workload, values));
-  if (workload.operation_count > 0) steps.push_back(run_step(flags, workload, name, values));
-  if (!steps.empty()) steps.back().driver.target_per_s = target_per_s;
+  if (!flags.use_existing_db) steps.push_back(load_step(flags, records, values));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    // Or each would look up what the one before has brought into the caches.
+    const std::uint64_t seed = i == 0 ? flags.seed : base::mix64(flags.seed) + i;
+    if (runs[i].workload.operation_count == 0) continue;
+    steps.push_back(run_step(flags, runs[i], seed, values));
+  }
+  const bool has_load = !flags.use_existing_db;
   for (Step& step : steps) {
+    const bool is_load = has_load && &step == &steps.front();
+    if (!is_load || steps.size() == 1) step.driver.target_per_s = target_per_s;
     const std::uint64_t one_in = flags.sample_every();
-    step.read_back_requests = blocks_of(workload.record_count, one_in);
-    step.read_back = [workload, values, count = step.read_back_requests, one_in] {
-      return std::make_unique<LoadStream>(workload, values, Kind::kGet, 0, count, one_in);
+    step.read_back_requests = blocks_of(records.record_count, one_in);
+    step.read_back = [records, values, count = step.read_back_requests, one_in] {
+      return std::make_unique<LoadStream>(records, values, Kind::kGet, 0, count, one_in);
     };
   }
   return steps;

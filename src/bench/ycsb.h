@@ -23,7 +23,7 @@ std::size_t ycsb_key_size_max(const YcsbWorkload& workload);
 class YcsbChoices {
  public:
   YcsbChoices() = default;
-  /// Chooses the requests of `thread` in a run of `threads`.
+  /// Chooses the requests of `thread` in a run of `threads`; other ones for another seed.
   ///
   /// Thread t inserts the records recordcount + t, recordcount + t + threads, ... so that threads
   /// need not talk. It looks up what was loaded and, under `latest`, what it has inserted itself:
@@ -51,10 +51,23 @@ class YcsbChoices {
   std::vector<std::uint64_t> packed_;
 };
 
-/// The loading step, unless the flags say to use what is there, and the running step, if there is
-/// something to run.
-std::vector<Step> ycsb_steps(const SuiteFlags& flags, const YcsbWorkload& workload,
-                             const std::string& name, double target_per_s);
+/// A workload that runs, and what its step is called.
+struct YcsbRun {
+  std::string name;
+  YcsbWorkload workload;
+};
+
+/// Whether these can run one behind the other on what is loaded once.
+/// Errors  InvalidArgument: they have other records or keys, choose among them by other laws (rows
+///         name one), are called alike, or two insert records, of which the second would find the
+///         first's.
+Status check_runs(const std::vector<YcsbRun>& runs);
+
+/// The loading step, unless the flags say to use what is there, and a running step for each
+/// workload that has something to run. Each has its own requests.
+/// Shape   check_runs is ok; at least one.
+std::vector<Step> ycsb_steps(const SuiteFlags& flags, const std::vector<YcsbRun>& runs,
+                             double target_per_s);
 
 /// Prints the summary lines that YCSB prints.
 void print_ycsb_summary(const DriverOutcome& outcome);

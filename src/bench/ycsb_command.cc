@@ -19,12 +19,14 @@ namespace {
 struct YcsbFlags {
   SuiteFlags suite;
   std::vector<std::string> files;
+  std::vector<std::string> next;
   std::vector<std::string> properties;
   double target = 0;
 };
 
-Status read_properties(const YcsbFlags& flags, Properties* properties) {
-  for (const std::string& name : flags.files) {
+Status read_properties(const YcsbFlags& flags, const std::vector<std::string>& files,
+                       Properties* properties) {
+  for (const std::string& name : files) {
     std::ifstream file(name);
     std::stringstream text;
     text << file.rdbuf();
@@ -38,10 +40,27 @@ Status read_properties(const YcsbFlags& flags, Properties* properties) {
   return Status();
 }
 
-Result<YcsbWorkload> read_workload(const YcsbFlags& flags) {
+Result<YcsbRun> read_run(const YcsbFlags& flags, const std::vector<std::string>& files) {
   Properties properties;
-  BRECCIA_TRY(read_properties(flags, &properties));
-  return ycsb_workload(properties);
+  BRECCIA_TRY(read_properties(flags, files, &properties));
+  BRECCIA_TAKE(YcsbWorkload workload, ycsb_workload(properties));
+  const std::string name =
+      files.empty() ? "ycsb" : std::filesystem::path(files.back()).filename().string();
+  return YcsbRun{name, std::move(workload)};
+}
+
+/// The workload of -P, then those of --next.
+Result<std::vector<YcsbRun>> read_runs(const YcsbFlags& flags) {
+  std::vector<YcsbRun> runs(1);
+  BRECCIA_TAKE(runs[0], read_run(flags, flags.files));
+  for (const std::string& file : flags.next) {
+    std::vector<std::string> files = flags.files;
+    files.push_back(file);
+    runs.emplace_back();
+    BRECCIA_TAKE(runs.back(), read_run(flags, files));
+  }
+  BRECCIA_TRY(check_runs(runs));
+  return runs;
 }
 
 void report(const SuiteConfig& suite, const Step& step, const StepResult& result,
@@ -56,22 +75,21 @@ void report(const SuiteConfig& suite, const Step& step, const StepResult& result
 }
 
 int run_ycsb(const YcsbFlags& flags) {
-  auto workload = read_workload(flags);
-  if (!workload.ok()) {
+  auto runs = read_runs(flags);
+  if (!runs.ok()) {
     console::say_error(
-        "no workload", workload.status(),
+        "no workload", runs.status(),
         "name a file with -P, as bench/workloads/workloada, and set the rest with -p");
-    return workload.status().IsIOError() ? console::kExitFailed : console::kExitUsage;
+    return runs.status().IsIOError() ? console::kExitFailed : console::kExitUsage;
   }
   SuiteConfig suite;
-  const std::string name =
-      flags.files.empty() ? "ycsb" : std::filesystem::path(flags.files.back()).filename().string();
-  suite.data = {.num = workload.value().record_count,
-                .keys = workload.value().record_count,
+  const YcsbWorkload& workload = runs.value().front().workload;
+  suite.data = {.num = workload.record_count,
+                .keys = workload.record_count,
                 .key_set = "ycsb",
-                .key_size = static_cast<std::uint32_t>(ycsb_key_size_max(workload.value())),
-                .value_size = static_cast<std::uint32_t>(workload.value().value_size()),
-                .skew = workload.value().distribution == Distribution::kUniform ? 0 : kYcsbTheta,
+                .key_size = static_cast<std::uint32_t>(ycsb_key_size_max(workload)),
+                .value_size = static_cast<std::uint32_t>(workload.value_size()),
+                .skew = workload.distribution == Distribution::kUniform ? 0 : kYcsbTheta,
                 .misses = 0};
   const std::string wrong = flags.suite.fill(&suite);
   if (!wrong.empty()) {
@@ -84,7 +102,7 @@ int run_ycsb(const YcsbFlags& flags) {
     console::say_error("the machine cannot be measured", measured, "choose another --db");
     return console::kExitFailed;
   }
-  const auto steps = ycsb_steps(flags.suite, workload.value(), name, flags.target);
+  const auto steps = ycsb_steps(flags.suite, runs.value(), flags.target);
   return run_suite(suite, steps,
                    [&](const Step& step, const StepResult& result, const DriverOutcome& outcome) {
                      report(suite, step, result, outcome);
@@ -96,11 +114,16 @@ int run_ycsb(const YcsbFlags& flags) {
 console::Command add_bench_ycsb(console::App* parent) {
   auto flags = std::make_shared<YcsbFlags>();
   console::App* app = parent->add_subcommand(
-      "ycsb", "Load records and run a YCSB workload; the workloads are in bench/workloads");
+      "ycsb", "Load records and run YCSB workloads; they are in bench/workloads");
   app->add_option("-P", flags->files, "Property file; several: later ones win")->expected(1, 16);
   app->add_option("-p", flags->properties, "A property as name=value; wins over files")
       ->expected(1, 1)
       ->take_all();
+  app->add_option(
+         "--next", flags->next,
+         "Another workload's file, run behind on the same records: its properties win over "
+         "those of -P. Of all workloads one may insert records")
+      ->expected(1, 16);
   app->add_option("--target", flags->target, "Operations per second of all threads; 0: no limit")
       ->capture_default_str();
   flags->suite.add_to(app);

@@ -40,8 +40,8 @@ class FilesEnv : public rocksdb::EnvWrapper {
   const std::shared_ptr<Files> files_;
 };
 
-/// The files of logs of stores whose Env is `env`; null where `env` has none, or is null. By type, as
-/// RocksDB's wrappers give the name of what they wrap for their own.
+/// The files of logs of stores whose Env is `env`; null where `env` has none, or is null. By type,
+/// as RocksDB's wrappers give the name of what they wrap for their own.
 inline std::shared_ptr<Files> files_of(rocksdb::Env* env) {
   const auto* with_files = dynamic_cast<FilesEnv*>(env);
   return with_files == nullptr ? nullptr : with_files->files();

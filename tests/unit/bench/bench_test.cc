@@ -327,7 +327,10 @@ TEST_F(BenchTest, ColumnsAgree) {
   flags.threads = 2;
   flags.verify = true;
   flags.batch_size = 100;
-  agree(flags, 30, ycsb_steps(flags, workload, "w", 0));
+  YcsbWorkload inserts = workload;
+  inserts.update = inserts.scan = 0;
+  inserts.insert = 0.25;
+  agree(flags, 30, ycsb_steps(flags, {{"w", workload}, {"inserts", inserts}}, 0));
 }
 
 // Goal: transactions of RocksDB and what stands for them, a snapshot and a WriteBatch, read and
@@ -601,9 +604,9 @@ TEST_F(BenchTest, YcsbWaysAgree) {
   SuiteFlags flags;
   flags.threads = 2;
   flags.verify = true;
-  const auto singles = run(flags, ycsb_steps(flags, workload, "w", 0));
+  const auto singles = run(flags, ycsb_steps(flags, {{"w", workload}}, 0));
   flags.batch_size = 100;
-  const auto batches = run(flags, ycsb_steps(flags, workload, "w", 0));
+  const auto batches = run(flags, ycsb_steps(flags, {{"w", workload}}, 0));
   ASSERT_EQ(singles.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(singles[i].hash, batches[i].hash);
   EXPECT_EQ(batches[1].requests, 3000U);
@@ -628,7 +631,7 @@ TEST_F(BenchTest, YcsbScans) {
   for (const std::uint32_t batch_size : {1U, 100U}) {
     flags.batch_size = batch_size;
     for (const char* const engine : {"rocksdb", "breccia"}) {
-      const auto results = run(flags, ycsb_steps(flags, workload, "e", 0), engine);
+      const auto results = run(flags, ycsb_steps(flags, {{"e", workload}}, 0), engine);
       ASSERT_EQ(results.size(), 2U);
       EXPECT_FALSE(results[1].hashed);
       EXPECT_GT(results[1].reads_sampled, 900U);
@@ -655,7 +658,7 @@ TEST_F(BenchTest, TimeAndRate) {
   workload.operation_count = 200;
   SuiteFlags paced;
   paced.threads = 2;
-  const auto results = run(paced, ycsb_steps(paced, workload, "w", 1000));
+  const auto results = run(paced, ycsb_steps(paced, {{"w", workload}}, 1000));
   EXPECT_GE(results[1].seconds, 0.19);
   DbBenchFlags one;
   one.benchmarks = {"fillseq", "readrandom@clean:1000"};

@@ -19,6 +19,17 @@ void expect_share(std::uint64_t count, double share) {
   EXPECT_NEAR(static_cast<double>(count), mean, 5 * std::sqrt(mean));
 }
 
+/// The keys of a step's first requests.
+std::vector<std::string> keys_of(const Step& step) {
+  constexpr std::uint32_t kRequests = 64;
+  const auto stream = step.streams.counted(0);
+  Chunk chunk(stream->key_size_max());
+  stream->fill(0, kRequests, &chunk);
+  std::vector<std::string> keys;
+  for (std::uint32_t i = 0; i < kRequests; ++i) keys.push_back(chunk.key[i].ToString());
+  return keys;
+}
+
 // Goal: record numbers hash as in YCSB, so keys are those of its loads.
 // Method: keys that YCSB's own loads begin with.
 // Mutation: FNV-1 in place of FNV-1a, or a hash without the absolute value, fails.
@@ -169,6 +180,47 @@ TEST(Ycsb, Properties) {
   EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());
   EXPECT_TRUE(ycsb_workload({}).status().IsInvalidArgument());
   EXPECT_TRUE(parse_properties("a=1\nwords\n", &properties).IsInvalidArgument());
+}
+
+// Goal: workloads run one behind the other on the same records, each with requests of its own; what
+//   would not be that is refused.
+// Method: steps of two; then a run that differs in one thing, for each of them.
+// Mutation: one seed for all, or a check left out, fails.
+TEST(Ycsb, SeveralRuns) {
+  YcsbRun reads{"reads", {}};
+  reads.workload.record_count = 1000;
+  reads.workload.operation_count = 500;
+  YcsbRun inserts{"inserts", reads.workload};
+  inserts.workload.insert = 0.05;
+  ASSERT_TRUE(check_runs({reads, inserts}).ok());
+  SuiteFlags flags;
+  flags.threads = 2;
+  const std::vector<Step> steps = ycsb_steps(flags, {reads, inserts}, 100);
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[0].name, "load");
+  EXPECT_EQ(steps[0].driver.target_per_s, 0);
+  EXPECT_EQ(steps[1].name, "reads");
+  EXPECT_TRUE(steps[2].name == "inserts" && steps[2].driver.target_per_s == 100);
+  const std::vector<Step> twice = ycsb_steps(flags, {reads, YcsbRun{"again", reads.workload}}, 0);
+  EXPECT_NE(keys_of(twice[1]), keys_of(twice[2]));
+  EXPECT_EQ(keys_of(twice[1]), keys_of(steps[1]));
+  EXPECT_EQ(ycsb_steps(flags, {reads}, 100).back().driver.target_per_s, 100);
+
+  YcsbRun also_inserts = inserts;
+  EXPECT_TRUE(check_runs({inserts, also_inserts}).IsInvalidArgument());  // called alike
+  also_inserts.name = "also";
+  EXPECT_TRUE(check_runs({inserts, also_inserts}).IsInvalidArgument());
+  for (const auto change :
+       {+[](YcsbWorkload* one) { ++one->record_count; },
+        +[](YcsbWorkload* one) { ++one->field_length; },
+        +[](YcsbWorkload* one) { one->hashed_keys = false; },
+        +[](YcsbWorkload* one) { ++one->zero_padding; },
+        +[](YcsbWorkload* one) { one->distribution = Distribution::kLatest; }}) {
+    YcsbRun other{"other", reads.workload};
+    EXPECT_TRUE(check_runs({reads, other}).ok());
+    change(&other.workload);
+    EXPECT_TRUE(check_runs({reads, other}).IsInvalidArgument());
+  }
 }
 
 }  // namespace
