@@ -125,7 +125,7 @@ def cases(sizes):
                f"--benchmarks=filluniquerandom,{states[0]},{states[1]}" +
                (1 + again) * f",{states[1]}", once=True)
     # So many that a pass lasts, of either; fewer where each is read from a file.
-    part_reads = sizes.reads // 8 if sizes.has_gpu else 4 * sizes.reads
+    part_reads = sizes.reads // 8 if sizes.has_gpu else 3 * sizes.reads
     yield Case(PART, peer + f"--reads={part_reads} --benchmarks=filluniquerandom,"
                f"{','.join(states[:3])}" + again * f",{states[2]}", BOTH, once=sizes.has_gpu)
     yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
@@ -176,7 +176,7 @@ def ycsb_cases(sizes):
                 f"--threads={sizes.threads} --batch_size={batch} --ready " +
                 sizes.prepared.replace("=17179869184", "=34359738368"))  # behind the load, too
 
-    count = sizes.reads * sizes.threads * (2 if sizes.has_gpu else 4)
+    count = sizes.reads * sizes.threads * (2 if sizes.has_gpu else 3)
     batch = max(2, sizes.batch // (1 if sizes.has_gpu else 4))
     if sizes.has_gpu:
         yield Case(YCSB, ycsb(TOGETHER, sizes.keys, count, batch))
