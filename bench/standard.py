@@ -33,7 +33,7 @@ WORKLOADS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workloads"
 class Case:
     """A run of `breccia bench`: what it is called, its words, and who runs it (see WAYS).
 
-    once: it passes over its data so often that one round tells what others' five do.
+    once: it runs in the first round alone, with five passes over its data that count.
     """
 
     def __init__(self, name, words, ways=("breccia",), once=False):
@@ -123,9 +123,11 @@ def cases(sizes):
     again, more = (4, 7) if sizes.has_gpu else (0, 2)
     yield Case(FLUSHED, base + sizes.prepared + f"--reads={2 * sizes.reads} "
                f"--benchmarks=filluniquerandom,{states[0]},{states[1]}" +
-               (1 + again) * f",{states[1]}", once=True)
+               (1 + again) * f",{states[1]}", once=sizes.has_gpu)
     # So many that a pass lasts, of either; fewer where each is read from a file.
-    part_reads = sizes.reads // 8 if sizes.has_gpu else 3 * sizes.reads
+    part_reads = 3 * sizes.reads
+    if sizes.has_gpu:
+        part_reads = min(sizes.reads, max(sizes.batch, sizes.reads // 8))
     yield Case(PART, peer + f"--reads={part_reads} --benchmarks=filluniquerandom,"
                f"{','.join(states[:3])}" + again * f",{states[2]}", BOTH, once=sizes.has_gpu)
     yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
@@ -137,11 +139,11 @@ def cases(sizes):
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
     budget = f"--clean_bytes={sizes.part * RECORD_BYTES // 10} "
     yield Case(BUDGET, part + budget + "--skew=0.99 --benchmarks=filluniquerandom" +
-               (1 + more) * f",{GET}@clean", once=True)
+               (1 + more) * f",{GET}@clean", once=sizes.has_gpu)
     # The filter of all keys is built within the first passes.
     yield Case(MISSES, part + f"--reads={(1 if sizes.has_gpu else 4) * sizes.reads} "
                "--misses=1 --benchmarks=filluniquerandom" + (4 + again) * f",{GET}@tree-warm",
-               once=True)
+               once=sizes.has_gpu)
     yield Case("update, range of 100, 8 B/8 B", few + numbers +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
                f"{max(100, sizes.reads // 50)}", BOTH)
@@ -407,15 +409,20 @@ def goal_lines(rows, goals):
         b, ratio = "", ""
         if theirs:
             value = a / statistics.median(theirs)
-            b, ratio = text(statistics.median(theirs)), f"{value:.2f}x{spread(ours, theirs)}"
+            is_alike = not isinstance(goal.beside, tuple) or \
+                goal.step.endswith("+") == goal.beside[1].endswith("+")
+            between = spread(ours, theirs) if is_alike else ""
+            b, ratio = text(statistics.median(theirs)), f"{value:.2f}x{between}"
         met = value >= goal.goal if goal.how == "at least" else value <= goal.goal
-        lines.append([goal.what, text(a), b, ratio, goal.words(), "yes" if met else "NO",
+        fewest = min(len(ours), len(theirs) or len(ours))
+        lines.append([goal.what, text(a), b, ratio, goal.words(),
+                      ("yes" if met else "NO") + (f", of {fewest}" if fewest < 5 else ""),
                       settings])
     return lines
 
 
 def spread(ours, theirs):
-    """The least and the greatest ratio of a round; empty for one round."""
+    """The least and the greatest ratio of a round, or of a pass; empty for one."""
     if len(ours) != len(theirs) or len(ours) < 2:
         return ""
     pairs = [a / b for a, b in zip(ours, theirs)]
@@ -460,7 +467,9 @@ def differing(rows):
     hashes = defaultdict(set)
     for row in rows:
         if row.get("result_hash") is not None:
-            hashes[row["case"], row["benchmark"], row["seed"]].add(row["result_hash"])
+            # A case has other requests where others of its steps come before.
+            steps = [word for word in row.get("command", "").split() if word.startswith(LIST)]
+            hashes[row["case"], row["benchmark"], row["seed"], *steps].add(row["result_hash"])
     return [key for key, found in hashes.items() if len(found) > 1]
 
 
@@ -509,7 +518,7 @@ def against(arguments, chosen, folder):
 
 def verdict(rows):
     wrong = differing(rows)
-    for case, benchmark, seed in wrong:
+    for case, benchmark, seed, *_ in wrong:
         print(f"{case}, {benchmark}, seed {seed}: different results for the same requests",
               file=sys.stderr)
     return 3 if wrong else 0
@@ -535,8 +544,9 @@ def turns_of(chosen, rounds):
 
 def left_of(turns, rows):
     """Those that no row is of."""
-    done = {(row["seed"], row["case"], row["way"]) for row in rows if "seed" in row}
-    return [one for one in turns if (one[0] + 1, one[1].name, one[2]) not in done]
+    done = {row["command"] for row in rows if "command" in row}
+    return [(turn, case, way) for turn, case, way in turns
+            if shown_command(case, way, turn + 1) not in done]
 
 
 def expected_seconds(rows, case, way):
@@ -614,20 +624,22 @@ def self_test():
             for way, rates in (("breccia", (40, 60, 50)), ("rocksdb", (10, 10, 9)))
             for rate in rates]
     lines = goal_lines(rows, GOALS)
-    assert lines[0][:6] == [goal.what, "50", "10", "5.00x (4.00-6.00)", "at least 5x", "yes"], \
+    assert lines[0][:6] == [goal.what, "50", "10", "5.00x (4.00-6.00)", "at least 5x",
+                            "yes, of 3"], \
         lines[0]
     assert goal_lines([rows[2], rows[3]], GOALS)[0][3] == "5.00x"
     assert all(line[3] == "not measured" for line in lines[1:])
     assert goal_lines([{**one, goal.figure: 49.9} if one["way"] == "breccia" else one
-                       for one in rows], GOALS)[0][5] == "NO"
+                       for one in rows], GOALS)[0][5] == "NO, of 3"
     share = Goal("share", goal.case, goal.step, 0.7, beside="gather")
     assert goal_lines(rows, [share])[0][3] == "not measured"
     machine = {"case": "any", "benchmark": "machine", "gather": 100}
-    assert goal_lines(rows + [machine], [share])[0][3:6] == ["0.50x", "at least 0.7x", "NO"]
+    assert goal_lines(rows + [machine], [share])[0][3:6] == ["0.50x", "at least 0.7x", "NO, of 1"]
     own = {**machine, "case": goal.case, "gather": 50}
     assert goal_lines(rows + [machine, own], [share])[0][3] == "1.00x"
     absolute = Goal("absolute", goal.case, goal.step, 2e6)
-    assert goal_lines(rows, [absolute])[0][1:6] == ["50", "", "", "at least 2 M", "NO"]
+    assert goal_lines(rows, [absolute])[0][1:6] == ["50", "", "", "at least 2 M", "NO, of 3"]
+    assert goal_lines(2 * rows, [absolute])[0][5] == "NO"
     few = [Case(SUSTAINED, ""), Case("other", "", BOTH)]
     turns = turns_of(few, 2)
     assert [(turn, case.name, way) for turn, case, way in turns] == \
@@ -637,7 +649,8 @@ def self_test():
     passes = {("c", name, "w"): [number] for number, name in enumerate(("b", "b#2", "b#3"), 1)}
     assert [rows_of(passes, ("c", step, "w")) for step in ("b#2+", "b#1+", "b#2", "b#4")] == \
         [[2, 3], [1, 2, 3], [2], []]
-    known = [{"case": "other", "way": "rocksdb", "seed": 1, "run_seconds": 70}]
+    known = [{"case": "other", "way": "rocksdb", "seed": 1, "run_seconds": 70,
+              "command": shown_command(few[1], "rocksdb", 1)}]
     assert left_of(turns, known) == turns[:1] + turns[2:]
     assert [expected_seconds(known, few[1], way) for way in BOTH] == [60, 70]
     print(f"standard: {len(names)} cases")

@@ -40,10 +40,12 @@ class FilesEnv : public rocksdb::EnvWrapper {
   const std::shared_ptr<Files> files_;
 };
 
-/// The files of logs of stores whose Env is `env`; null where `env` has none, or is null. By type,
-/// as RocksDB's wrappers give the name of what they wrap for their own.
+/// The files of logs of stores whose Env is `env`; null where `env` has none, or is null. RocksDB's
+/// wrappers give the name of what they wrap for their own, so the type is asked, too; not of
+/// others' Envs, which may be compiled without types.
 inline std::shared_ptr<Files> files_of(rocksdb::Env* env) {
-  const auto* with_files = dynamic_cast<FilesEnv*>(env);
+  const bool is_named_so = env != nullptr && env->IsInstanceOf(FilesEnv::kClassName());
+  const auto* with_files = is_named_so ? dynamic_cast<FilesEnv*>(env) : nullptr;
   return with_files == nullptr ? nullptr : with_files->files();
 }
 

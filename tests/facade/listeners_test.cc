@@ -149,6 +149,13 @@ class Hears final : public rocksdb::EventListener {
 class LateCompactions final : public wal::FilesEnv {
  public:
   LateCompactions() : FilesEnv(sparse_env(), make_sparse_files()) {}
+  /// Waits for jobs that have told RocksDB of their end, and not yet this.
+  ~LateCompactions() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return under_way_ == 0; });
+  }
+  LateCompactions(const LateCompactions&) = delete;
+  LateCompactions& operator=(const LateCompactions&) = delete;
 
   void let_go() { is_free_ = true; }
   [[nodiscard]] bool has_waited() const { return has_waited_; }
@@ -157,6 +164,10 @@ class LateCompactions final : public wal::FilesEnv {
                 void (*drop)(void*)) override {
     if (priority != LOW) return target()->Schedule(run, with, priority, tag, drop);
     if (is_free_) {
+      {
+        const std::lock_guard lock(mutex_);
+        ++under_way_;
+      }
       auto* const job = new Job{this, run, with, tag, drop};
       return target()->Schedule(&LateCompactions::run, job, priority, tag, &LateCompactions::drop);
     }
@@ -176,7 +187,7 @@ class LateCompactions final : public wal::FilesEnv {
   Status CreateDirIfMissing(const std::string& path) override {
     if (is_free_ && path.ends_with("breccia-staging")) {
       std::unique_lock lock(mutex_);
-      has_waited_ = changed_.wait_for(lock, std::chrono::seconds(30), [&] { return ran_ > 0; });
+      has_waited_ = changed_.wait_for(lock, std::chrono::minutes(5), [&] { return ran_ > 0; });
     }
     return target()->CreateDirIfMissing(path);
   }
@@ -192,15 +203,18 @@ class LateCompactions final : public wal::FilesEnv {
   static void run(void* with) {
     const std::unique_ptr<Job> job(static_cast<Job*>(with));
     job->run(job->with);
-    {
-      const std::lock_guard lock(job->env->mutex_);
-      ++job->env->ran_;
-    }
-    job->env->changed_.notify_all();
+    job->env->end(/*ran=*/1);
   }
   static void drop(void* with) {
     const std::unique_ptr<Job> job(static_cast<Job*>(with));
     if (job->drop != nullptr) job->drop(job->with);
+    job->env->end(/*ran=*/0);
+  }
+  void end(int ran) {
+    const std::lock_guard lock(mutex_);
+    ran_ += ran;
+    --under_way_;
+    changed_.notify_all();  // with the lock: behind it this may be gone
   }
 
   std::atomic<bool> is_free_{false};
@@ -208,6 +222,7 @@ class LateCompactions final : public wal::FilesEnv {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> late_;
+  int under_way_ = 0;  // jobs that the base has
   int ran_ = 0;
 };
 
@@ -283,7 +298,7 @@ TEST(FacadeListeners, NotOfOwnFilesThatGoAtAnOpening) {
   std::set<std::string> files;
   Db db(Kind::kBreccia, given);
   ASSERT_TRUE(db.open().ok());
-  for (int file = 0; file < 8; ++file) {  // beside each, one of breccia's own
+  for (int file = 0; file < 16; ++file) {  // beside each, one of breccia's own
     ASSERT_TRUE(db->Put(kWrite, "a", "1").ok());
     ASSERT_TRUE(db->Flush({}).ok());
   }
