@@ -30,16 +30,42 @@ Result<exec::Array<T>> make_array(X& x, std::uint64_t count) {
   return array;
 }
 
-/// Key columns in the executor's memory.
+/// A column of the host's where kernels read it: a copy, or in place if the executor reaches that.
+template <class X>
+class Inlet {
+ public:
+  /// `in_place`: where it lies is good enough, as it is read once, in order.
+  static Result<Inlet> make(X& x, const std::uint64_t* host, std::uint64_t n, bool in_place) {
+    const std::uint64_t* const reached = in_place && n > 0 ? x.reach(host) : nullptr;
+    BRECCIA_TAKE(auto copy, x.import(host, reached == nullptr ? n : 0));
+    return Result<Inlet>(Inlet(reached, std::move(copy)));
+  }
+  [[nodiscard]] const std::uint64_t* data() const {
+    return in_place_ != nullptr ? in_place_ : copy_.data();
+  }
+
+ private:
+  using Import =
+      decltype(std::declval<X&>().import(std::declval<const std::uint64_t*>(), 0).take());
+  Inlet(const std::uint64_t* in_place, Import copy) : in_place_(in_place), copy_(std::move(copy)) {}
+
+  const std::uint64_t* in_place_;
+  Import copy_;
+};
+
+/// Key columns where the executor reads them.
 template <class X>
 class ImportedKeys {
  public:
-  static Result<ImportedKeys> make(X& x, const record::KeyColumnsRef& host) {
-    BRECCIA_TAKE(auto head, x.import(host.head, host.count));
-    BRECCIA_TAKE(auto meta, x.import(host.meta, host.uniform() ? 0 : host.count));
+  /// `in_place`: as of an Inlet.
+  static Result<ImportedKeys> make(X& x, const record::KeyColumnsRef& host, bool in_place = false) {
+    BRECCIA_TAKE(auto head, Inlet<X>::make(x, host.head, host.count, in_place));
+    const std::uint64_t meta_count = host.uniform() ? 0 : host.count;
+    BRECCIA_TAKE(auto meta, Inlet<X>::make(x, host.meta, meta_count, in_place));
     // Of a slice of others only what its own keys have.
     const std::uint64_t tail_from = host.count == 0 ? 0 : host.tail_at(0);
-    BRECCIA_TAKE(auto tail, x.import(host.tail + tail_from, host.tail_count - tail_from));
+    BRECCIA_TAKE(auto tail,
+                 Inlet<X>::make(x, host.tail + tail_from, host.tail_count - tail_from, in_place));
     return ImportedKeys(host, tail_from, std::move(head), std::move(meta), std::move(tail));
   }
   [[nodiscard]] record::KeyColumnsRef ref() const {
@@ -51,10 +77,8 @@ class ImportedKeys {
   }
 
  private:
-  using Import =
-      decltype(std::declval<X&>().import(std::declval<const std::uint64_t*>(), 0).take());
-  ImportedKeys(const record::KeyColumnsRef& shape, std::uint64_t tail_from, Import head,
-               Import meta, Import tail)
+  ImportedKeys(const record::KeyColumnsRef& shape, std::uint64_t tail_from, Inlet<X> head,
+               Inlet<X> meta, Inlet<X> tail)
       : shape_(shape),
         tail_from_(tail_from),
         head_(std::move(head)),
@@ -63,7 +87,7 @@ class ImportedKeys {
 
   record::KeyColumnsRef shape_;
   std::uint64_t tail_from_;
-  Import head_, meta_, tail_;
+  Inlet<X> head_, meta_, tail_;
 };
 
 /// How heads of columns are cut: skip and prefix of record::KeyColumnsRef.
@@ -563,25 +587,33 @@ class Outlet {
 };
 
 /// The executor's side of Backend::search.
+/// Cost    on a device one launch and one wait where the host's memory is reached and runs are few:
+///         each call of a driver waits for those of other threads.
 template <class X>
 Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const FoundRef& found) {
   const std::uint64_t n = host.keys.count;
   BRECCIA_ASSERT(runs.size() <= limits::kRunsPerSearchMax);
   BRECCIA_ASSERT((found.op == nullptr) != (found.payload == nullptr));
   BRECCIA_ASSERT(found.op == nullptr || found.value != nullptr);
-  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
-  BRECCIA_TAKE(const auto bound, x.import(host.bound, host.bound == nullptr ? 0 : n));
-  BRECCIA_TAKE(const auto refs, x.import(runs.data(), runs.size()));
+  const bool in_place = reads_queries_once(runs, host.keys);
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys, in_place));
+  BRECCIA_TAKE(const auto bound,
+               Inlet<X>::make(x, host.bound, host.bound == nullptr ? 0 : n, in_place));
+  const bool is_inline = !X::kIsHost && runs.size() <= kInlineRunsMax;
+  BRECCIA_TAKE(const auto refs, x.import(runs.data(), is_inline ? 0 : runs.size()));
   QueriesRef queries = host;
   queries.keys = keys.ref();
   queries.bound = host.bound == nullptr ? nullptr : bound.data();
   BRECCIA_TAKE(const auto payload, Outlet<X>::make(x, found.payload, n));
   BRECCIA_TAKE(const auto value, Outlet<X>::make(x, found.value, n));
   BRECCIA_TAKE(const auto op, (Outlet<X, std::uint8_t>::make(x, found.op, n)));
-  BRECCIA_TRY(x.template launch<kWidth>(n, Search{refs.data(),
-                                                  static_cast<int>(runs.size()),
-                                                  queries,
-                                                  {payload.data(), value.data(), op.data()}}));
+  const FoundRef out{payload.data(), value.data(), op.data()};
+  if (is_inline) {
+    BRECCIA_TRY(x.template launch<kWidth>(n, InlineSearch<Search>(runs, queries, out)));
+  } else {
+    const int run_count = static_cast<int>(runs.size());
+    BRECCIA_TRY(x.template launch<kWidth>(n, Search{refs.data(), run_count, queries, out}));
+  }
   BRECCIA_TRY(payload.send(x));
   BRECCIA_TRY(value.send(x));
   BRECCIA_TRY(op.send(x));

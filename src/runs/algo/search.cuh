@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
+#include "base/assert.h"
 #include "exec/group.h"
 #include "runs/refs.h"
 
@@ -49,6 +52,17 @@ BRECCIA_HD inline Sought sought_in(const RunRef& run, const QueriesRef& queries,
   return own;
 }
 
+/// Compares the keys a[i] and b[j] whose first two words are equal. Of short ones no word is read.
+/// Returns -1, 0 or 1.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline int compare_rest(const record::KeyColumnsRef& a, std::uint64_t i,
+                                   const record::KeyColumnsRef& b, std::uint64_t j) {
+  const std::uint64_t a_bytes = a.bytes_at(i);
+  const std::uint64_t b_bytes = b.bytes_at(j);
+  if (a_bytes > 16 || b_bytes > 16) return record::compare_tails(a, i, b, j);
+  return a_bytes == b_bytes ? 0 : a_bytes < b_bytes ? -1 : 1;
+}
+
 /// True if entry `i` of `run`, which has the head that is sought, comes before every version of the
 /// sought key that the query may see. Run order: key ascending, then payload descending.
 BRECCIA_SINGLE_SOURCE
@@ -56,7 +70,7 @@ BRECCIA_HD inline bool tie_sorts_before(const RunRef& run, std::uint64_t i,
                                         const QueriesRef& queries, const Sought& sought) {
   const std::uint64_t second = second_word(run.keys, i);
   if (second != sought.second) return second < sought.second;
-  const int order = record::compare_tails(run.keys, i, queries.keys, sought.query);
+  const int order = compare_rest(run.keys, i, queries.keys, sought.query);
   return order != 0 ? order < 0 : run.payload[i] >= sought.bound;
 }
 
@@ -197,7 +211,7 @@ BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline bool is_key(const record::KeyColumnsRef& keys, std::uint64_t i,
                               const record::KeyColumnsRef& sought_keys, const Sought& sought) {
   return sought.side == 0 && keys.head[i] == sought.head && second_word(keys, i) == sought.second &&
-         record::compare_tails(keys, i, sought_keys, sought.query) == 0;
+         compare_rest(keys, i, sought_keys, sought.query) == 0;
 }
 
 /// Says what `query` found: `payload`, or kNotFound, and the value beside it.
@@ -277,5 +291,40 @@ struct Search {
     });
   }
 };
+
+/// Runs whose columns travel as a kernel's arguments (72 bytes each, of the 4 KiB that any driver
+/// takes).
+inline constexpr std::size_t kInlineRunsMax = 32;
+
+/// A search (Search or SearchWide) whose run table travels with the kernel's arguments: threads
+/// read it from the constant cache, and nothing is copied for it.
+template <class SearchKind>
+struct InlineSearch {
+  static constexpr int kBlockThreads = 128;
+  RunRef runs[kInlineRunsMax];
+  int run_count;
+  QueriesRef queries;
+  FoundRef found;
+
+  /// Shape   at most kInlineRunsMax runs.
+  InlineSearch(std::span<const RunRef> table, const QueriesRef& sought, const FoundRef& out)
+      : run_count(static_cast<int>(table.size())), queries(sought), found(out) {
+    BRECCIA_ASSERT(table.size() <= kInlineRunsMax);
+    std::copy(table.begin(), table.end(), runs);
+  }
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    SearchKind{runs, run_count, queries, found}(group, first);
+  }
+};
+
+/// True if a search of `runs` reads each query once, in order: its columns may lie across a bus.
+inline bool reads_queries_once(std::span<const RunRef> runs, const record::KeyColumnsRef& keys) {
+  const bool is_short = keys.uniform() && keys.uniform_bytes <= 16;  // all of it is in Sought
+  return is_short && std::all_of(runs.begin(), runs.end(),
+                                 [](const RunRef& run) { return run.keys.skip <= 8; });
+}
 
 }  // namespace breccia::runs::algo

@@ -19,9 +19,6 @@ inline constexpr std::uint64_t kSmallSearchQueriesMax = 16 << 10;
 /// Ki queries.
 inline constexpr std::uint64_t kWideSearchQueriesMax = 8 << 10;
 inline constexpr int kWideSearchWidth = 16;
-/// Runs whose columns travel as kernel arguments (72 bytes each, of the 4 KiB that any driver
-/// takes).
-inline constexpr int kInlineRunsMax = 32;
 /// Threads of a block in a small search: few, so that a small batch covers many processors.
 inline constexpr int kSmallSearchBlockThreads = 128;
 

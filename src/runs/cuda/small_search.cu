@@ -19,22 +19,6 @@ constexpr int kWidth = 32;
 /// Columns begin at multiples of this, so that a warp's reads of them are whole lines.
 constexpr std::uint64_t kColumnAlignment = 128;
 
-/// A search (algo::Search or algo::SearchWide) whose run table travels with the kernel's arguments:
-/// threads read it from the constant cache instead of over the bus.
-template <class SearchKind>
-struct Inline {
-  RunRef runs[kInlineRunsMax];
-  int run_count;
-  QueriesRef queries;
-  FoundRef found;
-
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    SearchKind{runs, run_count, queries, found}(group, first);
-  }
-};
-
 /// Room that columns of a search take in staging memory, at most.
 std::uint64_t column_bytes(const QueriesRef& queries) {
   const record::KeyColumnsRef& keys = queries.keys;
@@ -128,7 +112,7 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
   queries.keys.meta = packer.put(host.keys.meta, host.keys.uniform() ? 0 : n);
   queries.keys.tail = packer.put(host.keys.tail, host.keys.tail_count);
   queries.bound = packer.put(host.bound, host.bound == nullptr ? 0 : n);
-  const bool is_inline = runs.size() <= kInlineRunsMax;
+  const bool is_inline = runs.size() <= algo::kInlineRunsMax;
   const RunRef* const table = is_inline ? nullptr : packer.put(runs.data(), runs.size());
 
   const std::uint64_t results_at = kStagingBytes - 2 * found_bytes(host);
@@ -139,18 +123,15 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
   if (!zero_copy) {
     BRECCIA_TRY(x.copy_pinned_in(base, x.staging(), packer.used()));
   }
-  const int run_count = static_cast<int>(runs.size());
   if (!is_inline) {
     BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(
-        n, algo::Search{table, run_count, queries, out})));
+        n, algo::Search{table, static_cast<int>(runs.size()), queries, out})));
   } else if (n <= kWideSearchQueriesMax) {
-    Inline<algo::SearchWide> search{{}, run_count, queries, out};
-    std::copy(runs.begin(), runs.end(), search.runs);
+    const algo::InlineSearch<algo::SearchWide> search(runs, queries, out);
     BRECCIA_TRY((
         x.launch_blocks<kWideSearchWidth, kSmallSearchBlockThreads>(n * kWideSearchWidth, search)));
   } else {
-    Inline<algo::Search> search{{}, run_count, queries, out};
-    std::copy(runs.begin(), runs.end(), search.runs);
+    const algo::InlineSearch<algo::Search> search(runs, queries, out);
     BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(n, search)));
   }
   BRECCIA_TRY(x.finish());
