@@ -1,8 +1,10 @@
 #include "batch/results.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/assert.h"
+#include "exec/memory.h"
 
 namespace breccia::batch {
 
@@ -34,6 +36,10 @@ Status status_of(Status::Code code) {
   }
 }
 
+ResultArena::~ResultArena() {
+  for (const Block& block : blocks_) exec::plain_host_memory().release(block.memory, block.bytes);
+}
+
 void ResultArena::take_block(std::uint64_t bytes) {
   constexpr std::uint64_t kFirstBytes = 256;  // many batches hold one value
   constexpr std::uint64_t kGrowthBytesMax = 64 << 20;
@@ -42,10 +48,13 @@ void ResultArena::take_block(std::uint64_t bytes) {
     const std::uint64_t grown =
         blocks_.empty() ? kFirstBytes : std::min(blocks_.back().bytes * 2, kGrowthBytesMax);
     const std::uint64_t size = std::max(bytes, grown);
-    blocks_.push_back({std::make_unique_for_overwrite<char[]>(size), size});
+    blocks_.reserve(blocks_.size() + 1);
+    auto* const memory = static_cast<char*>(exec::plain_host_memory().allocate(size));
+    if (memory == nullptr) throw std::bad_alloc();
+    blocks_.push_back({memory, size});
   }
   BRECCIA_ASSERT(used_ < blocks_.size() && blocks_[used_].bytes >= bytes);
-  next_ = blocks_[used_].memory.get();
+  next_ = blocks_[used_].memory;
   room_ = blocks_[used_].bytes;
   ++used_;
 }

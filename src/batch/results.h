@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -70,11 +69,19 @@ void hand_over_results(const exec::HostVector<Result>& from, std::uint64_t* give
   }
 }
 
-/// Memory for the values of one thread's share of a batch's results. Blocks stay where they are.
+/// Memory for the values of one thread's share of a batch's results. Blocks stay where they are;
+/// they come from the pool of host memory, which keeps them for other batches: a batch's first
+/// results do not wait for the system to make pages.
 /// Threads one owner.
 class ResultArena {
  public:
+  ResultArena() = default;
+  ResultArena(const ResultArena&) = delete;
+  ResultArena& operator=(const ResultArena&) = delete;
+  ~ResultArena();
+
   /// Never null, not even for no bytes.
+  /// Errors  std::bad_alloc.
   char* allocate(std::uint64_t bytes) {
     if (bytes > room_ || next_ == nullptr) take_block(bytes);
     BRECCIA_ASSERT(next_ != nullptr && bytes <= room_);
@@ -88,7 +95,7 @@ class ResultArena {
 
  private:
   struct Block {
-    std::unique_ptr<char[]> memory;
+    char* memory;
     std::uint64_t bytes;
   };
   void take_block(std::uint64_t bytes);
