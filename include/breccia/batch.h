@@ -96,9 +96,7 @@ class Batch {
   void SetValuesInPlace(bool in_place);
   /// Whether keys and values of Put and Delete by columns may stay in the caller's arrays, from
   /// which a submit then copies them straight into the log: half of what a large load costs the
-  /// memory. So may keys of one length of a Get into an array, where it is its family's only lookup
-  /// by columns: a submit takes them slice by slice, each in a core's cache. Said before the
-  /// columns are added; false until it is set; Clear() keeps it.
+  /// memory. Said before the columns are added; false until it is set; Clear() keeps it.
   /// Owner   such arrays must live, and be left alone, until Clear() or the batch's end.
   void SetColumnsInPlace(bool in_place);
 

@@ -189,9 +189,8 @@ void breccia_batch_range_columns(breccia_batch_t* batch, breccia_column_family_h
    then keeps from being used again until it is cleared, submitted again or destroyed. */
 void breccia_batch_set_values_in_place(breccia_batch_t* batch, unsigned char in_place);
 /* 1: keys and values of puts and deletions by columns may stay in the caller's arrays, from which a
-   submit copies them into the log; so may keys of one length of a lookup into an array, where it
-   is its family's only lookup by columns. They must live, and be left alone, until the batch is
-   cleared or destroyed. Said before the columns are added. */
+   submit copies them into the log. They must live, and be left alone, until the batch is cleared or
+   destroyed. Said before the columns are added. */
 void breccia_batch_set_columns_in_place(breccia_batch_t* batch, unsigned char in_place);
 
 /* Runs the batch. Without an error its results are there until it is cleared, submitted again or

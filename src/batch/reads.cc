@@ -2,32 +2,23 @@
 
 #include <algorithm>
 
-#include "base/bytes.h"
-#include "base/sometimes.h"
 #include "batch/answers.h"
 
 namespace breccia::batch {
 
-bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& into, bool in_place) {
+bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& into) {
   const std::uint64_t n = keys.count();
   const std::uint64_t before = count();
   BRECCIA_ASSERT(n > 0);
-  // Others may add to columns, and results that go to the batch need what a search found to stay.
-  in_place = in_place && before == 0 && into.found != nullptr && keys.keys.strings.fixed() &&
-             (keys_.memory().is_beside_device() || BRECCIA_SOMETIMES(20));
-  if (!lay_out_keys() || !make_room_for_after(n, after) ||
-      (!in_place && !keys_.reserve(n, keys.tail_words.total(), keys.uniform_bytes()))) {
+  if (!make_room_for_after(n, after) ||
+      !keys_.reserve(n, keys.tail_words.total(), keys.uniform_bytes())) {
     return false;
   }
   if (into.found != nullptr) {
     arrays_.push_back({before, before + n, into});
     array_reads_ += n;
   }
-  if (in_place) {
-    in_array_ = keys;
-  } else {
-    append_keys(keys, &keys_);
-  }
+  append_keys(keys, &keys_);
   if (after == 0) {
     BRECCIA_ASSERT(after_.size() == 0);
     after_none_ += n;
@@ -40,44 +31,15 @@ bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& int
 }
 
 bool Reads::append(const Reads& other, const Flags* chosen, BytesBefore* before) {
-  BRECCIA_ASSERT(other.family_ == family_ && &other != this && !keys_in_array());
-  if (!after_.reserve(after_.size() + other.count())) return false;
-  if (!other.keys_in_array()) {
-    if (!append_keys(other.keys(), chosen, &keys_)) return false;
-  } else if (chosen == nullptr) {
-    if (!other.copy_keys(0, other.count(), &keys_)) return false;
-  } else {
-    record::KeyColumns all(keys_.memory());
-    if (!other.copy_keys(0, other.count(), &all) || !append_keys(all.ref(), chosen, &keys_)) {
-      return false;
-    }
+  BRECCIA_ASSERT(other.family_ == family_ && &other != this);
+  if (!after_.reserve(after_.size() + other.count()) ||
+      !append_keys(other.keys(), chosen, &keys_)) {
+    return false;
   }
   for (std::uint64_t i = 0; i < other.count(); ++i) {
     if (chosen == nullptr || (*chosen)[i] != 0) add_after(before->of(other.after(i)));
   }
   BRECCIA_ASSERT(after_none_ + after_.size() == count());
-  return true;
-}
-
-bool Reads::copy_keys(std::uint64_t begin, std::uint64_t more, record::KeyColumns* out) const {
-  BRECCIA_ASSERT(keys_in_array() && more > 0 && begin + more <= count());
-  const BytesColumn& all = in_array_->keys.strings;
-  const std::uint32_t bytes = in_array_->uniform_bytes();
-  const auto distance = all.count() > 1 ? all.at(1).data() - all.at(0).data() : 0;
-  const KeyArray some{{BytesColumn::Fixed(all.at(begin).data(), more, bytes, distance), bytes},
-                      ChunkSums(more, record::tail_words(bytes))};
-  // Slices differ by a key, and get the same room.
-  const std::uint64_t room = base::round_up(more, kChunkRequests);
-  if (!out->reserve(room, room * record::tail_words(bytes), bytes)) return false;
-  append_keys(some, out);
-  BRECCIA_ASSERT(out->count() >= more);
-  return true;
-}
-
-bool Reads::copy_all_keys() {
-  BRECCIA_ASSERT(keys_.count() == 0);
-  if (!copy_keys(0, count(), &keys_)) return false;
-  in_array_.reset();
   return true;
 }
 
@@ -94,7 +56,6 @@ void Reads::hand_over(Reads* to, const Flags* chosen) {
 
 void Reads::clear() {
   keys_.clear();
-  in_array_.reset();
   after_none_ = 0;
   after_.clear();
   results_.clear();

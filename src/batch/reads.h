@@ -3,13 +3,11 @@
 #include <breccia/family.h>
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "base/assert.h"
 #include "batch/columns.h"
 #include "batch/results.h"
-#include "batch/slice_room.h"
 #include "batch/writes.h"
 #include "exec/host_vector.h"
 #include "record/key_columns.h"
@@ -40,35 +38,28 @@ class Reads {
         after_(memory),
         numbers_(memory),
         bounds_(memory),
-        results_(memory),
-        codes_(memory),
-        slice_rooms_(memory) {}
+        results_(exec::plain_host_memory()),
+        codes_(exec::plain_host_memory()) {}
 
   /// `after`: bytes of the family's records that came before the lookup in the batch.
   /// Errors  false: out of memory; nothing was added.
   [[nodiscard]] bool add(const Slice& key, std::uint64_t after) {
-    if (!lay_out_keys() || !make_room_for_after(1, after) ||
-        !keys_.append(key.data(), key.size())) {
-      return false;
-    }
+    if (!make_room_for_after(1, after) || !keys_.append(key.data(), key.size())) return false;
     add_after(after);
     return true;
   }
   /// True if the lookup can be pushed: there is room, and it is like those that are there.
   [[nodiscard]] bool takes(const Slice& key, std::uint64_t after) const {
-    return !keys_in_array() && keys_.takes(key.size()) && (after == 0 || after_.has_room(1));
+    return keys_.takes(key.size()) && (after == 0 || after_.has_room(1));
   }
   /// Shape   takes(key, after).
   void push(const Slice& key, std::uint64_t after) {
     add_after(after);
     keys_.push(key.data(), key.size());
   }
-  /// Adds lookups in one go. Their values go into `into`, unless that has no `found`. `in_place`:
-  /// beside a device their keys may stay in the caller's array, where values go into one, too,
-  /// until somebody asks for columns.
+  /// Adds lookups in one go. Their values go into `into`, unless that has no `found`.
   /// Errors  false, std::bad_alloc: out of memory; nothing was added.
-  [[nodiscard]] bool add(const KeyArray& keys, std::uint64_t after, const ValueArray& into,
-                         bool in_place);
+  [[nodiscard]] bool add(const KeyArray& keys, std::uint64_t after, const ValueArray& into);
   /// Adds the lookups of another batch, or the chosen ones (null: all); `before` says behind how
   /// many bytes of the family's records each comes to stand. Their values go to the batch, and into
   /// arrays when they are handed over.
@@ -82,24 +73,8 @@ class Reads {
   [[nodiscard]] bool prepare(bool with_bounds);
 
   [[nodiscard]] FamilyId family() const { return family_; }
-  [[nodiscard]] std::uint64_t count() const {
-    return keys_in_array() ? in_array_->count() : keys_.count();
-  }
-  /// Shape   the keys do not lie in the caller's array.
-  [[nodiscard]] record::KeyColumnsRef keys() const {
-    BRECCIA_ASSERT(!keys_in_array());
-    return keys_.ref();
-  }
-  /// True if all keys lie in the caller's array.
-  [[nodiscard]] bool keys_in_array() const { return in_array_.has_value(); }
-  /// Makes columns of keys that lie there. False: out of memory; they stay there.
-  [[nodiscard]] bool lay_out_keys() { return !keys_in_array() || copy_all_keys(); }
-  /// Adds keys [begin, begin + more), which lie in an array, to columns. False: out of memory.
-  /// Threads any number.
-  [[nodiscard]] bool copy_keys(std::uint64_t begin, std::uint64_t more,
-                               record::KeyColumns* out) const;
-  /// Where slices of the reads are worked on.
-  [[nodiscard]] SliceRooms& slice_rooms() { return slice_rooms_; }
+  [[nodiscard]] std::uint64_t count() const { return keys_.count(); }
+  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
   /// Bytes of the family's records that came before read `i`.
   [[nodiscard]] std::uint64_t after(std::uint64_t i) const {
     BRECCIA_ASSERT(i < count());
@@ -137,22 +112,19 @@ class Reads {
     }
   }
   [[nodiscard]] ReadResult result_beside_arrays(std::uint64_t i) const;
-  [[nodiscard]] bool copy_all_keys();
 
   const FamilyId family_;
   record::KeyColumns keys_;
-  std::optional<KeyArray> in_array_;       // all keys, in place of keys_; fixed strings
   std::uint64_t after_none_ = 0;           // the first reads, before which there is no record
   exec::HostVector<std::uint64_t> after_;  // of the others
   exec::HostVector<std::uint64_t> numbers_;
   exec::HostVector<std::uint64_t> bounds_;
-  exec::HostVector<ReadResult> results_;
-  std::vector<Stretch> arrays_;  // those that go into arrays, in their order
+  exec::HostVector<ReadResult> results_;  // no device writes these, nor codes_
+  std::vector<Stretch> arrays_;           // those that go into arrays, in their order
   std::uint64_t array_reads_ = 0;
   exec::HostVector<std::uint8_t> codes_;
   std::uint64_t result_count_ = 0;
   std::uint64_t handed_over_ = 0;
-  SliceRooms slice_rooms_;
 };
 
 }  // namespace breccia::batch

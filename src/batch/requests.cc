@@ -199,14 +199,10 @@ Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const Value
     return add_host_reads(family, own_keys, own_into);
   });
   const bool is_staged = status.ok() && on_device_.mark().parcels > before.parcels;
-  const bool is_added = status.ok() && keys.count() > 0;
-  Reads* const reads = is_added ? reads_[part_of(&reads_, family, *memory_)].get() : nullptr;
-  // Keys are in the columns of the batch, or lie in their copy; values wait for the submit.
-  const bool keeps_copy = is_added && reads->keys_in_array();
-  on_device_.give_back({keeps_copy ? on_device_.mark().copies : before.copies,
-                        is_staged ? before.parcels + 1 : before.parcels});
+  // Keys are in the columns of the batch; values wait for the submit.
+  on_device_.give_back({before.copies, is_staged ? before.parcels + 1 : before.parcels});
   if (!is_staged) return status;
-  BRECCIA_ASSERT(is_added);
+  Reads* const reads = reads_[part_of(&reads_, family, *memory_)].get();
   on_device_.send_later(reads, reads->count() - keys.count());
   return status;
 }
@@ -223,8 +219,7 @@ Status Requests::add_host_reads(FamilyId family, const BytesColumn& keys, const 
   if (n == 0) return Status::OK();
   const std::size_t part = part_of(&reads_, family, *memory_);
   reads_at_.reserve(reads_.size(), n);
-  if (!reads_[part]->add(measured, record_bytes_of(family), into, columns_in_place_))
-    return out_of_memory();
+  if (!reads_[part]->add(measured, record_bytes_of(family), into)) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - n, n);
   count_easy();
   BRECCIA_ASSERT(read_count() <= limits::kBatchRequestsMax);

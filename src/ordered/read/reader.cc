@@ -30,10 +30,6 @@ constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 /// Reads that a device searches at a time: cores gather what it found for those before.
 constexpr std::uint64_t kSliceReads = 128 << 10;
 
-/// Reads whose keys are taken from an array at a time: their columns, and what is found of them,
-/// stay in a core's second cache.
-constexpr std::uint64_t kArraySliceReads = 64 << 10;
-
 /// Fewer reads are searched for latency, by a search that gives payloads alone.
 constexpr std::uint64_t kOpsReadsMin = (16 << 10) + 1;
 
@@ -48,7 +44,7 @@ std::uint64_t core_count() { return static_cast<std::uint64_t>(tbb::info::defaul
 /// Parts of the work on `reads` reads: one for each core, and enough of them for slices.
 std::uint64_t parts_of(std::uint64_t reads) {
   constexpr std::uint64_t kPartMin = 256;
-  const std::uint64_t most = std::max(core_count(), reads / kArraySliceReads);
+  const std::uint64_t most = std::max(core_count(), reads / kSliceReads);
   return std::clamp<std::uint64_t>(reads / kPartMin, 1, most);
 }
 
@@ -183,8 +179,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       fail(reads.get(), 0, reads->count(), Status::Code::kInvalidArgument);
       continue;
     }
-    runs::QueriesRef queries{{}, nullptr, pin.visible};
-    if (!reads->keys_in_array()) queries.keys = reads->keys();
+    runs::QueriesRef queries{reads->keys(), nullptr, pin.visible};
     if (own_writes) {
       const std::uint64_t place = base + requests->base_of(reads->family());
       for (std::uint64_t i = 0; i < reads->count(); ++i) {
@@ -213,15 +208,14 @@ bool Reader::wants_refs(const Job& job) const {
 /// which of two is newer, or a device looks for what is not found, payloads are needed.
 bool Reader::wants_ops(const Job& job) {
   const bool are_many = job.reads->count() >= kOpsReadsMin || BRECCIA_SOMETIMES(30);
-  return are_many && job.wants_numbers && job.refs == nullptr && job.family.tombstones == nullptr &&
-         RunSearch::are_in_one_place(job.family);
+  return are_many && job.numbers != nullptr && job.refs == nullptr &&
+         job.family.tombstones == nullptr && RunSearch::are_in_one_place(job.family);
 }
 
 void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
   const std::uint64_t parts = parts_of(n);
   const bool is_device = !backends_->is_host(*backends_->current());
-  const bool from_array = job.reads->keys_in_array();
   job.on_backend = n >= device_min && !BRECCIA_SOMETIMES(10);
   // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
   const bool use_crew = job.on_backend && n <= kCrewReadsMax && parts > 1 && is_device;
@@ -229,21 +223,16 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   exec::HostVector<std::uint32_t> refs(exec::plain_host_memory());
   if (job.on_backend && wants_refs(job) && refs.reserve(n)) job.refs = refs.extend(n);
   // Values of 8 bytes come with what is found, unless others may hide them.
-  job.wants_numbers = job.on_backend && job.family.has_values && job.family.active->count() == 0;
+  if (job.on_backend && job.family.has_values && job.family.active->count() == 0) {
+    job.numbers = job.reads->make_numbers();
+  }
   // Beside a device the cores do nothing but gather, and memory's bandwidth is what there is least
   // of; on the host a store past the caches waits longer than it spares.
   job.streams = BRECCIA_SOMETIMES(20) || (job.on_backend && is_device && n >= kStreamedReadsMin);
-  if (job.wants_numbers && !from_array) {
-    job.numbers = job.reads->make_numbers();  // results may be these
-    job.wants_numbers = job.numbers != nullptr;
-  }
   job.wants_ops = wants_ops(job);
 
   Missing missing(parts);
-  const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1
-                                  : from_array          ? kArraySliceReads
-                                  : is_device           ? kSliceReads
-                                                        : n;
+  const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1 : is_device ? kSliceReads : n;
   const std::uint64_t slices =
       job.on_backend ? std::clamp<std::uint64_t>(n / at_a_time, 1, parts) : 1;
   const auto run_slice = [&](std::uint64_t slice) {
@@ -251,12 +240,10 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
     const std::uint64_t last = parts * (slice + 1) / slices;
     const std::uint64_t begin = part_begin(n, first, parts);
     const std::uint64_t count = part_begin(n, last, parts) - begin;
-    read_slice(job.of(begin, count), count, first, last, use_crew, &missing);
+    read_slice(job.of(begin, count), first, last, use_crew, &missing);
   };
   if (slices == 1) {
     run_slice(0);
-  } else if (from_array) {
-    base::shared_for(std::uint64_t{0}, slices, run_slice);
   } else {
     base::parallel_for(std::uint64_t{0}, slices, run_slice);
   }
@@ -269,41 +256,36 @@ Reader::Job Reader::Job::of(std::uint64_t begin, std::uint64_t count) const {
   BRECCIA_ASSERT(first == 0 && begin + count <= reads->count());
   Job slice = *this;
   slice.first = begin;
-  if (!reads->keys_in_array()) slice.queries.keys = record::slice(queries.keys, begin, count);
+  slice.queries.keys = record::slice(queries.keys, begin, count);
   slice.queries.bound = behind(queries.bound);
   slice.numbers = behind(numbers);
   slice.refs = behind(refs);
   return slice;
 }
 
-void Reader::read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
-                        bool use_crew, Missing* missing) const {
-  std::unique_ptr<batch::SliceRoom> room;
+void Reader::read_slice(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
+                        Missing* missing) const {
+  const std::uint64_t count = job.queries.keys.count;
+  std::unique_ptr<SliceRoom> room;
   const Status status = base::or_memory_limit([&] {
-    room = job.reads->slice_rooms().take();
-    return job.settle_in(count, room.get()) ? Status::OK() : Status::MemoryLimit("a slice's room");
+    room = rooms_.take();
+    return job.settle_in(room.get()) ? Status::OK() : Status::MemoryLimit("a slice's room");
   });
   if (status.ok()) {
     search_and_gather(std::move(job), first, last, use_crew, missing);
   } else {
     fail(job.reads, job.first, job.first + count, kNoMemory);
   }
-  if (room != nullptr) job.reads->slice_rooms().give_back(std::move(room));
+  if (room != nullptr) rooms_.give_back(std::move(room));
 }
 
-bool Reader::Job::settle_in(std::uint64_t count, batch::SliceRoom* room) {
-  const std::uint64_t room_count = base::round_up(count, batch::kChunkRequests);  // of any slice
-  if (!room->found.reserve(room_count)) return false;
+bool Reader::Job::settle_in(SliceRoom* room) {
+  // Slices differ by a read, and get the same room.
+  const std::uint64_t count = base::round_up(queries.keys.count, batch::kChunkRequests);
+  if (!room->found.reserve(count)) return false;
   found = room->found.data();
   // Without these it is slower.
-  if (wants_numbers && numbers == nullptr && room->numbers.reserve(room_count)) {
-    numbers = room->numbers.data();
-  }
-  if (wants_ops && numbers != nullptr && room->ops.reserve(room_count)) ops = room->ops.data();
-  if (!reads->keys_in_array()) return true;
-  room->keys.clear();
-  if (!reads->copy_keys(first, count, &room->keys)) return false;
-  queries.keys = room->keys.ref();
+  if (wants_ops && room->ops.reserve(count)) ops = room->ops.data();
   return true;
 }
 
@@ -504,8 +486,7 @@ void Reader::read_below(const Job& job, const Missing& missing) {
   const bool is_any =
       std::any_of(missing.begin(), missing.end(), [](const auto& list) { return !list.empty(); });
   if (!is_any) return;
-  const Status status = base::or_memory_limit([&]() -> Status {
-    if (!job.reads->lay_out_keys()) return Status::MemoryLimit("no memory for keys");
+  const Status status = base::or_memory_limit([&] {
     read_tree({job.view.below, job.family.in_tree(), job.reads->keys()}, missing,
               std::min<std::uint64_t>(missing.size(), core_count()), answer);
     return Status::OK();

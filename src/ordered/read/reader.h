@@ -6,19 +6,23 @@
 #include "batch/answers.h"
 #include "batch/requests.h"
 #include "ordered/read/run_search.h"
+#include "ordered/read/slice_room.h"
 #include "ordered/state.h"
 
 namespace breccia::ordered {
 
 /// Answers a batch's lookups from a view: memtables and runs on the backend, values from the log by
 /// CPU threads, what is in neither from the entry cache or the tree below.
-/// Threads any number; holds no state of its own.
+/// Threads any number.
 /// Source  [hrocks] section 6.2. Deviation: the backend returns places, not values; the CPU gathers
 ///         them (random access to host memory is the device's slowest road, docs/performance.md).
 class Reader {
  public:
   Reader(Backends* backends, const RunSearch* search, Statistics* statistics)
-      : backends_(backends), search_(search), statistics_(statistics) {}
+      : backends_(backends),
+        search_(search),
+        statistics_(statistics),
+        rooms_(backends->first().host_memory()) {}
 
   /// Makes room for the results of all reads of `requests`.
   /// Errors  MemoryLimit.
@@ -46,25 +50,22 @@ class Reader {
     std::uint8_t* ops = nullptr;       // with numbers: found in place of payloads; or null
     std::uint32_t* refs = nullptr;     // room for places in the cache of what no run holds; or null
     bool on_backend = false;           // the runs are searched there
-    bool wants_numbers = false;
     bool wants_ops = false;
     bool streams = false;  // values go past the caches
 
     /// The same of `count` reads from `begin` on.
     [[nodiscard]] Job of(std::uint64_t begin, std::uint64_t count) const;
-    /// Gives a slice of `count` reads the columns that it lacks. False: out of memory for those
-    /// that it needs.
-    [[nodiscard]] bool settle_in(std::uint64_t count, batch::SliceRoom* room);
+    /// Gives a slice room for what is found of it. False: out of memory.
+    [[nodiscard]] bool settle_in(SliceRoom* room);
   };
   /// The reads that no memtable, run or cache can answer, by the part that they belong to.
   using Missing = std::vector<std::vector<std::uint32_t>>;
 
   void read_family(Job job, std::uint64_t device_min) const;
-  /// Searches a slice of `count` reads, which are parts [first, last), and gathers what each has
-  /// found.
-  void read_slice(Job job, std::uint64_t count, std::uint64_t first, std::uint64_t last,
-                  bool use_crew, Missing* missing) const;
-  /// The same when it has its columns.
+  /// Searches a slice, which is parts [first, last), and gathers what each has found.
+  void read_slice(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
+                  Missing* missing) const;
+  /// The same when it has room.
   void search_and_gather(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
                          Missing* missing) const;
   [[nodiscard]] bool search(Job* job) const;
@@ -83,6 +84,7 @@ class Reader {
   Backends* backends_;
   const RunSearch* search_;
   Statistics* statistics_;
+  mutable SliceRooms rooms_;
 };
 
 }  // namespace breccia::ordered

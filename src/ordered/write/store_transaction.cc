@@ -39,11 +39,8 @@ Status StoreTransaction::Read(Batch* reads) {
     return Status::InvalidArgument("writes among what a transaction reads before it closes",
                                    "add them to its batch()");
   }
-  return base::or_memory_limit([&]() -> Status {
+  return base::or_memory_limit([&] {
     reads_.reserve(reads_.size() + 1);  // what was read must be known when it closes
-    for (const auto& part : reads->requests().reads()) {  // their columns are what is validated
-      if (!part->lay_out_keys()) return Status::MemoryLimit("no memory for keys");
-    }
     BRECCIA_TRY(lookups_->read(pin_, &reads->requests()));
     reads_.push_back(reads);
     return Status::OK();

@@ -22,13 +22,6 @@ inline void expect_same_keys(const record::KeyColumnsRef& a, const record::KeyCo
   }
 }
 
-/// The keys as columns, which `room` has where they lie in an array.
-inline record::KeyColumnsRef keys_of(const Reads& reads, record::KeyColumns* room) {
-  if (!reads.keys_in_array()) return reads.keys();
-  EXPECT_TRUE(reads.copy_keys(0, reads.count(), room));
-  return room->ref();
-}
-
 /// The part for `family`, or `none`.
 template <class Part>
 const Part& part_for(const std::vector<std::unique_ptr<Part>>& parts, FamilyId family,
@@ -86,9 +79,7 @@ inline void expect_same(const Requests& a, const Requests& b) {
     const Reads no_reads(family, exec::plain_host_memory());
     const Reads& reads = part_for(a.reads(), family, no_reads);
     const Reads& other_reads = part_for(b.reads(), family, no_reads);
-    record::KeyColumns room(exec::plain_host_memory());
-    record::KeyColumns other_room(exec::plain_host_memory());
-    expect_same_keys(keys_of(reads, &room), keys_of(other_reads, &other_room));
+    expect_same_keys(reads.keys(), other_reads.keys());
     for (std::uint64_t i = 0; i < reads.count(); ++i) {
       ASSERT_EQ(reads.after(i), other_reads.after(i)) << i;
     }

@@ -193,7 +193,7 @@ class Session {
 //   memtable, runs and tree, of puts, merges and what is deleted, beside writes of its own batch,
 //   alone, together with others, and in a transaction.
 // Method: random batches by columns on few keys, in which each lookup comes twice in a row, or in
-//   two batches, so that keys may stay in their array; some of them are submitted twice.
+//   two batches; some of them are submitted twice.
 // Mutation: the wrong array for a read behind another family's, numbers that are not copied, or a
 //   lookup in the tree that goes to the batch fails.
 TEST(StoreColumns, ArraysHaveWhatBatchesHave) {
@@ -211,16 +211,16 @@ TEST(StoreColumns, ArraysHaveWhatBatchesHave) {
   EXPECT_GT(seen, 100u);
 }
 
-// Goal: lookups whose keys stay in their array, as beside a device, and which are worked on slice
-//   by slice, have the answers that they should, whether values come with what is found or from the
-//   log, and whether they lie in runs, in the tree, or are gone.
+// Goal: lookups that a device searches slice by slice have the answers that they should, whether
+//   values come with what is found or from the log, and whether they lie in runs, in the tree, or
+//   are gone.
 // Method: more lookups than three slices take, in a store of which an eighth is in the tree alone,
 //   an eighth merged, an eighth deleted, and an eighth was never there; the batch twice.
 // Mutation: a slice that answers for the one before it, or lookups in the tree by places in a
 //   slice, fails.
-TEST(StoreColumns, KeysStayInTheirArray) {
+TEST(StoreColumns, AreSearchedInSlices) {
   constexpr std::uint64_t kStored = 4000;
-  constexpr std::uint64_t kLookups = 3 * (64 << 10) + 77;
+  constexpr std::uint64_t kLookups = 3 * (128 << 10) + 77;
   base::Random random(testing::seeds_to_run(1).front());
   for (const std::size_t width : {8, 24}) {
     const testing::Folder folder(testing::Place::kMemory);
