@@ -117,8 +117,9 @@ def cases(sizes):
     few = f"--keys={sizes.few} " + requests
     states = [f"{GET}@{state}" for state in STATES]
     numbers = "--key_size=8 --value_size=8 "
-    # In memory more are needed to tell something: behind a load runs are still merged.
-    in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads={2 * sizes.reads} "
+    # In memory more are needed to tell something: behind a load runs are still merged, and a pass
+    # should last.
+    in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads="
     # Five passes that count, behind those in which runs are merged and caches filled.
     again, more = (4, 7) if sizes.has_gpu else (0, 2)
     yield Case(FLUSHED, base + sizes.prepared + f"--reads={2 * sizes.reads} "
@@ -131,9 +132,10 @@ def cases(sizes):
     yield Case(PART, peer + f"--reads={part_reads} --benchmarks=filluniquerandom,"
                f"{','.join(states[:3])}" + again * f",{states[2]}", BOTH, once=sizes.has_gpu)
     yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
-    yield Case(IN_MEMORY, base + in_memory + sizes.prepared,
+    yield Case(IN_MEMORY, base + f"{in_memory}{2 * sizes.reads} " + sizes.prepared,
                ("breccia", "breccia, columns", "breccia, values in place"))
-    yield Case(NUMBERS_IN_MEMORY, base + numbers + in_memory + sizes.prepared,
+    yield Case(NUMBERS_IN_MEMORY,
+               base + numbers + f"{in_memory}{8 * sizes.reads} " + sizes.prepared,
                ("breccia", "breccia, columns", "flatmap"))
     yield Case("get 16 B/100 B, skew 0.99", part + "--skew=0.99 --benchmarks=filluniquerandom,"
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "base/assert.h"
 #include "bench/result_hash.h"
 #include "bench/stream.h"
 
@@ -40,7 +44,8 @@ struct Findings {
 };
 
 /// Looks at the sampled results of one stream: their fingerprint, and those that no write can have
-/// left.
+/// left. Lookups are copied when they come, and judged when somebody asks, or when they are many:
+/// to say what a key should have costs more than to read what it has, and is no client's work.
 /// Owner   the stream must live as long.
 /// Threads one owner; merge what others made.
 class Audit {
@@ -50,8 +55,9 @@ class Audit {
 
   /// The outcome of request `number`, a lookup.
   void lookup(std::uint64_t number, Status::Code code, const Slice& value) {
-    findings_.hash.add(id_offset_ + number, code, value);
-    if (!stream_->allows(number, code, value)) ++findings_.wrong;
+    if (values_.size() + value.size() > kKeptBytesMax || seen_.size() == kKeptMax) judge();
+    seen_.push_back({number, static_cast<std::uint32_t>(value.size()), code});
+    values_.append(value.data(), value.size());
   }
   /// The outcome of request `number`, a scan.
   void scan(std::uint64_t number, Status::Code code, const ScanDigest& digest) {
@@ -59,16 +65,47 @@ class Audit {
     if (!stream_->allows_scan(number, code, digest.entries())) ++findings_.wrong;
   }
 
-  void merge(const Audit& other) { findings_.merge(other.findings_); }
+  void merge(const Audit& other) {
+    findings_.merge(other.findings_);
+    seen_.insert(seen_.end(), other.seen_.begin(), other.seen_.end());
+    values_ += other.values_;
+  }
   /// One of the same stream that has seen nothing.
   [[nodiscard]] Audit fresh() const { return {stream_, id_offset_}; }
 
-  [[nodiscard]] const Findings& findings() const { return findings_; }
+  [[nodiscard]] const Findings& findings() {
+    judge();
+    return findings_;
+  }
 
  private:
+  static constexpr std::size_t kKeptBytesMax = 64 << 20;
+  static constexpr std::size_t kKeptMax = 4 << 20;
+
+  struct Seen {
+    std::uint64_t number;
+    std::uint32_t bytes;
+    Status::Code code;
+  };
+
+  void judge() {
+    std::size_t at = 0;
+    for (const Seen& one : seen_) {
+      const Slice value(values_.data() + at, one.bytes);
+      at += one.bytes;
+      findings_.hash.add(id_offset_ + one.number, one.code, value);
+      if (!stream_->allows(one.number, one.code, value)) ++findings_.wrong;
+    }
+    BRECCIA_ASSERT(at == values_.size());
+    seen_.clear();
+    values_.clear();
+  }
+
   const Stream* stream_;
   std::uint64_t id_offset_;
   Findings findings_;
+  std::vector<Seen> seen_;  // not judged yet
+  std::string values_;      // theirs, one behind the other
 };
 
 }  // namespace breccia::bench

@@ -1,6 +1,8 @@
 #include <breccia/options.h>
 #include <breccia/store.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <vector>
@@ -132,9 +134,21 @@ class BrecciaSession final : public Session {
 
  private:
   static void add_reads(const Batch& batch, const std::vector<SampledRead>& sampled, Audit* audit) {
-    for (const SampledRead& sample : sampled) {
-      const auto code = batch.code(sample.read);
-      audit->lookup(sample.number, code, code == Status::kOk ? batch.value(sample.read) : Slice());
+    // They lie far apart: those of some samples are fetched at once.
+    constexpr std::size_t kAtOnce = 16;
+    std::array<Status::Code, kAtOnce> codes;
+    std::array<Slice, kAtOnce> values;
+    for (std::size_t from = 0; from < sampled.size(); from += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, sampled.size() - from);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t read = sampled[from + i].read;
+        codes[i] = batch.code(read);
+        values[i] = codes[i] == Status::kOk ? batch.value(read) : Slice();
+        __builtin_prefetch(values[i].data());
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        audit->lookup(sampled[from + i].number, codes[i], values[i]);
+      }
     }
   }
 
