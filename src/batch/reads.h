@@ -57,6 +57,16 @@ class Reads {
     add_after(after);
     keys_.push(key.data(), key.size());
   }
+  /// Room for `more` lookups at most like those that are there, if none comes behind a record; as
+  /// of KeyColumns::row().
+  [[nodiscard]] record::KeyRow row(std::uint64_t more) {
+    return after_.size() == 0 ? keys_.row(more) : record::KeyRow();
+  }
+  void count_written(std::uint64_t lookups) {
+    keys_.count_written(lookups);
+    after_none_ += lookups;
+    BRECCIA_ASSERT(after_.size() == 0 && after_none_ == count());
+  }
   /// Adds lookups in one go. Their values go into `into`, unless that has no `found`.
   /// Errors  false, std::bad_alloc: out of memory; nothing was added.
   [[nodiscard]] bool add(const KeyArray& keys, std::uint64_t after, const ValueArray& into);

@@ -113,6 +113,7 @@ Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, con
 
 Status Requests::add_another_write(record::Op op, FamilyId family, const Slice& key,
                                    const Slice& value) {
+  settle();
   const std::uint64_t value_max =
       op == record::Op::kDeleteRange ? limits::kKeyBytesMax : limits::kValueBytesMax;
   if (key.size() > limits::kKeyBytesMax || value.size() > value_max) {
@@ -135,6 +136,7 @@ Status Requests::add_another_write(record::Op op, FamilyId family, const Slice& 
 
 Status Requests::add_writes(record::Op op, FamilyId family, const BytesColumn& keys,
                             const BytesColumn& values) {
+  settle();
   if (!keys.on_device() && !values.on_device()) return add_host_writes(op, family, keys, values);
   const DeviceColumns::Mark mark = on_device_.mark();
   Status status = base::or_memory_limit([&]() -> Status {
@@ -164,6 +166,16 @@ Status Requests::add_host_writes(record::Op op, FamilyId family, const BytesColu
 }
 
 Status Requests::add_read(FamilyId family, const Slice& key) {
+  // As most are: one more like the last, with nothing to look at but its words.
+  if (row_.keys.left > 0 && family == row_.family && key.size() == row_.keys.bytes) {
+    row_.keys.write(key.data());
+    return Status::OK();
+  }
+  return add_another_read(family, key);
+}
+
+Status Requests::add_another_read(FamilyId family, const Slice& key) {
+  settle();
   // Most batches are of one family, and there is room for one more.
   if (easy_ > 0 && reads_.size() == 1 && key.size() <= limits::kKeyBytesMax) {
     Reads& reads = *reads_.front();
@@ -175,10 +187,10 @@ Status Requests::add_read(FamilyId family, const Slice& key) {
       return Status::OK();
     }
   }
-  return add_another_read(family, key);
+  return add_first_read(family, key);
 }
 
-Status Requests::add_another_read(FamilyId family, const Slice& key) {
+Status Requests::add_first_read(FamilyId family, const Slice& key) {
   if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
   if (too_many(1)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
@@ -187,10 +199,29 @@ Status Requests::add_another_read(FamilyId family, const Slice& key) {
   if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - 1, 1);
   count_easy();
+  if (record_bytes_ == 0 && reads_.size() == 1) open_row();
   return Status::OK();
 }
 
+/// The next lookups may come one behind the other. Who adds anything else must settle() first: no
+/// request is easy meanwhile.
+void Requests::open_row() {
+  row_ = {reads_.front()->family(), reads_.front()->row(easy_)};
+  row_.begun = row_.keys.left;
+  if (row_.begun > 0) easy_ = 0;
+}
+
+void Requests::settle() const {
+  if (row_.begun == 0) return;
+  const std::uint64_t written = row_.begun - row_.keys.left;
+  reads_.front()->count_written(written);
+  reads_at_.count += written;
+  row_ = {};
+  BRECCIA_ASSERT(reads_.size() == 1 && reads_at_.count == reads_.front()->count());
+}
+
 Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into) {
+  settle();
   if (!keys.on_device() && !into.on_device) return add_host_reads(family, keys, into);
   const DeviceColumns::Mark before = on_device_.mark();
   Status status = base::or_memory_limit([&]() -> Status {
@@ -228,6 +259,7 @@ Status Requests::add_host_reads(FamilyId family, const BytesColumn& keys, const 
 
 Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end,
                            std::uint32_t limit) {
+  settle();
   if (begin.size() > limits::kKeyBytesMax || end.size() > limits::kKeyBytesMax) {
     return too_long(begin, limits::kKeyBytesMax, end, limits::kKeyBytesMax);
   }
@@ -243,6 +275,7 @@ Status Requests::add_range(FamilyId family, const Slice& begin, const Slice& end
 
 Status Requests::add_ranges(FamilyId family, const BytesColumn& begins, const BytesColumn& ends,
                             std::span<const std::uint32_t> limits) {
+  settle();
   if (begins.on_device() || ends.on_device()) {
     const DeviceColumns::Mark mark = on_device_.mark();
     Status status = base::or_memory_limit([&]() -> Status {
@@ -277,6 +310,7 @@ Status Requests::add_host_ranges(FamilyId family, const BytesColumn& begins,
 }
 
 Selection Requests::none_chosen() const {
+  settle();
   Selection none;
   for (const auto& part : writes_) {
     none.writes.push_back({Flags(part->point_count()), Flags(part->range_deletes().size())});
@@ -288,6 +322,8 @@ Selection Requests::none_chosen() const {
 
 bool Requests::join(const Requests& other, const Selection* chosen) {
   BRECCIA_ASSERT(&other != this);
+  settle();
+  other.settle();
   BRECCIA_ASSERT(chosen == nullptr || (chosen->writes.size() == other.writes_.size() &&
                                        chosen->reads.size() == other.reads_.size() &&
                                        chosen->ranges.size() == other.ranges_.size()));
@@ -350,6 +386,7 @@ void Requests::give_results(Requests* to, const Selection* chosen) {
 }
 
 void Requests::clear() {
+  row_ = {};
   clear_parts(&writes_);
   clear_parts(&reads_);
   clear_parts(&ranges_);
@@ -417,6 +454,7 @@ std::uint64_t Requests::base_of(FamilyId family) const {
 }
 
 bool Requests::prepare_results(std::size_t parts, bool with_bounds) {
+  settle();
   held_.reset();
   for (auto& reads : reads_) {
     if (!reads->prepare(with_bounds)) return false;

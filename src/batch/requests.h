@@ -90,11 +90,16 @@ class Requests {
 
   /// The writes by family; families without any may be among them.
   [[nodiscard]] const std::vector<std::unique_ptr<Writes>>& writes() const { return writes_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<Reads>>& reads() const { return reads_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Reads>>& reads() const {
+    settle();
+    return reads_;
+  }
   [[nodiscard]] const std::vector<std::unique_ptr<Ranges>>& ranges() const { return ranges_; }
 
   [[nodiscard]] std::uint64_t write_count() const { return write_count_; }
-  [[nodiscard]] std::uint64_t read_count() const { return reads_at_.count; }
+  [[nodiscard]] std::uint64_t read_count() const {
+    return reads_at_.count + (row_.begun - row_.keys.left);
+  }
   [[nodiscard]] std::uint64_t range_count() const { return ranges_at_.count; }
   [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
   [[nodiscard]] std::uint32_t record_count() const;
@@ -175,9 +180,20 @@ class Requests {
     void add_at(std::size_t part, std::uint64_t place, std::uint64_t more);
   };
 
+  /// Lookups that are written where they come to stand, and counted when somebody asks for them.
+  struct Row {
+    FamilyId family = kDefaultFamily;
+    record::KeyRow keys;
+    std::uint64_t begun = 0;  // what keys.left was at first; 0: there is no row
+  };
+
   /// add_write(), add_read() of any other than most are.
   Status add_another_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_another_read(FamilyId family, const Slice& key);
+  Status add_first_read(FamilyId family, const Slice& key);
+  void open_row();
+  /// Counts the lookups of the row and closes it.
+  void settle() const;
   Status add_host_writes(record::Op op, FamilyId family, const BytesColumn& keys,
                          const BytesColumn& values);
   Status add_host_reads(FamilyId family, const BytesColumn& keys, const ValueArray& into);
@@ -232,7 +248,8 @@ class Requests {
   std::uint64_t write_count_ = 0;
   std::uint64_t record_bytes_ = 0;
   std::uint64_t easy_ = 0;  // see count_easy()
-  Places reads_at_;
+  mutable Row row_;
+  mutable Places reads_at_;
   Places ranges_at_;
   std::shared_ptr<const void> held_;
   bool values_in_place_ = false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/bytes.h"
@@ -39,6 +40,23 @@ struct KeySlots {
   std::uint64_t* tail;
   std::uint64_t tail_begin;  // what lies in the columns before `tail`
   bool is_streamed;          // what is written leaves the caches before it is read
+};
+
+/// Room behind keys of one length, 8 or 16 bytes, for more of them.
+/// Threads one owner.
+struct KeyRow {
+  std::uint64_t* head = nullptr;
+  std::uint64_t* tail = nullptr;
+  std::uint64_t bytes = 0;  // of each key
+  std::uint64_t left = 0;   // keys that there is room for
+
+  /// Shape   left > 0; key[bytes].
+  void write(const char* key) {
+    BRECCIA_INVARIANT(left > 0 && (bytes == 8 || bytes == 16));
+    *head++ = base::load_big_endian_8(key);
+    if (bytes == 16) *tail++ = base::load_big_endian_8(key + 8);
+    --left;
+  }
 };
 
 /// Keys of a batch as columns, filled while the caller's bytes are in cache.
@@ -90,6 +108,21 @@ class KeyColumns {
     const bool is_uniform = uniform_bytes_ != kVariableBytes;
     return {head_.extend(more), is_uniform ? nullptr : meta_.extend(more), tail_.extend(words),
             tail_begin, is_streamed};
+  }
+
+  /// Room for `more` keys at most like those that are there; none if they have another length than
+  /// 8 or 16 bytes. Nothing else may be done with the columns until count_written() has said how
+  /// many were written there.
+  [[nodiscard]] KeyRow row(std::uint64_t more) {
+    if (uniform_bytes_ != 8 && uniform_bytes_ != 16) return {};
+    more = std::min(more, head_.capacity() - head_.size());
+    if (uniform_bytes_ == 16) more = std::min(more, tail_.capacity() - tail_.size());
+    return {head_.data() + head_.size(), tail_.data() + tail_.size(), uniform_bytes_, more};
+  }
+  void count_written(std::uint64_t keys) {
+    BRECCIA_ASSERT(uniform_bytes_ == 8 || uniform_bytes_ == 16);
+    (void)head_.extend(keys);
+    (void)tail_.extend(keys * tail_words(uniform_bytes_));
   }
 
   /// Appends `keys`, which are host memory. False if memory is exhausted; some of them may then be

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -228,6 +229,64 @@ TEST(Columns, AreTheirRequests) {
       if (in_place) expect_same_joined(columns, singles, random.one_in(2));
       expect_same(columns, singles);
       if (!has_arrays) expect_same_places(&columns, &singles);
+      columns.clear();
+      singles.clear();
+    }
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: lookups that come one by one, of which most are only counted when somebody asks, are those
+//   that come as a column, whatever comes between them, whoever asks, and when the batch is used
+//   again.
+// Method: stretches of lookups of one length, around the sizes at which room runs out, each behind a
+//   lookup of another length, a write, a range, a column, another family's lookup, a batch that is
+//   appended, a question, or nothing.
+// Mutation: a write, a column or a batch appended that leaves the stretch before it uncounted, or a
+//   count without it, fails.
+TEST(Columns, LookupsInARowAreCounted) {
+  for (const std::uint64_t seed : testing::seeds_to_run(200)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    Requests columns(exec::shared_plain_host_memory());
+    Requests singles(exec::shared_plain_host_memory());
+    Requests more(exec::shared_plain_host_memory());
+    const auto each = [&](const auto& add) { return add(&columns).ok() && add(&singles).ok(); };
+    for (int round = 0; round < 2; ++round) {
+      for (std::uint64_t steps = 1 + random.below(6); steps > 0; --steps) {
+        const std::size_t bytes = std::array<std::size_t, 4>{8, 16, 16, 11}[random.below(4)];
+        const std::uint64_t count = 1 + random.below(random.one_in(8) ? 9000 : 150);
+        std::string keys(count * bytes, '\0');
+        for (char& byte : keys) byte = static_cast<char>(random.below(256));
+        const auto column = BytesColumn::Fixed(keys.data(), count, bytes);
+        ASSERT_TRUE(columns.add_reads(kDefaultFamily, column, ValueArray()).ok());
+        if (random.one_in(5)) {
+          ASSERT_TRUE(singles.add_reads(kDefaultFamily, column, ValueArray()).ok());
+        } else {
+          for (std::uint64_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(singles.add_read(kDefaultFamily, column.at(i)).ok());
+          }
+        }
+        ASSERT_EQ(singles.read_count(), columns.read_count());
+        const std::uint64_t what = random.below(8);
+        if (what == 0) {
+          ASSERT_TRUE(each(
+              [](Requests* to) { return to->add_write(record::Op::kPut, 0, "key", "value"); }));
+        } else if (what == 1) {
+          ASSERT_TRUE(each([](Requests* to) { return to->add_range(0, "a", "b", 3); }));
+        } else if (what == 2) {
+          ASSERT_TRUE(each([](Requests* to) { return to->add_read(1, "of another family"); }));
+        } else if (what == 3) {
+          const auto both = BytesColumn::Fixed("appendedthis too", 2, 8);
+          ASSERT_TRUE(columns.add_reads(0, both, ValueArray()).ok());
+          ASSERT_TRUE(more.add_read(0, both.at(0)).ok() && more.add_read(0, both.at(1)).ok());
+          ASSERT_TRUE(singles.append(more));
+          more.clear();
+        } else if (what == 4) {
+          expect_same(columns, singles);
+        }
+      }
+      if (!random.one_in(3)) expect_same(columns, singles);
       columns.clear();
       singles.clear();
     }
