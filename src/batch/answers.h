@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "base/bytes.h"
 #include "base/streamed_bytes.h"
@@ -84,6 +85,8 @@ class Answers {
     end = std::min(end, stretch_.end);
     if (!to_batch && goes_in_a_row()) return stream_row(i, end, value_of);
     for (; i < end; ++i) {
+      if (to_batch && streams_) i = keep_row(i, end, value_of);
+      if (i == end) break;
       const Slice value = value_of(i);
       if (value.data() == nullptr) break;
       if (to_batch) {
@@ -221,6 +224,38 @@ class Answers {
       codes[i] = Status::Code::kOk;
     }
     streamed_ += i - from;
+    return i;
+  }
+
+  /// add_values() that go to the batch past the caches, up to one that does not. value_of() may be
+  /// asked of that one again.
+  template <class ValueOf>
+  std::uint64_t keep_row(std::uint64_t i, std::uint64_t end, const ValueOf& value_of) {
+    ReadResult* const results = results_;
+    while (i < end) {
+      Slice value = value_of(i);
+      if (value.size() < kStreamedBytesMin) return i;
+      // Copies that nobody else can write to stay in registers.
+      const std::span<char> block = arena_->open(value.size());
+      char* place = block.data();
+      std::uint64_t room = block.size();
+      if (!begin_stream_at(place)) {
+        arena_->close(room);
+        return i;
+      }
+      base::StreamedBytes& stream = *stream_;
+      const std::uint64_t from = i;
+      do {
+        base::copy_inline(stream.next(value.size()), value.data(), value.size());
+        results[i] = {place, static_cast<std::uint32_t>(value.size()), Status::Code::kOk};
+        place += value.size();
+        room -= value.size();
+        if (++i == end) break;
+        value = value_of(i);
+      } while (value.size() >= kStreamedBytesMin && value.size() <= room);
+      streamed_ += i - from;
+      arena_->close(room);
+    }
     return i;
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,21 @@ class ResultArena {
     next_ += bytes;
     room_ -= bytes;
     return memory;
+  }
+  /// All that is left of a block, `bytes` at least; close() gives back the end of it, which was not
+  /// used.
+  /// Errors  std::bad_alloc.
+  [[nodiscard]] std::span<char> open(std::uint64_t bytes) {
+    char* const first = allocate(bytes);
+    const std::span<char> rest(first, bytes + room_);
+    next_ += room_;
+    room_ = 0;
+    return rest;
+  }
+  void close(std::uint64_t unused) {
+    BRECCIA_ASSERT(next_ != nullptr && room_ == 0);
+    next_ -= unused;
+    room_ = unused;
   }
   /// Forgets the values; the blocks are used again.
   void clear();
