@@ -231,6 +231,7 @@ class Answers {
   /// asked of that one again.
   template <class ValueOf>
   std::uint64_t keep_row(std::uint64_t i, std::uint64_t end, const ValueOf& value_of) {
+    BRECCIA_ASSERT(arena_ != nullptr && goes_to_batch(i) && end <= stretch_.end);
     ReadResult* const results = results_;
     while (i < end) {
       Slice value = value_of(i);
@@ -253,6 +254,7 @@ class Answers {
         if (++i == end) break;
         value = value_of(i);
       } while (value.size() >= kStreamedBytesMin && value.size() <= room);
+      BRECCIA_ASSERT(stream.end() == reinterpret_cast<std::byte*>(place) && room <= block.size());
       streamed_ += i - from;
       arena_->close(room);
     }

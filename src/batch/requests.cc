@@ -206,6 +206,7 @@ Status Requests::add_first_read(FamilyId family, const Slice& key) {
 /// The next lookups may come one behind the other. Who adds anything else must settle() first: no
 /// request is easy meanwhile.
 void Requests::open_row() {
+  BRECCIA_ASSERT(row_.begun == 0 && record_bytes_ == 0 && reads_.size() == 1);
   row_ = {reads_.front()->family(), reads_.front()->row(easy_)};
   row_.begun = row_.keys.left;
   if (row_.begun > 0) easy_ = 0;
@@ -213,6 +214,7 @@ void Requests::open_row() {
 
 void Requests::settle() const {
   if (row_.begun == 0) return;
+  BRECCIA_ASSERT(row_.keys.left <= row_.begun && reads_at_.at.empty());
   const std::uint64_t written = row_.begun - row_.keys.left;
   reads_.front()->count_written(written);
   reads_at_.count += written;

@@ -239,9 +239,9 @@ TEST(Columns, AreTheirRequests) {
 // Goal: lookups that come one by one, of which most are only counted when somebody asks, are those
 //   that come as a column, whatever comes between them, whoever asks, and when the batch is used
 //   again.
-// Method: stretches of lookups of one length, around the sizes at which room runs out, each behind a
-//   lookup of another length, a write, a range, a column, another family's lookup, a batch that is
-//   appended, a question, or nothing.
+// Method: stretches of lookups of one length, around the sizes at which room runs out, each behind
+//   a lookup of another length, a write, a range, a column, another family's lookup, a batch that
+//   is appended, a question, or nothing.
 // Mutation: a write, a column or a batch appended that leaves the stretch before it uncounted, or a
 //   count without it, fails.
 TEST(Columns, LookupsInARowAreCounted) {
