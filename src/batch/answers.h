@@ -84,9 +84,13 @@ class Answers {
     const bool to_batch = goes_to_batch(i);
     end = std::min(end, stretch_.end);
     if (!to_batch && goes_in_a_row()) return stream_row(i, end, value_of);
-    for (; i < end; ++i) {
-      if (to_batch && streams_) i = keep_row(i, end, value_of);
-      if (i == end) break;
+    for (bool in_rows = to_batch; i < end; ++i) {
+      if (in_rows && streams_) {
+        const std::uint64_t from = i;
+        i = keep_row(i, end, value_of);
+        in_rows = i > from;  // values too short for it would be asked for twice
+        if (i == end) break;
+      }
       const Slice value = value_of(i);
       if (value.data() == nullptr) break;
       if (to_batch) {
