@@ -190,6 +190,7 @@ class Requests {
   /// add_write(), add_read() of any other than most are.
   Status add_another_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_another_read(FamilyId family, const Slice& key);
+  /// add_another_read() where room must be made, or the family is another.
   Status add_first_read(FamilyId family, const Slice& key);
   void open_row();
   /// Counts the lookups of the row and closes it.

@@ -55,9 +55,22 @@ class Audit {
 
   /// The outcome of request `number`, a lookup.
   void lookup(std::uint64_t number, Status::Code code, const Slice& value) {
-    if (values_.size() + value.size() > kKeptBytesMax || seen_.size() == kKeptMax) judge();
     seen_.push_back({number, static_cast<std::uint32_t>(value.size()), code});
     values_.append(value.data(), value.size());
+    judge_many();
+  }
+  /// Judges what was copied.
+  void judge() {
+    std::size_t at = 0;
+    for (const Seen& one : seen_) {
+      const Slice value(values_.data() + at, one.bytes);
+      at += one.bytes;
+      findings_.hash.add(id_offset_ + one.number, one.code, value);
+      if (!stream_->allows(one.number, one.code, value)) ++findings_.wrong;
+    }
+    BRECCIA_ASSERT(at == values_.size());
+    seen_.clear();
+    values_.clear();
   }
   /// The outcome of request `number`, a scan.
   void scan(std::uint64_t number, Status::Code code, const ScanDigest& digest) {
@@ -69,6 +82,7 @@ class Audit {
     findings_.merge(other.findings_);
     seen_.insert(seen_.end(), other.seen_.begin(), other.seen_.end());
     values_ += other.values_;
+    judge_many();
   }
   /// One of the same stream that has seen nothing.
   [[nodiscard]] Audit fresh() const { return {stream_, id_offset_}; }
@@ -88,17 +102,8 @@ class Audit {
     Status::Code code;
   };
 
-  void judge() {
-    std::size_t at = 0;
-    for (const Seen& one : seen_) {
-      const Slice value(values_.data() + at, one.bytes);
-      at += one.bytes;
-      findings_.hash.add(id_offset_ + one.number, one.code, value);
-      if (!stream_->allows(one.number, one.code, value)) ++findings_.wrong;
-    }
-    BRECCIA_ASSERT(at == values_.size());
-    seen_.clear();
-    values_.clear();
+  void judge_many() {
+    if (values_.size() > kKeptBytesMax || seen_.size() > kKeptMax) judge();
   }
 
   const Stream* stream_;

@@ -184,7 +184,10 @@ Status Runner::run_lookup(std::uint64_t number, const Chunk& chunk, std::uint32_
   Slice value;
   const Clock::time_point begin = config_.by_kind ? Clock::now() : Clock::time_point();
   Status status = session_->get(chunk.key[i], &value);
-  if (sampling_.takes(number)) audit_->lookup(number, status.code(), value);
+  if (sampling_.takes(number)) {
+    audit_->lookup(number, status.code(), value);
+    audit_->judge();  // many at once would hold up one request
+  }
   if (status.IsNotFound()) status = Status();
   if (status.ok() && chunk.kind[i] == Kind::kReadModifyWrite) {
     const Clock::time_point between = Clock::now();
