@@ -143,13 +143,14 @@ double gather_rows_per_s(const Memory& memory) {
 }
 
 // The values of such rows into a column, past the caches: what a lookup by columns does with what a
-// device has found. Rows lie in the first half of the memory, each thread's column in the second.
+// device has found. Rows lie in four fifths of the memory, each thread's column in the last one.
 double values_gathered_per_s(const Memory& memory) {
   constexpr std::uint64_t kValueBytes = 100;
   constexpr std::uint64_t kValueAt = kRowBytes - kValueBytes;
-  const std::uint64_t half = memory.part_bytes() * cores() / 2;
-  const std::uint64_t rows = half / kRowBytes;
-  const std::uint64_t column_bytes = half / cores() / kCopyPiece * kCopyPiece;
+  const std::uint64_t bytes = memory.part_bytes() * cores();
+  const std::uint64_t columns_at = bytes / 5 * 4 / kCopyPiece * kCopyPiece;
+  const std::uint64_t rows = columns_at / kRowBytes;
+  const std::uint64_t column_bytes = (bytes - columns_at) / cores() / kCopyPiece * kCopyPiece;
   const std::uint64_t pieces = column_bytes / (kGathered * kValueBytes);
   BRECCIA_ASSERT(pieces > 0);
   return rate_of([&](unsigned thread, std::uint64_t turn) {
@@ -157,7 +158,7 @@ double values_gathered_per_s(const Memory& memory) {
     const auto row = [&](std::uint64_t i) {
       return memory.at() + below(base::mix64(first + i), rows) * kRowBytes;
     };
-    char* const column = memory.at() + half + thread * column_bytes;
+    char* const column = memory.at() + columns_at + thread * column_bytes;
     base::StreamedBytes values(
         reinterpret_cast<std::byte*>(column + turn % pieces * kGathered * kValueBytes));
     for (std::uint64_t i = 0; i < kGathered; ++i) {
