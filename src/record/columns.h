@@ -26,6 +26,13 @@ BRECCIA_HD constexpr std::uint64_t tail_words(std::uint64_t bytes) {
   return bytes <= 8 ? 0 : (bytes - 1) / 8;
 }
 
+/// The 8 bytes of `word` in the other order: between a column's words and bytes in memory.
+BRECCIA_HD inline std::uint64_t swap_bytes(std::uint64_t word) {
+  std::uint64_t swapped = 0;
+  for (int byte = 0; byte < 8; ++byte) swapped = swapped << 8 | (word >> (8 * byte) & 0xff);
+  return swapped;
+}
+
 /// Keys in some memory, not owned.
 /// Shape   head[count]; if uniform: tail[count * tail_words(uniform_bytes)], meta unused;
 ///         else meta[count], meta[i] = place of key i's tail << kMetaLengthBits | its length.
@@ -85,21 +92,6 @@ BRECCIA_HD inline std::uint64_t word_behind(const KeyColumnsRef& keys, std::uint
   const std::uint64_t word = padded_word(keys, i, skipped / 8);
   const std::uint64_t bits = 8 * (skipped % 8);
   return bits == 0 ? word : word << bits | padded_word(keys, i, skipped / 8 + 1) >> (64 - bits);
-}
-
-/// Compares the first keys.skip bytes of a[i] with those that all of `keys` have.
-/// Shape   keys.count > 0. Returns -1, 0 or 1.
-BRECCIA_SINGLE_SOURCE
-BRECCIA_HD inline int compare_prefix(const KeyColumnsRef& a, std::uint64_t i,
-                                     const KeyColumnsRef& keys) {
-  for (std::uint64_t at = 0; at < keys.skip; at += 8) {
-    const std::uint64_t bytes = keys.skip - at;
-    const std::uint64_t unused = bytes < 8 ? 64 - 8 * bytes : 0;
-    const std::uint64_t left = padded_word(a, i, at / 8) >> unused;
-    const std::uint64_t right = (at == 0 ? keys.prefix : padded_word(keys, 0, at / 8)) >> unused;
-    if (left != right) return left < right ? -1 : 1;
-  }
-  return 0;
 }
 
 /// Compares the keys a[i] and b[j] whose first words are equal.

@@ -110,6 +110,13 @@ class KeyColumns {
             tail_begin, is_streamed};
   }
 
+  /// Where keys from `i` on lie, with `words` words of tails before them, which extend() made room
+  /// for and nobody has written yet. Their lengths are known.
+  [[nodiscard]] KeySlots slots_from(std::uint64_t i, std::uint64_t words) {
+    BRECCIA_ASSERT(i < count() && words <= tail_.size());
+    return {head_.data() + i, nullptr, tail_.data() + words, words, false};
+  }
+
   /// Room for `more` keys at most like those that are there; none if they have another length than
   /// 8 or 16 bytes. Nothing else may be done with the columns until count_written() has said how
   /// many were written there.

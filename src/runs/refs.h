@@ -32,10 +32,13 @@ constexpr BRECCIA_HD std::uint64_t fence_count(std::uint64_t count) {
 
 /// Lookups: the newest version of keys[i] whose payload is below bound[i], or below `bound_all`
 /// where `bound` is null.
+/// Shape   rows, or null: the keys' bytes as they come, one key behind the other, all of 8 bytes or
+///         all of 16, and aligned to as many. Of `keys` only count and length are looked at then.
 struct QueriesRef {
   record::KeyColumnsRef keys;
   const std::uint64_t* bound = nullptr;
   std::uint64_t bound_all = ~std::uint64_t{0};
+  const std::uint64_t* rows = nullptr;
 
   BRECCIA_HD std::uint64_t bound_at(std::uint64_t i) const { return bound ? bound[i] : bound_all; }
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -112,7 +113,11 @@ class Twin {
   }
 
   void search(std::uint64_t count) {
-    const auto keys = model::random_keys(random_, some_shape(), count);
+    auto keys = model::random_keys(random_, some_shape(), count);
+    const std::size_t row_bytes = random_.one_in(2) ? 0 : random_.one_in(2) ? 8 : 16;
+    for (std::string& key : keys) {
+      if (row_bytes > 0) key.resize(row_bytes);
+    }
     const model::Columns columns(some_memory(backend_, random_), keys, random_.one_in(2));
     exec::HostVector<std::uint64_t> bounds(some_memory(backend_, random_));
     exec::HostVector<std::uint64_t> found(some_memory(backend_, random_));
@@ -127,8 +132,10 @@ class Twin {
     const bool with_values = all_have_values() && random_.one_in(2);
     const bool own_bounds = random_.one_in(2);
     const bool all = random_.one_in(2);
-    const QueriesRef queries{columns.ref(), own_bounds ? bounds.data() : nullptr,
-                             all ? ~std::uint64_t{0} : base_ / 2};
+    QueriesRef queries{columns.ref(), own_bounds ? bounds.data() : nullptr,
+                       all ? ~std::uint64_t{0} : base_ / 2};
+    exec::HostVector<std::uint64_t> rows(some_memory(backend_, random_));
+    if (count > 0 && row_bytes > 0 && random_.one_in(2)) bring_as_rows(keys, &rows, &queries);
     const bool as_ops = with_values && random_.one_in(2);
     exec::HostVector<std::uint8_t> ops(some_memory(backend_, random_));
     ASSERT_TRUE(ops.reserve(count + 1));
@@ -246,6 +253,19 @@ class Twin {
   [[nodiscard]] std::size_t runs() const { return runs_.size(); }
 
  private:
+  /// Puts keys of one length into rows, and leaves no columns of them.
+  static void bring_as_rows(const std::vector<std::string>& keys,
+                            exec::HostVector<std::uint64_t>* rows, QueriesRef* queries) {
+    const auto bytes = static_cast<std::uint32_t>(keys.front().size());
+    const std::uint64_t words = bytes / sizeof(std::uint64_t);
+    ASSERT_TRUE(rows->reserve(keys.size() * words));
+    for (const std::string& key : keys) std::memcpy(rows->extend(words), key.data(), bytes);
+    queries->keys = {};
+    queries->keys.count = keys.size();
+    queries->keys.uniform_bytes = bytes;
+    queries->rows = rows->data();
+  }
+
   static void expect_walked(const exec::HostVector<std::uint64_t>& out, std::uint64_t at,
                             bool pairs, const model::Entries& expected) {
     for (std::size_t j = 0; j < expected.size(); ++j) {

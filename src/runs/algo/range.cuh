@@ -110,7 +110,7 @@ struct WalkRanges {
       return true;
     }
     if ((payload & kOperationMask) != kPutOperation) return false;
-    walked.pair[2 * place] = swap_bytes(record::first_word(run.keys, entry));
+    walked.pair[2 * place] = record::swap_bytes(record::first_word(run.keys, entry));
     walked.pair[2 * place + 1] = run.value[entry];
     return true;
   }

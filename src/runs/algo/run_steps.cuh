@@ -11,13 +11,6 @@
 
 namespace breccia::runs::algo {
 
-/// The 8 bytes of `word` in the other order: between a column's words and bytes in memory.
-BRECCIA_HD inline std::uint64_t swap_bytes(std::uint64_t word) {
-  std::uint64_t swapped = 0;
-  for (int byte = 0; byte < 8; ++byte) swapped = swapped << 8 | (word >> (8 * byte) & 0xff);
-  return swapped;
-}
-
 /// How many leading bytes (0 to 8) words have in common that differ in the bits `difference`.
 BRECCIA_HD inline int common_bytes(std::uint64_t difference) {
   int bytes = 0;

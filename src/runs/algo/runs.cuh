@@ -595,14 +595,23 @@ Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const 
   BRECCIA_ASSERT(runs.size() <= limits::kRunsPerSearchMax);
   BRECCIA_ASSERT((found.op == nullptr) != (found.payload == nullptr));
   BRECCIA_ASSERT(found.op == nullptr || found.value != nullptr);
-  const bool in_place = reads_queries_once(runs, host.keys);
-  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys, in_place));
+  const bool in_place = reads_queries_once(host.keys);
+  BRECCIA_ASSERT(host.rows == nullptr || in_place);
+  const std::uint64_t row_words = host.keys.uniform_bytes / sizeof(std::uint64_t);
+  BRECCIA_TAKE(const auto rows,
+               Inlet<X>::make(x, host.rows, host.rows == nullptr ? 0 : n * row_words, in_place));
+  const record::KeyColumnsRef columns = host.rows == nullptr ? host.keys : record::KeyColumnsRef();
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, columns, in_place));
   BRECCIA_TAKE(const auto bound,
                Inlet<X>::make(x, host.bound, host.bound == nullptr ? 0 : n, in_place));
   const bool is_inline = !X::kIsHost && runs.size() <= kInlineRunsMax;
   BRECCIA_TAKE(const auto refs, x.import(runs.data(), is_inline ? 0 : runs.size()));
   QueriesRef queries = host;
-  queries.keys = keys.ref();
+  if (host.rows == nullptr) {
+    queries.keys = keys.ref();
+  } else {
+    queries.rows = rows.data();
+  }
   queries.bound = host.bound == nullptr ? nullptr : bound.data();
   BRECCIA_TAKE(const auto payload, Outlet<X>::make(x, found.payload, n));
   BRECCIA_TAKE(const auto value, Outlet<X>::make(x, found.value, n));

@@ -24,10 +24,50 @@ BRECCIA_HD inline std::uint64_t second_word(const record::KeyColumnsRef& keys, s
   return keys.bytes_at(i) > 8 ? keys.tail[keys.tail_at(i)] : 0;
 }
 
+/// Of a query in rows: its bytes are read at once.
+BRECCIA_HD inline Sought load_row(const QueriesRef& queries, std::uint64_t query) {
+  struct alignas(16) Row {
+    std::uint64_t first;
+    std::uint64_t second;
+  };
+  const std::uint64_t bound = queries.bound_at(query);
+  if (queries.keys.uniform_bytes == sizeof(std::uint64_t)) {
+    return {query, record::swap_bytes(queries.rows[query]), 0, bound, 0};
+  }
+  const Row row = reinterpret_cast<const Row*>(queries.rows)[query];
+  return {query, record::swap_bytes(row.first), record::swap_bytes(row.second), bound, 0};
+}
+
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline Sought load_sought(const QueriesRef& queries, std::uint64_t query) {
+  if (queries.rows != nullptr) return load_row(queries, query);
   return {query, record::first_word(queries.keys, query), second_word(queries.keys, query),
           queries.bound_at(query), 0};
+}
+
+/// Word `w` of a query, zero where it has none: the first two are known without reading it again,
+/// as it may lie across the bus.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline std::uint64_t word_of(const QueriesRef& queries, const Sought& sought,
+                                        std::uint64_t w) {
+  if (w < 2) return w == 0 ? sought.head : sought.second;
+  return record::padded_word(queries.keys, sought.query, w);
+}
+
+/// Compares the first keys.skip bytes of a query with those that all of `keys` have.
+/// Shape   keys.count > 0. Returns -1, 0 or 1.
+BRECCIA_SINGLE_SOURCE
+BRECCIA_HD inline int side_of(const QueriesRef& queries, const Sought& sought,
+                              const record::KeyColumnsRef& keys) {
+  for (std::uint64_t at = 0; at < keys.skip; at += 8) {
+    const std::uint64_t bytes = keys.skip - at;
+    const std::uint64_t unused = bytes < 8 ? 64 - 8 * bytes : 0;
+    const std::uint64_t own = word_of(queries, sought, at / 8) >> unused;
+    const std::uint64_t shared =
+        (at == 0 ? keys.prefix : record::padded_word(keys, 0, at / 8)) >> unused;
+    if (own != shared) return own < shared ? -1 : 1;
+  }
+  return 0;
 }
 
 /// `sought`, as load_sought() gives it, for a search of `run`.
@@ -38,28 +78,22 @@ BRECCIA_HD inline Sought sought_in(const RunRef& run, const QueriesRef& queries,
   const std::uint32_t skip = run.keys.skip;
   if (skip == 0) return sought;
   Sought own = sought;
-  if (skip > 8) {
-    own.head = record::word_behind(queries.keys, sought.query, skip);
-    own.side = record::compare_prefix(queries.keys, sought.query, run.keys);
-    return own;
-  }
-  // Without reading the query again, which may lie across the bus.
-  const std::uint32_t unused = 64 - 8 * skip;
-  const std::uint64_t begins = sought.head >> unused;
-  const std::uint64_t shared = run.keys.prefix >> unused;
-  own.side = begins == shared ? 0 : begins < shared ? -1 : 1;
-  own.head = skip == 8 ? sought.second : sought.head << 8 * skip | sought.second >> unused;
+  own.side = side_of(queries, sought, run.keys);
+  const std::uint32_t cut = 8 * (skip % 8);
+  own.head = word_of(queries, sought, skip / 8);
+  if (cut > 0) own.head = own.head << cut | word_of(queries, sought, skip / 8 + 1) >> (64 - cut);
   return own;
 }
 
-/// Compares the keys a[i] and b[j] whose first two words are equal. Of short ones no word is read.
+/// Compares the keys a[i] and b[j] whose first two words are equal. Where one of them has no more,
+/// no word is read: the longer one goes on, if only with zeros.
 /// Returns -1, 0 or 1.
 BRECCIA_SINGLE_SOURCE
 BRECCIA_HD inline int compare_rest(const record::KeyColumnsRef& a, std::uint64_t i,
                                    const record::KeyColumnsRef& b, std::uint64_t j) {
   const std::uint64_t a_bytes = a.bytes_at(i);
   const std::uint64_t b_bytes = b.bytes_at(j);
-  if (a_bytes > 16 || b_bytes > 16) return record::compare_tails(a, i, b, j);
+  if (a_bytes > 16 && b_bytes > 16) return record::compare_tails(a, i, b, j);
   return a_bytes == b_bytes ? 0 : a_bytes < b_bytes ? -1 : 1;
 }
 
@@ -320,11 +354,10 @@ struct InlineSearch {
   }
 };
 
-/// True if a search of `runs` reads each query once, in order: its columns may lie across a bus.
-inline bool reads_queries_once(std::span<const RunRef> runs, const record::KeyColumnsRef& keys) {
-  const bool is_short = keys.uniform() && keys.uniform_bytes <= 16;  // all of it is in Sought
-  return is_short && std::all_of(runs.begin(), runs.end(),
-                                 [](const RunRef& run) { return run.keys.skip <= 8; });
+/// True if a search reads each query once, in order, as all of it is in a Sought: its columns may
+/// lie across a bus.
+inline bool reads_queries_once(const record::KeyColumnsRef& keys) {
+  return keys.uniform() && keys.uniform_bytes <= 16;
 }
 
 }  // namespace breccia::runs::algo

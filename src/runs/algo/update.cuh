@@ -12,7 +12,8 @@ namespace breccia::runs::algo {
 BRECCIA_HD inline std::uint64_t combine(NumberOp op, std::uint64_t left, std::uint64_t right) {
   if (op == NumberOp::kAdd) return left + right;
   if (op == NumberOp::kPut) return right;
-  const bool right_is_larger = swap_bytes(left) < swap_bytes(right);  // in byte order
+  const bool right_is_larger =
+      record::swap_bytes(left) < record::swap_bytes(right);  // in byte order
   return right_is_larger == (op == NumberOp::kMax) ? right : left;
 }
 

@@ -93,7 +93,8 @@ class Packer {
 }  // namespace
 
 bool is_small_search(const QueriesRef& queries) {
-  return queries.keys.count <= kSmallSearchQueriesMax && queries.keys.tail_count < kStagingBytes &&
+  return queries.rows == nullptr && queries.keys.count <= kSmallSearchQueriesMax &&
+         queries.keys.tail_count < kStagingBytes &&
          column_bytes(queries) + kRunTableBytes + 2 * found_bytes(queries) <= kStagingBytes;
 }
 
