@@ -96,7 +96,9 @@ class Batch {
   void SetValuesInPlace(bool in_place);
   /// Whether keys and values of Put and Delete by columns may stay in the caller's arrays, from
   /// which a submit then copies them straight into the log: half of what a large load costs the
-  /// memory. Said before the columns are added; false until it is set; Clear() keeps it.
+  /// memory. Keys of Get by columns may, too: a device reads them there if the memory is registered
+  /// (Store::RegisterMemory). Said before the columns are added; false until it is set; Clear()
+  /// keeps it.
   /// Owner   such arrays must live, and be left alone, until Clear() or the batch's end.
   void SetColumnsInPlace(bool in_place);
 

@@ -189,9 +189,18 @@ void breccia_batch_range_columns(breccia_batch_t* batch, breccia_column_family_h
    then keeps from being used again until it is cleared, submitted again or destroyed. */
 void breccia_batch_set_values_in_place(breccia_batch_t* batch, unsigned char in_place);
 /* 1: keys and values of puts and deletions by columns may stay in the caller's arrays, from which a
-   submit copies them into the log. They must live, and be left alone, until the batch is cleared or
-   destroyed. Said before the columns are added. */
+   submit copies them into the log, and keys of lookups, which a device reads there if their memory
+   is registered. They must live, and be left alone, until the batch is cleared or destroyed. Said
+   before the columns are added. */
 void breccia_batch_set_columns_in_place(breccia_batch_t* batch, unsigned char in_place);
+/* Lets the database's device, if it has one, read memory of the caller's where it lies: keys of 8
+   or 16 bytes each, one behind the other, of lookups by columns in place. It is pinned until the
+   registration is destroyed, before the memory is freed. Null, and an error: the system does not
+   pin so much, or parts of it are pinned already. */
+typedef struct breccia_registration_t breccia_registration_t;
+breccia_registration_t* breccia_register_memory(breccia_t* db, void* memory, size_t bytes,
+                                                char** errptr);
+void breccia_registration_destroy(breccia_registration_t* registration);
 
 /* Runs the batch. Without an error its results are there until it is cleared, submitted again or
    destroyed; with one, none of its writes happened, unless the log failed. */

@@ -4,8 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace breccia {
+
+/// Memory of the caller's that is registered as long as a copy of this lives
+/// (Store::RegisterMemory).
+using MemoryRegistration = std::shared_ptr<const void>;
 
 /// Byte strings in arrays of the caller: the keys or values of many requests, in their order.
 ///

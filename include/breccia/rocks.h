@@ -167,6 +167,9 @@ class Rocks final : public rocksdb::StackableDB {
   /// Errors  none; of a closed database, one in ordinary memory.
   /// Owner   the caller; it may outlive the database.
   [[nodiscard]] Batch NewBatch();
+  /// Memory that the device reads where it lies: Store::RegisterMemory.
+  /// Errors  likewise; ShutdownInProgress when the database is closed.
+  Status RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration);
 
   // ---- reading ----
 

@@ -40,6 +40,10 @@ class StackableStore : public Store {
     below_->SubmitAsync(options, batch, std::move(done));
   }
   [[nodiscard]] Batch NewBatch() override { return below_->NewBatch(); }
+  Status RegisterMemory(void* memory, std::size_t bytes,
+                        MemoryRegistration* registration) override {
+    return below_->RegisterMemory(memory, bytes, registration);
+  }
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
     return below_->Put(options, key, value);
   }

@@ -168,7 +168,7 @@ void write_keys_by(const KeyArray& from, const record::KeySlots& to) {
 }
 
 template <std::uint64_t kKeyBytes>
-void write_keys(const KeyArray& from, const record::KeySlots& to) {
+void write_sized_keys(const KeyArray& from, const record::KeySlots& to) {
   if (to.is_streamed) return write_keys_by<kKeyBytes, StreamedWords>(from, to);
   write_keys_by<kKeyBytes, PlainWords>(from, to);
 }
@@ -414,16 +414,19 @@ Result<RecordArray> measure_records(const BytesColumn& keys, const BytesColumn& 
 }
 
 void append_keys(const KeyArray& keys, record::KeyColumns* out) {
-  const record::KeySlots slots =
-      out->extend(keys.count(), keys.tail_words.total(), keys.uniform_bytes());
+  write_keys(keys, out->extend(keys.count(), keys.tail_words.total(), keys.uniform_bytes()));
   BRECCIA_ASSERT(out->count() >= keys.count());
+}
+
+void write_keys(const KeyArray& keys, const record::KeySlots& to) {
+  BRECCIA_ASSERT(to.head != nullptr || keys.count() == 0);
   switch (keys.uniform_bytes()) {
     case 8:
-      return write_keys<8>(keys, slots);
+      return write_sized_keys<8>(keys, to);
     case 16:
-      return write_keys<16>(keys, slots);
+      return write_sized_keys<16>(keys, to);
     default:
-      return write_keys<0>(keys, slots);
+      return write_sized_keys<0>(keys, to);
   }
 }
 

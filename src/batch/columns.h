@@ -78,6 +78,8 @@ struct RecordArray {
 
 /// Adds keys to columns that have room for them.
 void append_keys(const KeyArray& keys, record::KeyColumns* out);
+/// Writes keys where they come to stand.
+void write_keys(const KeyArray& keys, const record::KeySlots& to);
 
 /// Where the records of a RecordArray and what a batch notes of them go.
 struct RecordSlots {

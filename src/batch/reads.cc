@@ -6,7 +6,18 @@
 
 namespace breccia::batch {
 
-bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& into) {
+namespace {
+
+/// True if a search may read these keys as they are.
+bool are_rows(const BytesColumn& keys) {
+  if (!keys.fixed() || (keys.width() != 8 && keys.width() != 16)) return false;
+  const bool in_a_row = keys.stride() == static_cast<std::ptrdiff_t>(keys.width());
+  return in_a_row && reinterpret_cast<std::uintptr_t>(keys.data()) % keys.width() == 0;
+}
+
+}  // namespace
+
+bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& into, bool in_place) {
   const std::uint64_t n = keys.count();
   const std::uint64_t before = count();
   BRECCIA_ASSERT(n > 0);
@@ -18,7 +29,12 @@ bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& int
     arrays_.push_back({before, before + n, into});
     array_reads_ += n;
   }
-  append_keys(keys, &keys_);
+  if (in_place && before == 0 && are_rows(keys.keys.strings)) {
+    rows_ = keys.keys.strings;
+    (void)keys_.extend(n, keys.tail_words.total(), keys.uniform_bytes());
+  } else {
+    append_keys(keys, &keys_);
+  }
   if (after == 0) {
     BRECCIA_ASSERT(after_.size() == 0);
     after_none_ += n;
@@ -28,6 +44,21 @@ bool Reads::add(const KeyArray& keys, std::uint64_t after, const ValueArray& int
   }
   BRECCIA_ASSERT(after_none_ + after_.size() == count() && array_reads_ <= count());
   return true;
+}
+
+void Reads::settle() const {
+  write_keys(0, rows_.count());
+  rows_ = BytesColumn();
+}
+
+void Reads::write_keys(std::uint64_t begin, std::uint64_t end) const {
+  end = std::min<std::uint64_t>(end, rows_.count());
+  if (begin >= end) return;
+  const std::uint64_t words = record::tail_words(rows_.width());
+  const auto keys = BytesColumn::Fixed(rows_.at(begin).data(), end - begin, rows_.width());
+  batch::write_keys(
+      {{keys, static_cast<std::uint32_t>(rows_.width())}, ChunkSums(end - begin, words)},
+      keys_.slots_from(begin, begin * words));
 }
 
 bool Reads::append(const Reads& other, const Flags* chosen, BytesBefore* before) {
@@ -56,6 +87,7 @@ void Reads::hand_over(Reads* to, const Flags* chosen) {
 
 void Reads::clear() {
   keys_.clear();
+  rows_ = BytesColumn();
   after_none_ = 0;
   after_.clear();
   results_.clear();

@@ -67,9 +67,11 @@ class Reads {
     after_none_ += lookups;
     BRECCIA_ASSERT(after_.size() == 0 && after_none_ == count());
   }
-  /// Adds lookups in one go. Their values go into `into`, unless that has no `found`.
+  /// Adds lookups in one go. Their values go into `into`, unless that has no `found`. `in_place`:
+  /// the keys may stay in the caller's array until somebody wants them in columns.
   /// Errors  false, std::bad_alloc: out of memory; nothing was added.
-  [[nodiscard]] bool add(const KeyArray& keys, std::uint64_t after, const ValueArray& into);
+  [[nodiscard]] bool add(const KeyArray& keys, std::uint64_t after, const ValueArray& into,
+                         bool in_place);
   /// Adds the lookups of another batch, or the chosen ones (null: all); `before` says behind how
   /// many bytes of the family's records each comes to stand. Their values go to the batch, and into
   /// arrays when they are handed over.
@@ -84,7 +86,23 @@ class Reads {
 
   [[nodiscard]] FamilyId family() const { return family_; }
   [[nodiscard]] std::uint64_t count() const { return keys_.count(); }
-  [[nodiscard]] record::KeyColumnsRef keys() const { return keys_.ref(); }
+  [[nodiscard]] record::KeyColumnsRef keys() const {
+    settle();
+    return keys_.ref();
+  }
+  /// All keys, if they lie in an array of the caller's, one behind the other, and their columns are
+  /// not written yet; or null. Each has 8 or each has 16 bytes, and is aligned to as many.
+  [[nodiscard]] const std::uint64_t* rows() const {
+    return rows_.count() == count() ? reinterpret_cast<const std::uint64_t*>(rows_.data())
+                                    : nullptr;
+  }
+  /// Writes the columns of what lies in such an array.
+  void settle() const;
+  /// The columns, whose keys from such an array are there if settle() or write_keys() wrote them.
+  [[nodiscard]] record::KeyColumnsRef columns() const { return keys_.ref(); }
+  /// Writes the columns of keys [begin, end), if they lie in such an array.
+  /// Threads any number, of different keys.
+  void write_keys(std::uint64_t begin, std::uint64_t end) const;
   /// Bytes of the family's records that came before read `i`.
   [[nodiscard]] std::uint64_t after(std::uint64_t i) const {
     BRECCIA_ASSERT(i < count());
@@ -124,7 +142,8 @@ class Reads {
   [[nodiscard]] ReadResult result_beside_arrays(std::uint64_t i) const;
 
   const FamilyId family_;
-  record::KeyColumns keys_;
+  mutable record::KeyColumns keys_;
+  mutable BytesColumn rows_;               // the first keys, if they lie in the caller's array
   std::uint64_t after_none_ = 0;           // the first reads, before which there is no record
   exec::HostVector<std::uint64_t> after_;  // of the others
   exec::HostVector<std::uint64_t> numbers_;

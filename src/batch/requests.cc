@@ -232,8 +232,10 @@ Status Requests::add_reads(FamilyId family, const BytesColumn& keys, const Value
     return add_host_reads(family, own_keys, own_into);
   });
   const bool is_staged = status.ok() && on_device_.mark().parcels > before.parcels;
-  // Keys are in the columns of the batch; values wait for the submit.
-  on_device_.give_back({before.copies, is_staged ? before.parcels + 1 : before.parcels});
+  // Keys are in the columns of the batch, or stay where they are; values wait for the submit.
+  const bool keeps_keys = status.ok() && columns_in_place_;
+  on_device_.give_back({keeps_keys ? on_device_.mark().copies : before.copies,
+                        is_staged ? before.parcels + 1 : before.parcels});
   if (!is_staged) return status;
   Reads* const reads = reads_[part_of(&reads_, family, *memory_)].get();
   on_device_.send_later(reads, reads->count() - keys.count());
@@ -252,7 +254,9 @@ Status Requests::add_host_reads(FamilyId family, const BytesColumn& keys, const 
   if (n == 0) return Status::OK();
   const std::size_t part = part_of(&reads_, family, *memory_);
   reads_at_.reserve(reads_.size(), n);
-  if (!reads_[part]->add(measured, record_bytes_of(family), into)) return out_of_memory();
+  if (!reads_[part]->add(measured, record_bytes_of(family), into, columns_in_place_)) {
+    return out_of_memory();
+  }
   reads_at_.add(reads_.size(), part, reads_[part]->count() - n, n);
   count_easy();
   BRECCIA_ASSERT(read_count() <= limits::kBatchRequestsMax);

@@ -81,8 +81,8 @@ class Requests {
   /// Whether values of lookups may stay in the log (Batch::SetValuesInPlace); clear() keeps it.
   void set_values_in_place(bool in_place) { values_in_place_ = in_place; }
   [[nodiscard]] bool values_in_place() const { return values_in_place_; }
-  /// Whether the records of writes that come as columns may be made when they are asked for
-  /// (Batch::SetColumnsInPlace); clear() keeps it.
+  /// Whether records of writes and keys of lookups that come as columns may be made when they are
+  /// asked for (Batch::SetColumnsInPlace); clear() keeps it.
   void set_columns_in_place(bool in_place) { columns_in_place_ = in_place; }
   /// A selection of these requests in which none is chosen.
   [[nodiscard]] Selection none_chosen() const;

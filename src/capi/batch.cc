@@ -69,6 +69,17 @@ breccia_batch_t* breccia_batch_create(breccia_t* db, char** errptr) {
   return new breccia_batch_t{rocks.take()->NewBatch()};
 }
 
+breccia_registration_t* breccia_register_memory(breccia_t* db, void* memory, std::size_t bytes,
+                                                char** errptr) {
+  auto rocks = rocks_of(db);
+  if (save_error(errptr, rocks.status())) return nullptr;
+  auto registration = std::make_unique<breccia_registration_t>();
+  const auto status = rocks.take()->RegisterMemory(memory, bytes, &registration->rep);
+  return save_error(errptr, status) ? nullptr : registration.release();
+}
+
+void breccia_registration_destroy(breccia_registration_t* registration) { delete registration; }
+
 void breccia_batch_destroy(breccia_batch_t* batch) { delete batch; }
 
 void breccia_batch_clear(breccia_batch_t* batch) { batch->rep.Clear(); }

@@ -35,6 +35,9 @@ struct breccia_engine_options_t {
 struct breccia_batch_t {
   breccia::Batch rep;
 };
+struct breccia_registration_t {
+  breccia::MemoryRegistration rep;
+};
 
 namespace breccia::capi {
 

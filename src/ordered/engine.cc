@@ -9,6 +9,24 @@
 
 namespace breccia::ordered {
 
+namespace {
+
+/// Memory that a device was given to reach; null: it gets none.
+/// Owner   this keeps the device.
+struct Adopted {
+  Adopted() = default;
+  Adopted(const Adopted&) = delete;
+  Adopted& operator=(const Adopted&) = delete;
+  ~Adopted() {
+    if (memory != nullptr) device->disown(memory);
+  }
+
+  exec::DevicePtr device;
+  void* memory = nullptr;
+};
+
+}  // namespace
+
 // ---- requests ----------------------------------------------------------------------------------
 
 std::unique_ptr<Transaction> Engine::OpenTransaction() {
@@ -27,6 +45,21 @@ void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
 
 Batch Engine::NewBatch() {
   return Batch(std::make_unique<batch::Requests>(batch_memory(*backends_)));
+}
+
+Status Engine::RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) {
+  BRECCIA_TRY(closed_.check());
+  return base::or_memory_limit([&] {
+    const auto adopted = std::make_shared<Adopted>();
+    adopted->device = backends_->current()->tenant().device_ptr();
+    if (bytes > 0 && !adopted->device->adopt(memory, bytes)) {
+      return Status::MemoryLimit("the device cannot reach " + std::to_string(bytes) + " bytes",
+                                 "register less, or memory that nobody has pinned");
+    }
+    if (bytes > 0) adopted->memory = memory;
+    *registration = adopted;
+    return Status::OK();
+  });
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {

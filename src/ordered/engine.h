@@ -55,6 +55,7 @@ class Engine final : public Store {
   void SubmitAsync(const WriteOptions& options, Batch* batch,
                    std::function<void(Status)> done) override;
   [[nodiscard]] Batch NewBatch() override;
+  Status RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) override;
   Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
     return writer_->write_one(options, record::Op::kPut, kDefaultFamily, key, value);
   }

@@ -203,6 +203,41 @@ static const char* check_lists(const breccia_batch_t* batch) {
   return NULL;
 }
 
+/* Keys of 8 bytes, one behind the other in registered memory, are put and found. */
+static const char* walk_registered_keys(const struct walk* w, breccia_t* db, breccia_batch_t* batch,
+                                        breccia_column_family_handle_t* family) {
+  static uint64_t own_keys[kRequests];
+  char* error = NULL;
+  const size_t value_bytes = sizeof rows[0].value;
+  const breccia_column_t key_column = {.data = own_keys, .width = 8, .stride = 8};
+  const breccia_column_t row_values = {
+      .data = rows[0].value, .width = value_bytes, .stride = sizeof rows[0]};
+  const breccia_value_array_t into = {.values = found_rows[0].value,
+                                      .width = value_bytes,
+                                      .stride = sizeof rows[0],
+                                      .found = found_flags};
+  for (uint64_t i = 0; i < kRequests; ++i) own_keys[i] = i * UINT64_C(0x9e3779b97f4a7c15);
+  breccia_registration_t* const registration =
+      breccia_register_memory(db, own_keys, sizeof own_keys, &error);
+  CHECK(error == NULL && registration != NULL);
+  for (int lookups = 0; lookups < 2; ++lookups) {
+    breccia_batch_clear(batch);
+    breccia_batch_set_columns_in_place(batch, 1);
+    if (lookups == 0) {
+      CHECK_OK(breccia_batch_put_columns(batch, family, kRequests, &key_column, &row_values, &error));
+    } else {
+      CHECK_OK(breccia_batch_get_columns(batch, family, kRequests, &key_column, &into, &error));
+    }
+    CHECK_OK(breccia_batch_submit(db, w->write, batch, &error));
+  }
+  for (int i = 0; i < kRequests; ++i) {
+    CHECK(found_flags[i] == 1 && memcmp(found_rows[i].value, rows[i].value, value_bytes) == 0);
+  }
+  breccia_batch_clear(batch);
+  breccia_registration_destroy(registration);
+  return NULL;
+}
+
 /* Lookups of fixed rows, one of them of a key that is not there, and ranges. */
 static const char* walk_reads_of_columns(const struct walk* w, breccia_t* db,
                                          breccia_batch_t* batch,
@@ -275,6 +310,7 @@ static const char* walk_columns(const struct walk* w) {
   CHECK_OK(breccia_batch_submit(db, w->write, batch, &error));
   CHECK_PART(check_arrow(batch, offsets32));
   CHECK_PART(walk_reads_of_columns(w, db, batch, family));
+  CHECK_PART(walk_registered_keys(w, db, batch, family));
   breccia_batch_clear(batch);
   CHECK_FAILS(breccia_batch_merge_columns(batch, family, 2, &row_keys, &row_values, &error);
               breccia_batch_submit(db, w->write, batch, &error));

@@ -47,6 +47,7 @@ void DevicePool::raw_release(void* memory, std::size_t) {
 }
 
 bool HostRanges::pin(void* memory, std::size_t bytes) {
+  if (overlaps(memory, bytes)) return false;
   if (!succeeds(
           cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped))) {
     return false;
@@ -74,6 +75,15 @@ void HostRanges::unpin(void* memory) {
     if (ranges_.erase(reinterpret_cast<std::uintptr_t>(memory)) == 0) return;
   }
   (void)succeeds(cudaHostUnregister(memory));
+}
+
+bool HostRanges::overlaps(const void* memory, std::size_t bytes) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::shared_lock lock(mutex_);
+  const auto behind = ranges_.lower_bound(address + bytes);
+  if (behind == ranges_.begin()) return false;
+  const auto& [begin, range] = *std::prev(behind);
+  return begin + range.bytes > address;
 }
 
 void* HostRanges::find(const void* memory, std::size_t bytes) const {

@@ -43,7 +43,8 @@ class DevicePool : public Pool {
 /// Threads any.
 class HostRanges {
  public:
-  /// Pins and maps memory that others allocated. False if the system cannot.
+  /// Pins and maps memory that others allocated. False if the system cannot, or if some of it is
+  /// pinned already: the driver takes that for an error of the program's.
   [[nodiscard]] bool pin(void* memory, std::size_t bytes);
   /// Undoes it; nothing if the range is not pinned.
   void unpin(void* memory);
@@ -55,6 +56,8 @@ class HostRanges {
     std::size_t bytes;
     std::byte* on_device;
   };
+  [[nodiscard]] bool overlaps(const void* memory, std::size_t bytes) const;
+
   mutable std::shared_mutex mutex_;
   std::map<std::uintptr_t, Range> ranges_;
 };

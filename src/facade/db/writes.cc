@@ -64,6 +64,11 @@ Status Rocks::Submit(const rocksdb::WriteOptions& options, Batch* batch) {
   return core_->submit(options, batch);
 }
 
+Status Rocks::RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) {
+  BRECCIA_TRY(core_->check_open());
+  return core_->engine().RegisterMemory(memory, bytes, registration);
+}
+
 Batch Rocks::NewBatch() { return core_->check_open().ok() ? core_->engine().NewBatch() : Batch(); }
 
 }  // namespace breccia

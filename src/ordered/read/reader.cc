@@ -179,7 +179,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
       fail(reads.get(), 0, reads->count(), Status::Code::kInvalidArgument);
       continue;
     }
-    runs::QueriesRef queries{reads->keys(), nullptr, pin.visible};
+    runs::QueriesRef queries{reads->columns(), nullptr, pin.visible};
     if (own_writes) {
       const std::uint64_t place = base + requests->base_of(reads->family());
       for (std::uint64_t i = 0; i < reads->count(); ++i) {
@@ -212,6 +212,18 @@ bool Reader::wants_ops(const Job& job) {
          job.family.tombstones == nullptr && RunSearch::are_in_one_place(job.family);
 }
 
+/// Whether the backend reads the keys where the caller has them. Whoever else wants one writes it
+/// into its column first: the few that the log's record does not answer.
+bool Reader::takes_rows(const Job& job) const {
+  constexpr std::uint64_t kRowReadsMin = 16 << 10;
+  const std::uint64_t* const rows = job.reads->rows();
+  const std::uint64_t n = job.reads->count();
+  if (rows == nullptr || !job.on_backend || job.refs != nullptr) return false;
+  if (job.family.active->count() > 0 || job.family.tombstones != nullptr) return false;
+  return (n >= kRowReadsMin || BRECCIA_SOMETIMES(30)) &&
+         search_->takes_rows(job.family, rows, n, job.queries.keys.uniform_bytes);
+}
+
 void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
   const std::uint64_t parts = parts_of(n);
@@ -230,6 +242,11 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   // of; on the host a store past the caches waits longer than it spares.
   job.streams = BRECCIA_SOMETIMES(20) || (job.on_backend && is_device && n >= kStreamedReadsMin);
   job.wants_ops = wants_ops(job);
+  if (takes_rows(job)) {
+    job.queries.rows = job.reads->rows();
+  } else {
+    job.reads->settle();
+  }
 
   Missing missing(parts);
   const std::uint64_t at_a_time = BRECCIA_SOMETIMES(20) ? 1 : is_device ? kSliceReads : n;
@@ -258,6 +275,9 @@ Reader::Job Reader::Job::of(std::uint64_t begin, std::uint64_t count) const {
   slice.first = begin;
   slice.queries.keys = record::slice(queries.keys, begin, count);
   slice.queries.bound = behind(queries.bound);
+  if (queries.rows != nullptr) {
+    slice.queries.rows += begin * (queries.keys.uniform_bytes / sizeof(std::uint64_t));
+  }
   slice.numbers = behind(numbers);
   slice.refs = behind(refs);
   return slice;
@@ -344,6 +364,7 @@ void Reader::look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
                      batch::ResultArena* arena) {
   const memtable::HostMemtable& active = *job.family.active;
   if (job.on_backend && active.count() == 0) return;
+  job.reads->write_keys(begin, end);
   for (std::uint64_t i = begin - job.first; i < end - job.first; ++i) {
     const Slice key = copy_key(job.queries.keys, i, arena);
     const std::uint64_t bound = job.queries.bound_at(i);
@@ -402,11 +423,13 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
     const std::uint64_t payload = found.payload(place);
     const std::uint64_t covered = has_tombstones ? covering(job, place, &key) : 0;
     if (payload == runs::kNotFound && covered == 0 && job.family.asks_tree()) {
+      job.reads->write_keys(i, i + 1);
       missing->push_back(static_cast<std::uint32_t>(place));
     } else if (payload == runs::kNotFound || record::position_of(payload) < covered ||
                record::is_deletion(record::op_of(payload))) {
       answers.add(i, Status::Code::kNotFound);
     } else if (record::op_of(payload) != record::Op::kPut) {
+      job.reads->write_keys(i, i + 1);
       read_key_into(job.queries.keys, place, &key);
       rocksdb::PinnableSlice value;
       bool from_tree = false;
@@ -487,7 +510,7 @@ void Reader::read_below(const Job& job, const Missing& missing) {
       std::any_of(missing.begin(), missing.end(), [](const auto& list) { return !list.empty(); });
   if (!is_any) return;
   const Status status = base::or_memory_limit([&] {
-    read_tree({job.view.below, job.family.in_tree(), job.reads->keys()}, missing,
+    read_tree({job.view.below, job.family.in_tree(), job.reads->columns()}, missing,
               std::min<std::uint64_t>(missing.size(), core_count()), answer);
     return Status::OK();
   });

@@ -71,6 +71,7 @@ class Reader {
   [[nodiscard]] bool search(Job* job) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
   [[nodiscard]] static bool wants_ops(const Job& job);
+  [[nodiscard]] bool takes_rows(const Job& job) const;
   static void look_up(const Job& job, std::uint64_t begin, std::uint64_t end,
                       batch::ResultArena* arena);
   static std::uint64_t covering(const Job& job, std::uint64_t i, std::string* key);

@@ -13,6 +13,16 @@ bool RunSearch::are_in_one_place(const FamilyView& family) {
   });
 }
 
+bool RunSearch::takes_rows(const FamilyView& family, const std::uint64_t* rows, std::uint64_t count,
+                           std::uint32_t key_bytes) const {
+  BRECCIA_ASSERT(rows != nullptr && count > 0);
+  const auto backend = backends_->current();
+  const auto& runs = family.backend_runs;
+  const bool are_here = std::all_of(runs.begin(), runs.end(),
+                                    [&](const runs::RunPtr& run) { return backend->holds(*run); });
+  return are_here && backend->device().reaches(rows, count * key_bytes);
+}
+
 // A device that fails is retired; a view older than that may hold its runs a while longer, and gets
 // here too.
 bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries,

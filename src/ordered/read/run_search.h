@@ -23,6 +23,11 @@ class RunSearch {
   /// True if the family's runs lie all on a device, or all on the host.
   [[nodiscard]] static bool are_in_one_place(const FamilyView& family);
 
+  /// True if search() takes `count` keys of `key_bytes` bytes in rows (runs::QueriesRef), and reads
+  /// them where they lie.
+  [[nodiscard]] bool takes_rows(const FamilyView& family, const std::uint64_t* rows,
+                                std::uint64_t count, std::uint32_t key_bytes) const;
+
   /// For each query what it finds in the family's runs; the memtable is not looked at. Runs that
   /// the device had no room for lie on the host: each is searched where it lies. `cached` may be
   /// null.

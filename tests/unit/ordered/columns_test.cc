@@ -6,6 +6,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -222,7 +223,8 @@ TEST(StoreColumns, AreSearchedInSlices) {
   constexpr std::uint64_t kStored = 4000;
   constexpr std::uint64_t kLookups = 3 * (128 << 10) + 77;
   base::Random random(testing::seeds_to_run(1).front());
-  for (const std::size_t width : {8, 24}) {
+  for (const auto& [key_bytes, width] :
+       std::vector<std::pair<std::size_t, std::size_t>>{{10, 8}, {16, 24}, {8, 8}}) {
     const testing::Folder folder(testing::Place::kMemory);
     const testing::FakeGpu gpu;
     Options options = testing::small_options();
@@ -231,7 +233,9 @@ TEST(StoreColumns, AreSearchedInSlices) {
     options.clean_bytes = 0;
     std::unique_ptr<Store> store;
     ASSERT_TRUE(Store::Open(options, folder / "store", &store).ok());
-    const auto key_of = [](std::uint64_t id) { return "key " + std::to_string(100'000 + id); };
+    const auto key_of = [bytes = key_bytes](std::uint64_t id) {
+      return std::string(bytes - 6, 'k') + std::to_string(100'000 + id);
+    };
     const auto value_of = [&](std::uint64_t id) {
       return std::to_string(10'000 + id) + std::string(width - 5, 'v');
     };
@@ -260,7 +264,7 @@ TEST(StoreColumns, AreSearchedInSlices) {
     std::vector<std::uint8_t> found(kLookups, 9);
     ASSERT_TRUE(
         batch
-            .Get(kDefaultFamily, BytesColumn::Fixed(keys.data(), kLookups, 10),
+            .Get(kDefaultFamily, BytesColumn::Fixed(keys.data(), kLookups, key_bytes),
                  ValueArray{values.data(), width, static_cast<std::ptrdiff_t>(width), found.data()})
             .ok());
     for (int times = 0; times < 2; ++times) {
@@ -275,6 +279,67 @@ TEST(StoreColumns, AreSearchedInSlices) {
       found.assign(kLookups, 9);
       values.assign(values.size(), '.');
     }
+  }
+}
+
+// Goal: keys of lookups in registered memory reach the backend where they lie, and answers are
+//   those of keys in columns: of keys that are there, gone, merged, or were never there.
+// Method: lookups by columns in place, submitted until they ran on the backend, on the host and on
+//   a fake GPU; then as many behind a single one, which have no rows.
+// Mutation: columns that are always written leave no rows; a merge or a missing key that is read
+//   from columns which nobody wrote fails.
+TEST(StoreColumns, KeysInPlaceStayThere) {
+  constexpr std::uint64_t kStored = 3000;
+  constexpr std::uint64_t kLookups = 20'000;
+  base::Random random(testing::seeds_to_run(1).front());
+  for (const bool on_device : {false, true}) {
+    const testing::Folder folder(testing::Place::kMemory);
+    const testing::FakeGpu gpu;
+    Options options = testing::small_options();
+    if (on_device) gpu.use(&options);
+    options.device_requests_min = 1;
+    options.rocksdb.merge_operator = testing::make_append_operator(/*partial=*/true);
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, folder / "store", &store).ok());
+    const auto key_of = [](std::uint64_t id) {
+      return "the key: " + std::to_string(1'000'000 + id);
+    };
+    for (std::uint64_t id = 0; id < kStored; ++id) {
+      const Status changed = id % 4 == 0   ? store->Put({}, key_of(id), key_of(id))
+                             : id % 4 == 1 ? store->Delete({}, key_of(id))
+                             : id % 4 == 2 ? store->Merge({}, key_of(id), key_of(id))
+                                           : Status::OK();
+      ASSERT_TRUE(changed.ok());
+    }
+    std::vector<std::uint64_t> ids;
+    std::string keys;
+    for (std::uint64_t i = 0; i < kLookups; ++i) {
+      ids.push_back(random.below(kStored));
+      keys += key_of(ids.back());
+    }
+    MemoryRegistration registration;
+    ASSERT_TRUE(store->RegisterMemory(keys.data(), keys.size(), &registration).ok());
+    bool stayed = false;
+    for (int times = 0; times < 40 && !(stayed && times % 2 == 0); ++times) {
+      Batch batch = store->NewBatch();
+      batch.SetColumnsInPlace(true);
+      const std::uint64_t before = times % 2;
+      if (before > 0) {
+        ASSERT_TRUE(batch.Get(key_of(0)).ok());
+      }
+      const auto column = BytesColumn::Fixed(keys.data(), kLookups, 16);
+      ASSERT_TRUE(batch.Get(kDefaultFamily, column).ok());
+      ASSERT_TRUE(store->Submit({}, &batch).ok());
+      const bool has_rows = batch.requests().reads().front()->rows() != nullptr;
+      ASSERT_TRUE(before == 0 || !has_rows);
+      stayed = stayed || has_rows;
+      for (std::uint64_t i = 0; i < kLookups; ++i) {
+        const bool is_there = ids[i] % 2 == 0;
+        ASSERT_EQ(batch.code(before + i), is_there ? Status::Code::kOk : Status::Code::kNotFound);
+        ASSERT_EQ(batch.value(before + i), is_there ? key_of(ids[i]) : "");
+      }
+    }
+    EXPECT_TRUE(stayed);
   }
 }
 

@@ -31,6 +31,9 @@ class NotingStore final : public Store {
     note("NewBatch").PermitUncheckedError();
     return {};
   }
+  Status RegisterMemory(void*, std::size_t, MemoryRegistration*) override {
+    return note("RegisterMemory");
+  }
   Status Put(const WriteOptions&, const Slice&, const Slice&) override { return note("Put"); }
   Status Delete(const WriteOptions&, const Slice&) override { return note("Delete"); }
   Status Merge(const WriteOptions&, const Slice&, const Slice&) override { return note("Merge"); }
@@ -108,6 +111,8 @@ TEST(StackableStore, ForwardsEveryFunction) {
   store.SubmitAsync({}, &batch, [&](const Status& status) { is_done = status.ok(); });
   EXPECT_TRUE(is_done);
   EXPECT_EQ(store.NewBatch().writes(), 0u);
+  MemoryRegistration registration;
+  EXPECT_TRUE(store.RegisterMemory(&value, sizeof value, &registration).ok());
   EXPECT_TRUE(store.Put({}, "a", "1").ok());
   EXPECT_TRUE(store.Delete({}, "a").ok());
   EXPECT_TRUE(store.Merge({}, "a", "1").ok());
@@ -126,10 +131,11 @@ TEST(StackableStore, ForwardsEveryFunction) {
   EXPECT_EQ(store.recovery().frames, 3u);
   EXPECT_TRUE(store.Close().ok());
   EXPECT_EQ(calls,
-            (std::vector<std::string>{"Submit", "OpenTransaction", "SubmitAsync", "NewBatch", "Put",
-                                      "Delete", "Merge", "Get", "MultiGet", "CreateFamily",
-                                      "DropFamily", "Families", "Changes", "Position", "SyncLog",
-                                      "Flush", "GetProperty", "recovery", "Close"}));
+            (std::vector<std::string>{
+                "Submit",       "OpenTransaction", "SubmitAsync", "NewBatch", "RegisterMemory",
+                "Put",          "Delete",          "Merge",       "Get",      "MultiGet",
+                "CreateFamily", "DropFamily",      "Families",    "Changes",  "Position",
+                "SyncLog",      "Flush",           "GetProperty", "recovery", "Close"}));
 }
 
 // Goal: a tier works over an engine, and a tier over a tier.
