@@ -57,6 +57,7 @@ class Case:
 WAYS = {
     "breccia": ["--engine=breccia"],
     "breccia, columns": ["--engine=breccia", "--columns"],
+    "breccia, registered": ["--engine=breccia", "--columns", "--registered"],
     "breccia, values in place": ["--engine=breccia", "--in_place"],
     "breccia, no device": ["--engine=breccia", "--backend=host"],
     "rocksdb": ["--compare=rocksdb", "--rounds=1"],
@@ -133,10 +134,10 @@ def cases(sizes):
                f"{','.join(states[:3])}" + again * f",{states[2]}", BOTH, once=sizes.has_gpu)
     yield Case(COLD, peer + f"--benchmarks=filluniquerandom,{states[3]}", BOTH)
     yield Case(IN_MEMORY, base + f"{in_memory}{2 * sizes.reads} " + sizes.prepared,
-               ("breccia", "breccia, columns", "breccia, values in place"))
+               ("breccia", "breccia, columns", "breccia, registered", "breccia, values in place"))
     yield Case(NUMBERS_IN_MEMORY,
                base + numbers + f"{in_memory}{8 * sizes.reads} " + sizes.prepared,
-               ("breccia", "breccia, columns", "flatmap"))
+               ("breccia", "breccia, columns", "breccia, registered", "flatmap"))
     yield Case("get 16 B/100 B, skew 0.99", part + "--skew=0.99 --benchmarks=filluniquerandom,"
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
     budget = f"--clean_bytes={sizes.part * RECORD_BYTES // 10} "
@@ -239,7 +240,7 @@ GOALS = [
 ]
 
 # On one GPU of the H100's or H200's class, 16 cores, log on tmpfs.
-FILL, COLUMNS = "filluniquerandom", "breccia, columns"
+FILL, COLUMNS, REGISTERED = "filluniquerandom", "breccia, columns", "breccia, registered"
 PASS = f"{GET}#2"  # behind the first, in which runs are still merged
 SINGLE_PASSES = "readrandom@memtable#2+"
 GPU_GOALS = [
@@ -252,11 +253,12 @@ GPU_GOALS = [
     Goal("PUT 8 B/8 B by columns", NUMBERS_IN_MEMORY, FILL, 500e6, way=COLUMNS),
     Goal("GET 16 B/100 B from memory", IN_MEMORY, PASS, 200e6),
     Goal("the same, values in place", IN_MEMORY, PASS, 200e6, way="breccia, values in place"),
-    Goal("GET 16 B/100 B by columns", IN_MEMORY, PASS, 280e6, way=COLUMNS),
-    Goal("GET 16 B/100 B by columns, of the gather rate", IN_MEMORY, PASS, 0.7, way=COLUMNS,
-         beside="gather_128_byte_rows_per_s"),
-    Goal("GET 16 B/100 B by columns, of the rate of a bare gather into columns", IN_MEMORY, PASS,
-         0.7, way=COLUMNS, beside="gather_100_of_128_bytes_per_s"),
+    *[goal for words, way in (("columns", COLUMNS), ("columns of registered memory", REGISTERED))
+      for goal in (Goal(f"GET 16 B/100 B by {words}", IN_MEMORY, PASS, 280e6, way=way),
+                   Goal("the same, of the rate at which rows are gathered", IN_MEMORY, PASS, 0.7,
+                        way=way, beside="gather_128_byte_rows_per_s"),
+                   Goal("the same, of the rate at which values are gathered into columns",
+                        IN_MEMORY, PASS, 0.7, way=way, beside="gather_100_of_128_bytes_per_s"))],
     Goal("GET 16 B/100 B clean, of that from memory", FLUSHED, f"{GET}@clean#2+", 0.9,
          beside=(IN_MEMORY, PASS, "breccia")),
     Goal("clean budget of a tenth, Zipf 0.99", BUDGET, f"{GET}@clean#4+", 25e6),
@@ -264,7 +266,9 @@ GPU_GOALS = [
     Goal("misses, tree alone", MISSES, f"{GET}@tree-warm#4+", 100e6),
     Goal("GET 8 B/8 B from memory", NUMBERS_IN_MEMORY, PASS, 350e6),
     Goal("GET 8 B/8 B by columns", NUMBERS_IN_MEMORY, PASS, 1200e6, way=COLUMNS),
-    Goal("the same, of the hash table's", NUMBERS_IN_MEMORY, PASS, 3, way=COLUMNS,
+    Goal("GET 8 B/8 B by columns of registered memory", NUMBERS_IN_MEMORY, PASS, 1200e6,
+         way=REGISTERED),
+    Goal("GET 8 B/8 B by columns, of the hash table's", NUMBERS_IN_MEMORY, PASS, 3, way=COLUMNS,
          beside=(NUMBERS_IN_MEMORY, PASS, "flatmap")),
     Goal("single GET on a device store, of the host backend's", SINGLE, SINGLE_PASSES, 1.1,
          figure=P50, beside=(SINGLE, SINGLE_PASSES, "breccia, no device")),

@@ -27,6 +27,7 @@ ReadyStream::ReadyStream(std::unique_ptr<Stream> made, std::uint64_t count, pmem
       kinds_(count) {
   arrays_.keys = reinterpret_cast<const char*>(keys_.data());
   arrays_.key_stride = stride_;
+  arrays_.key_bytes = count * stride_;
   arrays_.kinds = kinds_.data();
   arrays_.key_sizes = key_sizes_.data();
 }

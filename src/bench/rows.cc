@@ -95,6 +95,7 @@ std::string to_json(const SuiteConfig& config, const Step& step, const StepResul
       {"ops_per_sec_filling_included", result.with_filling()},
       {"ops_per_sec_store_alone", result.store_alone()},
       {"columns", result.in_effect.columns},
+      {"registered", result.in_effect.registered},
       {"in_place", result.in_effect.in_place},
       {"latency_of", unit_of(step)},
       {"p50_us", result.p50_us},

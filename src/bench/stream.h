@@ -66,6 +66,7 @@ struct Chunk {
 struct RequestArrays {
   const char* keys = nullptr;
   std::size_t key_stride = 0;
+  std::size_t key_bytes = 0;     // of all keys
   const char* values = nullptr;  // null: they have none
   std::size_t value_size = 0;
   bool is_uniform = true;  // they are of one kind, and their keys as long as the stride

@@ -95,6 +95,8 @@ void SuiteFlags::add_running_to(console::App* app) {
                 "and read there");
   app->add_flag("--columns", columns,
                 "Breccia's batches take columns, which stay in place, and their lookups fill one");
+  app->add_flag("--registered", registered,
+                "Their keys lie in memory that Breccia's device reads where it lies; with --ready");
   app->add_flag("--verify", verify, "Check every result, not one in 61");
   app->add_flag("--histogram", histogram, "Print latencies by percentile");
   app->add_flag("--json", json, "Print JSON objects in place of text");
@@ -113,6 +115,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   if (prebuilt && batch_size == 1) return "--prebuilt needs a --batch_size of 2 or more";
   if (columns && batch_size == 1) return "--columns needs a --batch_size of 2 or more";
   if (use_existing_db && db.empty()) return "--use_existing_db needs --db";
+  if (registered && !(columns && ready)) return "--registered needs --columns and --ready";
   suite->place = {db.empty() ? default_folder() : db, wal_dir};
   suite->use_existing_db = use_existing_db;
   suite->compare = compare;
@@ -129,6 +132,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->engine.backend = console::backend_choice(backend);
   suite->engine.device = device;
   suite->engine.columns = columns;
+  suite->engine.registered = registered;
   suite->engine.in_place = in_place;
   if (disable_wal) suite->engine.durability = Durability::kNone;
   if (sync) suite->engine.durability = Durability::kSync;

@@ -35,6 +35,7 @@ struct SuiteFlags {
   bool ready = false;
   bool in_place = false;
   bool columns = false;
+  bool registered = false;
   bool verify = false;
   bool histogram = false;
   bool json = false;

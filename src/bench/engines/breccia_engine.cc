@@ -36,6 +36,7 @@ class BrecciaSession final : public Session {
         options_{.durability = config.durability},
         sampling_(sampling),
         columns_(config.columns),
+        registered_(config.registered),
         in_place_(config.in_place),
         value_size_(config.value_size),
         chunk_(key_size_max),
@@ -195,9 +196,16 @@ class BrecciaSession final : public Session {
     }
   }
 
+  /// Registers the keys of a stream, before its first batch is built.
+  Status register_keys(const RequestArrays& arrays) {
+    if (!registered_ || keys_ == arrays.keys) return Status();
+    keys_ = arrays.keys;
+    return store_->RegisterMemory(const_cast<char*>(keys_), arrays.key_bytes, &registration_);
+  }
+
   /// Fills a group with requests that lie in arrays.
-  Status take(const RequestArrays& arrays, std::uint64_t first, std::uint32_t count,
-              Group* group) const {
+  Status take(const RequestArrays& arrays, std::uint64_t first, std::uint32_t count, Group* group) {
+    BRECCIA_TRY(register_keys(arrays));
     group->counts[static_cast<std::size_t>(arrays.kind)] = count;
     if (arrays.kind == Kind::kGet) {
       sampling_.for_each(first, first + count, [&](std::uint64_t number) {
@@ -267,6 +275,7 @@ class BrecciaSession final : public Session {
   const WriteOptions options_;
   const Sampling sampling_;
   const bool columns_;
+  const bool registered_;
   const bool in_place_;
   const std::size_t value_size_;
   Chunk chunk_;
@@ -275,6 +284,8 @@ class BrecciaSession final : public Session {
   Batch reads_;                         // of the transaction, where they are as of its opening
   std::vector<SampledRead> sampled_;    // of the transaction
   std::vector<std::uint64_t> numbers_;  // of requests that are looked at
+  const char* keys_ = nullptr;          // that are registered
+  MemoryRegistration registration_;
   std::string value_;
   /// Where digests go that nobody compares, so that no compiler leaves their reading out.
   inline static thread_local volatile std::uint8_t unsampled_ = 0;
@@ -301,6 +312,7 @@ class BrecciaEngine final : public Engine {
             .clean_bytes = config_.clean_bytes.value_or(number("breccia.memtable-bytes")),
             .entry_cache_bytes = number("breccia.entry-cache.bytes-max"),
             .columns = config_.columns,
+            .registered = config_.registered,
             .in_place = config_.in_place};
   }
   std::string backend() override {

@@ -71,6 +71,7 @@ struct EngineConfig {
   std::optional<std::uint64_t> entry_cache_bytes;  // the same
   bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
   bool columns = false;       // groups are filled from columns; Breccia only
+  bool registered = false;    // with columns: keys lie in registered memory
   bool in_place = false;      // large values stay in the log's memory; Breccia only
   RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
@@ -98,6 +99,7 @@ struct InEffect {
   std::uint64_t clean_bytes = 0;  // Breccia only, as the next
   std::uint64_t entry_cache_bytes = 0;
   bool columns = false;
+  bool registered = false;
   bool in_place = false;
 };
 

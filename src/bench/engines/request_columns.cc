@@ -1,6 +1,6 @@
 #include "bench/engines/request_columns.h"
 
-#include <algorithm>
+#include <cstring>
 
 #include "base/result.h"
 #include "bench/engines/engine.h"
@@ -86,14 +86,19 @@ Status RequestColumns::add_taken(Batch* batch) {
 }
 
 Status RequestColumns::look_up(const BytesColumn& keys, Batch* batch) {
-  // One byte more: values of no bytes have an address, too.
-  found_values_.resize(std::max(found_values_.size(), keys.count() * value_size_ + 1));
-  found_.resize(std::max(found_.size(), keys.count()));
+  if (keys.count() > found_room_) {
+    // One byte more: values of no bytes have an address, too.
+    const std::uint64_t bytes = keys.count() * (1 + value_size_) + 1;
+    BRECCIA_TAKE(found_, pmem::PageMemory::allocate_huge(bytes));
+    std::memset(found_->data(), 0, bytes);  // a client's pages are there
+    found_room_ = keys.count();
+  }
+  auto* const found = reinterpret_cast<std::uint8_t*>(found_->data());
   return batch->Get(kDefaultFamily, keys,
-                    {.values = found_values_.data(),
+                    {.values = found + found_room_,
                      .width = value_size_,
                      .stride = static_cast<std::ptrdiff_t>(value_size_),
-                     .found = found_.data()});
+                     .found = found});
 }
 
 Status RequestColumns::add_to(Batch* first, Batch* second) {

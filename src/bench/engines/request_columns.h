@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/stream.h"
+#include "pmem/page_memory.h"
 
 namespace breccia::bench {
 
@@ -80,8 +81,8 @@ class RequestColumns {
   ByteArray lookups_;
   ByteArray scans_;
   std::vector<std::uint32_t> scan_entries_;
-  std::vector<char> found_values_;
-  std::vector<std::uint8_t> found_;
+  std::optional<pmem::PageMemory> found_;  // flags, then values; in huge pages, as large arrays are
+  std::uint64_t found_room_ = 0;           // lookups
 };
 
 }  // namespace breccia::bench
