@@ -16,5 +16,7 @@ console::Command add_detach(console::App* parent);
 console::Command add_doctor(console::App* parent);
 console::Command add_db(console::App* parent);
 std::vector<console::Command> add_db_commands(console::App* parent);
+console::Command add_sst(console::App* parent);
+std::vector<console::Command> add_sst_commands(console::App* parent);
 
 }  // namespace breccia::cli

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+
+#include "sst/format.h"
+
+namespace breccia::sst {
+
+/// The entries of a block, one behind the other, each of which is checked before it is shown.
+/// Owner   the contents live longer.
+/// Threads one owner.
+class BlockEntries {
+ public:
+  /// What an entry has beside its key.
+  enum class Kind {
+    kValues,   // bytes with their length: data, properties, the metaindex, indexes up to version 3
+    kHandles,  // a handle, or how it differs from the one before: indexes from version 4 on
+  };
+
+  /// Errors  in status(): Corruption.
+  BlockEntries(const Slice& contents, Kind kind);
+
+  /// Moves to the next entry, at first to the first. False behind the last, or with an error in
+  /// status().
+  bool next();
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  [[nodiscard]] Slice key() const { return Slice(key_); }
+  [[nodiscard]] const Slice& value() const { return value_; }
+  [[nodiscard]] const Handle& handle() const { return handle_; }
+  /// Entries from here on share nothing with those before: where decoding may begin.
+  [[nodiscard]] std::uint32_t restarts() const { return restarts_; }
+
+ private:
+  /// Takes the restarts off the end. False: they are not there.
+  bool take_restarts(const Slice& contents);
+  [[nodiscard]] std::uint32_t restart_at(std::uint32_t i) const;
+  bool take_entry(Input* input, bool is_restart);
+  bool take_handle(Input* input, bool is_full);
+  bool fail(const char* what);
+
+  const Kind kind_;
+  const char* begin_ = nullptr;
+  Slice entries_;  // what is left of them
+  const char* restart_array_ = nullptr;
+  std::uint32_t restarts_ = 0;
+  std::uint32_t next_restart_ = 0;
+  std::string key_;
+  Slice value_;
+  Handle handle_;
+  Status status_;
+};
+
+}  // namespace breccia::sst

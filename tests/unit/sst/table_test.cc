@@ -1,0 +1,381 @@
+#include "sst/table.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/merge_operator.h>
+#include <rocksdb/sst_file_writer.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <tuple>
+#include <vector>
+
+#include "base/random.h"
+#include "sst/block.h"
+#include "sst/check.h"
+#include "sst/checksum.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+
+namespace breccia::sst {
+namespace {
+
+using testing::Folder;
+using testing::Place;
+
+struct Entry {
+  std::string key;
+  std::uint64_t sequence = 0;
+  EntryType type = EntryType::kValue;
+  std::string value;
+
+  bool operator==(const Entry&) const = default;
+};
+
+void PrintTo(const Entry& entry, std::ostream* out) {
+  *out << Slice(entry.key).ToString(true) << " " << entry.sequence << " " << name_of(entry.type);
+}
+
+/// How RocksDB writes a table.
+struct Config {
+  std::uint32_t version = 5;
+  rocksdb::ChecksumType checksum = rocksdb::kXXH3;
+  rocksdb::CompressionType compression = rocksdb::kNoCompression;
+  int restarts = 16;
+  int index_restarts = 1;
+  bool has_hash_index = false;
+  bool is_aligned = false;
+};
+
+rocksdb::Options options_of(const Config& config) {
+  rocksdb::BlockBasedTableOptions table;
+  table.format_version = config.version;
+  table.checksum = config.checksum;
+  table.block_restart_interval = config.restarts;
+  table.index_block_restart_interval = config.index_restarts;
+  table.block_align = config.is_aligned;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  if (config.has_hash_index) {
+    table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
+  }
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.compression = config.compression;
+  options.disable_auto_compactions = true;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  EXPECT_TRUE(
+      rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options.merge_operator).ok());
+  return options;
+}
+
+std::string random_key(base::Random& random) {
+  std::string key = fmt::format("key{:03}", random.below(500));
+  key.append(random.below(20), static_cast<char>('a' + random.below(3)));
+  return key;
+}
+
+/// A table with every version of what was written, and those versions.
+struct Written {
+  std::string file;
+  std::vector<Entry> entries;
+  std::vector<Entry> range_deletions;
+};
+
+/// A snapshot behind each request keeps a flush from dropping any.
+void write_with_rocksdb(const std::string& folder, const Config& config, std::uint64_t seed,
+                        std::uint64_t requests, Written* written) {
+  base::Random random(seed);
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options_of(config), folder, &opened).ok());
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  std::vector<const rocksdb::Snapshot*> snapshots;
+  for (std::uint64_t i = 0; i < requests; ++i) {
+    Entry entry{random_key(random), 0, EntryType::kValue, ""};
+    entry.value.assign(random.below(10) == 0 ? random.below(6000) : random.below(60), 'v');
+    const std::uint64_t kind = random.below(20);
+    if (kind == 0) {
+      entry.type = EntryType::kDeletion;
+      entry.value.clear();
+      ASSERT_TRUE(db->Delete({}, entry.key).ok());
+    } else if (kind == 1) {
+      entry.key = fmt::format("single{}", i);
+      entry.type = EntryType::kSingleDeletion;
+      entry.value.clear();
+      ASSERT_TRUE(db->SingleDelete({}, entry.key).ok());
+    } else if (kind == 2) {
+      entry.type = EntryType::kMerge;
+      ASSERT_TRUE(db->Merge({}, entry.key, entry.value).ok());
+    } else if (kind == 3) {
+      entry.type = EntryType::kRangeDeletion;
+      entry.value = entry.key + "z";
+      ASSERT_TRUE(db->DeleteRange({}, db->DefaultColumnFamily(), entry.key, entry.value).ok());
+    } else {
+      ASSERT_TRUE(db->Put({}, entry.key, entry.value).ok());
+    }
+    entry.sequence = db->GetLatestSequenceNumber();
+    snapshots.push_back(db->GetSnapshot());
+    (entry.type == EntryType::kRangeDeletion ? written->range_deletions : written->entries)
+        .push_back(entry);
+  }
+  ASSERT_TRUE(db->Flush({}).ok());
+  for (const rocksdb::Snapshot* snapshot : snapshots) db->ReleaseSnapshot(snapshot);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db->GetLiveFilesMetaData(&files);
+  ASSERT_EQ(files.size(), 1U);
+  written->file = folder + files[0].name;
+  std::sort(written->entries.begin(), written->entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.key, b.sequence) < std::tie(b.key, a.sequence);
+  });
+}
+
+std::vector<Entry> entries_of(const Table& table, Status* status) {
+  std::vector<Entry> entries;
+  *status = visit_entries(table, [&](const InternalKey& key, const Slice& value) {
+    entries.push_back({key.user_key.ToString(), key.sequence, key.type, value.ToString()});
+    return true;
+  });
+  return entries;
+}
+
+std::string read_file(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// Opens and checks; OK if nothing is wrong.
+Status check_file(const std::string& path, TableCounts* counts) {
+  const auto table = Table::open(path);
+  return table.ok() ? check_table(*table.value(), nullptr, counts) : table.status();
+}
+
+std::vector<Config> configs() {
+  std::vector<Config> all;
+  for (std::uint32_t version = 2; version <= 5; ++version) {
+    for (const auto checksum : {rocksdb::kXXH3, rocksdb::kCRC32c}) {
+      all.push_back({.version = version, .checksum = checksum, .restarts = 4});
+    }
+    all.push_back({.version = version, .checksum = rocksdb::kxxHash, .index_restarts = 5});
+    all.push_back({.version = version, .checksum = rocksdb::kxxHash64, .has_hash_index = true});
+  }
+  for (const auto compression : {rocksdb::kSnappyCompression, rocksdb::kLZ4Compression,
+                                 rocksdb::kLZ4HCCompression, rocksdb::kZSTD}) {
+    all.push_back({.compression = compression});
+  }
+  all.push_back({.checksum = rocksdb::kNoChecksum, .restarts = 1});
+  all.push_back({.is_aligned = true});
+  return all;
+}
+
+// Goal: every version that RocksDB wrote is read, in its order, and the table passes its check.
+// Method: random requests with a snapshot behind each, flushed under many kinds of tables.
+// Mutation: handles that are not told as differences, or a hash index that is taken for restarts.
+TEST(SstTable, HoldsWhatRocksDbWrote) {
+  for (const std::uint64_t seed : testing::seeds_to_run(2)) {
+    for (const Config& config : configs()) {
+      SCOPED_TRACE(fmt::format("version {}, checksum {}, compression {}; {}", config.version,
+                               static_cast<int>(config.checksum),
+                               static_cast<int>(config.compression),
+                               testing::replay_command(seed)));
+      const Folder folder(Place::kMemory);
+      Written written;
+      write_with_rocksdb(folder.path(), config, seed, 600, &written);
+      if (HasFatalFailure()) return;
+      const auto table = Table::open(written.file);
+      ASSERT_TRUE(table.ok()) << table.status().ToString();
+      EXPECT_EQ(table.value()->version(), config.version);
+      Status status;
+      EXPECT_EQ(entries_of(*table.value(), &status), written.entries);
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      TableCounts counts;
+      status = check_table(*table.value(), nullptr, &counts);
+      EXPECT_TRUE(status.ok()) << status.ToString();
+      EXPECT_EQ(counts.entries, written.entries.size() + written.range_deletions.size());
+      EXPECT_EQ(counts.range_deletions, written.range_deletions.size());
+    }
+  }
+}
+
+// Goal: no byte of a file may change without being noticed.
+// Method: one bit of each byte in turn; what is left out is a version that is as good.
+// Mutation: a block that is not read, or bytes between blocks, a footer's zeros or a property that
+//   nobody looks at.
+TEST(SstTable, EveryByteIsChecked) {
+  base::Random random(testing::seeds_to_run(1).front());
+  const Folder folder(Place::kMemory);
+  Written written;
+  write_with_rocksdb(folder / "db", {.compression = rocksdb::kLZ4Compression}, 7, 60, &written);
+  if (HasFatalFailure()) return;
+  const std::string whole = read_file(written.file);
+  const std::string path = folder / "changed.sst";
+  const std::size_t version_at = whole.size() - 12;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ (1 << random.below(8)));
+    const auto version = static_cast<unsigned char>(changed[at]);
+    if (at == version_at && version >= kVersionMin && version <= kVersionMax) continue;
+    write_file(path, changed);
+    TableCounts counts;
+    ASSERT_FALSE(check_file(path, &counts).ok()) << "byte " << at << " of " << whole.size();
+  }
+  for (std::size_t bytes = 0; bytes < whole.size(); bytes += 1 + bytes / 16) {
+    write_file(path, whole.substr(0, bytes));
+    TableCounts counts;
+    ASSERT_FALSE(check_file(path, &counts).ok()) << bytes << " bytes";
+  }
+}
+
+/// Puts the right checksum behind the block.
+void seal(const Handle& handle, std::string* file) {
+  std::uint32_t sum = 0;
+  ASSERT_TRUE(
+      block_checksum(ChecksumType::kXxh3, Slice(file->data() + handle.offset, handle.bytes), &sum));
+  std::memcpy(file->data() + handle.offset + handle.bytes + 1, &sum, sizeof sum);
+}
+
+// Goal: a block that is broken behind a right checksum is refused or read, and nothing beyond it.
+// Method: bytes of a random block changed and its checksum put right; sanitizers watch.
+// Mutation: a length, a handle or a restart that is believed.
+TEST(SstTable, BrokenBlocksDoNoHarm) {
+  std::uint64_t refused = 0;
+  for (const auto compression : {rocksdb::kNoCompression, rocksdb::kSnappyCompression,
+                                 rocksdb::kLZ4Compression, rocksdb::kZSTD}) {
+    const Folder folder(Place::kMemory);
+    Written written;
+    write_with_rocksdb(folder / "db", {.compression = compression}, 11, 200, &written);
+    if (HasFatalFailure()) return;
+    const std::string whole = read_file(written.file);
+    std::vector<Handle> handles;
+    {
+      const auto table = Table::open(written.file);
+      ASSERT_TRUE(table.ok()) << table.status().ToString();
+      handles = {table.value()->index(), table.value()->metaindex()};
+      for (const auto& [name, handle] : table.value()->meta_blocks()) handles.push_back(handle);
+      for (const DataBlock& block : table.value()->data_blocks()) handles.push_back(block.handle);
+    }
+    const std::string path = folder / "changed.sst";
+    for (const std::uint64_t seed : testing::seeds_to_run(1500)) {
+      SCOPED_TRACE(testing::replay_command(seed));
+      base::Random random(seed);
+      std::string changed = whole;
+      const Handle& handle = handles[random.below(handles.size())];
+      for (std::uint64_t times = 1 + random.below(3); times > 0; --times) {
+        // Lengths and restarts stand at both ends.
+        const std::uint64_t reach = std::min<std::uint64_t>(handle.bytes + 1, 1 + random.below(64));
+        const std::uint64_t at = random.below(reach);
+        const bool from_end = random.below(2) == 0;
+        changed[handle.offset + (from_end ? handle.bytes - at : at)] =
+            static_cast<char>(random.below(3) == 0 ? 0xFF : random.below(256));
+      }
+      seal(handle, &changed);
+      write_file(path, changed);
+      TableCounts counts;
+      refused += check_file(path, &counts).ok() ? 0 : 1;
+      const auto table = Table::open(path);
+      if (!table.ok()) continue;
+      Status status;
+      (void)entries_of(*table.value(), &status);
+    }
+  }
+  EXPECT_GT(refused, 0U);
+}
+
+// Goal: a file that was ingested, whose properties then do not match their checksum, is read.
+// Method: RocksDB writes and ingests a file with the number in it; it passes its check. With
+//   another byte of its properties changed it does not.
+// Mutation: properties that are taken whatever their checksum says.
+TEST(SstTable, IngestedFiles) {
+  const Folder folder(Place::kMemory);
+  const rocksdb::Options options = options_of({});
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, folder / "db", &opened).ok());
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  ASSERT_TRUE(db->Put({}, "a", "old").ok());
+  ASSERT_TRUE(db->Flush({}).ok());
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
+  ASSERT_TRUE(writer.Open(folder / "new.sst").ok());
+  ASSERT_TRUE(writer.Put("a", "new").ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  rocksdb::IngestExternalFileOptions how;
+  how.write_global_seqno = true;
+  ASSERT_TRUE(db->IngestExternalFile({folder / "new.sst"}, how).ok());
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db->GetLiveFilesMetaData(&files);
+  ASSERT_EQ(files.size(), 2U);
+  int ingested = 0;
+  for (const auto& file : files) {
+    const std::string path = (folder / "db") + file.name;
+    TableCounts counts;
+    const Status status = check_file(path, &counts);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    const auto table = Table::open(path);
+    ASSERT_TRUE(table.ok());
+    const auto& properties = table.value()->properties();
+    const auto number = properties.find(names::kGlobalSequence);
+    if (number == properties.end()) continue;
+    ingested += 1;
+    EXPECT_EQ(load_little_endian<std::uint64_t>(number->second.data()), file.largest_seqno);
+    std::string changed = read_file(path);
+    const std::size_t at = changed.find("leveldb.BytewiseComparator");
+    ASSERT_NE(at, std::string::npos);
+    changed[at] = 'k';
+    write_file(folder / "changed.sst", changed);
+    EXPECT_TRUE(check_file(folder / "changed.sst", &counts).IsCorruption());
+  }
+  EXPECT_EQ(ingested, 1);
+}
+
+// Goal: tables that are not read here say so.
+// Method: an index of several blocks, a dictionary, a plain file and none.
+// Mutation: a first level of an index that is taken for all of it.
+TEST(SstTable, OthersAreNamed) {
+  const Folder folder(Place::kMemory);
+  rocksdb::BlockBasedTableOptions parts;
+  parts.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  rocksdb::Options options;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(parts));
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
+  ASSERT_TRUE(writer.Open(folder / "parts.sst").ok());
+  ASSERT_TRUE(writer.Put("a", "1").ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  EXPECT_TRUE(Table::open(folder / "parts.sst").status().IsNotSupported());
+  EXPECT_TRUE(Table::open(folder / "none.sst").status().IsIOError());
+  write_file(folder / "text.sst", std::string(1000, 'x'));
+  EXPECT_TRUE(Table::open(folder / "text.sst").status().IsCorruption());
+  write_file(folder / "empty.sst", "");
+  EXPECT_TRUE(Table::open(folder / "empty.sst").status().IsCorruption());
+}
+
+// Goal: numbers are read as they are written, and not beyond a word or the end.
+// Method: each length at its limits, then too long ones and every cut.
+// Mutation: a fifth byte of a 32-bit number that may hold more than four bits.
+TEST(SstFormat, Varints) {
+  const auto read = [](const std::string& bytes, auto word) {
+    Input input{Slice(bytes)};
+    return input.varint(&word) && input.rest().empty() ? std::optional(word) : std::nullopt;
+  };
+  EXPECT_EQ(read(std::string(1, '\x7f'), std::uint32_t{}), 127U);
+  EXPECT_EQ(read("\x80\x01", std::uint32_t{}), 128U);
+  EXPECT_EQ(read("\xff\xff\xff\xff\x0f", std::uint32_t{}), 0xFFFFFFFFU);
+  EXPECT_EQ(read("\xff\xff\xff\xff\x1f", std::uint32_t{}), std::nullopt);
+  EXPECT_EQ(read("\xff\xff\xff\xff\xff\x01", std::uint32_t{}), std::nullopt);
+  EXPECT_EQ(read("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", std::uint64_t{}), ~std::uint64_t{});
+  EXPECT_EQ(read("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", std::uint64_t{}), std::nullopt);
+  const std::string whole("\x80\x80\x80\x80\x01", 5);
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_EQ(read(whole.substr(0, bytes), std::uint64_t{}), std::nullopt) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace breccia::sst
