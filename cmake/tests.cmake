@@ -141,12 +141,13 @@ foreach(folder IN LISTS folders)
   endif()
 endforeach()
 
-# tests/unit/wal/recorded_calls.cc sees what our own code asks of the system, syncs above all.
 if(TARGET breccia_unit_tests AND CMAKE_BUILD_TYPE STREQUAL "Release" AND
    CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 reports this where two vectors are compared.
   target_compile_options(breccia_unit_tests PRIVATE -Wno-stringop-overread)
 endif()
+
+# tests/unit/wal/recorded_calls.cc sees what our own code asks of the system, syncs above all.
 if(TARGET breccia_unit_tests)
   foreach(call IN ITEMS open mkdir rename unlink ftruncate posix_fallocate pwrite fsync fdatasync
                         io_uring_submit_and_wait pmem2_get_flush_fn pmem2_get_drain_fn)

@@ -16,6 +16,7 @@
 #include "console/exit_codes.h"
 #include "console/store_flags.h"
 #include "support/folder.h"
+#include "unit/cli/run_words.h"
 #include "unit/wal/recorded_calls.h"
 
 /// What the commands do to copies, to what is restored, and to databases that are no stores.
@@ -27,12 +28,6 @@ namespace fs = std::filesystem;
 using testing::Folder;
 using testing::Place;
 
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 /// Runs `breccia WORDS`.
 Outcome run(std::vector<std::string> words) {
   console::App app("test");
@@ -42,17 +37,7 @@ Outcome run(std::vector<std::string> words) {
                           cli::add_import, cli::add_detach}) {
     commands.push_back(add(&app));
   }
-  EXPECT_FALSE(app.parse(words));
-  Outcome outcome;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  for (const console::Command& command : commands) {
-    if (command.app->parsed()) outcome.code = command.run();
-  }
-  std::fflush(stdout);
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
+  return run_words(&app, commands, words);
 }
 
 class CliCopies : public ::testing::Test {

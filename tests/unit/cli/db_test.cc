@@ -19,6 +19,7 @@
 #include "console/text.h"
 #include "support/folder.h"
 #include "support/seeds.h"
+#include "unit/cli/run_words.h"
 #include "wal/format.h"
 
 /// `breccia db` beside ldb and a model. The store of these tests has families, all operations and
@@ -31,29 +32,13 @@ namespace fs = std::filesystem;
 using testing::Folder;
 using testing::Place;
 
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 /// Runs `breccia db WORDS`.
 Outcome run_db(std::vector<std::string> words) {
   console::App app("test");
   const console::Command db = cli::add_db(&app);
   const std::vector<console::Command> commands = cli::add_db_commands(db.app);
   words.insert(words.begin(), "db");
-  EXPECT_FALSE(app.parse(words));
-  Outcome outcome;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  for (const console::Command& command : commands) {
-    if (command.app->parsed()) outcome.code = command.run();
-  }
-  std::fflush(stdout);
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
+  return run_words(&app, commands, words);
 }
 
 bool have_ldb() { return std::system("ldb --version >/dev/null 2>&1") == 0; }

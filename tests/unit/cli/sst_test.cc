@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <rocksdb/sst_file_writer.h>
 
-#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "cli/commands.h"
 #include "console/exit_codes.h"
 #include "support/folder.h"
+#include "unit/cli/run_words.h"
 
 namespace breccia::cli {
 namespace {
@@ -17,29 +17,13 @@ namespace {
 using testing::Folder;
 using testing::Place;
 
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 /// Runs `breccia sst WORDS`.
 Outcome run_sst(std::vector<std::string> words) {
   console::App app("test");
   const console::Command sst = cli::add_sst(&app);
   const std::vector<console::Command> commands = cli::add_sst_commands(sst.app);
   words.insert(words.begin(), "sst");
-  EXPECT_FALSE(app.parse(words));
-  Outcome outcome;
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  for (const console::Command& command : commands) {
-    if (command.app->parsed()) outcome.code = command.run();
-  }
-  std::fflush(stdout);
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
+  return run_words(&app, commands, words);
 }
 
 /// A table with keys a to d.

@@ -290,6 +290,46 @@ TEST(SstTable, BrokenBlocksDoNoHarm) {
   EXPECT_GT(refused, 0U);
 }
 
+// Goal: what a table says of itself, behind right checksums, is held against its entries.
+// Method: one lie at a time in the index, the properties and a data block.
+// Mutation: separators, counts, order or types that are not looked at.
+TEST(SstTable, LiesAreFound) {
+  const Folder folder(Place::kMemory);
+  Written written;
+  write_with_rocksdb(folder / "db", {}, 5, 300, &written);
+  if (HasFatalFailure()) return;
+  const std::string whole = read_file(written.file);
+  const auto table = Table::open(written.file);
+  ASSERT_TRUE(table.ok());
+  ASSERT_GE(table.value()->data_blocks().size(), 3U);
+  const Handle index = table.value()->index();
+  const Handle data = table.value()->data_blocks()[1].handle;
+  const Handle properties = table.value()->meta_blocks().at(names::kProperties);
+  // Behind the lengths of the first separator; behind a name's end, of which a property's value
+  // follows; the first key, and its tag.
+  const std::uint64_t separator_at = index.offset + 2;
+  const std::uint64_t count_at = whole.find("entries", properties.offset) + 7;
+  const std::uint64_t key_at = whole.find("key", data.offset);
+  const std::uint64_t tag_at = key_at + static_cast<unsigned char>(whole[data.offset + 1]) - 8;
+  const std::tuple<const char*, Handle, std::uint64_t, char> lies[] = {
+      {"behind what the index says", index, separator_at, '\x01'},
+      {"before what the index says", index, separator_at, '\x7f'},
+      {"property", properties, count_at, static_cast<char>(whole[count_at] ^ 1)},
+      {"out of order", data, key_at, '\x01'},
+      {"unknown type", data, tag_at, '\x55'},
+  };
+  for (const auto& [what, block, at, byte] : lies) {
+    std::string changed = whole;
+    changed[at] = byte;
+    seal(block, &changed);
+    write_file(folder / "changed.sst", changed);
+    TableCounts counts;
+    const Status status = check_file(folder / "changed.sst", &counts);
+    EXPECT_TRUE(status.IsCorruption()) << what;
+    EXPECT_NE(status.ToString().find(what), std::string::npos) << what << ": " << status.ToString();
+  }
+}
+
 // Goal: a file that was ingested, whose properties then do not match their checksum, is read.
 // Method: RocksDB writes and ingests a file with the number in it; it passes its check. With
 //   another byte of its properties changed it does not.
