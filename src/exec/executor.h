@@ -17,3 +17,20 @@
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status finish()                              waits for all of it
 /// An operation that fails waits for what runs before it returns.
+
+#include <cstdint>
+
+#include "exec/pool.h"
+
+namespace breccia::exec {
+
+/// An array of work space. When memory is short, what runs already is waited for first: the caller
+/// is about to give back arrays that it may still use.
+template <class T, class X>
+Result<Array<T>> make_array(X& x, std::uint64_t count) {
+  auto array = Array<T>::make(x.pool(), count);
+  if (!array.ok()) (void)x.finish();
+  return array;
+}
+
+}  // namespace breccia::exec

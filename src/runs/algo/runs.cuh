@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/limits.h"
+#include "exec/executor.h"
 #include "exec/pool.h"
 #include "runs/algo/run_steps.cuh"
 #include "runs/algo/search.cuh"
@@ -21,14 +22,7 @@ namespace breccia::runs::algo {
 
 inline constexpr int kWidth = 32;
 
-/// An array of work space. When memory is short, what runs already is waited for first: the caller
-/// is about to give back arrays that it may still use.
-template <class T, class X>
-Result<exec::Array<T>> make_array(X& x, std::uint64_t count) {
-  auto array = exec::Array<T>::make(x.pool(), count);
-  if (!array.ok()) (void)x.finish();
-  return array;
-}
+using exec::make_array;
 
 /// A column of the host's where kernels read it: a copy, or in place if the executor reaches that.
 template <class X>

@@ -1,0 +1,20 @@
+#include "compaction/backend.h"
+
+#include "compaction/backend_on.h"
+#include "compaction/cuda/on_cuda.h"
+#include "exec/instantiate.h"
+
+namespace breccia::compaction {
+
+Result<std::shared_ptr<Backend>> make_backend(const exec::DevicePtr& device,
+                                              exec::TenantOptions options) {
+  BRECCIA_TAKE(const exec::TenantPtr tenant, device->admit(std::move(options)));
+#if defined(BRECCIA_HAVE_CUDA)
+  if (device->kind() == exec::DeviceKind::kCuda) {
+    return std::shared_ptr<Backend>(make_cuda_backend(tenant));
+  }
+#endif
+  return std::shared_ptr<Backend>(exec::instantiate_on_cpus<BackendOn, Backend>(tenant));
+}
+
+}  // namespace breccia::compaction

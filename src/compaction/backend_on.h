@@ -1,0 +1,220 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "compaction/algo/rules.cuh"
+#include "compaction/backend.h"
+#include "record/key_columns.h"
+#include "runs/algo/runs.cuh"
+#include "sst/algo/filter.cuh"
+
+namespace breccia::compaction {
+
+/// Hashes in a tenant's pool.
+template <class Tenant>
+struct PoolHashes final : Hashes {
+  PoolHashes(std::shared_ptr<Tenant> of, exec::Array<std::uint64_t> array)
+      : tenant(std::move(of)), hash(std::move(array)) {}
+
+  const std::shared_ptr<Tenant> tenant;  // the pool is its own
+  const exec::Array<std::uint64_t> hash;
+};
+
+namespace algo {
+
+/// One merge of a slice on an executor; a step a function.
+template <class X>
+class SliceMerge {
+ public:
+  SliceMerge(X& x, exec::HostMemory& memory, const Slice& slice)
+      : x_(x), memory_(memory), slice_(slice) {}
+
+  Status run(const MergeRules& rules, const sst::TableShape& shape, std::uint64_t stock_file_bytes,
+             MergedSlice* merged, exec::Array<std::uint64_t>* hash) {
+    BRECCIA_TAKE(faults_, exec::make_array<std::uint32_t>(x_, 1));
+    BRECCIA_TRY(x_.template launch<1>(1, runs::algo::Clear<std::uint32_t>{1, faults_.data()}));
+    BRECCIA_TRY(decode());
+    if (entries_.keys.count == 0) return Status::OK();
+    BRECCIA_TRY(order());
+    BRECCIA_TRY(bound());
+    merged->entries_read = end_ - begin_;
+    if (begin_ == end_) return Status::OK();
+    BRECCIA_TRY(judge(rules));
+    if (survivor_count_ == 0) return Status::OK();
+    return encode(shape, stock_file_bytes, merged, hash);
+  }
+
+ private:
+  using Imports = decltype(std::declval<X&>().import(static_cast<const char*>(nullptr), 0).take());
+
+  Status decode() {
+    std::vector<const char*> part;
+    parts_.reserve(slice_.parts.size());
+    for (const Part& one : slice_.parts) {
+      BRECCIA_TAKE(auto imported, x_.import(one.data, one.bytes + sst::algo::kPadBytes));
+      part.push_back(imported.data());
+      parts_.push_back(std::move(imported));
+    }
+    std::vector<sst::algo::BlockPlace> places;
+    places.reserve(slice_.blocks.size());
+    for (const SliceBlock& block : slice_.blocks) {
+      places.push_back({part[block.part] + block.offset, block.bytes, block.file});
+    }
+    BRECCIA_TAKE(const auto block, x_.import(places.data(), places.size()));
+    BRECCIA_TAKE(const auto file, x_.import(slice_.files.data(), slice_.files.size()));
+    sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data());
+    BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends_));
+    entries_ = columns_.ref();
+    return Status::OK();
+  }
+
+  Status order() {
+    const std::uint64_t n = entries_.keys.count;
+    BRECCIA_TAKE(ids_, exec::make_array<std::uint32_t>(x_, n));
+    BRECCIA_TAKE(spare_, exec::make_array<std::uint32_t>(x_, n));
+    BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(n, runs::algo::Iota{0, n, ids_.data()}));
+    return runs::algo::merge_ranges(x_, ends_, runs::algo::VersionLess{entries_.keys, entries_.tag},
+                                    &ids_, &spare_);
+  }
+
+  /// Keys of the host's as columns that kernels read.
+  Status import_keys(const record::KeyColumns& keys,
+                     std::optional<runs::algo::ImportedKeys<X>>* imported) {
+    BRECCIA_TAKE(auto taken, runs::algo::ImportedKeys<X>::make(x_, keys.ref()));
+    imported->emplace(std::move(taken));
+    return Status::OK();
+  }
+
+  Status bound() {
+    begin_ = 0;
+    end_ = entries_.keys.count;
+    record::KeyColumns keys(memory_);
+    for (const auto* const key : {&slice_.begin, &slice_.end}) {
+      if (key->has_value() && !append(**key, &keys)) return no_memory();
+    }
+    if (keys.count() == 0) return Status::OK();
+    std::optional<runs::algo::ImportedKeys<X>> ends;
+    BRECCIA_TRY(import_keys(keys, &ends));
+    std::uint64_t bounds[2] = {};
+    BRECCIA_TAKE(const auto found, exec::make_array<std::uint64_t>(x_, keys.count()));
+    BRECCIA_TRY(x_.template launch<1>(
+        keys.count(), FindBounds{entries_.keys, ids_.data(), end_, ends->ref(), found.data()}));
+    BRECCIA_TRY(x_.copy_out(bounds, found.data(), keys.count()));
+    BRECCIA_TRY(x_.finish());
+    if (slice_.begin.has_value()) begin_ = bounds[0];
+    if (slice_.end.has_value()) end_ = bounds[slice_.begin.has_value() ? 1 : 0];
+    if (begin_ > end_) return Status::Corruption("entries are out of order");
+    return Status::OK();
+  }
+
+  Status judge(const MergeRules& rules) {
+    const std::uint64_t n = end_ - begin_;
+    record::KeyColumns keys(memory_);
+    for (const KeyRange& range : rules.deeper) {
+      if (!append(range.smallest, &keys) || !append(range.largest, &keys)) return no_memory();
+    }
+    std::optional<runs::algo::ImportedKeys<X>> deeper;
+    BRECCIA_TRY(import_keys(keys, &deeper));
+    BRECCIA_TAKE(const auto snapshots, x_.import(rules.snapshots.data(), rules.snapshots.size()));
+    const RulesRef ref{snapshots.data(), rules.snapshots.size(), deeper->ref(), rules.is_bottommost,
+                       rules.drops_deletions};
+    BRECCIA_TAKE(const auto keep, exec::make_array<std::uint8_t>(x_, n));
+    BRECCIA_TAKE(const auto tag, exec::make_array<std::uint64_t>(x_, n));
+    BRECCIA_TRY(x_.template launch<1>(n, JudgeEntries{entries_, ref, ids_.data() + begin_, n,
+                                                      keep.data(), tag.data(), faults_.data()}));
+    BRECCIA_TAKE(const auto places, exec::make_array<std::uint32_t>(x_, n));
+    BRECCIA_TAKE(const auto kept, exec::make_array<std::uint32_t>(x_, n));
+    BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(n, runs::algo::Iota{0, n, places.data()}));
+    BRECCIA_TRY(x_.select(places.data(), keep.data(), n, kept.data(), &survivor_count_));
+    BRECCIA_TRY(check_faults());
+    BRECCIA_TAKE(tag_, exec::make_array<std::uint64_t>(x_, survivor_count_));
+    BRECCIA_TRY(x_.template launch<1>(
+        survivor_count_, PickTags{survivor_count_, kept.data(), tag.data(), ids_.data() + begin_,
+                                  tag_.data(), spare_.data()}));
+    return x_.finish();
+  }
+
+  Status encode(const sst::TableShape& shape, std::uint64_t stock_file_bytes, MergedSlice* merged,
+                exec::Array<std::uint64_t>* hash) {
+    const sst::algo::SurvivorsRef survivors{entries_, spare_.data(), tag_.data(), survivor_count_};
+    sst::algo::Blocks blocks;
+    sst::algo::Encoder<X> encoder(x_, survivors, shape);
+    BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
+    const std::uint64_t bytes = blocks.bytes.count();
+    const std::uint64_t count = blocks.info.count();
+    if (!merged->bytes.reserve(bytes) || !merged->blocks.reserve(count)) return no_memory();
+    BRECCIA_TRY(x_.copy_out(merged->bytes.extend(bytes), blocks.bytes.data(), bytes));
+    BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.info.data(), count));
+    BRECCIA_TRY(x_.finish());
+    *hash = std::move(blocks.hash);
+    return Status::OK();
+  }
+
+  Status check_faults() {
+    std::uint32_t faults = 0;
+    BRECCIA_TRY(x_.copy_out(&faults, faults_.data(), 1));
+    BRECCIA_TRY(x_.finish());
+    return sst::algo::status_of(faults);
+  }
+  static bool append(const std::string& key, record::KeyColumns* keys) {
+    return keys->append(key.data(), key.size());
+  }
+  static Status no_memory() { return Status::MemoryLimit("memory for a merge is exhausted"); }
+
+  X& x_;
+  exec::HostMemory& memory_;
+  const Slice& slice_;
+  std::vector<Imports> parts_;
+  sst::algo::Columns columns_;
+  sst::algo::EntriesRef entries_;
+  std::vector<std::uint64_t> ends_;
+  exec::Array<std::uint32_t> faults_, ids_, spare_;
+  exec::Array<std::uint64_t> tag_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  std::uint64_t survivor_count_ = 0;
+};
+
+}  // namespace algo
+
+/// The verbs for a tenant's type: `tenant->executor()` leases an executor for one call.
+template <class Tenant>
+class BackendOn final : public Backend {
+ public:
+  explicit BackendOn(const std::shared_ptr<Tenant>& tenant) : Backend(tenant), own_(tenant) {}
+
+  Status merge(const Slice& slice, const MergeRules& rules, const sst::TableShape& shape,
+               std::uint64_t stock_file_bytes, MergedSlice* merged) override {
+    BRECCIA_TAKE(auto x, own_->executor());
+    exec::Array<std::uint64_t> hash;
+    algo::SliceMerge merge(*x, device().host_memory(), slice);
+    BRECCIA_TRY(merge.run(rules, shape, stock_file_bytes, merged, &hash));
+    if (hash.count() > 0) {
+      merged->hashes = std::make_shared<PoolHashes<Tenant>>(own_, std::move(hash));
+    }
+    return Status::OK();
+  }
+
+  Status build_filter(std::span<const HashRange> ranges, const sst::FilterShape& shape,
+                      char* lines) override {
+    BRECCIA_TAKE(auto x, own_->executor());
+    const std::uint64_t count = shape.bytes() / sizeof(std::uint32_t);
+    BRECCIA_TAKE(const auto words, exec::make_array<std::uint32_t>(*x, count));
+    BRECCIA_TRY(x->template launch<runs::algo::kWidth>(
+        count, runs::algo::Clear<std::uint32_t>{count, words.data()}));
+    for (const HashRange& range : ranges) {
+      const auto& hashes = static_cast<const PoolHashes<Tenant>&>(*range.hashes);
+      BRECCIA_TRY(sst::algo::add_hashes(*x, hashes.hash.data() + range.begin, range.count, shape,
+                                        words.data()));
+    }
+    BRECCIA_TRY(x->copy_out(lines, reinterpret_cast<const char*>(words.data()), shape.bytes()));
+    return x->finish();
+  }
+
+ private:
+  const std::shared_ptr<Tenant> own_;
+};
+
+}  // namespace breccia::compaction

@@ -1,0 +1,192 @@
+#include "compaction/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/memory.h"
+
+namespace breccia::compaction {
+
+namespace {
+
+/// Places at which a slice may end are looked at that often in each.
+constexpr std::uint64_t kSamplesPerSlice = 64;
+
+/// A separator's user key: not less than those of its block, and not greater than those behind it.
+rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block) {
+  rocksdb::Slice key(block.separator);
+  if (table.has_tagged_separators() && key.size() >= sst::kTagBytes) {
+    key.remove_suffix(sst::kTagBytes);
+  }
+  return key;
+}
+
+/// The least key that is greater.
+std::string next_key(const rocksdb::Slice& key) {
+  std::string next = key.ToString();
+  next.push_back('\0');
+  return next;
+}
+
+Status check_table(const sst::Table& table) {
+  if (table.range_deletions().has_value()) {
+    return Status::NotSupported("a table with range deletions");
+  }
+  if (table.meta_blocks().count(sst::names::kDictionary) > 0) {
+    return Status::NotSupported("a table with a dictionary");
+  }
+  return Status::OK();
+}
+
+void note_counts(const sst::Table& table, Inputs* inputs) {
+  const auto add = [&](const char* name, std::uint64_t* to) {
+    const auto number = table.number(name);
+    *to += number.value_or(0);
+    return number.has_value();
+  };
+  MergeCounts& counts = inputs->counts;
+  inputs->has_counts = add("rocksdb.num.entries", &counts.entries_read) && inputs->has_counts;
+  add("rocksdb.deleted.keys", &counts.deletions_read);
+  add("rocksdb.raw.key.size", &counts.key_bytes_read);
+  add("rocksdb.raw.value.size", &counts.value_bytes_read);
+  const std::uint64_t created = table.number("rocksdb.creation.time").value_or(0);
+  if (created == 0) return;
+  std::uint64_t& oldest = inputs->creation_time;
+  oldest = oldest == 0 ? created : std::min(oldest, created);
+}
+
+Status open_file(const InputFile& input, Inputs* inputs, Inputs::File* file) {
+  BRECCIA_TAKE(file->table, sst::Table::open(input.path));
+  const sst::Table& table = *file->table;
+  BRECCIA_TRY(check_table(table));
+  const auto compression = table.properties().find("rocksdb.compression");
+  const bool is_plain = compression != table.properties().end() &&
+                        compression->second == "NoCompression" &&
+                        table.checksum_type() == sst::ChecksumType::kXxh3;
+  file->place.is_checked = is_plain ? 0 : 1;
+  file->place.sequence = input.sequence.value_or(sst::algo::kNoSequence);
+  inputs->bytes += table.file().size();
+  note_counts(table, inputs);
+  return Status::OK();
+}
+
+/// The blocks of a table that may have keys of a range: from the first on, up to the second.
+std::pair<std::size_t, std::size_t> blocks_of(const sst::Table& table,
+                                              const std::optional<std::string>& begin,
+                                              const std::optional<std::string>& end) {
+  const auto& blocks = table.data_blocks();
+  const auto ends_before = [&](const sst::DataBlock& block, const std::string& key) {
+    return end_of(table, block).compare(key) < 0;
+  };
+  auto first = blocks.begin();
+  if (begin.has_value()) first = std::lower_bound(first, blocks.end(), *begin, ends_before);
+  auto last = blocks.end();
+  if (end.has_value()) {
+    last = std::lower_bound(first, blocks.end(), *end, ends_before);
+    if (last != blocks.end()) ++last;  // it ends behind the range, and may begin before
+  }
+  return {first - blocks.begin(), last - blocks.begin()};
+}
+
+/// Adds blocks that the executor reads in the file.
+void add_plain(const Inputs::File& file, std::size_t first, std::size_t last, ReadSlice* read) {
+  const auto& blocks = file.table->data_blocks();
+  const std::uint64_t from = blocks[first].handle.offset;
+  Slice& slice = read->slice;
+  slice.parts.push_back({file.table->file().data() + from, blocks[last - 1].handle.end() - from});
+  for (std::size_t b = first; b < last; ++b) {
+    const sst::Handle& handle = blocks[b].handle;
+    slice.blocks.push_back({static_cast<std::uint32_t>(slice.parts.size() - 1),
+                            static_cast<std::uint32_t>(slice.files.size() - 1),
+                            handle.offset - from, static_cast<std::uint32_t>(handle.bytes)});
+  }
+}
+
+/// Adds blocks that the host has to look at.
+Status add_checked(const Inputs::File& file, std::size_t first, std::size_t last, ReadSlice* read) {
+  std::string all;
+  std::string room;
+  Slice& slice = read->slice;
+  for (std::size_t b = first; b < last; ++b) {
+    rocksdb::Slice contents;
+    BRECCIA_TRY(file.table->read_data(file.table->data_blocks()[b].handle, &room, &contents));
+    slice.blocks.push_back({static_cast<std::uint32_t>(slice.parts.size()),
+                            static_cast<std::uint32_t>(slice.files.size() - 1), all.size(),
+                            static_cast<std::uint32_t>(contents.size())});
+    all.append(contents.data(), contents.size());
+  }
+  const std::uint64_t bytes = all.size();
+  all.append(sst::algo::kPadBytes, '\0');
+  read->rooms.push_back(std::make_unique<std::string>(std::move(all)));
+  slice.parts.push_back({read->rooms.back()->data(), bytes});
+  return Status::OK();
+}
+
+}  // namespace
+
+Status Inputs::open(const MergeJob& job, Inputs* inputs) {
+  return base::or_memory_limit([&] {
+    for (const InputRun& run : job.runs) {
+      auto& files = inputs->runs.emplace_back();
+      for (const InputFile& input : run) {
+        BRECCIA_TRY(open_file(input, inputs, &files.emplace_back()));
+      }
+    }
+    return Status::OK();
+  });
+}
+
+std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes) {
+  BRECCIA_ASSERT(slice_bytes > 0);
+  std::vector<std::pair<rocksdb::Slice, std::uint64_t>> samples;  // keys, bytes up to them
+  const std::uint64_t sample_bytes = slice_bytes / kSamplesPerSlice;
+  for (const auto& run : inputs.runs) {
+    for (const Inputs::File& file : run) {
+      std::uint64_t since = 0;
+      for (const sst::DataBlock& block : file.table->data_blocks()) {
+        since += block.handle.bytes + sst::kTrailerBytes;
+        if (since < sample_bytes) continue;
+        samples.emplace_back(end_of(*file.table, block), std::exchange(since, 0));
+      }
+    }
+  }
+  std::sort(samples.begin(), samples.end(),
+            [](const auto& a, const auto& b) { return a.first.compare(b.first) < 0; });
+  std::vector<std::string> ends;
+  std::uint64_t since = 0;
+  for (const auto& [key, bytes] : samples) {
+    since += bytes;
+    if (since < slice_bytes) continue;
+    std::string end = next_key(key);
+    if (!ends.empty() && ends.back() >= end) continue;
+    ends.push_back(std::move(end));
+    since = 0;
+  }
+  return ends;
+}
+
+Status read_slice(const Inputs& inputs, std::optional<std::string> begin,
+                  std::optional<std::string> end, ReadSlice* read) {
+  return base::or_memory_limit([&] {
+    Slice& slice = read->slice;
+    for (const auto& run : inputs.runs) {
+      const std::size_t before = slice.blocks.size();
+      for (const Inputs::File& file : run) {
+        const auto [first, last] = blocks_of(*file.table, begin, end);
+        if (first >= last) continue;
+        slice.files.push_back(file.place);
+        if (file.place.is_checked == 0) {
+          add_plain(file, first, last, read);
+        } else {
+          BRECCIA_TRY(add_checked(file, first, last, read));
+        }
+      }
+      slice.run_blocks.push_back(slice.blocks.size() - before);
+    }
+    slice.begin = std::move(begin);
+    slice.end = std::move(end);
+    return Status::OK();
+  });
+}
+
+}  // namespace breccia::compaction

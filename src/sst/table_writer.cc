@@ -1,0 +1,246 @@
+#include "sst/table_writer.h"
+
+#include <fcntl.h>
+#include <rocksdb/comparator.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "sst/checksum.h"
+#include "sst/compress.h"
+#include "sst/table.h"
+
+namespace breccia::sst {
+
+namespace {
+
+/// Behind a key that was made for an index: before all versions of it.
+constexpr std::uint64_t kSeekTag = ((std::uint64_t{1} << 56) - 1) << 8 | 0x16;
+
+Status io_error(const std::string& doing, const std::string& path, int error) {
+  return Status::IOError(doing + " " + path, std::strerror(error));
+}
+
+const char* name_in_properties(Compression type) {
+  switch (type) {
+    case Compression::kSnappy:
+      return "Snappy";
+    case Compression::kLz4:
+      return "LZ4";
+    case Compression::kZstd:
+      return "ZSTD";
+    default:
+      return "NoCompression";
+  }
+}
+
+/// A key that is not less than `last`, and less than `next`, and no longer than `last`.
+std::string separator_of(const std::string& last, const std::string& next) {
+  const Slice last_user = InternalKey::of(last).user_key;
+  std::string shorter = last_user.ToString();
+  const rocksdb::Comparator* const order = rocksdb::BytewiseComparator();
+  order->FindShortestSeparator(&shorter, InternalKey::of(next).user_key);
+  if (shorter.size() > last_user.size() || order->Compare(last_user, shorter) >= 0) return last;
+  append_fixed(&shorter, kSeekTag);
+  return shorter;
+}
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  append_varint(&bytes, value);
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TableWriter>> TableWriter::create(const std::string& path,
+                                                         const TableShape& shape) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0) return io_error("creating", path, errno);
+  return std::unique_ptr<TableWriter>(new TableWriter(path, file, shape));
+}
+
+TableWriter::TableWriter(std::string path, int file, const TableShape& shape)
+    : path_(std::move(path)),
+      file_(file),
+      shape_(shape),
+      index_(shape.index_restarts),
+      index_without_tags_(shape.index_restarts),
+      has_tags_(shape.version < 3) {}
+
+TableWriter::~TableWriter() { ::close(file_); }
+
+Status TableWriter::write(const char* bytes, std::uint64_t count) {
+  while (count > 0) {
+    const ssize_t done = ::write(file_, bytes, count);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return io_error("writing", path_, errno);
+    bytes += done;
+    count -= static_cast<std::uint64_t>(done);
+    written_ += static_cast<std::uint64_t>(done);
+  }
+  return Status::OK();
+}
+
+Status TableWriter::write_block(std::string contents, Handle* handle) {
+  return write_block(std::move(contents), Compression::kNone, handle);
+}
+
+Status TableWriter::write_block(std::string contents, Compression type, Handle* handle) {
+  *handle = {written_, contents.size()};
+  contents.push_back(static_cast<char>(type));
+  std::uint32_t sum = 0;
+  if (!block_checksum(shape_.checksum, Slice(contents.data(), contents.size() - 1), &sum)) {
+    return Status::NotSupported("a table with checksums of an unknown type");
+  }
+  append_fixed(&contents, sum);
+  return write(contents.data(), contents.size());
+}
+
+void TableWriter::index_last(const std::string* next) {
+  std::string separator = sums_.largest;
+  if (next != nullptr) {
+    separator = separator_of(sums_.largest, *next);
+    const bool is_shared = InternalKey::of(separator).user_key == InternalKey::of(*next).user_key;
+    has_tags_ = has_tags_ || is_shared;
+  }
+  const Slice user_key = InternalKey::of(separator).user_key;
+  if (shape_.version >= 4) {
+    index_.add_handle(separator, last_block_);
+    if (!has_tags_) index_without_tags_.add_handle(user_key, last_block_);
+    return;
+  }
+  std::string handle;
+  append_handle(&handle, last_block_);
+  index_.add(separator, handle);
+  if (!has_tags_) index_without_tags_.add(user_key, handle);
+}
+
+Status TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) {
+  if (blocks.empty()) return Status::OK();
+  const std::uint64_t begin = blocks.front().info.offset;
+  for (const SealedBlock& block : blocks) {
+    if (sums_.blocks == 0) {
+      sums_.smallest = block.first_key;
+    } else {
+      const Slice before = InternalKey::of(sums_.largest).user_key;
+      if (before.compare(InternalKey::of(block.first_key).user_key) > 0) {
+        return Status::Corruption("blocks that were encoded overlap");
+      }
+      index_last(&block.first_key);
+    }
+    last_block_ = {written_ + block.info.offset - begin, block.info.bytes};
+    sums_.largest = block.last_key;
+    ++sums_.blocks;
+    sums_.entries += block.info.entries;
+    sums_.deletions += block.info.deletions;
+    sums_.filter_entries += block.info.filter_entries;
+    sums_.key_bytes += block.info.key_bytes;
+    sums_.value_bytes += block.info.value_bytes;
+    sums_.smallest_sequence = std::min(sums_.smallest_sequence, block.info.smallest_sequence);
+    sums_.largest_sequence = std::max(sums_.largest_sequence, block.info.largest_sequence);
+  }
+  const algo::BlockInfo& last = blocks.back().info;
+  BRECCIA_TRY(write(bytes + begin, last.offset + last.bytes + kTrailerBytes - begin));
+  sums_.data_bytes = written_;
+  return Status::OK();
+}
+
+std::string TableWriter::properties(const TableOrigin& origin, bool has_filter,
+                                    std::uint64_t filter_bytes, std::uint64_t index_bytes) const {
+  std::map<std::string, std::string> all{
+      {"rocksdb.block.based.table.index.type", std::string(4, '\0')},
+      {"rocksdb.block.based.table.prefix.filtering", "0"},
+      {"rocksdb.block.based.table.whole.key.filtering", shape_.has_whole_keys ? "1" : "0"},
+      {"rocksdb.column.family.id", varint(origin.family_id)},
+      {"rocksdb.column.family.name", origin.family},
+      {"rocksdb.comparator", origin.comparator},
+      {"rocksdb.compression", name_in_properties(shape_.compression)},
+      {"rocksdb.compression_options", origin.compression_options},
+      {"rocksdb.creating.db.identity", origin.database_id},
+      {"rocksdb.creating.host.identity", origin.host_id},
+      {"rocksdb.creating.session.identity", origin.session_id},
+      {"rocksdb.creation.time", varint(origin.creation_time)},
+      {"rocksdb.data.size", varint(sums_.data_bytes)},
+      {"rocksdb.deleted.keys", varint(sums_.deletions)},
+      {"rocksdb.filter.size", varint(filter_bytes)},
+      {"rocksdb.fixed.key.length", varint(0)},
+      {"rocksdb.format.version", varint(0)},
+      {"rocksdb.index.key.is.user.key", varint(has_tags_ ? 0 : 1)},
+      {"rocksdb.index.size", varint(index_bytes)},
+      {"rocksdb.index.value.is.delta.encoded", varint(shape_.version >= 4 ? 1 : 0)},
+      {"rocksdb.merge.operands", varint(0)},
+      {"rocksdb.merge.operator", origin.merge_operator},
+      {"rocksdb.num.data.blocks", varint(sums_.blocks)},
+      {"rocksdb.num.entries", varint(sums_.entries)},
+      {"rocksdb.num.filter_entries", varint(has_filter ? sums_.filter_entries : 0)},
+      {"rocksdb.num.range-deletions", varint(0)},
+      {"rocksdb.oldest.key.time", varint(origin.oldest_key_time)},
+      {"rocksdb.original.file.number", varint(origin.file_number)},
+      {"rocksdb.prefix.extractor.name", origin.prefix_extractor},
+      {"rocksdb.property.collectors", origin.collectors},
+      {"rocksdb.raw.key.size", varint(sums_.key_bytes)},
+      {"rocksdb.raw.value.size", varint(sums_.value_bytes)}};
+  if (origin.file_creation_time > 0) {
+    all["rocksdb.file.creation.time"] = varint(origin.file_creation_time);
+  }
+  if (has_filter) all["rocksdb.filter.policy"] = origin.filter_policy;
+  BlockBuilder block(/*restarts=*/0);
+  for (const auto& [name, value] : all) {
+    // RocksDB leaves texts out that say nothing.
+    if (!value.empty()) block.add(name, value);
+  }
+  return block.finish();
+}
+
+std::string TableWriter::footer(const Handle& metaindex, const Handle& index) const {
+  std::string bytes(1, static_cast<char>(shape_.checksum));
+  append_handle(&bytes, metaindex);
+  append_handle(&bytes, index);
+  bytes.resize(kFooterBytes - sizeof(std::uint32_t) - sizeof kTableMagic);
+  append_fixed(&bytes, shape_.version);
+  append_fixed(&bytes, kTableMagic);
+  return bytes;
+}
+
+/// It is compressed as data blocks are; `*bytes` are those before that.
+Status TableWriter::write_index(Handle* handle, std::uint64_t* bytes) {
+  std::string contents = (has_tags_ ? index_ : index_without_tags_).finish();
+  *bytes = contents.size() + kTrailerBytes;
+  std::string room;
+  const Compression type = compress(shape_.compression, contents, &room);
+  return write_block(std::move(type == Compression::kNone ? contents : room), type, handle);
+}
+
+Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::string& filter) {
+  BRECCIA_ASSERT(sums_.blocks > 0);
+  index_last(nullptr);
+  std::map<std::string, Handle> meta;
+  std::uint64_t filter_bytes = 0;
+  if (!filter.empty()) {
+    BRECCIA_TRY(write_block(filter, &meta["fullfilter.rocksdb.BuiltinBloomFilter"]));
+    filter_bytes = filter.size();
+  }
+  Handle index;
+  std::uint64_t index_bytes = 0;
+  BRECCIA_TRY(write_index(&index, &index_bytes));
+  BRECCIA_TRY(write_block(properties(origin, !filter.empty(), filter_bytes, index_bytes),
+                          &meta[names::kProperties]));
+  BlockBuilder metaindex(/*restarts=*/1);
+  for (const auto& [name, handle] : meta) {
+    std::string value;
+    append_handle(&value, handle);
+    metaindex.add(name, value);
+  }
+  Handle metaindex_at;
+  BRECCIA_TRY(write_block(metaindex.finish(), &metaindex_at));
+  const std::string end = footer(metaindex_at, index);
+  BRECCIA_TRY(write(end.data(), end.size()));
+  if (::fdatasync(file_) != 0) return io_error("syncing", path_, errno);
+  return written_;
+}
+
+}  // namespace breccia::sst

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "sst/block_builder.h"
+#include "sst/seal.h"
+#include "sst/table_shape.h"
+
+namespace breccia::sst {
+
+/// What a table holds, as its properties say it.
+struct TableSums {
+  std::uint64_t data_bytes = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t deletions = 0;
+  std::uint64_t filter_entries = 0;
+  std::uint64_t key_bytes = 0;
+  std::uint64_t value_bytes = 0;
+  std::uint64_t smallest_sequence = ~std::uint64_t{0};
+  std::uint64_t largest_sequence = 0;
+  std::string smallest;  // internal keys
+  std::string largest;
+};
+
+/// Writes a table's file: data blocks as they come, then all that is behind them.
+/// Threads one owner.
+class TableWriter {
+ public:
+  /// Errors  IOError: there is such a file, or none can be made.
+  static Result<std::unique_ptr<TableWriter>> create(const std::string& path,
+                                                     const TableShape& shape);
+  TableWriter(const TableWriter&) = delete;
+  TableWriter& operator=(const TableWriter&) = delete;
+  ~TableWriter();
+
+  /// Adds blocks that lie one behind the other in `bytes`; their keys are behind all before.
+  /// Errors  IOError; Corruption: their keys are not.
+  Status add(const char* bytes, std::span<const SealedBlock> blocks);
+
+  /// Bytes of the data blocks so far.
+  [[nodiscard]] std::uint64_t data_bytes() const { return sums_.data_bytes; }
+  [[nodiscard]] const TableSums& sums() const { return sums_; }
+
+  /// Writes the rest, and syncs the file. `filter`: lines and tail of a filter; empty: none.
+  /// Returns the file's bytes.
+  /// Errors  IOError.
+  Result<std::uint64_t> finish(const TableOrigin& origin, const std::string& filter);
+
+ private:
+  TableWriter(std::string path, int file, const TableShape& shape);
+
+  Status write(const char* bytes, std::uint64_t count);
+  /// Writes a block that is not compressed.
+  Status write_block(std::string contents, Handle* handle);
+  /// Writes what a compressor of that type has made.
+  Status write_block(std::string contents, Compression type, Handle* handle);
+  Status write_index(Handle* handle, std::uint64_t* bytes);
+  /// Makes the entry of the last block that was added; `next`: the first key of the one behind it.
+  void index_last(const std::string* next);
+  [[nodiscard]] std::string properties(const TableOrigin& origin, bool has_filter,
+                                       std::uint64_t filter_bytes, std::uint64_t index_bytes) const;
+  [[nodiscard]] std::string footer(const Handle& metaindex, const Handle& index) const;
+
+  const std::string path_;
+  const int file_;
+  const TableShape shape_;
+  std::uint64_t written_ = 0;
+  TableSums sums_;
+  // Which of two indexes it will be is known behind the last block: one without tags will do unless
+  // two blocks share a user key.
+  BlockBuilder index_;
+  BlockBuilder index_without_tags_;
+  bool has_tags_;
+  Handle last_block_;
+};
+
+}  // namespace breccia::sst
