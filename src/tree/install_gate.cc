@@ -9,8 +9,10 @@ namespace breccia::tree {
 
 namespace {
 
-thread_local bool installing = false;            // see is_installing()
-thread_local InstallGate* compacting = nullptr;  // the gate of this thread's subcompaction
+// RocksDB's threads serve all databases of a process, and it tells of no ends once one is being
+// closed: what a thread notes here may be of a database that is gone, until its next compaction.
+thread_local bool installing = false;                // see is_installing()
+thread_local std::weak_ptr<InstallGate> compacting;  // the gate of this thread's subcompaction
 
 }  // namespace
 
@@ -24,6 +26,8 @@ class InstallGate::Front final : public rocksdb::EventListener {
   explicit Front(std::shared_ptr<InstallGate> gate) : gate_(std::move(gate)) {}
   [[nodiscard]] const char* Name() const override { return "breccia.InstallGate.Front"; }
   void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo&) override {
+    installing = false;
+    compacting.reset();
     gate_->begin_callback();
   }
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& job) override {
@@ -33,7 +37,7 @@ class InstallGate::Front final : public rocksdb::EventListener {
   }
   void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& job) override {
     installing = false;
-    compacting = gate_.get();
+    compacting = gate_;
     gate_->begin_part(job.job_id);
     gate_->begin_callback();
   }
@@ -69,7 +73,7 @@ class InstallGate::Back final : public rocksdb::EventListener {
   }
   void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo& job) override {
     gate_->end_callback();
-    compacting = nullptr;
+    compacting.reset();
     gate_->end_part(job.job_id);
     installing = true;
   }
@@ -177,7 +181,7 @@ void InstallGate::end_ingest() {
   changed_.notify_all();
 }
 
-InstallGate::FileCallback::FileCallback() : gate_(compacting) {
+InstallGate::FileCallback::FileCallback() : gate_(compacting.lock()) {
   if (gate_ != nullptr) gate_->begin_callback();
 }
 

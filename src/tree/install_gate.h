@@ -111,7 +111,7 @@ class InstallGate {
     FileCallback& operator=(const FileCallback&) = delete;
 
    private:
-    InstallGate* const gate_;  // null: this thread compacts nothing
+    const std::shared_ptr<InstallGate> gate_;  // null: this thread compacts nothing
   };
 
   /// Ends when no flush's files are on their way in; those that come wait for as many resume().

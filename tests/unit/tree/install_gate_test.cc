@@ -201,4 +201,32 @@ TEST(InstallGate, FlushesWaitForMovesOfLevelsConcurrently) {
   flush();
 }
 
+// Goal: what a thread noted of a compaction ends with its database: RocksDB's threads serve all of
+//       them, and it tells of no ends once one is being closed.
+// Method: a compaction, and then a part of one, begin and never end, and their gates go; a file is
+//         told of on that thread, and a compaction of another database begins on it.
+// Mutation: a thread that keeps a plain pointer to the gate uses what is gone (seen by the address
+//           sanitizer); one that is not set back at a begin takes the next one's callbacks for those
+//           of a compaction that is being installed.
+TEST(InstallGate, NoEndIsToldOf) {
+  Compactions(std::make_shared<InstallGate>()).begin(1);
+  {
+    const Gate gate = std::make_shared<InstallGate>();
+    Compactions(gate).begin_part(1);
+  }
+  { const InstallGate::FileCallback callback; }
+  Compactions(std::make_shared<InstallGate>()).begin(1);
+  const Gate next = std::make_shared<InstallGate>();
+  int told = 0;
+  const Compactions compactions(next, [&] {
+    ++told;
+    EXPECT_FALSE(InstallGate::is_installing());
+    const InstallGate::FileCallback callback;
+  });
+  compactions.begin(1);
+  EXPECT_EQ(told, 1);
+  compactions.end(1);
+  EXPECT_FALSE(InstallGate::is_installing());
+}
+
 }  // namespace breccia::tree
