@@ -91,8 +91,8 @@ class Backend;
 
 /// Does a job. What was written lies in the job's folder; after an error nothing does.
 /// Errors  NotSupported: inputs that are not merged here; Corruption: an input is broken, or what
-///         came out did not stand the checks; IOError; MemoryLimit; a device's errors. Whoever asked
-///         may let RocksDB do the job.
+///         came out did not stand the checks; IOError; MemoryLimit; a device's. Whoever asked may
+///         let RocksDB do the job.
 /// Threads any; each call uses as many as the backend has for it.
 Status merge(const MergeJob& job, Backend& backend, Merged* merged);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "runs/algo/run_steps.cuh"
 #include "sst/algo/decode.cuh"
 #include "sst/algo/entries.cuh"
 
@@ -45,6 +46,29 @@ struct RulesRef {
     }
     if (low == deeper.count) return false;
     return low % 2 == 1 || record::compare_keys(deeper, low, keys, i) == 0;
+  }
+};
+
+/// Makes sure that id[count] is a permutation in order, before anybody follows an id: neither what
+/// the inputs hold nor what a device says is believed. As many ids as there are, each below their
+/// number and behind the one before, are all of them.
+struct CheckMerged {
+  sst::algo::EntriesRef entries;
+  const std::uint32_t* id;
+  std::uint64_t count;
+  std::uint32_t* faults;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      bool is_right = id[k] < count;
+      if (is_right && k > 0) {
+        is_right = id[k - 1] < count &&
+                   runs::algo::VersionLess{entries.keys, entries.tag}(id[k - 1], id[k]);
+      }
+      if (!is_right) sst::algo::note_fault(group, faults, sst::algo::kFaultOrder);
+    });
   }
 };
 

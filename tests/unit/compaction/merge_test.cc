@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "compaction/backend.h"
+#include "exec/fake/fake_device.h"
 #include "exec/sim/sim_device.h"
 #include "sst/check.h"
 #include "sst/table.h"
@@ -250,8 +251,9 @@ class MergeAsStock : public ::testing::TestWithParam<Config> {};
 
 // Goal: with stock cuts a merge writes the bytes that RocksDB writes.
 // Method: four files with overwrites and deletions are compacted by RocksDB and by us, for each way
-//         to write tables; blocks, filters and indexes are compared, and properties but of identities.
-// Mutation: one probe more, a restart's estimate, a zeroed deletion, the draft's factor: each fails.
+//         to write tables; blocks, filters and indexes are compared, and the properties that name
+//         no identity.
+// Mutation: one probe more, another estimate of a restart, the final hash's factor: each fails.
 TEST_P(MergeAsStock, WritesTheSameBytes) {
   const Config& config = GetParam();
   for (const std::uint64_t seed : testing::seeds_to_run(2)) {
@@ -360,6 +362,130 @@ std::string test_name(const ::testing::TestParamInfo<Config>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Tables, MergeInSlices, ::testing::ValuesIn(kConfigs), test_name);
 INSTANTIATE_TEST_SUITE_P(Tables, MergeAsStock, ::testing::ValuesIn(kConfigs), test_name);
+
+// ---- what fails --------------------------------------------------------------------------------
+
+constexpr std::uint64_t kNever = 1ULL << 40;
+
+/// A small job, and how many entries come of it.
+class SmallJob {
+ public:
+  explicit SmallJob(const Config& config) : folder_(Place::kMemory) {
+    std::filesystem::create_directories(folder_ / "out");
+    load(folder_ / "db", config, /*seed=*/1, &loaded_);
+    job_ = job_of(loaded_, config, folder_ / "out");
+    inputs_ = files();
+    EXPECT_TRUE(run(*host_backend()).ok());
+    entries_ = written_;
+    EXPECT_GT(entries_, 50U);
+  }
+
+  /// Does the job; if that ends well, with what is to come of it, else without a file.
+  Status run(Backend& backend) {
+    Merged merged;
+    Status status = merge(job_, backend, &merged);
+    written_ = merged.counts.entries_written;
+    if (status.ok()) {
+      EXPECT_TRUE(entries_ == 0 || written_ == entries_);
+      for (const MergedFile& file : merged.files) {
+        std::filesystem::remove(job_.folder + "/" + file.name);
+      }
+    }
+    EXPECT_EQ(files(), inputs_);
+    return status;
+  }
+  MergeJob& job() { return job_; }
+
+ private:
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_ / "out"), {}));
+  }
+
+  Folder folder_;
+  Loaded loaded_;
+  MergeJob job_;
+  std::size_t inputs_ = 0;
+  std::uint64_t entries_ = 0;
+  std::uint64_t written_ = 0;
+};
+
+Config small_config() {
+  Config config{"small"};
+  config.keys = 60;
+  return config;
+}
+
+std::shared_ptr<Backend> fake_backend(exec::FakeFaults* faults) {
+  auto backend = make_backend(exec::fake::make_fake_device(faults), {.name = "compaction"});
+  EXPECT_TRUE(backend.ok());
+  return backend.take();
+}
+
+// Goal: whichever operation of a device fails, the merge says so, leaves no file, keeps no memory,
+//       and the device goes on.
+// Method: one job again and again, with operation 1, 2, 3, ... failing, for each fault.
+// Mutation: an error that is dropped on the way out ends in an OK without entries.
+TEST(MergeOnFake, AnyOperationMayFail) {
+  SmallJob job(small_config());
+  exec::FakeFaults counted;
+  ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
+  const std::uint64_t operations = counted.operations();
+  ASSERT_GT(operations, 50U);
+  for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
+    exec::FakeFaults faults;
+    const auto backend = fake_backend(&faults);
+    std::uint64_t failures = 0;
+    for (std::uint64_t k = 1; k <= operations; ++k) {
+      SCOPED_TRACE(fmt::format("operation {}", k));
+      faults.fail_after(k, fault);
+      // An allocation of nothing succeeds even without memory.
+      const Status status = job.run(*backend);
+      EXPECT_TRUE(status.ok() || status.IsMemoryLimit() || status.IsIOError());
+      failures += status.ok() ? 0 : 1;
+      EXPECT_EQ(backend->tenant().used(), 0U);
+      faults.fail_after(kNever, fault);
+      EXPECT_TRUE(job.run(*backend).ok());
+    }
+    EXPECT_GT(failures, operations * 3 / 4);
+  }
+}
+
+// Goal: a device that is lost in the middle of a job ends it, and all that come, with an error.
+// Method: as above, with a loss.
+// Mutation: an operation behind the loss that says OK ends in wrong files.
+TEST(MergeOnFake, MayBeLost) {
+  SmallJob job(small_config());
+  exec::FakeFaults counted;
+  ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
+  for (std::uint64_t k = 1; k <= counted.operations(); ++k) {
+    SCOPED_TRACE(fmt::format("operation {}", k));
+    exec::FakeFaults faults;
+    const auto backend = fake_backend(&faults);
+    faults.fail_after(k, exec::Fault::kDeviceLost);
+    // What is lost in the last wait may have been done.
+    const Status status = job.run(*backend);
+    EXPECT_TRUE(status.ok() || status.IsMemoryLimit() || status.IsIOError()) << status.ToString();
+    EXPECT_TRUE(job.run(*backend).IsIOError());
+  }
+}
+
+// Goal: a merge on the device that goes wrong without a word is noticed before anybody believes it.
+// Method: one job again and again, with merge 1, 2, 3, ... losing an entry and saying OK.
+// Mutation: leaving CheckMerged out ends in an OK, or in a read beyond an array.
+TEST(MergeOnFake, AnyMergeMayBeFalse) {
+  SmallJob job(small_config());
+  exec::FakeFaults counted;
+  ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
+  ASSERT_GT(counted.sorts(), 2U);
+  for (std::uint64_t k = 1; k <= counted.sorts(); ++k) {
+    SCOPED_TRACE(fmt::format("merge {}", k));
+    exec::FakeFaults faults;
+    const auto backend = fake_backend(&faults);
+    faults.falsify_sort(k);
+    EXPECT_TRUE(job.run(*backend).IsCorruption());
+  }
+}
 
 }  // namespace
 }  // namespace breccia::compaction

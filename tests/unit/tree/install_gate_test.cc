@@ -206,8 +206,8 @@ TEST(InstallGate, FlushesWaitForMovesOfLevelsConcurrently) {
 // Method: a compaction, and then a part of one, begin and never end, and their gates go; a file is
 //         told of on that thread, and a compaction of another database begins on it.
 // Mutation: a thread that keeps a plain pointer to the gate uses what is gone (seen by the address
-//           sanitizer); one that is not set back at a begin takes the next one's callbacks for those
-//           of a compaction that is being installed.
+//           sanitizer); one that forgets nothing at a begin takes the next one's callbacks for
+//           those of a compaction that is being installed.
 TEST(InstallGate, NoEndIsToldOf) {
   Compactions(std::make_shared<InstallGate>()).begin(1);
   {

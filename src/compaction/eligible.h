@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+/// Which compactions are left to RocksDB before anything is read of their files. What can be seen
+/// only in entries (single deletions, wide columns, dictionaries) merge() says.
+
+namespace breccia::compaction {
+
+/// How a family's tables are to be written, as far as it is not what is written here.
+struct TableFacts {
+  bool is_known = true;  // somebody told
+  bool is_block_based = true;
+  bool has_plain_index = true;     // one block, binary search
+  bool has_plain_filter = true;    // Bloom, whole, with a fixed number of bits a key; or none
+  bool has_plain_version = true;   // format_version 2 to 5
+  bool has_plain_checksum = true;  // CRC32c, XXH3
+  bool has_plain_blocks = true;    // cut by size, not aligned
+  bool has_short_keys = true;      // keys share what they have in common with those before
+};
+
+/// One of the files that are read.
+struct InputFacts {
+  bool is_live = true;         // its level and sequence numbers are known
+  bool has_properties = true;  // what follows is known
+  std::uint64_t merge_operands = 0;
+  std::uint64_t range_deletions = 0;
+  bool has_blobs = false;
+  bool has_plain_compression = true;  // none, Snappy, LZ4, ZSTD
+  bool has_plain_index = true;
+  bool has_collectors = false;
+  bool has_temperature = false;
+  bool has_one_sequence = true;  // of ingested files
+};
+
+/// What decides.
+struct Facts {
+  bool is_known_release = true;    // of RocksDB
+  bool has_context = true;         // an event came before the job
+  bool is_well_formed = true;      // the job's text
+  bool is_what_event_said = true;  // its inputs are those of the event
+  bool has_plain_style = true;     // level or universal
+  bool has_plain_comparator = true;
+  bool has_filter = false;  // a compaction filter, or what makes them
+  bool has_partitioner = false;
+  bool has_prefix_extractor = false;
+  bool has_blobs = false;
+  bool has_paranoid_checks = false;
+  bool has_tiers = false;  // times or temperatures are kept
+  bool has_plain_compression = true;
+  bool has_dictionary = false;
+  bool has_compression_level = false;
+  bool has_file_checksums = false;
+  bool has_several_paths = false;
+  bool has_plain_env = true;
+  bool has_rate_limiter = false;
+  bool has_file_limits = false;  // an SstFileManager that counts
+  bool has_handoff = false;      // of checksums, to the file system
+  bool has_collectors = false;
+  bool has_two_phase_commit = false;  // and nobody said that only what is committed is written
+  bool has_ingest_behind = false;
+  TableFacts table = {};
+  std::vector<InputFacts> inputs = {};
+};
+
+/// Why the job is left to RocksDB: one of reasons(); null: it is not.
+[[nodiscard]] const char* why_not(const Facts& facts);
+
+/// All that why_not() may say.
+[[nodiscard]] std::span<const char* const> reasons();
+
+}  // namespace breccia::compaction
