@@ -8,5 +8,6 @@ namespace breccia::bench {
 console::Command add_bench(console::App* parent);
 console::Command add_bench_ycsb(console::App* parent);
 console::Command add_bench_recovery(console::App* parent);
+console::Command add_bench_compaction(console::App* parent);
 
 }  // namespace breccia::bench

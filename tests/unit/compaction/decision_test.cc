@@ -27,20 +27,20 @@ TEST(CompactionDecision, Limits) {
   options.bytes_min = kLarge.bytes;
   EXPECT_NE(decide(kLarge, kIdle, costs, options).place, Place::kLocal);
   options.bytes_min += 1;
-  EXPECT_EQ(decide(kLarge, kIdle, costs, options).why, decision_reasons::kSmall);
+  EXPECT_STREQ(decide(kLarge, kIdle, costs, options).why, decision_reasons::kSmall);
   options = {.jobs_max = 3};
   Load load = kIdle;
   load.running = 2;
   EXPECT_NE(decide(kLarge, load, costs, options).place, Place::kLocal);
   load.running = 3;
-  EXPECT_EQ(decide(kLarge, load, costs, options).why, decision_reasons::kFull);
+  EXPECT_STREQ(decide(kLarge, load, costs, options).why, decision_reasons::kFull);
   options = {.device_files_min = 8};
   EXPECT_EQ(decide(kLarge, kIdle, costs, options).place, Place::kDevice);
   options = {.device_files_min = 9};
-  EXPECT_EQ(decide(kLarge, kIdle, costs, options).why, decision_reasons::kBelowThreshold);
+  EXPECT_STREQ(decide(kLarge, kIdle, costs, options).why, decision_reasons::kBelowThreshold);
   options = {.device_files_min = 8, .device_bytes_min = kLarge.bytes + 1};
-  EXPECT_EQ(decide(kLarge, kIdle, costs, options).why, decision_reasons::kBelowThreshold);
-  EXPECT_EQ(decide(kLarge, {}, costs, options).why, decision_reasons::kNoDevice);
+  EXPECT_STREQ(decide(kLarge, kIdle, costs, options).why, decision_reasons::kBelowThreshold);
+  EXPECT_STREQ(decide(kLarge, {}, costs, options).why, decision_reasons::kNoDevice);
 }
 
 // Goal: without a device the host is asked, if it may be.
@@ -49,7 +49,7 @@ TEST(CompactionDecision, Limits) {
 TEST(CompactionDecision, NoDevice) {
   const Costs costs;
   EXPECT_EQ(decide(kLarge, {}, costs, {}).place, Place::kHost);
-  EXPECT_EQ(decide(kLarge, {}, costs, {.may_use_host = false}).why, decision_reasons::kNoDevice);
+  EXPECT_STREQ(decide(kLarge, {}, costs, {.may_use_host = false}).why, decision_reasons::kNoDevice);
   EXPECT_EQ(decide(kLarge, kIdle, costs, {}).place, Place::kDevice);
 }
 
@@ -64,9 +64,9 @@ TEST(CompactionDecision, TheFirstToEnd) {
   EXPECT_EQ(decide(kLarge, kIdle, costs, {}).place, Place::kDevice);
   Load load = kIdle;
   load.waiting_micros = rocksdb_micros(kLarge);
-  EXPECT_EQ(decide(kLarge, load, costs, {}).why, decision_reasons::kSlower);
+  EXPECT_STREQ(decide(kLarge, load, costs, {}).why, decision_reasons::kSlower);
   const JobSize small = {.bytes = 10'000, .entries = 100, .files = 2};
-  EXPECT_EQ(decide(small, kIdle, costs, {}).why, decision_reasons::kSlower);
+  EXPECT_STREQ(decide(small, kIdle, costs, {}).why, decision_reasons::kSlower);
 }
 
 // Goal: paces follow what is measured, whatever that is.

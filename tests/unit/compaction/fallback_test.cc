@@ -55,6 +55,7 @@ struct Database {
     options.compaction_service = service;
     options.listeners.push_back(std::make_shared<ServiceListener>(service));
     options.create_if_missing = true;
+    options.allow_fallocate = false;  // a log in memory would be cleared and freed as a whole
     options.create_missing_column_families = true;
     std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", options}};
     if (!family.empty()) families.emplace_back(family, options);

@@ -66,6 +66,7 @@ rocksdb::Options options_of(const Config& config) {
   }
   rocksdb::Options options;
   options.create_if_missing = true;
+  options.allow_fallocate = false;  // a log in memory would be cleared and freed as a whole
   options.compression = config.compression;
   options.disable_auto_compactions = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));

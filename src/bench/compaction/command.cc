@@ -1,0 +1,374 @@
+#include <fmt/format.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/memtablerep.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
+#include <sys/resource.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "bench/commands.h"
+#include "bench/places.h"
+#include "bench/rows.h"
+#include "compaction/backend.h"
+#include "compaction/plan.h"
+#include "compaction/service.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+#include "console/store_flags.h"
+#include "exec/choose.h"
+#include "exec/host_vector.h"
+
+/// `breccia bench compaction`: files of a RocksDB database become one level, by RocksDB and by the
+/// service in turns, from hard links of the same files; what comes out is compared. Beside that the
+/// device's part alone: blocks in host memory in, blocks in host memory out.
+
+namespace breccia::bench {
+
+namespace {
+
+struct CompactionFlags {
+  std::string db = default_folder();
+  std::string backend = "auto";
+  std::string value_sizes = "32,128,1024";
+  std::uint64_t megabytes = 256;
+  std::uint32_t inputs = 4;
+  std::uint32_t key_size = 16;
+  std::uint32_t subcompactions = 0;
+  std::uint32_t rounds = 5;
+  std::uint64_t slice_megabytes = 32;
+  std::uint32_t slices_at_once = 4;
+  std::uint64_t seed = 1;
+  bool device_only = false;
+  bool json = false;
+};
+
+/// What one way of doing it took.
+struct Taken {
+  double seconds = 0;
+  double cpu_seconds = 0;
+};
+
+double cpu_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+class Watch {
+ public:
+  Watch() : cpu_(cpu_seconds()) {}
+  [[nodiscard]] Taken taken() const {
+    return {1e-6 * static_cast<double>(wall_.micros()), cpu_seconds() - cpu_};
+  }
+
+ private:
+  const base::Stopwatch wall_;
+  const double cpu_;
+};
+
+rocksdb::Options plain_options() {
+  rocksdb::BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.compression = rocksdb::kNoCompression;
+  options.disable_auto_compactions = true;
+  options.max_compaction_bytes = 1ULL << 50;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+/// The backend that does the merges.
+struct Merger {
+  std::shared_ptr<compaction::Backend> backend;
+  std::string name;
+
+  static Result<Merger> open(const std::string& choice) {
+    StoreOptions options;
+    options.backend = console::backend_choice(choice);
+    std::string why_none;
+    BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options, &why_none));
+    BRECCIA_TAKE(auto backend, compaction::make_backend(device, {.name = "compaction"}));
+    return Merger{std::move(backend), device->describe()};
+  }
+};
+
+/// One database, and what is asked of it.
+class Bench {
+ public:
+  Bench(const CompactionFlags& flags, const Merger& merger, std::uint32_t value_size,
+        std::uint64_t seed)
+      : flags_(flags), merger_(merger), value_size_(value_size), seed_(seed) {}
+
+  Status run() {
+    const Place place{flags_.db, ""};
+    BRECCIA_TRY(make_fresh(place));
+    BRECCIA_TRY(fill());
+    BRECCIA_TRY(measure_device());
+    if (!flags_.device_only) BRECCIA_TRY(measure_ends());
+    return remove_marked(place);
+  }
+
+ private:
+  [[nodiscard]] std::string folder(const std::string& name) const { return flags_.db + "/" + name; }
+
+  Status fill() {
+    rocksdb::Options options = plain_options();
+    options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
+    options.allow_concurrent_memtable_write = false;
+    options.write_buffer_size = 1ULL << 40;
+    rocksdb::DB* opened = nullptr;
+    BRECCIA_TRY(rocksdb::DB::Open(options, folder("filled"), &opened));
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    rocksdb::WriteOptions unlogged;
+    unlogged.disableWAL = true;
+    base::Random random(seed_);
+    std::string key(flags_.key_size, '0');
+    std::string value(value_size_, '0');
+    const std::uint64_t entries =
+        (flags_.megabytes << 20) / flags_.inputs / (flags_.key_size + value_size_);
+    for (std::uint32_t file = 0; file < flags_.inputs; ++file) {
+      for (std::uint64_t i = 0; i < entries; ++i) {
+        fill_random(&random, &key);
+        fill_random(&random, &value);
+        BRECCIA_TRY(db->Put(unlogged, key, value));
+      }
+      BRECCIA_TRY(db->Flush({}));
+    }
+    rocksdb::Checkpoint* made = nullptr;
+    BRECCIA_TRY(rocksdb::Checkpoint::Create(db.get(), &made));
+    checkpoint_.reset(made);
+    std::vector<rocksdb::LiveFileMetaData> files;
+    db->GetLiveFilesMetaData(&files);
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.largest_seqno > b.largest_seqno; });
+    input_bytes_ = 0;
+    for (const auto& file : files) {
+      input_bytes_ += file.size;
+      job_.runs.push_back({{file.db_path + file.name, std::nullopt}});
+    }
+    for (const char* const name : {"breccia", "rocksdb", "rocksdb_parallel"}) {
+      BRECCIA_TRY(checkpoint_->CreateCheckpoint(folder(name)));
+    }
+    checkpoint_.reset();
+    return Status::OK();
+  }
+
+  static void fill_random(base::Random* random, std::string* bytes) {
+    for (std::size_t at = 0; at < bytes->size(); at += sizeof(std::uint64_t)) {
+      const std::uint64_t word = random->next();
+      std::memcpy(bytes->data() + at, &word, std::min(sizeof word, bytes->size() - at));
+    }
+  }
+
+  // ---- the device's part alone ----
+
+  /// Files in memory that the device reads at full speed, and slices of them.
+  Status measure_device() {
+    job_.rules.is_bottommost = true;
+    job_.rules.drops_deletions = true;
+    compaction::Inputs inputs;
+    BRECCIA_TRY(compaction::Inputs::open(job_, &inputs));
+    std::vector<std::unique_ptr<exec::HostVector<char>>> copies;
+    const auto ends = compaction::slice_ends(inputs, flags_.slice_megabytes << 20);
+    std::vector<compaction::ReadSlice> slices(ends.size() + 1);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      BRECCIA_TRY(compaction::read_slice(inputs, i == 0 ? std::nullopt : std::optional(ends[i - 1]),
+                                         i == ends.size() ? std::nullopt : std::optional(ends[i]),
+                                         &slices[i]));
+      for (compaction::Part& part : slices[i].slice.parts) {
+        auto copy =
+            std::make_unique<exec::HostVector<char>>(merger_.backend->device().host_memory());
+        const std::uint64_t bytes = part.bytes + sst::algo::kPadBytes;
+        if (!copy->reserve(bytes)) return Status::MemoryLimit("memory for the inputs");
+        std::memcpy(copy->extend(bytes), part.data, bytes);
+        part.data = copy->data();
+        copies.push_back(std::move(copy));
+      }
+    }
+    BRECCIA_TRY(merge_slices(slices).status());  // pools are filled
+    BRECCIA_TAKE(const Taken taken, merge_slices(slices));
+    say("compaction_device", "breccia", flags_.slices_at_once, taken);
+    return Status::OK();
+  }
+
+  Result<Taken> merge_slices(const std::vector<compaction::ReadSlice>& slices) {
+    std::atomic<std::size_t> next{0};
+    std::atomic<std::uint64_t> entries{0};
+    std::vector<Status> statuses(flags_.slices_at_once);
+    std::vector<std::thread> threads;
+    const Watch watch;
+    for (std::uint32_t t = 0; t < flags_.slices_at_once; ++t) {
+      threads.emplace_back([&, t] {
+        compaction::MergedSlice merged(merger_.backend->device().host_memory());
+        for (std::size_t i = next++; i < slices.size() && statuses[t].ok(); i = next++) {
+          merged.bytes.clear();
+          merged.blocks.clear();
+          statuses[t] = merger_.backend->merge(slices[i].slice, job_.rules, job_.shape, 0, &merged);
+          entries += merged.entries_read;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const Taken taken = watch.taken();
+    for (const Status& status : statuses) BRECCIA_TRY(Status(status));
+    const std::uint64_t expected =
+        (flags_.megabytes << 20) / flags_.inputs / (flags_.key_size + value_size_) * flags_.inputs;
+    if (entries != expected) return Status::Corruption("slices lost entries");
+    return taken;
+  }
+
+  // ---- from files to files ----
+
+  Status measure_ends() {
+    std::uint64_t expected = 0;
+    BRECCIA_TRY(measure_one("rocksdb", 1, /*by_service=*/false, &expected));
+    std::uint64_t hash = 0;
+    BRECCIA_TRY(measure_one("breccia", 1, /*by_service=*/true, &hash));
+    if (hash != expected) return Status::Corruption("the service's files hold something else");
+    if (flags_.subcompactions < 2) return Status::OK();
+    return measure_one("rocksdb_parallel", flags_.subcompactions, /*by_service=*/false, &hash);
+  }
+
+  Status measure_one(const std::string& name, std::uint32_t threads, bool by_service,
+                     std::uint64_t* hash) {
+    rocksdb::Options options = plain_options();
+    options.max_subcompactions = threads;
+    options.max_background_jobs = static_cast<int>(std::max(2U, threads));
+    std::shared_ptr<compaction::Service> service;
+    if (by_service) {
+      compaction::ServiceOptions how;
+      how.decision.device_bytes_min = 1;  // all of it goes to the merger's backend
+      service = std::make_shared<compaction::Service>(
+          how, compaction::Engine{[this](const compaction::MergeJob& job, compaction::Place,
+                                         compaction::Merged* merged) {
+                                    return compaction::merge(job, *merger_.backend, merged);
+                                  },
+                                  [] { return true; }});
+      options.compaction_service = service;
+      options.listeners.push_back(std::make_shared<compaction::ServiceListener>(service));
+    }
+    rocksdb::DB* opened = nullptr;
+    BRECCIA_TRY(rocksdb::DB::Open(options, folder(name), &opened));
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    const Watch watch;
+    BRECCIA_TRY(db->CompactRange({}, nullptr, nullptr));
+    const Taken taken = watch.taken();
+    if (service != nullptr && !service->figures().left.empty()) {
+      return Status::Aborted("RocksDB did it", service->figures().lines());
+    }
+    say("compaction_end_to_end", by_service ? "breccia" : "rocksdb", threads, taken);
+    return hash_of(db.get(), hash);
+  }
+
+  static Status hash_of(rocksdb::DB* db, std::uint64_t* hash) {
+    const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator({}));
+    *hash = 0;
+    for (at->SeekToFirst(); at->Valid(); at->Next()) {
+      *hash = XXH3_64bits_withSeed(at->key().data(), at->key().size(), *hash);
+      *hash = XXH3_64bits_withSeed(at->value().data(), at->value().size(), *hash);
+    }
+    return at->status();
+  }
+
+  void say(const std::string& benchmark, const std::string& engine, std::uint32_t threads,
+           const Taken& taken) const {
+    const double gigabytes = 1e-9 * static_cast<double>(input_bytes_);
+    const double rate = gigabytes / taken.seconds;
+    const double cpu = taken.cpu_seconds / gigabytes;
+    const std::string backend = engine == "breccia" ? merger_.name : "";
+    if (!flags_.json) {
+      fmt::print(
+          "{:<22} {:<8} {:>5} B, {:.2f} GB in: {:7.3f} GB/s, {:6.2f} CPU s/GB, {} at once {}\n",
+          benchmark, engine, value_size_, gigabytes, rate, cpu, threads, backend);
+      return;
+    }
+    const nlohmann::json row = {{"benchmark", benchmark},      {"engine", engine},
+                                {"backend", backend},          {"value_size", value_size_},
+                                {"key_size", flags_.key_size}, {"inputs", flags_.inputs},
+                                {"input_bytes", input_bytes_}, {"threads", threads},
+                                {"seconds", taken.seconds},    {"gb_per_sec", rate},
+                                {"cpu_seconds_per_gb", cpu},   {"seed", seed_},
+                                {"machine", machine_name()}};
+    fmt::print("{}\n", row.dump());
+  }
+
+  const CompactionFlags& flags_;
+  const Merger& merger_;
+  const std::uint32_t value_size_;
+  const std::uint64_t seed_;
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint_;
+  compaction::MergeJob job_;
+  std::uint64_t input_bytes_ = 0;
+};
+
+std::vector<std::uint32_t> sizes_of(const std::string& list) {
+  std::vector<std::uint32_t> sizes;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    sizes.push_back(static_cast<std::uint32_t>(std::stoul(list.substr(at, comma - at))));
+    at = comma + 1;
+  }
+  return sizes;
+}
+
+int run_compaction(const CompactionFlags& flags) {
+  auto merger = Merger::open(flags.backend);
+  Status status = merger.status();
+  for (std::uint32_t round = 0; status.ok() && round < flags.rounds; ++round) {
+    for (const std::uint32_t value_size : sizes_of(flags.value_sizes)) {
+      if (!status.ok()) break;
+      status = Bench(flags, merger.value(), value_size, flags.seed + round).run();
+    }
+  }
+  if (status.ok()) return console::kExitOk;
+  console::say("error: " + status.ToString() + "; database: " + flags.db);
+  return console::kExitFailed;
+}
+
+}  // namespace
+
+console::Command add_bench_compaction(console::App* parent) {
+  auto flags = std::make_shared<CompactionFlags>();
+  console::App* app = parent->add_subcommand(
+      "compaction", "Compact the same files with RocksDB and with Breccia, and time both");
+  app->add_option("--db", flags->db, "Folder of the databases")->capture_default_str();
+  app->add_option("--backend", flags->backend, "auto, host or cuda")
+      ->one_of({"auto", "host", "cuda"})
+      ->capture_default_str();
+  app->add_option("--value_sizes", flags->value_sizes, "Bytes of a value; several with commas")
+      ->capture_default_str();
+  app->add_option("--megabytes", flags->megabytes, "MiB of keys and values")->capture_default_str();
+  app->add_option("--inputs", flags->inputs, "Files")->range(1, 64)->capture_default_str();
+  app->add_option("--key_size", flags->key_size, "Bytes of a key")
+      ->range(8, 1024)
+      ->capture_default_str();
+  app->add_option("--subcompactions", flags->subcompactions,
+                  "Also time RocksDB with that many at once; 0: not");
+  app->add_option("--slice_megabytes", flags->slice_megabytes,
+                  "MiB of a slice, of the device alone")
+      ->capture_default_str();
+  app->add_option("--slices_at_once", flags->slices_at_once, "Slices at once, of the device alone")
+      ->range(1, 64)
+      ->capture_default_str();
+  app->add_option("--rounds", flags->rounds, "How often")->capture_default_str();
+  app->add_option("--seed", flags->seed, "Seed of the first round")->capture_default_str();
+  app->add_flag("--device_only", flags->device_only, "Leave the files out");
+  app->add_flag("--json", flags->json, "Print one JSON object a line");
+  return {app, [flags] { return run_compaction(*flags); }};
+}
+
+}  // namespace breccia::bench
