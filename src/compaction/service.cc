@@ -560,7 +560,8 @@ class Engines {
     options.device = how_.device;
     std::string why_none;
     BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options, &why_none));
-    const exec::TenantOptions tenant{.name = "compaction", .bytes_max = how_.device_bytes_max};
+    const exec::TenantOptions tenant{
+        .name = "compaction", .bytes_max = how_.device_bytes_max, .waits_asleep = true};
     if (!device->is_host()) {
       BRECCIA_TAKE(device_, make_backend(device, tenant));
       if (how_.backend != BackendChoice::kAuto) return Status::OK();

@@ -39,6 +39,8 @@ struct TenantOptions {
   /// Bytes of device memory, at most; 0: as many as the device has for all.
   std::uint64_t bytes_max = 0;
   GiveCost cost = GiveCost::kFlush;
+  /// Threads that wait for a GPU sleep: for calls of milliseconds, whose threads others can use.
+  bool waits_asleep = false;
 };
 
 /// What a tenant does when it is asked or told. Called on any thread, also while a call of the
@@ -68,6 +70,7 @@ class Tenant {
   [[nodiscard]] const DevicePtr& device_ptr() const { return device_; }
   [[nodiscard]] const std::string& name() const { return options_.name; }
   [[nodiscard]] GiveCost cost() const { return options_.cost; }
+  [[nodiscard]] bool waits_asleep() const { return options_.waits_asleep; }
   [[nodiscard]] virtual Pool& pool() = 0;
   [[nodiscard]] std::uint64_t used() { return pool().used(); }
   [[nodiscard]] std::uint64_t bytes_max() { return pool().bytes_max(); }

@@ -101,7 +101,8 @@ struct Merger {
     options.backend = console::backend_choice(choice);
     std::string why_none;
     BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options, &why_none));
-    BRECCIA_TAKE(auto backend, compaction::make_backend(device, {.name = "compaction"}));
+    BRECCIA_TAKE(auto backend,
+                 compaction::make_backend(device, {.name = "compaction", .waits_asleep = true}));
     return Merger{std::move(backend), device->describe()};
   }
 };

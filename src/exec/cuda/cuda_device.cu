@@ -45,7 +45,8 @@ Result<CudaTenant::Lease> CudaTenant::executor() {
       return Lease(*this, std::move(here), std::move(executor));
     }
   }
-  BRECCIA_TAKE(auto executor, CudaExecutor::make(static_cast<CudaDevice&>(device()), pool_));
+  BRECCIA_TAKE(auto executor,
+               CudaExecutor::make(static_cast<CudaDevice&>(device()), pool_, waits_asleep()));
   return Lease(*this, std::move(here), std::move(executor));
 }
 

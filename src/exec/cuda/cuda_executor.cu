@@ -25,16 +25,18 @@ struct BitOr {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaDevice& device, Pool& pool) {
-  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device, pool));
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaDevice& device, Pool& pool,
+                                                         bool waits_asleep) {
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device, pool, waits_asleep));
   BRECCIA_TRY(executor->open());
   return Result<std::unique_ptr<CudaExecutor>>(std::move(executor));
 }
 
 Status CudaExecutor::open() {
   BRECCIA_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  for (cudaEvent_t& event : half_done_) {
-    BRECCIA_CUDA_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  const unsigned flags = cudaEventDisableTiming | (waits_asleep_ ? cudaEventBlockingSync : 0U);
+  for (cudaEvent_t* const event : {&half_done_[0], &half_done_[1], &done_}) {
+    BRECCIA_CUDA_TRY(cudaEventCreateWithFlags(event, flags));
   }
   PinnedPool& pinned = device_.pinned();
   staging_ = static_cast<std::byte*>(pinned.allocate(kStagingBytes));
@@ -53,12 +55,18 @@ CudaExecutor::~CudaExecutor() {
     (void)BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_));
     (void)BRECCIA_CUDA_STATUS(cudaStreamDestroy(stream_));
   }
-  for (const cudaEvent_t event : half_done_) {
+  for (const cudaEvent_t event : {half_done_[0], half_done_[1], done_}) {
     if (event != nullptr) (void)BRECCIA_CUDA_STATUS(cudaEventDestroy(event));
   }
   PinnedPool& pinned = device_.pinned();
   if (staging_ != nullptr) pinned.release(staging_, kStagingBytes);
   if (words_ != nullptr) pinned.release(words_, kWords * sizeof *words_);
+}
+
+cudaError_t CudaExecutor::wait() {
+  if (!waits_asleep_) return cudaStreamSynchronize(stream_);
+  const cudaError_t recorded = cudaEventRecord(done_, stream_);
+  return recorded == cudaSuccess ? cudaEventSynchronize(done_) : recorded;
 }
 
 // An operation failed: waits for the stream, so that the caller may give memory back. An error that
@@ -77,7 +85,7 @@ void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
 }
 
 Status CudaExecutor::finish() {
-  BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_))));
+  BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
   if (scratch_.bytes() > kScratchKeptBytesMax) scratch_ = Array<std::byte>();
   return Status::OK();
 }

@@ -48,7 +48,8 @@ class CudaExecutor {
   static constexpr bool kIsHost = false;
 
   /// Errors  IOError, MemoryLimit.
-  static Result<std::unique_ptr<CudaExecutor>> make(CudaDevice& device, Pool& pool);
+  static Result<std::unique_ptr<CudaExecutor>> make(CudaDevice& device, Pool& pool,
+                                                    bool waits_asleep);
   ~CudaExecutor();
   CudaExecutor(const CudaExecutor&) = delete;
   CudaExecutor& operator=(const CudaExecutor&) = delete;
@@ -126,9 +127,12 @@ class CudaExecutor {
   Status copy_pinned_in(void* to, const void* host, std::size_t bytes);
 
  private:
-  CudaExecutor(CudaDevice& device, Pool& pool) : device_(device), pool_(pool) {}
+  CudaExecutor(CudaDevice& device, Pool& pool, bool waits_asleep)
+      : device_(device), pool_(pool), waits_asleep_(waits_asleep) {}
 
   Status open();
+  /// Waits for the stream.
+  cudaError_t wait();
   [[nodiscard]] void* find_mapped(const void* host, std::size_t bytes) const;
   Status settle(Status status);
   Status copy_in(void* to, const void* host, std::size_t bytes);
@@ -149,7 +153,9 @@ class CudaExecutor {
 
   CudaDevice& device_;
   Pool& pool_;
+  const bool waits_asleep_;
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t done_ = nullptr;  // what a thread sleeps for
   cudaEvent_t half_done_[2] = {nullptr, nullptr};
   int half_ = 0;
   std::byte* staging_ = nullptr;
