@@ -18,8 +18,8 @@ namespace breccia {
 
 /// How NewCompactionService() works. The defaults are for any program.
 struct CompactionServiceOptions {
-  /// Where compactions run. kAuto: on the GPU if there is one, and on cores where that is faster;
-  /// kHost: on cores; kCuda: on the GPU only.
+  /// Where compactions run. kAuto: on the GPU, on cores or in RocksDB, wherever each is expected to
+  /// end first; kHost: on cores; kCuda: on the GPU only.
   BackendChoice backend = BackendChoice::kAuto;
   std::uint64_t simulator_seed = 1;  // of kSimulator, which is for tests
   /// Which GPU, by CUDA's number.

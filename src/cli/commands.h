@@ -13,6 +13,7 @@ console::Command add_multiget(console::App* parent);
 console::Command add_put(console::App* parent);
 console::Command add_delete(console::App* parent);
 console::Command add_detach(console::App* parent);
+console::Command add_compact(console::App* parent);
 console::Command add_doctor(console::App* parent);
 console::Command add_db(console::App* parent);
 std::vector<console::Command> add_db_commands(console::App* parent);

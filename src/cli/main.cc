@@ -35,15 +35,17 @@ int run(int argc, char** argv) {
       breccia::cli::add_import(&app),   breccia::cli::add_get(&app),
       breccia::cli::add_multiget(&app), breccia::cli::add_put(&app),
       breccia::cli::add_delete(&app),   breccia::cli::add_detach(&app),
-      breccia::cli::add_doctor(&app),   breccia::cli::add_db(&app),
-      breccia::cli::add_sst(&app),      breccia::bench::add_bench(&app),
+      breccia::cli::add_compact(&app),  breccia::cli::add_doctor(&app),
+      breccia::cli::add_db(&app),       breccia::cli::add_sst(&app),
+      breccia::bench::add_bench(&app),
   };
   // A command inside another goes before it: the first that was named runs.
   App* const bench = commands.back().app;
   App* const sst = commands[commands.size() - 2].app;
   App* const db = commands[commands.size() - 3].app;
-  commands.insert(commands.begin(), {breccia::bench::add_bench_ycsb(bench),
-                                     breccia::bench::add_bench_recovery(bench)});
+  commands.insert(commands.begin(),
+                  {breccia::bench::add_bench_ycsb(bench), breccia::bench::add_bench_recovery(bench),
+                   breccia::bench::add_bench_compaction(bench)});
   const auto in_db = breccia::cli::add_db_commands(db);
   commands.insert(commands.begin(), in_db.begin(), in_db.end());
   const auto in_sst = breccia::cli::add_sst_commands(sst);

@@ -1,6 +1,7 @@
 #include "compaction/decision.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.h"
 
@@ -92,7 +93,8 @@ Decision decide(const JobSize& size, const Load& load, const Costs& costs,
     return {Place::kLocal, decision_reasons::kNoDevice};
   }
   Decision best{Place::kLocal, decision_reasons::kSlower};
-  double least = costs.micros(Place::kLocal, size);
+  double least = options.weighs_rocksdb ? costs.micros(Place::kLocal, size)
+                                        : std::numeric_limits<double>::infinity();
   for (const Place place : {Place::kHost, Place::kDevice}) {
     if (place == Place::kDevice ? !load.has_device : !options.may_use_host) continue;
     const double micros = load.waiting_micros + costs.micros(place, size);

@@ -37,6 +37,7 @@ struct DecisionOptions {
   std::uint64_t device_files_min = 0;  // a fixed threshold in files; 0: none
   std::uint64_t device_bytes_min = 0;  // another in bytes; 0: none
   bool may_use_host = true;
+  bool weighs_rocksdb = true;  // false: what can be done here is, also where RocksDB may be faster
 };
 
 struct Decision {

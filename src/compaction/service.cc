@@ -595,6 +595,7 @@ std::shared_ptr<rocksdb::CompactionService> NewCompactionService(
   service.decision.device_bytes_min = how.device_bytes_min;
   service.decision.may_use_host =
       how.backend == BackendChoice::kAuto || how.backend == BackendChoice::kHost;
+  service.decision.weighs_rocksdb = how.backend == BackendChoice::kAuto;
   service.running_max = std::max<std::uint64_t>(how.running_max, 1);
   service.wait_us_max = how.wait_us_max;
   service.declared.has_file_manager = options->sst_file_manager != nullptr;

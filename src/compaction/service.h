@@ -164,7 +164,7 @@ class ServiceListener final : public rocksdb::EventListener {
  public:
   explicit ServiceListener(std::shared_ptr<Service> service) : service_(std::move(service)) {}
 
-  [[nodiscard]] const char* Name() const override { return "BrecciaCompactionListener"; }
+  // It has no name, as RocksDB would write that into the OPTIONS file.
   void OnCompactionBegin(rocksdb::DB* database, const rocksdb::CompactionJobInfo& info) override {
     service_->begin(database, info);
   }

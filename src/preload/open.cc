@@ -6,6 +6,7 @@
 
 #include "facade/db/options.h"
 #include "facade/txn/pessimistic.h"
+#include "preload/compaction.h"
 #include "preload/real.h"
 #include "preload/route.h"
 #include "tree/tree.h"
@@ -18,6 +19,7 @@ namespace rocksdb {
 namespace {
 
 using breccia::Rocks;
+using breccia::preload::Compacted;
 using breccia::preload::Inside;
 using breccia::preload::is_ours;
 using breccia::preload::open_ours;
@@ -71,8 +73,12 @@ void announce(const std::string& name, DB* db) {
 
 Status DB::Open(const Options& options, const std::string& name, DB** db) {
   using Function = Status(const Options&, const std::string&, DB**);
-  if (!is_ours()) return real<Function>(&DB::Open)(options, name, db);
   *db = nullptr;
+  if (!is_ours()) {
+    Compacted<Options> with(options);
+    BRECCIA_TRY(with.add_service(name));
+    return real<Function>(&DB::Open)(with.options(), name, db);
+  }
   return open_ours([&](const Settings& settings) {
     const breccia::Options engine =
         engine_options(settings, options, name, default_family(options));
@@ -89,8 +95,12 @@ Status DB::Open(const DBOptions& options, const std::string& name,
   using Function =
       Status(const DBOptions&, const std::string&, const std::vector<ColumnFamilyDescriptor>&,
              std::vector<ColumnFamilyHandle*>*, DB**);
-  if (!is_ours()) return real<Function>(&DB::Open)(options, name, families, handles, db);
   *db = nullptr;
+  if (!is_ours()) {
+    Compacted<DBOptions> with(options);
+    BRECCIA_TRY(with.add_service(name));
+    return real<Function>(&DB::Open)(with.options(), name, families, handles, db);
+  }
   return open_ours([&](const Settings& settings) {
     const breccia::Options engine = engine_options(settings, options, name, families);
     BRECCIA_TRY(check(engine, name));
@@ -104,8 +114,12 @@ Status TransactionDB::Open(const Options& options, const TransactionDBOptions& t
                            const std::string& name, TransactionDB** db) {
   using Function =
       Status(const Options&, const TransactionDBOptions&, const std::string&, TransactionDB**);
-  if (!is_ours()) return real<Function>(&TransactionDB::Open)(options, transactions, name, db);
   *db = nullptr;
+  if (!is_ours()) {
+    Compacted<Options> with(options);
+    BRECCIA_TRY(with.add_service(name, transactions));
+    return real<Function>(&TransactionDB::Open)(with.options(), transactions, name, db);
+  }
   return open_ours([&](const Settings& settings) {
     const breccia::Options engine =
         engine_options(settings, options, name, default_family(options));
@@ -123,10 +137,13 @@ Status TransactionDB::Open(const DBOptions& options, const TransactionDBOptions&
   using Function = Status(const DBOptions&, const TransactionDBOptions&, const std::string&,
                           const std::vector<ColumnFamilyDescriptor>&,
                           std::vector<ColumnFamilyHandle*>*, TransactionDB**);
-  if (!is_ours()) {
-    return real<Function>(&TransactionDB::Open)(options, transactions, name, families, handles, db);
-  }
   *db = nullptr;
+  if (!is_ours()) {
+    Compacted<DBOptions> with(options);
+    BRECCIA_TRY(with.add_service(name, transactions));
+    return real<Function>(&TransactionDB::Open)(with.options(), transactions, name, families,
+                                                handles, db);
+  }
   return open_ours([&](const Settings& settings) {
     const breccia::Options engine = engine_options(settings, options, name, families);
     BRECCIA_TRY(check(engine, transactions, name));

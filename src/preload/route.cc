@@ -24,7 +24,7 @@ const Result<Settings>& settings() {
 bool is_ours() {
   if (Inside::is()) return false;
   const Result<Settings>& found = settings();
-  return !found.ok() || found.value().is_on;
+  return !found.ok() || (found.value().is_on && !found.value().has_only_compaction);
 }
 
 void say(const std::string& line) {

@@ -15,7 +15,8 @@ namespace breccia::preload {
 /// The settings of this process, read from its environment once.
 const Result<Settings>& settings();
 
-/// True if a call of the program is ours: not one from inside another, and not turned off.
+/// True if a call of the program is ours: not one from inside another, not turned off, and not of a
+/// program whose compactions alone are (preload/compaction.h).
 bool is_ours();
 
 /// Runs `open` as the program's call to open a database on breccia.

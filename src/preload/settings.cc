@@ -73,6 +73,8 @@ Result<Settings> read_settings(const Variables& variables) {
   Options& engine = settings.engine;
   BRECCIA_TRY(read_bool(variables, "BRECCIA_PRELOAD", &settings.is_on));
   BRECCIA_TRY(read_bool(variables, "BRECCIA_QUIET", &settings.is_quiet));
+  BRECCIA_TRY(read_bool(variables, "BRECCIA_COMPACTION", &settings.has_only_compaction));
+  BRECCIA_TRY(read_bool(variables, "BRECCIA_COMPACTION_REPORT", &settings.reports_compaction));
   BRECCIA_TRY(read_bool(variables, "BRECCIA_FLUSH_AT_CLOSE", &engine.flush_at_close));
   BRECCIA_TRY(read_backend(variables, &engine.backend));
   BRECCIA_TRY(read_number(variables, "BRECCIA_DEVICE", &engine.device));

@@ -17,7 +17,10 @@ struct Settings {
   bool is_on = true;      // BRECCIA_PRELOAD
   bool is_quiet = false;  // BRECCIA_QUIET
   std::string log_dir;    // BRECCIA_LOG_DIR
-  Options engine;         // the rest, in the fields that they name
+  /// Databases stay RocksDB's, and their compactions alone come here.
+  bool has_only_compaction = false;  // BRECCIA_COMPACTION
+  bool reports_compaction = false;   // BRECCIA_COMPACTION_REPORT
+  Options engine;                    // the rest, in the fields that they name
 
   Settings() { engine.flush_at_close = true; }
 };

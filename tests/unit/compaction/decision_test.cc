@@ -67,6 +67,7 @@ TEST(CompactionDecision, TheFirstToEnd) {
   EXPECT_STREQ(decide(kLarge, load, costs, {}).why, decision_reasons::kSlower);
   const JobSize small = {.bytes = 10'000, .entries = 100, .files = 2};
   EXPECT_STREQ(decide(small, kIdle, costs, {}).why, decision_reasons::kSlower);
+  EXPECT_EQ(decide(small, kIdle, costs, {.weighs_rocksdb = false}).place, Place::kHost);
 }
 
 // Goal: paces follow what is measured, whatever that is.
