@@ -58,7 +58,13 @@ struct MergedSlice {
   exec::HostVector<sst::algo::BlockInfo> blocks;
   std::shared_ptr<const Hashes> hashes;  // null: no filter is wanted, or nothing is left
   std::uint64_t entries_read = 0;        // within the bounds
+  std::uint64_t entries_kept = 0;
 };
+
+/// Bytes of a slice's blocks.
+inline std::uint64_t encoded_bytes(const MergedSlice& merged) {
+  return merged.bytes.size() == 0 ? 0 : merged.bytes.size() - sst::algo::kPadBytes;
+}
 
 /// Some of a slice's hashes.
 struct HashRange {

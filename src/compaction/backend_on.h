@@ -24,6 +24,19 @@ struct PoolHashes final : Hashes {
 
 namespace algo {
 
+/// Waits for an executor at its end.
+template <class X>
+class Finish {
+ public:
+  explicit Finish(X& x) : x_(x) {}
+  ~Finish() { (void)x_.finish(); }
+  Finish(const Finish&) = delete;
+  Finish& operator=(const Finish&) = delete;
+
+ private:
+  X& x_;
+};
+
 /// One merge of a slice on an executor; a step a function.
 template <class X>
 class SliceMerge {
@@ -42,6 +55,7 @@ class SliceMerge {
     merged->entries_read = end_ - begin_;
     if (begin_ == end_) return Status::OK();
     BRECCIA_TRY(judge(rules));
+    merged->entries_kept = survivor_count_;
     if (survivor_count_ == 0) return Status::OK();
     return encode(shape, stock_file_bytes, merged, hash);
   }
@@ -50,15 +64,17 @@ class SliceMerge {
   using Imports = decltype(std::declval<X&>().import(static_cast<const char*>(nullptr), 0).take());
 
   Status decode() {
+    // What may throw comes before anything runs.
     std::vector<const char*> part;
+    part.reserve(slice_.parts.size());
     parts_.reserve(slice_.parts.size());
+    std::vector<sst::algo::BlockPlace> places;
+    places.reserve(slice_.blocks.size());
     for (const Part& one : slice_.parts) {
       BRECCIA_TAKE(auto imported, x_.import(one.data, one.bytes + sst::algo::kPadBytes));
       part.push_back(imported.data());
       parts_.push_back(std::move(imported));
     }
-    std::vector<sst::algo::BlockPlace> places;
-    places.reserve(slice_.blocks.size());
     for (const SliceBlock& block : slice_.blocks) {
       places.push_back({part[block.part] + block.offset, block.bytes, block.file});
     }
@@ -67,7 +83,16 @@ class SliceMerge {
     sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data());
     BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends_));
     entries_ = columns_.ref();
-    return Status::OK();
+    return check_runs();
+  }
+
+  /// Merges of what is not sorted would read anywhere.
+  Status check_runs() {
+    BRECCIA_TAKE(const auto ends, x_.import(ends_.data(), ends_.size()));
+    const std::uint64_t n = entries_.keys.count;
+    BRECCIA_TRY(x_.template launch<1>(
+        n, CheckRuns{entries_, ends.data(), ends_.size(), n, faults_.data()}));
+    return check_faults();
   }
 
   Status order() {
@@ -95,7 +120,7 @@ class SliceMerge {
     end_ = entries_.keys.count;
     record::KeyColumns keys(memory_);
     for (const auto* const key : {&slice_.begin, &slice_.end}) {
-      if (key->has_value() && !append(**key, &keys)) return no_memory();
+      if (key->has_value()) BRECCIA_TRY(append(**key, &keys));
     }
     if (keys.count() == 0) return Status::OK();
     std::optional<runs::algo::ImportedKeys<X>> ends;
@@ -116,7 +141,8 @@ class SliceMerge {
     const std::uint64_t n = end_ - begin_;
     record::KeyColumns keys(memory_);
     for (const KeyRange& range : rules.deeper) {
-      if (!append(range.smallest, &keys) || !append(range.largest, &keys)) return no_memory();
+      BRECCIA_TRY(append(range.smallest, &keys));
+      BRECCIA_TRY(append(range.largest, &keys));
     }
     std::optional<runs::algo::ImportedKeys<X>> deeper;
     BRECCIA_TRY(import_keys(keys, &deeper));
@@ -161,8 +187,10 @@ class SliceMerge {
     BRECCIA_TRY(x_.finish());
     return sst::algo::status_of(faults);
   }
-  static bool append(const std::string& key, record::KeyColumns* keys) {
-    return keys->append(key.data(), key.size());
+  /// Keys of files that are not read here may have any length.
+  static Status append(const std::string& key, record::KeyColumns* keys) {
+    if (key.size() > sst::algo::kKeyBytesMax + 1) return Status::NotSupported("a key is too long");
+    return keys->append(key.data(), key.size()) ? Status::OK() : no_memory();
   }
   static Status no_memory() { return Status::MemoryLimit("memory for a merge is exhausted"); }
 
@@ -193,6 +221,8 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(auto x, own_->executor());
     exec::Array<std::uint64_t> hash;
     algo::SliceMerge merge(*x, device().host_memory(), slice);
+    // An exception must not give back what is still worked on.
+    const algo::Finish finish(*x);
     BRECCIA_TRY(merge.run(rules, shape, stock_file_bytes, merged, &hash));
     if (hash.count() > 0) {
       merged->hashes = std::make_shared<PoolHashes<Tenant>>(own_, std::move(hash));

@@ -386,7 +386,11 @@ MergeRules rules_of(const LiveFiles& files, const FileNumbers& inputs, int outpu
     // the outputs go.
     if (!start_level) continue;
     if (file.level == *start_level && (file.level > 0 || output_level > 0)) continue;
-    if (overlaps(file, *range)) deeper.push_back({file.smallestkey, file.largestkey});
+    // Within level 0 files are ordered by their sequence numbers: zeros of a file that is not the
+    // oldest would be out of order, whatever keys the older ones have.
+    if (output_level == 0 || overlaps(file, *range)) {
+      deeper.push_back({file.smallestkey, file.largestkey});
+    }
   }
   rules.is_bottommost = deeper.empty();
   rules.drops_deletions = is_level_style && output_level > 0;

@@ -108,7 +108,7 @@ class Files {
   /// Waits for all files, and says what they are.
   void finish(Merged* merged) {
     if (file_ != nullptr) close();
-    closing_.wait();
+    if (closing_.wait() != tbb::complete) error_.note(Status::Aborted("a merge was cancelled"));
     if (error_.is_set()) return;
     for (const auto& file : results_) {
       merged->counts.bytes_written += file->bytes;
@@ -191,7 +191,9 @@ class Files {
   std::vector<std::string> paths_;
   std::uint64_t deletions_ = 0;
   bool is_kept_ = false;
-  tbb::task_group closing_;
+  // Of its own: a group would else belong to the pipeline that is about to end.
+  tbb::task_group_context closing_context_{tbb::task_group_context::isolated};
+  tbb::task_group closing_{closing_context_};
 };
 
 /// One job on its way.
@@ -206,6 +208,8 @@ class JobRun {
     if (!job_.has_stock_cuts) ends_ = slice_ends(inputs_, slice_bytes());
     Files files(job_, backend_, created, &error_);
     std::size_t next = 0;
+    // RocksDB may be called from tasks of the program's.
+    tbb::task_group_context context(tbb::task_group_context::isolated);
     tbb::parallel_pipeline(
         slices_at_once(),
         tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order,
@@ -219,7 +223,8 @@ class JobRun {
             tbb::make_filter<std::size_t, WorkPtr>(tbb::filter_mode::parallel,
                                                    [&](std::size_t i) { return merge_slice(i); }) &
             tbb::make_filter<WorkPtr, void>(tbb::filter_mode::serial_in_order,
-                                            [&](const WorkPtr& work) { keep(work, &files); }));
+                                            [&](const WorkPtr& work) { keep(work, &files); }),
+        context);
     merged->counts = inputs_.counts;
     merged->counts.bytes_read = inputs_.bytes;
     check_counts();
@@ -252,7 +257,8 @@ class JobRun {
                                  job_.has_stock_cuts ? job_.file_bytes : 0, &work->merged));
       const std::span<const sst::algo::BlockInfo> blocks(work->merged.blocks.data(),
                                                          work->merged.blocks.size());
-      return sst::seal(job_.shape, work->merged.bytes.data(), blocks, &work->sealed);
+      return sst::seal(job_.shape, work->merged.bytes.data(), encoded_bytes(work->merged),
+                       work->merged.entries_kept, blocks, &work->sealed);
     }));
     return work;
   }

@@ -145,7 +145,7 @@ std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_by
       std::uint64_t since = 0;
       for (const sst::DataBlock& block : file.table->data_blocks()) {
         since += block.handle.bytes + sst::kTrailerBytes;
-        if (since < sample_bytes) continue;
+        if (since < sample_bytes || block.separator.size() > sst::algo::kKeyBytesMax) continue;
         samples.emplace_back(end_of(*file.table, block), std::exchange(since, 0));
       }
     }

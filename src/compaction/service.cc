@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "base/memory.h"
@@ -90,6 +91,18 @@ void remove_whole(const std::filesystem::path& folder) noexcept {
   base::as_memory_allows([&] {
     std::error_code error;
     std::filesystem::remove_all(folder, error);
+  });
+}
+
+/// Removes what other processes have left: one at a time has a database open.
+void remove_others(const std::filesystem::path& root, const std::string& session) noexcept {
+  base::as_memory_allows([&] {
+    std::error_code error;
+    std::vector<std::filesystem::path> others;
+    for (const auto& entry : std::filesystem::directory_iterator(root, error)) {
+      if (entry.path().filename() != session) others.push_back(entry.path());
+    }
+    for (const auto& other : others) remove_whole(other);
   });
 }
 
@@ -241,10 +254,10 @@ Service::Service(ServiceOptions options, Engine engine)
 Service::~Service() {
   // Of a forked process's copy the folders are not.
   if (process_ != getpid()) return;
+  // Only its own: another service of this process may be at work in the same folder.
   for (auto& [name, database] : databases_) {
-    if (database.folder.empty()) continue;
-    remove_whole(database.folder);
-    remove_empty(database.folder);
+    for (auto& [number, job] : database.jobs) drop(&job);
+    if (!database.folder.empty()) remove_empty(database.folder);
   }
 }
 
@@ -431,7 +444,7 @@ const char* Service::make_folder(const CompactionServiceJobInfo& info, Task* tas
   const std::lock_guard lock(mutex_);
   Database& database = databases_[info.db_name];
   if (!database.is_cleared) {
-    remove_whole(root);
+    remove_others(root, names.session);
     database.is_cleared = true;
   }
   const auto job = database.jobs.find(job_of(info));

@@ -28,7 +28,9 @@ std::uint32_t probes_of(std::uint32_t millibits) {
 
 FilterShape FilterShape::of(std::uint64_t hashes, std::uint32_t millibits) {
   BRECCIA_ASSERT(hashes > 0 && millibits > 0);
-  const std::uint64_t bytes = (hashes * millibits + 7999) / 8000;
+  // Readers know lengths of 32 bits.
+  const std::uint64_t bytes =
+      std::min<std::uint64_t>((hashes * millibits + 7999) / 8000, 0xFFFFFFC0);
   return {(bytes + kLineBytes - 1) / kLineBytes, probes_of(millibits)};
 }
 

@@ -49,8 +49,20 @@ Status write_trailer(ChecksumType checksum, Compression type, char* contents, st
   return Status::OK();
 }
 
-Status seal_in_place(const TableShape& shape, char* bytes, SealedBlock* block) {
-  if (shape.checksum == ChecksumType::kXxh3) return Status::OK();  // the encoder's work
+/// Checksums that the encoder wrote are looked at in one block of so many.
+constexpr std::uint64_t kBlocksPerLook = 16;
+
+Status seal_in_place(const TableShape& shape, char* bytes, std::uint64_t number,
+                     SealedBlock* block) {
+  if (shape.checksum == ChecksumType::kXxh3) {
+    if (number % kBlocksPerLook != 0) return Status::OK();
+    const char* const contents = bytes + block->info.offset;
+    std::uint32_t sum = 0;
+    const bool is_known = block_checksum(shape.checksum, Slice(contents, block->info.bytes), &sum);
+    BRECCIA_ASSERT(is_known);
+    const auto stored = load_little_endian<std::uint32_t>(contents + block->info.bytes + 1);
+    return sum == stored ? Status::OK() : broken();
+  }
   return write_trailer(shape.checksum, Compression::kNone, bytes + block->info.offset,
                        block->info.bytes);
 }
@@ -68,16 +80,19 @@ Status append_compressed(const TableShape& shape, const Slice& raw, std::string*
 
 }  // namespace
 
-Status seal(const TableShape& shape, char* bytes, std::span<const algo::BlockInfo> infos,
-            SealedBlocks* sealed) {
+Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint64_t entries,
+            std::span<const algo::BlockInfo> infos, SealedBlocks* sealed) {
   return base::or_memory_limit([&] {
     const bool is_compressed = shape.compression != Compression::kNone;
     std::string room;
     sealed->blocks.reserve(infos.size());
     std::uint64_t behind = 0;
+    std::uint64_t entries_behind = 0;
     for (const algo::BlockInfo& info : infos) {
-      if (info.offset != behind) return broken();
-      behind = info.offset + info.bytes + kTrailerBytes;
+      if (info.offset != behind || info.first_entry != entries_behind) return broken();
+      behind += info.bytes + kTrailerBytes;
+      entries_behind += info.entries;
+      if (behind > count || entries_behind > entries) return broken();
       SealedBlock& block = sealed->blocks.emplace_back();
       block.info = info;
       block.raw_bytes = info.bytes;
@@ -88,8 +103,9 @@ Status seal(const TableShape& shape, char* bytes, std::span<const algo::BlockInf
         return broken();
       }
       BRECCIA_TRY(is_compressed ? append_compressed(shape, raw, &room, &block, &sealed->room)
-                                : seal_in_place(shape, bytes, &block));
+                                : seal_in_place(shape, bytes, sealed->blocks.size() - 1, &block));
     }
+    if (behind != count || entries_behind != entries) return broken();
     sealed->bytes = is_compressed ? sealed->room.data() : bytes;
     sealed->count = is_compressed ? sealed->room.size() : behind;
     return Status::OK();

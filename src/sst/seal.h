@@ -29,12 +29,12 @@ struct SealedBlocks {
 
 /// Makes blocks that were encoded ready for a file: compresses them, writes checksums that they
 /// lack, and reads the keys at their ends, which an index wants.
-/// Shape   bytes[], infos: what sst::algo::Encoder wrote. Without compression `bytes` are sealed in
-///         place, and must live as long as `*sealed`.
-/// Errors  Corruption: it is no block, or its keys are not behind those of the one before;
-///         MemoryLimit.
+/// Shape   bytes[count], infos: what sst::algo::Encoder wrote, of `entries` entries. Without
+///         compression `bytes` are sealed in place, and must live as long as `*sealed`.
+/// Errors  Corruption: it is no block, its keys are not behind those of the one before, or what is
+///         said of it is wrong; MemoryLimit.
 /// Threads any.
-Status seal(const TableShape& shape, char* bytes, std::span<const algo::BlockInfo> infos,
-            SealedBlocks* sealed);
+Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint64_t entries,
+            std::span<const algo::BlockInfo> infos, SealedBlocks* sealed);
 
 }  // namespace breccia::sst

@@ -359,12 +359,14 @@ class Decoder {
 
   Status run(std::span<const std::uint64_t> run_blocks, Columns* columns,
              std::vector<std::uint64_t>* ends) {
+    ends->assign(run_blocks.size(), 0);  // what may throw comes before anything runs
+    std::vector<std::uint64_t> first(run_blocks.size());
     BRECCIA_TRY(list());
     BRECCIA_TRY(check_faults());
     BRECCIA_TRY(count());
     BRECCIA_TRY(check_faults());
     BRECCIA_TRY(write(columns));
-    return note_ends(run_blocks, ends);
+    return note_ends(run_blocks, &first, ends);
   }
 
  private:
@@ -436,19 +438,20 @@ class Decoder {
   }
 
   /// Also what keeps the stretches' arrays until they have been read.
-  Status note_ends(std::span<const std::uint64_t> run_blocks, std::vector<std::uint64_t>* ends) {
-    std::vector<std::uint64_t> first(run_blocks.size(), stretch_count_);
+  Status note_ends(std::span<const std::uint64_t> run_blocks, std::vector<std::uint64_t>* first,
+                   std::vector<std::uint64_t>* ends) {
     std::uint64_t behind = 0;
     for (std::size_t r = 0; r < run_blocks.size(); ++r) {
       behind += run_blocks[r];
+      (*first)[r] = stretch_count_;
       if (behind == blocks_.count) continue;
-      BRECCIA_TRY(x_.copy_out(&first[r], first_stretch_.data() + behind, 1));
+      BRECCIA_TRY(x_.copy_out(&(*first)[r], first_stretch_.data() + behind, 1));
     }
     BRECCIA_TRY(x_.finish());
-    ends->assign(run_blocks.size(), entry_count_);
     for (std::size_t r = 0; r < run_blocks.size(); ++r) {
-      if (first[r] == stretch_count_) continue;
-      BRECCIA_TRY(x_.copy_out(&(*ends)[r], first_entry_.data() + first[r], 1));
+      (*ends)[r] = entry_count_;
+      if ((*first)[r] == stretch_count_) continue;
+      BRECCIA_TRY(x_.copy_out(&(*ends)[r], first_entry_.data() + (*first)[r], 1));
     }
     return x_.finish();
   }

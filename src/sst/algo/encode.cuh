@@ -233,7 +233,7 @@ struct PlaceEntries {
   }
 };
 
-/// Writes entries and restarts.
+/// Writes entries, restarts, and ends of blocks but for their checksums.
 /// Shape   W lanes an entry.
 template <int W>
 struct WriteEntries {
@@ -281,14 +281,19 @@ struct WriteEntries {
             end_of_block(b) - layout.end_bytes(b) + 4 * (in_block / layout.restarts);
         store_bytes(out + place, offset[k] - offset[layout.begin_of(b)], 4);
       }
+      if (k + 1 == layout.end_of(b)) {
+        char* const end = out + end_of_block(b);
+        store_bytes(end - kTrailerBytes - 4, layout.restarts_of(b), 4);
+        store_bytes(end - kTrailerBytes, 0, kTrailerBytes);
+      }
       return true;
     });
     copy_bytes(group, to + lengths + own, survivors.entries.value[survivors.id[k]], value_bytes);
   }
 };
 
-/// Writes each block's count of restarts, type and, if `has_checksums`, checksum; says what is in
-/// it.
+/// Says what is in each block and, if `has_checksums`, writes its checksum. All other bytes of it
+/// were written by a launch before: lanes read what others wrote.
 struct FinishBlocks {
   SurvivorsRef survivors;
   LayoutRef layout;
@@ -330,9 +335,6 @@ struct FinishBlocks {
     const std::uint64_t bytes = group.from(0, [&](int) {
       const BlockInfo sums = sums_of(b);
       info[b] = sums;
-      char* const end = out + sums.offset + sums.bytes;
-      store_bytes(end - 4, layout.restarts_of(b), 4);
-      store_bytes(end, 0, kTrailerBytes);
       return std::uint64_t{sums.bytes};
     });
     if (!has_checksums) return;

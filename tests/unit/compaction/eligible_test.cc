@@ -148,6 +148,10 @@ TEST(CompactionContext, Rules) {
   EXPECT_FALSE(rules.drops_deletions);
   rules = rules_of({files[0], files[1], files[2]}, {8, 7}, 0, true);
   EXPECT_TRUE(rules.is_bottommost);
+  // An older file of level 0 counts whatever its keys: zeros would stand before its numbers.
+  EXPECT_FALSE(
+      rules_of({file(3, 0, "x", "z"), file(2, 0, "m", "p"), file(1, 0, "a", "c")}, {3, 2}, 0, false)
+          .is_bottommost);
   EXPECT_FALSE(rules_of(files, {6, 4, 3}, 2, false).drops_deletions);
   // A level between the inputs' is below the newest of them.
   rules = rules_of(files, {9, 8, 7, 2, 1}, 3, false);

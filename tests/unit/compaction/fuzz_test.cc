@@ -136,7 +136,8 @@ bool merge_blocks(Backend& backend, const std::vector<std::string>& blocks, base
   }
   sst::SealedBlocks sealed;
   const Status outcome =
-      sst::seal(shape, merged.bytes.data(), {merged.blocks.data(), merged.blocks.size()}, &sealed);
+      sst::seal(shape, merged.bytes.data(), encoded_bytes(merged), merged.entries_kept,
+                {merged.blocks.data(), merged.blocks.size()}, &sealed);
   EXPECT_TRUE(outcome.ok()) << outcome.ToString();
   return true;
 }
