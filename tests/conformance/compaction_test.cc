@@ -10,6 +10,8 @@ const Executor kExecutors[] = {
      [](std::uint64_t seed) { return backend_on(exec::sim::make_simulator_device(seed)); },
      60 << 10}};
 
+INSTANTIATE_TEST_SUITE_P(Executors, ExecutorConformance, ::testing::ValuesIn(kExecutors),
+                         [](const auto& info) { return std::string(info.param.name); });
 INSTANTIATE_TEST_SUITE_P(Tables, MergeConformance,
                          ::testing::Combine(::testing::ValuesIn(kExecutors),
                                             ::testing::ValuesIn(kConfigs)),
