@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "compaction/backend.h"
 #include "support/compaction_loads.h"
@@ -151,6 +153,37 @@ TEST(CompactionService, AnotherOneGoes) {
   compact(first);
   compact(make_service([&] { first.reset(); }));
   EXPECT_EQ(first, nullptr);
+}
+
+// Goal: jobs of several databases and parts of jobs run beside each other and beside writers.
+// Method: two databases with one service, subcompactions, a writer each, small files; each holds
+//         what was written at the end.
+// Mutation: state that jobs share without a lock is found by the thread sanitizer.
+TEST(CompactionService, ConcurrentJobs) {
+  const Folder folder(testing::Place::kMemory);
+  const auto service = make_service([] {});
+  rocksdb::Options options = options_with(service);
+  options.write_buffer_size = 64 << 10;
+  options.target_file_size_base = 64 << 10;
+  options.max_bytes_for_level_base = 256 << 10;
+  options.level0_file_num_compaction_trigger = 2;
+  options.max_background_jobs = 4;
+  options.max_subcompactions = 3;
+  static constexpr int kKeys = 3000;
+  std::vector<std::thread> writers;
+  for (const char* const name : {"one", "two"}) {
+    writers.emplace_back([&options, path = folder / name] {
+      const auto db = open(options, path);
+      for (int round = 0; round < 2; ++round) put(db.get(), 'a', kKeys);
+      ASSERT_TRUE(db->CompactRange({}, nullptr, nullptr).ok());
+      const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator({}));
+      int found = 0;
+      for (at->SeekToFirst(); at->Valid(); at->Next()) ++found;
+      EXPECT_EQ(found, kKeys);
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_GT(service->figures().files_written, 2U);
 }
 
 }  // namespace
