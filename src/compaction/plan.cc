@@ -38,6 +38,15 @@ Status check_table(const sst::Table& table) {
   return Status::OK();
 }
 
+/// What compression and shared prefixes save comes back when a table is decoded.
+double growth_of(const sst::Table& table) {
+  constexpr double kMost = 4096;  // properties may say anything
+  const double raw = static_cast<double>(table.number("rocksdb.raw.key.size").value_or(0)) +
+                     static_cast<double>(table.number("rocksdb.raw.value.size").value_or(0));
+  const double stored = static_cast<double>(table.number("rocksdb.data.size").value_or(0));
+  return stored > 0 ? std::clamp(raw / stored, 1.0, kMost) : 1;
+}
+
 void note_counts(const sst::Table& table, Inputs* inputs) {
   const auto add = [&](const char* name, std::uint64_t* to) {
     const auto number = table.number(name);
@@ -65,6 +74,7 @@ Status open_file(const InputFile& input, Inputs* inputs, Inputs::File* file) {
                         table.checksum_type() == sst::ChecksumType::kXxh3;
   file->place.is_checked = is_plain ? 0 : 1;
   file->place.sequence = input.sequence.value_or(sst::algo::kNoSequence);
+  file->growth = growth_of(table);
   inputs->bytes += table.file().size();
   note_counts(table, inputs);
   return Status::OK();
@@ -144,7 +154,8 @@ std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_by
     for (const Inputs::File& file : run) {
       std::uint64_t since = 0;
       for (const sst::DataBlock& block : file.table->data_blocks()) {
-        since += block.handle.bytes + sst::kTrailerBytes;
+        since += static_cast<std::uint64_t>(
+            file.growth * static_cast<double>(block.handle.bytes + sst::kTrailerBytes));
         if (since < sample_bytes || block.separator.size() > sst::algo::kKeyBytesMax) continue;
         samples.emplace_back(end_of(*file.table, block), std::exchange(since, 0));
       }

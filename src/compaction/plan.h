@@ -17,6 +17,7 @@ struct Inputs {
   struct File {
     std::unique_ptr<sst::Table> table;
     sst::algo::FilePlace place;  // is_checked: the host reads its blocks
+    double growth = 1;           // keys and values, in parts of what is stored; at least 1
   };
   std::vector<std::vector<File>> runs;
   std::uint64_t bytes = 0;
@@ -30,7 +31,7 @@ struct Inputs {
 };
 
 /// User keys at which the ranges of slices end, ascending, so that each slice has about that many
-/// bytes; the last slice has no end.
+/// bytes of keys and values, by what the tables' properties say; the last slice has no end.
 std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes);
 
 /// A slice, and bytes of it that are not those of a mapped file.
