@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
@@ -29,12 +29,6 @@ constexpr std::uint64_t kHostSliceBytes = 4ULL << 20;
 constexpr std::uint64_t kDeviceSliceBytes = 32ULL << 20;
 /// Slices under way at once on a device: one comes, one is worked on, one goes, one waits.
 constexpr std::size_t kDeviceSlices = 4;
-
-std::uint64_t seconds_now() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::seconds>(since).count());
-}
 
 /// What went wrong first.
 /// Threads any.
@@ -160,6 +154,10 @@ class Files {
     const sst::TableSums& sums = file.writer->sums();
     std::string filter;
     if (job_.shape.filter_millibits > 0) {
+      // A device counted them.
+      if (sums.filter_entries == 0 || sums.filter_entries > sums.entries) {
+        return Status::Corruption("a table with more or fewer hashes than entries");
+      }
       const auto shape = sst::FilterShape::of(sums.filter_entries, job_.shape.filter_millibits);
       filter.resize(shape.bytes());
       BRECCIA_TRY(backend_.build_filter(file.hashes, shape, filter.data()));
@@ -168,7 +166,9 @@ class Files {
     sst::TableOrigin origin = job_.origin;
     origin.file_number = number;
     origin.creation_time = creation_time_;
-    if (origin.file_creation_time == 0) origin.file_creation_time = seconds_now();
+    if (origin.file_creation_time == 0) {
+      origin.file_creation_time = static_cast<std::uint64_t>(std::time(nullptr));
+    }
     BRECCIA_TAKE(const std::uint64_t bytes, file.writer->finish(origin, filter));
     *file.result = {file.name,
                     sums.smallest,

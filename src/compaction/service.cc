@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "compaction/backend.h"
 #include "exec/choose.h"
@@ -33,12 +34,6 @@ constexpr const char* kFolderName = "breccia-compaction";
 constexpr std::uint64_t kFilesMax = 1 << 20;  // of a job
 
 std::uint64_t job_of(const CompactionServiceJobInfo& info) { return info.job_id >> 32; }
-
-std::uint64_t micros_since(std::chrono::steady_clock::time_point begin) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                                        std::chrono::steady_clock::now() - begin)
-                                        .count());
-}
 
 std::uint64_t thread_micros() {
   timespec now{};
@@ -415,11 +410,11 @@ const char* Service::finish(const CompactionServiceJobInfo& info, std::string* r
       service.release(task);
     }
   } const releasing{*this, *task};
-  const auto begin = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   const Turn turn(*this);
   {
     const std::lock_guard lock(mutex_);
-    figures_.waited_micros += micros_since(begin);
+    figures_.waited_micros += watch.micros();
   }
   if (!turn.has_it()) return failures::kWaited;
   if (const char* const why = make_folder(info, task.get())) return why;
@@ -461,7 +456,7 @@ const char* Service::make_folder(const CompactionServiceJobInfo& info, Task* tas
 const char* Service::work(Task* task, std::string* result) {
   MergeJob& merge = task->context.job;
   merge.origin.file_creation_time = static_cast<std::uint64_t>(std::time(nullptr));
-  const auto begin = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   const std::uint64_t thread_begin = thread_micros();
   Merged merged;
   const Status status = engine_.merge(merge, task->place, &merged);
@@ -469,7 +464,7 @@ const char* Service::work(Task* task, std::string* result) {
   if (const char* const why = doubt_of(merge, task->context.size, merged, task->files_max)) {
     return why;
   }
-  task->outcome.elapsed_micros = micros_since(begin);
+  task->outcome.elapsed_micros = watch.micros();
   task->outcome.cpu_micros = thread_micros() - thread_begin;
   *result = write_outcome(merged, task->outcome);
   note_done(*task, merged, task->outcome.elapsed_micros);

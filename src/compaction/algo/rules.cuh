@@ -179,20 +179,20 @@ struct FindBounds {
   }
 };
 
-/// out[k] = from[place[k]]
+/// tag_out[k], id_out[k]: those of the k-th entry that lives, the place[k]-th of all.
 struct PickTags {
   std::uint64_t count;
   const std::uint32_t* place;
   const std::uint64_t* from;
   const std::uint32_t* id_from;
-  std::uint64_t* out;
+  std::uint64_t* tag_out;
   std::uint32_t* id_out;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t k) {
-      out[k] = from[place[k]];
+      tag_out[k] = from[place[k]];
       id_out[k] = id_from[place[k]];
     });
   }

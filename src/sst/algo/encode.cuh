@@ -17,8 +17,8 @@
 ///  2. where blocks begin: sums of those bytes are cut into windows of a block's size, so that no
 ///     cut hangs on the one before; RocksDB's own cuts, one after the other, if they are asked for;
 ///  3. its bytes now that restarts are known; sums of them are places in the output;
-///  4. one group an entry writes it, and its restart;
-///  5. one group a block writes its end and its checksum, and adds up what a table says of it.
+///  4. one group an entry writes it, its restart, and the end of a block that it is the last of;
+///  5. one group a block writes its checksum, and adds up what a table says of it.
 ///
 /// Source  [glsm] section 4.4. Deviations: blocks are cut between any two entries, as with groups
 ///         of 16 a block of large values has many times the size that was asked for; a restart
@@ -189,7 +189,8 @@ struct CutAsStock {
 };
 
 /// Entries in blocks.
-/// Shape   block_of(k) is sum[k] + is_cut[k] - 1, where `sum` counts the cuts before k.
+/// Shape   cut[entries], cuts_before[entries]: how many entries before each begin a block;
+///         first_entry[blocks].
 struct LayoutRef {
   const std::uint8_t* cut = nullptr;
   const std::uint64_t* cuts_before = nullptr;
