@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -316,21 +317,33 @@ class Bench {
   std::uint64_t input_bytes_ = 0;
 };
 
+/// Numbers with commas between them; none: it is no such list.
 std::vector<std::uint32_t> sizes_of(const std::string& list) {
+  constexpr std::uint32_t kValueBytesMax = 16 << 20;
   std::vector<std::uint32_t> sizes;
-  for (std::size_t at = 0; at < list.size();) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    sizes.push_back(static_cast<std::uint32_t>(std::stoul(list.substr(at, comma - at))));
-    at = comma + 1;
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  while (at <= end) {
+    std::uint32_t size = 0;
+    const auto [behind, error] = std::from_chars(at, end, size);
+    const bool is_number = error == std::errc() && (behind == end || *behind == ',');
+    if (!is_number || size > kValueBytesMax) return {};
+    sizes.push_back(size);
+    at = behind + 1;
   }
   return sizes;
 }
 
 int run_compaction(const CompactionFlags& flags) {
+  const std::vector<std::uint32_t> value_sizes = sizes_of(flags.value_sizes);
+  if (value_sizes.empty()) {
+    console::say("error: --value_sizes wants bytes of values, as in 32,128: " + flags.value_sizes);
+    return console::kExitUsage;
+  }
   auto merger = Merger::open(flags.backend);
   Status status = merger.status();
   for (std::uint32_t round = 0; status.ok() && round < flags.rounds; ++round) {
-    for (const std::uint32_t value_size : sizes_of(flags.value_sizes)) {
+    for (const std::uint32_t value_size : value_sizes) {
       if (!status.ok()) break;
       status = Bench(flags, merger.value(), value_size, flags.seed + round).run();
     }
