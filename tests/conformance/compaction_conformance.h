@@ -128,10 +128,10 @@ TEST_P(MergeConformance, SlicesHoldTheSame) {
   }
 }
 
-// Goal: runs that are out of order, behind right checksums, end in Corruption, before a merge of
-//       them reads anywhere.
+// Goal: runs that are out of order, behind right checksums, end in Corruption.
 // Method: of one input two blocks change places; of another a block comes twice.
-// Mutation: leaving CheckRuns out: a device reads beyond its arrays, or entries are lost.
+// Mutation: leaving out every check of order loses entries. (That runs are checked before they are
+//           merged: MergeOnFake.OnlySortedRunsAreMerged.)
 TEST_P(ExecutorConformance, OrderIsNotBelieved) {
   const Config& config = kConfigs[0];
   const Folder folder(Place::kMemory);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "compaction/plan.h"
 #include "exec/fake/fake_device.h"
 #include "support/compaction_loads.h"
 
@@ -127,6 +128,30 @@ TEST(MergeOnFake, AnyMergeMayBeFalse) {
     const auto backend = fake_backend(&faults);
     faults.falsify_sort(k);
     EXPECT_TRUE(job.run(*backend).IsCorruption());
+  }
+}
+
+// Goal: a run that is out of order reaches no merge, which on a device would read anywhere.
+// Method: two blocks of one input change places; the device counts its merges.
+// Mutation: leaving CheckRuns out merges first and finds it out later.
+TEST(MergeOnFake, OnlySortedRunsAreMerged) {
+  Config config = small_config();
+  config.keys = 600;
+  SmallJob job(config);
+  Inputs inputs;
+  ASSERT_TRUE(Inputs::open(job.job(), &inputs).ok());
+  exec::FakeFaults faults;
+  const auto backend = fake_backend(&faults);
+  for (const bool is_sorted : {true, false}) {
+    ReadSlice read;
+    ASSERT_TRUE(read_slice(inputs, std::nullopt, std::nullopt, &read).ok());
+    ASSERT_GT(read.slice.run_blocks.front(), 4U);
+    if (!is_sorted) std::swap(read.slice.blocks[1], read.slice.blocks[3]);
+    const std::uint64_t before = faults.sorts();
+    MergedSlice merged(backend->device().host_memory());
+    const Status status = backend->merge(read.slice, job.job().rules, job.job().shape, 0, &merged);
+    EXPECT_TRUE(is_sorted ? status.ok() : status.IsCorruption()) << status.ToString();
+    EXPECT_EQ(faults.sorts() > before, is_sorted);
   }
 }
 
