@@ -43,6 +43,12 @@ struct Slice {
   std::optional<std::string> end;
 };
 
+/// Ways that lead to the same entries.
+struct MergeHow {
+  Ordering ordering = Ordering::kAuto;
+  std::uint64_t stock_file_bytes = 0;  // as sst::algo::Encoder::run has it
+};
+
 /// Hashes of keys in a backend's memory, for a filter.
 class Hashes {
  public:
@@ -86,10 +92,9 @@ class Backend {
   [[nodiscard]] exec::Device& device() const { return tenant_->device(); }
 
   /// Decodes, merges, judges and encodes.
-  /// Shape   `stock_file_bytes`: as sst::algo::Encoder::run has it.
   /// Errors  Corruption, NotSupported: what the blocks hold; MemoryLimit; a device's.
   virtual Status merge(const Slice& slice, const MergeRules& rules, const sst::TableShape& shape,
-                       std::uint64_t stock_file_bytes, MergedSlice* merged) = 0;
+                       const MergeHow& how, MergedSlice* merged) = 0;
 
   /// Writes the lines of a filter of those hashes.
   /// Shape   lines[shape.bytes()]

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -44,20 +45,20 @@ class SliceMerge {
   SliceMerge(X& x, exec::HostMemory& memory, const Slice& slice)
       : x_(x), memory_(memory), slice_(slice) {}
 
-  Status run(const MergeRules& rules, const sst::TableShape& shape, std::uint64_t stock_file_bytes,
+  Status run(const MergeRules& rules, const sst::TableShape& shape, const MergeHow& how,
              MergedSlice* merged, exec::Array<std::uint64_t>* hash) {
     BRECCIA_TAKE(faults_, exec::make_array<std::uint32_t>(x_, 1));
     BRECCIA_TRY(x_.template launch<1>(1, runs::algo::Clear<std::uint32_t>{1, faults_.data()}));
     BRECCIA_TRY(decode());
     if (entries_.keys.count == 0) return Status::OK();
-    BRECCIA_TRY(order());
+    BRECCIA_TRY(order(how.ordering));
     BRECCIA_TRY(bound());
     merged->entries_read = end_ - begin_;
     if (begin_ == end_) return Status::OK();
     BRECCIA_TRY(judge(rules));
     merged->entries_kept = survivor_count_;
     if (survivor_count_ == 0) return Status::OK();
-    return encode(shape, stock_file_bytes, merged, hash);
+    return encode(shape, how.stock_file_bytes, merged, hash);
   }
 
  private:
@@ -95,13 +96,24 @@ class SliceMerge {
     return check_faults();
   }
 
-  Status order() {
+  /// Whether a sort is faster than merges of as many runs.
+  static bool sorts(Ordering ordering, std::size_t runs) {
+    constexpr std::size_t kRunsMax = 64;
+    if (ordering != Ordering::kAuto) return ordering == Ordering::kSort;
+    return !X::kIsHost && runs > kRunsMax;
+  }
+
+  Status order(Ordering ordering) {
     const std::uint64_t n = entries_.keys.count;
+    const runs::algo::VersionLess less{entries_.keys, entries_.tag};
     BRECCIA_TAKE(ids_, exec::make_array<std::uint32_t>(x_, n));
     BRECCIA_TAKE(spare_, exec::make_array<std::uint32_t>(x_, n));
-    BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(n, runs::algo::Iota{0, n, ids_.data()}));
-    BRECCIA_TRY(runs::algo::merge_ranges(
-        x_, ends_, runs::algo::VersionLess{entries_.keys, entries_.tag}, &ids_, &spare_));
+    if (sorts(ordering, ends_.size())) {
+      BRECCIA_TRY(runs::algo::sort_versions(x_, less, ids_.data()));
+    } else {
+      BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(n, runs::algo::Iota{0, n, ids_.data()}));
+      BRECCIA_TRY(runs::algo::merge_ranges(x_, ends_, less, &ids_, &spare_));
+    }
     if constexpr (X::kIsHost) return Status::OK();  // who judges looks at the order on the way
     BRECCIA_TRY(x_.template launch<1>(n, CheckMerged{entries_, ids_.data(), n, faults_.data()}));
     return check_faults();
@@ -171,10 +183,13 @@ class SliceMerge {
     sst::algo::Blocks blocks;
     sst::algo::Encoder<X> encoder(x_, survivors, shape);
     BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
-    const std::uint64_t bytes = blocks.bytes.count();
+    const std::uint64_t bytes = blocks.bytes.count() - sst::algo::kPadBytes;
     const std::uint64_t count = blocks.info.count();
-    if (!merged->bytes.reserve(bytes) || !merged->blocks.reserve(count)) return no_memory();
+    if (!merged->bytes.reserve(bytes + sst::algo::kPadBytes) || !merged->blocks.reserve(count)) {
+      return no_memory();
+    }
     BRECCIA_TRY(x_.copy_out(merged->bytes.extend(bytes), blocks.bytes.data(), bytes));
+    std::memset(merged->bytes.extend(sst::algo::kPadBytes), 0, sst::algo::kPadBytes);
     BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.info.data(), count));
     BRECCIA_TRY(x_.finish());
     *hash = std::move(blocks.hash);
@@ -217,13 +232,13 @@ class BackendOn final : public Backend {
   explicit BackendOn(const std::shared_ptr<Tenant>& tenant) : Backend(tenant), own_(tenant) {}
 
   Status merge(const Slice& slice, const MergeRules& rules, const sst::TableShape& shape,
-               std::uint64_t stock_file_bytes, MergedSlice* merged) override {
+               const MergeHow& how, MergedSlice* merged) override {
     BRECCIA_TAKE(auto x, own_->executor());
     exec::Array<std::uint64_t> hash;
     algo::SliceMerge merge(*x, device().host_memory(), slice);
     // An exception must not give back what is still worked on.
     const algo::Finish finish(*x);
-    BRECCIA_TRY(merge.run(rules, shape, stock_file_bytes, merged, &hash));
+    BRECCIA_TRY(merge.run(rules, shape, how, merged, &hash));
     if (hash.count() > 0) {
       merged->hashes = std::make_shared<PoolHashes<Tenant>>(own_, std::move(hash));
     }

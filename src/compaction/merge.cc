@@ -12,13 +12,15 @@
 #include "compaction/backend.h"
 #include "compaction/merge_job.h"
 #include "compaction/plan.h"
+#include "compaction/slice_reader.h"
 #include "sst/seal.h"
 #include "sst/table_writer.h"
 
 /// The way of a job: its range of keys is cut into slices of about as many bytes. Slices are read,
 /// merged, encoded and sealed by several threads at once, so that one's transfers overlap with
-/// another's work on the device; one stage takes them in their order and writes files; filters, the
-/// rest of each file, and its sync are work of their own beside that.
+/// another's work on the device; one stage takes them in their order and says where in which file
+/// they go; several threads write them there; filters, the rest of each file, and its sync are work
+/// of their own beside that.
 
 namespace breccia::compaction {
 
@@ -52,26 +54,34 @@ class FirstError {
   std::atomic<bool> is_set_{false};
 };
 
+/// A file that is written, and the hashes of its keys.
+struct OpenFile {
+  std::uint64_t number = 0;
+  std::string name;
+  std::unique_ptr<sst::TableWriter> writer;
+  std::vector<HashRange> hashes;
+  MergedFile* result = nullptr;
+  std::atomic<std::uint64_t> unwritten{1};  // pieces; and one until it gets no more
+};
+
+/// Blocks of a slice that have a place in a file.
+struct Piece {
+  std::shared_ptr<OpenFile> file;
+  sst::DataPlace place;
+};
+
 /// A slice between the stages.
 struct Work {
   explicit Work(exec::HostMemory& memory) : merged(memory) {}
 
   MergedSlice merged;
   sst::SealedBlocks sealed;
+  std::vector<Piece> pieces;
 };
 using WorkPtr = std::shared_ptr<Work>;
 
-/// A file that is written, and the hashes of its keys.
-struct OpenFile {
-  std::string name;
-  std::string path;
-  std::unique_ptr<sst::TableWriter> writer;
-  std::vector<HashRange> hashes;
-  MergedFile* result = nullptr;
-};
-
 /// Takes sealed slices in order and makes files of them.
-/// Threads add() one at a time; finish() behind it.
+/// Threads add() one at a time, write() any, finish() behind both.
 class Files {
  public:
   Files(const MergeJob& job, Backend& backend, std::uint64_t creation_time, FirstError* error)
@@ -82,8 +92,9 @@ class Files {
     for (const std::string& path : paths_) ::unlink(path.c_str());
   }
 
-  Status add(const Work& work) {
-    const std::vector<sst::SealedBlock>& blocks = work.sealed.blocks;
+  /// Gives a slice's blocks their places.
+  Status add(Work* work) {
+    const std::vector<sst::SealedBlock>& blocks = work->sealed.blocks;
     for (std::size_t first = 0; first < blocks.size();) {
       std::size_t last = first + 1;
       while (last < blocks.size() && (!job_.has_stock_cuts || !blocks[last].info.begins_file))
@@ -92,9 +103,21 @@ class Files {
       const std::uint64_t bytes = blocks[last - 1].info.offset - blocks[first].info.offset;
       if (file_ != nullptr && (begins || is_full(bytes))) close();
       if (file_ == nullptr) BRECCIA_TRY(open());
-      BRECCIA_TRY(file_->writer->add(work.sealed.bytes, {blocks.data() + first, last - first}));
-      note_hashes(work, first, last);
+      BRECCIA_TAKE(const sst::DataPlace place,
+                   file_->writer->add(work->sealed.bytes, {blocks.data() + first, last - first}));
+      work->pieces.push_back({file_, place});
+      ++file_->unwritten;
+      note_hashes(*work, first, last);
       first = last;
+    }
+    return Status::OK();
+  }
+
+  /// Writes what has its place. Files that have all of theirs end.
+  Status write(const Work& work) {
+    for (const Piece& piece : work.pieces) {
+      BRECCIA_TRY(piece.file->writer->write_data(piece.place));
+      end_if_written(piece.file);
     }
     return Status::OK();
   }
@@ -120,11 +143,11 @@ class Files {
   }
 
   Status open() {
-    auto file = std::make_unique<OpenFile>();
-    file->name = std::to_string(job_.first_file_number + results_.size()) + ".sst";
-    file->path = job_.folder + "/" + file->name;
-    paths_.push_back(file->path);
-    BRECCIA_TAKE(file->writer, sst::TableWriter::create(file->path, job_.shape));
+    auto file = std::make_shared<OpenFile>();
+    file->number = job_.first_file_number + results_.size();
+    file->name = std::to_string(file->number) + ".sst";
+    paths_.push_back(job_.folder + "/" + file->name);
+    BRECCIA_TAKE(file->writer, sst::TableWriter::create(paths_.back(), job_.shape));
     results_.push_back(std::make_unique<MergedFile>());
     file->result = results_.back().get();
     file_ = std::move(file);
@@ -139,18 +162,23 @@ class Files {
     file_->hashes.push_back({work.merged.hashes, begin, end - begin});
   }
 
-  /// What is left of a file is done beside the slices that come.
+  /// The file at hand gets no more.
   void close() {
     deletions_ += file_->writer->sums().deletions;
-    const std::shared_ptr<OpenFile> file(std::move(file_));
-    const std::uint64_t number = job_.first_file_number + results_.size() - 1;
-    closing_.run([this, file, number] {
+    end_if_written(std::exchange(file_, nullptr));
+  }
+
+  /// What is left of a file is done beside the slices that come.
+  void end_if_written(const std::shared_ptr<OpenFile>& file) {
+    BRECCIA_ASSERT(file->unwritten > 0);
+    if (--file->unwritten > 0) return;
+    closing_.run([this, file] {
       if (error_.is_set()) return;
-      error_.note(base::or_memory_limit([&] { return end_file(*file, number); }));
+      error_.note(base::or_memory_limit([&] { return end_file(*file); }));
     });
   }
 
-  Status end_file(const OpenFile& file, std::uint64_t number) {
+  Status end_file(const OpenFile& file) {
     const sst::TableSums& sums = file.writer->sums();
     std::string filter;
     if (job_.shape.filter_millibits > 0) {
@@ -164,7 +192,7 @@ class Files {
       filter += shape.tail();
     }
     sst::TableOrigin origin = job_.origin;
-    origin.file_number = number;
+    origin.file_number = file.number;
     origin.creation_time = creation_time_;
     if (origin.file_creation_time == 0) {
       origin.file_creation_time = static_cast<std::uint64_t>(std::time(nullptr));
@@ -186,7 +214,7 @@ class Files {
   Backend& backend_;
   const std::uint64_t creation_time_;
   FirstError& error_;
-  std::unique_ptr<OpenFile> file_;
+  std::shared_ptr<OpenFile> file_;  // that gets what comes
   std::vector<std::unique_ptr<MergedFile>> results_;
   std::vector<std::string> paths_;
   std::uint64_t deletions_ = 0;
@@ -194,6 +222,39 @@ class Files {
   // Of its own: a group would else belong to the pipeline that is about to end.
   tbb::task_group_context closing_context_{tbb::task_group_context::isolated};
   tbb::task_group closing_{closing_context_};
+};
+
+/// Readers of slices, and their memory, each for one slice at a time.
+/// Threads any.
+class Readers {
+ public:
+  Readers(const Inputs& inputs, exec::HostMemory& memory) : inputs_(inputs), memory_(memory) {}
+
+  /// It comes back when it is dropped.
+  std::shared_ptr<SliceReader> take() {
+    std::unique_ptr<SliceReader> reader = take_idle();
+    if (reader == nullptr) reader = std::make_unique<SliceReader>(inputs_, memory_);
+    return {reader.release(), [this](SliceReader* used) { give_back(used); }};
+  }
+
+ private:
+  std::unique_ptr<SliceReader> take_idle() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return nullptr;
+    std::unique_ptr<SliceReader> reader = std::move(idle_.back());
+    idle_.pop_back();
+    return reader;
+  }
+  void give_back(SliceReader* used) {
+    std::unique_ptr<SliceReader> reader(used);
+    const std::lock_guard lock(mutex_);
+    base::as_memory_allows([&] { idle_.push_back(std::move(reader)); });
+  }
+
+  const Inputs& inputs_;
+  exec::HostMemory& memory_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<SliceReader>> idle_;
 };
 
 /// One job on its way.
@@ -222,8 +283,14 @@ class JobRun {
                                             }) &
             tbb::make_filter<std::size_t, WorkPtr>(tbb::filter_mode::parallel,
                                                    [&](std::size_t i) { return merge_slice(i); }) &
-            tbb::make_filter<WorkPtr, void>(tbb::filter_mode::serial_in_order,
-                                            [&](const WorkPtr& work) { keep(work, &files); }),
+            tbb::make_filter<WorkPtr, WorkPtr>(tbb::filter_mode::serial_in_order,
+                                               [&](const WorkPtr& work) {
+                                                 keep(work.get(), &files);
+                                                 return work;
+                                               }) &
+            tbb::make_filter<WorkPtr, void>(
+                tbb::filter_mode::parallel,
+                [&](const WorkPtr& work) { write(work.get(), &files); }),
         context);
     merged->counts = inputs_.counts;
     merged->counts.bytes_read = inputs_.bytes;
@@ -250,11 +317,13 @@ class JobRun {
       const auto begin = begin_of(i);
       const auto end = end_of(i);
       if (begin.has_value() && end.has_value() && *begin >= *end) return Status::OK();
-      ReadSlice read;
-      BRECCIA_TRY(read_slice(inputs_, begin, end, &read));
-      if (read.slice.blocks.empty()) return Status::OK();
-      BRECCIA_TRY(backend_.merge(read.slice, job_.rules, job_.shape,
-                                 job_.has_stock_cuts ? job_.file_bytes : 0, &work->merged));
+      Slice slice;
+      const auto reader = readers_.take();
+      BRECCIA_TRY(reader->read(begin, end, &slice));
+      if (slice.blocks.empty()) return Status::OK();
+      BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape,
+                                 {job_.ordering, job_.has_stock_cuts ? job_.file_bytes : 0},
+                                 &work->merged));
       const std::span<const sst::algo::BlockInfo> blocks(work->merged.blocks.data(),
                                                          work->merged.blocks.size());
       return sst::seal(job_.shape, work->merged.bytes.data(), encoded_bytes(work->merged),
@@ -273,10 +342,15 @@ class JobRun {
     return job_.end.has_value() ? std::min(*job_.end, ends_[i]) : ends_[i];
   }
 
-  void keep(const WorkPtr& work, Files* files) {
+  void keep(Work* work, Files* files) {
     if (work == nullptr || error_.is_set()) return;
     entries_read_ += work->merged.entries_read;
-    error_.note(base::or_memory_limit([&] { return files->add(*work); }));
+    error_.note(base::or_memory_limit([&] { return files->add(work); }));
+  }
+
+  void write(Work* work, Files* files) {
+    if (work == nullptr || error_.is_set()) return;
+    error_.note(base::or_memory_limit([&] { return files->write(*work); }));
   }
 
   /// Each entry of the inputs was in one slice.
@@ -291,6 +365,7 @@ class JobRun {
   const MergeJob& job_;
   Backend& backend_;
   Inputs inputs_;
+  Readers readers_{inputs_, backend_.device().host_memory()};
   std::vector<std::string> ends_;
   FirstError error_;
   std::uint64_t entries_read_ = 0;

@@ -43,6 +43,13 @@ struct MergeRules {
   std::vector<KeyRange> deeper;
 };
 
+/// How entries of sorted runs are put into one order. The order is the same.
+enum class Ordering : std::uint8_t {
+  kAuto,   // whichever the executor does faster
+  kMerge,  // runs are merged pairwise: as many passes as the number of runs has bits
+  kSort,   // a radix sort of one word of each key; as many passes, whatever the number of runs
+};
+
 struct MergeJob {
   std::vector<InputRun> runs;
   /// User keys from `begin` on, and below `end`; none: no bound.
@@ -56,6 +63,7 @@ struct MergeJob {
   std::string folder;                      // of the outputs; it exists
   /// Blocks and files end exactly where RocksDB would end them: for tests, and slow.
   bool has_stock_cuts = false;
+  Ordering ordering = Ordering::kAuto;
 };
 
 /// A table that was written, and synced.

@@ -12,15 +12,6 @@ namespace {
 /// Places at which a slice may end are looked at that often in each.
 constexpr std::uint64_t kSamplesPerSlice = 64;
 
-/// A separator's user key: not less than those of its block, and not greater than those behind it.
-rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block) {
-  rocksdb::Slice key(block.separator);
-  if (table.has_tagged_separators() && key.size() >= sst::kTagBytes) {
-    key.remove_suffix(sst::kTagBytes);
-  }
-  return key;
-}
-
 /// The least key that is greater.
 std::string next_key(const rocksdb::Slice& key) {
   std::string next = key.ToString();
@@ -75,64 +66,20 @@ Status open_file(const InputFile& input, Inputs* inputs, Inputs::File* file) {
   file->place.is_checked = is_plain ? 0 : 1;
   file->place.sequence = input.sequence.value_or(sst::algo::kNoSequence);
   file->growth = growth_of(table);
-  inputs->bytes += table.file().size();
+  inputs->bytes += table.bytes();
   note_counts(table, inputs);
   return Status::OK();
 }
 
-/// The blocks of a table that may have keys of a range: from the first on, up to the second.
-std::pair<std::size_t, std::size_t> blocks_of(const sst::Table& table,
-                                              const std::optional<std::string>& begin,
-                                              const std::optional<std::string>& end) {
-  const auto& blocks = table.data_blocks();
-  const auto ends_before = [&](const sst::DataBlock& block, const std::string& key) {
-    return end_of(table, block).compare(key) < 0;
-  };
-  auto first = blocks.begin();
-  if (begin.has_value()) first = std::lower_bound(first, blocks.end(), *begin, ends_before);
-  auto last = blocks.end();
-  if (end.has_value()) {
-    last = std::lower_bound(first, blocks.end(), *end, ends_before);
-    if (last != blocks.end()) ++last;  // it ends behind the range, and may begin before
-  }
-  return {first - blocks.begin(), last - blocks.begin()};
-}
-
-/// Adds blocks that the executor reads in the file.
-void add_plain(const Inputs::File& file, std::size_t first, std::size_t last, ReadSlice* read) {
-  const auto& blocks = file.table->data_blocks();
-  const std::uint64_t from = blocks[first].handle.offset;
-  Slice& slice = read->slice;
-  slice.parts.push_back({file.table->file().data() + from, blocks[last - 1].handle.end() - from});
-  for (std::size_t b = first; b < last; ++b) {
-    const sst::Handle& handle = blocks[b].handle;
-    slice.blocks.push_back({static_cast<std::uint32_t>(slice.parts.size() - 1),
-                            static_cast<std::uint32_t>(slice.files.size() - 1),
-                            handle.offset - from, static_cast<std::uint32_t>(handle.bytes)});
-  }
-}
-
-/// Adds blocks that the host has to look at.
-Status add_checked(const Inputs::File& file, std::size_t first, std::size_t last, ReadSlice* read) {
-  std::string all;
-  std::string room;
-  Slice& slice = read->slice;
-  for (std::size_t b = first; b < last; ++b) {
-    rocksdb::Slice contents;
-    BRECCIA_TRY(file.table->read_data(file.table->data_blocks()[b].handle, &room, &contents));
-    slice.blocks.push_back({static_cast<std::uint32_t>(slice.parts.size()),
-                            static_cast<std::uint32_t>(slice.files.size() - 1), all.size(),
-                            static_cast<std::uint32_t>(contents.size())});
-    all.append(contents.data(), contents.size());
-  }
-  const std::uint64_t bytes = all.size();
-  all.append(sst::algo::kPadBytes, '\0');
-  read->rooms.push_back(std::make_unique<std::string>(std::move(all)));
-  slice.parts.push_back({read->rooms.back()->data(), bytes});
-  return Status::OK();
-}
-
 }  // namespace
+
+rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block) {
+  rocksdb::Slice key(block.separator);
+  if (table.has_tagged_separators() && key.size() >= sst::kTagBytes) {
+    key.remove_suffix(sst::kTagBytes);
+  }
+  return key;
+}
 
 Status Inputs::open(const MergeJob& job, Inputs* inputs) {
   return base::or_memory_limit([&] {
@@ -174,30 +121,6 @@ std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_by
     since = 0;
   }
   return ends;
-}
-
-Status read_slice(const Inputs& inputs, std::optional<std::string> begin,
-                  std::optional<std::string> end, ReadSlice* read) {
-  return base::or_memory_limit([&] {
-    Slice& slice = read->slice;
-    for (const auto& run : inputs.runs) {
-      const std::size_t before = slice.blocks.size();
-      for (const Inputs::File& file : run) {
-        const auto [first, last] = blocks_of(*file.table, begin, end);
-        if (first >= last) continue;
-        slice.files.push_back(file.place);
-        if (file.place.is_checked == 0) {
-          add_plain(file, first, last, read);
-        } else {
-          BRECCIA_TRY(add_checked(file, first, last, read));
-        }
-      }
-      slice.run_blocks.push_back(slice.blocks.size() - before);
-    }
-    slice.begin = std::move(begin);
-    slice.end = std::move(end);
-    return Status::OK();
-  });
 }
 
 }  // namespace breccia::compaction

@@ -12,7 +12,7 @@
 
 namespace breccia::compaction {
 
-/// The tables of a job, mapped, and what their properties say.
+/// The tables of a job, and what their properties say.
 struct Inputs {
   struct File {
     std::unique_ptr<sst::Table> table;
@@ -34,15 +34,7 @@ struct Inputs {
 /// bytes of keys and values, by what the tables' properties say; the last slice has no end.
 std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes);
 
-/// A slice, and bytes of it that are not those of a mapped file.
-struct ReadSlice {
-  Slice slice;
-  std::vector<std::unique_ptr<std::string>> rooms;
-};
-
-/// Finds and, where that is the host's work, checks and decompresses the blocks of a range of keys.
-/// Errors  those of Table::read_data.
-Status read_slice(const Inputs& inputs, std::optional<std::string> begin,
-                  std::optional<std::string> end, ReadSlice* read);
+/// A separator's user key: not less than those of its block, and not greater than those behind it.
+rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block);
 
 }  // namespace breccia::compaction

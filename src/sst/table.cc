@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +23,13 @@ Status file_error(const char* what, const std::string& path) {
 /// Where the handles of a footer are.
 constexpr std::size_t kHandlesEnd = 41;
 
+/// Moves contents that lie in `*stored` into `*room`.
+void keep_stored(std::string* stored, std::string* room, Slice* contents) {
+  if (contents->data() != stored->data()) return;
+  *room = std::move(*stored);
+  *contents = Slice(room->data(), contents->size());
+}
+
 bool is_only_zeros(const Slice& bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] != 0) return false;
@@ -34,13 +40,14 @@ bool is_only_zeros(const Slice& bytes) {
 }  // namespace
 
 Table::~Table() {
-  if (file_.size() > 0) munmap(const_cast<char*>(file_.data()), file_.size());
+  if (file_ >= 0) ::close(file_);
 }
 
 Result<std::unique_ptr<Table>> Table::open(const std::string& path) {
   return base::or_memory_limit([&]() -> Result<std::unique_ptr<Table>> {
     std::unique_ptr<Table> table(new Table);
-    BRECCIA_TRY(table->map(path));
+    table->path_ = path;
+    BRECCIA_TRY(table->open_file());
     BRECCIA_TRY(table->take_footer());
     BRECCIA_TRY(table->take_metaindex());
     BRECCIA_TRY(table->take_properties());
@@ -49,48 +56,38 @@ Result<std::unique_ptr<Table>> Table::open(const std::string& path) {
   });
 }
 
-Status Table::map(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return file_error("open", path);
+Status Table::open_file() {
+  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) return file_error("open", path_);
   struct stat about = {};
-  void* memory = MAP_FAILED;
-  const bool is_known = fstat(file, &about) == 0;
-  const auto bytes = static_cast<std::size_t>(about.st_size);
-  if (is_known && bytes >= kFooterBytes) {
-    memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  }
-  const Status error = file_error("read", path);
-  close(file);
-  if (is_known && bytes < kFooterBytes) {
-    return Status::Corruption(fmt::format("{} bytes are no table", bytes), path);
-  }
-  if (memory == MAP_FAILED) return error;
-  file_ = Slice(static_cast<const char*>(memory), bytes);
-  return Status::OK();
+  if (fstat(file_, &about) != 0) return file_error("read", path_);
+  bytes_ = static_cast<std::uint64_t>(about.st_size);
+  if (bytes_ >= kFooterBytes) return Status::OK();
+  return Status::Corruption(fmt::format("{} bytes are no table", bytes_), path_);
 }
 
 Status Table::take_footer() {
-  const Slice footer(file_.data() + file_.size() - kFooterBytes, kFooterBytes);
-  const auto magic = load_little_endian<std::uint64_t>(footer.data() + kFooterBytes - 8);
+  char footer[kFooterBytes];
+  BRECCIA_TRY(read_range(range(bytes_ - kFooterBytes, kFooterBytes, footer)));
+  const auto magic = load_little_endian<std::uint64_t>(footer + kFooterBytes - 8);
   if (magic != kTableMagic) {
     return Status::Corruption("the file ends as no block-based table does",
                               "it was cut, or is of another table format");
   }
-  version_ = load_little_endian<std::uint32_t>(footer.data() + kHandlesEnd);
+  version_ = load_little_endian<std::uint32_t>(footer + kHandlesEnd);
   if (version_ < kVersionMin || version_ > kVersionMax) {
     return Status::NotSupported(fmt::format("format_version {}", version_), "2 to 5 are read");
   }
   checksum_type_ = static_cast<ChecksumType>(footer[0]);
-  Input handles(Slice(footer.data() + 1, kHandlesEnd - 1));
+  Input handles(Slice(footer + 1, kHandlesEnd - 1));
   if (!handles.handle(&metaindex_) || !handles.handle(&index_) || !is_only_zeros(handles.rest())) {
     return Status::Corruption("the footer is broken");
   }
   return Status::OK();
 }
 
-Status Table::locate(const Handle& handle, Slice* stored, Compression* type,
-                     std::uint32_t* sum) const {
-  const std::uint64_t end = file_.size() - kFooterBytes;
+Status Table::check_place(const Handle& handle) const {
+  const std::uint64_t end = bytes_ - kFooterBytes;
   if (handle.bytes > end || handle.offset > end || handle.end() > end) {
     return Status::Corruption(fmt::format("a block of {} bytes at {} does not lie in the file",
                                           handle.bytes, handle.offset));
@@ -98,20 +95,22 @@ Status Table::locate(const Handle& handle, Slice* stored, Compression* type,
   if (handle.bytes > kBlockBytesMax) {
     return Status::NotSupported(fmt::format("a block of {} bytes", handle.bytes));
   }
-  const char* const at = file_.data() + handle.offset;
-  *stored = Slice(at, handle.bytes);
-  *type = static_cast<Compression>(at[handle.bytes]);
-  *sum = load_little_endian<std::uint32_t>(at + handle.bytes + 1);
   return Status::OK();
 }
 
-Status Table::read(const Handle& handle, std::string* room, Slice* contents) const {
-  Slice stored;
-  Compression type = Compression::kNone;
-  std::uint32_t sum = 0;
-  BRECCIA_TRY(locate(handle, &stored, &type, &sum));
+Status Table::read_stored(const Handle& handle, std::string* stored) const {
+  BRECCIA_TRY(check_place(handle));
+  stored->resize(handle.bytes + kTrailerBytes);
+  return read_range(range(handle.offset, stored->size(), stored->data()));
+}
+
+Status Table::open_block(const Handle& handle, const char* stored, std::string* room,
+                         Slice* contents) const {
+  const Slice raw(stored, handle.bytes);
+  const auto type = static_cast<Compression>(stored[handle.bytes]);
+  const auto sum = load_little_endian<std::uint32_t>(stored + handle.bytes + 1);
   std::uint32_t own = 0;
-  if (!block_checksum(checksum_type_, stored, &own)) {
+  if (!block_checksum(checksum_type_, raw, &own)) {
     return Status::Corruption(
         fmt::format("unknown checksum type {}", static_cast<int>(checksum_type_)));
   }
@@ -119,18 +118,32 @@ Status Table::read(const Handle& handle, std::string* room, Slice* contents) con
     return Status::Corruption(fmt::format("checksum of the block at {}", handle.offset),
                               fmt::format("{:08x} in the file, {:08x} of it", sum, own));
   }
-  return decompress(type, stored, room, contents);
+  return decompress(type, raw, room, contents);
 }
 
-Status Table::read_data(const Handle& handle, std::string* room, Slice* contents) const {
-  Slice stored;
-  Compression type = Compression::kNone;
-  std::uint32_t sum = 0;
-  BRECCIA_TRY(locate(handle, &stored, &type, &sum));
+Status Table::open_data(const Handle& handle, const char* stored, std::string* room,
+                        Slice* contents) const {
+  const auto type = static_cast<Compression>(stored[handle.bytes]);
   if (type != Compression::kNone && meta_blocks_.contains(names::kDictionary)) {
     return Status::NotSupported("blocks that are compressed with a dictionary");
   }
-  return read(handle, room, contents);
+  return open_block(handle, stored, room, contents);
+}
+
+Status Table::read(const Handle& handle, std::string* room, Slice* contents) const {
+  std::string stored;
+  BRECCIA_TRY(read_stored(handle, &stored));
+  BRECCIA_TRY(open_block(handle, stored.data(), room, contents));
+  keep_stored(&stored, room, contents);
+  return Status::OK();
+}
+
+Status Table::read_data(const Handle& handle, std::string* room, Slice* contents) const {
+  std::string stored;
+  BRECCIA_TRY(read_stored(handle, &stored));
+  BRECCIA_TRY(open_data(handle, stored.data(), room, contents));
+  keep_stored(&stored, room, contents);
+  return Status::OK();
 }
 
 Status Table::take_metaindex() {
@@ -152,26 +165,25 @@ Status Table::take_metaindex() {
 Status Table::take_properties() {
   const auto found = meta_blocks_.find(names::kProperties);
   if (found == meta_blocks_.end()) return Status::Corruption("the table has no properties");
-  Slice stored;
-  Compression type = Compression::kNone;
-  std::uint32_t sum = 0;
-  BRECCIA_TRY(locate(found->second, &stored, &type, &sum));
+  std::string stored;
+  BRECCIA_TRY(read_stored(found->second, &stored));
   std::string room;
   Slice contents;
-  const Status status = read(found->second, &room, &contents);
+  const Status status = open_block(found->second, stored.data(), &room, &contents);
   if (status.ok()) return keep_properties(contents);
-  return take_patched_properties(found->second, stored).ok() ? Status::OK() : status;
+  return take_patched_properties(stored).ok() ? Status::OK() : status;
 }
 
 /// An ingestion writes the file's sequence number into its properties, and leaves their checksum as
 /// it was with zeros.
-Status Table::take_patched_properties(const Handle& handle, const Slice& contents) {
+Status Table::take_patched_properties(const std::string& stored) {
+  const Slice contents(stored.data(), stored.size() - kTrailerBytes);
   BRECCIA_TRY(keep_properties(contents));
   const auto found = properties_.find(names::kGlobalSequence);
   if (found == properties_.end() || found->second.size() != sizeof(std::uint64_t)) {
     return Status::Corruption("no ingested file");
   }
-  std::string zeroed(contents.data(), handle.bytes + 1);
+  std::string zeroed(contents.data(), contents.size() + 1);
   BlockEntries entries(contents, BlockEntries::Kind::kValues);
   while (entries.next()) {
     if (entries.key() != Slice(names::kGlobalSequence)) continue;
@@ -179,9 +191,9 @@ Status Table::take_patched_properties(const Handle& handle, const Slice& content
     zeroed.replace(at, sizeof(std::uint64_t), sizeof(std::uint64_t), '\0');
   }
   std::uint32_t own = 0;
-  const auto sum = load_little_endian<std::uint32_t>(contents.data() + handle.bytes + 1);
+  const auto sum = load_little_endian<std::uint32_t>(contents.data() + contents.size() + 1);
   const bool is_same =
-      block_checksum(checksum_type_, Slice(zeroed.data(), handle.bytes), &own) && own == sum;
+      block_checksum(checksum_type_, Slice(zeroed.data(), contents.size()), &own) && own == sum;
   return is_same ? Status::OK() : Status::Corruption("checksum of the properties");
 }
 
@@ -233,10 +245,7 @@ Status Table::take_index() {
     if (has_tagged_separators() && entries.key().size() < kTagBytes) {
       return Status::Corruption("a separator in the index is too short");
     }
-    Slice stored;
-    Compression compression = Compression::kNone;
-    std::uint32_t sum = 0;
-    BRECCIA_TRY(locate(handle, &stored, &compression, &sum));
+    BRECCIA_TRY(check_place(handle));
     if (handle.offset < end) return Status::Corruption("blocks in the index overlap");
     end = handle.end();
     data_blocks_.push_back({handle, entries.key().ToString()});

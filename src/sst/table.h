@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "sst/format.h"
+#include "sst/range_reader.h"
 
 namespace breccia::sst {
 
@@ -17,10 +18,9 @@ struct DataBlock {
   std::string separator;  // not less than the block's keys, and less than those of the next
 };
 
-/// A file that holds a table, mapped, and what is said in it about its blocks. Nothing is believed
-/// before its checksum is right and it lies within the file.
+/// A file that holds a table, and what is said in it about its blocks. Nothing is believed before
+/// its checksum is right and it lies within the file.
 /// Shape   format_version 2 to 5, an index in one block. Compressed by none, Snappy, LZ4 or ZSTD.
-/// Owner   the file must not become shorter meanwhile; RocksDB's never do.
 /// Threads any.
 class Table {
  public:
@@ -32,7 +32,8 @@ class Table {
   Table& operator=(const Table&) = delete;
   ~Table();
 
-  [[nodiscard]] const Slice& file() const { return file_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint32_t version() const { return version_; }
   [[nodiscard]] ChecksumType checksum_type() const { return checksum_type_; }
   [[nodiscard]] const std::vector<DataBlock>& data_blocks() const { return data_blocks_; }
@@ -48,25 +49,40 @@ class Table {
   /// Where range deletions are; none if there are none.
   [[nodiscard]] std::optional<Handle> range_deletions() const;
 
-  /// A block's contents, in the file or in `*room`.
-  /// Errors  Corruption; NotSupported; MemoryLimit.
+  /// Reads a block. Its contents lie in `*room`.
+  /// Errors  Corruption; NotSupported; IOError; MemoryLimit.
   Status read(const Handle& handle, std::string* room, Slice* contents) const;
   /// The same of a data block.
   Status read_data(const Handle& handle, std::string* room, Slice* contents) const;
 
+  /// Bytes of the file, for whoever reads many blocks at once.
+  [[nodiscard]] FileRange range(std::uint64_t offset, std::uint64_t bytes, char* to) const {
+    return {file_, offset, bytes, to, &path_};
+  }
+  /// Checks a data block that was read with its trailer. Its contents lie there or in `*room`.
+  /// Errors  as read_data.
+  Status open_data(const Handle& handle, const char* stored, std::string* room,
+                   Slice* contents) const;
+
  private:
   Table() = default;
-  Status map(const std::string& path);
+  Status open_file();
   Status take_footer();
   Status take_metaindex();
   Status take_properties();
-  Status take_patched_properties(const Handle& handle, const Slice& contents);
+  Status take_patched_properties(const std::string& stored);
   Status keep_properties(const Slice& contents);
   Status take_index();
-  /// A block as it is stored, and what its trailer says.
-  Status locate(const Handle& handle, Slice* stored, Compression* type, std::uint32_t* sum) const;
+  /// Whether a block of that place may be there.
+  [[nodiscard]] Status check_place(const Handle& handle) const;
+  /// A block as it is stored, with its trailer.
+  Status read_stored(const Handle& handle, std::string* stored) const;
+  Status open_block(const Handle& handle, const char* stored, std::string* room,
+                    Slice* contents) const;
 
-  Slice file_;
+  std::string path_;
+  int file_ = -1;
+  std::uint64_t bytes_ = 0;
   std::uint32_t version_ = 0;
   ChecksumType checksum_type_ = ChecksumType::kNone;
   Handle metaindex_;

@@ -73,15 +73,21 @@ TableWriter::TableWriter(std::string path, int file, const TableShape& shape)
 
 TableWriter::~TableWriter() { ::close(file_); }
 
-Status TableWriter::write(const char* bytes, std::uint64_t count) {
-  while (count > 0) {
-    const ssize_t done = ::write(file_, bytes, count);
+Status TableWriter::write_data(const DataPlace& place) const {
+  for (std::uint64_t at = 0; at < place.count;) {
+    const ssize_t done =
+        ::pwrite(file_, place.bytes + at, place.count - at, static_cast<off_t>(place.offset + at));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return io_error("writing", path_, errno);
-    bytes += done;
-    count -= static_cast<std::uint64_t>(done);
-    written_ += static_cast<std::uint64_t>(done);
+    if (done == 0) return io_error("writing", path_, ENOSPC);  // only a full medium does that
+    at += static_cast<std::uint64_t>(done);
   }
+  return Status::OK();
+}
+
+Status TableWriter::append(const char* bytes, std::uint64_t count) {
+  BRECCIA_TRY(write_data({bytes, count, end_}));
+  end_ += count;
   return Status::OK();
 }
 
@@ -90,14 +96,14 @@ Status TableWriter::write_block(std::string contents, Handle* handle) {
 }
 
 Status TableWriter::write_block(std::string contents, Compression type, Handle* handle) {
-  *handle = {written_, contents.size()};
+  *handle = {end_, contents.size()};
   contents.push_back(static_cast<char>(type));
   std::uint32_t sum = 0;
   if (!block_checksum(shape_.checksum, Slice(contents.data(), contents.size() - 1), &sum)) {
     return Status::NotSupported("a table with checksums of an unknown type");
   }
   append_fixed(&contents, sum);
-  return write(contents.data(), contents.size());
+  return append(contents.data(), contents.size());
 }
 
 void TableWriter::index_last(const std::string* next) {
@@ -119,8 +125,8 @@ void TableWriter::index_last(const std::string* next) {
   if (!has_tags_) index_without_tags_.add(user_key, handle);
 }
 
-Status TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) {
-  if (blocks.empty()) return Status::OK();
+Result<DataPlace> TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) {
+  if (blocks.empty()) return DataPlace();
   const std::uint64_t begin = blocks.front().info.offset;
   for (const SealedBlock& block : blocks) {
     if (sums_.blocks == 0) {
@@ -132,7 +138,7 @@ Status TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) 
       }
       index_last(&block.first_key);
     }
-    last_block_ = {written_ + block.info.offset - begin, block.info.bytes};
+    last_block_ = {end_ + block.info.offset - begin, block.info.bytes};
     sums_.largest = block.last_key;
     ++sums_.blocks;
     sums_.entries += block.info.entries;
@@ -144,9 +150,10 @@ Status TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) 
     sums_.largest_sequence = std::max(sums_.largest_sequence, block.info.largest_sequence);
   }
   const algo::BlockInfo& last = blocks.back().info;
-  BRECCIA_TRY(write(bytes + begin, last.offset + last.bytes + kTrailerBytes - begin));
-  sums_.data_bytes = written_;
-  return Status::OK();
+  const DataPlace place{bytes + begin, last.offset + last.bytes + kTrailerBytes - begin, end_};
+  end_ += place.count;
+  sums_.data_bytes = end_;
+  return place;
 }
 
 std::string TableWriter::properties(const TableOrigin& origin, bool has_filter,
@@ -238,9 +245,9 @@ Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::
   Handle metaindex_at;
   BRECCIA_TRY(write_block(metaindex.finish(), &metaindex_at));
   const std::string end = footer(metaindex_at, index);
-  BRECCIA_TRY(write(end.data(), end.size()));
+  BRECCIA_TRY(append(end.data(), end.size()));
   if (::fdatasync(file_) != 0) return io_error("syncing", path_, errno);
-  return written_;
+  return end_;
 }
 
 }  // namespace breccia::sst

@@ -26,8 +26,16 @@ struct TableSums {
   std::string largest;
 };
 
-/// Writes a table's file: data blocks as they come, then all that is behind them.
-/// Threads one owner.
+/// Where bytes of data blocks go in a table's file.
+struct DataPlace {
+  const char* bytes = nullptr;
+  std::uint64_t count = 0;
+  std::uint64_t offset = 0;
+};
+
+/// Writes a table's file: data blocks get their places as they come, are written by any thread, and
+/// behind them comes all the rest.
+/// Threads one owner, but for write_data.
 class TableWriter {
  public:
   /// Errors  IOError: there is such a file, or none can be made.
@@ -38,8 +46,12 @@ class TableWriter {
   ~TableWriter();
 
   /// Adds blocks that lie one behind the other in `bytes`; their keys are behind all before.
-  /// Errors  IOError; Corruption: their keys are not.
-  Status add(const char* bytes, std::span<const SealedBlock> blocks);
+  /// Returns what has to be written, and where, before finish().
+  /// Errors  Corruption: their keys are not.
+  Result<DataPlace> add(const char* bytes, std::span<const SealedBlock> blocks);
+  /// Errors  IOError.
+  /// Threads any.
+  [[nodiscard]] Status write_data(const DataPlace& place) const;
 
   /// Bytes of the data blocks so far.
   [[nodiscard]] std::uint64_t data_bytes() const { return sums_.data_bytes; }
@@ -53,7 +65,7 @@ class TableWriter {
  private:
   TableWriter(std::string path, int file, const TableShape& shape);
 
-  Status write(const char* bytes, std::uint64_t count);
+  Status append(const char* bytes, std::uint64_t count);
   /// Writes a block that is not compressed.
   Status write_block(std::string contents, Handle* handle);
   /// Writes what a compressor of that type has made.
@@ -68,7 +80,7 @@ class TableWriter {
   const std::string path_;
   const int file_;
   const TableShape shape_;
-  std::uint64_t written_ = 0;
+  std::uint64_t end_ = 0;  // of what has a place
   TableSums sums_;
   // Which of two indexes it will be is known behind the last block: one without tags will do unless
   // two blocks share a user key.

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "compaction/plan.h"
+#include "compaction/slice_reader.h"
 #include "support/compaction_loads.h"
 
 /// What a merge must do on each executor, beside RocksDB's own compaction of the same files.
@@ -87,7 +87,7 @@ inline void compact_with_rocksdb(rocksdb::DB* db, std::vector<Entry>* entries) {
 
 // Goal: slices that are merged beside each other hold what RocksDB's files hold.
 // Method: the same databases, with files, and so slices, of a few blocks; the range as a whole,
-//         and in two jobs that meet at a key.
+//         sorted, and in two jobs that meet at a key, one merged.
 // Mutation: a slice's end that takes its key in, a run's end that is one off, a block cut that
 //           forgets the first entry: each fails.
 TEST_P(MergeConformance, SlicesHoldTheSame) {
@@ -113,6 +113,7 @@ TEST_P(MergeConformance, SlicesHoldTheSame) {
         if (is_second && !in_two) continue;
         job.begin = is_second ? std::optional(middle) : std::nullopt;
         job.end = in_two && !is_second ? std::optional(middle) : std::nullopt;
+        job.ordering = !in_two ? Ordering::kSort : is_second ? Ordering::kMerge : Ordering::kAuto;
         job.folder = folder / ("out" + std::to_string(part++));
         std::filesystem::create_directories(job.folder);
         Merged merged;
@@ -142,18 +143,19 @@ TEST_P(ExecutorConformance, OrderIsNotBelieved) {
   Inputs inputs;
   ASSERT_TRUE(Inputs::open(job, &inputs).ok());
   const auto backend = GetParam().make(/*seed=*/1);
+  SliceReader reader(inputs, backend->device().host_memory());
   for (const bool comes_twice : {false, true}) {
-    ReadSlice read;
-    ASSERT_TRUE(read_slice(inputs, std::nullopt, std::nullopt, &read).ok());
-    std::vector<SliceBlock>& blocks = read.slice.blocks;
-    ASSERT_GT(read.slice.run_blocks.front(), 9U);
+    Slice slice;
+    ASSERT_TRUE(reader.read(std::nullopt, std::nullopt, &slice).ok());
+    std::vector<SliceBlock>& blocks = slice.blocks;
+    ASSERT_GT(slice.run_blocks.front(), 9U);
     if (comes_twice) {
       blocks[8] = blocks[3];
     } else {
       std::swap(blocks[8], blocks[3]);
     }
     MergedSlice merged(backend->device().host_memory());
-    const Status status = backend->merge(read.slice, job.rules, job.shape, 0, &merged);
+    const Status status = backend->merge(slice, job.rules, job.shape, {}, &merged);
     EXPECT_TRUE(status.IsCorruption()) << status.ToString();
     EXPECT_EQ(merged.blocks.size(), 0U);
   }

@@ -23,6 +23,7 @@
 #include "compaction/backend.h"
 #include "compaction/plan.h"
 #include "compaction/service.h"
+#include "compaction/slice_reader.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
 #include "console/store_flags.h"
@@ -41,6 +42,7 @@ struct CompactionFlags {
   std::string db = default_folder();
   std::string backend = "auto";
   std::string value_sizes = "32,128,1024";
+  std::string ordering = "auto";
   std::uint64_t megabytes = 256;
   std::uint32_t inputs = 4;
   std::uint32_t key_size = 16;
@@ -119,6 +121,9 @@ class Bench {
     const Place place{flags_.db, ""};
     BRECCIA_TRY(make_fresh(place));
     BRECCIA_TRY(fill());
+    job_.ordering = flags_.ordering == "sort"    ? compaction::Ordering::kSort
+                    : flags_.ordering == "merge" ? compaction::Ordering::kMerge
+                                                 : compaction::Ordering::kAuto;
     BRECCIA_TRY(measure_device());
     if (!flags_.device_only) BRECCIA_TRY(measure_ends());
     return remove_marked(place);
@@ -184,22 +189,15 @@ class Bench {
     job_.rules.drops_deletions = true;
     compaction::Inputs inputs;
     BRECCIA_TRY(compaction::Inputs::open(job_, &inputs));
-    std::vector<std::unique_ptr<exec::HostVector<char>>> copies;
     const auto ends = compaction::slice_ends(inputs, flags_.slice_megabytes << 20);
-    std::vector<compaction::ReadSlice> slices(ends.size() + 1);
+    std::vector<std::unique_ptr<compaction::SliceReader>> readers;  // what they read is theirs
+    std::vector<compaction::Slice> slices(ends.size() + 1);
     for (std::size_t i = 0; i < slices.size(); ++i) {
-      BRECCIA_TRY(compaction::read_slice(inputs, i == 0 ? std::nullopt : std::optional(ends[i - 1]),
-                                         i == ends.size() ? std::nullopt : std::optional(ends[i]),
-                                         &slices[i]));
-      for (compaction::Part& part : slices[i].slice.parts) {
-        auto copy =
-            std::make_unique<exec::HostVector<char>>(merger_.backend->device().host_memory());
-        const std::uint64_t bytes = part.bytes + sst::algo::kPadBytes;
-        if (!copy->reserve(bytes)) return Status::MemoryLimit("memory for the inputs");
-        std::memcpy(copy->extend(bytes), part.data, bytes);
-        part.data = copy->data();
-        copies.push_back(std::move(copy));
-      }
+      readers.push_back(std::make_unique<compaction::SliceReader>(
+          inputs, merger_.backend->device().host_memory()));
+      BRECCIA_TRY(readers.back()->read(i == 0 ? std::nullopt : std::optional(ends[i - 1]),
+                                       i == ends.size() ? std::nullopt : std::optional(ends[i]),
+                                       &slices[i]));
     }
     BRECCIA_TRY(merge_slices(slices).status());  // pools are filled
     BRECCIA_TAKE(const Taken taken, merge_slices(slices));
@@ -207,7 +205,7 @@ class Bench {
     return Status::OK();
   }
 
-  Result<Taken> merge_slices(const std::vector<compaction::ReadSlice>& slices) {
+  Result<Taken> merge_slices(const std::vector<compaction::Slice>& slices) {
     std::atomic<std::size_t> next{0};
     std::atomic<std::uint64_t> entries{0};
     std::vector<Status> statuses(flags_.slices_at_once);
@@ -219,7 +217,8 @@ class Bench {
         for (std::size_t i = next++; i < slices.size() && statuses[t].ok(); i = next++) {
           merged.bytes.clear();
           merged.blocks.clear();
-          statuses[t] = merger_.backend->merge(slices[i].slice, job_.rules, job_.shape, 0, &merged);
+          statuses[t] =
+              merger_.backend->merge(slices[i], job_.rules, job_.shape, {job_.ordering}, &merged);
           entries += merged.entries_read;
         }
       });
@@ -255,11 +254,12 @@ class Bench {
       compaction::ServiceOptions how;
       how.decision.device_bytes_min = 1;  // all of it goes to the merger's backend
       service = std::make_shared<compaction::Service>(
-          how, compaction::Engine{[this](const compaction::MergeJob& job, compaction::Place,
-                                         compaction::Merged* merged) {
-                                    return compaction::merge(job, *merger_.backend, merged);
-                                  },
-                                  [] { return true; }});
+          how, compaction::Engine{
+                   [this](compaction::MergeJob job, compaction::Place, compaction::Merged* merged) {
+                     job.ordering = job_.ordering;
+                     return compaction::merge(job, *merger_.backend, merged);
+                   },
+                   [] { return true; }});
       options.compaction_service = service;
       options.listeners.push_back(std::make_shared<compaction::ServiceListener>(service));
     }
@@ -364,6 +364,9 @@ console::Command add_bench_compaction(console::App* parent) {
       ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
   app->add_option("--value_sizes", flags->value_sizes, "Bytes of a value; several with commas")
+      ->capture_default_str();
+  app->add_option("--ordering", flags->ordering, "auto, merge or sort: how runs become one")
+      ->one_of({"auto", "merge", "sort"})
       ->capture_default_str();
   app->add_option("--megabytes", flags->megabytes, "MiB of keys and values")->capture_default_str();
   app->add_option("--inputs", flags->inputs, "Files")->range(1, 64)->capture_default_str();

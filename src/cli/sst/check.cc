@@ -19,7 +19,7 @@ struct CheckFlags {
 Status check(const std::string& file, console::ProgressLine* progress) {
   auto table = breccia::sst::Table::open(file);
   BRECCIA_TRY(table.status());
-  const double bytes = std::max<double>(1, static_cast<double>(table.value()->file().size()));
+  const double bytes = std::max<double>(1, static_cast<double>(table.value()->bytes()));
   const auto show = [&](std::uint64_t done) {
     if (!progress->due()) return;
     progress->show(fmt::format("{}: {:.0f} % of {}", file, 100 * static_cast<double>(done) / bytes,

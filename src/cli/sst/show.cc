@@ -49,7 +49,7 @@ int run_show(const ShowFlags& flags) {
   }
   const breccia::sst::Table& table = *opened.value();
   fmt::print("{}\nformat_version {}, checksum type {}, {} data blocks\n\n",
-             console::human_bytes(static_cast<double>(table.file().size())), table.version(),
+             console::human_bytes(static_cast<double>(table.bytes())), table.version(),
              static_cast<int>(table.checksum_type()),
              console::with_commas(table.data_blocks().size()));
   for (const auto& [name, value] : table.properties()) {

@@ -77,18 +77,20 @@ struct PrepareSort {
   }
 };
 
-/// Marks the items that stand behind a larger key with the same sort word.
+/// Marks the items that stand behind one that belongs behind them and has the same sort word.
+template <class Less>
 struct MarkDisorder {
-  record::KeyColumnsRef keys;
+  Less less;
   const std::uint64_t* word;
   const std::uint32_t* id;
+  std::uint64_t count;
   std::uint8_t* flag;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, keys.count, [&](std::uint64_t k) {
-      flag[k] = k > 0 && word[k - 1] == word[k] && record::compare_keys(keys, id[k - 1], id[k]) > 0;
+    exec::each_item(group, first, count, [&](std::uint64_t k) {
+      flag[k] = k > 0 && word[k - 1] == word[k] && less(id[k], id[k - 1]);
     });
   }
 };

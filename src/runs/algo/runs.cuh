@@ -257,30 +257,28 @@ Status mark_mixed_ties(X& x, const std::uint64_t* word, std::uint64_t n, const s
   return x.finish();
 }
 
-/// Puts entries whose sort words are equal into the order of their whole keys. Versions of one key
-/// are in order already, as the sort was stable.
+/// Puts n entries whose sort words are equal into the order of `less`. Equal ones keep theirs.
 /// Cost    one comparison sort of the ties that are out of order, and a scan; none of both if there
 ///         are no such.
-template <class X>
-Status break_ties(X& x, const record::KeyColumnsRef& keys, const std::uint64_t* word,
+template <class X, class Less>
+Status break_ties(X& x, const Less& less, const std::uint64_t* word, std::uint64_t n,
                   std::uint32_t* id) {
-  const std::uint64_t n = keys.count;
   BRECCIA_TAKE(const exec::Array<std::uint8_t> flag, make_array<std::uint8_t>(x, n));
   BRECCIA_TAKE(const exec::Array<std::uint32_t> place, make_array<std::uint32_t>(x, n));
   BRECCIA_TAKE(const exec::Array<std::uint32_t> all, make_array<std::uint32_t>(x, n));
-  BRECCIA_TRY(x.template launch<kWidth>(n, MarkDisorder{keys, word, id, flag.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, MarkDisorder<Less>{less, word, id, n, flag.data()}));
   BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, all.data()}));
   std::uint64_t tied_count = 0;
   BRECCIA_TRY(x.select(all.data(), flag.data(), n, place.data(), &tied_count));
   if (tied_count == 0) return Status::OK();
   BRECCIA_TRY(mark_mixed_ties(x, word, n, place.data(), tied_count, flag.data()));
   BRECCIA_TRY(x.select(all.data(), flag.data(), n, place.data(), &tied_count));
-  // The tied places taken in order hold the tied entries in word order; a stable sort by whole key
+  // The tied places taken in order hold the tied entries in word order; a stable sort by `less`
   // permutes them within their ties only.
   std::uint32_t* const tied = all.data();
   BRECCIA_TRY(x.template launch<kWidth>(tied_count,
                                         Gather<std::uint32_t>{id, place.data(), tied_count, tied}));
-  BRECCIA_TRY(x.stable_sort(tied, tied_count, KeyLess{keys}));
+  BRECCIA_TRY(x.stable_sort(tied, tied_count, less));
   BRECCIA_TRY(x.template launch<kWidth>(
       tied_count, Scatter<std::uint32_t>{tied, place.data(), tied_count, id}));
   return x.finish();
@@ -322,8 +320,26 @@ Result<Ends> sort_keys(X& x, const record::KeyColumnsRef& keys, std::uint32_t* i
   BRECCIA_TRY(count_shared_bytes(x, keys, word.data(), &shared));
   BRECCIA_TRY(x.template launch<kWidth>(n, PrepareSort{keys, shared, word.data(), id}));
   BRECCIA_TRY(x.sort_pairs(word.data(), id, n));
-  BRECCIA_TRY(break_ties(x, keys, word.data(), id));
+  // Versions of one key are in order already, as the sort was stable.
+  BRECCIA_TRY(break_ties(x, KeyLess{keys}, word.data(), n, id));
   return check_order(x, NewestFirst{keys}, id, n);
+}
+
+/// Sorts entries of any order: ids[] becomes the entries in that of `less`.
+/// Shape   ids[less.keys.count], in the executor's memory; less.keys.skip == 0.
+/// Cost    as sort_keys.
+/// Source  [glsm] section 4.3 (radix sort of padded 8-byte key words). Deviation: as sort_keys.
+template <class X>
+Status sort_versions(X& x, const VersionLess& less, std::uint32_t* ids) {
+  BRECCIA_ASSERT(less.keys.skip == 0);
+  const std::uint64_t n = less.keys.count;
+  BRECCIA_TAKE(const exec::Array<std::uint64_t> word, make_array<std::uint64_t>(x, n));
+  std::uint64_t shared = 0;
+  BRECCIA_TRY(count_shared_bytes(x, less.keys, word.data(), &shared));
+  BRECCIA_TRY(x.template launch<kWidth>(n, PickWords{less.keys, shared, word.data()}));
+  BRECCIA_TRY(x.template launch<kWidth>(n, Iota{0, n, ids}));
+  BRECCIA_TRY(x.sort_pairs(word.data(), ids, n));
+  return break_ties(x, less, word.data(), n, ids);
 }
 
 /// How many leading bytes keys[i] and keys[j] share, of kPrefixWordsMax words.

@@ -349,6 +349,7 @@ struct FinishBlocks {
 };
 
 /// Data blocks in an executor's memory.
+/// Shape   bytes: blocks with their trailers; kPadBytes behind them that nobody wrote.
 struct Blocks {
   exec::Array<char> bytes;
   exec::Array<BlockInfo> info;

@@ -129,7 +129,7 @@ bool merge_blocks(Backend& backend, const std::vector<std::string>& blocks, base
   rules.snapshots = {random.below(200), 200 + random.below(200)};
   sst::TableShape shape;
   MergedSlice merged(exec::plain_host_memory());
-  const Status status = backend.merge(slice, rules, shape, 0, &merged);
+  const Status status = backend.merge(slice, rules, shape, {}, &merged);
   if (!status.ok()) {
     EXPECT_TRUE(status.IsCorruption() || status.IsNotSupported()) << status.ToString();
     return false;

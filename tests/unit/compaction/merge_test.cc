@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "compaction/plan.h"
+#include "compaction/slice_reader.h"
 #include "exec/fake/fake_device.h"
 #include "support/compaction_loads.h"
 
@@ -66,32 +66,40 @@ std::shared_ptr<Backend> fake_backend(exec::FakeFaults* faults) {
   return backend_on(exec::fake::make_fake_device(faults));
 }
 
+/// Runs the job with operation 1, 2, 3, ... failing.
+void fail_each(SmallJob* job, exec::Fault fault, std::uint64_t operations) {
+  exec::FakeFaults faults;
+  const auto backend = fake_backend(&faults);
+  std::uint64_t failures = 0;
+  for (std::uint64_t k = 1; k <= operations; ++k) {
+    SCOPED_TRACE(fmt::format("operation {}", k));
+    faults.fail_after(k, fault);
+    // An allocation of nothing succeeds even without memory.
+    const Status status = job->run(*backend);
+    EXPECT_TRUE(status.ok() || status.IsMemoryLimit() || status.IsIOError());
+    failures += status.ok() ? 0 : 1;
+    EXPECT_EQ(backend->tenant().used(), 0U);
+    faults.fail_after(kNever, fault);
+    EXPECT_TRUE(job->run(*backend).ok());
+  }
+  EXPECT_GT(failures, operations * 3 / 4);
+}
+
 // Goal: whichever operation of a device fails, the merge says so, leaves no file, keeps no memory,
 //       and the device goes on.
-// Method: one job again and again, with operation 1, 2, 3, ... failing, for each fault.
+// Method: one job again and again, merged and sorted, with operation 1, 2, 3, ... failing, for each
+//         fault.
 // Mutation: an error that is dropped on the way out ends in an OK without entries.
 TEST(MergeOnFake, AnyOperationMayFail) {
-  SmallJob job(small_config());
-  exec::FakeFaults counted;
-  ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
-  const std::uint64_t operations = counted.operations();
-  ASSERT_GT(operations, 50U);
-  for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
-    exec::FakeFaults faults;
-    const auto backend = fake_backend(&faults);
-    std::uint64_t failures = 0;
-    for (std::uint64_t k = 1; k <= operations; ++k) {
-      SCOPED_TRACE(fmt::format("operation {}", k));
-      faults.fail_after(k, fault);
-      // An allocation of nothing succeeds even without memory.
-      const Status status = job.run(*backend);
-      EXPECT_TRUE(status.ok() || status.IsMemoryLimit() || status.IsIOError());
-      failures += status.ok() ? 0 : 1;
-      EXPECT_EQ(backend->tenant().used(), 0U);
-      faults.fail_after(kNever, fault);
-      EXPECT_TRUE(job.run(*backend).ok());
+  for (const Ordering ordering : {Ordering::kMerge, Ordering::kSort}) {
+    SmallJob job(small_config());
+    job.job().ordering = ordering;
+    exec::FakeFaults counted;
+    ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
+    ASSERT_GT(counted.operations(), 50U);
+    for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
+      fail_each(&job, fault, counted.operations());
     }
-    EXPECT_GT(failures, operations * 3 / 4);
   }
 }
 
@@ -115,19 +123,23 @@ TEST(MergeOnFake, MayBeLost) {
 }
 
 // Goal: a merge on the device that goes wrong without a word is noticed before anybody believes it.
-// Method: one job again and again, with merge 1, 2, 3, ... losing an entry and saying OK.
+// Method: one job again and again, with merge or sort 1, 2, 3, ... losing an entry and
+//         saying OK.
 // Mutation: leaving CheckMerged out ends in an OK, or in a read beyond an array.
 TEST(MergeOnFake, AnyMergeMayBeFalse) {
-  SmallJob job(small_config());
-  exec::FakeFaults counted;
-  ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
-  ASSERT_GT(counted.sorts(), 2U);
-  for (std::uint64_t k = 1; k <= counted.sorts(); ++k) {
-    SCOPED_TRACE(fmt::format("merge {}", k));
-    exec::FakeFaults faults;
-    const auto backend = fake_backend(&faults);
-    faults.falsify_sort(k);
-    EXPECT_TRUE(job.run(*backend).IsCorruption());
+  for (const Ordering ordering : {Ordering::kMerge, Ordering::kSort}) {
+    SmallJob job(small_config());
+    job.job().ordering = ordering;
+    exec::FakeFaults counted;
+    ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
+    ASSERT_GE(counted.sorts(), ordering == Ordering::kSort ? 1U : 3U);
+    for (std::uint64_t k = 1; k <= counted.sorts(); ++k) {
+      SCOPED_TRACE(fmt::format("merge {}", k));
+      exec::FakeFaults faults;
+      const auto backend = fake_backend(&faults);
+      faults.falsify_sort(k);
+      EXPECT_TRUE(job.run(*backend).IsCorruption());
+    }
   }
 }
 
@@ -142,14 +154,15 @@ TEST(MergeOnFake, OnlySortedRunsAreMerged) {
   ASSERT_TRUE(Inputs::open(job.job(), &inputs).ok());
   exec::FakeFaults faults;
   const auto backend = fake_backend(&faults);
+  SliceReader reader(inputs, backend->device().host_memory());
   for (const bool is_sorted : {true, false}) {
-    ReadSlice read;
-    ASSERT_TRUE(read_slice(inputs, std::nullopt, std::nullopt, &read).ok());
-    ASSERT_GT(read.slice.run_blocks.front(), 4U);
-    if (!is_sorted) std::swap(read.slice.blocks[1], read.slice.blocks[3]);
+    Slice slice;
+    ASSERT_TRUE(reader.read(std::nullopt, std::nullopt, &slice).ok());
+    ASSERT_GT(slice.run_blocks.front(), 4U);
+    if (!is_sorted) std::swap(slice.blocks[1], slice.blocks[3]);
     const std::uint64_t before = faults.sorts();
     MergedSlice merged(backend->device().host_memory());
-    const Status status = backend->merge(read.slice, job.job().rules, job.job().shape, 0, &merged);
+    const Status status = backend->merge(slice, job.job().rules, job.job().shape, {}, &merged);
     EXPECT_TRUE(is_sorted ? status.ok() : status.IsCorruption()) << status.ToString();
     EXPECT_EQ(faults.sorts() > before, is_sorted);
   }

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+/// Reading ranges of files into memory of the caller's.
+
+namespace breccia::sst {
+
+/// Where bytes of a file go. Nothing is owned.
+struct FileRange {
+  int file = -1;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  char* to = nullptr;
+  const std::string* path = nullptr;  // for messages
+};
+
+/// Reads ranges of any files, in pieces, many of them at once: through io_uring or, where the
+/// kernel or a sandbox denies that, one after the other.
+/// Threads one owner.
+class RangeReader {
+ public:
+  RangeReader();
+  ~RangeReader();
+  RangeReader(const RangeReader&) = delete;
+  RangeReader& operator=(const RangeReader&) = delete;
+
+  /// Whether pieces are read at once.
+  [[nodiscard]] bool has_ring() const { return ring_ != nullptr; }
+
+  /// Reads all of them.
+  /// Errors  IOError: a file cannot be read; Corruption: it ends before. What the memory holds is
+  ///         unknown then, and nothing writes to it any more.
+  Status read(std::span<const FileRange> ranges);
+
+ private:
+  class Ring;
+  std::unique_ptr<Ring> ring_;
+};
+
+/// Reads one range by the calling thread.
+/// Errors  as RangeReader::read.
+Status read_range(const FileRange& range);
+
+}  // namespace breccia::sst
