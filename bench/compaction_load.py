@@ -3,8 +3,9 @@
 
     bench/compaction_load.py --library build/release/libbreccia_preload.so
                              --rocksdb_lib .deps/rocksdb-release/lib
-                             [--value_sizes 32,128,1024,4096] [--gigabytes 5] [--loads 0,20,40,60,80]
-                             [--rounds 1] [--db /tmp] [--out FILE] [--plots FOLDER]
+                             [--value_sizes 32,128,1024,4096] [--gigabytes 5]
+                             [--loads 0,20,40,60,80] [--rounds 1] [--db /tmp] [--out FILE]
+                             [--plots FOLDER]
 
 Stock db_bench fills a new database at random, once as it is and once under the preload with
 BRECCIA_COMPACTION=1, with the same flags, while stress-ng keeps the same cores busy. The clock
@@ -162,7 +163,8 @@ def fill_figures(text, run):
 
 def log_figures(text):
     """(when the last file was written or moved, in seconds; compactions begun; ended)."""
-    events = EVENT.findall(text)
+    # Without a log the memtable is written as the database closes, which nobody waits for.
+    events = EVENT.findall(text.partition("Shutdown: canceling all background work")[0])
     last = max((int(micros) for micros, event in events if event in SETTLING), default=0)
     begun, ended = (sum(event == name for _, event in events)
                     for name in ("compaction_started", "compaction_finished"))
@@ -196,11 +198,12 @@ NO_JOBS = {name: None for name in job_figures("")}
 
 
 class Child:
-    """A program in a process group of its own, which is gone at the end of the `with`."""
+    """A program in a process group of its own, which is gone at the end of the `with`, and dies
+    with us if we are killed."""
 
     def __init__(self, words, **how):
-        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True,
-                                        **how)
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *words],
+                                        stdin=subprocess.DEVNULL, start_new_session=True, **how)
         self.code, self.cpu_seconds = None, None
 
     def wait(self, seconds=math.inf):
@@ -239,13 +242,13 @@ class Nothing:
 
 
 def start_load(run, how, folder):
-    """stress-ng, or Nothing. It dies with us, even if we are killed."""
+    """stress-ng, or Nothing."""
     if run.cpu_load == 0:
         return Nothing()
     said = os.path.join(folder, "stress-ng")
     with open(said, "wb") as file:
-        load = Child(["setpriv", "--pdeathsig", "TERM", how.stress_ng, "--quiet",
-                      *load_words(run, how)], cwd=folder, stdout=file, stderr=file)
+        load = Child([how.stress_ng, "--quiet", *load_words(run, how)], cwd=folder, stdout=file,
+                     stderr=file)
     try:
         if load.wait(1):  # until all its processes run
             raise Failed(f"stress-ng ended with {load.code}: {tail_of(said)}")
@@ -402,10 +405,11 @@ def left_of(turns, rows, how):
 
 
 def all_of(how):
-    """Runs what is to be run; returns the rows, how many failed, and how many there was no time
-    for."""
+    """Runs what is to be run; returns the rows of what was asked for, how many runs failed, and how
+    many there was no time for."""
     begin = time.monotonic()
     turns = turns_of(how)
+    asked = {shown_command(run, how) for run in turns}
     rows = standard.read_rows(how.out) if how.go_on else []
     rows = [row for row in rows if row.get("benchmark") == "compaction_load"]
     turns, failed, left_out = left_of(turns, rows, how), 0, 0
@@ -421,7 +425,8 @@ def all_of(how):
         failed += row is None
         rows += standard.keep(how, [row] if row else [])
     say(f"{time.monotonic() - begin:.0f} s in all")
-    return rows, failed, left_out
+    # The file may hold runs with other flags.
+    return [row for row in rows if row.get("command") in asked], failed, left_out
 
 
 # ---- results -----------------------------------------------------------------------------------
@@ -533,7 +538,7 @@ def share_drawings(cases):
     """Shares of the time: of stalls, and of the GPU, where there is one."""
     shares = {"stalls": [], "gpu": []}
     for (gigabytes, value_size, load), ways in cases.items():
-        for way, some in ways.items():
+        for way, some in ((way, ways[way]) for way in WAYS if way in ways):
             place = f"{gigabytes:g} GB, values of {value_size} B", f"{load} % load, {way}"
             time_of_all = middle(some, "seconds") * middle(some, "threads")
             stalled, gpu = middle(some, "stall_seconds"), middle(some, "gpu_utilisation")
@@ -727,6 +732,9 @@ LOG = """\
 "event": "table_file_creation", "file_number": 35}
 2026/11/25-13:51:01.546 EVENT_LOG_v1 {"time_micros": 3700000, "job": 7, "event": \
 "flush_finished", "lsm_state": [1, 3]}
+2026/11/25-13:51:09.546 11742 [db/db_impl/db_impl.cc:496] Shutdown: canceling all background work
+2026/11/25-13:51:09.547 EVENT_LOG_v1 {"time_micros": 9900000, "job": 8, "event": \
+"flush_finished", "lsm_state": [2, 3]}
 """
 REPORT = """\
 breccia: compacts /db, which RocksDB serves (BRECCIA_COMPACTION=0 turns it off)
@@ -806,9 +814,9 @@ def test_row(way, load, rate, seed=1):
 
 
 def test_results():
-    rows = [test_row(way, load, rate, seed) for load in (0, 60)
-            for way, rates in (("rocksdb", (100e3, 90e3, 110e3)), ("breccia", (210e3, 190e3, 220e3)))
-            for seed, rate in enumerate(rates, 1)]
+    rates = {"rocksdb": (100e3, 90e3, 110e3), "breccia": (210e3, 190e3, 220e3)}
+    rows = [test_row(way, load, rate, seed) for load in (0, 60) for way in WAYS
+            for seed, rate in enumerate(rates[way], 1)]
     lines = table_lines(rows)
     assert lines[1] == ["5", "128 B", "0 %", "breccia", "3", "210 k", "1.0", "105 k", "5.0",
                         "1,234.5", "3,000.0", "0.0", "30 %", "200.0", "3 of 4", "2.10x",

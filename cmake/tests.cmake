@@ -231,6 +231,8 @@ endif()
 if(NOT BRECCIA_SANITIZE)
   set(standard "${PROJECT_SOURCE_DIR}/bench/standard.py")
   breccia_add_test(standard_self_test ${Python3_EXECUTABLE} "${standard}" --self-test)
+  breccia_add_test(compaction_load_self_test ${Python3_EXECUTABLE}
+    "${PROJECT_SOURCE_DIR}/bench/compaction_load.py" --self-test)
   breccia_add_test(report_test ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/bench/report_test.py")
   breccia_add_test(standard sh -ec "
     rm -rf standard && mkdir standard

@@ -43,10 +43,12 @@ template <class X>
 class SliceMerge {
  public:
   SliceMerge(X& x, exec::HostMemory& memory, const Slice& slice)
-      : x_(x), memory_(memory), slice_(slice) {}
+      : x_(x), memory_(memory), slice_(slice), answers_(memory), bounds_(memory) {}
 
   Status run(const MergeRules& rules, const sst::TableShape& shape, const MergeHow& how,
              MergedSlice* merged, exec::Array<std::uint64_t>* hash) {
+    if (!answers_.reserve(1) || !bounds_.reserve(slice_.run_blocks.size() + 2)) return no_memory();
+    answers_.push({});
     BRECCIA_TAKE(faults_, exec::make_array<std::uint32_t>(x_, 1));
     BRECCIA_TRY(x_.template launch<1>(1, runs::algo::Clear<std::uint32_t>{1, faults_.data()}));
     BRECCIA_TRY(decode());
@@ -81,19 +83,24 @@ class SliceMerge {
     }
     BRECCIA_TAKE(const auto block, x_.import(places.data(), places.size()));
     BRECCIA_TAKE(const auto file, x_.import(slice_.files.data(), slice_.files.size()));
-    sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data());
-    BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends_));
+    sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data(),
+                                  answers_.data());
+    exec::Array<std::uint64_t> ends;
+    BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends));
     entries_ = columns_.ref();
-    return check_runs();
+    return check_runs(ends.data());
   }
 
   /// Merges of what is not sorted would read anywhere.
-  Status check_runs() {
-    BRECCIA_TAKE(const auto ends, x_.import(ends_.data(), ends_.size()));
+  Status check_runs(const std::uint64_t* ends) {
+    const std::uint64_t runs = slice_.run_blocks.size();
     const std::uint64_t n = entries_.keys.count;
-    BRECCIA_TRY(x_.template launch<1>(
-        n, CheckRuns{entries_, ends.data(), ends_.size(), n, faults_.data()}));
-    return check_faults();
+    std::uint64_t* const found = bounds_.extend(runs);
+    BRECCIA_TRY(x_.template launch<1>(n, CheckRuns{entries_, ends, runs, n, faults_.data()}));
+    BRECCIA_TRY(x_.copy_out(found, ends, runs));
+    BRECCIA_TRY(check_faults());
+    ends_.assign(found, found + runs);
+    return Status::OK();
   }
 
   /// Whether a sort is faster than merges of as many runs.
@@ -137,7 +144,7 @@ class SliceMerge {
     if (keys.count() == 0) return Status::OK();
     std::optional<runs::algo::ImportedKeys<X>> ends;
     BRECCIA_TRY(import_keys(keys, &ends));
-    std::uint64_t bounds[2] = {};
+    std::uint64_t* const bounds = bounds_.extend(keys.count());
     BRECCIA_TAKE(const auto found, exec::make_array<std::uint64_t>(x_, keys.count()));
     BRECCIA_TRY(x_.template launch<1>(
         keys.count(), FindBounds{entries_.keys, ids_.data(), end_, ends->ref(), found.data()}));
@@ -162,19 +169,20 @@ class SliceMerge {
     const RulesRef ref{snapshots.data(), rules.snapshots.size(), deeper->ref(), rules.is_bottommost,
                        rules.drops_deletions};
     BRECCIA_TAKE(const auto keep, exec::make_array<std::uint8_t>(x_, n));
-    BRECCIA_TAKE(const auto tag, exec::make_array<std::uint64_t>(x_, n));
-    BRECCIA_TRY(x_.template launch<1>(n, JudgeEntries{entries_, ref, ids_.data() + begin_, n,
-                                                      keep.data(), tag.data(), faults_.data()}));
+    BRECCIA_TAKE(judged_tag_, exec::make_array<std::uint64_t>(x_, n));
+    BRECCIA_TRY(
+        x_.template launch<1>(n, JudgeEntries{entries_, ref, ids_.data() + begin_, n, keep.data(),
+                                              judged_tag_.data(), faults_.data()}));
     BRECCIA_TAKE(const auto places, exec::make_array<std::uint32_t>(x_, n));
-    BRECCIA_TAKE(const auto kept, exec::make_array<std::uint32_t>(x_, n));
+    BRECCIA_TAKE(kept_, exec::make_array<std::uint32_t>(x_, n));
     BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(n, runs::algo::Iota{0, n, places.data()}));
-    BRECCIA_TRY(x_.select(places.data(), keep.data(), n, kept.data(), &survivor_count_));
-    BRECCIA_TRY(check_faults());
+    BRECCIA_TRY(x_.copy_out(&answers_.data()->faults, faults_.data(), 1));
+    BRECCIA_TRY(x_.select(places.data(), keep.data(), n, kept_.data(), &survivor_count_));
+    BRECCIA_TRY(sst::algo::status_of(answers_[0].faults));  // the selection has waited for them
     BRECCIA_TAKE(tag_, exec::make_array<std::uint64_t>(x_, survivor_count_));
-    BRECCIA_TRY(x_.template launch<1>(
-        survivor_count_, PickTags{survivor_count_, kept.data(), tag.data(), ids_.data() + begin_,
-                                  tag_.data(), spare_.data()}));
-    return x_.finish();
+    return x_.template launch<1>(survivor_count_,
+                                 PickTags{survivor_count_, kept_.data(), judged_tag_.data(),
+                                          ids_.data() + begin_, tag_.data(), spare_.data()});
   }
 
   Status encode(const sst::TableShape& shape, std::uint64_t stock_file_bytes, MergedSlice* merged,
@@ -196,11 +204,11 @@ class SliceMerge {
     return Status::OK();
   }
 
+  /// Waits.
   Status check_faults() {
-    std::uint32_t faults = 0;
-    BRECCIA_TRY(x_.copy_out(&faults, faults_.data(), 1));
+    BRECCIA_TRY(x_.copy_out(&answers_.data()->faults, faults_.data(), 1));
     BRECCIA_TRY(x_.finish());
-    return sst::algo::status_of(faults);
+    return sst::algo::status_of(answers_[0].faults);
   }
   /// Keys of files that are not read here may have any length.
   static Status append(const std::string& key, record::KeyColumns* keys) {
@@ -212,12 +220,14 @@ class SliceMerge {
   X& x_;
   exec::HostMemory& memory_;
   const Slice& slice_;
+  exec::HostVector<sst::algo::Answers> answers_;
+  exec::HostVector<std::uint64_t> bounds_;  // ends of runs, and of what lies within the slice
   std::vector<Imports> parts_;
   sst::algo::Columns columns_;
   sst::algo::EntriesRef entries_;
   std::vector<std::uint64_t> ends_;
-  exec::Array<std::uint32_t> faults_, ids_, spare_;
-  exec::Array<std::uint64_t> tag_;
+  exec::Array<std::uint32_t> faults_, ids_, spare_, kept_;
+  exec::Array<std::uint64_t> judged_tag_, tag_;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t survivor_count_ = 0;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <ctime>
 #include <mutex>
-#include <thread>
 
 #include "base/memory.h"
 #include "compaction/backend.h"
@@ -25,12 +24,6 @@
 namespace breccia::compaction {
 
 namespace {
-
-/// Bytes of a slice: on the host what caches hold, on a device enough for all of its lanes.
-constexpr std::uint64_t kHostSliceBytes = 4ULL << 20;
-constexpr std::uint64_t kDeviceSliceBytes = 32ULL << 20;
-/// Slices under way at once on a device: one comes, one is worked on, one goes, one waits.
-constexpr std::size_t kDeviceSlices = 4;
 
 /// What went wrong first.
 /// Threads any.
@@ -266,13 +259,13 @@ class JobRun {
     BRECCIA_TRY(Inputs::open(job_, &inputs_));
     const std::uint64_t created =
         inputs_.creation_time != 0 ? inputs_.creation_time : job_.origin.creation_time;
-    if (!job_.has_stock_cuts) ends_ = slice_ends(inputs_, slice_bytes());
+    if (!job_.has_stock_cuts) ends_ = slice_ends(inputs_, slice_bytes_of(job_, backend_.device()));
     Files files(job_, backend_, created, &error_);
     std::size_t next = 0;
     // RocksDB may be called from tasks of the program's.
     tbb::task_group_context context(tbb::task_group_context::isolated);
     tbb::parallel_pipeline(
-        slices_at_once(),
+        slices_at_once_of(job_, backend_.device()),
         tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order,
                                             [&](tbb::flow_control& flow) {
                                               if (next > ends_.size() || error_.is_set()) {
@@ -300,15 +293,6 @@ class JobRun {
   }
 
  private:
-  [[nodiscard]] std::uint64_t slice_bytes() const {
-    const std::uint64_t most = backend_.device().is_host() ? kHostSliceBytes : kDeviceSliceBytes;
-    return std::max<std::uint64_t>(std::min(most, job_.file_bytes), 1 << 12);
-  }
-  [[nodiscard]] std::size_t slices_at_once() const {
-    if (!backend_.device().is_host()) return kDeviceSlices;
-    return std::max<std::size_t>(2, std::thread::hardware_concurrency() + 1);
-  }
-
   WorkPtr merge_slice(std::size_t i) {
     WorkPtr work;
     if (error_.is_set()) return work;

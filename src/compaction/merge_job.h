@@ -64,6 +64,8 @@ struct MergeJob {
   /// Blocks and files end exactly where RocksDB would end them: for tests, and slow.
   bool has_stock_cuts = false;
   Ordering ordering = Ordering::kAuto;
+  std::uint64_t slice_bytes = 0;     // of keys and values; 0: what suits the backend
+  std::uint64_t slices_at_once = 0;  // 0: what suits it
 };
 
 /// A table that was written, and synced.

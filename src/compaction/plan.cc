@@ -1,6 +1,7 @@
 #include "compaction/plan.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/memory.h"
@@ -8,6 +9,12 @@
 namespace breccia::compaction {
 
 namespace {
+
+/// Bytes of a slice: on the host what caches hold, on a device enough for all of its lanes.
+constexpr std::uint64_t kHostSliceBytes = 4ULL << 20;
+constexpr std::uint64_t kDeviceSliceBytes = 32ULL << 20;
+/// Slices under way at once on a device: some are read, come, are worked on, go, and are written.
+constexpr std::size_t kDeviceSlices = 8;
 
 /// Places at which a slice may end are looked at that often in each.
 constexpr std::uint64_t kSamplesPerSlice = 64;
@@ -91,6 +98,19 @@ Status Inputs::open(const MergeJob& job, Inputs* inputs) {
     }
     return Status::OK();
   });
+}
+
+std::uint64_t slice_bytes_of(const MergeJob& job, const exec::Device& device) {
+  constexpr std::uint64_t kLeast = 1 << 12;
+  std::uint64_t bytes = device.is_host() ? kHostSliceBytes : kDeviceSliceBytes;
+  if (job.slice_bytes > 0) bytes = job.slice_bytes;
+  return std::max(std::min(bytes, job.file_bytes), kLeast);
+}
+
+std::size_t slices_at_once_of(const MergeJob& job, const exec::Device& device) {
+  if (job.slices_at_once > 0) return job.slices_at_once;
+  if (!device.is_host()) return kDeviceSlices;
+  return std::max<std::size_t>(2, std::thread::hardware_concurrency() + 1);
 }
 
 std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes) {

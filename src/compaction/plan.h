@@ -30,6 +30,10 @@ struct Inputs {
   static Status open(const MergeJob& job, Inputs* inputs);
 };
 
+/// Bytes of a job's slices, and how many of them are under way at once, on a device.
+std::uint64_t slice_bytes_of(const MergeJob& job, const exec::Device& device);
+std::size_t slices_at_once_of(const MergeJob& job, const exec::Device& device);
+
 /// User keys at which the ranges of slices end, ascending, so that each slice has about that many
 /// bytes of keys and values, by what the tables' properties say; the last slice has no end.
 std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes);

@@ -66,6 +66,8 @@ inline const Config kConfigs[] = {
     {"blocks of 16 KiB", 5, rocksdb::kXXH3, rocksdb::kNoCompression, 16, 1, 10, 16 << 10},
     {"keys of 1 to 415 bytes", 5, rocksdb::kXXH3, rocksdb::kNoCompression, 16, 1, 10, 4096, 415},
     {"keys of 1 to 2000 bytes", 5, rocksdb::kXXH3, rocksdb::kNoCompression, 16, 1, 10, 4096, 2000},
+    {"keys and values of up to 4 KiB", 5, rocksdb::kXXH3, rocksdb::kNoCompression, 16, 1, 10, 4096,
+     4096, 4096, 0, 64 << 20, 600},
     {"keys of 1 or 2 bytes", 5, rocksdb::kXXH3, rocksdb::kNoCompression, 16, 1, 10, 4096, 2},
     {"values of up to 5 KiB", 5, rocksdb::kXXH3, rocksdb::kNoCompression, 16, 1, 10, 4096, 40,
      5000},

@@ -42,17 +42,32 @@ struct CompactionFlags {
   std::string db = default_folder();
   std::string backend = "auto";
   std::string value_sizes = "32,128,1024";
-  std::string ordering = "auto";
+  std::string orderings = "auto";
   std::uint64_t megabytes = 256;
   std::uint32_t inputs = 4;
   std::uint32_t key_size = 16;
   std::uint32_t subcompactions = 0;
   std::uint32_t rounds = 5;
-  std::uint64_t slice_megabytes = 32;
-  std::uint32_t slices_at_once = 4;
+  std::string slice_megabytes = "0";
+  std::string slices_at_once = "0";
   std::uint64_t seed = 1;
   bool device_only = false;
   bool json = false;
+};
+
+/// How slices are merged.
+struct Way {
+  std::string ordering;
+  std::uint64_t slice_megabytes = 0;
+  std::uint32_t slices_at_once = 0;
+
+  void apply_to(compaction::MergeJob* job) const {
+    job->ordering = ordering == "sort"    ? compaction::Ordering::kSort
+                    : ordering == "merge" ? compaction::Ordering::kMerge
+                                          : compaction::Ordering::kAuto;
+    job->slice_bytes = slice_megabytes << 20;
+    job->slices_at_once = slices_at_once;
+  }
 };
 
 /// What one way of doing it took.
@@ -113,18 +128,15 @@ struct Merger {
 /// One database, and what is asked of it.
 class Bench {
  public:
-  Bench(const CompactionFlags& flags, const Merger& merger, std::uint32_t value_size,
-        std::uint64_t seed)
-      : flags_(flags), merger_(merger), value_size_(value_size), seed_(seed) {}
+  Bench(const CompactionFlags& flags, const std::vector<Way>& ways, const Merger& merger,
+        std::uint32_t value_size, std::uint64_t seed)
+      : flags_(flags), ways_(ways), merger_(merger), value_size_(value_size), seed_(seed) {}
 
   Status run() {
     const Place place{flags_.db, ""};
     BRECCIA_TRY(make_fresh(place));
     BRECCIA_TRY(fill());
-    job_.ordering = flags_.ordering == "sort"    ? compaction::Ordering::kSort
-                    : flags_.ordering == "merge" ? compaction::Ordering::kMerge
-                                                 : compaction::Ordering::kAuto;
-    BRECCIA_TRY(measure_device());
+    for (const Way& way : ways_) BRECCIA_TRY(measure_device(way));
     if (!flags_.device_only) BRECCIA_TRY(measure_ends());
     return remove_marked(place);
   }
@@ -167,7 +179,9 @@ class Bench {
       input_bytes_ += file.size;
       job_.runs.push_back({{file.db_path + file.name, std::nullopt}});
     }
-    for (const char* const name : {"breccia", "rocksdb", "rocksdb_parallel"}) {
+    std::vector<std::string> names = {"rocksdb", "rocksdb_parallel"};
+    for (std::size_t i = 0; i < ways_.size(); ++i) names.push_back("breccia" + std::to_string(i));
+    for (const std::string& name : names) {
       BRECCIA_TRY(checkpoint_->CreateCheckpoint(folder(name)));
     }
     checkpoint_.reset();
@@ -184,12 +198,14 @@ class Bench {
   // ---- the device's part alone ----
 
   /// Files in memory that the device reads at full speed, and slices of them.
-  Status measure_device() {
+  Status measure_device(const Way& way) {
+    way.apply_to(&job_);
     job_.rules.is_bottommost = true;
     job_.rules.drops_deletions = true;
     compaction::Inputs inputs;
     BRECCIA_TRY(compaction::Inputs::open(job_, &inputs));
-    const auto ends = compaction::slice_ends(inputs, flags_.slice_megabytes << 20);
+    const exec::Device& device = merger_.backend->device();
+    const auto ends = compaction::slice_ends(inputs, compaction::slice_bytes_of(job_, device));
     std::vector<std::unique_ptr<compaction::SliceReader>> readers;  // what they read is theirs
     std::vector<compaction::Slice> slices(ends.size() + 1);
     for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -199,26 +215,32 @@ class Bench {
                                        i == ends.size() ? std::nullopt : std::optional(ends[i]),
                                        &slices[i]));
     }
-    BRECCIA_TRY(merge_slices(slices).status());  // pools are filled
-    BRECCIA_TAKE(const Taken taken, merge_slices(slices));
-    say("compaction_device", "breccia", flags_.slices_at_once, taken);
+    const std::size_t threads = compaction::slices_at_once_of(job_, device);
+    BRECCIA_TRY(merge_slices(slices, threads, 1).status());  // pools are filled
+    BRECCIA_TAKE(Taken taken, merge_slices(slices, threads, kPasses));
+    taken.seconds /= kPasses;
+    taken.cpu_seconds /= kPasses;
+    say("compaction_device", "breccia", threads, taken, &way);
     return Status::OK();
   }
 
-  Result<Taken> merge_slices(const std::vector<compaction::Slice>& slices) {
+  /// All slices, several times one behind the other: a single pass lasts milliseconds, and at its
+  /// end threads have nothing to do.
+  Result<Taken> merge_slices(const std::vector<compaction::Slice>& slices, std::size_t at_once,
+                             std::size_t passes) {
     std::atomic<std::size_t> next{0};
     std::atomic<std::uint64_t> entries{0};
-    std::vector<Status> statuses(flags_.slices_at_once);
+    std::vector<Status> statuses(at_once);
     std::vector<std::thread> threads;
     const Watch watch;
-    for (std::uint32_t t = 0; t < flags_.slices_at_once; ++t) {
+    for (std::size_t t = 0; t < at_once; ++t) {
       threads.emplace_back([&, t] {
         compaction::MergedSlice merged(merger_.backend->device().host_memory());
-        for (std::size_t i = next++; i < slices.size() && statuses[t].ok(); i = next++) {
+        for (std::size_t i = next++; i < passes * slices.size() && statuses[t].ok(); i = next++) {
           merged.bytes.clear();
           merged.blocks.clear();
-          statuses[t] =
-              merger_.backend->merge(slices[i], job_.rules, job_.shape, {job_.ordering}, &merged);
+          statuses[t] = merger_.backend->merge(slices[i % slices.size()], job_.rules, job_.shape,
+                                               {job_.ordering}, &merged);
           entries += merged.entries_read;
         }
       });
@@ -228,7 +250,7 @@ class Bench {
     for (const Status& status : statuses) BRECCIA_TRY(Status(status));
     const std::uint64_t expected =
         (flags_.megabytes << 20) / flags_.inputs / (flags_.key_size + value_size_) * flags_.inputs;
-    if (entries != expected) return Status::Corruption("slices lost entries");
+    if (entries != passes * expected) return Status::Corruption("slices lost entries");
     return taken;
   }
 
@@ -236,30 +258,33 @@ class Bench {
 
   Status measure_ends() {
     std::uint64_t expected = 0;
-    BRECCIA_TRY(measure_one("rocksdb", 1, /*by_service=*/false, &expected));
+    BRECCIA_TRY(measure_one("rocksdb", 1, nullptr, &expected));
     std::uint64_t hash = 0;
-    BRECCIA_TRY(measure_one("breccia", 1, /*by_service=*/true, &hash));
-    if (hash != expected) return Status::Corruption("the service's files hold something else");
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      BRECCIA_TRY(measure_one("breccia" + std::to_string(i), 1, &ways_[i], &hash));
+      if (hash != expected) return Status::Corruption("the service's files hold something else");
+    }
     if (flags_.subcompactions < 2) return Status::OK();
-    return measure_one("rocksdb_parallel", flags_.subcompactions, /*by_service=*/false, &hash);
+    return measure_one("rocksdb_parallel", flags_.subcompactions, nullptr, &hash);
   }
 
-  Status measure_one(const std::string& name, std::uint32_t threads, bool by_service,
+  /// `way`: of the service; null: RocksDB does it.
+  Status measure_one(const std::string& name, std::uint32_t threads, const Way* way,
                      std::uint64_t* hash) {
     rocksdb::Options options = plain_options();
     options.max_subcompactions = threads;
     options.max_background_jobs = static_cast<int>(std::max(2U, threads));
     std::shared_ptr<compaction::Service> service;
-    if (by_service) {
+    if (way != nullptr) {
       compaction::ServiceOptions how;
       how.decision.device_bytes_min = 1;  // all of it goes to the merger's backend
       service = std::make_shared<compaction::Service>(
-          how, compaction::Engine{
-                   [this](compaction::MergeJob job, compaction::Place, compaction::Merged* merged) {
-                     job.ordering = job_.ordering;
-                     return compaction::merge(job, *merger_.backend, merged);
-                   },
-                   [] { return true; }});
+          how, compaction::Engine{[this, way](compaction::MergeJob job, compaction::Place,
+                                              compaction::Merged* merged) {
+                                    job.ordering = job_.ordering;
+                                    return compaction::merge(job, *merger_.backend, merged);
+                                  },
+                                  [] { return true; }});
       options.compaction_service = service;
       options.listeners.push_back(std::make_shared<compaction::ServiceListener>(service));
     }
@@ -272,7 +297,7 @@ class Bench {
     if (service != nullptr && !service->figures().left.empty()) {
       return Status::Aborted("RocksDB did it", service->figures().lines());
     }
-    say("compaction_end_to_end", by_service ? "breccia" : "rocksdb", threads, taken);
+    say("compaction_end_to_end", way != nullptr ? "breccia" : "rocksdb", threads, taken, way);
     return hash_of(db.get(), hash);
   }
 
@@ -286,29 +311,45 @@ class Bench {
     return at->status();
   }
 
-  void say(const std::string& benchmark, const std::string& engine, std::uint32_t threads,
-           const Taken& taken) const {
+  void say(const std::string& benchmark, const std::string& engine, std::size_t threads,
+           const Taken& taken, const Way* way) const {
     const double gigabytes = 1e-9 * static_cast<double>(input_bytes_);
     const double rate = gigabytes / taken.seconds;
     const double cpu = taken.cpu_seconds / gigabytes;
     const std::string backend = engine == "breccia" ? merger_.name : "";
+    compaction::MergeJob job = job_;
+    if (way != nullptr) way->apply_to(&job);
+    const exec::Device& device = merger_.backend->device();
+    const std::uint64_t slice_megabytes = compaction::slice_bytes_of(job, device) >> 20;
+    const std::size_t slices_at_once = compaction::slices_at_once_of(job, device);
     if (!flags_.json) {
       fmt::print(
-          "{:<22} {:<8} {:>5} B, {:.2f} GB in: {:7.3f} GB/s, {:6.2f} CPU s/GB, {} at once {}\n",
-          benchmark, engine, value_size_, gigabytes, rate, cpu, threads, backend);
+          "{:<22} {:<8} {:>5} B, {:.2f} GB in: {:7.3f} GB/s, {:6.2f} CPU s/GB, {} at once {}{}\n",
+          benchmark, engine, value_size_, gigabytes, rate, cpu, threads, backend,
+          way == nullptr ? ""
+                         : fmt::format(", {}, slices of {} MiB", way->ordering, slice_megabytes));
       return;
     }
-    const nlohmann::json row = {{"benchmark", benchmark},      {"engine", engine},
-                                {"backend", backend},          {"value_size", value_size_},
-                                {"key_size", flags_.key_size}, {"inputs", flags_.inputs},
-                                {"input_bytes", input_bytes_}, {"threads", threads},
-                                {"seconds", taken.seconds},    {"gb_per_sec", rate},
-                                {"cpu_seconds_per_gb", cpu},   {"seed", seed_},
-                                {"machine", machine_name()}};
+    nlohmann::json row = {{"benchmark", benchmark},      {"engine", engine},
+                          {"backend", backend},          {"value_size", value_size_},
+                          {"key_size", flags_.key_size}, {"inputs", flags_.inputs},
+                          {"input_bytes", input_bytes_}, {"threads", threads},
+                          {"seconds", taken.seconds},    {"gb_per_sec", rate},
+                          {"cpu_seconds_per_gb", cpu},   {"seed", seed_},
+                          {"machine", machine_name()}};
+    if (way != nullptr) {
+      row["ordering"] = way->ordering;
+      row["slice_megabytes"] = slice_megabytes;
+      row["slices_at_once"] = slices_at_once;
+    }
     fmt::print("{}\n", row.dump());
   }
 
+  /// So often all slices are merged, of the device alone.
+  static constexpr std::size_t kPasses = 8;
+
   const CompactionFlags& flags_;
+  const std::vector<Way>& ways_;
   const Merger& merger_;
   const std::uint32_t value_size_;
   const std::uint64_t seed_;
@@ -317,27 +358,58 @@ class Bench {
   std::uint64_t input_bytes_ = 0;
 };
 
-/// Numbers with commas between them; none: it is no such list.
-std::vector<std::uint32_t> sizes_of(const std::string& list) {
-  constexpr std::uint32_t kValueBytesMax = 16 << 20;
-  std::vector<std::uint32_t> sizes;
-  const char* at = list.data();
-  const char* const end = at + list.size();
-  while (at <= end) {
-    std::uint32_t size = 0;
-    const auto [behind, error] = std::from_chars(at, end, size);
-    const bool is_number = error == std::errc() && (behind == end || *behind == ',');
-    if (!is_number || size > kValueBytesMax) return {};
-    sizes.push_back(size);
-    at = behind + 1;
+/// Words with commas between them.
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    words.push_back(list.substr(at, comma - at));
+    at = comma + 1;
   }
-  return sizes;
+  return words;
+}
+
+/// Numbers with commas between them, each `most` at most; none: it is no such list.
+std::vector<std::uint32_t> numbers_of(const std::string& list, std::uint32_t most) {
+  std::vector<std::uint32_t> numbers;
+  for (const std::string& word : words_of(list)) {
+    std::uint32_t number = 0;
+    const char* const end = word.data() + word.size();
+    const auto [behind, error] = std::from_chars(word.data(), end, number);
+    if (error != std::errc() || behind != end || number > most) return {};
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+/// Every way that the flags name; none: they name none.
+std::vector<Way> ways_of(const CompactionFlags& flags) {
+  constexpr std::uint32_t kSliceMegabytesMax = 1024;
+  constexpr std::uint32_t kSlicesMax = 64;
+  std::vector<Way> ways;
+  for (const std::string& ordering : words_of(flags.orderings)) {
+    if (ordering != "auto" && ordering != "merge" && ordering != "sort") return {};
+    for (const std::uint32_t megabytes : numbers_of(flags.slice_megabytes, kSliceMegabytesMax)) {
+      for (const std::uint32_t slices : numbers_of(flags.slices_at_once, kSlicesMax)) {
+        ways.push_back({ordering, megabytes, slices});
+      }
+    }
+  }
+  return ways;
 }
 
 int run_compaction(const CompactionFlags& flags) {
-  const std::vector<std::uint32_t> value_sizes = sizes_of(flags.value_sizes);
+  constexpr std::uint32_t kValueBytesMax = 16 << 20;
+  const std::vector<std::uint32_t> value_sizes = numbers_of(flags.value_sizes, kValueBytesMax);
   if (value_sizes.empty()) {
     console::say("error: --value_sizes wants bytes of values, as in 32,128: " + flags.value_sizes);
+    return console::kExitUsage;
+  }
+  const std::vector<Way> ways = ways_of(flags);
+  if (ways.empty()) {
+    console::say(
+        "error: --ordering wants auto, merge or sort, --slice_megabytes and --slices_at_once want "
+        "numbers; several with commas");
     return console::kExitUsage;
   }
   auto merger = Merger::open(flags.backend);
@@ -345,7 +417,7 @@ int run_compaction(const CompactionFlags& flags) {
   for (std::uint32_t round = 0; status.ok() && round < flags.rounds; ++round) {
     for (const std::uint32_t value_size : value_sizes) {
       if (!status.ok()) break;
-      status = Bench(flags, merger.value(), value_size, flags.seed + round).run();
+      status = Bench(flags, ways, merger.value(), value_size, flags.seed + round).run();
     }
   }
   if (status.ok()) return console::kExitOk;
@@ -365,8 +437,8 @@ console::Command add_bench_compaction(console::App* parent) {
       ->capture_default_str();
   app->add_option("--value_sizes", flags->value_sizes, "Bytes of a value; several with commas")
       ->capture_default_str();
-  app->add_option("--ordering", flags->ordering, "auto, merge or sort: how runs become one")
-      ->one_of({"auto", "merge", "sort"})
+  app->add_option("--ordering", flags->orderings,
+                  "auto, merge or sort: how runs become one; several with commas")
       ->capture_default_str();
   app->add_option("--megabytes", flags->megabytes, "MiB of keys and values")->capture_default_str();
   app->add_option("--inputs", flags->inputs, "Files")->range(1, 64)->capture_default_str();
@@ -376,10 +448,10 @@ console::Command add_bench_compaction(console::App* parent) {
   app->add_option("--subcompactions", flags->subcompactions,
                   "Also time RocksDB with that many at once; 0: not");
   app->add_option("--slice_megabytes", flags->slice_megabytes,
-                  "MiB of a slice, of the device alone")
+                  "MiB of a slice; 0: what suits the backend; several with commas")
       ->capture_default_str();
-  app->add_option("--slices_at_once", flags->slices_at_once, "Slices at once, of the device alone")
-      ->range(1, 64)
+  app->add_option("--slices_at_once", flags->slices_at_once,
+                  "Slices at once; 0: what suits the backend; several with commas")
       ->capture_default_str();
   app->add_option("--rounds", flags->rounds, "How often")->capture_default_str();
   app->add_option("--seed", flags->seed, "Seed of the first round")->capture_default_str();

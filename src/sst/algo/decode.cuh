@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -346,27 +348,59 @@ inline Status status_of(std::uint32_t faults) {
   return Status::OK();
 }
 
+/// ends[r]: how many entries the runs up to r have.
+/// Shape   block_end[runs]: how many blocks they have.
+struct FindRunEnds {
+  std::uint64_t runs;
+  const std::uint64_t* block_end;
+  std::uint64_t blocks;
+  const std::uint64_t* first_stretch;  // of each block
+  std::uint64_t stretches;
+  const std::uint64_t* first_entry;  // of each stretch
+  std::uint64_t entries;
+  std::uint64_t* ends;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, runs, [&](std::uint64_t r) {
+      const std::uint64_t s = block_end[r] < blocks ? first_stretch[block_end[r]] : stretches;
+      ends[r] = s < stretches ? first_entry[s] : entries;
+    });
+  }
+};
+
+/// What an executor says of a slice on the way; in memory that it reaches, so that no wait is
+/// spent on it alone.
+struct Answers {
+  std::uint64_t first_length = 0;
+  std::uint32_t faults = 0;
+  std::uint32_t zero = 0;
+};
+
 /// Checks and decodes data blocks.
 /// Shape   ends[r]: how many entries the first r + 1 runs have, for runs of which the first ones
-///         have run_blocks[r] blocks. `faults`: a word that is 0, in the executor's memory.
+///         have run_blocks[r] blocks; in the executor's memory. `faults`: a word that is 0, there.
+/// Owner   what run() gives may be used by work behind it; the decoder lives until that is done.
 /// Errors  those of status_of; MemoryLimit.
-/// Cost    four launches, three scans and two waits.
+/// Cost    five launches, three scans and four waits.
 template <class X>
 class Decoder {
  public:
-  Decoder(X& x, const BlocksRef& blocks, std::uint32_t* faults)
-      : x_(x), blocks_(blocks), faults_(faults) {}
+  /// `answers`: the host's, in memory that the executor reaches at full speed.
+  Decoder(X& x, const BlocksRef& blocks, std::uint32_t* faults, Answers* answers)
+      : x_(x), blocks_(blocks), faults_(faults), answers_(*answers) {}
 
   Status run(std::span<const std::uint64_t> run_blocks, Columns* columns,
-             std::vector<std::uint64_t>* ends) {
-    ends->assign(run_blocks.size(), 0);  // what may throw comes before anything runs
-    std::vector<std::uint64_t> first(run_blocks.size());
+             exec::Array<std::uint64_t>* ends) {
+    block_end_.reserve(run_blocks.size());  // what may throw comes before anything runs
+    for (const std::uint64_t blocks : run_blocks) {
+      block_end_.push_back((block_end_.empty() ? 0 : block_end_.back()) + blocks);
+    }
     BRECCIA_TRY(list());
-    BRECCIA_TRY(check_faults());
     BRECCIA_TRY(count());
-    BRECCIA_TRY(check_faults());
     BRECCIA_TRY(write(columns));
-    return note_ends(run_blocks, &first, ends);
+    return find_ends(ends);
   }
 
  private:
@@ -376,46 +410,42 @@ class Decoder {
     return Status::OK();
   }
 
-  Status check_faults() {
-    std::uint32_t faults = 0;
-    BRECCIA_TRY(x_.copy_out(&faults, faults_, 1));
-    BRECCIA_TRY(x_.finish());
-    return status_of(faults);
-  }
+  /// The faults up to here are known behind the next wait.
+  Status ask_for_faults() { return x_.copy_out(&answers_.faults, faults_, 1); }
 
   Status list() {
-    exec::Array<std::uint64_t> stretches;
-    BRECCIA_TRY(make(&stretches, blocks_.count));
+    BRECCIA_TRY(make(&stretches_, blocks_.count));
     BRECCIA_TRY(make(&first_stretch_, blocks_.count));
     BRECCIA_TRY(x_.template launch<xxh3::kLanes>(blocks_.count * xxh3::kLanes,
-                                                 CheckBlocks{blocks_, stretches.data(), faults_}));
-    BRECCIA_TRY(
-        x_.exclusive_scan(stretches.data(), first_stretch_.data(), blocks_.count, &stretch_count_));
+                                                 CheckBlocks{blocks_, stretches_.data(), faults_}));
+    BRECCIA_TRY(ask_for_faults());
+    BRECCIA_TRY(x_.exclusive_scan(stretches_.data(), first_stretch_.data(), blocks_.count,
+                                  &stretch_count_));
+    BRECCIA_TRY(status_of(answers_.faults));
     BRECCIA_TRY(make(&stretch_, stretch_count_));
-    BRECCIA_TRY(x_.template launch<1>(
+    return x_.template launch<1>(
         blocks_.count,
-        ListStretches{blocks_.count, stretches.data(), first_stretch_.data(), stretch_.data()}));
-    return x_.finish();
+        ListStretches{blocks_.count, stretches_.data(), first_stretch_.data(), stretch_.data()});
   }
 
   Status count() {
-    exec::Array<std::uint64_t> entries, words, lengths;
     const std::uint64_t n = stretch_count_;
-    BRECCIA_TRY(make(&entries, n));
-    BRECCIA_TRY(make(&words, n));
-    BRECCIA_TRY(make(&lengths, 2 * n));
+    BRECCIA_TRY(make(&entries_, n));
+    BRECCIA_TRY(make(&words_, n));
+    BRECCIA_TRY(make(&lengths_, 2 * n));
     BRECCIA_TRY(make(&first_entry_, n));
     BRECCIA_TRY(make(&first_word_, n));
-    BRECCIA_TRY(x_.template launch<1>(n, CountEntries{blocks_, stretch_.data(), n, entries.data(),
-                                                      words.data(), lengths.data(), faults_}));
-    BRECCIA_TRY(x_.exclusive_scan(entries.data(), first_entry_.data(), n, &entry_count_));
-    BRECCIA_TRY(x_.exclusive_scan(words.data(), first_word_.data(), n, &word_count_));
+    BRECCIA_TRY(x_.template launch<1>(n, CountEntries{blocks_, stretch_.data(), n, entries_.data(),
+                                                      words_.data(), lengths_.data(), faults_}));
+    BRECCIA_TRY(ask_for_faults());
+    if (n > 0) BRECCIA_TRY(x_.copy_out(&answers_.first_length, lengths_.data(), 1));
+    BRECCIA_TRY(x_.exclusive_scan(entries_.data(), first_entry_.data(), n, &entry_count_));
+    BRECCIA_TRY(x_.exclusive_scan(words_.data(), first_word_.data(), n, &word_count_));
     std::uint64_t difference = 0;
-    BRECCIA_TRY(x_.difference(lengths.data(), 2 * n, &difference));
-    std::uint64_t length = 0;
-    if (n > 0) BRECCIA_TRY(x_.copy_out(&length, lengths.data(), 1));
-    BRECCIA_TRY(x_.finish());
-    uniform_bytes_ = difference == 0 ? static_cast<std::uint32_t>(length) : record::kVariableBytes;
+    BRECCIA_TRY(x_.difference(lengths_.data(), 2 * n, &difference));
+    BRECCIA_TRY(status_of(answers_.faults));
+    uniform_bytes_ = difference == 0 ? static_cast<std::uint32_t>(answers_.first_length)
+                                     : record::kVariableBytes;
     return Status::OK();
   }
 
@@ -437,29 +467,27 @@ class Decoder {
                      columns->value.data(), columns->value_bytes.data(), faults_});
   }
 
-  /// Also what keeps the stretches' arrays until they have been read.
-  Status note_ends(std::span<const std::uint64_t> run_blocks, std::vector<std::uint64_t>* first,
-                   std::vector<std::uint64_t>* ends) {
-    std::uint64_t behind = 0;
-    for (std::size_t r = 0; r < run_blocks.size(); ++r) {
-      behind += run_blocks[r];
-      (*first)[r] = stretch_count_;
-      if (behind == blocks_.count) continue;
-      BRECCIA_TRY(x_.copy_out(&(*first)[r], first_stretch_.data() + behind, 1));
-    }
-    BRECCIA_TRY(x_.finish());
-    for (std::size_t r = 0; r < run_blocks.size(); ++r) {
-      (*ends)[r] = entry_count_;
-      if ((*first)[r] == stretch_count_) continue;
-      BRECCIA_TRY(x_.copy_out(&(*ends)[r], first_entry_.data() + (*first)[r], 1));
-    }
-    return x_.finish();
+  Status find_ends(exec::Array<std::uint64_t>* ends) {
+    const std::uint64_t runs = block_end_.size();
+    BRECCIA_TRY(make(ends, runs));
+    BRECCIA_TAKE(auto there, x_.import(block_end_.data(), runs));
+    block_end_there_.emplace(std::move(there));
+    return x_.template launch<1>(
+        runs, FindRunEnds{runs, block_end_there_->data(), blocks_.count, first_stretch_.data(),
+                          stretch_count_, first_entry_.data(), entry_count_, ends->data()});
   }
+
+  using Words =
+      decltype(std::declval<X&>().import(static_cast<const std::uint64_t*>(nullptr), 0).take());
 
   X& x_;
   const BlocksRef blocks_;
   std::uint32_t* const faults_;
-  exec::Array<std::uint64_t> first_stretch_, first_entry_, first_word_;
+  Answers& answers_;
+  std::vector<std::uint64_t> block_end_;  // of each run
+  std::optional<Words> block_end_there_;
+  exec::Array<std::uint64_t> stretches_, first_stretch_, entries_, words_, lengths_, first_entry_,
+      first_word_;
   exec::Array<Stretch> stretch_;
   std::uint64_t stretch_count_ = 0;
   std::uint64_t entry_count_ = 0;

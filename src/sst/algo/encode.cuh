@@ -357,6 +357,7 @@ struct Blocks {
 };
 
 /// Encodes entries.
+/// Owner   what run() gives may be used by work behind it; the encoder lives until that is done.
 /// Errors  MemoryLimit.
 /// Cost    6 launches, 3 scans, a selection and 4 waits.
 template <class X>
@@ -421,7 +422,6 @@ class Encoder {
     BRECCIA_TRY(make(&first_entry_, n));
     BRECCIA_TRY(x_.template launch<1>(n, runs::algo::Iota{0, n, places.data()}));
     BRECCIA_TRY(x_.select(places.data(), cut_.data(), n, first_entry_.data(), &block_count_));
-    BRECCIA_TRY(x_.finish());
     BRECCIA_ASSERT(block_count_ == count);
     return Status::OK();
   }
@@ -440,11 +440,10 @@ class Encoder {
         survivors_.count * kLanes,
         WriteEntries<kLanes>{survivors_, layout(), shared_.data(), sum_.data(), total_,
                              blocks->bytes.data()}));
-    BRECCIA_TRY(x_.template launch<xxh3::kLanes>(
+    return x_.template launch<xxh3::kLanes>(
         block_count_ * xxh3::kLanes,
         FinishBlocks{survivors_, layout(), sum_.data(), blocks->hash.data(), total_,
-                     has_checksums(), blocks->bytes.data(), blocks->info.data()}));
-    return x_.finish();
+                     has_checksums(), blocks->bytes.data(), blocks->info.data()});
   }
 
   /// Others, and those of compressed blocks, are the host's work.
