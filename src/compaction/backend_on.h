@@ -86,6 +86,7 @@ class SliceMerge {
     sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data(),
                                   answers_.data());
     exec::Array<std::uint64_t> ends;
+    const Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends));
     entries_ = columns_.ref();
     return check_runs(ends.data());
@@ -190,6 +191,7 @@ class SliceMerge {
     const sst::algo::SurvivorsRef survivors{entries_, spare_.data(), tag_.data(), survivor_count_};
     sst::algo::Blocks blocks;
     sst::algo::Encoder<X> encoder(x_, survivors, shape);
+    const Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
     const std::uint64_t bytes = blocks.bytes.count() - sst::algo::kPadBytes;
     const std::uint64_t count = blocks.info.count();

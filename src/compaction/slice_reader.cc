@@ -55,11 +55,24 @@ void SliceReader::find(const std::optional<std::string>& begin,
   }
 }
 
+/// An index may say anything of where blocks are; where they are aligned, less than half is zeros.
+Status SliceReader::check_gaps(const Stretch& stretch) {
+  constexpr std::uint64_t kFree = 1 << 20;
+  const auto& blocks = stretch.file->table->data_blocks();
+  std::uint64_t bytes = 0;
+  for (std::size_t b = stretch.first; b < stretch.last; ++b) {
+    bytes += blocks[b].handle.bytes + sst::kTrailerBytes;
+  }
+  if (stretch.bytes() <= 2 * bytes + kFree) return Status::OK();
+  return Status::Corruption("blocks lie far apart", stretch.file->table->path());
+}
+
 /// Plain blocks go to the room, others to `stored_`.
 Status SliceReader::read_stretches() {
   std::uint64_t plain = 0;
   std::uint64_t stored = 0;
   for (Stretch& stretch : stretches_) {
+    BRECCIA_TRY(check_gaps(stretch));
     std::uint64_t& bytes = stretch.is_checked() ? stored : plain;
     stretch.at = bytes;
     bytes += stretch.bytes();

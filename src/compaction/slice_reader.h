@@ -39,6 +39,7 @@ class SliceReader {
 
   void find(const std::optional<std::string>& begin, const std::optional<std::string>& end,
             Slice* slice);
+  static Status check_gaps(const Stretch& stretch);
   Status read_stretches();
   void list_plain(const Stretch& stretch, Slice* slice) const;
   Status unpack(const Stretch& stretch, Slice* slice);

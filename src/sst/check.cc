@@ -216,6 +216,7 @@ Status Checker::check_properties() const {
 }
 
 Status Checker::check_places() const {
+  constexpr std::uint64_t kGapAtOnce = 1 << 20;
   std::vector<Handle> handles = {table_.metaindex(), table_.index()};
   for (const auto& [name, handle] : table_.meta_blocks()) handles.push_back(handle);
   for (const DataBlock& block : table_.data_blocks()) handles.push_back(block.handle);
@@ -228,10 +229,11 @@ Status Checker::check_places() const {
     if (handle.offset < end) {
       return Status::Corruption(fmt::format("blocks overlap at {}", handle.offset));
     }
-    between.resize(handle.offset - end);
-    BRECCIA_TRY(read_range(table_.range(end, between.size(), between.data())));
-    const std::size_t other = between.find_first_not_of('\0');
-    if (other != std::string::npos) {
+    for (; end < handle.offset; end += between.size()) {
+      between.resize(std::min<std::uint64_t>(handle.offset - end, kGapAtOnce));
+      BRECCIA_TRY(read_range(table_.range(end, between.size(), between.data())));
+      const std::size_t other = between.find_first_not_of('\0');
+      if (other == std::string::npos) continue;
       return Status::Corruption(fmt::format("the byte at {} is of no block", end + other));
     }
     end = handle.end();

@@ -49,7 +49,8 @@ Status read_range(const FileRange& range) {
   return Status::OK();
 }
 
-/// An io_uring, and the pieces that are on their way through it.
+/// An io_uring, and the pieces that are on their way through it. Nothing in it throws: behind an
+/// exception the kernel would write on.
 class RangeReader::Ring {
  public:
   Ring() : is_ready_(io_uring_queue_init(kDepth, &ring_, 0) == 0) {
@@ -62,48 +63,41 @@ class RangeReader::Ring {
   Ring& operator=(const Ring&) = delete;
 
   [[nodiscard]] bool is_ready() const { return is_ready_; }
-  /// Whether it cannot be used any more; nothing is on its way then.
-  [[nodiscard]] bool is_broken() const { return is_broken_; }
 
-  Status read(std::span<const FileRange> ranges) {
-    Status first;
+  /// Reads all of them, and says whether it has: a piece may have failed or been cut short.
+  /// Nothing is on its way when it returns.
+  bool read(std::span<const FileRange> ranges) noexcept {
+    is_whole_ = true;
     for (const FileRange& range : ranges) {
-      for (std::uint64_t at = 0; at < range.bytes && first.ok(); at += kPieceBytes) {
-        FileRange piece = behind(range, at);
-        piece.bytes = std::min(piece.bytes, kPieceBytes);
-        while (free_count_ == 0 && first.ok()) first = take_one();
-        if (first.ok()) first = submit(piece);
+      for (std::uint64_t at = 0; at < range.bytes && is_whole_; at += kPieceBytes) {
+        if (free_count_ == 0) take_one();
+        submit(range, at);
       }
     }
-    // Also behind an error: what is on its way writes to memory of the caller's.
-    while (free_count_ < kDepth) {
-      Status one = take_one();
-      if (first.ok()) first = std::move(one);
-    }
-    return first;
+    while (free_count_ < kDepth) take_one();
+    return is_whole_;
   }
 
  private:
-  Status submit(const FileRange& piece) {
+  void submit(const FileRange& range, std::uint64_t at) {
+    const FileRange piece = behind(range, at);
+    const auto bytes = static_cast<unsigned>(std::min(piece.bytes, kPieceBytes));
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
     BRECCIA_ASSERT(entry != nullptr && free_count_ > 0);  // as deep as there are slots
     const unsigned slot = free_[--free_count_];
-    piece_[slot] = piece;
-    io_uring_prep_read(entry, piece.file, piece.to, static_cast<unsigned>(piece.bytes),
-                       piece.offset);
+    bytes_[slot] = bytes;
+    io_uring_prep_read(entry, piece.file, piece.to, bytes, piece.offset);
     io_uring_sqe_set_data64(entry, slot);
     int count = 0;
     do {
       count = io_uring_submit(&ring_);
     } while (count == -EINTR || count == -EAGAIN || count == -EBUSY);
-    if (count == 1) return Status::OK();
+    if (count == 1) return;
     free_[free_count_++] = slot;
-    is_broken_ = true;  // the piece still waits in it
-    return read_error(piece, count < 0 ? -count : EIO);
+    is_whole_ = false;  // the piece still waits in it
   }
 
-  /// Waits for a piece. One that was cut short, or told to try again, is read by this thread.
-  Status take_one() {
+  void take_one() {
     io_uring_cqe* done = nullptr;
     int error = 0;
     do {
@@ -111,20 +105,16 @@ class RangeReader::Ring {
     } while (error == -EINTR || error == -EAGAIN);
     BRECCIA_ASSERT(error == 0);  // nothing else happens to who waits
     const std::uint64_t slot = io_uring_cqe_get_data64(done);
-    const int result = done->res;
-    io_uring_cqe_seen(&ring_, done);
     BRECCIA_ASSERT(slot < kDepth && free_count_ < kDepth);
+    if (done->res < 0 || static_cast<unsigned>(done->res) != bytes_[slot]) is_whole_ = false;
+    io_uring_cqe_seen(&ring_, done);
     free_[free_count_++] = static_cast<unsigned>(slot);
-    const FileRange& piece = piece_[slot];
-    if (result == -EINTR || result == -EAGAIN) return read_range(piece);
-    if (result < 0) return read_error(piece, -result);
-    return read_range(behind(piece, static_cast<std::uint64_t>(result)));
   }
 
   io_uring ring_{};
   const bool is_ready_;
-  bool is_broken_ = false;
-  std::array<FileRange, kDepth> piece_;
+  bool is_whole_ = true;  // of the call at hand: no piece failed or was cut short
+  std::array<unsigned, kDepth> bytes_;
   std::array<unsigned, kDepth> free_;
   unsigned free_count_ = kDepth;
 };
@@ -140,8 +130,9 @@ Status RangeReader::read(std::span<const FileRange> ranges) {
   std::uint64_t bytes = 0;
   for (const FileRange& range : ranges) bytes += range.bytes;
   if (ring_ != nullptr && bytes > kPieceBytes) {
-    Status status = ring_->read(ranges);
-    if (!ring_->is_broken()) return status;
+    if (ring_->read(ranges)) return Status::OK();
+    // Kernels refuse some requests alone; what is really wrong is so for the thread's own call,
+    // too.
     ring_.reset();
   }
   for (const FileRange& range : ranges) BRECCIA_TRY(read_range(range));

@@ -21,7 +21,7 @@ struct FileRange {
 };
 
 /// Reads ranges of any files, in pieces, many of them at once: through io_uring or, where the
-/// kernel or a sandbox denies that, one after the other.
+/// kernel or a sandbox denies that, and from a piece that failed on, one after the other.
 /// Threads one owner.
 class RangeReader {
  public:

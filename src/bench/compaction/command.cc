@@ -281,7 +281,7 @@ class Bench {
       service = std::make_shared<compaction::Service>(
           how, compaction::Engine{[this, way](compaction::MergeJob job, compaction::Place,
                                               compaction::Merged* merged) {
-                                    job.ordering = job_.ordering;
+                                    way->apply_to(&job);
                                     return compaction::merge(job, *merger_.backend, merged);
                                   },
                                   [] { return true; }});
