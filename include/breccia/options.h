@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/compaction.h>
 #include <breccia/store_options.h>
 #include <rocksdb/options.h>
 
@@ -38,6 +39,12 @@ struct Options : StoreOptions {
   /// Whether Close() and the destructor, of a Store or a Rocks, flush first, so that the folder is
   /// left as a database that RocksDB's tools read whole.
   bool flush_at_close = false;
+
+  /// How compactions of the tree below are done; kAuto: on the store's own device, on cores or by
+  /// RocksDB, wherever each is expected to end first. None: by RocksDB; where
+  /// `rocksdb.compaction_service` is set: by that. By RocksDB, too, where there are listeners: of a
+  /// compaction that it does not do itself it would tell them less.
+  std::optional<CompactionServiceOptions> compactions = {};
 
   /// Whether Store::Open chooses what is left open here and, for every family, in the table options
   /// below: an entry cache of a sixteenth of the memory that the process may use, 64 MiB at least;

@@ -533,7 +533,8 @@ namespace {
 /// What runs merges, made when there is something to merge: a GPU takes its time to begin.
 class Engines {
  public:
-  explicit Engines(CompactionServiceOptions how) : how_(std::move(how)) {}
+  Engines(CompactionServiceOptions how, exec::DevicePtr device)
+      : how_(std::move(how)), given_(std::move(device)) {}
 
   bool has_device() {
     const std::lock_guard lock(mutex_);
@@ -561,13 +562,18 @@ class Engines {
     return base::copy_of(status_);
   }
 
-  Status make() {
+  Result<exec::DevicePtr> choose() const {
+    if (given_ != nullptr && how_.backend == BackendChoice::kAuto) return given_;
     StoreOptions options;
     options.backend = how_.backend;
     options.simulator_seed = how_.simulator_seed;
     options.device = how_.device;
     std::string why_none;
-    BRECCIA_TAKE(const exec::DevicePtr device, exec::choose_device(options, &why_none));
+    return exec::choose_device(options, &why_none);
+  }
+
+  Status make() {
+    BRECCIA_TAKE(const exec::DevicePtr device, choose());
     const exec::TenantOptions tenant{
         .name = "compaction", .bytes_max = how_.device_bytes_max, .waits_asleep = true};
     if (!device->is_host()) {
@@ -580,6 +586,7 @@ class Engines {
   }
 
   const CompactionServiceOptions how_;
+  const exec::DevicePtr given_;
   std::mutex mutex_;
   bool is_open_ = false;
   Status status_;
@@ -589,14 +596,10 @@ class Engines {
 
 }  // namespace
 
-}  // namespace breccia::compaction
-
-namespace breccia {
-
-std::shared_ptr<rocksdb::CompactionService> NewCompactionService(
-    rocksdb::DBOptions* options, const CompactionServiceOptions& how) {
+std::shared_ptr<Service> add_service(const CompactionServiceOptions& how,
+                                     const exec::DevicePtr& device, rocksdb::DBOptions* options) {
   BRECCIA_ASSERT(options != nullptr);
-  compaction::ServiceOptions service;
+  ServiceOptions service;
   service.decision.bytes_min = how.bytes_min;
   service.decision.jobs_max = std::max<std::uint64_t>(how.jobs_max, 1);
   service.decision.device_files_min = how.device_files_min;
@@ -608,16 +611,24 @@ std::shared_ptr<rocksdb::CompactionService> NewCompactionService(
   service.wait_us_max = how.wait_us_max;
   service.declared.has_file_manager = options->sst_file_manager != nullptr;
   service.declared.has_only_committed = how.has_only_committed;
-  const auto engines = std::make_shared<compaction::Engines>(how);
-  compaction::Engine engine;
-  engine.merge = [engines](const compaction::MergeJob& job, compaction::Place place,
-                           compaction::Merged* merged) {
+  const auto engines = std::make_shared<Engines>(how, device);
+  Engine engine;
+  engine.merge = [engines](const MergeJob& job, Place place, Merged* merged) {
     return engines->merge(job, place, merged);
   };
   engine.has_device = [engines] { return engines->has_device(); };
-  const auto made = std::make_shared<compaction::Service>(service, std::move(engine));
-  options->listeners.push_back(std::make_shared<compaction::ServiceListener>(made));
+  const auto made = std::make_shared<Service>(service, std::move(engine));
+  options->listeners.push_back(std::make_shared<ServiceListener>(made));
   return made;
+}
+
+}  // namespace breccia::compaction
+
+namespace breccia {
+
+std::shared_ptr<rocksdb::CompactionService> NewCompactionService(
+    rocksdb::DBOptions* options, const CompactionServiceOptions& how) {
+  return compaction::add_service(how, nullptr, options);
 }
 
 std::string CompactionServiceReport(const rocksdb::CompactionService& service) {

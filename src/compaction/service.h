@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/compaction.h>
 #include <rocksdb/db.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
@@ -20,6 +21,7 @@
 #include "compaction/decision.h"
 #include "compaction/job.h"
 #include "compaction/merge_job.h"
+#include "exec/device.h"
 
 /// RocksDB's compactions, from its call to its answer:
 ///
@@ -158,6 +160,11 @@ class Service final : public rocksdb::CompactionService {
   std::condition_variable turn_;
   TableChoices choices_;
 };
+
+/// What NewCompactionService() makes. `device`: what kAuto means, beside cores; null: whatever
+/// there is when there is something to merge.
+std::shared_ptr<Service> add_service(const CompactionServiceOptions& how,
+                                     const exec::DevicePtr& device, rocksdb::DBOptions* options);
 
 /// What tells a service of the jobs of all databases that have it.
 class ServiceListener final : public rocksdb::EventListener {

@@ -137,7 +137,7 @@ Status Engine::flush(bool waits_for_tree) {
 
 Figures Engine::figures() const {
   return Figures({options_, *statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(),
-                  device_tags_.get(), *filters_});
+                  device_tags_.get(), *filters_, compactions_.get()});
 }
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {

@@ -106,6 +106,7 @@ class Engine final : public Store {
   Status start(const Options& options, const std::string& path);
   Status choose_backend();
   Status open_tree(const std::string& path);
+  void add_compactions(rocksdb::DBOptions* tree);
   Status open_log(const std::string& path, std::shared_ptr<View>* recovered);
   void make_rooms(std::shared_ptr<View> recovered);
   void make_background(const StoreParts& parts);
@@ -117,6 +118,7 @@ class Engine final : public Store {
   std::unique_ptr<Statistics> statistics_;
   std::unique_ptr<RequestCounter> counter_;
   std::unique_ptr<Listeners> listeners_;
+  std::shared_ptr<compaction::Service> compactions_;  // null: RocksDB does them
   std::unique_ptr<tree::Tree> below_;
   std::shared_ptr<cache::RowCache> cache_;  // null: there is none
   std::unique_ptr<TreeFilters> filters_;

@@ -87,6 +87,26 @@ std::uint64_t filter_builds(From from) { return from.filters.built(); }
 std::uint64_t filter_keys(From from) { return from.filters.keys(); }
 std::uint64_t filter_bytes(From from) { return from.filters.bytes(); }
 
+compaction::Figures compactions(From from) {
+  return from.compactions == nullptr ? compaction::Figures{} : from.compactions->figures();
+}
+std::uint64_t compactions_in(From from, compaction::Place place) {
+  return compactions(from).done[static_cast<std::size_t>(place)];
+}
+std::uint64_t compactions_on_device(From from) {
+  return compactions_in(from, compaction::Place::kDevice);
+}
+std::uint64_t compactions_on_host(From from) {
+  return compactions_in(from, compaction::Place::kHost);
+}
+std::uint64_t compactions_left(From from) {
+  return compactions_in(from, compaction::Place::kLocal);
+}
+std::uint64_t compactions_bytes_read(From from) { return compactions(from).counts.bytes_read; }
+std::uint64_t compactions_bytes_written(From from) {
+  return compactions(from).counts.bytes_written;
+}
+
 using Cache = cache::CacheFigures;
 using Admission = AdmissionFigures;
 
@@ -139,6 +159,11 @@ constexpr Figure kFigures[] = {
     {"breccia.entry-cache.device-copies", cache_device_copies},
     {"breccia.tree-filter.negatives", filter_negatives},
     {"breccia.tree-filter.builds", filter_builds},
+    {"breccia.compactions.on-device", compactions_on_device},
+    {"breccia.compactions.on-host", compactions_on_host},
+    {"breccia.compactions.left", compactions_left},
+    {"breccia.compactions.bytes-read", compactions_bytes_read},
+    {"breccia.compactions.bytes-written", compactions_bytes_written},
     {"breccia.admission.batches", &Admission::batches},
     {"breccia.admission.groups", &Admission::groups},
     {"breccia.admission.switches", &Admission::switches},

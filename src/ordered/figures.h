@@ -9,6 +9,7 @@
 
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
+#include "compaction/service.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
 #include "ordered/tree_filters.h"
@@ -29,6 +30,7 @@ struct FigureSources {
   const cache::RowCache* cache;         // null: there is none
   const cache::DeviceTags* cache_tags;  // null with it
   const TreeFilters& filters;
+  const compaction::Service* compactions;  // null: RocksDB does them
 };
 
 /// The store's figures by name, out of one table (figures.cc): counters, distributions, and how

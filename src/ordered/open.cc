@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "compaction/service.h"
 #include "exec/choose.h"
 #include "ordered/background/clean_runs.h"
 #include "ordered/check.h"
@@ -197,6 +198,7 @@ Status Engine::start(const Options& options, const std::string& path) {
 Status Engine::open_tree(const std::string& path) {
   Options for_tree = options_;
   for_tree.rocksdb.listeners = listeners_->for_tree();
+  add_compactions(&for_tree.rocksdb);
   BRECCIA_TAKE(below_, tree::Tree::open(for_tree, path, options_.flush_threads));
   listeners_->note_files(below_->db());
   fault_.tell([this](Fault::Place place, const Status& cause) {
@@ -205,6 +207,17 @@ Status Engine::open_tree(const std::string& path) {
         place == Fault::Place::kFlush ? Reason::kFlush : Reason::kWriteCallback, cause);
   });
   return Status::OK();
+}
+
+/// Listeners of users would hear of no files and no parts of a compaction that RocksDB does not do.
+void Engine::add_compactions(rocksdb::DBOptions* tree) {
+  const bool is_heard = !options_.rocksdb.listeners.empty();
+  if (!options_.compactions.has_value() || tree->compaction_service != nullptr || is_heard) return;
+  CompactionServiceOptions how = *options_.compactions;
+  how.has_only_committed = true;  // the tree hears of nothing else
+  const exec::DevicePtr device = backends_->first().tenant().device_ptr();
+  compactions_ = compaction::add_service(how, device, tree);
+  tree->compaction_service = compactions_;
 }
 
 /// A call failed on the device, which was left for good or not.

@@ -94,6 +94,52 @@ InstallGate::EventListeners InstallGate::around(const std::shared_ptr<InstallGat
   return all;
 }
 
+/// Tells of what a service does. Without it a compaction would count as one that is being installed
+/// from its begin on, and a flush would wait for all of it.
+class InstallGate::Service final : public rocksdb::CompactionService {
+ public:
+  Service(std::shared_ptr<InstallGate> gate, std::shared_ptr<rocksdb::CompactionService> service)
+      : gate_(std::move(gate)), service_(std::move(service)) {}
+  [[nodiscard]] const char* Name() const override { return service_->Name(); }
+
+  rocksdb::CompactionServiceJobStatus StartV2(const rocksdb::CompactionServiceJobInfo& info,
+                                              const std::string& input) override {
+    begin(info);
+    const auto status = service_->StartV2(info, input);
+    if (status != rocksdb::CompactionServiceJobStatus::kSuccess) end(info);
+    return status;
+  }
+  rocksdb::CompactionServiceJobStatus WaitForCompleteV2(
+      const rocksdb::CompactionServiceJobInfo& info, std::string* result) override {
+    const auto status = service_->WaitForCompleteV2(info, result);
+    end(info);
+    return status;
+  }
+
+ private:
+  /// RocksDB's number of the job; behind it stands the subcompaction's.
+  static int job_of(const rocksdb::CompactionServiceJobInfo& info) {
+    return static_cast<int>(info.job_id >> 32);
+  }
+  void begin(const rocksdb::CompactionServiceJobInfo& info) {
+    installing = false;
+    gate_->begin_part(job_of(info));
+  }
+  void end(const rocksdb::CompactionServiceJobInfo& info) {
+    gate_->end_part(job_of(info));
+    installing = true;
+  }
+
+  const std::shared_ptr<InstallGate> gate_;
+  const std::shared_ptr<rocksdb::CompactionService> service_;
+};
+
+std::shared_ptr<rocksdb::CompactionService> InstallGate::around(
+    const std::shared_ptr<InstallGate>& gate,
+    const std::shared_ptr<rocksdb::CompactionService>& service) {
+  return service == nullptr ? nullptr : std::make_shared<Service>(gate, service);
+}
+
 // ---- compactions -------------------------------------------------------------------------------
 
 void InstallGate::begin_job(int id) {

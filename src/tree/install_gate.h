@@ -1,6 +1,7 @@
 #pragma once
 
 #include <rocksdb/listener.h>
+#include <rocksdb/options.h>
 
 #include <condition_variable>
 #include <functional>
@@ -40,6 +41,11 @@ class InstallGate {
   /// The listeners of a tree: `users` between the sides of the gate.
   [[nodiscard]] static EventListeners around(const std::shared_ptr<InstallGate>& gate,
                                              const EventListeners& users);
+  /// The compaction service of a tree: what it does counts as a subcompaction, of which RocksDB
+  /// tells nobody then.
+  [[nodiscard]] static std::shared_ptr<rocksdb::CompactionService> around(
+      const std::shared_ptr<InstallGate>& gate,
+      const std::shared_ptr<rocksdb::CompactionService>& service);
   /// True if the calling thread is where its compaction may be installed: what it tells is to be
   /// told elsewhere, as who hears it may wait for an ingest.
   [[nodiscard]] static bool is_installing();
@@ -121,6 +127,7 @@ class InstallGate {
  private:
   class Front;
   class Back;
+  class Service;
   struct Job {
     int parts = 0;         // subcompactions that run
     bool of_call = false;  // of DB::CompactFiles: there was no begin

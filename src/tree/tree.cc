@@ -140,6 +140,7 @@ Status Tree::begin_store() {
 Status Tree::open_families(const Options& options, const std::string& path) {
   options_ = tree_options(options, flush_parts_);
   options_.listeners = InstallGate::around(gate_, options_.listeners);
+  options_.compaction_service = InstallGate::around(gate_, options_.compaction_service);
   const auto wanted = wanted_families(options, options_, path, flush_parts_);
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;

@@ -69,6 +69,9 @@ Status ReopenedStore::reopen(base::Random* random) {
   constexpr std::uint64_t kFilterBytes[] = {256 << 20, 0, 24 << 10};
   options.tree_filter_bytes = kFilterBytes[random->below(3)];
   options.flush_threads = static_cast<int>(1 + random->below(3));
+  if (random->one_in(2)) {
+    options.compactions = CompactionServiceOptions{.backend = BackendChoice::kHost, .bytes_min = 0};
+  }
   const std::uint64_t files = random->below(10);
   if (files == 0) {
     static wal::FilesEnv ring(rocksdb::Env::Default(),

@@ -212,6 +212,7 @@ rocksdb::DBOptions Rocks::GetDBOptions() const {
   const rocksdb::DBOptions& given = core_->given();
   options.statistics = given.statistics;
   options.listeners = given.listeners;
+  options.compaction_service = given.compaction_service;
   options.create_if_missing = given.create_if_missing;
   options.error_if_exists = given.error_if_exists;
   options.create_missing_column_families = given.create_missing_column_families;
