@@ -104,19 +104,12 @@ class SliceMerge {
     return Status::OK();
   }
 
-  /// Whether a sort is faster than merges of as many runs.
-  static bool sorts(Ordering ordering, std::size_t runs) {
-    constexpr std::size_t kRunsMax = 64;
-    if (ordering != Ordering::kAuto) return ordering == Ordering::kSort;
-    return !X::kIsHost && runs > kRunsMax;
-  }
-
   Status order(Ordering ordering) {
     const std::uint64_t n = entries_.keys.count;
     const runs::algo::VersionLess less{entries_.keys, entries_.tag};
     BRECCIA_TAKE(ids_, exec::make_array<std::uint32_t>(x_, n));
     BRECCIA_TAKE(spare_, exec::make_array<std::uint32_t>(x_, n));
-    if (sorts(ordering, ends_.size())) {
+    if (ordering == Ordering::kSort) {
       BRECCIA_TRY(runs::algo::sort_versions(x_, less, ids_.data()));
     } else {
       BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(n, runs::algo::Iota{0, n, ids_.data()}));

@@ -45,7 +45,7 @@ struct MergeRules {
 
 /// How entries of sorted runs are put into one order. The order is the same.
 enum class Ordering : std::uint8_t {
-  kAuto,   // whichever the executor does faster
+  kAuto,   // merges, until a sort was measured to be faster
   kMerge,  // runs are merged pairwise: as many passes as the number of runs has bits
   kSort,   // a radix sort of one word of each key; as many passes, whatever the number of runs
 };

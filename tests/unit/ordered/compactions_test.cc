@@ -66,6 +66,14 @@ void load(Engine* engine, base::Random* random, Model* model) {
   ASSERT_TRUE(engine->Submit(WriteOptions(), &batch).ok());
 }
 
+/// What a compaction merges: one file alone would be moved.
+void load_two_files(Engine* engine, base::Random* random, Model* model) {
+  for (int file = 0; file < 2; ++file) {
+    load(engine, random, model);
+    ASSERT_TRUE(engine->Flush().ok());
+  }
+}
+
 Model contents(Engine* engine) {
   Model found;
   const auto at = engine->lookups().iterate({}, kDefaultFamily, engine->pin(), {});
@@ -118,10 +126,7 @@ TEST(TreeCompactions, AreRocksDbsWithListeners) {
   Model model;
   std::unique_ptr<Engine> engine;
   ASSERT_TRUE(Engine::open(options, folder / "store", &engine).ok());
-  for (int file = 0; file < 2; ++file) {  // one alone would be moved
-    load(engine.get(), &random, &model);
-    ASSERT_TRUE(engine->Flush().ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(load_two_files(engine.get(), &random, &model));
   ASSERT_TRUE(engine->below().db()->CompactRange({}, nullptr, nullptr).ok());
   EXPECT_EQ(figure(*engine, "on-host"), 0U);
   EXPECT_TRUE(contents(engine.get()) == model);
@@ -172,10 +177,7 @@ TEST(TreeCompactions, FlushesGoOnBesideThem) {
   Model model;
   std::unique_ptr<Engine> engine;
   ASSERT_TRUE(Engine::open(options, folder / "store", &engine).ok());
-  for (int file = 0; file < 2; ++file) {  // one alone would be moved
-    load(engine.get(), &random, &model);
-    ASSERT_TRUE(engine->Flush().ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(load_two_files(engine.get(), &random, &model));
   std::thread compaction(
       [&] { EXPECT_TRUE(engine->below().db()->CompactRange({}, nullptr, nullptr).ok()); });
   service->wait_until_it_holds();
