@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/env.h>
-#include <rocksdb/filter_policy.h>
-#include <rocksdb/flush_block_policy.h>
 #include <rocksdb/sst_file_manager.h>
 #include <rocksdb/table_properties.h>
 #include <rocksdb/utilities/options_util.h>
@@ -25,7 +23,6 @@ namespace breccia::compaction {
 
 namespace {
 
-using rocksdb::BlockBasedTableOptions;
 using rocksdb::LiveFileMetaData;
 
 constexpr std::uint32_t kDefaultFamily = 0;
@@ -107,21 +104,6 @@ void add_database_facts(const Begun& begun, const ServiceJob& job, const Declare
   facts->has_ingest_behind = !is(job.database_options, "allow_ingest_behind", "false");
 }
 
-std::optional<sst::Compression> compression_of(rocksdb::CompressionType type) {
-  switch (type) {
-    case rocksdb::kNoCompression:
-      return sst::Compression::kNone;
-    case rocksdb::kSnappyCompression:
-      return sst::Compression::kSnappy;
-    case rocksdb::kLZ4Compression:
-      return sst::Compression::kLz4;
-    case rocksdb::kZSTD:
-      return sst::Compression::kZstd;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool is_plain_compression(const std::string& name) {
   return name == "NoCompression" || name == "Snappy" || name == "LZ4" || name == "ZSTD";
 }
@@ -138,7 +120,7 @@ Fields compression_options(const Fields& family, bool is_bottommost) {
 
 void add_compression_facts(const Fields& family, rocksdb::CompressionType type, bool is_bottommost,
                            Facts* facts) {
-  facts->has_plain_compression = compression_of(type).has_value();
+  facts->has_plain_compression = sst::compression_of(type).has_value();
   // Which of both count is RocksDB's to say, if it thinks otherwise of what is the bottom.
   for (const bool bottom : {false, is_bottommost}) {
     if (type == rocksdb::kNoCompression) return;
@@ -257,71 +239,8 @@ bool is_of_event(const ServiceJob& job, const rocksdb::CompactionJobInfo& info) 
 
 // ---- tables ------------------------------------------------------------------------------------
 
-bool bloom_millibits(const std::string& id, std::uint32_t* millibits) {
-  constexpr std::string_view kBefore = "bloomfilter:";
-  constexpr std::string_view kBehind = ":false";
-  constexpr double kBitsMax = 100;
-  if (!id.starts_with(kBefore) || !id.ends_with(kBehind)) return false;
-  if (id.size() <= kBefore.size() + kBehind.size()) return false;
-  const std::string_view text =
-      std::string_view(id).substr(kBefore.size(), id.size() - kBefore.size() - kBehind.size());
-  double bits = 0;
-  if (!read_word(text, &bits)) return false;
-  // RocksDB's rounding: less than half a bit is no filter, less than one is one.
-  *millibits = bits < 0.5
-                   ? 0
-                   : static_cast<std::uint32_t>(std::clamp(bits, 1.0, kBitsMax) * 1000 + 0.500001);
-  return true;
-}
-
-TableChoice choice_of(const rocksdb::TableFactory* factory) {
-  TableChoice choice;
-  choice.facts.is_known = factory != nullptr;
-  if (factory == nullptr) return choice;
-  const auto* const options = factory->GetOptions<BlockBasedTableOptions>();
-  choice.facts.is_block_based =
-      options != nullptr &&
-      std::string_view(factory->Name()) == rocksdb::TableFactory::kBlockBasedTableName();
-  if (!choice.facts.is_block_based) return choice;
-  TableFacts& facts = choice.facts;
-  sst::TableShape& shape = choice.shape;
-  facts.has_plain_index = options->index_type == BlockBasedTableOptions::kBinarySearch;
-  facts.has_plain_version =
-      options->format_version >= sst::kVersionMin && options->format_version <= sst::kVersionMax;
-  facts.has_plain_checksum =
-      options->checksum == rocksdb::kXXH3 || options->checksum == rocksdb::kCRC32c;
-  const auto* const cut = options->flush_block_policy_factory.get();
-  facts.has_plain_blocks =
-      !options->block_align && options->block_size > 0 && options->block_restart_interval > 0 &&
-      options->index_block_restart_interval > 0 &&
-      (cut == nullptr || std::string_view(cut->Name()) == "FlushBlockBySizePolicyFactory");
-  facts.has_short_keys = options->use_delta_encoding;
-  shape.version = options->format_version;
-  shape.checksum =
-      options->checksum == rocksdb::kCRC32c ? sst::ChecksumType::kCrc32c : sst::ChecksumType::kXxh3;
-  shape.block_bytes = options->block_size;
-  shape.block_deviation =
-      static_cast<std::uint32_t>(std::clamp(options->block_size_deviation, 0, 100));
-  // RocksDB takes a deviation of more than that for none.
-  if (options->block_size_deviation < 0 || options->block_size_deviation > 100) {
-    shape.block_deviation = 0;
-  }
-  shape.restarts = static_cast<std::uint32_t>(options->block_restart_interval);
-  shape.index_restarts = static_cast<std::uint32_t>(options->index_block_restart_interval);
-  shape.has_whole_keys = options->whole_key_filtering;
-  shape.filter_millibits = 0;
-  if (options->filter_policy == nullptr) return choice;
-  facts.has_plain_filter =
-      !options->partition_filters && !options->optimize_filters_for_memory &&
-      bloom_millibits(options->filter_policy->GetId(), &shape.filter_millibits);
-  // There are no prefixes that it could hold.
-  if (!shape.has_whole_keys) shape.filter_millibits = 0;
-  if (shape.filter_millibits > 0) choice.filter_policy = options->filter_policy->Name();
-  return choice;
-}
-
-TableChoice TableChoices::find(const std::string& database, const std::string& family) {
-  TableChoice unknown;
+sst::TableChoice TableChoices::find(const std::string& database, const std::string& family) {
+  sst::TableChoice unknown;
   unknown.facts.is_known = false;
   rocksdb::Env* const env = rocksdb::Env::Default();
   std::string file;
@@ -338,7 +257,7 @@ TableChoice TableChoices::find(const std::string& database, const std::string& f
       return unknown;
     }
     for (const auto& [name, of_family] : families) {
-      known.families[name] = choice_of(of_family.table_factory.get());
+      known.families[name] = sst::choice_of(of_family.table_factory.get());
     }
     known.file = file;
   }
@@ -485,13 +404,13 @@ Context gather(const Begun& begun, const ServiceJob& job, const Declared& declar
   for (const LiveFileMetaData& file : files) {
     facts.has_several_paths |= trimmed(file.directory) != trimmed(database.GetName());
   }
-  TableChoice choice;
+  sst::TableChoice choice;
   if (begun.info.cf_id == kDefaultFamily) {
     const rocksdb::Options options = database.GetOptions();
     facts.has_several_paths |= !is_only(options.cf_paths, database.GetName());
     facts.has_collectors = !options.table_properties_collector_factories.empty();
     facts.has_plain_comparator &= options.comparator->timestamp_size() == 0;
-    choice = choice_of(options.table_factory.get());
+    choice = sst::choice_of(options.table_factory.get());
   } else {
     choice = choices->find(database.GetName(), job.family);
   }
@@ -511,7 +430,7 @@ Context gather(const Begun& begun, const ServiceJob& job, const Declared& declar
   const rocksdb::CompressionType type = begun.info.compression;
   add_compression_facts(job.family_options, type, merge.rules.is_bottommost, &facts);
   merge.shape = choice.shape;
-  merge.shape.compression = compression_of(type).value_or(sst::Compression::kNone);
+  merge.shape.compression = sst::compression_of(type).value_or(sst::Compression::kNone);
   merge.origin = origin_of(begun, job);
   merge.origin.filter_policy = choice.filter_policy;
   if (!keeps_bottom_filters && merge.rules.is_bottommost) {

@@ -3,7 +3,6 @@
 #include <rocksdb/db.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/metadata.h>
-#include <rocksdb/table.h>
 
 #include <cstdint>
 #include <map>
@@ -17,6 +16,7 @@
 #include "compaction/eligible.h"
 #include "compaction/job.h"
 #include "compaction/merge_job.h"
+#include "sst/table_choice.h"
 
 /// What has to be known of a compaction: the job's text says a part of it, the event that RocksDB
 /// tells its listeners of before it another one, and the database the rest.
@@ -27,20 +27,6 @@ namespace breccia::compaction {
 using FileNumbers = std::unordered_set<std::uint64_t>;
 /// Files of one family in RocksDB's order: by level; those of level 0 newest first, others by key.
 using LiveFiles = std::vector<rocksdb::LiveFileMetaData>;
-
-/// How a family's tables are written.
-struct TableChoice {
-  TableFacts facts;
-  sst::TableShape shape;
-  std::string filter_policy;  // its name; empty: no filter
-};
-
-/// Shape   null: a factory that is not known.
-[[nodiscard]] TableChoice choice_of(const rocksdb::TableFactory* factory);
-
-/// Bits of a Bloom filter for a key, times 1000, by what its policy calls itself.
-/// Shape   false: another filter.
-[[nodiscard]] bool bloom_millibits(const std::string& id, std::uint32_t* millibits);
 
 /// The inputs, newest run first. Those of a level beyond 0 are one.
 [[nodiscard]] std::vector<InputRun> runs_of(const LiveFiles& files, const FileNumbers& inputs,
@@ -66,13 +52,13 @@ class TableChoices {
  public:
   /// Facts::is_known is false if nobody knows.
   /// Cost    reads the file when it is a new one.
-  [[nodiscard]] TableChoice find(const std::string& database, const std::string& family);
+  [[nodiscard]] sst::TableChoice find(const std::string& database, const std::string& family);
   void forget(const std::string& database);
 
  private:
   struct Known {
     std::string file;
-    std::map<std::string, TableChoice> families;
+    std::map<std::string, sst::TableChoice> families;
   };
   std::mutex mutex_;
   std::map<std::string, Known> databases_;

@@ -5,22 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "sst/table_choice.h"
+
 /// Which compactions are left to RocksDB before anything is read of their files. What can be seen
 /// only in entries (single deletions, wide columns, dictionaries) merge() says.
 
 namespace breccia::compaction {
-
-/// How a family's tables are to be written, as far as it is not what is written here.
-struct TableFacts {
-  bool is_known = true;  // somebody told
-  bool is_block_based = true;
-  bool has_plain_index = true;     // one block, binary search
-  bool has_plain_filter = true;    // Bloom, whole, with a fixed number of bits a key; or none
-  bool has_plain_version = true;   // format_version 2 to 5
-  bool has_plain_checksum = true;  // CRC32c, XXH3
-  bool has_plain_blocks = true;    // cut by size, not aligned
-  bool has_short_keys = true;      // keys share what they have in common with those before
-};
 
 /// One of the files that are read.
 struct InputFacts {
@@ -62,7 +52,7 @@ struct Facts {
   bool has_collectors = false;
   bool has_two_phase_commit = false;  // and nobody said that only what is committed is written
   bool has_ingest_behind = false;
-  TableFacts table = {};
+  sst::TableFacts table = {};
   std::vector<InputFacts> inputs = {};
 };
 

@@ -10,7 +10,6 @@
 #include <ctime>
 #include <filesystem>
 #include <limits>
-#include <random>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "compaction/backend.h"
 #include "exec/choose.h"
 #include "exec/device.h"
+#include "sst/table_names.h"
 
 namespace breccia::compaction {
 
@@ -40,40 +40,6 @@ std::uint64_t thread_micros() {
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 +
          static_cast<std::uint64_t>(now.tv_nsec) / 1000;
-}
-
-// ---- names of files ----------------------------------------------------------------------------
-
-/// By which RocksDB's caches tell tables apart, so no two tables ever have the same.
-struct Names {
-  std::string session;
-  std::uint64_t first_number = 0;
-};
-
-std::string random_session() {
-  constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  constexpr std::size_t kLength = 20;
-  std::random_device random;
-  std::uniform_int_distribution<std::size_t> digit(0, kDigits.size() - 1);
-  std::string session;
-  for (std::size_t i = 0; i < kLength; ++i) session.push_back(kDigits[digit(random)]);
-  return session;
-}
-
-/// Numbers for `count` tables of this process; none belongs to a session that another process has,
-/// if this one was forked.
-Names take_names(std::uint64_t count) {
-  static std::mutex mutex;
-  static pid_t process = 0;
-  static std::string session;
-  static std::uint64_t next_number = 1;
-  const std::lock_guard lock(mutex);
-  if (process != getpid()) {
-    session = random_session();
-    next_number = 1;
-    process = getpid();
-  }
-  return {session, std::exchange(next_number, next_number + count)};
 }
 
 // ---- folders -----------------------------------------------------------------------------------
@@ -425,7 +391,7 @@ const char* Service::finish(const CompactionServiceJobInfo& info, std::string* r
 }
 
 const char* Service::make_folder(const CompactionServiceJobInfo& info, Task* task) {
-  const Names names = take_names(task->files_max);
+  const sst::TableNames names = sst::take_table_names(task->files_max);
   const std::filesystem::path root = root_of(info.db_name);
   const std::filesystem::path folder = root / names.session / std::to_string(names.first_number);
   MergeJob& merge = task->context.job;

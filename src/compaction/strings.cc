@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -124,13 +123,6 @@ Result<std::vector<std::string>> read_list(std::string_view text) {
 bool read_word(std::string_view text, std::uint64_t* value) { return read_number(text, value); }
 
 bool read_word(std::string_view text, std::int64_t* value) { return read_number(text, value); }
-
-bool read_word(std::string_view text, double* value) {
-  double word = 0;
-  if (!read_number(text, &word) || !std::isfinite(word)) return false;
-  *value = word;
-  return true;
-}
 
 bool read_word(std::string_view text, bool* value) {
   if (text != "true" && text != "false") return false;

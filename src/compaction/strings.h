@@ -40,7 +40,6 @@ Result<std::vector<std::string>> read_list(std::string_view text);
 /// Each false, and nothing read, if it is no such word.
 [[nodiscard]] bool read_word(std::string_view text, std::uint64_t* value);
 [[nodiscard]] bool read_word(std::string_view text, std::int64_t* value);
-[[nodiscard]] bool read_word(std::string_view text, double* value);
 [[nodiscard]] bool read_word(std::string_view text, bool* value);
 /// Of upper-case hex.
 [[nodiscard]] bool read_hex(std::string_view text, std::string* bytes);

@@ -37,6 +37,7 @@ struct TableOrigin {
   std::uint64_t oldest_key_time = 0;     // likewise
   std::uint64_t file_creation_time = 0;  // seconds
   std::string compression_options;
+  bool is_external = false;  // to be ingested: sequence numbers are 0, until it is
 };
 
 }  // namespace breccia::sst

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "pmem/posix_file.h"
 #include "sst/checksum.h"
 #include "sst/compress.h"
 #include "sst/table.h"
@@ -20,9 +21,8 @@ namespace {
 /// Behind a key that was made for an index: before all versions of it.
 constexpr std::uint64_t kSeekTag = ((std::uint64_t{1} << 56) - 1) << 8 | 0x16;
 
-Status io_error(const std::string& doing, const std::string& path, int error) {
-  return Status::IOError(doing + " " + path, std::strerror(error));
-}
+/// Of files to ingest, from which on all entries may have one sequence number, given later.
+constexpr std::uint32_t kExternalVersion = 2;
 
 const char* name_in_properties(Compression type) {
   switch (type) {
@@ -59,7 +59,7 @@ std::string varint(std::uint64_t value) {
 Result<std::unique_ptr<TableWriter>> TableWriter::create(const std::string& path,
                                                          const TableShape& shape) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return io_error("creating", path, errno);
+  if (file < 0) return pmem::status_of_errno("create " + path, errno);
   return std::unique_ptr<TableWriter>(new TableWriter(path, file, shape));
 }
 
@@ -78,8 +78,8 @@ Status TableWriter::write_data(const DataPlace& place) const {
     const ssize_t done =
         ::pwrite(file_, place.bytes + at, place.count - at, static_cast<off_t>(place.offset + at));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return io_error("writing", path_, errno);
-    if (done == 0) return io_error("writing", path_, ENOSPC);  // only a full medium does that
+    if (done < 0) return pmem::status_of_errno("write " + path_, errno);
+    if (done == 0) return pmem::status_of_errno("write " + path_, ENOSPC);  // only a full medium does that
     at += static_cast<std::uint64_t>(done);
   }
   return Status::OK();
@@ -143,6 +143,7 @@ Result<DataPlace> TableWriter::add(const char* bytes, std::span<const SealedBloc
     ++sums_.blocks;
     sums_.entries += block.info.entries;
     sums_.deletions += block.info.deletions;
+    sums_.merge_operands += block.info.merge_operands;
     sums_.filter_entries += block.info.filter_entries;
     sums_.key_bytes += block.info.key_bytes;
     sums_.value_bytes += block.info.value_bytes;
@@ -154,6 +155,17 @@ Result<DataPlace> TableWriter::add(const char* bytes, std::span<const SealedBloc
   end_ += place.count;
   sums_.data_bytes = end_;
   return place;
+}
+
+void TableWriter::add_range_deletion(const Slice& begin, const Slice& end, std::uint64_t sequence) {
+  std::string key(begin.data(), begin.size());
+  append_fixed(&key, sequence << 8 | static_cast<std::uint64_t>(EntryType::kRangeDeletion));
+  range_deletions_.add(key, end);
+  ++sums_.range_deletions;
+  ++sums_.deletions;
+  ++sums_.entries;
+  sums_.key_bytes += key.size();
+  sums_.value_bytes += end.size();
 }
 
 std::string TableWriter::properties(const TableOrigin& origin, bool has_filter,
@@ -179,12 +191,12 @@ std::string TableWriter::properties(const TableOrigin& origin, bool has_filter,
       {"rocksdb.index.key.is.user.key", varint(has_tags_ ? 0 : 1)},
       {"rocksdb.index.size", varint(index_bytes)},
       {"rocksdb.index.value.is.delta.encoded", varint(shape_.version >= 4 ? 1 : 0)},
-      {"rocksdb.merge.operands", varint(0)},
+      {"rocksdb.merge.operands", varint(sums_.merge_operands)},
       {"rocksdb.merge.operator", origin.merge_operator},
       {"rocksdb.num.data.blocks", varint(sums_.blocks)},
       {"rocksdb.num.entries", varint(sums_.entries)},
       {"rocksdb.num.filter_entries", varint(has_filter ? sums_.filter_entries : 0)},
-      {"rocksdb.num.range-deletions", varint(0)},
+      {"rocksdb.num.range-deletions", varint(sums_.range_deletions)},
       {"rocksdb.oldest.key.time", varint(origin.oldest_key_time)},
       {"rocksdb.original.file.number", varint(origin.file_number)},
       {"rocksdb.prefix.extractor.name", origin.prefix_extractor},
@@ -195,6 +207,10 @@ std::string TableWriter::properties(const TableOrigin& origin, bool has_filter,
     all["rocksdb.file.creation.time"] = varint(origin.file_creation_time);
   }
   if (has_filter) all["rocksdb.filter.policy"] = origin.filter_policy;
+  if (origin.is_external) {
+    append_fixed(&all[names::kExternalVersion], kExternalVersion);
+    append_fixed(&all[names::kGlobalSequence], std::uint64_t{0});
+  }
   BlockBuilder block(/*restarts=*/0);
   for (const auto& [name, value] : all) {
     // RocksDB leaves texts out that say nothing.
@@ -223,8 +239,8 @@ Status TableWriter::write_index(Handle* handle, std::uint64_t* bytes) {
 }
 
 Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::string& filter) {
-  BRECCIA_ASSERT(sums_.blocks > 0);
-  index_last(nullptr);
+  BRECCIA_ASSERT(sums_.blocks > 0 || sums_.range_deletions > 0);
+  if (sums_.blocks > 0) index_last(nullptr);
   std::map<std::string, Handle> meta;
   std::uint64_t filter_bytes = 0;
   if (!filter.empty()) {
@@ -234,6 +250,9 @@ Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::
   Handle index;
   std::uint64_t index_bytes = 0;
   BRECCIA_TRY(write_index(&index, &index_bytes));
+  if (sums_.range_deletions > 0) {
+    BRECCIA_TRY(write_block(range_deletions_.finish(), &meta[names::kRangeDeletions]));
+  }
   BRECCIA_TRY(write_block(properties(origin, !filter.empty(), filter_bytes, index_bytes),
                           &meta[names::kProperties]));
   BlockBuilder metaindex(/*restarts=*/1);
@@ -246,7 +265,7 @@ Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::
   BRECCIA_TRY(write_block(metaindex.finish(), &metaindex_at));
   const std::string end = footer(metaindex_at, index);
   BRECCIA_TRY(append(end.data(), end.size()));
-  if (::fdatasync(file_) != 0) return io_error("syncing", path_, errno);
+  if (::fdatasync(file_) != 0) return pmem::status_of_errno("sync " + path_, errno);
   return end_;
 }
 

@@ -16,7 +16,9 @@ struct TableSums {
   std::uint64_t data_bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t entries = 0;
-  std::uint64_t deletions = 0;
+  std::uint64_t deletions = 0;  // of ranges, too
+  std::uint64_t merge_operands = 0;
+  std::uint64_t range_deletions = 0;
   std::uint64_t filter_entries = 0;
   std::uint64_t key_bytes = 0;
   std::uint64_t value_bytes = 0;
@@ -38,7 +40,7 @@ struct DataPlace {
 /// Threads one owner, but for write_data.
 class TableWriter {
  public:
-  /// Errors  IOError: there is such a file, or none can be made.
+  /// Errors  IOError: there is such a file, or none can be made; NoSpace.
   static Result<std::unique_ptr<TableWriter>> create(const std::string& path,
                                                      const TableShape& shape);
   TableWriter(const TableWriter&) = delete;
@@ -49,17 +51,22 @@ class TableWriter {
   /// Returns what has to be written, and where, before finish().
   /// Errors  Corruption: their keys are not.
   Result<DataPlace> add(const char* bytes, std::span<const SealedBlock> blocks);
-  /// Errors  IOError.
+  /// Errors  IOError, NoSpace.
   /// Threads any.
   [[nodiscard]] Status write_data(const DataPlace& place) const;
+
+  /// Adds a deletion of the keys from `begin` on, below `end`. Begins ascend.
+  void add_range_deletion(const Slice& begin, const Slice& end, std::uint64_t sequence);
 
   /// Bytes of the data blocks so far.
   [[nodiscard]] std::uint64_t data_bytes() const { return sums_.data_bytes; }
   [[nodiscard]] const TableSums& sums() const { return sums_; }
 
   /// Writes the rest, and syncs the file. `filter`: lines and tail of a filter; empty: none.
+  /// Shape   it has a block or a deletion of a range; what sums() says of sequence numbers and keys
+  ///         leaves the latter out.
   /// Returns the file's bytes.
-  /// Errors  IOError.
+  /// Errors  IOError, NoSpace.
   Result<std::uint64_t> finish(const TableOrigin& origin, const std::string& filter);
 
  private:
@@ -86,6 +93,7 @@ class TableWriter {
   // two blocks share a user key.
   BlockBuilder index_;
   BlockBuilder index_without_tags_;
+  BlockBuilder range_deletions_{/*restarts=*/1};
   bool has_tags_;
   Handle last_block_;
 };

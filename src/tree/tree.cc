@@ -24,6 +24,8 @@ namespace breccia::tree {
 namespace {
 
 constexpr char kFailedIngest[] = "ingest-failed";
+/// No limit: a file that is written takes a few MiB, and eight bytes a key.
+constexpr std::uint64_t kWorkBytesMax = ~std::uint64_t{0} / 2;
 
 /// What a family needs beside the user's options.
 rocksdb::ColumnFamilyOptions tree_family(const rocksdb::ColumnFamilyOptions& family,
@@ -99,7 +101,7 @@ struct Tree::Ownership {
   Ownership& operator=(const Ownership&) = delete;
 };
 
-Tree::Tree() : gate_(std::make_shared<InstallGate>()) {}
+Tree::Tree() : gate_(std::make_shared<InstallGate>()), work_(kWorkBytesMax) {}
 
 Result<std::unique_ptr<Tree>> Tree::open(const Options& options, const std::string& path,
                                          int flush_parts) {
@@ -356,37 +358,15 @@ Status Tree::write_watermark_file(const Watermark& watermark, std::string* path)
 
 Status Tree::write_file(rocksdb::ColumnFamilyHandle* family, int number, const NextEntry& next,
                         std::string* path) const {
-  Entry entry;
+  FileEntry entry;
   path->clear();
   if (!next(&entry)) return Status::OK();
   *path = data_path(family->GetName(), number);
-  const rocksdb::Options options = file_options(family);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
-                                /*invalidate_page_cache=*/false);
-  BRECCIA_TRY(writer.Open(*path));
-  std::string behind;
+  BRECCIA_TAKE(const auto file, stage_file(*path, file_options(family), family, work_));
   do {
-    BRECCIA_ASSERT(entry.hides_older || entry.op != record::Op::kSingleDelete);
-    if (entry.hides_older) {
-      behind.assign(entry.key.data(), entry.key.size());
-      behind.push_back('\0');
-      BRECCIA_TRY(writer.DeleteRange(entry.key, behind));
-    }
-    switch (entry.op) {
-      case record::Op::kPut:
-        BRECCIA_TRY(writer.Put(entry.key, entry.value));
-        break;
-      case record::Op::kMerge:
-        BRECCIA_TRY(writer.Merge(entry.key, entry.value));
-        break;
-      case record::Op::kSingleDelete:
-        break;
-      default:
-        BRECCIA_ASSERT(entry.op == record::Op::kDelete);
-        BRECCIA_TRY(writer.Delete(entry.key));
-    }
+    BRECCIA_TRY(file->add(entry));
   } while (next(&entry));
-  return writer.Finish();
+  return file->finish();
 }
 
 Status Tree::write_range_deletions(rocksdb::ColumnFamilyHandle* family, int number,
@@ -394,12 +374,9 @@ Status Tree::write_range_deletions(rocksdb::ColumnFamilyHandle* family, int numb
                                    std::string* path) const {
   BRECCIA_ASSERT(!ranges.empty());
   *path = data_path(family->GetName(), number);
-  const rocksdb::Options options = file_options(family);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options), options, family,
-                                /*invalidate_page_cache=*/false);
-  BRECCIA_TRY(writer.Open(*path));
-  for (const auto& [begin, end] : ranges) BRECCIA_TRY(writer.DeleteRange(begin, end));
-  return writer.Finish();
+  BRECCIA_TAKE(const auto file, stage_file(*path, file_options(family), family, work_));
+  for (const auto& [begin, end] : ranges) BRECCIA_TRY(file->delete_range(begin, end));
+  return file->finish();
 }
 
 Status Tree::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,

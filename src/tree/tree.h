@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "exec/host/host_memory.h"
 #include "tree/layout.h"
 #include "tree/log_note.h"
+#include "tree/staged_file.h"
 #include "wal/format.h"
 
 /// The LSM tree below: an ordinary RocksDB database that is only ever written by ingesting files.
@@ -99,19 +101,10 @@ class Tree {
   [[nodiscard]] bool has_data(rocksdb::ColumnFamilyHandle* family) const;
 
   [[nodiscard]] TreeSnapshot snapshot() const;
-  /// An entry of a file: a kPut, kDelete or kMerge of `key`; of a kSingleDelete only what it hides.
-  struct Entry {
-    record::Op op;
-    Slice key;
-    Slice value;
-    /// A range deletion of the key alone goes with it, below it: single deletions that RocksDB may
-    /// write later must meet neither an older put nor a deletion (docs/impl/tree.md).
-    bool hides_older = false;
-  };
   /// Writes one SST file of the entries that `next` yields, in strictly ascending key order.
   /// `next` returns false at the end. An empty file is not kept: *path is then empty.
   /// Shape   `number` differs among the files of one ingest.
-  using NextEntry = std::function<bool(Entry* entry)>;
+  using NextEntry = std::function<bool(FileEntry* entry)>;
   Status write_file(rocksdb::ColumnFamilyHandle* family, int number, const NextEntry& next,
                     std::string* path) const;
   /// Writes one SST file of range deletions.
@@ -181,6 +174,7 @@ class Tree {
   /// In the names of staged files: a name is never used again, since a file that was ingested may
   /// still bear it.
   std::uint64_t ingests_ = 0;
+  mutable exec::host::HostPool work_;  // for files that are written
 };
 
 }  // namespace breccia::tree

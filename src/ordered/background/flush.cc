@@ -90,7 +90,7 @@ class SingleDeletions {
 };
 
 /// The versions of one key, oldest first.
-using Versions = std::vector<tree::Tree::Entry>;
+using Versions = std::vector<tree::FileEntry>;
 
 /// The keys of a part that cannot be one entry, since their operands do not combine: of each, in
 /// key order, the versions above its oldest. That one is among the part's entries.
@@ -122,7 +122,7 @@ class EntryReader {
         single_deletions_(view, family, payloads, begin, end) {}
 
   /// The next entry; false at the end, or where status() says why not.
-  bool next(tree::Tree::Entry* entry) {
+  bool next(tree::FileEntry* entry) {
     while (at_ < end_ && status_.ok()) {
       if (!read_key(entry)) continue;
       hashes_->add(entry->key);
@@ -141,7 +141,7 @@ class EntryReader {
   }
 
   /// Reads one key with all its versions; false if nothing of it goes into the tree.
-  bool read_key(tree::Tree::Entry* entry) {
+  bool read_key(tree::FileEntry* entry) {
     constexpr std::uint64_t kAhead = 8;
     if (at_ + kAhead < payloads_.size()) __builtin_prefetch(record(at_ + kAhead));
     const std::uint64_t first = at_;
@@ -180,7 +180,7 @@ class EntryReader {
 
   /// Turns the operands at at_ and what lies below them into one put, or one operand; where that
   /// cannot be done, into a stack.
-  void combine(const Slice& key, std::uint64_t covered, tree::Tree::Entry* entry) {
+  void combine(const Slice& key, std::uint64_t covered, tree::FileEntry* entry) {
     std::vector<Slice> operands;
     std::uint64_t i = at_;
     const auto is_live = [&](std::uint64_t at) {
@@ -241,7 +241,7 @@ class EntryReader {
   /// before, and the flush of all others goes on. status_ says why, and is OK from then on.
   /// `base`: the version below the operands, end_ if memory holds none; `entry`: takes the oldest.
   void stack(std::uint64_t base, std::uint64_t covered, const std::vector<Slice>& operands,
-             tree::Tree::Entry* entry) {
+             tree::FileEntry* entry) {
     Versions versions;
     if (base < end_) {
       const std::uint64_t payload = payloads_[base];
@@ -272,7 +272,7 @@ class EntryReader {
     Versions joined;
     bool is_pair =
         true;  // the last of `joined`: not to be combined again, costs would be quadratic
-    for (const tree::Tree::Entry& version : *versions) {
+    for (const tree::FileEntry& version : *versions) {
       is_pair = !is_pair && join(&joined.back(), version);
       if (!is_pair) joined.push_back(version);
     }
@@ -282,7 +282,7 @@ class EntryReader {
   }
 
   /// Combines `newer` into `older`, if both are operands and the merge operator can do that.
-  bool join(tree::Tree::Entry* older, const tree::Tree::Entry& newer) {
+  bool join(tree::FileEntry* older, const tree::FileEntry& newer) {
     if (older->op != record::Op::kMerge) return false;
     const std::deque<Slice> pair{older->value, newer.value};
     std::string value;
@@ -293,7 +293,7 @@ class EntryReader {
 
   /// One operand in the place of several, if the merge operator can do that.
   bool partial_merge(const Slice& key, const std::vector<Slice>& operands,
-                     tree::Tree::Entry* entry) {
+                     tree::FileEntry* entry) {
     if (operands.size() == 1) return true;  // as it is
     if (family_.merge_operator == nullptr) return false;
     const std::deque<Slice> list(operands.begin(), operands.end());
@@ -339,7 +339,7 @@ class FamilyFlush {
     base::parallel_for(std::size_t{0}, count, [&](std::size_t part) {
       EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],
                          &(*hashes)[lists + part], &stacks[part]);
-      const auto next = [&](tree::Tree::Entry* entry) { return reader.next(entry); };
+      const auto next = [&](tree::FileEntry* entry) { return reader.next(entry); };
       statuses[part] = below_.write_file(family_.tree.get(), *number + static_cast<int>(part), next,
                                          &paths[part]);
       if (!reader.status().ok()) statuses[part] = reader.status();
@@ -363,7 +363,7 @@ class FamilyFlush {
     }
     for (std::size_t i = 0; !keys.empty(); ++i) {
       std::size_t key = 0;
-      const auto next = [&](tree::Tree::Entry* entry) {
+      const auto next = [&](tree::FileEntry* entry) {
         if (key == keys.size()) return false;
         *entry = (*keys[key++])[i];
         return true;

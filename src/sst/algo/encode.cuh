@@ -66,7 +66,7 @@ struct BlockInfo {
   std::uint64_t smallest_sequence = 0;
   std::uint64_t largest_sequence = 0;
   std::uint32_t begins_file = 0;
-  std::uint32_t zero = 0;
+  std::uint32_t merge_operands = 0;
 };
 
 /// shared[k], bytes[k]: as if entry k stood in one block with the one before.
@@ -316,9 +316,9 @@ struct FinishBlocks {
     sums.begins_file = b == 0 || (layout.cut[sums.first_entry] & kFileCut) != 0 ? 1 : 0;
     for (std::uint64_t k = layout.begin_of(b); k < layout.end_of(b); ++k) {
       const std::uint64_t sequence = survivors.tag[k] >> 8;
-      const bool is_value =
-          (survivors.tag[k] & 0xFF) == static_cast<std::uint64_t>(EntryType::kValue);
-      sums.deletions += is_value ? 0 : 1;
+      const auto type = static_cast<EntryType>(survivors.tag[k] & 0xFF);
+      sums.deletions += type == EntryType::kDeletion ? 1 : 0;
+      sums.merge_operands += type == EntryType::kMerge ? 1 : 0;
       sums.key_bytes += survivors.key_bytes(k);
       sums.value_bytes += survivors.value_bytes(k);
       if (sequence < sums.smallest_sequence) sums.smallest_sequence = sequence;

@@ -1,0 +1,106 @@
+#include "sst/entry_writer.h"
+
+#include <limits>
+#include <numeric>
+
+#include "base/limits.h"
+#include "base/memory.h"
+#include "exec/host/host_executor.h"
+#include "exec/memory.h"
+#include "sst/algo/encode.cuh"
+#include "sst/algo/filter.cuh"
+#include "sst/seal.h"
+
+namespace breccia::sst {
+
+namespace {
+
+using exec::host::HostExecutor;
+
+/// Of a batch: what its core's cache holds, twice, beside what is made of it.
+constexpr std::uint64_t kBatchBytes = 512 << 10;
+constexpr std::uint64_t kBatchEntries = 8192;
+
+}  // namespace
+
+Result<std::unique_ptr<EntryWriter>> EntryWriter::create(const std::string& path,
+                                                         const TableShape& shape,
+                                                         exec::Pool& work) {
+  BRECCIA_TAKE(auto table, TableWriter::create(path, shape));
+  return std::unique_ptr<EntryWriter>(new EntryWriter(std::move(table), shape, work));
+}
+
+EntryWriter::EntryWriter(std::unique_ptr<TableWriter> table, const TableShape& shape,
+                         exec::Pool& work)
+    : table_(std::move(table)), shape_(shape), work_(work), keys_(exec::plain_host_memory()) {}
+
+Status EntryWriter::add(EntryType type, const Slice& key, const Slice& value) {
+  BRECCIA_ASSERT(key.size() <= kKeyBytesMax);
+  BRECCIA_ASSERT(type == EntryType::kValue || type == EntryType::kDeletion ||
+                 type == EntryType::kMerge);
+  if (value.size() > std::numeric_limits<std::uint32_t>::max()) {
+    return Status::InvalidArgument("a value of 4 GiB or more");
+  }
+  if (!keys_.append(key.data(), key.size())) return Status::MemoryLimit("memory is exhausted");
+  tag_.push_back(static_cast<std::uint64_t>(type));
+  value_bytes_.push_back(static_cast<std::uint32_t>(value.size()));
+  values_.append(value.data(), value.size());
+  const bool is_full = values_.size() >= kBatchBytes || tag_.size() >= kBatchEntries;
+  return is_full ? write_batch() : Status::OK();
+}
+
+Status EntryWriter::write_batch() {
+  const std::uint64_t count = tag_.size();
+  if (count == 0) return Status::OK();
+  BRECCIA_ASSERT(keys_.count() == count && value_bytes_.size() == count);
+  BRECCIA_TRY(encode_batch(count));
+  keys_.clear();
+  tag_.clear();
+  value_bytes_.clear();
+  values_.clear();
+  return Status::OK();
+}
+
+Status EntryWriter::encode_batch(std::uint64_t count) {
+  std::vector<std::uint32_t> id(count);
+  std::iota(id.begin(), id.end(), 0U);
+  std::vector<const char*> value(count);
+  const char* at = values_.data();
+  for (std::uint64_t i = 0; i < count; at += value_bytes_[i++]) value[i] = at;
+  const algo::SurvivorsRef survivors{{keys_.ref(), tag_.data(), value.data(), value_bytes_.data()},
+                                     id.data(),
+                                     tag_.data(),
+                                     count};
+  HostExecutor x(work_);
+  algo::Encoder encoder(x, survivors, shape_);
+  algo::Blocks blocks;
+  BRECCIA_TRY(encoder.run(/*stock_file_bytes=*/0, &blocks));
+  SealedBlocks sealed;
+  BRECCIA_TRY(seal(shape_, blocks.bytes.data(), blocks.bytes.count() - algo::kPadBytes, count,
+                   {blocks.info.data(), blocks.info.count()}, &sealed));
+  hash_.insert(hash_.end(), blocks.hash.data(), blocks.hash.data() + blocks.hash.count());
+  BRECCIA_TAKE(const DataPlace place, table_->add(sealed.bytes, sealed.blocks));
+  return table_->write_data(place);
+}
+
+Result<std::string> EntryWriter::filter() {
+  std::string bytes;
+  if (hash_.empty()) return bytes;
+  const FilterShape shape = FilterShape::of(table_->sums().filter_entries, shape_.filter_millibits);
+  HostExecutor x(work_);
+  BRECCIA_TAKE(const auto words, exec::make_array<std::uint32_t>(
+                                     x, shape.bytes() / sizeof(std::uint32_t)));
+  std::fill_n(words.data(), words.count(), 0U);
+  BRECCIA_TRY(algo::add_hashes(x, hash_.data(), hash_.size(), shape, words.data()));
+  bytes.assign(reinterpret_cast<const char*>(words.data()), shape.bytes());
+  bytes += shape.tail();
+  return bytes;
+}
+
+Result<std::uint64_t> EntryWriter::finish(const TableOrigin& origin) {
+  BRECCIA_TRY(write_batch());
+  BRECCIA_TAKE(const std::string lines, filter());
+  return table_->finish(origin, lines);
+}
+
+}  // namespace breccia::sst
