@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -186,13 +185,12 @@ class SliceMerge {
     sst::algo::Encoder<X> encoder(x_, survivors, shape);
     const Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
-    const std::uint64_t bytes = blocks.bytes.count() - sst::algo::kPadBytes;
     const std::uint64_t count = blocks.info.count();
-    if (!merged->bytes.reserve(bytes + sst::algo::kPadBytes) || !merged->blocks.reserve(count)) {
+    if (!merged->bytes.reserve(blocks.bytes.count()) || !merged->blocks.reserve(count)) {
       return no_memory();
     }
-    BRECCIA_TRY(x_.copy_out(merged->bytes.extend(bytes), blocks.bytes.data(), bytes));
-    std::memset(merged->bytes.extend(sst::algo::kPadBytes), 0, sst::algo::kPadBytes);
+    BRECCIA_TRY(x_.copy_out(merged->bytes.extend(blocks.bytes.count()), blocks.bytes.data(),
+                            blocks.bytes.count()));
     BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.info.data(), count));
     BRECCIA_TRY(x_.finish());
     *hash = std::move(blocks.hash);

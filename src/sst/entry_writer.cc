@@ -35,7 +35,7 @@ EntryWriter::EntryWriter(std::unique_ptr<TableWriter> table, const TableShape& s
     : table_(std::move(table)), shape_(shape), work_(work), keys_(exec::plain_host_memory()) {}
 
 Status EntryWriter::add(EntryType type, const Slice& key, const Slice& value) {
-  BRECCIA_ASSERT(key.size() <= kKeyBytesMax);
+  BRECCIA_ASSERT(key.size() <= limits::kKeyBytesMax);
   BRECCIA_ASSERT(type == EntryType::kValue || type == EntryType::kDeletion ||
                  type == EntryType::kMerge);
   if (value.size() > std::numeric_limits<std::uint32_t>::max()) {

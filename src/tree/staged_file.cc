@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <rocksdb/listener.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/sst_file_writer.h>
 #include <unistd.h>
 
@@ -133,7 +134,6 @@ sst::TableOrigin origin_of(const rocksdb::Options& options, rocksdb::ColumnFamil
                            const sst::TableChoice& choice, const CompressionChoice& compression) {
   sst::TableOrigin origin;
   if (options.merge_operator != nullptr) origin.merge_operator = options.merge_operator->Name();
-  origin.collectors = "[SstFileWriterCollector]";
   origin.filter_policy = choice.filter_policy;
   origin.family = family->GetName();
   origin.family_id = family->GetID();

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -328,6 +329,7 @@ class Bench {
           benchmark, engine, value_size_, gigabytes, rate, cpu, threads, backend,
           way == nullptr ? ""
                          : fmt::format(", {}, slices of {} MiB", way->ordering, slice_megabytes));
+      std::fflush(stdout);  // who stops it early has what there is
       return;
     }
     nlohmann::json row = {{"benchmark", benchmark},      {"engine", engine},
@@ -343,6 +345,7 @@ class Bench {
       row["slices_at_once"] = slices_at_once;
     }
     fmt::print("{}\n", row.dump());
+    std::fflush(stdout);
   }
 
   /// So often all slices are merged, of the device alone.

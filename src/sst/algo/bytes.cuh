@@ -55,6 +55,10 @@ BRECCIA_HD inline void store_bytes(char* to, std::uint64_t word, std::uint64_t b
 #endif
 }
 
+BRECCIA_HD inline void store_zeros(char* to, std::uint64_t bytes) {
+  for (std::uint64_t i = 0; i < bytes; ++i) to[i] = 0;
+}
+
 /// Ones over the first `bytes` (0 to 8) bytes of a big-endian word.
 BRECCIA_HD inline std::uint64_t first_bytes_mask(std::uint64_t bytes) {
   return bytes == 0 ? 0 : ~std::uint64_t{0} << (64 - 8 * bytes);

@@ -284,6 +284,7 @@ struct WriteEntries {
       }
       if (k + 1 == layout.end_of(b)) {
         char* const end = out + end_of_block(b);
+        if (b + 1 == layout.blocks) store_zeros(end, kPadBytes);
         store_bytes(end - kTrailerBytes - 4, layout.restarts_of(b), 4);
         store_bytes(end - kTrailerBytes, 0, kTrailerBytes);
       }
@@ -349,7 +350,7 @@ struct FinishBlocks {
 };
 
 /// Data blocks in an executor's memory.
-/// Shape   bytes: blocks with their trailers; kPadBytes behind them that nobody wrote.
+/// Shape   bytes: blocks with their trailers; kPadBytes zeros behind them.
 struct Blocks {
   exec::Array<char> bytes;
   exec::Array<BlockInfo> info;

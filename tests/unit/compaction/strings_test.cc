@@ -136,11 +136,6 @@ TEST(CompactionStrings, Words) {
   std::int64_t with_sign = 0;
   EXPECT_TRUE(read_word("-14", &with_sign));
   EXPECT_EQ(with_sign, -14);
-  double fraction = 0;
-  EXPECT_TRUE(read_word("9.9", &fraction));
-  EXPECT_EQ(fraction, 9.9);
-  EXPECT_FALSE(read_word("nan", &fraction));
-  EXPECT_FALSE(read_word("inf", &fraction));
   bool truth = false;
   EXPECT_TRUE(read_word("true", &truth));
   EXPECT_TRUE(truth);

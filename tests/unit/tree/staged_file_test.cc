@@ -7,6 +7,7 @@
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 
 #include "base/random.h"
 #include "exec/host/host_memory.h"
+#include "sst/table_names.h"
 #include "support/append_operator.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -76,8 +78,8 @@ std::vector<Kind> others() {
          o->compression = rocksdb::kZSTD;
          o->compression_opts.level = 3;
        }},
-      {"from the end",
-       [](auto* o, auto*) { o->comparator = rocksdb::ReverseBytewiseComparator(); }},
+      {"another filter",
+       [](auto*, auto* t) { t->filter_policy.reset(rocksdb::NewRibbonFilterPolicy(10)); }},
   };
 }
 
@@ -99,7 +101,7 @@ void make_entries(std::uint64_t count, base::Random* random, Entries* entries) {
   const bool is_uniform = random->below(2) == 0;
   while (made.size() < count) {
     const std::string key = text_of(random, is_uniform ? 16 : random->below(40));
-    made[key] = text_of(random, random->below(50) == 0 ? random->below(200'000) : random->below(99));
+    made[key] = text_of(random, random->below(100) == 0 ? random->below(100'000) : random->below(99));
   }
   for (auto& [key, value] : made) {
     entries->keys.push_back(key);
@@ -124,17 +126,20 @@ void write_stock(const std::string& path, const rocksdb::Options& options,
     if (entry.hides_older) {
       ASSERT_TRUE(writer.DeleteRange(entry.key, entry.key.ToString() + '\0').ok());
     }
-    if (entry.op == record::Op::kPut) ASSERT_TRUE(writer.Put(entry.key, entry.value).ok());
-    if (entry.op == record::Op::kMerge) ASSERT_TRUE(writer.Merge(entry.key, entry.value).ok());
-    if (entry.op == record::Op::kDelete) ASSERT_TRUE(writer.Delete(entry.key).ok());
+    Status status;
+    if (entry.op == record::Op::kPut) status = writer.Put(entry.key, entry.value);
+    if (entry.op == record::Op::kMerge) status = writer.Merge(entry.key, entry.value);
+    if (entry.op == record::Op::kDelete) status = writer.Delete(entry.key);
+    ASSERT_TRUE(status.ok()) << status.ToString();
   }
   ASSERT_TRUE(writer.Finish().ok());
 }
 
-/// What a file's properties say, but for what no two files share and what hangs on how blocks are
+/// What a file's properties say, and the session, but for what no two files share and what hangs on how blocks are
 /// cut.
 std::map<std::string, std::string> said_of(const std::string& path,
-                                           const rocksdb::Options& options) {
+                                           const rocksdb::Options& options,
+                                           std::string* session) {
   rocksdb::SstFileReader reader(options);
   EXPECT_TRUE(reader.Open(path).ok());
   EXPECT_TRUE(reader.VerifyChecksum().ok());
@@ -169,6 +174,7 @@ std::map<std::string, std::string> said_of(const std::string& path,
   said["host"] = p->db_host_id;
   EXPECT_EQ(p->db_session_id.size(), 20U);
   EXPECT_GT(p->orig_file_number, 0U);
+  *session = p->db_session_id;
   return said;
 }
 
@@ -212,7 +218,8 @@ class Stock {
       const Status status = db_->Get({}, key, &value);
       const auto found = all.find(key);
       ASSERT_EQ(status.ok(), found != all.end()) << status.ToString();
-      if (status.ok()) ASSERT_EQ(value, found->second);
+      if (!status.ok()) continue;
+      ASSERT_EQ(value, found->second);
     }
   }
   void compact() {
@@ -234,7 +241,7 @@ rocksdb::Options options_of(const Kind& kind) {
 }
 
 /// Writes the same entries twice, ingests both, and compares what the files and the databases say.
-void compare(const Kind& kind, std::uint64_t count, std::uint64_t seed) {
+void compare(const Kind& kind, std::uint64_t count, bool is_encoded, std::uint64_t seed) {
   SCOPED_TRACE(kind.name);
   base::Random random(seed);
   const Folder folder(Place::kMemory);
@@ -253,7 +260,11 @@ void compare(const Kind& kind, std::uint64_t count, std::uint64_t seed) {
   const Status finished = made.value()->finish();
   ASSERT_TRUE(finished.ok()) << finished.ToString();
   write_stock(folder / "stock.sst", options, stock.family(), entries.list);
-  EXPECT_EQ(said_of(folder / "ours.sst", options), said_of(folder / "stock.sst", options));
+  std::string session;
+  std::string stock_session;
+  EXPECT_EQ(said_of(folder / "ours.sst", options, &session),
+            said_of(folder / "stock.sst", options, &stock_session));
+  EXPECT_EQ(session == sst::take_table_names(1).session, is_encoded);
   ours.ingest(folder / "ours.sst");
   stock.ingest(folder / "stock.sst");
   const auto all = stock.all();
@@ -270,11 +281,11 @@ void compare(const Kind& kind, std::uint64_t count, std::uint64_t seed) {
 // Mutation: a property left out; operands counted as deletions; sequence numbers other than 0; a
 //           filter of a batch's keys alone.
 TEST(StagedFile, IsToRocksDBAsItsOwn) {
-  for (const std::uint64_t seed : testing::seeds_to_run(2)) {
+  for (const std::uint64_t seed : testing::seeds_to_run(1)) {
     SCOPED_TRACE(seed);
-    for (const Kind& kind : encoded_kinds()) compare(kind, 20'000, seed);
-    for (const Kind& kind : encoded_kinds()) compare(kind, 1, seed);
-    for (const Kind& kind : others()) compare(kind, 500, seed);
+    for (const Kind& kind : encoded_kinds()) compare(kind, 9'000, true, seed);
+    for (const Kind& kind : encoded_kinds()) compare(kind, 1, true, seed);
+    for (const Kind& kind : others()) compare(kind, 500, false, seed);
   }
 }
 
