@@ -1,7 +1,6 @@
 #include "sst/entry_writer.h"
 
 #include <limits>
-#include <numeric>
 
 #include "base/limits.h"
 #include "base/memory.h"
@@ -18,8 +17,8 @@ namespace {
 using exec::host::HostExecutor;
 
 /// Of a batch: what its core's cache holds, twice, beside what is made of it.
-constexpr std::uint64_t kBatchBytes = 512 << 10;
-constexpr std::uint64_t kBatchEntries = 8192;
+constexpr std::uint64_t kBatchBytes = 128 << 10;
+constexpr std::uint64_t kBatchEntries = 4096;
 
 }  // namespace
 
@@ -62,13 +61,12 @@ Status EntryWriter::write_batch() {
 }
 
 Status EntryWriter::encode_batch(std::uint64_t count) {
-  std::vector<std::uint32_t> id(count);
-  std::iota(id.begin(), id.end(), 0U);
-  std::vector<const char*> value(count);
+  value_.resize(count);
   const char* at = values_.data();
-  for (std::uint64_t i = 0; i < count; at += value_bytes_[i++]) value[i] = at;
-  const algo::SurvivorsRef survivors{{keys_.ref(), tag_.data(), value.data(), value_bytes_.data()},
-                                     id.data(),
+  for (std::uint64_t i = 0; i < count; at += value_bytes_[i++]) value_[i] = at;
+  while (id_.size() < count) id_.push_back(static_cast<std::uint32_t>(id_.size()));
+  const algo::SurvivorsRef survivors{{keys_.ref(), tag_.data(), value_.data(), value_bytes_.data()},
+                                     id_.data(),
                                      tag_.data(),
                                      count};
   HostExecutor x(work_);
@@ -88,8 +86,8 @@ Result<std::string> EntryWriter::filter() {
   if (hash_.empty()) return bytes;
   const FilterShape shape = FilterShape::of(table_->sums().filter_entries, shape_.filter_millibits);
   HostExecutor x(work_);
-  BRECCIA_TAKE(const auto words, exec::make_array<std::uint32_t>(
-                                     x, shape.bytes() / sizeof(std::uint32_t)));
+  BRECCIA_TAKE(const auto words,
+               exec::make_array<std::uint32_t>(x, shape.bytes() / sizeof(std::uint32_t)));
   std::fill_n(words.data(), words.count(), 0U);
   BRECCIA_TRY(algo::add_hashes(x, hash_.data(), hash_.size(), shape, words.data()));
   bytes.assign(reinterpret_cast<const char*>(words.data()), shape.bytes());

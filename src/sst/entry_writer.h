@@ -54,6 +54,8 @@ class EntryWriter {
   std::vector<std::uint64_t> tag_;
   std::vector<std::uint32_t> value_bytes_;
   std::string values_;  // one behind the other
+  std::vector<const char*> value_;
+  std::vector<std::uint32_t> id_;  // 0, 1, ...
   // The file.
   std::vector<std::uint64_t> hash_;  // of keys, if there is to be a filter
 };

@@ -79,7 +79,8 @@ Status TableWriter::write_data(const DataPlace& place) const {
         ::pwrite(file_, place.bytes + at, place.count - at, static_cast<off_t>(place.offset + at));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return pmem::status_of_errno("write " + path_, errno);
-    if (done == 0) return pmem::status_of_errno("write " + path_, ENOSPC);  // only a full medium does that
+    if (done == 0)
+      return pmem::status_of_errno("write " + path_, ENOSPC);  // only a full medium does that
     at += static_cast<std::uint64_t>(done);
   }
   return Status::OK();

@@ -292,8 +292,7 @@ class EntryReader {
   }
 
   /// One operand in the place of several, if the merge operator can do that.
-  bool partial_merge(const Slice& key, const std::vector<Slice>& operands,
-                     tree::FileEntry* entry) {
+  bool partial_merge(const Slice& key, const std::vector<Slice>& operands, tree::FileEntry* entry) {
     if (operands.size() == 1) return true;  // as it is
     if (family_.merge_operator == nullptr) return false;
     const std::deque<Slice> list(operands.begin(), operands.end());

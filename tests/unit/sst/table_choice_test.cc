@@ -27,8 +27,9 @@ TEST(TableChoice, FilterBits) {
   EXPECT_EQ(bits(rocksdb::NewBloomFilterPolicy(500)), 100'000);
   EXPECT_EQ(bits(rocksdb::NewRibbonFilterPolicy(10)), -1);
   std::uint32_t millibits = 0;
-  for (const char* const id : {"", "bloomfilter:", "bloomfilter:false", "bloomfilter::false",
-                               "bloomfilter:x:false", "bloomfilter:nan:false", "bloomfilter:10:true"}) {
+  for (const char* const id :
+       {"", "bloomfilter:", "bloomfilter:false", "bloomfilter::false", "bloomfilter:x:false",
+        "bloomfilter:nan:false", "bloomfilter:10:true"}) {
     EXPECT_FALSE(bloom_millibits(id, &millibits)) << id;
   }
 }

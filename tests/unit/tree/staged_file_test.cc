@@ -101,15 +101,16 @@ void make_entries(std::uint64_t count, base::Random* random, Entries* entries) {
   const bool is_uniform = random->below(2) == 0;
   while (made.size() < count) {
     const std::string key = text_of(random, is_uniform ? 16 : random->below(40));
-    made[key] = text_of(random, random->below(100) == 0 ? random->below(100'000) : random->below(99));
+    made[key] =
+        text_of(random, random->below(100) == 0 ? random->below(100'000) : random->below(99));
   }
   for (auto& [key, value] : made) {
     entries->keys.push_back(key);
     entries->values.push_back(value);
   }
-  constexpr record::Op kOps[] = {record::Op::kPut, record::Op::kPut, record::Op::kPut,
-                                 record::Op::kDelete, record::Op::kMerge,
-                                 record::Op::kSingleDelete};
+  constexpr record::Op kOps[] = {record::Op::kPut,   record::Op::kPut,
+                                 record::Op::kPut,   record::Op::kDelete,
+                                 record::Op::kMerge, record::Op::kSingleDelete};
   for (std::size_t i = 0; i < count; ++i) {
     const record::Op op = kOps[random->below(6)];
     const bool hides = op == record::Op::kSingleDelete || random->below(20) == 0;
@@ -135,10 +136,9 @@ void write_stock(const std::string& path, const rocksdb::Options& options,
   ASSERT_TRUE(writer.Finish().ok());
 }
 
-/// What a file's properties say, and the session, but for what no two files share and what hangs on how blocks are
-/// cut.
-std::map<std::string, std::string> said_of(const std::string& path,
-                                           const rocksdb::Options& options,
+/// What a file's properties say, and the session, but for what no two files share and what hangs on
+/// how blocks are cut.
+std::map<std::string, std::string> said_of(const std::string& path, const rocksdb::Options& options,
                                            std::string* session) {
   rocksdb::SstFileReader reader(options);
   EXPECT_TRUE(reader.Open(path).ok());
