@@ -44,7 +44,7 @@ struct Options : StoreOptions {
   /// RocksDB, wherever each is expected to end first. None: by RocksDB; where
   /// `rocksdb.compaction_service` is set: by that. By RocksDB, too, where there are listeners: of a
   /// compaction that it does not do itself it would tell them less.
-  std::optional<CompactionServiceOptions> compactions = {};
+  std::optional<CompactionServiceOptions> compactions = CompactionServiceOptions();
 
   /// Whether Store::Open chooses what is left open here and, for every family, in the table options
   /// below: an entry cache of a sixteenth of the memory that the process may use, 64 MiB at least;

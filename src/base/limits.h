@@ -8,6 +8,9 @@ namespace breccia::limits {
 
 inline constexpr std::uint64_t kKeyBytesMax = 64ULL << 10;
 inline constexpr std::uint64_t kValueBytesMax = 1ULL << 30;
+/// What merge operands become in a file, whose blocks have lengths of 32 bits; above, they stay
+/// apart.
+inline constexpr std::uint64_t kMergedBytesMax = 3ULL << 30;
 /// One frame of the log: record offsets in it are 32-bit counts of 8-byte units.
 inline constexpr std::uint64_t kFrameBytesMax = 32ULL << 30;
 /// Requests of one batch, so that an index fits 32 bits with room for tags.

@@ -50,6 +50,8 @@ constexpr Row kRows[] = {
     {[](const Facts& f) { return !f.table.has_plain_checksum; }, "another checksum"},
     {[](const Facts& f) { return !f.table.has_plain_blocks; }, "blocks cut otherwise"},
     {[](const Facts& f) { return !f.table.has_short_keys; }, "keys that are stored whole"},
+    {[](const Facts& f) { return !f.table.is_written_blindly; },
+     "blocks or filters that are checked as they are made"},
     {[](const Facts& f) { return !f.has_plain_compression; }, "another compression"},
     {[](const Facts& f) { return f.has_dictionary; }, "a compression dictionary"},
     {[](const Facts& f) { return f.has_compression_level; }, "a compression level"},

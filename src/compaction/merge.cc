@@ -55,6 +55,7 @@ struct OpenFile {
   std::vector<HashRange> hashes;
   MergedFile* result = nullptr;
   std::atomic<std::uint64_t> unwritten{1};  // pieces; and one until it gets no more
+  std::mutex mutex;  // one writes at a time: the kernel has one lock a file, for which writers spin
 };
 
 /// Blocks of a slice that have a place in a file.
@@ -109,7 +110,10 @@ class Files {
   /// Writes what has its place. Files that have all of theirs end.
   Status write(const Work& work) {
     for (const Piece& piece : work.pieces) {
-      BRECCIA_TRY(piece.file->writer->write_data(piece.place));
+      {
+        const std::lock_guard lock(piece.file->mutex);
+        BRECCIA_TRY(piece.file->writer->write_data(piece.place));
+      }
       end_if_written(piece.file);
     }
     return Status::OK();
@@ -140,7 +144,8 @@ class Files {
     file->number = job_.first_file_number + results_.size();
     file->name = std::to_string(file->number) + ".sst";
     paths_.push_back(job_.folder + "/" + file->name);
-    BRECCIA_TAKE(file->writer, sst::TableWriter::create(paths_.back(), job_.shape));
+    BRECCIA_TAKE(auto made, sst::create_table_file(paths_.back()));
+    file->writer = std::make_unique<sst::TableWriter>(std::move(made), job_.shape);
     results_.push_back(std::make_unique<MergedFile>());
     file->result = results_.back().get();
     file_ = std::move(file);

@@ -21,7 +21,7 @@
 #include "compaction/backend.h"
 #include "exec/choose.h"
 #include "exec/device.h"
-#include "sst/table_names.h"
+#include "sst/session.h"
 
 namespace breccia::compaction {
 
@@ -42,6 +42,29 @@ std::uint64_t thread_micros() {
          static_cast<std::uint64_t>(now.tv_nsec) / 1000;
 }
 
+// ---- names of files ----------------------------------------------------------------------------
+
+/// Where a job's files are: in a folder of the process's, which has numbers for its jobs.
+struct Names {
+  std::string process;
+  std::uint64_t first_number = 0;
+};
+
+/// Numbers for `count` tables; no other process has its name, if this one was forked.
+Names take_names(std::uint64_t count) {
+  static std::mutex mutex;
+  static pid_t process = 0;
+  static std::string name;
+  static std::uint64_t next_number = 1;
+  const std::lock_guard lock(mutex);
+  if (process != getpid()) {
+    name = sst::new_session();
+    next_number = 1;
+    process = getpid();
+  }
+  return {name, std::exchange(next_number, next_number + count)};
+}
+
 // ---- folders -----------------------------------------------------------------------------------
 
 std::filesystem::path root_of(const std::string& database) {
@@ -56,12 +79,12 @@ void remove_whole(const std::filesystem::path& folder) noexcept {
 }
 
 /// Removes what other processes have left: one at a time has a database open.
-void remove_others(const std::filesystem::path& root, const std::string& session) noexcept {
+void remove_others(const std::filesystem::path& root, const std::string& process) noexcept {
   base::as_memory_allows([&] {
     std::error_code error;
     std::vector<std::filesystem::path> others;
     for (const auto& entry : std::filesystem::directory_iterator(root, error)) {
-      if (entry.path().filename() != session) others.push_back(entry.path());
+      if (entry.path().filename() != process) others.push_back(entry.path());
     }
     for (const auto& other : others) remove_whole(other);
   });
@@ -391,21 +414,21 @@ const char* Service::finish(const CompactionServiceJobInfo& info, std::string* r
 }
 
 const char* Service::make_folder(const CompactionServiceJobInfo& info, Task* task) {
-  const sst::TableNames names = sst::take_table_names(task->files_max);
+  const Names names = take_names(task->files_max);
   const std::filesystem::path root = root_of(info.db_name);
-  const std::filesystem::path folder = root / names.session / std::to_string(names.first_number);
+  const std::filesystem::path folder = root / names.process / std::to_string(names.first_number);
   MergeJob& merge = task->context.job;
   merge.folder = folder.string();
   merge.first_file_number = names.first_number;
-  merge.origin.session_id = names.session;
+  merge.origin.session_id = sst::new_session();
   task->outcome.folder = merge.folder;
-  task->outcome.session_id = names.session;
+  task->outcome.session_id = merge.origin.session_id;
   task->outcome.first_file_number = names.first_number;
   // With the lock, as folders that are empty go when a job ends.
   const std::lock_guard lock(mutex_);
   Database& database = databases_[info.db_name];
   if (!database.is_cleared) {
-    remove_others(root, names.session);
+    remove_others(root, names.process);
     database.is_cleared = true;
   }
   const auto job = database.jobs.find(job_of(info));

@@ -1,5 +1,6 @@
 #include "sst/entry_writer.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/limits.h"
@@ -16,22 +17,21 @@ namespace {
 
 using exec::host::HostExecutor;
 
-/// Of a batch: what its core's cache holds, twice, beside what is made of it.
-constexpr std::uint64_t kBatchBytes = 128 << 10;
-constexpr std::uint64_t kBatchEntries = 4096;
+/// Of a batch: about what a core's cache holds beside what is made of it; but a block ends with its
+/// batch, so there are several in one.
+constexpr std::uint64_t kBatchBytes = 192 << 10;
+constexpr std::uint64_t kBatchBlocks = 16;
+/// What an entry takes beside its value, about: key, tag, length, place.
+constexpr std::uint64_t kEntryBytes = 48;
 
 }  // namespace
 
-Result<std::unique_ptr<EntryWriter>> EntryWriter::create(const std::string& path,
-                                                         const TableShape& shape,
-                                                         exec::Pool& work) {
-  BRECCIA_TAKE(auto table, TableWriter::create(path, shape));
-  return std::unique_ptr<EntryWriter>(new EntryWriter(std::move(table), shape, work));
-}
-
-EntryWriter::EntryWriter(std::unique_ptr<TableWriter> table, const TableShape& shape,
-                         exec::Pool& work)
-    : table_(std::move(table)), shape_(shape), work_(work), keys_(exec::plain_host_memory()) {}
+EntryWriter::EntryWriter(std::unique_ptr<TableFile> file, const TableShape& shape, exec::Pool& work)
+    : table_(std::move(file), shape),
+      shape_(shape),
+      work_(work),
+      batch_bytes_(std::max(kBatchBytes, kBatchBlocks * shape.block_bytes)),
+      keys_(exec::plain_host_memory()) {}
 
 Status EntryWriter::add(EntryType type, const Slice& key, const Slice& value) {
   BRECCIA_ASSERT(key.size() <= limits::kKeyBytesMax);
@@ -40,11 +40,17 @@ Status EntryWriter::add(EntryType type, const Slice& key, const Slice& value) {
   if (value.size() > std::numeric_limits<std::uint32_t>::max()) {
     return Status::InvalidArgument("a value of 4 GiB or more");
   }
+  if (has_key_ && Slice(last_key_).compare(key) >= 0) {
+    return Status::Corruption("keys of a file do not ascend");
+  }
+  has_key_ = true;
+  last_key_.assign(key.data(), key.size());
   if (!keys_.append(key.data(), key.size())) return Status::MemoryLimit("memory is exhausted");
   tag_.push_back(static_cast<std::uint64_t>(type));
   value_bytes_.push_back(static_cast<std::uint32_t>(value.size()));
   values_.append(value.data(), value.size());
-  const bool is_full = values_.size() >= kBatchBytes || tag_.size() >= kBatchEntries;
+  const std::uint64_t bytes = values_.size() + kEntryBytes * tag_.size();
+  const bool is_full = bytes >= batch_bytes_;
   return is_full ? write_batch() : Status::OK();
 }
 
@@ -77,14 +83,14 @@ Status EntryWriter::encode_batch(std::uint64_t count) {
   BRECCIA_TRY(seal(shape_, blocks.bytes.data(), blocks.bytes.count() - algo::kPadBytes, count,
                    {blocks.info.data(), blocks.info.count()}, &sealed));
   hash_.insert(hash_.end(), blocks.hash.data(), blocks.hash.data() + blocks.hash.count());
-  BRECCIA_TAKE(const DataPlace place, table_->add(sealed.bytes, sealed.blocks));
-  return table_->write_data(place);
+  BRECCIA_TAKE(const DataPlace place, table_.add(sealed.bytes, sealed.blocks));
+  return table_.write_data(place);
 }
 
 Result<std::string> EntryWriter::filter() {
   std::string bytes;
   if (hash_.empty()) return bytes;
-  const FilterShape shape = FilterShape::of(table_->sums().filter_entries, shape_.filter_millibits);
+  const FilterShape shape = FilterShape::of(table_.sums().filter_entries, shape_.filter_millibits);
   HostExecutor x(work_);
   BRECCIA_TAKE(const auto words,
                exec::make_array<std::uint32_t>(x, shape.bytes() / sizeof(std::uint32_t)));
@@ -98,7 +104,7 @@ Result<std::string> EntryWriter::filter() {
 Result<std::uint64_t> EntryWriter::finish(const TableOrigin& origin) {
   BRECCIA_TRY(write_batch());
   BRECCIA_TAKE(const std::string lines, filter());
-  return table_->finish(origin, lines);
+  return table_.finish(origin, lines);
 }
 
 }  // namespace breccia::sst

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <liburing.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +31,17 @@ Status read_error(const FileRange& range, int error) {
 /// What is behind the first `bytes` of a range.
 FileRange behind(const FileRange& range, std::uint64_t bytes) {
   BRECCIA_ASSERT(bytes <= range.bytes);
-  return {range.file, range.offset + bytes, range.bytes - bytes, range.to + bytes, range.path};
+  return {range.file,       range.offset + bytes, range.bytes - bytes,
+          range.to + bytes, range.path,           range.is_in_memory};
 }
 
 }  // namespace
+
+bool lies_in_memory(int file) {
+  struct statfs system {};
+  if (::fstatfs(file, &system) != 0) return false;
+  return system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
+}
 
 Status read_range(const FileRange& range) {
   FileRange left = range;
@@ -69,6 +78,7 @@ class RangeReader::Ring {
   bool read(std::span<const FileRange> ranges) noexcept {
     is_whole_ = true;
     for (const FileRange& range : ranges) {
+      if (range.is_in_memory) continue;
       for (std::uint64_t at = 0; at < range.bytes && is_whole_; at += kPieceBytes) {
         if (free_count_ == 0) take_one();
         submit(range, at);
@@ -128,14 +138,17 @@ RangeReader::~RangeReader() = default;
 Status RangeReader::read(std::span<const FileRange> ranges) {
   // One piece gains nothing from a ring.
   std::uint64_t bytes = 0;
-  for (const FileRange& range : ranges) bytes += range.bytes;
+  for (const FileRange& range : ranges) bytes += range.is_in_memory ? 0 : range.bytes;
+  bool is_read = false;
   if (ring_ != nullptr && bytes > kPieceBytes) {
-    if (ring_->read(ranges)) return Status::OK();
+    is_read = ring_->read(ranges);
     // Kernels refuse some requests alone; what is really wrong is so for the thread's own call,
     // too.
-    ring_.reset();
+    if (!is_read) ring_.reset();
   }
-  for (const FileRange& range : ranges) BRECCIA_TRY(read_range(range));
+  for (const FileRange& range : ranges) {
+    if (!is_read || range.is_in_memory) BRECCIA_TRY(read_range(range));
+  }
   return Status::OK();
 }
 

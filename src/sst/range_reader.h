@@ -18,10 +18,13 @@ struct FileRange {
   std::uint64_t bytes = 0;
   char* to = nullptr;
   const std::string* path = nullptr;  // for messages
+  bool is_in_memory = false;          // the file has no other medium: see lies_in_memory()
 };
 
 /// Reads ranges of any files, in pieces, many of them at once: through io_uring or, where the
-/// kernel or a sandbox denies that, and from a piece that failed on, one after the other.
+/// kernel or a sandbox denies that, and from a piece that failed on, one after the other. What lies
+/// in memory the calling thread copies itself: of such files the ring would hand each piece to a
+/// thread of the kernel, at several times the cost.
 /// Threads one owner.
 class RangeReader {
  public:
@@ -42,6 +45,9 @@ class RangeReader {
   class Ring;
   std::unique_ptr<Ring> ring_;
 };
+
+/// Whether a file is on tmpfs or ramfs.
+[[nodiscard]] bool lies_in_memory(int file);
 
 /// Reads one range by the calling thread.
 /// Errors  as RangeReader::read.

@@ -59,6 +59,7 @@ Result<std::unique_ptr<Table>> Table::open(const std::string& path) {
 Status Table::open_file() {
   file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) return file_error("open", path_);
+  is_in_memory_ = lies_in_memory(file_);
   struct stat about = {};
   if (fstat(file_, &about) != 0) return file_error("read", path_);
   bytes_ = static_cast<std::uint64_t>(about.st_size);

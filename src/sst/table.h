@@ -57,7 +57,7 @@ class Table {
 
   /// Bytes of the file, for whoever reads many blocks at once.
   [[nodiscard]] FileRange range(std::uint64_t offset, std::uint64_t bytes, char* to) const {
-    return {file_, offset, bytes, to, &path_};
+    return {file_, offset, bytes, to, &path_, is_in_memory_};
   }
   /// Checks a data block that was read with its trailer. Its contents lie there or in `*room`.
   /// Errors  as read_data.
@@ -82,6 +82,7 @@ class Table {
 
   std::string path_;
   int file_ = -1;
+  bool is_in_memory_ = false;
   std::uint64_t bytes_ = 0;
   std::uint32_t version_ = 0;
   ChecksumType checksum_type_ = ChecksumType::kNone;

@@ -44,14 +44,20 @@ TableChoice choice_of(const rocksdb::TableFactory* factory) {
   if (!choice.facts.is_block_based) return choice;
   TableFacts& facts = choice.facts;
   TableShape& shape = choice.shape;
-  facts.has_plain_index = options->index_type == BlockBasedTableOptions::kBinarySearch;
+  facts.has_plain_index =
+      options->index_type == BlockBasedTableOptions::kBinarySearch &&
+      options->index_shortening == BlockBasedTableOptions::IndexShorteningMode::kShortenSeparators;
+  facts.is_written_blindly =
+      !options->verify_compression && !options->detect_filter_construct_corruption;
   facts.has_plain_version =
       options->format_version >= kVersionMin && options->format_version <= kVersionMax;
   facts.has_plain_checksum =
       options->checksum == rocksdb::kXXH3 || options->checksum == rocksdb::kCRC32c;
   const auto* const cut = options->flush_block_policy_factory.get();
   facts.has_plain_blocks =
-      !options->block_align && options->block_size > 0 && options->block_restart_interval > 0 &&
+      !options->block_align &&
+      options->data_block_index_type == BlockBasedTableOptions::kDataBlockBinarySearch &&
+      options->block_size > 0 && options->block_restart_interval > 0 &&
       options->index_block_restart_interval > 0 &&
       (cut == nullptr || std::string_view(cut->Name()) == "FlushBlockBySizePolicyFactory");
   facts.has_short_keys = options->use_delta_encoding;
@@ -67,6 +73,7 @@ TableChoice choice_of(const rocksdb::TableFactory* factory) {
   }
   shape.restarts = static_cast<std::uint32_t>(options->block_restart_interval);
   shape.index_restarts = static_cast<std::uint32_t>(options->index_block_restart_interval);
+  shape.has_compressed_index = options->enable_index_compression;
   shape.has_whole_keys = options->whole_key_filtering;
   shape.filter_millibits = 0;
   if (options->filter_policy == nullptr) return choice;
@@ -75,6 +82,10 @@ TableChoice choice_of(const rocksdb::TableFactory* factory) {
       bloom_millibits(options->filter_policy->GetId(), &shape.filter_millibits);
   // There are no prefixes that it could hold.
   if (!shape.has_whole_keys) shape.filter_millibits = 0;
+  // Before version 5 RocksDB writes another.
+  if (shape.version < kVersionMax && shape.filter_millibits > 0) {
+    facts.has_plain_filter = false;
+  }
   if (shape.filter_millibits > 0) choice.filter_policy = options->filter_policy->Name();
   return choice;
 }

@@ -18,16 +18,17 @@ namespace breccia::sst {
 struct TableFacts {
   bool is_known = true;  // somebody told
   bool is_block_based = true;
-  bool has_plain_index = true;     // one block, binary search
-  bool has_plain_filter = true;    // Bloom, whole, with a fixed number of bits a key; or none
+  bool has_plain_index = true;   // one block, binary search, keys that are shortened
+  bool has_plain_filter = true;  // Bloom as of version 5, whole, a fixed number of bits a key; none
   bool has_plain_version = true;   // format_version 2 to 5
   bool has_plain_checksum = true;  // CRC32c, XXH3
-  bool has_plain_blocks = true;    // cut by size, not aligned
+  bool has_plain_blocks = true;    // cut by size, not aligned, searched by halves
   bool has_short_keys = true;      // keys share what they have in common with those before
+  bool is_written_blindly = true;  // neither blocks nor filters are checked as they are made
 
   [[nodiscard]] bool are_plain() const {
     return is_known && is_block_based && has_plain_index && has_plain_filter && has_plain_version &&
-           has_plain_checksum && has_plain_blocks && has_short_keys;
+           has_plain_checksum && has_plain_blocks && has_short_keys && is_written_blindly;
   }
 };
 

@@ -16,6 +16,7 @@ struct TableShape {
   std::uint32_t block_deviation = 10;  // percent that may be left of a block
   std::uint32_t restarts = 16;         // entries from one restart to the next
   std::uint32_t index_restarts = 1;
+  bool has_compressed_index = true;        // as data blocks are
   std::uint32_t filter_millibits = 10000;  // bits a key of the Bloom filter, times 1000; 0: none
   bool has_whole_keys = true;              // the filter is of whole keys
 };

@@ -1,15 +1,11 @@
 #include "sst/table_writer.h"
 
-#include <fcntl.h>
 #include <rocksdb/comparator.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 
-#include "pmem/posix_file.h"
 #include "sst/checksum.h"
 #include "sst/compress.h"
 #include "sst/table.h"
@@ -56,35 +52,12 @@ std::string varint(std::uint64_t value) {
 
 }  // namespace
 
-Result<std::unique_ptr<TableWriter>> TableWriter::create(const std::string& path,
-                                                         const TableShape& shape) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) return pmem::status_of_errno("create " + path, errno);
-  return std::unique_ptr<TableWriter>(new TableWriter(path, file, shape));
-}
-
-TableWriter::TableWriter(std::string path, int file, const TableShape& shape)
-    : path_(std::move(path)),
-      file_(file),
+TableWriter::TableWriter(std::unique_ptr<TableFile> file, const TableShape& shape)
+    : file_(std::move(file)),
       shape_(shape),
       index_(shape.index_restarts),
       index_without_tags_(shape.index_restarts),
       has_tags_(shape.version < 3) {}
-
-TableWriter::~TableWriter() { ::close(file_); }
-
-Status TableWriter::write_data(const DataPlace& place) const {
-  for (std::uint64_t at = 0; at < place.count;) {
-    const ssize_t done =
-        ::pwrite(file_, place.bytes + at, place.count - at, static_cast<off_t>(place.offset + at));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return pmem::status_of_errno("write " + path_, errno);
-    if (done == 0)
-      return pmem::status_of_errno("write " + path_, ENOSPC);  // only a full medium does that
-    at += static_cast<std::uint64_t>(done);
-  }
-  return Status::OK();
-}
 
 Status TableWriter::append(const char* bytes, std::uint64_t count) {
   BRECCIA_TRY(write_data({bytes, count, end_}));
@@ -235,7 +208,8 @@ Status TableWriter::write_index(Handle* handle, std::uint64_t* bytes) {
   std::string contents = (has_tags_ ? index_ : index_without_tags_).finish();
   *bytes = contents.size() + kTrailerBytes;
   std::string room;
-  const Compression type = compress(shape_.compression, contents, &room);
+  const Compression wanted = shape_.has_compressed_index ? shape_.compression : Compression::kNone;
+  const Compression type = compress(wanted, contents, &room);
   return write_block(std::move(type == Compression::kNone ? contents : room), type, handle);
 }
 
@@ -266,7 +240,7 @@ Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::
   BRECCIA_TRY(write_block(metaindex.finish(), &metaindex_at));
   const std::string end = footer(metaindex_at, index);
   BRECCIA_TRY(append(end.data(), end.size()));
-  if (::fdatasync(file_) != 0) return pmem::status_of_errno("sync " + path_, errno);
+  BRECCIA_TRY(file_->sync());
   return end_;
 }
 

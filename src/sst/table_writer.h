@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "sst/block_builder.h"
 #include "sst/seal.h"
+#include "sst/table_file.h"
 #include "sst/table_shape.h"
 
 namespace breccia::sst {
@@ -40,20 +41,17 @@ struct DataPlace {
 /// Threads one owner, but for write_data.
 class TableWriter {
  public:
-  /// Errors  IOError: there is such a file, or none can be made; NoSpace.
-  static Result<std::unique_ptr<TableWriter>> create(const std::string& path,
-                                                     const TableShape& shape);
-  TableWriter(const TableWriter&) = delete;
-  TableWriter& operator=(const TableWriter&) = delete;
-  ~TableWriter();
+  TableWriter(std::unique_ptr<TableFile> file, const TableShape& shape);
 
   /// Adds blocks that lie one behind the other in `bytes`; their keys are behind all before.
   /// Returns what has to be written, and where, before finish().
   /// Errors  Corruption: their keys are not.
   Result<DataPlace> add(const char* bytes, std::span<const SealedBlock> blocks);
   /// Errors  IOError, NoSpace.
-  /// Threads any.
-  [[nodiscard]] Status write_data(const DataPlace& place) const;
+  /// Threads those that the file allows.
+  [[nodiscard]] Status write_data(const DataPlace& place) const {
+    return file_->write(place.bytes, place.count, place.offset);
+  }
 
   /// Adds a deletion of the keys from `begin` on, below `end`. Begins ascend.
   void add_range_deletion(const Slice& begin, const Slice& end, std::uint64_t sequence);
@@ -70,8 +68,6 @@ class TableWriter {
   Result<std::uint64_t> finish(const TableOrigin& origin, const std::string& filter);
 
  private:
-  TableWriter(std::string path, int file, const TableShape& shape);
-
   Status append(const char* bytes, std::uint64_t count);
   /// Writes a block that is not compressed.
   Status write_block(std::string contents, Handle* handle);
@@ -84,8 +80,7 @@ class TableWriter {
                                        std::uint64_t filter_bytes, std::uint64_t index_bytes) const;
   [[nodiscard]] std::string footer(const Handle& metaindex, const Handle& index) const;
 
-  const std::string path_;
-  const int file_;
+  const std::unique_ptr<TableFile> file_;
   const TableShape shape_;
   std::uint64_t end_ = 0;  // of what has a place
   TableSums sums_;

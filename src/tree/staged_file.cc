@@ -13,8 +13,8 @@
 #include "base/assert.h"
 #include "sst/compress.h"
 #include "sst/entry_writer.h"
+#include "sst/session.h"
 #include "sst/table_choice.h"
-#include "sst/table_names.h"
 
 namespace breccia::tree {
 
@@ -46,29 +46,44 @@ class WrittenByRocksDB final : public StagedFile {
 /// By the encoder.
 class Encoded final : public StagedFile {
  public:
-  Encoded(std::unique_ptr<sst::EntryWriter> writer, sst::TableOrigin origin)
-      : writer_(std::move(writer)), origin_(std::move(origin)) {}
+  Encoded(std::unique_ptr<sst::TableFile> file, std::string path, rocksdb::Env* env,
+          const sst::TableShape& shape, sst::TableOrigin origin, exec::Pool& work)
+      : writer_(std::move(file), shape, work),
+        origin_(std::move(origin)),
+        path_(std::move(path)),
+        env_(env) {}
+  ~Encoded() override {
+    // What is not whole would only take room.
+    if (!is_whole_) env_->DeleteFile(path_).PermitUncheckedError();
+  }
 
   Status delete_range(const Slice& begin, const Slice& end) override {
-    writer_->delete_range(begin, end);
+    writer_.delete_range(begin, end);
     return Status::OK();
   }
-  Status finish() override { return writer_->finish(origin_).status(); }
+  Status finish() override {
+    BRECCIA_TRY(writer_.finish(origin_).status());
+    is_whole_ = true;
+    return Status::OK();
+  }
 
  protected:
   Status put(const Slice& key, const Slice& value) override {
-    return writer_->add(sst::EntryType::kValue, key, value);
+    return writer_.add(sst::EntryType::kValue, key, value);
   }
   Status merge(const Slice& key, const Slice& operand) override {
-    return writer_->add(sst::EntryType::kMerge, key, operand);
+    return writer_.add(sst::EntryType::kMerge, key, operand);
   }
   Status remove(const Slice& key) override {
-    return writer_->add(sst::EntryType::kDeletion, key, Slice());
+    return writer_.add(sst::EntryType::kDeletion, key, Slice());
   }
 
  private:
-  const std::unique_ptr<sst::EntryWriter> writer_;
+  sst::EntryWriter writer_;
   const sst::TableOrigin origin_;
+  const std::string path_;
+  rocksdb::Env* const env_;
+  bool is_whole_ = false;
 };
 
 /// What SstFileWriter takes.
@@ -112,15 +127,15 @@ bool is_private(const rocksdb::Options& options) {
   const bool is_heard =
       std::any_of(options.listeners.begin(), options.listeners.end(),
                   [](const auto& listener) { return listener->ShouldBeNotifiedOnFileIO(); });
-  return options.env == rocksdb::Env::Default() && !is_heard &&
-         !options.use_direct_io_for_flush_and_compaction &&
+  return !is_heard && !options.use_direct_io_for_flush_and_compaction &&
          options.table_properties_collector_factories.empty();
 }
 
 bool is_encoded(const rocksdb::Options& options, const sst::TableFacts& tables,
                 const CompressionChoice& compression) {
   return is_private(options) && options.comparator == rocksdb::BytewiseComparator() &&
-         options.prefix_extractor == nullptr && tables.are_plain() && compression.is_plain();
+         options.prefix_extractor == nullptr && options.sample_for_compression == 0 &&
+         tables.are_plain() && compression.is_plain();
 }
 
 std::string host_id(const rocksdb::Options& options) {
@@ -138,9 +153,8 @@ sst::TableOrigin origin_of(const rocksdb::Options& options, rocksdb::ColumnFamil
   origin.family = family->GetName();
   origin.family_id = family->GetID();
   origin.database_id = "SST Writer";
-  const sst::TableNames names = sst::take_table_names(1);
-  origin.session_id = names.session;
-  origin.file_number = names.first_number;
+  origin.session_id = sst::new_session();
+  origin.file_number = 1;
   origin.host_id = host_id(options);
   origin.compression_options = compression.text();
   origin.is_external = true;
@@ -177,10 +191,10 @@ Result<std::unique_ptr<StagedFile>> stage_file(const std::string& path,
   const CompressionChoice compression = CompressionChoice::of(options);
   if (is_encoded(options, choice.facts, compression)) {
     choice.shape.compression = *sst::compression_of(compression.type);
-    (void)::unlink(path.c_str());  // of a flush that failed
-    BRECCIA_TAKE(auto writer, sst::EntryWriter::create(path, choice.shape, work));
-    return std::unique_ptr<StagedFile>(std::make_unique<Encoded>(
-        std::move(writer), origin_of(options, family, choice, compression)));
+    BRECCIA_TAKE(auto file, sst::create_table_file(options.env, path, options));
+    return std::unique_ptr<StagedFile>(
+        std::make_unique<Encoded>(std::move(file), path, options.env, choice.shape,
+                                  origin_of(options, family, choice, compression), work));
   }
   auto file = std::make_unique<WrittenByRocksDB>(options, family);
   BRECCIA_TRY(file->open(path));

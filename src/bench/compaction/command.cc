@@ -75,27 +75,32 @@ struct Way {
 struct Taken {
   double seconds = 0;
   double cpu_seconds = 0;
+  double system_seconds = 0;  // of those, in the kernel
 };
 
-double cpu_seconds() {
+/// What this process has taken so far.
+Taken processors() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
+  const double system = seconds(used.ru_stime);
+  return {0, seconds(used.ru_utime) + system, system};
 }
 
 class Watch {
  public:
-  Watch() : cpu_(cpu_seconds()) {}
+  Watch() : begin_(processors()) {}
   [[nodiscard]] Taken taken() const {
-    return {1e-6 * static_cast<double>(wall_.micros()), cpu_seconds() - cpu_};
+    const Taken now = processors();
+    return {1e-6 * static_cast<double>(wall_.micros()), now.cpu_seconds - begin_.cpu_seconds,
+            now.system_seconds - begin_.system_seconds};
   }
 
  private:
   const base::Stopwatch wall_;
-  const double cpu_;
+  const Taken begin_;
 };
 
 rocksdb::Options plain_options() {
@@ -221,6 +226,7 @@ class Bench {
     BRECCIA_TAKE(Taken taken, merge_slices(slices, threads, kPasses));
     taken.seconds /= kPasses;
     taken.cpu_seconds /= kPasses;
+    taken.system_seconds /= kPasses;
     say("compaction_device", "breccia", threads, taken, &way);
     return Status::OK();
   }
@@ -317,6 +323,7 @@ class Bench {
     const double gigabytes = 1e-9 * static_cast<double>(input_bytes_);
     const double rate = gigabytes / taken.seconds;
     const double cpu = taken.cpu_seconds / gigabytes;
+    const double system = taken.system_seconds / gigabytes;
     const std::string backend = engine == "breccia" ? merger_.name : "";
     compaction::MergeJob job = job_;
     if (way != nullptr) way->apply_to(&job);
@@ -325,19 +332,27 @@ class Bench {
     const std::size_t slices_at_once = compaction::slices_at_once_of(job, device);
     if (!flags_.json) {
       fmt::print(
-          "{:<22} {:<8} {:>5} B, {:.2f} GB in: {:7.3f} GB/s, {:6.2f} CPU s/GB, {} at once {}{}\n",
-          benchmark, engine, value_size_, gigabytes, rate, cpu, threads, backend,
+          "{:<22} {:<8} {:>5} B, {:.2f} GB in: {:7.3f} GB/s, {:6.2f} CPU s/GB ({:.2f} of the "
+          "kernel's), {} at once {}{}\n",
+          benchmark, engine, value_size_, gigabytes, rate, cpu, system, threads, backend,
           way == nullptr ? ""
                          : fmt::format(", {}, slices of {} MiB", way->ordering, slice_megabytes));
       std::fflush(stdout);  // who stops it early has what there is
       return;
     }
-    nlohmann::json row = {{"benchmark", benchmark},      {"engine", engine},
-                          {"backend", backend},          {"value_size", value_size_},
-                          {"key_size", flags_.key_size}, {"inputs", flags_.inputs},
-                          {"input_bytes", input_bytes_}, {"threads", threads},
-                          {"seconds", taken.seconds},    {"gb_per_sec", rate},
-                          {"cpu_seconds_per_gb", cpu},   {"seed", seed_},
+    nlohmann::json row = {{"benchmark", benchmark},
+                          {"engine", engine},
+                          {"backend", backend},
+                          {"value_size", value_size_},
+                          {"key_size", flags_.key_size},
+                          {"inputs", flags_.inputs},
+                          {"input_bytes", input_bytes_},
+                          {"threads", threads},
+                          {"seconds", taken.seconds},
+                          {"gb_per_sec", rate},
+                          {"cpu_seconds_per_gb", cpu},
+                          {"system_seconds_per_gb", system},
+                          {"seed", seed_},
                           {"machine", machine_name()}};
     if (way != nullptr) {
       row["ordering"] = way->ordering;

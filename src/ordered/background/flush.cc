@@ -201,6 +201,7 @@ class EntryReader {
     status_ = below_counts && family_.merge_operator != nullptr
                   ? merge_above_tree(key, operands)
                   : full_merge(family_, key, has_base ? &base : nullptr, operands, &combined_);
+    if (status_.ok()) status_ = check_size();
     if (is_merge_failure(status_)) {
       if (family_.merge_operator == nullptr && !(below_counts && is_new(key))) return;
       stack(base_here ? i : end_, covered, operands, entry);
@@ -208,6 +209,12 @@ class EntryReader {
     }
     entry->op = record::Op::kPut;
     entry->value = combined_;
+  }
+
+  [[nodiscard]] Status check_size() const {
+    return combined_.size() <= limits::kMergedBytesMax
+               ? Status::OK()
+               : Status::InvalidArgument("merge operands become more than a block holds");
   }
 
   /// Combines `operands` with what the tree has of their key, into combined_.
@@ -298,6 +305,7 @@ class EntryReader {
     const std::deque<Slice> list(operands.begin(), operands.end());
     combined_.clear();
     if (!family_.merge_operator->PartialMergeMulti(key, list, &combined_, nullptr)) return false;
+    if (!check_size().ok()) return false;
     entry->value = combined_;
     return true;
   }

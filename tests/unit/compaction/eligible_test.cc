@@ -54,6 +54,7 @@ std::vector<Change> changes() {
       [](Facts& f) { f.table.has_plain_checksum = false; },
       [](Facts& f) { f.table.has_plain_blocks = false; },
       [](Facts& f) { f.table.has_short_keys = false; },
+      [](Facts& f) { f.table.is_written_blindly = false; },
       [](Facts& f) { f.has_plain_compression = false; },
       [](Facts& f) { f.has_dictionary = true; },
       [](Facts& f) { f.has_compression_level = true; },

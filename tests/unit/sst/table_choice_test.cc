@@ -45,7 +45,7 @@ TEST(TableChoice, Shapes) {
   options.block_size_deviation = 20;
   options.block_restart_interval = 7;
   options.index_block_restart_interval = 3;
-  options.filter_policy.reset(rocksdb::NewBloomFilterPolicy(12));
+  options.enable_index_compression = false;
   const auto choose = [&] {
     const std::unique_ptr<rocksdb::TableFactory> made(rocksdb::NewBlockBasedTableFactory(options));
     return choice_of(made.get());
@@ -58,6 +58,13 @@ TEST(TableChoice, Shapes) {
   EXPECT_EQ(choice.shape.block_deviation, 20U);
   EXPECT_EQ(choice.shape.restarts, 7U);
   EXPECT_EQ(choice.shape.index_restarts, 3U);
+  EXPECT_FALSE(choice.shape.has_compressed_index);
+  EXPECT_EQ(choice.shape.filter_millibits, 0U);
+  options.filter_policy.reset(rocksdb::NewBloomFilterPolicy(12));
+  EXPECT_FALSE(choose().facts.has_plain_filter);
+  options.format_version = 5;
+  choice = choose();
+  EXPECT_TRUE(choice.facts.are_plain());
   EXPECT_EQ(choice.shape.filter_millibits, 12'000U);
   EXPECT_EQ(choice.filter_policy, "bloomfilter");
   options.whole_key_filtering = false;
@@ -65,9 +72,22 @@ TEST(TableChoice, Shapes) {
   EXPECT_EQ(choice.shape.filter_millibits, 0U);
   EXPECT_EQ(choice.filter_policy, "");
   EXPECT_FALSE(choice_of(nullptr).facts.is_known);
-  options.format_version = 2;
-  options.block_align = true;
-  EXPECT_FALSE(choose().facts.are_plain());
+  const auto is_plain_with = [&](const auto& change) {
+    const auto before = options;
+    change(&options);
+    const bool are_plain = choose().facts.are_plain();
+    options = before;
+    return are_plain;
+  };
+  using Table = rocksdb::BlockBasedTableOptions;
+  EXPECT_TRUE(is_plain_with([](Table*) {}));
+  EXPECT_FALSE(is_plain_with([](Table* t) { t->block_align = true; }));
+  EXPECT_FALSE(is_plain_with([](Table* t) { t->verify_compression = true; }));
+  EXPECT_FALSE(is_plain_with([](Table* t) { t->detect_filter_construct_corruption = true; }));
+  EXPECT_FALSE(is_plain_with(
+      [](Table* t) { t->index_shortening = Table::IndexShorteningMode::kNoShortening; }));
+  EXPECT_FALSE(
+      is_plain_with([](Table* t) { t->data_block_index_type = Table::kDataBlockBinaryAndHash; }));
 }
 
 }  // namespace
