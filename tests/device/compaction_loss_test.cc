@@ -96,9 +96,9 @@ void lose_in_a_job(int milliseconds) {
   std::_Exit(0);
 }
 
-// Goal: a GPU that is lost while it compacts costs nothing: RocksDB does the job, and all that come.
-// Method: a kernel of the same process that traps, some milliseconds behind a job's begin; each time
-//         in a process of its own, as nothing brings the GPU back. What databases hold is compared.
+// Goal: a GPU that is lost while it compacts costs nothing: RocksDB does the job, and all later.
+// Method: a kernel of the same process that traps, milliseconds behind a job's begin; each time in
+//         a process of its own, as nothing brings the GPU back. What databases hold is compared.
 // Mutation: an error of the device that fails the compaction; files of half a job that are kept.
 TEST(CompactionLossDeathTest, TheJobIsDoneAllTheSame) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

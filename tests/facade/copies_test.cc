@@ -215,4 +215,53 @@ TEST_F(FacadeCopies, RestoredInPlace) {
   }
 }
 
+// Goal: databases of one process that are backed up into one folder keep their own files there.
+// Method: two whose files have the same numbers and sizes, compacted in the second turn; each backup
+//         restored.
+// Mutation: tables that are told apart by a session of the process: a backup shares files of the
+//           same session, number and size.
+TEST_F(FacadeCopies, OfTwoStoresInOneBackup) {
+  constexpr int kKeys = 1000;
+  options_.compression = rocksdb::kNoCompression;
+  rocksdb::BackupEngine* opened = nullptr;
+  const rocksdb::BackupEngineOptions how(folder_ / "backups");
+  ASSERT_TRUE(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), how, &opened).ok());
+  const std::unique_ptr<rocksdb::BackupEngine> engine(opened);
+  const auto fill = [&](rocksdb::DB* db, const std::string& value) {
+    for (int i = 0; i < kKeys; ++i) {
+      ASSERT_TRUE(db->Put({}, std::to_string(10'000 + i), value).ok());
+    }
+    ASSERT_TRUE(db->Flush({}).ok());
+  };
+  std::vector<std::string> values;
+  for (const bool is_compacted : {false, true}) {
+    for (const char* const name : {"a", "b"}) {
+      values.push_back(std::string(name) + (is_compacted ? "2" : "1"));
+      options_.wal_dir = folder_ / (values.back() + "-wal");
+      std::unique_ptr<rocksdb::DB> db;
+      ASSERT_TRUE(open(values.back(), &db).ok());
+      ASSERT_NO_FATAL_FAILURE(fill(db.get(), values.back()));
+      if (is_compacted) {
+        ASSERT_NO_FATAL_FAILURE(fill(db.get(), values.back()));
+        rocksdb::CompactRangeOptions all;
+        all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+        ASSERT_TRUE(db->CompactRange(all, nullptr, nullptr).ok());
+      }
+      ASSERT_TRUE(engine->CreateNewBackup(db.get()).ok());
+    }
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    SCOPED_TRACE(values[i]);
+    const std::string path = folder_ / ("restored" + values[i]);
+    options_.wal_dir.clear();
+    ASSERT_TRUE(engine->RestoreDBFromBackup(static_cast<rocksdb::BackupID>(i + 1), path, path).ok());
+    std::unique_ptr<rocksdb::DB> db;
+    const Status status = open("restored" + values[i], &db);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    std::string value;
+    ASSERT_TRUE(db->Get({}, std::to_string(10'000 + kKeys / 2), &value).ok());
+    EXPECT_EQ(value, values[i]);
+  }
+}
+
 }  // namespace breccia::testing
