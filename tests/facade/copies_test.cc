@@ -216,8 +216,8 @@ TEST_F(FacadeCopies, RestoredInPlace) {
 }
 
 // Goal: databases of one process that are backed up into one folder keep their own files there.
-// Method: two whose files have the same numbers and sizes, compacted in the second turn; each backup
-//         restored.
+// Method: two whose files have the same numbers and sizes, compacted in the second turn; each
+//         backup restored.
 // Mutation: tables that are told apart by a session of the process: a backup shares files of the
 //           same session, number and size.
 TEST_F(FacadeCopies, OfTwoStoresInOneBackup) {
@@ -254,7 +254,8 @@ TEST_F(FacadeCopies, OfTwoStoresInOneBackup) {
     SCOPED_TRACE(values[i]);
     const std::string path = folder_ / ("restored" + values[i]);
     options_.wal_dir.clear();
-    ASSERT_TRUE(engine->RestoreDBFromBackup(static_cast<rocksdb::BackupID>(i + 1), path, path).ok());
+    const auto number = static_cast<rocksdb::BackupID>(i + 1);
+    ASSERT_TRUE(engine->RestoreDBFromBackup(number, path, path).ok());
     std::unique_ptr<rocksdb::DB> db;
     const Status status = open("restored" + values[i], &db);
     ASSERT_TRUE(status.ok()) << status.ToString();
