@@ -1,6 +1,7 @@
 #include "sst/table_file.h"
 
 #include <fcntl.h>
+#include <rocksdb/options.h>
 #include <unistd.h>
 
 #include <cerrno>

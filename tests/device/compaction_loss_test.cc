@@ -1,11 +1,17 @@
 #include <breccia/compaction.h>
+#include <execinfo.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -28,6 +34,30 @@ void demand(bool is_right, const std::string& what) {
   std::_Exit(1);
 }
 void demand(const Status& status) { demand(status.ok(), status.ToString()); }
+
+/// Says where each thread of this process is and ends it, if it is there so many seconds later.
+class Watchdog {
+ public:
+  explicit Watchdog(int seconds) {
+    ::signal(SIGUSR1, [](int) {
+      std::array<void*, 64> frames{};
+      const int count = ::backtrace(frames.data(), frames.size());
+      ::backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
+      (void)!::write(STDERR_FILENO, "--\n", 3);
+    });
+    std::array<void*, 1> frame{};
+    (void)::backtrace(frame.data(), 1);  // it is loaded now, not in a handler
+    std::thread([seconds] {
+      std::this_thread::sleep_for(std::chrono::seconds(seconds));
+      for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        const int id = std::stoi(task.path().filename().string());
+        (void)::syscall(SYS_tgkill, ::getpid(), id, SIGUSR1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      std::_Exit(2);
+    }).detach();
+  }
+};
 
 /// Overlapping files of about 20 MiB each.
 void fill(rocksdb::DB* db, int files) {
@@ -57,6 +87,7 @@ std::uint64_t hash_of(rocksdb::DB* db) {
 
 /// Compacts with a GPU that is lost so many milliseconds behind the begin, and once more without.
 void lose_in_a_job(int milliseconds) {
+  const Watchdog watchdog(/*seconds=*/25);
   const Folder folder(Place::kMemory);
   rocksdb::Options options;
   options.create_if_missing = true;
