@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kHostSliceBytes = 4ULL << 20;
 constexpr std::uint64_t kDeviceSliceBytes = 32ULL << 20;
 /// Slices under way at once on a device: some are read, come, are worked on, go, and are written.
-constexpr std::size_t kDeviceSlices = 8;
+constexpr std::size_t kDeviceSlices = 12;
 
 /// Places at which a slice may end are looked at that often in each.
 constexpr std::uint64_t kSamplesPerSlice = 64;
