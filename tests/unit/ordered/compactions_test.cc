@@ -115,6 +115,28 @@ TEST(TreeCompactions, AreDoneByTheService) {
   }
 }
 
+// Goal: the service is asked unless somebody says that it should not be.
+// Method: the default, and none.
+// Mutation: a default that leaves compactions to RocksDB.
+TEST(TreeCompactions, AreOfferedByDefault) {
+  for (const bool is_default : {true, false}) {
+    const Folder folder(Place::kMemory);
+    Options options = tree_options();
+    options.compactions = Options().compactions;
+    if (!is_default) options.compactions.reset();
+    base::Random random(1);
+    Model model;
+    std::unique_ptr<Engine> engine;
+    ASSERT_TRUE(Engine::open(options, folder / "store", &engine).ok());
+    ASSERT_NO_FATAL_FAILURE(load_two_files(engine.get(), &random, &model));
+    ASSERT_TRUE(engine->below().db()->CompactRange({}, nullptr, nullptr).ok());
+    const std::uint64_t asked =
+        figure(*engine, "on-device") + figure(*engine, "on-host") + figure(*engine, "left");
+    EXPECT_EQ(asked > 0, is_default);
+    EXPECT_TRUE(contents(engine.get()) == model);
+  }
+}
+
 // Goal: where there are listeners RocksDB compacts, as it tells them all only of what it does.
 // Method: a listener that does nothing.
 // Mutation: leaving the question out.
