@@ -7,7 +7,6 @@
 #include <rocksdb/table_properties.h>
 #include <rocksdb/utilities/options_util.h>
 #include <rocksdb/version.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "sst/session.h"
 #include "sst/table.h"
 
 namespace breccia::compaction {
@@ -175,12 +175,6 @@ InputFacts facts_of(const LiveFileMetaData& file, const rocksdb::TableProperties
 }
 
 // ---- what goes where ---------------------------------------------------------------------------
-
-std::string host_id(const rocksdb::DBOptions& options) {
-  if (options.db_host_id != rocksdb::kHostnameForDbHostId) return options.db_host_id;
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 bool overlaps(const LiveFileMetaData& file, const KeyRange& range) {
   return file.smallestkey <= range.largest && file.largestkey >= range.smallest;
@@ -385,7 +379,7 @@ sst::TableOrigin origin_of(const Begun& begun, const ServiceJob& job) {
   origin.family = job.family;
   origin.family_id = begun.info.cf_id;
   origin.database_id = job.database_id;
-  origin.host_id = host_id(begun.database->GetDBOptions());
+  origin.host_id = sst::host_id(begun.database->GetDBOptions());
   return origin;
 }
 

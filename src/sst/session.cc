@@ -1,5 +1,9 @@
 #include "sst/session.h"
 
+#include <rocksdb/env.h>
+#include <unistd.h>
+
+#include <array>
 #include <random>
 #include <string_view>
 
@@ -13,6 +17,12 @@ std::string new_session() {
   std::string session;
   for (std::size_t i = 0; i < kLength; ++i) session.push_back(kDigits[digit(random)]);
   return session;
+}
+
+std::string host_id(const rocksdb::DBOptions& options) {
+  if (options.db_host_id != rocksdb::kHostnameForDbHostId) return options.db_host_id;
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace breccia::sst

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <rocksdb/options.h>
+
 #include <string>
 
 namespace breccia::sst {
@@ -9,5 +11,8 @@ namespace breccia::sst {
 /// and the number that the database gave. So it must not be a process's.
 /// Threads any.
 [[nodiscard]] std::string new_session();
+
+/// The host, as properties of tables have it.
+[[nodiscard]] std::string host_id(const rocksdb::DBOptions& options);
 
 }  // namespace breccia::sst

@@ -4,10 +4,8 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/sst_file_writer.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/assert.h"
@@ -138,12 +136,6 @@ bool is_encoded(const rocksdb::Options& options, const sst::TableFacts& tables,
          tables.are_plain() && compression.is_plain();
 }
 
-std::string host_id(const rocksdb::Options& options) {
-  if (options.db_host_id != rocksdb::kHostnameForDbHostId) return options.db_host_id;
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 /// As SstFileWriter says it.
 sst::TableOrigin origin_of(const rocksdb::Options& options, rocksdb::ColumnFamilyHandle* family,
                            const sst::TableChoice& choice, const CompressionChoice& compression) {
@@ -155,7 +147,7 @@ sst::TableOrigin origin_of(const rocksdb::Options& options, rocksdb::ColumnFamil
   origin.database_id = "SST Writer";
   origin.session_id = sst::new_session();
   origin.file_number = 1;
-  origin.host_id = host_id(options);
+  origin.host_id = sst::host_id(options);
   origin.compression_options = compression.text();
   origin.is_external = true;
   return origin;
