@@ -13,6 +13,23 @@ namespace breccia::sst {
 
 using rocksdb::BlockBasedTableOptions;
 
+namespace {
+
+IndexShortening shortening_of(BlockBasedTableOptions::IndexShorteningMode mode) {
+  using Mode = BlockBasedTableOptions::IndexShorteningMode;
+  switch (mode) {
+    case Mode::kNoShortening:
+      return IndexShortening::kNone;
+    case Mode::kShortenSeparators:
+      return IndexShortening::kSeparators;
+    case Mode::kShortenSeparatorsAndSuccessor:
+      return IndexShortening::kSeparatorsAndSuccessor;
+  }
+  return IndexShortening::kSeparators;
+}
+
+}  // namespace
+
 bool bloom_millibits(const std::string& id, std::uint32_t* millibits) {
   constexpr std::string_view kBefore = "bloomfilter:";
   constexpr std::string_view kBehind = ":false";
@@ -44,9 +61,7 @@ TableChoice choice_of(const rocksdb::TableFactory* factory) {
   if (!choice.facts.is_block_based) return choice;
   TableFacts& facts = choice.facts;
   TableShape& shape = choice.shape;
-  facts.has_plain_index =
-      options->index_type == BlockBasedTableOptions::kBinarySearch &&
-      options->index_shortening == BlockBasedTableOptions::IndexShorteningMode::kShortenSeparators;
+  facts.has_plain_index = options->index_type == BlockBasedTableOptions::kBinarySearch;
   facts.is_written_blindly =
       !options->verify_compression && !options->detect_filter_construct_corruption;
   facts.has_plain_version =
@@ -73,6 +88,7 @@ TableChoice choice_of(const rocksdb::TableFactory* factory) {
   }
   shape.restarts = static_cast<std::uint32_t>(options->block_restart_interval);
   shape.index_restarts = static_cast<std::uint32_t>(options->index_block_restart_interval);
+  shape.index_shortening = shortening_of(options->index_shortening);
   shape.has_compressed_index = options->enable_index_compression;
   shape.has_whole_keys = options->whole_key_filtering;
   shape.filter_millibits = 0;

@@ -18,7 +18,7 @@ namespace breccia::sst {
 struct TableFacts {
   bool is_known = true;  // somebody told
   bool is_block_based = true;
-  bool has_plain_index = true;   // one block, binary search, keys that are shortened
+  bool has_plain_index = true;   // one block, binary search
   bool has_plain_filter = true;  // Bloom as of version 5, whole, a fixed number of bits a key; none
   bool has_plain_version = true;   // format_version 2 to 5
   bool has_plain_checksum = true;  // CRC32c, XXH3

@@ -7,6 +7,9 @@
 
 namespace breccia::sst {
 
+/// Which keys of an index are made shorter: as RocksDB's BlockBasedTableOptions has it.
+enum class IndexShortening : std::uint8_t { kNone, kSeparators, kSeparatorsAndSuccessor };
+
 /// How a table is written: what stands in RocksDB's BlockBasedTableOptions and beside them.
 struct TableShape {
   std::uint32_t version = 5;
@@ -16,6 +19,7 @@ struct TableShape {
   std::uint32_t block_deviation = 10;  // percent that may be left of a block
   std::uint32_t restarts = 16;         // entries from one restart to the next
   std::uint32_t index_restarts = 1;
+  IndexShortening index_shortening = IndexShortening::kSeparators;
   bool has_compressed_index = true;        // as data blocks are
   std::uint32_t filter_millibits = 10000;  // bits a key of the Bloom filter, times 1000; 0: none
   bool has_whole_keys = true;              // the filter is of whole keys

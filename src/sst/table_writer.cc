@@ -44,6 +44,17 @@ std::string separator_of(const std::string& last, const std::string& next) {
   return shorter;
 }
 
+/// A key that is not less than `last`, the last of all, and no longer.
+std::string successor_of(const std::string& last) {
+  const Slice last_user = InternalKey::of(last).user_key;
+  std::string shorter = last_user.ToString();
+  const rocksdb::Comparator* const order = rocksdb::BytewiseComparator();
+  order->FindShortSuccessor(&shorter);
+  if (shorter.size() > last_user.size() || order->Compare(last_user, shorter) >= 0) return last;
+  append_fixed(&shorter, kSeekTag);
+  return shorter;
+}
+
 std::string varint(std::uint64_t value) {
   std::string bytes;
   append_varint(&bytes, value);
@@ -82,8 +93,14 @@ Status TableWriter::write_block(std::string contents, Compression type, Handle* 
 
 void TableWriter::index_last(const std::string* next) {
   std::string separator = sums_.largest;
-  if (next != nullptr) {
-    separator = separator_of(sums_.largest, *next);
+  if (next == nullptr) {
+    if (shape_.index_shortening == IndexShortening::kSeparatorsAndSuccessor) {
+      separator = successor_of(sums_.largest);
+    }
+  } else {
+    if (shape_.index_shortening != IndexShortening::kNone) {
+      separator = separator_of(sums_.largest, *next);
+    }
     const bool is_shared = InternalKey::of(separator).user_key == InternalKey::of(*next).user_key;
     has_tags_ = has_tags_ || is_shared;
   }

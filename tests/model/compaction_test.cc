@@ -108,11 +108,11 @@ std::shared_ptr<rocksdb::TableFactory> draw_table(base::Random* random) {
   table.block_restart_interval = kRestarts[random->below(4)];
   table.index_block_restart_interval = kRestarts[random->below(4)];
   table.whole_key_filtering = !random->one_in(8);
-  if (random->one_in(4)) {
-    table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
-  }
   const double bits = kBits[random->below(4)];
-  if (bits > 0) table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(bits));
+  if (bits > 0) {
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(bits));
+    table.format_version = 5;  // before it, filters are RocksDB's to write
+  }
   return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(table));
 }
 

@@ -46,6 +46,7 @@ TEST(TableChoice, Shapes) {
   options.block_restart_interval = 7;
   options.index_block_restart_interval = 3;
   options.enable_index_compression = false;
+  options.index_shortening = rocksdb::BlockBasedTableOptions::IndexShorteningMode::kNoShortening;
   const auto choose = [&] {
     const std::unique_ptr<rocksdb::TableFactory> made(rocksdb::NewBlockBasedTableFactory(options));
     return choice_of(made.get());
@@ -59,6 +60,7 @@ TEST(TableChoice, Shapes) {
   EXPECT_EQ(choice.shape.restarts, 7U);
   EXPECT_EQ(choice.shape.index_restarts, 3U);
   EXPECT_FALSE(choice.shape.has_compressed_index);
+  EXPECT_EQ(choice.shape.index_shortening, IndexShortening::kNone);
   EXPECT_EQ(choice.shape.filter_millibits, 0U);
   options.filter_policy.reset(rocksdb::NewBloomFilterPolicy(12));
   EXPECT_FALSE(choose().facts.has_plain_filter);
@@ -84,8 +86,6 @@ TEST(TableChoice, Shapes) {
   EXPECT_FALSE(is_plain_with([](Table* t) { t->block_align = true; }));
   EXPECT_FALSE(is_plain_with([](Table* t) { t->verify_compression = true; }));
   EXPECT_FALSE(is_plain_with([](Table* t) { t->detect_filter_construct_corruption = true; }));
-  EXPECT_FALSE(is_plain_with(
-      [](Table* t) { t->index_shortening = Table::IndexShorteningMode::kNoShortening; }));
   EXPECT_FALSE(
       is_plain_with([](Table* t) { t->data_block_index_type = Table::kDataBlockBinaryAndHash; }));
 }

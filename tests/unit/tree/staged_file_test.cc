@@ -58,6 +58,15 @@ std::vector<Kind> encoded_kinds() {
          t->format_version = 2;
        }},
       {"an index as it is", [](auto*, auto* t) { t->enable_index_compression = false; }},
+      {"keys of an index as they are",
+       [](auto*, auto* t) {
+         t->index_shortening = rocksdb::BlockBasedTableOptions::IndexShorteningMode::kNoShortening;
+       }},
+      {"keys of an index all shortened",
+       [](auto*, auto* t) {
+         t->index_shortening =
+             rocksdb::BlockBasedTableOptions::IndexShorteningMode::kShortenSeparatorsAndSuccessor;
+       }},
       {"large blocks", [](auto*, auto* t) { t->block_size = 64 << 10; }},
       {"small blocks",
        [](auto*, auto* t) {
