@@ -24,7 +24,7 @@ namespace breccia::tree {
 
 namespace {
 
-constexpr std::uint64_t kEntries = 500'000;
+constexpr std::uint64_t kEntries = 100'000;
 constexpr std::uint64_t kKeyBytes = 16;
 constexpr std::uint64_t kValueBytes = 100;
 constexpr const char* kFolder = "/dev/shm/breccia-micro-staged-file";
