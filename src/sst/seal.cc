@@ -30,46 +30,6 @@ bool take_ends(const Slice& block, std::string* first, std::string* last) {
   return first->size() >= kTagBytes && last->size() >= kTagBytes;
 }
 
-/// Brings what take_ends() will read into the cache. A device has written it to memory, and each
-/// entry says only where the next one is.
-class Prefetcher {
- public:
-  Prefetcher(const char* bytes, std::uint64_t count, std::span<const algo::BlockInfo> infos)
-      : bytes_(bytes), count_(count), infos_(infos) {}
-
-  /// Before block `number` is read.
-  void look_behind(std::uint64_t number) const {
-    if (const Slice block = at(number + 2); !block.empty()) fetch(block.data() + block.size() - 1);
-    const Slice block = at(number + 1);
-    if (block.empty()) return;
-    const auto restarts =
-        algo::Restarts::of(block.data(), static_cast<std::uint32_t>(block.size()));
-    if (restarts.count == 0) return;
-    fetch(block.data());
-    const std::uint64_t end = restarts.entries_bytes;
-    std::uint64_t from = restarts.begin(restarts.count - 1);
-    if (end > kBytesMax && from < end - kBytesMax) from = end - kBytesMax;
-    for (; from < end; from += kLine) fetch(block.data() + from);
-  }
-
- private:
-  static constexpr std::uint64_t kLine = 64;
-  static constexpr std::uint64_t kBytesMax = 4096;
-
-  /// Empty: there is none, or it says that it lies elsewhere.
-  [[nodiscard]] Slice at(std::uint64_t number) const {
-    if (number >= infos_.size()) return {};
-    const algo::BlockInfo& info = infos_[number];
-    if (info.offset > count_ || info.bytes > count_ - info.offset) return {};
-    return {bytes_ + info.offset, info.bytes};
-  }
-  static void fetch(const char* line) { __builtin_prefetch(line); }
-
-  const char* const bytes_;
-  const std::uint64_t count_;
-  const std::span<const algo::BlockInfo> infos_;
-};
-
 /// Whether internal key `a` stands before `b`.
 bool is_before(const Slice& a, const Slice& b) {
   const InternalKey left = InternalKey::of(a);
@@ -128,9 +88,7 @@ Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint
     sealed->blocks.reserve(infos.size());
     std::uint64_t behind = 0;
     std::uint64_t entries_behind = 0;
-    const Prefetcher prefetcher(bytes, count, infos);
     for (const algo::BlockInfo& info : infos) {
-      prefetcher.look_behind(sealed->blocks.size());
       if (info.offset != behind || info.first_entry != entries_behind) return broken();
       behind += info.bytes + kTrailerBytes;
       entries_behind += info.entries;

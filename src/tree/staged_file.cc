@@ -129,13 +129,6 @@ bool is_private(const rocksdb::Options& options) {
          options.table_properties_collector_factories.empty();
 }
 
-bool is_encoded(const rocksdb::Options& options, const sst::TableFacts& tables,
-                const CompressionChoice& compression) {
-  return is_private(options) && options.comparator == rocksdb::BytewiseComparator() &&
-         options.prefix_extractor == nullptr && options.sample_for_compression == 0 &&
-         tables.are_plain() && compression.is_plain();
-}
-
 /// As SstFileWriter says it.
 sst::TableOrigin origin_of(const rocksdb::Options& options, rocksdb::ColumnFamilyHandle* family,
                            const sst::TableChoice& choice, const CompressionChoice& compression) {
@@ -154,6 +147,13 @@ sst::TableOrigin origin_of(const rocksdb::Options& options, rocksdb::ColumnFamil
 }
 
 }  // namespace
+
+bool is_encoded(const rocksdb::Options& options) {
+  return is_private(options) && options.comparator == rocksdb::BytewiseComparator() &&
+         options.prefix_extractor == nullptr && options.sample_for_compression == 0 &&
+         sst::choice_of(options.table_factory.get()).facts.are_plain() &&
+         CompressionChoice::of(options).is_plain();
+}
 
 Status StagedFile::add(const FileEntry& entry) {
   BRECCIA_ASSERT(entry.hides_older || entry.op != record::Op::kSingleDelete);
@@ -179,9 +179,9 @@ Result<std::unique_ptr<StagedFile>> stage_file(const std::string& path,
                                                const rocksdb::Options& options,
                                                rocksdb::ColumnFamilyHandle* family,
                                                exec::Pool& work) {
-  sst::TableChoice choice = sst::choice_of(options.table_factory.get());
-  const CompressionChoice compression = CompressionChoice::of(options);
-  if (is_encoded(options, choice.facts, compression)) {
+  if (is_encoded(options)) {
+    sst::TableChoice choice = sst::choice_of(options.table_factory.get());
+    const CompressionChoice compression = CompressionChoice::of(options);
     choice.shape.compression = *sst::compression_of(compression.type);
     BRECCIA_TAKE(auto file, sst::create_table_file(options.env, path, options));
     return std::unique_ptr<StagedFile>(

@@ -45,8 +45,11 @@ class StagedFile {
   std::string behind_;
 };
 
-/// A new file of a family's table format and `options`. Where tables are of the kind that sst/
-/// writes, its encoder does that, in less time than RocksDB's SstFileWriter, which does it else.
+/// Whether files of a family with these options are written by the encoder of sst/: where that
+/// writes what RocksDB's SstFileWriter would, in less time.
+[[nodiscard]] bool is_encoded(const rocksdb::Options& options);
+
+/// A new file of a family's table format and `options`, by the encoder or by SstFileWriter.
 /// `work`: the host's memory, for work space; it outlives the file.
 /// Errors  IOError.
 Result<std::unique_ptr<StagedFile>> stage_file(const std::string& path,
