@@ -327,8 +327,8 @@ void compare(const Kind& kind, std::uint64_t count, bool by_encoder, std::uint64
 // Method: random puts, deletions, operands, and deletions of ranges above what a database holds;
 //         both files' properties, and what databases give that have taken them in, also behind a
 //         compaction.
-// Mutation: leaving all files to RocksDB; a property left out; operands counted as deletions; sequence numbers other than 0; a
-//           filter of a batch's keys alone.
+// Mutation: leaving all files to RocksDB; a property left out; operands counted as
+//           deletions; sequence numbers other than 0; a filter of a batch's keys alone.
 TEST(StagedFile, IsToRocksDBAsItsOwn) {
   for (const std::uint64_t seed : testing::seeds_to_run(1)) {
     SCOPED_TRACE(seed);
