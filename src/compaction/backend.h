@@ -61,7 +61,7 @@ struct MergedSlice {
   explicit MergedSlice(exec::HostMemory& memory) : bytes(memory), blocks(memory) {}
 
   exec::HostVector<char> bytes;
-  exec::HostVector<sst::algo::BlockInfo> blocks;
+  exec::HostVector<sst::algo::EncodedBlock> blocks;
   std::shared_ptr<const Hashes> hashes;  // null: no filter is wanted, or nothing is left
   std::uint64_t entries_read = 0;        // within the bounds
   std::uint64_t entries_kept = 0;

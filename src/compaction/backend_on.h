@@ -185,13 +185,13 @@ class SliceMerge {
     sst::algo::Encoder<X> encoder(x_, survivors, shape);
     const Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
-    const std::uint64_t count = blocks.info.count();
+    const std::uint64_t count = blocks.blocks.count();
     if (!merged->bytes.reserve(blocks.bytes.count()) || !merged->blocks.reserve(count)) {
       return no_memory();
     }
     BRECCIA_TRY(x_.copy_out(merged->bytes.extend(blocks.bytes.count()), blocks.bytes.data(),
                             blocks.bytes.count()));
-    BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.info.data(), count));
+    BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.blocks.data(), count));
     BRECCIA_TRY(x_.finish());
     *hash = std::move(blocks.hash);
     return Status::OK();

@@ -86,7 +86,7 @@ bool is_session(std::string_view text) {
 }
 
 /// RocksDB wants each of these fields.
-FieldWriter file_fields(const MergedFile& file, const OutcomeFacts& facts, std::uint64_t number) {
+FieldWriter file_fields(const MergedFile& file, const OutcomeFacts& facts) {
   FieldWriter fields;
   fields.add_hex("file_name", file.name);
   fields.add("smallest_seqno", file.smallest_sequence);
@@ -97,7 +97,7 @@ FieldWriter file_fields(const MergedFile& file, const OutcomeFacts& facts, std::
   fields.add("file_creation_time", file.file_creation_time);
   fields.add("paranoid_hash", 0);
   fields.add("marked_for_compaction", false);
-  const auto id = unique_id(facts.database_id, facts.session_id, number);
+  const auto id = unique_id(facts.database_id, facts.session_id, file.number);
   fields.add_plain("unique_id", std::to_string(id[0]) + ":" + std::to_string(id[1]));
   return fields;
 }
@@ -171,9 +171,7 @@ std::string write_outcome(const Merged& merged, const OutcomeFacts& facts) {
   status.add_plain("message", "");
   std::vector<FieldWriter> files;
   files.reserve(merged.files.size());
-  for (const MergedFile& file : merged.files) {
-    files.push_back(file_fields(file, facts, facts.first_file_number + files.size()));
-  }
+  for (const MergedFile& file : merged.files) files.push_back(file_fields(file, facts));
   FieldWriter fields;
   fields.add_nested("status", status);
   fields.add_nested_list("output_files", files);

@@ -43,7 +43,6 @@ struct OutcomeFacts {
   int output_level = 0;
   std::string database_id;
   std::string session_id;
-  std::uint64_t first_file_number = 1;  // the next file has the next one
   std::uint64_t input_files = 0;
   std::uint64_t input_files_at_output_level = 0;
   std::uint64_t elapsed_micros = 0;

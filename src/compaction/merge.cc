@@ -1,11 +1,11 @@
-#include <tbb/parallel_pipeline.h>
-#include <tbb/task_group.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "base/memory.h"
 #include "compaction/backend.h"
@@ -15,11 +15,14 @@
 #include "sst/seal.h"
 #include "sst/table_writer.h"
 
-/// The way of a job: its range of keys is cut into slices of about as many bytes. Slices are read,
-/// merged, encoded and sealed by several threads at once, so that one's transfers overlap with
-/// another's work on the device; one stage takes them in their order and says where in which file
-/// they go; several threads write them there; filters, the rest of each file, and its sync are work
-/// of their own beside that.
+/// The way of a job: its range of keys is cut into slices of about as many bytes. Several threads
+/// take one slice after the other: each reads its own, has it merged and encoded, seals it, learns
+/// in its turn where in which file it goes, and writes it there. So one's transfers overlap with
+/// another's work on the device and with the files' kernel. Who writes the last of a file writes
+/// its filter and the rest, and syncs it.
+///
+/// The threads are the job's own: most of them wait, for the device or for a file, and there are
+/// more than cores.
 
 namespace breccia::compaction {
 
@@ -74,20 +77,26 @@ struct Work {
 };
 using WorkPtr = std::shared_ptr<Work>;
 
+/// What all files of a job have in common.
+struct FileMaker {
+  const MergeJob& job;
+  Backend& backend;
+  std::uint64_t creation_time = 0;
+  std::atomic<std::uint64_t> next_number{0};
+};
+
 /// Takes sealed slices in order and makes files of them.
-/// Threads add() one at a time, write() any, finish() behind both.
+/// Threads add() one at a time, write() any, finish() behind all.
 class Files {
  public:
-  Files(const MergeJob& job, Backend& backend, std::uint64_t creation_time, FirstError* error)
-      : job_(job), backend_(backend), creation_time_(creation_time), error_(*error) {}
+  explicit Files(FileMaker& maker) : maker_(maker), job_(maker.job) {}
   ~Files() {
-    closing_.wait();
     if (is_kept_) return;
     for (const std::string& path : paths_) ::unlink(path.c_str());
   }
 
-  /// Gives a slice's blocks their places.
-  Status add(Work* work) {
+  /// Gives a slice's blocks their places; behind the last slice there is no file at hand.
+  Status add(Work* work, bool is_last) {
     const std::vector<sst::SealedBlock>& blocks = work->sealed.blocks;
     for (std::size_t first = 0; first < blocks.size();) {
       std::size_t last = first + 1;
@@ -95,7 +104,7 @@ class Files {
         ++last;
       const bool begins = job_.has_stock_cuts && blocks[first].info.begins_file != 0;
       const std::uint64_t bytes = blocks[last - 1].info.offset - blocks[first].info.offset;
-      if (file_ != nullptr && (begins || is_full(bytes))) close();
+      if (begins || is_full(bytes, is_last)) BRECCIA_TRY(close());
       if (file_ == nullptr) BRECCIA_TRY(open());
       BRECCIA_TAKE(const sst::DataPlace place,
                    file_->writer->add(work->sealed.bytes, {blocks.data() + first, last - first}));
@@ -104,7 +113,7 @@ class Files {
       note_hashes(*work, first, last);
       first = last;
     }
-    return Status::OK();
+    return is_last ? close() : Status::OK();
   }
 
   /// Writes what has its place. Files that have all of theirs end.
@@ -114,34 +123,35 @@ class Files {
         const std::lock_guard lock(piece.file->mutex);
         BRECCIA_TRY(piece.file->writer->write_data(piece.place));
       }
-      end_if_written(piece.file);
+      BRECCIA_TRY(end_if_written(piece.file));
     }
     return Status::OK();
   }
 
-  /// Waits for all files, and says what they are.
+  /// Adds them to what a job has made.
   void finish(Merged* merged) {
-    if (file_ != nullptr) close();
-    if (closing_.wait() != tbb::complete) error_.note(Status::Aborted("a merge was cancelled"));
-    if (error_.is_set()) return;
+    BRECCIA_ASSERT(file_ == nullptr);
     for (const auto& file : results_) {
       merged->counts.bytes_written += file->bytes;
       merged->counts.entries_written += file->entries;
       merged->files.push_back(*file);
     }
-    merged->counts.deletions_written = deletions_;
+    merged->counts.deletions_written += deletions_;
     is_kept_ = true;
   }
 
  private:
-  /// Whether the file is nearer to its size without what comes.
-  [[nodiscard]] bool is_full(std::uint64_t more) const {
-    return !job_.has_stock_cuts && file_->writer->data_bytes() + more / 2 >= job_.file_bytes;
+  /// Whether the file is nearer to its size without what comes; what comes last makes no file for
+  /// itself that is a small one.
+  [[nodiscard]] bool is_full(std::uint64_t more, bool is_last) const {
+    if (job_.has_stock_cuts || file_ == nullptr) return false;
+    const std::uint64_t bytes = file_->writer->data_bytes();
+    return (is_last ? (bytes + more) / 3 * 2 : bytes + more / 2) >= job_.file_bytes;
   }
 
   Status open() {
     auto file = std::make_shared<OpenFile>();
-    file->number = job_.first_file_number + results_.size();
+    file->number = maker_.next_number++;
     file->name = std::to_string(file->number) + ".sst";
     paths_.push_back(job_.folder + "/" + file->name);
     BRECCIA_TAKE(auto made, sst::create_table_file(paths_.back()));
@@ -152,6 +162,13 @@ class Files {
     return Status::OK();
   }
 
+  /// The file at hand, if there is one, gets no more.
+  Status close() {
+    if (file_ == nullptr) return Status::OK();
+    deletions_ += file_->writer->sums().deletions;
+    return end_if_written(std::exchange(file_, nullptr));
+  }
+
   void note_hashes(const Work& work, std::size_t first, std::size_t last) {
     if (work.merged.hashes == nullptr) return;
     const auto& blocks = work.sealed.blocks;
@@ -160,20 +177,9 @@ class Files {
     file_->hashes.push_back({work.merged.hashes, begin, end - begin});
   }
 
-  /// The file at hand gets no more.
-  void close() {
-    deletions_ += file_->writer->sums().deletions;
-    end_if_written(std::exchange(file_, nullptr));
-  }
-
-  /// What is left of a file is done beside the slices that come.
-  void end_if_written(const std::shared_ptr<OpenFile>& file) {
+  Status end_if_written(const std::shared_ptr<OpenFile>& file) {
     BRECCIA_ASSERT(file->unwritten > 0);
-    if (--file->unwritten > 0) return;
-    closing_.run([this, file] {
-      if (error_.is_set()) return;
-      error_.note(base::or_memory_limit([&] { return end_file(*file); }));
-    });
+    return --file->unwritten > 0 ? Status::OK() : end_file(*file);
   }
 
   Status end_file(const OpenFile& file) {
@@ -186,17 +192,18 @@ class Files {
       }
       const auto shape = sst::FilterShape::of(sums.filter_entries, job_.shape.filter_millibits);
       filter.resize(shape.bytes());
-      BRECCIA_TRY(backend_.build_filter(file.hashes, shape, filter.data()));
+      BRECCIA_TRY(maker_.backend.build_filter(file.hashes, shape, filter.data()));
       filter += shape.tail();
     }
     sst::TableOrigin origin = job_.origin;
     origin.file_number = file.number;
-    origin.creation_time = creation_time_;
+    origin.creation_time = maker_.creation_time;
     if (origin.file_creation_time == 0) {
       origin.file_creation_time = static_cast<std::uint64_t>(std::time(nullptr));
     }
     BRECCIA_TAKE(const std::uint64_t bytes, file.writer->finish(origin, filter));
-    *file.result = {file.name,
+    *file.result = {file.number,
+                    file.name,
                     sums.smallest,
                     sums.largest,
                     sums.smallest_sequence,
@@ -208,18 +215,44 @@ class Files {
     return Status::OK();
   }
 
+  FileMaker& maker_;
   const MergeJob& job_;
-  Backend& backend_;
-  const std::uint64_t creation_time_;
-  FirstError& error_;
   std::shared_ptr<OpenFile> file_;  // that gets what comes
   std::vector<std::unique_ptr<MergedFile>> results_;
   std::vector<std::string> paths_;
   std::uint64_t deletions_ = 0;
   bool is_kept_ = false;
-  // Of its own: a group would else belong to the pipeline that is about to end.
-  tbb::task_group_context closing_context_{tbb::task_group_context::isolated};
-  tbb::task_group closing_{closing_context_};
+};
+
+/// Lets threads do something in the order of numbers.
+/// Threads any.
+class Turns {
+ public:
+  /// Waits until all numbers below have called end().
+  void await(std::size_t number) {
+    for (std::size_t now = now_.load(std::memory_order_acquire); now != number;
+         now = now_.load(std::memory_order_acquire)) {
+      now_.wait(now, std::memory_order_acquire);
+    }
+  }
+  void end() {
+    now_.fetch_add(1, std::memory_order_acq_rel);
+    now_.notify_all();
+  }
+
+ private:
+  std::atomic<std::size_t> now_{0};
+};
+
+/// Slices that lie one behind the other, and the files that they become.
+struct Lane {
+  Lane(std::size_t begin_slice, std::size_t end_slice, FileMaker& maker)
+      : begin(begin_slice), end(end_slice), files(maker) {}
+
+  const std::size_t begin;
+  const std::size_t end;
+  Turns turns;  // of slices, from 0 on
+  Files files;
 };
 
 /// Readers of slices, and their memory, each for one slice at a time.
@@ -262,42 +295,68 @@ class JobRun {
 
   Status run(Merged* merged) {
     BRECCIA_TRY(Inputs::open(job_, &inputs_));
-    const std::uint64_t created =
+    maker_.next_number = job_.first_file_number;
+    maker_.creation_time =
         inputs_.creation_time != 0 ? inputs_.creation_time : job_.origin.creation_time;
     if (!job_.has_stock_cuts) ends_ = slice_ends(inputs_, slice_bytes_of(job_, backend_.device()));
-    Files files(job_, backend_, created, &error_);
-    std::size_t next = 0;
-    // RocksDB may be called from tasks of the program's.
-    tbb::task_group_context context(tbb::task_group_context::isolated);
-    tbb::parallel_pipeline(
-        slices_at_once_of(job_, backend_.device()),
-        tbb::make_filter<void, std::size_t>(tbb::filter_mode::serial_in_order,
-                                            [&](tbb::flow_control& flow) {
-                                              if (next > ends_.size() || error_.is_set()) {
-                                                flow.stop();
-                                                return std::size_t{0};
-                                              }
-                                              return next++;
-                                            }) &
-            tbb::make_filter<std::size_t, WorkPtr>(tbb::filter_mode::parallel,
-                                                   [&](std::size_t i) { return merge_slice(i); }) &
-            tbb::make_filter<WorkPtr, WorkPtr>(tbb::filter_mode::serial_in_order,
-                                               [&](const WorkPtr& work) {
-                                                 keep(work.get(), &files);
-                                                 return work;
-                                               }) &
-            tbb::make_filter<WorkPtr, void>(
-                tbb::filter_mode::parallel,
-                [&](const WorkPtr& work) { write(work.get(), &files); }),
-        context);
+    plan_lanes();
+    work_together();
     merged->counts = inputs_.counts;
     merged->counts.bytes_read = inputs_.bytes;
     check_counts();
-    files.finish(merged);
-    return error_.get();
+    if (error_.is_set()) return error_.get();
+    for (const auto& lane : lanes_) lane->files.finish(merged);
+    return Status::OK();
   }
 
  private:
+  /// A slice, and whose it is.
+  struct Step {
+    Lane* lane = nullptr;
+    std::size_t slice = 0;
+  };
+
+  [[nodiscard]] std::size_t slices() const { return ends_.size() + 1; }
+
+  /// All lanes go on at the same pace.
+  void plan_lanes() {
+    const std::size_t count = job_.has_stock_cuts ? 1 : lanes_of(job_, inputs_.bytes, slices());
+    for (std::size_t i = 0; i < count; ++i) {
+      lanes_.push_back(
+          std::make_unique<Lane>(slices() * i / count, slices() * (i + 1) / count, maker_));
+    }
+    for (std::size_t at = 0; steps_.size() < slices(); ++at) {
+      for (const auto& lane : lanes_) {
+        if (lane->begin + at < lane->end) steps_.push_back({lane.get(), lane->begin + at});
+      }
+    }
+  }
+
+  /// Does all steps, with as many threads as there are to be, or as can be had.
+  void work_together() {
+    std::vector<std::thread> others;
+    const std::size_t most = std::min(slices_at_once_of(job_, backend_.device()), slices());
+    try {
+      others.reserve(most);
+      while (others.size() + 1 < most) others.emplace_back([this] { take_steps(); });
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    take_steps();
+    for (std::thread& other : others) other.join();
+  }
+
+  void take_steps() {
+    for (std::size_t i = next_step_++; i < steps_.size(); i = next_step_++) {
+      const auto [lane, slice] = steps_[i];
+      const WorkPtr work = merge_slice(slice);
+      lane->turns.await(slice - lane->begin);
+      keep(work.get(), slice + 1 == lane->end, &lane->files);
+      lane->turns.end();
+      write(work.get(), &lane->files);
+    }
+  }
+
   WorkPtr merge_slice(std::size_t i) {
     WorkPtr work;
     if (error_.is_set()) return work;
@@ -313,8 +372,8 @@ class JobRun {
       BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape,
                                  {job_.ordering, job_.has_stock_cuts ? job_.file_bytes : 0},
                                  &work->merged));
-      const std::span<const sst::algo::BlockInfo> blocks(work->merged.blocks.data(),
-                                                         work->merged.blocks.size());
+      const std::span<const sst::algo::EncodedBlock> blocks(work->merged.blocks.data(),
+                                                            work->merged.blocks.size());
       return sst::seal(job_.shape, work->merged.bytes.data(), encoded_bytes(work->merged),
                        work->merged.entries_kept, blocks, &work->sealed);
     }));
@@ -331,10 +390,10 @@ class JobRun {
     return job_.end.has_value() ? std::min(*job_.end, ends_[i]) : ends_[i];
   }
 
-  void keep(Work* work, Files* files) {
+  void keep(Work* work, bool is_last, Files* files) {
     if (work == nullptr || error_.is_set()) return;
     entries_read_ += work->merged.entries_read;
-    error_.note(base::or_memory_limit([&] { return files->add(work); }));
+    error_.note(base::or_memory_limit([&] { return files->add(work, is_last); }));
   }
 
   void write(Work* work, Files* files) {
@@ -356,8 +415,12 @@ class JobRun {
   Inputs inputs_;
   Readers readers_{inputs_, backend_.device().host_memory()};
   std::vector<std::string> ends_;
+  FileMaker maker_{job_, backend_};
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<Step> steps_;
+  std::atomic<std::size_t> next_step_{0};
   FirstError error_;
-  std::uint64_t entries_read_ = 0;
+  std::atomic<std::uint64_t> entries_read_ = 0;
 };
 
 }  // namespace

@@ -70,6 +70,7 @@ struct MergeJob {
 
 /// A table that was written, and synced.
 struct MergedFile {
+  std::uint64_t number = 0;
   std::string name;      // in the folder
   std::string smallest;  // internal keys
   std::string largest;

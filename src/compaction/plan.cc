@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 
 namespace breccia::compaction {
 
@@ -12,9 +13,15 @@ namespace {
 
 /// Bytes of a slice: on the host what caches hold, on a device enough for all of its lanes.
 constexpr std::uint64_t kHostSliceBytes = 4ULL << 20;
-constexpr std::uint64_t kDeviceSliceBytes = 32ULL << 20;
-/// Slices under way at once on a device: some are read, come, are worked on, go, and are written.
-constexpr std::size_t kDeviceSlices = 12;
+constexpr std::uint64_t kDeviceSliceBytes = 16ULL << 20;
+/// Slices under way at once, beside one for each core: they wait for a device, or for what is
+/// stored.
+constexpr std::size_t kDeviceWaits = 8;
+constexpr std::size_t kHostWaits = 1;
+
+/// A lane's last file may be a small one.
+constexpr std::uint64_t kFilesPerLane = 2;
+constexpr std::size_t kLanesMax = 8;
 
 /// Places at which a slice may end are looked at that often in each.
 constexpr std::uint64_t kSamplesPerSlice = 64;
@@ -62,7 +69,7 @@ void note_counts(const sst::Table& table, Inputs* inputs) {
   oldest = oldest == 0 ? created : std::min(oldest, created);
 }
 
-Status open_file(const InputFile& input, Inputs* inputs, Inputs::File* file) {
+Status open_file(const InputFile& input, Inputs::File* file) {
   BRECCIA_TAKE(file->table, sst::Table::open(input.path));
   const sst::Table& table = *file->table;
   BRECCIA_TRY(check_table(table));
@@ -73,15 +80,13 @@ Status open_file(const InputFile& input, Inputs* inputs, Inputs::File* file) {
   file->place.is_checked = is_plain ? 0 : 1;
   file->place.sequence = input.sequence.value_or(sst::algo::kNoSequence);
   file->growth = growth_of(table);
-  inputs->bytes += table.bytes();
-  note_counts(table, inputs);
   return Status::OK();
 }
 
 }  // namespace
 
 rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block) {
-  rocksdb::Slice key(block.separator);
+  rocksdb::Slice key = block.separator;
   if (table.has_tagged_separators() && key.size() >= sst::kTagBytes) {
     key.remove_suffix(sst::kTagBytes);
   }
@@ -90,11 +95,26 @@ rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block) {
 
 Status Inputs::open(const MergeJob& job, Inputs* inputs) {
   return base::or_memory_limit([&] {
+    struct Opening {
+      const InputFile* input;
+      Inputs::File* file;
+      Status status;
+    };
+    std::vector<Opening> all;
+    inputs->runs.reserve(job.runs.size());
     for (const InputRun& run : job.runs) {
-      auto& files = inputs->runs.emplace_back();
-      for (const InputFile& input : run) {
-        BRECCIA_TRY(open_file(input, inputs, &files.emplace_back()));
-      }
+      auto& files = inputs->runs.emplace_back(run.size());
+      for (std::size_t i = 0; i < run.size(); ++i) all.push_back({&run[i], &files[i], {}});
+    }
+    // An index has tens of thousands of entries. RocksDB may be called from tasks of the program's.
+    tbb::task_group_context context(tbb::task_group_context::isolated);
+    base::parallel_for(
+        std::size_t{0}, all.size(),
+        [&](std::size_t i) { all[i].status = open_file(*all[i].input, all[i].file); }, context);
+    for (Opening& one : all) {
+      BRECCIA_TRY(std::move(one.status));
+      inputs->bytes += one.file->table->bytes();
+      note_counts(*one.file->table, inputs);
     }
     return Status::OK();
   });
@@ -109,8 +129,13 @@ std::uint64_t slice_bytes_of(const MergeJob& job, const exec::Device& device) {
 
 std::size_t slices_at_once_of(const MergeJob& job, const exec::Device& device) {
   if (job.slices_at_once > 0) return job.slices_at_once;
-  if (!device.is_host()) return kDeviceSlices;
-  return std::max<std::size_t>(2, std::thread::hardware_concurrency() + 1);
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return cores + (device.is_host() ? kHostWaits : kDeviceWaits);
+}
+
+std::size_t lanes_of(const MergeJob& job, std::uint64_t input_bytes, std::size_t slices) {
+  const std::size_t lanes = input_bytes / job.file_bytes / kFilesPerLane;
+  return std::clamp<std::size_t>(lanes, 1, std::min(slices, kLanesMax));
 }
 
 std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes) {

@@ -34,6 +34,9 @@ struct Inputs {
 std::uint64_t slice_bytes_of(const MergeJob& job, const exec::Device& device);
 std::size_t slices_at_once_of(const MergeJob& job, const exec::Device& device);
 
+/// Stretches of a job's slices whose files are written at once.
+std::size_t lanes_of(const MergeJob& job, std::uint64_t input_bytes, std::size_t slices);
+
 /// User keys at which the ranges of slices end, ascending, so that each slice has about that many
 /// bytes of keys and values, by what the tables' properties say; the last slice has no end.
 std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes);

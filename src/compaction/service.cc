@@ -423,7 +423,6 @@ const char* Service::make_folder(const CompactionServiceJobInfo& info, Task* tas
   merge.origin.session_id = sst::new_session();
   task->outcome.folder = merge.folder;
   task->outcome.session_id = merge.origin.session_id;
-  task->outcome.first_file_number = names.first_number;
   // With the lock, as folders that are empty go when a job ends.
   const std::lock_guard lock(mutex_);
   Database& database = databases_[info.db_name];

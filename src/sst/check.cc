@@ -149,8 +149,8 @@ Status Checker::check_block(const DataBlock& block, const Slice& contents) {
 /// Behind block `block`: its keys lie between its own separator and that of the block before.
 Status Checker::check_separators(std::size_t block) const {
   if (order_ == nullptr) return Status::OK();
-  const auto is_between = [&](const std::string& separator, const std::string& key,
-                              std::uint64_t tag, bool key_is_behind) {
+  const auto is_between = [&](const Slice& separator, const std::string& key, std::uint64_t tag,
+                              bool key_is_behind) {
     if (!table_.has_tagged_separators()) {
       const int order = order_(separator, key);
       return key_is_behind ? order < 0 : order >= 0;

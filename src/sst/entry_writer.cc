@@ -81,7 +81,7 @@ Status EntryWriter::encode_batch(std::uint64_t count) {
   BRECCIA_TRY(encoder.run(/*stock_file_bytes=*/0, &blocks));
   SealedBlocks sealed;
   BRECCIA_TRY(seal(shape_, blocks.bytes.data(), blocks.bytes.count() - algo::kPadBytes, count,
-                   {blocks.info.data(), blocks.info.count()}, &sealed));
+                   {blocks.blocks.data(), blocks.blocks.count()}, &sealed));
   hash_.insert(hash_.end(), blocks.hash.data(), blocks.hash.data() + blocks.hash.count());
   BRECCIA_TAKE(const DataPlace place, table_.add(sealed.bytes, sealed.blocks));
   return table_.write_data(place);

@@ -4,6 +4,7 @@
 #include "sst/algo/decode.cuh"
 #include "sst/checksum.h"
 #include "sst/compress.h"
+#include "sst/separator.h"
 
 namespace breccia::sst {
 
@@ -11,8 +12,8 @@ namespace {
 
 Status broken() { return Status::Corruption("a block that was just encoded is none"); }
 
-/// The keys at a block's ends. False: it is no block.
-bool take_ends(const Slice& block, std::string* first, std::string* last) {
+/// Reads the keys at a block's ends in it. False: it is no block.
+bool read_ends(const Slice& block, std::string* first, std::string* last) {
   const auto restarts = algo::Restarts::of(block.data(), static_cast<std::uint32_t>(block.size()));
   if (restarts.count == 0 || restarts.begin(0) != 0) return false;
   const char* const end = block.data() + restarts.entries_bytes;
@@ -29,6 +30,42 @@ bool take_ends(const Slice& block, std::string* first, std::string* last) {
   }
   return first->size() >= kTagBytes && last->size() >= kTagBytes;
 }
+
+/// What is said of a key; empty: nothing.
+Slice said(const algo::EndKey& key) {
+  return {reinterpret_cast<const char*>(key.word), static_cast<std::size_t>(key.bytes)};
+}
+
+bool is_key(const algo::EndKey& key) {
+  return key.bytes == 0 || (key.bytes >= kTagBytes && key.bytes <= sizeof key.word);
+}
+
+/// The keys at a block's ends.
+class Ends {
+ public:
+  /// As they are said, or as they stand in the block where nothing is said, or if it `looks`.
+  /// False: what is said is wrong.
+  bool take(const algo::EncodedBlock& block, const Slice& contents, bool looks) {
+    if (!is_key(block.first) || !is_key(block.last)) return false;
+    first_ = said(block.first);
+    last_ = said(block.last);
+    if (!looks && !first_.empty() && !last_.empty()) return true;
+    if (!read_ends(contents, &first_room_, &last_room_)) return false;
+    if (!first_.empty() && first_ != first_room_) return false;
+    if (!last_.empty() && last_ != last_room_) return false;
+    first_ = first_room_;
+    last_ = last_room_;
+    return true;
+  }
+  [[nodiscard]] const Slice& first() const { return first_; }
+  [[nodiscard]] const Slice& last() const { return last_; }
+
+ private:
+  Slice first_;
+  Slice last_;
+  std::string first_room_;
+  std::string last_room_;
+};
 
 /// Whether internal key `a` stands before `b`.
 bool is_before(const Slice& a, const Slice& b) {
@@ -49,22 +86,20 @@ Status write_trailer(ChecksumType checksum, Compression type, char* contents, st
   return Status::OK();
 }
 
-/// Checksums that the encoder wrote are looked at in one block of so many.
+/// One block of so many is looked at.
 constexpr std::uint64_t kBlocksPerLook = 16;
 
-Status seal_in_place(const TableShape& shape, char* bytes, std::uint64_t number,
-                     SealedBlock* block) {
-  if (shape.checksum == ChecksumType::kXxh3) {
-    if (number % kBlocksPerLook != 0) return Status::OK();
-    const char* const contents = bytes + block->info.offset;
-    std::uint32_t sum = 0;
-    const bool is_known = block_checksum(shape.checksum, Slice(contents, block->info.bytes), &sum);
-    BRECCIA_ASSERT(is_known);
-    const auto stored = load_little_endian<std::uint32_t>(contents + block->info.bytes + 1);
-    return sum == stored ? Status::OK() : broken();
+Status seal_in_place(const TableShape& shape, char* bytes, bool looks, const SealedBlock& block) {
+  char* const contents = bytes + block.info.offset;
+  if (shape.checksum != ChecksumType::kXxh3) {
+    return write_trailer(shape.checksum, Compression::kNone, contents, block.info.bytes);
   }
-  return write_trailer(shape.checksum, Compression::kNone, bytes + block->info.offset,
-                       block->info.bytes);
+  if (!looks) return Status::OK();
+  std::uint32_t sum = 0;
+  const bool is_known = block_checksum(shape.checksum, Slice(contents, block.info.bytes), &sum);
+  BRECCIA_ASSERT(is_known);
+  const auto stored = load_little_endian<std::uint32_t>(contents + block.info.bytes + 1);
+  return sum == stored ? Status::OK() : broken();
 }
 
 Status append_compressed(const TableShape& shape, const Slice& raw, std::string* room,
@@ -78,32 +113,46 @@ Status append_compressed(const TableShape& shape, const Slice& raw, std::string*
   return write_trailer(shape.checksum, type, to->data() + block->info.offset, stored.size());
 }
 
+/// A block behind those of `*sealed`.
+Status add_block(const TableShape& shape, const algo::BlockInfo& info, const Ends& ends,
+                 std::string* room, SealedBlocks* sealed) {
+  SealedBlock& block = sealed->blocks.emplace_back();
+  block.info = info;
+  block.raw_bytes = info.bytes;
+  block.first_key = sealed->keys.keep(ends.first());
+  block.last_key = sealed->keys.keep(ends.last());
+  if (sealed->blocks.size() == 1) return Status::OK();
+  SealedBlock& before = *(sealed->blocks.end() - 2);
+  if (!is_before(before.last_key, block.first_key)) return broken();
+  separate(shape.index_shortening, before.last_key, block.first_key, room);
+  before.separator = sealed->keys.keep(*room);
+  return Status::OK();
+}
+
 }  // namespace
 
 Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint64_t entries,
-            std::span<const algo::BlockInfo> infos, SealedBlocks* sealed) {
+            std::span<const algo::EncodedBlock> blocks, SealedBlocks* sealed) {
   return base::or_memory_limit([&] {
     const bool is_compressed = shape.compression != Compression::kNone;
     std::string room;
-    sealed->blocks.reserve(infos.size());
+    Ends ends;
+    sealed->blocks.reserve(blocks.size());
     std::uint64_t behind = 0;
     std::uint64_t entries_behind = 0;
-    for (const algo::BlockInfo& info : infos) {
+    for (const algo::EncodedBlock& encoded : blocks) {
+      const algo::BlockInfo& info = encoded.info;
       if (info.offset != behind || info.first_entry != entries_behind) return broken();
       behind += info.bytes + kTrailerBytes;
       entries_behind += info.entries;
       if (behind > count || entries_behind > entries) return broken();
-      SealedBlock& block = sealed->blocks.emplace_back();
-      block.info = info;
-      block.raw_bytes = info.bytes;
+      const bool looks = sealed->blocks.size() % kBlocksPerLook == 0;
       const Slice raw(bytes + info.offset, info.bytes);
-      if (!take_ends(raw, &block.first_key, &block.last_key)) return broken();
-      if (sealed->blocks.size() > 1 &&
-          !is_before(sealed->blocks[sealed->blocks.size() - 2].last_key, block.first_key)) {
-        return broken();
-      }
+      if (!ends.take(encoded, raw, looks)) return broken();
+      BRECCIA_TRY(add_block(shape, info, ends, &room, sealed));
+      SealedBlock& block = sealed->blocks.back();
       BRECCIA_TRY(is_compressed ? append_compressed(shape, raw, &room, &block, &sealed->room)
-                                : seal_in_place(shape, bytes, sealed->blocks.size() - 1, &block));
+                                : seal_in_place(shape, bytes, looks, block));
     }
     if (behind != count || entries_behind != entries) return broken();
     sealed->bytes = is_compressed ? sealed->room.data() : bytes;

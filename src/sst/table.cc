@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/memory.h"
@@ -213,10 +214,6 @@ std::optional<std::uint64_t> Table::number(const std::string& property) const {
   return value;
 }
 
-bool Table::has_tagged_separators() const {
-  return number(names::kIndexKeyIsUserKey).value_or(0) == 0;
-}
-
 std::optional<Handle> Table::range_deletions() const {
   const auto found = meta_blocks_.find(names::kRangeDeletions);
   if (found == meta_blocks_.end()) return std::nullopt;
@@ -229,11 +226,16 @@ Status Table::take_index() {
     return Status::NotSupported("an index of several blocks, or by hash or first key");
   }
   const bool has_deltas = number(names::kIndexValueIsDelta).value_or(0) != 0;
+  has_tagged_separators_ = number(names::kIndexKeyIsUserKey).value_or(0) == 0;
   std::string room;
   Slice contents;
   BRECCIA_TRY(read(index_, &room, &contents));
   BlockEntries entries(contents,
                        has_deltas ? BlockEntries::Kind::kHandles : BlockEntries::Kind::kValues);
+  // A block's entry takes more than that; what properties say may be wrong.
+  constexpr std::uint64_t kEntryBytesMin = 3;
+  data_blocks_.reserve(
+      std::min(number("rocksdb.num.data.blocks").value_or(0), contents.size() / kEntryBytesMin));
   std::uint64_t end = 0;
   while (entries.next()) {
     Handle handle = entries.handle();
@@ -243,13 +245,13 @@ Status Table::take_index() {
         return Status::Corruption("the index is broken");
       }
     }
-    if (has_tagged_separators() && entries.key().size() < kTagBytes) {
+    if (has_tagged_separators_ && entries.key().size() < kTagBytes) {
       return Status::Corruption("a separator in the index is too short");
     }
     BRECCIA_TRY(check_place(handle));
     if (handle.offset < end) return Status::Corruption("blocks in the index overlap");
     end = handle.end();
-    data_blocks_.push_back({handle, entries.key().ToString()});
+    data_blocks_.push_back({handle, separators_.keep(entries.key())});
   }
   return entries.status();
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "sst/format.h"
+#include "sst/key_room.h"
 #include "sst/range_reader.h"
 
 namespace breccia::sst {
@@ -15,7 +16,7 @@ namespace breccia::sst {
 /// What the index says of a data block.
 struct DataBlock {
   Handle handle;
-  std::string separator;  // not less than the block's keys, and less than those of the next
+  Slice separator;  // not less than the block's keys, and less than those of the next
 };
 
 /// A file that holds a table, and what is said in it about its blocks. Nothing is believed before
@@ -45,7 +46,7 @@ class Table {
   /// A property that is a number; none if there is no such one.
   [[nodiscard]] std::optional<std::uint64_t> number(const std::string& property) const;
   /// Whether separators end in tags, as keys do.
-  [[nodiscard]] bool has_tagged_separators() const;
+  [[nodiscard]] bool has_tagged_separators() const { return has_tagged_separators_; }
   /// Where range deletions are; none if there are none.
   [[nodiscard]] std::optional<Handle> range_deletions() const;
 
@@ -90,7 +91,9 @@ class Table {
   Handle index_;
   std::map<std::string, Handle> meta_blocks_;
   std::map<std::string, std::string> properties_;
+  bool has_tagged_separators_ = true;
   std::vector<DataBlock> data_blocks_;
+  KeyRoom separators_;
 };
 
 /// Names of properties and blocks, as RocksDB writes them.

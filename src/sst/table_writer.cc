@@ -1,21 +1,17 @@
 #include "sst/table_writer.h"
 
-#include <rocksdb/comparator.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "sst/checksum.h"
 #include "sst/compress.h"
+#include "sst/separator.h"
 #include "sst/table.h"
 
 namespace breccia::sst {
 
 namespace {
-
-/// Behind a key that was made for an index: before all versions of it.
-constexpr std::uint64_t kSeekTag = ((std::uint64_t{1} << 56) - 1) << 8 | 0x16;
 
 /// Of files to ingest, from which on all entries may have one sequence number, given later.
 constexpr std::uint32_t kExternalVersion = 2;
@@ -31,28 +27,6 @@ const char* name_in_properties(Compression type) {
     default:
       return "NoCompression";
   }
-}
-
-/// A key that is not less than `last`, and less than `next`, and no longer than `last`.
-std::string separator_of(const std::string& last, const std::string& next) {
-  const Slice last_user = InternalKey::of(last).user_key;
-  std::string shorter = last_user.ToString();
-  const rocksdb::Comparator* const order = rocksdb::BytewiseComparator();
-  order->FindShortestSeparator(&shorter, InternalKey::of(next).user_key);
-  if (shorter.size() > last_user.size() || order->Compare(last_user, shorter) >= 0) return last;
-  append_fixed(&shorter, kSeekTag);
-  return shorter;
-}
-
-/// A key that is not less than `last`, the last of all, and no longer.
-std::string successor_of(const std::string& last) {
-  const Slice last_user = InternalKey::of(last).user_key;
-  std::string shorter = last_user.ToString();
-  const rocksdb::Comparator* const order = rocksdb::BytewiseComparator();
-  order->FindShortSuccessor(&shorter);
-  if (shorter.size() > last_user.size() || order->Compare(last_user, shorter) >= 0) return last;
-  append_fixed(&shorter, kSeekTag);
-  return shorter;
 }
 
 std::string varint(std::uint64_t value) {
@@ -91,20 +65,9 @@ Status TableWriter::write_block(std::string contents, Compression type, Handle* 
   return append(contents.data(), contents.size());
 }
 
-void TableWriter::index_last(const std::string* next) {
-  std::string separator = sums_.largest;
-  if (next == nullptr) {
-    if (shape_.index_shortening == IndexShortening::kSeparatorsAndSuccessor) {
-      separator = successor_of(sums_.largest);
-    }
-  } else {
-    if (shape_.index_shortening != IndexShortening::kNone) {
-      separator = separator_of(sums_.largest, *next);
-    }
-    const bool is_shared = InternalKey::of(separator).user_key == InternalKey::of(*next).user_key;
-    has_tags_ = has_tags_ || is_shared;
-  }
+void TableWriter::index_last(const Slice& separator, const Slice* next) {
   const Slice user_key = InternalKey::of(separator).user_key;
+  if (next != nullptr && user_key == InternalKey::of(*next).user_key) has_tags_ = true;
   if (shape_.version >= 4) {
     index_.add_handle(separator, last_block_);
     if (!has_tags_) index_without_tags_.add_handle(user_key, last_block_);
@@ -116,21 +79,30 @@ void TableWriter::index_last(const std::string* next) {
   if (!has_tags_) index_without_tags_.add(user_key, handle);
 }
 
+/// Makes an end of what came before, for which its last key stands in the sums.
+Status TableWriter::begin_blocks(const SealedBlock& block) {
+  if (sums_.blocks == 0) {
+    sums_.smallest.assign(block.first_key.data(), block.first_key.size());
+    return Status::OK();
+  }
+  const Slice before = InternalKey::of(sums_.largest).user_key;
+  if (before.compare(InternalKey::of(block.first_key).user_key) > 0) {
+    return Status::Corruption("blocks that were encoded overlap");
+  }
+  std::string separator;
+  separate(shape_.index_shortening, sums_.largest, block.first_key, &separator);
+  index_last(separator, &block.first_key);
+  return Status::OK();
+}
+
 Result<DataPlace> TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) {
   if (blocks.empty()) return DataPlace();
+  BRECCIA_TRY(begin_blocks(blocks.front()));
   const std::uint64_t begin = blocks.front().info.offset;
-  for (const SealedBlock& block : blocks) {
-    if (sums_.blocks == 0) {
-      sums_.smallest = block.first_key;
-    } else {
-      const Slice before = InternalKey::of(sums_.largest).user_key;
-      if (before.compare(InternalKey::of(block.first_key).user_key) > 0) {
-        return Status::Corruption("blocks that were encoded overlap");
-      }
-      index_last(&block.first_key);
-    }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const SealedBlock& block = blocks[i];
+    if (i > 0) index_last(blocks[i - 1].separator, &block.first_key);
     last_block_ = {end_ + block.info.offset - begin, block.info.bytes};
-    sums_.largest = block.last_key;
     ++sums_.blocks;
     sums_.entries += block.info.entries;
     sums_.deletions += block.info.deletions;
@@ -141,8 +113,10 @@ Result<DataPlace> TableWriter::add(const char* bytes, std::span<const SealedBloc
     sums_.smallest_sequence = std::min(sums_.smallest_sequence, block.info.smallest_sequence);
     sums_.largest_sequence = std::max(sums_.largest_sequence, block.info.largest_sequence);
   }
-  const algo::BlockInfo& last = blocks.back().info;
-  const DataPlace place{bytes + begin, last.offset + last.bytes + kTrailerBytes - begin, end_};
+  const SealedBlock& last = blocks.back();
+  sums_.largest.assign(last.last_key.data(), last.last_key.size());
+  const DataPlace place{bytes + begin, last.info.offset + last.info.bytes + kTrailerBytes - begin,
+                        end_};
   end_ += place.count;
   sums_.data_bytes = end_;
   return place;
@@ -232,7 +206,11 @@ Status TableWriter::write_index(Handle* handle, std::uint64_t* bytes) {
 
 Result<std::uint64_t> TableWriter::finish(const TableOrigin& origin, const std::string& filter) {
   BRECCIA_ASSERT(sums_.blocks > 0 || sums_.range_deletions > 0);
-  if (sums_.blocks > 0) index_last(nullptr);
+  if (sums_.blocks > 0) {
+    std::string separator;
+    succeed(shape_.index_shortening, sums_.largest, &separator);
+    index_last(separator, nullptr);
+  }
   std::map<std::string, Handle> meta;
   std::uint64_t filter_bytes = 0;
   if (!filter.empty()) {

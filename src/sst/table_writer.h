@@ -74,8 +74,10 @@ class TableWriter {
   /// Writes what a compressor of that type has made.
   Status write_block(std::string contents, Compression type, Handle* handle);
   Status write_index(Handle* handle, std::uint64_t* bytes);
-  /// Makes the entry of the last block that was added; `next`: the first key of the one behind it.
-  void index_last(const std::string* next);
+  Status begin_blocks(const SealedBlock& block);
+  /// Makes the entry of the last block that has a place; `next`: the first key of the one behind
+  /// it.
+  void index_last(const Slice& separator, const Slice* next);
   [[nodiscard]] std::string properties(const TableOrigin& origin, bool has_filter,
                                        std::uint64_t filter_bytes, std::uint64_t index_bytes) const;
   [[nodiscard]] std::string footer(const Handle& metaindex, const Handle& index) const;

@@ -61,7 +61,8 @@ int run_show(const ShowFlags& flags) {
   print_block("metaindex", table.metaindex());
   if (!flags.blocks) return console::kExitOk;
   for (const breccia::sst::DataBlock& block : table.data_blocks()) {
-    const std::string name = fmt::format("up to {}", console::to_hex(block.separator));
+    const std::string name =
+        fmt::format("up to {}", console::to_hex(block.separator.ToStringView()));
     print_block(name.c_str(), block.handle);
   }
   return console::kExitOk;

@@ -69,6 +69,33 @@ struct BlockInfo {
   std::uint32_t merge_operands = 0;
 };
 
+/// A key at an end of a block, with its tag, if it is short; others stand in the block alone.
+struct EndKey {
+  static constexpr std::uint64_t kWords = 5;
+
+  std::uint64_t bytes = 0;          // 0: it is longer
+  std::uint64_t word[kWords] = {};  // its bytes as they lie in memory, and zeros
+
+  BRECCIA_HD static EndKey of(const SurvivorsRef& survivors, std::uint64_t k) {
+    EndKey key;
+    const std::uint64_t bytes = survivors.key_bytes(k);
+    if (bytes > sizeof key.word) return key;
+    key.bytes = bytes;
+    for (std::uint64_t w = 0; w < kWords; ++w) {
+      key.word[w] =
+          swap_word(internal_word(survivors.entries.keys, survivors.id[k], survivors.tag[k], w));
+    }
+    return key;
+  }
+};
+
+/// A data block that was encoded.
+struct EncodedBlock {
+  BlockInfo info;
+  EndKey first;
+  EndKey last;
+};
+
 /// shared[k], bytes[k]: as if entry k stood in one block with the one before.
 struct MeasureEntries {
   SurvivorsRef survivors;
@@ -294,8 +321,8 @@ struct WriteEntries {
   }
 };
 
-/// Says what is in each block and, if `has_checksums`, writes its checksum. All other bytes of it
-/// were written by a launch before: lanes read what others wrote.
+/// Says what is in each block and at its ends and, if `has_checksums`, writes its checksum. All
+/// other bytes of it were written by a launch before: lanes read what others wrote.
 struct FinishBlocks {
   SurvivorsRef survivors;
   LayoutRef layout;
@@ -304,7 +331,7 @@ struct FinishBlocks {
   std::uint64_t total;
   bool has_checksums;
   char* out;
-  BlockInfo* info;
+  EncodedBlock* block;
 
   BRECCIA_HD BlockInfo sums_of(std::uint64_t b) const {
     BlockInfo sums;
@@ -336,14 +363,15 @@ struct FinishBlocks {
     const std::uint64_t b = first / Group::kWidth;
     const std::uint64_t bytes = group.from(0, [&](int) {
       const BlockInfo sums = sums_of(b);
-      info[b] = sums;
+      block[b] = {sums, EndKey::of(survivors, layout.begin_of(b)),
+                  EndKey::of(survivors, layout.end_of(b) - 1)};
       return std::uint64_t{sums.bytes};
     });
     if (!has_checksums) return;
-    const char* const block = out + offset[layout.begin_of(b)];
-    const std::uint64_t sum = xxh3::hash_block(group, block, bytes);
+    char* const contents = out + offset[layout.begin_of(b)];
+    const std::uint64_t sum = xxh3::hash_block(group, contents, bytes);
     group.from(0, [&](int) {
-      store_bytes(out + offset[layout.begin_of(b)] + bytes + 1, sum, 4);
+      store_bytes(contents + bytes + 1, sum, 4);
       return true;
     });
   }
@@ -353,7 +381,7 @@ struct FinishBlocks {
 /// Shape   bytes: blocks with their trailers; kPadBytes zeros behind them.
 struct Blocks {
   exec::Array<char> bytes;
-  exec::Array<BlockInfo> info;
+  exec::Array<EncodedBlock> blocks;
   exec::Array<std::uint64_t> hash;  // of each entry's user key; none without a filter
 };
 
@@ -436,7 +464,7 @@ class Encoder {
   Status write(Blocks* blocks) {
     constexpr int kLanes = X::kIsHost ? 1 : kWriteLanes;
     BRECCIA_TRY(make(&blocks->bytes, total_ + kPadBytes));
-    BRECCIA_TRY(make(&blocks->info, block_count_));
+    BRECCIA_TRY(make(&blocks->blocks, block_count_));
     BRECCIA_TRY(x_.template launch<kLanes>(
         survivors_.count * kLanes,
         WriteEntries<kLanes>{survivors_, layout(), shared_.data(), sum_.data(), total_,
@@ -444,7 +472,7 @@ class Encoder {
     return x_.template launch<xxh3::kLanes>(
         block_count_ * xxh3::kLanes,
         FinishBlocks{survivors_, layout(), sum_.data(), blocks->hash.data(), total_,
-                     has_checksums(), blocks->bytes.data(), blocks->info.data()});
+                     has_checksums(), blocks->bytes.data(), blocks->blocks.data()});
   }
 
   /// Others, and those of compressed blocks, are the host's work.

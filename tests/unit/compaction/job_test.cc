@@ -221,8 +221,9 @@ TEST(CompactionJob, UniqueIds) {
 // Mutation: a field left out, or a number of the first file for all.
 TEST(CompactionJob, WritesOutcomes) {
   Merged merged;
-  const auto file = [](const char* name) {
+  const auto file = [](std::uint64_t number, const char* name) {
     MergedFile file;
+    file.number = number;
     file.name = name;
     file.smallest = std::string("a\x01\x05\0\0\0\0\0\0", 9);
     file.largest = std::string("b\x01\0\0\0\0\0\0\0", 9);
@@ -231,7 +232,7 @@ TEST(CompactionJob, WritesOutcomes) {
     file.file_creation_time = 18;
     return file;
   };
-  merged.files = {file("1.sst"), file("2.sst")};
+  merged.files = {file(9, "1.sst"), file(8, "2.sst")};
   merged.counts = {.bytes_read = 100,
                    .bytes_written = 60,
                    .entries_read = 10,
@@ -243,7 +244,6 @@ TEST(CompactionJob, WritesOutcomes) {
   facts.output_level = 4;
   facts.database_id = "id";
   facts.session_id = "0123456789ABCDEFGHIJ";
-  facts.first_file_number = 7;
   const std::string text = write_outcome(merged, facts);
   const Fields fields = read_fields(unframed(text).value()).take();
   EXPECT_EQ(fields.at("status"), "{code=0;subcode=0;severity=0;message=;}");
