@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
+#include <set>
+#include <string>
 
+#include "compaction/plan.h"
 #include "compaction/slice_reader.h"
 #include "exec/fake/fake_device.h"
 #include "support/compaction_loads.h"
@@ -27,9 +31,10 @@ class SmallJob {
   }
 
   /// Does the job; if that ends well, with what is to come of it, else without a file.
-  Status run(Backend& backend) {
+  Status run(Backend& backend, Merged* made = nullptr) {
     Merged merged;
     Status status = merge(job_, backend, &merged);
+    if (made != nullptr) *made = merged;
     written_ = merged.counts.entries_written;
     if (status.ok()) {
       EXPECT_TRUE(entries_ == 0 || written_ == entries_);
@@ -66,12 +71,12 @@ std::shared_ptr<Backend> fake_backend(exec::FakeFaults* faults) {
   return backend_on(exec::fake::make_fake_device(faults));
 }
 
-/// Runs the job with operation 1, 2, 3, ... failing.
-void fail_each(SmallJob* job, exec::Fault fault, std::uint64_t operations) {
+/// Runs the job with operation 1, 1 + step, 1 + 2 * step, ... failing.
+void fail_each(SmallJob* job, exec::Fault fault, std::uint64_t operations, std::uint64_t step = 1) {
   exec::FakeFaults faults;
   const auto backend = fake_backend(&faults);
   std::uint64_t failures = 0;
-  for (std::uint64_t k = 1; k <= operations; ++k) {
+  for (std::uint64_t k = 1; k <= operations; k += step) {
     SCOPED_TRACE(fmt::format("operation {}", k));
     faults.fail_after(k, fault);
     // An allocation of nothing succeeds even without memory.
@@ -82,7 +87,7 @@ void fail_each(SmallJob* job, exec::Fault fault, std::uint64_t operations) {
     faults.fail_after(kNever, fault);
     EXPECT_TRUE(job->run(*backend).ok());
   }
-  EXPECT_GT(failures, operations * 3 / 4);
+  EXPECT_GT(failures, operations / step * 3 / 4);
 }
 
 // Goal: whichever operation of a device fails, the merge says so, leaves no file, keeps no memory,
@@ -100,6 +105,82 @@ TEST(MergeOnFake, AnyOperationMayFail) {
     for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
       fail_each(&job, fault, counted.operations());
     }
+  }
+}
+
+/// A job of eight lanes, each of several slices and files.
+Config lanes_config() {
+  Config config{"lanes"};
+  config.keys = 6000;
+  return config;
+}
+constexpr std::uint64_t kLaneFileBytes = 20 << 10;
+constexpr std::uint64_t kLaneSliceBytes = 6 << 10;
+
+// Goal: files that are written side by side are one ascending row, and about as large as they are
+//       to be; each has a number of its own.
+// Method: a job of some 30 files in eight lanes, and what is said of them. What they hold is what
+//         the conformance tests look at.
+// Mutation: lanes in another order than that of their keys; a number that two files have; files
+//           that end with each slice.
+TEST(MergeLanes, FilesAreOneRow) {
+  SmallJob job(lanes_config());
+  job.job().file_bytes = kLaneFileBytes;
+  job.job().slice_bytes = kLaneSliceBytes;
+  job.job().first_file_number = 100;
+  Merged merged;
+  ASSERT_TRUE(job.run(*backend_of_kind(exec::DeviceKind::kHost), &merged).ok());
+  ASSERT_GT(merged.files.size(), 16U);
+  std::set<std::uint64_t> numbers;
+  std::size_t small = 0;
+  std::string last;
+  for (const MergedFile& file : merged.files) {
+    EXPECT_LT(last, file.smallest);
+    EXPECT_LE(file.smallest, file.largest);
+    last = file.largest;
+    numbers.insert(file.number);
+    EXPECT_EQ(file.name, std::to_string(file.number) + ".sst");
+    EXPECT_LE(file.bytes, 2 * kLaneFileBytes);
+    if (file.bytes < kLaneFileBytes / 2) ++small;
+  }
+  EXPECT_LE(small, 8U);
+  EXPECT_EQ(numbers.size(), merged.files.size());
+  EXPECT_EQ(*numbers.begin(), 100U);
+  EXPECT_EQ(*numbers.rbegin(), 100 + merged.files.size() - 1);
+}
+
+// Goal: as above, of a job whose slices wait for each other: an error in one ends all.
+// Method: the job of eight lanes, with operation 1, 398, 795, ... failing.
+// Mutation: a slice with an error that does not end its turn keeps the next for ever.
+TEST(MergeLanes, AnyOperationMayFail) {
+  SmallJob job(lanes_config());
+  job.job().file_bytes = kLaneFileBytes;
+  job.job().slice_bytes = kLaneSliceBytes;
+  exec::FakeFaults counted;
+  ASSERT_TRUE(job.run(*fake_backend(&counted)).ok());
+  constexpr std::uint64_t kStep = 397;
+  ASSERT_GT(counted.operations(), 5 * kStep);
+  for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
+    fail_each(&job, fault, counted.operations(), kStep);
+  }
+}
+
+// Goal: a job is cut into lanes where each has two files at least, and a slice.
+// Mutation: a lane without a slice, or of one file.
+TEST(MergeLanes, HaveTwoFilesEach) {
+  struct Row {
+    std::uint64_t input_bytes;
+    std::uint64_t file_bytes;
+    std::size_t slices;
+    std::size_t lanes;
+  };
+  constexpr std::uint64_t kOneFile = std::numeric_limits<std::uint64_t>::max();
+  for (const Row& row :
+       {Row{0, 64, 1, 1}, Row{255, 64, 100, 1}, Row{256, 64, 100, 2}, Row{1023, 64, 100, 7},
+        Row{1 << 20, 64, 100, 8}, Row{1 << 20, 64, 3, 3}, Row{1 << 20, kOneFile, 100, 1}}) {
+    MergeJob job;
+    job.file_bytes = row.file_bytes;
+    EXPECT_EQ(lanes_of(job, row.input_bytes, row.slices), row.lanes) << row.input_bytes;
   }
 }
 
