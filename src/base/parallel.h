@@ -12,12 +12,15 @@
 
 namespace breccia::base {
 
-/// tbb::parallel_for whose waiting caller runs nothing but this loop's own iterations. The store is
-/// called from tasks of its users and waits for other callers in places: an iteration of the user's
-/// own loop, begun inside ours, could wait for the one it was begun in.
+/// tbb::parallel_for that is nobody else's. The store is called from tasks of its users: a waiting
+/// caller runs nothing but this loop's own iterations, as one of the user's own loop, begun inside
+/// ours, could wait for the one it was begun in; and what cancels the user's tasks leaves out none
+/// of ours.
 template <class... Arguments>
 void parallel_for(Arguments&&... arguments) {
-  tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::forward<Arguments>(arguments)...); });
+  tbb::task_group_context context(tbb::task_group_context::isolated);
+  tbb::this_task_arena::isolate(
+      [&] { tbb::parallel_for(std::forward<Arguments>(arguments)..., context); });
 }
 
 /// One of the threads that are in a shared loop.

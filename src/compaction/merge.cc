@@ -57,11 +57,11 @@ struct OpenFile {
   std::unique_ptr<sst::TableWriter> writer;
   std::vector<HashRange> hashes;
   MergedFile* result = nullptr;
-  std::atomic<std::uint64_t> unwritten{1};  // pieces; and one until it gets no more
+  std::atomic<std::uint64_t> unwritten{1};  // pieces, with that which says that it gets no more
   std::mutex mutex;  // one writes at a time: the kernel has one lock a file, for which writers spin
 };
 
-/// Blocks of a slice that have a place in a file.
+/// Blocks of a slice that have a place in a file; of no bytes: the file gets no more.
 struct Piece {
   std::shared_ptr<OpenFile> file;
   sst::DataPlace place;
@@ -86,7 +86,7 @@ struct FileMaker {
 };
 
 /// Takes sealed slices in order and makes files of them.
-/// Threads add() one at a time, write() any, finish() behind all.
+/// Threads add() one at a time, write() any, the others behind all.
 class Files {
  public:
   explicit Files(FileMaker& maker) : maker_(maker), job_(maker.job) {}
@@ -104,7 +104,7 @@ class Files {
         ++last;
       const bool begins = job_.has_stock_cuts && blocks[first].info.begins_file != 0;
       const std::uint64_t bytes = blocks[last - 1].info.offset - blocks[first].info.offset;
-      if (begins || is_full(bytes, is_last)) BRECCIA_TRY(close());
+      if (begins || is_full(bytes, is_last)) close(work);
       if (file_ == nullptr) BRECCIA_TRY(open());
       BRECCIA_TAKE(const sst::DataPlace place,
                    file_->writer->add(work->sealed.bytes, {blocks.data() + first, last - first}));
@@ -113,23 +113,25 @@ class Files {
       note_hashes(*work, first, last);
       first = last;
     }
-    return is_last ? close() : Status::OK();
+    if (is_last) close(work);
+    return Status::OK();
   }
 
   /// Writes what has its place. Files that have all of theirs end.
   Status write(const Work& work) {
     for (const Piece& piece : work.pieces) {
-      {
+      if (piece.place.count > 0) {
         const std::lock_guard lock(piece.file->mutex);
         BRECCIA_TRY(piece.file->writer->write_data(piece.place));
       }
-      BRECCIA_TRY(end_if_written(piece.file));
+      BRECCIA_ASSERT(piece.file->unwritten > 0);
+      if (--piece.file->unwritten == 0) BRECCIA_TRY(end_file(*piece.file));
     }
     return Status::OK();
   }
 
   /// Adds them to what a job has made.
-  void finish(Merged* merged) {
+  void tell(Merged* merged) const {
     BRECCIA_ASSERT(file_ == nullptr);
     for (const auto& file : results_) {
       merged->counts.bytes_written += file->bytes;
@@ -137,8 +139,8 @@ class Files {
       merged->files.push_back(*file);
     }
     merged->counts.deletions_written += deletions_;
-    is_kept_ = true;
   }
+  void keep() { is_kept_ = true; }
 
  private:
   /// Whether the file is nearer to its size without what comes; what comes last makes no file for
@@ -163,10 +165,11 @@ class Files {
   }
 
   /// The file at hand, if there is one, gets no more.
-  Status close() {
-    if (file_ == nullptr) return Status::OK();
+  void close(Work* work) {
+    if (file_ == nullptr) return;
     deletions_ += file_->writer->sums().deletions;
-    return end_if_written(std::exchange(file_, nullptr));
+    work->pieces.push_back({file_, {}});
+    file_.reset();
   }
 
   void note_hashes(const Work& work, std::size_t first, std::size_t last) {
@@ -175,11 +178,6 @@ class Files {
     const std::uint64_t begin = blocks[first].info.first_entry;
     const std::uint64_t end = blocks[last - 1].info.first_entry + blocks[last - 1].info.entries;
     file_->hashes.push_back({work.merged.hashes, begin, end - begin});
-  }
-
-  Status end_if_written(const std::shared_ptr<OpenFile>& file) {
-    BRECCIA_ASSERT(file->unwritten > 0);
-    return --file->unwritten > 0 ? Status::OK() : end_file(*file);
   }
 
   Status end_file(const OpenFile& file) {
@@ -224,24 +222,25 @@ class Files {
   bool is_kept_ = false;
 };
 
-/// Lets threads do something in the order of numbers.
-/// Threads any.
-class Turns {
+/// Lets threads do something in the order of numbers: it is that number's turn, once those of all
+/// numbers below are over.
+class Turn {
  public:
-  /// Waits until all numbers below have called end().
-  void await(std::size_t number) {
-    for (std::size_t now = now_.load(std::memory_order_acquire); now != number;
-         now = now_.load(std::memory_order_acquire)) {
-      now_.wait(now, std::memory_order_acquire);
+  Turn(std::atomic<std::size_t>* turns, std::size_t number) : turns_(*turns) {
+    for (std::size_t now = turns_.load(std::memory_order_acquire); now != number;
+         now = turns_.load(std::memory_order_acquire)) {
+      turns_.wait(now, std::memory_order_acquire);
     }
   }
-  void end() {
-    now_.fetch_add(1, std::memory_order_acq_rel);
-    now_.notify_all();
+  ~Turn() {
+    turns_.fetch_add(1, std::memory_order_acq_rel);
+    turns_.notify_all();
   }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
 
  private:
-  std::atomic<std::size_t> now_{0};
+  std::atomic<std::size_t>& turns_;
 };
 
 /// Slices that lie one behind the other, and the files that they become.
@@ -251,7 +250,7 @@ struct Lane {
 
   const std::size_t begin;
   const std::size_t end;
-  Turns turns;  // of slices, from 0 on
+  std::atomic<std::size_t> turns{0};  // of its slices that are over
   Files files;
 };
 
@@ -298,14 +297,16 @@ class JobRun {
     maker_.next_number = job_.first_file_number;
     maker_.creation_time =
         inputs_.creation_time != 0 ? inputs_.creation_time : job_.origin.creation_time;
-    if (!job_.has_stock_cuts) ends_ = slice_ends(inputs_, slice_bytes_of(job_, backend_.device()));
-    plan_lanes();
+    const std::uint64_t slice_bytes = slice_bytes_of(job_, backend_.device());
+    if (!job_.has_stock_cuts) ends_ = slice_ends(inputs_, job_, slice_bytes);
+    plan_lanes(slice_bytes);
     work_together();
     merged->counts = inputs_.counts;
     merged->counts.bytes_read = inputs_.bytes;
     check_counts();
     if (error_.is_set()) return error_.get();
-    for (const auto& lane : lanes_) lane->files.finish(merged);
+    for (const auto& lane : lanes_) lane->files.tell(merged);
+    for (const auto& lane : lanes_) lane->files.keep();
     return Status::OK();
   }
 
@@ -319,8 +320,8 @@ class JobRun {
   [[nodiscard]] std::size_t slices() const { return ends_.size() + 1; }
 
   /// All lanes go on at the same pace.
-  void plan_lanes() {
-    const std::size_t count = job_.has_stock_cuts ? 1 : lanes_of(job_, inputs_.bytes, slices());
+  void plan_lanes(std::uint64_t slice_bytes) {
+    const std::size_t count = lanes_of(inputs_, job_, slices(), slice_bytes);
     for (std::size_t i = 0; i < count; ++i) {
       lanes_.push_back(
           std::make_unique<Lane>(slices() * i / count, slices() * (i + 1) / count, maker_));
@@ -334,8 +335,8 @@ class JobRun {
 
   /// Does all steps, with as many threads as there are to be, or as can be had.
   void work_together() {
-    std::vector<std::thread> others;
-    const std::size_t most = std::min(slices_at_once_of(job_, backend_.device()), slices());
+    std::vector<std::jthread> others;
+    const std::size_t most = std::min(slices_at_once_of(job_, backend_.tenant()), slices());
     try {
       others.reserve(most);
       while (others.size() + 1 < most) others.emplace_back([this] { take_steps(); });
@@ -343,16 +344,16 @@ class JobRun {
     } catch (const std::bad_alloc&) {
     }
     take_steps();
-    for (std::thread& other : others) other.join();
   }
 
-  void take_steps() {
+  void take_steps() noexcept {
     for (std::size_t i = next_step_++; i < steps_.size(); i = next_step_++) {
       const auto [lane, slice] = steps_[i];
       const WorkPtr work = merge_slice(slice);
-      lane->turns.await(slice - lane->begin);
-      keep(work.get(), slice + 1 == lane->end, &lane->files);
-      lane->turns.end();
+      {
+        const Turn turn(&lane->turns, slice - lane->begin);
+        place(work.get(), slice + 1 == lane->end, &lane->files);
+      }
       write(work.get(), &lane->files);
     }
   }
@@ -360,7 +361,7 @@ class JobRun {
   WorkPtr merge_slice(std::size_t i) {
     WorkPtr work;
     if (error_.is_set()) return work;
-    error_.note(base::or_memory_limit([&] {
+    attempt([&] {
       work = std::make_shared<Work>(backend_.device().host_memory());
       const auto begin = begin_of(i);
       const auto end = end_of(i);
@@ -376,29 +377,40 @@ class JobRun {
                                                             work->merged.blocks.size());
       return sst::seal(job_.shape, work->merged.bytes.data(), encoded_bytes(work->merged),
                        work->merged.entries_kept, blocks, &work->sealed);
-    }));
+    });
     return work;
   }
 
-  /// The slice's bounds, within the job's.
-  [[nodiscard]] std::optional<std::string> begin_of(std::size_t i) const {
-    if (i == 0) return job_.begin;
-    return job_.begin.has_value() ? std::max(*job_.begin, ends_[i - 1]) : ends_[i - 1];
-  }
-  [[nodiscard]] std::optional<std::string> end_of(std::size_t i) const {
-    if (i == ends_.size()) return job_.end;
-    return job_.end.has_value() ? std::min(*job_.end, ends_[i]) : ends_[i];
+  /// Does work(), and notes its error. Nobody catches what a thread throws: whatever it is, RocksDB
+  /// can still do the job.
+  template <class Step>
+  void attempt(const Step& step) noexcept {
+    try {
+      error_.note(base::or_memory_limit(step));
+    } catch (const std::exception& error) {
+      error_.note(base::io_error(error.what()));
+    } catch (...) {
+      error_.note(base::io_error("a step of a merge threw what is no exception"));
+    }
   }
 
-  void keep(Work* work, bool is_last, Files* files) {
+  /// A slice's bounds.
+  [[nodiscard]] std::optional<std::string> begin_of(std::size_t i) const {
+    return i == 0 ? job_.begin : ends_[i - 1];
+  }
+  [[nodiscard]] std::optional<std::string> end_of(std::size_t i) const {
+    return i == ends_.size() ? job_.end : ends_[i];
+  }
+
+  void place(Work* work, bool is_last, Files* files) {
     if (work == nullptr || error_.is_set()) return;
     entries_read_ += work->merged.entries_read;
-    error_.note(base::or_memory_limit([&] { return files->add(work, is_last); }));
+    attempt([&] { return files->add(work, is_last); });
   }
 
   void write(Work* work, Files* files) {
     if (work == nullptr || error_.is_set()) return;
-    error_.note(base::or_memory_limit([&] { return files->write(*work); }));
+    attempt([&] { return files->write(*work); });
   }
 
   /// Each entry of the inputs was in one slice.

@@ -14,13 +14,17 @@ namespace {
 /// Bytes of a slice: on the host what caches hold, on a device enough for all of its lanes.
 constexpr std::uint64_t kHostSliceBytes = 4ULL << 20;
 constexpr std::uint64_t kDeviceSliceBytes = 16ULL << 20;
-/// Slices under way at once, beside one for each core: they wait for a device, or for what is
-/// stored.
+/// Slices under way at once, one for each of so many cores, and beside those some that wait for a
+/// device, or for what is stored.
+constexpr std::size_t kCores = 24;
 constexpr std::size_t kDeviceWaits = 8;
 constexpr std::size_t kHostWaits = 1;
+/// A device's memory that a byte of a slice takes: blocks twice, columns, ids, and hashes that wait
+/// for their filter.
+constexpr std::uint64_t kDeviceBytesPerByte = 6;
 
 /// A lane's last file may be a small one.
-constexpr std::uint64_t kFilesPerLane = 2;
+constexpr double kFilesPerLane = 2;
 constexpr std::size_t kLanesMax = 8;
 
 /// Places at which a slice may end are looked at that often in each.
@@ -31,6 +35,12 @@ std::string next_key(const rocksdb::Slice& key) {
   std::string next = key.ToString();
   next.push_back('\0');
   return next;
+}
+
+/// Whether a slice may end behind a key.
+bool is_within(const MergeJob& job, const rocksdb::Slice& key) {
+  return (!job.begin.has_value() || key.compare(*job.begin) >= 0) &&
+         (!job.end.has_value() || key.compare(*job.end) < 0);
 }
 
 Status check_table(const sst::Table& table) {
@@ -106,11 +116,10 @@ Status Inputs::open(const MergeJob& job, Inputs* inputs) {
       auto& files = inputs->runs.emplace_back(run.size());
       for (std::size_t i = 0; i < run.size(); ++i) all.push_back({&run[i], &files[i], {}});
     }
-    // An index has tens of thousands of entries. RocksDB may be called from tasks of the program's.
-    tbb::task_group_context context(tbb::task_group_context::isolated);
-    base::parallel_for(
-        std::size_t{0}, all.size(),
-        [&](std::size_t i) { all[i].status = open_file(*all[i].input, all[i].file); }, context);
+    // An index has tens of thousands of entries.
+    base::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
+      all[i].status = open_file(*all[i].input, all[i].file);
+    });
     for (Opening& one : all) {
       BRECCIA_TRY(std::move(one.status));
       inputs->bytes += one.file->table->bytes();
@@ -127,18 +136,17 @@ std::uint64_t slice_bytes_of(const MergeJob& job, const exec::Device& device) {
   return std::max(std::min(bytes, job.file_bytes), kLeast);
 }
 
-std::size_t slices_at_once_of(const MergeJob& job, const exec::Device& device) {
+std::size_t slices_at_once_of(const MergeJob& job, exec::Tenant& tenant) {
   if (job.slices_at_once > 0) return job.slices_at_once;
-  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return cores + (device.is_host() ? kHostWaits : kDeviceWaits);
+  const std::size_t cores = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kCores);
+  if (tenant.device().is_host()) return cores + kHostWaits;
+  const std::uint64_t of_a_slice = kDeviceBytesPerByte * slice_bytes_of(job, tenant.device());
+  const std::size_t fit = std::max<std::size_t>(tenant.bytes_max() / of_a_slice, 1);
+  return std::min(cores + kDeviceWaits, fit);
 }
 
-std::size_t lanes_of(const MergeJob& job, std::uint64_t input_bytes, std::size_t slices) {
-  const std::size_t lanes = input_bytes / job.file_bytes / kFilesPerLane;
-  return std::clamp<std::size_t>(lanes, 1, std::min(slices, kLanesMax));
-}
-
-std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes) {
+std::vector<std::string> slice_ends(const Inputs& inputs, const MergeJob& job,
+                                    std::uint64_t slice_bytes) {
   BRECCIA_ASSERT(slice_bytes > 0);
   std::vector<std::pair<rocksdb::Slice, std::uint64_t>> samples;  // keys, bytes up to them
   const std::uint64_t sample_bytes = slice_bytes / kSamplesPerSlice;
@@ -149,7 +157,9 @@ std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_by
         since += static_cast<std::uint64_t>(
             file.growth * static_cast<double>(block.handle.bytes + sst::kTrailerBytes));
         if (since < sample_bytes || block.separator.size() > sst::algo::kKeyBytesMax) continue;
-        samples.emplace_back(end_of(*file.table, block), std::exchange(since, 0));
+        const std::uint64_t bytes = std::exchange(since, 0);
+        const rocksdb::Slice key = end_of(*file.table, block);
+        if (is_within(job, key)) samples.emplace_back(key, bytes);
       }
     }
   }
@@ -166,6 +176,25 @@ std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_by
     since = 0;
   }
   return ends;
+}
+
+std::size_t lanes_of(const Inputs& inputs, const MergeJob& job, std::size_t slices,
+                     std::uint64_t slice_bytes) {
+  if (job.has_stock_cuts) return 1;
+  std::uint64_t all = 0;
+  std::uint64_t largest = 0;
+  for (const auto& run : inputs.runs) {
+    std::uint64_t bytes = 0;
+    for (const Inputs::File& file : run) bytes += file.table->bytes();
+    all += bytes;
+    largest = std::max(largest, bytes);
+  }
+  const double share =
+      all == 0 ? 1 : 0.5 + 0.5 * static_cast<double>(largest) / static_cast<double>(all);
+  const double bytes = share * static_cast<double>(slices) * static_cast<double>(slice_bytes);
+  const double lanes = bytes / static_cast<double>(job.file_bytes) / kFilesPerLane;
+  const auto most = static_cast<double>(std::min(slices, kLanesMax));
+  return static_cast<std::size_t>(std::clamp(lanes, 1.0, most));
 }
 
 }  // namespace breccia::compaction

@@ -30,16 +30,20 @@ struct Inputs {
   static Status open(const MergeJob& job, Inputs* inputs);
 };
 
-/// Bytes of a job's slices, and how many of them are under way at once, on a device.
+/// Bytes of a job's slices, and how many of them are under way at once, each with a thread.
 std::uint64_t slice_bytes_of(const MergeJob& job, const exec::Device& device);
-std::size_t slices_at_once_of(const MergeJob& job, const exec::Device& device);
+std::size_t slices_at_once_of(const MergeJob& job, exec::Tenant& tenant);
 
-/// Stretches of a job's slices whose files are written at once.
-std::size_t lanes_of(const MergeJob& job, std::uint64_t input_bytes, std::size_t slices);
+/// User keys at which the ranges of slices end, ascending and within the job's bounds, so that each
+/// slice has about that many bytes of keys and values, by what the tables' properties say; the last
+/// slice ends with the job.
+std::vector<std::string> slice_ends(const Inputs& inputs, const MergeJob& job,
+                                    std::uint64_t slice_bytes);
 
-/// User keys at which the ranges of slices end, ascending, so that each slice has about that many
-/// bytes of keys and values, by what the tables' properties say; the last slice has no end.
-std::vector<std::string> slice_ends(const Inputs& inputs, std::uint64_t slice_bytes);
+/// Stretches of a job's slices whose files are written at once: so many that each makes two files
+/// or more, if what comes out is midway between the largest run and all runs.
+std::size_t lanes_of(const Inputs& inputs, const MergeJob& job, std::size_t slices,
+                     std::uint64_t slice_bytes);
 
 /// A separator's user key: not less than those of its block, and not greater than those behind it.
 rocksdb::Slice end_of(const sst::Table& table, const sst::DataBlock& block);

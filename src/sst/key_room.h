@@ -20,7 +20,8 @@ class KeyRoom {
   }
 
  private:
-  std::pmr::monotonic_buffer_resource memory_;
+  // The default resource is the program's.
+  std::pmr::monotonic_buffer_resource memory_{std::pmr::new_delete_resource()};
 };
 
 }  // namespace breccia::sst

@@ -31,6 +31,14 @@ bool read_ends(const Slice& block, std::string* first, std::string* last) {
   return first->size() >= kTagBytes && last->size() >= kTagBytes;
 }
 
+/// Whether internal key `a` stands before `b`.
+bool is_before(const Slice& a, const Slice& b) {
+  const InternalKey left = InternalKey::of(a);
+  const InternalKey right = InternalKey::of(b);
+  const int order = left.user_key.compare(right.user_key);
+  return order != 0 ? order < 0 : left.sequence > right.sequence;
+}
+
 /// What is said of a key; empty: nothing.
 Slice said(const algo::EndKey& key) {
   return {reinterpret_cast<const char*>(key.word), static_cast<std::size_t>(key.bytes)};
@@ -49,7 +57,15 @@ class Ends {
     if (!is_key(block.first) || !is_key(block.last)) return false;
     first_ = said(block.first);
     last_ = said(block.last);
-    if (!looks && !first_.empty() && !last_.empty()) return true;
+    if ((looks || first_.empty() || last_.empty()) && !read(contents)) return false;
+    return block.info.entries == 1 ? first_ == last_ : is_before(first_, last_);
+  }
+  [[nodiscard]] const Slice& first() const { return first_; }
+  [[nodiscard]] const Slice& last() const { return last_; }
+
+ private:
+  /// False: they are not what was said.
+  bool read(const Slice& contents) {
     if (!read_ends(contents, &first_room_, &last_room_)) return false;
     if (!first_.empty() && first_ != first_room_) return false;
     if (!last_.empty() && last_ != last_room_) return false;
@@ -57,23 +73,12 @@ class Ends {
     last_ = last_room_;
     return true;
   }
-  [[nodiscard]] const Slice& first() const { return first_; }
-  [[nodiscard]] const Slice& last() const { return last_; }
 
- private:
   Slice first_;
   Slice last_;
   std::string first_room_;
   std::string last_room_;
 };
-
-/// Whether internal key `a` stands before `b`.
-bool is_before(const Slice& a, const Slice& b) {
-  const InternalKey left = InternalKey::of(a);
-  const InternalKey right = InternalKey::of(b);
-  const int order = left.user_key.compare(right.user_key);
-  return order != 0 ? order < 0 : left.sequence > right.sequence;
-}
 
 /// Writes type and checksum behind `contents`, which have room for them.
 Status write_trailer(ChecksumType checksum, Compression type, char* contents, std::size_t bytes) {
@@ -86,8 +91,13 @@ Status write_trailer(ChecksumType checksum, Compression type, char* contents, st
   return Status::OK();
 }
 
-/// One block of so many is looked at.
-constexpr std::uint64_t kBlocksPerLook = 16;
+/// One block of so many is looked at, and those whose keys stand for a file or for all.
+constexpr std::size_t kBlocksPerLook = 16;
+
+bool is_looked_at(std::span<const algo::EncodedBlock> blocks, std::size_t i) {
+  if (i % kBlocksPerLook == 0 || i + 1 == blocks.size()) return true;
+  return blocks[i].info.begins_file != 0 || blocks[i + 1].info.begins_file != 0;
+}
 
 Status seal_in_place(const TableShape& shape, char* bytes, bool looks, const SealedBlock& block) {
   char* const contents = bytes + block.info.offset;
@@ -146,7 +156,7 @@ Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint
       behind += info.bytes + kTrailerBytes;
       entries_behind += info.entries;
       if (behind > count || entries_behind > entries) return broken();
-      const bool looks = sealed->blocks.size() % kBlocksPerLook == 0;
+      const bool looks = is_looked_at(blocks, sealed->blocks.size());
       const Slice raw(bytes + info.offset, info.bytes);
       if (!ends.take(encoded, raw, looks)) return broken();
       BRECCIA_TRY(add_block(shape, info, ends, &room, sealed));

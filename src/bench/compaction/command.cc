@@ -211,7 +211,8 @@ class Bench {
     compaction::Inputs inputs;
     BRECCIA_TRY(compaction::Inputs::open(job_, &inputs));
     const exec::Device& device = merger_.backend->device();
-    const auto ends = compaction::slice_ends(inputs, compaction::slice_bytes_of(job_, device));
+    const auto ends =
+        compaction::slice_ends(inputs, job_, compaction::slice_bytes_of(job_, device));
     std::vector<std::unique_ptr<compaction::SliceReader>> readers;  // what they read is theirs
     std::vector<compaction::Slice> slices(ends.size() + 1);
     for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -221,7 +222,7 @@ class Bench {
                                        i == ends.size() ? std::nullopt : std::optional(ends[i]),
                                        &slices[i]));
     }
-    const std::size_t threads = compaction::slices_at_once_of(job_, device);
+    const std::size_t threads = compaction::slices_at_once_of(job_, merger_.backend->tenant());
     BRECCIA_TRY(merge_slices(slices, threads, 1).status());  // pools are filled
     BRECCIA_TAKE(Taken taken, merge_slices(slices, threads, kPasses));
     taken.seconds /= kPasses;
@@ -329,7 +330,8 @@ class Bench {
     if (way != nullptr) way->apply_to(&job);
     const exec::Device& device = merger_.backend->device();
     const std::uint64_t slice_megabytes = compaction::slice_bytes_of(job, device) >> 20;
-    const std::size_t slices_at_once = compaction::slices_at_once_of(job, device);
+    const std::size_t slices_at_once =
+        compaction::slices_at_once_of(job, merger_.backend->tenant());
     if (!flags_.json) {
       fmt::print(
           "{:<22} {:<8} {:>5} B, {:.2f} GB in: {:7.3f} GB/s, {:6.2f} CPU s/GB ({:.2f} of the "

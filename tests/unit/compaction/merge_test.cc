@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 #include "compaction/plan.h"
 #include "compaction/slice_reader.h"
 #include "exec/fake/fake_device.h"
+#include "exec/host/host_device.h"
 #include "support/compaction_loads.h"
 
 namespace breccia::compaction::conformance {
@@ -165,22 +169,94 @@ TEST(MergeLanes, AnyOperationMayFail) {
   }
 }
 
-// Goal: a job is cut into lanes where each has two files at least, and a slice.
-// Mutation: a lane without a slice, or of one file.
-TEST(MergeLanes, HaveTwoFilesEach) {
+// Goal: a job has as many lanes as make two files each, if half of what may be overwritten is.
+// Method: four files of the same size; slices, their bytes and those of files.
+// Mutation: a lane without a slice; several for one file.
+TEST(MergeLanes, AreAsManyAsFilesAllow) {
+  SmallJob job(lanes_config());
+  Inputs inputs;
+  ASSERT_TRUE(Inputs::open(job.job(), &inputs).ok());
   struct Row {
-    std::uint64_t input_bytes;
-    std::uint64_t file_bytes;
     std::size_t slices;
+    std::uint64_t slice_bytes;
+    std::uint64_t file_bytes;
     std::size_t lanes;
   };
   constexpr std::uint64_t kOneFile = std::numeric_limits<std::uint64_t>::max();
   for (const Row& row :
-       {Row{0, 64, 1, 1}, Row{255, 64, 100, 1}, Row{256, 64, 100, 2}, Row{1023, 64, 100, 7},
-        Row{1 << 20, 64, 100, 8}, Row{1 << 20, 64, 3, 3}, Row{1 << 20, kOneFile, 100, 1}}) {
-    MergeJob job;
-    job.file_bytes = row.file_bytes;
-    EXPECT_EQ(lanes_of(job, row.input_bytes, row.slices), row.lanes) << row.input_bytes;
+       {Row{1, 1000, 1, 1}, Row{3, 1000, 1, 3}, Row{100, 1000, 1, 8}, Row{100, 1000, kOneFile, 1},
+        Row{10, 1000, 5000, 1}, Row{100, 1000, 10'000, 3}}) {
+    job.job().file_bytes = row.file_bytes;
+    EXPECT_EQ(lanes_of(inputs, job.job(), row.slices, row.slice_bytes), row.lanes);
+  }
+  job.job().has_stock_cuts = true;
+  EXPECT_EQ(lanes_of(inputs, job.job(), 100, 1000), 1U);
+}
+
+// Goal: a job with bounds is cut within them, so its lanes all have something to do.
+// Mutation: slices of all keys, of which most lie outside.
+TEST(MergeLanes, AreWithinBounds) {
+  SmallJob job(lanes_config());
+  job.job().file_bytes = kLaneFileBytes;
+  Inputs inputs;
+  ASSERT_TRUE(Inputs::open(job.job(), &inputs).ok());
+  const std::vector<std::string> all = slice_ends(inputs, job.job(), kLaneSliceBytes);
+  ASSERT_GT(all.size(), 40U);
+  job.job().begin = all[all.size() / 2];
+  job.job().end = all[all.size() / 2 + 8];
+  const std::vector<std::string> ends = slice_ends(inputs, job.job(), kLaneSliceBytes);
+  EXPECT_GE(ends.size(), 6U);
+  EXPECT_LE(ends.size(), 8U);
+  EXPECT_GT(ends.front(), *job.job().begin);
+  EXPECT_LE(ends.back(), *job.job().end);
+}
+
+/// Throws in one call of merge().
+class Throwing final : public Backend {
+ public:
+  enum class What { kNoMemory, kError, kNoException };
+  Throwing(std::shared_ptr<Backend> real, exec::TenantPtr tenant, What what, std::uint64_t call)
+      : Backend(std::move(tenant)), real_(std::move(real)), what_(what), left_(call) {}
+
+  Status merge(const Slice& slice, const MergeRules& rules, const sst::TableShape& shape,
+               const MergeHow& how, MergedSlice* merged) override {
+    if (--left_ == 0) {
+      if (what_ == What::kNoMemory) throw std::bad_alloc();
+      if (what_ == What::kError) throw std::runtime_error("no thread");
+      throw 1;  // NOLINT
+    }
+    return real_->merge(slice, rules, shape, how, merged);
+  }
+  Status build_filter(std::span<const HashRange> ranges, const sst::FilterShape& shape,
+                      char* lines) override {
+    return real_->build_filter(ranges, shape, lines);
+  }
+
+ private:
+  const std::shared_ptr<Backend> real_;
+  const What what_;
+  std::atomic<std::uint64_t> left_;
+};
+
+// Goal: what a thread of a job's throws is the job's error; RocksDB hears of no failure, and the
+//       process goes on.
+// Method: the job of eight lanes, with a slice that throws: the first, one in the middle, a late
+//         one; no memory, an exception, what is none.
+// Mutation: catching std::bad_alloc alone ends the process.
+TEST(MergeLanes, WhatIsThrownIsAnError) {
+  SmallJob job(lanes_config());
+  job.job().file_bytes = kLaneFileBytes;
+  job.job().slice_bytes = kLaneSliceBytes;
+  const exec::DevicePtr device = exec::host::make_host_device();
+  for (const auto what :
+       {Throwing::What::kNoMemory, Throwing::What::kError, Throwing::What::kNoException}) {
+    for (const std::uint64_t call : {1U, 20U, 40U}) {
+      const exec::TenantPtr tenant = device->admit({.name = "thrown"}).take();
+      Throwing backend(backend_of_kind(exec::DeviceKind::kHost), tenant, what, call);
+      const Status status = job.run(backend);
+      EXPECT_EQ(status.IsMemoryLimit(), what == Throwing::What::kNoMemory);
+      EXPECT_FALSE(status.ok());
+    }
   }
 }
 
