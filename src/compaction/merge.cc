@@ -65,6 +65,8 @@ struct OpenFile {
 struct Piece {
   std::shared_ptr<OpenFile> file;
   sst::DataPlace place;
+  std::size_t first = 0;  // of the slice's blocks
+  std::size_t last = 0;
 };
 
 /// A slice between the stages.
@@ -74,6 +76,10 @@ struct Work {
   MergedSlice merged;
   sst::SealedBlocks sealed;
   std::vector<Piece> pieces;
+
+  [[nodiscard]] std::span<const sst::algo::EncodedBlock> encoded() const {
+    return {merged.blocks.data(), merged.blocks.size()};
+  }
 };
 using WorkPtr = std::shared_ptr<Work>;
 
@@ -107,8 +113,8 @@ class Files {
       if (begins || is_full(bytes, is_last)) close(work);
       if (file_ == nullptr) BRECCIA_TRY(open());
       BRECCIA_TAKE(const sst::DataPlace place,
-                   file_->writer->add(work->sealed.bytes, {blocks.data() + first, last - first}));
-      work->pieces.push_back({file_, place});
+                   file_->writer->add({blocks.data() + first, last - first}));
+      work->pieces.push_back({file_, place, first, last});
       ++file_->unwritten;
       note_hashes(*work, first, last);
       first = last;
@@ -122,7 +128,7 @@ class Files {
     for (const Piece& piece : work.pieces) {
       if (piece.place.count > 0) {
         const std::lock_guard lock(piece.file->mutex);
-        BRECCIA_TRY(piece.file->writer->write_data(piece.place));
+        BRECCIA_TRY(write_piece(work, piece));
       }
       BRECCIA_ASSERT(piece.file->unwritten > 0);
       if (--piece.file->unwritten == 0) BRECCIA_TRY(end_file(*piece.file));
@@ -143,6 +149,20 @@ class Files {
   void keep() { is_kept_ = true; }
 
  private:
+  [[nodiscard]] Status write_piece(const Work& work, const Piece& piece) const {
+    const sst::TableWriter& to = *piece.file->writer;
+    const sst::DataPlace& place = piece.place;
+    if (work.merged.kept == nullptr) {
+      return to.write_data(work.sealed.bytes + place.begin, place.count, place.offset);
+    }
+    sst::Looks looks(work.encoded(), piece.first, piece.last);
+    return maker_.backend.fetch(*work.merged.kept, place.begin, place.count,
+                                [&](const char* bytes, std::uint64_t offset, std::uint64_t count) {
+                                  BRECCIA_TRY(looks.take(bytes, count));
+                                  return to.write_data(bytes, count, place.offset + offset);
+                                });
+  }
+
   /// Whether the file is nearer to its size without what comes; what comes last makes no file for
   /// itself that is a small one.
   [[nodiscard]] bool is_full(std::uint64_t more, bool is_last) const {
@@ -258,12 +278,14 @@ struct Lane {
 /// Threads any.
 class Readers {
  public:
-  Readers(const Inputs& inputs, exec::HostMemory& memory) : inputs_(inputs), memory_(memory) {}
+  Readers(const Inputs& inputs, exec::Device& device) : inputs_(inputs), device_(device) {}
 
   /// It comes back when it is dropped.
   std::shared_ptr<SliceReader> take() {
     std::unique_ptr<SliceReader> reader = take_idle();
-    if (reader == nullptr) reader = std::make_unique<SliceReader>(inputs_, memory_);
+    if (reader == nullptr) {
+      reader = std::make_unique<SliceReader>(inputs_, device_.host_memory(), !device_.is_host());
+    }
     return {reader.release(), [this](SliceReader* used) { give_back(used); }};
   }
 
@@ -282,7 +304,7 @@ class Readers {
   }
 
   const Inputs& inputs_;
-  exec::HostMemory& memory_;
+  exec::Device& device_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<SliceReader>> idle_;
 };
@@ -370,15 +392,37 @@ class JobRun {
       const auto reader = readers_.take();
       BRECCIA_TRY(reader->read(begin, end, &slice));
       if (slice.blocks.empty()) return Status::OK();
-      BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape,
-                                 {job_.ordering, job_.has_stock_cuts ? job_.file_bytes : 0},
-                                 &work->merged));
-      const std::span<const sst::algo::EncodedBlock> blocks(work->merged.blocks.data(),
-                                                            work->merged.blocks.size());
-      return sst::seal(job_.shape, work->merged.bytes.data(), encoded_bytes(work->merged),
-                       work->merged.entries_kept, blocks, &work->sealed);
+      BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape, how(), &work->merged));
+      if (work->merged.kept != nullptr && !sst::can_seal_unseen(job_.shape, work->encoded())) {
+        BRECCIA_TRY(bring(&work->merged));
+      }
+      char* const bytes = work->merged.kept == nullptr ? work->merged.bytes.data() : nullptr;
+      return sst::seal(job_.shape, bytes, encoded_bytes(work->merged), work->merged.entries_kept,
+                       work->encoded(), &work->sealed);
     });
     return work;
+  }
+
+  /// What a device has written it keeps until it goes to a file, if nothing has to be done with it.
+  [[nodiscard]] MergeHow how() const {
+    const bool is_plain = sst::can_seal_unseen(job_.shape, {});
+    return {job_.ordering, job_.has_stock_cuts ? job_.file_bytes : 0,
+            is_plain && !backend_.device().is_host()};
+  }
+
+  /// Brings what the backend has kept.
+  Status bring(MergedSlice* merged) {
+    const std::uint64_t count = merged->kept->count();
+    if (!merged->bytes.reserve(count))
+      return Status::MemoryLimit("memory for a merge is exhausted");
+    char* const to = merged->bytes.extend(count);
+    BRECCIA_TRY(backend_.fetch(*merged->kept, 0, count,
+                               [to](const char* bytes, std::uint64_t offset, std::uint64_t some) {
+                                 std::copy_n(bytes, some, to + offset);
+                                 return Status::OK();
+                               }));
+    merged->kept.reset();
+    return Status::OK();
   }
 
   /// Does work(), and notes its error. Nobody catches what a thread throws: whatever it is, RocksDB
@@ -425,7 +469,7 @@ class JobRun {
   const MergeJob& job_;
   Backend& backend_;
   Inputs inputs_;
-  Readers readers_{inputs_, backend_.device().host_memory()};
+  Readers readers_{inputs_, backend_.device()};
   std::vector<std::string> ends_;
   FileMaker maker_{job_, backend_};
   std::vector<std::unique_ptr<Lane>> lanes_;
