@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <thread>
 
@@ -38,6 +39,19 @@ inline Status io_error(const char* what) {
     return Status::IOError(what);
   } catch (const std::bad_alloc&) {
     return Status::IOError();
+  }
+}
+
+/// work(), and whatever it throws is an error: where nobody catches, or something is to be done
+/// behind it in any case.
+template <class Work>
+Status or_error(const Work& work) noexcept {
+  try {
+    return or_memory_limit(work);
+  } catch (const std::exception& error) {
+    return io_error(error.what());
+  } catch (...) {
+    return io_error("what was thrown is no exception");
   }
 }
 

@@ -50,7 +50,7 @@ struct Slice {
 struct MergeHow {
   Ordering ordering = Ordering::kAuto;
   std::uint64_t stock_file_bytes = 0;  // as sst::algo::Encoder::run has it
-  bool leaves_bytes = false;           // blocks stay in the backend's memory
+  bool leaves_bytes = false;  // blocks that can be sealed unseen stay in the backend's memory
 };
 
 /// Hashes of keys in a backend's memory, for a filter.

@@ -9,6 +9,7 @@
 #include "record/key_columns.h"
 #include "runs/algo/runs.cuh"
 #include "sst/algo/filter.cuh"
+#include "sst/seal.h"
 
 namespace breccia::compaction {
 
@@ -220,13 +221,21 @@ class SliceMerge {
     const Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(encoder.run(how.stock_file_bytes, &blocks));
     const std::uint64_t count = blocks.blocks.count();
-    const std::uint64_t bytes = how.leaves_bytes ? 0 : blocks.bytes.count();
-    if (!merged->bytes.reserve(bytes) || !merged->blocks.reserve(count)) return no_memory();
-    BRECCIA_TRY(x_.copy_out(merged->bytes.extend(bytes), blocks.bytes.data(), bytes));
+    if (!merged->blocks.reserve(count)) return no_memory();
     BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.blocks.data(), count));
+    if (how.leaves_bytes) {
+      BRECCIA_TRY(x_.finish());
+      if (sst::can_seal_unseen(shape, {merged->blocks.data(), count})) {
+        left->bytes = std::move(blocks.bytes);
+      }
+    }
+    if (blocks.bytes.count() > 0) {
+      const std::uint64_t bytes = blocks.bytes.count();
+      if (!merged->bytes.reserve(bytes)) return no_memory();
+      BRECCIA_TRY(x_.copy_out(merged->bytes.extend(bytes), blocks.bytes.data(), bytes));
+    }
     BRECCIA_TRY(x_.finish());
     left->hash = std::move(blocks.hash);
-    if (how.leaves_bytes) left->bytes = std::move(blocks.bytes);
     return Status::OK();
   }
 

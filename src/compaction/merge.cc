@@ -126,10 +126,7 @@ class Files {
   /// Writes what has its place. Files that have all of theirs end.
   Status write(const Work& work) {
     for (const Piece& piece : work.pieces) {
-      if (piece.place.count > 0) {
-        const std::lock_guard lock(piece.file->mutex);
-        BRECCIA_TRY(write_piece(work, piece));
-      }
+      if (piece.place.count > 0) BRECCIA_TRY(write_piece(work, piece));
       BRECCIA_ASSERT(piece.file->unwritten > 0);
       if (--piece.file->unwritten == 0) BRECCIA_TRY(end_file(*piece.file));
     }
@@ -152,13 +149,16 @@ class Files {
   [[nodiscard]] Status write_piece(const Work& work, const Piece& piece) const {
     const sst::TableWriter& to = *piece.file->writer;
     const sst::DataPlace& place = piece.place;
+    std::unique_lock lock(piece.file->mutex, std::defer_lock);
     if (work.merged.kept == nullptr) {
+      lock.lock();
       return to.write_data(work.sealed.bytes + place.begin, place.count, place.offset);
     }
     sst::Looks looks(work.encoded(), piece.first, piece.last);
     return maker_.backend.fetch(*work.merged.kept, place.begin, place.count,
                                 [&](const char* bytes, std::uint64_t offset, std::uint64_t count) {
                                   BRECCIA_TRY(looks.take(bytes, count));
+                                  if (!lock.owns_lock()) lock.lock();
                                   return to.write_data(bytes, count, place.offset + offset);
                                 });
   }
@@ -393,9 +393,6 @@ class JobRun {
       BRECCIA_TRY(reader->read(begin, end, &slice));
       if (slice.blocks.empty()) return Status::OK();
       BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape, how(), &work->merged));
-      if (work->merged.kept != nullptr && !sst::can_seal_unseen(job_.shape, work->encoded())) {
-        BRECCIA_TRY(bring(&work->merged));
-      }
       char* const bytes = work->merged.kept == nullptr ? work->merged.bytes.data() : nullptr;
       return sst::seal(job_.shape, bytes, encoded_bytes(work->merged), work->merged.entries_kept,
                        work->encoded(), &work->sealed);
@@ -410,32 +407,11 @@ class JobRun {
             is_plain && !backend_.device().is_host()};
   }
 
-  /// Brings what the backend has kept.
-  Status bring(MergedSlice* merged) {
-    const std::uint64_t count = merged->kept->count();
-    if (!merged->bytes.reserve(count))
-      return Status::MemoryLimit("memory for a merge is exhausted");
-    char* const to = merged->bytes.extend(count);
-    BRECCIA_TRY(backend_.fetch(*merged->kept, 0, count,
-                               [to](const char* bytes, std::uint64_t offset, std::uint64_t some) {
-                                 std::copy_n(bytes, some, to + offset);
-                                 return Status::OK();
-                               }));
-    merged->kept.reset();
-    return Status::OK();
-  }
-
-  /// Does work(), and notes its error. Nobody catches what a thread throws: whatever it is, RocksDB
+  /// Does a step, and notes its error. Nobody catches what a thread throws: whatever it is, RocksDB
   /// can still do the job.
   template <class Step>
   void attempt(const Step& step) noexcept {
-    try {
-      error_.note(base::or_memory_limit(step));
-    } catch (const std::exception& error) {
-      error_.note(base::io_error(error.what()));
-    } catch (...) {
-      error_.note(base::io_error("a step of a merge threw what is no exception"));
-    }
+    error_.note(base::or_error(step));
   }
 
   /// A slice's bounds.

@@ -19,6 +19,8 @@ constexpr std::uint64_t kDeviceSliceBytes = 16ULL << 20;
 constexpr std::size_t kCores = 24;
 constexpr std::size_t kDeviceWaits = 8;
 constexpr std::size_t kHostWaits = 1;
+/// As many jobs share a device.
+constexpr std::uint64_t kJobs = 2;
 /// A device's memory that a byte of a slice takes: blocks twice, columns, ids, and hashes that wait
 /// for their filter.
 constexpr std::uint64_t kDeviceBytesPerByte = 6;
@@ -141,7 +143,7 @@ std::size_t slices_at_once_of(const MergeJob& job, exec::Tenant& tenant) {
   const std::size_t cores = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kCores);
   if (tenant.device().is_host()) return cores + kHostWaits;
   const std::uint64_t of_a_slice = kDeviceBytesPerByte * slice_bytes_of(job, tenant.device());
-  const std::size_t fit = std::max<std::size_t>(tenant.bytes_max() / of_a_slice, 1);
+  const std::size_t fit = std::max<std::size_t>(tenant.bytes_max() / kJobs / of_a_slice, 1);
   return std::min(cores + kDeviceWaits, fit);
 }
 
@@ -183,14 +185,20 @@ std::size_t lanes_of(const Inputs& inputs, const MergeJob& job, std::size_t slic
   if (job.has_stock_cuts) return 1;
   std::uint64_t all = 0;
   std::uint64_t largest = 0;
+  double decoded = 0;
   for (const auto& run : inputs.runs) {
     std::uint64_t bytes = 0;
-    for (const Inputs::File& file : run) bytes += file.table->bytes();
+    for (const Inputs::File& file : run) {
+      bytes += file.table->bytes();
+      decoded += file.growth * static_cast<double>(file.table->bytes());
+    }
     all += bytes;
     largest = std::max(largest, bytes);
   }
-  const double share =
-      all == 0 ? 1 : 0.5 + 0.5 * static_cast<double>(largest) / static_cast<double>(all);
+  if (all == 0) return 1;
+  // Of what slices have, which is decoded, the files' part, and of that what comes out.
+  const auto stored = static_cast<double>(all);
+  const double share = (stored + static_cast<double>(largest)) / 2 / decoded;
   const double bytes = share * static_cast<double>(slices) * static_cast<double>(slice_bytes);
   const double lanes = bytes / static_cast<double>(job.file_bytes) / kFilesPerLane;
   const auto most = static_cast<double>(std::min(slices, kLanesMax));

@@ -200,7 +200,7 @@ Status Looks::look(const char* contents) const {
 Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint64_t entries,
             std::span<const algo::EncodedBlock> blocks, SealedBlocks* sealed) {
   return base::or_memory_limit([&] {
-    BRECCIA_ASSERT(bytes != nullptr || can_seal_unseen(shape, blocks));
+    if (bytes == nullptr && !blocks.empty() && !can_seal_unseen(shape, blocks)) return broken();
     const bool is_compressed = shape.compression != Compression::kNone;
     std::string room;
     Ends ends;

@@ -215,8 +215,7 @@ Status CudaExecutor::stage_in(std::byte* to, std::size_t bytes, std::size_t piec
     const std::size_t piece = std::min(bytes - at, piece_bytes);
     std::byte* const half = staging_ + half_ * kStagingHalfBytes;
     BRECCIA_CUDA_TRY(cudaEventSynchronize(half_done_[half_]));
-    BRECCIA_TRY(
-        base::or_memory_limit([&] { return fill(reinterpret_cast<char*>(half), at, piece); }));
+    BRECCIA_TRY(base::or_error([&] { return fill(reinterpret_cast<char*>(half), at, piece); }));
     BRECCIA_CUDA_TRY(cudaMemcpyAsync(to + at, half, piece, cudaMemcpyHostToDevice, stream_));
     BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[half_], stream_));
     half_ = 1 - half_;
@@ -243,7 +242,7 @@ Status CudaExecutor::stage_out(const std::byte* from, std::size_t bytes, std::si
     if (piece > 0) {
       const std::size_t done = piece - 1;
       BRECCIA_CUDA_TRY(cudaEventSynchronize(half_done_[done % 2]));
-      BRECCIA_TRY(base::or_memory_limit([&] {
+      BRECCIA_TRY(base::or_error([&] {
         return drain(reinterpret_cast<const char*>(half_of(done)), done * piece_bytes,
                      bytes_of(done));
       }));

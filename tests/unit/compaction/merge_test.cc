@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "compaction/slice_reader.h"
 #include "exec/fake/fake_device.h"
 #include "exec/host/host_device.h"
+#include "exec/sim/sim_device.h"
 #include "support/compaction_loads.h"
 
 namespace breccia::compaction::conformance {
@@ -260,6 +262,47 @@ TEST(MergeLanes, WhatIsThrownIsAnError) {
       const Status status = job.run(backend);
       EXPECT_EQ(status.IsMemoryLimit(), what == Throwing::What::kNoMemory);
       EXPECT_FALSE(status.ok());
+    }
+  }
+}
+
+// Goal: a slice of which nothing is left is none the less a slice, however tables are written.
+// Method: all keys deleted, and bounds between two keys, with compression, other checksums and none
+//         of it; on the host and the simulator.
+// Mutation: taking bytes that are missing for bytes that are elsewhere.
+TEST(MergeSlices, NothingMayBeLeft) {
+  for (const char* const name : {"defaults", "crc32c", "snappy", "lz4", "zstd"}) {
+    SCOPED_TRACE(name);
+    const Config config =
+        *std::find_if(std::begin(kConfigs), std::end(kConfigs),
+                      [&](const Config& one) { return one.name == std::string(name); });
+    for (const bool is_bounded : {false, true}) {
+      const Folder folder(Place::kMemory);
+      std::filesystem::create_directories(folder / "out");
+      rocksdb::DB* opened = nullptr;
+      ASSERT_TRUE(rocksdb::DB::Open(options_of(config), folder / "db", &opened).ok());
+      Loaded loaded;
+      loaded.db.reset(opened);
+      for (int i = 0; i < 300; ++i) {
+        ASSERT_TRUE(opened->Put({}, fmt::format("key{:04}", 2 * i), "value").ok());
+      }
+      ASSERT_TRUE(opened->Flush({}).ok());
+      for (int i = 0; i < 300 && !is_bounded; ++i) {
+        ASSERT_TRUE(opened->Delete({}, fmt::format("key{:04}", 2 * i)).ok());
+      }
+      ASSERT_TRUE(opened->Flush({}).ok());
+      MergeJob job = job_of(loaded, config, folder / "out");
+      if (is_bounded) {
+        job.begin = "key0101";
+        job.end = "key0102";
+      }
+      for (const auto& device :
+           {exec::host::make_host_device(), exec::sim::make_simulator_device(/*seed=*/1)}) {
+        Merged merged;
+        const Status status = merge(job, *backend_on(device), &merged);
+        EXPECT_TRUE(status.ok()) << status.ToString();
+        EXPECT_TRUE(merged.files.empty());
+      }
     }
   }
 }
