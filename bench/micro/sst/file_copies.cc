@@ -56,7 +56,10 @@ class FileAndMemory {
 void BM_WriteNewFile(benchmark::State& state) {
   FileAndMemory at(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) {
-    if (!at.write()) state.SkipWithError(kFull);
+    if (!at.write()) {
+      state.SkipWithError(kFull);
+      break;
+    }
     state.PauseTiming();
     at.clear();
     state.ResumeTiming();
