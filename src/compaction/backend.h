@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "compaction/merge_job.h"
 #include "exec/device.h"
-#include "exec/executor.h"
 #include "exec/host_vector.h"
 #include "sst/algo/decode.cuh"
 #include "sst/algo/encode.cuh"
@@ -18,12 +17,10 @@
 
 namespace breccia::compaction {
 
-/// Bytes of the host's memory, of which sst::algo::kPadBytes behind them may be read; or bytes that
-/// are read when they are wanted.
+/// Bytes of the host's memory; sst::algo::kPadBytes behind them may be read.
 struct Part {
   const char* data = nullptr;
   std::uint64_t bytes = 0;
-  exec::Fill fill;  // in the place of data
 };
 
 /// A data block that goes into a merge.
@@ -50,7 +47,6 @@ struct Slice {
 struct MergeHow {
   Ordering ordering = Ordering::kAuto;
   std::uint64_t stock_file_bytes = 0;  // as sst::algo::Encoder::run has it
-  bool leaves_bytes = false;  // blocks that can be sealed unseen stay in the backend's memory
 };
 
 /// Hashes of keys in a backend's memory, for a filter.
@@ -59,28 +55,12 @@ class Hashes {
   virtual ~Hashes() = default;
 };
 
-/// Blocks in a backend's memory.
-/// Shape   as MergedSlice::bytes.
-class KeptBytes {
- public:
-  explicit KeptBytes(std::uint64_t count) : count_(count) {}
-  virtual ~KeptBytes() = default;
-  KeptBytes(const KeptBytes&) = delete;
-  KeptBytes& operator=(const KeptBytes&) = delete;
-  [[nodiscard]] std::uint64_t count() const { return count_; }
-
- private:
-  const std::uint64_t count_;
-};
-
 /// What is left of a slice, as data blocks.
-/// Shape   bytes: blocks with their trailers, one behind the other; sst::algo::kPadBytes more; or
-///         none where the backend has `kept` them.
+/// Shape   bytes: blocks with their trailers, one behind the other; sst::algo::kPadBytes more.
 struct MergedSlice {
   explicit MergedSlice(exec::HostMemory& memory) : bytes(memory), blocks(memory) {}
 
   exec::HostVector<char> bytes;
-  std::shared_ptr<const KeptBytes> kept;
   exec::HostVector<sst::algo::EncodedBlock> blocks;
   std::shared_ptr<const Hashes> hashes;  // null: no filter is wanted, or nothing is left
   std::uint64_t entries_read = 0;        // within the bounds
@@ -89,8 +69,7 @@ struct MergedSlice {
 
 /// Bytes of a slice's blocks.
 inline std::uint64_t encoded_bytes(const MergedSlice& merged) {
-  const std::uint64_t bytes = merged.kept != nullptr ? merged.kept->count() : merged.bytes.size();
-  return bytes == 0 ? 0 : bytes - sst::algo::kPadBytes;
+  return merged.bytes.size() == 0 ? 0 : merged.bytes.size() - sst::algo::kPadBytes;
 }
 
 /// Some of a slice's hashes.
@@ -116,11 +95,6 @@ class Backend {
   /// Errors  Corruption, NotSupported: what the blocks hold; MemoryLimit; a device's.
   virtual Status merge(const Slice& slice, const MergeRules& rules, const sst::TableShape& shape,
                        const MergeHow& how, MergedSlice* merged) = 0;
-
-  /// Reads [begin, begin + count) of what a merge has left here.
-  /// Errors  those of `drain`; a device's.
-  virtual Status fetch(const KeptBytes& kept, std::uint64_t begin, std::uint64_t count,
-                       const exec::Drain& drain) = 0;
 
   /// Writes the lines of a filter of those hashes.
   /// Shape   lines[shape.bytes()]

@@ -23,22 +23,6 @@ struct PoolHashes final : Hashes {
   const exec::Array<std::uint64_t> hash;
 };
 
-/// Blocks in a tenant's pool.
-template <class Tenant>
-struct PoolBytes final : KeptBytes {
-  PoolBytes(std::shared_ptr<Tenant> of, exec::Array<char> array)
-      : KeptBytes(array.count()), tenant(std::move(of)), bytes(std::move(array)) {}
-
-  const std::shared_ptr<Tenant> tenant;
-  const exec::Array<char> bytes;
-};
-
-/// What a merge leaves in the memory of its executor.
-struct Left {
-  exec::Array<std::uint64_t> hash;
-  exec::Array<char> bytes;
-};
-
 namespace algo {
 
 /// Waits for an executor at its end.
@@ -62,7 +46,7 @@ class SliceMerge {
       : x_(x), memory_(memory), slice_(slice), answers_(memory), bounds_(memory) {}
 
   Status run(const MergeRules& rules, const sst::TableShape& shape, const MergeHow& how,
-             MergedSlice* merged, Left* left) {
+             MergedSlice* merged, exec::Array<std::uint64_t>* hash) {
     if (!answers_.reserve(1) || !bounds_.reserve(slice_.run_blocks.size() + 2)) return no_memory();
     answers_.push({});
     BRECCIA_TAKE(faults_, exec::make_array<std::uint32_t>(x_, 1));
@@ -76,7 +60,7 @@ class SliceMerge {
     BRECCIA_TRY(judge(rules));
     merged->entries_kept = survivor_count_;
     if (survivor_count_ == 0) return Status::OK();
-    return encode(shape, how, merged, left);
+    return encode(shape, how.stock_file_bytes, merged, hash);
   }
 
  private:
@@ -89,17 +73,10 @@ class SliceMerge {
     parts_.reserve(slice_.parts.size());
     std::vector<sst::algo::BlockPlace> places;
     places.reserve(slice_.blocks.size());
-    streams_.reserve(slice_.parts.size());
     for (const Part& one : slice_.parts) {
-      if (one.fill) {
-        BRECCIA_TAKE(auto stream, import_stream(one));
-        part.push_back(stream.data());
-        streams_.push_back(std::move(stream));
-      } else {
-        BRECCIA_TAKE(auto imported, x_.import(one.data, one.bytes + sst::algo::kPadBytes));
-        part.push_back(imported.data());
-        parts_.push_back(std::move(imported));
-      }
+      BRECCIA_TAKE(auto imported, x_.import(one.data, one.bytes + sst::algo::kPadBytes));
+      part.push_back(imported.data());
+      parts_.push_back(std::move(imported));
     }
     for (const SliceBlock& block : slice_.blocks) {
       places.push_back({part[block.part] + block.offset, block.bytes, block.file});
@@ -113,17 +90,6 @@ class SliceMerge {
     BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends));
     entries_ = columns_.ref();
     return check_runs(ends.data());
-  }
-
-  /// With zeros behind it.
-  Result<exec::Array<char>> import_stream(const Part& part) {
-    return x_.import_stream(part.bytes + sst::algo::kPadBytes,
-                            [&part](char* to, std::uint64_t offset, std::uint64_t count) {
-                              const std::uint64_t own =
-                                  std::min(count, part.bytes - std::min(part.bytes, offset));
-                              std::fill_n(to + own, count - own, '\0');
-                              return own == 0 ? Status::OK() : part.fill(to, offset, own);
-                            });
   }
 
   /// Merges of what is not sorted would read anywhere.
@@ -213,29 +179,22 @@ class SliceMerge {
                                           ids_.data() + begin_, tag_.data(), spare_.data()});
   }
 
-  Status encode(const sst::TableShape& shape, const MergeHow& how, MergedSlice* merged,
-                Left* left) {
+  Status encode(const sst::TableShape& shape, std::uint64_t stock_file_bytes, MergedSlice* merged,
+                exec::Array<std::uint64_t>* hash) {
     const sst::algo::SurvivorsRef survivors{entries_, spare_.data(), tag_.data(), survivor_count_};
     sst::algo::Blocks blocks;
     sst::algo::Encoder<X> encoder(x_, survivors, shape);
     const Finish finish(x_);  // what was given memory for goes behind it
-    BRECCIA_TRY(encoder.run(how.stock_file_bytes, &blocks));
+    BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
     const std::uint64_t count = blocks.blocks.count();
-    if (!merged->blocks.reserve(count)) return no_memory();
+    if (!merged->bytes.reserve(blocks.bytes.count()) || !merged->blocks.reserve(count)) {
+      return no_memory();
+    }
+    BRECCIA_TRY(x_.copy_out(merged->bytes.extend(blocks.bytes.count()), blocks.bytes.data(),
+                            blocks.bytes.count()));
     BRECCIA_TRY(x_.copy_out(merged->blocks.extend(count), blocks.blocks.data(), count));
-    if (how.leaves_bytes) {
-      BRECCIA_TRY(x_.finish());
-      if (sst::can_seal_unseen(shape, {merged->blocks.data(), count})) {
-        left->bytes = std::move(blocks.bytes);
-      }
-    }
-    if (blocks.bytes.count() > 0) {
-      const std::uint64_t bytes = blocks.bytes.count();
-      if (!merged->bytes.reserve(bytes)) return no_memory();
-      BRECCIA_TRY(x_.copy_out(merged->bytes.extend(bytes), blocks.bytes.data(), bytes));
-    }
     BRECCIA_TRY(x_.finish());
-    left->hash = std::move(blocks.hash);
+    *hash = std::move(blocks.hash);
     return Status::OK();
   }
 
@@ -258,7 +217,6 @@ class SliceMerge {
   exec::HostVector<sst::algo::Answers> answers_;
   exec::HostVector<std::uint64_t> bounds_;  // ends of runs, and of what lies within the slice
   std::vector<Imports> parts_;
-  std::vector<exec::Array<char>> streams_;
   sst::algo::Columns columns_;
   sst::algo::EntriesRef entries_;
   std::vector<std::uint64_t> ends_;
@@ -280,26 +238,15 @@ class BackendOn final : public Backend {
   Status merge(const Slice& slice, const MergeRules& rules, const sst::TableShape& shape,
                const MergeHow& how, MergedSlice* merged) override {
     BRECCIA_TAKE(auto x, own_->executor());
-    Left left;
+    exec::Array<std::uint64_t> hash;
     algo::SliceMerge merge(*x, device().host_memory(), slice);
     // An exception must not give back what is still worked on.
     const algo::Finish finish(*x);
-    BRECCIA_TRY(merge.run(rules, shape, how, merged, &left));
-    if (left.hash.count() > 0) {
-      merged->hashes = std::make_shared<PoolHashes<Tenant>>(own_, std::move(left.hash));
-    }
-    if (left.bytes.count() > 0) {
-      merged->kept = std::make_shared<PoolBytes<Tenant>>(own_, std::move(left.bytes));
+    BRECCIA_TRY(merge.run(rules, shape, how, merged, &hash));
+    if (hash.count() > 0) {
+      merged->hashes = std::make_shared<PoolHashes<Tenant>>(own_, std::move(hash));
     }
     return Status::OK();
-  }
-
-  Status fetch(const KeptBytes& kept, std::uint64_t begin, std::uint64_t count,
-               const exec::Drain& drain) override {
-    const auto& bytes = static_cast<const PoolBytes<Tenant>&>(kept).bytes;
-    BRECCIA_ASSERT(begin <= bytes.count() && count <= bytes.count() - begin);
-    BRECCIA_TAKE(auto x, own_->executor());
-    return x->export_stream(bytes.data() + begin, count, drain);
   }
 
   Status build_filter(std::span<const HashRange> ranges, const sst::FilterShape& shape,

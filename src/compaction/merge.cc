@@ -65,8 +65,6 @@ struct OpenFile {
 struct Piece {
   std::shared_ptr<OpenFile> file;
   sst::DataPlace place;
-  std::size_t first = 0;  // of the slice's blocks
-  std::size_t last = 0;
 };
 
 /// A slice between the stages.
@@ -76,10 +74,6 @@ struct Work {
   MergedSlice merged;
   sst::SealedBlocks sealed;
   std::vector<Piece> pieces;
-
-  [[nodiscard]] std::span<const sst::algo::EncodedBlock> encoded() const {
-    return {merged.blocks.data(), merged.blocks.size()};
-  }
 };
 using WorkPtr = std::shared_ptr<Work>;
 
@@ -113,8 +107,8 @@ class Files {
       if (begins || is_full(bytes, is_last)) close(work);
       if (file_ == nullptr) BRECCIA_TRY(open());
       BRECCIA_TAKE(const sst::DataPlace place,
-                   file_->writer->add({blocks.data() + first, last - first}));
-      work->pieces.push_back({file_, place, first, last});
+                   file_->writer->add(work->sealed.bytes, {blocks.data() + first, last - first}));
+      work->pieces.push_back({file_, place});
       ++file_->unwritten;
       note_hashes(*work, first, last);
       first = last;
@@ -126,7 +120,10 @@ class Files {
   /// Writes what has its place. Files that have all of theirs end.
   Status write(const Work& work) {
     for (const Piece& piece : work.pieces) {
-      if (piece.place.count > 0) BRECCIA_TRY(write_piece(work, piece));
+      if (piece.place.count > 0) {
+        const std::lock_guard lock(piece.file->mutex);
+        BRECCIA_TRY(piece.file->writer->write_data(piece.place));
+      }
       BRECCIA_ASSERT(piece.file->unwritten > 0);
       if (--piece.file->unwritten == 0) BRECCIA_TRY(end_file(*piece.file));
     }
@@ -146,23 +143,6 @@ class Files {
   void keep() { is_kept_ = true; }
 
  private:
-  [[nodiscard]] Status write_piece(const Work& work, const Piece& piece) const {
-    const sst::TableWriter& to = *piece.file->writer;
-    const sst::DataPlace& place = piece.place;
-    std::unique_lock lock(piece.file->mutex, std::defer_lock);
-    if (work.merged.kept == nullptr) {
-      lock.lock();
-      return to.write_data(work.sealed.bytes + place.begin, place.count, place.offset);
-    }
-    sst::Looks looks(work.encoded(), piece.first, piece.last);
-    return maker_.backend.fetch(*work.merged.kept, place.begin, place.count,
-                                [&](const char* bytes, std::uint64_t offset, std::uint64_t count) {
-                                  BRECCIA_TRY(looks.take(bytes, count));
-                                  if (!lock.owns_lock()) lock.lock();
-                                  return to.write_data(bytes, count, place.offset + offset);
-                                });
-  }
-
   /// Whether the file is nearer to its size without what comes; what comes last makes no file for
   /// itself that is a small one.
   [[nodiscard]] bool is_full(std::uint64_t more, bool is_last) const {
@@ -278,14 +258,12 @@ struct Lane {
 /// Threads any.
 class Readers {
  public:
-  Readers(const Inputs& inputs, exec::Device& device) : inputs_(inputs), device_(device) {}
+  Readers(const Inputs& inputs, exec::HostMemory& memory) : inputs_(inputs), memory_(memory) {}
 
   /// It comes back when it is dropped.
   std::shared_ptr<SliceReader> take() {
     std::unique_ptr<SliceReader> reader = take_idle();
-    if (reader == nullptr) {
-      reader = std::make_unique<SliceReader>(inputs_, device_.host_memory(), !device_.is_host());
-    }
+    if (reader == nullptr) reader = std::make_unique<SliceReader>(inputs_, memory_);
     return {reader.release(), [this](SliceReader* used) { give_back(used); }};
   }
 
@@ -304,7 +282,7 @@ class Readers {
   }
 
   const Inputs& inputs_;
-  exec::Device& device_;
+  exec::HostMemory& memory_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<SliceReader>> idle_;
 };
@@ -392,22 +370,18 @@ class JobRun {
       const auto reader = readers_.take();
       BRECCIA_TRY(reader->read(begin, end, &slice));
       if (slice.blocks.empty()) return Status::OK();
-      BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape, how(), &work->merged));
-      char* const bytes = work->merged.kept == nullptr ? work->merged.bytes.data() : nullptr;
-      return sst::seal(job_.shape, bytes, encoded_bytes(work->merged), work->merged.entries_kept,
-                       work->encoded(), &work->sealed);
+      BRECCIA_TRY(backend_.merge(slice, job_.rules, job_.shape,
+                                 {job_.ordering, job_.has_stock_cuts ? job_.file_bytes : 0},
+                                 &work->merged));
+      const std::span<const sst::algo::EncodedBlock> blocks(work->merged.blocks.data(),
+                                                            work->merged.blocks.size());
+      return sst::seal(job_.shape, work->merged.bytes.data(), encoded_bytes(work->merged),
+                       work->merged.entries_kept, blocks, &work->sealed);
     });
     return work;
   }
 
-  /// What a device has written it keeps until it goes to a file, if nothing has to be done with it.
-  [[nodiscard]] MergeHow how() const {
-    const bool is_plain = sst::can_seal_unseen(job_.shape, {});
-    return {job_.ordering, job_.has_stock_cuts ? job_.file_bytes : 0,
-            is_plain && !backend_.device().is_host()};
-  }
-
-  /// Does a step, and notes its error. Nobody catches what a thread throws: whatever it is, RocksDB
+  /// Does work(), and notes its error. Nobody catches what a thread throws: whatever it is, RocksDB
   /// can still do the job.
   template <class Step>
   void attempt(const Step& step) noexcept {
@@ -445,7 +419,7 @@ class JobRun {
   const MergeJob& job_;
   Backend& backend_;
   Inputs inputs_;
-  Readers readers_{inputs_, backend_.device()};
+  Readers readers_{inputs_, backend_.device().host_memory()};
   std::vector<std::string> ends_;
   FileMaker maker_{job_, backend_};
   std::vector<std::unique_ptr<Lane>> lanes_;

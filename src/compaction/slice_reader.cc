@@ -67,22 +67,13 @@ Status SliceReader::check_gaps(const Stretch& stretch) {
   return Status::Corruption("blocks lie far apart", stretch.file->table->path());
 }
 
-SliceReader::Place SliceReader::place_of(const Inputs::File& file) const {
-  if (file.place.is_checked != 0) return Place::kStored;
-  return streams_ && file.table->is_in_memory() ? Place::kStream : Place::kRoom;
-}
-
-/// Plain blocks go to the room or stay where they are, others go to `stored_`.
+/// Plain blocks go to the room, others to `stored_`.
 Status SliceReader::read_stretches() {
   std::uint64_t plain = 0;
   std::uint64_t stored = 0;
-  stream_bytes_ = 0;
   for (Stretch& stretch : stretches_) {
     BRECCIA_TRY(check_gaps(stretch));
-    stretch.place = place_of(*stretch.file);
-    std::uint64_t& bytes = stretch.place == Place::kRoom     ? plain
-                           : stretch.place == Place::kStream ? stream_bytes_
-                                                             : stored;
+    std::uint64_t& bytes = stretch.is_checked() ? stored : plain;
     stretch.at = bytes;
     bytes += stretch.bytes();
   }
@@ -92,30 +83,18 @@ Status SliceReader::read_stretches() {
   stored_.resize(stored);
   std::vector<sst::FileRange> ranges;
   for (const Stretch& stretch : stretches_) {
-    if (stretch.place == Place::kStream) continue;
-    char* const to = (stretch.place == Place::kStored ? stored_.data() : room_.data()) + stretch.at;
+    char* const to = (stretch.is_checked() ? stored_.data() : room_.data()) + stretch.at;
     ranges.push_back(stretch.file->table->range(stretch.begin(), stretch.bytes(), to));
   }
   return reader_.read(ranges);
 }
 
-Status SliceReader::fill(char* to, std::uint64_t offset, std::uint64_t count) const {
-  for (const Stretch& stretch : stretches_) {
-    if (stretch.place != Place::kStream) continue;
-    const std::uint64_t from = std::max(offset, stretch.at);
-    const std::uint64_t end = std::min(offset + count, stretch.at + stretch.bytes());
-    if (from >= end) continue;
-    BRECCIA_TRY(sst::read_range(stretch.file->table->range(stretch.begin() + from - stretch.at,
-                                                           end - from, to + (from - offset))));
-  }
-  return Status::OK();
-}
-
-void SliceReader::list_plain(const Stretch& stretch, std::uint32_t part, Slice* slice) {
+void SliceReader::list_plain(const Stretch& stretch, Slice* slice) const {
   const auto& blocks = stretch.file->table->data_blocks();
   for (std::size_t b = stretch.first; b < stretch.last; ++b) {
     const sst::Handle& handle = blocks[b].handle;
-    slice->blocks.push_back({part, stretch.number, stretch.at + handle.offset - stretch.begin(),
+    slice->blocks.push_back({/*part=*/0, stretch.number,
+                             stretch.at + handle.offset - stretch.begin(),
                              static_cast<std::uint32_t>(handle.bytes)});
   }
 }
@@ -142,24 +121,16 @@ Status SliceReader::read(std::optional<std::string> begin, std::optional<std::st
     *slice = Slice();
     find(begin, end, slice);
     BRECCIA_TRY(read_stretches());
-    constexpr std::uint32_t kRoomPart = 0;
-    constexpr std::uint32_t kStreamPart = 1;
     for (const Stretch& stretch : stretches_) {
-      if (stretch.place == Place::kStored) {
+      if (stretch.is_checked()) {
         BRECCIA_TRY(unpack(stretch, slice));
       } else {
-        list_plain(stretch, stretch.place == Place::kRoom ? kRoomPart : kStreamPart, slice);
+        list_plain(stretch, slice);
       }
     }
     std::fill_n(room_.extend(sst::algo::kPadBytes), sst::algo::kPadBytes, '\0');
     if (!slice->blocks.empty()) {
-      slice->parts.push_back({room_.data(), room_.size() - sst::algo::kPadBytes, nullptr});
-    }
-    if (stream_bytes_ > 0) {
-      slice->parts.push_back(
-          {nullptr, stream_bytes_, [this](char* to, std::uint64_t offset, std::uint64_t count) {
-             return fill(to, offset, count);
-           }});
+      slice->parts.push_back({room_.data(), room_.size() - sst::algo::kPadBytes});
     }
     slice->begin = std::move(begin);
     slice->end = std::move(end);

@@ -12,27 +12,17 @@
 ///   Status select(const u32* in, const u8* flags, n, u32* out, u64* count)  count on the host
 ///   Status difference(const u64* words, n, u64* bits)   bits in which any two words differ
 ///   Result<Import<T>> import(const T* host, n)   .data(): where the executor can read it
-///   Result<Array<char>> import_stream(n, fill)   bytes that `fill` writes piece by piece
 ///   Status copy(T* to, const T* from, n)         within backend memory
 ///   Status copy_out(T* host, const T* from, n)
-///   Status export_stream(const char* from, n, drain)   bytes that `drain` reads piece by piece
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status finish()                              waits for all of it
 /// An operation that fails waits for what runs before it returns.
 
 #include <cstdint>
-#include <functional>
 
 #include "exec/pool.h"
 
 namespace breccia::exec {
-
-/// Writes bytes [offset, offset + count) of something to to[count]. Called for one piece after the
-/// other, from the first byte to the last.
-using Fill = std::function<Status(char* to, std::uint64_t offset, std::uint64_t count)>;
-/// Reads bytes [offset, offset + count) of something, in the same way. They are gone when it
-/// returns.
-using Drain = std::function<Status(const char* bytes, std::uint64_t offset, std::uint64_t count)>;
 
 /// An array of work space. When memory is short, what runs already is waited for first: the caller
 /// is about to give back arrays that it may still use.

@@ -83,8 +83,8 @@ Status EntryWriter::encode_batch(std::uint64_t count) {
   BRECCIA_TRY(seal(shape_, blocks.bytes.data(), blocks.bytes.count() - algo::kPadBytes, count,
                    {blocks.blocks.data(), blocks.blocks.count()}, &sealed));
   hash_.insert(hash_.end(), blocks.hash.data(), blocks.hash.data() + blocks.hash.count());
-  BRECCIA_TAKE(const DataPlace place, table_.add(sealed.blocks));
-  return table_.write_data(sealed.bytes + place.begin, place.count, place.offset);
+  BRECCIA_TAKE(const DataPlace place, table_.add(sealed.bytes, sealed.blocks));
+  return table_.write_data(place);
 }
 
 Result<std::string> EntryWriter::filter() {

@@ -1,7 +1,5 @@
 #include "sst/seal.h"
 
-#include <algorithm>
-
 #include "base/memory.h"
 #include "sst/algo/decode.cuh"
 #include "sst/checksum.h"
@@ -101,20 +99,17 @@ bool is_looked_at(std::span<const algo::EncodedBlock> blocks, std::size_t i) {
   return blocks[i].info.begins_file != 0 || blocks[i + 1].info.begins_file != 0;
 }
 
-/// Of a block with a checksum of type kXxh3 behind it.
-bool has_its_checksum(const char* contents, std::uint32_t bytes) {
-  std::uint32_t sum = 0;
-  const bool is_known = block_checksum(ChecksumType::kXxh3, Slice(contents, bytes), &sum);
-  BRECCIA_ASSERT(is_known);
-  return sum == load_little_endian<std::uint32_t>(contents + bytes + 1);
-}
-
 Status seal_in_place(const TableShape& shape, char* bytes, bool looks, const SealedBlock& block) {
   char* const contents = bytes + block.info.offset;
   if (shape.checksum != ChecksumType::kXxh3) {
     return write_trailer(shape.checksum, Compression::kNone, contents, block.info.bytes);
   }
-  return !looks || has_its_checksum(contents, block.info.bytes) ? Status::OK() : broken();
+  if (!looks) return Status::OK();
+  std::uint32_t sum = 0;
+  const bool is_known = block_checksum(shape.checksum, Slice(contents, block.info.bytes), &sum);
+  BRECCIA_ASSERT(is_known);
+  const auto stored = load_little_endian<std::uint32_t>(contents + block.info.bytes + 1);
+  return sum == stored ? Status::OK() : broken();
 }
 
 Status append_compressed(const TableShape& shape, const Slice& raw, std::string* room,
@@ -146,61 +141,9 @@ Status add_block(const TableShape& shape, const algo::BlockInfo& info, const End
 
 }  // namespace
 
-bool can_seal_unseen(const TableShape& shape, std::span<const algo::EncodedBlock> blocks) {
-  return shape.compression == Compression::kNone && shape.checksum == ChecksumType::kXxh3 &&
-         std::all_of(blocks.begin(), blocks.end(), [](const algo::EncodedBlock& block) {
-           return block.first.bytes > 0 && block.last.bytes > 0;
-         });
-}
-
-Looks::Looks(std::span<const algo::EncodedBlock> blocks, std::size_t first, std::size_t last)
-    : blocks_(blocks), next_(first), last_(last) {
-  BRECCIA_ASSERT(first < last && last <= blocks.size());
-  at_ = blocks[first].info.offset;
-  skip_others();
-}
-
-void Looks::skip_others() {
-  while (next_ < last_ && !is_looked_at(blocks_, next_)) ++next_;
-}
-
-Status Looks::take(const char* bytes, std::uint64_t count) {
-  return base::or_memory_limit([&] {
-    const std::uint64_t behind = at_ + count;
-    while (next_ < last_) {
-      const algo::BlockInfo& info = blocks_[next_].info;
-      const std::uint64_t end = info.offset + info.bytes + kTrailerBytes;
-      if (info.offset >= behind) break;
-      const std::uint64_t from = std::max(at_, info.offset);
-      if (room_.empty() && end <= behind) {
-        BRECCIA_ASSERT(from == info.offset);
-        BRECCIA_TRY(look(bytes + (from - at_)));
-      } else {
-        room_.append(bytes + (from - at_), std::min(end, behind) - from);
-        if (end > behind) break;
-        BRECCIA_TRY(look(room_.data()));
-        room_.clear();
-      }
-      ++next_;
-      skip_others();
-    }
-    at_ = behind;
-    return Status::OK();
-  });
-}
-
-Status Looks::look(const char* contents) const {
-  const algo::EncodedBlock& block = blocks_[next_];
-  Ends ends;
-  const bool is_so = ends.take(block, Slice(contents, block.info.bytes), /*looks=*/true) &&
-                     has_its_checksum(contents, block.info.bytes);
-  return is_so ? Status::OK() : broken();
-}
-
 Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint64_t entries,
             std::span<const algo::EncodedBlock> blocks, SealedBlocks* sealed) {
   return base::or_memory_limit([&] {
-    if (bytes == nullptr && !blocks.empty() && !can_seal_unseen(shape, blocks)) return broken();
     const bool is_compressed = shape.compression != Compression::kNone;
     std::string room;
     Ends ends;
@@ -213,11 +156,10 @@ Status seal(const TableShape& shape, char* bytes, std::uint64_t count, std::uint
       behind += info.bytes + kTrailerBytes;
       entries_behind += info.entries;
       if (behind > count || entries_behind > entries) return broken();
-      const bool looks = bytes != nullptr && is_looked_at(blocks, sealed->blocks.size());
-      const Slice raw = bytes == nullptr ? Slice() : Slice(bytes + info.offset, info.bytes);
+      const bool looks = is_looked_at(blocks, sealed->blocks.size());
+      const Slice raw(bytes + info.offset, info.bytes);
       if (!ends.take(encoded, raw, looks)) return broken();
       BRECCIA_TRY(add_block(shape, info, ends, &room, sealed));
-      if (bytes == nullptr) continue;
       SealedBlock& block = sealed->blocks.back();
       BRECCIA_TRY(is_compressed ? append_compressed(shape, raw, &room, &block, &sealed->room)
                                 : seal_in_place(shape, bytes, looks, block));

@@ -56,8 +56,6 @@ class Table {
   /// The same of a data block.
   Status read_data(const Handle& handle, std::string* room, Slice* contents) const;
 
-  /// Whether the file has no other medium: see lies_in_memory().
-  [[nodiscard]] bool is_in_memory() const { return is_in_memory_; }
   /// Bytes of the file, for whoever reads many blocks at once.
   [[nodiscard]] FileRange range(std::uint64_t offset, std::uint64_t bytes, char* to) const {
     return {file_, offset, bytes, to, &path_, is_in_memory_};

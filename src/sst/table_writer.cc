@@ -45,7 +45,7 @@ TableWriter::TableWriter(std::unique_ptr<TableFile> file, const TableShape& shap
       has_tags_(shape.version < 3) {}
 
 Status TableWriter::append(const char* bytes, std::uint64_t count) {
-  BRECCIA_TRY(write_data(bytes, count, end_));
+  BRECCIA_TRY(write_data({bytes, count, end_}));
   end_ += count;
   return Status::OK();
 }
@@ -95,7 +95,7 @@ Status TableWriter::begin_blocks(const SealedBlock& block) {
   return Status::OK();
 }
 
-Result<DataPlace> TableWriter::add(std::span<const SealedBlock> blocks) {
+Result<DataPlace> TableWriter::add(const char* bytes, std::span<const SealedBlock> blocks) {
   if (blocks.empty()) return DataPlace();
   BRECCIA_TRY(begin_blocks(blocks.front()));
   const std::uint64_t begin = blocks.front().info.offset;
@@ -115,7 +115,8 @@ Result<DataPlace> TableWriter::add(std::span<const SealedBlock> blocks) {
   }
   const SealedBlock& last = blocks.back();
   sums_.largest.assign(last.last_key.data(), last.last_key.size());
-  const DataPlace place{begin, last.info.offset + last.info.bytes + kTrailerBytes - begin, end_};
+  const DataPlace place{bytes + begin, last.info.offset + last.info.bytes + kTrailerBytes - begin,
+                        end_};
   end_ += place.count;
   sums_.data_bytes = end_;
   return place;

@@ -31,9 +31,9 @@ struct TableSums {
 
 /// Where bytes of data blocks go in a table's file.
 struct DataPlace {
-  std::uint64_t begin = 0;  // in what was sealed
+  const char* bytes = nullptr;
   std::uint64_t count = 0;
-  std::uint64_t offset = 0;  // in the file
+  std::uint64_t offset = 0;
 };
 
 /// Writes a table's file: data blocks get their places as they come, are written by any thread, and
@@ -43,15 +43,14 @@ class TableWriter {
  public:
   TableWriter(std::unique_ptr<TableFile> file, const TableShape& shape);
 
-  /// Adds blocks that lie one behind the other; their keys are behind all before.
+  /// Adds blocks that lie one behind the other in `bytes`; their keys are behind all before.
   /// Returns what has to be written, and where, before finish().
   /// Errors  Corruption: their keys are not.
-  Result<DataPlace> add(std::span<const SealedBlock> blocks);
-  /// Writes bytes that have a place there.
+  Result<DataPlace> add(const char* bytes, std::span<const SealedBlock> blocks);
   /// Errors  IOError, NoSpace.
   /// Threads those that the file allows.
-  Status write_data(const char* bytes, std::uint64_t count, std::uint64_t offset) const {
-    return file_->write(bytes, count, offset);
+  [[nodiscard]] Status write_data(const DataPlace& place) const {
+    return file_->write(place.bytes, place.count, place.offset);
   }
 
   /// Adds a deletion of the keys from `begin` on, below `end`. Begins ascend.

@@ -96,7 +96,7 @@ TEST_P(MergeConformance, SlicesHoldTheSame) {
   config.keys = std::min<std::uint64_t>(config.keys, 600);
   for (const std::uint64_t seed : testing::seeds_to_run(2)) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    // A device gets what lies in memory piece by piece, the rest at once.
+    // What lies in memory is read by the thread that wants it, the rest through io_uring.
     const Folder folder(seed % 2 == 0 ? Place::kMemory : Place::kDisk);
     std::filesystem::create_directories(folder / "out");
     Loaded loaded;

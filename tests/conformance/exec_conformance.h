@@ -504,59 +504,8 @@ TYPED_TEST_P(ExecConformance, CopiesAndReach) {
   }
 }
 
-// Goal: streams bring all bytes, in pieces from the first to the last; an error of who writes or
-//       reads them is the stream's, and the executor goes on.
-// Method: bytes of several lengths there and back; streams that end with an error in a late piece
-//         and in the first.
-// Mutation: a half that is written while the device still fetches it; a piece that is asked for
-//           twice.
-TYPED_TEST_P(ExecConformance, Streams) {
-  for (const std::uint64_t seed : runs::model::seeds_to_run(4)) {
-    SCOPED_TRACE(runs::model::replay(seed));
-    TypeParam rig(seed);
-    base::Random random(seed);
-    for (const std::uint64_t n : {0, 1, 4097, 524'288, 524'289, 3'000'001}) {
-      const auto words = random_words(random, n / sizeof(std::uint64_t) + 1);
-      const auto* const bytes = reinterpret_cast<const char*>(words.data());
-      std::uint64_t asked = 0;
-      const auto array =
-          rig.x().import_stream(n, [&](char* to, std::uint64_t offset, std::uint64_t count) {
-            EXPECT_EQ(offset, asked);
-            std::copy_n(bytes + offset, count, to);
-            asked += count;
-            return Status::OK();
-          });
-      ASSERT_TRUE(array.ok()) << array.status().ToString();
-      EXPECT_EQ(asked, n);
-      std::vector<char> back;
-      const Status status =
-          rig.x().export_stream(array.value().data(), n,
-                                [&](const char* piece, std::uint64_t offset, std::uint64_t count) {
-                                  EXPECT_EQ(offset, back.size());
-                                  back.insert(back.end(), piece, piece + count);
-                                  return Status::OK();
-                                });
-      ASSERT_TRUE(status.ok()) << status.ToString();
-      ASSERT_EQ(back, std::vector<char>(bytes, bytes + n)) << n;
-    }
-    const auto broken =
-        rig.x().import_stream(3'000'001, [](char* to, std::uint64_t offset, std::uint64_t count) {
-          std::fill_n(to, count, '\0');
-          return offset + count == 3'000'001 ? Status::Corruption("late") : Status::OK();
-        });
-    EXPECT_TRUE(broken.status().IsCorruption());
-    const auto words = random_words(random, 400'000);
-    const auto array = put(rig.x(), words);
-    const Status unread = rig.x().export_stream(
-        reinterpret_cast<const char*>(array.data()), 3'000'001,
-        [](const char*, std::uint64_t, std::uint64_t) { return Status::Corruption("at once"); });
-    EXPECT_TRUE(unread.IsCorruption());
-    EXPECT_EQ(get(rig.x(), array.data(), words.size()), words);
-  }
-}
-
 REGISTER_TYPED_TEST_SUITE_P(ExecConformance, GroupsKeepTheLaneContract, GroupsOfOneLane, SortPairs,
                             StableSortAndMerge, ScanSelectDifference, GatherAndScatter, SortKeys,
-                            RunsFollowTheModel, MergesKeepStacks, CopiesAndReach, Streams);
+                            RunsFollowTheModel, MergesKeepStacks, CopiesAndReach);
 
 }  // namespace breccia::exec::conformance

@@ -6,7 +6,6 @@
 #include <cub/device/device_select.cuh>
 
 #include "base/bytes.h"
-#include "base/memory.h"
 #include "exec/cuda/cuda_device.cuh"
 
 namespace breccia::exec::cuda {
@@ -185,12 +184,7 @@ Status CudaExecutor::copy_in(void* to, const void* host, std::size_t bytes) {
   if (bytes == 0 || device_.ranges().find(host, bytes) != nullptr) {
     return copy_pinned_in(to, host, bytes);
   }
-  const auto* const from = static_cast<const std::byte*>(host);
-  return settle(stage_in(static_cast<std::byte*>(to), bytes, kStagingHalfBytes,
-                         [from](char* piece, std::uint64_t offset, std::uint64_t count) {
-                           std::memcpy(piece, from + offset, count);
-                           return Status::OK();
-                         }));
+  return settle(stage_in(static_cast<std::byte*>(to), static_cast<const std::byte*>(host), bytes));
 }
 
 Status CudaExecutor::copy_bytes_out(void* host, const void* from, std::size_t bytes) {
@@ -199,23 +193,17 @@ Status CudaExecutor::copy_bytes_out(void* host, const void* from, std::size_t by
     return settle(
         BRECCIA_CUDA_STATUS(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_)));
   }
-  auto* const to = static_cast<std::byte*>(host);
-  return settle(stage_out(static_cast<const std::byte*>(from), bytes, kStagingHalfBytes,
-                          [to](const char* piece, std::uint64_t offset, std::uint64_t count) {
-                            std::memcpy(to + offset, piece, count);
-                            return Status::OK();
-                          }));
+  return settle(
+      stage_out(static_cast<std::byte*>(host), static_cast<const std::byte*>(from), bytes));
 }
 
 // While the device copies one half of the staging memory, the host fills the other.
-Status CudaExecutor::stage_in(std::byte* to, std::size_t bytes, std::size_t piece_bytes,
-                              const Fill& fill) {
-  BRECCIA_ASSERT(piece_bytes <= kStagingHalfBytes);
-  for (std::size_t at = 0; at < bytes; at += piece_bytes) {
-    const std::size_t piece = std::min(bytes - at, piece_bytes);
+Status CudaExecutor::stage_in(std::byte* to, const std::byte* host, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kStagingHalfBytes) {
+    const std::size_t piece = std::min(bytes - at, kStagingHalfBytes);
     std::byte* const half = staging_ + half_ * kStagingHalfBytes;
     BRECCIA_CUDA_TRY(cudaEventSynchronize(half_done_[half_]));
-    BRECCIA_TRY(base::or_error([&] { return fill(reinterpret_cast<char*>(half), at, piece); }));
+    std::memcpy(half, host + at, piece);
     BRECCIA_CUDA_TRY(cudaMemcpyAsync(to + at, half, piece, cudaMemcpyHostToDevice, stream_));
     BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[half_], stream_));
     half_ = 1 - half_;
@@ -225,27 +213,23 @@ Status CudaExecutor::stage_in(std::byte* to, std::size_t bytes, std::size_t piec
 
 // While the device fills one half, the host empties the other. The stream keeps copies out of a
 // half behind copies in from it.
-Status CudaExecutor::stage_out(const std::byte* from, std::size_t bytes, std::size_t piece_bytes,
-                               const Drain& drain) {
-  BRECCIA_ASSERT(piece_bytes <= kStagingHalfBytes);
-  const std::size_t pieces = (bytes + piece_bytes - 1) / piece_bytes;
-  const auto bytes_of = [&](std::size_t piece) {
-    return std::min(bytes - piece * piece_bytes, piece_bytes);
+Status CudaExecutor::stage_out(std::byte* host, const std::byte* from, std::size_t bytes) {
+  const std::size_t pieces = (bytes + kStagingHalfBytes - 1) / kStagingHalfBytes;
+  const auto piece_bytes = [&](std::size_t piece) {
+    return std::min(bytes - piece * kStagingHalfBytes, kStagingHalfBytes);
   };
-  const auto half_of = [&](std::size_t piece) { return staging_ + piece % 2 * kStagingHalfBytes; };
   for (std::size_t piece = 0; piece <= pieces; ++piece) {
     if (piece < pieces) {
-      BRECCIA_CUDA_TRY(cudaMemcpyAsync(half_of(piece), from + piece * piece_bytes, bytes_of(piece),
+      BRECCIA_CUDA_TRY(cudaMemcpyAsync(staging_ + piece % 2 * kStagingHalfBytes,
+                                       from + piece * kStagingHalfBytes, piece_bytes(piece),
                                        cudaMemcpyDeviceToHost, stream_));
       BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[piece % 2], stream_));
     }
     if (piece > 0) {
       const std::size_t done = piece - 1;
       BRECCIA_CUDA_TRY(cudaEventSynchronize(half_done_[done % 2]));
-      BRECCIA_TRY(base::or_error([&] {
-        return drain(reinterpret_cast<const char*>(half_of(done)), done * piece_bytes,
-                     bytes_of(done));
-      }));
+      std::memcpy(host + done * kStagingHalfBytes, staging_ + done % 2 * kStagingHalfBytes,
+                  piece_bytes(done));
     }
   }
   return Status::OK();

@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "exec/cuda/cuda_error.h"
 #include "exec/cuda/cuda_tuning.h"
-#include "exec/executor.h"
 #include "exec/group.h"
 #include "exec/pool.h"
 
@@ -100,18 +99,6 @@ class CudaExecutor {
     BRECCIA_TRY(copy_in(copy.value().data(), host, n * sizeof(T)));
     return Imported<T>(copy.take());
   }
-  /// While the device fetches a piece the next is written.
-  Result<Array<char>> import_stream(std::uint64_t n, const Fill& fill) {
-    auto array = Array<char>::make(pool(), n);
-    if (!array.ok()) return settle(array.status());
-    BRECCIA_TRY(settle(
-        stage_in(reinterpret_cast<std::byte*>(array.value().data()), n, kStreamPieceBytes, fill)));
-    return array.take();
-  }
-  /// While the device writes a piece the one before is read.
-  Status export_stream(const char* from, std::uint64_t n, const Drain& drain) {
-    return settle(stage_out(reinterpret_cast<const std::byte*>(from), n, kStreamPieceBytes, drain));
-  }
   template <class T>
   Status copy(T* to, const T* from, std::uint64_t n) {
     return copy_within(to, from, n * sizeof(T));
@@ -152,9 +139,8 @@ class CudaExecutor {
   Status copy_within(void* to, const void* from, std::size_t bytes);
   Status copy_bytes_out(void* host, const void* from, std::size_t bytes);
   Status fetch_word(std::uint64_t* word);
-  Status stage_in(std::byte* to, std::size_t bytes, std::size_t piece_bytes, const Fill& fill);
-  Status stage_out(const std::byte* from, std::size_t bytes, std::size_t piece_bytes,
-                   const Drain& drain);
+  Status stage_in(std::byte* to, const std::byte* host, std::size_t bytes);
+  Status stage_out(std::byte* host, const std::byte* from, std::size_t bytes);
 
   /// Calls a CUB function twice: for the size of its work space, then with it.
   template <class Call>

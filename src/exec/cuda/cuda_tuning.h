@@ -14,10 +14,6 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr std::size_t kStagingBytes = 4 << 20;
 inline constexpr std::size_t kStagingHalfBytes = kStagingBytes / 2;
 
-/// Of a half that whoever calls fills: what a core's cache holds of both.
-inline constexpr std::size_t kStreamPieceBytes = 512 << 10;
-static_assert(kStreamPieceBytes <= kStagingHalfBytes);
-
 /// Work space that an idle executor keeps.
 inline constexpr std::size_t kScratchKeptBytesMax = 64 << 20;
 

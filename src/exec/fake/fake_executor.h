@@ -57,10 +57,6 @@ class FakeExecutor {
     BRECCIA_TRY(begin(When::kAtOnce));
     return executor_.import(host, n);
   }
-  Result<Array<char>> import_stream(std::uint64_t n, const Fill& fill) {
-    BRECCIA_TRY(begin(When::kAtOnce));
-    return executor_.import_stream(n, fill);
-  }
   template <class T>
   Status copy(T* to, const T* from, std::uint64_t n) {
     return enqueue([&] { return executor_.copy(to, from, n); });
@@ -68,10 +64,6 @@ class FakeExecutor {
   template <class T>
   Status copy_out(T* host, const T* from, std::uint64_t n) {
     return enqueue([&] { return executor_.copy_out(host, from, n); });
-  }
-  Status export_stream(const char* from, std::uint64_t n, const Drain& drain) {
-    BRECCIA_TRY(begin(When::kAtOnce));
-    return executor_.export_stream(from, n, drain);
   }
   template <class T>
   T* reach(T* host) {

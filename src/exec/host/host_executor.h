@@ -7,7 +7,6 @@
 
 #include "base/parallel.h"
 #include "base/result.h"
-#include "exec/executor.h"
 #include "exec/group.h"
 #include "exec/pool.h"
 
@@ -97,11 +96,6 @@ class HostExecutor {
   Result<Borrowed<T>> import(const T* host, std::uint64_t) {
     return Borrowed<T>(host);
   }
-  Result<Array<char>> import_stream(std::uint64_t n, const Fill& fill) {
-    BRECCIA_TAKE(auto array, Array<char>::make(pool_, n));
-    if (n > 0) BRECCIA_TRY(fill(array.data(), 0, n));
-    return array;
-  }
   template <class T>
   Status copy(T* to, const T* from, std::uint64_t n) {
     if (n == 0) return Status::OK();
@@ -112,9 +106,6 @@ class HostExecutor {
   template <class T>
   Status copy_out(T* host, const T* from, std::uint64_t n) {
     return copy(host, from, n);
-  }
-  Status export_stream(const char* from, std::uint64_t n, const Drain& drain) {
-    return n == 0 ? Status::OK() : drain(from, 0, n);
   }
   template <class T>
   T* reach(T* host) {

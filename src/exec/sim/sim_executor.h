@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "base/result.h"
-#include "exec/executor.h"
 #include "exec/pool.h"
 #include "exec/sim/scheduler.h"
 #include "exec/sim/sim_group.h"
@@ -79,17 +77,6 @@ class SimExecutor {
     std::copy_n(host, n, copy.data());
     return Imported<T>(std::move(copy));
   }
-  /// Pieces of any size.
-  Result<Array<char>> import_stream(std::uint64_t n, const Fill& fill) {
-    BRECCIA_TAKE(auto array, Array<char>::make(pool_, n));
-    std::vector<char> piece;
-    for (std::uint64_t at = 0; at < n; at += piece.size()) {
-      piece.resize(std::min(n - at, 1 + scheduler_.random().below(kPieceBytesMax)));
-      BRECCIA_TRY(fill(piece.data(), at, piece.size()));
-      std::copy(piece.begin(), piece.end(), array.data() + at);
-    }
-    return array;
-  }
   template <class T>
   Status copy(T* to, const T* from, std::uint64_t n) {
     check_own(to, n);
@@ -102,16 +89,6 @@ class SimExecutor {
     check_host(host, n);
     check_own(from, n);
     std::copy_n(from, n, host);
-    return Status::OK();
-  }
-  Status export_stream(const char* from, std::uint64_t n, const Drain& drain) {
-    check_own(from, n);
-    std::vector<char> piece;
-    for (std::uint64_t at = 0; at < n; at += piece.size()) {
-      const std::uint64_t count = std::min(n - at, 1 + scheduler_.random().below(kPieceBytesMax));
-      piece.assign(from + at, from + at + count);
-      BRECCIA_TRY(drain(piece.data(), at, count));
-    }
     return Status::OK();
   }
   /// Null half of the time, so that callers' roads without it are walked too.
@@ -129,8 +106,6 @@ class SimExecutor {
   void check_host(const void* memory, std::uint64_t n) const {
     BRECCIA_ASSERT(n == 0 || (memory != nullptr && !pool_.owns(memory)));
   }
-
-  static constexpr std::uint64_t kPieceBytesMax = 16 << 10;
 
   SimPool& pool_;
   Scheduler& scheduler_;

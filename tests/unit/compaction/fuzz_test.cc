@@ -125,7 +125,7 @@ bool merge_blocks(Backend& backend, const std::vector<std::string>& blocks, base
     memory.push_back(with_checksum(block));
     slice.blocks.push_back({static_cast<std::uint32_t>(slice.parts.size()), 0, 0,
                             static_cast<std::uint32_t>(block.size())});
-    slice.parts.push_back({memory.back().get(), block.size() + sst::kTrailerBytes, nullptr});
+    slice.parts.push_back({memory.back().get(), block.size() + sst::kTrailerBytes});
     slice.run_blocks.push_back(1);
   }
   MergeRules rules;

@@ -229,10 +229,6 @@ class Throwing final : public Backend {
     }
     return real_->merge(slice, rules, shape, how, merged);
   }
-  Status fetch(const KeptBytes& kept, std::uint64_t begin, std::uint64_t count,
-               const exec::Drain& drain) override {
-    return real_->fetch(kept, begin, count, drain);
-  }
   Status build_filter(std::span<const HashRange> ranges, const sst::FilterShape& shape,
                       char* lines) override {
     return real_->build_filter(ranges, shape, lines);

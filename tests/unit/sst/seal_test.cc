@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -46,17 +45,6 @@ class Encoded {
     return sst::seal(shape_, bytes.data(), bytes.size(), entries_, blocks, sealed);
   }
 
-  /// Without the bytes, which are looked at as they come by, in pieces of so many at most.
-  Status seal_unseen(std::uint64_t piece_bytes, SealedBlocks* sealed) {
-    BRECCIA_TRY(sst::seal(shape_, nullptr, bytes.size(), entries_, blocks, sealed));
-    Looks looks(blocks, 0, blocks.size());
-    for (std::uint64_t at = 0; at < bytes.size(); at += piece_bytes) {
-      BRECCIA_TRY(looks.take(bytes.data() + at, std::min(piece_bytes, bytes.size() - at)));
-    }
-    return Status::OK();
-  }
-  [[nodiscard]] bool can_be_unseen() const { return can_seal_unseen(shape_, blocks); }
-
   std::string bytes;
   std::vector<algo::EncodedBlock> blocks;
 
@@ -87,7 +75,6 @@ TEST(Seal, EndsAreThoseOfTheEntries) {
     Encoded encoded(keys, /*value_bytes=*/50);
     ASSERT_GT(encoded.blocks.size(), 40U);
     EXPECT_EQ(encoded.blocks[1].first.bytes == 0, key_bytes > kSaid);
-    EXPECT_EQ(encoded.can_be_unseen(), key_bytes <= kSaid);
     SealedBlocks sealed;
     ASSERT_TRUE(encoded.seal(&sealed).ok());
     ASSERT_EQ(sealed.blocks.size(), encoded.blocks.size());
@@ -133,31 +120,6 @@ TEST(Seal, LiesAreFound) {
     lie.tell(&encoded);
     SealedBlocks sealed;
     EXPECT_TRUE(encoded.seal(&sealed).IsCorruption()) << lie.what;
-    for (const std::uint64_t piece_bytes : {37, 4096, 1 << 20}) {
-      SealedBlocks unseen;
-      EXPECT_TRUE(encoded.seal_unseen(piece_bytes, &unseen).IsCorruption())
-          << lie.what << ", pieces of " << piece_bytes;
-    }
-  }
-}
-
-// Goal: blocks whose bytes are seen later are sealed as others are.
-// Method: the same blocks both ways, their bytes in pieces of several sizes.
-// Mutation: a block that lies in two pieces, looked at without its front.
-TEST(Seal, UnseenAreTheSame) {
-  Encoded encoded(keys_of(3000, 11), /*value_bytes=*/50);
-  SealedBlocks seen;
-  ASSERT_TRUE(encoded.seal(&seen).ok());
-  for (const std::uint64_t piece_bytes : {1, 37, 4095, 4096, 5000, 1 << 20}) {
-    SealedBlocks unseen;
-    ASSERT_TRUE(encoded.seal_unseen(piece_bytes, &unseen).ok()) << piece_bytes;
-    ASSERT_EQ(unseen.blocks.size(), seen.blocks.size());
-    for (std::size_t i = 0; i < seen.blocks.size(); ++i) {
-      EXPECT_EQ(unseen.blocks[i].first_key, seen.blocks[i].first_key);
-      EXPECT_EQ(unseen.blocks[i].last_key, seen.blocks[i].last_key);
-      EXPECT_EQ(unseen.blocks[i].separator, seen.blocks[i].separator);
-      EXPECT_EQ(unseen.blocks[i].info.offset, seen.blocks[i].info.offset);
-    }
   }
 }
 
