@@ -21,9 +21,12 @@
 ///   equal add_{relaxed,acq_rel}_{device,system}(group, at, value)               the same
 ///   or_acq_rel_…, and_acq_rel_…                                           the same
 ///   fence_seq_cst_{device,system}(group)
+///   load_pair_device(group, from)                            second is not older than first
+///   compare_exchange_pair_device(group, at, expected, value) relaxed on a device, and acq_rel on
+///   the host: what else a pair speaks of needs a fence
 ///
-/// Shape   4 or 8 bytes of plain data, aligned. On the host and in the simulator both scopes are
-///         the system's.
+/// Shape   4 or 8 bytes of plain data, aligned; pairs 16. On the host and in the simulator both
+///         scopes are the system's.
 /// Source  PTX memory model; the C++ one on the host.
 
 namespace breccia::exec {
@@ -87,6 +90,19 @@ void fence() {
 
 }  // namespace atomics
 
+/// Two words that are exchanged as one.
+struct alignas(16) WordPair {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  BRECCIA_HD friend bool operator==(const WordPair& a, const WordPair& b) {
+    return a.first == b.first && a.second == b.second;
+  }
+};
+
+/// No pair's first word: what stands there while a device without an exchange of 16 bytes (compute
+/// capability below 9.0) makes one out of two of 8.
+inline constexpr std::uint64_t kBusyWord = ~std::uint64_t{0};
+
 #define BRECCIA_ATOMIC_LOAD(order, constant, scope, Scope)                        \
   BRECCIA_SINGLE_SOURCE                                                           \
   template <class Group, class T>                                                 \
@@ -147,5 +163,81 @@ BRECCIA_ATOMICS(system, SystemScope)
 #undef BRECCIA_ATOMIC_CHANGE
 #undef BRECCIA_ATOMIC_STORE
 #undef BRECCIA_ATOMIC_LOAD
+
+namespace atomics {
+
+#if defined(__CUDACC__)
+/// The exchange of 16 bytes, made of two of 8: kBusyWord keeps the others off meanwhile.
+__device__ inline WordPair compare_exchange_in_steps(WordPair* at, const WordPair& expected,
+                                                     const WordPair& value) {
+  const Ref<DeviceScope, std::uint64_t> first(at->first);
+  const Ref<DeviceScope, std::uint64_t> second(at->second);
+  std::uint64_t found = expected.first;
+  while (!first.compare_exchange_strong(found, kBusyWord, kAcqRel, kAcquire)) {
+    if (found != kBusyWord) return {found, second.load(kRelaxed)};
+    found = expected.first;
+  }
+  const std::uint64_t beside = second.load(kRelaxed);
+  const bool is_equal = beside == expected.second;
+  if (is_equal) second.store(value.second, kRelaxed);
+  first.store(is_equal ? value.first : expected.first, kRelease);
+  return {expected.first, beside};
+}
+#endif
+
+/// Source  PTX ISA 8.4: atom.cas.b128, from compute capability 9.0 on.
+BRECCIA_HD inline WordPair compare_exchange_pair(WordPair* at, const WordPair& expected,
+                                                 const WordPair& value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  WordPair found;
+  asm volatile(
+      "{ .reg .b128 was, want, will; mov.b128 want, {%3, %4}; mov.b128 will, {%5, %6};\n"
+      "  atom.relaxed.gpu.cas.b128 was, [%2], want, will; mov.b128 {%0, %1}, was; }"
+      : "=l"(found.first), "=l"(found.second)
+      : "l"(at), "l"(expected.first), "l"(expected.second), "l"(value.first), "l"(value.second)
+      : "memory");
+  return found;
+#elif defined(__CUDA_ARCH__)
+  return compare_exchange_in_steps(at, expected, value);
+#else
+  using Both = unsigned __int128;
+  const auto joined = [](const WordPair& pair) { return Both{pair.second} << 64 | pair.first; };
+  const Both found =
+      __sync_val_compare_and_swap(reinterpret_cast<Both*>(at), joined(expected), joined(value));
+  return {static_cast<std::uint64_t>(found), static_cast<std::uint64_t>(found >> 64)};
+#endif
+}
+
+}  // namespace atomics
+
+/// Both words of a pair; `second` is that of `first` or a later one, never an older.
+/// Source  PTX ISA 8.3, ld: a .b128 is one access. Elsewhere two, in this order.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD WordPair load_pair_device(const Group& group, const WordPair* from) {
+  WordPair pair;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  atomics::may_switch(group);
+  asm volatile("{ .reg .b128 both; ld.relaxed.gpu.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
+               : "=l"(pair.first), "=l"(pair.second)
+               : "l"(from)
+               : "memory");
+#else
+  do {
+    pair.first = load_acquire_device(group, &from->first);
+  } while (pair.first == kBusyWord);
+  pair.second = load_relaxed_device(group, &from->second);
+#endif
+  return pair;
+}
+
+/// Stores `value` where `expected` is; returns what was there.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD WordPair compare_exchange_pair_device(const Group& group, WordPair* at,
+                                                 const WordPair& expected, const WordPair& value) {
+  atomics::may_switch(group);
+  return atomics::compare_exchange_pair(at, expected, value);
+}
 
 }  // namespace breccia::exec
