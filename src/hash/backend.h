@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/device.h"
+#include "hash/refs.h"
+
+/// The verbs on hash tables. What happens inside is one source (hash/algo/), compiled for the host,
+/// for CUDA and for the simulator.
+
+namespace breccia::hash {
+
+struct TableOptions {
+  /// Slots to begin with, at least; rounded up to whole buckets, two at least.
+  std::uint64_t slots_min = 0;
+  /// Slots that it may grow to. As it is if that is less.
+  std::uint64_t slots_max = 0;
+  /// Buckets that a batch that writes moves at least, while the table grows: half a MiB of it.
+  /// Other batches wait as long as that takes. A batch of n requests moves n / 2 at least.
+  std::uint64_t moved_min = 4096;
+  /// Lanes that work on one request: 1, 4 or 8.
+  int lanes = 4;
+  /// Not Secret(): factors are odd, and not 1.
+  Secret secret;
+};
+
+/// A table in a backend's memory, freed at its end.
+/// Threads any; while batches run its figures may be of before or after them.
+class Table {
+ public:
+  explicit Table(const TableOptions& options) : options_(options) {}
+  virtual ~Table() = default;
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  [[nodiscard]] const TableOptions& options() const { return options_; }
+  /// Of what it grows into, if it grows.
+  [[nodiscard]] virtual std::uint64_t slot_count() const = 0;
+  [[nodiscard]] virtual std::uint64_t memory_bytes() const = 0;
+  /// How often it grew.
+  [[nodiscard]] virtual std::uint64_t growths() const = 0;
+
+ private:
+  const TableOptions options_;
+};
+using TablePtr = std::shared_ptr<Table>;
+
+/// A table as it lies. The pointers of `tables` are those of the columns here.
+struct TableImage {
+  std::vector<Pair> pairs, old_pairs;
+  std::vector<std::uint32_t> was_full, old_was_full;
+  GrowingRef tables;
+};
+
+/// The verbs on tables, for one tenant of a device.
+/// Threads any number, of all calls.
+class Backend {
+ public:
+  explicit Backend(exec::TenantPtr tenant) : tenant_(std::move(tenant)) {}
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  [[nodiscard]] exec::Tenant& tenant() const { return *tenant_; }
+  [[nodiscard]] const exec::TenantPtr& tenant_ptr() const { return tenant_; }
+  [[nodiscard]] exec::Device& device() const { return tenant_->device(); }
+
+  /// An empty table.
+  /// Errors  InvalidArgument: more than 2^48 slots; MemoryLimit: no memory for it; IOError: the
+  ///         device.
+  [[nodiscard]] virtual Result<TablePtr> make_table(const TableOptions& options) = 0;
+
+  /// Runs requests whose columns lie in host memory.
+  /// Order   requests of one batch on one key, and batches that run at once, take effect in some
+  ///         order, each at one moment before this returns.
+  /// Errors  InvalidArgument: 2^32 requests or more; MemoryLimit: nothing was done. Others: some of
+  ///         it may have been done, and every call from then on says the same.
+  ///         Of a request: Code::kNoRoom, if the table may not grow, or there is no memory for it.
+  /// Cost    the columns over the bus, a kernel, two waits; where insertions found no room, kernels
+  ///         more during which other batches wait; while the table grows, kernels that move a part
+  ///         of it.
+  [[nodiscard]] virtual Status run(Table& table, const RequestsRef& requests) = 0;
+  /// The same for columns in the backend's memory.
+  /// Cost    no bus; of finds alone one wait.
+  [[nodiscard]] virtual Status run_here(Table& table, const RequestsRef& requests) = 0;
+
+  /// Copies bytes to the backend's memory (that of tenant().pool()), and from there.
+  /// Order   done on return.
+  /// Errors  MemoryLimit; IOError: the device.
+  [[nodiscard]] virtual Status copy_in(char* here, const char* host, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Status copy_out(char* host, const char* here, std::uint64_t bytes) = 0;
+
+  /// Copies a table to host memory, as it lies.
+  /// Threads no batch runs meanwhile.
+  [[nodiscard]] virtual Status read(const Table& table, TableImage* image) = 0;
+
+ private:
+  const exec::TenantPtr tenant_;
+};
+
+/// Takes the verbs in as a tenant of `device`.
+/// Errors  the loss of the device.
+Result<std::shared_ptr<Backend>> make_backend(const exec::DevicePtr& device,
+                                              exec::TenantOptions options);
+
+}  // namespace breccia::hash

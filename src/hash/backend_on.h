@@ -1,0 +1,492 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "exec/executor.h"
+#include "hash/algo/clear.cuh"
+#include "hash/algo/displace.cuh"
+#include "hash/algo/move.cuh"
+#include "hash/algo/run.cuh"
+#include "hash/backend.h"
+
+namespace breccia::hash {
+
+/// Memory of a table that does not grow.
+class Storage {
+ public:
+  /// Errors  MemoryLimit.
+  static Result<std::unique_ptr<Storage>> make(exec::Pool& pool, const Secret& secret,
+                                               std::uint64_t bucket_count) {
+    auto storage = std::unique_ptr<Storage>(new Storage(secret, bucket_count));
+    BRECCIA_TAKE(storage->pairs_, exec::Array<Pair>::make(pool, storage->slot_count()));
+    BRECCIA_TAKE(storage->bits_,
+                 exec::Array<std::uint32_t>::make(pool, kMaps * storage->map_words()));
+    return Result<std::unique_ptr<Storage>>(std::move(storage));
+  }
+
+  [[nodiscard]] std::uint64_t bucket_count() const { return bucket_count_; }
+  [[nodiscard]] std::uint64_t slot_count() const { return (bucket_count_ + 1) * kBucketPairs; }
+  [[nodiscard]] std::uint64_t bytes() const { return pairs_.bytes() + bits_.bytes(); }
+  /// Words of a map of buckets.
+  [[nodiscard]] std::uint64_t map_words() const { return bucket_count_ / 32 + 1; }
+  [[nodiscard]] TableRef ref() const {
+    return {.pairs = pairs_.data(),
+            .was_full = bits_.data(),
+            .has_deleted = bits_.data() + map_words(),
+            .bucket_count = bucket_count_,
+            .secret = secret_};
+  }
+  /// A map for the locks of a section.
+  [[nodiscard]] std::uint32_t* locks() const { return bits_.data() + 2 * map_words(); }
+
+  template <class X>
+  Status clear(X& x) {
+    BRECCIA_TRY(algo::clear(x, pairs_.data(), pairs_.count()));
+    return algo::clear(x, bits_.data(), bits_.count());
+  }
+
+ private:
+  static constexpr std::uint64_t kMaps = 3;
+
+  Storage(const Secret& secret, std::uint64_t bucket_count)
+      : secret_(secret), bucket_count_(bucket_count) {}
+
+  const Secret secret_;
+  const std::uint64_t bucket_count_;
+  exec::Array<Pair> pairs_;
+  exec::Array<std::uint32_t> bits_;
+};
+
+/// Many share it, or one has it. Who wants it for itself waits only for those that have it: who
+/// comes later stands behind, which std::shared_mutex does not promise.
+/// Shape   as std::shared_mutex.
+class SectionMutex {
+ public:
+  void lock() {
+    gate_.lock();
+    table_.lock();
+  }
+  void unlock() {
+    table_.unlock();
+    gate_.unlock();
+  }
+  void lock_shared() {
+    const std::lock_guard gate(gate_);
+    table_.lock_shared();
+  }
+  void unlock_shared() { table_.unlock_shared(); }
+
+ private:
+  std::mutex gate_;
+  std::shared_mutex table_;
+};
+
+/// A table in the pool of a tenant, which it keeps alive. What it has changes in sections only.
+class PoolTable final : public Table {
+ public:
+  PoolTable(exec::TenantPtr tenant, const TableOptions& options, std::unique_ptr<Storage> storage)
+      : Table(options), tenant_(std::move(tenant)), current_(std::move(storage)) {}
+
+  [[nodiscard]] std::uint64_t slot_count() const override {
+    const std::shared_lock lock(mutex_);
+    return current_->slot_count();
+  }
+  [[nodiscard]] std::uint64_t memory_bytes() const override {
+    const std::shared_lock lock(mutex_);
+    return current_->bytes() + (old_ == nullptr ? 0 : old_->bytes());
+  }
+  [[nodiscard]] std::uint64_t growths() const override {
+    const std::shared_lock lock(mutex_);
+    return growths_;
+  }
+
+  /// What ended a batch in its middle, or OK.
+  [[nodiscard]] Status fault() const {
+    const std::lock_guard lock(fault_mutex_);
+    return base::copy_of(fault_);
+  }
+  void note_fault(const Status& why) {
+    const std::lock_guard lock(fault_mutex_);
+    if (fault_.ok()) fault_ = base::copy_of(why);
+  }
+
+  /// Batches share it; a section has it for itself. Whoever calls what follows has it.
+  [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
+  [[nodiscard]] GrowingRef ref() const {
+    return {current_->ref(), old_ == nullptr ? TableRef() : old_->ref(), moved_};
+  }
+  [[nodiscard]] Storage& current() const { return *current_; }
+  [[nodiscard]] bool grows() const { return old_ != nullptr; }
+  [[nodiscard]] std::uint64_t moved() const { return moved_; }
+  /// Buckets to be moved, that of taken words among them; 0 if it does not grow.
+  [[nodiscard]] std::uint64_t to_move() const {
+    return old_ == nullptr ? 0 : old_->bucket_count() + 1 - moved_;
+  }
+  void begin_growth(std::unique_ptr<Storage> into) {
+    BRECCIA_ASSERT(old_ == nullptr);
+    old_ = std::exchange(current_, std::move(into));
+    moved_ = 0;
+    ++growths_;
+  }
+  /// The next so many buckets are in the new table. Work on them is waited for.
+  void note_moved(std::uint64_t buckets) {
+    BRECCIA_ASSERT(buckets <= to_move());
+    moved_ += buckets;
+    if (to_move() > 0) return;
+    old_.reset();
+    moved_ = 0;
+  }
+
+ private:
+  const exec::TenantPtr tenant_;
+  mutable SectionMutex mutex_;
+  std::unique_ptr<Storage> current_;
+  std::unique_ptr<Storage> old_;  // while it grows
+  std::uint64_t moved_ = 0;       // buckets of it
+  std::uint64_t growths_ = 0;
+  mutable std::mutex fault_mutex_;
+  Status fault_;
+};
+
+/// One call on one table: its batch, and what its insertions need to find room.
+template <class X>
+class Call {
+ public:
+  Call(X& x, PoolTable& table, const RequestsRef& requests)
+      : x_(x), table_(table), requests_(requests) {}
+
+  Status run() {
+    if (requests_.operation == nullptr && requests_.all == Operation::kFind) return find();
+    BRECCIA_TRY(allocate());
+    if (grows()) {
+      const std::unique_lock section(table_.mutex());
+      const Status moved = move_some(std::max(table_.options().moved_min, requests_.count / 2));
+      if (moved.IsIOError()) table_.note_fault(moved);
+      if (!moved.ok()) return base::copy_of(moved);
+    }
+    Status status = change();
+    // Nobody may take it for a batch that was not run.
+    if (status.IsMemoryLimit()) status = Status::IOError("memory ran out in mid-batch");
+    if (!status.ok()) table_.note_fault(status);
+    return status;
+  }
+
+ private:
+  [[nodiscard]] bool grows() const {
+    const std::shared_lock lock(table_.mutex());
+    return table_.grows();
+  }
+
+  Status change() {
+    std::uint64_t left = 0;
+    {
+      const std::shared_lock lock(table_.mutex());
+      BRECCIA_TRY(run_all(requests_, overflow_[0], &left));
+    }
+    if (left == 0) return Status::OK();
+    const std::unique_lock section(table_.mutex());
+    return place(left);
+  }
+
+  Status find() {
+    const std::shared_lock lock(table_.mutex());
+    if (table_.grows()) {
+      BRECCIA_TRY(launch(requests_.count, algo::Run<true>{table_.ref(), requests_, {}}));
+    } else {
+      BRECCIA_TRY(launch(requests_.count, algo::Find{table_.current().ref(), requests_}));
+    }
+    return x_.finish();
+  }
+
+  Status allocate() {
+    for (exec::Array<std::uint32_t>& overflow : overflow_) {
+      BRECCIA_TAKE(overflow, exec::make_array<std::uint32_t>(x_, requests_.count));
+    }
+    BRECCIA_TAKE(count_, exec::make_array<std::uint64_t>(x_, 1));
+    return Status::OK();
+  }
+
+  /// Runs requests; *left of them are in `overflow`.
+  Status run_all(const RequestsRef& requests, const exec::Array<std::uint32_t>& overflow,
+                 std::uint64_t* left) {
+    const algo::Overflow to{overflow.data(), count_.data()};
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(table_.grows()
+                    ? launch(requests.count, algo::Run<true>{table_.ref(), requests, to})
+                    : launch(requests.count, algo::Run<false>{table_.ref(), requests, to}));
+    return fetch_count(left);
+  }
+
+  /// In a section: makes room for the `left` requests in overflow_[0].
+  Status place(std::uint64_t left) {
+    BRECCIA_TRY(sweep());
+    BRECCIA_TRY(displace(&left));
+    while (left > 0) {
+      const Status grown = grow(left);
+      if (grown.IsMemoryLimit()) return Status::OK();  // they have said that there is no room
+      BRECCIA_TRY(base::copy_of(grown));
+      BRECCIA_TRY(displace(&left));
+    }
+    return Status::OK();
+  }
+
+  Status sweep() {
+    const Storage& current = table_.current();
+    return x_.template launch<1>(current.map_words(),
+                                 algo::Sweep{current.ref(), current.map_words()});
+  }
+
+  /// Runs the *left requests in overflow_[0]; those that find no room are there afterwards.
+  Status displace(std::uint64_t* left) {
+    const algo::Overflow to{overflow_[1].data(), count_.data()};
+    const std::uint32_t* const from = overflow_[0].data();
+    std::uint32_t* const locks = table_.current().locks();
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(
+        table_.grows()
+            ? launch(*left, algo::Displace<true>{table_.ref(), requests_, from, locks, to})
+            : launch(*left, algo::Displace<false>{table_.ref(), requests_, from, locks, to}));
+    BRECCIA_TRY(fetch_count(left));
+    std::swap(overflow_[0], overflow_[1]);
+    return Status::OK();
+  }
+
+  /// In a section: ends a growth that is under way, else begins one, to twice the size at least.
+  /// All that there is and `more` keys fill two thirds of it at most: each batch moves four times
+  /// as many slots as it may fill, so it does not fill up before all is moved.
+  /// Errors  MemoryLimit: it may not grow, or there is no memory.
+  Status grow(std::uint64_t more) {
+    if (table_.grows()) return move_some(table_.to_move());
+    const std::uint64_t least = 2 * table_.current().bucket_count();
+    const std::uint64_t most = table_.options().slots_max / kBucketPairs;
+    if (least > most) return Status::MemoryLimit("the table may not grow");
+    // Of `more` requests many may be for one key.
+    const std::uint64_t keys = table_.current().slot_count() + more;
+    std::uint64_t buckets = least;
+    while (buckets * kBucketPairs < keys + keys / 2) buckets *= 2;
+    buckets = std::min(buckets, most);
+    BRECCIA_TAKE(auto into, Storage::make(x_.pool(), table_.options().secret, buckets));
+    BRECCIA_TRY(into->clear(x_));
+    BRECCIA_TRY(x_.finish());
+    table_.begin_growth(std::move(into));
+    return Status::OK();
+  }
+
+  /// In a section: moves the next buckets of the old table, or all that are left.
+  Status move_some(std::uint64_t buckets) {
+    while (buckets > 0 && table_.grows()) {
+      const std::uint64_t piece = std::min({buckets, table_.to_move(), kBucketsAtOnce});
+      Call<X> moving(x_, table_, {});
+      BRECCIA_TRY(moving.move(piece));
+      table_.note_moved(piece);
+      buckets -= piece;
+    }
+    return Status::OK();
+  }
+
+  /// Inserts the pairs of the next buckets into the new table.
+  Status move(std::uint64_t buckets) {
+    const std::uint64_t slots = buckets * kBucketPairs;
+    BRECCIA_TAKE(const auto keys, exec::make_array<std::uint64_t>(x_, slots));
+    BRECCIA_TAKE(const auto values, exec::make_array<std::uint64_t>(x_, slots));
+    BRECCIA_TAKE(const auto codes, exec::make_array<Code>(x_, slots));
+    requests_.all = Operation::kInsert;
+    requests_.key = keys.data();
+    requests_.value = values.data();
+    requests_.code = codes.data();
+    requests_.count = slots;
+    BRECCIA_TRY(allocate());
+    const Secret& secret = table_.options().secret;
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(x_.template launch<32>(
+        slots, algo::Extract{table_.ref().old, algo::Unpermute(secret.add, secret.factor),
+                             table_.moved() * kBucketPairs, slots, keys.data(), values.data(),
+                             count_.data()}));
+    BRECCIA_TRY(fetch_count(&requests_.count));
+    bool has_room = true;
+    const Status moved = insert_moved(&has_room);
+    // Copies that are in both tables would be there twice.
+    if (moved.IsMemoryLimit()) return Status::IOError("memory ran out while the table grew");
+    BRECCIA_TRY(base::copy_of(moved));
+    return has_room ? Status::OK()
+                    : Status::MemoryLimit("a table of twice the size has no room for its keys");
+  }
+
+  /// The old table is not looked at: what moves is there, too. Where it finds no room all stays
+  /// where it was.
+  Status insert_moved(bool* has_room) {
+    const GrowingRef only_new{table_.ref().table, {}, 0};
+    const algo::Overflow to{overflow_[0].data(), count_.data()};
+    std::uint64_t left = 0;
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(launch(requests_.count, algo::Run<false>{only_new, requests_, to}));
+    BRECCIA_TRY(fetch_count(&left));
+    if (left == 0) return Status::OK();
+    const algo::Overflow behind{overflow_[1].data(), count_.data()};
+    BRECCIA_TRY(sweep());
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(launch(left, algo::Displace<false>{only_new, requests_, overflow_[0].data(),
+                                                   table_.current().locks(), behind}));
+    BRECCIA_TRY(fetch_count(&left));
+    *has_room = left == 0;
+    return *has_room ? Status::OK() : take_back();
+  }
+
+  /// What was moved in vain must not stay where it is not changed any more.
+  Status take_back() {
+    const GrowingRef only_new{table_.ref().table, {}, 0};
+    RequestsRef away = requests_;
+    away.all = Operation::kDelete;
+    BRECCIA_TRY(launch(away.count, algo::Run<false>{only_new, away, {}}));
+    return x_.finish();
+  }
+
+  Status fetch_count(std::uint64_t* count) {
+    BRECCIA_TRY(x_.copy_out(count, count_.data(), 1));
+    return x_.finish();
+  }
+
+  /// The functor with as many lanes a request as the table says.
+  template <class F>
+  Status launch(std::uint64_t count, const F& functor) {
+    switch (table_.options().lanes) {
+      case 1:
+        return x_.template launch<1>(count, functor);
+      case 8:
+        return x_.template launch<8>(count * 8, functor);
+      default:
+        return x_.template launch<4>(count * 4, functor);
+    }
+  }
+
+  static constexpr std::uint64_t kBucketsAtOnce = 1 << 18;  // 2 Mi pairs: 50 MiB of columns
+
+  X& x_;
+  PoolTable& table_;
+  RequestsRef requests_;
+  exec::Array<std::uint32_t> overflow_[2];
+  exec::Array<std::uint64_t> count_;
+};
+
+/// The calls of Backend for a tenant's type.
+template <class Tenant>
+class BackendOn final : public Backend {
+ public:
+  explicit BackendOn(const std::shared_ptr<Tenant>& tenant) : Backend(tenant), own_(*tenant) {}
+
+  Result<TablePtr> make_table(const TableOptions& options) override {
+    BRECCIA_ASSERT(options.lanes == 1 || options.lanes == 4 || options.lanes == 8);
+    BRECCIA_ASSERT(is_secret(options.secret.factor) && is_secret(options.secret.second_factor));
+    if (options.slots_min > kSlotsMax) {
+      return Status::InvalidArgument("a table of more than 2^48 slots");
+    }
+    const std::uint64_t buckets = base::round_up(options.slots_min, kBucketPairs) / kBucketPairs;
+    BRECCIA_TAKE(auto storage, Storage::make(own_.pool(), options.secret,
+                                             std::max<std::uint64_t>(buckets, kChoices)));
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TRY(storage->clear(*x));
+    BRECCIA_TRY(x->finish());
+    return TablePtr(std::make_shared<PoolTable>(tenant_ptr(), options, std::move(storage)));
+  }
+
+  Status run(Table& table, const RequestsRef& requests) override {
+    const std::uint64_t n = requests.count;
+    if (n == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const auto keys, x->import(requests.key, n));
+    BRECCIA_TAKE(const auto values, x->import(requests.value, requests.value == nullptr ? 0 : n));
+    BRECCIA_TAKE(const auto operations,
+                 x->import(requests.operation, requests.operation == nullptr ? 0 : n));
+    const std::uint64_t found_count = requests.found == nullptr ? 0 : n;
+    BRECCIA_TAKE(const auto found, exec::make_array<std::uint64_t>(*x, found_count));
+    BRECCIA_TAKE(const auto codes, exec::make_array<Code>(*x, n));
+    RequestsRef here = requests;
+    here.key = keys.data();
+    if (requests.value != nullptr) here.value = values.data();
+    if (requests.operation != nullptr) here.operation = operations.data();
+    if (requests.found != nullptr) here.found = found.data();
+    here.code = codes.data();
+    BRECCIA_TRY(run_on(*x, table, here));
+    Status status = bring_back(*x, here, requests);
+    // What was done is done, and nobody knows what.
+    if (status.IsMemoryLimit()) status = Status::IOError("memory ran out behind a batch");
+    if (!status.ok()) static_cast<PoolTable&>(table).note_fault(status);
+    return status;
+  }
+
+  Status run_here(Table& table, const RequestsRef& requests) override {
+    if (requests.count == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, own_.executor());
+    return run_on(*x, table, requests);
+  }
+
+  Status copy_in(char* here, const char* host, std::uint64_t bytes) override {
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const auto imported, x->import(host, bytes));
+    BRECCIA_TRY(x->copy(here, imported.data(), bytes));
+    return x->finish();
+  }
+  Status copy_out(char* host, const char* here, std::uint64_t bytes) override {
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TRY(x->copy_out(host, here, bytes));
+    return x->finish();
+  }
+
+  Status read(const Table& table, TableImage* image) override {
+    BRECCIA_TAKE(auto x, own_.executor());
+    image->tables = static_cast<const PoolTable&>(table).ref();
+    BRECCIA_TRY(read_one(*x, &image->tables.table, &image->pairs, &image->was_full));
+    return read_one(*x, &image->tables.old, &image->old_pairs, &image->old_was_full);
+  }
+
+ private:
+  template <class X>
+  static Status run_on(X& x, Table& table, const RequestsRef& requests) {
+    if (requests.count >= kRequestsMax) {
+      return Status::InvalidArgument("a batch of 2^32 requests or more", "divide it");
+    }
+    auto& own = static_cast<PoolTable&>(table);
+    BRECCIA_TRY(own.fault());
+    return Call<X>(x, own, requests).run();
+  }
+
+  template <class X>
+  static Status bring_back(X& x, const RequestsRef& from, const RequestsRef& to) {
+    BRECCIA_TRY(x.copy_out(to.code, from.code, to.count));
+    if (to.found != nullptr) BRECCIA_TRY(x.copy_out(to.found, from.found, to.count));
+    return x.finish();
+  }
+
+  template <class X>
+  static Status read_one(X& x, TableRef* table, std::vector<Pair>* pairs,
+                         std::vector<std::uint32_t>* was_full) {
+    const bool is_there = table->pairs != nullptr;
+    pairs->resize(is_there ? (table->bucket_count + 1) * kBucketPairs : 0);
+    was_full->resize(is_there ? table->bucket_count / 32 + 1 : 0);
+    BRECCIA_TRY(x.copy_out(pairs->data(), table->pairs, pairs->size()));
+    BRECCIA_TRY(x.copy_out(was_full->data(), table->was_full, was_full->size()));
+    table->pairs = pairs->data();
+    table->was_full = was_full->data();
+    table->has_deleted = nullptr;
+    return x.finish();
+  }
+
+  /// Even factors make two keys one.
+  static bool is_secret(std::uint64_t factor) { return factor % 2 == 1 && factor != 1; }
+
+  static constexpr std::uint64_t kSlotsMax = std::uint64_t{1} << 48;
+  /// Numbers of requests have 32 bits.
+  static constexpr std::uint64_t kRequestsMax = std::uint64_t{1} << 32;
+
+  Tenant& own_;
+};
+
+}  // namespace breccia::hash

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/atomics.h"
+
+/// What the verbs of a hash table take and give: plain data that may lie on a device.
+
+namespace breccia::hash {
+
+/// A slot of a table: a word that stands for a key, and its value.
+using Pair = exec::WordPair;
+
+/// 128 bytes: eight pairs, a cache line of a device.
+inline constexpr int kBucketPairs = 8;
+/// Places that a key may have.
+inline constexpr int kChoices = 2;
+
+/// Words that stand for no key.
+inline constexpr std::uint64_t kEmpty = 0;    // never used since the last sweep
+inline constexpr std::uint64_t kDeleted = 1;  // until the next sweep
+/// Below this and at the top lie words that are not stored in the place of a key: 2 and 3 are kept
+/// for formats to come, and exec::kBusyWord is taken.
+inline constexpr std::uint64_t kFirstWord = 4;
+
+/// The secret of a table, by which keys become words: a permutation of the 64-bit numbers, and
+/// another one for the second choice.
+struct Secret {
+  std::uint64_t add = 0;
+  std::uint64_t factor = 1;         // odd
+  std::uint64_t second_factor = 1;  // odd
+};
+
+/// A table.
+/// Shape   pairs[(bucket_count + 1) * kBucketPairs]: the last bucket is for the few keys whose
+///         words are taken. A bit a bucket: was_full[bucket_count / 32 + 1], keys of it may be in
+///         their second one; has_deleted[the same], it has slots to be swept.
+struct TableRef {
+  Pair* pairs = nullptr;
+  std::uint32_t* was_full = nullptr;
+  std::uint32_t* has_deleted = nullptr;
+  std::uint64_t bucket_count = 0;
+  Secret secret;
+};
+
+/// A table, and while it grows the one that it grows out of: keys that lie in a bucket of `old`
+/// from `moved` on are there, all others in `table`.
+struct GrowingRef {
+  TableRef table;
+  TableRef old;             // without pairs, unless it grows
+  std::uint64_t moved = 0;  // up to old.bucket_count + 1
+};
+
+/// What a request does.
+enum class Operation : std::uint8_t {
+  kFind,
+  kInsert,  // if the key is absent
+  kUpsert,
+  kUpdate,  // if the key is there
+  kDelete,
+};
+
+/// What a request met.
+enum class Code : std::uint8_t {
+  kAbsent,   // the key was not there: inserted, or not found
+  kPresent,  // it was there
+  kNoRoom,   // it was not, and there is no place for it: nothing was done
+};
+
+/// Requests as columns.
+/// Shape   key[count]; value[count], what is written, or null: zeros; found[count], the value that
+///         the key had before, 0 if it was absent, or null; code[count].
+///         operation[count], or null: all do `all`.
+struct RequestsRef {
+  const Operation* operation = nullptr;
+  Operation all = Operation::kFind;
+  const std::uint64_t* key = nullptr;
+  const std::uint64_t* value = nullptr;
+  std::uint64_t* found = nullptr;
+  Code* code = nullptr;
+  std::uint64_t count = 0;
+};
+
+}  // namespace breccia::hash

@@ -1,0 +1,58 @@
+#include "conformance/hash_conformance.h"
+#include "exec/fake/fake_device.h"
+
+namespace breccia::hash::conformance {
+namespace {
+
+// Goal: what a device says that fails is true: nothing was done, or the table is of no use now.
+// Method: a batch that grows the table, with each operation failing in turn, once.
+// Mutation: memory that runs out behind the first exchange and is called nothing done.
+TEST(HashFaults, EachOperationMayFail) {
+  for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
+    bool is_through = false;
+    for (std::uint64_t k = 1; !is_through; ++k) {
+      SCOPED_TRACE("operation " + std::to_string(k));
+      ASSERT_LT(k, 1'000U);
+      exec::FakeFaults faults;
+      base::Random random(k);
+      const auto backend = backend_on(exec::fake::make_fake_device(&faults));
+      auto made = backend->make_table(
+          {.slots_min = 16, .slots_max = 4096, .moved_min = 1, .secret = random_secret(random)});
+      ASSERT_TRUE(made.ok());
+      Table& table = *made.value();
+      Model model;
+      std::vector<Request> batch;
+      for (int turn = 0; turn < 3; ++turn) {
+        batch.clear();
+        for (int i = 0; i < 20; ++i) {
+          batch.push_back(
+              {.operation = Operation::kInsert, .key = random.next(), .value = random.next()});
+        }
+        if (turn == 2) faults.fail_after(k, fault);
+        const std::uint64_t before = faults.operations();
+        const Status status = run_batch(*backend, table, &batch);
+        is_through = turn == 2 && faults.operations() - before < k;
+        if (!status.ok()) break;
+        for (const Request& request : batch) {
+          if (request.code == Code::kAbsent) model[request.key] = request.value;
+        }
+      }
+      faults.fail_after(1'000'000, fault);
+      std::vector<Request> again = batch;
+      const Status after = run_batch(*backend, table, &again);
+      if (!after.ok()) {
+        EXPECT_TRUE(after.IsIOError()) << after.ToString();
+        continue;
+      }
+      for (const Request& request : again) {
+        const auto at = model.find(request.key);
+        EXPECT_EQ(request.code, at == model.end() ? Code::kAbsent : Code::kPresent);
+        model[request.key] = at == model.end() ? request.value : at->second;
+      }
+      expect_is(*backend, table, model);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace breccia::hash::conformance
