@@ -9,5 +9,6 @@ console::Command add_bench(console::App* parent);
 console::Command add_bench_ycsb(console::App* parent);
 console::Command add_bench_recovery(console::App* parent);
 console::Command add_bench_compaction(console::App* parent);
+console::Command add_bench_hash(console::App* parent);
 
 }  // namespace breccia::bench

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "bench/commands.h"
+#include "bench/lists.h"
 #include "bench/places.h"
 #include "bench/rows.h"
 #include "compaction/backend.h"
@@ -377,30 +377,6 @@ class Bench {
   compaction::MergeJob job_;
   std::uint64_t input_bytes_ = 0;
 };
-
-/// Words with commas between them.
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    words.push_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return words;
-}
-
-/// Numbers with commas between them, each `most` at most; none: it is no such list.
-std::vector<std::uint32_t> numbers_of(const std::string& list, std::uint32_t most) {
-  std::vector<std::uint32_t> numbers;
-  for (const std::string& word : words_of(list)) {
-    std::uint32_t number = 0;
-    const char* const end = word.data() + word.size();
-    const auto [behind, error] = std::from_chars(word.data(), end, number);
-    if (error != std::errc() || behind != end || number > most) return {};
-    numbers.push_back(number);
-  }
-  return numbers;
-}
 
 /// Every way that the flags name; none: they name none.
 std::vector<Way> ways_of(const CompactionFlags& flags) {
