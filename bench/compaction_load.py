@@ -4,13 +4,16 @@
     bench/compaction_load.py --library build/release/libbreccia_preload.so
                              --rocksdb_lib .deps/rocksdb-release/lib
                              [--value_sizes 32,128,1024,4096] [--gigabytes 5]
-                             [--loads 0,20,40,60,80] [--rounds 1] [--db /tmp] [--out FILE]
-                             [--plots FOLDER]
+                             [--loads 0,20,40,60,80] [--ways rocksdb,breccia,uncompacted]
+                             [--rounds 1] [--db /tmp] [--out FILE] [--plots FOLDER]
 
 Stock db_bench fills a new database at random, once as it is and once under the preload with
 BRECCIA_COMPACTION=1, with the same flags, while stress-ng keeps the same cores busy. The clock
 covers the writes, and a second one goes on until no compaction is left. A row of JSON for each run
 is appended to FILE; at the end come a table, what must show, and drawings as SVG files in FOLDER.
+
+The third way, uncompacted, is RocksDB whose compactions never run, and whose writes wait for none:
+what is left of a ratio when compactions cost nothing at all.
 
 Exit code 1: a run failed; why stands on stderr, and the others are there. 2: wrong arguments.
 """
@@ -37,6 +40,10 @@ import report
 import standard
 
 WAYS = ("rocksdb", "breccia")
+CEILING = "uncompacted"
+NEVER = ["--disable_auto_compactions=1", "--level0_slowdown_writes_trigger=1000000",
+         "--level0_stop_writes_trigger=1000000", "--soft_pending_compaction_bytes_limit=0",
+         "--hard_pending_compaction_bytes_limit=0"]
 KEY_SIZE = 16
 # What must show: so many times RocksDB's throughput.
 GOAL_VALUE_SIZE, GOAL_LOAD, GOAL = 128, 60, 2
@@ -87,14 +94,15 @@ def turns_of(how):
 
 
 def flags_of(run, how):
-    """db_bench's flags, without those that name this machine's folders; alike for all ways."""
+    """db_bench's flags, without those that name this machine's folders; alike for WAYS."""
     return ["--benchmarks=fillrandom,stats,waitforcompaction,stats",
             f"--num={run.keys}", f"--writes={max(1, run.keys // how.threads)}",
             f"--threads={how.threads}", f"--key_size={KEY_SIZE}", f"--value_size={run.value_size}",
             "--compression_type=none", "--bloom_bits=10", f"--max_background_jobs={how.cores}",
             f"--subcompactions={how.subcompactions}", f"--write_buffer_size={64 << 20}",
             "--max_write_buffer_number=4", f"--disable_wal={int(how.disable_wal)}",
-            "--statistics", "--histogram", f"--seed={run.seed}", *shlex.split(how.flags)]
+            "--statistics", "--histogram", f"--seed={run.seed}", *shlex.split(how.flags),
+            *(NEVER if run.way == CEILING else [])]
 
 
 def load_words(run, how):
@@ -342,7 +350,7 @@ def measured(run, how, folder):
     settled_at, begun, ended = log_figures(read(os.path.join(folder, "db", "LOG")))
     settled = figures["seconds"] + max(0, settled_at - filled_at)
     figures["settled"] = figures["settled"] and begun == ended
-    jobs = NO_JOBS if run.way == "rocksdb" else job_figures(read(os.path.join(folder, "stderr")))
+    jobs = NO_JOBS if run.way != "breccia" else job_figures(read(os.path.join(folder, "stderr")))
     share = load.cpu_seconds and round(100 * load.cpu_seconds / seconds / how.cores)
     return {"benchmark": "compaction_load", "case": run.case(), **run._asdict(), **figures,
             "seconds_settled": round(settled, 3),
@@ -449,9 +457,9 @@ def middle(rows, name):
     return statistics.median(values) if values else None
 
 
-def ratio_of(ways, name):
-    """Breccia's median of RocksDB's; None if one of them is missing, or is zero."""
-    ours, theirs = (middle(ways.get(way, []), name) for way in ("breccia", "rocksdb"))
+def ratio_of(ways, name, who="breccia"):
+    """Its median of RocksDB's; None if one of them is missing, or is zero."""
+    ours, theirs = (middle(ways.get(way, []), name) for way in (who, "rocksdb"))
     return ours / theirs if ours and theirs else None
 
 
@@ -468,11 +476,11 @@ def table_lines(rows):
     """A line for each way of each case: medians, and ratios to RocksDB."""
     lines = []
     for (gigabytes, value_size, load), ways in by_case(rows).items():
-        for way in (way for way in WAYS if way in ways):
+        for way in (way for way in (*WAYS, CEILING) if way in ways):
             some = ways[way]
             gpu, offered = middle(some, "gpu_utilisation"), middle(some, "jobs_offered")
             jobs = "" if offered is None else f"{middle(some, 'jobs_done'):g} of {offered:g}"
-            ratios = [ratio_of(ways, name) if way == "breccia" else None
+            ratios = [ratio_of(ways, name, way) if way != "rocksdb" else None
                       for name in ("ops_per_sec", "ops_per_sec_settled")]
             lines.append([
                 f"{gigabytes:g}", f"{value_size} B", f"{load} %", way, str(len(some)),
@@ -485,7 +493,7 @@ def table_lines(rows):
 
 
 GOAL_HEAD = ["must show", "Breccia", "RocksDB", "ratio", "until compacted", "goal", "met",
-             "RocksDB's stalls"]
+             "RocksDB's stalls", "without compactions"]
 
 
 def goal_line(gigabytes, ways):
@@ -493,7 +501,7 @@ def goal_line(gigabytes, ways):
     goal = f"at least {GOAL}x"
     ratio = ratio_of(ways, "ops_per_sec")
     if ratio is None:
-        return [what, "", "", "not measured", "", goal, "", ""]
+        return [what, "", "", "not measured", "", goal, "", "", ""]
     ours, theirs = (middle(ways[way], "ops_per_sec") for way in ("breccia", "rocksdb"))
     share = middle(ways["rocksdb"], "stall_seconds") / middle(ways["rocksdb"], "seconds")
     share /= middle(ways["rocksdb"], "threads")
@@ -502,7 +510,8 @@ def goal_line(gigabytes, ways):
     fewest = min(len(ways[way]) for way in WAYS)
     return [what, standard.shown(ours), standard.shown(theirs), shown_ratio(ratio),
             shown_ratio(ratio_of(ways, "ops_per_sec_settled")), goal,
-            ("yes" if ratio >= GOAL else "NO") + (f", of {fewest}" if fewest < 5 else ""), why]
+            ("yes" if ratio >= GOAL else "NO") + (f", of {fewest}" if fewest < 5 else ""), why,
+            shown_ratio(ratio_of(ways, "ops_per_sec", CEILING))]
 
 
 def goal_lines(rows, sizes):
@@ -526,7 +535,8 @@ def drawings(rows):
         lines = []
         for (gigabytes, value_size, load), ways in cases.items():
             marks = {way: (middle(some, figure), min(figures_of(some, figure)),
-                           max(figures_of(some, figure))) for way, some in ways.items()}
+                           max(figures_of(some, figure))) for way, some in ways.items()
+                     if way in WAYS}
             ratio = ratio_of(ways, figure)
             lines.append((f"{gigabytes:g} GB, values of {value_size} B", f"{load} % load", marks,
                           f"{report.times(ratio)} RocksDB" if ratio else ""))
@@ -602,8 +612,8 @@ def wrong_arguments(how):
     """What is wrong; None if nothing is."""
     if how.go_on and not how.out:
         return "--go_on with which rows? name their file: --out"
-    if not set(how.ways) <= set(WAYS):
-        return f"--ways are {', '.join(WAYS)}"
+    if not set(how.ways) <= {*WAYS, CEILING}:
+        return f"--ways are {', '.join((*WAYS, CEILING))}"
     if how.threads < 1 or how.rounds < 1 or min(how.gigabytes) <= 0 or min(how.value_sizes) < 1:
         return "--threads, --rounds, --gigabytes and --value_sizes are numbers above zero"
     if not all(0 <= load <= 100 for load in how.loads):
@@ -790,8 +800,9 @@ def test_turns(how):
                                   "BRECCIA_COMPACTION=1"), commands[1]
     assert commands[3].startswith("stress-ng --cpu 4 --cpu-load 60 & LD_LIBRARY_PATH"), commands[3]
     assert not any("/some" in command for command in commands)
-    # The ways differ in nothing but the environment.
+    # The ways differ in nothing but the environment; the third is told not to compact.
     assert flags_of(turns[0], how) == flags_of(turns[1], how)
+    assert flags_of(turns[0]._replace(way=CEILING), how) == flags_of(turns[0], how) + NEVER
     os.environ["BRECCIA_BACKEND"] = "host"
     ours, theirs = (environment_of(way, how) for way in ("breccia", "rocksdb"))
     del os.environ["BRECCIA_BACKEND"]
@@ -823,14 +834,17 @@ def test_results():
                         "2.10x"], lines[1]
     assert lines[2][3:6] == ["rocksdb", "3", "100 k"] and lines[2][12:] == ["", "200.0", "", "", ""]
     assert len(lines) == 4 and all(len(line) == len(HEAD) for line in lines)
-    met, missing = goal_lines(rows, [5.0, 20.0])
+    ceiling = [test_row(CEILING, 60, 250e3)]
+    met, missing = goal_lines(rows + ceiling, [5.0, 20.0])
     assert met == ["5 GB, 128 B at 60 % load", "210 k", "100 k", "2.10x", "2.10x", "at least 2x",
-                   "yes, of 3", "40% of the time"], met
+                   "yes, of 3", "40% of the time", "2.50x"], met
+    last = table_lines(rows + ceiling)[-1]
+    assert last[3] == CEILING and last[15:] == ["2.50x", "2.50x"], last
     assert missing[3] == "not measured" and len(missing) == len(GOAL_HEAD)
     slower = [{**row, "stall_seconds": 1.0} if row["way"] == "rocksdb" else
               {**row, "ops_per_sec": 199e3} for row in rows]
     assert goal_lines(slower, [5.0])[0][6:] == \
-        ["NO, of 3", "1% of the time: compactions did not hold its writes up"]
+        ["NO, of 3", "1% of the time: compactions did not hold its writes up", ""]
     names = [drawing.name for drawing in drawings(rows) if drawing.svg()]
     assert names == [f"compaction-load-{name}" for name in
                      ("throughput", "settled", "mean", "p99", "stalls", "gpu")], names
