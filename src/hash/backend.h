@@ -22,6 +22,11 @@ struct TableOptions {
   /// Buckets that a batch that writes moves at least, while the table grows: half a MiB of it.
   /// Other batches wait as long as that takes. A batch of n requests moves n / 2 at least.
   std::uint64_t moved_min = 4096;
+  /// Bytes of a value, a multiple of 8. Other than 8: they lie in rows beside the table, of which
+  /// it has `rows`, below 2^32; a batch takes one for each of its requests while it runs, unless it
+  /// only finds or deletes.
+  std::uint64_t value_bytes = 8;
+  std::uint64_t rows = 0;
   /// Lanes that work on one request: 1, 4 or 8.
   int lanes = 4;
   /// Not Secret(): factors are odd, and not 1.
@@ -43,6 +48,8 @@ class Table {
   [[nodiscard]] virtual std::uint64_t memory_bytes() const = 0;
   /// How often it grew.
   [[nodiscard]] virtual std::uint64_t growths() const = 0;
+  /// Rows without a value, those among them that calls under way may still look at.
+  [[nodiscard]] virtual std::uint64_t rows_free() const = 0;
 
  private:
   const TableOptions options_;
@@ -53,6 +60,7 @@ using TablePtr = std::shared_ptr<Table>;
 struct TableImage {
   std::vector<Pair> pairs, old_pairs;
   std::vector<std::uint32_t> was_full, old_was_full;
+  std::vector<char> rows;  // value_bytes each, by number; none if values are in the slots
   GrowingRef tables;
 };
 
@@ -87,6 +95,11 @@ class Backend {
   /// The same for columns in the backend's memory.
   /// Cost    no bus; of finds alone one wait.
   [[nodiscard]] virtual Status run_here(Table& table, const RequestsRef& requests) = 0;
+  /// The same two for tables whose values lie in rows.
+  /// Errors  MemoryLimit also where there are fewer rows than the batch may need.
+  /// Cost    two kernels more, which copy values, and one that says which rows are free.
+  [[nodiscard]] virtual Status run_values(Table& table, const ValueRequestsRef& requests) = 0;
+  [[nodiscard]] virtual Status run_values_here(Table& table, const ValueRequestsRef& requests) = 0;
 
   /// Copies bytes to the backend's memory (that of tenant().pool()), and from there.
   /// Order   done on return.

@@ -16,6 +16,7 @@
 #include "hash/algo/move.cuh"
 #include "hash/algo/run.cuh"
 #include "hash/backend.h"
+#include "hash/rows.h"
 
 namespace breccia::hash {
 
@@ -92,8 +93,13 @@ class SectionMutex {
 /// A table in the pool of a tenant, which it keeps alive. What it has changes in sections only.
 class PoolTable final : public Table {
  public:
-  PoolTable(exec::TenantPtr tenant, const TableOptions& options, std::unique_ptr<Storage> storage)
-      : Table(options), tenant_(std::move(tenant)), current_(std::move(storage)) {}
+  /// `rows` may be null: values lie in the slots.
+  PoolTable(exec::TenantPtr tenant, const TableOptions& options, std::unique_ptr<Storage> storage,
+            std::unique_ptr<Rows> rows)
+      : Table(options),
+        tenant_(std::move(tenant)),
+        rows_(std::move(rows)),
+        current_(std::move(storage)) {}
 
   [[nodiscard]] std::uint64_t slot_count() const override {
     const std::shared_lock lock(mutex_);
@@ -101,8 +107,13 @@ class PoolTable final : public Table {
   }
   [[nodiscard]] std::uint64_t memory_bytes() const override {
     const std::shared_lock lock(mutex_);
-    return current_->bytes() + (old_ == nullptr ? 0 : old_->bytes());
+    return current_->bytes() + (old_ == nullptr ? 0 : old_->bytes()) +
+           (rows_ == nullptr ? 0 : rows_->bytes());
   }
+  [[nodiscard]] std::uint64_t rows_free() const override {
+    return rows_ == nullptr ? 0 : rows_->free();
+  }
+  [[nodiscard]] Rows* rows() const { return rows_.get(); }
   [[nodiscard]] std::uint64_t growths() const override {
     const std::shared_lock lock(mutex_);
     return growths_;
@@ -147,6 +158,7 @@ class PoolTable final : public Table {
 
  private:
   const exec::TenantPtr tenant_;
+  const std::unique_ptr<Rows> rows_;
   mutable SectionMutex mutex_;
   std::unique_ptr<Storage> current_;
   std::unique_ptr<Storage> old_;  // while it grows
@@ -376,6 +388,114 @@ class Call {
   exec::Array<std::uint64_t> count_;
 };
 
+/// One call on a table whose values lie in rows: what it does to slots is a Call with the rows'
+/// numbers for values.
+template <class X>
+class RowsCall {
+ public:
+  RowsCall(X& x, PoolTable& table, const ValueRequestsRef& requests)
+      : x_(x),
+        table_(table),
+        rows_(*table.rows()),
+        given_(requests),
+        requests_(requests.requests),
+        may_write_(requests_.operation != nullptr || algo::needs_row(requests_.all)) {}
+
+  Status run() {
+    const Grace::Stay stay(rows_.grace());
+    BRECCIA_TRY(allocate());
+    if (may_write_) BRECCIA_TRY(put());
+    requests_.value = may_write_ ? own_.data() : nullptr;
+    requests_.found = before_.data();
+    const Status status = Call<X>(x_, table_, requests_).run();
+    if (!status.ok() && !status.IsMemoryLimit()) return base::copy_of(status);
+    const Status behind = finish(/*is_undone=*/!status.ok());
+    if (!behind.ok()) {
+      const Status fault = behind.IsMemoryLimit() ? Status::IOError("memory ran out behind a batch")
+                                                  : base::copy_of(behind);
+      table_.note_fault(fault);
+      return base::copy_of(fault);
+    }
+    return base::copy_of(status);
+  }
+
+ private:
+  /// All that is needed, before anything is done.
+  Status allocate() {
+    const std::uint64_t n = requests_.count;
+    BRECCIA_TAKE(before_, exec::make_array<std::uint64_t>(x_, n));
+    if (!leaves_rows()) return Status::OK();
+    BRECCIA_TAKE(own_, exec::make_array<std::uint64_t>(x_, may_write_ ? n : 0));
+    BRECCIA_TAKE(free_, exec::make_array<std::uint32_t>(x_, 2 * n));
+    BRECCIA_TAKE(is_free_, exec::make_array<std::uint8_t>(x_, 2 * n));
+    BRECCIA_TAKE(all_free_, exec::make_array<std::uint32_t>(x_, 2 * n));
+    return Status::OK();
+  }
+  [[nodiscard]] bool leaves_rows() const {
+    return may_write_ || requests_.all == Operation::kDelete;
+  }
+
+  Status put() {
+    BRECCIA_TAKE(const std::uint64_t begin, rows_.take(x_, requests_.count));
+    const Status put = with_words([&]<class Word>(const Word*, std::uint32_t words) {
+      return x_.template launch<32>(
+          requests_.count * words,
+          algo::PutRows<Word>{rows_.ref(), requests_, begin,
+                              reinterpret_cast<const Word*>(given_.value), own_.data(), words});
+    });
+    if (!put.ok()) rows_.untake(begin, requests_.count);
+    return base::copy_of(put);
+  }
+
+  Status finish(bool is_undone) {
+    if (given_.found != nullptr && !is_undone) BRECCIA_TRY(get());
+    if (!leaves_rows()) return x_.finish();
+    std::uint64_t count = 0;
+    BRECCIA_TRY(x_.template launch<32>(
+        requests_.count, algo::GiveBack{requests_, may_write_ ? own_.data() : nullptr,
+                                        before_.data(), is_undone, free_.data(), is_free_.data()}));
+    BRECCIA_TRY(
+        x_.select(free_.data(), is_free_.data(), 2 * requests_.count, all_free_.data(), &count));
+    BRECCIA_TRY(x_.finish());
+    rows_.give(std::move(all_free_), count);
+    return Status::OK();
+  }
+
+  Status get() {
+    return with_words([&]<class Word>(const Word*, std::uint32_t words) {
+      return x_.template launch<32>(
+          requests_.count * words,
+          algo::GetRows<Word>{rows_.ref(), before_.data(), requests_.code,
+                              reinterpret_cast<Word*>(given_.found), requests_.count, words});
+    });
+  }
+
+  /// copy(null, words a row), with the widest words that rows have.
+  template <class Copy>
+  Status with_words(const Copy& copy) {
+    constexpr std::uint64_t kWide = sizeof(exec::WordPair);
+    const std::uint64_t bytes = rows_.row_bytes();
+    const bool is_wide = bytes % kWide == 0 && is_aligned(given_.value) && is_aligned(given_.found);
+    return is_wide ? copy(static_cast<const exec::WordPair*>(nullptr),
+                          static_cast<std::uint32_t>(bytes / kWide))
+                   : copy(static_cast<const std::uint64_t*>(nullptr),
+                          static_cast<std::uint32_t>(bytes / sizeof(std::uint64_t)));
+  }
+  static bool is_aligned(const char* memory) {
+    return reinterpret_cast<std::uintptr_t>(memory) % sizeof(exec::WordPair) == 0;
+  }
+
+  X& x_;
+  PoolTable& table_;
+  Rows& rows_;
+  const ValueRequestsRef given_;
+  RequestsRef requests_;
+  const bool may_write_;
+  exec::Array<std::uint64_t> own_, before_;
+  exec::Array<std::uint32_t> free_, all_free_;
+  exec::Array<std::uint8_t> is_free_;
+};
+
 /// The calls of Backend for a tenant's type.
 template <class Tenant>
 class BackendOn final : public Backend {
@@ -388,13 +508,23 @@ class BackendOn final : public Backend {
     if (options.slots_min > kSlotsMax) {
       return Status::InvalidArgument("a table of more than 2^48 slots");
     }
+    const bool has_rows = options.value_bytes != sizeof(std::uint64_t);
+    if (options.value_bytes == 0 || options.value_bytes % 8 != 0 ||
+        options.value_bytes > kValueBytesMax || (has_rows && options.rows >= kRequestsMax)) {
+      return Status::InvalidArgument("values of another size than 8, 16, ... 4096 bytes");
+    }
     const std::uint64_t buckets = base::round_up(options.slots_min, kBucketPairs) / kBucketPairs;
     BRECCIA_TAKE(auto storage, Storage::make(own_.pool(), options.secret,
                                              std::max<std::uint64_t>(buckets, kChoices)));
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TRY(storage->clear(*x));
+    std::unique_ptr<Rows> rows;
+    if (options.value_bytes != sizeof(std::uint64_t)) {
+      BRECCIA_TAKE(rows, Rows::make(*x, options.value_bytes, options.rows));
+    }
     BRECCIA_TRY(x->finish());
-    return TablePtr(std::make_shared<PoolTable>(tenant_ptr(), options, std::move(storage)));
+    return TablePtr(
+        std::make_shared<PoolTable>(tenant_ptr(), options, std::move(storage), std::move(rows)));
   }
 
   Status run(Table& table, const RequestsRef& requests) override {
@@ -402,11 +532,11 @@ class BackendOn final : public Backend {
     if (n == 0) return Status::OK();
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(const auto keys, x->import(requests.key, n));
-    BRECCIA_TAKE(const auto values, x->import(requests.value, requests.value == nullptr ? 0 : n));
+    BRECCIA_TAKE(const auto values, x->import(requests.value, count_of(requests.value, n)));
     BRECCIA_TAKE(const auto operations,
-                 x->import(requests.operation, requests.operation == nullptr ? 0 : n));
-    const std::uint64_t found_count = requests.found == nullptr ? 0 : n;
-    BRECCIA_TAKE(const auto found, exec::make_array<std::uint64_t>(*x, found_count));
+                 x->import(requests.operation, count_of(requests.operation, n)));
+    BRECCIA_TAKE(const auto found,
+                 exec::make_array<std::uint64_t>(*x, count_of(requests.found, n)));
     BRECCIA_TAKE(const auto codes, exec::make_array<Code>(*x, n));
     RequestsRef here = requests;
     here.key = keys.data();
@@ -415,17 +545,45 @@ class BackendOn final : public Backend {
     if (requests.found != nullptr) here.found = found.data();
     here.code = codes.data();
     BRECCIA_TRY(run_on(*x, table, here));
-    Status status = bring_back(*x, here, requests);
-    // What was done is done, and nobody knows what.
-    if (status.IsMemoryLimit()) status = Status::IOError("memory ran out behind a batch");
-    if (!status.ok()) static_cast<PoolTable&>(table).note_fault(status);
-    return status;
+    return behind(table, bring_back(*x, here, requests, found.data(), requests.found, 1));
   }
 
   Status run_here(Table& table, const RequestsRef& requests) override {
     if (requests.count == 0) return Status::OK();
     BRECCIA_TAKE(auto x, own_.executor());
     return run_on(*x, table, requests);
+  }
+
+  Status run_values(Table& table, const ValueRequestsRef& given) override {
+    const RequestsRef& requests = given.requests;
+    const std::uint64_t n = requests.count;
+    if (n == 0) return Status::OK();
+    const std::uint64_t bytes = n * table.options().value_bytes;
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const auto keys, x->import(requests.key, n));
+    BRECCIA_TAKE(const auto values, x->import(given.value, count_of(given.value, bytes)));
+    BRECCIA_TAKE(const auto operations,
+                 x->import(requests.operation, count_of(requests.operation, n)));
+    // What is found of absent keys stays as it is.
+    BRECCIA_TAKE(const auto kept, x->import(given.found, count_of(given.found, bytes)));
+    BRECCIA_TAKE(const auto found, exec::make_array<char>(*x, count_of(given.found, bytes)));
+    BRECCIA_TAKE(const auto codes, exec::make_array<Code>(*x, n));
+    BRECCIA_TRY(x->copy(found.data(), kept.data(), found.count()));
+    ValueRequestsRef here = given;
+    here.requests.key = keys.data();
+    if (given.value != nullptr) here.value = values.data();
+    if (requests.operation != nullptr) here.requests.operation = operations.data();
+    if (given.found != nullptr) here.found = found.data();
+    here.requests.code = codes.data();
+    BRECCIA_TRY(run_values_on(*x, table, here));
+    return behind(table, bring_back(*x, here.requests, requests, found.data(), given.found,
+                                    table.options().value_bytes));
+  }
+
+  Status run_values_here(Table& table, const ValueRequestsRef& requests) override {
+    if (requests.requests.count == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, own_.executor());
+    return run_values_on(*x, table, requests);
   }
 
   Status copy_in(char* here, const char* host, std::uint64_t bytes) override {
@@ -443,6 +601,11 @@ class BackendOn final : public Backend {
   Status read(const Table& table, TableImage* image) override {
     BRECCIA_TAKE(auto x, own_.executor());
     image->tables = static_cast<const PoolTable&>(table).ref();
+    const Rows* const rows = static_cast<const PoolTable&>(table).rows();
+    image->rows.resize(rows == nullptr ? 0 : rows->count() * rows->row_bytes());
+    if (rows != nullptr) {
+      BRECCIA_TRY(x->copy_out(image->rows.data(), rows->ref().bytes, image->rows.size()));
+    }
     BRECCIA_TRY(read_one(*x, &image->tables.table, &image->pairs, &image->was_full));
     return read_one(*x, &image->tables.old, &image->old_pairs, &image->old_was_full);
   }
@@ -454,14 +617,38 @@ class BackendOn final : public Backend {
       return Status::InvalidArgument("a batch of 2^32 requests or more", "divide it");
     }
     auto& own = static_cast<PoolTable&>(table);
+    BRECCIA_ASSERT(own.rows() == nullptr);
     BRECCIA_TRY(own.fault());
     return Call<X>(x, own, requests).run();
   }
 
   template <class X>
-  static Status bring_back(X& x, const RequestsRef& from, const RequestsRef& to) {
+  static Status run_values_on(X& x, Table& table, const ValueRequestsRef& requests) {
+    if (requests.requests.count >= kRequestsMax / 2) {
+      return Status::InvalidArgument("a batch of 2^31 requests or more", "divide it");
+    }
+    auto& own = static_cast<PoolTable&>(table);
+    BRECCIA_ASSERT(own.rows() != nullptr);
+    BRECCIA_TRY(own.fault());
+    return RowsCall<X>(x, own, requests).run();
+  }
+
+  /// As many, if there is a column.
+  static std::uint64_t count_of(const void* column, std::uint64_t count) {
+    return column == nullptr ? 0 : count;
+  }
+
+  /// What fails behind a batch was done, and nobody knows what.
+  static Status behind(Table& table, Status status) {
+    if (status.IsMemoryLimit()) status = Status::IOError("memory ran out behind a batch");
+    if (!status.ok()) static_cast<PoolTable&>(table).note_fault(status);
+    return status;
+  }
+  template <class X, class T>
+  static Status bring_back(X& x, const RequestsRef& from, const RequestsRef& to, const T* found,
+                           T* found_to, std::uint64_t width) {
     BRECCIA_TRY(x.copy_out(to.code, from.code, to.count));
-    if (to.found != nullptr) BRECCIA_TRY(x.copy_out(to.found, from.found, to.count));
+    if (found_to != nullptr) BRECCIA_TRY(x.copy_out(found_to, found, width * to.count));
     return x.finish();
   }
 
@@ -482,6 +669,7 @@ class BackendOn final : public Backend {
   /// Even factors make two keys one.
   static bool is_secret(std::uint64_t factor) { return factor % 2 == 1 && factor != 1; }
 
+  static constexpr std::uint64_t kValueBytesMax = 4096;
   static constexpr std::uint64_t kSlotsMax = std::uint64_t{1} << 48;
   /// Numbers of requests have 32 bits.
   static constexpr std::uint64_t kRequestsMax = std::uint64_t{1} << 32;

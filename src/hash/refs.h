@@ -81,4 +81,14 @@ struct RequestsRef {
   std::uint64_t count = 0;
 };
 
+/// Requests on a table whose values have another size than 8 bytes.
+/// Shape   value[count * value_bytes], found[the same]: one value behind the other. What is found
+///         of an absent key is left as it is. The rest as RequestsRef, of which value and found are
+///         null.
+struct ValueRequestsRef {
+  RequestsRef requests;
+  const char* value = nullptr;
+  char* found = nullptr;
+};
+
 }  // namespace breccia::hash

@@ -1,174 +1,16 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
-#include "base/random.h"
-#include "hash/algo/words.cuh"
-#include "hash/backend.h"
+#include "conformance/hash_model.h"
 #include "support/seeds.h"
 
 /// What a hash table owes its users on every executor.
 
 namespace breccia::hash::conformance {
-
-struct Executor {
-  const char* name;
-  std::shared_ptr<Backend> (*make)(std::uint64_t seed);
-  /// Percent of the seeds of a generated test.
-  std::uint64_t share;
-};
-
-inline std::shared_ptr<Backend> backend_on(const exec::DevicePtr& device) {
-  auto backend = make_backend(device, {.name = "hash"});
-  BRECCIA_ASSERT(backend.ok());
-  return backend.take();
-}
-inline std::shared_ptr<Backend> backend_of_kind(exec::DeviceKind kind) {
-  auto device = exec::open_device(kind, 0);
-  BRECCIA_ASSERT(device.ok());
-  return backend_on(device.value());
-}
-
-/// One request and what came of it.
-struct Request {
-  Operation operation = Operation::kFind;
-  std::uint64_t key = 0;
-  std::uint64_t value = 0;
-  Code code = Code::kAbsent;
-  std::uint64_t found = 0;
-};
-
-inline Status run_batch(Backend& backend, Table& table, std::vector<Request>* batch) {
-  const std::size_t n = batch->size();
-  std::vector<Operation> operation(n);
-  std::vector<std::uint64_t> key(n), value(n), found(n);
-  std::vector<Code> code(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    operation[i] = (*batch)[i].operation;
-    key[i] = (*batch)[i].key;
-    value[i] = (*batch)[i].value;
-  }
-  BRECCIA_TRY(backend.run(table, {.operation = operation.data(),
-                                  .all = Operation::kFind,
-                                  .key = key.data(),
-                                  .value = value.data(),
-                                  .found = found.data(),
-                                  .code = code.data(),
-                                  .count = n}));
-  for (std::size_t i = 0; i < n; ++i) {
-    (*batch)[i].code = code[i];
-    (*batch)[i].found = found[i];
-  }
-  return Status::OK();
-}
-
-/// What one key has.
-struct Content {
-  bool is_there = false;
-  std::uint64_t value = 0;  // 0 if it is not
-  friend bool operator==(const Content&, const Content&) = default;
-};
-
-/// What a request does to a key, and whether it then answers as this one did.
-inline bool applies(const Request& request, Content* content) {
-  const bool was_there = content->is_there;
-  if ((request.code == Code::kPresent) != was_there) return false;
-  if (was_there && request.found != content->value) return false;
-  const Content written{true, request.value};
-  switch (request.operation) {
-    case Operation::kFind:
-      break;
-    case Operation::kInsert:
-      if (!was_there) *content = written;
-      break;
-    case Operation::kUpsert:
-      *content = written;
-      break;
-    case Operation::kUpdate:
-      if (was_there) *content = written;
-      break;
-    case Operation::kDelete:
-      *content = {};
-      break;
-  }
-  return true;
-}
-
-/// Whether some order of a few requests on one key explains their answers and what is there after.
-inline bool is_explained(std::vector<Request> requests, const Content& before,
-                         const Content& after) {
-  std::vector<std::size_t> order(requests.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  do {
-    Content content = before;
-    const bool fits = std::all_of(order.begin(), order.end(),
-                                  [&](std::size_t i) { return applies(requests[i], &content); });
-    if (fits && content == after) return true;
-  } while (std::next_permutation(order.begin(), order.end()));
-  return false;
-}
-
-using Model = std::unordered_map<std::uint64_t, std::uint64_t>;
-
-/// Looks at one part of a table: every key where it may lie, with the model's value. Adds to *keys
-/// those that lie in buckets from `begin` on.
-inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t begin,
-                        const Model& model, std::size_t* keys) {
-  const algo::Unpermute back(table.secret.add, table.secret.factor);
-  for (std::size_t slot = begin * kBucketPairs; slot < slots; ++slot) {
-    const Pair pair = table.pairs[slot];
-    if (pair.first == kEmpty || pair.first == kDeleted) continue;
-    const std::uint64_t bucket = slot / kBucketPairs;
-    const std::uint64_t key = algo::key_of(table, back, bucket, pair.first);
-    const algo::Place place = algo::place_of(table, key);
-    ASSERT_EQ(place.word, pair.first);
-    ASSERT_TRUE(bucket == place.first || bucket == place.second) << slot;
-    if (bucket != place.first) {
-      ASSERT_TRUE((table.was_full[place.first / 32] >> place.first % 32 & 1U) != 0) << slot;
-    }
-    const auto expected = model.find(key);
-    ASSERT_TRUE(expected != model.end()) << "key " << key << " in slot " << slot;
-    ASSERT_EQ(expected->second, pair.second) << "key " << key;
-    ++*keys;
-  }
-}
-
-/// Every key once, and nothing else.
-inline void expect_is(Backend& backend, const Table& table, const Model& model) {
-  TableImage image;
-  ASSERT_TRUE(backend.read(table, &image).ok());
-  std::size_t keys = 0;
-  expect_part(image.tables.table, image.pairs.size(), 0, model, &keys);
-  if (::testing::Test::HasFatalFailure()) return;
-  expect_part(image.tables.old, image.old_pairs.size(), image.tables.moved, model, &keys);
-  if (::testing::Test::HasFatalFailure()) return;
-  ASSERT_EQ(keys, model.size()) << "a key is lost, or there twice";
-}
-
-inline Secret random_secret(base::Random& random) {
-  return {.add = random.next(), .factor = random.next() | 1, .second_factor = random.next() | 1};
-}
-
-/// Keys that a table has no words for, and ordinary ones.
-inline std::vector<std::uint64_t> some_keys(const Table& table, std::size_t count,
-                                            base::Random& random) {
-  const algo::Unpermute back(table.options().secret.add, table.options().secret.factor);
-  std::vector<std::uint64_t> keys;
-  for (const std::uint64_t word :
-       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, exec::kBusyWord}) {
-    keys.push_back(back(word));
-  }
-  while (keys.size() < count) keys.push_back(random.next());
-  keys.resize(count);
-  return keys;
-}
 
 class HashConformance : public ::testing::TestWithParam<Executor> {
  protected:
@@ -176,33 +18,6 @@ class HashConformance : public ::testing::TestWithParam<Executor> {
     return testing::seeds_to_run(std::max<std::uint64_t>(1, count * GetParam().share / 100));
   }
 };
-
-/// The content of each key now, by a batch that only looks.
-inline std::map<std::uint64_t, Content> contents(Backend& backend, Table& table,
-                                                 const std::vector<std::uint64_t>& keys) {
-  std::vector<std::uint64_t> found(keys.size());
-  std::vector<Code> code(keys.size());
-  EXPECT_TRUE(backend
-                  .run(table, {.all = Operation::kFind,
-                               .key = keys.data(),
-                               .found = found.data(),
-                               .code = code.data(),
-                               .count = keys.size()})
-                  .ok());
-  std::map<std::uint64_t, Content> result;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    result[keys[i]] = code[i] == Code::kPresent ? Content{true, found[i]} : Content{};
-  }
-  return result;
-}
-
-inline Request random_request(const std::vector<std::uint64_t>& keys, base::Random& random) {
-  Request request;
-  request.operation = static_cast<Operation>(random.below(5));
-  request.key = keys[random.below(keys.size())];
-  request.value = random.next();
-  return request;
-}
 
 // Goal: requests on one key that run at once take effect one after the other, none is lost or half
 // done, and no key is there twice.
@@ -217,8 +32,13 @@ TEST_P(HashConformance, SomeOrderExplainsEachKey) {
     const auto backend = GetParam().make(seed);
     const int lanes[] = {1, 4, 8};
     const std::uint64_t slots = 16 + random.below(5) * 8;
-    auto made = backend->make_table(
-        {.slots_min = slots, .lanes = lanes[random.below(3)], .secret = random_secret(random)});
+    auto made = backend->make_table({.slots_min = slots,
+                                     .slots_max = random.one_in(2) ? 0 : 8 * slots,
+                                     .moved_min = 1,
+                                     .value_bytes = some_value_bytes(random),
+                                     .rows = 4 * slots,
+                                     .lanes = lanes[random.below(3)],
+                                     .secret = random_secret(random)});
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     Table& table = *made.value();
     const auto keys = some_keys(table, slots * 9 / 10, random);
@@ -310,6 +130,8 @@ TEST_P(HashConformance, GrowsWhileItIsUsed) {
     auto made = backend->make_table({.slots_min = slots,
                                      .slots_max = 8 * 70'000,
                                      .moved_min = is_large ? 4096U : 1U,
+                                     .value_bytes = some_value_bytes(random),
+                                     .rows = 200'000,
                                      .secret = random_secret(random)});
     ASSERT_TRUE(made.ok());
     Table& table = *made.value();
@@ -393,7 +215,10 @@ TEST_P(HashConformance, ComingAndGoingIsNeverRefused) {
     base::Random random(seed);
     const auto backend = GetParam().make(seed);
     const std::uint64_t slots = 8 * (2 + random.below(30));
-    auto made = backend->make_table({.slots_min = slots, .secret = random_secret(random)});
+    auto made = backend->make_table({.slots_min = slots,
+                                     .value_bytes = some_value_bytes(random),
+                                     .rows = 2 * slots,
+                                     .secret = random_secret(random)});
     ASSERT_TRUE(made.ok());
     Model model;
     std::vector<Request> gone;
@@ -421,26 +246,6 @@ TEST_P(HashConformance, ComingAndGoingIsNeverRefused) {
   }
 }
 
-/// Adds what an answer says: each value that was written is what one later request found, or what
-/// is there at the end, so for each key written and gone values are the same ones.
-struct Ledger {
-  std::map<std::uint64_t, std::map<std::uint64_t, int>> open;  // per key: value, written less gone
-
-  void note(const Request& request) {
-    const bool is_present = request.code == Code::kPresent;
-    const Operation operation = request.operation;
-    const bool writes = operation == Operation::kUpsert ||
-                        (operation == Operation::kInsert && !is_present) ||
-                        (operation == Operation::kUpdate && is_present);
-    const bool takes =
-        is_present && (operation == Operation::kUpsert || operation == Operation::kUpdate ||
-                       operation == Operation::kDelete);
-    if (request.code == Code::kNoRoom) return;
-    if (writes) ++open[request.key][request.value];
-    if (takes) --open[request.key][request.found];
-  }
-};
-
 // Goal: no value is lost, torn or given twice where many requests meet on few keys at once.
 // Method: four threads send large batches on a hundred keys of a table that grows; a ledger of what
 // was written and what was found comes out even with what is there.
@@ -450,8 +255,12 @@ TEST_P(HashConformance, ConcurrentRequestsOnFewKeysComeOutEven) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     const auto backend = GetParam().make(seed);
-    auto made = backend->make_table(
-        {.slots_min = 64, .slots_max = 1024, .moved_min = 1, .secret = random_secret(random)});
+    auto made = backend->make_table({.slots_min = 64,
+                                     .slots_max = 1024,
+                                     .moved_min = 1,
+                                     .value_bytes = seed % 2 == 0 ? 8U : 16U,
+                                     .rows = 81'000,
+                                     .secret = random_secret(random)});
     ASSERT_TRUE(made.ok());
     Table& table = *made.value();
     const auto keys = some_keys(table, 100, random);
@@ -530,6 +339,8 @@ TEST_P(HashConformance, BatchesOfSeveralThreads) {
     auto made = backend->make_table({.slots_min = random.one_in(2) ? 64U : 16U,
                                      .slots_max = 256,
                                      .moved_min = 1,
+                                     .value_bytes = some_value_bytes(random),
+                                     .rows = 400,
                                      .secret = random_secret(random)});
     ASSERT_TRUE(made.ok());
     Table& table = *made.value();

@@ -1,4 +1,4 @@
-#include "conformance/hash_conformance.h"
+#include "conformance/hash_model.h"
 #include "exec/fake/fake_device.h"
 
 namespace breccia::hash::conformance {
@@ -16,8 +16,12 @@ TEST(HashFaults, EachOperationMayFail) {
       exec::FakeFaults faults;
       base::Random random(k);
       const auto backend = backend_on(exec::fake::make_fake_device(&faults));
-      auto made = backend->make_table(
-          {.slots_min = 16, .slots_max = 4096, .moved_min = 1, .secret = random_secret(random)});
+      auto made = backend->make_table({.slots_min = 16,
+                                       .slots_max = 4096,
+                                       .moved_min = 1,
+                                       .value_bytes = k % 2 == 0 ? 8U : 16U,
+                                       .rows = 500,
+                                       .secret = random_secret(random)});
       ASSERT_TRUE(made.ok());
       Table& table = *made.value();
       Model model;

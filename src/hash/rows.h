@@ -1,0 +1,108 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/assert.h"
+#include "exec/executor.h"
+#include "hash/algo/rows.cuh"
+#include "hash/grace.h"
+
+namespace breccia::hash {
+
+/// Rows for a table's values. A batch takes as many as it may need from the front of a queue and
+/// puts behind it what it left, when nobody can look at that any more: no atomics, no search.
+///
+/// Of `count` numbers each is in the queue, with a batch, in limbo, or in a slot. Those with a
+/// batch stay where they were in the ring: there are so many places that nothing comes upon them.
+/// Threads any.
+class Rows {
+ public:
+  /// Errors  MemoryLimit.
+  template <class X>
+  static Result<std::unique_ptr<Rows>> make(X& x, std::uint64_t row_bytes, std::uint64_t count) {
+    BRECCIA_ASSERT(row_bytes % 8 == 0 && count < std::uint64_t{1} << 32);
+    auto rows = std::unique_ptr<Rows>(new Rows(row_bytes, count));
+    BRECCIA_TAKE(rows->bytes_, exec::Array<char>::make(x.pool(), row_bytes * count));
+    BRECCIA_TAKE(rows->ring_, exec::Array<std::uint32_t>::make(x.pool(), count));
+    BRECCIA_TRY(x.template launch<32>(count, algo::FreeAll{rows->ref()}));
+    BRECCIA_TRY(x.finish());
+    return Result<std::unique_ptr<Rows>>(std::move(rows));
+  }
+
+  [[nodiscard]] algo::RowsRef ref() const {
+    return {bytes_.data(), row_bytes_, ring_.data(), count_};
+  }
+  [[nodiscard]] std::uint64_t row_bytes() const { return row_bytes_; }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_.bytes() + ring_.bytes(); }
+  [[nodiscard]] Grace& grace() { return grace_; }
+
+  /// Rows that are free now or will be when calls that are under way have ended.
+  [[nodiscard]] std::uint64_t free() const {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t all = end_ - begin_;
+    for (const Limbo& limbo : limbo_) all += limbo.count;
+    return all;
+  }
+
+  /// Takes rows; returns the place of the first in the ring.
+  /// Errors  MemoryLimit: there are not so many.
+  template <class X>
+  Result<std::uint64_t> take(X& x, std::uint64_t rows) {
+    const std::lock_guard lock(mutex_);
+    BRECCIA_TRY(collect(x));
+    if (end_ - begin_ < rows) return Status::MemoryLimit("the table's rows are all in use");
+    return std::exchange(begin_, begin_ + rows);
+  }
+  /// Puts back what the last take() gave, as nothing could be done with it. Where others have taken
+  /// some since, the rows are lost until the table ends.
+  void untake(std::uint64_t begin, std::uint64_t rows) {
+    const std::lock_guard lock(mutex_);
+    if (begin_ == begin + rows) begin_ = begin;
+  }
+  /// Gives rows back that others may still look at.
+  void give(exec::Array<std::uint32_t> rows, std::uint64_t count) {
+    if (count == 0) return;
+    const std::lock_guard lock(mutex_);
+    limbo_.push_back({std::move(rows), count, grace_.moment()});
+  }
+
+ private:
+  struct Limbo {
+    exec::Array<std::uint32_t> rows;
+    std::uint64_t count;
+    std::uint64_t since;
+  };
+
+  Rows(std::uint64_t row_bytes, std::uint64_t count)
+      : row_bytes_(row_bytes), count_(count), end_(count) {}
+
+  template <class X>
+  Status collect(X& x) {
+    while (!limbo_.empty() && grace_.is_over(limbo_.front().since)) {
+      const Limbo& limbo = limbo_.front();
+      BRECCIA_ASSERT(end_ - begin_ + limbo.count <= count_);
+      BRECCIA_TRY(x.template launch<32>(
+          limbo.count, algo::Enqueue{ref(), limbo.rows.data(), limbo.count, end_}));
+      BRECCIA_TRY(x.finish());
+      end_ += limbo.count;
+      limbo_.pop_front();
+    }
+    return Status::OK();
+  }
+
+  const std::uint64_t row_bytes_;
+  const std::uint64_t count_;
+  exec::Array<char> bytes_;
+  exec::Array<std::uint32_t> ring_;
+  Grace grace_;
+  mutable std::mutex mutex_;  // guards what follows, and the ring between begin_ and end_
+  std::uint64_t begin_ = 0;   // places only grow; the ring's place is the remainder
+  std::uint64_t end_;
+  std::deque<Limbo> limbo_;  // what was given first, first
+};
+
+}  // namespace breccia::hash
