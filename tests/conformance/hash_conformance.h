@@ -293,6 +293,58 @@ TEST_P(HashConformance, ConcurrentRequestsOnFewKeysComeOutEven) {
   }
 }
 
+// Goal: a row is not written again while somebody may still read it.
+// Method: threads find and change few keys of large values in many small batches, with hardly more
+// rows than they take at once; rows are looked at, and the ledger comes out even.
+// Mutation: rows that are taken again as soon as they were given back.
+TEST_P(HashConformance, ConcurrentBatchesTakeRowsAgain) {
+  constexpr std::uint64_t kRequests = 200;
+  for (const std::uint64_t seed : seeds(4)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto backend = GetParam().make(seed);
+    auto made = backend->make_table({.slots_min = 256,
+                                     .value_bytes = 2048,
+                                     .rows = 2 * kRequests + 40,
+                                     .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    Table& table = *made.value();
+    const auto keys = some_keys(table, 20, random);
+    std::vector<std::vector<Request>> sent(3);
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < sent.size(); ++t) {
+      threads.emplace_back([&, t] {
+        base::Random own(seed * 10 + t);
+        for (int turn = 0; turn < 40; ++turn) {
+          std::vector<Request> batch;
+          while (batch.size() < kRequests) batch.push_back(random_request(keys, own));
+          Status status;
+          do {  // nothing was done where there were no rows
+            status = run_batch(*backend, table, &batch);
+          } while (status.IsMemoryLimit());
+          EXPECT_TRUE(status.ok()) << status.ToString();
+          sent[t].insert(sent[t].end(), batch.begin(), batch.end());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    Ledger ledger;
+    for (const auto& requests : sent) {
+      for (const Request& request : requests) ledger.note(request);
+    }
+    Model model;
+    for (const auto& [key, content] : contents(*backend, table, keys)) {
+      if (!content.is_there) continue;
+      model[key] = content.value;
+      --ledger.open[key][content.value];
+    }
+    for (const auto& [key, values] : ledger.open) {
+      for (const auto& [value, count] : values) ASSERT_EQ(count, 0) << key << ", " << value;
+    }
+    expect_is(*backend, table, model);
+  }
+}
+
 // Goal: columns may be missing, and a batch empty; what was found of an absent key is 0.
 // Method: requests without values, without operations, without room for what is found; none at all.
 // Mutation: an insertion that finds no room and reads a value that is not there.
