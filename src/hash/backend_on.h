@@ -66,6 +66,19 @@ class Storage {
   exec::Array<std::uint32_t> bits_;
 };
 
+/// Waits at its end for what an executor does with arrays that were declared before it.
+template <class X>
+class FinishAtEnd {
+ public:
+  explicit FinishAtEnd(X& x) : x_(x) {}
+  ~FinishAtEnd() { (void)x_.finish(); }
+  FinishAtEnd(const FinishAtEnd&) = delete;
+  FinishAtEnd& operator=(const FinishAtEnd&) = delete;
+
+ private:
+  X& x_;
+};
+
 /// Many share it, or one has it. Who wants it for itself waits only for those that have it: who
 /// comes later stands behind, which std::shared_mutex does not promise.
 /// Shape   as std::shared_mutex.
@@ -178,12 +191,6 @@ class Call {
   Status run() {
     if (requests_.operation == nullptr && requests_.all == Operation::kFind) return find();
     BRECCIA_TRY(allocate());
-    if (grows()) {
-      const std::unique_lock section(table_.mutex());
-      const Status moved = move_some(std::max(table_.options().moved_min, requests_.count / 2));
-      if (moved.IsIOError()) table_.note_fault(moved);
-      if (!moved.ok()) return base::copy_of(moved);
-    }
     Status status = change();
     // Nobody may take it for a batch that was not run.
     if (status.IsMemoryLimit()) status = Status::IOError("memory ran out in mid-batch");
@@ -192,20 +199,25 @@ class Call {
   }
 
  private:
-  [[nodiscard]] bool grows() const {
-    const std::shared_lock lock(table_.mutex());
-    return table_.grows();
-  }
-
   Status change() {
     std::uint64_t left = 0;
-    {
-      const std::shared_lock lock(table_.mutex());
-      BRECCIA_TRY(run_all(requests_, overflow_[0], &left));
-    }
+    BRECCIA_TRY(run_shared(&left));
     if (left == 0) return Status::OK();
     const std::unique_lock section(table_.mutex());
     return place(left);
+  }
+
+  /// Runs the batch beside others. If the table grows, it moves its share before.
+  Status run_shared(std::uint64_t* left) {
+    for (bool has_moved = false;; has_moved = true) {
+      {
+        const std::shared_lock lock(table_.mutex());
+        if (has_moved || !table_.grows()) return run_all(requests_, overflow_[0], left);
+      }
+      const std::unique_lock section(table_.mutex());
+      const std::uint64_t least = std::max<std::uint64_t>(table_.options().moved_min, 1);
+      BRECCIA_TRY(try_to_move(std::max(least, requests_.count / 2)));
+    }
   }
 
   Status find() {
@@ -237,17 +249,33 @@ class Call {
     return fetch_count(left);
   }
 
-  /// In a section: makes room for the `left` requests in overflow_[0].
+  /// In a section: makes room for the `left` requests in overflow_[0]. What lies in an old table
+  /// has its place in the new one before new keys take it.
   Status place(std::uint64_t left) {
+    BRECCIA_TRY(try_to_move(table_.to_move()));
     BRECCIA_TRY(sweep());
+    // Of so many most would look for short ways in vain.
+    if (left > table_.current().slot_count() / 16) BRECCIA_TRY(try_to_grow(left).status());
     BRECCIA_TRY(displace(&left));
     while (left > 0) {
-      const Status grown = grow(left);
-      if (grown.IsMemoryLimit()) return Status::OK();  // they have said that there is no room
-      BRECCIA_TRY(base::copy_of(grown));
+      BRECCIA_TAKE(const bool has_grown, try_to_grow(left));
+      if (!has_grown) return Status::OK();  // they have said that there is no room
       BRECCIA_TRY(displace(&left));
     }
     return Status::OK();
+  }
+
+  /// As grow(); false: it may not, or there is no memory.
+  Result<bool> try_to_grow(std::uint64_t more) {
+    const Status grown = grow(more);
+    if (grown.IsMemoryLimit()) return false;
+    BRECCIA_TRY(base::copy_of(grown));
+    return true;
+  }
+  /// As move_some(), as far as memory and room allow: a duty, and no condition of what follows.
+  Status try_to_move(std::uint64_t buckets) {
+    const Status moved = move_some(buckets);
+    return moved.IsMemoryLimit() ? Status::OK() : base::copy_of(moved);
   }
 
   Status sweep() {
@@ -272,8 +300,9 @@ class Call {
   }
 
   /// In a section: ends a growth that is under way, else begins one, to twice the size at least.
-  /// All that there is and `more` keys fill two thirds of it at most: each batch moves four times
-  /// as many slots as it may fill, so it does not fill up before all is moved.
+  /// All that there is and `more` keys fill two thirds of it at most, and each batch moves four
+  /// times as many slots as it may fill: it does not fill up before all is moved. Where it may not
+  /// be so large, all is moved at once.
   /// Errors  MemoryLimit: it may not grow, or there is no memory.
   Status grow(std::uint64_t more) {
     if (table_.grows()) return move_some(table_.to_move());
@@ -284,12 +313,13 @@ class Call {
     const std::uint64_t keys = table_.current().slot_count() + more;
     std::uint64_t buckets = least;
     while (buckets * kBucketPairs < keys + keys / 2) buckets *= 2;
+    const bool is_ample = buckets <= most;
     buckets = std::min(buckets, most);
     BRECCIA_TAKE(auto into, Storage::make(x_.pool(), table_.options().secret, buckets));
     BRECCIA_TRY(into->clear(x_));
     BRECCIA_TRY(x_.finish());
     table_.begin_growth(std::move(into));
-    return Status::OK();
+    return is_ample ? Status::OK() : try_to_move(table_.to_move());
   }
 
   /// In a section: moves the next buckets of the old table, or all that are left.
@@ -427,8 +457,7 @@ class RowsCall {
     if (!leaves_rows()) return Status::OK();
     BRECCIA_TAKE(own_, exec::make_array<std::uint64_t>(x_, may_write_ ? n : 0));
     BRECCIA_TAKE(free_, exec::make_array<std::uint32_t>(x_, 2 * n));
-    BRECCIA_TAKE(is_free_, exec::make_array<std::uint8_t>(x_, 2 * n));
-    BRECCIA_TAKE(all_free_, exec::make_array<std::uint32_t>(x_, 2 * n));
+    BRECCIA_TAKE(free_count_, exec::make_array<std::uint64_t>(x_, 1));
     return Status::OK();
   }
   [[nodiscard]] bool leaves_rows() const {
@@ -451,14 +480,14 @@ class RowsCall {
     if (given_.found != nullptr && !is_undone) BRECCIA_TRY(get());
     if (!leaves_rows()) return x_.finish();
     std::uint64_t count = 0;
+    BRECCIA_TRY(algo::clear(x_, free_count_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
-        requests_.count, algo::GiveBack{requests_, may_write_ ? own_.data() : nullptr,
-                                        before_.data(), is_undone, free_.data(), is_free_.data()}));
-    BRECCIA_TRY(
-        x_.select(free_.data(), is_free_.data(), 2 * requests_.count, all_free_.data(), &count));
+        requests_.count,
+        algo::GiveBack{requests_, may_write_ ? own_.data() : nullptr, before_.data(), is_undone,
+                       free_.data(), free_count_.data()}));
+    BRECCIA_TRY(x_.copy_out(&count, free_count_.data(), 1));
     BRECCIA_TRY(x_.finish());
-    rows_.give(std::move(all_free_), count);
-    return Status::OK();
+    return rows_.give(x_, std::move(free_), count);
   }
 
   Status get() {
@@ -492,8 +521,8 @@ class RowsCall {
   RequestsRef requests_;
   const bool may_write_;
   exec::Array<std::uint64_t> own_, before_;
-  exec::Array<std::uint32_t> free_, all_free_;
-  exec::Array<std::uint8_t> is_free_;
+  exec::Array<std::uint32_t> free_;
+  exec::Array<std::uint64_t> free_count_;
 };
 
 /// The calls of Backend for a tenant's type.
@@ -511,7 +540,8 @@ class BackendOn final : public Backend {
     const bool has_rows = options.value_bytes != sizeof(std::uint64_t);
     if (options.value_bytes == 0 || options.value_bytes % 8 != 0 ||
         options.value_bytes > kValueBytesMax || (has_rows && options.rows >= kRequestsMax)) {
-      return Status::InvalidArgument("values of another size than 8, 16, ... 4096 bytes");
+      return Status::InvalidArgument(
+          "values of another size than 8, 16, ... 4096 bytes, or 2^32 rows");
     }
     const std::uint64_t buckets = base::round_up(options.slots_min, kBucketPairs) / kBucketPairs;
     BRECCIA_TAKE(auto storage, Storage::make(own_.pool(), options.secret,
@@ -544,6 +574,7 @@ class BackendOn final : public Backend {
     if (requests.operation != nullptr) here.operation = operations.data();
     if (requests.found != nullptr) here.found = found.data();
     here.code = codes.data();
+    const FinishAtEnd finish(*x);
     BRECCIA_TRY(run_on(*x, table, here));
     return behind(table, bring_back(*x, here, requests, found.data(), requests.found, 1));
   }
@@ -568,6 +599,7 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(const auto kept, x->import(given.found, count_of(given.found, bytes)));
     BRECCIA_TAKE(const auto found, exec::make_array<char>(*x, count_of(given.found, bytes)));
     BRECCIA_TAKE(const auto codes, exec::make_array<Code>(*x, n));
+    const FinishAtEnd finish(*x);
     BRECCIA_TRY(x->copy(found.data(), kept.data(), found.count()));
     ValueRequestsRef here = given;
     here.requests.key = keys.data();
@@ -626,6 +658,10 @@ class BackendOn final : public Backend {
   static Status run_values_on(X& x, Table& table, const ValueRequestsRef& requests) {
     if (requests.requests.count >= kRequestsMax / 2) {
       return Status::InvalidArgument("a batch of 2^31 requests or more", "divide it");
+    }
+    if (reinterpret_cast<std::uintptr_t>(requests.value) % sizeof(std::uint64_t) != 0 ||
+        reinterpret_cast<std::uintptr_t>(requests.found) % sizeof(std::uint64_t) != 0) {
+      return Status::InvalidArgument("values that do not lie at multiples of 8 bytes");
     }
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_ASSERT(own.rows() != nullptr);

@@ -25,8 +25,8 @@ class Rows {
   static Result<std::unique_ptr<Rows>> make(X& x, std::uint64_t row_bytes, std::uint64_t count) {
     BRECCIA_ASSERT(row_bytes % 8 == 0 && count < std::uint64_t{1} << 32);
     auto rows = std::unique_ptr<Rows>(new Rows(row_bytes, count));
-    BRECCIA_TAKE(rows->bytes_, exec::Array<char>::make(x.pool(), row_bytes * count));
-    BRECCIA_TAKE(rows->ring_, exec::Array<std::uint32_t>::make(x.pool(), count));
+    BRECCIA_TAKE(rows->bytes_, exec::make_array<char>(x, row_bytes * count));
+    BRECCIA_TAKE(rows->ring_, exec::make_array<std::uint32_t>(x, count));
     BRECCIA_TRY(x.template launch<32>(count, algo::FreeAll{rows->ref()}));
     BRECCIA_TRY(x.finish());
     return Result<std::unique_ptr<Rows>>(std::move(rows));
@@ -37,7 +37,12 @@ class Rows {
   }
   [[nodiscard]] std::uint64_t row_bytes() const { return row_bytes_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_.bytes() + ring_.bytes(); }
+  [[nodiscard]] std::uint64_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t all = bytes_.bytes() + ring_.bytes();
+    for (const Limbo& limbo : limbo_) all += limbo.rows.bytes();
+    return all;
+  }
   [[nodiscard]] Grace& grace() { return grace_; }
 
   /// Rows that are free now or will be when calls that are under way have ended.
@@ -63,11 +68,12 @@ class Rows {
     const std::lock_guard lock(mutex_);
     if (begin_ == begin + rows) begin_ = begin;
   }
-  /// Gives rows back that others may still look at.
-  void give(exec::Array<std::uint32_t> rows, std::uint64_t count) {
-    if (count == 0) return;
+  /// Gives rows back that others may still look at, and makes those free at which nobody looks now.
+  template <class X>
+  Status give(X& x, exec::Array<std::uint32_t> rows, std::uint64_t count) {
     const std::lock_guard lock(mutex_);
-    limbo_.push_back({std::move(rows), count, grace_.moment()});
+    if (count > 0) limbo_.push_back({std::move(rows), count, grace_.moment()});
+    return collect(x);
   }
 
  private:

@@ -177,6 +177,85 @@ TEST_P(HashConformance, GrowsWhileItIsUsed) {
   }
 }
 
+// Goal: a table that may not grow further goes on: keys leave it, and others take their places.
+// Method: far more keys than its largest size has slots, in one batch; all that found room go, and
+// the next batch comes.
+// Mutation: an old table that cannot be emptied ends every batch.
+TEST_P(HashConformance, GrowsToItsEndAndGoesOn) {
+  for (const std::uint64_t seed : seeds(20)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto backend = GetParam().make(seed);
+    auto made = backend->make_table({.slots_min = 64,
+                                     .slots_max = 128 + random.below(200),
+                                     .moved_min = 1,
+                                     .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    Table& table = *made.value();
+    for (int turn = 0; turn < 3; ++turn) {
+      Model model;
+      std::vector<Request> batch;
+      for (int i = 0; i < 500; ++i) {
+        batch.push_back(
+            {.operation = Operation::kInsert, .key = random.next(), .value = random.next()});
+      }
+      ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
+      std::vector<Request> gone;
+      for (const Request& request : batch) {
+        if (request.code == Code::kNoRoom) continue;
+        model[request.key] = request.value;
+        gone.push_back({.operation = Operation::kDelete, .key = request.key});
+      }
+      expect_is(*backend, table, model);
+      if (::testing::Test::HasFatalFailure()) return;
+      ASSERT_GE(model.size(), 128U * 9 / 10);
+      ASSERT_TRUE(run_batch(*backend, table, &gone).ok());
+      for (const Request& request : gone) ASSERT_EQ(request.code, Code::kPresent);
+      expect_is(*backend, table, {});
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+// Goal: a table that many fill at once grows with all of them.
+// Method: threads insert keys of their own into a small table; each is there in the end.
+// Mutation: batches that go to the new table without having moved their share of the old one.
+TEST_P(HashConformance, ConcurrentInsertionsGrowATable) {
+  for (const std::uint64_t seed : seeds(10)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto backend = GetParam().make(seed);
+    auto made = backend->make_table(
+        {.slots_min = 64, .slots_max = 1 << 20, .moved_min = 1, .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    Table& table = *made.value();
+    std::vector<std::vector<Request>> sent(6);
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 0; t < sent.size(); ++t) {
+      threads.emplace_back([&, t] {
+        base::Random own(seed * 100 + t);
+        for (int turn = 0; turn < 12; ++turn) {
+          std::vector<Request> batch(1 + own.below(80));
+          for (Request& request : batch) {
+            request = {.operation = Operation::kInsert, .key = own.next(), .value = own.next()};
+          }
+          EXPECT_TRUE(run_batch(*backend, table, &batch).ok());
+          sent[t].insert(sent[t].end(), batch.begin(), batch.end());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    Model model;
+    for (const auto& requests : sent) {
+      for (const Request& request : requests) {
+        ASSERT_EQ(request.code, Code::kAbsent);
+        model[request.key] = request.value;
+      }
+    }
+    expect_is(*backend, table, model);
+  }
+}
+
 // Goal: a table that is full to the brim says so, and loses nothing.
 // Method: twice as many keys as slots for tables of a few buckets, where ways lead in circles.
 // Mutation: a way that leads over one slot twice makes a key appear twice.

@@ -85,37 +85,60 @@ struct GetRows {
   }
 };
 
-/// What each request leaves behind: the row that it took and did not need, and the one that its key
-/// had before.
-/// Shape   given[2 * count], is_given[the same]; own may be null: none were taken.
+/// What requests leave behind, in no order: rows that they took and did not need, and those that
+/// their keys had before.
+/// Shape   given[2 * count], and how many: *given_count; own may be null: none were taken.
+/// Launch  lane l of a group: request first + l.
 struct GiveBack {
   RequestsRef requests;
   const std::uint64_t* own;
   const std::uint64_t* before;
   bool is_undone;  // nothing was done
   std::uint32_t* given;
-  std::uint8_t* is_given;
+  std::uint64_t* given_count;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, requests.count, [&](std::uint64_t i) {
-      const Operation operation = operation_of(requests, i);
-      const bool is_present = !is_undone && requests.code[i] == Code::kPresent;
-      const bool is_absent = !is_undone && requests.code[i] == Code::kAbsent;
-      const bool uses = (is_present && changes(operation)) || (is_absent && inserts(operation));
-      const bool leaves = is_present && (changes(operation) || operation == Operation::kDelete);
-      const bool has_own = own != nullptr;
-      is_given[2 * i] = has_own && !uses ? 1 : 0;
-      given[2 * i] = has_own ? static_cast<std::uint32_t>(own[i]) : 0;
-      is_given[2 * i + 1] = leaves ? 1 : 0;
-      given[2 * i + 1] = static_cast<std::uint32_t>(before[i]);
+    const auto request_of = [first](int lane) { return first + static_cast<std::uint64_t>(lane); };
+    const exec::LaneMask owns = group.ballot([&](int lane) { return gives_own(request_of(lane)); });
+    const exec::LaneMask olds = group.ballot([&](int lane) { return gives_old(request_of(lane)); });
+    const auto own_count = static_cast<std::uint64_t>(exec::count_set(owns));
+    const std::uint64_t all = own_count + static_cast<std::uint64_t>(exec::count_set(olds));
+    if (all == 0) return;
+    const std::uint64_t begin =
+        group.from(0, [&](int) { return exec::add_relaxed_device(group, given_count, all); });
+    group.each_lane([&](int lane) {
+      const exec::LaneMask bit = exec::LaneMask{1} << lane;
+      const std::uint64_t i = request_of(lane);
+      if ((owns & bit) != 0) {
+        const auto at = static_cast<std::uint64_t>(exec::count_set(owns & (bit - 1)));
+        given[begin + at] = static_cast<std::uint32_t>(own[i]);
+      }
+      if ((olds & bit) != 0) {
+        const auto at = static_cast<std::uint64_t>(exec::count_set(olds & (bit - 1)));
+        given[begin + own_count + at] = static_cast<std::uint32_t>(before[i]);
+      }
     });
   }
 
   /// Whether it gives a key that is there another value.
   BRECCIA_HD static bool changes(Operation operation) {
     return operation == Operation::kUpsert || operation == Operation::kUpdate;
+  }
+  BRECCIA_HD bool gives_own(std::uint64_t i) const {
+    if (i >= requests.count || own == nullptr) return false;
+    if (is_undone) return true;
+    const Operation operation = operation_of(requests, i);
+    const bool uses = requests.code[i] == Code::kPresent
+                          ? changes(operation)
+                          : requests.code[i] == Code::kAbsent && inserts(operation);
+    return !uses;
+  }
+  BRECCIA_HD bool gives_old(std::uint64_t i) const {
+    if (i >= requests.count || is_undone || requests.code[i] != Code::kPresent) return false;
+    const Operation operation = operation_of(requests, i);
+    return changes(operation) || operation == Operation::kDelete;
   }
 };
 
