@@ -17,14 +17,14 @@ namespace breccia::hash {
 struct TableOptions {
   /// Slots to begin with, at least; rounded up to whole buckets, two at least.
   std::uint64_t slots_min = 0;
-  /// Slots that it may grow to. As it is if that is less.
+  /// Slots that it may grow to, by doubling. As it is if that is less than twice as many.
   std::uint64_t slots_max = 0;
   /// Buckets that a batch that writes moves at least, while the table grows: half a MiB of it.
   /// Other batches wait as long as that takes. A batch of n requests moves n / 2 at least.
   std::uint64_t moved_min = 4096;
   /// Bytes of a value, a multiple of 8. Other than 8: they lie in rows beside the table, of which
-  /// it has `rows`, below 2^32; a batch takes one for each of its requests while it runs, unless it
-  /// only finds or deletes.
+  /// it has `rows`, below 2^32; a batch takes one for each of its requests while it runs, unless
+  /// all of it, by RequestsRef::all, finds or deletes.
   std::uint64_t value_bytes = 8;
   std::uint64_t rows = 0;
   /// Lanes that work on one request: 1, 4 or 8.
@@ -78,7 +78,8 @@ class Backend {
   [[nodiscard]] exec::Device& device() const { return tenant_->device(); }
 
   /// An empty table.
-  /// Errors  InvalidArgument: more than 2^48 slots; MemoryLimit: no memory for it; IOError: the
+  /// Errors  InvalidArgument: more than 2^48 slots, or values and rows that are none of
+  ///         TableOptions'; MemoryLimit: no memory for it; IOError: the
   ///         device.
   [[nodiscard]] virtual Result<TablePtr> make_table(const TableOptions& options) = 0;
 
@@ -96,6 +97,7 @@ class Backend {
   /// Cost    no bus; of finds alone one wait.
   [[nodiscard]] virtual Status run_here(Table& table, const RequestsRef& requests) = 0;
   /// The same two for tables whose values lie in rows.
+  /// Shape   2^31 requests at most; values at multiples of 8 bytes.
   /// Errors  MemoryLimit also where there are fewer rows than the batch may need.
   /// Cost    two kernels more, which copy values, and one that says which rows are free.
   [[nodiscard]] virtual Status run_values(Table& table, const ValueRequestsRef& requests) = 0;
