@@ -359,16 +359,7 @@ TEST_P(HashConformance, ConcurrentRequestsOnFewKeysComeOutEven) {
         ledger.note(request);
       }
     }
-    Model model;
-    for (const auto& [key, content] : contents(*backend, table, keys)) {
-      if (!content.is_there) continue;
-      model[key] = content.value;
-      --ledger.open[key][content.value];
-    }
-    for (const auto& [key, values] : ledger.open) {
-      for (const auto& [value, count] : values) ASSERT_EQ(count, 0) << key << ", " << value;
-    }
-    expect_is(*backend, table, model);
+    expect_even(*backend, table, keys, &ledger);
   }
 }
 
@@ -411,16 +402,7 @@ TEST_P(HashConformance, ConcurrentBatchesTakeRowsAgain) {
     for (const auto& requests : sent) {
       for (const Request& request : requests) ledger.note(request);
     }
-    Model model;
-    for (const auto& [key, content] : contents(*backend, table, keys)) {
-      if (!content.is_there) continue;
-      model[key] = content.value;
-      --ledger.open[key][content.value];
-    }
-    for (const auto& [key, values] : ledger.open) {
-      for (const auto& [value, count] : values) ASSERT_EQ(count, 0) << key << ", " << value;
-    }
-    expect_is(*backend, table, model);
+    expect_even(*backend, table, keys, &ledger);
   }
 }
 

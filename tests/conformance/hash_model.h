@@ -262,4 +262,19 @@ struct Ledger {
   }
 };
 
+/// The ledger comes out even with what is there, and the table holds that.
+inline void expect_even(Backend& backend, Table& table, const std::vector<std::uint64_t>& keys,
+                        Ledger* ledger) {
+  Model model;
+  for (const auto& [key, content] : contents(backend, table, keys)) {
+    if (!content.is_there) continue;
+    model[key] = content.value;
+    --ledger->open[key][content.value];
+  }
+  for (const auto& [key, values] : ledger->open) {
+    for (const auto& [value, count] : values) ASSERT_EQ(count, 0) << key << ", " << value;
+  }
+  expect_is(backend, table, model);
+}
+
 }  // namespace breccia::hash::conformance
