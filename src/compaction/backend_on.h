@@ -25,19 +25,6 @@ struct PoolHashes final : Hashes {
 
 namespace algo {
 
-/// Waits for an executor at its end.
-template <class X>
-class Finish {
- public:
-  explicit Finish(X& x) : x_(x) {}
-  ~Finish() { (void)x_.finish(); }
-  Finish(const Finish&) = delete;
-  Finish& operator=(const Finish&) = delete;
-
- private:
-  X& x_;
-};
-
 /// One merge of a slice on an executor; a step a function.
 template <class X>
 class SliceMerge {
@@ -86,7 +73,7 @@ class SliceMerge {
     sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data(),
                                   answers_.data());
     exec::Array<std::uint64_t> ends;
-    const Finish finish(x_);  // what was given memory for goes behind it
+    const exec::Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(decoder.run(slice_.run_blocks, &columns_, &ends));
     entries_ = columns_.ref();
     return check_runs(ends.data());
@@ -184,7 +171,7 @@ class SliceMerge {
     const sst::algo::SurvivorsRef survivors{entries_, spare_.data(), tag_.data(), survivor_count_};
     sst::algo::Blocks blocks;
     sst::algo::Encoder<X> encoder(x_, survivors, shape);
-    const Finish finish(x_);  // what was given memory for goes behind it
+    const exec::Finish finish(x_);  // what was given memory for goes behind it
     BRECCIA_TRY(encoder.run(stock_file_bytes, &blocks));
     const std::uint64_t count = blocks.blocks.count();
     if (!merged->bytes.reserve(blocks.bytes.count()) || !merged->blocks.reserve(count)) {
@@ -241,7 +228,7 @@ class BackendOn final : public Backend {
     exec::Array<std::uint64_t> hash;
     algo::SliceMerge merge(*x, device().host_memory(), slice);
     // An exception must not give back what is still worked on.
-    const algo::Finish finish(*x);
+    const exec::Finish finish(*x);
     BRECCIA_TRY(merge.run(rules, shape, how, merged, &hash));
     if (hash.count() > 0) {
       merged->hashes = std::make_shared<PoolHashes<Tenant>>(own_, std::move(hash));

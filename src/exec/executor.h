@@ -24,6 +24,20 @@
 
 namespace breccia::exec {
 
+/// Waits at its end for what an executor does with arrays that were declared before it: they must
+/// not go back while it is worked on them.
+template <class X>
+class Finish {
+ public:
+  explicit Finish(X& x) : x_(x) {}
+  ~Finish() { (void)x_.finish(); }
+  Finish(const Finish&) = delete;
+  Finish& operator=(const Finish&) = delete;
+
+ private:
+  X& x_;
+};
+
 /// An array of work space. When memory is short, what runs already is waited for first: the caller
 /// is about to give back arrays that it may still use.
 template <class T, class X>

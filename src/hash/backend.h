@@ -79,15 +79,14 @@ class Backend {
 
   /// An empty table.
   /// Errors  InvalidArgument: more than 2^48 slots, or values and rows that are none of
-  ///         TableOptions'; MemoryLimit: no memory for it; IOError: the
-  ///         device.
+  ///         TableOptions'; MemoryLimit: no memory for it; IOError: the device.
   [[nodiscard]] virtual Result<TablePtr> make_table(const TableOptions& options) = 0;
 
   /// Runs requests whose columns lie in host memory.
   /// Order   requests of one batch on one key, and batches that run at once, take effect in some
   ///         order, each at one moment before this returns.
-  /// Errors  InvalidArgument: 2^32 requests or more; MemoryLimit: nothing was done. Others: some of
-  ///         it may have been done, and every call from then on says the same.
+  /// Errors  InvalidArgument: 2^32 requests or more; MemoryLimit: nothing was done. Others, once
+  ///         a slot may have been changed: every call from then on says the same.
   ///         Of a request: Code::kNoRoom, if the table may not grow, or there is no memory for it.
   /// Cost    the columns over the bus, a kernel, two waits; where insertions found no room, kernels
   ///         more during which other batches wait; while the table grows, kernels that move a part

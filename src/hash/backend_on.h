@@ -66,19 +66,6 @@ class Storage {
   exec::Array<std::uint32_t> bits_;
 };
 
-/// Waits at its end for what an executor does with arrays that were declared before it.
-template <class X>
-class FinishAtEnd {
- public:
-  explicit FinishAtEnd(X& x) : x_(x) {}
-  ~FinishAtEnd() { (void)x_.finish(); }
-  FinishAtEnd(const FinishAtEnd&) = delete;
-  FinishAtEnd& operator=(const FinishAtEnd&) = delete;
-
- private:
-  X& x_;
-};
-
 /// Many share it, or one has it. Who wants it for itself waits only for those that have it: who
 /// comes later stands behind, which std::shared_mutex does not promise.
 /// Shape   as std::shared_mutex.
@@ -181,6 +168,10 @@ class PoolTable final : public Table {
   Status fault_;
 };
 
+inline bool only_finds(const RequestsRef& requests) {
+  return requests.operation == nullptr && requests.all == Operation::kFind;
+}
+
 /// One call on one table: its batch, and what its insertions need to find room.
 template <class X>
 class Call {
@@ -189,7 +180,7 @@ class Call {
       : x_(x), table_(table), requests_(requests) {}
 
   Status run() {
-    if (requests_.operation == nullptr && requests_.all == Operation::kFind) return find();
+    if (only_finds(requests_)) return find();
     BRECCIA_TRY(allocate());
     Status status = change();
     // Nobody may take it for a batch that was not run.
@@ -212,7 +203,7 @@ class Call {
     for (bool has_moved = false;; has_moved = true) {
       {
         const std::shared_lock lock(table_.mutex());
-        if (has_moved || !table_.grows()) return run_all(requests_, overflow_[0], left);
+        if (has_moved || !table_.grows()) return run_all(left);
       }
       const std::unique_lock section(table_.mutex());
       const std::uint64_t least = std::max<std::uint64_t>(table_.options().moved_min, 1);
@@ -238,14 +229,13 @@ class Call {
     return Status::OK();
   }
 
-  /// Runs requests; *left of them are in `overflow`.
-  Status run_all(const RequestsRef& requests, const exec::Array<std::uint32_t>& overflow,
-                 std::uint64_t* left) {
-    const algo::Overflow to{overflow.data(), count_.data()};
+  /// Runs the batch; *left of it are in overflow_[0].
+  Status run_all(std::uint64_t* left) {
+    const algo::Overflow to{overflow_[0].data(), count_.data()};
     BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
     BRECCIA_TRY(table_.grows()
-                    ? launch(requests.count, algo::Run<true>{table_.ref(), requests, to})
-                    : launch(requests.count, algo::Run<false>{table_.ref(), requests, to}));
+                    ? launch(requests_.count, algo::Run<true>{table_.ref(), requests_, to})
+                    : launch(requests_.count, algo::Run<false>{table_.ref(), requests_, to}));
     return fetch_count(left);
   }
 
@@ -549,7 +539,7 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TRY(storage->clear(*x));
     std::unique_ptr<Rows> rows;
-    if (options.value_bytes != sizeof(std::uint64_t)) {
+    if (has_rows) {
       BRECCIA_TAKE(rows, Rows::make(*x, options.value_bytes, options.rows));
     }
     BRECCIA_TRY(x->finish());
@@ -574,9 +564,9 @@ class BackendOn final : public Backend {
     if (requests.operation != nullptr) here.operation = operations.data();
     if (requests.found != nullptr) here.found = found.data();
     here.code = codes.data();
-    const FinishAtEnd finish(*x);
+    const exec::Finish finish(*x);
     BRECCIA_TRY(run_on(*x, table, here));
-    return behind(table, bring_back(*x, here, requests, found.data(), requests.found, 1));
+    return behind(table, requests, bring_back(*x, here, requests, found.data(), requests.found, 1));
   }
 
   Status run_here(Table& table, const RequestsRef& requests) override {
@@ -599,7 +589,7 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(const auto kept, x->import(given.found, count_of(given.found, bytes)));
     BRECCIA_TAKE(const auto found, exec::make_array<char>(*x, count_of(given.found, bytes)));
     BRECCIA_TAKE(const auto codes, exec::make_array<Code>(*x, n));
-    const FinishAtEnd finish(*x);
+    const exec::Finish finish(*x);
     BRECCIA_TRY(x->copy(found.data(), kept.data(), found.count()));
     ValueRequestsRef here = given;
     here.requests.key = keys.data();
@@ -608,8 +598,9 @@ class BackendOn final : public Backend {
     if (given.found != nullptr) here.found = found.data();
     here.requests.code = codes.data();
     BRECCIA_TRY(run_values_on(*x, table, here));
-    return behind(table, bring_back(*x, here.requests, requests, found.data(), given.found,
-                                    table.options().value_bytes));
+    return behind(table, requests,
+                  bring_back(*x, here.requests, requests, found.data(), given.found,
+                             table.options().value_bytes));
   }
 
   Status run_values_here(Table& table, const ValueRequestsRef& requests) override {
@@ -674,8 +665,9 @@ class BackendOn final : public Backend {
     return column == nullptr ? 0 : count;
   }
 
-  /// What fails behind a batch was done, and nobody knows what.
-  static Status behind(Table& table, Status status) {
+  /// What fails behind a batch that writes was done, and nobody knows what.
+  static Status behind(Table& table, const RequestsRef& requests, Status status) {
+    if (only_finds(requests)) return status;
     if (status.IsMemoryLimit()) status = Status::IOError("memory ran out behind a batch");
     if (!status.ok()) static_cast<PoolTable&>(table).note_fault(status);
     return status;

@@ -16,7 +16,8 @@ namespace breccia::hash {
 /// puts behind it what it left, when nobody can look at that any more: no atomics, no search.
 ///
 /// Of `count` numbers each is in the queue, with a batch, in limbo, or in a slot. Those with a
-/// batch stay where they were in the ring: there are so many places that nothing comes upon them.
+/// batch stay where they were in the ring, and nothing comes upon them: while it is under way,
+/// nothing given after it began is put there, so each number at most once, `count` in all.
 /// Threads any.
 class Rows {
  public:

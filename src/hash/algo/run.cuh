@@ -155,10 +155,9 @@ struct Run {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t i = first / Group::kWidth;
-    const std::uint64_t value = requests.value == nullptr ? 0 : requests.value[i];
     std::uint64_t found = 0;
-    const Code code =
-        run_one<kGrows>(group, tables, operation_of(requests, i), requests.key[i], value, &found);
+    const Code code = run_one<kGrows>(group, tables, operation_of(requests, i), requests.key[i],
+                                      value_of(requests, i), &found);
     group.each_lane([&](int lane) {
       if (lane == 0) store_or_pass_on(group, requests, i, code, found, overflow);
     });
