@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -45,9 +46,6 @@ class Storage {
             .bucket_count = bucket_count_,
             .secret = secret_};
   }
-  /// A map for the locks of a section.
-  [[nodiscard]] std::uint32_t* locks() const { return bits_.data() + 2 * map_words(); }
-
   template <class X>
   Status clear(X& x) {
     BRECCIA_TRY(algo::clear(x, pairs_.data(), pairs_.count()));
@@ -55,7 +53,7 @@ class Storage {
   }
 
  private:
-  static constexpr std::uint64_t kMaps = 3;
+  static constexpr std::uint64_t kMaps = 2;
 
   Storage(const Secret& secret, std::uint64_t bucket_count)
       : secret_(secret), bucket_count_(bucket_count) {}
@@ -88,6 +86,37 @@ class SectionMutex {
  private:
   std::mutex gate_;
   std::shared_mutex table_;
+};
+
+/// Knows of batches that write, and whether others were there between one and a section behind it.
+/// Threads any.
+class Visitors {
+ public:
+  class Visit {
+   public:
+    explicit Visit(Visitors& all) : all_(all) {
+      const bool is_alone = all_.here_.fetch_add(1) == 0;
+      const std::uint64_t number = all_.begun_.fetch_add(1) + 1;
+      number_ = is_alone ? number : 0;
+    }
+    ~Visit() { all_.here_.fetch_sub(1); }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+    /// Of this one; 0: others are there.
+    [[nodiscard]] std::uint64_t number() const { return number_; }
+
+   private:
+    Visitors& all_;
+    std::uint64_t number_ = 0;
+  };
+
+  /// Whether nobody was there beside or behind it.
+  [[nodiscard]] bool was_alone(std::uint64_t number) const { return number == begun_.load(); }
+
+ private:
+  std::atomic<std::uint64_t> here_ = 0;
+  std::atomic<std::uint64_t> begun_ = 0;
 };
 
 /// A table in the pool of a tenant, which it keeps alive. What it has changes in sections only.
@@ -134,6 +163,7 @@ class PoolTable final : public Table {
   [[nodiscard]] GrowingRef ref() const {
     return {current_->ref(), old_ == nullptr ? TableRef() : old_->ref(), moved_};
   }
+  [[nodiscard]] Visitors& writers() { return writers_; }
   [[nodiscard]] Storage& current() const { return *current_; }
   [[nodiscard]] bool grows() const { return old_ != nullptr; }
   [[nodiscard]] std::uint64_t moved() const { return moved_; }
@@ -160,6 +190,7 @@ class PoolTable final : public Table {
   const exec::TenantPtr tenant_;
   const std::unique_ptr<Rows> rows_;
   mutable SectionMutex mutex_;
+  Visitors writers_;
   std::unique_ptr<Storage> current_;
   std::unique_ptr<Storage> old_;  // while it grows
   std::uint64_t moved_ = 0;       // buckets of it
@@ -222,37 +253,52 @@ class Call {
   }
 
   Status allocate() {
-    for (exec::Array<std::uint32_t>& overflow : overflow_) {
-      BRECCIA_TAKE(overflow, exec::make_array<std::uint32_t>(x_, requests_.count));
+    for (exec::Array<std::uint32_t>* column : {&left_, &next_left_, &taken_}) {
+      BRECCIA_TAKE(*column, exec::make_array<std::uint32_t>(x_, requests_.count));
     }
     BRECCIA_TAKE(count_, exec::make_array<std::uint64_t>(x_, 1));
     return Status::OK();
   }
 
-  /// Runs the batch; *left of it are in overflow_[0].
+  /// Runs the batch; *left of it are in left_.
   Status run_all(std::uint64_t* left) {
-    const algo::Overflow to{overflow_[0].data(), count_.data()};
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-    BRECCIA_TRY(table_.grows()
-                    ? launch(requests_.count, algo::Run<true>{table_.ref(), requests_, to})
-                    : launch(requests_.count, algo::Run<false>{table_.ref(), requests_, to}));
-    return fetch_count(left);
+    const Visitors::Visit visit(table_.writers());
+    visit_ = visit.number();
+    BRECCIA_TRY(run_on(table_.ref(), requests_.count, nullptr));
+    return fetch_left(left);
   }
 
-  /// In a section: makes room for the `left` requests in overflow_[0]. What lies in an old table
+  /// Runs `count` requests, all or those of a list; what finds no room goes to next_left_.
+  Status run_on(const GrowingRef& tables, std::uint64_t count, const std::uint32_t* list) {
+    const algo::Overflow to{next_left_.data(), count_.data()};
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    return tables.old.pairs != nullptr
+               ? launch(count, algo::Run<true>{tables, requests_, to, list})
+               : launch(count, algo::Run<false>{tables, requests_, to, list});
+  }
+
+  /// What is in next_left_ is what is left.
+  Status fetch_left(std::uint64_t* left) {
+    BRECCIA_TRY(fetch_count(left));
+    std::swap(left_, next_left_);
+    return Status::OK();
+  }
+
+  /// In a section: makes room for the `left` requests in left_. What lies in an old table
   /// has its place in the new one before new keys take it.
   Status place(std::uint64_t left) {
     BRECCIA_TRY(try_to_move(table_.to_move()));
     BRECCIA_TRY(sweep());
     // Of so many most would look for short ways in vain.
     if (left > table_.current().slot_count() / 16) BRECCIA_TRY(try_to_grow(left).status());
-    BRECCIA_TRY(displace(&left));
-    while (left > 0) {
+    bool are_absent = table_.writers().was_alone(visit_);
+    for (;;) {
+      BRECCIA_TRY(displace(table_.ref(), are_absent, &left));
+      if (left == 0) return Status::OK();
       BRECCIA_TAKE(const bool has_grown, try_to_grow(left));
       if (!has_grown) return Status::OK();  // they have said that there is no room
-      BRECCIA_TRY(displace(&left));
+      are_absent = false;
     }
-    return Status::OK();
   }
 
   /// As grow(); false: it may not, or there is no memory.
@@ -274,18 +320,26 @@ class Call {
                                  algo::Sweep{current.ref(), current.map_words()});
   }
 
-  /// Runs the *left requests in overflow_[0]; those that find no room are there afterwards.
-  Status displace(std::uint64_t* left) {
-    const algo::Overflow to{overflow_[1].data(), count_.data()};
-    const std::uint32_t* const from = overflow_[0].data();
-    std::uint32_t* const locks = table_.current().locks();
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-    BRECCIA_TRY(
-        table_.grows()
-            ? launch(*left, algo::Displace<true>{table_.ref(), requests_, from, locks, to})
-            : launch(*left, algo::Displace<false>{table_.ref(), requests_, from, locks, to}));
-    BRECCIA_TRY(fetch_count(left));
-    std::swap(overflow_[0], overflow_[1]);
+  /// Runs the *left requests in left_; those that find no room are there afterwards. If they are
+  /// absent, nobody can have inserted them since they last looked.
+  Status displace(const GrowingRef& tables, bool are_absent, std::uint64_t* left) {
+    for (std::uint64_t before = *left + 1; *left > 0 && *left < before; are_absent = false) {
+      before = *left;
+      if (!are_absent) {
+        BRECCIA_TRY(run_on(tables, *left, left_.data()));
+        BRECCIA_TRY(fetch_left(left));
+        if (*left == 0) return Status::OK();
+      }
+      // So many bits that only few have to come again for others.
+      BRECCIA_TRY(algo::clear(x_, taken_.data(), *left));
+      BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+      BRECCIA_TRY(launch(*left, algo::Displace{tables.table,
+                                               requests_,
+                                               left_.data(),
+                                               {taken_.data(), *left * 32},
+                                               {next_left_.data(), count_.data()}}));
+      BRECCIA_TRY(fetch_left(left));
+    }
     return Status::OK();
   }
 
@@ -356,18 +410,12 @@ class Call {
   /// where it was.
   Status insert_moved(bool* has_room) {
     const GrowingRef only_new{table_.ref().table, {}, 0};
-    const algo::Overflow to{overflow_[0].data(), count_.data()};
     std::uint64_t left = 0;
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-    BRECCIA_TRY(launch(requests_.count, algo::Run<false>{only_new, requests_, to}));
-    BRECCIA_TRY(fetch_count(&left));
+    BRECCIA_TRY(run_on(only_new, requests_.count, nullptr));
+    BRECCIA_TRY(fetch_left(&left));
     if (left == 0) return Status::OK();
-    const algo::Overflow behind{overflow_[1].data(), count_.data()};
     BRECCIA_TRY(sweep());
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-    BRECCIA_TRY(launch(left, algo::Displace<false>{only_new, requests_, overflow_[0].data(),
-                                                   table_.current().locks(), behind}));
-    BRECCIA_TRY(fetch_count(&left));
+    BRECCIA_TRY(displace(only_new, /*are_absent=*/true, &left));
     *has_room = left == 0;
     return *has_room ? Status::OK() : take_back();
   }
@@ -404,7 +452,9 @@ class Call {
   X& x_;
   PoolTable& table_;
   RequestsRef requests_;
-  exec::Array<std::uint32_t> overflow_[2];
+  std::uint64_t visit_ = 0;
+  exec::Array<std::uint32_t> left_, next_left_;  // numbers of requests that found no room
+  exec::Array<std::uint32_t> taken_;             // algo::TakenRef
   exec::Array<std::uint64_t> count_;
 };
 

@@ -19,8 +19,9 @@ inline constexpr int kChoices = 2;
 /// Words that stand for no key.
 inline constexpr std::uint64_t kEmpty = 0;    // never used since the last sweep
 inline constexpr std::uint64_t kDeleted = 1;  // until the next sweep
-/// Below this and at the top lie words that are not stored in the place of a key: 2 and 3 are kept
-/// for formats to come, and exec::kBusyWord is taken.
+inline constexpr std::uint64_t kClaimed = 2;  // within a section: its pair is in a group's hands
+/// Below this and at the top lie words that are not stored in the place of a key: 3 is kept for
+/// formats to come, and exec::kBusyWord is taken.
 inline constexpr std::uint64_t kFirstWord = 4;
 
 /// The secret of a table, by which keys become words: a permutation of the 64-bit numbers, and

@@ -24,7 +24,8 @@ class HashConformance : public ::testing::TestWithParam<Executor> {
 // Method: batches on few keys in a small table, so that buckets are full, slots come and go and
 // keys move; for each key some order must explain all answers and what is there afterwards.
 // Mutation: an insertion that does not look at the second bucket when the first has a slot again; a
-// deletion that empties its slot at once; a mover without locks: each fails within 100 seeds.
+// deletion that empties its slot at once; insertions of one key that all move others: each fails
+// within 100 seeds.
 TEST_P(HashConformance, SomeOrderExplainsEachKey) {
   for (const std::uint64_t seed : seeds(2'000)) {
     SCOPED_TRACE(testing::replay_command(seed));

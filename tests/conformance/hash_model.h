@@ -158,6 +158,9 @@ inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t 
   for (std::size_t slot = begin * kBucketPairs; slot < slots; ++slot) {
     const Pair pair = table.pairs[slot];
     if (pair.first == kEmpty || pair.first == kDeleted) continue;
+    if (slot % kBucketPairs > 0) {
+      ASSERT_NE(table.pairs[slot - 1].first, kEmpty) << "lookups end before slot " << slot;
+    }
     const std::uint64_t bucket = slot / kBucketPairs;
     const std::uint64_t key = algo::key_of(table, back, bucket, pair.first);
     const algo::Place place = algo::place_of(table, key);

@@ -144,17 +144,19 @@ BRECCIA_HD Code run_one(const Group& group, const GrowingRef& tables, Operation 
   }
 }
 
-/// Group g runs request g. Launch over count * W items.
+/// Group g runs request g, or request[g]. Launch over count * W items.
 template <bool kGrows>
 struct Run {
   GrowingRef tables;
   RequestsRef requests;
   Overflow overflow;
+  const std::uint32_t* request = nullptr;  // those of another Overflow, or null: all
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t i = first / Group::kWidth;
+    const std::uint64_t turn = first / Group::kWidth;
+    const std::uint64_t i = request == nullptr ? turn : request[turn];
     std::uint64_t found = 0;
     const Code code = run_one<kGrows>(group, tables, operation_of(requests, i), requests.key[i],
                                       value_of(requests, i), &found);
