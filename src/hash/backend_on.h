@@ -111,8 +111,9 @@ class Visitors {
     std::uint64_t number_ = 0;
   };
 
-  /// Whether nobody was there beside or behind it.
-  [[nodiscard]] bool was_alone(std::uint64_t number) const { return number == begun_.load(); }
+  /// In a section: whether nobody was there beside or behind it. Those that wait for a section of
+  /// theirs learn of this one.
+  [[nodiscard]] bool enter_section(std::uint64_t number) { return number == begun_.fetch_add(1); }
 
  private:
   std::atomic<std::uint64_t> here_ = 0;
@@ -243,11 +244,12 @@ class Call {
   }
 
   Status find() {
+    const std::uint64_t n = requests_.count;
     const std::shared_lock lock(table_.mutex());
     if (table_.grows()) {
-      BRECCIA_TRY(launch(requests_.count, algo::Run<true>{table_.ref(), requests_, {}}));
+      BRECCIA_TRY(launch(1, n, algo::Run<true>{table_.ref(), requests_, {}, nullptr, n}));
     } else {
-      BRECCIA_TRY(launch(requests_.count, algo::Find{table_.current().ref(), requests_}));
+      BRECCIA_TRY(launch(1, n, algo::Find{table_.current().ref(), requests_}));
     }
     return x_.finish();
   }
@@ -273,8 +275,8 @@ class Call {
     const algo::Overflow to{next_left_.data(), count_.data()};
     BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
     return tables.old.pairs != nullptr
-               ? launch(count, algo::Run<true>{tables, requests_, to, list})
-               : launch(count, algo::Run<false>{tables, requests_, to, list});
+               ? launch(1, count, algo::Run<true>{tables, requests_, to, list, count})
+               : launch(1, count, algo::Run<false>{tables, requests_, to, list, count});
   }
 
   /// What is in next_left_ is what is left.
@@ -291,7 +293,7 @@ class Call {
     BRECCIA_TRY(sweep());
     // Of so many most would look for short ways in vain.
     if (left > table_.current().slot_count() / 16) BRECCIA_TRY(try_to_grow(left).status());
-    bool are_absent = table_.writers().was_alone(visit_);
+    bool are_absent = table_.writers().enter_section(visit_);
     for (;;) {
       BRECCIA_TRY(displace(table_.ref(), are_absent, &left));
       if (left == 0) return Status::OK();
@@ -333,11 +335,12 @@ class Call {
       // So many bits that only few have to come again for others.
       BRECCIA_TRY(algo::clear(x_, taken_.data(), *left));
       BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-      BRECCIA_TRY(launch(*left, algo::Displace{tables.table,
-                                               requests_,
-                                               left_.data(),
-                                               {taken_.data(), *left * 32},
-                                               {next_left_.data(), count_.data()}}));
+      BRECCIA_TRY(launch(lanes(), *left,
+                         algo::Displace{tables.table,
+                                        requests_,
+                                        left_.data(),
+                                        {taken_.data(), *left * 32},
+                                        {next_left_.data(), count_.data()}}));
       BRECCIA_TRY(fetch_left(left));
     }
     return Status::OK();
@@ -425,7 +428,7 @@ class Call {
     const GrowingRef only_new{table_.ref().table, {}, 0};
     RequestsRef away = requests_;
     away.all = Operation::kDelete;
-    BRECCIA_TRY(launch(away.count, algo::Run<false>{only_new, away, {}}));
+    BRECCIA_TRY(launch(1, away.count, algo::Run<false>{only_new, away, {}, nullptr, away.count}));
     return x_.finish();
   }
 
@@ -434,16 +437,20 @@ class Call {
     return x_.finish();
   }
 
-  /// The functor with as many lanes a request as the table says.
+  [[nodiscard]] std::uint64_t lanes() const {
+    return static_cast<std::uint64_t>(table_.options().lanes);
+  }
+  /// The functor in groups as wide as the table says, each for one request (`items` of a request
+  /// are lanes()), or for as many as it has lanes (1).
   template <class F>
-  Status launch(std::uint64_t count, const F& functor) {
+  Status launch(std::uint64_t items, std::uint64_t count, const F& functor) {
     switch (table_.options().lanes) {
       case 1:
-        return x_.template launch<1>(count, functor);
+        return x_.template launch<1>(count * items, functor);
       case 8:
-        return x_.template launch<8>(count * 8, functor);
+        return x_.template launch<8>(count * items, functor);
       default:
-        return x_.template launch<4>(count * 4, functor);
+        return x_.template launch<4>(count * items, functor);
     }
   }
 

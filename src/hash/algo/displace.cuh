@@ -225,7 +225,9 @@ struct Displace {
       if (mover.insert(place, Pair{place.word, value_of(requests, i)})) code = Code::kAbsent;
     }
     group.each_lane([&](int lane) {
-      if (lane == 0) store_or_pass_on(group, requests, i, code, 0, overflow);
+      if (lane != 0) return;
+      requests.code[i] = code;
+      if (code == Code::kNoRoom) pass_on(group, overflow, i);
     });
   }
 };

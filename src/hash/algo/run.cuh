@@ -26,19 +26,9 @@ BRECCIA_HD inline std::uint64_t value_of(const RequestsRef& requests, std::uint6
   return requests.value == nullptr ? 0 : requests.value[i];
 }
 
-BRECCIA_HD inline void store_outcome(const RequestsRef& requests, std::uint64_t i, Code code,
-                                     std::uint64_t found) {
-  requests.code[i] = code;
-  if (requests.found != nullptr) requests.found[i] = code == Code::kPresent ? found : 0;
-}
-
-/// The same, and notes an insertion that found no room.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
-BRECCIA_HD void store_or_pass_on(const Group& group, const RequestsRef& requests, std::uint64_t i,
-                                 Code code, std::uint64_t found, const Overflow& overflow) {
-  store_outcome(requests, i, code, found);
-  if (code != Code::kNoRoom) return;
+BRECCIA_HD void pass_on(const Group& group, const Overflow& overflow, std::uint64_t i) {
   const std::uint64_t at = exec::add_relaxed_device(group, overflow.count, 1U);
   overflow.request[at] = static_cast<std::uint32_t>(i);
 }
@@ -110,59 +100,171 @@ BRECCIA_HD Try act_on(const Group& group, const TableRef& table, const Place& pl
   return Try::kDone;
 }
 
+/// Where a key may lie in both tables of a growing one.
+struct Places {
+  Place place;
+  Place old;  // unused, if it does not grow
+};
+
 /// One request, until it has happened. A key of the old table is changed there, where it is until
 /// it is moved; new ones go to the other. Which buckets are moved stays as it is meanwhile.
 /// Bound   a turn fails only where another group's exchange in the same bucket did not.
 BRECCIA_SINGLE_SOURCE
 template <bool kGrows, class Group>
 BRECCIA_HD Code run_one(const Group& group, const GrowingRef& tables, Operation operation,
-                        std::uint64_t key, std::uint64_t value, std::uint64_t* found) {
-  const Place place = place_of(tables.table, key);
+                        const Places& places, std::uint64_t value, std::uint64_t* found) {
   for (;;) {
     if constexpr (kGrows) {
-      const Place old_place = place_of(tables.old, key);
-      const Sighting old = look_in_old(group, tables, old_place);
+      const Sighting old = look_in_old(group, tables, places.old);
       if (old.is_present) {
         *found = old.value;
-        if (act_on(group, tables.old, old_place, old, operation, value) == Try::kDone) {
+        if (act_on(group, tables.old, places.old, old, operation, value) == Try::kDone) {
           return Code::kPresent;
         }
         continue;
       }
     }
-    const Sighting sighting = look_for(group, tables.table, place);
+    const Sighting sighting = look_for(group, tables.table, places.place);
     if (sighting.is_present) {
       *found = sighting.value;
-      if (act_on(group, tables.table, place, sighting, operation, value) == Try::kDone) {
+      if (act_on(group, tables.table, places.place, sighting, operation, value) == Try::kDone) {
         return Code::kPresent;
       }
       continue;
     }
     if (!inserts(operation)) return Code::kAbsent;
     if (!sighting.has_slot) return Code::kNoRoom;
-    if (insert_at(group, tables.table, place, sighting, value) == Try::kDone) return Code::kAbsent;
+    if (insert_at(group, tables.table, places.place, sighting, value) == Try::kDone) {
+      return Code::kAbsent;
+    }
   }
 }
 
-/// Group g runs request g, or request[g]. Launch over count * W items.
+/// A request, as its lane has it until its turn comes.
+struct Asked {
+  std::uint64_t number = 0;
+  Places places;
+  std::uint64_t value = 0;
+  Operation operation = Operation::kFind;
+};
+
+/// What came of a group's requests.
+template <int W>
+struct Answers {
+  Code code[W];
+  std::uint64_t found[W];
+};
+
+/// What one lane knows, told to all.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Of>
+BRECCIA_HD Place place_from(const Group& group, int lane, const Of& of) {
+  return {.word = group.from(lane, [&](int l) { return of(l).word; }),
+          .first = group.from(lane, [&](int l) { return of(l).first; }),
+          .second = group.from(lane, [&](int l) { return of(l).second; })};
+}
+
+/// The first half of a bucket: there most keys are.
+BRECCIA_HD inline void prefetch_bucket(const TableRef& table, std::uint64_t bucket) {
+  const Pair* const pairs = table.pairs + bucket * kBucketPairs;
+  exec::prefetch(pairs);
+  exec::prefetch(pairs + 2);
+}
+
+/// Reads a request, and asks for its bucket.
+template <bool kGrows>
+BRECCIA_HD Asked ask(const GrowingRef& tables, const RequestsRef& requests, std::uint64_t i) {
+  Asked asked;
+  asked.number = i;
+  asked.places.place = place_of(tables.table, requests.key[i]);
+  prefetch_bucket(tables.table, asked.places.place.first);
+  if constexpr (kGrows) {
+    asked.places.old = place_of(tables.old, requests.key[i]);
+    if (asked.places.old.first >= tables.moved) prefetch_bucket(tables.old, asked.places.old.first);
+  }
+  asked.operation = operation_of(requests, i);
+  if (requests.value != nullptr) asked.value = requests.value[i];
+  return asked;
+}
+
+/// Answers the requests of a group's lanes, and passes on those that found no room.
+/// Shape   asked[lane] of `count` lanes, with numbers.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class AskedOfLane>
+BRECCIA_HD void answer(const Group& group, const RequestsRef& requests, const AskedOfLane& asked,
+                       const Answers<Group::kWidth>& answers, int count, const Overflow& overflow) {
+  // No index that a lane computes: arrays of registers have none.
+  const auto code_of = [&](int lane) {
+    Code code = Code::kAbsent;
+    for (int l = 0; l < Group::kWidth; ++l) code = l == lane ? answers.code[l] : code;
+    return code;
+  };
+  const auto found_of = [&](int lane) {
+    std::uint64_t found = 0;
+    for (int l = 0; l < Group::kWidth; ++l) found = l == lane ? answers.found[l] : found;
+    return found;
+  };
+  group.each_lane([&](int lane) {
+    if (lane >= count) return;
+    const std::uint64_t i = asked[lane].number;
+    requests.code[i] = code_of(lane);
+    if (requests.found != nullptr) requests.found[i] = found_of(lane);
+  });
+  if (overflow.count == nullptr) return;
+  const exec::LaneMask left =
+      group.ballot([&](int lane) { return lane < count && code_of(lane) == Code::kNoRoom; });
+  if (left == 0) return;
+  const std::uint64_t begin = group.from(0, [&](int) {
+    return exec::add_relaxed_device(group, overflow.count,
+                                    static_cast<std::uint64_t>(exec::count_set(left)));
+  });
+  group.each_lane([&](int lane) {
+    const exec::LaneMask bit = exec::LaneMask{1} << lane;
+    if ((left & bit) == 0) return;
+    overflow.request[begin + static_cast<std::uint64_t>(exec::count_set(left & (bit - 1)))] =
+        static_cast<std::uint32_t>(asked[lane].number);
+  });
+}
+
+/// Runs requests, those of all lanes of a group one after the other. Each lane has read its own and
+/// asked for its bucket before, so that memory works on W of them at once.
+/// Launch  item i: request i, or list[i], over `count`.
 template <bool kGrows>
 struct Run {
   GrowingRef tables;
   RequestsRef requests;
-  Overflow overflow;
-  const std::uint32_t* request = nullptr;  // those of another Overflow, or null: all
+  Overflow overflow;                    // its count may be null: none finds no room
+  const std::uint32_t* list = nullptr;  // that of another Overflow, or null: all
+  std::uint64_t count = 0;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t turn = first / Group::kWidth;
-    const std::uint64_t i = request == nullptr ? turn : request[turn];
-    std::uint64_t found = 0;
-    const Code code = run_one<kGrows>(group, tables, operation_of(requests, i), requests.key[i],
-                                      value_of(requests, i), &found);
-    group.each_lane([&](int lane) {
-      if (lane == 0) store_or_pass_on(group, requests, i, code, found, overflow);
+    const auto asked = group.per_lane([&](int lane) {
+      const std::uint64_t at = first + static_cast<std::uint64_t>(lane);
+      if (at >= count) return Asked();
+      return ask<kGrows>(tables, requests, list == nullptr ? at : list[at]);
     });
+    Answers<Group::kWidth> answers{};
+    int here = 0;
+    for (int lane = 0; lane < Group::kWidth; ++lane) {
+      if (first + static_cast<std::uint64_t>(lane) >= count) break;
+      ++here;
+      Places places;
+      places.place = place_from(group, lane, [&](int l) { return asked[l].places.place; });
+      if constexpr (kGrows) {
+        places.old = place_from(group, lane, [&](int l) { return asked[l].places.old; });
+      }
+      std::uint64_t found = 0;
+      const auto operation = static_cast<Operation>(
+          group.from(lane, [&](int l) { return static_cast<unsigned>(asked[l].operation); }));
+      const Code code =
+          run_one<kGrows>(group, tables, operation, places,
+                          group.from(lane, [&](int l) { return asked[l].value; }), &found);
+      answers.code[lane] = code;
+      answers.found[lane] = code == Code::kPresent ? found : 0;
+    }
+    answer(group, requests, asked, answers, here, overflow);
   }
 };
 
@@ -175,13 +277,21 @@ struct Find {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t i = first / Group::kWidth;
-    const Sighting sighting = look_for(group, table, place_of(table, requests.key[i]));
-    group.each_lane([&](int lane) {
-      if (lane != 0) return;
-      store_outcome(requests, i, sighting.is_present ? Code::kPresent : Code::kAbsent,
-                    sighting.value);
+    const auto asked = group.per_lane([&](int lane) {
+      const std::uint64_t at = first + static_cast<std::uint64_t>(lane);
+      return at < requests.count ? ask<false>({table, {}, 0}, requests, at) : Asked();
     });
+    Answers<Group::kWidth> answers{};
+    int here = 0;
+    for (int lane = 0; lane < Group::kWidth; ++lane) {
+      if (first + static_cast<std::uint64_t>(lane) >= requests.count) break;
+      ++here;
+      const Sighting sighting = look_for(
+          group, table, place_from(group, lane, [&](int l) { return asked[l].places.place; }));
+      answers.code[lane] = sighting.is_present ? Code::kPresent : Code::kAbsent;
+      answers.found[lane] = sighting.value;
+    }
+    answer(group, requests, asked, answers, here, {});
   }
 };
 
