@@ -231,15 +231,6 @@ BRECCIA_HD WordPair load_pair_device(const Group& group, const WordPair* from) {
   return pair;
 }
 
-/// Brings what lies there near, a sector of 32 bytes at least, for a load that comes soon.
-BRECCIA_HD inline void prefetch(const void* from) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
-#else
-  __builtin_prefetch(from);
-#endif
-}
-
 /// Stores `value` where `expected` is; returns what was there.
 BRECCIA_SINGLE_SOURCE
 template <class Group>

@@ -247,9 +247,9 @@ class Call {
     const std::uint64_t n = requests_.count;
     const std::shared_lock lock(table_.mutex());
     if (table_.grows()) {
-      BRECCIA_TRY(launch(1, n, algo::Run<true>{table_.ref(), requests_, {}, nullptr, n}));
+      BRECCIA_TRY(launch(n, algo::Run<true>{table_.ref(), requests_}));
     } else {
-      BRECCIA_TRY(launch(1, n, algo::Find{table_.current().ref(), requests_}));
+      BRECCIA_TRY(launch(n, algo::Find{table_.current().ref(), requests_}));
     }
     return x_.finish();
   }
@@ -266,17 +266,19 @@ class Call {
   Status run_all(std::uint64_t* left) {
     const Visitors::Visit visit(table_.writers());
     visit_ = visit.number();
-    BRECCIA_TRY(run_on(table_.ref(), requests_.count, nullptr));
-    return fetch_left(left);
+    return run_on(table_.ref(), nullptr, requests_.count, left);
   }
 
-  /// Runs `count` requests, all or those of a list; what finds no room goes to next_left_.
-  Status run_on(const GrowingRef& tables, std::uint64_t count, const std::uint32_t* list) {
-    const algo::Overflow to{next_left_.data(), count_.data()};
+  /// Runs `count` requests, all or those of a list; the *left that find no room are in left_ then.
+  Status run_on(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count,
+                std::uint64_t* left) {
+    BRECCIA_TRY(tables.old.pairs != nullptr
+                    ? launch(count, algo::Run<true>{tables, requests_, list})
+                    : launch(count, algo::Run<false>{tables, requests_, list}));
     BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-    return tables.old.pairs != nullptr
-               ? launch(1, count, algo::Run<true>{tables, requests_, to, list, count})
-               : launch(1, count, algo::Run<false>{tables, requests_, to, list, count});
+    BRECCIA_TRY(x_.template launch<32>(
+        count, algo::ListOverflow{requests_, list, count, {next_left_.data(), count_.data()}}));
+    return fetch_left(left);
   }
 
   /// What is in next_left_ is what is left.
@@ -328,19 +330,17 @@ class Call {
     for (std::uint64_t before = *left + 1; *left > 0 && *left < before; are_absent = false) {
       before = *left;
       if (!are_absent) {
-        BRECCIA_TRY(run_on(tables, *left, left_.data()));
-        BRECCIA_TRY(fetch_left(left));
+        BRECCIA_TRY(run_on(tables, left_.data(), *left, left));
         if (*left == 0) return Status::OK();
       }
       // So many bits that only few have to come again for others.
       BRECCIA_TRY(algo::clear(x_, taken_.data(), *left));
       BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-      BRECCIA_TRY(launch(lanes(), *left,
-                         algo::Displace{tables.table,
-                                        requests_,
-                                        left_.data(),
-                                        {taken_.data(), *left * 32},
-                                        {next_left_.data(), count_.data()}}));
+      BRECCIA_TRY(launch(*left, algo::Displace{tables.table,
+                                               requests_,
+                                               left_.data(),
+                                               {taken_.data(), *left * 32},
+                                               {next_left_.data(), count_.data()}}));
       BRECCIA_TRY(fetch_left(left));
     }
     return Status::OK();
@@ -414,8 +414,7 @@ class Call {
   Status insert_moved(bool* has_room) {
     const GrowingRef only_new{table_.ref().table, {}, 0};
     std::uint64_t left = 0;
-    BRECCIA_TRY(run_on(only_new, requests_.count, nullptr));
-    BRECCIA_TRY(fetch_left(&left));
+    BRECCIA_TRY(run_on(only_new, nullptr, requests_.count, &left));
     if (left == 0) return Status::OK();
     BRECCIA_TRY(sweep());
     BRECCIA_TRY(displace(only_new, /*are_absent=*/true, &left));
@@ -428,7 +427,7 @@ class Call {
     const GrowingRef only_new{table_.ref().table, {}, 0};
     RequestsRef away = requests_;
     away.all = Operation::kDelete;
-    BRECCIA_TRY(launch(1, away.count, algo::Run<false>{only_new, away, {}, nullptr, away.count}));
+    BRECCIA_TRY(launch(away.count, algo::Run<false>{only_new, away}));
     return x_.finish();
   }
 
@@ -437,20 +436,16 @@ class Call {
     return x_.finish();
   }
 
-  [[nodiscard]] std::uint64_t lanes() const {
-    return static_cast<std::uint64_t>(table_.options().lanes);
-  }
-  /// The functor in groups as wide as the table says, each for one request (`items` of a request
-  /// are lanes()), or for as many as it has lanes (1).
+  /// A group for each request, as wide as the table says.
   template <class F>
-  Status launch(std::uint64_t items, std::uint64_t count, const F& functor) {
+  Status launch(std::uint64_t requests, const F& functor) {
     switch (table_.options().lanes) {
       case 1:
-        return x_.template launch<1>(count * items, functor);
+        return x_.template launch<1>(requests, functor);
       case 8:
-        return x_.template launch<8>(count * items, functor);
+        return x_.template launch<8>(requests * 8, functor);
       default:
-        return x_.template launch<4>(count * items, functor);
+        return x_.template launch<4>(requests * 4, functor);
     }
   }
 

@@ -78,7 +78,7 @@ class Mover {
   /// Cost    of a way of n moves: n + 1 buckets read, 2 n + 1 exchanges, 8 n words of was_full.
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD bool insert(const Place& place, const Pair& pair) const {
-    mark(group_, table_.was_full, place.first);
+    mark_full(place.first);
     for (std::uint32_t turn = 0; turn < kTurnsMax; ++turn) {
       if (make_way(turn % 2 == 0 ? place.first : place.second, turn, pair)) return true;
     }
@@ -115,14 +115,14 @@ class Mover {
         while (--count >= 0) give(steps[count].slot, count == 0 ? pair : steps[count - 1].pair);
         return true;
       }
-      mark(group_, table_.was_full, bucket);
+      mark_full(bucket);
       if (count == kMovesMax) break;
       const exec::LaneMask movable =
           slots_where([](const Pair& one) { return is_movable(one.first); });
       if (movable == 0) break;
       // Best is one whose other bucket was never full.
       const exec::LaneMask ample = slots_where([&](const Pair& one) {
-        return is_movable(one.first) && !was_full(other_bucket(bucket, one.first));
+        return is_movable(one.first) && !was_full(group_, table_, other_bucket(bucket, one.first));
       });
       const int choice = one_of(ample != 0 ? ample : movable, turn + static_cast<unsigned>(begin));
       Step* const step = steps + count;
@@ -181,9 +181,10 @@ class Mover {
     return bucket == place.first ? place.second : place.first;
   }
   BRECCIA_SINGLE_SOURCE
-  BRECCIA_HD bool was_full(std::uint64_t bucket) const {
-    const std::uint32_t word = exec::load_relaxed_device(group_, table_.was_full + bucket / 32);
-    return (word >> bucket % 32 & 1U) != 0;
+  BRECCIA_HD void mark_full(std::uint64_t bucket) const {
+    group_.each_lane([&](int lane) {
+      if (lane == 0) mark(group_, table_.was_full, bucket);
+    });
   }
 
   BRECCIA_SINGLE_SOURCE
@@ -227,7 +228,9 @@ struct Displace {
     group.each_lane([&](int lane) {
       if (lane != 0) return;
       requests.code[i] = code;
-      if (code == Code::kNoRoom) pass_on(group, overflow, i);
+      if (code != Code::kNoRoom) return;
+      overflow.request[exec::add_relaxed_device(group, overflow.count, 1U)] =
+          static_cast<std::uint32_t>(i);
     });
   }
 };

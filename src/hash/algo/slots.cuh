@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "exec/atomics.h"
 #include "exec/group.h"
@@ -18,88 +19,134 @@
 ///   the other saw it in use by another key, which it then was for good.
 /// - A value goes to the key it was meant for: its slot cannot have become another key's.
 /// - No key lies behind an empty slot of its bucket: whoever took a slot saw those before it in
-/// use.
-///   What empties slots, a section, moves the pairs behind them to the front.
+///   use. What empties slots, a section, moves the pairs behind them to the front.
 /// - Nobody waits: an exchange that fails is one that another group has done.
 
 namespace breccia::hash::algo {
 
-/// What was seen of a key.
-struct Sighting {
-  std::uint64_t slot = 0;  // where it is; if it is absent: the first empty one of its sequence
-  bool is_present = false;
-  bool has_slot = false;    // absent, and `slot` is one
-  bool in_second = false;   // absent, and `slot` is in the second bucket
-  std::uint64_t value = 0;  // present
+/// What one lane saw of its neighbours in a bucket.
+struct LaneSight {
+  int has = -1;    // which of them is the key; -1: none
+  int empty = -1;  // the first empty one
+  std::uint64_t value = 0;
 };
 
-BRECCIA_HD inline bool may_be_in_second(const std::uint32_t word, std::uint64_t bucket) {
+/// A bucket as a group sees it: each lane W-th part of it, slots that lie together.
+template <class Group>
+struct BucketView {
+  static constexpr int kShare = kBucketPairs / Group::kWidth;
+
+  /// The first slot of a lane's share.
+  BRECCIA_HD static std::uint64_t begin_of(std::uint64_t bucket, int lane) {
+    return bucket * kBucketPairs + static_cast<std::uint64_t>(lane * kShare);
+  }
+
+  /// Looks at a lane's share. All of it is read before any is looked at.
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD static LaneSight look(const Group& group, const TableRef& table, std::uint64_t bucket,
+                                   std::uint64_t word, int lane) {
+    const Pair* const pairs = table.pairs + begin_of(bucket, lane);
+    Pair pair[kShare];
+    for (int i = 0; i < kShare; ++i) pair[i] = exec::load_pair_device(group, pairs + i);
+    LaneSight sight;
+    for (int i = kShare - 1; i >= 0; --i) {
+      if (pair[i].first == kEmpty) sight.empty = i;
+      if (pair[i].first == word) {
+        sight.has = i;
+        sight.value = pair[i].second;
+      }
+    }
+    return sight;
+  }
+};
+
+/// Whether keys of a bucket may lie in their second one: it was full once.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD bool was_full(const Group& group, const TableRef& table, std::uint64_t bucket) {
+  const std::uint32_t word = exec::load_relaxed_device(group, table.was_full + bucket / 32);
   return (word >> bucket % 32 & 1U) != 0;
 }
 
-/// Looks at a bucket: the key, or the first empty slot of it. W slots at a time, and no further
-/// than to an empty one: there is nothing behind it.
-/// Cost    with four lanes a load of 64 bytes or two, a vote or two after each, two shuffles.
+/// Sets a bucket's bit in a map of them. Called by one lane.
+/// Cost    a load, and where it is clear one atomic.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
-BRECCIA_HD void look_at(const Group& group, const TableRef& table, std::uint64_t bucket,
-                        std::uint64_t word, Sighting* sighting) {
-  constexpr int kWidth = Group::kWidth;
-  for (int part = 0; part < kBucketPairs; part += kWidth) {
-    const std::uint64_t begin = bucket * kBucketPairs + static_cast<std::uint64_t>(part);
-    const auto seen = group.per_lane(
-        [&](int lane) { return exec::load_pair_device(group, table.pairs + begin + lane); });
-    const exec::LaneMask has = group.ballot([&](int lane) { return seen[lane].first == word; });
-    if (has != 0) {
-      const int lane = exec::first_set(has);
-      sighting->is_present = true;
-      sighting->slot = begin + static_cast<std::uint64_t>(lane);
-      sighting->value = group.from(lane, [&](int l) { return seen[l].second; });
-      return;
-    }
-    const exec::LaneMask empty = group.ballot([&](int lane) { return seen[lane].first == kEmpty; });
-    if (empty == 0) continue;
-    if (!sighting->has_slot) {
-      sighting->has_slot = true;
-      sighting->slot = begin + static_cast<std::uint64_t>(exec::first_set(empty));
-    }
-    return;
+BRECCIA_HD void mark(const Group& group, std::uint32_t* bits, std::uint64_t bucket) {
+  const std::uint32_t bit = 1U << bucket % 32;
+  std::uint32_t* const word = bits + bucket / 32;
+  if ((exec::load_relaxed_device(group, word) & bit) == 0) {
+    (void)exec::or_acq_rel_device(group, word, bit);
   }
 }
 
-/// Looks for a key in both of its buckets; in the second only if the first is full, or was once.
-BRECCIA_SINGLE_SOURCE
-template <class Group>
-BRECCIA_HD Sighting look_for(const Group& group, const TableRef& table, const Place& place) {
-  Sighting sighting;
-  look_at(group, table, place.first, place.word, &sighting);
-  if (sighting.is_present) return sighting;
-  const std::uint32_t full = group.from(
-      0, [&](int) { return exec::load_relaxed_device(group, table.was_full + place.first / 32); });
-  // A slot that is empty now need not have been when the key came.
-  if (sighting.has_slot && !may_be_in_second(full, place.first)) return sighting;
-  const bool had_slot = sighting.has_slot;
-  look_at(group, table, place.second, place.word, &sighting);
-  sighting.in_second = !had_slot && sighting.has_slot;
-  return sighting;
-}
+/// The first empty slot of a key's sequence.
+struct Gap {
+  std::uint64_t slot = 0;
+  bool is_there = false;
+  bool is_in_second = false;
+};
 
-/// The same in a table that is grown out of, in what it still has.
+/// What came of looking for a key.
+enum class Look : std::uint8_t {
+  kAbsent,
+  kDone,   // it was there, and `act` was done
+  kAgain,  // it was there, and `act` failed, as another group changed it
+};
+
+/// Looks for a key in its two buckets, in those of them that are `from` or later, and calls
+/// act(slot, value) in the lane that sees it. The second bucket is looked at only if the first one
+/// was full once.
+/// Shape   act returns whether it was done, or nothing: it always is. `gap` is null or empty; set if
+///         the key is absent and there is one.
+/// Cost    of a bucket: a load of 128 bytes and beside it one of the map of bits, a vote; where the
+///         key is not in it, a vote or two more.
+/// Order   the map is asked no later than the bucket's slots are looked at: a key that came to the
+///         second bucket before this call has set its bit before.
 BRECCIA_SINGLE_SOURCE
-template <class Group>
-BRECCIA_HD Sighting look_in_old(const Group& group, const GrowingRef& tables, const Place& place) {
-  Sighting sighting;
-  if (place.first >= tables.moved) {
-    look_at(group, tables.old, place.first, place.word, &sighting);
-    if (sighting.is_present) return sighting;
+template <class Group, class Act>
+BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place& place,
+                         std::uint64_t from, Gap* gap, const Act& act) {
+  using View = BucketView<Group>;
+  for (bool is_second = false;; is_second = true) {
+    const std::uint64_t bucket = is_second ? place.second : place.first;
+    const auto goes_on =
+        group.per_lane([&](int) { return !is_second && was_full(group, table, place.first); });
+    if (bucket >= from) {
+      const auto seen = group.per_lane(
+          [&](int lane) { return View::look(group, table, bucket, place.word, lane); });
+      if (group.ballot([&](int lane) { return seen[lane].has >= 0; }) != 0) {
+        const auto act_on = [&](int lane) {
+          return act(View::begin_of(bucket, lane) + static_cast<std::uint64_t>(seen[lane].has),
+                     seen[lane].value);
+        };
+        if constexpr (std::is_void_v<decltype(act_on(0))>) {
+          group.each_lane([&](int lane) {
+            if (seen[lane].has >= 0) act_on(lane);
+          });
+          return Look::kDone;
+        } else {
+          const exec::LaneMask done =
+              group.ballot([&](int lane) { return seen[lane].has >= 0 && act_on(lane); });
+          return done != 0 ? Look::kDone : Look::kAgain;
+        }
+      }
+      if (gap != nullptr && !gap->is_there) {
+        const exec::LaneMask empty = group.ballot([&](int lane) { return seen[lane].empty >= 0; });
+        if (empty != 0) {
+          const int lane = exec::first_set(empty);
+          const int at = group.from(lane, [&](int l) { return seen[l].empty; });
+          *gap = {View::begin_of(bucket, lane) + static_cast<std::uint64_t>(at), true, is_second};
+        }
+      }
+    }
+    if (is_second) return Look::kAbsent;
+    // Who would insert goes on also where the first one is full only now.
+    const bool wants_gap = gap != nullptr && !gap->is_there;
+    if (!wants_gap && group.ballot([&](int lane) { return goes_on[lane]; }) == 0) {
+      return Look::kAbsent;
+    }
   }
-  const std::uint32_t full = group.from(0, [&](int) {
-    return exec::load_relaxed_device(group, tables.old.was_full + place.first / 32);
-  });
-  if (place.second >= tables.moved && may_be_in_second(full, place.first)) {
-    look_at(group, tables.old, place.second, place.word, &sighting);
-  }
-  return sighting;
 }
 
 }  // namespace breccia::hash::algo
