@@ -18,6 +18,7 @@
 #include "hash/algo/run.cuh"
 #include "hash/backend.h"
 #include "hash/rows.h"
+#include "hash/section_mutex.h"
 
 namespace breccia::hash {
 
@@ -62,30 +63,6 @@ class Storage {
   const std::uint64_t bucket_count_;
   exec::Array<Pair> pairs_;
   exec::Array<std::uint32_t> bits_;
-};
-
-/// Many share it, or one has it. Who wants it for itself waits only for those that have it: who
-/// comes later stands behind, which std::shared_mutex does not promise.
-/// Shape   as std::shared_mutex.
-class SectionMutex {
- public:
-  void lock() {
-    gate_.lock();
-    table_.lock();
-  }
-  void unlock() {
-    table_.unlock();
-    gate_.unlock();
-  }
-  void lock_shared() {
-    const std::lock_guard gate(gate_);
-    table_.lock_shared();
-  }
-  void unlock_shared() { table_.unlock_shared(); }
-
- private:
-  std::mutex gate_;
-  std::shared_mutex table_;
 };
 
 /// Knows of batches that write, and whether others were there between one and a section behind it.

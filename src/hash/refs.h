@@ -59,6 +59,8 @@ enum class Operation : std::uint8_t {
   kUpsert,
   kUpdate,  // if the key is there
   kDelete,
+  kRaise,  // upsert, unless the key has a larger value: of versions the newest stays
+  kDrop,   // delete, if the key has this value
 };
 
 /// What a request met.

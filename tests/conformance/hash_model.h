@@ -125,6 +125,12 @@ inline bool applies(const Request& request, Content* content) {
     case Operation::kUpdate:
       if (was_there) *content = written;
       break;
+    case Operation::kRaise:
+      if (!was_there || content->value < request.value) *content = written;
+      break;
+    case Operation::kDrop:
+      if (was_there && content->value == request.value) *content = {};
+      break;
     case Operation::kDelete:
       *content = {};
       break;
@@ -237,11 +243,14 @@ inline std::map<std::uint64_t, Content> contents(Backend& backend, Table& table,
   return result;
 }
 
-inline Request random_request(const std::vector<std::uint64_t>& keys, base::Random& random) {
+/// `compares`: also operations that look at values, which are numbers then, and few, so that some
+/// are equal.
+inline Request random_request(const std::vector<std::uint64_t>& keys, base::Random& random,
+                              bool compares = false) {
   Request request;
-  request.operation = static_cast<Operation>(random.below(5));
+  request.operation = static_cast<Operation>(random.below(compares ? 7 : 5));
   request.key = keys[random.below(keys.size())];
-  request.value = random.next();
+  request.value = compares ? random.below(8) : random.next();
   return request;
 }
 

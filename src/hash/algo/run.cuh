@@ -17,7 +17,8 @@ BRECCIA_HD inline std::uint64_t value_of(const RequestsRef& requests, std::uint6
 }
 
 BRECCIA_HD inline bool inserts(Operation operation) {
-  return operation == Operation::kInsert || operation == Operation::kUpsert;
+  return operation == Operation::kInsert || operation == Operation::kUpsert ||
+         operation == Operation::kRaise;
 }
 
 /// Answers request i. Called by one lane.
@@ -56,6 +57,12 @@ BRECCIA_HD bool change(const Group& group, const TableRef& table, std::uint64_t 
     case Operation::kUpsert:
     case Operation::kUpdate:
       break;
+    case Operation::kRaise:
+      if (seen.second >= value) return true;
+      break;
+    case Operation::kDrop:
+      if (seen.second != value) return true;
+      [[fallthrough]];
     case Operation::kDelete:
       mark(group, table.has_deleted, slot / kBucketPairs);
       to = {kDeleted, seen.second};
