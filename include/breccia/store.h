@@ -14,6 +14,7 @@
 namespace breccia {
 
 struct Options;
+struct HashOptions;
 
 /// What the last Open found in the log.
 struct RecoveryReport {
@@ -47,6 +48,9 @@ class Store {
   ///         Corruption: acknowledged data in the log is damaged; IOError: the medium, or another
   ///         process holds the store.
   static Status Open(const Options& options, const std::string& path,
+                     std::unique_ptr<Store>* store);
+  /// The same of HashOptions (breccia/hash_options.h), the hash engine.
+  static Status Open(const HashOptions& options, const std::string& path,
                      std::unique_ptr<Store>* store);
 
   /// Ends the store: what was submitted to run later runs, what has no log yet is logged, and with

@@ -17,4 +17,12 @@ Result<std::shared_ptr<Backend>> make_backend(const exec::DevicePtr& device,
   return std::shared_ptr<Backend>(exec::instantiate_on_cpus<BackendOn, Backend>(tenant));
 }
 
+std::shared_ptr<Backend> make_host_backend() {
+  auto device = exec::open_device(exec::DeviceKind::kHost, 0);
+  BRECCIA_ASSERT(device.ok());
+  auto backend = make_backend(device.value(), {.name = "hash"});
+  BRECCIA_ASSERT(backend.ok());
+  return backend.take();
+}
+
 }  // namespace breccia::hash

@@ -120,5 +120,7 @@ class Backend {
 /// Errors  the loss of the device.
 Result<std::shared_ptr<Backend>> make_backend(const exec::DevicePtr& device,
                                               exec::TenantOptions options);
+/// The verbs on the host.
+[[nodiscard]] std::shared_ptr<Backend> make_host_backend();
 
 }  // namespace breccia::hash

@@ -4,28 +4,11 @@
 
 #include "base/memory.h"
 #include "batch/requests.h"
+#include "exec/registration.h"
 #include "ordered/check.h"
 #include "ordered/write/store_transaction.h"
 
 namespace breccia::ordered {
-
-namespace {
-
-/// Memory that a device was given to reach; null: it gets none.
-/// Owner   this keeps the device.
-struct Adopted {
-  Adopted() = default;
-  Adopted(const Adopted&) = delete;
-  Adopted& operator=(const Adopted&) = delete;
-  ~Adopted() {
-    if (memory != nullptr) device->disown(memory);
-  }
-
-  exec::DevicePtr device;
-  void* memory = nullptr;
-};
-
-}  // namespace
 
 // ---- requests ----------------------------------------------------------------------------------
 
@@ -50,15 +33,8 @@ Batch Engine::NewBatch() {
 Status Engine::RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) {
   BRECCIA_TRY(closed_.check());
   return base::or_memory_limit([&] {
-    const auto adopted = std::make_shared<Adopted>();
-    adopted->device = backends_->current()->tenant().device_ptr();
-    if (bytes > 0 && !adopted->device->adopt(memory, bytes)) {
-      return Status::MemoryLimit("the device cannot reach " + std::to_string(bytes) + " bytes",
-                                 "register less, or memory that nobody has pinned");
-    }
-    if (bytes > 0) adopted->memory = memory;
-    *registration = adopted;
-    return Status::OK();
+    return exec::register_memory(backends_->current()->tenant().device_ptr(), memory, bytes,
+                                 registration);
   });
 }
 

@@ -25,7 +25,7 @@
 #include "ordered/request_counter.h"
 #include "ordered/tree_changes.h"
 #include "ordered/tree_filters.h"
-#include "ordered/write/async_queue.h"
+#include "batch/async_queue.h"
 #include "ordered/write/publisher.h"
 #include "ordered/write/together.h"
 #include "ordered/write/writer.h"
@@ -146,7 +146,7 @@ class Engine final : public Store {
   std::unique_ptr<Writer> writer_;
   std::unique_ptr<TreeChanges> tree_changes_;
   std::unique_ptr<Together> together_;
-  std::unique_ptr<AsyncQueue> async_;
+  std::unique_ptr<batch::AsyncQueue> async_;
   RecoveryReport recovery_;
   std::mutex close_mutex_;
   Status close_status_;

@@ -15,7 +15,7 @@ using From = const FigureSources&;
 using Number = std::uint64_t (*)(From from);
 using Text = std::string (*)(From from);
 using CacheFigure = std::uint64_t cache::CacheFigures::*;
-using AdmissionFigure = std::uint64_t AdmissionFigures::*;
+using AdmissionFigure = std::uint64_t batch::AdmissionFigures::*;
 
 struct Figure {
   const char* name;
@@ -108,7 +108,7 @@ std::uint64_t compactions_bytes_written(From from) {
 }
 
 using Cache = cache::CacheFigures;
-using Admission = AdmissionFigures;
+using Admission = batch::AdmissionFigures;
 
 constexpr Figure kFigures[] = {
     {"breccia.batches", Ticker::kBatches},

@@ -13,7 +13,7 @@
 #include "ordered/state.h"
 #include "ordered/statistics.h"
 #include "ordered/tree_filters.h"
-#include "ordered/write/async_queue.h"
+#include "batch/async_queue.h"
 #include "wal/log.h"
 
 namespace breccia::ordered {
@@ -26,7 +26,7 @@ struct FigureSources {
   const Backends& backends;
   const wal::Log& log;
   const Fault& fault;
-  const AsyncQueue& async;
+  const batch::AsyncQueue& async;
   const cache::RowCache* cache;         // null: there is none
   const cache::DeviceTags* cache_tags;  // null with it
   const TreeFilters& filters;

@@ -1,6 +1,8 @@
+#include <breccia/hash_options.h>
 #include <breccia/store.h>
 
 #include "base/memory.h"
+#include "hash/engine/engine.h"
 #include "ordered/engine.h"
 #include "tree/read_defaults.h"
 
@@ -15,6 +17,17 @@ Status Store::Open(const Options& options, const std::string& path, std::unique_
     std::unique_ptr<ordered::Engine> engine;
     BRECCIA_TRY(ordered::Engine::open(chosen, path, &engine));
     engine->listeners().open(engine->below().db());
+    *store = std::move(engine);
+    return Status::OK();
+  });
+}
+
+Status Store::Open(const HashOptions& options, const std::string& path,
+                   std::unique_ptr<Store>* store) {
+  return base::or_memory_limit([&] {
+    std::unique_ptr<hash::Engine> engine;
+    const hash::Ground ground{wal::real_files(), pmem::real_disk()};
+    BRECCIA_TRY(hash::Engine::open(options, path, ground, &engine));
     *store = std::move(engine);
     return Status::OK();
   });

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/perf.h"
 #include "base/sometimes.h"
+#include "batch/batch_records.h"
 #include "ordered/request_counter.h"
 #include "wal/format.h"
 
@@ -15,19 +16,6 @@ namespace {
 record::EntriesRef entries_of(const batch::Writes& writes, std::uint64_t base) {
   return {writes.keys(), writes.offsets(), base, writes.numbers(), /*sorted=*/false};
 }
-
-/// A batch's records, as the log takes them.
-class BatchRecords final : public wal::RecordSource {
- public:
-  explicit BatchRecords(const batch::Requests& requests) : requests_(requests) {}
-  [[nodiscard]] const std::byte* bytes(std::uint64_t begin, std::uint64_t end,
-                                       std::byte* room) const override {
-    return requests_.bytes(begin, end, room);
-  }
-
- private:
-  const batch::Requests& requests_;
-};
 
 }  // namespace
 
@@ -160,7 +148,7 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* 
   ticket->frame.mixed = requests->is_mixed();
   {
     const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
-    parts_.log->fill(&ticket->frame, BatchRecords(*requests));
+    parts_.log->fill(&ticket->frame, batch::BatchRecords(*requests));
   }
   if (as_runs) BRECCIA_TRY(build_runs(requests, ticket));
   parts_.log->seal(&ticket->frame);

@@ -10,7 +10,7 @@
 
 #include "base/limits.h"
 #include "base/random.h"
-#include "ordered/write/async_queue.h"
+#include "batch/async_queue.h"
 #include "support/append_operator.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -251,7 +251,7 @@ TEST(AsyncQueue, GroupsOfNeighbours) {
   std::vector<std::size_t> groups;
   std::latch begun(1);
   std::latch go_on(1);
-  AsyncQueue queue({}, [&](std::span<AsyncBatch> group) {
+  batch::AsyncQueue queue({}, [&](std::span<batch::AsyncBatch> group) {
     groups.push_back(group.size());
     if (groups.size() > 1) return;
     begun.count_down();
@@ -294,7 +294,7 @@ TEST(AsyncQueue, HasAnEnd) {
   std::latch begun(1);
   std::latch go_on(1);
   std::size_t ran = 0;
-  AsyncQueue queue({}, [&](std::span<AsyncBatch> group) {
+  batch::AsyncQueue queue({}, [&](std::span<batch::AsyncBatch> group) {
     if (ran == 0) begun.count_down();
     go_on.wait();
     ran += group.size();

@@ -15,12 +15,12 @@
 #include "batch/admission.h"
 #include "batch/requests.h"
 
-namespace breccia::ordered {
+namespace breccia::batch {
 
 /// One batch that was submitted to run later.
 struct AsyncBatch {
   WriteOptions options;
-  batch::Requests* requests;
+  Requests* requests;
   std::function<void(Status)> done;
   Status status;  // set by whoever ran it
 
@@ -30,7 +30,7 @@ struct AsyncBatch {
 
 /// What the queue did so far, and how it stands.
 struct AdmissionFigures {
-  batch::Mode mode = batch::Mode::kAlone;
+  Mode mode = Mode::kAlone;
   std::uint64_t threshold = 0;  // requests
   std::uint64_t queued = 0;     // requests that wait
   std::uint64_t switches = 0;   // of the mode
@@ -56,7 +56,7 @@ class AsyncQueue {
   /// `run` runs a group and leaves each batch's status.
   using Run = std::function<void(std::span<AsyncBatch> group)>;
 
-  AsyncQueue(const batch::AdmissionOptions& options, Run run);
+  AsyncQueue(const AdmissionOptions& options, Run run);
   ~AsyncQueue() { stop(); }
   AsyncQueue(const AsyncQueue&) = delete;
   AsyncQueue& operator=(const AsyncQueue&) = delete;
@@ -80,21 +80,21 @@ class AsyncQueue {
   void run_group(std::unique_lock<std::mutex>* lock);
   [[nodiscard]] std::size_t group_size() const;
   void take_group();
-  void follow(const batch::Decision& decision);
+  void follow(const Decision& decision);
 
   const Run run_;
   mutable std::mutex mutex_;
   std::condition_variable wakes_;
-  batch::Admission admission_;
-  batch::Mode mode_;
+  Admission admission_;
+  Mode mode_;
   std::deque<Waiting> queue_;
   std::vector<AsyncBatch> group_;  // that is run now; always with room for one
   std::size_t admitted_ = 0;       // the first so many of queue_ may be run
   std::uint64_t taken_alone_ = 0;  // requests of group_ that admission let go alone
-  std::uint64_t look_again_us_ = batch::Decision::kNever;
+  std::uint64_t look_again_us_ = Decision::kNever;
   bool stopping_ = false;
   AdmissionFigures figures_;
   std::thread thread_;  // starts with the first batch
 };
 
-}  // namespace breccia::ordered
+}  // namespace breccia::batch

@@ -1,4 +1,4 @@
-#include "ordered/write/async_queue.h"
+#include "batch/async_queue.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 
-namespace breccia::ordered {
+namespace breccia::batch {
 
 namespace {
 
@@ -23,7 +23,7 @@ std::uint64_t AsyncBatch::weight() const {
       1, requests->write_count() + requests->read_count() + requests->range_count());
 }
 
-AsyncQueue::AsyncQueue(const batch::AdmissionOptions& options, Run run)
+AsyncQueue::AsyncQueue(const AdmissionOptions& options, Run run)
     : run_(std::move(run)), admission_(options, base::now_us()), mode_(admission_.mode()) {
   group_.reserve(1);
 }
@@ -65,13 +65,13 @@ AdmissionFigures AsyncQueue::figures() const {
 }
 
 /// Does what a decision says: all that wait may be run now, or none of them.
-void AsyncQueue::follow(const batch::Decision& decision) {
+void AsyncQueue::follow(const Decision& decision) {
   figures_.switches += admission_.mode() == mode_ ? 0 : 1;
   mode_ = admission_.mode();
   look_again_us_ = decision.look_again_us;
   if (decision.take == 0) return;
   for (; admitted_ < queue_.size(); ++admitted_) {
-    queue_[admitted_].alone = decision.mode == batch::Mode::kAlone;
+    queue_[admitted_].alone = decision.mode == Mode::kAlone;
   }
 }
 
@@ -79,8 +79,8 @@ void AsyncQueue::work() {
   std::unique_lock lock(mutex_);
   const auto may_go_on = [&] { return admitted_ > 0 || stopping_; };
   while (true) {
-    if (look_again_us_ == batch::Decision::kNever) {
-      wakes_.wait(lock, [&] { return may_go_on() || look_again_us_ != batch::Decision::kNever; });
+    if (look_again_us_ == Decision::kNever) {
+      wakes_.wait(lock, [&] { return may_go_on() || look_again_us_ != Decision::kNever; });
     } else {
       const auto until =
           std::chrono::steady_clock::time_point(std::chrono::microseconds(look_again_us_));
@@ -145,4 +145,4 @@ void AsyncQueue::run_group(std::unique_lock<std::mutex>* lock) {
   if (taken_alone_ > 0) follow(admission_.on_alone_done(base::now_us(), taken_alone_));
 }
 
-}  // namespace breccia::ordered
+}  // namespace breccia::batch

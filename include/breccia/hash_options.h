@@ -1,0 +1,22 @@
+#pragma once
+
+#include <breccia/store_options.h>
+
+#include <cstdint>
+
+namespace breccia {
+
+/// Options of a store of the hash engine: single keys, in no order.
+///
+/// Its index lies on the device, its records in the log; both are made for keys that are looked up
+/// and written in large batches. RANGE, Merge and column families are NotSupported.
+struct HashOptions : StoreOptions {
+  /// Keys to make room for at once; the index grows as more come.
+  std::uint64_t keys_expected = 1 << 20;
+  /// The log may take so many times what its newest records take, before the oldest part is
+  /// cleaned: those of its records that are still the newest of their keys are written again at
+  /// its end. A larger one takes more memory, and less of what is written is written twice.
+  double log_factor = 2;
+};
+
+}  // namespace breccia

@@ -1,0 +1,171 @@
+#include "hash/engine/answer.h"
+
+#include <tbb/info.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "batch/answers.h"
+#include "batch/key_order.h"
+#include "record/record.h"
+
+namespace breccia::hash {
+
+namespace {
+
+constexpr std::uint64_t kReadsPerPart = 256;
+/// Reads whose values together leave the caches before anybody looks at them.
+constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
+
+std::uint64_t parts_of(std::uint64_t reads) {
+  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
+  return std::clamp<std::uint64_t>(reads / kReadsPerPart, 1, cores);
+}
+
+/// Compares keys of lookups with those of records.
+/// Threads one owner.
+class KeyCheck {
+ public:
+  explicit KeyCheck(const record::KeyColumnsRef& keys) : keys_(keys) {}
+
+  /// The record, if it is one of key `i`, else null.
+  [[nodiscard]] const std::byte* of(std::uint64_t i, const std::byte* record) {
+    return record != nullptr && is_of(i, record) ? record : nullptr;
+  }
+
+ private:
+  [[nodiscard]] bool is_of(std::uint64_t i, const std::byte* record) {
+    const std::uint64_t bytes = keys_.bytes_at(i);
+    if (record::record_header(record).key_bytes() != bytes) return false;
+    const char* const key = record::record_key(record);
+    if (bytes == sizeof(std::uint64_t)) {
+      return base::load_big_endian_8(key) == record::first_word(keys_, i);
+    }
+    key_.resize(bytes);
+    record::restore_key(keys_, i, key_.data());
+    return std::equal(key_.begin(), key_.end(), key);
+  }
+
+  const record::KeyColumnsRef keys_;
+  std::string key_;
+};
+
+/// Records in the log, those that come next on their way to the caches.
+class Records {
+ public:
+  explicit Records(const Found& found) : places_(found.table->places()), found_(found) {}
+
+  void fetch_ahead(std::uint64_t i) const {
+    if (i + kAhead >= found_.payload.size() || !is_put(found_.payload[i + kAhead])) return;
+    const std::byte* const next = places_.at(record::position_of(found_.payload[i + kAhead]));
+    for (std::uint64_t at = 0; at < kFetchedBytes; at += kLineBytes) __builtin_prefetch(next + at);
+  }
+  /// Null: there is none, or a deletion.
+  [[nodiscard]] const std::byte* at(std::uint64_t i) const {
+    const std::uint64_t payload = found_.payload[i];
+    return is_put(payload) ? places_.at(record::position_of(payload)) : nullptr;
+  }
+
+ private:
+  static constexpr std::uint64_t kAhead = 24;
+  static constexpr std::uint64_t kLineBytes = 64;
+  static constexpr std::uint64_t kFetchedBytes = 3 * kLineBytes;
+
+  static bool is_put(std::uint64_t payload) {
+    return payload != 0 && record::op_of(payload) == record::Op::kPut;
+  }
+
+  const wal::SegmentTable::Places places_;
+  const Found& found_;
+};
+
+void answer_part(const Found& found, std::uint64_t begin, std::uint64_t end, batch::Reads* reads,
+                 bool in_place, batch::ResultArena* arena) {
+  batch::Answers answers(reads, arena);
+  if (reads->count() >= kStreamedReadsMin) answers.stream_values();
+  const Records records(found);
+  KeyCheck check(reads->keys());
+  for (std::uint64_t i = begin; i < end; ++i) {
+    records.fetch_ahead(i);
+    const std::byte* const record = check.of(i, records.at(i));
+    if (record == nullptr) {
+      answers.add(i, Status::Code::kNotFound);
+      continue;
+    }
+    const Slice value(record::record_value(record), record::record_header(record).value_bytes);
+    in_place ? answers.add_place(i, value) : answers.add_value(i, value);
+  }
+}
+
+}  // namespace
+
+Status prepare_answers(batch::Requests* requests) {
+  if (requests->prepare_results(parts_of(requests->read_count()), /*with_bounds=*/false)) {
+    return Status::OK();
+  }
+  return Status::MemoryLimit("no memory for the results");
+}
+
+void answer(const Found& found, batch::Requests* requests) {
+  const bool in_place = requests->values_in_place();
+  if (in_place) requests->hold(found.table);
+  for (const auto& reads : requests->reads()) {
+    const std::uint64_t n = reads->count();
+    if (n == 0) continue;
+    BRECCIA_ASSERT(reads->family() == kDefaultFamily && found.payload.size() == n);
+    const std::uint64_t parts = std::min(parts_of(n), requests->arena_count());
+    base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+      const std::uint64_t begin = n * part / parts;
+      const std::uint64_t end = n * (part + 1) / parts;
+      const Status status = base::or_memory_limit([&] {
+        answer_part(found, begin, end, reads.get(), in_place, &requests->arena(part));
+        return Status::OK();
+      });
+      if (status.ok()) return;
+      // What a lookup says that found no memory: its code is all there is of a status.
+      batch::Answers answers(reads.get(), /*arena=*/nullptr);
+      for (std::uint64_t i = begin; i < end; ++i) answers.add(i, Status::Code::kAborted);
+    });
+  }
+  requests->deliver();
+}
+
+bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const Found& now) {
+  BRECCIA_ASSERT(before.payload.size() == keys.count && now.payload.size() == keys.count);
+  const Records then(before);
+  const Records later(now);
+  KeyCheck check(keys);
+  for (std::uint64_t i = 0; i < keys.count; ++i) {
+    if (before.payload[i] == now.payload[i]) continue;
+    // It was written again, by the cleaner maybe, or an entry is of another key.
+    const std::byte* const a = check.of(i, then.at(i));
+    const std::byte* const b = check.of(i, later.at(i));
+    if ((a == nullptr) != (b == nullptr)) return false;
+    if (a == nullptr) continue;
+    const std::uint64_t bytes = record::record_header(a).record_bytes();
+    if (bytes != record::record_header(b).record_bytes() || std::memcmp(a, b, bytes) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status see_own_writes(const batch::Writes& writes, const batch::Reads& reads,
+                      std::uint64_t position, Found* found) {
+  batch::KeyOrder order(*exec::shared_plain_host_memory());
+  if (!order.build(&writes, &reads)) return Status::MemoryLimit("no memory for the batch's order");
+  const std::uint64_t write_count = writes.point_count();
+  for (std::uint64_t i = 0; i < reads.count(); ++i) {
+    const std::uint32_t before = order.before(write_count + i);
+    if (before == batch::KeyOrder::kNone) continue;
+    // A lookup of the same key has its answer by now.
+    found->payload[i] = before < write_count ? position + writes.offsets()[before]
+                                             : found->payload[before - write_count];
+  }
+  return Status::OK();
+}
+
+}  // namespace breccia::hash

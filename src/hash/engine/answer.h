@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "batch/requests.h"
+#include "hash/engine/state.h"
+
+namespace breccia::hash {
+
+/// Room for the results of a batch's lookups, before anything is done.
+/// Errors  MemoryLimit.
+[[nodiscard]] Status prepare_answers(batch::Requests* requests);
+
+/// Answers lookups of the default family by what was found for them: values are copied from the
+/// log by many cores, each record's key compared on the way.
+/// Shape   after prepare_answers().
+void answer(const Found& found, batch::Requests* requests);
+
+/// Whether two lookups of the same keys, at two times, say the same.
+[[nodiscard]] bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before,
+                                const Found& now);
+
+/// Gives lookups that have writes of their own batch before them what those did.
+/// Shape   `position`: of the frame's records.
+/// Errors  MemoryLimit.
+[[nodiscard]] Status see_own_writes(const batch::Writes& writes, const batch::Reads& reads,
+                                    std::uint64_t position, Found* found);
+
+}  // namespace breccia::hash

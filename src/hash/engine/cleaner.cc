@@ -1,0 +1,170 @@
+#include "hash/engine/cleaner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "record/record.h"
+#include "wal/walk.h"
+
+namespace breccia::hash {
+
+namespace {
+
+/// Records that are looked at, and copied, at once: others wait to enter meanwhile.
+constexpr std::uint64_t kRecordsAtOnce = 32 << 10;
+/// What the log may take however little is in it.
+constexpr std::uint64_t kLogBytesMin = 4 * limits::kLogWindowBytes;
+
+void add_records(const wal::RecoveredFrame& frame, const Numbering& numbering, Entries* records) {
+  std::uint64_t offset = 0;
+  for (std::uint32_t i = 0; i < frame.record_count; ++i) {
+    const std::byte* const record = frame.records + offset;
+    const record::RecordHeader header = record::record_header(record);
+    records->add(numbering.of(key_of(record)),
+                 (frame.records_position + offset) | static_cast<std::uint64_t>(header.op()));
+    offset += header.record_bytes();
+  }
+}
+
+}  // namespace
+
+Cleaner::Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, double log_factor)
+    : parts_(parts), mark_(std::move(mark)), store_id_(store_id), log_factor_(log_factor) {}
+
+void Cleaner::start() {
+  thread_ = std::thread([this] { work(); });
+}
+
+void Cleaner::stop() {
+  stops_ = true;
+  bell_.ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Cleaner::note_written(std::uint64_t records, std::uint64_t bytes) {
+  records_ += records;
+  bytes_ += bytes;
+  if (parts_.log->bytes_in_use() > log_bytes_max()) bell_.ring();
+}
+
+std::uint64_t Cleaner::log_bytes_max() const {
+  std::uint64_t keys = 0;
+  parts_.state->look([&](const KeyMap& map) { keys = map.keys(); });
+  const double record_bytes =
+      static_cast<double>(bytes_) / static_cast<double>(std::max<std::uint64_t>(records_, 1));
+  const double live = static_cast<double>(keys) * record_bytes;
+  return std::max(floor_.load(),
+                  kLogBytesMin + static_cast<std::uint64_t>(live * std::max(log_factor_, 1.0)));
+}
+
+void Cleaner::help() {
+  if (parts_.log->bytes_in_use() / 2 <= log_bytes_max()) return;
+  bool was_done = false;
+  // What went wrong stops the store, or is tried again.
+  clean_one(&was_done).PermitUncheckedError();
+}
+
+void Cleaner::work() {
+  while (!stops_) {
+    bell_.wait();
+    bool was_done = true;
+    while (was_done && !stops_ && parts_.log->bytes_in_use() > log_bytes_max()) {
+      const Status status = clean_one(&was_done);
+      if (status.ok()) continue;
+      base::as_memory_allows(
+          [&] { log(LogLevel::kWarning, "the log is not cleaned: " + status.ToString()); });
+      break;
+    }
+  }
+}
+
+Status Cleaner::clean_one(bool* was_done) {
+  *was_done = false;
+  const std::lock_guard lock(mutex_);
+  BRECCIA_TRY(parts_.fault->get());
+  const wal::SegmentTablePtr table = parts_.log->table();
+  const wal::Segment& oldest = *table->segments().front();
+  // All that was written there must have happened.
+  if (table->segments().size() < 2 || parts_.state->visible() < oldest.end()) return Status::OK();
+  const std::uint64_t copied_before = copied_bytes_;
+  BRECCIA_TRY(base::or_memory_limit([&] { return clean_segment(oldest, *table); }));
+  BRECCIA_TRY(release(oldest.end()));
+  ++segments_;
+  *was_done = true;
+  // Nothing to be had: the log is as long as it must be, whatever was thought of it.
+  if (copied_bytes_ - copied_before > oldest.size / 10 * 9) {
+    floor_ = parts_.log->bytes_in_use() / 4 * 5;
+  }
+  return Status::OK();
+}
+
+Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTable& table) {
+  Entries records;
+  BRECCIA_TRY(wal::walk_frames(
+      table, segment.base, segment.end(), [&](const wal::RecoveredFrame& frame) {
+        add_records(frame, parts_.state->numbering(), &records);
+        if (records.count() < kRecordsAtOnce) return Status::OK();
+        BRECCIA_TRY(copy_newest(records, table));
+        records.clear();
+        return Status::OK();
+      }));
+  return copy_newest(records, table);
+}
+
+/// Those that are the newest of their keys, and no deletions.
+Result<Entries> Cleaner::newest_of(const Entries& records) const {
+  std::vector<std::uint64_t> newest(records.count());
+  BRECCIA_TRY(parts_.state->newest(records, newest.data()));
+  Entries found;
+  for (std::uint64_t i = 0; i < records.count(); ++i) {
+    const std::uint64_t payload = records.payload[i];
+    if (newest[i] != payload || record::op_of(payload) != record::Op::kPut) continue;
+    found.add(records.number[i], payload);
+  }
+  return found;
+}
+
+Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& table) {
+  BRECCIA_TAKE(const Entries candidates, newest_of(records));
+  if (candidates.count() == 0) return Status::OK();
+  WriteTicket ticket;
+  std::vector<std::byte> copies;
+  {
+    const wal::CommitQueue::Turn turn(parts_.commits);
+    BRECCIA_TAKE(ticket.entries, newest_of(candidates));
+    if (ticket.entries.count() == 0) return Status::OK();
+    for (std::uint64_t& payload : ticket.entries.payload) {
+      const std::byte* const record = table.at(record::position_of(payload));
+      const record::RecordHeader header = record::record_header(record);
+      payload = copies.size() | static_cast<std::uint64_t>(header.op());
+      copies.insert(copies.end(), record, record + header.record_bytes());
+      ticket.only_words = ticket.only_words && header.key_bytes() == sizeof(std::uint64_t);
+    }
+    BRECCIA_TRY(parts_.commits->enter_in_turn(
+        &ticket, copies.size(), static_cast<std::uint32_t>(ticket.entries.count()),
+        /*descriptors=*/0));
+  }
+  ticket.lay_at_frame();
+  parts_.log->fill(&ticket.frame, copies.data());
+  parts_.log->seal(&ticket.frame);
+  BRECCIA_TRY(parts_.commits->finish(&ticket));
+  copied_bytes_ += copies.size();
+  return Status::OK();
+}
+
+/// Nothing below `end` is needed any more. Copies are as durable as what they were made of, before
+/// that goes.
+Status Cleaner::release(std::uint64_t end) {
+  BRECCIA_TRY(parts_.commits->keep(/*sync=*/true));
+  Status status = mark_.write({store_id_, end});
+  if (status.ok()) status = parts_.log->release_below(end);
+  if (!status.ok()) parts_.fault->set(base::Fault::Place::kLog, status);
+  return status;
+}
+
+}  // namespace breccia::hash

@@ -1,0 +1,272 @@
+#include "hash/engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/memory.h"
+#include "batch/batch_records.h"
+#include "batch/results.h"
+#include "exec/registration.h"
+#include "hash/engine/answer.h"
+#include "hash/engine/figures.h"
+#include "hash/engine/transaction.h"
+#include "wal/changes.h"
+
+namespace breccia::hash {
+
+namespace {
+
+Status only_one_family() {
+  return Status::NotSupported("a store of the hash engine has the default family only");
+}
+
+/// Errors  InvalidArgument, NotSupported: it has what the engine does not do.
+Status check_requests(const batch::Requests& requests) {
+  const auto is_other = [](const auto& part) { return part->family() != kDefaultFamily; };
+  if (std::any_of(requests.writes().begin(), requests.writes().end(), is_other) ||
+      std::any_of(requests.reads().begin(), requests.reads().end(), is_other)) {
+    return Status::InvalidArgument("no such column family",
+                                   "a store of the hash engine has the default one only");
+  }
+  if (requests.range_count() > 0) {
+    return Status::NotSupported("the hash engine keeps keys in no order, so it has no ranges",
+                                "use the ordered engine");
+  }
+  for (const auto& writes : requests.writes()) {
+    if (writes->merges() > 0) {
+      return Status::NotSupported("the hash engine has no merge operators", "use UPDATE by Put");
+    }
+    if (!writes->range_deletes().empty()) {
+      return Status::NotSupported("the hash engine keeps keys in no order, so it deletes no ranges");
+    }
+  }
+  return Status::OK();
+}
+
+/// The part of a family that the requests have, or null.
+template <class Parts>
+auto* default_part(const Parts& parts) {
+  const auto found = std::find_if(parts.begin(), parts.end(), [](const auto& part) {
+    return part->family() == kDefaultFamily;
+  });
+  return found == parts.end() ? nullptr : found->get();
+}
+
+}  // namespace
+
+Status Engine::check_open() const {
+  if (!closed_.load(std::memory_order_relaxed)) return Status::OK();
+  return Status::ShutdownInProgress("the store is closed", "open it again");
+}
+
+// ---- writes ------------------------------------------------------------------------------------
+
+Status Engine::submit(const WriteOptions& options, std::span<const Seen> seen,
+                      batch::Requests* requests) {
+  return base::or_memory_limit([&] {
+    Found found;
+    if (requests->write_count() == 0) return look(seen, requests, &found);
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(check_requests(*requests));
+    BRECCIA_TRY(prepare_answers(requests));
+    return write(options, seen, requests);
+  });
+}
+
+// Up to its place in the log a batch that finds no memory was never there. From then on others wait
+// for it.
+Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
+                     batch::Requests* requests) {
+  cleaner_->help();
+  requests->lay_out();
+  const batch::Writes& writes = *default_part(requests->writes());
+  const batch::Reads* const reads = default_part(requests->reads());
+  const std::uint64_t n = writes.point_count();
+  WriteTicket ticket;
+  ticket.durability = options.durability;
+  ticket.only_words = writes.keys().uniform_bytes == sizeof(std::uint64_t);
+  ticket.entries.number.resize(n);
+  ticket.entries.payload.assign(writes.offsets(), writes.offsets() + n);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    ticket.entries.number[i] = state_->numbering().of(writes.keys(), i);
+  }
+  if (reads != nullptr && reads->count() > 0) {
+    reads->settle();
+    ticket.reads = reads;
+  }
+  BRECCIA_TRY(enter(seen, *requests, &ticket));
+  ticket.lay_at_frame();
+  log_->fill(&ticket.frame, batch::BatchRecords(*requests));
+  log_->seal(&ticket.frame);
+  BRECCIA_TRY(commits_->finish(&ticket));
+  writes_ += n;
+  cleaner_->note_written(n, requests->record_bytes());
+  if (ticket.reads == nullptr) return Status::OK();
+  BRECCIA_TRY(see_own_writes(writes, *reads, ticket.frame.records_position(), &ticket.found));
+  answer(ticket.found, requests);
+  gets_ += reads->count();
+  return Status::OK();
+}
+
+Status Engine::enter(std::span<const Seen> seen, const batch::Requests& requests,
+                     WriteTicket* ticket) {
+  const std::uint64_t bytes = requests.record_bytes();
+  const std::uint32_t count = requests.record_count();
+  if (seen.empty()) return commits_->enter(ticket, bytes, count, /*descriptors=*/0);
+  const wal::CommitQueue::Turn turn(commits_.get());
+  Found nothing;
+  BRECCIA_TRY(read(seen, nullptr, &nothing));
+  return commits_->enter_in_turn(ticket, bytes, count, /*descriptors=*/0);
+}
+
+Status Engine::write_one(const WriteOptions& options, record::Op op, const Slice& key,
+                         const Slice& value) {
+  return base::or_memory_limit([&] {
+    batch::Requests& requests = batch::thread_requests();
+    BRECCIA_TRY(requests.add_write(op, kDefaultFamily, key, value));
+    return submit(options, {}, &requests);
+  });
+}
+
+Status Engine::Merge(const WriteOptions& /*options*/, const Slice& /*key*/,
+                     const Slice& /*operand*/) {
+  return Status::NotSupported("the hash engine has no merge operators");
+}
+
+void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
+                         std::function<void(Status)> done) {
+  const Status taken = base::or_memory_limit([&] {
+    return async_->submit({options, &batch->requests(), done, Status()});
+  });
+  if (!taken.ok()) done(taken);
+}
+
+void Engine::run_async(std::span<batch::AsyncBatch> group) {
+  for (batch::AsyncBatch& one : group) one.status = submit(one.options, {}, one.requests);
+}
+
+// ---- reads -------------------------------------------------------------------------------------
+
+Status Engine::look(std::span<const Seen> seen, batch::Requests* requests, Found* found) {
+  BRECCIA_TRY(check_open());
+  BRECCIA_TRY(check_requests(*requests));
+  BRECCIA_TRY(prepare_answers(requests));
+  BRECCIA_TRY(read(seen, requests, found));
+  answer(*found, requests);
+  return Status::OK();
+}
+
+/// Finds what the requests look up (null: nothing), at a moment when what was seen is still so.
+Status Engine::read(std::span<const Seen> seen, const batch::Requests* requests, Found* found) {
+  const batch::Reads* const reads = requests == nullptr ? nullptr : default_part(requests->reads());
+  std::vector<State::Lookup> lookups;
+  if (reads != nullptr) lookups.push_back({reads->keys(), &found->payload});
+  std::vector<Found> now(seen.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const batch::Reads* const before = default_part(seen[i].reads->reads());
+    if (before != nullptr) lookups.push_back({before->keys(), &now[i].payload});
+  }
+  BRECCIA_TRY(state_->find(lookups, &found->table));
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const batch::Reads* const before = default_part(seen[i].reads->reads());
+    now[i].table = found->table;
+    if (before != nullptr && !is_unchanged(before->keys(), seen[i].found, now[i])) {
+      return Status::Busy("what the transaction read has changed");
+    }
+  }
+  if (reads != nullptr) gets_ += reads->count();
+  return Status::OK();
+}
+
+Status Engine::Get(const Slice& key, std::string* value) {
+  std::vector<std::string> values;
+  std::vector<Status> statuses = MultiGet({&key, 1}, &values);
+  if (statuses.front().ok()) *value = std::move(values.front());
+  return std::move(statuses.front());
+}
+
+std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
+                                     std::vector<std::string>* values) {
+  std::vector<Status> statuses(keys.size(), Status::NotFound());
+  const Status status = base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    values->assign(keys.size(), std::string());
+    batch::Requests requests(exec::shared_plain_host_memory());
+    std::vector<std::size_t> places;  // of those that can be there
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i].size() > limits::kKeyBytesMax) continue;
+      BRECCIA_TRY(requests.add_read(kDefaultFamily, keys[i]));
+      places.push_back(i);
+    }
+    BRECCIA_TRY(submit(WriteOptions(), {}, &requests));
+    for (std::size_t j = 0; j < places.size(); ++j) {
+      const batch::ReadResult result = requests.result(j);
+      statuses[places[j]] = batch::status_of(result.code);
+      if (result.code == Status::Code::kOk) (*values)[places[j]].assign(result.data, result.bytes);
+    }
+    return Status::OK();
+  });
+  if (!status.ok()) {
+    for (Status& one : statuses) one = base::copy_of(status);
+  }
+  return statuses;
+}
+
+// ---- the rest of Store -------------------------------------------------------------------------
+
+std::unique_ptr<Transaction> Engine::OpenTransaction() {
+  return std::make_unique<HashTransaction>(this, NewBatch());
+}
+
+Batch Engine::NewBatch() {
+  return Batch(std::make_unique<batch::Requests>(
+      std::shared_ptr<exec::HostMemory>(device_, &device_->host_memory())));
+}
+
+Status Engine::RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    return exec::register_memory(device_, memory, bytes, registration);
+  });
+}
+
+Status Engine::CreateFamily(const std::string& /*name*/, FamilyId* /*family*/) {
+  return only_one_family();
+}
+
+Status Engine::DropFamily(FamilyId /*family*/) { return only_one_family(); }
+
+std::vector<std::pair<std::string, FamilyId>> Engine::Families() const {
+  return {{"default", kDefaultFamily}};
+}
+
+Status Engine::Changes(std::uint64_t from, const ChangesOptions& options,
+                       std::unique_ptr<ChangeStream>* stream) {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TAKE(*stream, wal::open_changes({log_.get(), commits_.get()}, from, options));
+    return Status::OK();
+  });
+}
+
+Status Engine::SyncLog() {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    return commits_->keep(/*sync=*/true);
+  });
+}
+
+bool Engine::GetProperty(const std::string& name, std::string* value) {
+  const Status found = base::or_memory_limit([&] {
+    auto figure = figure_of({*state_, *cleaner_, *log_, fault_, async_->figures(), *device_,
+                             no_device_, gets_.load(), writes_.load()},
+                            name);
+    if (!figure.has_value()) return Status::NotFound();
+    *value = std::move(*figure);
+    return Status::OK();
+  });
+  return found.ok();
+}
+
+}  // namespace breccia::hash

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <breccia/hash_options.h>
+#include <breccia/store.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fault.h"
+#include "batch/async_queue.h"
+#include "batch/requests.h"
+#include "hash/engine/cleaner.h"
+#include "hash/engine/mark.h"
+#include "hash/engine/state.h"
+#include "pmem/disk.h"
+#include "wal/commit_queue.h"
+#include "wal/files.h"
+
+namespace breccia::hash {
+
+/// What lookups found that a transaction depends on.
+struct Seen {
+  const batch::Requests* reads;
+  Found found;
+};
+
+/// What a store stands on, and tests replace.
+struct Ground {
+  std::shared_ptr<wal::Files> files;
+  std::shared_ptr<pmem::Disk> disk;
+  /// Bits of the numbers of keys that count: with few of them keys share numbers.
+  std::uint64_t number_mask = ~std::uint64_t{0};
+  /// Bytes of a segment from which on it is full; 0: when nothing more fits.
+  std::uint64_t roll_bytes = 0;
+};
+
+/// The hash engine: records in a log, and a table on a device that knows the newest of each key.
+///
+/// A write is a frame of the log, and then entries of the key map (state.h); a lookup asks that and
+/// copies the value out of the log. The log is all there is: its oldest part is cleaned
+/// (cleaner.h), and the map is filled from it when the store opens.
+///
+/// Source  [gphash] for the table. Deviation: what is durable is a log, not the table
+///         (docs/impl/hash.md, "Why a log").
+/// Threads any.
+class Engine final : public Store {
+ public:
+  /// Errors  as Store::Open.
+  static Status open(const HashOptions& options, const std::string& path, const Ground& ground,
+                     std::unique_ptr<Engine>* engine);
+  ~Engine() override;
+
+  Status Close() override;
+  Status Submit(const WriteOptions& options, Batch* batch) override {
+    return submit(options, {}, &batch->requests());
+  }
+  [[nodiscard]] std::unique_ptr<Transaction> OpenTransaction() override;
+  void SubmitAsync(const WriteOptions& options, Batch* batch,
+                   std::function<void(Status)> done) override;
+  [[nodiscard]] Batch NewBatch() override;
+  Status RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) override;
+  Status Put(const WriteOptions& options, const Slice& key, const Slice& value) override {
+    return write_one(options, record::Op::kPut, key, value);
+  }
+  Status Delete(const WriteOptions& options, const Slice& key) override {
+    return write_one(options, record::Op::kDelete, key, Slice());
+  }
+  Status Merge(const WriteOptions& options, const Slice& key, const Slice& operand) override;
+  Status Get(const Slice& key, std::string* value) override;
+  std::vector<Status> MultiGet(std::span<const Slice> keys,
+                               std::vector<std::string>* values) override;
+  Status CreateFamily(const std::string& name, FamilyId* family) override;
+  Status DropFamily(FamilyId family) override;
+  [[nodiscard]] std::vector<std::pair<std::string, FamilyId>> Families() const override;
+  Status Changes(std::uint64_t from, const ChangesOptions& options,
+                 std::unique_ptr<ChangeStream>* stream) override;
+  [[nodiscard]] std::uint64_t Position() const override { return state_->visible(); }
+  Status SyncLog() override;
+  Status Flush() override { return SyncLog(); }
+  bool GetProperty(const std::string& name, std::string* value) override;
+  [[nodiscard]] RecoveryReport recovery() const override { return recovery_; }
+
+  [[nodiscard]] Cleaner& cleaner() { return *cleaner_; }
+  /// Submit of a batch that depends on lookups: it happens only if what they found is still so, and
+  /// right behind that check.
+  /// Errors  as Submit; Busy: it is not.
+  Status submit(const WriteOptions& options, std::span<const Seen> seen, batch::Requests* requests);
+  /// Answers the lookups of `requests`, if what was seen before is still so at that moment.
+  /// Errors  as Submit; Busy: it is not.
+  Status look(std::span<const Seen> seen, batch::Requests* requests, Found* found);
+
+ private:
+  Engine() = default;
+  Status start(const HashOptions& options, const std::string& path, const Ground& ground);
+  Result<Mark> find_mark(const MarkFile& file, const std::string& path) const;
+  Status open_log(const std::string& dir, const Ground& ground, const Mark& mark);
+
+  [[nodiscard]] Status check_open() const;
+  Status write(const WriteOptions& options, std::span<const Seen> seen, batch::Requests* requests);
+  Status read(std::span<const Seen> seen, const batch::Requests* requests, Found* found);
+  Status enter(std::span<const Seen> seen, const batch::Requests& requests, WriteTicket* ticket);
+  Status write_one(const WriteOptions& options, record::Op op, const Slice& key,
+                   const Slice& value);
+  void run_async(std::span<batch::AsyncBatch> group);
+
+  HashOptions options_;
+  exec::DevicePtr device_;
+  std::shared_ptr<Backend> backend_;
+  std::string no_device_;  // why there is none, if one was looked for
+  std::unique_ptr<wal::Log> log_;
+  base::Fault fault_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<wal::CommitQueue> commits_;
+  std::unique_ptr<Cleaner> cleaner_;
+  std::unique_ptr<batch::AsyncQueue> async_;
+  RecoveryReport recovery_;
+  std::atomic<bool> closed_{false};
+  std::mutex close_mutex_;
+  Status close_status_;
+  std::atomic<std::uint64_t> gets_{0}, writes_{0};
+};
+
+}  // namespace breccia::hash

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "hash/engine/index.h"
+#include "hash/engine/numbering.h"
+#include "hash/engine/shared_numbers.h"
+#include "wal/log_options.h"
+#include "wal/segment_table.h"
+
+namespace breccia::hash {
+
+/// The newest record of each key, as a payload: its position in the log, and what it does.
+///
+/// It follows from the log alone: whoever loses it (a device that fails) fills it again from there.
+/// Records may be taken in in any order, as long as deletions come behind all that they delete.
+///
+/// Threads find() and newest() by any number; the rest by one, with nobody else in a call.
+class KeyMap {
+ public:
+  /// Errors  as Index::make.
+  static Result<std::unique_ptr<KeyMap>> make(std::shared_ptr<Backend> backend, std::uint64_t keys,
+                                              const Numbering& numbering);
+
+  /// payload[keys.count] of keys: 0 or a deletion: there is none. It may be that of another key
+  /// with the same number: whoever looks at the record compares.
+  /// Errors  as Index::find.
+  [[nodiscard]] Status find(const record::KeyColumnsRef& keys, std::uint64_t* payload) const;
+  /// The same for the keys of records in `table`.
+  [[nodiscard]] Status newest(const Entries& records, const wal::SegmentTable& table,
+                              std::uint64_t* payload) const;
+
+  /// Takes records in, which lie in `table`, as does all that was taken in before.
+  /// `only_words`: all their keys have 8 bytes.
+  /// Errors  as Index::raise: the map is of no use any more, until it was filled again.
+  [[nodiscard]] Status take_in(const Entries& entries, bool only_words,
+                               const wal::SegmentTable& table);
+  /// take_in() of whole frames.
+  [[nodiscard]] Status take_in(std::span<const wal::RecoveredFrame> frames,
+                               const wal::SegmentTable& table);
+
+  [[nodiscard]] const Numbering& numbering() const { return numbering_; }
+  [[nodiscard]] const Index& index() const { return *index_; }
+  /// Keys that are there, to within the few that share a number.
+  [[nodiscard]] std::uint64_t keys() const { return index_->count(); }
+
+ private:
+  KeyMap(std::unique_ptr<Index> index, const Numbering& numbering)
+      : index_(std::move(index)), numbering_(numbering) {}
+  void note_shared(const Entries& entries, const std::vector<std::uint64_t>& before,
+                   const wal::SegmentTable& table);
+  Status forget_deletions(const Entries& entries, const wal::SegmentTable& table);
+  Status take_in_group(std::span<const wal::RecoveredFrame> frames,
+                       const wal::SegmentTable& table);
+
+  const std::unique_ptr<Index> index_;
+  const Numbering numbering_;
+  SharedNumbers shared_;
+  bool has_other_keys_ = false;  // than those of 8 bytes
+};
+
+}  // namespace breccia::hash

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "record/keyed_hash.h"
+#include "record/record.h"
+
+namespace breccia::hash {
+
+/// The 64-bit numbers by which the index knows keys: a key of 8 bytes is its own, others have a
+/// hash that nobody can foresee. Two keys may have one (shared_numbers.h).
+/// Threads any.
+class Numbering {
+ public:
+  /// `mask`: bits of a number that count, for tests.
+  Numbering(const record::HashSeed& seed, std::uint64_t mask) : seed_(seed), mask_(mask) {}
+
+  [[nodiscard]] std::uint64_t of(const record::KeyColumnsRef& keys, std::uint64_t i) const {
+    const bool is_word = keys.bytes_at(i) == sizeof(std::uint64_t);
+    return (is_word ? record::first_word(keys, i) : record::keyed_hash(keys, i, seed_)) & mask_;
+  }
+  [[nodiscard]] std::uint64_t of(const Slice& key) const {
+    const bool is_word = key.size() == sizeof(std::uint64_t);
+    return (is_word ? base::load_big_endian_8(key.data())
+                    : record::keyed_hash(key.data(), key.size(), seed_)) &
+           mask_;
+  }
+  /// Whether keys of 8 bytes have numbers that no other such key has.
+  [[nodiscard]] bool tells_words_apart() const { return mask_ == ~std::uint64_t{0}; }
+
+ private:
+  const record::HashSeed seed_;
+  const std::uint64_t mask_;
+};
+
+/// The key of a record in the log.
+[[nodiscard]] inline Slice key_of(const std::byte* record) {
+  return {record::record_key(record), record::record_header(record).key_bytes()};
+}
+
+}  // namespace breccia::hash

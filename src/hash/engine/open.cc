@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "exec/choose.h"
+#include "hash/engine/engine.h"
+#include "wal/log_open.h"
+
+/// How a store of the hash engine opens and closes.
+
+namespace breccia::hash {
+
+namespace {
+
+Numbering draw_numbering(std::uint64_t mask) {
+  std::random_device device;
+  const auto word = [&] { return std::uint64_t{device()} << 32 | device(); };
+  return {record::HashSeed{.start = word(), .factor = word() | 1}, mask};
+}
+
+}  // namespace
+
+Status Engine::open(const HashOptions& options, const std::string& path, const Ground& ground,
+                    std::unique_ptr<Engine>* engine) {
+  auto made = std::unique_ptr<Engine>(new Engine);
+  BRECCIA_TRY(made->start(options, path, ground));
+  *engine = std::move(made);
+  return Status::OK();
+}
+
+Engine::~Engine() { Close().PermitUncheckedError(); }
+
+Status Engine::start(const HashOptions& options, const std::string& path, const Ground& ground) {
+  options_ = options;
+  BRECCIA_TAKE(device_, exec::choose_device(options, &no_device_));
+  BRECCIA_TAKE(backend_, make_backend(device_, {.name = "hash",
+                                                .bytes_max = options.device_bytes_max,
+                                                .cost = exec::GiveCost::kFlush}));
+  const MarkFile file(ground.disk, path);
+  BRECCIA_TAKE(Mark mark, find_mark(file, path));
+  if (mark.store_id == 0) {
+    BRECCIA_TRY(ground.files->create_dir(path).status());
+    BRECCIA_TRY(ground.files->sync_dir(wal::folder_above(path)));
+    mark.store_id = wal::draw_store_id();
+    BRECCIA_TRY(file.write(mark));
+  }
+  BRECCIA_TRY(open_log(options.wal_dir.empty() ? path + "/log" : options.wal_dir, ground, mark));
+  // From now on a missing log is noticed.
+  if (mark.from == 0) BRECCIA_TRY(file.write({mark.store_id, log_->begin()}));
+  commits_ = std::make_unique<wal::CommitQueue>(
+      log_.get(), &fault_,
+      wal::CommitEnvironment{
+          .publish =
+              [this](wal::Ticket& ticket) {
+                return state_->publish(static_cast<WriteTicket*>(&ticket));
+              },
+          .visible = [this] { return state_->visible(); },
+          .note = [](const wal::CommitNote&) {}});
+  cleaner_ = std::make_unique<Cleaner>(
+      Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_}, file, mark.store_id,
+      options.log_factor);
+  cleaner_->note_written(recovery_.entries, recovery_.bytes);
+  cleaner_->start();
+  async_ = std::make_unique<batch::AsyncQueue>(
+      batch::admission_options(options),
+      [this](std::span<batch::AsyncBatch> group) { run_async(group); });
+  backend_->tenant().answer(
+      {.give = [](std::uint64_t) {},  // the table is all that it has
+       .lost = [this](const Status& why) { state_->leave_device(why); }});
+  return Status::OK();
+}
+
+/// Errors  InvalidArgument: the store is missing, or there, against the options, or something else
+///         is in its place.
+Result<Mark> Engine::find_mark(const MarkFile& file, const std::string& path) const {
+  BRECCIA_TAKE(const Mark mark, file.read());
+  if (mark.store_id != 0) {
+    if (!options_.error_if_exists) return mark;
+    return Status::InvalidArgument(path + " exists", "error_if_exists is set");
+  }
+  if (!options_.create_if_missing) {
+    return Status::InvalidArgument(path + " is no store of the hash engine",
+                                   "set create_if_missing, or open it with its own engine");
+  }
+  return mark;
+}
+
+Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark& mark) {
+  const auto started = std::chrono::steady_clock::now();
+  wal::LogOptions log_options;
+  log_options.dir = dir;
+  log_options.segment_bytes = options_.log_segment_bytes;
+  log_options.preallocate_bytes = options_.log_preallocate_bytes;
+  log_options.keep_bytes = options_.log_keep_bytes;
+  log_options.files = ground.files;
+  log_options.roll_bytes = ground.roll_bytes;
+  log_options.store_id = mark.store_id;
+  log_options.on_map = [device = device_](std::byte* image, std::uint64_t bytes) {
+    (void)device->adopt(image, bytes);  // if it cannot, its results go through staging
+  };
+  log_options.on_unmap = [device = device_](std::byte* image) { device->disown(image); };
+  std::vector<wal::RecoveredFrame> frames;
+  wal::LogRecovery found;
+  BRECCIA_TAKE(log_, wal::Log::open(
+                         log_options, mark.from,
+                         [&](const wal::RecoveredFrame& frame) {
+                           frames.push_back(frame);
+                           return Status::OK();
+                         },
+                         &found));
+  // So many at most: of versions of a key only one is kept.
+  const std::uint64_t keys = std::max(options_.keys_expected, found.entries);
+  const Numbering numbering = draw_numbering(ground.number_mask);
+  const auto fill = [&](const std::shared_ptr<Backend>& backend) -> Result<std::unique_ptr<KeyMap>> {
+    BRECCIA_TAKE(auto map, KeyMap::make(backend, keys, numbering));
+    BRECCIA_TRY(map->take_in(frames, *log_->table()));
+    return map;
+  };
+  auto map = fill(backend_);
+  if (!map.ok() && !device_->is_host()) {
+    log(LogLevel::kError, "the index goes to the host: " + map.status().ToString());
+    map = fill(make_host_backend());
+  }
+  BRECCIA_TRY(map.status());
+  state_ = std::make_unique<State>(
+      log_.get(), map.take(), log_->end(), keys, [](const Status& why) {
+        log(LogLevel::kError, "device retired, the index goes to the host: " + why.ToString());
+      });
+  recovery_ = {found.frames,
+               found.entries,
+               found.bytes,
+               found.dropped_bytes,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
+               found.message};
+  if (!found.message.empty()) log(LogLevel::kWarning, found.message);
+  return Status::OK();
+}
+
+Status Engine::Close() {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_) return base::copy_of(close_status_);
+  if (async_ == nullptr) return Status::OK();  // it never opened
+  async_->stop();
+  closed_ = true;
+  backend_->tenant().be_left_alone();
+  cleaner_->stop();
+  // Writes without a log are lost with the process, not with an orderly end of it.
+  close_status_ = commits_->keep(/*sync=*/false);
+  return base::copy_of(close_status_);
+}
+
+}  // namespace breccia::hash

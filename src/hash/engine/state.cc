@@ -1,0 +1,137 @@
+#include "hash/engine/state.h"
+
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "base/memory.h"
+#include "wal/walk.h"
+
+namespace breccia::hash {
+
+namespace {
+
+bool is_on_host(const KeyMap& map) { return map.index().backend().device().is_host(); }
+
+}  // namespace
+
+Status fill(const wal::SegmentTable& table, std::uint64_t from, std::uint64_t to, KeyMap* map) {
+  constexpr std::uint64_t kRecordsAtOnce = 16 << 20;
+  std::vector<wal::RecoveredFrame> frames;
+  std::uint64_t records = 0;
+  const auto take_in = [&] {
+    BRECCIA_TRY(map->take_in(frames, table));
+    frames.clear();
+    records = 0;
+    return Status::OK();
+  };
+  BRECCIA_TRY(wal::walk_frames(table, from, to, [&](const wal::RecoveredFrame& frame) {
+    frames.push_back(frame);
+    records += frame.record_count;
+    return records < kRecordsAtOnce ? Status::OK() : take_in();
+  }));
+  return take_in();
+}
+
+State::State(const wal::Log* log, std::unique_ptr<KeyMap> map, std::uint64_t visible,
+             std::uint64_t keys_expected, std::function<void(const Status& why)> left)
+    : log_(log),
+      keys_expected_(keys_expected),
+      left_(std::move(left)),
+      numbering_(map->numbering()),
+      map_(std::move(map)),
+      visible_(visible) {}
+
+Status State::find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table) {
+  for (const Lookup& lookup : lookups) lookup.payload->resize(lookup.keys.count);
+  return look_up([&](const KeyMap& map) {
+    *table = log_->table();
+    for (const Lookup& lookup : lookups) {
+      BRECCIA_TRY(map.find(lookup.keys, lookup.payload->data()));
+    }
+    return Status::OK();
+  });
+}
+
+Status State::newest(const Entries& records, std::uint64_t* payload) {
+  return look_up(
+      [&](const KeyMap& map) { return map.newest(records, *log_->table(), payload); });
+}
+
+/// look(map), and once more on the host, if the device failed.
+template <class Look>
+Status State::look_up(const Look& look) {
+  {
+    const std::shared_lock lock(mutex_);
+    if (map_ != nullptr) {
+      const Status status = base::or_memory_limit([&] { return look(*map_); });
+      if (status.ok() || is_on_host(*map_)) return status;
+    }
+  }
+  const std::unique_lock lock(mutex_);
+  if (map_ != nullptr) {
+    const Status status = base::or_memory_limit([&] { return look(*map_); });
+    if (status.ok() || is_on_host(*map_)) return status;
+    lose(status);
+  }
+  BRECCIA_TRY(fill_on_host());
+  return base::or_memory_limit([&] { return look(*map_); });
+}
+
+Status State::publish(WriteTicket* ticket) {
+  const std::unique_lock lock(mutex_);
+  return base::with_patience([&] { return publish_in_turn(ticket); });
+}
+
+Status State::publish_in_turn(WriteTicket* ticket) {
+  if (map_ == nullptr) BRECCIA_TRY(fill_on_host());
+  const wal::SegmentTablePtr table = log_->table();
+  const auto answer_and_take_in = [&] {
+    if (ticket->reads != nullptr) {
+      ticket->found.payload.resize(ticket->reads->count());
+      ticket->found.table = table;
+      BRECCIA_TRY(map_->find(ticket->reads->keys(), ticket->found.payload.data()));
+    }
+    return map_->take_in(ticket->entries, ticket->only_words, *table);
+  };
+  Status status = base::or_memory_limit(answer_and_take_in);
+  if (!status.ok()) {
+    const bool was_on_host = is_on_host(*map_);
+    lose(status);
+    if (was_on_host) return status;
+    BRECCIA_TRY(fill_on_host());
+    status = base::or_memory_limit(answer_and_take_in);
+    if (!status.ok()) lose(status);
+  }
+  if (status.ok()) visible_.store(ticket->frame.end(), std::memory_order_release);
+  return status;
+}
+
+/// Fills the map again, with all that is visible.
+Status State::fill_on_host() {
+  return base::or_memory_limit([&] {
+    BRECCIA_TAKE(auto map, KeyMap::make(make_host_backend(), keys_expected_, numbering_));
+    BRECCIA_TRY(fill(*log_->table(), log_->begin(), visible(), map.get()));
+    map_ = std::move(map);
+    return Status::OK();
+  });
+}
+
+/// What is in the map now is not known.
+void State::lose(const Status& why) {
+  const bool was_on_host = is_on_host(*map_);
+  map_.reset();
+  if (!was_on_host) base::as_memory_allows([&] { left_(why); });
+}
+
+void State::leave_device(const Status& why) {
+  const std::unique_lock lock(mutex_);
+  if (map_ != nullptr && !is_on_host(*map_)) lose(why);
+}
+
+void State::look(const std::function<void(const KeyMap& map)>& work) const {
+  const std::shared_lock lock(mutex_);
+  if (map_ != nullptr) work(*map_);
+}
+
+}  // namespace breccia::hash

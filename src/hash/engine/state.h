@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "batch/reads.h"
+#include "hash/engine/key_map.h"
+#include "hash/section_mutex.h"
+#include "wal/commit_queue.h"
+
+namespace breccia::hash {
+
+/// What some reads found: payloads, and the log that they point into.
+struct Found {
+  std::vector<std::uint64_t> payload;
+  wal::SegmentTablePtr table;
+};
+
+/// One batch's writes on their way from their place in the log to the key map.
+struct WriteTicket : wal::Ticket {
+  Entries entries;  // payloads from the first of the frame's records on, until lay_at_frame()
+  bool only_words = true;
+  /// Lookups of the same batch; null: there are none. What they find without its writes.
+  const batch::Reads* reads = nullptr;
+  Found found;
+
+  /// Makes positions of the entries' offsets.
+  /// Shape   called once, when the frame has its place.
+  void lay_at_frame() {
+    for (std::uint64_t& payload : entries.payload) payload += frame.records_position();
+  }
+};
+
+/// The key map, and how far it is visible. Lookups share it; a batch's writes come in while nobody
+/// looks, so that they are seen together.
+///
+/// A map whose device fails is filled again on the host, from the log.
+///
+/// Threads any; publish() by one at a time.
+class State {
+ public:
+  /// `left` hears why the device was left. The map has all of the log below `visible`.
+  State(const wal::Log* log, std::unique_ptr<KeyMap> map, std::uint64_t visible,
+        std::uint64_t keys_expected, std::function<void(const Status& why)> left);
+
+  /// Keys to be looked up, and where their payloads go.
+  struct Lookup {
+    record::KeyColumnsRef keys;
+    std::vector<std::uint64_t>* payload;
+  };
+  /// Looks up all keys at one moment. *table: what the payloads point into.
+  /// Errors  MemoryLimit; Corruption, IOError: the map was lost, and the log cannot be read.
+  [[nodiscard]] Status find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table);
+  /// payload[n]: the newest of the keys of records.
+  [[nodiscard]] Status newest(const Entries& records, std::uint64_t* payload);
+  /// Makes a committed batch visible, and before that answers its lookups.
+  [[nodiscard]] Status publish(WriteTicket* ticket);
+
+  [[nodiscard]] std::uint64_t visible() const { return visible_.load(std::memory_order_acquire); }
+  [[nodiscard]] const Numbering& numbering() const { return numbering_; }
+  /// work(map), while nobody changes it. Not called if there is none.
+  void look(const std::function<void(const KeyMap& map)>& work) const;
+  /// From here on the map is on the host.
+  void leave_device(const Status& why);
+
+ private:
+  template <class Look>
+  Status look_up(const Look& look);
+  Status publish_in_turn(WriteTicket* ticket);
+  Status fill_on_host();
+  void lose(const Status& why);
+
+  const wal::Log* const log_;
+  const std::uint64_t keys_expected_;
+  const std::function<void(const Status& why)> left_;
+  const Numbering numbering_;
+  mutable SectionMutex mutex_;  // guards map_
+  std::unique_ptr<KeyMap> map_;  // null: lost, and not filled again yet
+  std::atomic<std::uint64_t> visible_;
+};
+
+/// Fills `map` with the records of a log that lie in [from, to).
+[[nodiscard]] Status fill(const wal::SegmentTable& table, std::uint64_t from, std::uint64_t to,
+                          KeyMap* map);
+
+}  // namespace breccia::hash

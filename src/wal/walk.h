@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/result.h"
+#include "wal/log_options.h"
+#include "wal/segment_table.h"
+
+namespace breccia::wal {
+
+/// Calls visit(frame) for the frames of a log's segments that begin in [from, to), in order.
+/// Shape   both are ends of frames, or begins; all frames between them are committed, and lie in
+///         segments of the table.
+/// Errors  those of visit; Corruption: a header on the way is not intact.
+/// Cost    a look at each header; what is in the frames was checked when it was written or read.
+[[nodiscard]] Status walk_frames(const SegmentTable& table, std::uint64_t from, std::uint64_t to,
+                                 const std::function<Status(const RecoveredFrame&)>& visit);
+
+}  // namespace breccia::wal
