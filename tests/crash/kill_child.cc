@@ -1,3 +1,4 @@
+#include <breccia/hash_options.h>
 #include <breccia/options.h>
 #include <breccia/store.h>
 #include <fcntl.h>
@@ -13,9 +14,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "hash/engine/engine.h"
 #include "kill_state.h"
 #include "support/backend.h"
 #include "support/refill.h"
+#include "support/sparse_files.h"
 
 namespace breccia::crash {
 
@@ -36,9 +39,6 @@ using Pending = WriterState::Pending;
 
 constexpr char kOtherFamily[] = "other";
 
-/// Every third key lies in the other family.
-bool is_other(std::uint32_t key) { return key % 3 == 2; }
-
 std::string key_text(std::uint32_t writer, std::uint32_t key) {
   return fmt::format("{}/{}{}", writer, std::string(key % 7, 'k'), key);
 }
@@ -58,7 +58,7 @@ class Child {
       : folder_(folder), run_(run), random_(run.seed), state_(map_state(folder + "/expected")) {}
 
   void run() {
-    Status status = open();
+    Status status = run_.hash ? open_hash() : open();
     if (!status.ok()) return fail("open: " + status.ToString());
     for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
       const std::string error = check(writer);
@@ -97,6 +97,26 @@ class Child {
     return other_ != kDefaultFamily ? status : Status::Corruption("a family is missing");
   }
 
+  /// Segments that are full soon, so that the log is cleaned again and again.
+  Status open_hash() {
+    HashOptions options;
+    options.create_if_missing = true;
+    options.backend = run_.simulator ? BackendChoice::kSimulator : testing::backend_under_test();
+    options.simulator_seed = random_.next();
+    options.log_factor = 1;
+    const bool is_sparse = random_.one_in(2);
+    const hash::Ground ground{
+        .files = is_sparse ? testing::make_sparse_files() : wal::real_files(),
+        .disk = pmem::real_disk(),
+        .roll_bytes = is_sparse ? 64ULL << 10 : 4ULL << 20};
+    std::unique_ptr<hash::Engine> engine;
+    const Status status = hash::Engine::open(options, folder_ + "/store", ground, &engine);
+    store_ = std::move(engine);
+    return status;
+  }
+
+  /// Every third key lies in the other family, if there is one.
+  [[nodiscard]] bool is_other(std::uint32_t key) const { return !run_.hash && key % 3 == 2; }
   [[nodiscard]] FamilyId family_of(std::uint32_t key) const {
     return is_other(key) ? other_ : kDefaultFamily;
   }
@@ -189,7 +209,7 @@ class Child {
                      : store_->Delete(WriteOptions(), key_text(writer, key));
     }
     Batch batch;
-    const bool by_range = mine.number % 4 == 0;
+    const bool by_range = mine.number % 4 == 0 && !run_.hash;
     for (std::uint32_t i = 0; i < mine.count; ++i) {
       const std::uint32_t key = mine.key_of(i);
       const std::string text = key_text(writer, key);

@@ -59,6 +59,7 @@ void unmap_state(KillState* state);
 struct ChildRun {
   std::uint64_t seed;
   bool simulator;
+  bool hash = false;  // the hash engine
 };
 
 /// Opens the store, checks it against the state, then writes until it is killed. Returns on error,
