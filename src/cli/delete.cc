@@ -36,6 +36,7 @@ console::Command add_delete(console::App* parent) {
   auto flags = std::make_shared<DeleteFlags>();
   console::App* app = parent->add_subcommand("delete", "Delete a key; a missing key is no error");
   flags->store.add_to(app, "host");
+  flags->store.add_engine(app);
   flags->store.add_convert(app);
   flags->hex.add_to(app);
   app->add_flag("--create_if_missing", flags->store.create_if_missing,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace {
 
 struct GetFlags {
   db::DbFlags db;
+  std::string engine = "ordered";
   std::vector<std::string> keys;
   bool json = false;
   bool pairs = false;  // print keys beside values, even of one key
@@ -60,21 +62,14 @@ Status look_up(const ordered::ReadOnlyStore& store, rocksdb::ColumnFamilyHandle*
   return at->status();
 }
 
-int run_get(const GetFlags& flags) {
-  std::vector<std::string> keys;
-  for (const std::string& argument : flags.keys) {
-    auto key = flags.db.hex.key(argument);
-    if (!key) return console::kExitUsage;
-    keys.push_back(*std::move(key));
-  }
-  const auto store = db::open_to_look(flags.db);
-  if (store == nullptr) return console::kExitFailed;
-  rocksdb::ColumnFamilyHandle* const family = db::find_family(*store, flags.db.column_family);
-  if (family == nullptr) return console::kExitUsage;
+/// Looks up one key. Errors  NotFound; those of the store.
+using LookUp = std::function<Status(const std::string& key, std::string* value)>;
+
+int print_all(const GetFlags& flags, const std::vector<std::string>& keys, const LookUp& look_up) {
   int exit_code = console::kExitOk;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::string value;
-    const Status status = look_up(*store, family, keys[i], &value);
+    const Status status = look_up(keys[i], &value);
     if (status.ok()) {
       print_found(flags, keys[i], value);
     } else if (status.IsNotFound()) {
@@ -89,11 +84,46 @@ int run_get(const GetFlags& flags) {
   return exit_code;
 }
 
+/// Nothing in the folder changes.
+int get_from_tree(const GetFlags& flags, const std::vector<std::string>& keys) {
+  const auto store = db::open_to_look(flags.db);
+  if (store == nullptr) return console::kExitFailed;
+  rocksdb::ColumnFamilyHandle* const family = db::find_family(*store, flags.db.column_family);
+  if (family == nullptr) return console::kExitUsage;
+  return print_all(flags, keys, [&](const std::string& key, std::string* value) {
+    return look_up(*store, family, key, value);
+  });
+}
+
+int get_from_hash(const GetFlags& flags, const std::vector<std::string>& keys) {
+  console::StoreFlags where;
+  where.db = flags.db.db;
+  where.wal_dir = flags.db.wal_dir;
+  where.engine = flags.engine;
+  where.backend = "host";
+  const auto store = where.open();
+  if (store == nullptr) return console::kExitFailed;
+  return print_all(flags, keys, [&](const std::string& key, std::string* value) {
+    return store->Get(key, value);
+  });
+}
+
+int run_get(const GetFlags& flags) {
+  std::vector<std::string> keys;
+  for (const std::string& argument : flags.keys) {
+    auto key = flags.db.hex.key(argument);
+    if (!key) return console::kExitUsage;
+    keys.push_back(*std::move(key));
+  }
+  return flags.engine == "hash" ? get_from_hash(flags, keys) : get_from_tree(flags, keys);
+}
+
 console::Command add(console::App* parent, const char* name, const char* help, bool pairs) {
   auto flags = std::make_shared<GetFlags>();
   flags->pairs = pairs;
   console::App* app = parent->add_subcommand(name, help);
   flags->db.add_db(app);
+  console::add_engine_flag(app, &flags->engine);
   flags->db.hex.add_to(app);
   app->add_flag("--json", flags->json, "Print one JSON object per key that was found");
   app->add_option("KEY", flags->keys, "Keys to look up")->required();

@@ -259,6 +259,7 @@ console::Command add_import(console::App* parent) {
   console::App* app = parent->add_subcommand(
       "import", "Write the records of a text file into a store, which is made if there is none");
   flags->store.add_to(app, "auto");
+  flags->store.add_engine(app);
   flags->store.add_convert(app);
   app->add_option("--format", flags->format_name,
                   "tsv: key, tab, value, with \\t \\n \\\\ escaped; jsonl: one object per line; "

@@ -38,6 +38,7 @@ console::Command add_put(console::App* parent) {
   auto flags = std::make_shared<PutFlags>();
   console::App* app = parent->add_subcommand("put", "Write a key and its value");
   flags->store.add_to(app, "host");
+  flags->store.add_engine(app);
   flags->store.add_convert(app);
   flags->hex.add_to(app);
   app->add_flag("--create_if_missing", flags->store.create_if_missing,

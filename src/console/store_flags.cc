@@ -1,5 +1,6 @@
 #include "console/store_flags.h"
 
+#include <breccia/hash_options.h>
 #include <breccia/merge_operators.h>
 #include <breccia/rocks.h>
 #include <fmt/format.h>
@@ -99,16 +100,37 @@ void StoreFlags::add_to(App* app, const std::string& backend_default) {
   app->add_option("--device", device, "Which GPU, by CUDA's number")->capture_default_str();
 }
 
+void StoreFlags::add_engine(App* app) { add_engine_flag(app, &engine); }
 void StoreFlags::add_convert(App* app) { add_convert_flag(app, &convert); }
 
-std::unique_ptr<Store> StoreFlags::open() const {
+void add_engine_flag(App* app, std::string* engine) {
+  app->add_option("--engine", *engine,
+                  "Engine of the store: ordered, above a RocksDB database, or hash, of single keys")
+      ->one_of({"ordered", "hash"})
+      ->capture_default_str();
+}
+
+Status StoreFlags::open_ordered(std::unique_ptr<Store>* store) const {
   Options options = stored_options(db, wal_dir);
   options.create_if_missing = create_if_missing;
   options.backend = backend_choice(backend);
   options.device = device;
+  if (!convert) BRECCIA_TRY(check_is_store(options, db));
+  return Store::Open(options, db, store);
+}
+
+Status StoreFlags::open_hash(std::unique_ptr<Store>* store) const {
+  HashOptions options;
+  options.wal_dir = wal_dir;
+  options.create_if_missing = create_if_missing;
+  options.backend = backend_choice(backend);
+  options.device = device;
+  return Store::Open(options, db, store);
+}
+
+std::unique_ptr<Store> StoreFlags::open() const {
   std::unique_ptr<Store> store;
-  Status status = convert ? Status::OK() : check_is_store(options, db);
-  if (status.ok()) status = Store::Open(options, db, &store);
+  const Status status = engine == "hash" ? open_hash(&store) : open_ordered(&store);
   if (!status.ok()) {
     say_error(fmt::format("cannot open the store in {}", db), status, open_advice(status, db));
     return nullptr;

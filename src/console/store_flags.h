@@ -22,6 +22,7 @@ inline constexpr char kWalDirHelp[] =
 /// Flags that name a store, with ldb's names, shared by the commands that open one.
 struct StoreFlags {
   std::string db;
+  std::string engine = "ordered";
   std::string wal_dir;
   std::string backend;
   int device = 0;
@@ -29,12 +30,20 @@ struct StoreFlags {
   bool convert = false;
 
   void add_to(App* app, const std::string& backend_default);
+  void add_engine(App* app);
   void add_convert(App* app);
   /// Opens the store with the options that it was last opened with; on failure says what, where and
   /// what to do next, and returns null. A RocksDB database that never was a store is refused,
   /// unless `convert`.
   [[nodiscard]] std::unique_ptr<Store> open() const;
+
+ private:
+  [[nodiscard]] Status open_ordered(std::unique_ptr<Store>* store) const;
+  [[nodiscard]] Status open_hash(std::unique_ptr<Store>* store) const;
 };
+
+/// Adds --engine.
+void add_engine_flag(App* app, std::string* engine);
 
 /// How keys and values are written on the command line, with ldb's names.
 struct HexFlags {

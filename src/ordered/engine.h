@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "batch/async_queue.h"
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
 #include "ordered/background/filter_builder.h"
@@ -25,7 +26,6 @@
 #include "ordered/request_counter.h"
 #include "ordered/tree_changes.h"
 #include "ordered/tree_filters.h"
-#include "batch/async_queue.h"
 #include "ordered/write/publisher.h"
 #include "ordered/write/together.h"
 #include "ordered/write/writer.h"

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "batch/async_queue.h"
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
 #include "compaction/service.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
 #include "ordered/tree_filters.h"
-#include "batch/async_queue.h"
 #include "wal/log.h"
 
 namespace breccia::ordered {

@@ -319,9 +319,9 @@ void Engine::make_rooms(std::shared_ptr<View> recovered) {
                                publisher_.get(), updater_.get(), lookups_.get());
   tree_changes_ = std::make_unique<TreeChanges>(parts, publisher_.get(), cache_.get());
   together_ = std::make_unique<Together>(parts, writer_.get());
-  async_ =
-      std::make_unique<batch::AsyncQueue>(batch::admission_options(options_),
-                                   [this](std::span<batch::AsyncBatch> group) { together_->run(group); });
+  async_ = std::make_unique<batch::AsyncQueue>(
+      batch::admission_options(options_),
+      [this](std::span<batch::AsyncBatch> group) { together_->run(group); });
 }
 
 void Engine::make_background(const StoreParts& parts) {

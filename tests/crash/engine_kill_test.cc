@@ -123,15 +123,11 @@ TEST(EngineKill, DISABLED_Child) {
 //   successor checks the store against a mapped record of what was acknowledged. Both kinds of log,
 //   host and simulator.
 // Mutation: acknowledging before Log::commit, or moving the watermark without its files, is found.
-TEST(EngineKill, LosesNothingAcknowledged) {
-  kill_writers(/*stores=*/20, /*hash=*/false);
-}
+TEST(EngineKill, LosesNothingAcknowledged) { kill_writers(/*stores=*/20, /*hash=*/false); }
 
 // Goal: the same of the hash engine.
 // Method: 500 kills of processes that write to one family and whose logs are cleaned meanwhile.
 // Mutation: the mark that says that a segment is gone before its records lie elsewhere.
-TEST(EngineKill, LosesNothingOfTheHashEngine) {
-  kill_writers(/*stores=*/10, /*hash=*/true);
-}
+TEST(EngineKill, LosesNothingOfTheHashEngine) { kill_writers(/*stores=*/10, /*hash=*/true); }
 
 }  // namespace breccia::crash

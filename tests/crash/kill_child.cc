@@ -105,10 +105,9 @@ class Child {
     options.simulator_seed = random_.next();
     options.log_factor = 1;
     const bool is_sparse = random_.one_in(2);
-    const hash::Ground ground{
-        .files = is_sparse ? testing::make_sparse_files() : wal::real_files(),
-        .disk = pmem::real_disk(),
-        .roll_bytes = is_sparse ? 64ULL << 10 : 4ULL << 20};
+    const hash::Ground ground{.files = is_sparse ? testing::make_sparse_files() : wal::real_files(),
+                              .disk = pmem::real_disk(),
+                              .roll_bytes = is_sparse ? 64ULL << 10 : 4ULL << 20};
     std::unique_ptr<hash::Engine> engine;
     const Status status = hash::Engine::open(options, folder_ + "/store", ground, &engine);
     store_ = std::move(engine);

@@ -1,3 +1,4 @@
+#include <breccia/hash_options.h>
 #include <breccia/options.h>
 #include <breccia/store.h>
 
@@ -321,10 +322,10 @@ class BrecciaEngine final : public Engine {
   }
 
  private:
+  /// 0 of a name that the engine does not have.
   std::uint64_t number(const std::string& name) {
     std::string text;
-    const bool known = store_->GetProperty(name, &text);
-    BRECCIA_ASSERT(known);
+    if (!store_->GetProperty(name, &text)) return 0;
     return std::strtoull(text.c_str(), nullptr, 10);
   }
 
@@ -347,6 +348,21 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   options.entry_cache_bytes = config.entry_cache_bytes.value_or(tree::default_entry_cache_bytes());
   options.rocksdb = rocksdb_options(config);
   options.read_defaults = false;  // sizes are as the flags say, filters as chosen there or here
+  std::unique_ptr<Store> store;
+  BRECCIA_TRY(Store::Open(options, place.db, &store));
+  std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);
+  return engine;
+}
+
+Result<std::unique_ptr<Engine>> open_hash(const EngineConfig& config, const Place& place) {
+  HashOptions options;
+  options.create_if_missing = true;
+  options.backend = config.backend;
+  options.device = config.device;
+  options.wal_dir = place.wal_dir;
+  if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
+  options.log_preallocate_bytes = config.log_preallocate_bytes;
+  options.keys_expected = config.keys;
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, place.db, &store));
   std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);

@@ -12,7 +12,7 @@
 #include "bench/engines/rocksdb_tuning.h"
 #include "bench/stream.h"
 
-/// The two engines behind one face. A virtual call happens once per batch, or per request where a
+/// Engines behind one face. A virtual call happens once per batch, or per request where a
 /// request is the unit.
 namespace breccia::bench {
 
@@ -82,7 +82,7 @@ struct EngineConfig {
   std::size_t value_size = 0;
 };
 
-inline constexpr const char* kEngines[] = {"breccia", "rocksdb", "flatmap"};
+inline constexpr const char* kEngines[] = {"breccia", "hash", "rocksdb", "flatmap"};
 
 /// Where a database lies. An empty wal_dir is the engine's own default.
 struct Place {
@@ -127,6 +127,8 @@ class Engine {
 /// Opens `config.engine` in `place`, making the database if there is none.
 Result<std::unique_ptr<Engine>> open_engine(const EngineConfig& config, const Place& place);
 Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place);
+/// Breccia with the hash engine: what speaks of a tree has no meaning.
+Result<std::unique_ptr<Engine>> open_hash(const EngineConfig& config, const Place& place);
 Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place);
 /// Errors  NotSupported: it was left out of this build; InvalidArgument: other sizes than 8 bytes.
 Result<std::unique_ptr<Engine>> open_flat_map(const EngineConfig& config);

@@ -105,8 +105,8 @@ Status Cleaner::clean_one(bool* was_done) {
 
 Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTable& table) {
   Entries records;
-  BRECCIA_TRY(wal::walk_frames(
-      table, segment.base, segment.end(), [&](const wal::RecoveredFrame& frame) {
+  BRECCIA_TRY(
+      wal::walk_frames(table, segment.base, segment.end(), [&](const wal::RecoveredFrame& frame) {
         add_records(frame, parts_.state->numbering(), &records);
         if (records.count() < kRecordsAtOnce) return Status::OK();
         BRECCIA_TRY(copy_newest(records, table));
@@ -145,9 +145,9 @@ Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& tab
       copies.insert(copies.end(), record, record + header.record_bytes());
       ticket.only_words = ticket.only_words && header.key_bytes() == sizeof(std::uint64_t);
     }
-    BRECCIA_TRY(parts_.commits->enter_in_turn(
-        &ticket, copies.size(), static_cast<std::uint32_t>(ticket.entries.count()),
-        /*descriptors=*/0));
+    BRECCIA_TRY(parts_.commits->enter_in_turn(&ticket, copies.size(),
+                                              static_cast<std::uint32_t>(ticket.entries.count()),
+                                              /*descriptors=*/0));
   }
   ticket.lay_at_frame();
   parts_.log->fill(&ticket.frame, copies.data());

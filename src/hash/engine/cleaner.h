@@ -71,7 +71,7 @@ class Cleaner {
   const MarkFile mark_;
   const std::uint64_t store_id_;
   const double log_factor_;
-  std::mutex mutex_;  // one cleans at a time
+  std::mutex mutex_;                                  // one cleans at a time
   std::atomic<std::uint64_t> records_{0}, bytes_{0};  // written so far: of them a record's bytes
   std::atomic<std::uint64_t> floor_{0};  // log bytes below which cleaning has just been in vain
   std::atomic<std::uint64_t> segments_{0}, copied_bytes_{0};

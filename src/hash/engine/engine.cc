@@ -38,7 +38,8 @@ Status check_requests(const batch::Requests& requests) {
       return Status::NotSupported("the hash engine has no merge operators", "use UPDATE by Put");
     }
     if (!writes->range_deletes().empty()) {
-      return Status::NotSupported("the hash engine keeps keys in no order, so it deletes no ranges");
+      return Status::NotSupported(
+          "the hash engine keeps keys in no order, so it deletes no ranges");
     }
   }
   return Status::OK();

@@ -38,6 +38,8 @@ struct Ground {
   std::uint64_t number_mask = ~std::uint64_t{0};
   /// Bytes of a segment from which on it is full; 0: when nothing more fits.
   std::uint64_t roll_bytes = 0;
+  /// Nothing is done by threads of the store's own: neither cleaning nor making segments ahead.
+  bool is_scripted = false;
 };
 
 /// The hash engine: records in a log, and a table on a device that knows the newest of each key.

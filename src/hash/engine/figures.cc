@@ -59,8 +59,7 @@ constexpr Figure kFigures[] = {
      [](From from) { return std::to_string(from.cleaner.figures().segments); }},
     {"breccia.hash.copied_bytes",
      [](From from) { return std::to_string(from.cleaner.figures().copied_bytes); }},
-    {"breccia.admission.batches",
-     [](From from) { return std::to_string(from.admission.batches); }},
+    {"breccia.admission.batches", [](From from) { return std::to_string(from.admission.batches); }},
 };
 
 }  // namespace

@@ -24,9 +24,9 @@ Secret draw_secret() {
 
 Result<std::unique_ptr<Index>> Index::make(std::shared_ptr<Backend> backend, std::uint64_t keys) {
   // Five eighths full when they are all there.
-  BRECCIA_TAKE(TablePtr table, backend->make_table({.slots_min = keys / 5 * 8,
-                                                    .slots_max = kSlotsMax,
-                                                    .secret = draw_secret()}));
+  BRECCIA_TAKE(TablePtr table,
+               backend->make_table(
+                   {.slots_min = keys / 5 * 8, .slots_max = kSlotsMax, .secret = draw_secret()}));
   return std::unique_ptr<Index>(new Index(std::move(backend), std::move(table)));
 }
 

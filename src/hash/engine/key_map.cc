@@ -23,8 +23,8 @@ const std::byte* record_at(const wal::SegmentTable& table, std::uint64_t payload
 }
 
 /// The entries of a frame, from `at` on. Returns whether all its keys have 8 bytes.
-bool add_entries(const wal::RecoveredFrame& frame, const Numbering& numbering, std::uint64_t* number,
-                 std::uint64_t* payload) {
+bool add_entries(const wal::RecoveredFrame& frame, const Numbering& numbering,
+                 std::uint64_t* number, std::uint64_t* payload) {
   bool only_words = true;
   std::uint64_t offset = 0;
   for (std::uint32_t i = 0; i < frame.record_count; ++i) {
@@ -119,7 +119,8 @@ Status KeyMap::forget_deletions(const Entries& entries, const wal::SegmentTable&
   return deletions.count() == 0 ? Status::OK() : index_->drop(deletions);
 }
 
-Status KeyMap::take_in(std::span<const wal::RecoveredFrame> frames, const wal::SegmentTable& table) {
+Status KeyMap::take_in(std::span<const wal::RecoveredFrame> frames,
+                       const wal::SegmentTable& table) {
   while (!frames.empty()) {
     std::uint64_t records = 0;
     std::size_t count = 0;

@@ -45,31 +45,31 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
     BRECCIA_TRY(ground.files->create_dir(path).status());
     BRECCIA_TRY(ground.files->sync_dir(wal::folder_above(path)));
     mark.store_id = wal::draw_store_id();
-    BRECCIA_TRY(file.write(mark));
   }
+  // Also one that was there: a process that was killed may have left it unsynced, and the log is
+  // about to give up what it says is gone.
+  BRECCIA_TRY(file.write(mark));
   BRECCIA_TRY(open_log(options.wal_dir.empty() ? path + "/log" : options.wal_dir, ground, mark));
   // From now on a missing log is noticed.
   if (mark.from == 0) BRECCIA_TRY(file.write({mark.store_id, log_->begin()}));
   commits_ = std::make_unique<wal::CommitQueue>(
       log_.get(), &fault_,
-      wal::CommitEnvironment{
-          .publish =
-              [this](wal::Ticket& ticket) {
-                return state_->publish(static_cast<WriteTicket*>(&ticket));
-              },
-          .visible = [this] { return state_->visible(); },
-          .note = [](const wal::CommitNote&) {}});
-  cleaner_ = std::make_unique<Cleaner>(
-      Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_}, file, mark.store_id,
-      options.log_factor);
+      wal::CommitEnvironment{.publish =
+                                 [this](wal::Ticket& ticket) {
+                                   return state_->publish(static_cast<WriteTicket*>(&ticket));
+                                 },
+                             .visible = [this] { return state_->visible(); },
+                             .note = [](const wal::CommitNote&) {}});
+  cleaner_ =
+      std::make_unique<Cleaner>(Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_},
+                                file, mark.store_id, options.log_factor);
   cleaner_->note_written(recovery_.entries, recovery_.bytes);
-  cleaner_->start();
+  if (!ground.is_scripted) cleaner_->start();
   async_ = std::make_unique<batch::AsyncQueue>(
       batch::admission_options(options),
       [this](std::span<batch::AsyncBatch> group) { run_async(group); });
-  backend_->tenant().answer(
-      {.give = [](std::uint64_t) {},  // the table is all that it has
-       .lost = [this](const Status& why) { state_->leave_device(why); }});
+  backend_->tenant().answer({.give = [](std::uint64_t) {},  // the table is all that it has
+                             .lost = [this](const Status& why) { state_->leave_device(why); }});
   return Status::OK();
 }
 
@@ -97,6 +97,7 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   log_options.keep_bytes = options_.log_keep_bytes;
   log_options.files = ground.files;
   log_options.roll_bytes = ground.roll_bytes;
+  log_options.prepare_ahead = !ground.is_scripted;
   log_options.store_id = mark.store_id;
   log_options.on_map = [device = device_](std::byte* image, std::uint64_t bytes) {
     (void)device->adopt(image, bytes);  // if it cannot, its results go through staging
@@ -114,7 +115,8 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   // So many at most: of versions of a key only one is kept.
   const std::uint64_t keys = std::max(options_.keys_expected, found.entries);
   const Numbering numbering = draw_numbering(ground.number_mask);
-  const auto fill = [&](const std::shared_ptr<Backend>& backend) -> Result<std::unique_ptr<KeyMap>> {
+  const auto fill =
+      [&](const std::shared_ptr<Backend>& backend) -> Result<std::unique_ptr<KeyMap>> {
     BRECCIA_TAKE(auto map, KeyMap::make(backend, keys, numbering));
     BRECCIA_TRY(map->take_in(frames, *log_->table()));
     return map;
@@ -125,8 +127,8 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
     map = fill(make_host_backend());
   }
   BRECCIA_TRY(map.status());
-  state_ = std::make_unique<State>(
-      log_.get(), map.take(), log_->end(), keys, [](const Status& why) {
+  state_ =
+      std::make_unique<State>(log_.get(), map.take(), log_->end(), keys, [](const Status& why) {
         log(LogLevel::kError, "device retired, the index goes to the host: " + why.ToString());
       });
   recovery_ = {found.frames,

@@ -54,8 +54,7 @@ Status State::find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table)
 }
 
 Status State::newest(const Entries& records, std::uint64_t* payload) {
-  return look_up(
-      [&](const KeyMap& map) { return map.newest(records, *log_->table(), payload); });
+  return look_up([&](const KeyMap& map) { return map.newest(records, *log_->table(), payload); });
 }
 
 /// look(map), and once more on the host, if the device failed.

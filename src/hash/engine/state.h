@@ -79,7 +79,7 @@ class State {
   const std::uint64_t keys_expected_;
   const std::function<void(const Status& why)> left_;
   const Numbering numbering_;
-  mutable SectionMutex mutex_;  // guards map_
+  mutable SectionMutex mutex_;   // guards map_
   std::unique_ptr<KeyMap> map_;  // null: lost, and not filled again yet
   std::atomic<std::uint64_t> visible_;
 };

@@ -48,9 +48,9 @@ Status Together::submit_together(std::span<batch::AsyncBatch* const> batches) {
   const Status no_memory = Status::MemoryLimit("no memory to run batches together");
   if (BRECCIA_SOMETIMES(10)) return no_memory;
   // The log is held for all of them: only where each has asked for that.
-  all->set_values_in_place(std::all_of(batches.begin(), batches.end(), [](const batch::AsyncBatch* one) {
-    return one->requests->values_in_place();
-  }));
+  all->set_values_in_place(
+      std::all_of(batches.begin(), batches.end(),
+                  [](const batch::AsyncBatch* one) { return one->requests->values_in_place(); }));
   for (const batch::AsyncBatch* const one : batches) {
     if (!all->append(*one->requests)) return no_memory;
     if (!one->requests->prepare_results(/*parts=*/0, /*with_bounds=*/false)) return no_memory;
