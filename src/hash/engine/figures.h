@@ -26,7 +26,7 @@ struct FigureSources {
   std::uint64_t writes;
 };
 
-/// A figure by the name that Store::GetProperty takes (docs/statistics.md); none of another name.
+/// A figure by the name that Store::GetProperty takes (docs/hash.md); none of another name.
 [[nodiscard]] std::optional<std::string> figure_of(const FigureSources& from,
                                                    const std::string& name);
 
