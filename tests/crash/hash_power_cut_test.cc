@@ -76,7 +76,8 @@ class Story {
                random_.one_in(2) ? ~std::uint64_t{0} : 7, 500, /*is_scripted=*/true};
     options_.wal_dir = "log";
     const auto files = mark_disk_.files();
-    EXPECT_TRUE(files->create_dir("store").ok() && files->sync_dir(wal::folder_above("store")).ok());
+    EXPECT_TRUE(files->create_dir("store").ok() &&
+                files->sync_dir(wal::folder_above("store")).ok());
   }
 
   /// Opens the store, which has one of the contents that it may have. False: it met the crash.

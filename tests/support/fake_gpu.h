@@ -22,7 +22,7 @@ class FakeGpu {
 
   [[nodiscard]] int number() const { return number_; }
   /// Lets a store be opened on it.
-  void use(Options* options) const {
+  void use(StoreOptions* options) const {
     options->backend = BackendChoice::kAuto;
     options->device = number_;
   }

@@ -68,8 +68,6 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   async_ = std::make_unique<batch::AsyncQueue>(
       batch::admission_options(options),
       [this](std::span<batch::AsyncBatch> group) { run_async(group); });
-  backend_->tenant().answer({.give = [](std::uint64_t) {},  // the table is all that it has
-                             .lost = [this](const Status& why) { state_->leave_device(why); }});
   return Status::OK();
 }
 
@@ -147,7 +145,6 @@ Status Engine::Close() {
   if (async_ == nullptr) return Status::OK();  // it never opened
   async_->stop();
   closed_ = true;
-  backend_->tenant().be_left_alone();
   cleaner_->stop();
   // Writes without a log are lost with the process, not with an orderly end of it.
   close_status_ = commits_->keep(/*sync=*/false);

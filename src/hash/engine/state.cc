@@ -123,11 +123,6 @@ void State::lose(const Status& why) {
   if (!was_on_host) base::as_memory_allows([&] { left_(why); });
 }
 
-void State::leave_device(const Status& why) {
-  const std::unique_lock lock(mutex_);
-  if (map_ != nullptr && !is_on_host(*map_)) lose(why);
-}
-
 void State::look(const std::function<void(const KeyMap& map)>& work) const {
   const std::shared_lock lock(mutex_);
   if (map_ != nullptr) work(*map_);

@@ -39,7 +39,8 @@ struct WriteTicket : wal::Ticket {
 /// The key map, and how far it is visible. Lookups share it; a batch's writes come in while nobody
 /// looks, so that they are seen together.
 ///
-/// A map whose device fails is filled again on the host, from the log.
+/// A map whose device fails is filled again on the host, from the log, by the first call that
+/// learns of it. (Who is told of a loss by the device is inside of such a call, and has the lock.)
 ///
 /// Threads any; publish() by one at a time.
 class State {
@@ -65,8 +66,6 @@ class State {
   [[nodiscard]] const Numbering& numbering() const { return numbering_; }
   /// work(map), while nobody changes it. Not called if there is none.
   void look(const std::function<void(const KeyMap& map)>& work) const;
-  /// From here on the map is on the host.
-  void leave_device(const Status& why);
 
  private:
   template <class Look>

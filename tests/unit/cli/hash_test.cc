@@ -32,7 +32,8 @@ TEST(HashCommands, FillChangeAndAsk) {
     return run_on_hash(folder, std::move(words));
   };
   EXPECT_EQ(run({"get", "a"}).code, console::kExitFailed);  // there is no store yet
-  const Outcome imported = run({"import", "--format=tsv", "--backend=host", folder / "records.tsv"});
+  const Outcome imported =
+      run({"import", "--format=tsv", "--backend=host", folder / "records.tsv"});
   EXPECT_EQ(imported.code, console::kExitOk) << imported.err;
   EXPECT_EQ(run({"get", "bb"}).out, "2\n");
   EXPECT_EQ(run({"put", "bb", "3"}).out, "OK\n");

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "support/backend.h"
+#include "support/fake_gpu.h"
 #include "support/folder.h"
 #include "support/seeds.h"
 #include "support/sparse_files.h"
@@ -31,7 +33,7 @@ class HashEngine : public ::testing::Test {
   /// Segments that are full soon, and keys that share numbers in most of the seeds.
   void choose(base::Random& random) {
     options_.create_if_missing = true;
-    options_.backend = random.one_in(4) ? BackendChoice::kSimulator : BackendChoice::kHost;
+    options_.backend = random.one_in(4) ? BackendChoice::kSimulator : testing::backend_under_test();
     options_.simulator_seed = random.next();
     options_.keys_expected = random.below(64);
     options_.log_factor = 1 + static_cast<double>(random.below(3));
@@ -39,6 +41,9 @@ class HashEngine : public ::testing::Test {
     ground_ = {testing::make_sparse_files(), pmem::real_disk(), masks[random.below(3)],
                std::uint64_t{512} << random.below(4)};
     only_words_ = random.one_in(3);
+    gpu_.faults.fail_after(0, exec::Fault::kDeviceLost);
+    options_.device = 0;
+    if (random.one_in(4)) gpu_.use(&options_);
   }
   void open() {
     engine_.reset();
@@ -68,6 +73,7 @@ class HashEngine : public ::testing::Test {
   void run_transaction(base::Random& random, Model* model);
 
   const testing::Folder folder_{testing::Place::kMemory};
+  testing::FakeGpu gpu_;
   HashOptions options_;
   Ground ground_;
   bool only_words_ = false;
@@ -158,7 +164,8 @@ void HashEngine::run_transaction(base::Random& random, Model* model) {
 
 // Goal: the engine answers as a map does, whatever was cleaned, and however often it is opened.
 // Method: random batches, transactions, single requests, cleaning and openings; keys of 8 bytes and
-// of other lengths, some of which share numbers.
+// of other lengths, some of which share numbers; on the host, the simulator and a device that
+// fails.
 // Mutation: a copy that is not looked at again in its turn; deletions that are not forgotten, or
 // are before what they delete; the key of a record not compared; own writes not seen by lookups.
 TEST_F(HashEngine, AnswersAsAMap) {
@@ -204,6 +211,13 @@ TEST_F(HashEngine, AnswersAsAMap) {
           }
           open();
           break;
+        case 5: {
+          // Once only: from then on the index is on the host, until the store opens again.
+          const exec::Fault faults[] = {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,
+                                        exec::Fault::kDeviceLost};
+          gpu_.faults.fail_after(1 + random.below(40), faults[random.below(3)]);
+          break;
+        }
         default:
           run_batch(random, &model);
       }
