@@ -249,13 +249,28 @@ class Call {
   /// Runs `count` requests, all or those of a list; the *left that find no room are in left_ then.
   Status run_on(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count,
                 std::uint64_t* left) {
-    BRECCIA_TRY(tables.old.pairs != nullptr
-                    ? launch(count, algo::Run<true>{tables, requests_, list})
-                    : launch(count, algo::Run<false>{tables, requests_, list}));
+    BRECCIA_TRY(launch_run(tables, list, count));
     BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
-        count, algo::ListOverflow{requests_, list, count, {next_left_.data(), count_.data()}}));
+        algo::ListOverflow::items(count),
+        algo::ListOverflow{requests_, list, count, {next_left_.data(), count_.data()}}));
     return fetch_left(left);
+  }
+
+  /// Insertions, of keys or of versions, are what there are most of, and kernels of their own.
+  Status launch_run(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
+    if (tables.old.pairs != nullptr) {
+      return launch(count, algo::Run<true>{tables, requests_, list});
+    }
+    if (requests_.operation == nullptr && requests_.all == Operation::kInsert) {
+      using Insert = algo::OnlyOperation<Operation::kInsert>;
+      return launch(count, algo::Run<false, Insert>{tables, requests_, list});
+    }
+    if (requests_.operation == nullptr && requests_.all == Operation::kRaise) {
+      using Raise = algo::OnlyOperation<Operation::kRaise>;
+      return launch(count, algo::Run<false, Raise>{tables, requests_, list});
+    }
+    return launch(count, algo::Run<false>{tables, requests_, list});
   }
 
   /// What is in next_left_ is what is left.

@@ -33,14 +33,15 @@ BRECCIA_HD inline void answer(const RequestsRef& requests, std::uint64_t i, Code
 /// Order   the mark comes before the key, so who may meet the key in the second bucket looks there.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
-BRECCIA_HD bool fill(const Group& group, const TableRef& table, const Place& place, const Gap& gap,
-                     std::uint64_t value) {
-  return group.from(0, [&](int) {
+BRECCIA_HD bool fill(const Group& group, const TableRef& table, const Place& place,
+                     const Gap<Group>& gap, std::uint64_t value) {
+  return group.ballot([&](int lane) {
+    if (lane != gap.lane) return false;
     if (gap.is_in_second) mark(group, table.was_full, place.first);
     const Pair empty{};
-    return exec::compare_exchange_pair_device(group, table.pairs + gap.slot, empty,
+    return exec::compare_exchange_pair_device(group, table.pairs + gap.slot[lane], empty,
                                               Pair{place.word, value}) == empty;
-  });
+  }) != 0;
 }
 
 /// What a request does to its key in the slot where it was seen. False: it was changed meanwhile.
@@ -71,11 +72,24 @@ BRECCIA_HD bool change(const Group& group, const TableRef& table, std::uint64_t 
   return exec::compare_exchange_pair_device(group, table.pairs + slot, seen, to) == seen;
 }
 
+/// What requests do: each its own, or all one thing, which the compiler knows then.
+struct AnyOperation {
+  BRECCIA_HD static Operation of(const RequestsRef& requests, std::uint64_t i) {
+    return operation_of(requests, i);
+  }
+};
+template <Operation kAll>
+struct OnlyOperation {
+  BRECCIA_HD static Operation of(const RequestsRef& /*requests*/, std::uint64_t /*i*/) {
+    return kAll;
+  }
+};
+
 /// Runs requests. A key of an old table is changed there, where it is until it is moved; new ones
 /// go to the other. Which buckets are moved stays as it is meanwhile.
 /// Launch  group g: request g, or list[g], over its count * W items.
 /// Bound   a turn fails only where another group's exchange in the same bucket did not.
-template <bool kGrows>
+template <bool kGrows, class Operations = AnyOperation>
 struct Run {
   static constexpr int kBlockThreads = 128;
 
@@ -89,7 +103,7 @@ struct Run {
     const std::uint64_t g = first / Group::kWidth;
     const std::uint64_t i = list == nullptr ? g : list[g];
     const Place place = place_of(tables.table, requests.key[i]);
-    const Operation operation = operation_of(requests, i);
+    const Operation operation = Operations::of(requests, i);
     Place old;
     if constexpr (kGrows) old = place_of(tables.old, requests.key[i]);
     for (;;) {
@@ -99,13 +113,13 @@ struct Run {
         if (look == Look::kDone) return;
         if (look == Look::kAgain) continue;
       }
-      Gap gap;
+      Gap<Group> gap(group);
       const Look look = look_for(group, tables.table, place, 0, inserts(operation) ? &gap : nullptr,
                                  act_on(group, tables.table, place.word, operation, i));
       if (look == Look::kDone) return;
       if (look == Look::kAgain) continue;
-      const bool is_full = inserts(operation) && !gap.is_there;
-      if (gap.is_there && !fill(group, tables.table, place, gap, value_of(requests, i))) continue;
+      const bool is_full = inserts(operation) && gap.lane < 0;
+      if (gap.lane >= 0 && !fill(group, tables.table, place, gap, value_of(requests, i))) continue;
       group.each_lane([&](int lane) {
         if (lane == 0) answer(requests, i, is_full ? Code::kNoRoom : Code::kAbsent, 0);
       });
@@ -157,25 +171,52 @@ struct Overflow {
   std::uint64_t* count = nullptr;
 };
 
-/// Lists the requests that found no room. Item i: request i, or list[i].
+/// Lists the requests that found no room: of all, or of those in a list.
+/// Launch  over items(count).
 struct ListOverflow {
+  /// Requests that a lane looks at.
+  static constexpr int kPerLane = 8;
+
   RequestsRef requests;
   const std::uint32_t* list;  // null: all
   std::uint64_t count;
   Overflow overflow;
 
+  static std::uint64_t items(std::uint64_t count) { return (count + kPerLane - 1) / kPerLane; }
+
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const auto number = group.per_lane([&](int lane) {
-      const std::uint64_t at = first + static_cast<std::uint64_t>(lane);
-      return at < count && list != nullptr ? std::uint64_t{list[at]} : at;
+    const auto seen = group.per_lane([&](int lane) {
+      Share share;
+      for (int k = 0; k < kPerLane; ++k) {
+        const std::uint64_t at = place<Group>(first, k, lane);
+        share.is_left[k] = at < count && requests.code[number(at)] == Code::kNoRoom;
+      }
+      return share;
     });
-    const exec::LaneMask left = group.ballot([&](int lane) {
-      return first + static_cast<std::uint64_t>(lane) < count &&
-             requests.code[number[lane]] == Code::kNoRoom;
-    });
-    if (left == 0) return;
+    for (int k = 0; k < kPerLane; ++k) {
+      const exec::LaneMask left = group.ballot([&](int lane) { return seen[lane].is_left[k]; });
+      if (left != 0) append(group, left, place<Group>(first, k, 0));
+    }
+  }
+
+ private:
+  struct Share {
+    bool is_left[kPerLane];
+  };
+
+  template <class Group>
+  BRECCIA_HD static std::uint64_t place(std::uint64_t first, int k, int lane) {
+    return first * kPerLane + static_cast<std::uint64_t>(k * Group::kWidth + lane);
+  }
+  BRECCIA_HD std::uint64_t number(std::uint64_t at) const {
+    return list == nullptr ? at : list[at];
+  }
+  /// Appends those of `left` among the requests from `at` on, one a lane.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void append(const Group& group, exec::LaneMask left, std::uint64_t at) const {
     const std::uint64_t begin = group.from(0, [&](int) {
       return exec::add_relaxed_device(group, overflow.count,
                                       static_cast<std::uint64_t>(exec::count_set(left)));
@@ -184,7 +225,7 @@ struct ListOverflow {
       const exec::LaneMask bit = exec::LaneMask{1} << lane;
       if ((left & bit) == 0) return;
       overflow.request[begin + static_cast<std::uint64_t>(exec::count_set(left & (bit - 1)))] =
-          static_cast<std::uint32_t>(number[lane]);
+          static_cast<std::uint32_t>(number(at + static_cast<std::uint64_t>(lane)));
     });
   }
 };

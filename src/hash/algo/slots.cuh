@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "exec/atomics.h"
 #include "exec/group.h"
@@ -80,11 +81,19 @@ BRECCIA_HD void mark(const Group& group, std::uint32_t* bits, std::uint64_t buck
   }
 }
 
-/// The first empty slot of a key's sequence.
+/// The first empty slot of a key's sequence: the lane that saw it knows where it is.
+template <class Group>
 struct Gap {
-  std::uint64_t slot = 0;
-  bool is_there = false;
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD explicit Gap(const Group& group) : slot(no_slots(group)) {}
+  BRECCIA_SINGLE_SOURCE
+  BRECCIA_HD static auto no_slots(const Group& group) {
+    return group.per_lane([](int) { return std::uint64_t{0}; });
+  }
+
+  int lane = -1;  // none
   bool is_in_second = false;
+  decltype(no_slots(std::declval<const Group&>())) slot;  // of `lane`
 };
 
 /// What came of looking for a key.
@@ -106,7 +115,8 @@ enum class Look : std::uint8_t {
 BRECCIA_SINGLE_SOURCE
 template <class Group, class Act>
 BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place& place,
-                         std::uint64_t from, Gap* gap, const Act& act) {
+                         std::uint64_t from, std::type_identity_t<Gap<Group>>* gap,
+                         const Act& act) {
   using View = BucketView<Group>;
   for (bool is_second = false;; is_second = true) {
     const std::uint64_t bucket = is_second ? place.second : place.first;
@@ -131,18 +141,20 @@ BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place&
           return done != 0 ? Look::kDone : Look::kAgain;
         }
       }
-      if (gap != nullptr && !gap->is_there) {
+      if (gap != nullptr && gap->lane < 0) {
         const exec::LaneMask empty = group.ballot([&](int lane) { return seen[lane].empty >= 0; });
         if (empty != 0) {
-          const int lane = exec::first_set(empty);
-          const int at = group.from(lane, [&](int l) { return seen[l].empty; });
-          *gap = {View::begin_of(bucket, lane) + static_cast<std::uint64_t>(at), true, is_second};
+          gap->lane = exec::first_set(empty);
+          gap->is_in_second = is_second;
+          gap->slot = group.per_lane([&](int lane) {
+            return View::begin_of(bucket, lane) + static_cast<std::uint64_t>(seen[lane].empty);
+          });
         }
       }
     }
     if (is_second) return Look::kAbsent;
     // Who would insert goes on also where the first one is full only now.
-    const bool wants_gap = gap != nullptr && !gap->is_there;
+    const bool wants_gap = gap != nullptr && gap->lane < 0;
     if (!wants_gap && group.ballot([&](int lane) { return goes_on[lane]; }) == 0) {
       return Look::kAbsent;
     }
