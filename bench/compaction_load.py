@@ -6,6 +6,7 @@
                              [--value_sizes 32,128,1024,4096] [--gigabytes 5]
                              [--loads 0,20,40,60,80] [--ways rocksdb,breccia,uncompacted]
                              [--rounds 1] [--db /tmp] [--out FILE] [--plots FOLDER]
+    bench/compaction_load.py --show --out FILE [--plots FOLDER]
 
 Stock db_bench fills a new database at random, once as it is and once under the preload with
 BRECCIA_COMPACTION=1, with the same flags, while stress-ng keeps the same cores busy. The clock
@@ -682,6 +683,7 @@ def parser_of():
                         "by how long such runs took")
     parser.add_argument("--go_on", action="store_true", help="go on with what --out holds already: "
                         "runs that are in it are not made again")
+    parser.add_argument("--show", action="store_true", help="make no run: show what --out holds")
     parser.add_argument("--self-test", action="store_true")
     return parser
 
@@ -695,6 +697,12 @@ def main(words=None):
     how = parser.parse_args(words)
     if how.self_test:
         return self_test()
+    if how.show:
+        if not how.out:
+            parser.error("--show wants --out")
+        show([row for row in standard.read_rows(how.out)
+              if row.get("benchmark") == "compaction_load"], how)
+        return 0
     wrong = wrong_arguments(how) or look_around(how)
     if wrong:
         parser.error(wrong)
