@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "batch/answers.h"
-#include "batch/key_order.h"
 #include "record/record.h"
 
 namespace breccia::hash {
@@ -153,19 +152,20 @@ bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const 
   return true;
 }
 
-Status see_own_writes(const batch::Writes& writes, const batch::Reads& reads,
-                      std::uint64_t position, Found* found) {
-  batch::KeyOrder order(*exec::shared_plain_host_memory());
-  if (!order.build(&writes, &reads)) return Status::MemoryLimit("no memory for the batch's order");
+Status OwnWrites::look(const batch::Writes& writes, const batch::Reads& reads) {
+  return order_.build(&writes, &reads) ? Status::OK()
+                                       : Status::MemoryLimit("no memory for the batch's order");
+}
+
+void OwnWrites::show(const batch::Writes& writes, std::uint64_t position, Found* found) const {
   const std::uint64_t write_count = writes.point_count();
-  for (std::uint64_t i = 0; i < reads.count(); ++i) {
-    const std::uint32_t before = order.before(write_count + i);
+  for (std::uint64_t i = 0; i < found->payload.size(); ++i) {
+    const std::uint32_t before = order_.before(write_count + i);
     if (before == batch::KeyOrder::kNone) continue;
     // A lookup of the same key has its answer by now.
     found->payload[i] = before < write_count ? position + writes.offsets()[before]
                                              : found->payload[before - write_count];
   }
-  return Status::OK();
 }
 
 }  // namespace breccia::hash

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/result.h"
+#include "batch/key_order.h"
 #include "batch/requests.h"
 #include "hash/engine/state.h"
 
@@ -21,10 +22,19 @@ void answer(const Found& found, batch::Requests* requests);
 [[nodiscard]] bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before,
                                 const Found& now);
 
-/// Gives lookups that have writes of their own batch before them what those did.
-/// Shape   `position`: of the frame's records.
-/// Errors  MemoryLimit.
-[[nodiscard]] Status see_own_writes(const batch::Writes& writes, const batch::Reads& reads,
-                                    std::uint64_t position, Found* found);
+/// Which lookups of a batch have writes of the same batch before them.
+class OwnWrites {
+ public:
+  OwnWrites() : order_(exec::plain_host_memory()) {}
+
+  /// Errors  MemoryLimit.
+  [[nodiscard]] Status look(const batch::Writes& writes, const batch::Reads& reads);
+  /// Gives those lookups what the writes did.
+  /// Shape   behind look(); `position`: of the frame's records.
+  void show(const batch::Writes& writes, std::uint64_t position, Found* found) const;
+
+ private:
+  batch::KeyOrder order_;
+};
 
 }  // namespace breccia::hash

@@ -149,10 +149,8 @@ Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& tab
                                               static_cast<std::uint32_t>(ticket.entries.count()),
                                               /*descriptors=*/0));
   }
-  ticket.lay_at_frame();
-  parts_.log->fill(&ticket.frame, copies.data());
-  parts_.log->seal(&ticket.frame);
-  BRECCIA_TRY(parts_.commits->finish(&ticket));
+  BRECCIA_TRY(
+      write_frame(parts_.log, parts_.commits, wal::RecordsInOnePiece(copies.data()), &ticket));
   copied_bytes_ += copies.size();
   return Status::OK();
 }

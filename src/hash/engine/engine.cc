@@ -89,22 +89,20 @@ Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
   ticket.only_words = writes.keys().uniform_bytes == sizeof(std::uint64_t);
   ticket.entries.number.resize(n);
   ticket.entries.payload.assign(writes.offsets(), writes.offsets() + n);
-  for (std::uint64_t i = 0; i < n; ++i) {
-    ticket.entries.number[i] = state_->numbering().of(writes.keys(), i);
-  }
+  state_->numbering().of_all(writes.keys(), ticket.entries.number.data());
+  OwnWrites own;
   if (reads != nullptr && reads->count() > 0) {
     reads->settle();
     ticket.reads = reads;
+    ticket.found.payload.resize(reads->count());
+    BRECCIA_TRY(own.look(writes, *reads));
   }
   BRECCIA_TRY(enter(seen, *requests, &ticket));
-  ticket.lay_at_frame();
-  log_->fill(&ticket.frame, batch::BatchRecords(*requests));
-  log_->seal(&ticket.frame);
-  BRECCIA_TRY(commits_->finish(&ticket));
+  BRECCIA_TRY(write_frame(log_.get(), commits_.get(), batch::BatchRecords(*requests), &ticket));
   writes_ += n;
   cleaner_->note_written(n, requests->record_bytes());
   if (ticket.reads == nullptr) return Status::OK();
-  BRECCIA_TRY(see_own_writes(writes, *reads, ticket.frame.records_position(), &ticket.found));
+  own.show(writes, ticket.frame.records_position(), &ticket.found);
   answer(ticket.found, requests);
   gets_ += reads->count();
   return Status::OK();

@@ -13,8 +13,6 @@ namespace breccia::hash {
 
 namespace {
 
-/// Numbers from which on several threads make them.
-constexpr std::uint64_t kNumbersPerTask = 16 << 10;
 /// Records of frames that are taken in at once.
 constexpr std::uint64_t kRecordsAtOnce = 1 << 20;
 
@@ -48,15 +46,7 @@ Result<std::unique_ptr<KeyMap>> KeyMap::make(std::shared_ptr<Backend> backend, s
 
 Status KeyMap::find(const record::KeyColumnsRef& keys, std::uint64_t* payload) const {
   std::vector<std::uint64_t> number(keys.count);
-  const auto fill = [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t i = begin; i < end; ++i) number[i] = numbering_.of(keys, i);
-  };
-  if (keys.count < 2 * kNumbersPerTask) {
-    fill(0, keys.count);
-  } else {
-    base::parallel_for(tbb::blocked_range<std::uint64_t>(0, keys.count, kNumbersPerTask),
-                       [&](const auto& range) { fill(range.begin(), range.end()); });
-  }
+  numbering_.of_all(keys, number.data());
   BRECCIA_TRY(index_->find(number.data(), payload, keys.count));
   if (shared_.none()) return Status::OK();
   std::string key;

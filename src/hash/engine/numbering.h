@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/parallel.h"
 #include "record/keyed_hash.h"
 #include "record/record.h"
 
@@ -27,6 +28,16 @@ class Numbering {
     return (is_word ? base::load_big_endian_8(key.data())
                     : record::keyed_hash(key.data(), key.size(), seed_)) &
            mask_;
+  }
+  /// number[keys.count] of all keys, by many cores if there are many.
+  void of_all(const record::KeyColumnsRef& keys, std::uint64_t* number) const {
+    constexpr std::uint64_t kPerTask = 16 << 10;
+    const auto make = [&](std::uint64_t begin, std::uint64_t end) {
+      for (std::uint64_t i = begin; i < end; ++i) number[i] = of(keys, i);
+    };
+    if (keys.count < 2 * kPerTask) return make(0, keys.count);
+    base::parallel_for(tbb::blocked_range<std::uint64_t>(0, keys.count, kPerTask),
+                       [&](const auto& range) { make(range.begin(), range.end()); });
   }
   /// Whether keys of 8 bytes have numbers that no other such key has.
   [[nodiscard]] bool tells_words_apart() const { return mask_ == ~std::uint64_t{0}; }

@@ -33,6 +33,19 @@ Status fill(const wal::SegmentTable& table, std::uint64_t from, std::uint64_t to
   return take_in();
 }
 
+Status write_frame(wal::Log* log, wal::CommitQueue* commits, const wal::RecordSource& records,
+                   WriteTicket* ticket) {
+  ticket->lay_at_frame();
+  const Status filled = base::with_patience([&] {
+    log->fill(&ticket->frame, records);
+    log->seal(&ticket->frame);
+    return Status::OK();
+  });
+  if (filled.ok()) return commits->finish(ticket);
+  commits->abandon(ticket, filled);
+  return base::copy_of(filled);
+}
+
 State::State(const wal::Log* log, std::unique_ptr<KeyMap> map, std::uint64_t visible,
              std::uint64_t keys_expected, std::function<void(const Status& why)> left)
     : log_(log),
@@ -87,7 +100,7 @@ Status State::publish_in_turn(WriteTicket* ticket) {
   const wal::SegmentTablePtr table = log_->table();
   const auto answer_and_take_in = [&] {
     if (ticket->reads != nullptr) {
-      ticket->found.payload.resize(ticket->reads->count());
+      BRECCIA_ASSERT(ticket->found.payload.size() == ticket->reads->count());
       ticket->found.table = table;
       BRECCIA_TRY(map_->find(ticket->reads->keys(), ticket->found.payload.data()));
     }

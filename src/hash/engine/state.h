@@ -25,7 +25,8 @@ struct Found {
 struct WriteTicket : wal::Ticket {
   Entries entries;  // payloads from the first of the frame's records on, until lay_at_frame()
   bool only_words = true;
-  /// Lookups of the same batch; null: there are none. What they find without its writes.
+  /// Lookups of the same batch; null: there are none. What they find without its writes, for which
+  /// there is room.
   const batch::Reads* reads = nullptr;
   Found found;
 
@@ -35,6 +36,11 @@ struct WriteTicket : wal::Ticket {
     for (std::uint64_t& payload : entries.payload) payload += frame.records_position();
   }
 };
+
+/// Fills the frame of a ticket that has its place, and commits it.
+/// Errors  those of CommitQueue::finish; MemoryLimit: the store stops, as the log has a hole.
+[[nodiscard]] Status write_frame(wal::Log* log, wal::CommitQueue* commits,
+                                 const wal::RecordSource& records, WriteTicket* ticket);
 
 /// The key map, and how far it is visible. Lookups share it; a batch's writes come in while nobody
 /// looks, so that they are seen together.

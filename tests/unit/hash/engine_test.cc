@@ -233,6 +233,42 @@ TEST_F(HashEngine, AnswersAsAMap) {
   }
 }
 
+// Goal: whoever follows the log has what the store has, though its oldest part is cleaned meanwhile.
+// Method: a stream that holds the log is read now and then beside random batches and cleaning.
+TEST_F(HashEngine, ChangesLeadToTheSame) {
+  for (const std::uint64_t seed : testing::seeds_to_run(20)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    choose(random);
+    engine_.reset();
+    std::filesystem::remove_all(folder_ / "store");
+    open();
+    if (HasFatalFailure()) return;
+    std::unique_ptr<ChangeStream> stream;
+    ASSERT_TRUE(engine_->Changes(0, ChangesOptions(), &stream).ok());
+    Model model;
+    Model followed;
+    for (int turn = 0; turn < 30; ++turn) {
+      run_batch(random, &model);
+      if (HasFatalFailure()) return;
+      bool was_done = false;
+      ASSERT_TRUE(engine_->cleaner().clean_one(&was_done).ok());
+      if (turn < 29 && random.one_in(2)) continue;
+      while (stream->Next(0).ok()) {
+        for (const Change& change : stream->changes()) {
+          if (change.kind == Change::Kind::kPut) {
+            followed[change.key.ToString()] = change.value.ToString();
+          } else {
+            followed.erase(change.key.ToString());
+          }
+        }
+      }
+    }
+    ASSERT_EQ(followed, model);
+    stream.reset();
+  }
+}
+
 // Goal: what the engine does not do it says, and nothing happened.
 TEST_F(HashEngine, SaysWhatItDoesNot) {
   base::Random random(1);
