@@ -20,8 +20,10 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const Batch& batch) {
 
 }  // namespace
 
-Client::Client(ordered::Engine* engine, std::string prefix, int number, std::uint64_t seed)
-    : engine_(engine),
+Client::Client(Store* store, ordered::Engine* ordered, std::string prefix, int number,
+               std::uint64_t seed)
+    : store_(store),
+      ordered_(ordered),
       prefix_(std::move(prefix)),
       number_(number),
       random_(seed),
@@ -36,9 +38,9 @@ void Client::run_one() {
   if (dice < 30) return write_single();
   if (dice < 55) return read_single();
   if (dice < 65) return read_many();
-  if (dice < 73) return read_range();
+  if (dice < 73) return ordered_ != nullptr ? read_range() : read_many();
   if (dice < 86) return run_batch();
-  if (dice < 93) return read_snapshot();
+  if (dice < 93) return ordered_ != nullptr ? read_snapshot() : read_single();
   run_transaction();
 }
 
@@ -67,22 +69,24 @@ void Client::write_single() {
   const std::int64_t called = Recorder::now();
   switch (random_.below(4)) {
     case 0:
-      check(engine_->Delete(options(), on));
+      check(store_->Delete(options(), on));
       return recorder_.done(called, delete_body(on));
     case 1:
-      check(engine_->Merge(options(), on, value));
+      if (ordered_ == nullptr) break;
+      check(store_->Merge(options(), on, value));
       return recorder_.done(called, append_body(on, value));
     default:
-      check(engine_->Put(options(), on, value));
-      return recorder_.done(called, put_body(on, value));
+      break;
   }
+  check(store_->Put(options(), on, value));
+  recorder_.done(called, put_body(on, value));
 }
 
 void Client::read_single() {
   const std::string on = key();
   std::string value;
   const std::int64_t called = Recorder::now();
-  const Status status = engine_->Get(on, &value);
+  const Status status = store_->Get(on, &value);
   check(status);
   recorder_.done(called, get_body(on, status, value));
 }
@@ -92,7 +96,7 @@ void Client::read_many() {
   const std::vector<Slice> slices(keys.begin(), keys.end());
   std::vector<std::string> values;
   const std::int64_t called = Recorder::now();
-  const std::vector<Status> statuses = engine_->MultiGet(slices, &values);
+  const std::vector<Status> statuses = store_->MultiGet(slices, &values);
   const std::int64_t returned = Recorder::now();
   for (const Status& status : statuses) check(status);
   recorder_.add(called, returned, multi_get_body(keys, statuses, values));
@@ -104,7 +108,7 @@ void Client::read_range() {
   batch_.Clear();
   check(batch_.Range(begin, end_of_keys(), limit));
   const std::int64_t called = Recorder::now();
-  check(engine_->Submit(WriteOptions(), &batch_));
+  check(store_->Submit(WriteOptions(), &batch_));
   const std::int64_t returned = Recorder::now();
   if (!error_.empty()) return;
   recorder_.add(called, returned, range_body(begin, end_of_keys(), limit, pairs_of(batch_)));
@@ -121,7 +125,8 @@ void Client::run_batch() {
   for (Item& item : items) {
     item.key = key();
     const std::string value = fresh_value();
-    switch (random_.below(5)) {
+    const std::uint64_t dice = random_.below(5);
+    switch (dice == 1 && ordered_ == nullptr ? 4 : dice) {
       case 0:
         item.body = delete_body(item.key);
         check(batch_.Delete(item.key));
@@ -139,7 +144,7 @@ void Client::run_batch() {
     }
   }
   const std::int64_t called = Recorder::now();
-  check(engine_->Submit(options(), &batch_));
+  check(store_->Submit(options(), &batch_));
   const std::int64_t returned = Recorder::now();
   if (!error_.empty()) return;
   std::vector<std::string> bodies;
@@ -159,13 +164,13 @@ void Client::run_batch() {
 
 void Client::read_snapshot() {
   const std::int64_t called = Recorder::now();
-  const ordered::Pin pin = engine_->pin();
+  const ordered::Pin pin = ordered_->pin();
   const std::int64_t returned = Recorder::now();
   std::vector<std::string> bodies;
   for (std::uint64_t i = 0; i < 1 + random_.below(4); ++i) {
     const std::string on = key();
     rocksdb::PinnableSlice value;
-    const Status status = engine_->lookups().get(pin, kDefaultFamily, on, &value, nullptr);
+    const Status status = ordered_->lookups().get(pin, kDefaultFamily, on, &value, nullptr);
     check(status);
     bodies.push_back(get_body(on, status, value.ToString()));
   }
@@ -176,20 +181,22 @@ void Client::read_snapshot() {
 void Client::run_transaction() {
   std::vector<std::string> keys(1 + random_.below(3));
   for (std::string& one : keys) one = key();
-  const bool has_range = random_.one_in(3);
+  const bool has_range = ordered_ != nullptr && random_.one_in(3);
   const std::int64_t called = Recorder::now();
-  const auto transaction = engine_->OpenTransaction();
-  const std::int64_t opened = Recorder::now();
+  const auto transaction = store_->OpenTransaction();
+  std::int64_t seen = Recorder::now();
   Batch reads;
   for (const std::string& one : keys) check(reads.Get(one));
   if (has_range) check(reads.Range(keys[0], end_of_keys(), 3));
   check(transaction->Read(&reads));
+  // The hash engine's are as of that call.
+  if (ordered_ == nullptr) seen = Recorder::now();
   std::vector<std::string> writes;
   const std::uint64_t count = random_.below(4);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string on = key();
     const std::string value = fresh_value();
-    const bool appends = random_.one_in(3);
+    const bool appends = ordered_ != nullptr && random_.one_in(3);
     check(appends ? transaction->batch().Merge(on, value) : transaction->batch().Put(on, value));
     writes.push_back(appends ? append_body(on, value) : put_body(on, value));
   }
@@ -208,7 +215,7 @@ void Client::run_transaction() {
   }
   if (has_range) read.push_back(range_body(keys[0], end_of_keys(), 3, pairs_of(reads)));
   recorder_.add(called, returned, transaction_body(status.ok(), read, writes));
-  if (!status.ok()) recorder_.add(called, opened, list_body("snapshot", "reads", read));
+  if (!status.ok()) recorder_.add(called, seen, list_body("snapshot", "reads", read));
 }
 
 }  // namespace breccia::linearize

@@ -13,8 +13,10 @@ namespace breccia::linearize {
 /// Every value is written once in a history, so that a read says whose write it saw.
 class Client {
  public:
-  /// Keys begin with `prefix`, which other histories do not use.
-  Client(ordered::Engine* engine, std::string prefix, int number, std::uint64_t seed);
+  /// Keys begin with `prefix`, which other histories do not use. `ordered`: the store, if it has
+  /// ranges, merges and snapshots; else null.
+  Client(Store* store, ordered::Engine* ordered, std::string prefix, int number,
+         std::uint64_t seed);
 
   void run(int operations);
 
@@ -41,7 +43,8 @@ class Client {
   [[nodiscard]] WriteOptions options();
   void check(const Status& status);
 
-  ordered::Engine* engine_;
+  Store* store_;
+  ordered::Engine* ordered_;
   const std::string prefix_;
   const int number_;
   base::Random random_;

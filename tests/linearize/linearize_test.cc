@@ -1,3 +1,4 @@
+#include <breccia/hash_options.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <thread>
 
 #include "client.h"
+#include "hash/engine/engine.h"
 #include "support/append_operator.h"
 #include "support/backend.h"
 #include "support/folder.h"
@@ -45,21 +47,22 @@ struct Counts {
   std::uint64_t commits = 0;       // of those
 };
 
-/// Runs a history on `engine` and writes it to `file`. Returns what went wrong, or nothing.
-std::string run_history(ordered::Engine* engine, std::uint64_t seed, const std::string& file,
-                        Counts* counts) {
+/// Runs a history on `store`, which is `ordered` or of the hash engine (null), and writes it to
+/// `file`. Returns what went wrong, or nothing.
+std::string run_history(Store* store, ordered::Engine* ordered, std::uint64_t seed,
+                        const std::string& file, Counts* counts) {
   base::Random random(seed);
   const std::string prefix = fmt::format("h{:x}/", seed);
   const auto count = static_cast<int>(2 + random.below(random.one_in(4) ? 15 : 5));
   const auto operations = static_cast<int>(8 + random.below(40));
   std::deque<Client> clients;
   std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) clients.emplace_back(engine, prefix, i, random.next());
+  for (int i = 0; i < count; ++i) clients.emplace_back(store, ordered, prefix, i, random.next());
   for (Client& client : clients) {
     threads.emplace_back([&client, operations] { client.run(operations); });
   }
   std::string error;
-  if (random.one_in(4)) error = engine->Flush().ok() ? "" : "flush failed";
+  if (random.one_in(4)) error = store->Flush().ok() ? "" : "flush failed";
   for (std::thread& thread : threads) thread.join();
   std::ofstream out(file);
   for (const Client& client : clients) {
@@ -72,6 +75,23 @@ std::string run_history(ordered::Engine* engine, std::uint64_t seed, const std::
   return error;
 }
 
+const std::filesystem::path kFolder = "histories";
+
+void remove_histories() {
+  std::filesystem::create_directories(kFolder);
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".jsonl") std::filesystem::remove(entry.path());
+  }
+}
+
+/// On five keys many meet others.
+void expect_commits(const Counts& counts) {
+  std::printf("%lu operations, %lu of %lu transactions with writes committed\n", counts.operations,
+              counts.commits, counts.transactions);
+  EXPECT_GT(counts.commits, counts.transactions / 8);  // with more cores more of them conflict
+  EXPECT_LT(counts.commits, counts.transactions);
+}
+
 }  // namespace
 
 // Goal: what concurrent clients see is what one store could have done, operation by operation in
@@ -81,12 +101,7 @@ std::string run_history(ordered::Engine* engine, std::uint64_t seed, const std::
 // Mutation: showing a batch's writes one by one, or a snapshot without its visible position, is
 //   found in the first files; a Close that always says Busy fails the share of commits.
 TEST(Linearize, ConcurrentHistoriesAreRecorded) {
-  const std::filesystem::path folder = "histories";
-  std::filesystem::create_directories(folder);
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".jsonl") std::filesystem::remove(entry.path());
-  }
-  std::uint64_t histories = 0;
+  remove_histories();
   Counts counts;
   for (const std::uint64_t seed : testing::seeds_to_run(2000 / kHistoriesPerStore)) {
     SCOPED_TRACE(testing::replay_command(seed));
@@ -96,16 +111,40 @@ TEST(Linearize, ConcurrentHistoriesAreRecorded) {
     const Status opened = ordered::Engine::open(random_options(&random), place / "store", &engine);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
-      const std::string file = folder / fmt::format("{:x}-{}.jsonl", seed, i);
-      ASSERT_EQ(run_history(engine.get(), random.next(), file, &counts), "");
-      ++histories;
+      const std::string file = kFolder / fmt::format("{:x}-{}.jsonl", seed, i);
+      ASSERT_EQ(run_history(engine.get(), engine.get(), random.next(), file, &counts), "");
     }
   }
-  std::printf("%lu histories, %lu operations, %lu of %lu transactions with writes committed\n",
-              histories, counts.operations, counts.commits, counts.transactions);
-  // On five keys many meet others.
-  EXPECT_GT(counts.commits, counts.transactions / 8);  // with more cores more of them conflict
-  EXPECT_LT(counts.commits, counts.transactions);
+  expect_commits(counts);
+}
+
+// Goal: the same of the hash engine, without ranges, merges and snapshots, whose log is cleaned
+//   meanwhile and whose keys share numbers in some stores.
+// Method: 1,000 histories, into the same folder.
+// Mutation: as above; an index that lookups see while a batch comes in.
+TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
+  Counts counts;
+  for (const std::uint64_t seed : testing::seeds_to_run(1000 / kHistoriesPerStore)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const testing::Folder place(testing::Place::kMemory);
+    HashOptions options;
+    options.create_if_missing = true;
+    options.backend =
+        random.one_in(3) ? BackendChoice::kSimulator : testing::backend_under_test();
+    options.simulator_seed = random.next();
+    options.log_factor = 1;
+    const hash::Ground ground{testing::make_sparse_files(), pmem::real_disk(),
+                              random.one_in(2) ? ~std::uint64_t{0} : 1, 4096};
+    std::unique_ptr<hash::Engine> engine;
+    const Status opened = hash::Engine::open(options, place / "store", ground, &engine);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
+      const std::string file = kFolder / fmt::format("hash-{:x}-{}.jsonl", seed, i);
+      ASSERT_EQ(run_history(engine.get(), nullptr, random.next(), file, &counts), "");
+    }
+  }
+  expect_commits(counts);
 }
 
 }  // namespace breccia::linearize
