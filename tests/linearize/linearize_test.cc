@@ -130,8 +130,7 @@ TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
     const testing::Folder place(testing::Place::kMemory);
     HashOptions options;
     options.create_if_missing = true;
-    options.backend =
-        random.one_in(3) ? BackendChoice::kSimulator : testing::backend_under_test();
+    options.backend = random.one_in(3) ? BackendChoice::kSimulator : testing::backend_under_test();
     options.simulator_seed = random.next();
     options.log_factor = 1;
     const hash::Ground ground{testing::make_sparse_files(), pmem::real_disk(),

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "record/record.h"
@@ -17,8 +16,6 @@ namespace {
 
 /// Records that are looked at, and copied, at once: others wait to enter meanwhile.
 constexpr std::uint64_t kRecordsAtOnce = 32 << 10;
-/// What the log may take however little is in it.
-constexpr std::uint64_t kLogBytesMin = 4 * limits::kLogWindowBytes;
 
 void add_records(const wal::RecoveredFrame& frame, const Numbering& numbering, Entries* records) {
   std::uint64_t offset = 0;
@@ -33,8 +30,8 @@ void add_records(const wal::RecoveredFrame& frame, const Numbering& numbering, E
 
 }  // namespace
 
-Cleaner::Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, double log_factor)
-    : parts_(parts), mark_(std::move(mark)), store_id_(store_id), log_factor_(log_factor) {}
+Cleaner::Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, const Room& room)
+    : parts_(parts), mark_(std::move(mark)), store_id_(store_id), room_(room) {}
 
 void Cleaner::start() {
   thread_ = std::thread([this] { work(); });
@@ -59,7 +56,7 @@ std::uint64_t Cleaner::log_bytes_max() const {
       static_cast<double>(bytes_) / static_cast<double>(std::max<std::uint64_t>(records_, 1));
   const double live = static_cast<double>(keys) * record_bytes;
   return std::max(floor_.load(),
-                  kLogBytesMin + static_cast<std::uint64_t>(live * std::max(log_factor_, 1.0)));
+                  room_.bytes + static_cast<std::uint64_t>(live * std::max(room_.factor, 1.0)));
 }
 
 void Cleaner::help() {

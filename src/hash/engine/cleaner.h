@@ -38,8 +38,13 @@ class Cleaner {
     std::uint64_t copied_bytes = 0;  // records that were written again
   };
 
-  /// `log_factor`: as HashOptions.
-  Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, double log_factor);
+  /// How long the log may be: so many times what its newest records take, and so many bytes.
+  struct Room {
+    double factor;
+    std::uint64_t bytes;
+  };
+
+  Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, const Room& room);
   ~Cleaner() { stop(); }
   Cleaner(const Cleaner&) = delete;
   Cleaner& operator=(const Cleaner&) = delete;
@@ -70,7 +75,7 @@ class Cleaner {
   const Parts parts_;
   const MarkFile mark_;
   const std::uint64_t store_id_;
-  const double log_factor_;
+  const Room room_;
   std::mutex mutex_;                                  // one cleans at a time
   std::atomic<std::uint64_t> records_{0}, bytes_{0};  // written so far: of them a record's bytes
   std::atomic<std::uint64_t> floor_{0};  // log bytes below which cleaning has just been in vain

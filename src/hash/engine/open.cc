@@ -60,9 +60,9 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
                                  },
                              .visible = [this] { return state_->visible(); },
                              .note = [](const wal::CommitNote&) {}});
-  cleaner_ =
-      std::make_unique<Cleaner>(Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_},
-                                file, mark.store_id, options.log_factor);
+  cleaner_ = std::make_unique<Cleaner>(
+      Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_}, file, mark.store_id,
+      Cleaner::Room{options.log_factor, 4 * options.log_segment_bytes});
   cleaner_->note_written(recovery_.entries, recovery_.bytes);
   if (!ground.is_scripted) cleaner_->start();
   async_ = std::make_unique<batch::AsyncQueue>(
