@@ -10,6 +10,11 @@ namespace breccia {
 ///
 /// Its index lies on the device, its records in the log; both are made for keys that are looked up
 /// and written in large batches. RANGE, Merge and column families are NotSupported.
+///
+/// Of Transaction: reads are as of the last Read, not of the opening; Read, too, is Busy if what an
+/// earlier one found is not so any more; what matters are values, so a key that was written and has
+/// its old value again has not changed. Of StoreOptions: `device_requests_min` says nothing, and
+/// `wait_us_max` of 0 alone: such a write cleans no log.
 struct HashOptions : StoreOptions {
   /// Keys to make room for at once; the index grows as more come.
   std::uint64_t keys_expected = 1 << 20;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/memory.h"
@@ -29,6 +30,7 @@ AsyncQueue::AsyncQueue(const AdmissionOptions& options, Run run)
 }
 
 Status AsyncQueue::submit(AsyncBatch batch) {
+  BRECCIA_ASSERT(batch.requests != nullptr && batch.done != nullptr);
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Status::ShutdownInProgress("the store is closing");
@@ -70,6 +72,7 @@ void AsyncQueue::follow(const Decision& decision) {
   mode_ = admission_.mode();
   look_again_us_ = decision.look_again_us;
   if (decision.take == 0) return;
+  BRECCIA_ASSERT(admitted_ <= queue_.size());
   for (; admitted_ < queue_.size(); ++admitted_) {
     queue_[admitted_].alone = decision.mode == Mode::kAlone;
   }
@@ -99,6 +102,7 @@ void AsyncQueue::work() {
 
 /// How many of those admitted go together.
 std::size_t AsyncQueue::group_size() const {
+  BRECCIA_ASSERT(admitted_ > 0 && admitted_ <= queue_.size());
   std::uint64_t requests = 0;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < admitted_; ++i) {
@@ -115,6 +119,7 @@ std::size_t AsyncQueue::group_size() const {
 
 /// Takes those that go together; where there is no memory for a group, fewer of them.
 void AsyncQueue::take_group() {
+  BRECCIA_ASSERT(group_.empty());
   const std::size_t wanted = group_size();
   base::as_memory_allows([&] { group_.reserve(wanted); });
   std::uint64_t weight = 0;
@@ -126,7 +131,9 @@ void AsyncQueue::take_group() {
     group_.push_back(std::move(first.batch));
     queue_.pop_front();
   }
+  BRECCIA_ASSERT(!group_.empty() && group_.size() <= admitted_);
   admitted_ -= group_.size();
+  BRECCIA_ASSERT(weight <= figures_.queued && taken_alone_ <= weight);
   figures_.queued -= weight;
   figures_.batches += group_.size();
   ++figures_.groups;

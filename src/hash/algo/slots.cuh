@@ -106,8 +106,8 @@ enum class Look : std::uint8_t {
 /// Looks for a key in its two buckets, in those of them that are `from` or later, and calls
 /// act(slot, value) in the lane that sees it. The second bucket is looked at only if the first one
 /// was full once.
-/// Shape   act returns whether it was done, or nothing: it always is. `gap` is null or empty; set if
-///         the key is absent and there is one.
+/// Shape   act returns whether it was done, or nothing: it always is. `gap` is null or empty; set
+///         if the key is absent and there is one.
 /// Cost    of a bucket: a load of 128 bytes and beside it one of the map of bits, a vote; where the
 ///         key is not in it, a vote or two more.
 /// Order   the map is asked no later than the bucket's slots are looked at: a key that came to the

@@ -16,17 +16,7 @@ namespace {
 
 /// Records that are looked at, and copied, at once: others wait to enter meanwhile.
 constexpr std::uint64_t kRecordsAtOnce = 32 << 10;
-
-void add_records(const wal::RecoveredFrame& frame, const Numbering& numbering, Entries* records) {
-  std::uint64_t offset = 0;
-  for (std::uint32_t i = 0; i < frame.record_count; ++i) {
-    const std::byte* const record = frame.records + offset;
-    const record::RecordHeader header = record::record_header(record);
-    records->add(numbering.of(key_of(record)),
-                 (frame.records_position + offset) | static_cast<std::uint64_t>(header.op()));
-    offset += header.record_bytes();
-  }
-}
+constexpr std::uint64_t kBytesAtOnce = 16 << 20;
 
 }  // namespace
 
@@ -54,9 +44,9 @@ std::uint64_t Cleaner::log_bytes_max() const {
   parts_.state->look([&](const KeyMap& map) { keys = map.keys(); });
   const double record_bytes =
       static_cast<double>(bytes_) / static_cast<double>(std::max<std::uint64_t>(records_, 1));
-  const double live = static_cast<double>(keys) * record_bytes;
-  return std::max(floor_.load(),
-                  room_.bytes + static_cast<std::uint64_t>(live * std::max(room_.factor, 1.0)));
+  const double live = static_cast<double>(keys) * record_bytes * room_.factor;
+  constexpr double kMost = 1ULL << 60;
+  return std::max(floor_.load(), room_.bytes + static_cast<std::uint64_t>(std::min(live, kMost)));
 }
 
 void Cleaner::help() {
@@ -84,30 +74,49 @@ Status Cleaner::clean_one(bool* was_done) {
   *was_done = false;
   const std::lock_guard lock(mutex_);
   BRECCIA_TRY(parts_.fault->get());
-  const wal::SegmentTablePtr table = parts_.log->table();
-  const wal::Segment& oldest = *table->segments().front();
-  // All that was written there must have happened.
-  if (table->segments().size() < 2 || parts_.state->visible() < oldest.end()) return Status::OK();
-  const std::uint64_t copied_before = copied_bytes_;
-  BRECCIA_TRY(base::or_memory_limit([&] { return clean_segment(oldest, *table); }));
-  BRECCIA_TRY(release(oldest.end()));
-  ++segments_;
-  *was_done = true;
-  // Nothing to be had: the log is as long as it must be, whatever was thought of it.
-  if (copied_bytes_ - copied_before > oldest.size / 10 * 9) {
-    floor_ = parts_.log->bytes_in_use() / 4 * 5;
-  }
-  return Status::OK();
+  return base::or_memory_limit([&] {
+    const wal::SegmentTablePtr table = parts_.log->table();
+    const wal::Segment& oldest = *table->segments().front();
+    // All that was written there must have happened.
+    if (table->segments().size() < 2 || parts_.state->visible() < oldest.end()) return Status::OK();
+    begin_pass_if_over(oldest);
+    BRECCIA_TRY(clean_segment(oldest, *table));
+    BRECCIA_TRY(release(oldest.end()));
+    ++segments_;
+    *was_done = true;
+    return Status::OK();
+  });
+}
+
+/// A pass goes through all that was there when it began. If it has brought little, the log is about
+/// as long as it must be, whatever was thought of it: the next one waits until it has grown.
+void Cleaner::begin_pass_if_over(const wal::Segment& oldest) {
+  if (oldest.base < pass_end_) return;
+  const std::uint64_t now = parts_.log->bytes_in_use();
+  const bool was_in_vain = pass_end_ != 0 && now > pass_bytes_ / 8 * 7;
+  floor_ = was_in_vain ? now + now / 8 : 0;
+  pass_end_ = parts_.log->end();
+  pass_bytes_ = now;
 }
 
 Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTable& table) {
   Entries records;
+  std::uint64_t bytes = 0;
   BRECCIA_TRY(
       wal::walk_frames(table, segment.base, segment.end(), [&](const wal::RecoveredFrame& frame) {
-        add_records(frame, parts_.state->numbering(), &records);
-        if (records.count() < kRecordsAtOnce) return Status::OK();
-        BRECCIA_TRY(copy_newest(records, table));
-        records.clear();
+        std::uint64_t offset = 0;
+        for (std::uint32_t i = 0; i < frame.record_count; ++i) {
+          const std::byte* const record = frame.records + offset;
+          const record::RecordHeader header = record::record_header(record);
+          records.add(parts_.state->numbering().of(key_of(record)),
+                      (frame.records_position + offset) | static_cast<std::uint64_t>(header.op()));
+          offset += header.record_bytes();
+          bytes += header.record_bytes();
+          if (records.count() < kRecordsAtOnce && bytes < kBytesAtOnce) continue;
+          BRECCIA_TRY(copy_newest(records, table));
+          records.clear();
+          bytes = 0;
+        }
         return Status::OK();
       }));
   return copy_newest(records, table);

@@ -79,7 +79,8 @@ Status Engine::submit(const WriteOptions& options, std::span<const Seen> seen,
 // for it.
 Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
                      batch::Requests* requests) {
-  cleaner_->help();
+  const bool may_wait = options.wait_us_max.value_or(options_.wait_us_max.value_or(1)) > 0;
+  if (may_wait) cleaner_->help();
   requests->lay_out();
   const batch::Writes& writes = *default_part(requests->writes());
   const batch::Reads* const reads = default_part(requests->reads());

@@ -101,6 +101,7 @@ class Engine final : public Store {
   Engine() = default;
   Status start(const HashOptions& options, const std::string& path, const Ground& ground);
   Result<Mark> find_mark(const MarkFile& file, const std::string& path) const;
+  static Status check_is_empty(const std::string& path, const Ground& ground);
   Status open_log(const std::string& dir, const Ground& ground, const Mark& mark);
 
   [[nodiscard]] Status check_open() const;
@@ -112,6 +113,7 @@ class Engine final : public Store {
   void run_async(std::span<batch::AsyncBatch> group);
 
   HashOptions options_;
+  std::unique_ptr<wal::FolderLock> lock_;  // of the store's folder: before the mark is believed
   exec::DevicePtr device_;
   std::shared_ptr<Backend> backend_;
   std::string no_device_;  // why there is none, if one was looked for

@@ -3,6 +3,8 @@
 #include <random>
 #include <utility>
 
+#include "base/bytes.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "exec/choose.h"
@@ -35,17 +37,25 @@ Engine::~Engine() { Close().PermitUncheckedError(); }
 
 Status Engine::start(const HashOptions& options, const std::string& path, const Ground& ground) {
   options_ = options;
+  options_.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
+                                              limits::kLogWindowBytes);
+  options_.log_factor = std::max(options.log_factor, 1.0);  // of no number, too
+  const MarkFile file(ground.disk, path);
+  BRECCIA_TRY(find_mark(file, path).status());  // nothing is made where there should be a store
+  if (options.create_if_missing) {
+    BRECCIA_TAKE(const bool is_new, ground.files->create_dir(path));
+    if (is_new) BRECCIA_TRY(ground.files->sync_dir(wal::folder_above(path)));
+  }
+  BRECCIA_TAKE(lock_, ground.files->lock(path));
+  BRECCIA_TAKE(Mark mark, find_mark(file, path));
+  if (mark.store_id == 0) {
+    BRECCIA_TRY(check_is_empty(path, ground));
+    mark.store_id = wal::draw_store_id();
+  }
   BRECCIA_TAKE(device_, exec::choose_device(options, &no_device_));
   BRECCIA_TAKE(backend_, make_backend(device_, {.name = "hash",
                                                 .bytes_max = options.device_bytes_max,
                                                 .cost = exec::GiveCost::kFlush}));
-  const MarkFile file(ground.disk, path);
-  BRECCIA_TAKE(Mark mark, find_mark(file, path));
-  if (mark.store_id == 0) {
-    BRECCIA_TRY(ground.files->create_dir(path).status());
-    BRECCIA_TRY(ground.files->sync_dir(wal::folder_above(path)));
-    mark.store_id = wal::draw_store_id();
-  }
   // Also one that was there: a process that was killed may have left it unsynced, and the log is
   // about to give up what it says is gone.
   BRECCIA_TRY(file.write(mark));
@@ -62,7 +72,7 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
                              .note = [](const wal::CommitNote&) {}});
   cleaner_ = std::make_unique<Cleaner>(
       Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_}, file, mark.store_id,
-      Cleaner::Room{options.log_factor, 4 * options.log_segment_bytes});
+      Cleaner::Room{options_.log_factor, 4 * options_.log_segment_bytes});
   cleaner_->note_written(recovery_.entries, recovery_.bytes);
   if (!ground.is_scripted) cleaner_->start();
   async_ = std::make_unique<batch::AsyncQueue>(
@@ -86,6 +96,15 @@ Result<Mark> Engine::find_mark(const MarkFile& file, const std::string& path) co
   return mark;
 }
 
+/// Errors  InvalidArgument: there is a database.
+Status Engine::check_is_empty(const std::string& path, const Ground& ground) {
+  BRECCIA_TAKE(const auto names, ground.files->list(path));
+  if (std::find(names.begin(), names.end(), "CURRENT") == names.end()) return Status::OK();
+  return Status::InvalidArgument(
+      path + " holds a RocksDB database, or a store of the ordered engine",
+      "choose another folder");
+}
+
 Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark& mark) {
   const auto started = std::chrono::steady_clock::now();
   wal::LogOptions log_options;
@@ -101,28 +120,22 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
     (void)device->adopt(image, bytes);  // if it cannot, its results go through staging
   };
   log_options.on_unmap = [device = device_](std::byte* image) { device->disown(image); };
-  std::vector<wal::RecoveredFrame> frames;
   wal::LogRecovery found;
   BRECCIA_TAKE(log_, wal::Log::open(
                          log_options, mark.from,
-                         [&](const wal::RecoveredFrame& frame) {
-                           frames.push_back(frame);
-                           return Status::OK();
-                         },
-                         &found));
-  // So many at most: of versions of a key only one is kept.
-  const std::uint64_t keys = std::max(options_.keys_expected, found.entries);
+                         [](const wal::RecoveredFrame&) { return Status::OK(); }, &found));
   const Numbering numbering = draw_numbering(ground.number_mask);
-  const auto fill =
+  const std::uint64_t keys = options_.keys_expected;
+  const auto filled =
       [&](const std::shared_ptr<Backend>& backend) -> Result<std::unique_ptr<KeyMap>> {
     BRECCIA_TAKE(auto map, KeyMap::make(backend, keys, numbering));
-    BRECCIA_TRY(map->take_in(frames, *log_->table()));
+    BRECCIA_TRY(fill(*log_->table(), log_->begin(), log_->end(), map.get()));
     return map;
   };
-  auto map = fill(backend_);
-  if (!map.ok() && !device_->is_host()) {
+  auto map = filled(backend_);
+  if (!map.ok() && !device_->is_host() && !map.status().IsCorruption()) {
     log(LogLevel::kError, "the index goes to the host: " + map.status().ToString());
-    map = fill(make_host_backend());
+    map = filled(make_host_backend());
   }
   BRECCIA_TRY(map.status());
   state_ =

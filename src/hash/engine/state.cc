@@ -13,6 +13,12 @@ namespace {
 
 bool is_on_host(const KeyMap& map) { return map.index().backend().device().is_host(); }
 
+/// Whether a lookup says so, and not that the device is of no use: it changes nothing, so one that
+/// finds no memory may be tried again.
+bool is_answer(const KeyMap& map, const Status& status) {
+  return status.ok() || status.IsMemoryLimit() || is_on_host(map);
+}
+
 }  // namespace
 
 Status fill(const wal::SegmentTable& table, std::uint64_t from, std::uint64_t to, KeyMap* map) {
@@ -76,14 +82,15 @@ Status State::look_up(const Look& look) {
   {
     const std::shared_lock lock(mutex_);
     if (map_ != nullptr) {
-      const Status status = base::or_memory_limit([&] { return look(*map_); });
-      if (status.ok() || is_on_host(*map_)) return status;
+      // The device's memory may be another tenant's for a moment.
+      const Status status = base::with_patience([&] { return look(*map_); });
+      if (is_answer(*map_, status)) return status;
     }
   }
   const std::unique_lock lock(mutex_);
   if (map_ != nullptr) {
     const Status status = base::or_memory_limit([&] { return look(*map_); });
-    if (status.ok() || is_on_host(*map_)) return status;
+    if (is_answer(*map_, status)) return status;
     lose(status);
   }
   BRECCIA_TRY(fill_on_host());
@@ -98,25 +105,27 @@ Status State::publish(WriteTicket* ticket) {
 Status State::publish_in_turn(WriteTicket* ticket) {
   if (map_ == nullptr) BRECCIA_TRY(fill_on_host());
   const wal::SegmentTablePtr table = log_->table();
-  const auto answer_and_take_in = [&] {
-    if (ticket->reads != nullptr) {
-      BRECCIA_ASSERT(ticket->found.payload.size() == ticket->reads->count());
-      ticket->found.table = table;
-      BRECCIA_TRY(map_->find(ticket->reads->keys(), ticket->found.payload.data()));
-    }
-    return map_->take_in(ticket->entries, ticket->only_words, *table);
-  };
-  Status status = base::or_memory_limit(answer_and_take_in);
-  if (!status.ok()) {
-    const bool was_on_host = is_on_host(*map_);
-    lose(status);
-    if (was_on_host) return status;
-    BRECCIA_TRY(fill_on_host());
-    status = base::or_memory_limit(answer_and_take_in);
-    if (!status.ok()) lose(status);
+  if (ticket->reads != nullptr) {
+    BRECCIA_ASSERT(ticket->found.payload.size() == ticket->reads->count());
+    ticket->found.table = table;
+    const Status found = base::or_memory_limit(
+        [&] { return map_->find(ticket->reads->keys(), ticket->found.payload.data()); });
+    if (!found.ok() && is_answer(*map_, found)) return found;
+    if (!found.ok()) return lose_and_retry(ticket, found);
   }
-  if (status.ok()) visible_.store(ticket->frame.end(), std::memory_order_release);
-  return status;
+  const Status status = base::or_memory_limit(
+      [&] { return map_->take_in(ticket->entries, ticket->only_words, *table); });
+  if (!status.ok()) return lose_and_retry(ticket, status);
+  BRECCIA_ASSERT(visible() < ticket->frame.end());
+  visible_.store(ticket->frame.end(), std::memory_order_release);
+  return Status::OK();
+}
+
+/// A map that has a part of a batch is of no use. On the host it is filled again by the next try.
+Status State::lose_and_retry(WriteTicket* ticket, const Status& why) {
+  const bool was_on_host = is_on_host(*map_);
+  lose(why);
+  return was_on_host ? base::copy_of(why) : publish_in_turn(ticket);
 }
 
 /// Fills the map again, with all that is visible.

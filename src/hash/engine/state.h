@@ -77,6 +77,7 @@ class State {
   template <class Look>
   Status look_up(const Look& look);
   Status publish_in_turn(WriteTicket* ticket);
+  Status lose_and_retry(WriteTicket* ticket, const Status& why);
   Status fill_on_host();
   void lose(const Status& why);
 
