@@ -46,6 +46,13 @@ class HashEngine : public ::testing::Test {
     options_.device = 0;
     if (random.one_in(4)) gpu_.use(&options_);
   }
+  /// A store for a seed.
+  void open_new(base::Random& random) {
+    choose(random);
+    engine_.reset();
+    std::filesystem::remove_all(folder_ / "store");
+    open();
+  }
   void open() {
     engine_.reset();
     const Status opened = Engine::open(options_, folder_ / "store", ground_, &engine_);
@@ -173,10 +180,7 @@ TEST_F(HashEngine, AnswersAsAMap) {
   for (const std::uint64_t seed : testing::seeds_to_run(200)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
-    choose(random);
-    engine_.reset();
-    std::filesystem::remove_all(folder_ / "store");
-    open();
+    open_new(random);
     if (HasFatalFailure()) return;
     Model model;
     for (int turn = 0; turn < 40; ++turn) {
@@ -240,10 +244,7 @@ TEST_F(HashEngine, ChangesLeadToTheSame) {
   for (const std::uint64_t seed : testing::seeds_to_run(20)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
-    choose(random);
-    engine_.reset();
-    std::filesystem::remove_all(folder_ / "store");
-    open();
+    open_new(random);
     if (HasFatalFailure()) return;
     std::unique_ptr<ChangeStream> stream;
     ChangesOptions how;
@@ -374,10 +375,7 @@ TEST_F(HashEngine, ConcurrentBatchesAreSeenWhole) {
   for (const std::uint64_t seed : testing::seeds_to_run(6)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
-    choose(random);
-    engine_.reset();
-    std::filesystem::remove_all(folder_ / "store");
-    open();
+    open_new(random);
     if (HasFatalFailure()) return;
     constexpr int kThreads = 3;
     constexpr int kKeys = 20;
