@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "batch/async_queue.h"
+#include "batch/together.h"
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
 #include "ordered/background/filter_builder.h"
@@ -27,7 +28,6 @@
 #include "ordered/tree_changes.h"
 #include "ordered/tree_filters.h"
 #include "ordered/write/publisher.h"
-#include "ordered/write/together.h"
 #include "ordered/write/writer.h"
 #include "wal/changes.h"
 #include "wal/commit_queue.h"
@@ -145,7 +145,7 @@ class Engine final : public Store {
   std::unique_ptr<Lookups> lookups_;
   std::unique_ptr<Writer> writer_;
   std::unique_ptr<TreeChanges> tree_changes_;
-  std::unique_ptr<Together> together_;
+  std::unique_ptr<batch::Together> together_;
   std::unique_ptr<batch::AsyncQueue> async_;
   RecoveryReport recovery_;
   std::mutex close_mutex_;

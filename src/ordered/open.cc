@@ -318,7 +318,20 @@ void Engine::make_rooms(std::shared_ptr<View> recovered) {
       std::make_unique<Writer>(parts, room_.get(), merger_.get(), commits_.get(), builder_.get(),
                                publisher_.get(), updater_.get(), lookups_.get());
   tree_changes_ = std::make_unique<TreeChanges>(parts, publisher_.get(), cache_.get());
-  together_ = std::make_unique<Together>(parts, writer_.get());
+  together_ = std::make_unique<batch::Together>(batch::Together::Engine{
+      .check =
+          [this](const batch::Requests& requests) {
+            return check_families(requests, *state_.view());
+          },
+      .submit =
+          [this](const WriteOptions& options, batch::Requests* requests) {
+            return writer_->submit(options, ReadSet(), requests);
+          },
+      .memory = [this] { return batch_memory(*backends_); },
+      .note =
+          [this](std::uint64_t batches) {
+            statistics_->add(Ticker::kBatches, batches - 1);  // the writer has counted one
+          }});
   async_ = std::make_unique<batch::AsyncQueue>(
       batch::admission_options(options_),
       [this](std::span<batch::AsyncBatch> group) { together_->run(group); });

@@ -21,8 +21,19 @@ Status only_one_family() {
   return Status::NotSupported("a store of the hash engine has the default family only");
 }
 
+/// The part of a family that the requests have, or null.
+template <class Parts>
+auto* default_part(const Parts& parts) {
+  const auto found = std::find_if(parts.begin(), parts.end(), [](const auto& part) {
+    return part->family() == kDefaultFamily;
+  });
+  return found == parts.end() ? nullptr : found->get();
+}
+
+}  // namespace
+
 /// Errors  InvalidArgument, NotSupported: it has what the engine does not do.
-Status check_requests(const batch::Requests& requests) {
+Status Engine::check_requests(const batch::Requests& requests) {
   const auto is_other = [](const auto& part) { return part->family() != kDefaultFamily; };
   if (std::any_of(requests.writes().begin(), requests.writes().end(), is_other) ||
       std::any_of(requests.reads().begin(), requests.reads().end(), is_other)) {
@@ -44,17 +55,6 @@ Status check_requests(const batch::Requests& requests) {
   }
   return Status::OK();
 }
-
-/// The part of a family that the requests have, or null.
-template <class Parts>
-auto* default_part(const Parts& parts) {
-  const auto found = std::find_if(parts.begin(), parts.end(), [](const auto& part) {
-    return part->family() == kDefaultFamily;
-  });
-  return found == parts.end() ? nullptr : found->get();
-}
-
-}  // namespace
 
 Status Engine::check_open() const {
   if (!closed_.load(std::memory_order_relaxed)) return Status::OK();
@@ -142,10 +142,6 @@ void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
   if (!taken.ok()) done(taken);
 }
 
-void Engine::run_async(std::span<batch::AsyncBatch> group) {
-  for (batch::AsyncBatch& one : group) one.status = submit(one.options, {}, one.requests);
-}
-
 // ---- reads -------------------------------------------------------------------------------------
 
 Status Engine::look(std::span<const Seen> seen, batch::Requests* requests, Found* found) {
@@ -219,10 +215,7 @@ std::unique_ptr<Transaction> Engine::OpenTransaction() {
   return std::make_unique<HashTransaction>(this, NewBatch());
 }
 
-Batch Engine::NewBatch() {
-  return Batch(std::make_unique<batch::Requests>(
-      std::shared_ptr<exec::HostMemory>(device_, &device_->host_memory())));
-}
+Batch Engine::NewBatch() { return Batch(std::make_unique<batch::Requests>(batch_memory())); }
 
 Status Engine::RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) {
   return base::or_memory_limit([&] {

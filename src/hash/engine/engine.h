@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "batch/async_queue.h"
 #include "batch/requests.h"
+#include "batch/together.h"
 #include "hash/engine/cleaner.h"
 #include "hash/engine/mark.h"
 #include "hash/engine/state.h"
@@ -105,12 +106,15 @@ class Engine final : public Store {
   Status open_log(const std::string& dir, const Ground& ground, const Mark& mark);
 
   [[nodiscard]] Status check_open() const;
+  static Status check_requests(const batch::Requests& requests);
+  [[nodiscard]] std::shared_ptr<exec::HostMemory> batch_memory() const {
+    return {device_, &device_->host_memory()};
+  }
   Status write(const WriteOptions& options, std::span<const Seen> seen, batch::Requests* requests);
   Status read(std::span<const Seen> seen, const batch::Requests* requests, Found* found);
   Status enter(std::span<const Seen> seen, const batch::Requests& requests, WriteTicket* ticket);
   Status write_one(const WriteOptions& options, record::Op op, const Slice& key,
                    const Slice& value);
-  void run_async(std::span<batch::AsyncBatch> group);
 
   HashOptions options_;
   std::unique_ptr<wal::FolderLock> lock_;  // of the store's folder: before the mark is believed
@@ -122,6 +126,7 @@ class Engine final : public Store {
   std::unique_ptr<State> state_;
   std::unique_ptr<wal::CommitQueue> commits_;
   std::unique_ptr<Cleaner> cleaner_;
+  std::unique_ptr<batch::Together> together_;
   std::unique_ptr<batch::AsyncQueue> async_;
   RecoveryReport recovery_;
   std::atomic<bool> closed_{false};

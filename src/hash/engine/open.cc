@@ -75,9 +75,15 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
       Cleaner::Room{options_.log_factor, 4 * options_.log_segment_bytes});
   cleaner_->note_written(recovery_.entries, recovery_.bytes);
   if (!ground.is_scripted) cleaner_->start();
+  together_ = std::make_unique<batch::Together>(batch::Together::Engine{
+      .check = check_requests,
+      .submit = [this](const WriteOptions& how,
+                       batch::Requests* requests) { return submit(how, {}, requests); },
+      .memory = [this] { return batch_memory(); },
+      .note = [](std::uint64_t) {}});
   async_ = std::make_unique<batch::AsyncQueue>(
       batch::admission_options(options),
-      [this](std::span<batch::AsyncBatch> group) { run_async(group); });
+      [this](std::span<batch::AsyncBatch> group) { together_->run(group); });
   return Status::OK();
 }
 

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <latch>
 #include <map>
 #include <optional>
 #include <string>
@@ -78,6 +80,7 @@ class HashEngine : public ::testing::Test {
     }
   }
   void run_batch(base::Random& random, Model* model);
+  void run_later(base::Random& random, Model* model);
   void run_transaction(base::Random& random, Model* model);
 
   const testing::Folder folder_{testing::Place::kMemory};
@@ -137,6 +140,35 @@ void HashEngine::run_batch(base::Random& random, Model* model) {
   expect_results(batch, expected);
 }
 
+/// Several batches at once, which take effect in their order.
+void HashEngine::run_later(base::Random& random, Model* model) {
+  struct One {
+    Batch batch;
+    std::vector<std::optional<std::string>> expected;
+    Status status;
+  };
+  std::deque<One> all;
+  const auto count = static_cast<std::ptrdiff_t>(1 + random.below(6));
+  std::latch left(count);
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    One& one = all.emplace_back(One{engine_->NewBatch(), {}, Status()});
+    add_requests(
+        random.below(8), random, [&] { return some_key(random); },
+        [&] { return some_value(random); }, &one.batch, model, &one.expected);
+  }
+  for (One& one : all) {
+    engine_->SubmitAsync(WriteOptions(), &one.batch, [&one, &left](Status status) {
+      one.status = std::move(status);
+      left.count_down();
+    });
+  }
+  left.wait();
+  for (const One& one : all) {
+    ASSERT_TRUE(one.status.ok()) << one.status.ToString();
+    expect_results(one.batch, one.expected);
+  }
+}
+
 void HashEngine::run_transaction(base::Random& random, Model* model) {
   const auto transaction = engine_->OpenTransaction();
   Batch reads = engine_->NewBatch();
@@ -184,7 +216,7 @@ TEST_F(HashEngine, AnswersAsAMap) {
     if (HasFatalFailure()) return;
     Model model;
     for (int turn = 0; turn < 40; ++turn) {
-      switch (random.below(8)) {
+      switch (random.below(9)) {
         case 0: {
           const std::string key = some_key(random);
           model[key] = some_value(random);
@@ -201,6 +233,9 @@ TEST_F(HashEngine, AnswersAsAMap) {
         }
         case 2:
           run_transaction(random, &model);
+          break;
+        case 6:
+          run_later(random, &model);
           break;
         case 3: {
           bool was_done = true;
