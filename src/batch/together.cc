@@ -20,11 +20,14 @@ void Together::run(std::span<AsyncBatch> group) {
   if (group.size() == 1) return run_alone(&group.front());
   const Status status = base::or_memory_limit([&] { return run_together(group); });
   if (status.ok()) return;
-  // Nothing of the group was written, or the store is read-only now. Whoever may have been the
-  // cause must not spoil it for the others; those that found no room have waited long enough.
+  // Nothing of the group was written, and whoever may have been the cause must not spoil it for the
+  // others. But those that found no room have waited long enough; and of an error that stops the
+  // store each is to hear, as it may be in the log: by itself it might say that it found no memory.
+  const bool is_undone =
+      status.IsMemoryLimit() || status.IsInvalidArgument() || status.IsNotSupported();
   for (AsyncBatch& one : group) {
     if (!one.status.ok()) continue;  // it was never among them
-    if (status.IsIncomplete() && one.requests->write_count() > 0) {
+    if (!is_undone && one.requests->write_count() > 0) {
       one.status = base::copy_of(status);
     } else {
       run_alone(&one);

@@ -99,6 +99,17 @@ void answer_part(const Found& found, std::uint64_t begin, std::uint64_t end, bat
   }
 }
 
+/// work(part) for each part, by many cores, or, where they want memory for that, by this one.
+/// Shape   work throws nothing, and may be done twice.
+template <class Work>
+void run_parts(std::uint64_t parts, const Work& work) {
+  const Status shared = parts == 1 ? Status::MemoryLimit() : base::or_memory_limit([&] {
+    base::shared_for(std::uint64_t{0}, parts, work);
+    return Status::OK();
+  });
+  for (std::uint64_t part = 0; !shared.ok() && part < parts; ++part) work(part);
+}
+
 }  // namespace
 
 Status prepare_answers(batch::Requests* requests) {
@@ -116,7 +127,7 @@ void answer(const Found& found, batch::Requests* requests) {
     if (n == 0) continue;
     BRECCIA_ASSERT(reads->family() == kDefaultFamily && found.payload.size() == n);
     const std::uint64_t parts = std::min(parts_of(n), requests->arena_count());
-    base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+    const auto run_part = [&](std::uint64_t part) {
       const std::uint64_t begin = n * part / parts;
       const std::uint64_t end = n * (part + 1) / parts;
       const Status status = base::or_memory_limit([&] {
@@ -127,7 +138,8 @@ void answer(const Found& found, batch::Requests* requests) {
       // What a lookup says that found no memory: its code is all there is of a status.
       batch::Answers answers(reads.get(), /*arena=*/nullptr);
       for (std::uint64_t i = begin; i < end; ++i) answers.add(i, Status::Code::kAborted);
-    });
+    };
+    run_parts(parts, run_part);
   }
   requests->deliver();
 }
