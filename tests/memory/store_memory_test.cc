@@ -414,8 +414,8 @@ TEST(StoreMemory, FlushesAndMerges) {
   });
 }
 
-// Goal: all of this of the hash engine: what a write says is true, an opening that fails leaves what
-//   was there, and cleaning loses nothing.
+// Goal: all of this of the hash engine: what a write says is true, an opening that fails leaves
+//   what was there, and cleaning loses nothing.
 // Method: each allocation fails of writes, lookups, batches that go together and transactions, of
 //   cleaning two segments, of closing and of opening again; keys share numbers.
 // Mutation: a ticket that is not given up when its frame cannot be filled stops everybody.
