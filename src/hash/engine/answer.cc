@@ -126,6 +126,7 @@ void answer(const Found& found, batch::Requests* requests) {
     const std::uint64_t n = reads->count();
     if (n == 0) continue;
     BRECCIA_ASSERT(reads->family() == kDefaultFamily && found.payload.size() == n);
+    BRECCIA_ASSERT(found.table != nullptr);
     const std::uint64_t parts = std::min(parts_of(n), requests->arena_count());
     const auto run_part = [&](std::uint64_t part) {
       const std::uint64_t begin = n * part / parts;

@@ -34,9 +34,15 @@ auto* default_part(const Parts& parts) {
 
 /// Errors  InvalidArgument, NotSupported: it has what the engine does not do.
 Status Engine::check_requests(const batch::Requests& requests) {
-  const auto is_other = [](const auto& part) { return part->family() != kDefaultFamily; };
-  if (std::any_of(requests.writes().begin(), requests.writes().end(), is_other) ||
-      std::any_of(requests.reads().begin(), requests.reads().end(), is_other)) {
+  // What a batch had before it was cleared may leave empty parts.
+  const auto writes_other = [](const auto& part) {
+    return part->family() != kDefaultFamily && part->record_count() > 0;
+  };
+  const auto reads_other = [](const auto& part) {
+    return part->family() != kDefaultFamily && part->count() > 0;
+  };
+  if (std::any_of(requests.writes().begin(), requests.writes().end(), writes_other) ||
+      std::any_of(requests.reads().begin(), requests.reads().end(), reads_other)) {
     return Status::InvalidArgument("no such column family",
                                    "a store of the hash engine has the default one only");
   }
@@ -46,7 +52,8 @@ Status Engine::check_requests(const batch::Requests& requests) {
   }
   for (const auto& writes : requests.writes()) {
     if (writes->merges() > 0) {
-      return Status::NotSupported("the hash engine has no merge operators", "use UPDATE by Put");
+      return Status::NotSupported("the hash engine has no merge operators",
+                                  "put the value that the key is to have");
     }
     if (!writes->range_deletes().empty()) {
       return Status::NotSupported(

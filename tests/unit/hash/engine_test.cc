@@ -365,6 +365,9 @@ TEST_F(HashEngine, SaysWhatItDoesNot) {
   batch.Clear();
   ASSERT_TRUE(batch.Put(3, "a", "1").ok());
   EXPECT_TRUE(engine_->Submit(WriteOptions(), &batch).IsInvalidArgument());
+  batch.Clear();
+  ASSERT_TRUE(batch.Get("a").ok());
+  EXPECT_TRUE(engine_->Submit(WriteOptions(), &batch).ok());
   FamilyId family = 0;
   EXPECT_TRUE(engine_->CreateFamily("second", &family).IsNotSupported());
   EXPECT_TRUE(engine_->Merge(WriteOptions(), "a", "1").IsNotSupported());
