@@ -37,6 +37,7 @@ struct HashFlags {
   std::string load_percents = "50,95";
   std::string batch_sizes = "1048576";
   std::string lanes = "4";
+  std::string value_sizes = "8";
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
   bool json = false;
@@ -69,20 +70,32 @@ class Column {
   exec::Array<T> array_;
 };
 
-/// A table of one load factor.
+/// What a table is made of.
+struct Shape {
+  std::uint32_t load_percent;
+  int lanes;
+  std::uint32_t value_bytes;  // other than 8: values lie in rows
+};
+
+/// A table of one shape.
 class HashBench {
  public:
-  HashBench(const HashFlags& flags, hash::Backend& backend, std::uint32_t load_percent, int lanes,
-            std::uint64_t seed)
-      : flags_(flags), backend_(backend), load_percent_(load_percent), lanes_(lanes), seed_(seed) {}
+  HashBench(const HashFlags& flags, hash::Backend& backend, const Shape& shape, std::uint64_t seed)
+      : flags_(flags), backend_(backend), shape_(shape), seed_(seed) {}
 
   Status run(std::span<const std::uint32_t> batch_sizes) {
     base::Random random(seed_);
-    BRECCIA_TAKE(table_, backend_.make_table({.slots_min = flags_.entries * 100 / load_percent_,
-                                              .lanes = lanes_,
-                                              .secret = {.add = random.next(),
-                                                         .factor = random.next() | 1,
-                                                         .second_factor = random.next() | 1}}));
+    // Batches that write have a row for each request, and their old ones come back behind them.
+    const std::uint64_t spare =
+        4 * std::uint64_t{*std::max_element(batch_sizes.begin(), batch_sizes.end())};
+    BRECCIA_TAKE(table_,
+                 backend_.make_table({.slots_min = flags_.entries * 100 / shape_.load_percent,
+                                      .value_bytes = shape_.value_bytes,
+                                      .rows = has_rows() ? flags_.entries + spare : 0,
+                                      .lanes = shape_.lanes,
+                                      .secret = {.add = random.next(),
+                                                 .factor = random.next() | 1,
+                                                 .second_factor = random.next() | 1}}));
     BRECCIA_TRY(make_columns());
     BRECCIA_TRY(fill(batch_sizes.front()));
     for (const std::uint32_t batch : batch_sizes) {
@@ -98,17 +111,24 @@ class HashBench {
     return base::mix64(i + base::mix64(seed_));
   }
 
+  [[nodiscard]] bool has_rows() const { return shape_.value_bytes != sizeof(std::uint64_t); }
+  [[nodiscard]] std::uint64_t words() const { return shape_.value_bytes / sizeof(std::uint64_t); }
+  /// Word `w` of the value that key i has had since turn `turn`; they differ in a row.
+  [[nodiscard]] std::uint64_t value(std::uint64_t i, std::uint64_t turn, std::uint64_t w) const {
+    return (key(i) * 3 + turn) * (2 * w + 1);
+  }
+
   Status make_columns() {
-    BRECCIA_TAKE(keys_, make<std::uint64_t>());
-    BRECCIA_TAKE(values_, make<std::uint64_t>());
-    BRECCIA_TAKE(found_, make<std::uint64_t>());
-    BRECCIA_TAKE(codes_, make<Code>());
-    BRECCIA_TAKE(operations_, make<Operation>());
+    BRECCIA_TAKE(keys_, make<std::uint64_t>(1));
+    BRECCIA_TAKE(values_, make<std::uint64_t>(words()));
+    BRECCIA_TAKE(found_, make<std::uint64_t>(words()));
+    BRECCIA_TAKE(codes_, make<Code>(1));
+    BRECCIA_TAKE(operations_, make<Operation>(1));
     return Status::OK();
   }
   template <class T>
-  Result<std::unique_ptr<Column<T>>> make() {
-    BRECCIA_TAKE(auto column, Column<T>::make(backend_, flags_.entries));
+  Result<std::unique_ptr<Column<T>>> make(std::uint64_t each) {
+    BRECCIA_TAKE(auto column, Column<T>::make(backend_, flags_.entries * each));
     return std::make_unique<Column<T>>(std::move(column));
   }
 
@@ -118,21 +138,25 @@ class HashBench {
     const std::uint64_t n = flags_.entries;
     std::uint64_t step = static_cast<std::uint64_t>(0.618 * static_cast<double>(n)) | 1;
     while (std::gcd(step, n) != 1) step += 2;
-    std::vector<std::uint64_t> words(n);
+    std::vector<std::uint64_t> keys(n);
     order_.resize(n);
     std::uint64_t at = base::mix64(seed_ + turn_) % n;
     for (std::uint64_t i = 0; i < n; ++i) {
       order_[i] = first + at;
       at = (at + step) % n;
-      words[i] = key(order_[i]);
+      keys[i] = key(order_[i]);
     }
-    BRECCIA_TRY(keys_->put(words));
-    for (std::uint64_t& word : words) word = word * 3 + turn_;
-    BRECCIA_TRY(values_->put(words));
+    BRECCIA_TRY(keys_->put(keys));
+    std::vector<std::uint64_t> values(n * words());
+    for (std::uint64_t i = 0; i < n; ++i) {
+      for (std::uint64_t w = 0; w < words(); ++w)
+        values[i * words() + w] = value(order_[i], turn_, w);
+    }
+    BRECCIA_TRY(values_->put(values));
     return wipe();
   }
   Status wipe() {
-    BRECCIA_TRY(found_->put(std::vector<std::uint64_t>(flags_.entries)));
+    BRECCIA_TRY(found_->put(std::vector<std::uint64_t>(flags_.entries * words())));
     return codes_->put(std::vector<Code>(flags_.entries, Code::kNoRoom));
   }
 
@@ -140,14 +164,22 @@ class HashBench {
   Result<double> send(Operation all, bool mixed, std::uint64_t begin, std::uint64_t end) {
     const base::Stopwatch clock;
     for (std::uint64_t at = begin; at < end; at += batch_) {
-      BRECCIA_TRY(
-          backend_.run_here(*table_, {.operation = mixed ? operations_->data() + at : nullptr,
-                                      .all = all,
-                                      .key = keys_->data() + at,
-                                      .value = values_->data() + at,
-                                      .found = found_->data() + at,
-                                      .code = codes_->data() + at,
-                                      .count = std::min<std::uint64_t>(batch_, end - at)}));
+      hash::RequestsRef requests{.operation = mixed ? operations_->data() + at : nullptr,
+                                 .all = all,
+                                 .key = keys_->data() + at,
+                                 .code = codes_->data() + at,
+                                 .count = std::min<std::uint64_t>(batch_, end - at)};
+      if (has_rows()) {
+        const auto bytes_at = [&](const auto& column) {
+          return reinterpret_cast<char*>(column->data() + at * words());
+        };
+        BRECCIA_TRY(
+            backend_.run_values_here(*table_, {requests, bytes_at(values_), bytes_at(found_)}));
+      } else {
+        requests.value = values_->data() + at;
+        requests.found = found_->data() + at;
+        BRECCIA_TRY(backend_.run_here(*table_, requests));
+      }
     }
     return 1e-6 * static_cast<double>(clock.micros());
   }
@@ -161,7 +193,8 @@ class HashBench {
       if (codes[i] != expected) {
         return Status::Corruption(what, "request " + std::to_string(i) + " has another code");
       }
-      if (expected == Code::kPresent && found[i] != key(order_[i]) * 3 + turn_before) {
+      for (std::uint64_t w = 0; w < words() && expected == Code::kPresent; ++w) {
+        if (found[i * words() + w] == value(order_[i], turn_before, w)) continue;
         return Status::Corruption(what, "request " + std::to_string(i) + " has another value");
       }
     }
@@ -253,20 +286,21 @@ class HashBench {
         static_cast<double>(flags_.entries) / static_cast<double>(table_->slot_count());
     const std::string backend = backend_.device().describe();
     if (!flags_.json) {
-      fmt::print("{:<24} load {:.3f}, batches of {:>9}, {} lanes: {:9.3f} M/s, {}\n", benchmark,
-                 load, std::min(batch_, requests), lanes_, 1e-6 * rate, backend);
+      fmt::print("{:<24} {:>4} B, load {:.3f}, batches of {:>9}, {} lanes: {:9.3f} M/s, {}\n",
+                 benchmark, shape_.value_bytes, load, std::min(batch_, requests), shape_.lanes,
+                 1e-6 * rate, backend);
     } else {
       const nlohmann::json row = {{"benchmark", benchmark},
                                   {"engine", "breccia"},
                                   {"backend", backend},
                                   {"key_size", 8},
-                                  {"value_size", 8},
-                                  {"values_in", "slots"},
+                                  {"value_size", shape_.value_bytes},
+                                  {"values_in", has_rows() ? "rows" : "slots"},
                                   {"entries", flags_.entries},
                                   {"load_factor", load},
                                   {"distribution", "uniform"},
                                   {"batch_size", std::min(batch_, requests)},
-                                  {"lanes", lanes_},
+                                  {"lanes", shape_.lanes},
                                   {"requests", requests},
                                   {"seconds", seconds},
                                   {"ops_per_sec", rate},
@@ -279,8 +313,7 @@ class HashBench {
 
   const HashFlags& flags_;
   hash::Backend& backend_;
-  const std::uint32_t load_percent_;
-  const int lanes_;
+  const Shape shape_;
   const std::uint64_t seed_;
   hash::TablePtr table_;
   std::unique_ptr<Column<std::uint64_t>> keys_, values_, found_;
@@ -299,15 +332,13 @@ Result<std::shared_ptr<hash::Backend>> open_backend(const HashFlags& flags) {
   return hash::make_backend(device, {.name = "hash"});
 }
 
-Status run_rounds(const HashFlags& flags, std::span<const std::uint32_t> loads,
-                  std::span<const std::uint32_t> batches, std::span<const std::uint32_t> lanes) {
+Status run_rounds(const HashFlags& flags, std::span<const Shape> shapes,
+                  std::span<const std::uint32_t> batches) {
   BRECCIA_TAKE(const auto backend, open_backend(flags));
   for (std::uint32_t round = 0; round < flags.rounds; ++round) {
-    for (const std::uint32_t load : loads) {
-      for (const std::uint32_t width : lanes) {
-        HashBench bench(flags, *backend, load, static_cast<int>(width), flags.seed + round);
-        BRECCIA_TRY(bench.run(batches));
-      }
+    for (const Shape& shape : shapes) {
+      HashBench bench(flags, *backend, shape, flags.seed + round);
+      BRECCIA_TRY(bench.run(batches));
     }
   }
   return Status::OK();
@@ -317,19 +348,30 @@ int run_hash(const HashFlags& flags) {
   const auto loads = numbers_of(flags.load_percents, 99);
   const auto batches = numbers_of(flags.batch_sizes, 1U << 30);
   const auto lanes = numbers_of(flags.lanes, 8);
+  const auto sizes = numbers_of(flags.value_sizes, 4096);
   const auto are_above_zero = [](const std::vector<std::uint32_t>& numbers) {
     return !numbers.empty() && std::find(numbers.begin(), numbers.end(), 0U) == numbers.end();
   };
   const bool are_widths = std::all_of(lanes.begin(), lanes.end(), [](std::uint32_t width) {
     return width == 1 || width == 4 || width == 8;
   });
-  if (!are_above_zero(loads) || !are_above_zero(batches) || !are_above_zero(lanes) || !are_widths) {
+  const bool are_sizes =
+      std::all_of(sizes.begin(), sizes.end(), [](std::uint32_t size) { return size % 8 == 0; });
+  if (!are_above_zero(loads) || !are_above_zero(batches) || !are_above_zero(lanes) ||
+      !are_above_zero(sizes) || !are_widths || !are_sizes) {
     console::say(
         "error: --load_percents wants numbers from 1 to 99, --batch_sizes numbers above zero, "
-        "--lanes 1, 4 or 8; several with commas");
+        "--lanes 1, 4 or 8, --value_sizes 8, 16, ... 4096; several with commas");
     return console::kExitUsage;
   }
-  const Status status = run_rounds(flags, loads, batches, lanes);
+  std::vector<Shape> shapes;
+  for (const std::uint32_t load : loads) {
+    for (const std::uint32_t width : lanes) {
+      for (const std::uint32_t size : sizes)
+        shapes.push_back({load, static_cast<int>(width), size});
+    }
+  }
+  const Status status = run_rounds(flags, shapes, batches);
   if (status.ok()) return console::kExitOk;
   console::say_error("the benchmark did not end", status, "fewer --entries need less memory");
   return console::kExitFailed;
@@ -354,6 +396,9 @@ console::Command add_bench_hash(console::App* parent) {
                   "Requests of a batch; several with commas: the first one fills the table")
       ->capture_default_str();
   app->add_option("--lanes", flags->lanes, "Lanes a request: 1, 4 or 8; several with commas")
+      ->capture_default_str();
+  app->add_option("--value_sizes", flags->value_sizes,
+                  "Bytes of a value, a multiple of 8; other than 8: in rows; several with commas")
       ->capture_default_str();
   app->add_option("--rounds", flags->rounds, "How often, each with new keys")
       ->capture_default_str();
