@@ -31,7 +31,8 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_flag("--use_existing_db", use_existing_db, "Run on the database that is there");
   app->add_option(
          "--engine", engine,
-         "breccia, rocksdb, or flatmap: a hash table in memory, of keys and values of 8 bytes")
+         "breccia, hash (breccia with the hash engine), rocksdb, or flatmap: a hash table in "
+         "memory, of keys and values of 8 bytes")
       ->one_of({std::begin(kEngines), std::end(kEngines)})
       ->capture_default_str();
   app->add_option("--backend", backend, "Where Breccia's batches run: auto, host or cuda")

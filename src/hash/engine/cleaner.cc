@@ -17,6 +17,8 @@ namespace {
 /// Records that are looked at, and copied, at once: others wait to enter meanwhile.
 constexpr std::uint64_t kRecordsAtOnce = 32 << 10;
 constexpr std::uint64_t kBytesAtOnce = 16 << 20;
+/// Log bytes behind which it is looked at again.
+constexpr std::uint64_t kLookEveryBytes = 1 << 20;
 
 }  // namespace
 
@@ -36,7 +38,19 @@ void Cleaner::stop() {
 void Cleaner::note_written(std::uint64_t records, std::uint64_t bytes) {
   records_ += records;
   bytes_ += bytes;
-  if (parts_.log->bytes_in_use() > log_bytes_max()) bell_.ring();
+  // Every write comes here, and how long the log may be is not asked for nothing.
+  const std::uint64_t end = parts_.log->end();
+  if (end < look_at_) return;
+  look_at_ = end + kLookEveryBytes;
+  look();
+}
+
+/// Looks how long the log is: whether to clean, and whether who writes is to help.
+void Cleaner::look() {
+  const std::uint64_t bytes = parts_.log->bytes_in_use();
+  const std::uint64_t most = log_bytes_max();
+  is_far_too_long_ = bytes / 2 > most;
+  if (bytes > most) bell_.ring();
 }
 
 std::uint64_t Cleaner::log_bytes_max() const {
@@ -44,16 +58,17 @@ std::uint64_t Cleaner::log_bytes_max() const {
   parts_.state->look([&](const KeyMap& map) { keys = map.keys(); });
   const double record_bytes =
       static_cast<double>(bytes_) / static_cast<double>(std::max<std::uint64_t>(records_, 1));
-  const double live = static_cast<double>(keys) * record_bytes * room_.factor;
   constexpr double kMost = 1ULL << 60;
-  return std::max(floor_.load(), room_.bytes + static_cast<std::uint64_t>(std::min(live, kMost)));
+  const double live = std::min(static_cast<double>(keys) * record_bytes * room_.factor, kMost);
+  return std::max(floor_.load(), room_.bytes + static_cast<std::uint64_t>(live));
 }
 
 void Cleaner::help() {
-  if (parts_.log->bytes_in_use() / 2 <= log_bytes_max()) return;
+  if (!is_far_too_long_) return;
   bool was_done = false;
   // What went wrong stops the store, or is tried again.
   clean_one(&was_done).PermitUncheckedError();
+  look();
 }
 
 void Cleaner::work() {
@@ -104,20 +119,18 @@ Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTab
   std::uint64_t bytes = 0;
   BRECCIA_TRY(
       wal::walk_frames(table, segment.base, segment.end(), [&](const wal::RecoveredFrame& frame) {
-        std::uint64_t offset = 0;
-        for (std::uint32_t i = 0; i < frame.record_count; ++i) {
-          const std::byte* const record = frame.records + offset;
-          const record::RecordHeader header = record::record_header(record);
-          records.add(parts_.state->numbering().of(key_of(record)),
-                      (frame.records_position + offset) | static_cast<std::uint64_t>(header.op()));
-          offset += header.record_bytes();
-          bytes += header.record_bytes();
-          if (records.count() < kRecordsAtOnce && bytes < kBytesAtOnce) continue;
-          BRECCIA_TRY(copy_newest(records, table));
-          records.clear();
-          bytes = 0;
-        }
-        return Status::OK();
+        Status status;
+        record::for_each_operation(
+            frame.records, frame.record_count, [&](const record::Operation& one) {
+              if (!status.ok()) return;
+              records.add(parts_.state->numbering().of(one.key), payload_of(frame, one));
+              bytes += one.key.size() + one.value.size();
+              if (records.count() < kRecordsAtOnce && bytes < kBytesAtOnce) return;
+              status = copy_newest(records, table);
+              records.clear();
+              bytes = 0;
+            });
+        return status;
       }));
   return copy_newest(records, table);
 }

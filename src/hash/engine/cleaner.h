@@ -67,6 +67,7 @@ class Cleaner {
 
  private:
   void work();
+  void look();
   void begin_pass_if_over(const wal::Segment& oldest);
   Status clean_segment(const wal::Segment& segment, const wal::SegmentTable& table);
   Status copy_newest(const Entries& records, const wal::SegmentTable& table);
@@ -79,9 +80,11 @@ class Cleaner {
   const Room room_;
   std::mutex mutex_;                                  // one cleans at a time
   std::atomic<std::uint64_t> records_{0}, bytes_{0};  // written so far: of them a record's bytes
-  std::atomic<std::uint64_t> floor_{0};  // log bytes below which cleaning has just been in vain
-  std::uint64_t pass_end_ = 0;           // where the log ended when this pass began; 0: none yet
-  std::uint64_t pass_bytes_ = 0;         // what it took then
+  std::atomic<std::uint64_t> floor_{0};    // log bytes below which cleaning has just been in vain
+  std::uint64_t pass_end_ = 0;             // where the log ended when this pass began; 0: none yet
+  std::uint64_t pass_bytes_ = 0;           // what it took then
+  std::atomic<std::uint64_t> look_at_{0};  // the log's end from which on it is looked at again
+  std::atomic<bool> is_far_too_long_{false};
   std::atomic<std::uint64_t> segments_{0}, copied_bytes_{0};
   std::atomic<bool> stops_{false};
   base::Bell bell_;

@@ -31,8 +31,7 @@ Result<std::unique_ptr<Index>> Index::make(std::shared_ptr<Backend> backend, std
 }
 
 Status Index::find(const std::uint64_t* number, std::uint64_t* payload, std::uint64_t n) const {
-  std::uint64_t absent = 0;
-  return run(Operation::kFind, number, nullptr, payload, n, &absent);
+  return run(Operation::kFind, number, nullptr, payload, n, nullptr);
 }
 
 Status Index::raise(const Entries& entries, std::vector<std::uint64_t>* before) {

@@ -13,26 +13,19 @@ namespace breccia::hash {
 
 namespace {
 
-/// Records of frames that are taken in at once.
-constexpr std::uint64_t kRecordsAtOnce = 1 << 20;
-
 const std::byte* record_at(const wal::SegmentTable& table, std::uint64_t payload) {
   return table.at(record::position_of(payload));
 }
 
-/// The entries of a frame, from `at` on. Returns whether all its keys have 8 bytes.
+/// The entries of a frame. Returns whether all its keys have 8 bytes.
 bool add_entries(const wal::RecoveredFrame& frame, const Numbering& numbering,
                  std::uint64_t* number, std::uint64_t* payload) {
   bool only_words = true;
-  std::uint64_t offset = 0;
-  for (std::uint32_t i = 0; i < frame.record_count; ++i) {
-    const std::byte* const record = frame.records + offset;
-    const record::RecordHeader header = record::record_header(record);
-    *number++ = numbering.of(key_of(record));
-    *payload++ = (frame.records_position + offset) | static_cast<std::uint64_t>(header.op());
-    only_words = only_words && header.key_bytes() == sizeof(std::uint64_t);
-    offset += header.record_bytes();
-  }
+  record::for_each_operation(frame.records, frame.record_count, [&](const record::Operation& one) {
+    *number++ = numbering.of(one.key);
+    *payload++ = payload_of(frame, one);
+    only_words = only_words && one.key.size() == sizeof(std::uint64_t);
+  });
   return only_words;
 }
 
@@ -111,20 +104,6 @@ Status KeyMap::forget_deletions(const Entries& entries, const wal::SegmentTable&
 
 Status KeyMap::take_in(std::span<const wal::RecoveredFrame> frames,
                        const wal::SegmentTable& table) {
-  while (!frames.empty()) {
-    std::uint64_t records = 0;
-    std::size_t count = 0;
-    while (count < frames.size() && (count == 0 || records < kRecordsAtOnce)) {
-      records += frames[count++].record_count;
-    }
-    BRECCIA_TRY(take_in_group(frames.first(count), table));
-    frames = frames.subspan(count);
-  }
-  return Status::OK();
-}
-
-Status KeyMap::take_in_group(std::span<const wal::RecoveredFrame> frames,
-                             const wal::SegmentTable& table) {
   std::vector<std::uint64_t> begin;  // of each frame's entries
   std::uint64_t records = 0;
   for (const wal::RecoveredFrame& frame : frames) {

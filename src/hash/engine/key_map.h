@@ -54,7 +54,6 @@ class KeyMap {
   void note_shared(const Entries& entries, const std::vector<std::uint64_t>& before,
                    const wal::SegmentTable& table);
   Status forget_deletions(const Entries& entries, const wal::SegmentTable& table);
-  Status take_in_group(std::span<const wal::RecoveredFrame> frames, const wal::SegmentTable& table);
 
   const std::unique_ptr<Index> index_;
   const Numbering numbering_;

@@ -7,7 +7,9 @@
 #include "base/bytes.h"
 #include "base/parallel.h"
 #include "record/keyed_hash.h"
+#include "record/operations.h"
 #include "record/record.h"
+#include "wal/log_options.h"
 
 namespace breccia::hash {
 
@@ -46,6 +48,12 @@ class Numbering {
   const record::HashSeed seed_;
   const std::uint64_t mask_;
 };
+
+/// What an index has of a record of a frame.
+[[nodiscard]] inline std::uint64_t payload_of(const wal::RecoveredFrame& frame,
+                                              const record::Operation& one) {
+  return (frame.records_position + one.offset) | static_cast<std::uint64_t>(one.op);
+}
 
 /// The key of a record in the log.
 [[nodiscard]] inline Slice key_of(const std::byte* record) {

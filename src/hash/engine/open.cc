@@ -39,7 +39,8 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   options_ = options;
   options_.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                               limits::kLogWindowBytes);
-  options_.log_factor = std::max(options.log_factor, 1.0);  // of no number, too
+  // Nor what is no number, or none that bytes can be multiplied with.
+  options_.log_factor = options.log_factor >= 1 ? std::min(options.log_factor, 1e6) : 1;
   const MarkFile file(ground.disk, path);
   BRECCIA_TRY(find_mark(file, path).status());  // nothing is made where there should be a store
   if (options.create_if_missing) {

@@ -22,7 +22,7 @@ bool is_answer(const KeyMap& map, const Status& status) {
 }  // namespace
 
 Status fill(const wal::SegmentTable& table, std::uint64_t from, std::uint64_t to, KeyMap* map) {
-  constexpr std::uint64_t kRecordsAtOnce = 16 << 20;
+  constexpr std::uint64_t kRecordsAtOnce = 1 << 20;
   std::vector<wal::RecoveredFrame> frames;
   std::uint64_t records = 0;
   const auto take_in = [&] {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -347,6 +348,22 @@ TEST_F(HashEngine, CleaningIsEnoughAndEnds) {
   }
   // Some 110 segments are full of what stays.
   EXPECT_LT(most, 500 * limits::kLogWindowBytes);
+}
+
+// Goal: a log factor that is no sensible number is one, and a store with it is as others are.
+TEST_F(HashEngine, AnyLogFactor) {
+  base::Random random(1);
+  for (const double factor : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    open_new(random);
+    options_.log_factor = factor;
+    open();
+    std::string most;
+    ASSERT_TRUE(engine_->GetProperty("breccia.hash.log_bytes_max", &most));
+    EXPECT_EQ(std::stoull(most), 4 * options_.log_segment_bytes) << factor;  // it is empty
+    ASSERT_TRUE(engine_->Put(WriteOptions(), "a", "1").ok());
+    ASSERT_TRUE(engine_->GetProperty("breccia.hash.log_bytes_max", &most));
+    EXPECT_LT(std::stoull(most), std::uint64_t{1} << 61) << factor;
+  }
 }
 
 // Goal: what the engine does not do it says, and nothing happened.
