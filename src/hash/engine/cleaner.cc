@@ -20,6 +20,10 @@ constexpr std::uint64_t kBytesAtOnce = 16 << 20;
 /// Log bytes behind which it is looked at again.
 constexpr std::uint64_t kLookEveryBytes = 1 << 20;
 
+std::uint64_t bytes_of(const record::Operation& one) {
+  return record::RecordHeader::make(one.op, one.key.size(), one.value.size()).record_bytes();
+}
+
 }  // namespace
 
 Cleaner::Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, const Room& room)
@@ -60,7 +64,7 @@ std::uint64_t Cleaner::log_bytes_max() const {
       static_cast<double>(bytes_) / static_cast<double>(std::max<std::uint64_t>(records_, 1));
   constexpr double kMost = 1ULL << 60;
   const double live = std::min(static_cast<double>(keys) * record_bytes * room_.factor, kMost);
-  return std::max(floor_.load(), room_.bytes + static_cast<std::uint64_t>(live));
+  return std::max(measured_max_.load(), room_.bytes + static_cast<std::uint64_t>(live));
 }
 
 void Cleaner::help() {
@@ -103,15 +107,17 @@ Status Cleaner::clean_one(bool* was_done) {
   });
 }
 
-/// A pass goes through all that was there when it began. If it has brought little, the log is about
-/// as long as it must be, whatever was thought of it: the next one waits until it has grown.
+/// A pass goes through all that was there when it began, so it learns how much of that lives, where
+/// sizes of keys and of records tell only what should. The log may take so many times that much; an
+/// eighth more at least, or it would be cleaned again at once.
 void Cleaner::begin_pass_if_over(const wal::Segment& oldest) {
-  if (oldest.base < pass_end_) return;
-  const std::uint64_t now = parts_.log->bytes_in_use();
-  const bool was_in_vain = pass_end_ != 0 && now > pass_bytes_ / 8 * 7;
-  floor_ = was_in_vain ? now + now / 8 : 0;
-  pass_end_ = parts_.log->end();
-  pass_bytes_ = now;
+  if (oldest.base < pass_.end) return;
+  if (pass_.looked_at > 0) {
+    const double share = static_cast<double>(pass_.copied) / static_cast<double>(pass_.looked_at);
+    const double live = share * static_cast<double>(pass_.log_bytes);
+    measured_max_ = static_cast<std::uint64_t>(live * std::max(room_.factor, 1.125));
+  }
+  pass_ = {parts_.log->end(), parts_.log->bytes_in_use(), 0, 0};
 }
 
 Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTable& table) {
@@ -124,7 +130,8 @@ Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTab
             frame.records, frame.record_count, [&](const record::Operation& one) {
               if (!status.ok()) return;
               records.add(parts_.state->numbering().of(one.key), payload_of(frame, one));
-              bytes += one.key.size() + one.value.size();
+              bytes += bytes_of(one);
+              pass_.looked_at += bytes_of(one);
               if (records.count() < kRecordsAtOnce && bytes < kBytesAtOnce) return;
               status = copy_newest(records, table);
               records.clear();
@@ -171,6 +178,7 @@ Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& tab
   BRECCIA_TRY(
       write_frame(parts_.log, parts_.commits, wal::RecordsInOnePiece(copies.data()), &ticket));
   copied_bytes_ += copies.size();
+  pass_.copied += copies.size();
   return Status::OK();
 }
 

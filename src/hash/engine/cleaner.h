@@ -74,15 +74,22 @@ class Cleaner {
   [[nodiscard]] Result<Entries> newest_of(const Entries& records) const;
   Status release(std::uint64_t end);
 
+  /// One way through the log.
+  struct Pass {
+    std::uint64_t end = 0;        // where the log ended when it began
+    std::uint64_t log_bytes = 0;  // what the log took then
+    std::uint64_t looked_at = 0;  // bytes of records
+    std::uint64_t copied = 0;     // of them, those that are still the newest
+  };
+
   const Parts parts_;
   const MarkFile mark_;
   const std::uint64_t store_id_;
   const Room room_;
   std::mutex mutex_;                                  // one cleans at a time
   std::atomic<std::uint64_t> records_{0}, bytes_{0};  // written so far: of them a record's bytes
-  std::atomic<std::uint64_t> floor_{0};    // log bytes below which cleaning has just been in vain
-  std::uint64_t pass_end_ = 0;             // where the log ended when this pass began; 0: none yet
-  std::uint64_t pass_bytes_ = 0;           // what it took then
+  std::atomic<std::uint64_t> measured_max_{0};        // by the last pass; 0: there was none
+  Pass pass_;
   std::atomic<std::uint64_t> look_at_{0};  // the log's end from which on it is looked at again
   std::atomic<bool> is_far_too_long_{false};
   std::atomic<std::uint64_t> segments_{0}, copied_bytes_{0};

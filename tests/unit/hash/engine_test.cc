@@ -314,7 +314,8 @@ TEST_F(HashEngine, ChangesLeadToTheSame) {
 // Goal: the log stays short over keys that are written again and again beside many that are not,
 // and cleaning ends where nothing is to be had.
 // Method: after each batch what a thread would clean; every segment counts as a whole one.
-// Mutation: a segment in vain that lets the log grow at once; a pass in vain that is forgotten.
+// Mutation: what a pass has measured is forgotten, or goes by how long the log is behind it, which
+// writes make up for.
 TEST_F(HashEngine, CleaningIsEnoughAndEnds) {
   base::Random random(1);
   choose(random);
@@ -346,8 +347,9 @@ TEST_F(HashEngine, CleaningIsEnoughAndEnds) {
     }
     if (i > 300) most = std::max<std::uint64_t>(most, number("log.bytes"));
   }
-  // Some 110 segments are full of what stays.
-  EXPECT_LT(most, 500 * limits::kLogWindowBytes);
+  // What stays fills some 50 to 100 segments, and may take twice as many.
+  EXPECT_LT(most, 250 * limits::kLogWindowBytes);
+  EXPECT_LT(cleanings, 2U * kBatches);
 }
 
 // Goal: a log factor that is no sensible number is one, and a store with it is as others are.
