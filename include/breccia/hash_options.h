@@ -22,6 +22,11 @@ struct HashOptions : StoreOptions {
   /// cleaned: those of its records that are still the newest of their keys are written again at
   /// its end. A larger one takes more memory, and less of what is written is written twice.
   double log_factor = 2;
+  /// Of HashStore::FindRows: so many bytes of the device's memory keep rows that are looked up
+  /// often, of `cached_row_bytes` each, a multiple of 8. 0: none. Less where the device's memory is
+  /// wanted for something else; without a GPU there is no such cache.
+  std::uint64_t row_cache_bytes = 0;
+  std::size_t cached_row_bytes = 0;
 };
 
 }  // namespace breccia

@@ -3,6 +3,8 @@
 /// The executor contract: what algorithms are written over, once. X offers
 ///
 ///   static constexpr bool kIsHost                what it answers is the CPU's word
+///   static constexpr bool kIsAsync               it goes on beside the host, and beside others:
+///                                                a call may have several executors
 ///   Pool& pool()
 ///   Status launch<W>(count, functor)             functor(group, first) for first = 0, W, 2W, ...
 ///   Status sort_pairs(u64* keys, u32* ids, n)    stable, ascending
@@ -15,6 +17,7 @@
 ///   Status copy(T* to, const T* from, n)         within backend memory
 ///   Status copy_out(T* host, const T* from, n)
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
+///   Status follow(void* stream)                  begins behind what a caller's stream has to do
 ///   Status finish()                              waits for all of it
 /// An operation that fails waits for what runs before it returns.
 

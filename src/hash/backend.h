@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "exec/device.h"
+#include "hash/ids.h"
 #include "hash/refs.h"
 
 /// The verbs on hash tables. What happens inside is one source (hash/algo/), compiled for the host,
@@ -101,6 +102,37 @@ class Backend {
   /// Cost    two kernels more, which copy values, and one that says which rows are free.
   [[nodiscard]] virtual Status run_values(Table& table, const ValueRequestsRef& requests) = 0;
   [[nodiscard]] virtual Status run_values_here(Table& table, const ValueRequestsRef& requests) = 0;
+
+  // ---- keys of 8 bytes in the backend's memory, of whose rows a table has payloads ----
+
+  /// payload[ids.count], in the backend's memory: what the table has of them; 0: nothing.
+  /// Errors  as run_here.
+  [[nodiscard]] virtual Status find_ids(Table& table, const IdsRef& ids,
+                                        std::uint64_t* payload) = 0;
+  /// Gets rows of payloads, those of puts: from `cache`, which may be null, and where that has
+  /// none, from the host. The cache learns of them.
+  /// Shape   the columns of `rows` lie in the backend's memory.
+  /// Order   done on return.
+  /// Errors  MemoryLimit, IOError: the rows are of no sense.
+  /// Cost    two kernels and a wait; for rows that are missing 8 bytes each to the host, and a row
+  ///         back, gathered a piece while the one before crosses the bus.
+  [[nodiscard]] virtual Status get_rows(Cache* cache, const RowsOutRef& rows,
+                                        const Gather& gather) = 0;
+  /// An empty cache that takes so many bytes at most, of a tenant of its own.
+  /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.
+  [[nodiscard]] virtual Result<CachePtr> make_cache(std::uint64_t row_bytes,
+                                                    std::uint64_t bytes_max) = 0;
+  /// Makes records of ids and rows.
+  /// Order   done on return: the columns are not needed any more.
+  /// Errors  MemoryLimit; IOError: the device.
+  [[nodiscard]] virtual Result<std::unique_ptr<RowRecords>> write_records(
+      const RowsInRef& rows) = 0;
+  /// Raises the keys of records to their payloads, the first of which is given, as they lie.
+  /// *absent: keys that were not there before.
+  /// Errors  as run_here; MemoryLimit also where some found no room.
+  [[nodiscard]] virtual Status raise_records(Table& table, RowRecords& records,
+                                             std::uint64_t first_payload,
+                                             std::uint64_t* absent) = 0;
 
   /// Copies bytes to the backend's memory (that of tenant().pool()), and from there.
   /// Order   done on return.

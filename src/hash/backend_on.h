@@ -17,6 +17,7 @@
 #include "hash/algo/move.cuh"
 #include "hash/algo/run.cuh"
 #include "hash/backend.h"
+#include "hash/id_calls.h"
 #include "hash/rows.h"
 #include "hash/section_mutex.h"
 
@@ -653,6 +654,56 @@ class BackendOn final : public Backend {
     return run_values_on(*x, table, requests);
   }
 
+  Status find_ids(Table& table, const IdsRef& ids, std::uint64_t* payload) override {
+    if (ids.count == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const auto number, exec::make_array<std::uint64_t>(*x, ids.count));
+    BRECCIA_TAKE(const auto code, exec::make_array<Code>(*x, ids.count));
+    const exec::Finish finish(*x);
+    BRECCIA_TRY(x->follow(ids.stream));
+    BRECCIA_TRY(
+        x->template launch<32>(ids.count, algo::NumberIds{ids.id, number.data(), ids.count}));
+    return run_on(
+        *x, table,
+        {.key = number.data(), .found = payload, .code = code.data(), .count = ids.count});
+  }
+
+  Status get_rows(Cache* cache, const RowsOutRef& rows, const Gather& gather) override {
+    if (rows.count == 0) return Status::OK();
+    BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
+    BRECCIA_ASSERT(cache == nullptr || cache->row_bytes() == rows.row_bytes);
+    return RowsOutCall<Tenant>(own_, static_cast<PoolCache*>(cache), rows).run(gather);
+  }
+
+  Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max) override {
+    if (!is_of_words(nullptr, row_bytes)) {
+      return Status::InvalidArgument("rows of no multiple of 8 bytes");
+    }
+    BRECCIA_TAKE(exec::TenantPtr tenant,
+                 device().admit({.name = "hash rows", .cost = exec::GiveCost::kCopy}));
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(CachePtr cache, PoolCache::make(*x, std::move(tenant), row_bytes, bytes_max));
+    return cache;
+  }
+
+  Result<std::unique_ptr<RowRecords>> write_records(const RowsInRef& rows) override {
+    BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(std::unique_ptr<RowRecords> records, PoolRowRecords::make(*x, device(), rows));
+    return Result<std::unique_ptr<RowRecords>>(std::move(records));
+  }
+
+  Status raise_records(Table& table, RowRecords& records, std::uint64_t first_payload,
+                       std::uint64_t* absent) override {
+    *absent = 0;
+    if (records.count() == 0) return Status::OK();
+    auto& own = static_cast<PoolRowRecords&>(records);
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const RequestsRef raise, own.place(*x, first_payload));
+    BRECCIA_TRY(run_on(*x, table, raise));
+    return own.settle(*x, absent);
+  }
+
   Status copy_in(char* here, const char* host, std::uint64_t bytes) override {
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(const auto imported, x->import(host, bytes));
@@ -704,6 +755,10 @@ class BackendOn final : public Backend {
     return RowsCall<X>(x, own, requests).run();
   }
 
+  static bool is_of_words(const char* rows, std::uint64_t row_bytes) {
+    return row_bytes > 0 && row_bytes % sizeof(std::uint64_t) == 0 &&
+           reinterpret_cast<std::uintptr_t>(rows) % sizeof(std::uint64_t) == 0;
+  }
   /// As many, if there is a column.
   static std::uint64_t count_of(const void* column, std::uint64_t count) {
     return column == nullptr ? 0 : count;

@@ -94,4 +94,27 @@ struct ValueRequestsRef {
   char* found = nullptr;
 };
 
+/// Bits of a payload that say what its record does; all clear: it has a value (record/record.h).
+inline constexpr std::uint64_t kPayloadOperation = 7;
+
+/// Places that a row may have in a cache: those of its set.
+inline constexpr int kCacheWays = 7;
+
+/// A cache of rows that lie elsewhere, by their payloads (algo/cached.cuh).
+/// Shape   sets[set_count * 4], a set's payloads and credits; rows: kCacheWays a set, row_bytes
+///         each. Without sets it holds nothing.
+struct CacheRef {
+  Pair* sets = nullptr;
+  std::uint64_t set_count = 0;
+  char* rows = nullptr;
+};
+
+/// Requests whose rows a cache has not, in no order.
+/// Shape   request[n], payload[n], *count: how many there are.
+struct MissingRef {
+  std::uint32_t* request = nullptr;
+  std::uint64_t* payload = nullptr;
+  std::uint64_t* count = nullptr;
+};
+
 }  // namespace breccia::hash

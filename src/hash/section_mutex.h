@@ -14,6 +14,12 @@ class SectionMutex {
     gate_.lock();
     table_.lock();
   }
+  bool try_lock() {
+    if (!gate_.try_lock()) return false;
+    if (table_.try_lock()) return true;
+    gate_.unlock();
+    return false;
+  }
   void unlock() {
     table_.unlock();
     gate_.unlock();

@@ -1,4 +1,4 @@
-#include <breccia/hash_options.h>
+#include <breccia/hash_store.h>
 #include <breccia/store.h>
 
 #include "base/memory.h"
@@ -22,8 +22,8 @@ Status Store::Open(const Options& options, const std::string& path, std::unique_
   });
 }
 
-Status Store::Open(const HashOptions& options, const std::string& path,
-                   std::unique_ptr<Store>* store) {
+Status HashStore::Open(const HashOptions& options, const std::string& path,
+                       std::unique_ptr<HashStore>* store) {
   return base::or_memory_limit([&] {
     std::unique_ptr<hash::Engine> engine;
     const hash::Ground ground{wal::real_files(), pmem::real_disk()};
@@ -31,6 +31,14 @@ Status Store::Open(const HashOptions& options, const std::string& path,
     *store = std::move(engine);
     return Status::OK();
   });
+}
+
+Status Store::Open(const HashOptions& options, const std::string& path,
+                   std::unique_ptr<Store>* store) {
+  std::unique_ptr<HashStore> opened;
+  BRECCIA_TRY(HashStore::Open(options, path, &opened));
+  *store = std::move(opened);
+  return Status::OK();
 }
 
 }  // namespace breccia

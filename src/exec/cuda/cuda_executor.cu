@@ -35,7 +35,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaDevice& device, Poo
 Status CudaExecutor::open() {
   BRECCIA_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   const unsigned flags = cudaEventDisableTiming | (waits_asleep_ ? cudaEventBlockingSync : 0U);
-  for (cudaEvent_t* const event : {&half_done_[0], &half_done_[1], &done_}) {
+  for (cudaEvent_t* const event : {&half_done_[0], &half_done_[1], &done_, &before_}) {
     BRECCIA_CUDA_TRY(cudaEventCreateWithFlags(event, flags));
   }
   PinnedPool& pinned = device_.pinned();
@@ -55,7 +55,7 @@ CudaExecutor::~CudaExecutor() {
     (void)BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_));
     (void)BRECCIA_CUDA_STATUS(cudaStreamDestroy(stream_));
   }
-  for (const cudaEvent_t event : {half_done_[0], half_done_[1], done_}) {
+  for (const cudaEvent_t event : {half_done_[0], half_done_[1], done_, before_}) {
     if (event != nullptr) (void)BRECCIA_CUDA_STATUS(cudaEventDestroy(event));
   }
   PinnedPool& pinned = device_.pinned();
@@ -82,6 +82,12 @@ Status CudaExecutor::settle(Status status) {
 
 void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
   return device_.ranges().find(host, bytes);
+}
+
+Status CudaExecutor::follow(void* stream) {
+  BRECCIA_TRY(
+      settle(BRECCIA_CUDA_STATUS(cudaEventRecord(before_, static_cast<cudaStream_t>(stream)))));
+  return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(stream_, before_, 0)));
 }
 
 Status CudaExecutor::finish() {

@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(BlockThreads)
 class CudaExecutor {
  public:
   static constexpr bool kIsHost = false;
+  static constexpr bool kIsAsync = true;
 
   /// Errors  IOError, MemoryLimit.
   static Result<std::unique_ptr<CudaExecutor>> make(CudaDevice& device, Pool& pool,
@@ -115,6 +116,7 @@ class CudaExecutor {
   T* reach(T* host, std::uint64_t n) const {
     return static_cast<T*>(find_mapped(host, n * sizeof(T)));
   }
+  Status follow(void* stream);
   Status finish();
 
   /// Pinned memory of kStagingBytes, free between finish() and the next import or copy_out.
@@ -155,7 +157,8 @@ class CudaExecutor {
   Pool& pool_;
   const bool waits_asleep_;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t done_ = nullptr;  // what a thread sleeps for
+  cudaEvent_t done_ = nullptr;    // what a thread sleeps for
+  cudaEvent_t before_ = nullptr;  // of a caller's stream
   cudaEvent_t half_done_[2] = {nullptr, nullptr};
   int half_ = 0;
   std::byte* staging_ = nullptr;

@@ -14,6 +14,7 @@ namespace breccia::exec::fake {
 class FakeExecutor {
  public:
   static constexpr bool kIsHost = false;
+  static constexpr bool kIsAsync = false;
 
   FakeExecutor(Device& device, sim::SimPool& pool, sim::Scheduler& scheduler, FakeFaults& faults)
       : device_(device), pool_(pool), executor_(pool, scheduler), faults_(faults) {}
@@ -69,6 +70,7 @@ class FakeExecutor {
   T* reach(T* host) {
     return executor_.reach(host);
   }
+  Status follow(void* /*stream*/) { return begin(When::kAtOnce); }
   Status finish() { return begin(When::kAtOnce); }
 
   /// Counts an operation that answers at once, such as taking this executor.

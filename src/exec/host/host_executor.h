@@ -34,6 +34,7 @@ class Borrowed {
 class HostExecutor {
  public:
   static constexpr bool kIsHost = true;
+  static constexpr bool kIsAsync = false;
 
   explicit HostExecutor(Pool& pool) : pool_(pool) {}
 
@@ -111,6 +112,7 @@ class HostExecutor {
   T* reach(T* host) {
     return host;
   }
+  Status follow(void* /*stream*/) { return Status::OK(); }
   Status finish() { return Status::OK(); }
 
  private:

@@ -33,6 +33,7 @@ class Imported {
 class SimExecutor {
  public:
   static constexpr bool kIsHost = false;
+  static constexpr bool kIsAsync = false;
 
   SimExecutor(SimPool& pool, Scheduler& scheduler) : pool_(pool), scheduler_(scheduler) {}
 
@@ -97,6 +98,7 @@ class SimExecutor {
     BRECCIA_ASSERT(!pool_.owns(host));
     return scheduler_.random().one_in(2) ? host : nullptr;
   }
+  Status follow(void* /*stream*/) { return Status::OK(); }
   Status finish() { return Status::OK(); }
 
  private:

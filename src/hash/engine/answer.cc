@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/streamed_bytes.h"
 #include "batch/answers.h"
 #include "record/record.h"
 
@@ -55,16 +56,18 @@ class KeyCheck {
 /// Records in the log, those that come next on their way to the caches.
 class Records {
  public:
-  explicit Records(const Found& found) : places_(found.table->places()), found_(found) {}
+  explicit Records(const Found& found) : Records(*found.table, found.payload) {}
+  Records(const wal::SegmentTable& table, std::span<const std::uint64_t> payload)
+      : places_(table.places()), payload_(payload) {}
 
   void fetch_ahead(std::uint64_t i) const {
-    if (i + kAhead >= found_.payload.size() || !is_put(found_.payload[i + kAhead])) return;
-    const std::byte* const next = places_.at(record::position_of(found_.payload[i + kAhead]));
+    if (i + kAhead >= payload_.size() || !is_put(payload_[i + kAhead])) return;
+    const std::byte* const next = places_.at(record::position_of(payload_[i + kAhead]));
     for (std::uint64_t at = 0; at < kFetchedBytes; at += kLineBytes) __builtin_prefetch(next + at);
   }
   /// Null: there is none, or a deletion.
   [[nodiscard]] const std::byte* at(std::uint64_t i) const {
-    const std::uint64_t payload = found_.payload[i];
+    const std::uint64_t payload = payload_[i];
     return is_put(payload) ? places_.at(record::position_of(payload)) : nullptr;
   }
 
@@ -78,7 +81,7 @@ class Records {
   }
 
   const wal::SegmentTable::Places places_;
-  const Found& found_;
+  const std::span<const std::uint64_t> payload_;
 };
 
 void answer_part(const Found& found, std::uint64_t begin, std::uint64_t end, batch::Reads* reads,
@@ -143,6 +146,25 @@ void answer(const Found& found, batch::Requests* requests) {
     run_parts(parts, run_part);
   }
   requests->deliver();
+}
+
+void gather_rows(const wal::SegmentTable& table, std::span<const std::uint64_t> payload,
+                 std::uint64_t row_bytes, char* rows, std::uint8_t* found) {
+  const std::uint64_t n = payload.size();
+  const std::uint64_t parts = parts_of(n);
+  const Records records(table, payload);
+  run_parts(parts, [&](std::uint64_t part) {
+    const std::uint64_t begin = n * part / parts;
+    const std::uint64_t end = n * (part + 1) / parts;
+    base::StreamedBytes to(reinterpret_cast<std::byte*>(rows) + begin * row_bytes);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      records.fetch_ahead(i);
+      const std::byte* const record = records.at(i);
+      std::byte* const row = to.next(row_bytes);
+      found[i] = record != nullptr && record::record_header(record).value_bytes == row_bytes;
+      if (found[i] != 0) std::memcpy(row, record::record_value(record), row_bytes);
+    }
+  });
 }
 
 bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const Found& now) {

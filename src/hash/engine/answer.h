@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/result.h"
 #include "batch/key_order.h"
@@ -17,6 +18,13 @@ namespace breccia::hash {
 /// log by many cores, each record's key compared on the way.
 /// Shape   after prepare_answers().
 void answer(const Found& found, batch::Requests* requests);
+
+/// Copies values of `row_bytes` out of the log by many cores: found[i] is 1 where that of
+/// payload[i] has as many, else 0.
+/// Shape   rows[payload.size() * row_bytes], found[payload.size()]
+/// Order   rows are written past the caches: a device reads them.
+void gather_rows(const wal::SegmentTable& table, std::span<const std::uint64_t> payload,
+                 std::uint64_t row_bytes, char* rows, std::uint8_t* found);
 
 /// Whether two lookups of the same keys, at two times, say the same.
 [[nodiscard]] bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before,

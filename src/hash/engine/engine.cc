@@ -86,8 +86,7 @@ Status Engine::submit(const WriteOptions& options, std::span<const Seen> seen,
 // for it.
 Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
                      batch::Requests* requests) {
-  const bool may_wait = options.wait_us_max.value_or(options_.wait_us_max.value_or(1)) > 0;
-  if (may_wait) cleaner_->help();
+  if (may_wait(options)) cleaner_->help();
   requests->lay_out();
   const batch::Writes& writes = *default_part(requests->writes());
   const batch::Reads* const reads = default_part(requests->reads());
@@ -107,8 +106,7 @@ Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
   }
   BRECCIA_TRY(enter(seen, *requests, &ticket));
   BRECCIA_TRY(write_frame(log_.get(), commits_.get(), batch::BatchRecords(*requests), &ticket));
-  writes_ += n;
-  cleaner_->note_written(n, requests->record_bytes());
+  note_written(n, requests->record_bytes());
   if (ticket.reads == nullptr) return Status::OK();
   own.show(writes, ticket.frame.records_position(), &ticket.found);
   answer(ticket.found, requests);
@@ -260,7 +258,7 @@ Status Engine::SyncLog() {
 bool Engine::GetProperty(const std::string& name, std::string* value) {
   const Status found = base::or_memory_limit([&] {
     auto figure = figure_of({*state_, *cleaner_, *log_, fault_, async_->figures(), *device_,
-                             no_device_, gets_.load(), writes_.load()},
+                             no_device_, row_cache_.get(), gets_.load(), writes_.load()},
                             name);
     if (!figure.has_value()) return Status::NotFound();
     *value = std::move(*figure);

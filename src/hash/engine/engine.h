@@ -1,7 +1,6 @@
 #pragma once
 
-#include <breccia/hash_options.h>
-#include <breccia/store.h>
+#include <breccia/hash_store.h>
 
 #include <atomic>
 #include <functional>
@@ -52,7 +51,7 @@ struct Ground {
 /// Source  [gphash] for the table. Deviation: what is durable is a log, not the table
 ///         (docs/impl/hash.md, "Why a log").
 /// Threads any.
-class Engine final : public Store {
+class Engine final : public HashStore {
  public:
   /// Errors  as Store::Open.
   static Status open(const HashOptions& options, const std::string& path, const Ground& ground,
@@ -88,6 +87,9 @@ class Engine final : public Store {
   Status Flush() override { return SyncLog(); }
   bool GetProperty(const std::string& name, std::string* value) override;
   [[nodiscard]] RecoveryReport recovery() const override { return recovery_; }
+  [[nodiscard]] int Device() const override;
+  Status FindRows(const IdRows& rows) override;
+  Status PutRows(const WriteOptions& options, const IdRows& rows) override;
 
   [[nodiscard]] Cleaner& cleaner() { return *cleaner_; }
   /// Submit of a batch that depends on lookups: it happens only if what they found is still so, and
@@ -115,11 +117,25 @@ class Engine final : public Store {
   Status enter(std::span<const Seen> seen, const batch::Requests& requests, WriteTicket* ticket);
   Status write_one(const WriteOptions& options, record::Op op, const Slice& key,
                    const Slice& value);
+  [[nodiscard]] bool may_wait(const WriteOptions& options) const {
+    return options.wait_us_max.value_or(options_.wait_us_max.value_or(1)) > 0;
+  }
+  void note_written(std::uint64_t records, std::uint64_t bytes) {
+    writes_ += records;
+    cleaner_->note_written(records, bytes);
+  }
+  Status make_row_cache();
+  Status find_on_device(const IdRows& rows);
+  Status find_by_batch(const IdRows& rows);
+  Status put_on_device(const WriteOptions& options, const IdRows& rows);
+  Status put_by_batch(const WriteOptions& options, const IdRows& rows);
+  [[nodiscard]] BytesColumn column(const IdRows& rows, const void* data, std::size_t width) const;
 
   HashOptions options_;
   std::unique_ptr<wal::FolderLock> lock_;  // of the store's folder: before the mark is believed
   exec::DevicePtr device_;
   std::shared_ptr<Backend> backend_;
+  CachePtr row_cache_;     // null: none
   std::string no_device_;  // why there is none, if one was looked for
   std::unique_ptr<wal::Log> log_;
   base::Fault fault_;

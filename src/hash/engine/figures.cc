@@ -21,6 +21,10 @@ std::string of_map(From from, std::uint64_t (*of)(const KeyMap& map)) {
   return std::to_string(figure);
 }
 
+std::string of_cache(From from, std::uint64_t (Cache::*of)() const) {
+  return std::to_string(from.row_cache == nullptr ? 0 : (from.row_cache->*of)());
+}
+
 std::string backend(From from) {
   std::string said = from.device.describe();
   from.state.look([&](const KeyMap& map) { said = map.index().backend().device().describe(); });
@@ -59,6 +63,10 @@ constexpr Figure kFigures[] = {
      [](From from) { return std::to_string(from.cleaner.figures().segments); }},
     {"breccia.hash.copied_bytes",
      [](From from) { return std::to_string(from.cleaner.figures().copied_bytes); }},
+    {"breccia.hash.row_cache.bytes", [](From from) { return of_cache(from, &Cache::bytes); }},
+    {"breccia.hash.row_cache.rows", [](From from) { return of_cache(from, &Cache::rows); }},
+    {"breccia.hash.row_cache.lookups", [](From from) { return of_cache(from, &Cache::lookups); }},
+    {"breccia.hash.row_cache.hits", [](From from) { return of_cache(from, &Cache::hits); }},
     {"breccia.admission.batches", [](From from) { return std::to_string(from.admission.batches); }},
 };
 

@@ -22,6 +22,7 @@ struct FigureSources {
   const batch::AdmissionFigures admission;
   const exec::Device& device;
   const std::string& no_device;
+  const Cache* row_cache;  // null: none
   std::uint64_t gets;
   std::uint64_t writes;
 };

@@ -43,6 +43,13 @@ Status Index::raise(const Entries& entries, std::vector<std::uint64_t>* before) 
   return status;
 }
 
+Status Index::raise(RowRecords* records, std::uint64_t first_payload) {
+  std::uint64_t absent = 0;
+  const Status status = backend_->raise_records(*table_, *records, first_payload, &absent);
+  count_ += absent;
+  return status;
+}
+
 Status Index::drop(const Entries& entries) {
   std::vector<std::uint64_t> before(entries.count());
   const Status status = run(Operation::kDrop, entries.number.data(), entries.payload.data(),

@@ -39,10 +39,16 @@ class Index {
   /// Errors  MemoryLimit; IOError: the device.
   [[nodiscard]] Status find(const std::uint64_t* number, std::uint64_t* payload,
                             std::uint64_t n) const;
+  /// The same of ids; both columns lie in the backend's memory.
+  [[nodiscard]] Status find(const IdsRef& ids, std::uint64_t* payload) const {
+    return backend_->find_ids(*table_, ids, payload);
+  }
   /// Takes entries in: of several for one number the largest payload stays. before[n]: what each
   /// met, 0 if nothing.
   /// Errors  MemoryLimit, IOError: some of them are in, and may be taken in again.
   [[nodiscard]] Status raise(const Entries& entries, std::vector<std::uint64_t>* before);
+  /// The same of records whose first payload this is, and of what nobody asks what it met.
+  [[nodiscard]] Status raise(RowRecords* records, std::uint64_t first_payload);
   /// Takes out entries that are there as they are given.
   /// Errors  as raise().
   [[nodiscard]] Status drop(const Entries& entries);

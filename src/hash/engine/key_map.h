@@ -5,10 +5,12 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/result.h"
 #include "hash/engine/index.h"
 #include "hash/engine/numbering.h"
 #include "hash/engine/shared_numbers.h"
+#include "record/record.h"
 #include "wal/log_options.h"
 #include "wal/segment_table.h"
 
@@ -34,11 +36,30 @@ class KeyMap {
   [[nodiscard]] Status newest(const Entries& records, const wal::SegmentTable& table,
                               std::uint64_t* payload) const;
 
+  /// Whether all keys that were ever taken in have 8 bytes, so each has a number of its own.
+  [[nodiscard]] bool has_only_words() const {
+    return !has_other_keys_ && numbering_.tells_words_apart();
+  }
+  /// payload[ids.count] of keys of 8 bytes, in the memory of the index's backend, as is the column.
+  /// Shape   has_only_words().
+  /// Errors  as Index::find.
+  [[nodiscard]] Status find(const IdsRef& ids, std::uint64_t* payload) const {
+    BRECCIA_ASSERT(has_only_words());
+    return index_->find(ids, payload);
+  }
+
   /// Takes records in, which lie in `table`, as does all that was taken in before.
   /// `only_words`: all their keys have 8 bytes.
   /// Errors  as Index::raise: the map is of no use any more, until it was filled again.
   [[nodiscard]] Status take_in(const Entries& entries, bool only_words,
                                const wal::SegmentTable& table);
+  /// take_in() of puts that the index's backend has made, the first of which lies at a position.
+  /// Shape   has_only_words().
+  [[nodiscard]] Status take_in(RowRecords* records, std::uint64_t position) {
+    BRECCIA_ASSERT(has_only_words());
+    static_assert(static_cast<std::uint64_t>(record::Op::kPut) == 0);  // a payload is its position
+    return index_->raise(records, position);
+  }
   /// take_in() of whole frames.
   [[nodiscard]] Status take_in(std::span<const wal::RecoveredFrame> frames,
                                const wal::SegmentTable& table);

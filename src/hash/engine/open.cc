@@ -63,6 +63,7 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   BRECCIA_TRY(open_log(options.wal_dir.empty() ? path + "/log" : options.wal_dir, ground, mark));
   // From now on a missing log is noticed.
   if (mark.from == 0) BRECCIA_TRY(file.write({mark.store_id, log_->begin()}));
+  BRECCIA_TRY(make_row_cache());
   commits_ = std::make_unique<wal::CommitQueue>(
       log_.get(), &fault_,
       wal::CommitEnvironment{.publish =
@@ -85,6 +86,21 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   async_ = std::make_unique<batch::AsyncQueue>(
       batch::admission_options(options),
       [this](std::span<batch::AsyncBatch> group) { together_->run(group); });
+  return Status::OK();
+}
+
+/// A store does without one where the device has no memory for it.
+/// Errors  InvalidArgument: the size of its rows.
+Status Engine::make_row_cache() {
+  if (options_.row_cache_bytes == 0 || device_->is_host()) return Status::OK();
+  auto made = backend_->make_cache(options_.cached_row_bytes, options_.row_cache_bytes);
+  if (made.ok()) {
+    row_cache_ = made.take();
+  } else if (made.status().IsInvalidArgument()) {
+    return Status::InvalidArgument("row_cache_bytes, and cached_row_bytes of no multiple of 8");
+  } else {
+    log(LogLevel::kWarning, "there is no cache of rows: " + made.status().ToString());
+  }
   return Status::OK();
 }
 

@@ -13,6 +13,10 @@ namespace {
 
 bool is_on_host(const KeyMap& map) { return map.index().backend().device().is_host(); }
 
+bool has_ids_on_device(const KeyMap* map) {
+  return map != nullptr && !is_on_host(*map) && map->has_only_words();
+}
+
 /// Whether a lookup says so, and not that the device is of no use: it changes nothing, so one that
 /// finds no memory may be tried again.
 bool is_answer(const KeyMap& map, const Status& status) {
@@ -72,6 +76,26 @@ Status State::find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table)
   });
 }
 
+bool State::knows_ids() const {
+  const std::shared_lock lock(mutex_);
+  return has_ids_on_device(map_.get());
+}
+
+Status State::find_ids(const IdsRef& ids, std::uint64_t* payload, wal::SegmentTablePtr* table) {
+  Status status;
+  {
+    const std::shared_lock lock(mutex_);
+    if (!has_ids_on_device(map_.get())) return Status::NotSupported("ids are not on a device");
+    *table = log_->table();
+    status = base::with_patience([&] { return map_->find(ids, payload); });
+    if (is_answer(*map_, status)) return status;
+  }
+  // The columns are the device's, so there is no second try on the host.
+  const std::unique_lock lock(mutex_);
+  if (has_ids_on_device(map_.get())) lose(status);
+  return status;
+}
+
 Status State::newest(const Entries& records, std::uint64_t* payload) {
   return look_up([&](const KeyMap& map) { return map.newest(records, *log_->table(), payload); });
 }
@@ -113,12 +137,22 @@ Status State::publish_in_turn(WriteTicket* ticket) {
     if (!found.ok() && is_answer(*map_, found)) return found;
     if (!found.ok()) return lose_and_retry(ticket, found);
   }
-  const Status status = base::or_memory_limit(
-      [&] { return map_->take_in(ticket->entries, ticket->only_words, *table); });
+  const Status status = base::or_memory_limit([&] { return take_in(ticket, *table); });
   if (!status.ok()) return lose_and_retry(ticket, status);
   BRECCIA_ASSERT(visible() < ticket->frame.end());
   visible_.store(ticket->frame.end(), std::memory_order_release);
   return Status::OK();
+}
+
+Status State::take_in(WriteTicket* ticket, const wal::SegmentTable& table) {
+  if (ticket->records == nullptr) {
+    return map_->take_in(ticket->entries, ticket->only_words, table);
+  }
+  if (has_ids_on_device(map_.get())) {
+    return map_->take_in(ticket->records, ticket->frame.records_position());
+  }
+  // Another map than the one that the device has made them for: the log has them, too.
+  return fill(table, ticket->frame.position, ticket->frame.end(), map_.get());
 }
 
 /// A map that has a part of a batch is of no use. On the host it is filled again by the next try.

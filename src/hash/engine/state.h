@@ -25,6 +25,8 @@ struct Found {
 struct WriteTicket : wal::Ticket {
   Entries entries;  // payloads from the first of the frame's records on, until lay_at_frame()
   bool only_words = true;
+  /// In the place of entries, for batches that a device has made; null: there are none.
+  RowRecords* records = nullptr;
   /// Lookups of the same batch; null: there are none. What they find without its writes, for which
   /// there is room.
   const batch::Reads* reads = nullptr;
@@ -63,6 +65,14 @@ class State {
   /// Looks up all keys at one moment. *table: what the payloads point into.
   /// Errors  MemoryLimit; Corruption, IOError: the map was lost, and the log cannot be read.
   [[nodiscard]] Status find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table);
+  /// Whether ids can be looked up where the map lies: on a device, and no other keys are there.
+  [[nodiscard]] bool knows_ids() const;
+  /// payload[ids.count] of ids at one moment; both columns lie in the memory of the map's device.
+  /// *table: as find().
+  /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; IOError: the device,
+  ///         which is left then.
+  [[nodiscard]] Status find_ids(const IdsRef& ids, std::uint64_t* payload,
+                                wal::SegmentTablePtr* table);
   /// payload[n]: the newest of the keys of records.
   [[nodiscard]] Status newest(const Entries& records, std::uint64_t* payload);
   /// Makes a committed batch visible, and before that answers its lookups.
@@ -77,6 +87,7 @@ class State {
   template <class Look>
   Status look_up(const Look& look);
   Status publish_in_turn(WriteTicket* ticket);
+  Status take_in(WriteTicket* ticket, const wal::SegmentTable& table);
   Status lose_and_retry(WriteTicket* ticket, const Status& why);
   Status fill_on_host();
   void lose(const Status& why);

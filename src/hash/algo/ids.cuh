@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/atomics.h"
+#include "exec/group.h"
+#include "hash/refs.h"
+
+/// Ids in a device's memory as the keys of a store's index, and their rows as records of its log.
+
+namespace breccia::hash::algo {
+
+/// The other way round: the first byte becomes the last one.
+BRECCIA_HD inline std::uint64_t byte_swapped(std::uint64_t word) {
+  constexpr std::uint64_t kBytes = 0x00ff'00ff'00ff'00ff;
+  constexpr std::uint64_t kHalves = 0x0000'ffff'0000'ffff;
+  word = (word >> 8 & kBytes) | (word & kBytes) << 8;
+  word = (word >> 16 & kHalves) | (word & kHalves) << 16;
+  return word >> 32 | word << 32;
+}
+
+/// Item i: the number by which an index knows the key whose bytes are those of id[i].
+struct NumberIds {
+  const std::uint64_t* id;
+  std::uint64_t* number;
+  std::uint64_t count;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t i) { number[i] = byte_swapped(id[i]); });
+  }
+};
+
+/// Records as they lie in a log: a header, which all of them share, an id, a row.
+/// Shape   record[count * (2 + row_words)], row[count * row_words]
+/// Launch  item j: word j of the records.
+struct WriteRecords {
+  std::uint64_t header = 0;
+  const std::uint64_t* id = nullptr;
+  const std::uint64_t* row = nullptr;
+  std::uint64_t* record = nullptr;
+  std::uint64_t count = 0;
+  std::uint32_t row_words = 0;
+
+  [[nodiscard]] std::uint64_t words() const { return count * (2 + row_words); }
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t record_words = 2 + row_words;
+    exec::each_item(group, first, count * record_words, [&](std::uint64_t j) {
+      const std::uint64_t i = j / record_words;
+      const std::uint64_t word = j % record_words;
+      record[j] = word == 0 ? header : word == 1 ? id[i] : row[i * row_words + word - 2];
+    });
+  }
+};
+
+/// Item i: what an index has of record i of a stretch that begins at `first_record`.
+struct PlaceRecords {
+  std::uint64_t first_record;  // a payload
+  std::uint64_t record_bytes;
+  std::uint64_t* payload;
+  std::uint64_t count;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count,
+                    [&](std::uint64_t i) { payload[i] = first_record + i * record_bytes; });
+  }
+};
+
+/// Counts requests by what they met.
+/// Shape   met[kCodes], all zero before.
+/// Launch  lane l of a group: request first + l.
+struct CountCodes {
+  static constexpr int kCodes = 3;
+
+  const Code* code;
+  std::uint64_t count;
+  std::uint64_t* met;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    for (int one = 0; one < kCodes; ++one) {
+      const exec::LaneMask with = group.ballot([&](int lane) {
+        const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+        return i < count && static_cast<int>(code[i]) == one;
+      });
+      group.each_lane([&](int lane) {
+        if (lane != 0 || with == 0) return;
+        (void)exec::add_relaxed_device(group, met + one,
+                                       static_cast<std::uint64_t>(exec::count_set(with)));
+      });
+    }
+  }
+};
+
+}  // namespace breccia::hash::algo

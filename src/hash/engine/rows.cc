@@ -1,0 +1,119 @@
+#include <utility>
+
+#include "base/limits.h"
+#include "base/memory.h"
+#include "hash/engine/answer.h"
+#include "hash/engine/engine.h"
+
+/// Ids and rows in the memory of the store's device. Where that has no part in it, as the index is
+/// on the host, or there are keys that are no ids, they are batches like others.
+
+namespace breccia::hash {
+
+namespace {
+
+bool divides_by_8(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 8 == 0; }
+
+/// Errors  InvalidArgument.
+Status check(const IdRows& rows) {
+  if (rows.row_bytes == 0 || rows.row_bytes % 8 != 0 || rows.row_bytes > limits::kValueBytesMax) {
+    return Status::InvalidArgument("rows of another size than 8, 16, ... bytes",
+                                   "pad them to a multiple of 8");
+  }
+  if (!divides_by_8(rows.ids) || !divides_by_8(rows.rows)) {
+    return Status::InvalidArgument("ids or rows that do not lie at multiples of 8 bytes");
+  }
+  if (rows.count >= std::uint64_t{1} << 31) {
+    return Status::InvalidArgument("2^31 ids or more in one call", "divide them");
+  }
+  return Status::OK();
+}
+
+IdsRef ids_of(const IdRows& rows) { return {rows.ids, rows.count, rows.stream}; }
+
+}  // namespace
+
+int Engine::Device() const {
+  return device_->kind() == exec::DeviceKind::kCuda ? device_->number() : -1;
+}
+
+Status Engine::FindRows(const IdRows& rows) {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(check(rows));
+    if (rows.count == 0) return Status::OK();
+    const Status found = find_on_device(rows);
+    if (!found.IsNotSupported()) return base::copy_of(found);
+    return find_by_batch(rows);
+  });
+}
+
+Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(check(rows));
+    if (rows.count == 0) return Status::OK();
+    return state_->knows_ids() ? put_on_device(options, rows) : put_by_batch(options, rows);
+  });
+}
+
+/// Errors  NotSupported: the ids are not known on a device.
+Status Engine::find_on_device(const IdRows& rows) {
+  if (!state_->knows_ids()) return Status::NotSupported();
+  wal::SegmentTablePtr table;
+  BRECCIA_TAKE(const auto payload,
+               exec::Array<std::uint64_t>::make(backend_->tenant().pool(), rows.count));
+  BRECCIA_TRY(state_->find_ids(ids_of(rows), payload.data(), &table));
+  const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
+  const RowsOutRef out{payload.data(), rows.count, static_cast<char*>(rows.rows), rows.row_bytes,
+                       rows.found};
+  BRECCIA_TRY(backend_->get_rows(
+      is_cached ? row_cache_.get() : nullptr, out,
+      [&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
+        gather_rows(*table, missing, rows.row_bytes, to, found);
+      }));
+  gets_ += rows.count;
+  return Status::OK();
+}
+
+Status Engine::put_on_device(const WriteOptions& options, const IdRows& rows) {
+  if (may_wait(options)) cleaner_->help();
+  BRECCIA_TAKE(
+      const auto records,
+      backend_->write_records({ids_of(rows), static_cast<const char*>(rows.rows), rows.row_bytes}));
+  WriteTicket ticket;
+  ticket.durability = options.durability;
+  ticket.records = records.get();
+  BRECCIA_TRY(commits_->enter(&ticket, records->bytes(), static_cast<std::uint32_t>(rows.count),
+                              /*descriptors=*/0));
+  BRECCIA_TRY(
+      write_frame(log_.get(), commits_.get(), wal::RecordsInOnePiece(records->data()), &ticket));
+  note_written(rows.count, records->bytes());
+  return Status::OK();
+}
+
+Status Engine::find_by_batch(const IdRows& rows) {
+  Batch batch = NewBatch();
+  BRECCIA_TRY(batch.Get(kDefaultFamily, column(rows, rows.ids, sizeof(std::uint64_t)),
+                        {.values = rows.rows,
+                         .width = rows.row_bytes,
+                         .stride = static_cast<std::ptrdiff_t>(rows.row_bytes),
+                         .found = rows.found,
+                         .on_device = Device() >= 0,
+                         .stream = rows.stream}));
+  return Submit(WriteOptions(), &batch);
+}
+
+Status Engine::put_by_batch(const WriteOptions& options, const IdRows& rows) {
+  Batch batch = NewBatch();
+  BRECCIA_TRY(batch.Put(kDefaultFamily, column(rows, rows.ids, sizeof(std::uint64_t)),
+                        column(rows, rows.rows, rows.row_bytes)));
+  return Submit(options, &batch);
+}
+
+BytesColumn Engine::column(const IdRows& rows, const void* data, std::size_t width) const {
+  const BytesColumn column = BytesColumn::Fixed(data, rows.count, width);
+  return Device() >= 0 ? BytesColumn::OnDevice(column, rows.stream) : column;
+}
+
+}  // namespace breccia::hash

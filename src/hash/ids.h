@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+/// What verbs on ids take and give: keys of 8 bytes whose columns lie in a backend's memory.
+
+namespace breccia::hash {
+
+/// Ids as a column: keys of 8 bytes each, as they lie.
+/// Order   they are read behind what `stream` has to do by then, a cudaStream_t of the caller's;
+///         null: the default stream. Elsewhere than on CUDA it says nothing.
+struct IdsRef {
+  const std::uint64_t* id = nullptr;
+  std::uint64_t count = 0;
+  void* stream = nullptr;
+};
+
+/// Where rows of payloads go.
+/// Shape   payload[count]; row[count * row_bytes], found[count]: 1 if there is one, else 0, and the
+///         row is as it was. row_bytes and the rows' address divide by 8.
+struct RowsOutRef {
+  const std::uint64_t* payload = nullptr;
+  std::uint64_t count = 0;
+  char* row = nullptr;
+  std::uint64_t row_bytes = 0;
+  std::uint8_t* found = nullptr;
+};
+
+/// Copies rows of payloads from where they lie.
+/// Shape   rows[payload.size() * row_bytes] and found[payload.size()], in memory of the host.
+using Gather =
+    std::function<void(std::span<const std::uint64_t> payload, char* rows, std::uint8_t* found)>;
+
+/// Copies of rows in a device's memory, by their payloads: what a payload points to never changes.
+/// It gives its memory back when that is wanted, and holds nothing from then on.
+/// Threads any.
+class Cache {
+ public:
+  explicit Cache(std::uint64_t row_bytes) : row_bytes_(row_bytes) {}
+  virtual ~Cache() = default;
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+
+  [[nodiscard]] std::uint64_t row_bytes() const { return row_bytes_; }
+  /// Rows that it has room for.
+  [[nodiscard]] virtual std::uint64_t rows() const = 0;
+  [[nodiscard]] virtual std::uint64_t bytes() const = 0;
+  /// Rows that were asked for, and those of them that it had.
+  [[nodiscard]] virtual std::uint64_t lookups() const = 0;
+  [[nodiscard]] virtual std::uint64_t hits() const = 0;
+
+ private:
+  const std::uint64_t row_bytes_;
+};
+using CachePtr = std::shared_ptr<Cache>;
+
+/// Ids and rows as puts of a log, one behind the other, in memory of the host; and what an index
+/// will have of them, in that of a backend.
+/// Threads one owner.
+class RowRecords {
+ public:
+  explicit RowRecords(std::uint64_t count, std::uint64_t record_bytes)
+      : count_(count), record_bytes_(record_bytes) {}
+  virtual ~RowRecords() = default;
+  RowRecords(const RowRecords&) = delete;
+  RowRecords& operator=(const RowRecords&) = delete;
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  /// Of each.
+  [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
+  [[nodiscard]] std::uint64_t bytes() const { return count_ * record_bytes_; }
+  [[nodiscard]] virtual const std::byte* data() const = 0;
+
+ private:
+  const std::uint64_t count_;
+  const std::uint64_t record_bytes_;
+};
+
+/// Rows of ids that become records.
+/// Shape   ids.count rows of row_bytes, which divides by 8, as does their address.
+struct RowsInRef {
+  IdsRef ids;
+  const char* row = nullptr;
+  std::uint64_t row_bytes = 0;
+};
+
+}  // namespace breccia::hash

@@ -1,0 +1,395 @@
+#include <breccia/hash_store.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "exec/device.h"
+#include "hash/backend.h"
+#include "hash/engine/engine.h"
+#include "support/backend.h"
+#include "support/fake_gpu.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+#include "support/sparse_files.h"
+
+/// Ids and rows in the memory of a store's device.
+
+namespace breccia::hash {
+
+namespace {
+
+constexpr std::uint64_t kRowBytes = 24;
+using Row = std::array<char, kRowBytes>;
+using Model = std::map<std::uint64_t, Row>;
+
+std::string key_of_id(std::uint64_t id) {
+  std::string key(sizeof id, '\0');
+  std::memcpy(key.data(), &id, sizeof id);
+  return key;
+}
+
+/// Arrays of a call, which lie in the memory of the store's device while it runs.
+class Call {
+ public:
+  explicit Call(const HashStore& store) {
+    if (store.Device() < 0) {
+      backend_ = make_host_backend();
+      return;
+    }
+    auto device = exec::open_device(exec::DeviceKind::kCuda, store.Device());
+    auto backend = make_backend(device.take(), {.name = "test"});
+    EXPECT_TRUE(backend.ok());
+    backend_ = backend.take();
+  }
+
+  void add(std::uint64_t id, const Row& row) {
+    ids.push_back(id);
+    rows.push_back(row);
+  }
+  Status find(HashStore* store) {
+    found.assign(ids.size(), 7);
+    return run([&](const IdRows& all) { return store->FindRows(all); });
+  }
+  Status put(HashStore* store, const WriteOptions& options) {
+    return run([&](const IdRows& all) { return store->PutRows(options, all); });
+  }
+
+  std::vector<std::uint64_t> ids;
+  std::vector<Row> rows;
+  std::vector<std::uint8_t> found;
+
+ private:
+  template <class Run>
+  Status run(const Run& run) {
+    found.resize(ids.size());
+    exec::Pool& pool = backend_->tenant().pool();
+    BRECCIA_TAKE(const auto ids_there, exec::Array<std::uint64_t>::make(pool, ids.size()));
+    BRECCIA_TAKE(const auto rows_there, exec::Array<char>::make(pool, ids.size() * kRowBytes));
+    BRECCIA_TAKE(const auto found_there, exec::Array<std::uint8_t>::make(pool, ids.size()));
+    const auto bring = [&](auto&& copy) {
+      BRECCIA_TRY(copy(reinterpret_cast<char*>(ids_there.data()),
+                       reinterpret_cast<char*>(ids.data()), ids_there.bytes()));
+      BRECCIA_TRY(
+          copy(rows_there.data(), reinterpret_cast<char*>(rows.data()), rows_there.bytes()));
+      return copy(reinterpret_cast<char*>(found_there.data()),
+                  reinterpret_cast<char*>(found.data()), found_there.bytes());
+    };
+    BRECCIA_TRY(bring([&](char* there, char* here, std::uint64_t bytes) {
+      return backend_->copy_in(there, here, bytes);
+    }));
+    BRECCIA_TRY(run({.ids = ids_there.data(),
+                     .count = ids.size(),
+                     .rows = rows_there.data(),
+                     .row_bytes = kRowBytes,
+                     .found = found_there.data()}));
+    return bring([&](char* there, char* here, std::uint64_t bytes) {
+      return backend_->copy_out(here, there, bytes);
+    });
+  }
+
+  std::shared_ptr<Backend> backend_;
+};
+
+class HashRows : public ::testing::Test {
+ protected:
+  void choose(base::Random& random) {
+    options_.create_if_missing = true;
+    options_.backend = random.one_in(3) ? testing::backend_under_test() : BackendChoice::kSimulator;
+    options_.simulator_seed = random.next();
+    options_.keys_expected = random.below(64);
+    options_.row_cache_bytes = random.one_in(4) ? 0 : random.below(3000);
+    options_.cached_row_bytes = random.one_in(8) ? 8 : kRowBytes;
+    ground_ = {testing::make_sparse_files(), pmem::real_disk(), ~std::uint64_t{0},
+               std::uint64_t{512} << random.below(4)};
+    gpu_.faults.fail_after(0, exec::Fault::kDeviceLost);
+    options_.device = 0;
+    if (random.one_in(4)) gpu_.use(&options_);
+  }
+  void open() {
+    engine_.reset();
+    const Status opened = Engine::open(options_, folder_ / "store", ground_, &engine_);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+  void open_new(base::Random& random) {
+    choose(random);
+    engine_.reset();
+    std::filesystem::remove_all(folder_ / "store");
+    open();
+  }
+  static Row some_row(base::Random& random) {
+    Row row;
+    for (char& byte : row) byte = static_cast<char>(random.next());
+    return row;
+  }
+  /// Mostly of a few.
+  static std::uint64_t some_id(base::Random& random) {
+    return random.below(random.one_in(2) ? 8 : 200) * 0x0102'0304'0506'0708;
+  }
+  void put(base::Random& random, Model* model);
+  void find(base::Random& random, const Model& model);
+  [[nodiscard]] std::uint64_t figure(const std::string& name) const {
+    std::string text;
+    EXPECT_TRUE(engine_->GetProperty("breccia.hash." + name, &text));
+    return std::stoull(text);
+  }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  testing::FakeGpu gpu_;
+  HashOptions options_;
+  Ground ground_;
+  std::unique_ptr<Engine> engine_;
+  bool may_fail_ = false;  // calls whose arrays are on a device that is lost
+};
+
+void HashRows::put(base::Random& random, Model* model) {
+  Call call(*engine_);
+  Model after = *model;
+  for (std::uint64_t i = random.below(100); i > 0; --i) {
+    call.add(some_id(random), some_row(random));
+    after[call.ids.back()] = call.rows.back();
+  }
+  const Durability durabilities[] = {Durability::kNone, Durability::kDefault, Durability::kSync};
+  WriteOptions options;
+  options.durability = durabilities[random.below(3)];
+  const Status status = call.put(engine_.get(), options);
+  if (!status.ok()) {
+    // Nothing of it was done: the device failed before the batch had a place in the log.
+    ASSERT_TRUE(may_fail_) << status.ToString();
+    return;
+  }
+  *model = std::move(after);
+}
+
+void HashRows::find(base::Random& random, const Model& model) {
+  Call call(*engine_);
+  const std::uint64_t count = random.below(150);
+  for (std::uint64_t i = 0; i < count; ++i) call.add(some_id(random), Row{});
+  const Status status = call.find(engine_.get());
+  if (!status.ok()) {
+    ASSERT_TRUE(may_fail_) << status.ToString();
+    return;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto at = model.find(call.ids[i]);
+    ASSERT_EQ(call.found[i], at == model.end() ? 0 : 1) << i;
+    ASSERT_EQ(call.rows[i], at == model.end() ? Row{} : at->second) << i;
+  }
+}
+
+}  // namespace
+
+// Goal: rows are what a map has, whoever wrote them, whatever is cached, cleaned, or lost.
+// Method: random calls of both kinds beside single requests with values of this size and of others,
+// keys that are no ids, cleaning, openings; on the host, the simulator, and a device that fails.
+// Mutation: a cached row that is found by its set alone; one that is admitted where another is
+// written; a batch that a map on the host does not learn of; values of another size that are found.
+TEST_F(HashRows, AreWhatAMapHas) {
+  std::uint64_t hits = 0;
+  for (const std::uint64_t seed : testing::seeds_to_run(300)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    may_fail_ = false;
+    open_new(random);
+    if (HasFatalFailure()) return;
+    Model model;
+    for (int turn = 0; turn < 40; ++turn) {
+      const std::uint64_t id = some_id(random);
+      switch (random.below(12)) {
+        case 0: {
+          const Row row = some_row(random);
+          model[id] = row;
+          ASSERT_TRUE(
+              engine_->Put(WriteOptions(), key_of_id(id), Slice(row.data(), row.size())).ok());
+          break;
+        }
+        case 1:
+          model.erase(id);
+          ASSERT_TRUE(random.one_in(2)
+                          ? engine_->Delete(WriteOptions(), key_of_id(id)).ok()
+                          : engine_->Put(WriteOptions(), key_of_id(id), "of another size").ok());
+          break;
+        case 2: {
+          bool was_done = true;
+          for (std::uint64_t i = 0; i < 1 + random.below(5) && was_done; ++i) {
+            ASSERT_TRUE(engine_->cleaner().clean_one(&was_done).ok());
+          }
+          break;
+        }
+        case 3:
+          if (!random.one_in(4)) break;
+          hits += figure("row_cache.hits");
+          open();
+          break;
+        case 4:
+          if (random.one_in(20)) {
+            ASSERT_TRUE(engine_->Put(WriteOptions(), "no id", "of other keys").ok());
+          }
+          break;
+        case 5: {
+          if (!random.one_in(3)) break;
+          may_fail_ = true;
+          const exec::Fault faults[] = {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,
+                                        exec::Fault::kDeviceLost};
+          gpu_.faults.fail_after(1 + random.below(60), faults[random.below(3)]);
+          break;
+        }
+        case 6:
+        case 7:
+        case 8:
+          put(random, &model);
+          break;
+        default:
+          find(random, model);
+      }
+      if (HasFatalFailure()) return;
+    }
+    for (const auto& [id, row] : model) {
+      std::string value;
+      ASSERT_TRUE(engine_->Get(key_of_id(id), &value).ok());
+      ASSERT_EQ(value, std::string(row.data(), row.size()));
+    }
+    hits += figure("row_cache.hits");
+  }
+  EXPECT_GT(hits, 0U);
+}
+
+// Goal: a cache keeps what is looked up often, and is never the source of a wrong row.
+// Method: a few ids in most lookups beside many others, over a cache of an eighth of them all; half
+// of the lookups that count are of ids that it must have by then.
+// Mutation: a row that is admitted takes any place; credits that do not fall.
+TEST_F(HashRows, OftenLookedUpStayInTheCache) {
+  base::Random random(1);
+  options_.create_if_missing = true;
+  options_.backend = BackendChoice::kSimulator;
+  options_.cached_row_bytes = kRowBytes;
+  constexpr std::uint64_t kIds = 4096;
+  options_.row_cache_bytes = kIds / 8 * (kRowBytes + 10);
+  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  open();
+  Call all(*engine_);
+  for (std::uint64_t id = 0; id < kIds; ++id) all.add(id, some_row(random));
+  ASSERT_TRUE(all.put(engine_.get(), WriteOptions()).ok());
+  std::uint64_t lookups = 0;
+  std::uint64_t hits = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    if (turn == 100) {
+      lookups = figure("row_cache.lookups");
+      hits = figure("row_cache.hits");
+    }
+    Call call(*engine_);
+    for (int i = 0; i < 200; ++i) {
+      // The hot ones change in the middle: what was hot does not stay for ever.
+      const std::uint64_t hot = random.below(256) + (turn < 50 ? 0 : 2048);
+      call.add(random.one_in(2) ? hot : random.below(kIds), Row{});
+    }
+    ASSERT_TRUE(call.find(engine_.get()).ok());
+    for (std::size_t i = 0; i < call.ids.size(); ++i) {
+      ASSERT_EQ(call.rows[i], all.rows[call.ids[i]]);
+    }
+  }
+  lookups = figure("row_cache.lookups") - lookups;
+  hits = figure("row_cache.hits") - hits;
+  EXPECT_GT(hits * 100, lookups * 45) << hits << " of " << lookups;
+}
+
+// Goal: calls of many threads at once neither tear rows nor lose any.
+// Method: writers whose rows say their id in each word, readers over a small cache, a cleaner.
+TEST_F(HashRows, ManyThreads) {
+  base::Random random(2);
+  options_.create_if_missing = true;
+  options_.backend = testing::backend_under_test();
+  testing::FakeGpu gpu;
+  gpu.faults.fail_after(0, exec::Fault::kDeviceLost);
+  if (options_.backend == BackendChoice::kHost) gpu.use(&options_);
+  options_.cached_row_bytes = kRowBytes;
+  options_.row_cache_bytes = 4000;
+  ground_ = {testing::make_sparse_files(), pmem::real_disk(), ~std::uint64_t{0}, 4096};
+  open();
+  const auto row_of = [](std::uint64_t id, std::uint64_t version) {
+    Row row;
+    const std::uint64_t words[] = {id, version, id ^ version};
+    std::memcpy(row.data(), words, sizeof words);
+    return row;
+  };
+  constexpr std::uint64_t kIds = 300;
+  std::atomic<bool> stops = false;
+  const auto write = [&](std::uint64_t seed) {
+    base::Random own(seed);
+    for (std::uint64_t version = 1; version <= 60; ++version) {
+      Call call(*engine_);
+      for (int i = 0; i < 50; ++i) {
+        const std::uint64_t id = own.below(kIds);
+        call.add(id, row_of(id, version));
+      }
+      EXPECT_TRUE(call.put(engine_.get(), WriteOptions()).ok());
+    }
+  };
+  const auto read = [&](std::uint64_t seed) {
+    base::Random own(seed);
+    while (!stops) {
+      Call call(*engine_);
+      for (int i = 0; i < 100; ++i) call.add(own.below(own.one_in(2) ? kIds : 20), Row{});
+      EXPECT_TRUE(call.find(engine_.get()).ok());
+      for (std::size_t i = 0; i < call.ids.size(); ++i) {
+        if (call.found[i] == 0) continue;
+        std::uint64_t words[3];
+        std::memcpy(words, call.rows[i].data(), sizeof words);
+        EXPECT_EQ(call.rows[i], row_of(call.ids[i], words[1]));
+      }
+      bool was_done = false;
+      EXPECT_TRUE(engine_->cleaner().clean_one(&was_done).ok());
+    }
+  };
+  std::vector<std::thread> writers;
+  std::vector<std::thread> readers;
+  for (std::uint64_t i = 0; i < 2; ++i) writers.emplace_back(write, i);
+  for (std::uint64_t i = 2; i < 4; ++i) readers.emplace_back(read, i);
+  for (std::thread& thread : writers) thread.join();
+  stops = true;
+  for (std::thread& thread : readers) thread.join();
+  engine_.reset();
+}
+
+TEST_F(HashRows, RefusesWhatIsNoRow) {
+  options_.create_if_missing = true;
+  options_.backend = BackendChoice::kHost;
+  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  open();
+  alignas(8) char memory[64] = {};
+  std::uint8_t found[2] = {};
+  IdRows rows{.ids = reinterpret_cast<const std::uint64_t*>(memory),
+              .count = 1,
+              .rows = memory + 8,
+              .row_bytes = 8,
+              .found = found};
+  EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).ok());
+  EXPECT_TRUE(engine_->FindRows(rows).ok());
+  EXPECT_EQ(found[0], 1);
+  rows.row_bytes = 12;
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.row_bytes = 0;
+  EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).IsInvalidArgument());
+  rows.row_bytes = 8;
+  rows.rows = memory + 9;
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.rows = memory + 8;
+  rows.count = 0;
+  EXPECT_TRUE(engine_->FindRows(rows).ok());
+  EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).ok());
+  options_.row_cache_bytes = 1000;
+  options_.cached_row_bytes = 12;
+  options_.backend = BackendChoice::kSimulator;
+  engine_.reset();
+  EXPECT_TRUE(Engine::open(options_, folder_ / "store", ground_, &engine_).IsInvalidArgument());
+}
+
+}  // namespace breccia::hash
