@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 #include "base/random.h"
 #include "bench/commands.h"
+#include "bench/hash/column.h"
 #include "bench/lists.h"
 #include "bench/rows.h"
 #include "console/console.h"
@@ -41,33 +43,6 @@ struct HashFlags {
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
   bool json = false;
-};
-
-/// A column in the backend's memory.
-template <class T>
-class Column {
- public:
-  static Result<Column> make(hash::Backend& backend, std::uint64_t count) {
-    BRECCIA_TAKE(auto array, exec::Array<T>::make(backend.tenant().pool(), count));
-    return Column(backend, std::move(array));
-  }
-  [[nodiscard]] T* data() const { return array_.data(); }
-  Status put(std::span<const T> values) {
-    return backend_->copy_in(reinterpret_cast<char*>(array_.data()),
-                             reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  }
-  Result<std::vector<T>> get() const {
-    std::vector<T> values(array_.count());
-    BRECCIA_TRY(backend_->copy_out(reinterpret_cast<char*>(values.data()),
-                                   reinterpret_cast<const char*>(array_.data()), array_.bytes()));
-    return values;
-  }
-
- private:
-  Column(hash::Backend& backend, exec::Array<T> array)
-      : backend_(&backend), array_(std::move(array)) {}
-  hash::Backend* backend_;
-  exec::Array<T> array_;
 };
 
 /// What a table is made of.
@@ -148,10 +123,11 @@ class HashBench {
     }
     BRECCIA_TRY(keys_->put(keys));
     std::vector<std::uint64_t> values(n * words());
-    for (std::uint64_t i = 0; i < n; ++i) {
-      for (std::uint64_t w = 0; w < words(); ++w)
+    base::parallel_for(std::uint64_t{0}, n, [&](std::uint64_t i) {
+      for (std::uint64_t w = 0; w < words(); ++w) {
         values[i * words() + w] = value(order_[i], turn_, w);
-    }
+      }
+    });
     BRECCIA_TRY(values_->put(values));
     return wipe();
   }
@@ -217,9 +193,13 @@ class HashBench {
 
   /// Loads the kernels and takes the memory that a batch takes: inserts into a table that is gone.
   Status warm_up() {
-    BRECCIA_TAKE(auto other, backend_.make_table(table_->options()));
+    const std::uint64_t n = std::min(batch_, flags_.entries);
+    hash::TableOptions options = table_->options();
+    options.slots_min = 2 * n;
+    options.rows = has_rows() ? 4 * n : 0;
+    BRECCIA_TAKE(auto other, backend_.make_table(options));
     std::swap(table_, other);
-    const Status sent = send(Operation::kInsert, false, 0, flags_.entries).status();
+    const Status sent = send(Operation::kInsert, false, 0, n).status();
     std::swap(table_, other);
     BRECCIA_TRY(Status(sent));
     return wipe();

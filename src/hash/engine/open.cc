@@ -139,10 +139,6 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   log_options.roll_bytes = ground.roll_bytes;
   log_options.prepare_ahead = !ground.is_scripted;
   log_options.store_id = mark.store_id;
-  log_options.on_map = [device = device_](std::byte* image, std::uint64_t bytes) {
-    (void)device->adopt(image, bytes);  // if it cannot, its results go through staging
-  };
-  log_options.on_unmap = [device = device_](std::byte* image) { device->disown(image); };
   wal::LogRecovery found;
   BRECCIA_TAKE(log_, wal::Log::open(
                          log_options, mark.from,
