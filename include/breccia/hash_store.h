@@ -42,7 +42,7 @@ class HashStore : public Store {
   /// Looks up ids: found[i] becomes 1 where there is a value of row_bytes, else 0, and its row is
   /// as it was.
   /// Order   all at one moment; done on return.
-  /// Errors  as Submit; InvalidArgument: row_bytes, or how the arrays lie; IOError also: the device.
+  /// Errors  as Submit; InvalidArgument: row_bytes, or how arrays lie; IOError also: the device.
   /// Cost    of rows that are not in the device's cache (HashOptions::row_cache_bytes), and without
   ///         one of all: a copy by a core, and its bytes over the bus.
   virtual Status FindRows(const IdRows& rows) = 0;

@@ -16,8 +16,8 @@
 /// no credit left it takes it, else it takes one from it. So rows stay that are asked for more
 /// often than others of their set, and those that were once do not stay for long.
 ///
-/// Source  frequent items in a stream, Misra and Gries 1982; CLOCK with counters; [gphash] 3.3 for a
-///         cache of what is asked for most. Deviation: rows in the place of buckets, and no loading
+/// Source  frequent items in a stream, Misra and Gries 1982; CLOCK with counters; [gphash] 3.3 for
+///         caching what is asked for most. Deviation: rows in the place of buckets, and no loading
 ///         at intervals, as there is nothing to be kept consistent.
 
 namespace breccia::hash::algo {
@@ -91,8 +91,8 @@ BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t payl
 }
 
 /// What a cache has of payloads.
-/// Shape   row[count], the number of each one's copy; code[count], kPresent: there is one. found[i]
-///         becomes 1 then, else 0. missing: those that have a value and no copy, with what they are.
+/// Shape   row[count], the number of each one's copy; code[count], kPresent: there is one.
+///         found[i] becomes 1 then, else 0. missing: those that have a value and no copy.
 /// Launch  lane l of a group: payload first + l. Nobody admits meanwhile.
 struct FindCached {
   CacheRef cache;
@@ -189,7 +189,7 @@ struct PutFound {
 /// Shape   row[requests * words], found[requests]: those of FindCached, all brought by now.
 /// Launch  item k: missing row k. Nobody else is at the cache.
 /// Order   a place is kFilling while its row is written, so nobody else takes it; its payload is
-///         released behind the row, for who takes it next. Who reads rows does so in a later launch.
+///         released behind the row, for who takes it next. Rows are read in later launches.
 template <class Word>
 struct Admit {
   CacheRef cache;

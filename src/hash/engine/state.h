@@ -69,8 +69,8 @@ class State {
   [[nodiscard]] bool knows_ids() const;
   /// payload[ids.count] of ids at one moment; both columns lie in the memory of the map's device.
   /// *table: as find().
-  /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; IOError: the device,
-  ///         which is left then.
+  /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; IOError: the
+  ///         device, which is left then.
   [[nodiscard]] Status find_ids(const IdsRef& ids, std::uint64_t* payload,
                                 wal::SegmentTablePtr* table);
   /// payload[n]: the newest of the keys of records.
