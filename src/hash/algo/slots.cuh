@@ -125,7 +125,8 @@ BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place&
     if (bucket >= from) {
       const auto seen = group.per_lane(
           [&](int lane) { return View::look(group, table, bucket, place.word, lane); });
-      if (group.ballot([&](int lane) { return seen[lane].has >= 0; }) != 0) {
+      const exec::LaneMask have = group.ballot([&](int lane) { return seen[lane].has >= 0; });
+      if (have != 0) {
         const auto act_on = [&](int lane) {
           return act(View::begin_of(bucket, lane) + static_cast<std::uint64_t>(seen[lane].has),
                      seen[lane].value);
@@ -136,8 +137,10 @@ BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place&
           });
           return Look::kDone;
         } else {
+          // Two may have seen it, if it was deleted and inserted between their looks.
+          const int first = exec::first_set(have);
           const exec::LaneMask done =
-              group.ballot([&](int lane) { return seen[lane].has >= 0 && act_on(lane); });
+              group.ballot([&](int lane) { return lane == first && act_on(lane); });
           return done != 0 ? Look::kDone : Look::kAgain;
         }
       }
