@@ -19,9 +19,11 @@
 ///   exchange_acq_rel_{device,system}(group, at, value)                    returns what was there
 ///   compare_exchange_acq_rel_{device,system}(group, at, expected, value)  the same; stored if
 ///   equal add_{relaxed,acq_rel}_{device,system}(group, at, value)               the same
-///   or_acq_rel_…, and_acq_rel_…                                           the same
+///   or_{relaxed,acquire,acq_rel}_…, and_acq_rel_…                         the same
 ///   fence_seq_cst_{device,system}(group)
 ///   load_pair_device(group, from)                            second is not older than first
+///   store_pair_device(group, to, value)                      the same; of a pair that only the
+///   caller changes, and that nobody expects in an exchange
 ///   compare_exchange_pair_device(group, at, expected, value) relaxed on a device, and acq_rel on
 ///   the host: what else a pair speaks of needs a fence
 ///
@@ -136,6 +138,8 @@ inline constexpr std::uint64_t kBusyWord = ~std::uint64_t{0};
   BRECCIA_ATOMIC_CHANGE(exchange_acq_rel, exchange, atomics::kAcqRel, scope, Scope)              \
   BRECCIA_ATOMIC_CHANGE(add_relaxed, fetch_add, atomics::kRelaxed, scope, Scope)                 \
   BRECCIA_ATOMIC_CHANGE(add_acq_rel, fetch_add, atomics::kAcqRel, scope, Scope)                  \
+  BRECCIA_ATOMIC_CHANGE(or_relaxed, fetch_or, atomics::kRelaxed, scope, Scope)                   \
+  BRECCIA_ATOMIC_CHANGE(or_acquire, fetch_or, atomics::kAcquire, scope, Scope)                   \
   BRECCIA_ATOMIC_CHANGE(or_acq_rel, fetch_or, atomics::kAcqRel, scope, Scope)                    \
   BRECCIA_ATOMIC_CHANGE(and_acq_rel, fetch_and, atomics::kAcqRel, scope, Scope)                  \
   BRECCIA_SINGLE_SOURCE                                                                          \
@@ -229,6 +233,25 @@ BRECCIA_HD WordPair load_pair_device(const Group& group, const WordPair* from) {
   pair.second = load_relaxed_device(group, &from->second);
 #endif
   return pair;
+}
+
+/// Stores both words where only the caller changes them, and nobody expects what they are: an
+/// exchange that fails there may do so at any moment of it.
+/// Source  PTX ISA 8.3, st: a .b128 is one access. Elsewhere two, so that who sees the first one
+///         sees the second.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void store_pair_device(const Group& group, WordPair* to, const WordPair& value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  atomics::may_switch(group);
+  asm volatile("{ .reg .b128 both; mov.b128 both, {%1, %2}; st.relaxed.gpu.b128 [%0], both; }"
+               :
+               : "l"(to), "l"(value.first), "l"(value.second)
+               : "memory");
+#else
+  store_relaxed_device(group, &to->second, value.second);
+  store_release_device(group, &to->first, value.first);
+#endif
 }
 
 /// Stores `value` where `expected` is; returns what was there.

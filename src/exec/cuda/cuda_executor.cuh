@@ -29,9 +29,20 @@ class Imported {
   Array<T> copy_;
 };
 
+/// F::kBlocksMin<W>, if it is there: how many blocks fit onto a multiprocessor at least, which
+/// bounds a thread's registers. 0: the compiler's choice.
+template <int W, class F>
+constexpr int blocks_min_of() {
+  if constexpr (requires { F::template kBlocksMin<W>; }) {
+    return F::template kBlocksMin<W>;
+  } else {
+    return 0;
+  }
+}
+
 /// One thread per lane; a group whose items all lie behind the last ends at once.
 template <int W, int BlockThreads, class F>
-__global__ void __launch_bounds__(BlockThreads)
+__global__ void __launch_bounds__(BlockThreads, (blocks_min_of<W, F>()))
     run_groups(const __grid_constant__ F functor, std::uint64_t count) {
   const std::uint64_t thread = std::uint64_t{blockIdx.x} * BlockThreads + threadIdx.x;
   const std::uint64_t first = thread / W * W;
