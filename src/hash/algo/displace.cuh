@@ -122,7 +122,8 @@ class Mover {
       if (movable == 0) break;
       // Best is one whose other bucket was never full.
       const exec::LaneMask ample = slots_where([&](const Pair& one) {
-        return is_movable(one.first) && !was_full(group_, table_, other_bucket(bucket, one.first));
+        return is_movable(one.first) &&
+               !is_marked(group_, table_.was_full, other_bucket(bucket, one.first));
       });
       const int choice = one_of(ample != 0 ? ample : movable, turn + static_cast<unsigned>(begin));
       Step* const step = steps + count;
@@ -183,7 +184,7 @@ class Mover {
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD void mark_full(std::uint64_t bucket) const {
     group_.each_lane([&](int lane) {
-      if (lane == 0) mark(group_, table_.was_full, bucket);
+      if (lane == 0) mark_if_clear(group_, table_.was_full, bucket);
     });
   }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "hash/algo/slots.cuh"
 
@@ -16,7 +18,7 @@ BRECCIA_HD inline std::uint64_t value_of(const RequestsRef& requests, std::uint6
   return requests.value == nullptr ? 0 : requests.value[i];
 }
 
-BRECCIA_HD inline bool inserts(Operation operation) {
+BRECCIA_HD constexpr bool inserts(Operation operation) {
   return operation == Operation::kInsert || operation == Operation::kUpsert ||
          operation == Operation::kRaise;
 }
@@ -37,9 +39,14 @@ BRECCIA_HD bool fill(const Group& group, const TableRef& table, const Place& pla
                      const Gap<Group>& gap, std::uint64_t value) {
   return group.ballot([&](int lane) {
     if (lane != gap.lane) return false;
-    if (gap.is_in_second) mark(group, table.was_full, place.first);
+    if (gap.is_in_second && !gap.is_first_marked) {
+      mark_before(group, table.was_full, place.first);
+    }
+    const std::uint64_t bucket = gap.is_in_second ? place.second : place.first;
+    const std::uint64_t slot =
+        BucketView<Group>::begin_of(bucket, lane) + static_cast<std::uint64_t>(gap.index[lane]);
     const Pair empty{};
-    return exec::compare_exchange_pair_device(group, table.pairs + gap.slot[lane], empty,
+    return exec::compare_exchange_pair_device(group, table.pairs + slot, empty,
                                               Pair{place.word, value}) == empty;
   }) != 0;
 }
@@ -65,7 +72,7 @@ BRECCIA_HD bool change(const Group& group, const TableRef& table, std::uint64_t 
       if (seen.second != value) return true;
       [[fallthrough]];
     case Operation::kDelete:
-      mark(group, table.has_deleted, slot / kBucketPairs);
+      mark_if_clear(group, table.has_deleted, slot / kBucketPairs);
       to = {kDeleted, seen.second};
       break;
   }
@@ -74,12 +81,14 @@ BRECCIA_HD bool change(const Group& group, const TableRef& table, std::uint64_t 
 
 /// What requests do: each its own, or all one thing, which the compiler knows then.
 struct AnyOperation {
+  static constexpr bool kAreInsertions = false;
   BRECCIA_HD static Operation of(const RequestsRef& requests, std::uint64_t i) {
     return operation_of(requests, i);
   }
 };
 template <Operation kAll>
 struct OnlyOperation {
+  static constexpr bool kAreInsertions = inserts(kAll);
   BRECCIA_HD static Operation of(const RequestsRef& /*requests*/, std::uint64_t /*i*/) {
     return kAll;
   }
@@ -92,6 +101,11 @@ struct OnlyOperation {
 template <bool kGrows, class Operations = AnyOperation>
 struct Run {
   static constexpr int kBlockThreads = 128;
+  /// What it waits for is memory, so threads must not be fewer than fit. A raise needs more
+  /// registers than that leaves.
+  template <int W>
+  static constexpr int kBlocksMin =
+      kGrows || W == 1 || std::is_same_v<Operations, OnlyOperation<Operation::kRaise>> ? 0 : 16;
 
   GrowingRef tables;
   RequestsRef requests;
@@ -101,25 +115,29 @@ struct Run {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t g = first / Group::kWidth;
-    const std::uint64_t i = list == nullptr ? g : list[g];
+    // Of 32 bits, as registers are what there is least of.
+    const auto i = list == nullptr ? static_cast<std::uint32_t>(g) : list[g];
     const Place place = place_of(tables.table, requests.key[i]);
     const Operation operation = Operations::of(requests, i);
+    // Read beside the key, where it is clear that most need it.
+    const std::uint64_t early = Operations::kAreInsertions ? value_of(requests, i) : 0;
+    const auto value = [&] { return Operations::kAreInsertions ? early : value_of(requests, i); };
     Place old;
     if constexpr (kGrows) old = place_of(tables.old, requests.key[i]);
     for (;;) {
       if constexpr (kGrows) {
         const Look look = look_for(group, tables.old, old, tables.moved, nullptr,
-                                   act_on(group, tables.old, old.word, operation, i));
+                                   act_on(group, tables.old, old.word, operation, i, value));
         if (look == Look::kDone) return;
         if (look == Look::kAgain) continue;
       }
       Gap<Group> gap(group);
       const Look look = look_for(group, tables.table, place, 0, inserts(operation) ? &gap : nullptr,
-                                 act_on(group, tables.table, place.word, operation, i));
+                                 act_on(group, tables.table, place.word, operation, i, value));
       if (look == Look::kDone) return;
       if (look == Look::kAgain) continue;
       const bool is_full = inserts(operation) && gap.lane < 0;
-      if (gap.lane >= 0 && !fill(group, tables.table, place, gap, value_of(requests, i))) continue;
+      if (gap.lane >= 0 && !fill(group, tables.table, place, gap, value())) continue;
       group.each_lane([&](int lane) {
         if (lane == 0) answer(requests, i, is_full ? Code::kNoRoom : Code::kAbsent, 0);
       });
@@ -129,12 +147,12 @@ struct Run {
 
  private:
   BRECCIA_SINGLE_SOURCE
-  template <class Group>
+  template <class Group, class Value>
   BRECCIA_HD auto act_on(const Group& group, const TableRef& table, std::uint64_t word,
-                         Operation operation, std::uint64_t i) const {
-    return [this, &group, &table, word, operation, i](std::uint64_t slot, std::uint64_t found) {
-      const std::uint64_t value = value_of(requests, i);
-      if (!change(group, table, slot, Pair{word, found}, operation, value)) return false;
+                         Operation operation, std::uint64_t i, const Value& value) const {
+    return [this, &group, &table, word, operation, i, &value](std::uint64_t slot,
+                                                              std::uint64_t found) {
+      if (!change(group, table, slot, Pair{word, found}, operation, value())) return false;
       answer(requests, i, Code::kPresent, found);
       return true;
     };
@@ -174,7 +192,7 @@ struct Overflow {
 /// Lists the requests that found no room: of all, or of those in a list.
 /// Launch  over items(count).
 struct ListOverflow {
-  /// Requests that a lane looks at.
+  /// Requests that a lane looks at, one behind the other: a word of codes.
   static constexpr int kPerLane = 8;
 
   RequestsRef requests;
@@ -187,46 +205,54 @@ struct ListOverflow {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const auto seen = group.per_lane([&](int lane) {
-      Share share;
-      for (int k = 0; k < kPerLane; ++k) {
-        const std::uint64_t at = place<Group>(first, k, lane);
-        share.is_left[k] = at < count && requests.code[number(at)] == Code::kNoRoom;
-      }
-      return share;
-    });
+    // A bit for each that is left.
+    const auto left = group.per_lane([&](int lane) { return look(begin_of(first, lane)); });
+    if (group.ballot([&](int lane) { return left[lane] != 0; }) == 0) return;
+    exec::LaneMask of_lanes[kPerLane];
+    std::uint64_t all = 0;
     for (int k = 0; k < kPerLane; ++k) {
-      const exec::LaneMask left = group.ballot([&](int lane) { return seen[lane].is_left[k]; });
-      if (left != 0) append(group, left, place<Group>(first, k, 0));
+      of_lanes[k] = group.ballot([&](int lane) { return (left[lane] >> k & 1U) != 0; });
+      all += static_cast<std::uint64_t>(exec::count_set(of_lanes[k]));
+    }
+    // One addition for all of them: where many are left, all add to one word.
+    std::uint64_t at =
+        group.from(0, [&](int) { return exec::add_relaxed_device(group, overflow.count, all); });
+    for (int k = 0; k < kPerLane; ++k) {
+      group.each_lane([&](int lane) {
+        const exec::LaneMask bit = exec::LaneMask{1} << lane;
+        if ((of_lanes[k] & bit) == 0) return;
+        const int before = exec::count_set(of_lanes[k] & (bit - 1));
+        overflow.request[at + static_cast<std::uint64_t>(before)] =
+            number(begin_of(first, lane) + static_cast<std::uint64_t>(k));
+      });
+      at += static_cast<std::uint64_t>(exec::count_set(of_lanes[k]));
     }
   }
 
  private:
-  struct Share {
-    bool is_left[kPerLane];
-  };
-
-  template <class Group>
-  BRECCIA_HD static std::uint64_t place(std::uint64_t first, int k, int lane) {
-    return first * kPerLane + static_cast<std::uint64_t>(k * Group::kWidth + lane);
+  BRECCIA_HD static std::uint64_t begin_of(std::uint64_t first, int lane) {
+    return (first + static_cast<std::uint64_t>(lane)) * kPerLane;
   }
-  BRECCIA_HD std::uint64_t number(std::uint64_t at) const {
-    return list == nullptr ? at : list[at];
+  BRECCIA_HD std::uint32_t number(std::uint64_t at) const {
+    return list == nullptr ? static_cast<std::uint32_t>(at) : list[at];
   }
-  /// Appends those of `left` among the requests from `at` on, one a lane.
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD void append(const Group& group, exec::LaneMask left, std::uint64_t at) const {
-    const std::uint64_t begin = group.from(0, [&](int) {
-      return exec::add_relaxed_device(group, overflow.count,
-                                      static_cast<std::uint64_t>(exec::count_set(left)));
-    });
-    group.each_lane([&](int lane) {
-      const exec::LaneMask bit = exec::LaneMask{1} << lane;
-      if ((left & bit) == 0) return;
-      overflow.request[begin + static_cast<std::uint64_t>(exec::count_set(left & (bit - 1)))] =
-          static_cast<std::uint32_t>(number(at + static_cast<std::uint64_t>(lane)));
-    });
+  /// Which of the kPerLane requests from `at` on found no room.
+  BRECCIA_HD std::uint32_t look(std::uint64_t at) const {
+    static_assert(sizeof(Code) == 1);
+    std::uint32_t left = 0;
+    if (list == nullptr && at + kPerLane <= count &&
+        reinterpret_cast<std::uintptr_t>(requests.code) % kPerLane == 0) {
+      std::uint64_t codes = 0;
+      std::memcpy(&codes, __builtin_assume_aligned(requests.code + at, kPerLane), kPerLane);
+      for (int k = 0; k < kPerLane; ++k) {
+        if (static_cast<Code>(codes >> 8 * k & 0xff) == Code::kNoRoom) left |= 1U << k;
+      }
+      return left;
+    }
+    for (std::uint64_t k = 0; k < kPerLane && at + k < count; ++k) {
+      if (requests.code[number(at + k)] == Code::kNoRoom) left |= 1U << k;
+    }
+    return left;
   }
 };
 

@@ -61,39 +61,51 @@ struct BucketView {
   }
 };
 
-/// Whether keys of a bucket may lie in their second one: it was full once.
+/// A bucket's bit in a map of them.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
-BRECCIA_HD bool was_full(const Group& group, const TableRef& table, std::uint64_t bucket) {
-  const std::uint32_t word = exec::load_relaxed_device(group, table.was_full + bucket / 32);
-  return (word >> bucket % 32 & 1U) != 0;
+BRECCIA_HD bool is_marked(const Group& group, const std::uint32_t* bits, std::uint64_t bucket) {
+  return (exec::load_relaxed_device(group, bits + bucket / 32) >> bucket % 32 & 1U) != 0;
 }
 
-/// Sets a bucket's bit in a map of them. Called by one lane.
-/// Cost    a load, and where it is clear one atomic.
+/// Sets it, at the cost of an atomic that nobody waits for. In no order: for maps that are asked in
+/// later launches, and where it may be too early. Called by one lane.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
 BRECCIA_HD void mark(const Group& group, std::uint32_t* bits, std::uint64_t bucket) {
-  const std::uint32_t bit = 1U << bucket % 32;
-  std::uint32_t* const word = bits + bucket / 32;
-  if ((exec::load_relaxed_device(group, word) & bit) == 0) {
-    (void)exec::or_acq_rel_device(group, word, bit);
-  }
+  (void)exec::or_relaxed_device(group, bits + bucket / 32, 1U << bucket % 32);
+}
+
+/// The same where it is set already as a rule.
+/// Cost    a load, and where it is clear the atomic.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void mark_if_clear(const Group& group, std::uint32_t* bits, std::uint64_t bucket) {
+  if (!is_marked(group, bits, bucket)) mark(group, bits, bucket);
+}
+
+/// The same, and what the caller does next comes behind it for all.
+/// Cost    an atomic that is waited for.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void mark_before(const Group& group, std::uint32_t* bits, std::uint64_t bucket) {
+  (void)exec::or_acquire_device(group, bits + bucket / 32, 1U << bucket % 32);
 }
 
 /// The first empty slot of a key's sequence: the lane that saw it knows where it is.
 template <class Group>
 struct Gap {
   BRECCIA_SINGLE_SOURCE
-  BRECCIA_HD explicit Gap(const Group& group) : slot(no_slots(group)) {}
+  BRECCIA_HD explicit Gap(const Group& group) : index(no_index(group)) {}
   BRECCIA_SINGLE_SOURCE
-  BRECCIA_HD static auto no_slots(const Group& group) {
-    return group.per_lane([](int) { return std::uint64_t{0}; });
+  BRECCIA_HD static auto no_index(const Group& group) {
+    return group.per_lane([](int) { return 0; });
   }
 
   int lane = -1;  // none
   bool is_in_second = false;
-  decltype(no_slots(std::declval<const Group&>())) slot;  // of `lane`
+  bool is_first_marked = false;  // in was_full, as was seen on the way to the second
+  decltype(no_index(std::declval<const Group&>())) index;  // within the share of `lane`
 };
 
 /// What came of looking for a key.
@@ -120,8 +132,8 @@ BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place&
   using View = BucketView<Group>;
   for (bool is_second = false;; is_second = true) {
     const std::uint64_t bucket = is_second ? place.second : place.first;
-    const auto goes_on =
-        group.per_lane([&](int) { return !is_second && was_full(group, table, place.first); });
+    const auto goes_on = group.per_lane(
+        [&](int) { return !is_second && is_marked(group, table.was_full, place.first); });
     if (bucket >= from) {
       const auto seen = group.per_lane(
           [&](int lane) { return View::look(group, table, bucket, place.word, lane); });
@@ -149,18 +161,16 @@ BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place&
         if (empty != 0) {
           gap->lane = exec::first_set(empty);
           gap->is_in_second = is_second;
-          gap->slot = group.per_lane([&](int lane) {
-            return View::begin_of(bucket, lane) + static_cast<std::uint64_t>(seen[lane].empty);
-          });
+          gap->index = group.per_lane([&](int lane) { return seen[lane].empty; });
         }
       }
     }
     if (is_second) return Look::kAbsent;
+    const bool is_first_marked = group.ballot([&](int lane) { return goes_on[lane]; }) != 0;
     // Who would insert goes on also where the first one is full only now.
     const bool wants_gap = gap != nullptr && gap->lane < 0;
-    if (!wants_gap && group.ballot([&](int lane) { return goes_on[lane]; }) == 0) {
-      return Look::kAbsent;
-    }
+    if (!wants_gap && !is_first_marked) return Look::kAbsent;
+    if (wants_gap) gap->is_first_marked = is_first_marked;
   }
 }
 
