@@ -60,7 +60,7 @@ using TablePtr = std::shared_ptr<Table>;
 /// A table as it lies. The pointers of `tables` are those of the columns here.
 struct TableImage {
   std::vector<Pair> pairs, old_pairs;
-  std::vector<std::uint32_t> was_full, old_was_full;
+  std::vector<std::uint32_t> maps, old_maps;  // was_full, and is_full behind it
   std::vector<char> rows;  // value_bytes each, by number; none if values are in the slots
   GrowingRef tables;
 };

@@ -45,6 +45,7 @@ class Storage {
     return {.pairs = pairs_.data(),
             .was_full = bits_.data(),
             .has_deleted = bits_.data() + map_words(),
+            .is_full = bits_.data() + 2 * map_words(),
             .bucket_count = bucket_count_,
             .secret = secret_};
   }
@@ -54,8 +55,15 @@ class Storage {
     return algo::clear(x, bits_.data(), bits_.count());
   }
 
+  /// Called before keys of it are deleted, any number of batches at once.
+  void note_deletions() { has_deletions_.store(true, std::memory_order_relaxed); }
+  /// In a section: whether there may be slots of deleted keys, of which the caller takes care.
+  [[nodiscard]] bool take_deletions() {
+    return has_deletions_.exchange(false, std::memory_order_relaxed);
+  }
+
  private:
-  static constexpr std::uint64_t kMaps = 2;
+  static constexpr std::uint64_t kMaps = 3;
 
   Storage(const Secret& secret, std::uint64_t bucket_count)
       : secret_(secret), bucket_count_(bucket_count) {}
@@ -64,6 +72,7 @@ class Storage {
   const std::uint64_t bucket_count_;
   exec::Array<Pair> pairs_;
   exec::Array<std::uint32_t> bits_;
+  std::atomic<bool> has_deletions_ = false;
 };
 
 /// Knows of batches that write, and whether others were there between one and a section behind it.
@@ -182,6 +191,11 @@ inline bool only_finds(const RequestsRef& requests) {
   return requests.operation == nullptr && requests.all == Operation::kFind;
 }
 
+inline bool may_delete(const RequestsRef& requests) {
+  return requests.operation != nullptr || requests.all == Operation::kDelete ||
+         requests.all == Operation::kDrop;
+}
+
 /// One call on one table: its batch, and what its insertions need to find room.
 template <class X>
 class Call {
@@ -233,10 +247,12 @@ class Call {
   }
 
   Status allocate() {
-    for (exec::Array<std::uint32_t>* column : {&left_, &next_left_, &taken_}) {
-      BRECCIA_TAKE(*column, exec::make_array<std::uint32_t>(x_, requests_.count));
+    for (exec::Array<std::uint32_t>* column : {&left_, &next_left_, &far_}) {
+      BRECCIA_TAKE(*column,
+                   exec::make_array<std::uint32_t>(
+                       x_, algo::Parted::part_size_for(requests_.count) * algo::Parted::kParts));
     }
-    BRECCIA_TAKE(count_, exec::make_array<std::uint64_t>(x_, 1));
+    BRECCIA_TAKE(count_, exec::make_array<std::uint64_t>(x_, kCounts + requests_.count));
     return Status::OK();
   }
 
@@ -244,6 +260,7 @@ class Call {
   Status run_all(std::uint64_t* left) {
     const Visitors::Visit visit(table_.writers());
     visit_ = visit.number();
+    if (may_delete(requests_)) table_.current().note_deletions();
     return run_on(table_.ref(), nullptr, requests_.count, left);
   }
 
@@ -285,10 +302,12 @@ class Call {
   /// has its place in the new one before new keys take it.
   Status place(std::uint64_t left) {
     BRECCIA_TRY(try_to_move(table_.to_move()));
-    BRECCIA_TRY(sweep());
+    BRECCIA_TAKE(const bool has_swept, sweep());
     // Of so many most would look for short ways in vain.
     if (left > table_.current().slot_count() / 16) BRECCIA_TRY(try_to_grow(left).status());
-    bool are_absent = table_.writers().enter_section(visit_);
+    const bool was_alone = table_.writers().enter_section(visit_);
+    // In buckets that were swept there is room without a move.
+    bool are_absent = was_alone && !has_swept;
     for (;;) {
       BRECCIA_TRY(displace(table_.ref(), are_absent, &left));
       if (left == 0) return Status::OK();
@@ -311,14 +330,17 @@ class Call {
     return moved.IsMemoryLimit() ? Status::OK() : base::copy_of(moved);
   }
 
-  Status sweep() {
-    const Storage& current = table_.current();
-    return x_.template launch<1>(current.map_words(),
-                                 algo::Sweep{current.ref(), current.map_words()});
+  /// In a section: slots of deleted keys become empty. False: there can be none.
+  Result<bool> sweep() {
+    Storage& current = table_.current();
+    if (!current.take_deletions()) return false;
+    BRECCIA_TRY(x_.template launch<1>(current.map_words(),
+                                      algo::Sweep{current.ref(), current.map_words()}));
+    return true;
   }
 
   /// Runs the *left requests in left_; those that find no room are there afterwards. If they are
-  /// absent, nobody can have inserted them since they last looked.
+  /// absent, nobody can have inserted them since they last looked, and no slot became empty.
   Status displace(const GrowingRef& tables, bool are_absent, std::uint64_t* left) {
     for (std::uint64_t before = *left + 1; *left > 0 && *left < before; are_absent = false) {
       before = *left;
@@ -326,14 +348,20 @@ class Call {
         BRECCIA_TRY(run_on(tables, left_.data(), *left, left));
         if (*left == 0) return Status::OK();
       }
-      // So many bits that only few have to come again for others.
-      BRECCIA_TRY(algo::clear(x_, taken_.data(), *left));
-      BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-      BRECCIA_TRY(launch(*left, algo::Displace{tables.table,
-                                               requests_,
-                                               left_.data(),
-                                               {taken_.data(), *left * 32},
-                                               {next_left_.data(), count_.data()}}));
+      std::uint64_t* const parts = count_.data() + algo::Parted::kStride;
+      std::uint64_t* const taken = count_.data() + kCounts;
+      BRECCIA_TRY(algo::clear(x_, count_.data(), kCounts + *left));
+      const std::uint64_t part_size = algo::Parted::part_size_for(*left);
+      const algo::DisplaceNear near{tables.table,
+                                    requests_,
+                                    left_.data(),
+                                    // So many words that only few have to come again for others.
+                                    {taken, *left},
+                                    {far_.data(), parts, part_size},
+                                    {next_left_.data(), count_.data()}};
+      BRECCIA_TRY(launch(*left, near));
+      const std::uint64_t stride = std::min(part_size, std::max(part_size / 8, kFarStrideMin));
+      BRECCIA_TRY(launch(stride * algo::Parted::kParts, algo::DisplaceFar{near, stride}));
       BRECCIA_TRY(fetch_left(left));
     }
     return Status::OK();
@@ -409,8 +437,8 @@ class Call {
     std::uint64_t left = 0;
     BRECCIA_TRY(run_on(only_new, nullptr, requests_.count, &left));
     if (left == 0) return Status::OK();
-    BRECCIA_TRY(sweep());
-    BRECCIA_TRY(displace(only_new, /*are_absent=*/true, &left));
+    BRECCIA_TAKE(const bool has_swept, sweep());
+    BRECCIA_TRY(displace(only_new, /*are_absent=*/!has_swept, &left));
     *has_room = left == 0;
     return *has_room ? Status::OK() : take_back();
   }
@@ -420,6 +448,7 @@ class Call {
     const GrowingRef only_new{table_.ref().table, {}, 0};
     RequestsRef away = requests_;
     away.all = Operation::kDelete;
+    table_.current().note_deletions();
     BRECCIA_TRY(launch(away.count, algo::Run<false>{only_new, away}));
     return x_.finish();
   }
@@ -442,6 +471,10 @@ class Call {
     }
   }
 
+  /// Of next_left_, and of the parts of far_.
+  static constexpr std::uint64_t kCounts = (1 + algo::Parted::kParts) * algo::Parted::kStride;
+  /// Groups of a part, if it has so many: a device runs them all at once.
+  static constexpr std::uint64_t kFarStrideMin = 16;
   static constexpr std::uint64_t kBucketsAtOnce = 1 << 18;  // 2 Mi pairs: 50 MiB of columns
 
   X& x_;
@@ -449,8 +482,8 @@ class Call {
   RequestsRef requests_;
   std::uint64_t visit_ = 0;
   exec::Array<std::uint32_t> left_, next_left_;  // numbers of requests that found no room
-  exec::Array<std::uint32_t> taken_;             // algo::TakenRef
-  exec::Array<std::uint64_t> count_;
+  exec::Array<std::uint32_t> far_;               // those for which one move is not enough
+  exec::Array<std::uint64_t> count_;             // kCounts, and a word a request: algo::TakenRef
 };
 
 /// One call on a table whose values lie in rows: what it does to slots is a Call with the rows'
@@ -724,8 +757,8 @@ class BackendOn final : public Backend {
     if (rows != nullptr) {
       BRECCIA_TRY(x->copy_out(image->rows.data(), rows->ref().bytes, image->rows.size()));
     }
-    BRECCIA_TRY(read_one(*x, &image->tables.table, &image->pairs, &image->was_full));
-    return read_one(*x, &image->tables.old, &image->old_pairs, &image->old_was_full);
+    BRECCIA_TRY(read_one(*x, &image->tables.table, &image->pairs, &image->maps));
+    return read_one(*x, &image->tables.old, &image->old_pairs, &image->old_maps);
   }
 
  private:
@@ -781,14 +814,17 @@ class BackendOn final : public Backend {
 
   template <class X>
   static Status read_one(X& x, TableRef* table, std::vector<Pair>* pairs,
-                         std::vector<std::uint32_t>* was_full) {
+                         std::vector<std::uint32_t>* maps) {
     const bool is_there = table->pairs != nullptr;
+    const std::uint64_t map_words = is_there ? table->bucket_count / 32 + 1 : 0;
     pairs->resize(is_there ? (table->bucket_count + 1) * kBucketPairs : 0);
-    was_full->resize(is_there ? table->bucket_count / 32 + 1 : 0);
+    maps->resize(2 * map_words);
     BRECCIA_TRY(x.copy_out(pairs->data(), table->pairs, pairs->size()));
-    BRECCIA_TRY(x.copy_out(was_full->data(), table->was_full, was_full->size()));
+    BRECCIA_TRY(x.copy_out(maps->data(), table->was_full, map_words));
+    BRECCIA_TRY(x.copy_out(maps->data() + map_words, table->is_full, map_words));
     table->pairs = pairs->data();
-    table->was_full = was_full->data();
+    table->was_full = maps->data();
+    table->is_full = maps->data() + map_words;
     table->has_deleted = nullptr;
     return x.finish();
   }

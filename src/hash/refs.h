@@ -35,11 +35,13 @@ struct Secret {
 /// A table.
 /// Shape   pairs[(bucket_count + 1) * kBucketPairs]: the last bucket is for the few keys whose
 ///         words are taken. A bit a bucket: was_full[bucket_count / 32 + 1], keys of it may be in
-///         their second one; has_deleted[the same], it has slots to be swept.
+///         their second one; has_deleted[the same], it has slots to be swept; is_full[the same], it
+///         has no empty slot: set a moment after its last one is filled.
 struct TableRef {
   Pair* pairs = nullptr;
   std::uint32_t* was_full = nullptr;
   std::uint32_t* has_deleted = nullptr;
+  std::uint32_t* is_full = nullptr;
   std::uint64_t bucket_count = 0;
   Secret secret;
 };

@@ -47,9 +47,11 @@ TEST_P(HashConformance, SomeOrderExplainsEachKey) {
     for (int turn = 0; turn < 6; ++turn) {
       std::map<std::uint64_t, std::vector<Request>> of_key;
       std::vector<Request> batch;
+      const bool only_inserts = random.one_in(3);
       while (batch.size() < keys.size() * 2) {
         const bool compares = table.options().value_bytes == 8 && seed % 2 == 0;
-        const Request request = random_request(keys, random, compares);
+        Request request = random_request(keys, random, compares);
+        if (only_inserts) request.operation = Operation::kInsert;
         auto& others = of_key[request.key];
         if (others.size() == 5) continue;
         others.push_back(request);
@@ -93,8 +95,10 @@ TEST_P(HashConformance, FillsToNineteenTwentieths) {
       std::vector<Request> batch;
       const std::uint64_t count =
           std::min<std::uint64_t>(1 + random.below(slots / 4), slots * 95 / 100 - model.size());
+      const bool only_inserts = random.one_in(2);
       for (std::uint64_t i = 0; i < count; ++i) {
-        batch.push_back({.operation = random.one_in(2) ? Operation::kInsert : Operation::kUpsert,
+        const bool inserts = only_inserts || random.one_in(2);
+        batch.push_back({.operation = inserts ? Operation::kInsert : Operation::kUpsert,
                          .key = random.next(),
                          .value = random.next()});
         model[batch.back().key] = batch.back().value;
@@ -114,6 +118,31 @@ TEST_P(HashConformance, FillsToNineteenTwentieths) {
       if (expected == model.end()) continue;
       ASSERT_EQ(find.found, expected->second);
     }
+  }
+}
+
+// Goal: one batch may fill a table to that, so that thousands are on their ways at once.
+// Method: a table of some 32,000 slots.
+// Mutation: ways of one move at most.
+TEST_P(HashConformance, OneBatchFillsATable) {
+  for (const std::uint64_t seed : seeds(4)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto backend = GetParam().make(seed);
+    const std::uint64_t slots = 8 * (4'000 + random.below(400));
+    auto made = backend->make_table({.slots_min = slots, .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    Model model;
+    std::vector<Request> batch;
+    for (std::uint64_t i = 0; i < slots * 97 / 100; ++i) {
+      batch.push_back(
+          {.operation = Operation::kInsert, .key = random.next(), .value = random.next()});
+      model[batch.back().key] = batch.back().value;
+    }
+    ASSERT_TRUE(run_batch(*backend, *made.value(), &batch).ok());
+    for (const Request& request : batch) ASSERT_EQ(request.code, Code::kAbsent);
+    expect_is(*backend, *made.value(), model);
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
@@ -289,7 +318,8 @@ TEST_P(HashConformance, FullTablesLoseNothing) {
 
 // Goal: slots of deleted keys come back: a table that is never more than half full refuses nothing.
 // Method: keys come and go until twenty times as many as slots were there.
-// Mutation: no sweep, or a map of deleted slots that is not kept.
+// Mutation: no sweep, a map of deleted slots that is not kept, or deletions of which a table does
+// not know.
 TEST_P(HashConformance, ComingAndGoingIsNeverRefused) {
   for (const std::uint64_t seed : seeds(20)) {
     SCOPED_TRACE(testing::replay_command(seed));

@@ -75,8 +75,10 @@ inline Status run_columns(Backend& backend, Table& table, const RequestsRef& req
   return Status::OK();
 }
 
+/// Operations of one kind are told as such.
 inline Status run_batch(Backend& backend, Table& table, std::vector<Request>* batch) {
   const std::size_t n = batch->size();
+  if (n == 0) return Status::OK();
   std::vector<Operation> operation(n);
   std::vector<std::uint64_t> key(n), value(n), found(n);
   std::vector<Code> code(n);
@@ -85,9 +87,11 @@ inline Status run_batch(Backend& backend, Table& table, std::vector<Request>* ba
     key[i] = (*batch)[i].key;
     value[i] = (*batch)[i].value;
   }
+  const bool is_one = std::count(operation.begin(), operation.end(), operation.front()) ==
+                      static_cast<std::ptrdiff_t>(n);
   BRECCIA_TRY(run_columns(backend, table,
-                          {.operation = operation.data(),
-                           .all = Operation::kFind,
+                          {.operation = is_one ? nullptr : operation.data(),
+                           .all = is_one ? operation.front() : Operation::kFind,
                            .key = key.data(),
                            .value = value.data(),
                            .found = found.data(),
@@ -163,11 +167,15 @@ inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t 
   const algo::Unpermute back(table.secret.add, table.secret.factor);
   for (std::size_t slot = begin * kBucketPairs; slot < slots; ++slot) {
     const Pair pair = table.pairs[slot];
+    const std::uint64_t bucket = slot / kBucketPairs;
+    if (slot % kBucketPairs == kBucketPairs - 1) {
+      const bool is_marked = (table.is_full[bucket / 32] >> bucket % 32 & 1U) != 0;
+      ASSERT_EQ(is_marked, pair.first != kEmpty) << "the map of full buckets, at " << bucket;
+    }
     if (pair.first == kEmpty || pair.first == kDeleted) continue;
     if (slot % kBucketPairs > 0) {
       ASSERT_NE(table.pairs[slot - 1].first, kEmpty) << "lookups end before slot " << slot;
     }
-    const std::uint64_t bucket = slot / kBucketPairs;
     const std::uint64_t key = algo::key_of(table, back, bucket, pair.first);
     const algo::Place place = algo::place_of(table, key);
     ASSERT_EQ(place.word, pair.first);

@@ -45,6 +45,7 @@ BRECCIA_HD bool fill(const Group& group, const TableRef& table, const Place& pla
     const std::uint64_t bucket = gap.is_in_second ? place.second : place.first;
     const std::uint64_t slot =
         BucketView<Group>::begin_of(bucket, lane) + static_cast<std::uint64_t>(gap.index[lane]);
+    note_fill(group, table, slot);
     const Pair empty{};
     return exec::compare_exchange_pair_device(group, table.pairs + slot, empty,
                                               Pair{place.word, value}) == empty;
@@ -187,6 +188,13 @@ struct Find {
 struct Overflow {
   std::uint32_t* request = nullptr;
   std::uint64_t* count = nullptr;
+
+  /// Called by one lane.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void add(const Group& group, std::uint32_t i) const {
+    request[exec::add_relaxed_device(group, count, 1U)] = i;
+  }
 };
 
 /// Lists the requests that found no room: of all, or of those in a list.

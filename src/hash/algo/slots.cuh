@@ -92,6 +92,16 @@ BRECCIA_HD void mark_before(const Group& group, std::uint32_t* bits, std::uint64
   (void)exec::or_acquire_device(group, bits + bucket / 32, 1U << bucket % 32);
 }
 
+/// To be called before a slot that was seen empty is filled. Nothing lies behind an empty slot, so
+/// its bucket is full with the last one, whether the caller fills it or another group was faster.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void note_fill(const Group& group, const TableRef& table, std::uint64_t slot) {
+  if (slot % kBucketPairs == kBucketPairs - 1) {
+    mark(group, table.is_full, slot / kBucketPairs);
+  }
+}
+
 /// The first empty slot of a key's sequence: the lane that saw it knows where it is.
 template <class Group>
 struct Gap {
