@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/parallel.h"
+#include "base/secret.h"
 #include "wal/frame.h"
 #include "wal/recovery.h"
 
@@ -410,9 +410,8 @@ class Opening {
 }  // namespace
 
 std::uint64_t draw_store_id() {
-  std::random_device device;
   // Odd, as 0 stands for none.
-  return std::uint64_t{device()} << 32 | device() | 1;
+  return base::draw_secret_word() | 1;
 }
 
 Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,

@@ -1,9 +1,9 @@
 #include "hash/engine/index.h"
 
 #include <algorithm>
-#include <random>
 
 #include "base/assert.h"
+#include "base/secret.h"
 
 namespace breccia::hash {
 
@@ -14,10 +14,10 @@ constexpr std::uint64_t kRequestsAtOnce = 4 << 20;
 constexpr std::uint64_t kSlotsMax = std::uint64_t{1} << 48;
 
 Secret draw_secret() {
-  std::random_device device;
-  const auto word = [&] { return std::uint64_t{device()} << 32 | device(); };
   // Factors are odd, and none is 1.
-  return {.add = word(), .factor = word() | 3, .second_factor = word() | 3};
+  return {.add = base::draw_secret_word(),
+          .factor = base::draw_secret_word() | 3,
+          .second_factor = base::draw_secret_word() | 3};
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "exec/choose.h"
 #include "hash/engine/engine.h"
 #include "wal/log_open.h"
@@ -18,9 +18,9 @@ namespace breccia::hash {
 namespace {
 
 Numbering draw_numbering(std::uint64_t mask) {
-  std::random_device device;
-  const auto word = [&] { return std::uint64_t{device()} << 32 | device(); };
-  return {record::HashSeed{.start = word(), .factor = word() | 1}, mask};
+  return {
+      record::HashSeed{.start = base::draw_secret_word(), .factor = base::draw_secret_word() | 1},
+      mask};
 }
 
 }  // namespace
