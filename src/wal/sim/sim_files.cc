@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/checksum.h"
 #include "base/random.h"
 #include "wal/sim/sim_names.h"
 
@@ -33,13 +34,14 @@ using Block = std::array<std::byte, kBlockBytes>;
 /// Anonymous zeroed memory.
 class Memory {
  public:
-  explicit Memory(std::uint64_t bytes) : bytes_(bytes) {
+  Memory(std::uint64_t bytes, bool is_medium) : bytes_(bytes) {
     void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     BRECCIA_ASSERT(at != MAP_FAILED);
     at_ = static_cast<std::byte*>(at);
-    // Recovery reads whole images; huge zero pages make that cheap.
-    ::madvise(at_, bytes_, MADV_HUGEPAGE);
+    // Recovery reads the whole of a medium; huge zero pages make that cheap. Of other images it
+    // reads what was written, and a huge page would be cleared for a few bytes.
+    if (is_medium) ::madvise(at_, bytes_, MADV_HUGEPAGE);
   }
   ~Memory() { ::munmap(at_, bytes_); }
   Memory(const Memory&) = delete;
@@ -190,6 +192,21 @@ struct Inode {
     if (survives == Survives::kSome || loses_tail) cut_to(length);
     durable_bytes = bytes;
   }
+  void cut_blocks(const SimDisk::Choose& choose) {
+    BRECCIA_ASSERT(mapped == nullptr && durable_bytes <= bytes);
+    const std::uint64_t grown = bytes - durable_bytes;
+    const std::uint64_t length = grown == 0 ? bytes : durable_bytes + grown * choose(3) / 2;
+    for (const auto& [index, versions] : pending) {
+      if (index * kBlockBytes >= length) continue;
+      const std::uint64_t choice = choose(versions.size() + 1);
+      BRECCIA_ASSERT(choice <= versions.size());
+      if (choice > 0) durable[index] = versions[choice - 1];
+    }
+    pending.clear();
+    lost.clear();
+    cut_to(length);
+    durable_bytes = bytes;
+  }
   void cut_to(std::uint64_t size) {
     BRECCIA_ASSERT(size <= bytes && pending.empty() && lost.empty());
     bytes = size;
@@ -201,6 +218,26 @@ struct Inode {
     const auto last = durable.find(size / kBlockBytes);
     if (last == durable.end()) return;
     std::fill(last->second.begin() + size % kBlockBytes, last->second.end(), std::byte{0});
+  }
+
+  /// A checksum of what processes see; blocks of zeros do not count.
+  [[nodiscard]] std::uint64_t digest() const {
+    BRECCIA_ASSERT(mapped == nullptr);
+    std::uint64_t sum = base::mix64(bytes);
+    const auto add = [&](std::uint64_t index) {
+      const Block block = newest_block(index);
+      if (is_zero(block.data(), kBlockBytes)) return;
+      // In no order, as a block is in one map or another.
+      sum += base::mix64(base::Checksum64::of(block.data(), kBlockBytes) ^ base::mix64(index));
+    };
+    for (const auto& [index, versions] : pending) add(index);
+    for (const auto& [index, block] : lost) {
+      if (!pending.contains(index)) add(index);
+    }
+    for (const auto& [index, block] : durable) {
+      if (!pending.contains(index) && !lost.contains(index)) add(index);
+    }
+    return sum;
   }
 
   void cut_lines(base::Random* random) {
@@ -243,6 +280,7 @@ struct SimDisk::State {
   bool failed = false;
   base::Random random{0};  // of what a failed call leaves
   std::function<void(SyncSeen)> watcher;
+  std::function<void(std::unique_ptr<SimDisk>)> step_watcher;
   std::function<bool(const std::string&)> lies;
 
   /// Counts a step and calls effect(reach) unless the power is off.
@@ -276,6 +314,7 @@ struct SimDisk::State {
   template <class Effect>
   Status locked_step(const Effect& effect) {
     if (failed) return off();
+    if (step_watcher) step_watcher(copy());
     if (++steps != fail_step) {
       effect(Reach::kWhole);
       return Status::OK();
@@ -301,7 +340,8 @@ class SimFile final : public SegmentFile {
   SimFile(std::shared_ptr<SimDisk::State> disk, std::shared_ptr<Inode> inode, bool awake)
       : disk_(std::move(disk)),
         inode_(std::move(inode)),
-        memory_(inode_->mapped ? inode_->mapped : std::make_shared<Memory>(inode_->bytes)),
+        memory_(inode_->mapped ? inode_->mapped
+                               : std::make_shared<Memory>(inode_->bytes, /*is_medium=*/false)),
         awake_(awake) {
     BRECCIA_ASSERT(memory_->bytes() == inode_->bytes);
   }
@@ -458,7 +498,9 @@ class SimFiles final : public Files {
                                                             std::uint64_t bytes) override {
     BRECCIA_ASSERT(bytes > 0);
     const auto inode = std::make_shared<Inode>(bytes);
-    if (disk_->kind == SimKind::kMapped) inode->mapped = std::make_shared<Memory>(bytes);
+    if (disk_->kind == SimKind::kMapped) {
+      inode->mapped = std::make_shared<Memory>(bytes, /*is_medium=*/true);
+    }
     Status refused;
     BRECCIA_TRY(disk_->step([&](Reach reach) {
       if (reach != Reach::kWhole) return;
@@ -584,6 +626,11 @@ void SimDisk::watch_syncs(std::function<void(SyncSeen)> watcher) {
   state_->watcher = std::move(watcher);
 }
 
+void SimDisk::watch_steps(std::function<void(std::unique_ptr<SimDisk>)> watcher) {
+  const std::lock_guard lock(state_->mutex);
+  state_->step_watcher = std::move(watcher);
+}
+
 void SimDisk::ignore_syncs(std::function<bool(const std::string& path)> lies) {
   const std::lock_guard lock(state_->mutex);
   state_->lies = std::move(lies);
@@ -632,6 +679,14 @@ void SimDisk::power_cut(std::uint64_t seed, Survives survives) {
   state_->power_on();
 }
 
+void SimDisk::power_cut(const Choose& choose) {
+  BRECCIA_ASSERT(state_->kind == SimKind::kBuffered);
+  const std::lock_guard lock(state_->mutex);
+  state_->names.power_cut(choose);
+  for (const auto& [path, inode] : state_->names.files()) inode->cut_blocks(choose);
+  state_->power_on();
+}
+
 void SimDisk::damage(const std::string& path, std::uint64_t offset, std::uint8_t mask) {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->names.find(path);
@@ -654,6 +709,17 @@ std::vector<std::string> SimDisk::names() const {
   std::vector<std::string> names;
   for (const auto& [path, inode] : state_->names.files()) names.push_back(path);
   return names;
+}
+
+std::uint64_t SimDisk::digest() const {
+  const std::lock_guard lock(state_->mutex);
+  std::uint64_t sum = 0;
+  const auto add = [&](const std::string& path, std::uint64_t contents) {
+    sum = base::mix64(sum ^ base::Checksum64::of(path.data(), path.size())) ^ contents;
+  };
+  for (const std::string& path : state_->names.folders()) add(path, 0);
+  for (const auto& [path, inode] : state_->names.files()) add(path, inode->digest());
+  return base::mix64(sum);
 }
 
 bool SimDisk::is_durable(const std::string& path) const {

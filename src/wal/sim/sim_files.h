@@ -92,6 +92,9 @@ class SimDisk {
   };
   /// Calls `watcher` at each sync, while nothing else happens to the disk. Null: nobody watches.
   void watch_syncs(std::function<void(SyncSeen)> watcher);
+  /// Calls `watcher` with a copy of the disk before each step, while nothing else happens to it.
+  /// Null: nobody watches.
+  void watch_steps(std::function<void(std::unique_ptr<SimDisk> before)> watcher);
   /// From now on syncs of paths of which `lies` is true do nothing and say OK. To plant faults.
   void ignore_syncs(std::function<bool(const std::string& path)> lies);
 
@@ -111,10 +114,18 @@ class SimDisk {
   /// The power failed: what was not synced survives or not, by seed. Calls work again.
   void power_cut(std::uint64_t seed) { power_cut(seed, Survives::kSome); }
   void power_cut(std::uint64_t seed, Survives survives);
+  /// Which of so many ways, counted from 0, one thing goes that was not synced.
+  using Choose = std::function<std::uint64_t(std::uint64_t ways)>;
+  /// The same, chosen way by way, so that all that a cut may leave can be gone through. Of lengths
+  /// of a growing file there are three: the least, one in the middle, the most. Buffered disks
+  /// only.
+  void power_cut(const Choose& choose);
 
   /// Flips bits of the stored byte at `offset` of `path`, durably; for tests of damage.
   void damage(const std::string& path, std::uint64_t offset, std::uint8_t mask);
   [[nodiscard]] std::vector<std::string> names() const;
+  /// A checksum of all that processes would find: names and bytes. Buffered disks only.
+  [[nodiscard]] std::uint64_t digest() const;
   /// True if a power cut cannot take the name `path` away.
   [[nodiscard]] bool is_durable(const std::string& path) const;
 

@@ -84,9 +84,22 @@ class SimNames {
         if (index < survive || (removes && random->one_in(2))) changes[index].apply(&durable_);
       }
     }
-    pending_.clear();
-    durable_.drop_orphans();
-    live_ = durable_;
+    leave_durable();
+  }
+
+  /// The same, as choose(ways) says: what becomes of each folder's prefix, and of removals behind
+  /// it.
+  template <class Choose>
+  void power_cut(const Choose& choose) {
+    for (const auto& [folder, changes] : pending_) {
+      const std::uint64_t survive = choose(changes.size() + 1);
+      BRECCIA_ASSERT(survive <= changes.size());
+      for (std::uint64_t index = 0; index < changes.size(); ++index) {
+        const bool survives = index < survive || (changes[index].added.empty() && choose(2) == 1);
+        if (survives) changes[index].apply(&durable_);
+      }
+    }
+    leave_durable();
   }
 
   /// The same with a copy of each inode.
@@ -141,6 +154,12 @@ class SimNames {
       }
     }
   };
+
+  void leave_durable() {
+    pending_.clear();
+    durable_.drop_orphans();
+    live_ = durable_;
+  }
 
   void change(Change one) {
     one.apply(&live_);
