@@ -90,7 +90,7 @@ class Scan {
     return position >= firsts_[index] && wal::header_at(segments_[index], position, header);
   }
 
-  /// Fills scan_.frames by headers alone and sets scan_.end to the chain's end.
+  /// Fills scan_.frames by headers alone and sets scan_.end to the chain's end, and missing_.
   Status hop() {
     std::size_t index = 0;
     std::uint64_t position = firsts_[0];
@@ -118,7 +118,8 @@ class Scan {
           break;
         }
         if (index + 1 == segments_.size()) {
-          return damaged(segments_[index], position, "the segment after this one is missing");
+          missing_ = damaged(segments_[index], position, "the segment after this one is missing");
+          break;
         }
         scan_.chain.back().end = position + kClosingFrameBytes;
         position = firsts_[++index];
@@ -161,7 +162,8 @@ class Scan {
   }
 
   /// Cuts scan_.frames and scan_.end at the first frame with a fault. If it was sealed with it, no
-  /// power cut has made it so.
+  /// power cut has made it so. A closing frame behind it promises nothing: an opening that removes
+  /// segments behind a torn tail may end before it has removed all of them.
   Status verify() {
     std::vector<const std::byte*>& frames = scan_.frames;
     std::atomic<std::size_t> first_bad{frames.size()};
@@ -182,7 +184,7 @@ class Scan {
                            }
                          });
     }
-    if (first_bad == frames.size()) return Status::OK();
+    if (first_bad == frames.size()) return missing_;
     const std::byte* const bad = frames[first_bad];
     scan_.end = header_of(bad).position;
     fault_ = seal_fault(bad, header_of(bad));
@@ -285,6 +287,7 @@ class Scan {
   std::vector<std::uint64_t> firsts_;
   std::uint64_t frame_bytes_ = 0;
   const char* fault_ = "has no intact header";
+  Status missing_;  // what to say of a segment that a closing frame promises; OK: none is missing
   LogScan scan_;
 };
 

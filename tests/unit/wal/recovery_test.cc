@@ -148,6 +148,28 @@ TEST(WalScan, UnsyncedFramesMayBeTornInAnyOrder) {
   }
 }
 
+// Goal: a closing frame behind a torn one promises nothing: an opening that cuts off a torn tail of
+// several segments removes them one by one, and may be cut off itself.
+// Method: the commit record of every frame of a log that claims no sync, and any number of its last
+// segments left out, as such an opening leaves it.
+// Mutation: asking for the segment that a closing frame promises before the frames are verified.
+TEST(WalScan, WhatLiesBehindATornFrameMayBeMissing) {
+  SCOPED_TRACE("seed=" + std::to_string(kSeed));
+  TinyLog log = make_log(kSeed, 24, /*synced=*/false);
+  ASSERT_GE(log.views().size(), 4u);
+  for (const TinyLog::Placed& placed : log.placed()) {
+    for (std::size_t left = placed.segment + 1; left < log.views().size(); ++left) {
+      log.at(placed.end - 1) ^= std::byte{1};
+      Result<LogScan> scan = scan_log(std::span(log.views()).first(left), log.begin());
+      log.at(placed.end - 1) ^= std::byte{1};
+      ASSERT_TRUE(scan.ok()) << left << ": " << scan.status().ToString();
+      expect_prefix(scan.value(), log, frames_below(log, placed.position));
+      EXPECT_EQ(scan.value().end, placed.position);
+      EXPECT_EQ(scan.value().last_segment, placed.segment);
+    }
+  }
+}
+
 // Goal: only frames at or above `from` are given back, and damage below it is no matter.
 // Method: every frame's position as `from`, with all frames before it destroyed.
 // Mutation: not trying `from` itself after damage fails; so does checking bodies below `from`.
