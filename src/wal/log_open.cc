@@ -319,6 +319,8 @@ class Opening {
   /// Removes segments from the newest down to files_[kept], each durably before the next, so that
   /// a crash leaves no gap. The one with base `fresh` stays until the fresh one takes its place.
   Status discard(std::size_t kept, std::uint64_t fresh) {
+    // An earlier process may have been killed behind a removal, before that was durable.
+    if (files_.size() > kept) BRECCIA_TRY(options_.files->sync_dir(options_.dir));
     while (files_.size() > kept) {
       OpenFile& open = files_.back();
       if (open.base != fresh) {
