@@ -465,11 +465,12 @@ class Script {
 //   is recovery, and closing) recovers to before or after it, with all that was acknowledged as
 //   durable; so does every image of that recovery, and so on for four lives.
 // Method: above, at the head of the file.
-// Mutation: within 250 images a commit that does not sync, copies of cleaning that are not synced
-//   before the mark, a mark that is not synced before it gets its name, or whose name is not,
-//   frames whose checksums nobody looks at; within 10,000 a segment that goes before the mark, a
-//   mark that is not written again when it is read; within 100,000 closing frames that are believed
-//   behind torn ones, a folder that is not synced before segments are removed.
+// Mutation: within 2,000 images a commit that does not sync, copies of cleaning that are not synced
+//   before the mark, a mark that is not synced before it gets its name, or whose name is not, a
+//   segment that is removed before the mark, frames whose checksums nobody looks at; within 40,000
+//   a mark that is not written again when it is read; within 100,000, two or three times of three,
+//   a folder that is not synced before segments are removed, a closing frame that is believed
+//   behind a torn one.
 TEST(HashImages, EachIsBeforeOrAfter) {
   set_log_level(LogLevel::kError);
   // Stores of some kilobytes: threads would wait for each other.
