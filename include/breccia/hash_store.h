@@ -39,8 +39,8 @@ class HashStore : public Store {
   /// CUDA's number of the device in whose memory arrays lie; -1: in that of the host.
   [[nodiscard]] virtual int Device() const = 0;
 
-  /// Looks up ids: found[i] becomes 1 where there is a value of row_bytes, else 0, and its row is
-  /// as it was.
+  /// Looks up ids: found[i] becomes 1 where there is a value of row_bytes, else 0, and its row
+  /// is of no sense.
   /// Order   all at one moment; done on return.
   /// Errors  as Submit; InvalidArgument: row_bytes, or how arrays lie; IOError also: the device.
   /// Cost    of rows that are not in the device's cache (HashOptions::row_cache_bytes), and without

@@ -181,7 +181,9 @@ void HashRows::find(base::Random& random, const Model& model) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto at = model.find(call.ids[i]);
     ASSERT_EQ(call.found[i], at == model.end() ? 0 : 1) << i;
-    ASSERT_EQ(call.rows[i], at == model.end() ? Row{} : at->second) << i;
+    if (call.found[i] != 0) {
+      ASSERT_EQ(call.rows[i], at->second) << i;
+    }
   }
 }
 
