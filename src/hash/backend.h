@@ -105,19 +105,10 @@ class Backend {
 
   // ---- keys of 8 bytes in the backend's memory, of whose rows a table has payloads ----
 
-  /// payload[ids.count], in the backend's memory: what the table has of them; 0: nothing.
-  /// Errors  as run_here.
-  [[nodiscard]] virtual Status find_ids(Table& table, const IdsRef& ids,
-                                        std::uint64_t* payload) = 0;
-  /// Gets rows of payloads, those of puts: from `cache`, which may be null, and where that has
-  /// none, from the host. The cache learns of them.
-  /// Shape   the columns of `rows` lie in the backend's memory.
-  /// Order   done on return.
-  /// Errors  MemoryLimit, IOError: the rows are of no sense.
-  /// Cost    two kernels and a wait; for rows that are missing 8 bytes each to the host, and a row
-  ///         back, gathered a piece while the one before crosses the bus.
-  [[nodiscard]] virtual Status get_rows(Cache* cache, const RowsOutRef& rows,
-                                        const Gather& gather) = 0;
+  /// A lookup of rows whose columns lie in the backend's memory, and outlast it. `cache`, which
+  /// may be null, learns of what it had not.
+  [[nodiscard]] virtual std::unique_ptr<RowLookup> make_lookup(Cache* cache,
+                                                               const RowsOutRef& rows) = 0;
   /// An empty cache that takes so many bytes at most, of a tenant of its own.
   /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.
   [[nodiscard]] virtual Result<CachePtr> make_cache(std::uint64_t row_bytes,

@@ -204,13 +204,27 @@ class Call {
       : x_(x), table_(table), requests_(requests) {}
 
   Status run() {
-    if (only_finds(requests_)) return find();
+    if (only_finds(requests_)) return find([] { return Status::OK(); });
     BRECCIA_TRY(allocate());
     Status status = change();
     // Nobody may take it for a batch that was not run.
     if (status.IsMemoryLimit()) status = Status::IOError("memory ran out in mid-batch");
     if (!status.ok()) table_.note_fault(status);
     return status;
+  }
+
+  /// Finds, and what `behind` launches behind them, with one wait for both.
+  template <class Behind>
+  Status find(const Behind& behind) {
+    const std::uint64_t n = requests_.count;
+    const std::shared_lock lock(table_.mutex());
+    if (table_.grows()) {
+      BRECCIA_TRY(launch(n, algo::Run<true>{table_.ref(), requests_}));
+    } else {
+      BRECCIA_TRY(launch(n, algo::Find{table_.current().ref(), requests_}));
+    }
+    BRECCIA_TRY(behind());
+    return x_.finish();
   }
 
  private:
@@ -233,17 +247,6 @@ class Call {
       const std::uint64_t least = std::max<std::uint64_t>(table_.options().moved_min, 1);
       BRECCIA_TRY(try_to_move(std::max(least, requests_.count / 2)));
     }
-  }
-
-  Status find() {
-    const std::uint64_t n = requests_.count;
-    const std::shared_lock lock(table_.mutex());
-    if (table_.grows()) {
-      BRECCIA_TRY(launch(n, algo::Run<true>{table_.ref(), requests_}));
-    } else {
-      BRECCIA_TRY(launch(n, algo::Find{table_.current().ref(), requests_}));
-    }
-    return x_.finish();
   }
 
   Status allocate() {
@@ -687,25 +690,17 @@ class BackendOn final : public Backend {
     return run_values_on(*x, table, requests);
   }
 
-  Status find_ids(Table& table, const IdsRef& ids, std::uint64_t* payload) override {
-    if (ids.count == 0) return Status::OK();
-    BRECCIA_TAKE(auto x, own_.executor());
-    BRECCIA_TAKE(const auto number, exec::make_array<std::uint64_t>(*x, ids.count));
-    BRECCIA_TAKE(const auto code, exec::make_array<Code>(*x, ids.count));
-    const exec::Finish finish(*x);
-    BRECCIA_TRY(x->follow(ids.stream));
-    BRECCIA_TRY(
-        x->template launch<32>(ids.count, algo::NumberIds{ids.id, number.data(), ids.count}));
-    return run_on(
-        *x, table,
-        {.key = number.data(), .found = payload, .code = code.data(), .count = ids.count});
-  }
-
-  Status get_rows(Cache* cache, const RowsOutRef& rows, const Gather& gather) override {
-    if (rows.count == 0) return Status::OK();
+  std::unique_ptr<RowLookup> make_lookup(Cache* cache, const RowsOutRef& rows) override {
+    BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
     BRECCIA_ASSERT(cache == nullptr || cache->row_bytes() == rows.row_bytes);
-    return RowsOutCall<Tenant>(own_, static_cast<PoolCache*>(cache), rows).run(gather);
+    const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {
+      auto& own = static_cast<PoolTable&>(table);
+      BRECCIA_TRY(own.fault());
+      return Call(x, own, requests).find(behind);
+    };
+    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(
+        own_, static_cast<PoolCache*>(cache), rows, find);
   }
 
   Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max) override {

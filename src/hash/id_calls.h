@@ -129,7 +129,8 @@ class PoolRowRecords final : public RowRecords {
     const exec::Finish finish(x);
     BRECCIA_TRY(x.follow(rows.ids.stream));
     BRECCIA_TRY(x.template launch<32>(write.words(), write));
-    BRECCIA_TRY(x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n}));
+    BRECCIA_TRY(
+        x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr}));
     auto* const host = made->host_.extend(made->bytes());
     BRECCIA_TRY(
         x.copy_out(host, reinterpret_cast<const std::byte*>(records.data()), made->bytes()));
@@ -233,131 +234,171 @@ class Courier {
   std::optional<ThereImport> there_on_device_;
 };
 
-/// One call that gets rows of payloads: from a cache on the device, and those that it has not from
-/// the host, where cores gather one piece while the bus brings the other.
-template <class Tenant>
-class RowsOutCall {
+/// Looks rows up: those in a cache on the device, and the others from the host, where cores gather
+/// one piece while the bus brings the other. `Find` finds requests in a table, and waits for them
+/// and for what is launched behind: find(x, table, requests, behind).
+template <class Tenant, class Find>
+class PoolRowLookup final : public RowLookup {
  public:
   /// `cache` may be null.
-  RowsOutCall(Tenant& tenant, PoolCache* cache, const RowsOutRef& out)
-      : tenant_(tenant), cache_(cache), out_(out), missing_payloads_(host_memory()) {}
+  PoolRowLookup(Tenant& tenant, PoolCache* cache, const RowsOutRef& out, const Find& find)
+      : tenant_(tenant),
+        cache_(cache),
+        out_(out),
+        find_(find),
+        missing_(host_memory()),
+        missing_payloads_(host_memory()) {}
 
-  Status run(const Gather& gather) {
+  Status look(Table& table) override {
     BRECCIA_TAKE(auto x, tenant_.executor());
     BRECCIA_TRY(allocate(*x));
-    std::uint64_t missing = 0;
-    BRECCIA_TRY(find_cached(*x, &missing));
-    if (cache_ != nullptr) cache_->note(out_.count, out_.count - missing);
-    if (missing == 0) return Status::OK();
-    BRECCIA_TRY(bring(*x, missing, gather));
-    return cache_ == nullptr ? Status::OK() : admit(*x, missing);
-  }
-
- private:
-  [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
-
-  template <class X>
-  Status allocate(X& x) {
-    const std::uint64_t n = out_.count;
-    BRECCIA_TAKE(row_, exec::make_array<std::uint64_t>(x, n));
-    BRECCIA_TAKE(code_, exec::make_array<Code>(x, n));
-    BRECCIA_TAKE(request_, exec::make_array<std::uint32_t>(x, n));
-    BRECCIA_TAKE(payload_, exec::make_array<std::uint64_t>(x, n));
-    BRECCIA_TAKE(count_, exec::make_array<std::uint64_t>(x, 1));
-    return Status::OK();
-  }
-
-  template <class X>
-  Status find_cached(X& x, std::uint64_t* missing) {
+    BRECCIA_TRY(x->follow(out_.ids.stream));
+    BRECCIA_TRY(x->template launch<32>(
+        count(), algo::NumberIds{out_.ids.id, number_.data(), count(), missing_count_.data()}));
     std::shared_lock<SectionMutex> lock;
     CacheRef cache;
     if (cache_ != nullptr) {
       lock = std::shared_lock(cache_->mutex());
       cache = cache_->ref();
     }
-    const exec::Finish finish(x);  // before others may change the cache
-    BRECCIA_TRY(algo::clear(x, count_.data(), 1));
-    BRECCIA_TRY(x.template launch<32>(
-        out_.count, algo::FindCached{cache,
-                                     out_.payload,
-                                     out_.count,
-                                     row_.data(),
-                                     code_.data(),
-                                     out_.found,
-                                     {request_.data(), payload_.data(), count_.data()}}));
-    if (cache.set_count > 0) {
-      BRECCIA_TRY(with_row_words(
-          out_.row_bytes, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
-            return x.template launch<32>(
-                out_.count * words,
-                algo::GetRows<Word>{{.bytes = cache.rows, .row_bytes = out_.row_bytes},
-                                    row_.data(),
-                                    code_.data(),
-                                    reinterpret_cast<Word*>(out_.row),
-                                    out_.count,
-                                    words});
-          }));
-    }
-    BRECCIA_TRY(x.copy_out(missing, count_.data(), 1));
-    BRECCIA_TRY(x.finish());
-    BRECCIA_ASSERT(*missing <= out_.count);
+    const RequestsRef find{
+        .key = number_.data(), .found = payload_.data(), .code = code_.data(), .count = count()};
+    BRECCIA_TRY(find_(*x, table, find, [&] { return find_cached(*x, cache); }));
+    BRECCIA_ASSERT(missing() <= count());
+    if (cache_ != nullptr) cache_->note(count(), count() - missing());
     return Status::OK();
   }
 
+  Status bring(const Gather& gather) override {
+    if (missing() == 0) return Status::OK();
+    BRECCIA_TAKE(auto x, tenant_.executor());
+    BRECCIA_TRY(fetch_missing(*x));
+    BRECCIA_TRY(bring_all(*x, gather));
+    return cache_ == nullptr ? Status::OK() : admit(*x);
+  }
+
+ private:
+  [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
+  [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
+  [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
+  /// Payloads of so few ids are fetched with their number, before it is known.
+  [[nodiscard]] bool is_small() const { return count() <= kSmall; }
+
   template <class X>
-  Status bring(X& x, std::uint64_t missing, const Gather& gather) {
-    if (!missing_payloads_.reserve(missing)) {
+  Status allocate(X& x) {
+    for (exec::Array<std::uint64_t>* const column :
+         {&number_, &payload_, &row_, &missing_payload_}) {
+      BRECCIA_TAKE(*column, exec::make_array<std::uint64_t>(x, count()));
+    }
+    BRECCIA_TAKE(code_, exec::make_array<Code>(x, count()));
+    BRECCIA_TAKE(request_, exec::make_array<std::uint32_t>(x, count()));
+    BRECCIA_TAKE(missing_count_, exec::make_array<std::uint64_t>(x, 1));
+    missing_.clear();
+    missing_payloads_.clear();
+    if (!missing_.reserve(1) || (is_small() && !missing_payloads_.reserve(count()))) {
       return Status::MemoryLimit("no memory for what a batch looks up");
     }
-    BRECCIA_TRY(x.copy_out(missing_payloads_.extend(missing), payload_.data(), missing));
-    BRECCIA_TRY(x.finish());
-    if constexpr (!X::kIsAsync) return bring_by(&x, &x, missing, gather);
-    BRECCIA_TAKE(auto other, tenant_.executor());
-    return bring_by(&x, &*other, missing, gather);
+    *missing_.extend(1) = 0;
+    return Status::OK();
+  }
+
+  /// Launches what follows the ids' payloads.
+  template <class X>
+  Status find_cached(X& x, const CacheRef& cache) {
+    BRECCIA_TRY(x.template launch<32>(
+        count(),
+        algo::FindCached{cache,
+                         payload_.data(),
+                         count(),
+                         row_.data(),
+                         code_.data(),
+                         out_.found,
+                         {request_.data(), missing_payload_.data(), missing_count_.data()}}));
+    BRECCIA_TRY(x.copy_out(missing_.data(), missing_count_.data(), 1));
+    if (is_small()) {
+      BRECCIA_TRY(x.copy_out(missing_payloads_.extend(count()), missing_payload_.data(), count()));
+    }
+    if (cache.set_count == 0) return Status::OK();
+    return with_row_words(
+        out_.row_bytes, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
+          return x.template launch<32>(
+              count() * words,
+              algo::GetRows<Word>{{.bytes = cache.rows, .row_bytes = out_.row_bytes},
+                                  row_.data(),
+                                  code_.data(),
+                                  reinterpret_cast<Word*>(out_.row),
+                                  count(),
+                                  words});
+        });
+  }
+
+  template <class X>
+  Status fetch_missing(X& x) {
+    if (is_small()) return Status::OK();
+    if (!missing_payloads_.reserve(missing())) {
+      return Status::MemoryLimit("no memory for what a batch looks up");
+    }
+    BRECCIA_TRY(
+        x.copy_out(missing_payloads_.extend(missing()), missing_payload_.data(), missing()));
+    return x.finish();
+  }
+
+  template <class X>
+  Status bring_all(X& x, const Gather& gather) {
+    const std::uint64_t piece = std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
+    if constexpr (X::kIsAsync) {
+      if (missing() > piece) {
+        BRECCIA_TAKE(auto other, tenant_.executor());
+        return bring_by(&x, &*other, piece, gather);
+      }
+    }
+    return bring_by(&x, &x, piece, gather);
   }
 
   /// While one brings a piece, the next one is gathered for the other.
   template <class X>
-  Status bring_by(X* one, X* other, std::uint64_t missing, const Gather& gather) {
+  Status bring_by(X* one, X* other, std::uint64_t piece, const Gather& gather) {
     const std::uint64_t* const payload = missing_payloads_.data();
     Courier<X> first(*one, host_memory());
     Courier<X> second(*other, host_memory());
     Courier<X>* const couriers[] = {&first, &second};
-    const std::uint64_t piece = std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
-    for (std::uint64_t begin = 0, turn = 0; begin < missing; begin += piece, turn = 1 - turn) {
-      const std::uint64_t n = std::min(piece, missing - begin);
+    for (std::uint64_t begin = 0, turn = 0; begin < missing(); begin += piece, turn = 1 - turn) {
+      const std::uint64_t n = std::min(piece, missing() - begin);
       Courier<X>& courier = *couriers[turn];
       BRECCIA_TRY(courier.load(n, out_.row_bytes));
       gather({payload + begin, n}, courier.rows(), courier.there());
       BRECCIA_TRY(courier.send(request_.data() + begin, out_));
     }
     BRECCIA_TRY(first.finish());
-    return second.finish();
+    return one == other ? Status::OK() : second.finish();
   }
 
   template <class X>
-  Status admit(X& x, std::uint64_t missing) {
+  Status admit(X& x) {
     const std::unique_lock lock(cache_->mutex());
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
     BRECCIA_TRY(with_row_words(
         out_.row_bytes, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(
-              missing,
-              algo::Admit<Word>{cache, payload_.data(), request_.data(), missing,
+              missing(),
+              algo::Admit<Word>{cache, missing_payload_.data(), request_.data(), missing(),
                                 reinterpret_cast<const Word*>(out_.row), out_.found, words});
         }));
     return x.finish();
   }
 
   static constexpr std::uint64_t kPieceBytes = 16 << 20;
+  static constexpr std::uint64_t kSmall = 16 << 10;
 
   Tenant& tenant_;
   PoolCache* const cache_;
   const RowsOutRef out_;
-  exec::Array<std::uint64_t> row_, payload_, count_;
+  const Find find_;
+  exec::Array<std::uint64_t> number_, payload_, row_, missing_payload_, missing_count_;
   exec::Array<Code> code_;
   exec::Array<std::uint32_t> request_;
+  exec::HostVector<std::uint64_t> missing_;  // one number
   exec::HostVector<std::uint64_t> missing_payloads_;
 };
 

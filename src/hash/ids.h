@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include "base/result.h"
+
 /// What verbs on ids take and give: keys of 8 bytes whose columns lie in a backend's memory.
 
 namespace breccia::hash {
@@ -19,12 +21,11 @@ struct IdsRef {
   void* stream = nullptr;
 };
 
-/// Where rows of payloads go.
-/// Shape   payload[count]; row[count * row_bytes], found[count]: 1 if there is one, else 0, and the
-///         row is as it was. row_bytes and the rows' address divide by 8.
+/// Where rows of ids go.
+/// Shape   row[ids.count * row_bytes], found[ids.count]: 1 if there is one, else 0, and the row is
+///         of no sense. row_bytes and the rows' address divide by 8.
 struct RowsOutRef {
-  const std::uint64_t* payload = nullptr;
-  std::uint64_t count = 0;
+  IdsRef ids;
   char* row = nullptr;
   std::uint64_t row_bytes = 0;
   std::uint8_t* found = nullptr;
@@ -34,6 +35,30 @@ struct RowsOutRef {
 /// Shape   rows[payload.size() * row_bytes] and found[payload.size()], in memory of the host.
 using Gather =
     std::function<void(std::span<const std::uint64_t> payload, char* rows, std::uint8_t* found)>;
+
+class Table;
+
+/// One call that looks up rows of ids: first where they are, then those that are not at hand.
+/// Threads one owner.
+class RowLookup {
+ public:
+  RowLookup() = default;
+  virtual ~RowLookup() = default;
+  RowLookup(const RowLookup&) = delete;
+  RowLookup& operator=(const RowLookup&) = delete;
+
+  /// Looks the ids up in a table of payloads, and copies the rows that the cache has.
+  /// Order   at one moment; done on return.
+  /// Errors  as Backend::run_here.
+  /// Cost    four kernels and a wait.
+  [[nodiscard]] virtual Status look(Table& table) = 0;
+  /// Brings the other rows of puts from the host, and lets the cache have them.
+  /// Shape   behind look().
+  /// Errors  MemoryLimit; IOError: the device.
+  /// Cost    8 bytes each to the host, and a row back, gathered a piece while the one before
+  ///         crosses the bus.
+  [[nodiscard]] virtual Status bring(const Gather& gather) = 0;
+};
 
 /// Copies of rows in a device's memory, by their payloads: what a payload points to never changes.
 /// It gives its memory back when that is wanted, and holds nothing from then on.

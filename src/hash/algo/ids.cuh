@@ -24,11 +24,15 @@ struct NumberIds {
   const std::uint64_t* id;
   std::uint64_t* number;
   std::uint64_t count;
+  std::uint64_t* cleared;  // becomes 0, for a launch behind this one; null: nothing does
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t i) { number[i] = byte_swapped(id[i]); });
+    exec::each_item(group, first, count, [&](std::uint64_t i) {
+      number[i] = byte_swapped(id[i]);
+      if (i == 0 && cleared != nullptr) *cleared = 0;
+    });
   }
 };
 

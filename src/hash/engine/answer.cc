@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/streamed_bytes.h"
 #include "batch/answers.h"
+#include "exec/crew.h"
 #include "record/record.h"
 
 namespace breccia::hash {
@@ -19,6 +20,8 @@ namespace {
 constexpr std::uint64_t kReadsPerPart = 256;
 /// Reads whose values together leave the caches before anybody looks at them.
 constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
+/// Rows for which a task scheduler's threads would not be woken in time.
+constexpr std::uint64_t kCrewReadsMax = 16 << 10;
 
 std::uint64_t parts_of(std::uint64_t reads) {
   const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
@@ -113,6 +116,32 @@ void run_parts(std::uint64_t parts, const Work& work) {
   for (std::uint64_t part = 0; !shared.ok() && part < parts; ++part) work(part);
 }
 
+/// gather_rows() of payloads [begin, end).
+void gather(const Records& records, std::uint64_t begin, std::uint64_t end, std::uint64_t row_bytes,
+            std::byte* to, std::uint8_t* found) {
+  const auto each = [&](const auto& copy) {
+    for (std::uint64_t i = begin; i < end; ++i) {
+      records.fetch_ahead(i);
+      const std::byte* const record = records.at(i);
+      found[i] = record != nullptr && record::record_header(record).value_bytes == row_bytes;
+      copy(found[i] == 0 ? nullptr
+                         : reinterpret_cast<const std::byte*>(record::record_value(record)));
+    }
+  };
+  if (row_bytes % base::kLineBytes == 0 && base::bytes_before_line(to) == 0) {
+    each([&](const std::byte* row) {
+      if (row != nullptr) base::stream_lines(to, row, row_bytes);
+      to += row_bytes;
+    });
+    return base::end_stream();
+  }
+  base::StreamedBytes stream(to);
+  each([&](const std::byte* row) {
+    std::byte* const room = stream.next(row_bytes);
+    if (row != nullptr) std::memcpy(room, row, row_bytes);
+  });
+}
+
 }  // namespace
 
 Status prepare_answers(batch::Requests* requests) {
@@ -153,18 +182,14 @@ void gather_rows(const wal::SegmentTable& table, std::span<const std::uint64_t> 
   const std::uint64_t n = payload.size();
   const std::uint64_t parts = parts_of(n);
   const Records records(table, payload);
-  run_parts(parts, [&](std::uint64_t part) {
+  const auto gather_part = [&](std::uint64_t part) {
     const std::uint64_t begin = n * part / parts;
     const std::uint64_t end = n * (part + 1) / parts;
-    base::StreamedBytes to(reinterpret_cast<std::byte*>(rows) + begin * row_bytes);
-    for (std::uint64_t i = begin; i < end; ++i) {
-      records.fetch_ahead(i);
-      const std::byte* const record = records.at(i);
-      std::byte* const row = to.next(row_bytes);
-      found[i] = record != nullptr && record::record_header(record).value_bytes == row_bytes;
-      if (found[i] != 0) std::memcpy(row, record::record_value(record), row_bytes);
-    }
-  });
+    auto* const to = reinterpret_cast<std::byte*>(rows) + begin * row_bytes;
+    gather(records, begin, end, row_bytes, to, found);
+  };
+  if (n > kCrewReadsMax) return run_parts(parts, gather_part);
+  exec::Crew::shared().run(static_cast<std::uint32_t>(parts), gather_part);
 }
 
 bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const Found& now) {

@@ -39,10 +39,8 @@ class Index {
   /// Errors  MemoryLimit; IOError: the device.
   [[nodiscard]] Status find(const std::uint64_t* number, std::uint64_t* payload,
                             std::uint64_t n) const;
-  /// The same of ids; both columns lie in the backend's memory.
-  [[nodiscard]] Status find(const IdsRef& ids, std::uint64_t* payload) const {
-    return backend_->find_ids(*table_, ids, payload);
-  }
+  /// Lets a lookup of rows look here.
+  [[nodiscard]] Status find(RowLookup* lookup) const { return lookup->look(*table_); }
   /// Takes entries in: of several for one number the largest payload stays. before[n]: what each
   /// met, 0 if nothing.
   /// Errors  MemoryLimit, IOError: some of them are in, and may be taken in again.

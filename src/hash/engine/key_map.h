@@ -40,12 +40,12 @@ class KeyMap {
   [[nodiscard]] bool has_only_words() const {
     return !has_other_keys_ && numbering_.tells_words_apart();
   }
-  /// payload[ids.count] of keys of 8 bytes, in the memory of the index's backend, as is the column.
+  /// Lets a lookup of rows, of the index's backend, look here.
   /// Shape   has_only_words().
   /// Errors  as Index::find.
-  [[nodiscard]] Status find(const IdsRef& ids, std::uint64_t* payload) const {
+  [[nodiscard]] Status find(RowLookup* lookup) const {
     BRECCIA_ASSERT(has_only_words());
-    return index_->find(ids, payload);
+    return index_->find(lookup);
   }
 
   /// Takes records in, which lie in `table`, as does all that was taken in before.

@@ -60,16 +60,14 @@ Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
 /// Errors  NotSupported: the ids are not known on a device.
 Status Engine::find_on_device(const IdRows& rows) {
   if (!state_->knows_ids()) return Status::NotSupported();
-  wal::SegmentTablePtr table;
-  BRECCIA_TAKE(const auto payload,
-               exec::Array<std::uint64_t>::make(backend_->tenant().pool(), rows.count));
-  BRECCIA_TRY(state_->find_ids(ids_of(rows), payload.data(), &table));
   const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
-  const RowsOutRef out{payload.data(), rows.count, static_cast<char*>(rows.rows), rows.row_bytes,
-                       rows.found};
-  BRECCIA_TRY(backend_->get_rows(
-      is_cached ? row_cache_.get() : nullptr, out,
-      [&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
+  const auto lookup = backend_->make_lookup(
+      is_cached ? row_cache_.get() : nullptr,
+      {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found});
+  wal::SegmentTablePtr table;
+  BRECCIA_TRY(state_->find(lookup.get(), &table));
+  BRECCIA_TRY(
+      lookup->bring([&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
         gather_rows(*table, missing, rows.row_bytes, to, found);
       }));
   gets_ += rows.count;

@@ -81,13 +81,13 @@ bool State::knows_ids() const {
   return has_ids_on_device(map_.get());
 }
 
-Status State::find_ids(const IdsRef& ids, std::uint64_t* payload, wal::SegmentTablePtr* table) {
+Status State::find(RowLookup* lookup, wal::SegmentTablePtr* table) {
   Status status;
   {
     const std::shared_lock lock(mutex_);
     if (!has_ids_on_device(map_.get())) return Status::NotSupported("ids are not on a device");
     *table = log_->table();
-    status = base::with_patience([&] { return map_->find(ids, payload); });
+    status = base::with_patience([&] { return map_->find(lookup); });
     if (is_answer(*map_, status)) return status;
   }
   // The columns are the device's, so there is no second try on the host.

@@ -67,12 +67,10 @@ class State {
   [[nodiscard]] Status find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table);
   /// Whether ids can be looked up where the map lies: on a device, and no other keys are there.
   [[nodiscard]] bool knows_ids() const;
-  /// payload[ids.count] of ids at one moment; both columns lie in the memory of the map's device.
-  /// *table: as find().
+  /// Looks up rows of ids where the map lies. *table: as find().
   /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; IOError: the
   ///         device, which is left then.
-  [[nodiscard]] Status find_ids(const IdsRef& ids, std::uint64_t* payload,
-                                wal::SegmentTablePtr* table);
+  [[nodiscard]] Status find(RowLookup* lookup, wal::SegmentTablePtr* table);
   /// payload[n]: the newest of the keys of records.
   [[nodiscard]] Status newest(const Entries& records, std::uint64_t* payload);
   /// Makes a committed batch visible, and before that answers its lookups.
