@@ -24,6 +24,7 @@
 ///   load_pair_device(group, from)                            second is not older than first
 ///   store_pair_device(group, to, value)                      the same; of a pair that only the
 ///   caller changes, and that nobody expects in an exchange
+///   acquire_pair_device(group, from), load_named_pair_device(group, from)    what a pair names
 ///   compare_exchange_pair_device(group, at, expected, value) relaxed on a device, and acq_rel on
 ///   the host: what else a pair speaks of needs a fence
 ///
@@ -261,6 +262,37 @@ BRECCIA_HD WordPair compare_exchange_pair_device(const Group& group, WordPair* a
                                                  const WordPair& expected, const WordPair& value) {
   atomics::may_switch(group);
   return atomics::compare_exchange_pair(at, expected, value);
+}
+
+/// Behind load_pair_device(group, from), before the caller follows the number or address that it
+/// gave.
+/// Order   what was written before that pair was stored is there now: on the host by this load; on
+///         a device for load_named_pair_device(), whose address depends on the pair.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void acquire_pair_device(const Group& group, const WordPair* from) {
+#if !defined(__CUDA_ARCH__)
+  (void)load_acquire_device(group, &from->first);
+#endif
+}
+
+/// Two words that a pair names, and that nobody writes while it does.
+/// Order   not out of a multiprocessor's own cache, as a plain load's may be: it keeps what it has
+///         of neighbours while others write, and a kernel may have read there before.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD WordPair load_named_pair_device(const Group& group, const WordPair* from) {
+  atomics::may_switch(group);
+#if defined(__CUDA_ARCH__)
+  WordPair pair;
+  asm volatile("ld.relaxed.gpu.v2.u64 {%0, %1}, [%2];"
+               : "=l"(pair.first), "=l"(pair.second)
+               : "l"(from)
+               : "memory");
+  return pair;
+#else
+  return *from;
+#endif
 }
 
 }  // namespace breccia::exec

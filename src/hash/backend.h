@@ -23,15 +23,24 @@ struct TableOptions {
   /// Buckets that a batch that writes moves at least, while the table grows: half a MiB of it.
   /// Other batches wait as long as that takes. A batch of n requests moves n / 2 at least.
   std::uint64_t moved_min = 4096;
-  /// Bytes of a value, a multiple of 8. Other than 8: they lie in rows beside the table, of which
-  /// it has `rows`, below 2^32; a batch takes one for each of its requests while it runs, unless
-  /// all of it, by RequestsRef::all, finds or deletes.
+  /// Bytes of a key, 4 to 64, and of a value, a multiple of 8 up to 4096. Where one of them is not
+  /// 8, values, and keys of another size, lie in rows beside the table, of which it has `rows`,
+  /// below 2^32; a batch takes one for each of its requests while it runs, unless all of it, by
+  /// RequestsRef::all, finds or deletes.
+  std::uint64_t key_bytes = 8;
   std::uint64_t value_bytes = 8;
   std::uint64_t rows = 0;
   /// Lanes that work on one request: 1, 4 or 8.
   int lanes = 4;
   /// Not Secret(): factors are odd, and not 1.
   Secret secret;
+  /// Bits that hashes of keys in rows may have. Tests take some away, so that keys share hashes.
+  std::uint64_t hash_mask = ~std::uint64_t{0};
+
+  [[nodiscard]] bool keys_in_rows() const { return key_bytes != sizeof(std::uint64_t); }
+  [[nodiscard]] bool has_rows() const {
+    return keys_in_rows() || value_bytes != sizeof(std::uint64_t);
+  }
 };
 
 /// A table in a backend's memory, freed at its end.
@@ -61,7 +70,7 @@ using TablePtr = std::shared_ptr<Table>;
 struct TableImage {
   std::vector<Pair> pairs, old_pairs;
   std::vector<std::uint32_t> maps, old_maps;  // was_full, and is_full behind it
-  std::vector<char> rows;  // value_bytes each, by number; none if values are in the slots
+  std::vector<char> rows;  // by number, as algo::RowShape has them; none if all is in the slots
   GrowingRef tables;
 };
 
@@ -79,7 +88,7 @@ class Backend {
   [[nodiscard]] exec::Device& device() const { return tenant_->device(); }
 
   /// An empty table.
-  /// Errors  InvalidArgument: more than 2^48 slots, or values and rows that are none of
+  /// Errors  InvalidArgument: more than 2^48 slots, or keys, values and rows that are none of
   ///         TableOptions'; MemoryLimit: no memory for it; IOError: the device.
   [[nodiscard]] virtual Result<TablePtr> make_table(const TableOptions& options) = 0;
 
@@ -96,10 +105,12 @@ class Backend {
   /// The same for columns in the backend's memory.
   /// Cost    no bus; of finds alone one wait.
   [[nodiscard]] virtual Status run_here(Table& table, const RequestsRef& requests) = 0;
-  /// The same two for tables whose values lie in rows.
-  /// Shape   2^31 requests at most; values at multiples of 8 bytes.
+  /// The same two for tables with rows.
+  /// Shape   2^31 requests at most; values at multiples of 8 bytes; no kRaise and kDrop, which
+  ///         compare values in slots.
   /// Errors  MemoryLimit also where there are fewer rows than the batch may need.
-  /// Cost    two kernels more, which copy values, and one that says which rows are free.
+  /// Cost    two kernels more, which copy values, and one that says which rows are free. Of finds
+  ///         alone, where keys lie in rows: none, unless the table grows.
   [[nodiscard]] virtual Status run_values(Table& table, const ValueRequestsRef& requests) = 0;
   [[nodiscard]] virtual Status run_values_here(Table& table, const ValueRequestsRef& requests) = 0;
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -196,12 +197,26 @@ inline bool may_delete(const RequestsRef& requests) {
          requests.all == Operation::kDrop;
 }
 
-/// One call on one table: its batch, and what its insertions need to find room.
-template <class X>
+/// A group for each request, as wide as the table says.
+template <class X, class F>
+Status launch_groups(X& x, const Table& table, std::uint64_t requests, const F& functor) {
+  switch (table.options().lanes) {
+    case 1:
+      return x.template launch<1>(requests, functor);
+    case 8:
+      return x.template launch<8>(requests * 8, functor);
+    default:
+      return x.template launch<4>(requests * 4, functor);
+  }
+}
+
+/// One call on one table: its batch, and what its insertions need to find room. `Keys`: what its
+/// keys are (algo/keys.cuh).
+template <class X, class Keys>
 class Call {
  public:
-  Call(X& x, PoolTable& table, const RequestsRef& requests)
-      : x_(x), table_(table), requests_(requests) {}
+  Call(X& x, PoolTable& table, const RequestsRef& requests, const Keys& keys)
+      : x_(x), table_(table), requests_(requests), keys_(keys) {}
 
   Status run() {
     if (only_finds(requests_)) return find([] { return Status::OK(); });
@@ -216,15 +231,39 @@ class Call {
   /// Finds, and what `behind` launches behind them, with one wait for both.
   template <class Behind>
   Status find(const Behind& behind) {
-    const std::uint64_t n = requests_.count;
     const std::shared_lock lock(table_.mutex());
-    if (table_.grows()) {
-      BRECCIA_TRY(launch(n, algo::Run<true>{table_.ref(), requests_}));
-    } else {
-      BRECCIA_TRY(launch(n, algo::Find{table_.current().ref(), requests_}));
-    }
+    BRECCIA_TRY(launch_find());
     BRECCIA_TRY(behind());
     return x_.finish();
+  }
+
+  /// In a section: inserts the pairs of the next buckets into the new table. For a Call without
+  /// requests.
+  Status move(std::uint64_t buckets) {
+    const std::uint64_t slots = buckets * kBucketPairs;
+    BRECCIA_TAKE(const auto keys, exec::make_array<std::uint64_t>(x_, slots));
+    BRECCIA_TAKE(const auto values, exec::make_array<std::uint64_t>(x_, slots));
+    BRECCIA_TAKE(const auto codes, exec::make_array<Code>(x_, slots));
+    requests_.all = Operation::kInsert;
+    requests_.key = keys.data();
+    requests_.value = values.data();
+    requests_.code = codes.data();
+    requests_.count = slots;
+    BRECCIA_TRY(allocate());
+    const Secret& secret = table_.options().secret;
+    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(x_.template launch<32>(
+        slots, algo::Extract<Keys>{table_.ref().old, algo::Unpermute(secret.add, secret.factor),
+                                   table_.moved() * kBucketPairs, slots, keys.data(), values.data(),
+                                   count_.data()}));
+    BRECCIA_TRY(fetch_count(&requests_.count));
+    bool has_room = true;
+    const Status moved = insert_moved(&has_room);
+    // Copies that are in both tables would be there twice.
+    if (moved.IsMemoryLimit()) return Status::IOError("memory ran out while the table grew");
+    BRECCIA_TRY(base::copy_of(moved));
+    return has_room ? Status::OK()
+                    : Status::MemoryLimit("a table of twice the size has no room for its keys");
   }
 
  private:
@@ -246,6 +285,17 @@ class Call {
       const std::unique_lock section(table_.mutex());
       const std::uint64_t least = std::max<std::uint64_t>(table_.options().moved_min, 1);
       BRECCIA_TRY(try_to_move(std::max(least, requests_.count / 2)));
+    }
+  }
+
+  Status launch_find() {
+    const std::uint64_t n = requests_.count;
+    using algo::AnyOperation;
+    if (table_.grows()) return run_as<true, AnyOperation>(table_.ref(), nullptr, n);
+    if constexpr (Keys::kInSlots) {
+      return launch(n, algo::Find{table_.current().ref(), requests_});
+    } else {  // seldom: RowsCall::find_at_once() has found it growing
+      return run_as<false, AnyOperation>(table_.ref(), nullptr, n);
     }
   }
 
@@ -280,18 +330,25 @@ class Call {
 
   /// Insertions, of keys or of versions, are what there are most of, and kernels of their own.
   Status launch_run(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
-    if (tables.old.pairs != nullptr) {
-      return launch(count, algo::Run<true>{tables, requests_, list});
+    using algo::AnyOperation, algo::OnlyOperation;
+    if (requests_.operation == nullptr && tables.old.pairs == nullptr) {
+      if (requests_.all == Operation::kInsert) {
+        return run_as<false, OnlyOperation<Operation::kInsert>>(tables, list, count);
+      }
+      if constexpr (Keys::kInSlots) {
+        if (requests_.all == Operation::kRaise) {
+          return run_as<false, OnlyOperation<Operation::kRaise>>(tables, list, count);
+        }
+      }
     }
-    if (requests_.operation == nullptr && requests_.all == Operation::kInsert) {
-      using Insert = algo::OnlyOperation<Operation::kInsert>;
-      return launch(count, algo::Run<false, Insert>{tables, requests_, list});
+    if constexpr (!kMoves) {
+      if (tables.old.pairs != nullptr) return run_as<true, AnyOperation>(tables, list, count);
     }
-    if (requests_.operation == nullptr && requests_.all == Operation::kRaise) {
-      using Raise = algo::OnlyOperation<Operation::kRaise>;
-      return launch(count, algo::Run<false, Raise>{tables, requests_, list});
-    }
-    return launch(count, algo::Run<false>{tables, requests_, list});
+    return run_as<false, AnyOperation>(tables, list, count);
+  }
+  template <bool kGrows, class Operations>
+  Status run_as(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
+    return launch(count, algo::Run<kGrows, Operations, Keys>{tables, requests_, list, keys_});
   }
 
   /// What is in next_left_ is what is left.
@@ -355,16 +412,18 @@ class Call {
       std::uint64_t* const taken = count_.data() + kCounts;
       BRECCIA_TRY(algo::clear(x_, count_.data(), kCounts + *left));
       const std::uint64_t part_size = algo::Parted::part_size_for(*left);
-      const algo::DisplaceNear near{tables.table,
-                                    requests_,
-                                    left_.data(),
-                                    // So many words that only few have to come again for others.
-                                    {taken, *left},
-                                    {far_.data(), parts, part_size},
-                                    {next_left_.data(), count_.data()}};
+      const algo::DisplaceNear<Keys> near{
+          tables.table,
+          requests_,
+          left_.data(),
+          // So many words that only few have to come again for others.
+          {taken, *left},
+          {far_.data(), parts, part_size},
+          {next_left_.data(), count_.data()},
+          keys_};
       BRECCIA_TRY(launch(*left, near));
       const std::uint64_t stride = std::min(part_size, std::max(part_size / 8, kFarStrideMin));
-      BRECCIA_TRY(launch(stride * algo::Parted::kParts, algo::DisplaceFar{near, stride}));
+      BRECCIA_TRY(launch(stride * algo::Parted::kParts, algo::DisplaceFar<Keys>{near, stride}));
       BRECCIA_TRY(fetch_left(left));
     }
     return Status::OK();
@@ -397,40 +456,12 @@ class Call {
   Status move_some(std::uint64_t buckets) {
     while (buckets > 0 && table_.grows()) {
       const std::uint64_t piece = std::min({buckets, table_.to_move(), kBucketsAtOnce});
-      Call<X> moving(x_, table_, {});
+      Call<X, typename Keys::Moved> moving(x_, table_, {}, {});
       BRECCIA_TRY(moving.move(piece));
       table_.note_moved(piece);
       buckets -= piece;
     }
     return Status::OK();
-  }
-
-  /// Inserts the pairs of the next buckets into the new table.
-  Status move(std::uint64_t buckets) {
-    const std::uint64_t slots = buckets * kBucketPairs;
-    BRECCIA_TAKE(const auto keys, exec::make_array<std::uint64_t>(x_, slots));
-    BRECCIA_TAKE(const auto values, exec::make_array<std::uint64_t>(x_, slots));
-    BRECCIA_TAKE(const auto codes, exec::make_array<Code>(x_, slots));
-    requests_.all = Operation::kInsert;
-    requests_.key = keys.data();
-    requests_.value = values.data();
-    requests_.code = codes.data();
-    requests_.count = slots;
-    BRECCIA_TRY(allocate());
-    const Secret& secret = table_.options().secret;
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
-    BRECCIA_TRY(x_.template launch<32>(
-        slots, algo::Extract{table_.ref().old, algo::Unpermute(secret.add, secret.factor),
-                             table_.moved() * kBucketPairs, slots, keys.data(), values.data(),
-                             count_.data()}));
-    BRECCIA_TRY(fetch_count(&requests_.count));
-    bool has_room = true;
-    const Status moved = insert_moved(&has_room);
-    // Copies that are in both tables would be there twice.
-    if (moved.IsMemoryLimit()) return Status::IOError("memory ran out while the table grew");
-    BRECCIA_TRY(base::copy_of(moved));
-    return has_room ? Status::OK()
-                    : Status::MemoryLimit("a table of twice the size has no room for its keys");
   }
 
   /// The old table is not looked at: what moves is there, too. Where it finds no room all stays
@@ -449,10 +480,9 @@ class Call {
   /// What was moved in vain must not stay where it is not changed any more.
   Status take_back() {
     const GrowingRef only_new{table_.ref().table, {}, 0};
-    RequestsRef away = requests_;
-    away.all = Operation::kDelete;
+    requests_.all = Operation::kDelete;
     table_.current().note_deletions();
-    BRECCIA_TRY(launch(away.count, algo::Run<false>{only_new, away}));
+    BRECCIA_TRY((run_as<false, algo::AnyOperation>(only_new, nullptr, requests_.count)));
     return x_.finish();
   }
 
@@ -461,19 +491,13 @@ class Call {
     return x_.finish();
   }
 
-  /// A group for each request, as wide as the table says.
   template <class F>
   Status launch(std::uint64_t requests, const F& functor) {
-    switch (table_.options().lanes) {
-      case 1:
-        return x_.template launch<1>(requests, functor);
-      case 8:
-        return x_.template launch<8>(requests * 8, functor);
-      default:
-        return x_.template launch<4>(requests * 4, functor);
-    }
+    return launch_groups(x_, table_, requests, functor);
   }
 
+  /// It moves keys in rows: those are in no table that grows.
+  static constexpr bool kMoves = std::is_same_v<Keys, algo::MovedKeys>;
   /// Of next_left_, and of the parts of far_.
   static constexpr std::uint64_t kCounts = (1 + algo::Parted::kParts) * algo::Parted::kStride;
   /// Groups of a part, if it has so many: a device runs them all at once.
@@ -483,14 +507,15 @@ class Call {
   X& x_;
   PoolTable& table_;
   RequestsRef requests_;
+  const Keys keys_;
   std::uint64_t visit_ = 0;
   exec::Array<std::uint32_t> left_, next_left_;  // numbers of requests that found no room
   exec::Array<std::uint32_t> far_;               // those for which one move is not enough
   exec::Array<std::uint64_t> count_;             // kCounts, and a word a request: algo::TakenRef
 };
 
-/// One call on a table whose values lie in rows: what it does to slots is a Call with the rows'
-/// numbers for values.
+/// One call on a table with rows: what it does to slots is a Call with the rows' numbers for
+/// values.
 template <class X>
 class RowsCall {
  public:
@@ -504,11 +529,17 @@ class RowsCall {
 
   Status run() {
     const Grace::Stay stay(rows_.grace());
+    if (has_keys() && only_finds(requests_)) {
+      BRECCIA_TAKE(const bool is_done, find_at_once());
+      if (is_done) return Status::OK();
+    }
     BRECCIA_TRY(allocate());
     if (may_write_) BRECCIA_TRY(put());
     requests_.value = may_write_ ? own_.data() : nullptr;
     requests_.found = before_.data();
-    const Status status = Call<X>(x_, table_, requests_).run();
+    const Status status = has_keys()
+                              ? Call(x_, table_, requests_, keys(rows_.shape().key_pairs())).run()
+                              : Call(x_, table_, requests_, algo::WordKeys()).run();
     if (!status.ok() && !status.IsMemoryLimit()) return base::copy_of(status);
     const Status behind = finish(/*is_undone=*/!status.ok());
     if (!behind.ok()) {
@@ -521,6 +552,33 @@ class RowsCall {
   }
 
  private:
+  [[nodiscard]] bool has_keys() const { return table_.options().keys_in_rows(); }
+  /// `pairs_read` as in algo::RowKeys.
+  [[nodiscard]] algo::RowKeys keys(std::uint32_t pairs_read) const {
+    const auto ends = reinterpret_cast<std::uintptr_t>(given_.key) | rows_.shape().key_bytes;
+    std::uint32_t load_bytes = 16;
+    while (ends % load_bytes != 0) load_bytes /= 2;
+    if (load_bytes == 2) load_bytes = 1;
+    return {.rows = rows_.ref(),
+            .column = given_.key,
+            .load_bytes = load_bytes,
+            .pairs_read = pairs_read,
+            .hash_mask = table_.options().hash_mask};
+  }
+
+  /// Finds alone of keys in rows, which need nothing but the slots and the rows. False: the table
+  /// grows.
+  Result<bool> find_at_once() {
+    const std::shared_lock lock(table_.mutex());
+    if (table_.grows()) return false;
+    BRECCIA_TRY(launch_groups(
+        x_, table_, requests_.count,
+        algo::FindInRows{table_.current().ref(), requests_, keys(rows_.shape().pairs()),
+                         reinterpret_cast<std::uint64_t*>(given_.found)}));
+    BRECCIA_TRY(x_.finish());
+    return true;
+  }
+
   /// All that is needed, before anything is done.
   Status allocate() {
     const std::uint64_t n = requests_.count;
@@ -537,14 +595,24 @@ class RowsCall {
 
   Status put() {
     BRECCIA_TAKE(const std::uint64_t begin, rows_.take(x_, requests_.count));
-    const Status put = with_words([&]<class Word>(const Word*, std::uint32_t words) {
-      return x_.template launch<32>(
-          requests_.count * words,
-          algo::PutRows<Word>{rows_.ref(), requests_, begin,
-                              reinterpret_cast<const Word*>(given_.value), own_.data(), words});
-    });
+    const Status put = has_keys() ? put_keyed(begin) : put_values(begin);
     if (!put.ok()) rows_.untake(begin, requests_.count);
     return base::copy_of(put);
+  }
+  Status put_values(std::uint64_t begin) {
+    return with_row_words(
+        rows_.shape(), {given_.value}, [&]<class Word>(const Word*, std::uint32_t words) {
+          return x_.template launch<32>(
+              requests_.count * words,
+              algo::PutRows<Word>{rows_.ref(), requests_, begin,
+                                  reinterpret_cast<const Word*>(given_.value), own_.data(), words});
+        });
+  }
+  Status put_keyed(std::uint64_t begin) {
+    return x_.template launch<4>(
+        requests_.count * 4,
+        algo::PutKeyedRows{keys(rows_.shape().key_pairs()), requests_, begin,
+                           reinterpret_cast<const std::uint64_t*>(given_.value), own_.data()});
   }
 
   Status finish(bool is_undone) {
@@ -562,27 +630,13 @@ class RowsCall {
   }
 
   Status get() {
-    return with_words([&]<class Word>(const Word*, std::uint32_t words) {
-      return x_.template launch<32>(
-          requests_.count * words,
-          algo::GetRows<Word>{rows_.ref(), before_.data(), requests_.code,
-                              reinterpret_cast<Word*>(given_.found), requests_.count, words});
-    });
-  }
-
-  /// copy(null, words a row), with the widest words that rows have.
-  template <class Copy>
-  Status with_words(const Copy& copy) {
-    constexpr std::uint64_t kWide = sizeof(exec::WordPair);
-    const std::uint64_t bytes = rows_.row_bytes();
-    const bool is_wide = bytes % kWide == 0 && is_aligned(given_.value) && is_aligned(given_.found);
-    return is_wide ? copy(static_cast<const exec::WordPair*>(nullptr),
-                          static_cast<std::uint32_t>(bytes / kWide))
-                   : copy(static_cast<const std::uint64_t*>(nullptr),
-                          static_cast<std::uint32_t>(bytes / sizeof(std::uint64_t)));
-  }
-  static bool is_aligned(const char* memory) {
-    return reinterpret_cast<std::uintptr_t>(memory) % sizeof(exec::WordPair) == 0;
+    return with_row_words(rows_.shape(), {given_.found},
+                          [&]<class Word>(const Word*, std::uint32_t words) {
+                            return x_.template launch<32>(
+                                requests_.count * words,
+                                algo::GetRows<Word>::of(rows_.ref(), before_.data(), requests_.code,
+                                                        given_.found, requests_.count));
+                          });
   }
 
   X& x_;
@@ -608,20 +662,17 @@ class BackendOn final : public Backend {
     if (options.slots_min > kSlotsMax) {
       return Status::InvalidArgument("a table of more than 2^48 slots");
     }
-    const bool has_rows = options.value_bytes != sizeof(std::uint64_t);
-    if (options.value_bytes == 0 || options.value_bytes % 8 != 0 ||
-        options.value_bytes > kValueBytesMax || (has_rows && options.rows >= kRequestsMax)) {
-      return Status::InvalidArgument(
-          "values of another size than 8, 16, ... 4096 bytes, or 2^32 rows");
-    }
+    BRECCIA_TRY(check_sizes(options));
     const std::uint64_t buckets = base::round_up(options.slots_min, kBucketPairs) / kBucketPairs;
     BRECCIA_TAKE(auto storage, Storage::make(own_.pool(), options.secret,
                                              std::max<std::uint64_t>(buckets, kChoices)));
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TRY(storage->clear(*x));
     std::unique_ptr<Rows> rows;
-    if (has_rows) {
-      BRECCIA_TAKE(rows, Rows::make(*x, options.value_bytes, options.rows));
+    if (options.has_rows()) {
+      const std::uint64_t key_bytes = options.keys_in_rows() ? options.key_bytes : 0;
+      BRECCIA_TAKE(
+          rows, Rows::make(*x, algo::RowShape::of(key_bytes, options.value_bytes), options.rows));
     }
     BRECCIA_TRY(x->finish());
     return TablePtr(
@@ -661,8 +712,10 @@ class BackendOn final : public Backend {
     const std::uint64_t n = requests.count;
     if (n == 0) return Status::OK();
     const std::uint64_t bytes = n * table.options().value_bytes;
+    const std::uint64_t key_bytes = n * table.options().key_bytes;
     BRECCIA_TAKE(auto x, own_.executor());
-    BRECCIA_TAKE(const auto keys, x->import(requests.key, n));
+    BRECCIA_TAKE(const auto words, x->import(requests.key, count_of(requests.key, n)));
+    BRECCIA_TAKE(const auto keys, x->import(given.key, count_of(given.key, key_bytes)));
     BRECCIA_TAKE(const auto values, x->import(given.value, count_of(given.value, bytes)));
     BRECCIA_TAKE(const auto operations,
                  x->import(requests.operation, count_of(requests.operation, n)));
@@ -673,7 +726,8 @@ class BackendOn final : public Backend {
     const exec::Finish finish(*x);
     BRECCIA_TRY(x->copy(found.data(), kept.data(), found.count()));
     ValueRequestsRef here = given;
-    here.requests.key = keys.data();
+    if (requests.key != nullptr) here.requests.key = words.data();
+    if (given.key != nullptr) here.key = keys.data();
     if (given.value != nullptr) here.value = values.data();
     if (requests.operation != nullptr) here.requests.operation = operations.data();
     if (given.found != nullptr) here.found = found.data();
@@ -697,7 +751,7 @@ class BackendOn final : public Backend {
     const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {
       auto& own = static_cast<PoolTable&>(table);
       BRECCIA_TRY(own.fault());
-      return Call(x, own, requests).find(behind);
+      return Call(x, own, requests, algo::WordKeys()).find(behind);
     };
     return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(
         own_, static_cast<PoolCache*>(cache), rows, find);
@@ -748,7 +802,7 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(auto x, own_.executor());
     image->tables = static_cast<const PoolTable&>(table).ref();
     const Rows* const rows = static_cast<const PoolTable&>(table).rows();
-    image->rows.resize(rows == nullptr ? 0 : rows->count() * rows->row_bytes());
+    image->rows.resize(rows == nullptr ? 0 : rows->count() * rows->shape().bytes());
     if (rows != nullptr) {
       BRECCIA_TRY(x->copy_out(image->rows.data(), rows->ref().bytes, image->rows.size()));
     }
@@ -765,7 +819,7 @@ class BackendOn final : public Backend {
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_ASSERT(own.rows() == nullptr);
     BRECCIA_TRY(own.fault());
-    return Call<X>(x, own, requests).run();
+    return Call(x, own, requests, algo::WordKeys()).run();
   }
 
   template <class X>
@@ -779,6 +833,8 @@ class BackendOn final : public Backend {
     }
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_ASSERT(own.rows() != nullptr);
+    BRECCIA_ASSERT((table.options().keys_in_rows() ? requests.key != nullptr
+                                                   : requests.requests.key != nullptr));
     BRECCIA_TRY(own.fault());
     return RowsCall<X>(x, own, requests).run();
   }
@@ -824,9 +880,24 @@ class BackendOn final : public Backend {
     return x.finish();
   }
 
+  static Status check_sizes(const TableOptions& options) {
+    if (options.key_bytes < kKeyBytesMin || options.key_bytes > kKeyBytesMax) {
+      return Status::InvalidArgument("keys of another size than 4 to 64 bytes");
+    }
+    if (options.value_bytes == 0 || options.value_bytes % 8 != 0 ||
+        options.value_bytes > kValueBytesMax ||
+        (options.has_rows() && options.rows >= kRequestsMax)) {
+      return Status::InvalidArgument(
+          "values of another size than 8, 16, ... 4096 bytes, or 2^32 rows");
+    }
+    return Status::OK();
+  }
+
   /// Even factors make two keys one.
   static bool is_secret(std::uint64_t factor) { return factor % 2 == 1 && factor != 1; }
 
+  static constexpr std::uint64_t kKeyBytesMin = 4;
+  static constexpr std::uint64_t kKeyBytesMax = sizeof(Pair) * algo::kKeyPairsMax;
   static constexpr std::uint64_t kValueBytesMax = 4096;
   static constexpr std::uint64_t kSlotsMax = std::uint64_t{1} << 48;
   /// Numbers of requests have 32 bits.

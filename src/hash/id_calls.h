@@ -18,25 +18,11 @@
 #include "hash/algo/ids.cuh"
 #include "hash/algo/rows.cuh"
 #include "hash/ids.h"
+#include "hash/rows.h"
 #include "hash/section_mutex.h"
 #include "record/record.h"
 
 namespace breccia::hash {
-
-/// The widest words that rows can be copied by: call(null, words a row).
-template <class Call>
-Status with_row_words(std::uint64_t row_bytes, std::initializer_list<const void*> rows,
-                      const Call& call) {
-  constexpr std::uint64_t kWide = sizeof(exec::WordPair);
-  const bool is_wide =
-      row_bytes % kWide == 0 && std::all_of(rows.begin(), rows.end(), [](const void* row) {
-        return reinterpret_cast<std::uintptr_t>(row) % kWide == 0;
-      });
-  return is_wide ? call(static_cast<const exec::WordPair*>(nullptr),
-                        static_cast<std::uint32_t>(row_bytes / kWide))
-                 : call(static_cast<const std::uint64_t*>(nullptr),
-                        static_cast<std::uint32_t>(row_bytes / sizeof(std::uint64_t)));
-}
 
 /// A cache in the memory of a tenant of its own, which others may want back.
 class PoolCache final : public Cache {
@@ -210,7 +196,7 @@ class Courier {
     BRECCIA_TAKE(auto there, x_.import(there_.data(), n));
     there_on_device_.emplace(std::move(there));
     return with_row_words(
-        to.row_bytes, {rows_on_device_->data(), to.row},
+        algo::RowShape::of(0, to.row_bytes), {rows_on_device_->data(), to.row},
         [&]<class Word>(const Word*, std::uint32_t words) {
           return x_.template launch<32>(
               n * words,
@@ -280,6 +266,7 @@ class PoolRowLookup final : public RowLookup {
  private:
   [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
+  [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
   [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
   /// Payloads of so few ids are fetched with their number, before it is known.
   [[nodiscard]] bool is_small() const { return count() <= kSmall; }
@@ -319,16 +306,12 @@ class PoolRowLookup final : public RowLookup {
       BRECCIA_TRY(x.copy_out(missing_payloads_.extend(count()), missing_payload_.data(), count()));
     }
     if (cache.set_count == 0) return Status::OK();
+    const algo::RowsRef rows{.bytes = cache.rows, .shape = shape()};
     return with_row_words(
-        out_.row_bytes, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
+        rows.shape, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(
               count() * words,
-              algo::GetRows<Word>{{.bytes = cache.rows, .row_bytes = out_.row_bytes},
-                                  row_.data(),
-                                  code_.data(),
-                                  reinterpret_cast<Word*>(out_.row),
-                                  count(),
-                                  words});
+              algo::GetRows<Word>::of(rows, row_.data(), code_.data(), out_.row, count()));
         });
   }
 
@@ -378,8 +361,8 @@ class PoolRowLookup final : public RowLookup {
     const std::unique_lock lock(cache_->mutex());
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
-    BRECCIA_TRY(with_row_words(
-        out_.row_bytes, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
+    BRECCIA_TRY(
+        with_row_words(shape(), {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(
               missing(),
               algo::Admit<Word>{cache, missing_payload_.data(), request_.data(), missing(),

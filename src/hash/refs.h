@@ -86,14 +86,16 @@ struct RequestsRef {
   std::uint64_t count = 0;
 };
 
-/// Requests on a table whose values have another size than 8 bytes.
+/// Requests on a table with rows: its keys or its values have another size than 8 bytes.
 /// Shape   value[count * value_bytes], found[the same]: one value behind the other. What is found
-///         of an absent key is left as it is. The rest as RequestsRef, of which value and found are
-///         null.
+///         of an absent key is left as it is. key[count * key_bytes], at any address, if keys have
+///         another size than 8 bytes; else null. The rest as RequestsRef, of which value and found
+///         are null, and key where there is one here.
 struct ValueRequestsRef {
   RequestsRef requests;
   const char* value = nullptr;
   char* found = nullptr;
+  const char* key = nullptr;
 };
 
 /// Bits of a payload that say what its record does; all clear: it has a value (record/record.h).

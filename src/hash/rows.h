@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -12,8 +14,23 @@
 
 namespace breccia::hash {
 
-/// Rows for a table's values. A batch takes as many as it may need from the front of a queue and
-/// puts behind it what it left, when nobody can look at that any more: no atomics, no search.
+/// The widest words by which values can be copied between rows and columns: call(null, words a
+/// value).
+template <class Call>
+Status with_row_words(const algo::RowShape& shape, std::initializer_list<const void*> columns,
+                      const Call& call) {
+  const bool is_wide =
+      (shape.value_words | shape.key_words | shape.words) % 2 == 0 &&
+      std::all_of(columns.begin(), columns.end(), [](const void* column) {
+        return reinterpret_cast<std::uintptr_t>(column) % sizeof(exec::WordPair) == 0;
+      });
+  return is_wide ? call(static_cast<const exec::WordPair*>(nullptr), shape.value_words / 2)
+                 : call(static_cast<const std::uint64_t*>(nullptr), shape.value_words);
+}
+
+/// Rows for a table's values, and its keys. A batch takes as many as it may need from the front of
+/// a queue and puts behind it what it left, when nobody can look at that any more: no atomics, no
+/// search.
 ///
 /// Of `count` numbers each is in the queue, with a batch, in limbo, or in a slot. Those with a
 /// batch stay where they were in the ring, and nothing comes upon them: while it is under way,
@@ -23,20 +40,19 @@ class Rows {
  public:
   /// Errors  MemoryLimit.
   template <class X>
-  static Result<std::unique_ptr<Rows>> make(X& x, std::uint64_t row_bytes, std::uint64_t count) {
-    BRECCIA_ASSERT(row_bytes % 8 == 0 && count < std::uint64_t{1} << 32);
-    auto rows = std::unique_ptr<Rows>(new Rows(row_bytes, count));
-    BRECCIA_TAKE(rows->bytes_, exec::make_array<char>(x, row_bytes * count));
+  static Result<std::unique_ptr<Rows>> make(X& x, const algo::RowShape& shape,
+                                            std::uint64_t count) {
+    BRECCIA_ASSERT(shape.words > 0 && count < std::uint64_t{1} << 32);
+    auto rows = std::unique_ptr<Rows>(new Rows(shape, count));
+    BRECCIA_TAKE(rows->bytes_, exec::make_array<char>(x, shape.bytes() * count));
     BRECCIA_TAKE(rows->ring_, exec::make_array<std::uint32_t>(x, count));
     BRECCIA_TRY(x.template launch<32>(count, algo::FreeAll{rows->ref()}));
     BRECCIA_TRY(x.finish());
     return Result<std::unique_ptr<Rows>>(std::move(rows));
   }
 
-  [[nodiscard]] algo::RowsRef ref() const {
-    return {bytes_.data(), row_bytes_, ring_.data(), count_};
-  }
-  [[nodiscard]] std::uint64_t row_bytes() const { return row_bytes_; }
+  [[nodiscard]] algo::RowsRef ref() const { return {bytes_.data(), shape_, ring_.data(), count_}; }
+  [[nodiscard]] const algo::RowShape& shape() const { return shape_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t bytes() const {
     const std::lock_guard lock(mutex_);
@@ -84,8 +100,8 @@ class Rows {
     std::uint64_t since;
   };
 
-  Rows(std::uint64_t row_bytes, std::uint64_t count)
-      : row_bytes_(row_bytes), count_(count), end_(count) {}
+  Rows(const algo::RowShape& shape, std::uint64_t count)
+      : shape_(shape), count_(count), end_(count) {}
 
   template <class X>
   Status collect(X& x) {
@@ -101,7 +117,7 @@ class Rows {
     return Status::OK();
   }
 
-  const std::uint64_t row_bytes_;
+  const algo::RowShape shape_;
   const std::uint64_t count_;
   exec::Array<char> bytes_;
   exec::Array<std::uint32_t> ring_;

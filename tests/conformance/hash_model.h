@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/random.h"
+#include "hash/algo/rows_ref.cuh"
 #include "hash/algo/words.cuh"
 #include "hash/backend.h"
 #include "support/seeds.h"
@@ -36,6 +39,28 @@ inline std::shared_ptr<Backend> backend_of_kind(exec::DeviceKind kind) {
   return backend_on(device.value());
 }
 
+/// Tests number their keys. A key of another size than 8 bytes has its number at an offset that
+/// the table's secret chooses, in 8 bytes or as many as it has; the rest of it is the same in all
+/// keys, so who does not look at all of a key takes two for one.
+inline std::uint64_t number_bytes(const TableOptions& options) {
+  return std::min<std::uint64_t>(options.key_bytes, sizeof(std::uint64_t));
+}
+inline std::uint64_t number_at(const TableOptions& options) {
+  return options.secret.add % (options.key_bytes - number_bytes(options) + 1);
+}
+inline void put_key(const TableOptions& options, std::uint64_t number, char* key) {
+  std::memset(key, 0xa5, options.key_bytes);
+  std::memcpy(key + number_at(options), &number, number_bytes(options));
+}
+inline std::uint64_t number_of(const TableOptions& options, const char* key) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, key + number_at(options), number_bytes(options));
+  return number;
+}
+inline std::uint64_t random_key(const TableOptions& options, base::Random& random) {
+  return random.next() >> (64 - 8 * number_bytes(options));
+}
+
 /// One request and what came of it.
 struct Request {
   Operation operation = Operation::kFind;
@@ -55,17 +80,39 @@ inline std::uint64_t value_of_row(const std::uint64_t* row, std::uint64_t words)
   return row[0];
 }
 
-/// Runs columns whose values are single words, whatever the table has.
+/// Keys of numbers, one behind the other, at some address.
+class KeyColumn {
+ public:
+  KeyColumn(const TableOptions& options, const RequestsRef& requests)
+      : bytes_(kOffsets + requests.count * options.key_bytes), offset_(requests.count % kOffsets) {
+    for (std::uint64_t i = 0; i < requests.count; ++i) {
+      put_key(options, requests.key[i], bytes_.data() + offset_ + i * options.key_bytes);
+    }
+  }
+  [[nodiscard]] const char* data() const { return bytes_.data() + offset_; }
+
+ private:
+  static constexpr std::uint64_t kOffsets = 16;
+  std::vector<char> bytes_;
+  std::uint64_t offset_;
+};
+
+/// Runs columns whose keys and values are single words, whatever the table has.
 inline Status run_columns(Backend& backend, Table& table, const RequestsRef& requests) {
+  if (!table.options().has_rows()) return backend.run(table, requests);
   const std::uint64_t words = table.options().value_bytes / 8;
-  if (words == 1) return backend.run(table, requests);
   std::vector<std::uint64_t> value(requests.count * words), found(requests.count * words);
   for (std::uint64_t i = 0; i < requests.count && requests.value != nullptr; ++i) {
     fill_row(requests.value[i], words, value.data() + i * words);
   }
-  ValueRequestsRef all{requests, nullptr, nullptr};
+  const KeyColumn keys(table.options(), requests);
+  ValueRequestsRef all{.requests = requests};
   all.requests.value = nullptr;
   all.requests.found = nullptr;
+  if (table.options().keys_in_rows()) {
+    all.requests.key = nullptr;
+    all.key = keys.data();
+  }
   if (requests.value != nullptr) all.value = reinterpret_cast<const char*>(value.data());
   if (requests.found != nullptr) all.found = reinterpret_cast<char*>(found.data());
   BRECCIA_TRY(backend.run_values(table, all));
@@ -158,13 +205,50 @@ inline bool is_explained(std::vector<Request> requests, const Content& before,
 
 using Model = std::unordered_map<std::uint64_t, std::uint64_t>;
 
+/// What a pair in a bucket stands for, and where it may lie.
+struct Entry {
+  std::uint64_t key = 0;
+  std::uint64_t value = 0;
+  algo::Place place;
+};
+
+/// Where a key in a row may lie; the row has it as it was given.
+inline algo::Place place_of_row(const TableRef& table, const TableOptions& options,
+                                const algo::RowShape& shape, const char* row) {
+  std::vector<std::uint64_t> key(shape.key_words), expected(shape.key_words);
+  std::memcpy(key.data(), row, 8 * key.size());
+  put_key(options, number_of(options, row), reinterpret_cast<char*>(expected.data()));
+  EXPECT_EQ(key, expected) << "a torn key";
+  std::uint64_t hash = 0;
+  for (const std::uint64_t word : key) hash = algo::folded(hash, word, options.secret);
+  return algo::place_of_word(table, algo::word_of_hash(hash & options.hash_mask));
+}
+
+inline Entry entry_of(const TableRef& table, const TableOptions& options, const TableImage& image,
+                      std::uint64_t bucket, const Pair& pair) {
+  const auto shape =
+      algo::RowShape::of(options.keys_in_rows() ? options.key_bytes : 0, options.value_bytes);
+  const char* const row = image.rows.data() + pair.second * shape.bytes();
+  Entry entry;
+  if (options.keys_in_rows()) {
+    entry.key = number_of(options, row);
+    entry.place = place_of_row(table, options, shape, row);
+  } else {
+    const algo::Unpermute back(table.secret.add, table.secret.factor);
+    entry.key = algo::key_of(table, back, bucket, pair.first);
+    entry.place = algo::place_of(table, entry.key);
+  }
+  const auto* const words = reinterpret_cast<const std::uint64_t*>(row);
+  entry.value =
+      options.has_rows() ? value_of_row(words + shape.key_words, shape.value_words) : pair.second;
+  return entry;
+}
+
 /// Looks at one part of a table: every key where it may lie, with the model's value. Adds to *keys
 /// those that lie in buckets from `begin` on.
 inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t begin,
-                        const TableImage& image, std::uint64_t words, const Model& model,
-                        std::size_t* keys) {
-  const auto* const rows = reinterpret_cast<const std::uint64_t*>(image.rows.data());
-  const algo::Unpermute back(table.secret.add, table.secret.factor);
+                        const TableImage& image, const TableOptions& options, const Model& model,
+                        std::unordered_map<std::uint64_t, int>* keys) {
   for (std::size_t slot = begin * kBucketPairs; slot < slots; ++slot) {
     const Pair pair = table.pairs[slot];
     const std::uint64_t bucket = slot / kBucketPairs;
@@ -176,8 +260,7 @@ inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t 
     if (slot % kBucketPairs > 0) {
       ASSERT_NE(table.pairs[slot - 1].first, kEmpty) << "lookups end before slot " << slot;
     }
-    const std::uint64_t key = algo::key_of(table, back, bucket, pair.first);
-    const algo::Place place = algo::place_of(table, key);
+    const auto [key, value, place] = entry_of(table, options, image, bucket, pair);
     ASSERT_EQ(place.word, pair.first);
     ASSERT_TRUE(bucket == place.first || bucket == place.second) << slot;
     if (bucket != place.first) {
@@ -185,10 +268,8 @@ inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t 
     }
     const auto expected = model.find(key);
     ASSERT_TRUE(expected != model.end()) << "key " << key << " in slot " << slot;
-    const std::uint64_t value =
-        words == 1 ? pair.second : value_of_row(rows + pair.second * words, words);
     ASSERT_EQ(expected->second, value) << "key " << key;
-    ++*keys;
+    ASSERT_EQ(++(*keys)[key], 1) << "key " << key << " is there twice";
   }
 }
 
@@ -196,15 +277,15 @@ inline void expect_part(const TableRef& table, std::size_t slots, std::uint64_t 
 inline void expect_is(Backend& backend, const Table& table, const Model& model) {
   TableImage image;
   ASSERT_TRUE(backend.read(table, &image).ok());
-  std::size_t keys = 0;
-  const std::uint64_t words = table.options().value_bytes / 8;
-  expect_part(image.tables.table, image.pairs.size(), 0, image, words, model, &keys);
+  std::unordered_map<std::uint64_t, int> keys;
+  const TableOptions& options = table.options();
+  expect_part(image.tables.table, image.pairs.size(), 0, image, options, model, &keys);
   if (::testing::Test::HasFatalFailure()) return;
-  expect_part(image.tables.old, image.old_pairs.size(), image.tables.moved, image, words, model,
+  expect_part(image.tables.old, image.old_pairs.size(), image.tables.moved, image, options, model,
               &keys);
   if (::testing::Test::HasFatalFailure()) return;
-  ASSERT_EQ(keys, model.size()) << "a key is lost, or there twice";
-  ASSERT_EQ(table.rows_free(), words == 1 ? 0 : table.options().rows - keys)
+  ASSERT_EQ(keys.size(), model.size()) << "a key is lost";
+  ASSERT_EQ(table.rows_free(), options.has_rows() ? options.rows - keys.size() : 0)
       << "a row is lost, or given twice";
 }
 
@@ -212,16 +293,18 @@ inline Secret random_secret(base::Random& random) {
   return {.add = random.next(), .factor = random.next() | 1, .second_factor = random.next() | 1};
 }
 
-/// Keys that a table has no words for, and ordinary ones.
+/// Keys that a table has no words for, where keys are in slots, and ordinary ones.
 inline std::vector<std::uint64_t> some_keys(const Table& table, std::size_t count,
                                             base::Random& random) {
   const algo::Unpermute back(table.options().secret.add, table.options().secret.factor);
   std::vector<std::uint64_t> keys;
-  for (const std::uint64_t word :
-       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, exec::kBusyWord}) {
-    keys.push_back(back(word));
+  if (!table.options().keys_in_rows()) {
+    for (const std::uint64_t word : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2},
+                                     std::uint64_t{3}, exec::kBusyWord}) {
+      keys.push_back(back(word));
+    }
   }
-  while (keys.size() < count) keys.push_back(random.next());
+  while (keys.size() < count) keys.push_back(random_key(table.options(), random));
   keys.resize(count);
   return keys;
 }
@@ -230,6 +313,21 @@ inline std::vector<std::uint64_t> some_keys(const Table& table, std::size_t coun
 inline std::uint64_t some_value_bytes(base::Random& random) {
   const std::uint64_t bytes[] = {8, 8, 16, 24, 128};
   return bytes[random.below(5)];
+}
+
+/// Bytes of a key: in the slot, or in rows.
+inline std::uint64_t some_key_bytes(base::Random& random) {
+  const std::uint64_t bytes[] = {8, 8, 8, 8, 4, 12, 24, 32, 33, 64};
+  return bytes[random.below(10)];
+}
+/// So many that random keys are different ones.
+inline std::uint64_t some_long_key_bytes(base::Random& random) {
+  const std::uint64_t bytes[] = {8, 8, 12, 32, 64};
+  return bytes[random.below(5)];
+}
+/// All bits of a hash, or so few, from the top, that many keys in rows share one.
+inline std::uint64_t some_hash_mask(int few, base::Random& random) {
+  return random.one_in(3) ? ~std::uint64_t{0} : ~std::uint64_t{0} << (64 - few);
 }
 
 /// The content of each key now, by a batch that only looks.
@@ -249,6 +347,29 @@ inline std::map<std::uint64_t, Content> contents(Backend& backend, Table& table,
     result[keys[i]] = code[i] == Code::kPresent ? Content{true, found[i]} : Content{};
   }
   return result;
+}
+
+/// Sends a request for each of some keys, which are different ones, and does the same to a model.
+/// Returns how many found no room.
+inline std::size_t send_each(Backend& backend, Table& table, Operation operation,
+                             std::span<const std::uint64_t> keys, Model* model) {
+  std::vector<Request> batch;
+  for (const std::uint64_t key : keys) {
+    batch.push_back({.operation = operation, .key = key, .value = key * 7 + batch.size()});
+  }
+  EXPECT_TRUE(run_batch(backend, table, &batch).ok());
+  std::size_t without_room = 0;
+  for (const Request& request : batch) {
+    const auto at = model->find(request.key);
+    Content content = at == model->end() ? Content{} : Content{true, at->second};
+    without_room += request.code == Code::kNoRoom ? 1 : 0;
+    if (request.code == Code::kNoRoom) continue;
+    EXPECT_TRUE(applies(request, &content)) << "key " << request.key;
+    if (content.is_there) (*model)[request.key] = content.value;
+    if (!content.is_there) model->erase(request.key);
+  }
+  expect_is(backend, table, *model);
+  return without_room;
 }
 
 /// `compares`: also operations that look at values, which are numbers then, and few, so that some

@@ -332,10 +332,11 @@ struct Parted {
 ///         comes behind.
 /// Source  cuckoo hashing, Pagh and Rodler 2001; two choices of several slots, Dietzfelbinger and
 ///         Weidling 2007. Deviation: a way whose end is not found is taken back.
+template <class Keys>
 struct DisplaceNear {
   static constexpr int kBlockThreads = 128;
   template <int W>
-  static constexpr int kBlocksMin = W > 1 ? 12 : 0;
+  static constexpr int kBlocksMin = W > 1 && Keys::kInSlots ? 12 : 0;
 
   TableRef table;
   RequestsRef requests;
@@ -343,13 +344,14 @@ struct DisplaceNear {
   TakenRef taken;
   Parted far;      // those that need more
   Overflow again;  // those that have to come again; and those that no way is found for
+  Keys keys;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t g = first / Group::kWidth;
     const std::uint32_t i = request[g];
-    const Place place = place_of(table, requests.key[i]);
+    const Place place = keys.of(group, table.secret, requests, i).place(table);
     const Mover<Group> mover(group, table);
     const auto before = taken.take(group, place.word);
     const auto seen = mover.read(place.first);
@@ -373,10 +375,11 @@ struct DisplaceNear {
 /// The others, by longer ways.
 /// Launch  group g runs far.request[g / kParts], and each stride-th one behind it, of its part;
 ///         over stride * kParts * W items.
+template <class Keys>
 struct DisplaceFar {
   static constexpr int kBlockThreads = 128;
 
-  DisplaceNear near;
+  DisplaceNear<Keys> near;
   std::uint64_t stride;
 
   BRECCIA_SINGLE_SOURCE
@@ -387,7 +390,8 @@ struct DisplaceFar {
     const std::uint64_t count = near.far.count[part * Parted::kStride];
     for (std::uint64_t at = g / Parted::kParts; at < count; at += stride) {
       const std::uint32_t i = near.far.request[part * near.far.part_size + at];
-      const Place place = place_of(near.table, near.requests.key[i]);
+      const Place place =
+          near.keys.of(group, near.table.secret, near.requests, i).place(near.table);
       const Mover<Group> mover(group, near.table);
       const bool is_done = mover.insert_far(place, Pair{place.word, value_of(near.requests, i)});
       group.each_lane([&](int lane) {

@@ -7,8 +7,9 @@
 namespace breccia::hash::algo {
 
 /// Makes columns of the pairs in some slots, in no order: what a growing table moves next.
-/// Shape   key, value: as many as slots.
+/// Shape   key, value: as many as slots; for keys in rows `key` is their words (MovedKeys).
 /// Launch  item i: slot begin + i, over `slots`, in a section of its own.
+template <class Keys>
 struct Extract {
   TableRef table;
   Unpermute back;
@@ -26,7 +27,11 @@ struct Extract {
       const Pair pair = table.pairs[slot];
       if (pair.first == kEmpty || pair.first == kDeleted) return;
       const std::uint64_t at = exec::add_relaxed_device(group, count, 1U);
-      key[at] = key_of(table, back, slot / kBucketPairs, pair.first);
+      if constexpr (Keys::kInSlots) {
+        key[at] = key_of(table, back, slot / kBucketPairs, pair.first);
+      } else {
+        key[at] = pair.first;
+      }
       value[at] = pair.second;
     });
   }

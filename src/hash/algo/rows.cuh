@@ -2,22 +2,16 @@
 
 #include <cstdint>
 
+#include "hash/algo/rows_ref.cuh"
 #include "hash/algo/run.cuh"
 #include "hash/refs.h"
 
-/// Values that do not fit into a slot lie in rows, and a slot has a row's number. Batches copy them
-/// before and behind what they do to slots: nothing here is seen half done, as a row that a slot
-/// names is not written again until nobody can look at it (hash/grace.h).
+/// Values that do not fit into a slot, and keys that do not, lie in rows, and a slot has a row's
+/// number. Batches copy them before and behind what they do to slots: nothing here is seen half
+/// done, as a row that a slot names is not written again until nobody can look at it
+/// (hash/grace.h).
 
 namespace breccia::hash::algo {
-
-/// Rows of a table, and the numbers of those that are free, as a ring.
-struct RowsRef {
-  char* bytes = nullptr;
-  std::uint64_t row_bytes = 0;  // a multiple of 8
-  std::uint32_t* ring = nullptr;
-  std::uint64_t count = 0;  // of rows, and of places in the ring
-};
 
 /// Whether a request may put its value into a row.
 BRECCIA_HD inline bool needs_row(Operation operation) {
@@ -63,7 +57,73 @@ struct PutRows {
   }
 };
 
-/// Copies the rows that requests found. Of absent keys `found` is left as it is.
+/// The same for rows with keys: request i's key goes there, too.
+/// Launch  group g: request g, over count * W items.
+struct PutKeyedRows {
+  RowKeys keys;
+  RequestsRef requests;
+  std::uint64_t begin;
+  const std::uint64_t* values;
+  std::uint64_t* own;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t i = first / Group::kWidth;
+    const RowsRef& rows = keys.rows;
+    const std::uint64_t row = rows.ring[(begin + i) % rows.count];
+    const bool is_needed = needs_row(operation_of(requests, i));
+    group.each_lane([&](int lane) {
+      if (lane == 0) own[i] = row;
+      if (!is_needed) return;
+      for (auto p = static_cast<std::uint32_t>(lane); p < rows.shape.pairs(); p += Group::kWidth) {
+        Pair pair = keys.pair_of(i, p);
+        add_value(i, 2 * p, &pair.first);
+        add_value(i, 2 * p + 1, &pair.second);
+        rows.pairs_of(row)[p] = pair;
+      }
+    });
+  }
+
+ private:
+  /// Word `at` of a row, if it is one of the value.
+  BRECCIA_HD void add_value(std::uint64_t i, std::uint32_t at, std::uint64_t* word) const {
+    const RowShape& shape = keys.rows.shape;
+    if (values == nullptr || at < shape.key_words || at >= shape.key_words + shape.value_words) {
+      return;
+    }
+    *word = values[i * shape.value_words + (at - shape.key_words)];
+  }
+};
+
+/// Finds alone of keys in rows, in a table that does not grow, and their values: who has seen that
+/// a row has the key has read its value.
+/// Shape   found: values one behind the other, or null.
+/// Launch  group g: request g, over count * W items. `keys` read all of a row.
+struct FindInRows {
+  static constexpr int kBlockThreads = 128;
+
+  TableRef table;
+  RequestsRef requests;
+  RowKeys keys;
+  std::uint64_t* found;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t i = first / Group::kWidth;
+    RowKey<Group> key = keys.of(group, table.secret, requests, i);
+    const auto no_more = [](std::uint64_t /*slot*/, std::uint64_t /*row*/) {};
+    const Look look = look_for(group, table, key.place(table), key, 0, nullptr, no_more);
+    group.each_lane([&](int lane) {
+      if (lane == 0) requests.code[i] = look == Look::kAbsent ? Code::kAbsent : Code::kPresent;
+    });
+    if (look == Look::kAbsent || found == nullptr) return;
+    key.copy_value(group, found + i * keys.rows.shape.value_words);
+  }
+};
+
+/// Copies the values of the rows that requests found. Of absent keys `found` is left as it is.
 /// Launch  item j: word j of `found`, over count * words.
 template <class Word>
 struct GetRows {
@@ -72,7 +132,23 @@ struct GetRows {
   const Code* code;
   Word* found;
   std::uint64_t count;
-  std::uint32_t words;
+  std::uint32_t words;     // of a value
+  std::uint32_t value_at;  // in a row
+  std::uint32_t row_words;
+
+  static GetRows of(const RowsRef& rows, const std::uint64_t* row, const Code* code, char* found,
+                    std::uint64_t count) {
+    constexpr std::uint32_t kEach = sizeof(Word) / sizeof(std::uint64_t);
+    const RowShape& shape = rows.shape;
+    return {.rows = rows,
+            .row = row,
+            .code = code,
+            .found = reinterpret_cast<Word*>(found),
+            .count = count,
+            .words = shape.value_words / kEach,
+            .value_at = shape.key_words / kEach,
+            .row_words = shape.words / kEach};
+  }
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -80,7 +156,8 @@ struct GetRows {
     exec::each_item(group, first, count * words, [&](std::uint64_t j) {
       const std::uint64_t i = j / words;
       if (code[i] != Code::kPresent) return;
-      found[j] = reinterpret_cast<const Word*>(rows.bytes)[row[i] * words + j % words];
+      found[j] =
+          reinterpret_cast<const Word*>(rows.bytes)[row[i] * row_words + value_at + j % words];
     });
   }
 };

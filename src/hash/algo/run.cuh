@@ -14,10 +14,6 @@ BRECCIA_HD inline Operation operation_of(const RequestsRef& requests, std::uint6
   return requests.operation == nullptr ? requests.all : requests.operation[i];
 }
 
-BRECCIA_HD inline std::uint64_t value_of(const RequestsRef& requests, std::uint64_t i) {
-  return requests.value == nullptr ? 0 : requests.value[i];
-}
-
 BRECCIA_HD constexpr bool inserts(Operation operation) {
   return operation == Operation::kInsert || operation == Operation::kUpsert ||
          operation == Operation::kRaise;
@@ -99,18 +95,22 @@ struct OnlyOperation {
 /// go to the other. Which buckets are moved stays as it is meanwhile.
 /// Launch  group g: request g, or list[g], over its count * W items.
 /// Bound   a turn fails only where another group's exchange in the same bucket did not.
-template <bool kGrows, class Operations = AnyOperation>
+template <bool kGrows, class Operations, class Keys>
 struct Run {
   static constexpr int kBlockThreads = 128;
-  /// What it waits for is memory, so threads must not be fewer than fit. A raise needs more
-  /// registers than that leaves.
+  /// What it waits for is memory, so threads must not be fewer than fit. A raise, and keys in rows,
+  /// need more registers than that leaves.
   template <int W>
   static constexpr int kBlocksMin =
-      kGrows || W == 1 || std::is_same_v<Operations, OnlyOperation<Operation::kRaise>> ? 0 : 16;
+      kGrows || W == 1 || !Keys::kInSlots ||
+              std::is_same_v<Operations, OnlyOperation<Operation::kRaise>>
+          ? 0
+          : 16;
 
   GrowingRef tables;
   RequestsRef requests;
-  const std::uint32_t* list = nullptr;  // null: all
+  const std::uint32_t* list;  // null: all
+  Keys keys;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -118,23 +118,25 @@ struct Run {
     const std::uint64_t g = first / Group::kWidth;
     // Of 32 bits, as registers are what there is least of.
     const auto i = list == nullptr ? static_cast<std::uint32_t>(g) : list[g];
-    const Place place = place_of(tables.table, requests.key[i]);
+    auto key = keys.of(group, tables.table.secret, requests, i);
+    const Place place = key.place(tables.table);
     const Operation operation = Operations::of(requests, i);
     // Read beside the key, where it is clear that most need it.
     const std::uint64_t early = Operations::kAreInsertions ? value_of(requests, i) : 0;
     const auto value = [&] { return Operations::kAreInsertions ? early : value_of(requests, i); };
     Place old;
-    if constexpr (kGrows) old = place_of(tables.old, requests.key[i]);
+    if constexpr (kGrows) old = key.place(tables.old);
     for (;;) {
       if constexpr (kGrows) {
-        const Look look = look_for(group, tables.old, old, tables.moved, nullptr,
+        const Look look = look_for(group, tables.old, old, key, tables.moved, nullptr,
                                    act_on(group, tables.old, old.word, operation, i, value));
         if (look == Look::kDone) return;
         if (look == Look::kAgain) continue;
       }
       Gap<Group> gap(group);
-      const Look look = look_for(group, tables.table, place, 0, inserts(operation) ? &gap : nullptr,
-                                 act_on(group, tables.table, place.word, operation, i, value));
+      const Look look =
+          look_for(group, tables.table, place, key, 0, inserts(operation) ? &gap : nullptr,
+                   act_on(group, tables.table, place.word, operation, i, value));
       if (look == Look::kDone) return;
       if (look == Look::kAgain) continue;
       const bool is_full = inserts(operation) && gap.lane < 0;
@@ -160,8 +162,8 @@ struct Run {
   }
 };
 
-/// The same for finds alone in a table that does not grow: nothing is exchanged, so there is
-/// nothing to try again.
+/// The same for finds alone of keys in slots, in a table that does not grow: nothing is exchanged,
+/// so there is nothing to try again.
 struct Find {
   static constexpr int kBlockThreads = 128;
 
@@ -172,7 +174,8 @@ struct Find {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t i = first / Group::kWidth;
-    const Look look = look_for(group, table, place_of(table, requests.key[i]), 0, nullptr,
+    const WordKeys::Key key{requests.key[i]};
+    const Look look = look_for(group, table, key.place(table), key, 0, nullptr,
                                [&](std::uint64_t /*slot*/, std::uint64_t found) {
                                  answer(requests, i, Code::kPresent, found);
                                });

@@ -6,7 +6,7 @@
 
 #include "exec/atomics.h"
 #include "exec/group.h"
-#include "hash/algo/words.cuh"
+#include "hash/algo/keys.cuh"
 #include "hash/refs.h"
 
 /// One key in a table: where it is, or where it may go.
@@ -19,6 +19,7 @@
 ///   same sequence, first bucket, then second. Where one took a slot that the other passed over,
 ///   the other saw it in use by another key, which it then was for good.
 /// - A value goes to the key it was meant for: its slot cannot have become another key's.
+///   What a group saw to be another key of the same hash (keys.cuh) stays another one, too.
 /// - No key lies behind an empty slot of its bucket: whoever took a slot saw those before it in
 ///   use. What empties slots, a section, moves the pairs behind them to the front.
 /// - Nobody waits: an exchange that fails is one that another group has done.
@@ -44,20 +45,50 @@ struct BucketView {
 
   /// Looks at a lane's share. All of it is read before any is looked at.
   BRECCIA_SINGLE_SOURCE
+  template <class Key>
   BRECCIA_HD static LaneSight look(const Group& group, const TableRef& table, std::uint64_t bucket,
-                                   std::uint64_t word, int lane) {
+                                   std::uint64_t word, int lane, const Key& key) {
     const Pair* const pairs = table.pairs + begin_of(bucket, lane);
     Pair pair[kShare];
     for (int i = 0; i < kShare; ++i) pair[i] = exec::load_pair_device(group, pairs + i);
     LaneSight sight;
     for (int i = kShare - 1; i >= 0; --i) {
       if (pair[i].first == kEmpty) sight.empty = i;
-      if (pair[i].first == word) {
+      if (key.is_in(pair[i], word, lane * kShare + i)) {
         sight.has = i;
         sight.value = pair[i].second;
       }
     }
     return sight;
+  }
+
+  /// Of the lanes that saw a key's word only that one still sees it which has the key; other keys
+  /// of its hash are passed over.
+  /// Shape   look_again() gives what *seen is of, without the slots of those others.
+  /// Cost    a row read for each slot with the word; the bucket again for each other key. (Who kept
+  ///         the pairs of the first look would spend registers on what hardly ever happens.)
+  BRECCIA_SINGLE_SOURCE
+  template <class Seen, class LookAgain>
+  BRECCIA_HD static void keep_holder(const Group& group, const TableRef& table,
+                                     std::uint64_t bucket, RowKey<Group>& key, Seen* seen,
+                                     const LookAgain& look_again) {
+    for (;;) {
+      const Seen now = *seen;
+      const exec::LaneMask having = group.ballot([&](int lane) { return now[lane].has >= 0; });
+      if (having == 0) break;
+      const int holder = exec::first_set(having);
+      const std::uint32_t row = group.from(holder, [&](int lane) {
+        exec::acquire_pair_device(group, table.pairs + begin_of(bucket, lane) + now[lane].has);
+        return static_cast<std::uint32_t>(now[lane].value);
+      });
+      if (key.lies_in(group, row)) {
+        *seen = group.per_lane([&](int lane) { return lane == holder ? now[lane] : LaneSight(); });
+        break;
+      }
+      key.pass_over(group.from(holder, [&](int lane) { return lane * kShare + now[lane].has; }));
+      *seen = look_again();
+    }
+    key.forget_others();
   }
 };
 
@@ -125,18 +156,18 @@ enum class Look : std::uint8_t {
   kAgain,  // it was there, and `act` failed, as another group changed it
 };
 
-/// Looks for a key in its two buckets, in those of them that are `from` or later, and calls
+/// Looks for a key at its place, in those of its two buckets that are `from` or later, and calls
 /// act(slot, value) in the lane that sees it. The second bucket is looked at only if the first one
 /// was full once.
 /// Shape   act returns whether it was done, or nothing: it always is. `gap` is null or empty; set
 ///         if the key is absent and there is one.
 /// Cost    of a bucket: a load of 128 bytes and beside it one of the map of bits, a vote; where the
-///         key is not in it, a vote or two more.
+///         key is not in it, a vote or two more; and what the key's kind costs.
 /// Order   the map is asked no later than the bucket's slots are looked at: a key that came to the
 ///         second bucket before this call has set its bit before.
 BRECCIA_SINGLE_SOURCE
-template <class Group, class Act>
-BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place& place,
+template <class Group, class Key, class Act>
+BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place& place, Key& key,
                          std::uint64_t from, std::type_identity_t<Gap<Group>>* gap,
                          const Act& act) {
   using View = BucketView<Group>;
@@ -145,8 +176,14 @@ BRECCIA_HD Look look_for(const Group& group, const TableRef& table, const Place&
     const auto goes_on = group.per_lane(
         [&](int) { return !is_second && is_marked(group, table.was_full, place.first); });
     if (bucket >= from) {
-      const auto seen = group.per_lane(
-          [&](int lane) { return View::look(group, table, bucket, place.word, lane); });
+      const auto look_at = [&] {
+        return group.per_lane(
+            [&](int lane) { return View::look(group, table, bucket, place.word, lane, key); });
+      };
+      auto seen = look_at();
+      if constexpr (Key::kSharesWords) {
+        View::keep_holder(group, table, bucket, key, &seen, look_at);
+      }
       const exec::LaneMask have = group.ballot([&](int lane) { return seen[lane].has >= 0; });
       if (have != 0) {
         const auto act_on = [&](int lane) {

@@ -88,6 +88,19 @@ BRECCIA_HD inline Place place_of(const TableRef& table, std::uint64_t key) {
   return {.word = own, .first = table.bucket_count, .second = table.bucket_count};
 }
 
+/// The hash of a key with one word more.
+BRECCIA_HD inline std::uint64_t folded(std::uint64_t hash, std::uint64_t word,
+                                       const Secret& secret) {
+  return permuted(hash ^ word, secret.add, secret.factor);
+}
+
+/// The word of keys with this hash. Several keys may have one, so those whose words are taken need
+/// no bucket of their own.
+BRECCIA_HD inline std::uint64_t word_of_hash(std::uint64_t hash) {
+  const bool is_taken = hash < kFirstWord || hash == exec::kBusyWord;
+  return is_taken ? hash ^ 2 * kFirstWord : hash;
+}
+
 /// The key of a pair that lies in `bucket`; `back` of the table's secret.
 BRECCIA_HD inline std::uint64_t key_of(const TableRef& table, const Unpermute& back,
                                        std::uint64_t bucket, std::uint64_t word) {
