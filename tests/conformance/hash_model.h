@@ -228,7 +228,8 @@ inline Entry entry_of(const TableRef& table, const TableOptions& options, const 
                       std::uint64_t bucket, const Pair& pair) {
   const auto shape =
       algo::RowShape::of(options.keys_in_rows() ? options.key_bytes : 0, options.value_bytes);
-  const char* const row = image.rows.data() + pair.second * shape.bytes();
+  const char* const row =
+      options.has_rows() ? image.rows.data() + pair.second * shape.bytes() : nullptr;
   Entry entry;
   if (options.keys_in_rows()) {
     entry.key = number_of(options, row);

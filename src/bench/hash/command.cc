@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -22,7 +23,7 @@
 #include "exec/choose.h"
 #include "hash/backend.h"
 
-/// `breccia bench hash`: a table is filled with random keys of 8 bytes and asked for them. Keys,
+/// `breccia bench hash`: a table is filled with random keys of one size and asked for them. Keys,
 /// values and results lie in the backend's memory; the clock covers the calls, each of which waits
 /// for its batch. Every answer is compared with what it must be, outside the clock.
 
@@ -39,6 +40,7 @@ struct HashFlags {
   std::string load_percents = "50,95";
   std::string batch_sizes = "1048576";
   std::string lanes = "4";
+  std::string key_sizes = "8";
   std::string value_sizes = "8";
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
@@ -49,7 +51,8 @@ struct HashFlags {
 struct Shape {
   std::uint32_t load_percent;
   int lanes;
-  std::uint32_t value_bytes;  // other than 8: values lie in rows
+  std::uint32_t key_bytes;    // other than 8: keys and values lie in rows
+  std::uint32_t value_bytes;  // the same for values
 };
 
 /// A table of one shape.
@@ -65,8 +68,9 @@ class HashBench {
         4 * std::uint64_t{*std::max_element(batch_sizes.begin(), batch_sizes.end())};
     BRECCIA_TAKE(table_,
                  backend_.make_table({.slots_min = flags_.entries * 100 / shape_.load_percent,
+                                      .key_bytes = shape_.key_bytes,
                                       .value_bytes = shape_.value_bytes,
-                                      .rows = has_rows() ? flags_.entries + spare : 0,
+                                      .rows = flags_.entries + spare,
                                       .lanes = shape_.lanes,
                                       .secret = {.add = random.next(),
                                                  .factor = random.next() | 1,
@@ -85,8 +89,17 @@ class HashBench {
   [[nodiscard]] std::uint64_t key(std::uint64_t i) const {
     return base::mix64(i + base::mix64(seed_));
   }
+  /// Key i in its size: that number and others; 4 bytes for shorter ones, as keys are different.
+  void put_key(std::uint64_t i, char* to) const {
+    std::uint64_t words[kKeyWordsMax] = {key(i)};
+    if (shape_.key_bytes < sizeof(std::uint64_t)) {
+      words[0] = static_cast<std::uint32_t>(i * kShortKeyFactor + seed_);
+    }
+    for (std::size_t w = 1; w < kKeyWordsMax; ++w) words[w] = base::mix64(words[w - 1]);
+    std::memcpy(to, words, shape_.key_bytes);
+  }
 
-  [[nodiscard]] bool has_rows() const { return shape_.value_bytes != sizeof(std::uint64_t); }
+  [[nodiscard]] bool has_rows() const { return table_->options().has_rows(); }
   [[nodiscard]] std::uint64_t words() const { return shape_.value_bytes / sizeof(std::uint64_t); }
   /// Word `w` of the value that key i has had since turn `turn`; they differ in a row.
   [[nodiscard]] std::uint64_t value(std::uint64_t i, std::uint64_t turn, std::uint64_t w) const {
@@ -94,7 +107,7 @@ class HashBench {
   }
 
   Status make_columns() {
-    BRECCIA_TAKE(keys_, make<std::uint64_t>(1));
+    BRECCIA_TAKE(keys_, make<char>(shape_.key_bytes));
     BRECCIA_TAKE(values_, make<std::uint64_t>(words()));
     BRECCIA_TAKE(found_, make<std::uint64_t>(words()));
     BRECCIA_TAKE(codes_, make<Code>(1));
@@ -113,13 +126,13 @@ class HashBench {
     const std::uint64_t n = flags_.entries;
     std::uint64_t step = static_cast<std::uint64_t>(0.618 * static_cast<double>(n)) | 1;
     while (std::gcd(step, n) != 1) step += 2;
-    std::vector<std::uint64_t> keys(n);
+    std::vector<char> keys(n * shape_.key_bytes);
     order_.resize(n);
     std::uint64_t at = base::mix64(seed_ + turn_) % n;
     for (std::uint64_t i = 0; i < n; ++i) {
       order_[i] = first + at;
       at = (at + step) % n;
-      keys[i] = key(order_[i]);
+      put_key(order_[i], keys.data() + i * shape_.key_bytes);
     }
     BRECCIA_TRY(keys_->put(keys));
     std::vector<std::uint64_t> values(n * words());
@@ -142,15 +155,21 @@ class HashBench {
     for (std::uint64_t at = begin; at < end; at += batch_) {
       hash::RequestsRef requests{.operation = mixed ? operations_->data() + at : nullptr,
                                  .all = all,
-                                 .key = keys_->data() + at,
                                  .code = codes_->data() + at,
                                  .count = std::min<std::uint64_t>(batch_, end - at)};
+      const char* const keys = keys_->data() + at * shape_.key_bytes;
+      if (!table_->options().keys_in_rows()) {
+        requests.key = reinterpret_cast<const std::uint64_t*>(keys);
+      }
       if (has_rows()) {
         const auto bytes_at = [&](const auto& column) {
           return reinterpret_cast<char*>(column->data() + at * words());
         };
-        BRECCIA_TRY(
-            backend_.run_values_here(*table_, {requests, bytes_at(values_), bytes_at(found_)}));
+        BRECCIA_TRY(backend_.run_values_here(
+            *table_, {.requests = requests,
+                      .value = bytes_at(values_),
+                      .found = bytes_at(found_),
+                      .key = table_->options().keys_in_rows() ? keys : nullptr}));
       } else {
         requests.value = values_->data() + at;
         requests.found = found_->data() + at;
@@ -266,15 +285,17 @@ class HashBench {
         static_cast<double>(flags_.entries) / static_cast<double>(table_->slot_count());
     const std::string backend = backend_.device().describe();
     if (!flags_.json) {
-      fmt::print("{:<24} {:>4} B, load {:.3f}, batches of {:>9}, {} lanes: {:9.3f} M/s, {}\n",
-                 benchmark, shape_.value_bytes, load, std::min(batch_, requests), shape_.lanes,
-                 1e-6 * rate, backend);
+      fmt::print(
+          "{:<24} {:>2} + {:>4} B, load {:.3f}, batches of {:>9}, {} lanes: {:9.3f} M/s, {}\n",
+          benchmark, shape_.key_bytes, shape_.value_bytes, load, std::min(batch_, requests),
+          shape_.lanes, 1e-6 * rate, backend);
     } else {
       const nlohmann::json row = {{"benchmark", benchmark},
                                   {"engine", "breccia"},
                                   {"backend", backend},
-                                  {"key_size", 8},
+                                  {"key_size", shape_.key_bytes},
                                   {"value_size", shape_.value_bytes},
+                                  {"keys_in", table_->options().keys_in_rows() ? "rows" : "slots"},
                                   {"values_in", has_rows() ? "rows" : "slots"},
                                   {"entries", flags_.entries},
                                   {"load_factor", load},
@@ -291,12 +312,16 @@ class HashBench {
     std::fflush(stdout);
   }
 
+  static constexpr std::size_t kKeyWordsMax = 8;
+  static constexpr std::uint64_t kShortKeyFactor = 0x9e37'79b1;  // odd: no number comes twice
+
   const HashFlags& flags_;
   hash::Backend& backend_;
   const Shape shape_;
   const std::uint64_t seed_;
   hash::TablePtr table_;
-  std::unique_ptr<Column<std::uint64_t>> keys_, values_, found_;
+  std::unique_ptr<Column<char>> keys_;
+  std::unique_ptr<Column<std::uint64_t>> values_, found_;
   std::unique_ptr<Column<Code>> codes_;
   std::unique_ptr<Column<Operation>> operations_;
   std::vector<std::uint64_t> order_;
@@ -328,6 +353,7 @@ int run_hash(const HashFlags& flags) {
   const auto loads = numbers_of(flags.load_percents, 99);
   const auto batches = numbers_of(flags.batch_sizes, 1U << 30);
   const auto lanes = numbers_of(flags.lanes, 8);
+  const auto key_sizes = numbers_of(flags.key_sizes, 64);
   const auto sizes = numbers_of(flags.value_sizes, 4096);
   const auto are_above_zero = [](const std::vector<std::uint32_t>& numbers) {
     return !numbers.empty() && std::find(numbers.begin(), numbers.end(), 0U) == numbers.end();
@@ -337,18 +363,25 @@ int run_hash(const HashFlags& flags) {
   });
   const bool are_sizes =
       std::all_of(sizes.begin(), sizes.end(), [](std::uint32_t size) { return size % 8 == 0; });
+  const bool are_key_sizes =
+      std::all_of(key_sizes.begin(), key_sizes.end(), [](std::uint32_t size) { return size >= 4; });
   if (!are_above_zero(loads) || !are_above_zero(batches) || !are_above_zero(lanes) ||
-      !are_above_zero(sizes) || !are_widths || !are_sizes) {
+      !are_above_zero(sizes) || !are_above_zero(key_sizes) || !are_widths || !are_sizes ||
+      !are_key_sizes) {
     console::say(
         "error: --load_percents wants numbers from 1 to 99, --batch_sizes numbers above zero, "
-        "--lanes 1, 4 or 8, --value_sizes 8, 16, ... 4096; several with commas");
+        "--lanes 1, 4 or 8, --key_size 4 to 64, --value_sizes 8, 16, ... 4096; several with "
+        "commas");
     return console::kExitUsage;
   }
   std::vector<Shape> shapes;
   for (const std::uint32_t load : loads) {
     for (const std::uint32_t width : lanes) {
-      for (const std::uint32_t size : sizes)
-        shapes.push_back({load, static_cast<int>(width), size});
+      for (const std::uint32_t key_size : key_sizes) {
+        for (const std::uint32_t size : sizes) {
+          shapes.push_back({load, static_cast<int>(width), key_size, size});
+        }
+      }
     }
   }
   const Status status = run_rounds(flags, shapes, batches);
@@ -376,6 +409,9 @@ console::Command add_bench_hash(console::App* parent) {
                   "Requests of a batch; several with commas: the first one fills the table")
       ->capture_default_str();
   app->add_option("--lanes", flags->lanes, "Lanes a request: 1, 4 or 8; several with commas")
+      ->capture_default_str();
+  app->add_option("--key_size", flags->key_sizes,
+                  "Bytes of a key, 4 to 64; other than 8: in rows; several with commas")
       ->capture_default_str();
   app->add_option("--value_sizes", flags->value_sizes,
                   "Bytes of a value, a multiple of 8; other than 8: in rows; several with commas")
