@@ -831,6 +831,11 @@ class BackendOn final : public Backend {
         reinterpret_cast<std::uintptr_t>(requests.found) % sizeof(std::uint64_t) != 0) {
       return Status::InvalidArgument("values that do not lie at multiples of 8 bytes");
     }
+    const Operation all = requests.requests.all;
+    if (requests.requests.operation == nullptr &&
+        (all == Operation::kRaise || all == Operation::kDrop)) {
+      return Status::InvalidArgument("operations that compare values, which lie in rows");
+    }
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_ASSERT(own.rows() != nullptr);
     BRECCIA_ASSERT((table.options().keys_in_rows() ? requests.key != nullptr

@@ -600,8 +600,60 @@ TEST_P(HashConformance, OneOfSeveralInsertionsOfAKeyComesIn) {
   }
 }
 
-// Goal: a table says which sizes it does not have.
-// Method: sizes beside the smallest and the largest; the same with rows.
+// Goal: columns may be missing also where keys lie in rows.
+// Method: insertions without values or room for what is found, then finds without room.
+// Mutation: a value that is read from nowhere.
+TEST_P(HashConformance, ColumnsOfRowsMayBeMissing) {
+  const auto backend = GetParam().make(1);
+  base::Random random(1);
+  auto made = backend->make_table({.slots_min = 16,
+                                   .slots_max = 4096,
+                                   .key_bytes = 12,
+                                   .rows = 1000,
+                                   .secret = random_secret(random)});
+  ASSERT_TRUE(made.ok());
+  Table& table = *made.value();
+  const auto keys = some_keys(table, 300, random);
+  for (const Operation all : {Operation::kFind, Operation::kInsert, Operation::kFind}) {
+    std::vector<Code> codes(keys.size());
+    const bool is_there = table.rows_free() < table.options().rows;
+    const RequestsRef requests{
+        .all = all, .key = keys.data(), .code = codes.data(), .count = keys.size()};
+    ASSERT_TRUE(run_columns(*backend, table, requests).ok());
+    ASSERT_EQ(codes, std::vector<Code>(keys.size(), is_there ? Code::kPresent : Code::kAbsent));
+  }
+  Model model;
+  for (const std::uint64_t key : keys) model[key] = 0;
+  expect_is(*backend, table, model);
+}
+
+// Goal: keys that lie in the backend's memory lie at any address.
+// Method: finds of keys in columns that begin at each offset of 16 bytes; half are in the table.
+// Mutation: loads as wide as a key that is not aligned so.
+TEST_P(HashConformance, KeysMayLieAtAnyAddress) {
+  for (const std::uint64_t key_bytes : {4U, 16U, 24U, 33U, 64U}) {
+    SCOPED_TRACE(std::to_string(key_bytes) + " bytes");
+    base::Random random(key_bytes);
+    const auto backend = GetParam().make(key_bytes);
+    auto made = backend->make_table(
+        {.slots_min = 400, .key_bytes = key_bytes, .rows = 1000, .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    const auto keys = some_keys(*made.value(), 200, random);
+    Model model;
+    const std::span<const std::uint64_t> half(keys.data(), keys.size() / 2);
+    ASSERT_EQ(send_each(*backend, *made.value(), Operation::kInsert, half, &model), 0U);
+    for (std::uint64_t offset = 0; offset < 16; ++offset) {
+      const auto found = contents_here(*backend, *made.value(), keys, offset);
+      for (const auto& [key, content] : found) {
+        const auto at = model.find(key);
+        ASSERT_EQ(content, (at == model.end() ? Content{} : Content{true, at->second})) << offset;
+      }
+    }
+  }
+}
+
+// Goal: a table says which sizes and operations it does not have.
+// Method: sizes beside the smallest and the largest; operations on values in slots.
 // Mutation: keys of no bytes.
 TEST_P(HashConformance, SizesHaveLimits) {
   const auto backend = GetParam().make(1);
@@ -622,6 +674,15 @@ TEST_P(HashConformance, SizesHaveLimits) {
     EXPECT_TRUE(made(32, bytes).IsInvalidArgument());
   }
   for (const std::uint64_t bytes : {4U, 64U}) EXPECT_TRUE(made(bytes, 4096).ok());
+  auto table = backend->make_table(
+      {.slots_min = 16, .key_bytes = 32, .rows = 16, .secret = random_secret(random)});
+  ASSERT_TRUE(table.ok());
+  const std::uint64_t key = 7;
+  Code code = Code::kAbsent;
+  for (const Operation all : {Operation::kRaise, Operation::kDrop}) {
+    const RequestsRef requests{.all = all, .key = &key, .code = &code, .count = 1};
+    EXPECT_TRUE(run_columns(*backend, *table.value(), requests).IsInvalidArgument());
+  }
 }
 
 // Goal: batches that several threads send at once are as one.

@@ -5,13 +5,16 @@ namespace breccia::hash::conformance {
 namespace {
 
 // Goal: what a device says that fails is true: nothing was done, or the table is of no use now.
-// Method: a batch that grows the table, with each operation failing in turn, once.
+// Method: a batch that grows the table, with each operation failing in turn, once; for values in
+// slots, in rows, and keys in rows.
 // Mutation: memory that runs out behind the first exchange and is called nothing done.
 TEST(HashFaults, EachOperationMayFail) {
-  for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
+  for (int kind = 0; kind < 4; ++kind) {
+    const exec::Fault fault =
+        kind % 2 == 0 ? exec::Fault::kOutOfMemory : exec::Fault::kLaunchFailure;
     bool is_through = false;
     for (std::uint64_t k = 1; !is_through; ++k) {
-      SCOPED_TRACE("operation " + std::to_string(k));
+      SCOPED_TRACE("kind " + std::to_string(kind) + ", operation " + std::to_string(k));
       ASSERT_LT(k, 1'000U);
       exec::FakeFaults faults;
       base::Random random(k);
@@ -19,6 +22,7 @@ TEST(HashFaults, EachOperationMayFail) {
       auto made = backend->make_table({.slots_min = 16,
                                        .slots_max = 4096,
                                        .moved_min = 1,
+                                       .key_bytes = kind < 2 ? 8U : 32U,
                                        .value_bytes = k % 2 == 0 ? 8U : 16U,
                                        .rows = 500,
                                        .secret = random_secret(random)});

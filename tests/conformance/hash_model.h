@@ -350,6 +350,45 @@ inline std::map<std::uint64_t, Content> contents(Backend& backend, Table& table,
   return result;
 }
 
+/// The same for a table with keys in rows and values of 8 bytes, with columns in the backend's
+/// memory of which that of the keys begins at `offset`.
+inline std::map<std::uint64_t, Content> contents_here(Backend& backend, Table& table,
+                                                      const std::vector<std::uint64_t>& keys,
+                                                      std::uint64_t offset) {
+  const TableOptions& options = table.options();
+  std::vector<char> column(offset + keys.size() * options.key_bytes);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    put_key(options, keys[i], column.data() + offset + i * options.key_bytes);
+  }
+  exec::Pool& pool = backend.tenant().pool();
+  auto there = exec::Array<char>::make(pool, column.size()).take();
+  auto found_there = exec::Array<std::uint64_t>::make(pool, keys.size()).take();
+  auto code_there = exec::Array<Code>::make(pool, keys.size()).take();
+  std::vector<std::uint64_t> found(keys.size());
+  std::vector<Code> code(keys.size());
+  EXPECT_TRUE(backend.copy_in(there.data(), column.data(), column.size()).ok());
+  EXPECT_TRUE(backend
+                  .run_values_here(table, {.requests = {.all = Operation::kFind,
+                                                        .code = code_there.data(),
+                                                        .count = keys.size()},
+                                           .found = reinterpret_cast<char*>(found_there.data()),
+                                           .key = there.data() + offset})
+                  .ok());
+  const auto copy_out = [&](auto* to, const auto& from) {
+    EXPECT_TRUE(backend
+                    .copy_out(reinterpret_cast<char*>(to),
+                              reinterpret_cast<const char*>(from.data()), from.bytes())
+                    .ok());
+  };
+  copy_out(found.data(), found_there);
+  copy_out(code.data(), code_there);
+  std::map<std::uint64_t, Content> result;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    result[keys[i]] = code[i] == Code::kPresent ? Content{true, found[i]} : Content{};
+  }
+  return result;
+}
+
 /// Sends a request for each of some keys, which are different ones, and does the same to a model.
 /// Returns how many found no room.
 inline std::size_t send_each(Backend& backend, Table& table, Operation operation,
