@@ -611,7 +611,7 @@ class RowsCall {
   Status put_keyed(std::uint64_t begin) {
     return x_.template launch<4>(
         requests_.count * 4,
-        algo::PutKeyedRows{keys(rows_.shape().key_pairs()), requests_, begin,
+        algo::PutKeyedRows{keys(rows_.shape().key_pairs()), requests_, begin % rows_.count(),
                            reinterpret_cast<const std::uint64_t*>(given_.value), own_.data()});
   }
 

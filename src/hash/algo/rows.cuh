@@ -58,11 +58,12 @@ struct PutRows {
 };
 
 /// The same for rows with keys: request i's key goes there, too.
+/// Shape   no more requests than rows.
 /// Launch  group g: request g, over count * W items.
 struct PutKeyedRows {
   RowKeys keys;
   RequestsRef requests;
-  std::uint64_t begin;
+  std::uint64_t begin;  // within the ring
   const std::uint64_t* values;
   std::uint64_t* own;
 
@@ -71,7 +72,8 @@ struct PutKeyedRows {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t i = first / Group::kWidth;
     const RowsRef& rows = keys.rows;
-    const std::uint64_t row = rows.ring[(begin + i) % rows.count];
+    const std::uint64_t at = begin + i;
+    const std::uint64_t row = rows.ring[at < rows.count ? at : at - rows.count];
     const bool is_needed = needs_row(operation_of(requests, i));
     group.each_lane([&](int lane) {
       if (lane == 0) own[i] = row;
