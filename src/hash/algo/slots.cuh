@@ -62,8 +62,8 @@ struct BucketView {
     return sight;
   }
 
-  /// Of the lanes that saw a key's word only that one still sees it which has the key; other keys
-  /// of its hash are passed over.
+  /// Of the lanes that saw a key's word only that one still sees it which has the key, the first
+  /// one if there are two; other keys of its hash are passed over.
   /// Shape   look_again() gives what *seen is of, without the slots of those others.
   /// Cost    a row read for each slot with the word; the bucket again for each other key. (Who kept
   ///         the pairs of the first look would spend registers on what hardly ever happens.)
