@@ -23,8 +23,9 @@ struct HashOptions : StoreOptions {
   /// its end. A larger one takes more memory, and less of what is written is written twice.
   double log_factor = 2;
   /// Of HashStore::FindRows: so many bytes of the device's memory keep rows that are looked up
-  /// often, of `cached_row_bytes` each, a multiple of 8. 0: none. Less where the device's memory is
-  /// wanted for something else; without a GPU there is no such cache.
+  /// often, of `cached_row_bytes` each, a multiple of 8. 0: none. Less where the device has not
+  /// so many; given back, until the store is opened again, when stores of this process want more
+  /// than is left. Without a GPU there is no such cache.
   std::uint64_t row_cache_bytes = 0;
   std::size_t cached_row_bytes = 0;
 };

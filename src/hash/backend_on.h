@@ -782,7 +782,11 @@ class BackendOn final : public Backend {
     auto& own = static_cast<PoolRowRecords&>(records);
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(const RequestsRef raise, own.place(*x, first_payload));
-    BRECCIA_TRY(run_on(*x, table, raise));
+    const Status raised = run_on(*x, table, raise);
+    if (!raised.ok()) {
+      (void)x->finish();  // what was launched before it
+      return base::copy_of(raised);
+    }
     return own.settle(*x, absent);
   }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/memory.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
@@ -39,7 +40,7 @@ class PoolCache final : public Cache {
     BRECCIA_TRY(algo::clear(x, cache->sets_.data(), cache->sets_.count()));
     BRECCIA_TRY(x.finish());
     cache->tenant_->answer(
-        {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->give(); }, .lost = {}});
+        {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
     return cache;
   }
   ~PoolCache() override { tenant_->be_left_alone(); }
@@ -53,6 +54,12 @@ class PoolCache final : public Cache {
     hits_ += hits;
   }
 
+  /// Waits for lookups that are under way, none of which claims memory while it has the mutex.
+  void drop() override {
+    const std::unique_lock lock(mutex_);
+    sets_ = {};
+    rows_ = {};
+  }
   [[nodiscard]] std::uint64_t rows() const override {
     const std::shared_lock lock(mutex_);
     return set_count() * kCacheWays;
@@ -70,14 +77,6 @@ class PoolCache final : public Cache {
   PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes)
       : Cache(row_bytes), tenant_(std::move(tenant)) {}
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
-  /// All at once, unless somebody is at it: then whoever wants memory asks again.
-  void give() {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
-    sets_ = {};
-    rows_ = {};
-  }
-
   const exec::TenantPtr tenant_;
   mutable SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;
@@ -97,13 +96,9 @@ class PoolRowRecords final : public RowRecords {
         record::RecordHeader::make(record::Op::kPut, sizeof(std::uint64_t), rows.row_bytes);
     auto made =
         std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, header.record_bytes()));
-    algo::WriteRecords write{.id = rows.ids.id,
-                             .row = reinterpret_cast<const std::uint64_t*>(rows.row),
-                             .count = n,
-                             .row_words = static_cast<std::uint32_t>(rows.row_bytes / 8)};
-    std::memcpy(&write.header, &header, sizeof header);
-    BRECCIA_ASSERT(write.words() * sizeof(std::uint64_t) == made->bytes());
-    BRECCIA_TAKE(const auto records, exec::make_array<std::uint64_t>(x, write.words()));
+    BRECCIA_ASSERT(header.record_bytes() == 2 * sizeof(std::uint64_t) + rows.row_bytes);
+    const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / made->record_bytes(), 1, n);
+    BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * made->record_bytes()));
     BRECCIA_TAKE(made->number_, exec::make_array<std::uint64_t>(x, n));
     BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, n));
     BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
@@ -111,15 +106,24 @@ class PoolRowRecords final : public RowRecords {
     if (!made->host_.reserve(made->bytes())) {
       return Status::MemoryLimit("no memory for the records of a batch");
     }
-    write.record = records.data();
+    std::byte* const host = made->host_.extend(made->bytes());
     const exec::Finish finish(x);
     BRECCIA_TRY(x.follow(rows.ids.stream));
-    BRECCIA_TRY(x.template launch<32>(write.words(), write));
     BRECCIA_TRY(
         x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr}));
-    auto* const host = made->host_.extend(made->bytes());
-    BRECCIA_TRY(
-        x.copy_out(host, reinterpret_cast<const std::byte*>(records.data()), made->bytes()));
+    algo::WriteRecords write;
+    std::memcpy(&write.header, &header, sizeof header);
+    write.record = reinterpret_cast<std::uint64_t*>(records.data());
+    write.row_words = static_cast<std::uint32_t>(rows.row_bytes / sizeof(std::uint64_t));
+    // One room for all pieces: what runs does so in order.
+    for (std::uint64_t begin = 0; begin < n; begin += piece) {
+      write.id = rows.ids.id + begin;
+      write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * rows.row_bytes);
+      write.count = std::min(piece, n - begin);
+      BRECCIA_TRY(x.template launch<32>(write.words(), write));
+      BRECCIA_TRY(x.copy_out(host + begin * made->record_bytes(), records.data(),
+                             write.count * made->record_bytes()));
+    }
     BRECCIA_TRY(x.finish());
     return Result<std::unique_ptr<PoolRowRecords>>(std::move(made));
   }
@@ -153,6 +157,8 @@ class PoolRowRecords final : public RowRecords {
   }
 
  private:
+  static constexpr std::uint64_t kPieceBytes = 64 << 20;
+
   PoolRowRecords(exec::Device& device, std::uint64_t count, std::uint64_t record_bytes)
       : RowRecords(count, record_bytes), host_(device.host_memory()) {}
 
@@ -249,7 +255,11 @@ class PoolRowLookup final : public RowLookup {
     }
     const RequestsRef find{
         .key = number_.data(), .found = payload_.data(), .code = code_.data(), .count = count()};
-    BRECCIA_TRY(find_(*x, table, find, [&] { return find_cached(*x, cache); }));
+    const Status looked = find_(*x, table, find, [&] { return find_cached(*x, cache); });
+    if (!looked.ok()) {
+      (void)x->finish();  // what was launched before it
+      return base::copy_of(looked);
+    }
     BRECCIA_ASSERT(missing() <= count());
     if (cache_ != nullptr) cache_->note(count(), count() - missing());
     return Status::OK();
@@ -331,8 +341,8 @@ class PoolRowLookup final : public RowLookup {
     const std::uint64_t piece = std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
     if constexpr (X::kIsAsync) {
       if (missing() > piece) {
-        BRECCIA_TAKE(auto other, tenant_.executor());
-        return bring_by(&x, &*other, piece, gather);
+        auto other = tenant_.executor();
+        if (other.ok()) return bring_by(&x, &*other.value(), piece, gather);
       }
     }
     return bring_by(&x, &x, piece, gather);

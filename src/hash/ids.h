@@ -61,7 +61,8 @@ class RowLookup {
 };
 
 /// Copies of rows in a device's memory, by their payloads: what a payload points to never changes.
-/// It gives its memory back when that is wanted, and holds nothing from then on.
+/// It gives its memory back when other tenants of the device want it, and holds nothing from then
+/// on.
 /// Threads any.
 class Cache {
  public:
@@ -74,6 +75,8 @@ class Cache {
   /// Rows that it has room for.
   [[nodiscard]] virtual std::uint64_t rows() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
+  /// Gives all back.
+  virtual void drop() = 0;
   /// Rows that were asked for, and those of them that it had.
   [[nodiscard]] virtual std::uint64_t lookups() const = 0;
   [[nodiscard]] virtual std::uint64_t hits() const = 0;

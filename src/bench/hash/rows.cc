@@ -84,8 +84,9 @@ class RowsBench {
   [[nodiscard]] std::uint64_t id(std::uint64_t i) const {
     return base::mix64(i + base::mix64(seed_));
   }
+  /// Word `w` of the row that it has since version_.
   [[nodiscard]] std::uint64_t word(std::uint64_t i, std::uint64_t w) const {
-    return id(i) * (2 * w + 3);
+    return (id(i) + version_) * (2 * w + 3);
   }
   /// A rank's row: neighbours by rank do not lie side by side in the log.
   [[nodiscard]] std::uint64_t place(std::uint64_t rank) const {
@@ -105,7 +106,8 @@ class RowsBench {
 
   /// Opens the store, with a cache that has room for so many rows of a hundred.
   Status open(std::uint32_t cache_percent) {
-    constexpr std::uint64_t kMore = 16;  // bytes of a row's place beside it
+    // Seven rows and their places (hash/algo/cached.cuh).
+    const std::uint64_t set_bytes = 64 + 7 * flags_.row_bytes;
     store_.reset();
     HashOptions options;
     options.backend = console::backend_choice(flags_.backend);
@@ -113,7 +115,7 @@ class RowsBench {
     options.keys_expected = flags_.entries;
     options.log_segment_bytes = flags_.log_segment_bytes;
     options.log_preallocate_bytes = flags_.log_preallocate_bytes;
-    options.row_cache_bytes = flags_.entries * cache_percent / 100 * (flags_.row_bytes + kMore);
+    options.row_cache_bytes = flags_.entries * cache_percent / 100 / 7 * set_bytes;
     options.cached_row_bytes = flags_.row_bytes;
     cache_percent_ = cache_percent;
     return HashStore::Open(options, flags_.db, &store_);
@@ -153,26 +155,29 @@ class RowsBench {
   Status fill(std::uint32_t batch) {
     std::filesystem::remove_all(flags_.db);
     BRECCIA_TRY(open(0));
-    const std::uint64_t n = flags_.entries;
-    order_.resize(n);
+    order_.resize(flags_.entries);
     std::iota(order_.begin(), order_.end(), std::uint64_t{0});
+    BRECCIA_TRY(write("hash_insert", batch));
+    // In another order than they came in.
+    for (std::uint64_t i = 0; i < order_.size(); ++i) order_[i] = place(i);
+    return write("hash_overwrite", batch);
+  }
+  /// Writes the next version of all rows.
+  Status write(const std::string& what, std::uint32_t batch) {
+    ++version_;
     BRECCIA_TRY(put_ids());
-    std::vector<std::uint64_t> rows(n * words());
-    base::parallel_for(std::uint64_t{0}, n, [&](std::uint64_t i) {
-      for (std::uint64_t w = 0; w < words(); ++w) rows[i * words() + w] = word(i, w);
+    std::vector<std::uint64_t> rows(order_.size() * words());
+    base::parallel_for(std::uint64_t{0}, order_.size(), [&](std::uint64_t i) {
+      for (std::uint64_t w = 0; w < words(); ++w) rows[i * words() + w] = word(order_[i], w);
     });
     BRECCIA_TRY(rows_->put(rows));
     WriteOptions options;
     if (flags_.sync) options.durability = Durability::kSync;
     std::vector<double> micros;
-    // Once all over, so that the log's files are there: they are used again when they are clean.
-    for (const char* const what : {"hash_insert", "hash_overwrite"}) {
-      micros.clear();
-      BRECCIA_TAKE(const double seconds, send(batch, &micros, [&](const IdRows& all) {
-                     return store_->PutRows(options, all);
-                   }));
-      say(what, "uniform", batch, seconds, &micros, 0);
-    }
+    BRECCIA_TAKE(const double seconds, send(batch, &micros, [&](const IdRows& all) {
+                   return store_->PutRows(options, all);
+                 }));
+    say(what, "uniform", batch, seconds, &micros, 0);
     return Status::OK();
   }
   Status put_ids() {
@@ -186,18 +191,14 @@ class RowsBench {
   Status draw(const std::string& distribution) {
     const std::uint64_t n = flags_.entries;
     ++draws_;
-    if (distribution == "uniform") {
-      const std::uint64_t from = base::mix64(seed_ + draws_) % n;
-      for (std::uint64_t i = 0; i < n; ++i) order_[i] = place((from + i) % n);
-      return put_ids();
-    }
-    if (zeta_ == 0) zeta_ = zeta(0, n, kYcsbTheta);
+    const bool is_zipf = distribution == "zipf";
+    if (is_zipf && zeta_ == 0) zeta_ = zeta(0, n, kYcsbTheta);
     constexpr std::uint64_t kPiece = 1 << 16;
     base::parallel_for(std::uint64_t{0}, (n + kPiece - 1) / kPiece, [&](std::uint64_t piece) {
       base::Random random(base::mix64(seed_ + draws_) + piece);
-      ZipfianGenerator zipf(n, zeta_);
+      ZipfianGenerator zipf(n, is_zipf ? zeta_ : 1);
       for (std::uint64_t i = piece * kPiece; i < std::min(n, (piece + 1) * kPiece); ++i) {
-        order_[i] = place(zipf.next(n, &random));
+        order_[i] = is_zipf ? place(zipf.next(n, &random)) : random.below(n);
       }
     });
     return put_ids();
@@ -261,7 +262,8 @@ class RowsBench {
       return (*micros)[(micros->size() - 1) * of_hundred / 100];
     };
     const double rate = static_cast<double>(flags_.entries) / seconds;
-    const std::uint64_t of_batch = std::min<std::uint64_t>(batch, flags_.entries);
+    const std::uint64_t of_batch =
+        std::min<std::uint64_t>(batch, (flags_.entries + flags_.threads - 1) / flags_.threads);
     const std::string backend = backend_.device().describe();
     if (!flags_.json) {
       fmt::print(
@@ -309,6 +311,7 @@ class RowsBench {
   std::unique_ptr<Column<std::uint8_t>> found_;
   std::vector<std::uint64_t> order_;
   std::uint64_t draws_ = 0;
+  std::uint64_t version_ = 0;
   double zeta_ = 0;
 };
 

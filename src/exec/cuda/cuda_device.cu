@@ -37,6 +37,8 @@ CudaTenant::~CudaTenant() {
 Result<CudaTenant::Lease> CudaTenant::executor() {
   BRECCIA_TRY(device().lost());
   OnDevice here(device().number());
+  // What a call of the user's has left behind on this thread is no failure of ours.
+  (void)cudaGetLastError();
   {
     const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {

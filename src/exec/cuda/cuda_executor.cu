@@ -85,8 +85,17 @@ void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
 }
 
 Status CudaExecutor::follow(void* stream) {
-  BRECCIA_TRY(
-      settle(BRECCIA_CUDA_STATUS(cudaEventRecord(before_, static_cast<cudaStream_t>(stream)))));
+  auto capturing = cudaStreamCaptureStatusNone;
+  const auto of_caller = static_cast<cudaStream_t>(stream);
+  const bool is_fit = cudaStreamIsCapturing(of_caller, &capturing) == cudaSuccess &&
+                      capturing == cudaStreamCaptureStatusNone &&
+                      cudaEventRecord(before_, of_caller) == cudaSuccess;
+  if (!is_fit) {
+    (void)cudaGetLastError();
+    BRECCIA_TRY(finish());  // it is the stream's fault only if the device has none
+    return Status::InvalidArgument("a stream that cannot be waited for",
+                                   "it must be one of the store's device, and not captured");
+  }
   return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(stream_, before_, 0)));
 }
 

@@ -127,6 +127,7 @@ class CudaExecutor {
   T* reach(T* host, std::uint64_t n) const {
     return static_cast<T*>(find_mapped(host, n * sizeof(T)));
   }
+  /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
   Status finish();
 

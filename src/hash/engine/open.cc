@@ -17,6 +17,9 @@ namespace breccia::hash {
 
 namespace {
 
+/// What a device is asked for as a cache, at least.
+constexpr std::uint64_t kRowCacheMin = 512;
+
 Numbering draw_numbering(std::uint64_t mask) {
   return {
       record::HashSeed{.start = base::draw_secret_word(), .factor = base::draw_secret_word() | 1},
@@ -89,18 +92,26 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   return Status::OK();
 }
 
-/// A store does without one where the device has no memory for it.
+/// As large as the device has memory for; a store does without one where it has none.
 /// Errors  InvalidArgument: the size of its rows.
 Status Engine::make_row_cache() {
-  if (options_.row_cache_bytes == 0 || device_->is_host()) return Status::OK();
-  auto made = backend_->make_cache(options_.cached_row_bytes, options_.row_cache_bytes);
-  if (made.ok()) {
-    row_cache_ = made.take();
-  } else if (made.status().IsInvalidArgument()) {
+  const std::uint64_t row_bytes = options_.cached_row_bytes;
+  if (options_.row_cache_bytes == 0) return Status::OK();
+  if (row_bytes == 0 || row_bytes % 8 != 0 || row_bytes > limits::kValueBytesMax) {
     return Status::InvalidArgument("row_cache_bytes, and cached_row_bytes of no multiple of 8");
-  } else {
-    log(LogLevel::kWarning, "there is no cache of rows: " + made.status().ToString());
   }
+  if (!state_->knows_ids()) return Status::OK();
+  Status status;
+  for (std::uint64_t bytes = options_.row_cache_bytes; bytes >= kRowCacheMin; bytes /= 2) {
+    auto made = backend_->make_cache(row_bytes, bytes);
+    if (made.ok()) {
+      row_cache_ = made.take();
+      return Status::OK();
+    }
+    status = made.status();
+    if (!status.IsMemoryLimit()) break;
+  }
+  log(LogLevel::kWarning, "there is no cache of rows: " + status.ToString());
   return Status::OK();
 }
 
@@ -158,8 +169,9 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   }
   BRECCIA_TRY(map.status());
   state_ =
-      std::make_unique<State>(log_.get(), map.take(), log_->end(), keys, [](const Status& why) {
+      std::make_unique<State>(log_.get(), map.take(), log_->end(), keys, [this](const Status& why) {
         log(LogLevel::kError, "device retired, the index goes to the host: " + why.ToString());
+        if (row_cache_ != nullptr) row_cache_->drop();  // nobody looks there any more
       });
   recovery_ = {found.frames,
                found.entries,

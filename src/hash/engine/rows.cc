@@ -12,19 +12,29 @@ namespace breccia::hash {
 
 namespace {
 
+/// Bytes of a row's record beside it: its header and its id.
+constexpr std::uint64_t kRecordMore = sizeof(record::RecordHeader) + sizeof(std::uint64_t);
+
 bool divides_by_8(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 8 == 0; }
 
 /// Errors  InvalidArgument.
 Status check(const IdRows& rows) {
+  if (rows.count == 0) return Status::OK();
+  if (rows.ids == nullptr || rows.rows == nullptr) {
+    return Status::InvalidArgument("ids or rows that are nowhere");
+  }
   if (rows.row_bytes == 0 || rows.row_bytes % 8 != 0 || rows.row_bytes > limits::kValueBytesMax) {
     return Status::InvalidArgument("rows of another size than 8, 16, ... bytes",
-                                   "pad them to a multiple of 8");
+                                   "pad them to a multiple of 8; a row has 1 GiB at most");
   }
   if (!divides_by_8(rows.ids) || !divides_by_8(rows.rows)) {
     return Status::InvalidArgument("ids or rows that do not lie at multiples of 8 bytes");
   }
-  if (rows.count >= std::uint64_t{1} << 31) {
-    return Status::InvalidArgument("2^31 ids or more in one call", "divide them");
+  // A frame has room for its records and a page of what is around them.
+  constexpr std::uint64_t kBytesMax = limits::kFrameBytesMax - 4096;
+  if (rows.count > limits::kBatchRequestsMax ||
+      rows.count > kBytesMax / (kRecordMore + rows.row_bytes)) {
+    return Status::InvalidArgument("more ids or rows than a batch may have", "divide them");
   }
   return Status::OK();
 }
@@ -42,6 +52,7 @@ Status Engine::FindRows(const IdRows& rows) {
     BRECCIA_TRY(check_open());
     BRECCIA_TRY(check(rows));
     if (rows.count == 0) return Status::OK();
+    if (rows.found == nullptr) return Status::InvalidArgument("found is nowhere");
     const Status found = find_on_device(rows);
     if (!found.IsNotSupported()) return base::copy_of(found);
     return find_by_batch(rows);

@@ -20,7 +20,7 @@ bool has_ids_on_device(const KeyMap* map) {
 /// Whether a lookup says so, and not that the device is of no use: it changes nothing, so one that
 /// finds no memory may be tried again.
 bool is_answer(const KeyMap& map, const Status& status) {
-  return status.ok() || status.IsMemoryLimit() || is_on_host(map);
+  return status.ok() || status.IsMemoryLimit() || status.IsInvalidArgument() || is_on_host(map);
 }
 
 }  // namespace
@@ -90,9 +90,11 @@ Status State::find(RowLookup* lookup, wal::SegmentTablePtr* table) {
     status = base::with_patience([&] { return map_->find(lookup); });
     if (is_answer(*map_, status)) return status;
   }
-  // The columns are the device's, so there is no second try on the host.
+  // Once more, as look_up() does. Not on the host: the columns are the device's.
   const std::unique_lock lock(mutex_);
-  if (has_ids_on_device(map_.get())) lose(status);
+  if (!has_ids_on_device(map_.get())) return status;
+  status = base::or_memory_limit([&] { return map_->find(lookup); });
+  if (!is_answer(*map_, status)) lose(status);
   return status;
 }
 

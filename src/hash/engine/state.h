@@ -68,8 +68,8 @@ class State {
   /// Whether ids can be looked up where the map lies: on a device, and no other keys are there.
   [[nodiscard]] bool knows_ids() const;
   /// Looks up rows of ids where the map lies. *table: as find().
-  /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; IOError: the
-  ///         device, which is left then.
+  /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; InvalidArgument:
+  ///         the stream; IOError: the device, which is left then.
   [[nodiscard]] Status find(RowLookup* lookup, wal::SegmentTablePtr* table);
   /// payload[n]: the newest of the keys of records.
   [[nodiscard]] Status newest(const Entries& records, std::uint64_t* payload);

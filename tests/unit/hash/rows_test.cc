@@ -361,6 +361,79 @@ TEST_F(HashRows, ManyThreads) {
   engine_.reset();
 }
 
+// Goal: one failure does not cost a store its device.
+// Method: each operation of a lookup fails in turn, once.
+// Mutation: a lookup that is not tried again before the map is lost.
+TEST_F(HashRows, OneFailureIsOne) {
+  options_.create_if_missing = true;
+  gpu_.use(&options_);
+  gpu_.faults.fail_after(0, exec::Fault::kLaunchFailure);
+  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  open();
+  base::Random random(3);
+  Model model;
+  put(random, &model);
+  std::string before;
+  ASSERT_TRUE(engine_->GetProperty("breccia.backend", &before));
+  may_fail_ = true;
+  for (std::uint64_t k = 1; k <= 40; ++k) {
+    gpu_.faults.fail_after(k, exec::Fault::kLaunchFailure);
+    find(random, model);
+    if (HasFatalFailure()) return;
+    std::string after;
+    ASSERT_TRUE(engine_->GetProperty("breccia.backend", &after));
+    ASSERT_EQ(after, before) << "operation " << k;
+  }
+}
+
+// Goal: a cache gives way to what other stores need, though it is looked up in meanwhile.
+// Method: a device whose memory is mostly one store's cache, over which threads look up, while
+// another store's index grows.
+// Mutation: a cache that gives nothing while somebody is at it.
+TEST_F(HashRows, CacheGivesWay) {
+  testing::FakeGpu gpu(24 << 20);
+  gpu.faults.fail_after(0, exec::Fault::kDeviceLost);
+  options_.create_if_missing = true;
+  gpu.use(&options_);
+  options_.keys_expected = 64;
+  options_.cached_row_bytes = kRowBytes;
+  options_.row_cache_bytes = 18 << 20;
+  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  open();
+  ASSERT_GT(figure("row_cache.bytes"), 17U << 20);
+  std::atomic<bool> stops = false;
+  std::vector<std::thread> readers;
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    readers.emplace_back([&, seed] {
+      base::Random own(seed);
+      while (!stops) {
+        Call call(*engine_);
+        for (int i = 0; i < 100; ++i) call.add(own.below(1000), Row{});
+        EXPECT_TRUE(call.find(engine_.get()).ok());
+      }
+    });
+  }
+  HashOptions other_options = options_;
+  other_options.row_cache_bytes = 0;
+  Ground other_ground{testing::make_sparse_files(), pmem::real_disk()};
+  std::unique_ptr<Engine> other;
+  ASSERT_TRUE(Engine::open(other_options, folder_ / "other", other_ground, &other).ok());
+  base::Random random(4);
+  for (std::uint64_t first = 0; first < 200'000; first += 50'000) {
+    Call call(*other);
+    for (std::uint64_t i = 0; i < 50'000; ++i) call.add(first + i, Row{});
+    ASSERT_TRUE(call.put(other.get(), WriteOptions()).ok());
+  }
+  std::string backend;
+  EXPECT_TRUE(other->GetProperty("breccia.backend", &backend));
+  EXPECT_EQ(backend.find("host"), std::string::npos) << backend;
+  stops = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(figure("row_cache.bytes"), 0U);
+  engine_.reset();
+  other.reset();
+}
+
 TEST_F(HashRows, RefusesWhatIsNoRow) {
   options_.create_if_missing = true;
   options_.backend = BackendChoice::kHost;
@@ -384,6 +457,18 @@ TEST_F(HashRows, RefusesWhatIsNoRow) {
   rows.rows = memory + 9;
   EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
   rows.rows = memory + 8;
+  rows.found = nullptr;
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.found = found;
+  rows.ids = nullptr;
+  EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).IsInvalidArgument());
+  rows.ids = reinterpret_cast<const std::uint64_t*>(memory);
+  rows.count = std::size_t{1} << 29;
+  EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).IsInvalidArgument());
+  rows.count = 1 << 20;
+  rows.row_bytes = 1 << 20;
+  EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).IsInvalidArgument());
+  rows.row_bytes = 8;
   rows.count = 0;
   EXPECT_TRUE(engine_->FindRows(rows).ok());
   EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).ok());
