@@ -10,7 +10,6 @@
 #include "base/parallel.h"
 #include "base/streamed_bytes.h"
 #include "batch/answers.h"
-#include "exec/crew.h"
 #include "record/record.h"
 
 namespace breccia::hash {
@@ -20,8 +19,6 @@ namespace {
 constexpr std::uint64_t kReadsPerPart = 256;
 /// Reads whose values together leave the caches before anybody looks at them.
 constexpr std::uint64_t kStreamedReadsMin = 128 << 10;
-/// Rows for which a task scheduler's threads would not be woken in time.
-constexpr std::uint64_t kCrewReadsMax = 16 << 10;
 
 std::uint64_t parts_of(std::uint64_t reads) {
   const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
@@ -188,8 +185,7 @@ void gather_rows(const wal::SegmentTable& table, std::span<const std::uint64_t> 
     auto* const to = reinterpret_cast<std::byte*>(rows) + begin * row_bytes;
     gather(records, begin, end, row_bytes, to, found);
   };
-  if (n > kCrewReadsMax) return run_parts(parts, gather_part);
-  exec::Crew::shared().run(static_cast<std::uint32_t>(parts), gather_part);
+  run_parts(parts, gather_part);
 }
 
 bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const Found& now) {
