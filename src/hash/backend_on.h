@@ -60,8 +60,12 @@ class Storage {
   void note_deletions() { has_deletions_.store(true, std::memory_order_relaxed); }
   /// In a section: whether there may be slots of deleted keys, of which the caller takes care.
   [[nodiscard]] bool take_deletions() {
-    return has_deletions_.exchange(false, std::memory_order_relaxed);
+    const bool are_there = has_deletions_.exchange(false, std::memory_order_relaxed);
+    if (are_there) ++sweeps_;
+    return are_there;
   }
+  /// How often slots of deleted keys became empty; changes in sections only.
+  [[nodiscard]] std::uint64_t sweeps() const { return sweeps_; }
 
  private:
   static constexpr std::uint64_t kMaps = 3;
@@ -74,6 +78,7 @@ class Storage {
   exec::Array<Pair> pairs_;
   exec::Array<std::uint32_t> bits_;
   std::atomic<bool> has_deletions_ = false;
+  std::uint64_t sweeps_ = 0;
 };
 
 /// Knows of batches that write, and whether others were there between one and a section behind it.
@@ -314,6 +319,7 @@ class Call {
     const Visitors::Visit visit(table_.writers());
     visit_ = visit.number();
     if (may_delete(requests_)) table_.current().note_deletions();
+    sweeps_seen_ = table_.current().sweeps();
     return run_on(table_.ref(), nullptr, requests_.count, left);
   }
 
@@ -362,12 +368,19 @@ class Call {
   /// has its place in the new one before new keys take it.
   Status place(std::uint64_t left) {
     BRECCIA_TRY(try_to_move(table_.to_move()));
-    BRECCIA_TAKE(const bool has_swept, sweep());
-    // Of so many most would look for short ways in vain.
-    if (left > table_.current().slot_count() / 16) BRECCIA_TRY(try_to_grow(left).status());
+    BRECCIA_TRY(sweep().status());
     const bool was_alone = table_.writers().enter_section(visit_);
-    // In buckets that were swept there is room without a move.
-    bool are_absent = was_alone && !has_swept;
+    if (!was_alone || table_.current().sweeps() != sweeps_seen_) {
+      // Others may have inserted their keys, and in buckets that were swept there is room.
+      BRECCIA_TRY(run_on(table_.ref(), left_.data(), left, &left));
+      if (left == 0) return Status::OK();
+    }
+    bool are_absent = true;
+    // Of so many most would look for short ways in vain.
+    if (left > table_.current().slot_count() / 16) {
+      BRECCIA_TAKE(const bool has_grown, try_to_grow(left));
+      are_absent = !has_grown;  // in the new table they would not find room, but an empty slot
+    }
     for (;;) {
       BRECCIA_TRY(displace(table_.ref(), are_absent, &left));
       if (left == 0) return Status::OK();
@@ -483,6 +496,8 @@ class Call {
     requests_.all = Operation::kDelete;
     table_.current().note_deletions();
     BRECCIA_TRY((run_as<false, algo::AnyOperation>(only_new, nullptr, requests_.count)));
+    // Their slots were empty before, and others look for room next.
+    BRECCIA_TRY(sweep().status());
     return x_.finish();
   }
 
@@ -509,6 +524,7 @@ class Call {
   RequestsRef requests_;
   const Keys keys_;
   std::uint64_t visit_ = 0;
+  std::uint64_t sweeps_seen_ = 0;
   exec::Array<std::uint32_t> left_, next_left_;  // numbers of requests that found no room
   exec::Array<std::uint32_t> far_;               // those for which one move is not enough
   exec::Array<std::uint64_t> count_;             // kCounts, and a word a request: algo::TakenRef
@@ -711,6 +727,10 @@ class BackendOn final : public Backend {
     const RequestsRef& requests = given.requests;
     const std::uint64_t n = requests.count;
     if (n == 0) return Status::OK();
+    if (requests.operation != nullptr &&
+        std::any_of(requests.operation, requests.operation + n, compares_values)) {
+      return Status::InvalidArgument(kNoComparing);
+    }
     const std::uint64_t bytes = n * table.options().value_bytes;
     const std::uint64_t key_bytes = n * table.options().key_bytes;
     BRECCIA_TAKE(auto x, own_.executor());
@@ -835,10 +855,8 @@ class BackendOn final : public Backend {
         reinterpret_cast<std::uintptr_t>(requests.found) % sizeof(std::uint64_t) != 0) {
       return Status::InvalidArgument("values that do not lie at multiples of 8 bytes");
     }
-    const Operation all = requests.requests.all;
-    if (requests.requests.operation == nullptr &&
-        (all == Operation::kRaise || all == Operation::kDrop)) {
-      return Status::InvalidArgument("operations that compare values, which lie in rows");
+    if (requests.requests.operation == nullptr && compares_values(requests.requests.all)) {
+      return Status::InvalidArgument(kNoComparing);
     }
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_ASSERT(own.rows() != nullptr);
@@ -848,6 +866,10 @@ class BackendOn final : public Backend {
     return RowsCall<X>(x, own, requests).run();
   }
 
+  static constexpr char kNoComparing[] = "operations that compare values, which lie in rows";
+  static bool compares_values(Operation operation) {
+    return operation == Operation::kRaise || operation == Operation::kDrop;
+  }
   static bool is_of_words(const char* rows, std::uint64_t row_bytes) {
     return row_bytes > 0 && row_bytes % sizeof(std::uint64_t) == 0 &&
            reinterpret_cast<std::uintptr_t>(rows) % sizeof(std::uint64_t) == 0;

@@ -155,6 +155,66 @@ TEST_P(HashConformance, OneBatchFillsATable) {
   }
 }
 
+// Goal: misses stay short in a table that has grown: only buckets that are full turn keys away.
+// Method: one batch that is many times as large as the table; of keys that only come a bucket that
+// was full is so for good.
+// Mutation: keys that find no room before a growth look for ways, behind it, in an empty table.
+TEST_P(HashConformance, OneBatchGrowsATable) {
+  for (const std::uint64_t seed : seeds(4)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto backend = GetParam().make(seed);
+    auto made = backend->make_table(
+        {.slots_min = 64, .slots_max = 1 << 20, .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    Model model;
+    std::vector<Request> batch;
+    for (int i = 0; i < 10'000; ++i) {
+      batch.push_back(
+          {.operation = Operation::kInsert, .key = random.next(), .value = random.next()});
+      model[batch.back().key] = batch.back().value;
+    }
+    ASSERT_TRUE(run_batch(*backend, *made.value(), &batch).ok());
+    expect_is(*backend, *made.value(), model);
+    if (::testing::Test::HasFatalFailure()) return;
+    TableImage image;
+    ASSERT_TRUE(backend->read(*made.value(), &image).ok());
+    for (std::uint64_t bucket = 0; bucket < image.tables.table.bucket_count; ++bucket) {
+      if ((image.maps[bucket / 32] >> bucket % 32 & 1U) == 0) continue;
+      for (std::uint64_t p = 0; p < kBucketPairs; ++p) {
+        ASSERT_GE(image.pairs[bucket * kBucketPairs + p].first, kFirstWord) << "bucket " << bucket;
+      }
+    }
+  }
+}
+
+// Goal: keys that come and go do not let a table grow.
+// Method: as many as fill most of it, all deleted before others come.
+// Mutation: growth by what found no room before slots of deleted keys were swept.
+TEST_P(HashConformance, DeletedKeysLetNoTableGrow) {
+  for (const std::uint64_t seed : seeds(2)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto backend = GetParam().make(seed);
+    auto made = backend->make_table(
+        {.slots_min = 1024, .slots_max = 1 << 20, .secret = random_secret(random)});
+    ASSERT_TRUE(made.ok());
+    for (int turn = 0; turn < 4; ++turn) {
+      std::vector<Request> batch;
+      for (int i = 0; i < 800; ++i) {
+        batch.push_back({.operation = Operation::kInsert, .key = random.next(), .value = 1});
+      }
+      ASSERT_TRUE(run_batch(*backend, *made.value(), &batch).ok());
+      for (Request& request : batch) {
+        ASSERT_EQ(request.code, Code::kAbsent);
+        request.operation = Operation::kDelete;
+      }
+      ASSERT_TRUE(run_batch(*backend, *made.value(), &batch).ok());
+    }
+    EXPECT_EQ(made.value()->growths(), 0U);
+  }
+}
+
 // Goal: a table grows while it is used, and no key is lost or there twice.
 // Method: from 16 slots to a thousand, or from 70,000 on, in batches that insert, change and delete
 // and move a few buckets each; what is there is read out of both tables, and found, after each.
