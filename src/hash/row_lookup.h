@@ -1,171 +1,25 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <memory>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <type_traits>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/memory.h"
-#include "exec/device.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
-#include "hash/algo/clear.cuh"
 #include "hash/algo/ids.cuh"
 #include "hash/algo/rows.cuh"
 #include "hash/ids.h"
+#include "hash/row_cache.h"
 #include "hash/rows.h"
-#include "hash/section_mutex.h"
-#include "record/record.h"
 
 namespace breccia::hash {
-
-/// A cache in the memory of a tenant of its own, which others may want back.
-class PoolCache final : public Cache {
- public:
-  /// Errors  MemoryLimit; IOError: the device.
-  template <class X>
-  static Result<std::shared_ptr<PoolCache>> make(X& x, exec::TenantPtr tenant,
-                                                 std::uint64_t row_bytes, std::uint64_t bytes_max) {
-    auto cache = std::shared_ptr<PoolCache>(new PoolCache(std::move(tenant), row_bytes));
-    exec::Pool& pool = cache->tenant_->pool();
-    const std::uint64_t sets = bytes_max / (kSetBytes + kCacheWays * row_bytes);
-    BRECCIA_TAKE(cache->sets_, exec::Array<Pair>::make(pool, sets * kSetBytes / sizeof(Pair)));
-    BRECCIA_TAKE(cache->rows_, exec::Array<char>::make(pool, sets * kCacheWays * row_bytes));
-    BRECCIA_TRY(algo::clear(x, cache->sets_.data(), cache->sets_.count()));
-    BRECCIA_TRY(x.finish());
-    cache->tenant_->answer(
-        {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
-    return cache;
-  }
-  ~PoolCache() override { tenant_->be_left_alone(); }
-
-  /// Lookups share it; who admits rows has it.
-  [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
-  /// Whoever calls this has the mutex or a share of it.
-  [[nodiscard]] CacheRef ref() const { return {sets_.data(), set_count(), rows_.data()}; }
-  void note(std::uint64_t lookups, std::uint64_t hits) {
-    lookups_ += lookups;
-    hits_ += hits;
-  }
-
-  /// Waits for lookups that are under way, none of which claims memory while it has the mutex.
-  void drop() override {
-    const std::unique_lock lock(mutex_);
-    sets_ = {};
-    rows_ = {};
-  }
-  [[nodiscard]] std::uint64_t rows() const override {
-    const std::shared_lock lock(mutex_);
-    return set_count() * kCacheWays;
-  }
-  [[nodiscard]] std::uint64_t bytes() const override {
-    const std::shared_lock lock(mutex_);
-    return sets_.bytes() + rows_.bytes();
-  }
-  [[nodiscard]] std::uint64_t lookups() const override { return lookups_; }
-  [[nodiscard]] std::uint64_t hits() const override { return hits_; }
-
- private:
-  static constexpr std::uint64_t kSetBytes = algo::SetRef::kPairs * sizeof(Pair);
-
-  PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes)
-      : Cache(row_bytes), tenant_(std::move(tenant)) {}
-  [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
-  const exec::TenantPtr tenant_;
-  mutable SectionMutex mutex_;  // guards the arrays
-  exec::Array<Pair> sets_;
-  exec::Array<char> rows_;
-  std::atomic<std::uint64_t> lookups_{0}, hits_{0};
-};
-
-/// Records that a device has written.
-class PoolRowRecords final : public RowRecords {
- public:
-  /// Errors  MemoryLimit; IOError: the device.
-  template <class X>
-  static Result<std::unique_ptr<PoolRowRecords>> make(X& x, exec::Device& device,
-                                                      const RowsInRef& rows) {
-    const std::uint64_t n = rows.ids.count;
-    const auto header =
-        record::RecordHeader::make(record::Op::kPut, sizeof(std::uint64_t), rows.row_bytes);
-    auto made =
-        std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, header.record_bytes()));
-    BRECCIA_ASSERT(header.record_bytes() == 2 * sizeof(std::uint64_t) + rows.row_bytes);
-    const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / made->record_bytes(), 1, n);
-    BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * made->record_bytes()));
-    BRECCIA_TAKE(made->number_, exec::make_array<std::uint64_t>(x, n));
-    BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, n));
-    BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
-    BRECCIA_TAKE(made->met_, exec::make_array<std::uint64_t>(x, algo::CountCodes::kCodes));
-    if (!made->host_.reserve(made->bytes())) {
-      return Status::MemoryLimit("no memory for the records of a batch");
-    }
-    std::byte* const host = made->host_.extend(made->bytes());
-    const exec::Finish finish(x);
-    BRECCIA_TRY(x.follow(rows.ids.stream));
-    BRECCIA_TRY(
-        x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr}));
-    algo::WriteRecords write;
-    std::memcpy(&write.header, &header, sizeof header);
-    write.record = reinterpret_cast<std::uint64_t*>(records.data());
-    write.row_words = static_cast<std::uint32_t>(rows.row_bytes / sizeof(std::uint64_t));
-    // One room for all pieces: what runs does so in order.
-    for (std::uint64_t begin = 0; begin < n; begin += piece) {
-      write.id = rows.ids.id + begin;
-      write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * rows.row_bytes);
-      write.count = std::min(piece, n - begin);
-      BRECCIA_TRY(x.template launch<32>(write.words(), write));
-      BRECCIA_TRY(x.copy_out(host + begin * made->record_bytes(), records.data(),
-                             write.count * made->record_bytes()));
-    }
-    BRECCIA_TRY(x.finish());
-    return Result<std::unique_ptr<PoolRowRecords>>(std::move(made));
-  }
-
-  [[nodiscard]] const std::byte* data() const override { return host_.data(); }
-
-  /// What raises them in an index, when the first one's payload is this.
-  template <class X>
-  Result<RequestsRef> place(X& x, std::uint64_t first_payload) {
-    BRECCIA_TRY(x.template launch<32>(
-        count(), algo::PlaceRecords{first_payload, record_bytes(), payload_.data(), count()}));
-    return RequestsRef{.all = Operation::kRaise,
-                       .key = number_.data(),
-                       .value = payload_.data(),
-                       .code = code_.data(),
-                       .count = count()};
-  }
-  /// Of the keys, when they were raised: *absent were not there before.
-  /// Errors  MemoryLimit: some found no room.
-  template <class X>
-  Status settle(X& x, std::uint64_t* absent) {
-    std::uint64_t met[algo::CountCodes::kCodes];
-    BRECCIA_TRY(algo::clear(x, met_.data(), met_.count()));
-    BRECCIA_TRY(
-        x.template launch<32>(count(), algo::CountCodes{code_.data(), count(), met_.data()}));
-    BRECCIA_TRY(x.copy_out(met, met_.data(), met_.count()));
-    BRECCIA_TRY(x.finish());
-    *absent = met[static_cast<int>(Code::kAbsent)];
-    if (met[static_cast<int>(Code::kNoRoom)] == 0) return Status::OK();
-    return Status::MemoryLimit("the index finds no room to grow");
-  }
-
- private:
-  static constexpr std::uint64_t kPieceBytes = 64 << 20;
-
-  PoolRowRecords(exec::Device& device, std::uint64_t count, std::uint64_t record_bytes)
-      : RowRecords(count, record_bytes), host_(device.host_memory()) {}
-
-  exec::HostVector<std::byte> host_;
-  exec::Array<std::uint64_t> number_, payload_, met_;
-  exec::Array<Code> code_;
-};
 
 /// Brings rows from the host to a device, a piece at a time.
 /// Threads one owner.

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "exec/device.h"
+#include "exec/pool.h"
+#include "hash/algo/cached.cuh"
+#include "hash/algo/clear.cuh"
+#include "hash/ids.h"
+#include "hash/section_mutex.h"
+
+namespace breccia::hash {
+
+/// A cache in the memory of a tenant of its own, which others may want back.
+class PoolCache final : public Cache {
+ public:
+  /// Errors  MemoryLimit; IOError: the device.
+  template <class X>
+  static Result<std::shared_ptr<PoolCache>> make(X& x, exec::TenantPtr tenant,
+                                                 std::uint64_t row_bytes, std::uint64_t bytes_max) {
+    auto cache = std::shared_ptr<PoolCache>(new PoolCache(std::move(tenant), row_bytes));
+    exec::Pool& pool = cache->tenant_->pool();
+    const std::uint64_t sets = bytes_max / (kSetBytes + kCacheWays * row_bytes);
+    BRECCIA_TAKE(cache->sets_, exec::Array<Pair>::make(pool, sets * kSetBytes / sizeof(Pair)));
+    BRECCIA_TAKE(cache->rows_, exec::Array<char>::make(pool, sets * kCacheWays * row_bytes));
+    BRECCIA_TRY(algo::clear(x, cache->sets_.data(), cache->sets_.count()));
+    BRECCIA_TRY(x.finish());
+    cache->tenant_->answer(
+        {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
+    return cache;
+  }
+  ~PoolCache() override { tenant_->be_left_alone(); }
+
+  /// Lookups share it; who admits rows has it.
+  [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
+  /// Whoever calls this has the mutex or a share of it.
+  [[nodiscard]] CacheRef ref() const { return {sets_.data(), set_count(), rows_.data()}; }
+  void note(std::uint64_t lookups, std::uint64_t hits) {
+    lookups_ += lookups;
+    hits_ += hits;
+  }
+
+  /// Waits for lookups that are under way, none of which claims memory while it has the mutex.
+  void drop() override {
+    const std::unique_lock lock(mutex_);
+    sets_ = {};
+    rows_ = {};
+  }
+  [[nodiscard]] std::uint64_t rows() const override {
+    const std::shared_lock lock(mutex_);
+    return set_count() * kCacheWays;
+  }
+  [[nodiscard]] std::uint64_t bytes() const override {
+    const std::shared_lock lock(mutex_);
+    return sets_.bytes() + rows_.bytes();
+  }
+  [[nodiscard]] std::uint64_t lookups() const override { return lookups_; }
+  [[nodiscard]] std::uint64_t hits() const override { return hits_; }
+
+ private:
+  static constexpr std::uint64_t kSetBytes = algo::SetRef::kPairs * sizeof(Pair);
+
+  PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes)
+      : Cache(row_bytes), tenant_(std::move(tenant)) {}
+  [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
+  const exec::TenantPtr tenant_;
+  mutable SectionMutex mutex_;  // guards the arrays
+  exec::Array<Pair> sets_;
+  exec::Array<char> rows_;
+  std::atomic<std::uint64_t> lookups_{0}, hits_{0};
+};
+
+}  // namespace breccia::hash

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/assert.h"
+#include "exec/device.h"
+#include "exec/executor.h"
+#include "exec/host_vector.h"
+#include "hash/algo/clear.cuh"
+#include "hash/algo/ids.cuh"
+#include "hash/ids.h"
+#include "record/record.h"
+
+namespace breccia::hash {
+
+/// Records that a device has written.
+class PoolRowRecords final : public RowRecords {
+ public:
+  /// Errors  MemoryLimit; IOError: the device.
+  template <class X>
+  static Result<std::unique_ptr<PoolRowRecords>> make(X& x, exec::Device& device,
+                                                      const RowsInRef& rows) {
+    const std::uint64_t n = rows.ids.count;
+    const auto header =
+        record::RecordHeader::make(record::Op::kPut, sizeof(std::uint64_t), rows.row_bytes);
+    auto made =
+        std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, header.record_bytes()));
+    BRECCIA_ASSERT(header.record_bytes() == 2 * sizeof(std::uint64_t) + rows.row_bytes);
+    const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / made->record_bytes(), 1, n);
+    BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * made->record_bytes()));
+    BRECCIA_TAKE(made->number_, exec::make_array<std::uint64_t>(x, n));
+    BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, n));
+    BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
+    BRECCIA_TAKE(made->met_, exec::make_array<std::uint64_t>(x, algo::CountCodes::kCodes));
+    if (!made->host_.reserve(made->bytes())) {
+      return Status::MemoryLimit("no memory for the records of a batch");
+    }
+    std::byte* const host = made->host_.extend(made->bytes());
+    const exec::Finish finish(x);
+    BRECCIA_TRY(x.follow(rows.ids.stream));
+    BRECCIA_TRY(
+        x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr}));
+    algo::WriteRecords write;
+    std::memcpy(&write.header, &header, sizeof header);
+    write.record = reinterpret_cast<std::uint64_t*>(records.data());
+    write.row_words = static_cast<std::uint32_t>(rows.row_bytes / sizeof(std::uint64_t));
+    // One room for all pieces: what runs does so in order.
+    for (std::uint64_t begin = 0; begin < n; begin += piece) {
+      write.id = rows.ids.id + begin;
+      write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * rows.row_bytes);
+      write.count = std::min(piece, n - begin);
+      BRECCIA_TRY(x.template launch<32>(write.words(), write));
+      BRECCIA_TRY(x.copy_out(host + begin * made->record_bytes(), records.data(),
+                             write.count * made->record_bytes()));
+    }
+    BRECCIA_TRY(x.finish());
+    return Result<std::unique_ptr<PoolRowRecords>>(std::move(made));
+  }
+
+  [[nodiscard]] const std::byte* data() const override { return host_.data(); }
+
+  /// What raises them in an index, when the first one's payload is this.
+  template <class X>
+  Result<RequestsRef> place(X& x, std::uint64_t first_payload) {
+    BRECCIA_TRY(x.template launch<32>(
+        count(), algo::PlaceRecords{first_payload, record_bytes(), payload_.data(), count()}));
+    return RequestsRef{.all = Operation::kRaise,
+                       .key = number_.data(),
+                       .value = payload_.data(),
+                       .code = code_.data(),
+                       .count = count()};
+  }
+  /// Of the keys, when they were raised: *absent were not there before.
+  /// Errors  MemoryLimit: some found no room.
+  template <class X>
+  Status settle(X& x, std::uint64_t* absent) {
+    std::uint64_t met[algo::CountCodes::kCodes];
+    BRECCIA_TRY(algo::clear(x, met_.data(), met_.count()));
+    BRECCIA_TRY(
+        x.template launch<32>(count(), algo::CountCodes{code_.data(), count(), met_.data()}));
+    BRECCIA_TRY(x.copy_out(met, met_.data(), met_.count()));
+    BRECCIA_TRY(x.finish());
+    *absent = met[static_cast<int>(Code::kAbsent)];
+    if (met[static_cast<int>(Code::kNoRoom)] == 0) return Status::OK();
+    return Status::MemoryLimit("the index finds no room to grow");
+  }
+
+ private:
+  static constexpr std::uint64_t kPieceBytes = 64 << 20;
+
+  PoolRowRecords(exec::Device& device, std::uint64_t count, std::uint64_t record_bytes)
+      : RowRecords(count, record_bytes), host_(device.host_memory()) {}
+
+  exec::HostVector<std::byte> host_;
+  exec::Array<std::uint64_t> number_, payload_, met_;
+  exec::Array<Code> code_;
+};
+
+}  // namespace breccia::hash
