@@ -15,6 +15,7 @@
 #include "hash/row_lookup.h"
 #include "hash/row_records.h"
 #include "hash/rows_call.h"
+#include "hash/small_row_lookup.h"
 
 namespace breccia::hash {
 
@@ -116,17 +117,21 @@ class BackendOn final : public Backend {
     return run_values_on(*x, table, requests);
   }
 
-  std::unique_ptr<RowLookup> make_lookup(Cache* cache, const RowsOutRef& rows) override {
+  std::unique_ptr<RowLookup> make_lookup(Cache* cache, const RowsOutRef& rows,
+                                         std::uint64_t few) override {
     BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
     BRECCIA_ASSERT(cache == nullptr || cache->row_bytes() == rows.row_bytes);
+    auto* const own_cache = static_cast<PoolCache*>(cache);
+    if (rows.ids.count <= few) {
+      return std::make_unique<SmallRowLookup<Tenant>>(own_, own_cache, rows);
+    }
     const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {
       auto& own = static_cast<PoolTable&>(table);
       BRECCIA_TRY(own.fault());
       return Call(x, own, requests, algo::WordKeys()).find(behind);
     };
-    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(
-        own_, static_cast<PoolCache*>(cache), rows, find);
+    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, own_cache, rows, find);
   }
 
   Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max) override {

@@ -31,6 +31,9 @@ struct RowsOutRef {
   std::uint8_t* found = nullptr;
 };
 
+/// So many ids are few: what a lookup of them takes is launches and waits, not bytes.
+inline constexpr std::uint64_t kFewIds = 16 << 10;
+
 /// Copies rows of payloads from where they lie.
 /// Shape   rows[payload.size() * row_bytes] and found[payload.size()], in memory of the host.
 using Gather =
@@ -50,13 +53,13 @@ class RowLookup {
   /// Looks the ids up in a table of payloads, and copies the rows that the cache has.
   /// Order   at one moment; done on return.
   /// Errors  as Backend::run_here.
-  /// Cost    four kernels and a wait.
+  /// Cost    a wait; four kernels, or one for few ids.
   [[nodiscard]] virtual Status look(Table& table) = 0;
   /// Brings the other rows of puts from the host, and lets the cache have them.
   /// Shape   behind look().
   /// Errors  MemoryLimit; IOError: the device.
   /// Cost    8 bytes each to the host, and a row back, gathered a piece while the one before
-  ///         crosses the bus.
+  ///         crosses the bus; few ids: a wait.
   [[nodiscard]] virtual Status bring(const Gather& gather) = 0;
 };
 

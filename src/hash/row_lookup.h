@@ -132,8 +132,6 @@ class PoolRowLookup final : public RowLookup {
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
   [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
   [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
-  /// Payloads of so few ids are fetched with their number, before it is known.
-  [[nodiscard]] bool is_small() const { return count() <= kSmall; }
 
   template <class X>
   Status allocate(X& x) {
@@ -146,7 +144,7 @@ class PoolRowLookup final : public RowLookup {
     BRECCIA_TAKE(missing_count_, exec::make_array<std::uint64_t>(x, 1));
     missing_.clear();
     missing_payloads_.clear();
-    if (!missing_.reserve(1) || (is_small() && !missing_payloads_.reserve(count()))) {
+    if (!missing_.reserve(1)) {
       return Status::MemoryLimit("no memory for what a batch looks up");
     }
     *missing_.extend(1) = 0;
@@ -166,9 +164,6 @@ class PoolRowLookup final : public RowLookup {
                          out_.found,
                          {request_.data(), missing_payload_.data(), missing_count_.data()}}));
     BRECCIA_TRY(x.copy_out(missing_.data(), missing_count_.data(), 1));
-    if (is_small()) {
-      BRECCIA_TRY(x.copy_out(missing_payloads_.extend(count()), missing_payload_.data(), count()));
-    }
     if (cache.set_count == 0) return Status::OK();
     const algo::RowsRef rows{.bytes = cache.rows, .shape = shape()};
     return with_row_words(
@@ -181,7 +176,6 @@ class PoolRowLookup final : public RowLookup {
 
   template <class X>
   Status fetch_missing(X& x) {
-    if (is_small()) return Status::OK();
     if (!missing_payloads_.reserve(missing())) {
       return Status::MemoryLimit("no memory for what a batch looks up");
     }
@@ -236,7 +230,6 @@ class PoolRowLookup final : public RowLookup {
   }
 
   static constexpr std::uint64_t kPieceBytes = 16 << 20;
-  static constexpr std::uint64_t kSmall = 16 << 10;
 
   Tenant& tenant_;
   PoolCache* const cache_;

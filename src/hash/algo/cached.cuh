@@ -27,13 +27,6 @@ BRECCIA_HD inline bool has_value(std::uint64_t payload) {
   return payload != 0 && (payload & kPayloadOperation) == 0;
 }
 
-/// Where a row is that is asked for.
-struct CachedPlace {
-  std::uint64_t set = 0;
-  int way = -1;  // of it; -1: it is not there
-  std::uint64_t credits = 0;
-};
-
 /// One set, of 64 bytes: seven payloads, and a byte of credit for each.
 struct SetRef {
   static constexpr int kPairs = 4;
@@ -90,6 +83,32 @@ BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t payl
   return scaled(permuted(payload, 0, kFactor), cache.set_count);
 }
 
+/// What copy_of() says of payloads without one.
+inline constexpr std::uint64_t kNoCopy = ~std::uint64_t{0};
+
+/// Where many ask for one row at once, one of them counts. Called by one lane.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void give_credit(const Group& group, const SetRef& set, std::uint64_t credits, int way) {
+  if (SetRef::credit_of(credits, way) == SetRef::kCreditMax) return;
+  (void)exec::compare_exchange_acq_rel_device(group, set.credits(), credits,
+                                              credits + SetRef::one_of(way));
+}
+
+/// The number of a payload's copy, which gets a credit; kNoCopy: there is none. Called by one lane.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std::uint64_t payload) {
+  if (cache.set_count == 0 || !has_value(payload)) return kNoCopy;
+  const std::uint64_t number = set_of(cache, payload);
+  const SetRef set = SetRef::of(cache, number);
+  const SetSeen seen = SetSeen::read(group, set);
+  const int way = seen.way_of(payload);
+  if (way < 0) return kNoCopy;
+  give_credit(group, set, seen.credits(), way);
+  return number * kCacheWays + static_cast<std::uint64_t>(way);
+}
+
 /// What a cache has of payloads.
 /// Shape   row[count], the number of each one's copy; code[count], kPresent: there is one.
 ///         found[i] becomes 1 then, else 0. missing: those that have a value and no copy.
@@ -132,30 +151,12 @@ struct FindCached {
   template <class Group>
   BRECCIA_HD bool look(const Group& group, std::uint64_t i) const {
     const std::uint64_t one = payload[i];
-    const bool is_there = has_value(one);
-    int way = -1;
-    if (is_there && cache.set_count > 0) {
-      const std::uint64_t set = set_of(cache, one);
-      const SetRef place = SetRef::of(cache, set);
-      const SetSeen seen = SetSeen::read(group, place);
-      way = seen.way_of(one);
-      if (way >= 0) {
-        row[i] = set * kCacheWays + static_cast<std::uint64_t>(way);
-        give_credit(group, place, seen.credits(), way);
-      }
-    }
-    code[i] = way >= 0 ? Code::kPresent : Code::kAbsent;
-    found[i] = way >= 0 ? 1 : 0;
-    return is_there && way < 0;
-  }
-  /// Where many ask for one row at once, one of them counts.
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD static void give_credit(const Group& group, const SetRef& set, std::uint64_t credits,
-                                     int way) {
-    if (SetRef::credit_of(credits, way) == SetRef::kCreditMax) return;
-    (void)exec::compare_exchange_acq_rel_device(group, set.credits(), credits,
-                                                credits + SetRef::one_of(way));
+    const std::uint64_t copy = copy_of(group, cache, one);
+    const bool is_cached = copy != kNoCopy;
+    if (is_cached) row[i] = copy;
+    code[i] = is_cached ? Code::kPresent : Code::kAbsent;
+    found[i] = is_cached ? 1 : 0;
+    return has_value(one) && !is_cached;
   }
 };
 

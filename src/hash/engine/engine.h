@@ -40,6 +40,8 @@ struct Ground {
   std::uint64_t roll_bytes = 0;
   /// Nothing is done by threads of the store's own: neither cleaning nor making segments ahead.
   bool is_scripted = false;
+  /// Lookups of so many ids are looked up as few are.
+  std::uint64_t few_ids = kFewIds;
 };
 
 /// The hash engine: records in a log, and a table on a device that knows the newest of each key.
@@ -135,8 +137,9 @@ class Engine final : public HashStore {
   std::unique_ptr<wal::FolderLock> lock_;  // of the store's folder: before the mark is believed
   exec::DevicePtr device_;
   std::shared_ptr<Backend> backend_;
-  CachePtr row_cache_;     // null: none
-  std::string no_device_;  // why there is none, if one was looked for
+  CachePtr row_cache_;               // null: none
+  std::uint64_t few_ids_ = kFewIds;  // Ground::few_ids
+  std::string no_device_;            // why there is none, if one was looked for
   std::unique_ptr<wal::Log> log_;
   base::Fault fault_;
   std::unique_ptr<State> state_;

@@ -40,6 +40,7 @@ Engine::~Engine() { Close().PermitUncheckedError(); }
 
 Status Engine::start(const HashOptions& options, const std::string& path, const Ground& ground) {
   options_ = options;
+  few_ids_ = ground.few_ids;
   options_.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                               limits::kLogWindowBytes);
   // Nor what is no number, or none that bytes can be multiplied with.

@@ -74,7 +74,7 @@ Status Engine::find_on_device(const IdRows& rows) {
   const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
   const auto lookup = backend_->make_lookup(
       is_cached ? row_cache_.get() : nullptr,
-      {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found});
+      {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found}, few_ids_);
   wal::SegmentTablePtr table;
   BRECCIA_TRY(state_->find(lookup.get(), &table));
   BRECCIA_TRY(

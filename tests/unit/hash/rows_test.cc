@@ -110,6 +110,7 @@ class HashRows : public ::testing::Test {
     options_.cached_row_bytes = random.one_in(8) ? 8 : kRowBytes;
     ground_ = {testing::make_sparse_files(), pmem::real_disk(), ~std::uint64_t{0},
                std::uint64_t{512} << random.below(4)};
+    ground_.few_ids = random.one_in(2) ? kFewIds : random.below(64);
     gpu_.faults.fail_after(0, exec::Fault::kDeviceLost);
     options_.device = 0;
     if (random.one_in(4)) gpu_.use(&options_);
@@ -186,6 +187,18 @@ void HashRows::find(base::Random& random, const Model& model) {
     }
   }
 }
+
+/// The same where all lookups are of few ids, and where none is.
+class HashRowsByWay : public HashRows, public ::testing::WithParamInterface<std::uint64_t> {
+ protected:
+  HashRowsByWay() { ground_.few_ids = GetParam(); }
+  void use(const std::shared_ptr<wal::Files>& files, std::uint64_t roll_bytes = 0) {
+    ground_.files = files;
+    ground_.disk = pmem::real_disk();
+    ground_.roll_bytes = roll_bytes;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, HashRowsByWay, ::testing::Values(std::uint64_t{0}, kFewIds));
 
 }  // namespace
 
@@ -268,14 +281,14 @@ TEST_F(HashRows, AreWhatAMapHas) {
 // Method: a few ids in most lookups beside many others, over a cache of an eighth of them all; half
 // of the lookups that count are of ids that it must have by then.
 // Mutation: a row that is admitted takes any place; credits that do not fall.
-TEST_F(HashRows, OftenLookedUpStayInTheCache) {
+TEST_P(HashRowsByWay, OftenLookedUpStayInTheCache) {
   base::Random random(1);
   options_.create_if_missing = true;
   options_.backend = BackendChoice::kSimulator;
   options_.cached_row_bytes = kRowBytes;
   constexpr std::uint64_t kIds = 4096;
   options_.row_cache_bytes = kIds / 8 * (kRowBytes + 10);
-  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  use(testing::make_sparse_files());
   open();
   Call all(*engine_);
   for (std::uint64_t id = 0; id < kIds; ++id) all.add(id, some_row(random));
@@ -305,7 +318,7 @@ TEST_F(HashRows, OftenLookedUpStayInTheCache) {
 
 // Goal: calls of many threads at once neither tear rows nor lose any.
 // Method: writers whose rows say their id in each word, readers over a small cache, a cleaner.
-TEST_F(HashRows, ManyThreads) {
+TEST_P(HashRowsByWay, ManyThreads) {
   base::Random random(2);
   options_.create_if_missing = true;
   options_.backend = testing::backend_under_test();
@@ -314,7 +327,7 @@ TEST_F(HashRows, ManyThreads) {
   if (options_.backend == BackendChoice::kHost) gpu.use(&options_);
   options_.cached_row_bytes = kRowBytes;
   options_.row_cache_bytes = 4000;
-  ground_ = {testing::make_sparse_files(), pmem::real_disk(), ~std::uint64_t{0}, 4096};
+  use(testing::make_sparse_files(), 4096);
   open();
   const auto row_of = [](std::uint64_t id, std::uint64_t version) {
     Row row;
@@ -364,11 +377,11 @@ TEST_F(HashRows, ManyThreads) {
 // Goal: one failure does not cost a store its device.
 // Method: each operation of a lookup fails in turn, once.
 // Mutation: a lookup that is not tried again before the map is lost.
-TEST_F(HashRows, OneFailureIsOne) {
+TEST_P(HashRowsByWay, OneFailureIsOne) {
   options_.create_if_missing = true;
   gpu_.use(&options_);
   gpu_.faults.fail_after(0, exec::Fault::kLaunchFailure);
-  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  use(testing::make_sparse_files());
   open();
   base::Random random(3);
   Model model;
@@ -390,7 +403,7 @@ TEST_F(HashRows, OneFailureIsOne) {
 // Method: a device whose memory is mostly one store's cache, over which threads look up, while
 // another store's index grows.
 // Mutation: a cache that gives nothing while somebody is at it.
-TEST_F(HashRows, CacheGivesWay) {
+TEST_P(HashRowsByWay, CacheGivesWay) {
   testing::FakeGpu gpu(24 << 20);
   gpu.faults.fail_after(0, exec::Fault::kDeviceLost);
   options_.create_if_missing = true;
@@ -398,7 +411,7 @@ TEST_F(HashRows, CacheGivesWay) {
   options_.keys_expected = 64;
   options_.cached_row_bytes = kRowBytes;
   options_.row_cache_bytes = 18 << 20;
-  ground_ = {testing::make_sparse_files(), pmem::real_disk()};
+  use(testing::make_sparse_files());
   open();
   ASSERT_GT(figure("row_cache.bytes"), 17U << 20);
   std::atomic<bool> stops = false;
