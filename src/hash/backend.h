@@ -116,10 +116,12 @@ class Backend {
 
   // ---- keys of 8 bytes in the backend's memory, of whose rows a table has payloads ----
 
-  /// A lookup of rows whose columns lie in the backend's memory, and outlast it. `cache`, which
-  /// may be null, learns of what it had not. So many ids are looked up as few: kFewIds.
-  [[nodiscard]] virtual std::unique_ptr<RowLookup> make_lookup(Cache* cache, const RowsOutRef& rows,
-                                                               std::uint64_t few) = 0;
+  /// A lookup of rows whose columns lie in the backend's memory, and outlast it.
+  [[nodiscard]] virtual std::unique_ptr<RowLookup> make_lookup(const RowSources& from,
+                                                               const RowsOutRef& rows) = 0;
+  /// The address by which kernels read memory of the host that the device has adopted
+  /// (exec::Device) or that is its own; null: they cannot.
+  [[nodiscard]] virtual const char* reach(char* host) = 0;
   /// An empty cache that takes so many bytes at most, of a tenant of its own.
   /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.
   [[nodiscard]] virtual Result<CachePtr> make_cache(std::uint64_t row_bytes,

@@ -117,21 +117,26 @@ class BackendOn final : public Backend {
     return run_values_on(*x, table, requests);
   }
 
-  std::unique_ptr<RowLookup> make_lookup(Cache* cache, const RowsOutRef& rows,
-                                         std::uint64_t few) override {
+  std::unique_ptr<RowLookup> make_lookup(const RowSources& from, const RowsOutRef& rows) override {
     BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
-    BRECCIA_ASSERT(cache == nullptr || cache->row_bytes() == rows.row_bytes);
-    auto* const own_cache = static_cast<PoolCache*>(cache);
-    if (rows.ids.count <= few) {
-      return std::make_unique<SmallRowLookup<Tenant>>(own_, own_cache, rows);
+    BRECCIA_ASSERT(from.cache == nullptr || from.cache->row_bytes() == rows.row_bytes);
+    auto* const cache = static_cast<PoolCache*>(from.cache);
+    if (rows.ids.count <= from.few_ids) {
+      return std::make_unique<SmallRowLookup<Tenant>>(own_, cache, from.log, rows);
     }
     const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {
       auto& own = static_cast<PoolTable&>(table);
       BRECCIA_TRY(own.fault());
       return Call(x, own, requests, algo::WordKeys()).find(behind);
     };
-    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, own_cache, rows, find);
+    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, cache, from.log, rows,
+                                                                   find);
+  }
+
+  const char* reach(char* host) override {
+    auto x = own_.executor();
+    return x.ok() ? x.value()->reach(host) : nullptr;
   }
 
   Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max) override {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "hash/refs.h"
 
 /// What verbs on ids take and give: keys of 8 bytes whose columns lie in a backend's memory.
 
@@ -33,6 +34,17 @@ struct RowsOutRef {
 
 /// So many ids are few: what a lookup of them takes is launches and waits, not bytes.
 inline constexpr std::uint64_t kFewIds = 16 << 10;
+
+class Cache;
+
+/// What a lookup of rows may use.
+struct RowSources {
+  Cache* cache = nullptr;  // which learns of what it had not; null: none
+  /// The log that payloads point into, which outlasts the lookup.
+  LogRef log;
+  /// So many ids are looked up as few are.
+  std::uint64_t few_ids = kFewIds;
+};
 
 /// Copies rows of payloads from where they lie.
 /// Shape   rows[payload.size() * row_bytes] and found[payload.size()], in memory of the host.

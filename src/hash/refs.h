@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
+#include "base/limits.h"
 #include "exec/atomics.h"
+#include "exec/group.h"
 
 /// What the verbs of a hash table take and give: plain data that may lie on a device.
 
@@ -111,6 +113,33 @@ struct CacheRef {
   Pair* sets = nullptr;
   std::uint64_t set_count = 0;
   char* rows = nullptr;
+};
+
+/// The records of a log where kernels read them, in memory of the host.
+/// Shape   window[count], kWindowBytes of the log each, from position first * kWindowBytes on; null:
+///         it is not to be had. Without windows there is nothing.
+struct LogRef {
+  static constexpr std::uint64_t kWindowBytes = limits::kLogWindowBytes;
+
+  const char* const* window = nullptr;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  /// `bytes` from `position` on, a window's at most; null: they are not to be had, or not in one
+  /// piece.
+  [[nodiscard]] BRECCIA_HD const char* at(std::uint64_t position, std::uint64_t bytes) const {
+    const std::uint64_t number = position / kWindowBytes - first;  // large, where it lies before
+    const std::uint64_t offset = position % kWindowBytes;
+    if (number >= count || bytes > kWindowBytes) return nullptr;
+    const char* const begin = window[number];
+    if (begin == nullptr) return nullptr;
+    const bool ends_here = offset + bytes <= kWindowBytes;
+    // Those of a segment lie one behind the other.
+    if (!ends_here && (number + 1 == count || window[number + 1] != begin + kWindowBytes)) {
+      return nullptr;
+    }
+    return begin + offset;
+  }
 };
 
 /// Requests whose rows a cache has not, in no order.

@@ -43,7 +43,13 @@ class PoolCache final : public Cache {
   void note(std::uint64_t lookups, std::uint64_t hits) {
     lookups_ += lookups;
     hits_ += hits;
+    const double share = static_cast<double>(lookups - hits) / static_cast<double>(lookups);
+    missing_share_ = missing_share_ + kNewest * (share - missing_share_);
   }
+  /// Of what was looked up lately: about so much was not there.
+  [[nodiscard]] double missing_share() const { return missing_share_; }
+  /// Counts those who ask.
+  [[nodiscard]] std::uint64_t turn() { return turns_++; }
 
   /// Waits for lookups that are under way, none of which claims memory while it has the mutex.
   void drop() override {
@@ -63,6 +69,7 @@ class PoolCache final : public Cache {
   [[nodiscard]] std::uint64_t hits() const override { return hits_; }
 
  private:
+  static constexpr double kNewest = 0.125;  // what the last lookup counts
   static constexpr std::uint64_t kSetBytes = algo::SetRef::kPairs * sizeof(Pair);
 
   PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes)
@@ -72,7 +79,8 @@ class PoolCache final : public Cache {
   mutable SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;
   exec::Array<char> rows_;
-  std::atomic<std::uint64_t> lookups_{0}, hits_{0};
+  std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0};
+  std::atomic<double> missing_share_{1};
 };
 
 }  // namespace breccia::hash

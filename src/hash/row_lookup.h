@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 #include <type_traits>
 #include <utility>
@@ -14,82 +13,28 @@
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
 #include "hash/algo/ids.cuh"
+#include "hash/algo/logged.cuh"
 #include "hash/algo/rows.cuh"
 #include "hash/ids.h"
 #include "hash/row_cache.h"
+#include "hash/row_courier.h"
+#include "hash/row_reader.h"
 #include "hash/rows.h"
 
 namespace breccia::hash {
 
-/// Brings rows from the host to a device, a piece at a time.
-/// Threads one owner.
-template <class X>
-class Courier {
- public:
-  Courier(X& x, exec::HostMemory& memory) : x_(x), rows_(memory), there_(memory) {}
-  ~Courier() { (void)x_.finish(); }
-  Courier(const Courier&) = delete;
-  Courier& operator=(const Courier&) = delete;
-
-  /// Room for a piece; what it brought before is there.
-  /// Errors  MemoryLimit; IOError: the device.
-  Status load(std::uint64_t rows, std::uint64_t row_bytes) {
-    BRECCIA_TRY(x_.finish());
-    rows_on_device_.reset();
-    there_on_device_.reset();
-    rows_.clear();
-    there_.clear();
-    if (!rows_.reserve(rows * row_bytes) || !there_.reserve(rows)) {
-      return Status::MemoryLimit("no memory for rows on their way to the device");
-    }
-    rows_.extend(rows * row_bytes);
-    there_.extend(rows);
-    return Status::OK();
-  }
-  [[nodiscard]] char* rows() { return rows_.data(); }
-  [[nodiscard]] std::uint8_t* there() { return there_.data(); }
-  /// Sends the piece to the requests that it is of.
-  Status send(const std::uint32_t* request, const RowsOutRef& to) {
-    const std::uint64_t n = there_.size();
-    BRECCIA_TAKE(auto rows, x_.import(rows_.data(), n * to.row_bytes));
-    rows_on_device_.emplace(std::move(rows));
-    BRECCIA_TAKE(auto there, x_.import(there_.data(), n));
-    there_on_device_.emplace(std::move(there));
-    return with_row_words(
-        algo::RowShape::of(0, to.row_bytes), {rows_on_device_->data(), to.row},
-        [&]<class Word>(const Word*, std::uint32_t words) {
-          return x_.template launch<32>(
-              n * words,
-              algo::PutFound<Word>{reinterpret_cast<const Word*>(rows_on_device_->data()),
-                                   there_on_device_->data(), request, n,
-                                   reinterpret_cast<Word*>(to.row), to.found, words});
-        });
-  }
-  Status finish() { return x_.finish(); }
-
- private:
-  using RowsImport = std::decay_t<
-      decltype(std::declval<X&>().import(static_cast<const char*>(nullptr), 0).take())>;
-  using ThereImport = std::decay_t<
-      decltype(std::declval<X&>().import(static_cast<const std::uint8_t*>(nullptr), 0).take())>;
-
-  X& x_;
-  exec::HostVector<char> rows_;
-  exec::HostVector<std::uint8_t> there_;
-  std::optional<RowsImport> rows_on_device_;
-  std::optional<ThereImport> there_on_device_;
-};
-
 /// Looks rows up: those in a cache on the device, and the others from the host, where cores gather
-/// one piece while the bus brings the other. `Find` finds requests in a table, and waits for them
-/// and for what is launched behind: find(x, table, requests, behind).
+/// one piece while the bus brings the other, and kernels read a few. `Find` finds requests in a
+/// table, and waits for them and for what is launched behind: find(x, table, requests, behind).
 template <class Tenant, class Find>
 class PoolRowLookup final : public RowLookup {
  public:
   /// `cache` may be null.
-  PoolRowLookup(Tenant& tenant, PoolCache* cache, const RowsOutRef& out, const Find& find)
+  PoolRowLookup(Tenant& tenant, PoolCache* cache, const LogRef& log, const RowsOutRef& out,
+                const Find& find)
       : tenant_(tenant),
         cache_(cache),
+        logged_(algo::LoggedRow::of(log, out.row_bytes)),
         out_(out),
         find_(find),
         missing_(host_memory()),
@@ -132,6 +77,9 @@ class PoolRowLookup final : public RowLookup {
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
   [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
   [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
+  [[nodiscard]] std::uint64_t piece_rows() const {
+    return std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
+  }
 
   template <class X>
   Status allocate(X& x) {
@@ -184,34 +132,65 @@ class PoolRowLookup final : public RowLookup {
     return x.finish();
   }
 
+  /// What is missing is brought by cores, from its front, and what is read by kernels, from its
+  /// end; what those could not read, by cores again.
   template <class X>
   Status bring_all(X& x, const Gather& gather) {
-    const std::uint64_t piece = std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
+    std::uint64_t unread = 0;
     if constexpr (X::kIsAsync) {
-      if (missing() > piece) {
+      if (missing() > piece_rows()) {
         auto other = tenant_.executor();
-        if (other.ok()) return bring_by(&x, &*other.value(), piece, gather);
+        auto third = tenant_.executor();
+        if (other.ok() && third.ok()) {
+          BRECCIA_TRY(bring_by(&x, &*other.value(), &*third.value(), gather, &unread));
+          return bring_unread(x, unread, gather);
+        }
       }
     }
-    return bring_by(&x, &x, piece, gather);
+    BRECCIA_TRY(bring_by(&x, &x, &x, gather, &unread));
+    return bring_unread(x, unread, gather);
   }
 
-  /// While one brings a piece, the next one is gathered for the other.
+  /// While one brings a piece, the next one is gathered for the other, and the third reads.
   template <class X>
-  Status bring_by(X* one, X* other, std::uint64_t piece, const Gather& gather) {
+  Status bring_by(X* one, X* other, X* third, const Gather& gather, std::uint64_t* unread) {
     const std::uint64_t* const payload = missing_payloads_.data();
     Courier<X> first(*one, host_memory());
     Courier<X> second(*other, host_memory());
     Courier<X>* const couriers[] = {&first, &second};
-    for (std::uint64_t begin = 0, turn = 0; begin < missing(); begin += piece, turn = 1 - turn) {
-      const std::uint64_t n = std::min(piece, missing() - begin);
+    Reader<X> reader(*third, logged_, out_);
+    BRECCIA_TRY(reader.prepare(missing()));
+    std::uint64_t end = missing();
+    for (std::uint64_t begin = 0, turn = 0; begin < end; turn = 1 - turn) {
+      BRECCIA_TRY(
+          reader.read_some({request_.data(), missing_payload_.data(), nullptr}, begin, &end));
+      const std::uint64_t n = std::min(piece_rows(), end - begin);
       Courier<X>& courier = *couriers[turn];
       BRECCIA_TRY(courier.load(n, out_.row_bytes));
       gather({payload + begin, n}, courier.rows(), courier.there());
       BRECCIA_TRY(courier.send(request_.data() + begin, out_));
+      begin += n;
     }
     BRECCIA_TRY(first.finish());
-    return one == other ? Status::OK() : second.finish();
+    if (one != other) BRECCIA_TRY(second.finish());
+    return reader.finish(&unread_, unread);
+  }
+
+  template <class X>
+  Status bring_unread(X& x, std::uint64_t unread, const Gather& gather) {
+    if (unread == 0) return Status::OK();
+    exec::HostVector<std::uint64_t> payloads(host_memory());
+    if (!payloads.reserve(unread)) return Status::MemoryLimit("no memory for rows");
+    BRECCIA_TRY(x.copy_out(payloads.extend(unread), unread_.payload.data(), unread));
+    BRECCIA_TRY(x.finish());
+    Courier<X> courier(x, host_memory());
+    for (std::uint64_t begin = 0; begin < unread; begin += piece_rows()) {
+      const std::uint64_t n = std::min(piece_rows(), unread - begin);
+      BRECCIA_TRY(courier.load(n, out_.row_bytes));
+      gather({payloads.data() + begin, n}, courier.rows(), courier.there());
+      BRECCIA_TRY(courier.send(unread_.request.data() + begin, out_));
+    }
+    return courier.finish();
   }
 
   template <class X>
@@ -233,11 +212,13 @@ class PoolRowLookup final : public RowLookup {
 
   Tenant& tenant_;
   PoolCache* const cache_;
+  const algo::LoggedRow logged_;
   const RowsOutRef out_;
   const Find find_;
   exec::Array<std::uint64_t> number_, payload_, row_, missing_payload_, missing_count_;
   exec::Array<Code> code_;
   exec::Array<std::uint32_t> request_;
+  Unread unread_;
   exec::HostVector<std::uint64_t> missing_;  // one number
   exec::HostVector<std::uint64_t> missing_payloads_;
 };

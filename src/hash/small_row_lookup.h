@@ -45,16 +45,18 @@ class Within {
 };
 
 /// Looks few rows up, where what counts is how often the host waits and what it asks the driver
-/// for: one kernel says what is missing, in memory of the host, and two bring that from there.
+/// for: one kernel brings what is in the cache, or in what it reads of the log, and says in memory
+/// of the host what is not; two bring that from there.
 template <class Tenant>
 class SmallRowLookup final : public RowLookup {
  public:
   /// `cache` may be null.
-  SmallRowLookup(Tenant& tenant, PoolCache* cache, const RowsOutRef& out)
+  SmallRowLookup(Tenant& tenant, PoolCache* cache, const LogRef& log, const RowsOutRef& out)
       : tenant_(tenant),
         cache_(cache),
+        logged_(algo::LoggedRow::of(log, out.row_bytes)),
         out_(out),
-        missing_(host_memory()),
+        not_cached_(host_memory()),
         payload_(host_memory()),
         request_(host_memory()),
         rows_(host_memory()),
@@ -64,31 +66,53 @@ class SmallRowLookup final : public RowLookup {
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_TRY(own.fault());
     BRECCIA_TAKE(auto x, tenant_.executor());
-    missing_.clear();
-    if (!missing_.reserve(count())) return no_memory();
-    (void)missing_.extend(count());
+    not_cached_.clear();
+    if (!not_cached_.reserve(count())) return no_memory();
+    (void)not_cached_.extend(count());
     BRECCIA_TRY(find(*x, own));
-    if (!list_missing()) return no_memory();
-    if (cache_ != nullptr) cache_->note(count(), count() - payload_.size());
+    std::uint64_t cached = 0;
+    if (!list_not_cached(&cached)) return no_memory();
+    if (cache_ != nullptr) cache_->note(count(), cached);
     return Status::OK();
   }
 
   Status bring(const Gather& gather) override {
-    const std::uint64_t n = payload_.size();
-    if (n == 0) return Status::OK();
     rows_.clear();
     there_.clear();
-    if (!rows_.reserve(n * out_.row_bytes) || !there_.reserve(n)) return no_memory();
-    gather({payload_.data(), n}, rows_.extend(n * out_.row_bytes), there_.extend(n));
+    if (missing_ > 0) {
+      if (!rows_.reserve(missing_ * out_.row_bytes) || !there_.reserve(missing_)) {
+        return no_memory();
+      }
+      gather({payload_.data(), missing_}, rows_.extend(missing_ * out_.row_bytes),
+             there_.extend(missing_));
+    }
+    if (missing_ == 0 && !offers()) return Status::OK();
     BRECCIA_TAKE(auto x, tenant_.executor());
     return with_words(
         [&]<class Word>(const Word*, std::uint32_t words) { return put<Word>(*x, words); });
   }
 
  private:
+  /// Of so many rows that have no copy a device reads few enough.
+  static constexpr std::uint64_t kReadsMax = 512;
+  /// So seldom what was read is offered to the cache: that takes a launch and a wait, and rows that
+  /// are looked up often come again.
+  static constexpr std::uint64_t kOfferEvery = 8;
+
   [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
   static Status no_memory() { return Status::MemoryLimit("no memory for what a batch looks up"); }
+  /// Whether kernels are to read rows of the log: over a bus, as long as they are few.
+  [[nodiscard]] bool reads_log() const {
+    if (tenant_.device().host_reads()) return true;
+    const double share = cache_ == nullptr ? 1 : cache_->missing_share();
+    return share * static_cast<double>(count()) <= kReadsMax;
+  }
+  /// Whether the cache is to have what was looked up and is not in it.
+  [[nodiscard]] bool offers() const {
+    return cache_ != nullptr && request_.size() > 0 &&
+           (missing_ > 0 || cache_->turn() % kOfferEvery == 0);
+  }
   /// call(words of the type that rows are copied by, how many a row has).
   template <class F>
   Status with_words(const F& call) const {
@@ -99,12 +123,12 @@ class SmallRowLookup final : public RowLookup {
   template <class X>
   Status find(X& x, PoolTable& table) {
     // Where kernels cannot write the host's memory, they write this.
-    exec::Array<std::uint64_t> missing;
-    std::uint64_t* to = x.reach(missing_.data());
+    exec::Array<std::uint64_t> not_cached;
+    std::uint64_t* to = x.reach(not_cached_.data());
     const exec::Finish finish(x);
     if (to == nullptr) {
-      BRECCIA_TAKE(missing, exec::make_array<std::uint64_t>(x, count()));
-      to = missing.data();
+      BRECCIA_TAKE(not_cached, exec::make_array<std::uint64_t>(x, count()));
+      to = not_cached.data();
     }
     BRECCIA_TRY(x.follow(out_.ids.stream));
     const std::shared_lock table_lock(table.mutex());
@@ -115,48 +139,60 @@ class SmallRowLookup final : public RowLookup {
       cache = cache_->ref();
     }
     BRECCIA_TRY(with_words([&]<class Word>(const Word*, std::uint32_t words) {
-      auto* const row = reinterpret_cast<Word*>(out_.row);
-      const std::uint64_t* const id = out_.ids.id;
-      return table.grows() ? launch_groups(x, table, count(),
-                                           algo::FindRow<true, Word>{table.ref(), cache, id, row,
-                                                                     out_.found, to, words})
-                           : launch_groups(x, table, count(),
-                                           algo::FindRow<false, Word>{table.ref(), cache, id, row,
-                                                                      out_.found, to, words});
+      return table.grows() ? launch_find<true, Word>(x, table, cache, to, words)
+                           : launch_find<false, Word>(x, table, cache, to, words);
     }));
-    if (missing.data() != nullptr) BRECCIA_TRY(x.copy_out(missing_.data(), to, count()));
+    if (not_cached.data() != nullptr) BRECCIA_TRY(x.copy_out(not_cached_.data(), to, count()));
     return x.finish();
   }
+  template <bool kGrows, class Word, class X>
+  Status launch_find(X& x, const PoolTable& table, const CacheRef& cache, std::uint64_t* not_cached,
+                     std::uint32_t words) {
+    return launch_groups(
+        x, table, count(),
+        algo::FindRow<kGrows, Word>{table.ref(), cache, reads_log() ? logged_ : algo::LoggedRow(),
+                                    out_.ids.id, reinterpret_cast<Word*>(out_.row), out_.found,
+                                    not_cached, words});
+  }
 
-  /// Of what is missing payloads and requests. False: no memory.
-  bool list_missing() {
+  /// Lists payloads and requests: first what is missing, then what was read. False: no memory.
+  bool list_not_cached(std::uint64_t* cached) {
+    constexpr std::uint64_t kRead = algo::kRowWasRead;
     payload_.clear();
     request_.clear();
-    for (std::uint64_t i = 0; i < count(); ++i) {
-      if (missing_[i] == 0) continue;
-      if (!payload_.reserve(payload_.size() + 1) || !request_.reserve(request_.size() + 1)) {
-        return false;
+    std::uint64_t others = 0;
+    for (const bool was_read : {false, true}) {
+      for (std::uint64_t i = 0; i < count(); ++i) {
+        const std::uint64_t payload = not_cached_[i];
+        if (payload == 0 || ((payload & kRead) != 0) != was_read) continue;
+        if (!payload_.reserve(payload_.size() + 1) || !request_.reserve(request_.size() + 1)) {
+          return false;
+        }
+        payload_.push(payload & ~kRead);
+        request_.push(static_cast<std::uint32_t>(i));
+        ++others;
       }
-      payload_.push(missing_[i]);
-      request_.push(static_cast<std::uint32_t>(i));
+      if (!was_read) missing_ = payload_.size();
     }
+    *cached = count() - others;
     return true;
   }
 
-  /// Brings what was gathered, and offers it to the cache.
+  /// Brings what was gathered, and offers the cache what it has not.
   template <class Word, class X>
   Status put(X& x, std::uint32_t words) {
     const std::uint64_t n = payload_.size();
     const exec::Finish finish(x);
+    auto* const row = reinterpret_cast<Word*>(out_.row);
+    BRECCIA_TAKE(const auto request, (Within<X, std::uint32_t>::of(x, request_)));
     BRECCIA_TAKE(const auto brought, (Within<X, char>::of(x, rows_)));
     BRECCIA_TAKE(const auto there, (Within<X, std::uint8_t>::of(x, there_)));
-    BRECCIA_TAKE(const auto request, (Within<X, std::uint32_t>::of(x, request_)));
-    BRECCIA_TAKE(const auto payload, (Within<X, std::uint64_t>::of(x, payload_)));
-    auto* const row = reinterpret_cast<Word*>(out_.row);
     BRECCIA_TRY(x.template launch<32>(
-        n * words, algo::PutFound<Word>{reinterpret_cast<const Word*>(brought.data()), there.data(),
-                                        request.data(), n, row, out_.found, words}));
+        missing_ * words,
+        algo::PutFound<Word>{reinterpret_cast<const Word*>(brought.data()), there.data(),
+                             request.data(), missing_, row, out_.found, words}));
     if (cache_ == nullptr) return x.finish();
+    BRECCIA_TAKE(const auto payload, (Within<X, std::uint64_t>::of(x, payload_)));
     const std::unique_lock lock(cache_->mutex());
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
@@ -168,10 +204,12 @@ class SmallRowLookup final : public RowLookup {
 
   Tenant& tenant_;
   PoolCache* const cache_;
+  const algo::LoggedRow logged_;
   const RowsOutRef out_;
-  exec::HostVector<std::uint64_t> missing_;  // of each id: its payload, or 0
-  exec::HostVector<std::uint64_t> payload_;  // of those that are missing
-  exec::HostVector<std::uint32_t> request_;  // whose they are
+  exec::HostVector<std::uint64_t> not_cached_;  // of each id, as FindRow says it
+  exec::HostVector<std::uint64_t> payload_;     // of those that are not cached
+  exec::HostVector<std::uint32_t> request_;     // whose they are
+  std::uint64_t missing_ = 0;                   // so many of them were not read either
   exec::HostVector<char> rows_;
   exec::HostVector<std::uint8_t> there_;
 };

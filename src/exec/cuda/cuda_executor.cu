@@ -99,6 +99,8 @@ Status CudaExecutor::follow(void* stream) {
   return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(stream_, before_, 0)));
 }
 
+bool CudaExecutor::is_idle() const { return cudaStreamQuery(stream_) != cudaErrorNotReady; }
+
 Status CudaExecutor::finish() {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
   if (scratch_.bytes() > kScratchKeptBytesMax) scratch_ = Array<std::byte>();

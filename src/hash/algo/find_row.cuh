@@ -4,26 +4,33 @@
 
 #include "hash/algo/cached.cuh"
 #include "hash/algo/ids.cuh"
+#include "hash/algo/logged.cuh"
 #include "hash/algo/run.cuh"
 
 /// From an id to its row in one go: for few of them a launch more takes longer than all the work.
 
 namespace breccia::hash::algo {
 
-/// Looks ids up in a table of payloads, and copies the rows of those that a cache has.
-/// Shape   id[n], row[n * words]; found[n]: 1 where there is a copy, else 0; missing[n]: the
-///         payload, where it has a value and no copy, else 0.
+/// Said of a payload: its row was read. A bit that no payload with a value has.
+inline constexpr std::uint64_t kRowWasRead = 1;
+
+/// Looks ids up in a table of payloads, and copies the rows of those that a cache has, or that lie
+/// in what kernels read of a log.
+/// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; not_cached[n]: the
+///         payload, where it has a value and no copy, else 0; kRowWasRead is set in it where the log
+///         was asked.
 /// Launch  group g: id g, over n * W items. Nobody admits meanwhile.
+/// Order   records of payloads in the table were written before the launch.
 template <bool kGrows, class Word>
 struct FindRow {
   static constexpr int kBlockThreads = 128;
-
   GrowingRef tables;
   CacheRef cache;
+  LoggedRow logged;
   const std::uint64_t* id;
   Word* row;
   std::uint8_t* found;
-  std::uint64_t* missing;
+  std::uint64_t* not_cached;
   std::uint32_t words;  // of a row
 
   BRECCIA_SINGLE_SOURCE
@@ -31,22 +38,34 @@ struct FindRow {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t i = first / Group::kWidth;
     const std::uint64_t payload = find(group, byte_swapped(id[i]));
+    if (!has_value(payload)) return say(group, i, false, 0);
     const std::uint64_t copy = group.from(0, [&](int) { return copy_of(group, cache, payload); });
-    const bool is_cached = copy != kNoCopy;
-    group.each_lane([&](int lane) {
-      if (lane == 0) {
-        found[i] = is_cached ? 1 : 0;
-        missing[i] = has_value(payload) && !is_cached ? payload : 0;
-      }
-      if (!is_cached) return;
+    if (copy != kNoCopy) {
       const Word* const from = reinterpret_cast<const Word*>(cache.rows) + copy * words;
-      for (auto w = static_cast<std::uint32_t>(lane); w < words; w += Group::kWidth) {
-        row[i * words + w] = from[w];
-      }
-    });
+      copy_words(group, from, words, row + i * words);
+      return say(group, i, true, 0);
+    }
+    // Records lie at multiples of 8 bytes.
+    const std::uint32_t small_words = words * (sizeof(Word) / sizeof(std::uint64_t));
+    const std::uint64_t* const record = logged.at(payload, small_words);
+    if (record == nullptr) return say(group, i, false, payload);
+    const bool is_row = record[0] == logged.header;
+    copy_words(group, record + LoggedRow::kWordsBefore, small_words,
+               reinterpret_cast<std::uint64_t*>(row + i * words));
+    say(group, i, is_row, payload | kRowWasRead);
   }
 
  private:
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void say(const Group& group, std::uint64_t i, bool is_found,
+                      std::uint64_t payload) const {
+    group.each_lane([&](int lane) {
+      if (lane != 0) return;
+      found[i] = is_found ? 1 : 0;
+      not_cached[i] = payload;
+    });
+  }
   /// What the table has of a number; 0: nothing.
   BRECCIA_SINGLE_SOURCE
   template <class Group>

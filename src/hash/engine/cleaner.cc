@@ -189,6 +189,7 @@ Status Cleaner::release(std::uint64_t end) {
   Status status = mark_.write({store_id_, end});
   if (status.ok()) status = parts_.log->release_below(end);
   if (!status.ok()) parts_.fault->set(base::Fault::Place::kLog, status);
+  parts_.view->let_go(parts_.log->table());
   return status;
 }
 

@@ -10,6 +10,7 @@
 #include "base/bell.h"
 #include "base/fault.h"
 #include "base/result.h"
+#include "hash/engine/log_view.h"
 #include "hash/engine/mark.h"
 #include "hash/engine/state.h"
 #include "wal/commit_queue.h"
@@ -32,6 +33,7 @@ class Cleaner {
     wal::CommitQueue* commits;
     State* state;
     base::Fault* fault;
+    LogView* view;
   };
   struct Figures {
     std::uint64_t segments = 0;      // that were given back

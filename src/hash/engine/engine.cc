@@ -257,9 +257,10 @@ Status Engine::SyncLog() {
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {
   const Status found = base::or_memory_limit([&] {
-    auto figure = figure_of({*state_, *cleaner_, *log_, fault_, async_->figures(), *device_,
-                             no_device_, row_cache_.get(), gets_.load(), writes_.load()},
-                            name);
+    auto figure =
+        figure_of({*state_, *cleaner_, *log_, fault_, async_->figures(), *device_, no_device_,
+                   row_cache_.get(), *log_view_, gets_.load(), writes_.load()},
+                  name);
     if (!figure.has_value()) return Status::NotFound();
     *value = std::move(*figure);
     return Status::OK();

@@ -16,6 +16,7 @@
 #include "batch/requests.h"
 #include "batch/together.h"
 #include "hash/engine/cleaner.h"
+#include "hash/engine/log_view.h"
 #include "hash/engine/mark.h"
 #include "hash/engine/state.h"
 #include "pmem/disk.h"
@@ -139,7 +140,8 @@ class Engine final : public HashStore {
   std::shared_ptr<Backend> backend_;
   CachePtr row_cache_;               // null: none
   std::uint64_t few_ids_ = kFewIds;  // Ground::few_ids
-  std::string no_device_;            // why there is none, if one was looked for
+  std::shared_ptr<LogView> log_view_;
+  std::string no_device_;  // why there is none, if one was looked for
   std::unique_ptr<wal::Log> log_;
   base::Fault fault_;
   std::unique_ptr<State> state_;

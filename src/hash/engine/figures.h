@@ -8,6 +8,7 @@
 #include "batch/async_queue.h"
 #include "exec/device.h"
 #include "hash/engine/cleaner.h"
+#include "hash/engine/log_view.h"
 #include "hash/engine/state.h"
 #include "wal/log.h"
 
@@ -23,6 +24,7 @@ struct FigureSources {
   const exec::Device& device;
   const std::string& no_device;
   const Cache* row_cache;  // null: none
+  const LogView& log_view;
   std::uint64_t gets;
   std::uint64_t writes;
 };

@@ -77,8 +77,8 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
                              .visible = [this] { return state_->visible(); },
                              .note = [](const wal::CommitNote&) {}});
   cleaner_ = std::make_unique<Cleaner>(
-      Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_}, file, mark.store_id,
-      Cleaner::Room{options_.log_factor, 4 * options_.log_segment_bytes});
+      Cleaner::Parts{log_.get(), commits_.get(), state_.get(), &fault_, log_view_.get()}, file,
+      mark.store_id, Cleaner::Room{options_.log_factor, 4 * options_.log_segment_bytes});
   cleaner_->note_written(recovery_.entries, recovery_.bytes);
   if (!ground.is_scripted) cleaner_->start();
   together_ = std::make_unique<batch::Together>(batch::Together::Engine{
@@ -151,6 +151,12 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   log_options.roll_bytes = ground.roll_bytes;
   log_options.prepare_ahead = !ground.is_scripted;
   log_options.store_id = mark.store_id;
+  log_view_ = std::make_shared<LogView>(backend_);
+  // A segment may outlive the engine.
+  log_options.on_map = [view = log_view_](std::byte* image, std::uint64_t bytes) {
+    view->map(image, bytes);
+  };
+  log_options.on_unmap = [view = log_view_](std::byte* image) { view->unmap(image); };
   wal::LogRecovery found;
   BRECCIA_TAKE(log_, wal::Log::open(
                          log_options, mark.from,
@@ -191,6 +197,7 @@ Status Engine::Close() {
   async_->stop();
   closed_ = true;
   cleaner_->stop();
+  log_view_->stop();
   // Writes without a log are lost with the process, not with an orderly end of it.
   close_status_ = commits_->keep(/*sync=*/false);
   return base::copy_of(close_status_);

@@ -72,9 +72,12 @@ Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
 Status Engine::find_on_device(const IdRows& rows) {
   if (!state_->knows_ids()) return Status::NotSupported();
   const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
+  const LogWindowsPtr windows = log_view_->get(log_->table());
   const auto lookup = backend_->make_lookup(
-      is_cached ? row_cache_.get() : nullptr,
-      {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found}, few_ids_);
+      {.cache = is_cached ? row_cache_.get() : nullptr,
+       .log = windows == nullptr ? LogRef() : windows->ref(),
+       .few_ids = few_ids_},
+      {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found});
   wal::SegmentTablePtr table;
   BRECCIA_TRY(state_->find(lookup.get(), &table));
   BRECCIA_TRY(
