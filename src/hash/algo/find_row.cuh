@@ -17,8 +17,8 @@ inline constexpr std::uint64_t kRowWasRead = 1;
 /// Looks ids up in a table of payloads, and copies the rows of those that a cache has, or that lie
 /// in what kernels read of a log.
 /// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; not_cached[n]: the
-///         payload, where it has a value and no copy, else 0; kRowWasRead is set in it where the log
-///         was asked.
+///         payload, where it has a value and no copy, else 0; with kRowWasRead where the log was
+///         asked.
 /// Launch  group g: id g, over n * W items. Nobody admits meanwhile.
 /// Order   records of payloads in the table were written before the launch.
 template <bool kGrows, class Word>
