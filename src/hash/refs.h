@@ -116,8 +116,8 @@ struct CacheRef {
 };
 
 /// The records of a log where kernels read them, in memory of the host.
-/// Shape   window[count], kWindowBytes of the log each, from position first * kWindowBytes on; null:
-///         it is not to be had. Without windows there is nothing.
+/// Shape   window[count], kWindowBytes of the log each, from position first * kWindowBytes on;
+///         null: it is not to be had. Without windows there is nothing.
 struct LogRef {
   static constexpr std::uint64_t kWindowBytes = limits::kLogWindowBytes;
 
