@@ -48,15 +48,18 @@ class Reader {
     if (unread_count_.data() == nullptr || n < kRowsMin || !x_.is_idle()) return Status::OK();
     *end -= n;
     const auto words = static_cast<std::uint32_t>(to_.row_bytes / sizeof(std::uint64_t));
-    return x_.template launch<8>(
-        8 * n,
-        algo::ReadLogged{logged_,
-                         missing.payload + *end,
-                         missing.request + *end,
-                         reinterpret_cast<std::uint64_t*>(to_.row),
-                         to_.found,
-                         words,
-                         {unread_.request.data(), unread_.payload.data(), unread_count_.data()}});
+    const std::uint64_t groups = std::min(n, algo::ReadLogged::kGroupsMax);
+    const MissingRef unread{unread_.request.data(), unread_.payload.data(), unread_count_.data()};
+    return x_.template launch<8>(8 * groups,
+                                 algo::ReadLogged{.logged = logged_,
+                                                  .payload = missing.payload + *end,
+                                                  .request = missing.request + *end,
+                                                  .count = n,
+                                                  .groups = groups,
+                                                  .row = reinterpret_cast<std::uint64_t*>(to_.row),
+                                                  .found = to_.found,
+                                                  .words = words,
+                                                  .unread = unread});
   }
   /// Waits; *count rows are in *unread then.
   Status finish(Unread* unread, std::uint64_t* count) {

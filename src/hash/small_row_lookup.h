@@ -93,10 +93,11 @@ class SmallRowLookup final : public RowLookup {
   }
 
  private:
-  /// Of so many rows that have no copy a device reads few enough.
-  static constexpr std::uint64_t kReadsMax = 512;
-  /// So seldom what was read is offered to the cache: that takes a launch and a wait, and rows that
-  /// are looked up often come again.
+  /// So many rows that have no copy a device reads sooner than cores bring them: 25 ns each, where
+  /// those take 60 us to begin with.
+  static constexpr std::uint64_t kReadsMax = 2048;
+  /// So seldom a cache that has most is offered what was read: that takes a launch and a wait, and
+  /// rows that are looked up often come again.
   static constexpr std::uint64_t kOfferEvery = 8;
 
   [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
@@ -110,8 +111,8 @@ class SmallRowLookup final : public RowLookup {
   }
   /// Whether the cache is to have what was looked up and is not in it.
   [[nodiscard]] bool offers() const {
-    return cache_ != nullptr && request_.size() > 0 &&
-           (missing_ > 0 || cache_->turn() % kOfferEvery == 0);
+    if (cache_ == nullptr || request_.size() == 0) return false;
+    return missing_ > 0 || 4 * request_.size() > count() || cache_->turn() % kOfferEvery == 0;
   }
   /// call(words of the type that rows are copied by, how many a row has).
   template <class F>
@@ -131,13 +132,14 @@ class SmallRowLookup final : public RowLookup {
       to = not_cached.data();
     }
     BRECCIA_TRY(x.follow(out_.ids.stream));
-    const std::shared_lock table_lock(table.mutex());
+    // The cache's comes first, as in a large lookup: who waits for a section keeps others out.
     std::shared_lock<SectionMutex> cache_lock;
     CacheRef cache;
     if (cache_ != nullptr) {
       cache_lock = std::shared_lock(cache_->mutex());
       cache = cache_->ref();
     }
+    const std::shared_lock table_lock(table.mutex());
     BRECCIA_TRY(with_words([&]<class Word>(const Word*, std::uint32_t words) {
       return table.grows() ? launch_find<true, Word>(x, table, cache, to, words)
                            : launch_find<false, Word>(x, table, cache, to, words);

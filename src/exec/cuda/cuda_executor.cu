@@ -23,6 +23,13 @@ struct BitOr {
   __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a | b; }
 };
 
+/// False also where the driver cannot say.
+bool has_nothing_to_do(cudaStream_t stream) {
+  const cudaError_t said = cudaStreamQuery(stream);
+  if (said != cudaSuccess) (void)cudaGetLastError();  // "not ready" is no error of what comes next
+  return said == cudaSuccess;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaDevice& device, Pool& pool,
@@ -87,10 +94,12 @@ void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
 Status CudaExecutor::follow(void* stream) {
   auto capturing = cudaStreamCaptureStatusNone;
   const auto of_caller = static_cast<cudaStream_t>(stream);
-  const bool is_fit = cudaStreamIsCapturing(of_caller, &capturing) == cudaSuccess &&
-                      capturing == cudaStreamCaptureStatusNone &&
-                      cudaEventRecord(before_, of_caller) == cudaSuccess;
-  if (!is_fit) {
+  const bool may_wait = cudaStreamIsCapturing(of_caller, &capturing) == cudaSuccess &&
+                        capturing == cudaStreamCaptureStatusNone;
+  // An event would cost some microseconds, here and on the device. The default stream may be idle
+  // and yet wait for others.
+  if (may_wait && of_caller != nullptr && has_nothing_to_do(of_caller)) return Status::OK();
+  if (!may_wait || cudaEventRecord(before_, of_caller) != cudaSuccess) {
     (void)cudaGetLastError();
     BRECCIA_TRY(finish());  // it is the stream's fault only if the device has none
     return Status::InvalidArgument("a stream that cannot be waited for",
@@ -99,7 +108,7 @@ Status CudaExecutor::follow(void* stream) {
   return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(stream_, before_, 0)));
 }
 
-bool CudaExecutor::is_idle() const { return cudaStreamQuery(stream_) != cudaErrorNotReady; }
+bool CudaExecutor::is_idle() const { return has_nothing_to_do(stream_); }
 
 Status CudaExecutor::finish() {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));

@@ -129,7 +129,6 @@ class CudaExecutor {
   }
   /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
-  /// What a failure was finish() says.
   [[nodiscard]] bool is_idle() const;
   Status finish();
 

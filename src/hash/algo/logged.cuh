@@ -59,14 +59,20 @@ BRECCIA_HD void copy_words(const Group& group, const Word* from, std::uint32_t w
 /// Shape   payload[count], request[count]: whose they are; row[requests * words], found[requests]:
 ///         1 where the record has a row, else 0. unread: those of which kernels do not see the
 ///         record, in no order; its count is not cleared here.
-/// Launch  group g: payload g, over count * W items.
+/// Launch  group g: payload g, and each that comes `groups` behind another, over groups * W items.
 /// Order   the records were written before the launch.
+/// Bound   it waits for a bus nearly all the time: many groups would fill the device's
+///         multiprocessors, and other kernels wait for them.
 struct ReadLogged {
   static constexpr int kBlockThreads = 128;
+  /// More do not make a bus faster.
+  static constexpr std::uint64_t kGroupsMax = 1024;
 
   LoggedRow logged;
   const std::uint64_t* payload;
   const std::uint32_t* request;
+  std::uint64_t count;
+  std::uint64_t groups;
   std::uint64_t* row;
   std::uint8_t* found;
   std::uint32_t words;  // of a row
@@ -75,7 +81,13 @@ struct ReadLogged {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t k = first / Group::kWidth;
+    for (std::uint64_t k = first / Group::kWidth; k < count; k += groups) read(group, k);
+  }
+
+ private:
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void read(const Group& group, std::uint64_t k) const {
     const std::uint64_t i = request[k];
     const std::uint64_t* const record = logged.at(payload[k], words);
     const bool is_row = record != nullptr && record[0] == logged.header;
