@@ -67,12 +67,16 @@ class SmallRowLookup final : public RowLookup {
     BRECCIA_TRY(own.fault());
     BRECCIA_TAKE(auto x, tenant_.executor());
     not_cached_.clear();
-    if (!not_cached_.reserve(count())) return no_memory();
+    payload_.clear();
+    request_.clear();
+    if (!not_cached_.reserve(count()) || !payload_.reserve(count()) || !request_.reserve(count())) {
+      return no_memory();
+    }
     (void)not_cached_.extend(count());
     BRECCIA_TRY(find(*x, own));
-    std::uint64_t cached = 0;
-    if (!list_not_cached(&cached)) return no_memory();
-    if (cache_ != nullptr) cache_->note(count(), cached);
+    read_ = list(/*was_read=*/false);
+    missing_ = request_.size();
+    if (cache_ != nullptr) cache_->note(count(), count() - missing_ - read_);
     return Status::OK();
   }
 
@@ -86,7 +90,8 @@ class SmallRowLookup final : public RowLookup {
       gather({payload_.data(), missing_}, rows_.extend(missing_ * out_.row_bytes),
              there_.extend(missing_));
     }
-    if (missing_ == 0 && !offers()) return Status::OK();
+    if (read_ > 0 && offers()) (void)list(/*was_read=*/true);
+    if (request_.size() == 0) return Status::OK();
     BRECCIA_TAKE(auto x, tenant_.executor());
     return with_words(
         [&]<class Word>(const Word*, std::uint32_t words) { return put<Word>(*x, words); });
@@ -109,10 +114,10 @@ class SmallRowLookup final : public RowLookup {
     const double share = cache_ == nullptr ? 1 : cache_->missing_share();
     return share * static_cast<double>(count()) <= kReadsMax;
   }
-  /// Whether the cache is to have what was looked up and is not in it.
+  /// Whether the cache is to have what was read and is not in it.
   [[nodiscard]] bool offers() const {
-    if (cache_ == nullptr || request_.size() == 0) return false;
-    return missing_ > 0 || 4 * request_.size() > count() || cache_->turn() % kOfferEvery == 0;
+    if (cache_ == nullptr) return false;
+    return missing_ > 0 || 4 * read_ > count() || cache_->turn() % kOfferEvery == 0;
   }
   /// call(words of the type that rows are copied by, how many a row has).
   template <class F>
@@ -157,27 +162,21 @@ class SmallRowLookup final : public RowLookup {
                                     not_cached, words});
   }
 
-  /// Lists payloads and requests: first what is missing, then what was read. False: no memory.
-  bool list_not_cached(std::uint64_t* cached) {
-    constexpr std::uint64_t kRead = algo::kRowWasRead;
-    payload_.clear();
-    request_.clear();
+  /// Lists payloads and requests of what was read, or of what was not. Returns how many there are
+  /// of the others.
+  std::uint64_t list(bool was_read) {
     std::uint64_t others = 0;
-    for (const bool was_read : {false, true}) {
-      for (std::uint64_t i = 0; i < count(); ++i) {
-        const std::uint64_t payload = not_cached_[i];
-        if (payload == 0 || ((payload & kRead) != 0) != was_read) continue;
-        if (!payload_.reserve(payload_.size() + 1) || !request_.reserve(request_.size() + 1)) {
-          return false;
-        }
-        payload_.push(payload & ~kRead);
-        request_.push(static_cast<std::uint32_t>(i));
+    for (std::uint64_t i = 0; i < count(); ++i) {
+      const std::uint64_t payload = not_cached_[i];
+      if (payload == 0) continue;
+      if (((payload & algo::kRowWasRead) != 0) != was_read) {
         ++others;
+        continue;
       }
-      if (!was_read) missing_ = payload_.size();
+      payload_.push(payload & ~algo::kRowWasRead);
+      request_.push(static_cast<std::uint32_t>(i));
     }
-    *cached = count() - others;
-    return true;
+    return others;
   }
 
   /// Brings what was gathered, and offers the cache what it has not.
@@ -209,9 +208,10 @@ class SmallRowLookup final : public RowLookup {
   const algo::LoggedRow logged_;
   const RowsOutRef out_;
   exec::HostVector<std::uint64_t> not_cached_;  // of each id, as FindRow says it
-  exec::HostVector<std::uint64_t> payload_;     // of those that are not cached
+  std::uint64_t read_ = 0;                      // so many were read
+  exec::HostVector<std::uint64_t> payload_;     // of those that were not, then of those that were
   exec::HostVector<std::uint32_t> request_;     // whose they are
-  std::uint64_t missing_ = 0;                   // so many of them were not read either
+  std::uint64_t missing_ = 0;                   // so many were not
   exec::HostVector<char> rows_;
   exec::HostVector<std::uint8_t> there_;
 };
