@@ -130,8 +130,7 @@ class BackendOn final : public Backend {
       BRECCIA_TRY(own.fault());
       return Call(x, own, requests, algo::WordKeys()).find(behind);
     };
-    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, cache, from.log, rows,
-                                                                   find);
+    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, cache, rows, find);
   }
 
   const char* reach(char* host) override {

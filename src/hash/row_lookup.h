@@ -13,28 +13,24 @@
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
 #include "hash/algo/ids.cuh"
-#include "hash/algo/logged.cuh"
 #include "hash/algo/rows.cuh"
 #include "hash/ids.h"
 #include "hash/row_cache.h"
 #include "hash/row_courier.h"
-#include "hash/row_reader.h"
 #include "hash/rows.h"
 
 namespace breccia::hash {
 
 /// Looks rows up: those in a cache on the device, and the others from the host, where cores gather
-/// one piece while the bus brings the other, and kernels read a few. `Find` finds requests in a
+/// one piece while the bus brings the other. `Find` finds requests in a
 /// table, and waits for them and for what is launched behind: find(x, table, requests, behind).
 template <class Tenant, class Find>
 class PoolRowLookup final : public RowLookup {
  public:
   /// `cache` may be null.
-  PoolRowLookup(Tenant& tenant, PoolCache* cache, const LogRef& log, const RowsOutRef& out,
-                const Find& find)
+  PoolRowLookup(Tenant& tenant, PoolCache* cache, const RowsOutRef& out, const Find& find)
       : tenant_(tenant),
         cache_(cache),
-        logged_(algo::LoggedRow::of(log, out.row_bytes)),
         out_(out),
         find_(find),
         missing_(host_memory()),
@@ -77,9 +73,6 @@ class PoolRowLookup final : public RowLookup {
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
   [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
   [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
-  [[nodiscard]] std::uint64_t piece_rows() const {
-    return std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
-  }
 
   template <class X>
   Status allocate(X& x) {
@@ -132,65 +125,34 @@ class PoolRowLookup final : public RowLookup {
     return x.finish();
   }
 
-  /// What is missing is brought by cores, from its front, and what is read by kernels, from its
-  /// end; what those could not read, by cores again.
   template <class X>
   Status bring_all(X& x, const Gather& gather) {
-    std::uint64_t unread = 0;
+    const std::uint64_t piece = std::max<std::uint64_t>(kPieceBytes / out_.row_bytes, 1);
     if constexpr (X::kIsAsync) {
-      if (missing() > piece_rows()) {
+      if (missing() > piece) {
         auto other = tenant_.executor();
-        auto third = tenant_.executor();
-        if (other.ok() && third.ok()) {
-          BRECCIA_TRY(bring_by(&x, &*other.value(), &*third.value(), gather, &unread));
-          return bring_unread(x, unread, gather);
-        }
+        if (other.ok()) return bring_by(&x, &*other.value(), piece, gather);
       }
     }
-    BRECCIA_TRY(bring_by(&x, &x, &x, gather, &unread));
-    return bring_unread(x, unread, gather);
+    return bring_by(&x, &x, piece, gather);
   }
 
-  /// While one brings a piece, the next one is gathered for the other, and the third reads.
+  /// While one brings a piece, the next one is gathered for the other.
   template <class X>
-  Status bring_by(X* one, X* other, X* third, const Gather& gather, std::uint64_t* unread) {
+  Status bring_by(X* one, X* other, std::uint64_t piece, const Gather& gather) {
     const std::uint64_t* const payload = missing_payloads_.data();
     Courier<X> first(*one, host_memory());
     Courier<X> second(*other, host_memory());
     Courier<X>* const couriers[] = {&first, &second};
-    Reader<X> reader(*third, logged_, out_);
-    BRECCIA_TRY(reader.prepare(missing()));
-    std::uint64_t end = missing();
-    for (std::uint64_t begin = 0, turn = 0; begin < end; turn = 1 - turn) {
-      BRECCIA_TRY(
-          reader.read_some({request_.data(), missing_payload_.data(), nullptr}, begin, &end));
-      const std::uint64_t n = std::min(piece_rows(), end - begin);
+    for (std::uint64_t begin = 0, turn = 0; begin < missing(); begin += piece, turn = 1 - turn) {
+      const std::uint64_t n = std::min(piece, missing() - begin);
       Courier<X>& courier = *couriers[turn];
       BRECCIA_TRY(courier.load(n, out_.row_bytes));
       gather({payload + begin, n}, courier.rows(), courier.there());
       BRECCIA_TRY(courier.send(request_.data() + begin, out_));
-      begin += n;
     }
     BRECCIA_TRY(first.finish());
-    if (one != other) BRECCIA_TRY(second.finish());
-    return reader.finish(&unread_, unread);
-  }
-
-  template <class X>
-  Status bring_unread(X& x, std::uint64_t unread, const Gather& gather) {
-    if (unread == 0) return Status::OK();
-    exec::HostVector<std::uint64_t> payloads(host_memory());
-    if (!payloads.reserve(unread)) return Status::MemoryLimit("no memory for rows");
-    BRECCIA_TRY(x.copy_out(payloads.extend(unread), unread_.payload.data(), unread));
-    BRECCIA_TRY(x.finish());
-    Courier<X> courier(x, host_memory());
-    for (std::uint64_t begin = 0; begin < unread; begin += piece_rows()) {
-      const std::uint64_t n = std::min(piece_rows(), unread - begin);
-      BRECCIA_TRY(courier.load(n, out_.row_bytes));
-      gather({payloads.data() + begin, n}, courier.rows(), courier.there());
-      BRECCIA_TRY(courier.send(unread_.request.data() + begin, out_));
-    }
-    return courier.finish();
+    return one == other ? Status::OK() : second.finish();
   }
 
   template <class X>
@@ -208,17 +170,16 @@ class PoolRowLookup final : public RowLookup {
     return x.finish();
   }
 
-  static constexpr std::uint64_t kPieceBytes = 16 << 20;
+  /// Each is a loop of all cores, which begins and ends slowly where others run, too.
+  static constexpr std::uint64_t kPieceBytes = 64 << 20;
 
   Tenant& tenant_;
   PoolCache* const cache_;
-  const algo::LoggedRow logged_;
   const RowsOutRef out_;
   const Find find_;
   exec::Array<std::uint64_t> number_, payload_, row_, missing_payload_, missing_count_;
   exec::Array<Code> code_;
   exec::Array<std::uint32_t> request_;
-  Unread unread_;
   exec::HostVector<std::uint64_t> missing_;  // one number
   exec::HostVector<std::uint64_t> missing_payloads_;
 };

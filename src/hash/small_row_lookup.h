@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -44,6 +46,31 @@ class Within {
   std::optional<Import> copy_;
 };
 
+/// An array of the host where kernels write it: as it lies, or one that is copied there.
+template <class X, class T>
+class Outward {
+ public:
+  /// Errors  MemoryLimit.
+  static Result<Outward> of(X& x, exec::HostVector<T>& array) {
+    Outward outward;
+    outward.data_ = x.reach(array.data());
+    if (outward.data_ == nullptr) {
+      BRECCIA_TAKE(outward.there_, exec::make_array<T>(x, array.size()));
+      outward.data_ = outward.there_.data();
+    }
+    return Result<Outward>(std::move(outward));
+  }
+  [[nodiscard]] T* data() const { return data_; }
+  Status bring(X& x, exec::HostVector<T>& array) const {
+    return there_.data() == nullptr ? Status::OK()
+                                    : x.copy_out(array.data(), there_.data(), there_.count());
+  }
+
+ private:
+  T* data_ = nullptr;
+  exec::Array<T> there_;
+};
+
 /// Looks few rows up, where what counts is how often the host waits and what it asks the driver
 /// for: one kernel brings what is in the cache, or in what it reads of the log, and says in memory
 /// of the host what is not; two bring that from there.
@@ -56,7 +83,8 @@ class SmallRowLookup final : public RowLookup {
         cache_(cache),
         logged_(algo::LoggedRow::of(log, out.row_bytes)),
         out_(out),
-        not_cached_(host_memory()),
+        state_(host_memory()),
+        payloads_(host_memory()),
         payload_(host_memory()),
         request_(host_memory()),
         rows_(host_memory()),
@@ -66,15 +94,17 @@ class SmallRowLookup final : public RowLookup {
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_TRY(own.fault());
     BRECCIA_TAKE(auto x, tenant_.executor());
-    not_cached_.clear();
-    payload_.clear();
+    for (auto* const vector : {&payloads_, &payload_}) vector->clear();
+    state_.clear();
     request_.clear();
-    if (!not_cached_.reserve(count()) || !payload_.reserve(count()) || !request_.reserve(count())) {
+    if (!state_.reserve(count()) || !payloads_.reserve(count()) || !payload_.reserve(count()) ||
+        !request_.reserve(count())) {
       return no_memory();
     }
-    (void)not_cached_.extend(count());
+    (void)state_.extend(count());
+    (void)payloads_.extend(count());
     BRECCIA_TRY(find(*x, own));
-    read_ = list(/*was_read=*/false);
+    read_ = list(algo::RowState::kMissing);
     missing_ = request_.size();
     if (cache_ != nullptr) cache_->note(count(), count() - missing_ - read_);
     return Status::OK();
@@ -90,7 +120,7 @@ class SmallRowLookup final : public RowLookup {
       gather({payload_.data(), missing_}, rows_.extend(missing_ * out_.row_bytes),
              there_.extend(missing_));
     }
-    if (read_ > 0 && offers()) (void)list(/*was_read=*/true);
+    if (read_ > 0 && offers()) (void)list(algo::RowState::kRead);
     if (request_.size() == 0) return Status::OK();
     BRECCIA_TAKE(auto x, tenant_.executor());
     return with_words(
@@ -128,14 +158,9 @@ class SmallRowLookup final : public RowLookup {
   /// What the ids' rows are, as one moment has it.
   template <class X>
   Status find(X& x, PoolTable& table) {
-    // Where kernels cannot write the host's memory, they write this.
-    exec::Array<std::uint64_t> not_cached;
-    std::uint64_t* to = x.reach(not_cached_.data());
+    BRECCIA_TAKE(const auto state, (Outward<X, algo::RowState>::of(x, state_)));
+    BRECCIA_TAKE(const auto payloads, (Outward<X, std::uint64_t>::of(x, payloads_)));
     const exec::Finish finish(x);
-    if (to == nullptr) {
-      BRECCIA_TAKE(not_cached, exec::make_array<std::uint64_t>(x, count()));
-      to = not_cached.data();
-    }
     BRECCIA_TRY(x.follow(out_.ids.stream));
     // The cache's comes first, as in a large lookup: who waits for a section keeps others out.
     std::shared_lock<SectionMutex> cache_lock;
@@ -146,35 +171,40 @@ class SmallRowLookup final : public RowLookup {
     }
     const std::shared_lock table_lock(table.mutex());
     BRECCIA_TRY(with_words([&]<class Word>(const Word*, std::uint32_t words) {
-      return table.grows() ? launch_find<true, Word>(x, table, cache, to, words)
-                           : launch_find<false, Word>(x, table, cache, to, words);
+      const auto launch = [&]<bool kGrows>() {
+        return launch_groups(x, table, count(),
+                             algo::FindRow<kGrows, Word>{
+                                 table.ref(), cache, reads_log() ? logged_ : algo::LoggedRow(),
+                                 out_.ids.id, reinterpret_cast<Word*>(out_.row), out_.found,
+                                 state.data(), payloads.data(), words});
+      };
+      return table.grows() ? launch.template operator()<true>()
+                           : launch.template operator()<false>();
     }));
-    if (not_cached.data() != nullptr) BRECCIA_TRY(x.copy_out(not_cached_.data(), to, count()));
+    BRECCIA_TRY(state.bring(x, state_));
+    BRECCIA_TRY(payloads.bring(x, payloads_));
     return x.finish();
   }
-  template <bool kGrows, class Word, class X>
-  Status launch_find(X& x, const PoolTable& table, const CacheRef& cache, std::uint64_t* not_cached,
-                     std::uint32_t words) {
-    return launch_groups(
-        x, table, count(),
-        algo::FindRow<kGrows, Word>{table.ref(), cache, reads_log() ? logged_ : algo::LoggedRow(),
-                                    out_.ids.id, reinterpret_cast<Word*>(out_.row), out_.found,
-                                    not_cached, words});
-  }
 
-  /// Lists payloads and requests of what was read, or of what was not. Returns how many there are
-  /// of the others.
-  std::uint64_t list(bool was_read) {
+  /// Lists payloads and requests whose row is in this state. Returns how many there are in the
+  /// other one, as none is done.
+  std::uint64_t list(algo::RowState of) {
+    constexpr std::uint64_t kAtOnce = sizeof(std::uint64_t);
     std::uint64_t others = 0;
-    for (std::uint64_t i = 0; i < count(); ++i) {
-      const std::uint64_t payload = not_cached_[i];
-      if (payload == 0) continue;
-      if (((payload & algo::kRowWasRead) != 0) != was_read) {
-        ++others;
-        continue;
+    for (std::uint64_t begin = 0; begin < count(); begin += kAtOnce) {
+      const std::uint64_t end = std::min(begin + kAtOnce, count());
+      std::uint64_t states = 0;
+      std::memcpy(&states, state_.data() + begin, end - begin);
+      if (states == 0) continue;  // most are done
+      for (std::uint64_t i = begin; i < end; ++i) {
+        if (state_[i] == algo::RowState::kDone) continue;
+        if (state_[i] != of) {
+          ++others;
+          continue;
+        }
+        payload_.push(payloads_[i]);
+        request_.push(static_cast<std::uint32_t>(i));
       }
-      payload_.push(payload & ~algo::kRowWasRead);
-      request_.push(static_cast<std::uint32_t>(i));
     }
     return others;
   }
@@ -207,11 +237,12 @@ class SmallRowLookup final : public RowLookup {
   PoolCache* const cache_;
   const algo::LoggedRow logged_;
   const RowsOutRef out_;
-  exec::HostVector<std::uint64_t> not_cached_;  // of each id, as FindRow says it
-  std::uint64_t read_ = 0;                      // so many were read
-  exec::HostVector<std::uint64_t> payload_;     // of those that were not, then of those that were
-  exec::HostVector<std::uint32_t> request_;     // whose they are
-  std::uint64_t missing_ = 0;                   // so many were not
+  exec::HostVector<algo::RowState> state_;    // of each id, as FindRow says it
+  exec::HostVector<std::uint64_t> payloads_;  // likewise
+  std::uint64_t read_ = 0;                    // so many were read
+  exec::HostVector<std::uint64_t> payload_;   // of those that were not, then of those that were
+  exec::HostVector<std::uint32_t> request_;   // whose they are
+  std::uint64_t missing_ = 0;                 // so many were not
   exec::HostVector<char> rows_;
   exec::HostVector<std::uint8_t> there_;
 };

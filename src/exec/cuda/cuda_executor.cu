@@ -108,8 +108,6 @@ Status CudaExecutor::follow(void* stream) {
   return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(stream_, before_, 0)));
 }
 
-bool CudaExecutor::is_idle() const { return has_nothing_to_do(stream_); }
-
 Status CudaExecutor::finish() {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
   if (scratch_.bytes() > kScratchKeptBytesMax) scratch_ = Array<std::byte>();

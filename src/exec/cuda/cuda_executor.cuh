@@ -129,7 +129,6 @@ class CudaExecutor {
   }
   /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
-  [[nodiscard]] bool is_idle() const;
   Status finish();
 
   /// Pinned memory of kStagingBytes, free between finish() and the next import or copy_out.

@@ -71,7 +71,6 @@ class FakeExecutor {
     return executor_.reach(host);
   }
   Status follow(void* /*stream*/) { return begin(When::kAtOnce); }
-  [[nodiscard]] bool is_idle() const { return true; }
   Status finish() { return begin(When::kAtOnce); }
 
   /// Counts an operation that answers at once, such as taking this executor.

@@ -113,7 +113,6 @@ class HostExecutor {
     return host;
   }
   Status follow(void* /*stream*/) { return Status::OK(); }
-  [[nodiscard]] bool is_idle() const { return true; }
   Status finish() { return Status::OK(); }
 
  private:

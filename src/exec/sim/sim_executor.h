@@ -99,7 +99,6 @@ class SimExecutor {
     return scheduler_.random().one_in(2) ? host : nullptr;
   }
   Status follow(void* /*stream*/) { return Status::OK(); }
-  [[nodiscard]] bool is_idle() const { return true; }
   Status finish() { return Status::OK(); }
 
  private:

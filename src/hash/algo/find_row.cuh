@@ -11,14 +11,17 @@
 
 namespace breccia::hash::algo {
 
-/// Said of a payload: its row was read. A bit that no payload with a value has.
-inline constexpr std::uint64_t kRowWasRead = 1;
+/// Where the row of an id came from.
+enum class RowState : std::uint8_t {
+  kDone,     // from the cache, or there is none
+  kRead,     // from the log
+  kMissing,  // from nowhere yet
+};
 
 /// Looks ids up in a table of payloads, and copies the rows of those that a cache has, or that lie
 /// in what kernels read of a log.
-/// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; not_cached[n]: the
-///         payload, where it has a value and no copy, else 0; with kRowWasRead where the log was
-///         asked.
+/// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; state[n]; payloads[n]:
+///         not written where a row is done.
 /// Launch  group g: id g, over n * W items. Nobody admits meanwhile.
 /// Order   records of payloads in the table were written before the launch.
 template <bool kGrows, class Word>
@@ -30,7 +33,8 @@ struct FindRow {
   const std::uint64_t* id;
   Word* row;
   std::uint8_t* found;
-  std::uint64_t* not_cached;
+  RowState* state;
+  std::uint64_t* payloads;
   std::uint32_t words;  // of a row
 
   BRECCIA_SINGLE_SOURCE
@@ -38,32 +42,33 @@ struct FindRow {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t i = first / Group::kWidth;
     const std::uint64_t payload = find(group, byte_swapped(id[i]));
-    if (!has_value(payload)) return say(group, i, false, 0);
+    if (!has_value(payload)) return say(group, i, false, RowState::kDone, 0);
     const std::uint64_t copy = group.from(0, [&](int) { return copy_of(group, cache, payload); });
     if (copy != kNoCopy) {
       const Word* const from = reinterpret_cast<const Word*>(cache.rows) + copy * words;
       copy_words(group, from, words, row + i * words);
-      return say(group, i, true, 0);
+      return say(group, i, true, RowState::kDone, 0);
     }
     // Records lie at multiples of 8 bytes.
     const std::uint32_t small_words = words * (sizeof(Word) / sizeof(std::uint64_t));
     const std::uint64_t* const record = logged.at(payload, small_words);
-    if (record == nullptr) return say(group, i, false, payload);
+    if (record == nullptr) return say(group, i, false, RowState::kMissing, payload);
     const bool is_row = record[0] == logged.header;
     copy_words(group, record + LoggedRow::kWordsBefore, small_words,
                reinterpret_cast<std::uint64_t*>(row + i * words));
-    say(group, i, is_row, payload | kRowWasRead);
+    say(group, i, is_row, RowState::kRead, payload);
   }
 
  private:
   BRECCIA_SINGLE_SOURCE
   template <class Group>
-  BRECCIA_HD void say(const Group& group, std::uint64_t i, bool is_found,
+  BRECCIA_HD void say(const Group& group, std::uint64_t i, bool is_found, RowState is,
                       std::uint64_t payload) const {
     group.each_lane([&](int lane) {
       if (lane != 0) return;
       found[i] = is_found ? 1 : 0;
-      not_cached[i] = payload;
+      state[i] = is;
+      if (is != RowState::kDone) payloads[i] = payload;
     });
   }
   /// What the table has of a number; 0: nothing.
