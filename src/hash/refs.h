@@ -107,11 +107,13 @@ inline constexpr std::uint64_t kPayloadOperation = 7;
 inline constexpr int kCacheWays = 7;
 
 /// A cache of rows that lie elsewhere, by their payloads (algo/cached.cuh).
-/// Shape   sets[set_count * 4], a set's payloads and credits; rows: kCacheWays a set, row_bytes
-///         each. Without sets it holds nothing.
+/// Shape   sets[set_count * 4], a set's payloads and credits; misses[set_count * 4], how often rows
+///         of the set were missing; rows: kCacheWays a set, row_bytes each. Without sets it holds
+///         nothing.
 struct CacheRef {
   Pair* sets = nullptr;
   std::uint64_t set_count = 0;
+  std::uint64_t* misses = nullptr;
   char* rows = nullptr;
 };
 

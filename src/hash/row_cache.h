@@ -26,9 +26,12 @@ class PoolCache final : public Cache {
     auto cache = std::shared_ptr<PoolCache>(new PoolCache(std::move(tenant), row_bytes));
     exec::Pool& pool = cache->tenant_->pool();
     const std::uint64_t sets = bytes_max / (kSetBytes + kCacheWays * row_bytes);
-    BRECCIA_TAKE(cache->sets_, exec::Array<Pair>::make(pool, sets * kSetBytes / sizeof(Pair)));
+    BRECCIA_TAKE(cache->sets_, exec::Array<Pair>::make(pool, sets * algo::SetRef::kPairs));
+    BRECCIA_TAKE(cache->misses_,
+                 exec::Array<std::uint64_t>::make(pool, sets * algo::MissCounter::kWords));
     BRECCIA_TAKE(cache->rows_, exec::Array<char>::make(pool, sets * kCacheWays * row_bytes));
     BRECCIA_TRY(algo::clear(x, cache->sets_.data(), cache->sets_.count()));
+    BRECCIA_TRY(algo::clear(x, cache->misses_.data(), cache->misses_.count()));
     BRECCIA_TRY(x.finish());
     cache->tenant_->answer(
         {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
@@ -39,7 +42,9 @@ class PoolCache final : public Cache {
   /// Lookups share it; who admits rows has it.
   [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
   /// Whoever calls this has the mutex or a share of it.
-  [[nodiscard]] CacheRef ref() const { return {sets_.data(), set_count(), rows_.data()}; }
+  [[nodiscard]] CacheRef ref() const {
+    return {sets_.data(), set_count(), misses_.data(), rows_.data()};
+  }
   void note(std::uint64_t lookups, std::uint64_t hits) {
     lookups_ += lookups;
     hits_ += hits;
@@ -55,6 +60,7 @@ class PoolCache final : public Cache {
   void drop() override {
     const std::unique_lock lock(mutex_);
     sets_ = {};
+    misses_ = {};
     rows_ = {};
   }
   [[nodiscard]] std::uint64_t rows() const override {
@@ -63,14 +69,16 @@ class PoolCache final : public Cache {
   }
   [[nodiscard]] std::uint64_t bytes() const override {
     const std::shared_lock lock(mutex_);
-    return sets_.bytes() + rows_.bytes();
+    return sets_.bytes() + misses_.bytes() + rows_.bytes();
   }
   [[nodiscard]] std::uint64_t lookups() const override { return lookups_; }
   [[nodiscard]] std::uint64_t hits() const override { return hits_; }
 
  private:
   static constexpr double kNewest = 0.125;  // what the last lookup counts
-  static constexpr std::uint64_t kSetBytes = algo::SetRef::kPairs * sizeof(Pair);
+  /// Beside its rows.
+  static constexpr std::uint64_t kSetBytes =
+      algo::SetRef::kPairs * sizeof(Pair) + algo::MissCounter::kWords * sizeof(std::uint64_t);
 
   PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes)
       : Cache(row_bytes), tenant_(std::move(tenant)) {}
@@ -78,6 +86,7 @@ class PoolCache final : public Cache {
   const exec::TenantPtr tenant_;
   mutable SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;
+  exec::Array<std::uint64_t> misses_;
   exec::Array<char> rows_;
   std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0};
   std::atomic<double> missing_share_{1};

@@ -106,8 +106,8 @@ class RowsBench {
 
   /// Opens the store, with a cache that has room for so many rows of a hundred.
   Status open(std::uint32_t cache_percent) {
-    // Seven rows and their places (hash/algo/cached.cuh).
-    const std::uint64_t set_bytes = 64 + 7 * flags_.row_bytes;
+    // Seven rows, their places, and counters (hash/algo/cached.cuh).
+    const std::uint64_t set_bytes = 96 + 7 * flags_.row_bytes;
     store_.reset();
     HashOptions options;
     options.backend = console::backend_choice(flags_.backend);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/assert.h"
 #include "exec/atomics.h"
 #include "exec/group.h"
 #include "hash/algo/words.cuh"
@@ -11,14 +12,25 @@
 /// to never changes, so a copy is never out of date: one of an old version is not asked for any
 /// more, and goes as others come.
 ///
-/// A row may be in seven places, those of its set. Each has a credit, which grows with every
-/// lookup up to kCreditMax. A row that is missing tries an empty place, or any one: where there is
-/// no credit left it takes it, else it takes one from it. So rows stay that are asked for more
-/// often than others of their set, and those that were once do not stay for long.
+/// A row may be in seven places, those of its set, and the cache keeps the rows that are asked for
+/// most often:
 ///
-/// Source  frequent items in a stream, Misra and Gries 1982; CLOCK with counters; [gphash] 3.3 for
-///         caching what is asked for most. Deviation: rows in the place of buckets, and no loading
-///         at intervals, as there is nothing to be kept consistent.
+/// 1. A lookup that finds a row gives it a credit, up to kCreditMax.
+/// 2. One that misses is counted beside the set, in two of 64 counters, which other rows of the set
+///    may have, too: the smaller one says how often the row was missing, or more.
+/// 3. The row comes in if it was missing more often than the poorest of the set has credits. The
+///    count becomes its credit, and its counters begin anew.
+/// 4. With each kMissesOfAge misses of a set all its credits and counts are halved, so what was
+///    asked for long ago is forgotten.
+///
+/// So rows that are asked for once do not come in, and a row that comes in need not begin from the
+/// bottom again.
+///
+/// Source  [tinylfu] for admission by counts that are halved; [countmin] for the counters.
+///         Deviation: counters of rows that are missing alone, as the others have credits; both of
+///         a row in one word of its set, so one exchange counts. [gphash] 3.3 for caching what is
+///         asked for most. Deviation: rows in the place of buckets, and no loading at intervals, as
+///         there is nothing to be kept consistent.
 
 namespace breccia::hash::algo {
 
@@ -27,10 +39,22 @@ BRECCIA_HD inline bool has_value(std::uint64_t payload) {
   return payload != 0 && (payload & kPayloadOperation) == 0;
 }
 
-/// One set, of 64 bytes: seven payloads, and a byte of credit for each.
+/// What a payload's set and counters follow from.
+BRECCIA_HD inline std::uint64_t cache_hash_of(std::uint64_t payload) {
+  constexpr std::uint64_t kFactor = 0x9e37'79b9'7f4a'7c15;
+  return permuted(payload, 0, kFactor);
+}
+BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t hash) {
+  return scaled(hash, cache.set_count);
+}
+
+/// One set, of 64 bytes: seven payloads, a byte of credit for each, and one that counts misses.
 struct SetRef {
   static constexpr int kPairs = 4;
   static constexpr std::uint64_t kCreditMax = 15;
+  /// Nine for each of its rows: with fewer, what is asked for often is known less well; with more,
+  /// what was hot stays longer (docs/performance.md, "Which rows a cache keeps").
+  static constexpr std::uint64_t kMissesOfAge = 64;
   /// A place whose row is being written; no payload that has a value.
   static constexpr std::uint64_t kFilling = 1;
 
@@ -46,6 +70,22 @@ struct SetRef {
     return credits >> 8 * way & 0xff;
   }
   BRECCIA_HD static std::uint64_t one_of(int way) { return std::uint64_t{1} << 8 * way; }
+  BRECCIA_HD static std::uint64_t misses_of(std::uint64_t credits) {
+    return credits >> 8 * kCacheWays;
+  }
+  /// Credits behind one more miss.
+  BRECCIA_HD static std::uint64_t after_miss(std::uint64_t credits) {
+    constexpr std::uint64_t kLowBits = 0x007f'7f7f'7f7f'7f7f;
+    if (misses_of(credits) + 1 == kMissesOfAge) return credits >> 1 & kLowBits;
+    return credits + one_of(kCacheWays);
+  }
+};
+
+/// A place of a set, and for how many misses it is to be had: one more than its row has credits.
+struct PricedPlace {
+  int way = -1;  // -1: a place is being filled, maybe with the very row
+  std::uint64_t word = 0;
+  std::uint64_t price = ~std::uint64_t{0};
 };
 
 /// A set as it was read.
@@ -70,18 +110,60 @@ struct SetSeen {
     for (int i = 0; i < kCacheWays; ++i) way = word[i] == payload ? i : way;
     return way;
   }
-  /// An empty place, or else one by chance.
-  [[nodiscard]] BRECCIA_HD int some_way(std::uint64_t chance) const {
-    int way = static_cast<int>(chance % kCacheWays);
-    for (int i = 0; i < kCacheWays; ++i) way = word[i] == 0 ? i : way;
-    return way;
+  /// An empty place, which is free, or else that of the row with the fewest credits.
+  [[nodiscard]] BRECCIA_HD PricedPlace poorest() const {
+    PricedPlace poorest;
+    for (int i = 0; i < kCacheWays; ++i) {
+      const std::uint64_t price = word[i] == 0 ? 0 : SetRef::credit_of(credits(), i) + 1;
+      if (price < poorest.price) poorest = {.way = i, .word = word[i], .price = price};
+    }
+    return way_of(SetRef::kFilling) < 0 ? poorest : PricedPlace{};
   }
 };
 
-BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t payload) {
-  constexpr std::uint64_t kFactor = 0x9e37'79b9'7f4a'7c15;
-  return scaled(permuted(payload, 0, kFactor), cache.set_count);
-}
+/// How often a row was missing: the smaller one of two counters of four bits. They lie in one of
+/// the words of its set, each of which has 16.
+struct MissCounter {
+  static constexpr std::uint64_t kWords = 4;  // of a set
+  static constexpr std::uint64_t kCountMax = 15;
+
+  std::uint64_t* word;
+  int first;   // bit of the word
+  int second;  // another one
+
+  BRECCIA_HD static MissCounter of(const CacheRef& cache, std::uint64_t set, std::uint64_t hash) {
+    // The set follows from the hash's first bits, these from its last.
+    const auto first = static_cast<int>(hash >> 2 & 15);
+    const auto second = first ^ static_cast<int>(1 + (hash >> 6 & 0xffff) % 15);
+    return {cache.misses + set * kWords + hash % kWords, 4 * first, 4 * second};
+  }
+  /// Counts a miss; returns how many there were, or more. Called by one lane.
+  /// Order   where others count in the word at once, one of them does.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD std::uint64_t count(const Group& group) const {
+    const std::uint64_t seen = exec::load_relaxed_device(group, word);
+    const std::uint64_t one = seen >> first & kCountMax;
+    const std::uint64_t other = seen >> second & kCountMax;
+    const std::uint64_t least = one < other ? one : other;
+    if (least == kCountMax) return least;
+    // The larger one has counted another row besides, and stays.
+    const std::uint64_t after =
+        seen + (std::uint64_t{one == least} << first) + (std::uint64_t{other == least} << second);
+    (void)exec::compare_exchange_acq_rel_device(group, word, seen, after);
+    return least + 1;
+  }
+  /// Called by one lane.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void begin_anew(const Group& group) const {
+    (void)exec::and_acq_rel_device(group, word, ~(kCountMax << first | kCountMax << second));
+  }
+  /// All counters of a word.
+  BRECCIA_HD static std::uint64_t halved(std::uint64_t counters) {
+    return counters >> 1 & 0x7777'7777'7777'7777;
+  }
+};
 
 /// What copy_of() says of payloads without one.
 inline constexpr std::uint64_t kNoCopy = ~std::uint64_t{0};
@@ -90,7 +172,9 @@ inline constexpr std::uint64_t kNoCopy = ~std::uint64_t{0};
 BRECCIA_SINGLE_SOURCE
 template <class Group>
 BRECCIA_HD void give_credit(const Group& group, const SetRef& set, std::uint64_t credits, int way) {
-  if (SetRef::credit_of(credits, way) == SetRef::kCreditMax) return;
+  const std::uint64_t credit = SetRef::credit_of(credits, way);
+  BRECCIA_INVARIANT(credit <= SetRef::kCreditMax);
+  if (credit == SetRef::kCreditMax) return;
   (void)exec::compare_exchange_acq_rel_device(group, set.credits(), credits,
                                               credits + SetRef::one_of(way));
 }
@@ -100,7 +184,7 @@ BRECCIA_SINGLE_SOURCE
 template <class Group>
 BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std::uint64_t payload) {
   if (cache.set_count == 0 || !has_value(payload)) return kNoCopy;
-  const std::uint64_t number = set_of(cache, payload);
+  const std::uint64_t number = set_of(cache, cache_hash_of(payload));
   const SetRef set = SetRef::of(cache, number);
   const SetSeen seen = SetSeen::read(group, set);
   const int way = seen.way_of(payload);
@@ -186,11 +270,14 @@ struct PutFound {
   }
 };
 
-/// Takes rows that were missing into the cache, or lowers the credit of one in their place.
+/// Counts rows that were missing, and takes those into the cache that were it often enough.
 /// Shape   row[requests * words], found[requests]: those of FindCached, all brought by now.
 /// Launch  item k: missing row k. Nobody else is at the cache.
 /// Order   a place is kFilling while its row is written, so nobody else takes it; its payload is
-///         released behind the row, for who takes it next. Rows are read in later launches.
+///         released behind the row, for who takes it next. Rows are read in later launches. Where
+///         two lanes bring one row at once it may come into two places; it costs one, and the place
+///         that is not found falls to who comes next.
+/// Cost    96 bytes read, and two exchanges; with few exceptions that is all.
 template <class Word>
 struct Admit {
   CacheRef cache;
@@ -207,14 +294,14 @@ struct Admit {
     exec::each_item(group, first, count, [&](std::uint64_t k) {
       const std::uint64_t i = request[k];
       if (found[i] == 0) return;
-      const std::uint64_t number = set_of(cache, payload[k]);
-      const SetRef set = SetRef::of(cache, number);
-      const int way = claim(group, set, payload[k], i);
+      const std::uint64_t hash = cache_hash_of(payload[k]);
+      const std::uint64_t set = set_of(cache, hash);
+      const int way = claim(group, set, MissCounter::of(cache, set, hash), payload[k]);
       if (way < 0) return;
       Word* const to = reinterpret_cast<Word*>(cache.rows) +
-                       (number * kCacheWays + static_cast<std::uint64_t>(way)) * words;
+                       (set * kCacheWays + static_cast<std::uint64_t>(way)) * words;
       for (std::uint32_t word = 0; word < words; ++word) to[word] = row[i * words + word];
-      exec::store_release_device(group, set.word(way), payload[k]);
+      exec::store_release_device(group, SetRef::of(cache, set).word(way), payload[k]);
     });
   }
 
@@ -222,26 +309,47 @@ struct Admit {
   /// A place whose row is the caller's to write; -1: there is none for it. Called by one lane.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
-  BRECCIA_HD static int claim(const Group& group, const SetRef& set, std::uint64_t payload,
-                              std::uint64_t chance) {
+  BRECCIA_HD int claim(const Group& group, std::uint64_t number, const MissCounter& counter,
+                       std::uint64_t payload) const {
+    const SetRef set = SetRef::of(cache, number);
     const SetSeen seen = SetSeen::read(group, set);
     if (seen.way_of(payload) >= 0) return -1;
-    const int way = seen.some_way(permuted(payload + chance, 0, kMixFactor));
-    const std::uint64_t there = exec::load_relaxed_device(group, set.word(way));
-    if (there == SetRef::kFilling) return -1;
-    const std::uint64_t credits = seen.credits();
-    const std::uint64_t price = there == 0 ? 0 : SetRef::credit_of(credits, way);
-    if (price > 0) {
-      (void)exec::compare_exchange_acq_rel_device(group, set.credits(), credits,
-                                                  credits - SetRef::one_of(way));
-      return -1;
-    }
+    const std::uint64_t misses = counter.count(group);
+    age(group, number, seen.credits());
+    const PricedPlace place = seen.poorest();
+    if (place.way < 0 || misses < place.price) return -1;
     const std::uint64_t was = exec::compare_exchange_acq_rel_device(
-        group, set.word(way), there, std::uint64_t{SetRef::kFilling});
-    if (was != there) return -1;
-    // One credit, so that the next one that comes does not take it at once.
-    (void)exec::add_relaxed_device(group, set.credits(), SetRef::one_of(way));
-    return way;
+        group, set.word(place.way), place.word, std::uint64_t{SetRef::kFilling});
+    if (was != place.word) return -1;
+    counter.begin_anew(group);
+    set_credit(group, set, place.way, misses);
+    return place.way;
+  }
+  /// Counts a miss of a set; with the last one of an age all its credits and counts are halved.
+  /// Where many miss at once, one of them counts, and a word in which others count stays as it is.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void age(const Group& group, std::uint64_t number, std::uint64_t credits) const {
+    const std::uint64_t after = SetRef::after_miss(credits);
+    const std::uint64_t was = exec::compare_exchange_acq_rel_device(
+        group, SetRef::of(cache, number).credits(), credits, after);
+    if (was != credits || SetRef::misses_of(after) != 0) return;
+    for (std::uint64_t i = 0; i < MissCounter::kWords; ++i) {
+      std::uint64_t* const word = cache.misses + number * MissCounter::kWords + i;
+      const std::uint64_t counters = exec::load_relaxed_device(group, word);
+      (void)exec::compare_exchange_acq_rel_device(group, word, counters,
+                                                  MissCounter::halved(counters));
+    }
+  }
+  /// Of a place that the caller is filling: nobody else gives it a credit. Credits may be halved in
+  /// between.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD static void set_credit(const Group& group, const SetRef& set, int way,
+                                    std::uint64_t credit) {
+    static_assert(MissCounter::kCountMax <= SetRef::kCreditMax);
+    (void)exec::and_acq_rel_device(group, set.credits(), ~(SetRef::one_of(way) * 0xff));
+    (void)exec::add_relaxed_device(group, set.credits(), SetRef::one_of(way) * credit);
   }
 };
 

@@ -1,0 +1,285 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "exec/group.h"
+#include "exec/sim/scheduler.h"
+#include "exec/sim/sim_group.h"
+#include "hash/algo/cached.cuh"
+#include "support/seeds.h"
+
+/// What a cache of rows keeps, step by step.
+
+namespace breccia::hash::algo {
+
+namespace {
+
+constexpr std::uint64_t kFirstWord = 100;
+
+/// Rows of one word, which follows from the payload, and a cache of them on the host.
+class Rows {
+ public:
+  /// Groups of a launch run one behind the other, or as `rivals` says, or in several threads.
+  explicit Rows(std::uint64_t set_count, exec::sim::Scheduler* rivals = nullptr,
+                std::uint64_t threads = 1)
+      : rivals_(rivals),
+        threads_(threads),
+        sets_(set_count * SetRef::kPairs),
+        misses_(set_count * MissCounter::kWords),
+        rows_(set_count * kCacheWays) {}
+
+  [[nodiscard]] CacheRef ref() {
+    return {sets_.data(), sets_.size() / SetRef::kPairs, misses_.data(),
+            reinterpret_cast<char*>(rows_.data())};
+  }
+  /// Whether each was there; one launch finds, and one admits those that were not but are rows.
+  std::vector<std::uint8_t> look_up(const std::vector<std::uint64_t>& payload) {
+    const std::uint64_t n = payload.size();
+    std::vector<std::uint64_t> place(n), missing(n), row(n);
+    std::vector<Code> code(n);
+    std::vector<std::uint8_t> found(n);
+    std::vector<std::uint32_t> request(n);
+    std::uint64_t count = 0;
+    launch(n, FindCached{ref(),
+                         payload.data(),
+                         n,
+                         place.data(),
+                         code.data(),
+                         found.data(),
+                         {request.data(), missing.data(), &count}});
+    for (std::uint64_t i = 0; i < n; ++i) {
+      EXPECT_TRUE(found[i] == 0 || rows_[place[i]] == row_of(payload[i])) << i;
+      row[i] = row_of(payload[i]);
+    }
+    std::vector<std::uint8_t> after(n);
+    for (std::uint64_t i = 0; i < n; ++i) after[i] = is_row(payload[i]) ? 1 : 0;
+    launch(count, Admit<std::uint64_t>{ref(), missing.data(), request.data(), count, row.data(),
+                                       after.data(), 1});
+    return found;
+  }
+  static std::uint64_t row_of(std::uint64_t payload) { return payload + kFirstWord; }
+  /// Of some payloads the log has no row of the size.
+  static bool is_row(std::uint64_t payload) { return payload % 11 != 0; }
+
+  /// Between launches: each payload's place has its row, and nobody is filling one.
+  void check_places() {
+    for (std::uint64_t set = 0; set < ref().set_count; ++set) {
+      const SetSeen seen = SetSeen::read(exec::HostGroup<1>(), SetRef::of(ref(), set));
+      for (int i = 0; i < kCacheWays; ++i) {
+        const std::uint64_t payload = seen.word[i];
+        ASSERT_LE(SetRef::credit_of(seen.credits(), i), SetRef::kCreditMax);
+        if (payload == 0) continue;
+        ASSERT_TRUE(has_value(payload));
+        ASSERT_EQ(set_of(ref(), cache_hash_of(payload)), set);
+        ASSERT_EQ(rows_[set * kCacheWays + static_cast<std::uint64_t>(i)], row_of(payload));
+      }
+    }
+  }
+
+ private:
+  template <class F>
+  void launch(std::uint64_t items, const F& f) {
+    if (rivals_ != nullptr) {
+      rivals_->run((items + 3) / 4, [&](std::uint64_t i) {
+        const exec::sim::SimGroup<4> group(*rivals_);
+        f(group, 4 * i);
+      });
+      return;
+    }
+    const auto work = [&](std::uint64_t thread) {
+      for (std::uint64_t first = 32 * thread; first < items; first += 32 * threads_) {
+        f(exec::HostGroup<32>(), first);
+      }
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t t = 1; t < threads_; ++t) threads.emplace_back(work, t);
+    work(0);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  exec::sim::Scheduler* const rivals_;
+  const std::uint64_t threads_;
+  std::vector<Pair> sets_;
+  std::vector<std::uint64_t> misses_;
+  std::vector<std::uint64_t> rows_;
+};
+
+/// The same, said simply.
+class Model {
+ public:
+  explicit Model(const CacheRef& cache) : cache_(cache) {}
+
+  bool look_up(std::uint64_t payload) {
+    for (Place& place : set_of_payload(payload).places) {
+      if (place.payload != payload) continue;
+      place.credit = std::min(place.credit + 1, 15);
+      return true;
+    }
+    return false;
+  }
+  void miss(std::uint64_t payload) {
+    Set& set = set_of_payload(payload);
+    for (const Place& place : set.places) {
+      if (place.payload == payload) return;
+    }
+    int* const one = &set.counters[counters_of(payload).first];
+    int* const other = &set.counters[counters_of(payload).second];
+    const int misses = std::min(std::min(*one, *other) + 1, 15);
+    *one = std::max(*one, misses);
+    *other = std::max(*other, misses);
+    Place* const place =
+        std::min_element(set.places.begin(), set.places.end(), [](const Place& a, const Place& b) {
+          return std::pair(a.payload != 0, a.credit) < std::pair(b.payload != 0, b.credit);
+        });
+    const bool comes_in = misses > place->credit;
+    if (++set.misses == 64) halve(&set);
+    if (!comes_in) return;
+    *one = *other = 0;
+    *place = {payload, misses};
+  }
+  void expect_same() {
+    for (auto& [number, set] : sets_) {
+      const SetSeen seen = SetSeen::read(exec::HostGroup<1>(), SetRef::of(cache_, number));
+      for (int i = 0; i < kCacheWays; ++i) {
+        const Place& place = set.places[static_cast<std::size_t>(i)];
+        ASSERT_EQ(seen.word[i], place.payload);
+        ASSERT_EQ(SetRef::credit_of(seen.credits(), i), static_cast<std::uint64_t>(place.credit));
+      }
+      ASSERT_EQ(SetRef::misses_of(seen.credits()), static_cast<std::uint64_t>(set.misses));
+      for (std::size_t i = 0; i < set.counters.size(); ++i) {
+        const std::uint64_t word = cache_.misses[number * MissCounter::kWords + i / 16];
+        ASSERT_EQ(word >> 4 * (i % 16) & 15, static_cast<std::uint64_t>(set.counters[i])) << i;
+      }
+    }
+  }
+
+ private:
+  struct Place {
+    std::uint64_t payload = 0;
+    int credit = 0;
+  };
+  struct Set {
+    std::array<Place, kCacheWays> places;
+    std::array<int, 16 * MissCounter::kWords> counters{};
+    int misses = 0;
+  };
+  static void halve(Set* set) {
+    set->misses = 0;
+    for (Place& place : set->places) place.credit /= 2;
+    for (int& counter : set->counters) counter /= 2;
+  }
+  [[nodiscard]] std::uint64_t number(std::uint64_t payload) const {
+    return set_of(cache_, cache_hash_of(payload));
+  }
+  Set& set_of_payload(std::uint64_t payload) { return sets_[number(payload)]; }
+  [[nodiscard]] std::pair<std::size_t, std::size_t> counters_of(std::uint64_t payload) const {
+    const auto counter = MissCounter::of(cache_, number(payload), cache_hash_of(payload));
+    const auto word = static_cast<std::size_t>(counter.word - cache_.misses) % MissCounter::kWords;
+    return {16 * word + static_cast<std::size_t>(counter.first) / 4,
+            16 * word + static_cast<std::size_t>(counter.second) / 4};
+  }
+
+  const CacheRef cache_;
+  std::map<std::uint64_t, Set> sets_;
+};
+
+}  // namespace
+
+// Goal: places, credits and counters are those of the rule, and a place has its payload's row.
+// Method: batches of payloads, few of them often, over a few sets; a simple model after each.
+// Mutation: a credit added to that of the row before; counters that do not begin anew; a halving
+// that leaves counters, or lends bits to neighbours; the larger counter; a payload that is no row.
+TEST(HashCached, KeepsWhatTheRuleSays) {
+  for (const std::uint64_t seed : testing::seeds_to_run(200)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    Rows rows(1 + random.below(4));
+    Model model(rows.ref());
+    const std::uint64_t few = 1 + random.below(10);
+    const std::uint64_t many = 1 + random.below(300);
+    for (int turn = 0; turn < 60; ++turn) {
+      std::vector<std::uint64_t> payload(random.below(80));
+      for (std::uint64_t& one : payload) {
+        one = 8 * random.below(random.one_in(2) ? few : many);  // 0: there is no such key
+      }
+      const std::vector<std::uint8_t> found = rows.look_up(payload);
+      for (std::size_t i = 0; i < payload.size(); ++i) {
+        ASSERT_EQ(found[i] != 0, payload[i] != 0 && model.look_up(payload[i])) << i;
+      }
+      for (std::size_t i = 0; i < payload.size(); ++i) {
+        if (found[i] == 0 && payload[i] != 0 && Rows::is_row(payload[i])) model.miss(payload[i]);
+      }
+      model.expect_same();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Goal: a place has one payload's row, whoever else wants it at the same moment.
+// Method: batches over one or two sets, whose groups are interleaved by a seed; every place is seen
+// after each batch.
+// Mutation: a place that is taken though its exchange failed, or while another fills it; a payload
+// that is named before its row is there.
+TEST(HashCached, RivalsTakeDifferentPlaces) {
+  for (const std::uint64_t seed : testing::seeds_to_run(300)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    exec::sim::Scheduler rivals(random.next());
+    Rows rows(1 + random.below(2), &rivals);
+    const std::uint64_t many = 2 + random.below(60);
+    for (int turn = 0; turn < 30; ++turn) {
+      std::vector<std::uint64_t> payload(random.below(60));
+      for (std::uint64_t& one : payload) one = 8 * (1 + random.below(many));
+      rows.look_up(payload);
+      rows.check_places();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Goal: the same of threads, which see each other's memory late.
+// Method: as above, over few sets, in batches of which each thread has many (ThreadSanitizer).
+// Mutation: a place that is claimed, or given up, by a relaxed operation.
+TEST(HashCached, ThreadsTakeDifferentPlaces) {
+  base::Random random(1);
+  Rows rows(8, nullptr, 3);
+  for (int turn = 0; turn < 30; ++turn) {
+    std::vector<std::uint64_t> payload(3000);
+    for (std::uint64_t& one : payload) one = 8 * (1 + random.below(random.one_in(2) ? 40 : 4000));
+    rows.look_up(payload);
+    rows.check_places();
+  }
+}
+
+// Goal: a row's counters are two, and rows of a set share both with few others.
+// Method: 100,000 payloads over a thousand sets.
+// Mutation: one counter twice; bits of the hash from which the set follows.
+TEST(HashCached, CountersAreSpread) {
+  Rows rows(1 << 10);
+  std::map<std::uint64_t, std::map<std::tuple<std::uint64_t*, int, int>, std::size_t>> of_set;
+  for (std::uint64_t payload = 8; payload < 800'000; payload += 8) {
+    const std::uint64_t hash = cache_hash_of(payload);
+    const std::uint64_t set = set_of(rows.ref(), hash);
+    const auto counter = MissCounter::of(rows.ref(), set, hash);
+    ASSERT_NE(counter.first, counter.second);
+    ASSERT_EQ((counter.word - rows.ref().misses) / static_cast<int>(MissCounter::kWords),
+              static_cast<std::ptrdiff_t>(set));
+    ++of_set[set][{counter.word, counter.first, counter.second}];
+  }
+  // Of some 98 rows in 4 * 16 * 15 pairs of counters, some five have those of another.
+  for (const auto& [set, pairs] : of_set) {
+    std::size_t of_rows = 0;
+    for (const auto& [pair, of_pair] : pairs) of_rows += of_pair;
+    EXPECT_GT(pairs.size() * 10, of_rows * 8) << set;
+  }
+}
+
+}  // namespace breccia::hash::algo
