@@ -102,7 +102,7 @@ Status Engine::make_row_cache() {
     return Status::InvalidArgument("row_cache_bytes, and cached_row_bytes of no multiple of 8");
   }
   if (!state_->knows_ids()) return Status::OK();
-  Status status;
+  Status status = Status::MemoryLimit("row_cache_bytes has room for nothing");
   for (std::uint64_t bytes = options_.row_cache_bytes; bytes >= kRowCacheMin; bytes /= 2) {
     auto made = backend_->make_cache(row_bytes, bytes);
     if (made.ok()) {
