@@ -5,7 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace breccia {
@@ -13,7 +17,9 @@ namespace breccia {
 /// Ids and the rows that they have: keys of 8 bytes, as they lie, and values of one size.
 ///
 /// Shape   ids[count], rows[count * row_bytes], found[count]; row_bytes and the rows' address
-///         divide by 8. All of them lie in memory of the store's device (HashStore::Device).
+///         divide by 8. missing[count] and one missing_count, or neither. All of them lie in memory
+///         of the store's device (HashStore::Device); missing_count may also lie in memory of the
+///         host that the device writes to, as what is pinned.
 /// Units   row_bytes: bytes.
 /// Order   the arrays are read and written behind what `stream` has to do by then, a cudaStream_t;
 ///         null: the default stream. Without a GPU it says nothing.
@@ -24,11 +30,73 @@ struct IdRows {
   std::size_t row_bytes = 0;
   std::uint8_t* found = nullptr;  // of FindRows
   void* stream = nullptr;
+  std::uint32_t* missing = nullptr;        // of FindRows; null: nobody asks
+  std::uint64_t* missing_count = nullptr;  // likewise
+};
+
+/// Which rows of a store a call is about: ids from first_id to last_id, as numbers, both among
+/// them, that have a value of row_bytes. What lies under other keys, or is of another size, is
+/// passed over.
+struct RowRange {
+  std::size_t row_bytes = 0;
+  std::uint64_t first_id = 0;
+  std::uint64_t last_id = ~std::uint64_t{0};
+};
+
+/// The rows of a range as they were at one moment, while the store goes on: nobody waits for a
+/// scan. In no order, each id once.
+/// Owner   the caller; it ends before the store does. Until then what was there at that moment
+///         stays in memory, though the log may have given it up.
+/// Threads one at a time.
+class RowScan {
+ public:
+  RowScan() = default;
+  virtual ~RowScan() = default;
+  RowScan(const RowScan&) = delete;
+  RowScan& operator=(const RowScan&) = delete;
+
+  /// Copies the next rows into arrays in the host's memory: *count of them, fewer than count_max
+  /// only at the end.
+  /// Shape   ids[count_max], rows[count_max * row_bytes]; rows lie at a multiple of 8 bytes.
+  /// Errors  InvalidArgument: how the arrays lie; MemoryLimit, Corruption, ShutdownInProgress: the
+  ///         scan says the same from then on.
+  /// Cost    a look at each record of the log in turn, a lookup for each that is asked for, a copy;
+  ///         16 bytes of memory for each id that is written or deleted meanwhile.
+  virtual Status Next(std::size_t count_max, std::uint64_t* ids, void* rows,
+                      std::size_t* count) = 0;
+  /// The moment: Store::Changes() from here on says what happened since.
+  [[nodiscard]] virtual std::uint64_t Position() const = 0;
+};
+
+/// Which rows of a range go.
+///
+/// A score says how long a row is worth keeping, from what is in the row: when it was looked up
+/// last, say, or how often, if that is kept there. The store itself knows neither, nor when a row
+/// was written: cleaning moves rows in its log.
+struct EvictOptions {
+  static constexpr std::uint64_t kAnyNumber = ~std::uint64_t{0};
+
+  /// Shape   ids[n], rows[n * row_bytes], score[n], in the host's memory; none is NaN.
+  /// Errors  what it returns ends the call.
+  using Score = std::function<Status(std::span<const std::uint64_t> ids, const void* rows,
+                                     std::span<double> score)>;
+  /// Rows that are deleted by now, as they were.
+  using Gone = std::function<void(std::span<const std::uint64_t> ids, const void* rows)>;
+
+  RowRange range;
+  Score score = {};
+  /// Rows with a lower score go.
+  double score_min = -std::numeric_limits<double>::infinity();
+  /// Of the others those with the lowest scores, until so many are left.
+  std::uint64_t rows_max = kAnyNumber;
+  Gone gone = {};           // may be empty
+  WriteOptions write = {};  // how durable the deletions are
 };
 
 /// A store of the hash engine, with the calls that it has for arrays in its device's memory: tables
 /// of embeddings, features by id. They are calls of Store in another form: FindRows is a batch of
-/// lookups, PutRows one of puts, and keys written by either are found by the other.
+/// lookups, PutRows one of puts, DeleteRows one of deletions, and keys written by either are found
+/// by the other.
 /// Threads any number.
 class HashStore : public Store {
  public:
@@ -40,11 +108,12 @@ class HashStore : public Store {
   [[nodiscard]] virtual int Device() const = 0;
 
   /// Looks up ids: found[i] becomes 1 where there is a value of row_bytes, else 0, and its row
-  /// is of no sense.
+  /// is of no sense. The numbers i of the others come to the front of `missing`, in ascending
+  /// order, and how many they are to *missing_count: rows that want their first values, say.
   /// Order   all at one moment; done on return.
   /// Errors  as Submit; InvalidArgument: row_bytes, or how arrays lie; IOError also: the device.
   /// Cost    of rows that are not in the device's cache (HashOptions::row_cache_bytes), and without
-  ///         one of all: a copy by a core, and its bytes over the bus.
+  ///         one of all: a copy by a core, and its bytes over the bus. Of `missing` three launches.
   virtual Status FindRows(const IdRows& rows) = 0;
 
   /// Writes a row for each id; of several of one id the last one stays. They become visible at
@@ -52,6 +121,51 @@ class HashStore : public Store {
   /// Order   as Submit, and durable as it is then.
   /// Errors  likewise; InvalidArgument: row_bytes, or how the arrays lie; IOError also: the device.
   virtual Status PutRows(const WriteOptions& options, const IdRows& rows) = 0;
+
+  /// Deletes ids, of which some may be there more than once, or have nothing. They vanish at once,
+  /// as those of a batch. Of `ids` only ids, count and stream are looked at.
+  /// Order   as Submit, and durable as it is then.
+  /// Errors  likewise; InvalidArgument: how the array lies; IOError also: the device.
+  virtual Status DeleteRows(const WriteOptions& options, const IdRows& ids) = 0;
+
+  /// Scans the rows of a range as they are now: to export them, while training goes on. They come
+  /// back by PutRows.
+  /// Errors  InvalidArgument: row_bytes; ShutdownInProgress.
+  virtual Status ScanRows(const RowRange& range, std::unique_ptr<RowScan>* scan) = 0;
+
+  /// Writes all that the store has now, whatever its keys, into a folder that is not there yet, and
+  /// which is then a store of its own: to be opened, here or elsewhere, or kept. The store goes on
+  /// meanwhile, and nobody waits. It knows of the step that FlushedStep() says.
+  /// Order   durable on return. A folder that is left by a crash or a failure is no store.
+  /// Errors  InvalidArgument: the folder is there; NotFound: the one above it is not; NoSpace,
+  ///         IOError: of that folder; as RowScan::Next.
+  /// Cost    writes each key's newest value; of memory a segment (HashOptions::log_segment_bytes),
+  ///         and what RowScan says.
+  virtual Status Snapshot(const std::string& folder) = 0;
+
+  /// Deletes rows by their scores. *evicted: how many.
+  ///
+  /// It goes through the rows as they are when it begins, and only those go that are still so when
+  /// they do: what was written since its row was scored stays.
+  /// Order   some thousands at a time, each lot as a batch of deletions; what went before a failure
+  ///         is gone. The callbacks are called by this thread, and may use the store.
+  /// Errors  InvalidArgument: row_bytes, no score, or one that is NaN; as Submit and RowScan::Next;
+  ///         those of the score.
+  /// Cost    a scan of the range; with rows_max 16 bytes of memory for each row. Others wait to
+  ///         write while a lot of deletions is made.
+  virtual Status EvictRows(const EvictOptions& options, std::uint64_t* evicted) = 0;
+
+  using Store::Flush;
+  /// Makes every write acknowledged so far durable as Durability::kSync, and then the number of the
+  /// training step that they belong to.
+  /// Errors  as SyncLog; NoSpace, IOError also: of the file with the number. The one before may
+  ///         still be there, and the store goes on.
+  /// Cost    a sync of the log, one of a small file, and one of its folder.
+  virtual Status Flush(std::uint64_t step) = 0;
+  /// The step of the last Flush(step) that succeeded, in an earlier life of the store, too; nothing
+  /// if there was none. All that was acknowledged before it is there, and what was written since
+  /// may be.
+  [[nodiscard]] virtual std::optional<std::uint64_t> FlushedStep() const = 0;
 };
 
 }  // namespace breccia

@@ -122,6 +122,11 @@ class Backend {
   /// The address by which kernels read memory of the host that the device has adopted
   /// (exec::Device) or that is its own; null: they cannot.
   [[nodiscard]] virtual const char* reach(char* host) = 0;
+  /// Lists those that were not found. Columns lie in the backend's memory.
+  /// Order   done on return.
+  /// Errors  MemoryLimit; IOError: the device.
+  /// Cost    two kernels, a selection, two waits; 9 bytes of work space each.
+  [[nodiscard]] virtual Status list_missing(const MissingListRef& list) = 0;
   /// An empty cache that takes so many bytes at most, of a tenant of its own.
   /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.
   [[nodiscard]] virtual Result<CachePtr> make_cache(std::uint64_t row_bytes,
@@ -137,6 +142,11 @@ class Backend {
   [[nodiscard]] virtual Status raise_records(Table& table, RowRecords& records,
                                              std::uint64_t first_payload,
                                              std::uint64_t* absent) = 0;
+  /// Takes out those of deletions that are there as they were raised. *gone: how many.
+  /// Shape   behind raise_records() of the same records.
+  /// Errors  as run_here.
+  [[nodiscard]] virtual Status drop_records(Table& table, RowRecords& records,
+                                            std::uint64_t* gone) = 0;
 
   /// Copies bytes to the backend's memory (that of tenant().pool()), and from there.
   /// Order   done on return.

@@ -11,6 +11,7 @@
 #include "exec/executor.h"
 #include "hash/backend.h"
 #include "hash/call.h"
+#include "hash/missing_list.h"
 #include "hash/row_cache.h"
 #include "hash/row_lookup.h"
 #include "hash/row_records.h"
@@ -138,6 +139,13 @@ class BackendOn final : public Backend {
     return x.ok() ? x.value()->reach(host) : nullptr;
   }
 
+  Status list_missing(const MissingListRef& list) override {
+    BRECCIA_ASSERT(list.missing_count != nullptr && (list.missing != nullptr || list.count == 0));
+    BRECCIA_ASSERT(list.count < kRequestsMax);
+    BRECCIA_TAKE(auto x, own_.executor());
+    return list_missing_on(*x, list);
+  }
+
   Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max) override {
     if (!is_of_words(nullptr, row_bytes)) {
       return Status::InvalidArgument("rows of no multiple of 8 bytes");
@@ -150,7 +158,8 @@ class BackendOn final : public Backend {
   }
 
   Result<std::unique_ptr<RowRecords>> write_records(const RowsInRef& rows) override {
-    BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
+    BRECCIA_ASSERT(rows.row == nullptr ? rows.row_bytes == 0
+                                       : is_of_words(rows.row, rows.row_bytes));
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(std::unique_ptr<RowRecords> records, PoolRowRecords::make(*x, device(), rows));
     return Result<std::unique_ptr<RowRecords>>(std::move(records));
@@ -163,12 +172,18 @@ class BackendOn final : public Backend {
     auto& own = static_cast<PoolRowRecords&>(records);
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(const RequestsRef raise, own.place(*x, first_payload));
-    const Status raised = run_on(*x, table, raise);
-    if (!raised.ok()) {
-      (void)x->finish();  // what was launched before it
-      return base::copy_of(raised);
-    }
+    BRECCIA_TRY(run_records(*x, table, raise));
     return own.settle(*x, absent);
+  }
+
+  Status drop_records(Table& table, RowRecords& records, std::uint64_t* gone) override {
+    *gone = 0;
+    if (records.count() == 0) return Status::OK();
+    auto& own = static_cast<PoolRowRecords&>(records);
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const RequestsRef drop, own.drop(*x));
+    BRECCIA_TRY(run_records(*x, table, drop));
+    return own.count_gone(*x, gone);
   }
 
   Status copy_in(char* here, const char* host, std::uint64_t bytes) override {
@@ -205,6 +220,14 @@ class BackendOn final : public Backend {
     BRECCIA_ASSERT(own.rows() == nullptr);
     BRECCIA_TRY(own.fault());
     return Call(x, own, requests, algo::WordKeys()).run();
+  }
+
+  /// Behind what was launched for it.
+  template <class X>
+  static Status run_records(X& x, Table& table, const RequestsRef& requests) {
+    const Status run = run_on(x, table, requests);
+    if (!run.ok()) (void)x.finish();
+    return base::copy_of(run);
   }
 
   template <class X>

@@ -46,6 +46,18 @@ struct RowSources {
   std::uint64_t few_ids = kFewIds;
 };
 
+/// Where the numbers of requests that found nothing go.
+/// Shape   found[count], count below 2^32; missing[count], of which the first *missing_count are
+///         written, in ascending order.
+/// Order   as IdsRef.
+struct MissingListRef {
+  const std::uint8_t* found = nullptr;
+  std::uint64_t count = 0;
+  std::uint32_t* missing = nullptr;
+  std::uint64_t* missing_count = nullptr;
+  void* stream = nullptr;
+};
+
 /// Copies rows of payloads from where they lie.
 /// Shape   rows[payload.size() * row_bytes] and found[payload.size()], in memory of the host.
 using Gather =
@@ -101,13 +113,13 @@ class Cache {
 };
 using CachePtr = std::shared_ptr<Cache>;
 
-/// Ids and rows as puts of a log, one behind the other, in memory of the host; and what an index
-/// will have of them, in that of a backend.
+/// Ids and rows as puts of a log, or ids as deletions, one behind the other, in memory of the host;
+/// and what an index will have of them, in that of a backend.
 /// Threads one owner.
 class RowRecords {
  public:
-  explicit RowRecords(std::uint64_t count, std::uint64_t record_bytes)
-      : count_(count), record_bytes_(record_bytes) {}
+  RowRecords(std::uint64_t count, std::uint64_t record_bytes, bool deletes)
+      : count_(count), record_bytes_(record_bytes), deletes_(deletes) {}
   virtual ~RowRecords() = default;
   RowRecords(const RowRecords&) = delete;
   RowRecords& operator=(const RowRecords&) = delete;
@@ -116,15 +128,19 @@ class RowRecords {
   /// Of each.
   [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
   [[nodiscard]] std::uint64_t bytes() const { return count_ * record_bytes_; }
+  /// Whether they are deletions.
+  [[nodiscard]] bool deletes() const { return deletes_; }
   [[nodiscard]] virtual const std::byte* data() const = 0;
 
  private:
   const std::uint64_t count_;
   const std::uint64_t record_bytes_;
+  const bool deletes_;
 };
 
 /// Rows of ids that become records.
-/// Shape   ids.count rows of row_bytes, which divides by 8, as does their address.
+/// Shape   ids.count rows of row_bytes, which divides by 8, as does their address; no row, of 0
+///         bytes: the ids are deleted.
 struct RowsInRef {
   IdsRef ids;
   const char* row = nullptr;

@@ -26,10 +26,11 @@ class PoolRowRecords final : public RowRecords {
   static Result<std::unique_ptr<PoolRowRecords>> make(X& x, exec::Device& device,
                                                       const RowsInRef& rows) {
     const std::uint64_t n = rows.ids.count;
-    const auto header =
-        record::RecordHeader::make(record::Op::kPut, sizeof(std::uint64_t), rows.row_bytes);
-    auto made =
-        std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, header.record_bytes()));
+    const bool deletes = rows.row == nullptr;
+    const auto header = record::RecordHeader::make(deletes ? record::Op::kDelete : record::Op::kPut,
+                                                   sizeof(std::uint64_t), rows.row_bytes);
+    auto made = std::unique_ptr<PoolRowRecords>(
+        new PoolRowRecords(device, n, header.record_bytes(), deletes));
     BRECCIA_ASSERT(header.record_bytes() == 2 * sizeof(std::uint64_t) + rows.row_bytes);
     const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / made->record_bytes(), 1, n);
     BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * made->record_bytes()));
@@ -52,7 +53,9 @@ class PoolRowRecords final : public RowRecords {
     // One room for all pieces: what runs does so in order.
     for (std::uint64_t begin = 0; begin < n; begin += piece) {
       write.id = rows.ids.id + begin;
-      write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * rows.row_bytes);
+      if (!deletes) {
+        write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * rows.row_bytes);
+      }
       write.count = std::min(piece, n - begin);
       BRECCIA_TRY(x.template launch<32>(write.words(), write));
       BRECCIA_TRY(x.copy_out(host + begin * made->record_bytes(), records.data(),
@@ -90,14 +93,38 @@ class PoolRowRecords final : public RowRecords {
     return Status::MemoryLimit("the index finds no room to grow");
   }
 
+  /// What takes deletions out of an index in which they were placed.
+  template <class X>
+  Result<RequestsRef> drop(X& x) {
+    BRECCIA_ASSERT(deletes());
+    BRECCIA_TAKE(found_, exec::make_array<std::uint64_t>(x, count()));
+    return RequestsRef{.all = Operation::kDrop,
+                       .key = number_.data(),
+                       .value = payload_.data(),
+                       .found = found_.data(),
+                       .code = code_.data(),
+                       .count = count()};
+  }
+  /// Behind that: how many it took out.
+  template <class X>
+  Status count_gone(X& x, std::uint64_t* gone) {
+    BRECCIA_TRY(algo::clear(x, met_.data(), 1));
+    BRECCIA_TRY(x.template launch<32>(
+        count(),
+        algo::CountDropped{code_.data(), found_.data(), payload_.data(), count(), met_.data()}));
+    BRECCIA_TRY(x.copy_out(gone, met_.data(), 1));
+    return x.finish();
+  }
+
  private:
   static constexpr std::uint64_t kPieceBytes = 64 << 20;
 
-  PoolRowRecords(exec::Device& device, std::uint64_t count, std::uint64_t record_bytes)
-      : RowRecords(count, record_bytes), host_(device.host_memory()) {}
+  PoolRowRecords(exec::Device& device, std::uint64_t count, std::uint64_t record_bytes,
+                 bool deletes)
+      : RowRecords(count, record_bytes, deletes), host_(device.host_memory()) {}
 
   exec::HostVector<std::byte> host_;
-  exec::Array<std::uint64_t> number_, payload_, met_;
+  exec::Array<std::uint64_t> number_, payload_, found_, met_;
   exec::Array<Code> code_;
 };
 

@@ -37,7 +37,7 @@ struct NumberIds {
 };
 
 /// Records as they lie in a log: a header, which all of them share, an id, a row.
-/// Shape   record[count * (2 + row_words)], row[count * row_words]
+/// Shape   record[count * (2 + row_words)], row[count * row_words]; of deletions no words
 /// Launch  item j: word j of the records.
 struct WriteRecords {
   std::uint64_t header = 0;
@@ -100,6 +100,31 @@ struct CountCodes {
                                        static_cast<std::uint64_t>(exec::count_set(with)));
       });
     }
+  }
+};
+
+/// Counts deletions that took out what they were to.
+/// Shape   *gone is zero before.
+/// Launch  lane l of a group: request first + l.
+struct CountDropped {
+  const Code* code;
+  const std::uint64_t* found;
+  const std::uint64_t* payload;
+  std::uint64_t count;
+  std::uint64_t* gone;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const exec::LaneMask dropped = group.ballot([&](int lane) {
+      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+      return i < count && code[i] == Code::kPresent && found[i] == payload[i];
+    });
+    group.each_lane([&](int lane) {
+      if (lane != 0 || dropped == 0) return;
+      (void)exec::add_relaxed_device(group, gone,
+                                     static_cast<std::uint64_t>(exec::count_set(dropped)));
+    });
   }
 };
 

@@ -143,9 +143,9 @@ Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTab
 }
 
 /// Those that are the newest of their keys, and no deletions.
-Result<Entries> Cleaner::newest_of(const Entries& records) const {
+Result<Entries> Cleaner::newest_of(const Entries& records, const wal::SegmentTable& table) const {
   std::vector<std::uint64_t> newest(records.count());
-  BRECCIA_TRY(parts_.state->newest(records, newest.data()));
+  BRECCIA_TRY(parts_.state->newest(records, table, newest.data()));
   Entries found;
   for (std::uint64_t i = 0; i < records.count(); ++i) {
     const std::uint64_t payload = records.payload[i];
@@ -156,13 +156,13 @@ Result<Entries> Cleaner::newest_of(const Entries& records) const {
 }
 
 Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& table) {
-  BRECCIA_TAKE(const Entries candidates, newest_of(records));
+  BRECCIA_TAKE(const Entries candidates, newest_of(records, table));
   if (candidates.count() == 0) return Status::OK();
   WriteTicket ticket;
   std::vector<std::byte> copies;
   {
     const wal::CommitQueue::Turn turn(parts_.commits);
-    BRECCIA_TAKE(ticket.entries, newest_of(candidates));
+    BRECCIA_TAKE(ticket.entries, newest_of(candidates, table));
     if (ticket.entries.count() == 0) return Status::OK();
     for (std::uint64_t& payload : ticket.entries.payload) {
       const std::byte* const record = table.at(record::position_of(payload));

@@ -73,7 +73,8 @@ class Cleaner {
   void begin_pass_if_over(const wal::Segment& oldest);
   Status clean_segment(const wal::Segment& segment, const wal::SegmentTable& table);
   Status copy_newest(const Entries& records, const wal::SegmentTable& table);
-  [[nodiscard]] Result<Entries> newest_of(const Entries& records) const;
+  [[nodiscard]] Result<Entries> newest_of(const Entries& records,
+                                          const wal::SegmentTable& table) const;
   Status release(std::uint64_t end);
 
   /// One way through the log.

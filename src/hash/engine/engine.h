@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,9 +17,12 @@
 #include "batch/requests.h"
 #include "batch/together.h"
 #include "hash/engine/cleaner.h"
+#include "hash/engine/live.h"
 #include "hash/engine/log_view.h"
 #include "hash/engine/mark.h"
+#include "hash/engine/row_scan.h"
 #include "hash/engine/state.h"
+#include "hash/engine/step.h"
 #include "pmem/disk.h"
 #include "wal/commit_queue.h"
 #include "wal/files.h"
@@ -43,6 +47,8 @@ struct Ground {
   bool is_scripted = false;
   /// Lookups of so many ids are looked up as few are.
   std::uint64_t few_ids = kFewIds;
+  /// Records of which scans ask the map at a time.
+  std::uint64_t scanned_at_once = LiveRecords::kRecordsAtOnce;
 };
 
 /// The hash engine: records in a log, and a table on a device that knows the newest of each key.
@@ -93,8 +99,16 @@ class Engine final : public HashStore {
   [[nodiscard]] int Device() const override;
   Status FindRows(const IdRows& rows) override;
   Status PutRows(const WriteOptions& options, const IdRows& rows) override;
+  Status DeleteRows(const WriteOptions& options, const IdRows& ids) override;
+  Status ScanRows(const RowRange& range, std::unique_ptr<RowScan>* scan) override;
+  Status Snapshot(const std::string& folder) override;
+  Status EvictRows(const EvictOptions& options, std::uint64_t* evicted) override;
+  Status Flush(std::uint64_t step) override;
+  [[nodiscard]] std::optional<std::uint64_t> FlushedStep() const override;
 
   [[nodiscard]] Cleaner& cleaner() { return *cleaner_; }
+  /// Errors  ShutdownInProgress: it is not.
+  [[nodiscard]] Status check_open() const;
   /// Submit of a batch that depends on lookups: it happens only if what they found is still so, and
   /// right behind that check.
   /// Errors  as Submit; Busy: it is not.
@@ -108,9 +122,9 @@ class Engine final : public HashStore {
   Status start(const HashOptions& options, const std::string& path, const Ground& ground);
   Result<Mark> find_mark(const MarkFile& file, const std::string& path) const;
   static Status check_is_empty(const std::string& path, const Ground& ground);
+  Status find_step();
   Status open_log(const std::string& dir, const Ground& ground, const Mark& mark);
 
-  [[nodiscard]] Status check_open() const;
   static Status check_requests(const batch::Requests& requests);
   [[nodiscard]] std::shared_ptr<exec::HostMemory> batch_memory() const {
     return {device_, &device_->host_memory()};
@@ -130,17 +144,21 @@ class Engine final : public HashStore {
   Status make_row_cache();
   Status find_on_device(const IdRows& rows);
   Status find_by_batch(const IdRows& rows);
-  Status put_on_device(const WriteOptions& options, const IdRows& rows);
+  Status list_missing(const IdRows& rows);
+  Status write_on_device(const WriteOptions& options, const RowsInRef& rows);
   Status put_by_batch(const WriteOptions& options, const IdRows& rows);
+  [[nodiscard]] LiveRows live_rows(const RowRange& range) {
+    return {state_.get(), range, ground_.scanned_at_once};
+  }
   [[nodiscard]] BytesColumn column(const IdRows& rows, const void* data, std::size_t width) const;
 
   HashOptions options_;
   std::unique_ptr<wal::FolderLock> lock_;  // of the store's folder: before the mark is believed
   exec::DevicePtr device_;
   std::shared_ptr<Backend> backend_;
-  CachePtr row_cache_;               // null: none
-  std::uint64_t few_ids_ = kFewIds;  // Ground::few_ids
+  CachePtr row_cache_;  // null: none
   std::shared_ptr<LogView> log_view_;
+  Ground ground_;
   std::string no_device_;  // why there is none, if one was looked for
   std::unique_ptr<wal::Log> log_;
   base::Fault fault_;
@@ -150,6 +168,9 @@ class Engine final : public HashStore {
   std::unique_ptr<batch::Together> together_;
   std::unique_ptr<batch::AsyncQueue> async_;
   RecoveryReport recovery_;
+  mutable std::mutex step_mutex_;  // guards what the file says, and what is known of it
+  std::optional<StepFile> step_file_;
+  std::optional<StepMark> flushed_;
   std::atomic<bool> closed_{false};
   std::mutex close_mutex_;
   Status close_status_;

@@ -50,6 +50,14 @@ Status Index::raise(RowRecords* records, std::uint64_t first_payload) {
   return status;
 }
 
+Status Index::drop(RowRecords* records) {
+  std::uint64_t gone = 0;
+  BRECCIA_TRY(backend_->drop_records(*table_, *records, &gone));
+  BRECCIA_ASSERT(gone <= count_);
+  count_ -= gone;
+  return Status::OK();
+}
+
 Status Index::drop(const Entries& entries) {
   std::vector<std::uint64_t> before(entries.count());
   const Status status = run(Operation::kDrop, entries.number.data(), entries.payload.data(),

@@ -53,12 +53,13 @@ class KeyMap {
   /// Errors  as Index::raise: the map is of no use any more, until it was filled again.
   [[nodiscard]] Status take_in(const Entries& entries, bool only_words,
                                const wal::SegmentTable& table);
-  /// take_in() of puts that the index's backend has made, the first of which lies at a position.
+  /// take_in() of records that the index's backend has made, the first of which lies at a position.
   /// Shape   has_only_words().
   [[nodiscard]] Status take_in(RowRecords* records, std::uint64_t position) {
     BRECCIA_ASSERT(has_only_words());
-    static_assert(static_cast<std::uint64_t>(record::Op::kPut) == 0);  // a payload is its position
-    return index_->raise(records, position);
+    const auto op = records->deletes() ? record::Op::kDelete : record::Op::kPut;
+    BRECCIA_TRY(index_->raise(records, position | static_cast<std::uint64_t>(op)));
+    return records->deletes() ? index_->drop(records) : Status::OK();
   }
   /// take_in() of whole frames.
   [[nodiscard]] Status take_in(std::span<const wal::RecoveredFrame> frames,

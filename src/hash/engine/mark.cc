@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "hash/engine/small_file.h"
 
 namespace breccia::hash {
 
@@ -33,16 +34,13 @@ MarkFile::MarkFile(std::shared_ptr<pmem::Disk> disk, std::string folder)
     : disk_(std::move(disk)), path_(std::move(folder) + "/" + kMarkName) {}
 
 Result<Mark> MarkFile::read() const {
-  auto opened = disk_->open(path_);
-  if (!opened.ok() && opened.status().IsNotFound()) return Mark();
-  BRECCIA_TRY(opened.status());
-  const auto file = opened.take();
   Bytes bytes;
-  BRECCIA_TAKE(const std::uint64_t size, file->size());
-  const std::string what = path_ + " is not the mark of a store of the hash engine";
-  if (size != sizeof bytes) return Status::Corruption(what);
-  BRECCIA_TRY(file->read(0, std::as_writable_bytes(std::span(&bytes, 1))));
-  if (bytes.magic != kMagic || bytes.crc != crc_of(bytes)) return Status::Corruption(what);
+  BRECCIA_TAKE(const bool is_there,
+               read_small_file(disk_.get(), path_, std::as_writable_bytes(std::span(&bytes, 1))));
+  if (!is_there) return Mark();
+  if (bytes.magic != kMagic || bytes.crc != crc_of(bytes)) {
+    return Status::Corruption(path_ + " is not the mark of a store of the hash engine");
+  }
   if (bytes.version != kVersion) {
     return Status::NotSupported(path_ + " is of version " + std::to_string(bytes.version),
                                 "open the store with a newer breccia");
@@ -53,14 +51,7 @@ Result<Mark> MarkFile::read() const {
 Status MarkFile::write(const Mark& mark) const {
   Bytes bytes{kMagic, kVersion, 0, mark.store_id, mark.from, 0, 0};
   bytes.crc = crc_of(bytes);
-  const std::string fresh = path_ + ".new";
-  {
-    BRECCIA_TAKE(const auto file, disk_->create(fresh, sizeof bytes));
-    BRECCIA_TRY(file->write(0, std::as_bytes(std::span(&bytes, 1))));
-    BRECCIA_TRY(file->sync());
-  }
-  BRECCIA_TRY(disk_->rename(fresh, path_));
-  return disk_->sync_folder_of(path_);
+  return replace_small_file(disk_.get(), path_, std::as_bytes(std::span(&bytes, 1)));
 }
 
 }  // namespace breccia::hash

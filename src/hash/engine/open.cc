@@ -40,7 +40,7 @@ Engine::~Engine() { Close().PermitUncheckedError(); }
 
 Status Engine::start(const HashOptions& options, const std::string& path, const Ground& ground) {
   options_ = options;
-  few_ids_ = ground.few_ids;
+  ground_ = ground;
   options_.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                               limits::kLogWindowBytes);
   // Nor what is no number, or none that bytes can be multiplied with.
@@ -67,6 +67,8 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   BRECCIA_TRY(open_log(options.wal_dir.empty() ? path + "/log" : options.wal_dir, ground, mark));
   // From now on a missing log is noticed.
   if (mark.from == 0) BRECCIA_TRY(file.write({mark.store_id, log_->begin()}));
+  step_file_.emplace(ground.disk, path, mark.store_id);
+  BRECCIA_TRY(find_step());
   BRECCIA_TRY(make_row_cache());
   commits_ = std::make_unique<wal::CommitQueue>(
       log_.get(), &fault_,

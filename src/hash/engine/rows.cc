@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "hash/engine/answer.h"
 #include "hash/engine/engine.h"
+#include "hash/engine/row_scan.h"
 
 /// Ids and rows in the memory of the store's device. Where that has no part in it, as the index is
 /// on the host, or there are keys that are no ids, they are batches like others.
@@ -17,16 +18,27 @@ constexpr std::uint64_t kRecordMore = sizeof(record::RecordHeader) + sizeof(std:
 
 bool divides_by_8(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 8 == 0; }
 
+/// Whether the ids of deletions may be taken.
+/// Errors  InvalidArgument.
+Status check_ids(const IdRows& ids) {
+  if (ids.count == 0) return Status::OK();
+  if (ids.ids == nullptr) return Status::InvalidArgument("ids that are nowhere");
+  if (!divides_by_8(ids.ids)) {
+    return Status::InvalidArgument("ids that do not lie at multiples of 8 bytes");
+  }
+  if (ids.count > limits::kBatchRequestsMax) {
+    return Status::InvalidArgument("more ids than a batch may have", "divide them");
+  }
+  return Status::OK();
+}
+
 /// Errors  InvalidArgument.
 Status check(const IdRows& rows) {
   if (rows.count == 0) return Status::OK();
   if (rows.ids == nullptr || rows.rows == nullptr) {
     return Status::InvalidArgument("ids or rows that are nowhere");
   }
-  if (rows.row_bytes == 0 || rows.row_bytes % 8 != 0 || rows.row_bytes > limits::kValueBytesMax) {
-    return Status::InvalidArgument("rows of another size than 8, 16, ... bytes",
-                                   "pad them to a multiple of 8; a row has 1 GiB at most");
-  }
+  BRECCIA_TRY(check_row_bytes(rows.row_bytes));
   if (!divides_by_8(rows.ids) || !divides_by_8(rows.rows)) {
     return Status::InvalidArgument("ids or rows that do not lie at multiples of 8 bytes");
   }
@@ -35,6 +47,20 @@ Status check(const IdRows& rows) {
   if (rows.count > limits::kBatchRequestsMax ||
       rows.count > kBytesMax / (kRecordMore + rows.row_bytes)) {
     return Status::InvalidArgument("more ids or rows than a batch may have", "divide them");
+  }
+  return Status::OK();
+}
+
+/// Errors  InvalidArgument.
+Status check_missing(const IdRows& rows) {
+  if ((rows.missing == nullptr) != (rows.missing_count == nullptr) && rows.count > 0) {
+    return Status::InvalidArgument("missing without missing_count, or that without missing");
+  }
+  if (reinterpret_cast<std::uintptr_t>(rows.missing) % sizeof *rows.missing != 0 ||
+      !divides_by_8(rows.missing_count)) {
+    return Status::InvalidArgument(
+        "missing or missing_count that do not lie at multiples of "
+        "their sizes");
   }
   return Status::OK();
 }
@@ -51,12 +77,33 @@ Status Engine::FindRows(const IdRows& rows) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
     BRECCIA_TRY(check(rows));
-    if (rows.count == 0) return Status::OK();
-    if (rows.found == nullptr) return Status::InvalidArgument("found is nowhere");
-    const Status found = find_on_device(rows);
-    if (!found.IsNotSupported()) return base::copy_of(found);
-    return find_by_batch(rows);
+    BRECCIA_TRY(check_missing(rows));
+    if (rows.count > 0) {
+      if (rows.found == nullptr) return Status::InvalidArgument("found is nowhere");
+      Status found = find_on_device(rows);
+      if (found.IsNotSupported()) found = find_by_batch(rows);
+      BRECCIA_TRY(std::move(found));
+    }
+    return rows.missing_count == nullptr ? Status::OK() : list_missing(rows);
   });
+}
+
+/// Where the arrays lie on the host, and the device has no part in the lookup, it need not even be
+/// there any more.
+Status Engine::list_missing(const IdRows& rows) {
+  if (Device() >= 0 || state_->knows_ids()) {
+    // The device's memory may be another tenant's for a moment.
+    return base::with_patience([&] {
+      return backend_->list_missing(
+          {rows.found, rows.count, rows.missing, rows.missing_count, rows.stream});
+    });
+  }
+  std::uint64_t missing = 0;
+  for (std::uint32_t i = 0; i < rows.count; ++i) {
+    if (rows.found[i] == 0) rows.missing[missing++] = i;
+  }
+  *rows.missing_count = missing;
+  return Status::OK();
 }
 
 Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
@@ -64,7 +111,21 @@ Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
     BRECCIA_TRY(check_open());
     BRECCIA_TRY(check(rows));
     if (rows.count == 0) return Status::OK();
-    return state_->knows_ids() ? put_on_device(options, rows) : put_by_batch(options, rows);
+    if (!state_->knows_ids()) return put_by_batch(options, rows);
+    return write_on_device(options,
+                           {ids_of(rows), static_cast<const char*>(rows.rows), rows.row_bytes});
+  });
+}
+
+Status Engine::DeleteRows(const WriteOptions& options, const IdRows& ids) {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(check_ids(ids));
+    if (ids.count == 0) return Status::OK();
+    if (state_->knows_ids()) return write_on_device(options, {.ids = ids_of(ids)});
+    Batch batch = NewBatch();
+    BRECCIA_TRY(batch.Delete(kDefaultFamily, column(ids, ids.ids, sizeof(std::uint64_t))));
+    return Submit(options, &batch);
   });
 }
 
@@ -76,7 +137,7 @@ Status Engine::find_on_device(const IdRows& rows) {
   const auto lookup = backend_->make_lookup(
       {.cache = is_cached ? row_cache_.get() : nullptr,
        .log = windows == nullptr ? LogRef() : windows->ref(),
-       .few_ids = few_ids_},
+       .few_ids = ground_.few_ids},
       {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found});
   wal::SegmentTablePtr table;
   BRECCIA_TRY(state_->find(lookup.get(), &table));
@@ -88,19 +149,18 @@ Status Engine::find_on_device(const IdRows& rows) {
   return Status::OK();
 }
 
-Status Engine::put_on_device(const WriteOptions& options, const IdRows& rows) {
+Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& rows) {
   if (may_wait(options)) cleaner_->help();
-  BRECCIA_TAKE(
-      const auto records,
-      backend_->write_records({ids_of(rows), static_cast<const char*>(rows.rows), rows.row_bytes}));
+  BRECCIA_TAKE(const auto records, backend_->write_records(rows));
   WriteTicket ticket;
   ticket.durability = options.durability;
   ticket.records = records.get();
-  BRECCIA_TRY(commits_->enter(&ticket, records->bytes(), static_cast<std::uint32_t>(rows.count),
+  BRECCIA_TRY(commits_->enter(&ticket, records->bytes(),
+                              static_cast<std::uint32_t>(records->count()),
                               /*descriptors=*/0));
   BRECCIA_TRY(
       write_frame(log_.get(), commits_.get(), wal::RecordsInOnePiece(records->data()), &ticket));
-  note_written(rows.count, records->bytes());
+  note_written(records->count(), records->bytes());
   return Status::OK();
 }
 

@@ -98,8 +98,16 @@ Status State::find(RowLookup* lookup, wal::SegmentTablePtr* table) {
   return status;
 }
 
-Status State::newest(const Entries& records, std::uint64_t* payload) {
-  return look_up([&](const KeyMap& map) { return map.newest(records, *log_->table(), payload); });
+Status State::newest(const Entries& records, const wal::SegmentTable& table,
+                     std::uint64_t* payload) {
+  return look_up([&](const KeyMap& map) { return map.newest(records, table, payload); });
+}
+
+/// Nothing becomes visible meanwhile. A segment that the table has not any more was given back when
+/// copies of what counts in it had become visible, and that was before.
+View State::view() const {
+  const std::shared_lock lock(mutex_);
+  return {log_->table(), visible()};
 }
 
 /// look(map), and once more on the host, if the device failed.

@@ -21,6 +21,13 @@ struct Found {
   wal::SegmentTablePtr table;
 };
 
+/// What a store holds at one moment: records below `end`, all of which lie in `table`, as far as
+/// they count.
+struct View {
+  wal::SegmentTablePtr table;
+  std::uint64_t end = 0;
+};
+
 /// One batch's writes on their way from their place in the log to the key map.
 struct WriteTicket : wal::Ticket {
   Entries entries;  // payloads from the first of the frame's records on, until lay_at_frame()
@@ -71,11 +78,14 @@ class State {
   /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; InvalidArgument:
   ///         the stream; IOError: the device, which is left then.
   [[nodiscard]] Status find(RowLookup* lookup, wal::SegmentTablePtr* table);
-  /// payload[n]: the newest of the keys of records.
-  [[nodiscard]] Status newest(const Entries& records, std::uint64_t* payload);
+  /// payload[n]: the newest of the keys of records, which lie in `table`.
+  [[nodiscard]] Status newest(const Entries& records, const wal::SegmentTable& table,
+                              std::uint64_t* payload);
   /// Makes a committed batch visible, and before that answers its lookups.
   [[nodiscard]] Status publish(WriteTicket* ticket);
 
+  /// All that is visible now.
+  [[nodiscard]] View view() const;
   [[nodiscard]] std::uint64_t visible() const { return visible_.load(std::memory_order_acquire); }
   [[nodiscard]] const Numbering& numbering() const { return numbering_; }
   /// work(map), while nobody changes it. Not called if there is none.

@@ -1,26 +1,21 @@
 #include <breccia/hash_store.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/random.h"
-#include "exec/device.h"
-#include "hash/backend.h"
 #include "hash/engine/engine.h"
 #include "support/backend.h"
 #include "support/fake_gpu.h"
-#include "support/folder.h"
 #include "support/seeds.h"
 #include "support/sparse_files.h"
+#include "unit/hash/row_store.h"
 
 /// Ids and rows in the memory of a store's device.
 
@@ -28,131 +23,7 @@ namespace breccia::hash {
 
 namespace {
 
-constexpr std::uint64_t kRowBytes = 24;
-/// Of a cache, for each row: a seventh of its set and of its counters of misses.
-constexpr std::uint64_t kCachedRowBytes = kRowBytes + (64 + 32) / 7 + 1;
-using Row = std::array<char, kRowBytes>;
-using Model = std::map<std::uint64_t, Row>;
-
-std::string key_of_id(std::uint64_t id) {
-  std::string key(sizeof id, '\0');
-  std::memcpy(key.data(), &id, sizeof id);
-  return key;
-}
-
-/// Arrays of a call, which lie in the memory of the store's device while it runs.
-class Call {
- public:
-  explicit Call(const HashStore& store) {
-    if (store.Device() < 0) {
-      backend_ = make_host_backend();
-      return;
-    }
-    auto device = exec::open_device(exec::DeviceKind::kCuda, store.Device());
-    auto backend = make_backend(device.take(), {.name = "test"});
-    EXPECT_TRUE(backend.ok());
-    backend_ = backend.take();
-  }
-
-  void add(std::uint64_t id, const Row& row) {
-    ids.push_back(id);
-    rows.push_back(row);
-  }
-  Status find(HashStore* store) {
-    found.assign(ids.size(), 7);
-    return run([&](const IdRows& all) { return store->FindRows(all); });
-  }
-  Status put(HashStore* store, const WriteOptions& options) {
-    return run([&](const IdRows& all) { return store->PutRows(options, all); });
-  }
-
-  std::vector<std::uint64_t> ids;
-  std::vector<Row> rows;
-  std::vector<std::uint8_t> found;
-
- private:
-  template <class Run>
-  Status run(const Run& run) {
-    found.resize(ids.size());
-    exec::Pool& pool = backend_->tenant().pool();
-    BRECCIA_TAKE(const auto ids_there, exec::Array<std::uint64_t>::make(pool, ids.size()));
-    BRECCIA_TAKE(const auto rows_there, exec::Array<char>::make(pool, ids.size() * kRowBytes));
-    BRECCIA_TAKE(const auto found_there, exec::Array<std::uint8_t>::make(pool, ids.size()));
-    const auto bring = [&](auto&& copy) {
-      BRECCIA_TRY(copy(reinterpret_cast<char*>(ids_there.data()),
-                       reinterpret_cast<char*>(ids.data()), ids_there.bytes()));
-      BRECCIA_TRY(
-          copy(rows_there.data(), reinterpret_cast<char*>(rows.data()), rows_there.bytes()));
-      return copy(reinterpret_cast<char*>(found_there.data()),
-                  reinterpret_cast<char*>(found.data()), found_there.bytes());
-    };
-    BRECCIA_TRY(bring([&](char* there, char* here, std::uint64_t bytes) {
-      return backend_->copy_in(there, here, bytes);
-    }));
-    BRECCIA_TRY(run({.ids = ids_there.data(),
-                     .count = ids.size(),
-                     .rows = rows_there.data(),
-                     .row_bytes = kRowBytes,
-                     .found = found_there.data()}));
-    return bring([&](char* there, char* here, std::uint64_t bytes) {
-      return backend_->copy_out(here, there, bytes);
-    });
-  }
-
-  std::shared_ptr<Backend> backend_;
-};
-
-class HashRows : public ::testing::Test {
- protected:
-  void choose(base::Random& random) {
-    options_.create_if_missing = true;
-    options_.backend = random.one_in(3) ? testing::backend_under_test() : BackendChoice::kSimulator;
-    options_.simulator_seed = random.next();
-    options_.keys_expected = random.below(64);
-    options_.row_cache_bytes = random.one_in(4) ? 0 : random.below(3000);
-    options_.cached_row_bytes = random.one_in(8) ? 8 : kRowBytes;
-    ground_ = {testing::make_sparse_files(), pmem::real_disk(), ~std::uint64_t{0},
-               std::uint64_t{512} << random.below(4)};
-    ground_.few_ids = random.one_in(2) ? kFewIds : random.below(64);
-    gpu_.faults.fail_after(0, exec::Fault::kDeviceLost);
-    options_.device = 0;
-    if (random.one_in(4)) gpu_.use(&options_);
-  }
-  void open() {
-    engine_.reset();
-    const Status opened = Engine::open(options_, folder_ / "store", ground_, &engine_);
-    ASSERT_TRUE(opened.ok()) << opened.ToString();
-  }
-  void open_new(base::Random& random) {
-    choose(random);
-    engine_.reset();
-    std::filesystem::remove_all(folder_ / "store");
-    open();
-  }
-  static Row some_row(base::Random& random) {
-    Row row;
-    for (char& byte : row) byte = static_cast<char>(random.next());
-    return row;
-  }
-  /// Mostly of a few.
-  static std::uint64_t some_id(base::Random& random) {
-    return random.below(random.one_in(2) ? 8 : 200) * 0x0102'0304'0506'0708;
-  }
-  void put(base::Random& random, Model* model);
-  void find(base::Random& random, const Model& model);
-  [[nodiscard]] std::uint64_t figure(const std::string& name) const {
-    std::string text;
-    EXPECT_TRUE(engine_->GetProperty("breccia.hash." + name, &text));
-    return std::stoull(text);
-  }
-
-  const testing::Folder folder_{testing::Place::kMemory};
-  testing::FakeGpu gpu_;
-  HashOptions options_;
-  Ground ground_;
-  std::unique_ptr<Engine> engine_;
-  bool may_fail_ = false;  // calls whose arrays are on a device that is lost
-};
+class HashRows : public RowStore {};
 
 /// Lookups over a cache of a tenth of the rows, by Zipf's law with the exponent 0.99: half of them
 /// are of the 200 rows that are asked for most.
@@ -210,43 +81,6 @@ class HashRowsHits : public HashRows {
   base::Random random_{7};
 };
 
-void HashRows::put(base::Random& random, Model* model) {
-  Call call(*engine_);
-  Model after = *model;
-  for (std::uint64_t i = random.below(100); i > 0; --i) {
-    call.add(some_id(random), some_row(random));
-    after[call.ids.back()] = call.rows.back();
-  }
-  const Durability durabilities[] = {Durability::kNone, Durability::kDefault, Durability::kSync};
-  WriteOptions options;
-  options.durability = durabilities[random.below(3)];
-  const Status status = call.put(engine_.get(), options);
-  if (!status.ok()) {
-    // Nothing of it was done: the device failed before the batch had a place in the log.
-    ASSERT_TRUE(may_fail_) << status.ToString();
-    return;
-  }
-  *model = std::move(after);
-}
-
-void HashRows::find(base::Random& random, const Model& model) {
-  Call call(*engine_);
-  const std::uint64_t count = random.below(150);
-  for (std::uint64_t i = 0; i < count; ++i) call.add(some_id(random), Row{});
-  const Status status = call.find(engine_.get());
-  if (!status.ok()) {
-    ASSERT_TRUE(may_fail_) << status.ToString();
-    return;
-  }
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto at = model.find(call.ids[i]);
-    ASSERT_EQ(call.found[i], at == model.end() ? 0 : 1) << i;
-    if (call.found[i] != 0) {
-      ASSERT_EQ(call.rows[i], at->second) << i;
-    }
-  }
-}
-
 /// The same where all lookups are of few ids, and where none is.
 class HashRowsByWay : public HashRows, public ::testing::WithParamInterface<std::uint64_t> {
  protected:
@@ -277,7 +111,7 @@ TEST_F(HashRows, AreWhatAMapHas) {
     Model model;
     for (int turn = 0; turn < 40; ++turn) {
       const std::uint64_t id = some_id(random);
-      switch (random.below(12)) {
+      switch (random.below(13)) {
         case 0: {
           const Row row = some_row(random);
           model[id] = row;
@@ -308,18 +142,16 @@ TEST_F(HashRows, AreWhatAMapHas) {
             ASSERT_TRUE(engine_->Put(WriteOptions(), "no id", "of other keys").ok());
           }
           break;
-        case 5: {
-          if (!random.one_in(3)) break;
-          may_fail_ = true;
-          const exec::Fault faults[] = {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,
-                                        exec::Fault::kDeviceLost};
-          gpu_.faults.fail_after(1 + random.below(60), faults[random.below(3)]);
+        case 5:
+          if (random.one_in(3)) break_device(random);
           break;
-        }
         case 6:
         case 7:
         case 8:
           put(random, &model);
+          break;
+        case 9:
+          erase(random, &model);
           break;
         default:
           find(random, model);
@@ -334,6 +166,28 @@ TEST_F(HashRows, AreWhatAMapHas) {
     hits += figure("row_cache.hits");
   }
   EXPECT_GT(hits, 0U);
+}
+
+// Goal: a batch of deletions leaves no entry of its ids behind, and counts each once.
+// Method: random puts and deletions, ids twice in a batch and absent ones among them; what a store
+// says that it holds is the model's size behind each, as after another opening.
+// Mutation: deletions that are not dropped, or all counted as gone.
+TEST_F(HashRows, DeletionsLeaveNothing) {
+  for (const std::uint64_t seed : testing::seeds_to_run(30)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    open_new(random);
+    if (HasFatalFailure()) return;
+    Model model;
+    for (int turn = 0; turn < 12; ++turn) {
+      random.one_in(2) ? put(random, &model) : erase(random, &model);
+      if (HasFatalFailure()) return;
+      ASSERT_EQ(figure("keys"), model.size());
+      if (random.one_in(8)) open();
+      find(random, model);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 // Goal: a cache keeps what is looked up often, and is never the source of a wrong row.
@@ -539,6 +393,17 @@ TEST_F(HashRows, RefusesWhatIsNoRow) {
   EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).ok());
   EXPECT_TRUE(engine_->FindRows(rows).ok());
   EXPECT_EQ(found[0], 1);
+  alignas(8) char list[16] = {};
+  rows.missing = reinterpret_cast<std::uint32_t*>(list);
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.missing_count = reinterpret_cast<std::uint64_t*>(list + 4);
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.missing_count = reinterpret_cast<std::uint64_t*>(list + 8);
+  rows.missing = reinterpret_cast<std::uint32_t*>(list + 2);
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.missing = nullptr;
+  EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
+  rows.missing_count = nullptr;
   rows.row_bytes = 12;
   EXPECT_TRUE(engine_->FindRows(rows).IsInvalidArgument());
   rows.row_bytes = 0;
@@ -558,6 +423,15 @@ TEST_F(HashRows, RefusesWhatIsNoRow) {
   rows.count = 1 << 20;
   rows.row_bytes = 1 << 20;
   EXPECT_TRUE(engine_->PutRows(WriteOptions(), rows).IsInvalidArgument());
+  EXPECT_TRUE(engine_->DeleteRows(WriteOptions(), {.count = 1}).IsInvalidArgument());
+  EXPECT_TRUE(engine_->DeleteRows(WriteOptions(), {}).ok());
+  EXPECT_TRUE(
+      engine_
+          ->DeleteRows(WriteOptions(),
+                       {.ids = reinterpret_cast<const std::uint64_t*>(memory + 4), .count = 1})
+          .IsInvalidArgument());
+  rows.count = std::size_t{1} << 29;
+  EXPECT_TRUE(engine_->DeleteRows(WriteOptions(), rows).IsInvalidArgument());
   rows.row_bytes = 8;
   rows.count = 0;
   EXPECT_TRUE(engine_->FindRows(rows).ok());

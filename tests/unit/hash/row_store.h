@@ -1,0 +1,252 @@
+#pragma once
+
+#include <breccia/hash_store.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "exec/device.h"
+#include "exec/pool.h"
+#include "hash/backend.h"
+#include "hash/engine/engine.h"
+#include "support/backend.h"
+#include "support/fake_gpu.h"
+#include "support/folder.h"
+#include "support/sparse_files.h"
+
+/// Ids and rows for tests of HashStore's calls.
+
+namespace breccia::hash {
+
+inline constexpr std::uint64_t kRowBytes = 24;
+/// Of a cache, for each row: a seventh of its set and of its counters of misses.
+inline constexpr std::uint64_t kCachedRowBytes = kRowBytes + (64 + 32) / 7 + 1;
+using Row = std::array<char, kRowBytes>;
+using Model = std::map<std::uint64_t, Row>;
+
+inline std::string key_of_id(std::uint64_t id) {
+  std::string key(sizeof id, '\0');
+  std::memcpy(key.data(), &id, sizeof id);
+  return key;
+}
+
+/// Arrays of a call, which lie in the memory of the store's device while it runs.
+class Call {
+ public:
+  /// What a list of missing ones has where nothing was written.
+  static constexpr std::uint32_t kNone = ~0U;
+
+  explicit Call(const HashStore& store) {
+    if (store.Device() < 0) {
+      backend_ = make_host_backend();
+      return;
+    }
+    auto device = exec::open_device(exec::DeviceKind::kCuda, store.Device());
+    auto backend = make_backend(device.take(), {.name = "test"});
+    EXPECT_TRUE(backend.ok());
+    backend_ = backend.take();
+  }
+
+  void add(std::uint64_t id, const Row& row) {
+    ids.push_back(id);
+    rows.push_back(row);
+  }
+  Status find(HashStore* store) {
+    found.assign(ids.size(), 7);
+    missing.assign(ids.size(), kNone);
+    missing_count = kNone;
+    return run([&](const IdRows& all) { return store->FindRows(all); });
+  }
+  Status put(HashStore* store, const WriteOptions& options) {
+    return run([&](const IdRows& all) { return store->PutRows(options, all); });
+  }
+  Status erase(HashStore* store, const WriteOptions& options) {
+    return run([&](const IdRows& all) {
+      return store->DeleteRows(options, {.ids = all.ids, .count = all.count, .stream = all.stream});
+    });
+  }
+
+  std::vector<std::uint64_t> ids;
+  std::vector<Row> rows;
+  std::vector<std::uint8_t> found;
+  bool asks_missing = false;  // find(): which of them are not there, too
+  std::vector<std::uint32_t> missing;
+  std::uint64_t missing_count = kNone;
+
+ private:
+  template <class Run>
+  Status run(const Run& run) {
+    found.resize(ids.size());
+    missing.resize(ids.size());
+    exec::Pool& pool = backend_->tenant().pool();
+    BRECCIA_TAKE(const auto ids_there, exec::Array<std::uint64_t>::make(pool, ids.size()));
+    BRECCIA_TAKE(const auto rows_there, exec::Array<char>::make(pool, ids.size() * kRowBytes));
+    BRECCIA_TAKE(const auto found_there, exec::Array<std::uint8_t>::make(pool, ids.size()));
+    BRECCIA_TAKE(const auto missing_there, exec::Array<std::uint32_t>::make(pool, ids.size()));
+    BRECCIA_TAKE(const auto count_there, exec::Array<std::uint64_t>::make(pool, 1));
+    const auto bring = [&](auto&& copy) {
+      BRECCIA_TRY(copy(reinterpret_cast<char*>(ids_there.data()),
+                       reinterpret_cast<char*>(ids.data()), ids_there.bytes()));
+      BRECCIA_TRY(
+          copy(rows_there.data(), reinterpret_cast<char*>(rows.data()), rows_there.bytes()));
+      BRECCIA_TRY(copy(reinterpret_cast<char*>(missing_there.data()),
+                       reinterpret_cast<char*>(missing.data()), missing_there.bytes()));
+      BRECCIA_TRY(copy(reinterpret_cast<char*>(count_there.data()),
+                       reinterpret_cast<char*>(&missing_count), count_there.bytes()));
+      return copy(reinterpret_cast<char*>(found_there.data()),
+                  reinterpret_cast<char*>(found.data()), found_there.bytes());
+    };
+    BRECCIA_TRY(bring([&](char* there, char* here, std::uint64_t bytes) {
+      return backend_->copy_in(there, here, bytes);
+    }));
+    BRECCIA_TRY(run({.ids = ids_there.data(),
+                     .count = ids.size(),
+                     .rows = rows_there.data(),
+                     .row_bytes = kRowBytes,
+                     .found = found_there.data(),
+                     .missing = asks_missing ? missing_there.data() : nullptr,
+                     .missing_count = asks_missing ? count_there.data() : nullptr}));
+    return bring([&](char* there, char* here, std::uint64_t bytes) {
+      return backend_->copy_out(here, there, bytes);
+    });
+  }
+
+  std::shared_ptr<Backend> backend_;
+};
+
+/// A store of ids and rows under random calls, beside a map of what it should have.
+class RowStore : public ::testing::Test {
+ protected:
+  void choose(base::Random& random) {
+    options_.create_if_missing = true;
+    options_.backend = random.one_in(3) ? testing::backend_under_test() : BackendChoice::kSimulator;
+    options_.simulator_seed = random.next();
+    options_.keys_expected = random.below(64);
+    options_.row_cache_bytes = random.one_in(4) ? 0 : random.below(3000);
+    options_.cached_row_bytes = random.one_in(8) ? 8 : kRowBytes;
+    ground_ = {testing::make_sparse_files(), pmem::real_disk(), number_mask_,
+               std::uint64_t{512} << random.below(4)};
+    ground_.few_ids = random.one_in(2) ? kFewIds : random.below(64);
+    ground_.scanned_at_once = random.one_in(4) ? LiveRecords::kRecordsAtOnce : 1 + random.below(64);
+    gpu_.faults.fail_after(0, exec::Fault::kDeviceLost);
+    options_.device = 0;
+    if (random.one_in(4)) gpu_.use(&options_);
+  }
+  void open() {
+    engine_.reset();
+    const Status opened = Engine::open(options_, folder_ / "store", ground_, &engine_);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+  void open_new(base::Random& random) {
+    choose(random);
+    engine_.reset();
+    std::filesystem::remove_all(folder_ / "store");
+    open();
+  }
+  /// Soon, if it is the one that fails.
+  void break_device(base::Random& random) {
+    may_fail_ = true;
+    const exec::Fault faults[] = {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure,
+                                  exec::Fault::kDeviceLost};
+    gpu_.faults.fail_after(1 + random.below(60), faults[random.below(3)]);
+  }
+  static Row some_row(base::Random& random) {
+    Row row;
+    for (char& byte : row) byte = static_cast<char>(random.next());
+    return row;
+  }
+  /// Mostly of a few.
+  static std::uint64_t some_id(base::Random& random) {
+    return random.below(random.one_in(2) ? 8 : 200) * 0x0102'0304'0506'0708;
+  }
+  void put(base::Random& random, Model* model);
+  void erase(base::Random& random, Model* model);
+  static WriteOptions some_durability(base::Random& random) {
+    const Durability durabilities[] = {Durability::kNone, Durability::kDefault, Durability::kSync};
+    WriteOptions options;
+    options.durability = durabilities[random.below(3)];
+    return options;
+  }
+  void find(base::Random& random, const Model& model);
+  [[nodiscard]] std::uint64_t figure(const std::string& name) const {
+    std::string text;
+    EXPECT_TRUE(engine_->GetProperty("breccia.hash." + name, &text));
+    return std::stoull(text);
+  }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  testing::FakeGpu gpu_;
+  HashOptions options_;
+  Ground ground_;
+  std::unique_ptr<Engine> engine_;
+  std::uint64_t number_mask_ = ~std::uint64_t{0};
+  bool may_fail_ = false;  // calls whose arrays are on a device that is lost
+};
+
+inline void RowStore::put(base::Random& random, Model* model) {
+  Call call(*engine_);
+  Model after = *model;
+  for (std::uint64_t i = random.below(100); i > 0; --i) {
+    call.add(some_id(random), some_row(random));
+    after[call.ids.back()] = call.rows.back();
+  }
+  const Status status = call.put(engine_.get(), some_durability(random));
+  if (!status.ok()) {
+    // Nothing of it was done: the device failed before the batch had a place in the log.
+    ASSERT_TRUE(may_fail_) << status.ToString();
+    return;
+  }
+  *model = std::move(after);
+}
+
+inline void RowStore::erase(base::Random& random, Model* model) {
+  Call call(*engine_);
+  Model after = *model;
+  for (std::uint64_t i = random.below(random.one_in(2) ? 4 : 100); i > 0; --i) {
+    call.add(some_id(random), Row{});
+    after.erase(call.ids.back());
+  }
+  const Status status = call.erase(engine_.get(), some_durability(random));
+  if (!status.ok()) {
+    ASSERT_TRUE(may_fail_) << status.ToString();
+    return;
+  }
+  *model = std::move(after);
+}
+
+inline void RowStore::find(base::Random& random, const Model& model) {
+  Call call(*engine_);
+  const std::uint64_t count = random.below(150);
+  for (std::uint64_t i = 0; i < count; ++i) call.add(some_id(random), Row{});
+  call.asks_missing = random.one_in(2);
+  const Status status = call.find(engine_.get());
+  if (!status.ok()) {
+    ASSERT_TRUE(may_fail_) << status.ToString();
+    return;
+  }
+  std::vector<std::uint32_t> missing;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto at = model.find(call.ids[i]);
+    ASSERT_EQ(call.found[i], at == model.end() ? 0 : 1) << i;
+    if (call.found[i] == 0) missing.push_back(static_cast<std::uint32_t>(i));
+    if (call.found[i] != 0) {
+      ASSERT_EQ(call.rows[i], at->second) << i;
+    }
+  }
+  if (!call.asks_missing) return;
+  ASSERT_EQ(call.missing_count, missing.size());
+  // What is behind them is left alone.
+  missing.resize(count, Call::kNone);
+  ASSERT_EQ(call.missing, missing);
+}
+
+}  // namespace breccia::hash
