@@ -1,3 +1,4 @@
+#include <breccia/hash_options.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include "console/exit_codes.h"
 #include "console/store_flags.h"
 
-/// `breccia bench recovery`: fills a store, closes it, and times how its log comes back into runs.
+/// `breccia bench recovery`: fills a store, closes it, and times how its log comes back.
 
 namespace breccia::bench {
 
@@ -21,6 +22,7 @@ namespace {
 struct RecoveryFlags {
   std::string db = default_folder();
   std::string wal_dir;
+  std::string engine = "breccia";
   std::string backend = "auto";
   std::uint64_t num = 10'000'000;
   std::uint32_t key_size = 8;
@@ -31,16 +33,27 @@ struct RecoveryFlags {
   bool json = false;
 };
 
-Options options_of(const RecoveryFlags& flags) {
+void set_options(const RecoveryFlags& flags, StoreOptions* options) {
+  options->create_if_missing = true;
+  options->backend = console::backend_choice(flags.backend);
+  options->wal_dir = flags.wal_dir;
+  options->log_segment_bytes = 256ULL << 20;
+}
+
+Status open(const RecoveryFlags& flags, std::unique_ptr<Store>* store) {
+  store->reset();
+  if (flags.engine == "hash") {
+    HashOptions options;
+    set_options(flags, &options);
+    options.keys_expected = flags.num;
+    return Store::Open(options, flags.db, store);
+  }
   Options options;
-  options.create_if_missing = true;
-  options.backend = console::backend_choice(flags.backend);
-  options.wal_dir = flags.wal_dir;
-  options.log_segment_bytes = 256ULL << 20;
+  set_options(flags, &options);
   // Twice what is written stays in the log: a flush would leave nothing to recover.
   const std::uint64_t record = 16 + flags.key_size + flags.value_size + 8;
   options.memtable_bytes = 4 * flags.num * record + (1ULL << 30);
-  return options;
+  return Store::Open(options, flags.db, store);
 }
 
 Status fill(const RecoveryFlags& flags, Store* store) {
@@ -83,11 +96,10 @@ Status run_round(const RecoveryFlags& flags) {
   const Place place{flags.db, flags.wal_dir};
   Status status = make_fresh(place);
   std::unique_ptr<Store> store;
-  if (status.ok()) status = Store::Open(options_of(flags), flags.db, &store);
+  if (status.ok()) status = open(flags, &store);
   if (status.ok()) status = fill(flags, store.get());
   if (!status.ok()) return status;
-  store.reset();
-  status = Store::Open(options_of(flags), flags.db, &store);
+  status = open(flags, &store);
   if (!status.ok()) return status;
   const RecoveryReport report = store->recovery();
   status = check(flags, store.get());
@@ -97,7 +109,7 @@ Status run_round(const RecoveryFlags& flags) {
   const double rate = static_cast<double>(report.entries) / report.seconds;
   if (flags.json) {
     const nlohmann::json line = {{"benchmark", "recovery"},
-                                 {"engine", "breccia"},
+                                 {"engine", flags.engine},
                                  {"backend", backend},
                                  {"ops", report.entries},
                                  {"seconds", report.seconds},
@@ -108,8 +120,9 @@ Status run_round(const RecoveryFlags& flags) {
                                  {"seed", flags.seed}};
     fmt::print("{}\n", line.dump());
   } else {
-    fmt::print("recovery: {} entries of {} B / {} B in {:.3f} s, {:.1f} M/s; {}\n", report.entries,
-               flags.key_size, flags.value_size, report.seconds, rate / 1e6, backend);
+    fmt::print("recovery of {}: {} entries of {} B / {} B in {:.3f} s, {:.1f} M/s; {}\n",
+               flags.engine, report.entries, flags.key_size, flags.value_size, report.seconds,
+               rate / 1e6, backend);
   }
   store.reset();
   return remove_marked(place);
@@ -134,6 +147,11 @@ console::Command add_bench_recovery(console::App* parent) {
       "recovery", "Fill a store, close it, and time how its log is read back");
   app->add_option("--db", flags->db, "Folder of the database")->capture_default_str();
   app->add_option("--wal_dir", flags->wal_dir, "Folder of the log");
+  app->add_option("--engine", flags->engine,
+                  "breccia, the ordered engine, whose log comes back into runs; or hash, whose "
+                  "log fills its table")
+      ->one_of({"breccia", "hash"})
+      ->capture_default_str();
   app->add_option("--backend", flags->backend, "auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();

@@ -60,6 +60,8 @@ class Table {
   [[nodiscard]] virtual std::uint64_t growths() const = 0;
   /// Rows without a value, those among them that calls under way may still look at.
   [[nodiscard]] virtual std::uint64_t rows_free() const = 0;
+  /// Whether keys are still in the smaller table that it grew out of.
+  [[nodiscard]] virtual bool is_growing() const = 0;
 
  private:
   const TableOptions options_;

@@ -135,6 +135,10 @@ class PoolTable final : public Table {
     const std::shared_lock lock(mutex_);
     return growths_;
   }
+  [[nodiscard]] bool is_growing() const override {
+    const std::shared_lock lock(mutex_);
+    return grows();
+  }
 
   /// What ended a batch in its middle, or OK.
   [[nodiscard]] Status fault() const {

@@ -24,10 +24,13 @@ class Column {
     return backend_->copy_in(reinterpret_cast<char*>(array_.data()),
                              reinterpret_cast<const char*>(values.data()), values.size_bytes());
   }
-  Result<std::vector<T>> get() const {
-    std::vector<T> values(array_.count());
+  Result<std::vector<T>> get() const { return get(array_.count()); }
+  /// The first ones.
+  Result<std::vector<T>> get(std::uint64_t count) const {
+    std::vector<T> values(count);
     BRECCIA_TRY(backend_->copy_out(reinterpret_cast<char*>(values.data()),
-                                   reinterpret_cast<const char*>(array_.data()), array_.bytes()));
+                                   reinterpret_cast<const char*>(array_.data()),
+                                   count * sizeof(T)));
     return values;
   }
 
