@@ -75,5 +75,8 @@ inline RecordHeader record_header(const std::byte* record) {
   std::memcpy(&header, record, sizeof header);
   return header;
 }
+inline bool has_header(const std::byte* record, const RecordHeader& header) {
+  return std::memcmp(record, &header, sizeof header) == 0;
+}
 
 }  // namespace breccia::record

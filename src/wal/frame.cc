@@ -77,33 +77,101 @@ class OffsetSet {
   std::vector<std::uint64_t> words_;
 };
 
+/// What is wrong with a record of which `left` bytes of the frame can be.
+const char* record_fault(const record::RecordHeader& record, std::uint64_t left,
+                         const FrameHeader& header) {
+  BRECCIA_ASSERT(left >= sizeof record);
+  if (static_cast<int>(record.op()) >= record::kOpCount) return "holds an unknown operation";
+  if (!record::is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
+    return "holds an operation that its header does not announce";
+  }
+  if (record.op() == record::Op::kDeleteRange && header.descriptor_count != 0) {
+    return "holds a range deletion among records with descriptors";
+  }
+  if (record.op() == record::Op::kFamily && (record.key_bytes() != 0 || record.value_bytes != 4)) {
+    return "holds a column family without a name";
+  }
+  if (record.key_bytes() > limits::kKeyBytesMax) return "holds a key above the limit";
+  if (record.value_bytes > limits::kValueBytesMax) return "holds a value above the limit";
+  return left < record.record_bytes() ? "holds a record that reaches past its end" : nullptr;
+}
+
+/// Goes through the records of a frame, in one or more steps. Reads nothing outside of them,
+/// whatever they say.
+class RecordWalk {
+ public:
+  RecordWalk(const std::byte* records, const FrameHeader& header)
+      : records_(records), header_(header) {}
+
+  /// Calls visit(index, offset, operation) for the records that begin below `end`.
+  /// Errors  as content_fault().
+  template <class Visit>
+  const char* go(std::uint64_t end, const Visit& visit) {
+    while (index_ < header_.record_count && offset_ < end) {
+      const std::uint64_t left = header_.record_bytes - offset_;
+      if (left < sizeof(record::RecordHeader)) return "has too few records";
+      const record::RecordHeader record = record::record_header(records_ + offset_);
+      const char* const fault = record_fault(record, left, header_);
+      if (fault != nullptr) return fault;
+      const std::uint64_t bytes = record.record_bytes();
+      // Those behind it that have the same header are as right, and where they are is known before
+      // they are read.
+      do {
+        visit(index_, offset_, record.op());
+        offset_ += bytes;
+        ++index_;
+        BRECCIA_INVARIANT(offset_ <= header_.record_bytes);
+      } while (index_ < header_.record_count && offset_ < end &&
+               header_.record_bytes - offset_ >= bytes &&
+               record::has_header(records_ + offset_, record));
+    }
+    return nullptr;
+  }
+  /// Of what go() has not come to: null if there is nothing.
+  [[nodiscard]] const char* fault_at_end() const {
+    if (index_ < header_.record_count) return "has too few records";
+    return offset_ == header_.record_bytes ? nullptr : "has more bytes than its records";
+  }
+
+  [[nodiscard]] std::uint64_t offset() const { return offset_; }
+  [[nodiscard]] std::uint32_t index() const { return index_; }
+
+ private:
+  const std::byte* const records_;
+  const FrameHeader& header_;
+  std::uint64_t offset_ = 0;
+  std::uint32_t index_ = 0;
+};
+
 /// Walks the records and calls visit(index, offset, operation) for each.
 template <class Visit>
 const char* walk_records(const std::byte* records, const FrameHeader& header, const Visit& visit) {
-  std::uint64_t offset = 0;
-  for (std::uint32_t index = 0; index < header.record_count; ++index) {
-    if (header.record_bytes - offset < sizeof(record::RecordHeader)) return "has too few records";
-    const record::RecordHeader record = record::record_header(records + offset);
-    if (static_cast<int>(record.op()) >= record::kOpCount) return "holds an unknown operation";
-    if (!record::is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
-      return "holds an operation that its header does not announce";
-    }
-    if (record.op() == record::Op::kDeleteRange && header.descriptor_count != 0) {
-      return "holds a range deletion among records with descriptors";
-    }
-    if (record.op() == record::Op::kFamily &&
-        (record.key_bytes() != 0 || record.value_bytes != 4)) {
-      return "holds a column family without a name";
-    }
-    if (record.key_bytes() > limits::kKeyBytesMax) return "holds a key above the limit";
-    if (record.value_bytes > limits::kValueBytesMax) return "holds a value above the limit";
-    if (header.record_bytes - offset < record.record_bytes()) {
-      return "holds a record that reaches past its end";
-    }
-    visit(index, offset, record.op());
-    offset += record.record_bytes();
+  RecordWalk walk(records, header);
+  const char* const fault = walk.go(header.record_bytes, visit);
+  return fault != nullptr ? fault : walk.fault_at_end();
+}
+
+/// True if a large frame's records are right and all of the first one's size, so that each tells
+/// where the next one is, and many cores can look at once.
+bool are_of_one_size(const std::byte* records, const FrameHeader& header) {
+  constexpr std::uint64_t kPerTask = 64 << 10;
+  BRECCIA_ASSERT(header.descriptor_count == 0);
+  const std::uint64_t count = header.record_count;
+  if (count < 2 * kPerTask || header.record_bytes / count < sizeof(record::RecordHeader)) {
+    return false;
   }
-  return offset == header.record_bytes ? nullptr : "has more bytes than its records";
+  const std::uint64_t bytes = header.record_bytes / count;
+  if (bytes % 8 != 0 || bytes * count != header.record_bytes) return false;
+  std::atomic<bool> all{true};
+  base::parallel_for(tbb::blocked_range<std::uint64_t>(0, count, kPerTask), [&](const auto& range) {
+    bool these = true;
+    for (std::uint64_t i = range.begin(); i < range.end() && these; ++i) {
+      const record::RecordHeader record = record::record_header(records + i * bytes);
+      these = record.record_bytes() == bytes && record_fault(record, bytes, header) == nullptr;
+    }
+    if (!these) all = false;
+  });
+  return all;
 }
 
 /// A record's key, and its first bytes as a number that compares as they do.
@@ -168,7 +236,7 @@ const char* order_fault(const std::byte* records, const std::uint32_t* descripto
 const char* descriptors_fault(const std::byte* records, const FrameHeader& header,
                               const std::uint32_t* descriptors, const OffsetSet& starts,
                               const std::vector<FamilyPart>& parts) {
-  constexpr const char* kNoMatch = "has descriptors that do not match its records";
+  constexpr const char* kOthers = "has descriptors that do not match its records";
   BRECCIA_ASSERT(!parts.empty() && parts.front().begin == 0);
   for (std::size_t index = 0; index < parts.size(); ++index) {
     const FamilyPart& part = parts[index];
@@ -178,12 +246,12 @@ const char* descriptors_fault(const std::byte* records, const FrameHeader& heade
     std::uint64_t from = part.begin;
     BRECCIA_ASSERT(from < end && part.begin_offset < end_offset);
     if (part.has_name && descriptors[from++] * std::uint64_t{8} != part.begin_offset) {
-      return kNoMatch;
+      return kOthers;
     }
     const std::uint64_t first = part.begin_offset / 8 + (part.has_name ? 1 : 0);
     for (std::uint64_t i = from; i < end; ++i) {
       const bool is_own = descriptors[i] >= first && descriptors[i] < end_offset / 8;
-      if (!is_own || !starts.contains(descriptors[i])) return kNoMatch;
+      if (!is_own || !starts.contains(descriptors[i])) return kOthers;
     }
     const char* const fault = order_fault(records, descriptors, from, end);
     if (fault != nullptr) return fault;
@@ -197,6 +265,41 @@ bool plausible(const FrameHeader& header) {
   if (header.descriptor_count != 0 && header.descriptor_count != header.record_count) return false;
   if (header.flags == kFrameCloses) return header.record_bytes == 0 && header.record_count == 0;
   return (header.flags & ~(kFrameAligned | kFrameMixed)) == 0;
+}
+
+constexpr const char* kNoCommit = "has no commit record";
+constexpr const char* kNoMatch = "does not match its checksum";
+
+bool has_commit(const std::byte* at, std::uint64_t position, CommitRecord* commit) {
+  BRECCIA_ASSERT(at != nullptr && commit != nullptr);
+  std::memcpy(commit, at, sizeof *commit);
+  return commit->magic == kCommitMagic && commit->crc == commit_crc(*commit, position);
+}
+
+/// frame_fault() of a frame without descriptors.
+const char* fault_in_one_pass(const std::byte* at, const FrameHeader& header,
+                              LogIntake::Part* part) {
+  BRECCIA_ASSERT(plausible(header) && header.descriptor_count == 0);
+  const FrameLayout layout = FrameLayout::of(header);
+  CommitRecord commit;
+  if (!has_commit(at + layout.commit, header.position, &commit)) return kNoCommit;
+  const RecordSpan all = span_of(at, header);
+  RecordWalk walk(all.at, header);
+  const char* fault = nullptr;
+  std::uint64_t sum = 0;
+  for (std::uint64_t begin = 0; begin < layout.descriptors; begin += kChecksumPieceBytes) {
+    const std::uint64_t end = std::min(begin + kChecksumPieceBytes, layout.descriptors);
+    sum = fold(sum, Checksum64::of(at + begin, end - begin));
+    if (fault != nullptr || end <= layout.records) continue;
+    const std::uint64_t offset = walk.offset();
+    const std::uint32_t index = walk.index();
+    fault = walk.go(end - layout.records, [](std::uint32_t, std::uint64_t, record::Op) {});
+    if (part == nullptr || walk.index() == index) continue;
+    part->add({all.position + offset, all.at + offset, walk.offset() - offset, walk.index() - index,
+               all.only_default_points});
+  }
+  if (sum != commit.checksum) return kNoMatch;
+  return fault != nullptr ? fault : walk.fault_at_end();
 }
 
 }  // namespace
@@ -275,9 +378,26 @@ bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* heade
          header->crc == base::crc32c(0, header, offsetof(FrameHeader, crc)) && plausible(*header);
 }
 
-const char* frame_fault(const std::byte* at, const FrameHeader& header) {
-  const char* const fault = seal_fault(at, header);
-  return fault != nullptr ? fault : content_fault(at, header);
+RecordSpan span_of(const std::byte* at, const FrameHeader& header) {
+  const FrameLayout layout = FrameLayout::of(header);
+  BRECCIA_ASSERT((header.position + layout.records) % 8 == 0);
+  return {header.position + layout.records, at + layout.records, header.record_bytes,
+          header.record_count, (header.flags & kFrameMixed) == 0};
+}
+
+const char* frame_fault(const std::byte* at, const FrameHeader& header,
+                        std::uint64_t one_pass_bytes, LogIntake::Part* part) {
+  BRECCIA_ASSERT(plausible(header));
+  const FrameLayout layout = FrameLayout::of(header);
+  if (header.descriptor_count == 0 && layout.end <= one_pass_bytes) {
+    return fault_in_one_pass(at, header, part);
+  }
+  const char* fault = seal_fault(at, header);
+  if (fault == nullptr) fault = content_fault(at, header);
+  if (fault == nullptr && part != nullptr && header.record_count > 0) {
+    part->add(span_of(at, header));
+  }
+  return fault;
 }
 
 bool is_whole_frame(const std::byte* at, std::uint64_t position) {
@@ -289,13 +409,10 @@ const char* seal_fault(const std::byte* at, const FrameHeader& header) {
   BRECCIA_ASSERT(plausible(header));
   const FrameLayout layout = FrameLayout::of(header);
   CommitRecord commit;
-  std::memcpy(&commit, at + layout.commit, sizeof commit);
-  if (commit.magic != kCommitMagic || commit.crc != commit_crc(commit, header.position)) {
-    return "has no commit record";
-  }
+  if (!has_commit(at + layout.commit, header.position, &commit)) return kNoCommit;
   std::uint64_t sum = sum_bytes(0, at, layout.descriptors);
   sum = sum_bytes(sum, at + layout.descriptors, layout.commit - layout.descriptors);
-  return sum == commit.checksum ? nullptr : "does not match its checksum";
+  return sum == commit.checksum ? nullptr : kNoMatch;
 }
 
 const char* content_fault(const std::byte* at, const FrameHeader& header) {
@@ -303,6 +420,7 @@ const char* content_fault(const std::byte* at, const FrameHeader& header) {
   const FrameLayout layout = FrameLayout::of(header);
   const std::byte* const records = at + layout.records;
   if (header.descriptor_count == 0) {
+    if (are_of_one_size(records, header)) return nullptr;
     return walk_records(records, header, [](std::uint32_t, std::uint64_t, record::Op) {});
   }
   OffsetSet starts(header.record_bytes);

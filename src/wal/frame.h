@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "wal/format.h"
+#include "wal/intake.h"
 #include "wal/log.h"
 
 /// How the bytes of one frame are made and checked. Private to the log.
@@ -12,6 +13,9 @@ namespace breccia::wal {
 
 /// Frames of this many records and more are kFrameAligned, so that a device reads whole lines.
 inline constexpr std::uint32_t kAlignedRecordsMin = 1000;
+
+/// A frame of more bytes is checked by many cores, in two passes, where it is not one of many.
+inline constexpr std::uint64_t kOnePassBytes = 16ULL << 20;
 
 /// Fills in magic, padding and checksum of a header whose other fields are set.
 void finish(FrameHeader* header);
@@ -38,11 +42,20 @@ void write_closing_frame(std::byte* at, std::uint64_t position, std::uint64_t sy
 /// Shape   at least sizeof(FrameHeader) bytes lie at `at`.
 bool read_header(const std::byte* at, std::uint64_t position, FrameHeader* header);
 
-/// Checks everything behind the header of a frame: seal_fault(), then content_fault().
+/// All records of a frame whose header lies at `at`.
+RecordSpan span_of(const std::byte* at, const FrameHeader& header);
+
+/// Checks everything behind the header of a frame: seal_fault(), then content_fault(). Its records
+/// are added to `part`, unless that is null; also those of a frame with a fault, up to some place.
 /// Shape   the whole frame lies at `at`; `header` was read from there and is intact.
 /// Errors  a sentence's end that names the first fault; null if there is none.
-/// Cost    of both.
-const char* frame_fault(const std::byte* at, const FrameHeader& header);
+/// Cost    one pass by one core, in which records are looked at when they were just summed; of
+///         both, where there are descriptors, or more than `one_pass_bytes`.
+const char* frame_fault(const std::byte* at, const FrameHeader& header,
+                        std::uint64_t one_pass_bytes, LogIntake::Part* part);
+inline const char* frame_fault(const std::byte* at, const FrameHeader& header) {
+  return frame_fault(at, header, kOnePassBytes, nullptr);
+}
 
 /// True if a whole frame of `position` lies at `at`, as an opening believes one: what is asked of
 /// each frame before it is written, where invariants are.
@@ -53,8 +66,8 @@ bool is_whole_frame(const std::byte* at, std::uint64_t position);
 const char* seal_fault(const std::byte* at, const FrameHeader& header);
 
 /// Checks records and descriptors of a frame that is sealed: with a fault it was never right.
-/// Cost    a look at each record, and, if there are descriptors, a bit per 8 record bytes and a
-///         comparison with the next key.
+/// Cost    a look at each record, of many of one size by all cores; if there are descriptors, a bit
+///         per 8 record bytes and a comparison with the next key.
 const char* content_fault(const std::byte* at, const FrameHeader& header);
 
 }  // namespace breccia::wal

@@ -631,15 +631,27 @@ bool LogImpl::is_kept_whole() const {
   return end == chain_.front().segment->base;
 }
 
+Status check_options(const LogOptions& options) {
+  if (options.segment_bytes != 0 && options.segment_bytes % limits::kLogWindowBytes == 0) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument("segment_bytes must be a multiple of 64 MiB");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Log>> Log::open(const LogOptions& options, std::uint64_t from,
                                        const std::function<Status(const RecoveredFrame&)>& replay,
                                        LogRecovery* recovery) {
-  if (options.segment_bytes == 0 || options.segment_bytes % limits::kLogWindowBytes != 0) {
-    return Status::InvalidArgument("segment_bytes must be a multiple of 64 MiB");
-  }
+  BRECCIA_TRY(check_options(options));
   BRECCIA_TAKE(OpenedLog opened, open_log(options, from, replay, recovery));
+  return std::unique_ptr<Log>(std::make_unique<LogImpl>(options, std::move(opened)));
+}
+
+Result<std::unique_ptr<Log>> Log::open(const LogOptions& options, std::uint64_t from,
+                                       LogIntake* intake, LogRecovery* recovery) {
+  BRECCIA_TRY(check_options(options));
+  BRECCIA_TAKE(OpenedLog opened, open_log(options, from, intake, recovery));
   return std::unique_ptr<Log>(std::make_unique<LogImpl>(options, std::move(opened)));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "wal/format.h"
+#include "wal/intake.h"
 #include "wal/log_options.h"
 #include "wal/segment_table.h"
 
@@ -90,6 +91,10 @@ class Log {
   static Result<std::unique_ptr<Log>> open(
       const LogOptions& options, std::uint64_t from,
       const std::function<Status(const RecoveredFrame&)>& replay, LogRecovery* recovery);
+  /// The same, with an intake in the place of `replay`: it has taken in records by the time this
+  /// returns, also with an error, and is not asked for anything then.
+  static Result<std::unique_ptr<Log>> open(const LogOptions& options, std::uint64_t from,
+                                           LogIntake* intake, LogRecovery* recovery);
   virtual ~Log() = default;
 
   /// Takes the next range of positions. Opens a new segment if the current one has no room; a frame

@@ -15,7 +15,9 @@
 /// Opening a log.
 ///
 ///   1. make and lock the folder, open all segments, read those that reach above `from`
-///   2. scan them (recovery.h) and hand the frames over; so far nothing is changed
+///   2. scan them (recovery.h) and hand the frames over, or let an intake have their records; so
+///   far
+///      nothing is changed
 ///   3. remove what a crash left: unfinished files, and segments behind the chain's end
 ///   4. make the fresh segment, of a file below `from` if there is one
 ///   5. settle: write again what may not be synced, close the chain's last segment, sync
@@ -41,8 +43,12 @@ std::optional<std::uint64_t> base_in(const std::string& name) {
 
 class Opening {
  public:
-  Opening(const LogOptions& options, std::uint64_t from)
-      : options_(options), from_(std::max(from, limits::kLogWindowBytes)), is_new_(from == 0) {}
+  /// `intake`: of the records; null: frames are listed for a replay.
+  Opening(const LogOptions& options, std::uint64_t from, LogIntake* intake)
+      : options_(options),
+        from_(std::max(from, limits::kLogWindowBytes)),
+        is_new_(from == 0),
+        intake_(intake) {}
 
   ~Opening() {
     for (OpenFile& open : files_) unmap(std::move(open.file));
@@ -123,7 +129,7 @@ class Opening {
     BRECCIA_TRY(load());
     BRECCIA_TRY(check_identity());
     if (needed_ == files_.size()) return scan_released();
-    BRECCIA_TAKE(scan_, scan_log(views_, from_));
+    BRECCIA_TAKE(scan_, scan_log(views_, from_, intake_));
     return Status::OK();
   }
 
@@ -221,12 +227,12 @@ class Opening {
     recovery->dropped_bytes = scan_.dropped_bytes;
     recovery->message = scan_.message;
     recovery->joins = scan_.joins;
+    recovery->frames = scan_.frame_count;
+    recovery->entries = scan_.entries;
+    recovery->bytes = scan_.record_bytes;
     for (const std::byte* const at : scan_.frames) {
       const RecoveredFrame frame = recovered_frame(at);
       BRECCIA_ASSERT(frame.records_position + frame.record_bytes < scan_.end);
-      ++recovery->frames;
-      recovery->entries += frame.record_count;
-      recovery->bytes += frame.record_bytes;
       BRECCIA_TRY(replay(frame));
     }
     return Status::OK();
@@ -397,6 +403,7 @@ class Opening {
   const LogOptions& options_;
   const std::uint64_t from_;
   const bool is_new_;
+  LogIntake* const intake_;
   std::unique_ptr<FolderLock> lock_;  // Before the files: they close under it.
   std::vector<OpenFile> files_;
   std::vector<std::string> unfinished_;
@@ -420,11 +427,19 @@ Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
                            const std::function<Status(const RecoveredFrame&)>& replay,
                            LogRecovery* recovery) {
   *recovery = LogRecovery();
-  return Opening(options, from).run(replay, recovery);
+  return Opening(options, from, nullptr).run(replay, recovery);
+}
+
+Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from, LogIntake* intake,
+                           LogRecovery* recovery) {
+  BRECCIA_ASSERT(intake != nullptr);
+  *recovery = LogRecovery();
+  const auto no_list = [](const RecoveredFrame&) { return Status::OK(); };
+  return Opening(options, from, intake).run(no_list, recovery);
 }
 
 Result<ReadLog> read_log(const LogOptions& options, std::uint64_t from) {
-  return Opening(options, from).read();
+  return Opening(options, from, nullptr).read();
 }
 
 Result<std::uint64_t> log_identity(const std::string& dir) {
@@ -435,7 +450,7 @@ Result<std::uint64_t> log_identity(const std::string& dir, const std::shared_ptr
   LogOptions options;
   options.dir = dir;
   options.files = files->for_looking();
-  return Opening(options, 0).identity();
+  return Opening(options, 0, nullptr).identity();
 }
 
 }  // namespace breccia::wal

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "wal/intake.h"
 #include "wal/log_options.h"
 #include "wal/segment_pool.h"
 
@@ -33,6 +34,8 @@ struct OpenedLog {
 /// Errors  as Log::open.
 Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from,
                            const std::function<Status(const RecoveredFrame&)>& replay,
+                           LogRecovery* recovery);
+Result<OpenedLog> open_log(const LogOptions& options, std::uint64_t from, LogIntake* intake,
                            LogRecovery* recovery);
 
 /// A log as it lies in its folder.

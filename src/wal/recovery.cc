@@ -8,13 +8,16 @@
 #include "base/checksum.h"
 #include "base/parallel.h"
 #include "wal/frame.h"
+#include "wal/read/runs.h"
 
 namespace breccia::wal {
 namespace {
 
-/// Below this many bytes of frames, one core is as fast as many.
-constexpr std::uint64_t kParallelBytesMin = 1ULL << 20;
+/// Headers of segments with fewer bytes are looked at by one core.
+constexpr std::uint64_t kParallelBytesMin = 4 * limits::kLogWindowBytes;
 constexpr std::size_t kFramesPerTask = 64;
+/// With so many frames of a size, many cores are busy with one each.
+constexpr std::uint64_t kFramesEnough = 32;
 /// The search for headers looks at so many places at once.
 constexpr std::uint32_t kPlacesPerLook = 64;
 constexpr std::uint64_t kBytesPerLook = 8ULL * kPlacesPerLook;
@@ -42,16 +45,24 @@ Status damaged(const SegmentView& segment, std::uint64_t position, const std::st
       "database from a backup.");
 }
 
+std::uint64_t bytes_used(std::span<const SegmentView> segments) {
+  std::uint64_t bytes = 0;
+  for (const SegmentView& segment : segments) bytes += segment.used;
+  return bytes;
+}
+
 class Scan {
  public:
-  Scan(std::span<const SegmentView> segments, std::uint64_t from)
-      : segments_(segments), from_(from) {}
+  Scan(std::span<const SegmentView> segments, std::uint64_t from, LogIntake* intake,
+       std::uint64_t run_bytes)
+      : segments_(segments), from_(from), intake_(intake), run_bytes_(run_bytes) {}
 
   Result<LogScan> run() {
     BRECCIA_TRY(check_segments());
-    BRECCIA_TRY(hop());
+    hop();
     BRECCIA_TRY(verify());
     BRECCIA_TRY(judge_end());
+    if (intake_ == nullptr) list_frames();
     scan_.last_segment = segment_of(scan_.end);
     scan_.last_is_empty = scan_.end == firsts_[scan_.last_segment];
     scan_.chain.resize(scan_.last_segment + 1);
@@ -90,52 +101,35 @@ class Scan {
     return position >= firsts_[index] && wal::header_at(segments_[index], position, header);
   }
 
-  /// Fills scan_.frames by headers alone and sets scan_.end to the chain's end, and missing_.
-  Status hop() {
-    std::size_t index = 0;
-    std::uint64_t position = firsts_[0];
-    scan_.chain.push_back({position, position});
-    for (;;) {
-      scan_.joins = scan_.joins || position == from_;
-      FrameHeader header;
-      bool intact = header_at(index, position, &header);
-      if (!intact && position < from_ && header_at(index, from_, &header)) {
-        // Damage below `from` loses nothing that is needed.
-        BRECCIA_ASSERT(!scan_.joins);
-        position = from_;
-        scan_.chain.back().begin = from_;
-        intact = true;
-      }
-      if (!intact) break;
-      // True of this frame and those behind it, whole or not: it was so when the header was
-      // written.
-      scan_.synced = std::max(scan_.synced, header.synced);
-      const FrameLayout layout = FrameLayout::of(header);
-      if (header.flags == kFrameCloses) {
-        const char* const fault = frame_fault(segments_[index].at(position), header);
-        if (fault != nullptr) {
-          fault_ = fault;
-          break;
-        }
-        if (index + 1 == segments_.size()) {
-          missing_ = damaged(segments_[index], position, "the segment after this one is missing");
-          break;
-        }
-        scan_.chain.back().end = position + kClosingFrameBytes;
-        position = firsts_[++index];
-        scan_.chain.push_back({position, position});
-        continue;
-      }
-      if (position + layout.descriptors > from_) {
-        scan_.frames.push_back(segments_[index].at(position));
-        frame_bytes_ += layout.end;
-      }
-      position += layout.end;
+  /// Fills runs_ by headers alone and sets scan_.end to the chain's end, and missing_.
+  void hop() {
+    // What lies behind the chain's end is hopped through as well, and is no part of it.
+    std::vector<SegmentHops> hops(segments_.size());
+    const auto hop_one = [&](std::size_t index) {
+      hops[index] = wal::hop(segments_[index],
+                             {.first = firsts_[index], .from = from_, .run_bytes = run_bytes_});
+    };
+    if (bytes_used(segments_) < kParallelBytesMin) {
+      for (std::size_t i = 0; i < segments_.size(); ++i) hop_one(i);
+    } else {
+      base::parallel_for(std::size_t{0}, segments_.size(), hop_one);
     }
-    BRECCIA_ASSERT(firsts_[index] <= position && position < segments_[index].end());
+    std::size_t index = 0;
+    for (;; ++index) {
+      const SegmentHops& here = hops[index];
+      scan_.joins = scan_.joins || here.joins;
+      scan_.synced = std::max(scan_.synced, here.synced);
+      scan_.chain.push_back({here.begin, here.end + (here.closes ? kClosingFrameBytes : 0)});
+      runs_.insert(runs_.end(), here.runs.begin(), here.runs.end());
+      if (here.fault != nullptr) fault_ = here.fault;
+      if (!here.closes || index + 1 == segments_.size()) break;
+    }
+    scan_.end = hops[index].end;
+    if (hops[index].closes) {
+      missing_ = damaged(segments_[index], scan_.end, "the segment after this one is missing");
+    }
+    BRECCIA_ASSERT(firsts_[index] <= scan_.end && scan_.end < segments_[index].end());
     BRECCIA_ASSERT(scan_.chain.size() == index + 1);
-    scan_.end = position;
-    return Status::OK();
   }
 
   /// True if chain and frames ascend, and the chain's end is the end of both.
@@ -161,39 +155,76 @@ class Scan {
     return header;
   }
 
-  /// Cuts scan_.frames and scan_.end at the first frame with a fault. If it was sealed with it, no
+  /// Cuts runs_ and scan_.end at the first frame with a fault. If it was sealed with it, no
   /// power cut has made it so. A closing frame behind it promises nothing: an opening that removes
   /// segments behind a torn tail may end before it has removed all of them.
   Status verify() {
-    std::vector<const std::byte*>& frames = scan_.frames;
-    std::atomic<std::size_t> first_bad{frames.size()};
-    const auto check = [&](std::size_t index) {
-      if (index >= first_bad.load(std::memory_order_relaxed)) return;
-      if (frame_fault(frames[index], header_of(frames[index])) == nullptr) return;
-      std::size_t known = first_bad.load(std::memory_order_relaxed);
-      while (index < known && !first_bad.compare_exchange_weak(known, index)) {
-      }
-    };
-    if (frame_bytes_ < kParallelBytesMin) {
-      for (std::size_t index = 0; index < frames.size(); ++index) check(index);
-    } else {
-      base::parallel_for(tbb::blocked_range<std::size_t>(0, frames.size(), kFramesPerTask),
-                         [&](const tbb::blocked_range<std::size_t>& range) {
-                           for (std::size_t index = range.begin(); index != range.end(); ++index) {
-                             check(index);
-                           }
-                         });
+    const std::vector<const std::byte*> windows = windows_of_segments();
+    const SegmentTable::Places places(windows.data(), windows.size(),
+                                      segments_.front().base / limits::kLogWindowBytes);
+    std::uint64_t bytes = 0;
+    for (const FrameRun& run : runs_) bytes += run.end - run.begin;
+    // Of frames that there are some of for each core, each is one core's.
+    const std::uint64_t one_pass_bytes = std::max(kOnePassBytes, bytes / kFramesEnough);
+    const ReadEnd end =
+        read_runs(runs_, intake_, places, [&](const FrameRun& run, LogIntake::Part* part) {
+          return first_fault(run, one_pass_bytes, part);
+        });
+    const bool all_are_right = end.run == runs_.size();
+    BRECCIA_ASSERT(end.run <= runs_.size());
+    if (!all_are_right) {
+      runs_.resize(end.run + 1);
+      runs_.back() = runs_.back().up_to(end.position);
     }
-    if (first_bad == frames.size()) return missing_;
-    const std::byte* const bad = frames[first_bad];
-    scan_.end = header_of(bad).position;
+    for (const FrameRun& run : runs_) {
+      scan_.frame_count += run.frames;
+      scan_.entries += run.entries;
+      scan_.record_bytes += run.record_bytes;
+    }
+    if (all_are_right) return missing_;
+    scan_.end = end.position;
+    const std::byte* const bad = segments_[segment_of(scan_.end)].at(scan_.end);
     fault_ = seal_fault(bad, header_of(bad));
-    frames.resize(first_bad);
     if (fault_ != nullptr) return Status::OK();
     const char* const wrong = content_fault(bad, header_of(bad));
     return damaged(segments_[segment_of(scan_.end)], scan_.end,
                    std::string("the frame here was sealed, and ") +
                        (wrong != nullptr ? wrong : "changes while it is read"));
+  }
+
+  /// The position of a run's first frame that is not right, or its end.
+  static std::uint64_t first_fault(const FrameRun& run, std::uint64_t one_pass_bytes,
+                                   LogIntake::Part* part) {
+    std::uint64_t end = run.end;
+    run.for_each([&](const FrameHeader& header, const std::byte* at) {
+      if (frame_fault(at, header, one_pass_bytes, part) == nullptr) return true;
+      end = header.position;
+      return false;
+    });
+    BRECCIA_ASSERT(run.begin <= end && end <= run.end);
+    return end;
+  }
+
+  [[nodiscard]] std::vector<const std::byte*> windows_of_segments() const {
+    std::vector<const std::byte*> windows;
+    for (const SegmentView& segment : segments_) {
+      for (std::uint64_t at = 0; at < segment.size; at += limits::kLogWindowBytes) {
+        windows.push_back(segment.image + at);
+      }
+    }
+    BRECCIA_ASSERT(windows.size() >= segments_.size());
+    return windows;
+  }
+
+  void list_frames() {
+    scan_.frames.reserve(scan_.frame_count);
+    for (const FrameRun& run : runs_) {
+      run.for_each([&](const FrameHeader&, const std::byte* at) {
+        scan_.frames.push_back(at);
+        return true;
+      });
+    }
+    BRECCIA_ASSERT(scan_.frames.size() == scan_.frame_count);
   }
 
   [[nodiscard]] std::size_t segment_of(std::uint64_t position) const {
@@ -284,8 +315,10 @@ class Scan {
 
   const std::span<const SegmentView> segments_;
   const std::uint64_t from_;
+  LogIntake* const intake_;
+  const std::uint64_t run_bytes_;
   std::vector<std::uint64_t> firsts_;
-  std::uint64_t frame_bytes_ = 0;
+  std::vector<FrameRun> runs_;
   const char* fault_ = "has no intact header";
   Status missing_;  // what to say of a segment that a closing frame promises; OK: none is missing
   LogScan scan_;
@@ -392,8 +425,18 @@ Result<std::vector<RecoveredFrame>> whole_frames(const SegmentView& segment, std
   return found;
 }
 
+Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from,
+                         LogIntake* intake, std::uint64_t run_bytes) {
+  return Scan(segments, from, intake, run_bytes).run();
+}
+
 Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from) {
-  return Scan(segments, from).run();
+  return scan_log(segments, from, nullptr);
+}
+
+Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from,
+                         LogIntake* intake) {
+  return scan_log(segments, from, intake, run_bytes_for(bytes_used(segments)));
 }
 
 }  // namespace breccia::wal

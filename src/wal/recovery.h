@@ -8,15 +8,18 @@
 
 #include "base/result.h"
 #include "wal/format.h"
+#include "wal/intake.h"
 #include "wal/log_options.h"
 
 /// What a set of segment images says about the log: a pure function, so that tests can feed it
 /// every damage there is. Private to the log; the rules stand in docs/format/wal.md.
 ///
 ///   1. check that the segments follow each other and carry intact headers of one store
-///   2. hop from frame header to frame header, over closing frames into the next segment
+///   2. hop from frame header to frame header, in all segments at once (runs.h), and join what
+///   closing
+///      frames lead to
 ///   3. verify all frames at or above `from` (in parallel); the first bad one ends the chain, or is
-///      damage if it was sealed as it is
+///      damage if it was sealed as it is. Those before it go to the intake, if there is one
 ///   4. behind the end, look for a header that says the lost part was synced: then data is damaged,
 ///      else the end is the torn tail that a crash leaves
 
@@ -45,11 +48,14 @@ struct LogScan {
 
   std::uint64_t store_id = 0;
   std::vector<Extent> chain;  // where frames of the chain lie, closing ones too, by segment
-  std::vector<const std::byte*> frames;  // headers of the verified frames, in order
-  std::size_t last_segment = 0;          // index of the segment in which the chain ends
-  bool last_is_empty = false;            // no frame, not even one below `from`, lies in it
-  std::uint64_t end = 0;                 // position at which the chain ends
-  std::uint64_t synced = 0;              // all frames below were synced, by what headers say
+  std::vector<const std::byte*> frames;  // headers of the verified frames, without an intake
+  std::uint64_t frame_count = 0;         // of these or those it took in, and what is in them
+  std::uint64_t entries = 0;
+  std::uint64_t record_bytes = 0;
+  std::size_t last_segment = 0;  // index of the segment in which the chain ends
+  bool last_is_empty = false;    // no frame, not even one below `from`, lies in it
+  std::uint64_t end = 0;         // position at which the chain ends
+  std::uint64_t synced = 0;      // all frames below were synced, by what headers say
   std::uint64_t dropped_bytes = 0;
   std::string message;  // a sentence if something was dropped
   bool joins = false;   // the chain leads to `from`, and was not taken up there
@@ -61,6 +67,12 @@ struct LogScan {
 /// Cost    one pass over the frames at or above `from`, and one over what lies between the chain's
 ///         end and each segment's `used`.
 Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from);
+/// The same for an intake, which takes the records in while the frames are verified.
+Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from,
+                         LogIntake* intake);
+/// `run_bytes`: of the frames of one part (runs.h).
+Result<LogScan> scan_log(std::span<const SegmentView> segments, std::uint64_t from,
+                         LogIntake* intake, std::uint64_t run_bytes);
 
 /// The frames of a segment that begin in [from, to), in order, where none that was written there is
 /// missing. *begin: `from`, or the end of the frame that reaches over it.

@@ -91,6 +91,11 @@ Status SegmentPool::stock(std::uint64_t bytes) {
   const std::uint64_t count = bytes / options_.segment_bytes;
   std::vector<Free> made(count);
   std::vector<Status> statuses(count);
+  {
+    // No file may be lost behind on_map.
+    const std::lock_guard free_lock(free_mutex_);
+    free_.reserve(free_.size() + count);
+  }
   for (Free& free : made) free.path = unfinished_path("stock");
   base::parallel_for(std::uint64_t{0}, count, [&](std::uint64_t i) {
     auto free = create(made[i].path, options_.segment_bytes);

@@ -48,6 +48,9 @@ class SegmentTable {
   /// Owner   the table lives longer.
   class Places {
    public:
+    /// Shape   windows[count], of kLogWindowBytes each, from the window of that number on.
+    Places(const std::byte* const* windows, std::uint64_t count, std::uint64_t first)
+        : windows_(windows), count_(count), first_(first) {}
     [[nodiscard]] const std::byte* at(std::uint64_t position) const {
       const std::uint64_t window = position / limits::kLogWindowBytes - first_;
       BRECCIA_ASSERT(window < count_);
@@ -55,9 +58,6 @@ class SegmentTable {
     }
 
    private:
-    friend class SegmentTable;
-    Places(const std::byte* const* windows, std::uint64_t count, std::uint64_t first)
-        : windows_(windows), count_(count), first_(first) {}
     const std::byte* const* windows_;
     std::uint64_t count_;
     std::uint64_t first_;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/result.h"
+#include "wal/intake.h"
 #include "wal/log_options.h"
 #include "wal/segment_table.h"
 
@@ -16,5 +17,11 @@ namespace breccia::wal {
 /// Cost    a look at each header; what is in the frames was checked when it was written or read.
 [[nodiscard]] Status walk_frames(const SegmentTable& table, std::uint64_t from, std::uint64_t to,
                                  const std::function<Status(const RecoveredFrame&)>& visit);
+
+/// Lets an intake take in the records of these frames, which many cores bring.
+/// Shape   as walk_frames().
+/// Errors  Corruption: a header on the way is not intact; std::bad_alloc.
+[[nodiscard]] Status take_in_frames(const SegmentTable& table, std::uint64_t from, std::uint64_t to,
+                                    LogIntake* intake);
 
 }  // namespace breccia::wal

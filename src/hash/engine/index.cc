@@ -35,10 +35,10 @@ Status Index::find(const std::uint64_t* number, std::uint64_t* payload, std::uin
 }
 
 Status Index::raise(const Entries& entries, std::vector<std::uint64_t>* before) {
-  before->resize(entries.count());
+  if (before != nullptr) before->resize(entries.count());
   std::uint64_t absent = 0;
   const Status status = run(Operation::kRaise, entries.number.data(), entries.payload.data(),
-                            before->data(), entries.count(), &absent);
+                            before == nullptr ? nullptr : before->data(), entries.count(), &absent);
   count_ += absent;
   return status;
 }
@@ -79,13 +79,14 @@ Status Index::run(Operation operation, const std::uint64_t* number, const std::u
     BRECCIA_TRY(backend_->run(*table_, {.all = operation,
                                         .key = number + begin,
                                         .value = payload == nullptr ? nullptr : payload + begin,
-                                        .found = found + begin,
+                                        .found = found == nullptr ? nullptr : found + begin,
                                         .code = code.data(),
                                         .count = count}));
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (code[i] == Code::kNoRoom) return Status::MemoryLimit("the index finds no room to grow");
-      if (absent != nullptr) *absent += code[i] == Code::kAbsent;
-    }
+    const auto has_code = [&](Code one) {
+      return static_cast<std::uint64_t>(std::count(code.begin(), code.begin() + count, one));
+    };
+    if (has_code(Code::kNoRoom) > 0) return Status::MemoryLimit("the index finds no room to grow");
+    if (absent != nullptr) *absent += has_code(Code::kAbsent);
   }
   return Status::OK();
 }

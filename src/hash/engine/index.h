@@ -42,7 +42,7 @@ class Index {
   /// Lets a lookup of rows look here.
   [[nodiscard]] Status find(RowLookup* lookup) const { return lookup->look(*table_); }
   /// Takes entries in: of several for one number the largest payload stays. before[n]: what each
-  /// met, 0 if nothing.
+  /// met, 0 if nothing; null: nobody asks.
   /// Errors  MemoryLimit, IOError: some of them are in, and may be taken in again.
   [[nodiscard]] Status raise(const Entries& entries, std::vector<std::uint64_t>* before);
   /// The same of records whose first payload this is, and of what nobody asks what it met.

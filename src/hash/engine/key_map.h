@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/assert.h"
@@ -11,7 +10,6 @@
 #include "hash/engine/numbering.h"
 #include "hash/engine/shared_numbers.h"
 #include "record/record.h"
-#include "wal/log_options.h"
 #include "wal/segment_table.h"
 
 namespace breccia::hash {
@@ -48,11 +46,11 @@ class KeyMap {
     return index_->find(lookup);
   }
 
-  /// Takes records in, which lie in `table`, as does all that was taken in before.
+  /// Takes records in, which lie in `log`, as does all that was taken in before.
   /// `only_words`: all their keys have 8 bytes.
   /// Errors  as Index::raise: the map is of no use any more, until it was filled again.
   [[nodiscard]] Status take_in(const Entries& entries, bool only_words,
-                               const wal::SegmentTable& table);
+                               const wal::SegmentTable::Places& log);
   /// take_in() of records that the index's backend has made, the first of which lies at a position.
   /// Shape   has_only_words().
   [[nodiscard]] Status take_in(RowRecords* records, std::uint64_t position) {
@@ -61,9 +59,6 @@ class KeyMap {
     BRECCIA_TRY(index_->raise(records, position | static_cast<std::uint64_t>(op)));
     return records->deletes() ? index_->drop(records) : Status::OK();
   }
-  /// take_in() of whole frames.
-  [[nodiscard]] Status take_in(std::span<const wal::RecoveredFrame> frames,
-                               const wal::SegmentTable& table);
 
   [[nodiscard]] const Numbering& numbering() const { return numbering_; }
   [[nodiscard]] const Index& index() const { return *index_; }
@@ -74,8 +69,8 @@ class KeyMap {
   KeyMap(std::unique_ptr<Index> index, const Numbering& numbering)
       : index_(std::move(index)), numbering_(numbering) {}
   void note_shared(const Entries& entries, const std::vector<std::uint64_t>& before,
-                   const wal::SegmentTable& table);
-  Status forget_deletions(const Entries& entries, const wal::SegmentTable& table);
+                   const wal::SegmentTable::Places& log);
+  Status forget_deletions(const Entries& entries, const wal::SegmentTable::Places& log);
 
   const std::unique_ptr<Index> index_;
   const Numbering numbering_;

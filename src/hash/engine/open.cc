@@ -9,6 +9,7 @@
 #include "base/secret.h"
 #include "exec/choose.h"
 #include "hash/engine/engine.h"
+#include "hash/engine/intake.h"
 #include "wal/log_open.h"
 
 /// How a store of the hash engine opens and closes.
@@ -24,6 +25,12 @@ Numbering draw_numbering(std::uint64_t mask) {
   return {
       record::HashSeed{.start = base::draw_secret_word(), .factor = base::draw_secret_word() | 1},
       mask};
+}
+
+Result<std::unique_ptr<KeyMap>> host_map(std::uint64_t keys, const Numbering& numbering,
+                                         const Status& why) {
+  log(LogLevel::kError, "the index goes to the host: " + why.ToString());
+  return KeyMap::make(make_host_backend(), keys, numbering);
 }
 
 }  // namespace
@@ -159,24 +166,22 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
     view->map(image, bytes);
   };
   log_options.on_unmap = [view = log_view_](std::byte* image) { view->unmap(image); };
-  wal::LogRecovery found;
-  BRECCIA_TAKE(log_, wal::Log::open(
-                         log_options, mark.from,
-                         [](const wal::RecoveredFrame&) { return Status::OK(); }, &found));
   const Numbering numbering = draw_numbering(ground.number_mask);
   const std::uint64_t keys = options_.keys_expected;
-  const auto filled =
-      [&](const std::shared_ptr<Backend>& backend) -> Result<std::unique_ptr<KeyMap>> {
-    BRECCIA_TAKE(auto map, KeyMap::make(backend, keys, numbering));
-    BRECCIA_TRY(fill(*log_->table(), log_->begin(), log_->end(), map.get()));
-    return map;
-  };
-  auto map = filled(backend_);
-  if (!map.ok() && !device_->is_host() && !map.status().IsCorruption()) {
-    log(LogLevel::kError, "the index goes to the host: " + map.status().ToString());
-    map = filled(make_host_backend());
-  }
+  auto map = KeyMap::make(backend_, keys, numbering);
+  const bool may_go_to_host = !device_->is_host();
+  if (!map.ok() && may_go_to_host) map = host_map(keys, numbering, map.status());
   BRECCIA_TRY(map.status());
+  wal::LogRecovery found;
+  MapIntake intake(map.value().get());
+  BRECCIA_TAKE(log_, wal::Log::open(log_options, mark.from, &intake, &found));
+  Status filled = intake.status();
+  if (!filled.ok() && may_go_to_host && !filled.IsCorruption()) {
+    map = host_map(keys, numbering, filled);
+    BRECCIA_TRY(map.status());
+    filled = fill(*log_->table(), log_->begin(), log_->end(), map.value().get());
+  }
+  BRECCIA_TRY(std::move(filled));
   state_ =
       std::make_unique<State>(log_.get(), map.take(), log_->end(), keys, [this](const Status& why) {
         log(LogLevel::kError, "device retired, the index goes to the host: " + why.ToString());

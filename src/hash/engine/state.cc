@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "hash/engine/intake.h"
 #include "wal/walk.h"
 
 namespace breccia::hash {
@@ -26,21 +27,9 @@ bool is_answer(const KeyMap& map, const Status& status) {
 }  // namespace
 
 Status fill(const wal::SegmentTable& table, std::uint64_t from, std::uint64_t to, KeyMap* map) {
-  constexpr std::uint64_t kRecordsAtOnce = 1 << 20;
-  std::vector<wal::RecoveredFrame> frames;
-  std::uint64_t records = 0;
-  const auto take_in = [&] {
-    BRECCIA_TRY(map->take_in(frames, table));
-    frames.clear();
-    records = 0;
-    return Status::OK();
-  };
-  BRECCIA_TRY(wal::walk_frames(table, from, to, [&](const wal::RecoveredFrame& frame) {
-    frames.push_back(frame);
-    records += frame.record_count;
-    return records < kRecordsAtOnce ? Status::OK() : take_in();
-  }));
-  return take_in();
+  MapIntake intake(map);
+  BRECCIA_TRY(wal::take_in_frames(table, from, to, &intake));
+  return intake.status();
 }
 
 Status write_frame(wal::Log* log, wal::CommitQueue* commits, const wal::RecordSource& records,
@@ -93,6 +82,7 @@ Status State::find(RowLookup* lookup, wal::SegmentTablePtr* table) {
   // Once more, as look_up() does. Not on the host: the columns are the device's.
   const std::unique_lock lock(mutex_);
   if (!has_ids_on_device(map_.get())) return status;
+  *table = log_->table();  // of what was written meanwhile, too
   status = base::or_memory_limit([&] { return map_->find(lookup); });
   if (!is_answer(*map_, status)) lose(status);
   return status;
@@ -156,7 +146,7 @@ Status State::publish_in_turn(WriteTicket* ticket) {
 
 Status State::take_in(WriteTicket* ticket, const wal::SegmentTable& table) {
   if (ticket->records == nullptr) {
-    return map_->take_in(ticket->entries, ticket->only_words, table);
+    return map_->take_in(ticket->entries, ticket->only_words, table.places());
   }
   if (has_ids_on_device(map_.get())) {
     return map_->take_in(ticket->records, ticket->frame.records_position());

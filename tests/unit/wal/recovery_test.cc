@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
+#include <tuple>
+#include <vector>
 
 #include "base/random.h"
 #include "tiny_log.h"
@@ -19,6 +22,80 @@ using testing::TinyLog;
 
 constexpr std::uint64_t kSeed = 1;
 constexpr std::uint64_t kSegmentBytes = 1024;
+
+/// Keeps the bytes of the records that it takes in.
+class KeptRecords final : public LogIntake {
+ public:
+  std::unique_ptr<Part> make_part(std::uint64_t /*records*/) override {
+    return std::make_unique<Kept>();
+  }
+  void take_in(std::unique_ptr<Part> part, const SegmentTable::Places& /*log*/) override {
+    const auto& kept = static_cast<const Kept&>(*part);
+    bytes_.insert(bytes_.end(), kept.bytes.begin(), kept.bytes.end());
+    positions_.insert(positions_.end(), kept.positions.begin(), kept.positions.end());
+    ++parts_;
+  }
+
+  /// Whether it has the records of these frames, and no others.
+  [[nodiscard]] bool has(const std::vector<const std::byte*>& frames) const {
+    std::vector<std::byte> bytes;
+    std::vector<std::uint64_t> positions;
+    for (const std::byte* const at : frames) {
+      const RecoveredFrame frame = recovered_frame(at);
+      bytes.insert(bytes.end(), frame.records, frame.records + frame.record_bytes);
+      std::uint64_t offset = 0;
+      for (std::uint32_t i = 0; i < frame.record_count; ++i) {
+        positions.push_back(frame.records_position + offset);
+        offset += record::record_header(frame.records + offset).record_bytes();
+      }
+    }
+    return bytes == bytes_ && positions == positions_;
+  }
+  [[nodiscard]] std::uint64_t parts() const { return parts_; }
+
+ private:
+  struct Kept final : Part {
+    void add(const RecordSpan& records) override {
+      std::uint64_t offset = 0;
+      for (std::uint32_t i = 0; i < records.count; ++i) {
+        positions.push_back(records.position + offset);
+        offset += record::record_header(records.at + offset).record_bytes();
+      }
+      EXPECT_EQ(offset, records.bytes);
+      bytes.insert(bytes.end(), records.at, records.at + records.bytes);
+    }
+    std::vector<std::byte> bytes;
+    std::vector<std::uint64_t> positions;
+  };
+
+  std::vector<std::byte> bytes_;
+  std::vector<std::uint64_t> positions_;
+  std::uint64_t parts_ = 0;
+};
+
+/// scan_log(), which says the same to an intake, whatever the frames of its parts.
+Result<LogScan> scan_both(std::span<const SegmentView> segments, std::uint64_t from) {
+  Result<LogScan> listed = scan_log(segments, from);
+  for (const std::uint64_t run_bytes : {std::uint64_t{1}, std::uint64_t{300}, ~std::uint64_t{0}}) {
+    KeptRecords kept;
+    const Result<LogScan> taken = scan_log(segments, from, &kept, run_bytes);
+    EXPECT_EQ(taken.status().ToString(), listed.status().ToString());
+    if (!taken.ok() || !listed.ok()) continue;
+    const LogScan& one = taken.value();
+    const LogScan& other = listed.value();
+    EXPECT_TRUE(kept.has(other.frames));
+    EXPECT_TRUE(one.frames.empty());
+    EXPECT_EQ(one.frame_count, other.frames.size());
+    EXPECT_EQ(
+        std::tie(one.frame_count, one.entries, one.record_bytes, one.end, one.synced,
+                 one.dropped_bytes, one.message, one.joins, one.last_segment, one.last_is_empty),
+        std::tie(other.frame_count, other.entries, other.record_bytes, other.end, other.synced,
+                 other.dropped_bytes, other.message, other.joins, other.last_segment,
+                 other.last_is_empty));
+    EXPECT_EQ(one.chain.size(), other.chain.size());
+  }
+  return listed;
+}
 
 /// Frames of 0 to 4 records, every other with descriptors, over some segments.
 TinyLog make_log(std::uint64_t seed, int frames, bool synced) {
@@ -45,7 +122,7 @@ TEST(WalScan, IntactLogComesBackWhole) {
   for (int frames = 0; frames <= 40; ++frames) {
     SCOPED_TRACE("seed=" + std::to_string(kSeed + frames));
     const TinyLog log = make_log(kSeed + frames, frames, frames % 2 == 0);
-    Result<LogScan> scan = scan_log(log.views(), log.begin());
+    Result<LogScan> scan = scan_both(log.views(), log.begin());
     ASSERT_TRUE(scan.ok()) << scan.status().ToString();
     expect_prefix(scan.value(), log, static_cast<std::size_t>(frames));
     EXPECT_EQ(scan.value().end, log.end());
@@ -69,7 +146,7 @@ TEST(WalScan, EveryBitFlipIsFound) {
       for (int bit = 0; bit < 8; ++bit) {
         SCOPED_TRACE("position=" + std::to_string(at) + " bit=" + std::to_string(bit));
         log.at(at) ^= std::byte{1} << bit;
-        Result<LogScan> scan = scan_log(log.views(), log.begin());
+        Result<LogScan> scan = scan_both(log.views(), log.begin());
         log.at(at) ^= std::byte{1} << bit;
         if (placed.position != last.position) {
           ASSERT_FALSE(scan.ok());
@@ -96,7 +173,7 @@ TEST(WalScan, EveryBitOfSegmentHeadersCounts) {
     for (std::uint64_t at = view.base; at < view.base + sizeof(SegmentHeader); ++at) {
       for (int bit = 0; bit < 8; ++bit) {
         log.at(at) ^= std::byte{1} << bit;
-        ASSERT_TRUE(scan_log(log.views(), log.begin()).status().IsCorruption()) << at;
+        ASSERT_TRUE(scan_both(log.views(), log.begin()).status().IsCorruption()) << at;
         log.at(at) ^= std::byte{1} << bit;
       }
     }
@@ -122,7 +199,7 @@ TEST(WalScan, TornAtEveryByte) {
       while (first_torn < view.end() && *view.at(first_torn) == *twin.at(first_torn)) ++first_torn;
       if (first_torn == view.end()) continue;
       SCOPED_TRACE("cut=" + std::to_string(cut));
-      Result<LogScan> scan = scan_log(log.views(), log.begin());
+      Result<LogScan> scan = scan_both(log.views(), log.begin());
       ASSERT_TRUE(scan.ok()) << scan.status().ToString();
       expect_prefix(scan.value(), log, frames_below(whole, first_torn));
     }
@@ -137,7 +214,7 @@ TEST(WalScan, UnsyncedFramesMayBeTornInAnyOrder) {
   TinyLog log = make_log(kSeed, 12, /*synced=*/false);
   for (const TinyLog::Placed& placed : log.placed()) {
     log.at(placed.position + 20) ^= std::byte{1};
-    Result<LogScan> scan = scan_log(log.views(), log.begin());
+    Result<LogScan> scan = scan_both(log.views(), log.begin());
     log.at(placed.position + 20) ^= std::byte{1};
     ASSERT_TRUE(scan.ok()) << scan.status().ToString();
     expect_prefix(scan.value(), log, frames_below(log, placed.position));
@@ -160,7 +237,7 @@ TEST(WalScan, WhatLiesBehindATornFrameMayBeMissing) {
   for (const TinyLog::Placed& placed : log.placed()) {
     for (std::size_t left = placed.segment + 1; left < log.views().size(); ++left) {
       log.at(placed.end - 1) ^= std::byte{1};
-      Result<LogScan> scan = scan_log(std::span(log.views()).first(left), log.begin());
+      Result<LogScan> scan = scan_both(std::span(log.views()).first(left), log.begin());
       log.at(placed.end - 1) ^= std::byte{1};
       ASSERT_TRUE(scan.ok()) << left << ": " << scan.status().ToString();
       expect_prefix(scan.value(), log, frames_below(log, placed.position));
@@ -182,7 +259,7 @@ TEST(WalScan, FromInTheMiddle) {
       SCOPED_TRACE("from=" + std::to_string(placed.position));
       const std::vector<SegmentView> views(
           log.views().begin() + static_cast<std::ptrdiff_t>(placed.segment), log.views().end());
-      Result<LogScan> scan = scan_log(views, placed.position);
+      Result<LogScan> scan = scan_both(views, placed.position);
       ASSERT_TRUE(scan.ok()) << scan.status().ToString();
       EXPECT_EQ(scan.value().frames.size(),
                 frames_below(log, log.end()) - frames_below(log, placed.position));
@@ -201,7 +278,7 @@ bool is_damage(const Records& records, const std::vector<std::uint32_t>& descrip
   TinyLog log(kSegmentBytes);
   log.append(Records(), false, /*synced=*/true);
   log.append(records, descriptors, /*synced=*/false, flags);
-  const Result<LogScan> scan = scan_log(log.views(), log.begin());
+  const Result<LogScan> scan = scan_both(log.views(), log.begin());
   EXPECT_TRUE(scan.ok() || scan.status().IsCorruption());
   EXPECT_TRUE(!scan.ok() || scan.value().frames.size() == 2);
   return !scan.ok();
@@ -338,7 +415,7 @@ TEST(WalScan, HeadersBehindTheEndAreFoundAnywhere) {
     const auto scan = [&](std::uint64_t used) {
       SegmentView some = view;
       some.used = used;
-      return scan_log({&some, 1}, log.begin());
+      return scan_both({&some, 1}, log.begin());
     };
     ASSERT_TRUE(scan(kBytes).ok());
     for (std::uint64_t place = end + 8; place + kClosingFrameBytes <= view.end(); place += 8) {
@@ -375,7 +452,7 @@ TEST(WalScan, ForeignAndMissingSegments) {
   for (std::size_t left_out = 0; left_out < views.size(); ++left_out) {
     std::vector<SegmentView> some = views;
     some.erase(some.begin() + static_cast<std::ptrdiff_t>(left_out));
-    const Status status = scan_log(some, log.begin()).status();
+    const Status status = scan_both(some, log.begin()).status();
     EXPECT_TRUE(status.IsCorruption()) << left_out;
     EXPECT_EQ(is_at_begin(status), left_out + 1 < views.size()) << status.ToString();
   }
@@ -384,8 +461,66 @@ TEST(WalScan, ForeignAndMissingSegments) {
   ++header.store_id;
   finish(&header);
   std::memcpy(&log.at(views[1].base), &header, sizeof header);
-  const Status status = scan_log(views, log.begin()).status();
+  const Status status = scan_both(views, log.begin()).status();
   EXPECT_TRUE(status.IsCorruption() && is_at_begin(status)) << status.ToString();
+}
+
+/// Frames of all sizes: single records, some thousands, pieces of the checksum and more, one that
+/// many cores check; with and without descriptors.
+TinyLog make_large_log(std::uint64_t seed) {
+  base::Random random(seed);
+  TinyLog log(18 << 20);
+  for (int i = 0; i < 400; ++i) log.append(random_records(&random, 1), false, i % 2 == 0);
+  for (const std::uint64_t records : {3000, 1, 20'000, 4000}) {
+    for (const bool descriptors : {false, true}) {
+      log.append(random_records(&random, records), descriptors, /*synced=*/false);
+    }
+  }
+  log.append(testing::large_record(kOnePassBytes, 'x'), false, /*synced=*/false);
+  Records many;
+  for (int i = 0; i < 180'000; ++i) {
+    append_record(&many, record::Op::kPut, "of one size", std::string(77, 'v'));
+  }
+  log.append(many, false, /*synced=*/false);
+  for (int i = 0; i < 40; ++i) {
+    log.append(random_records(&random, 1 + random.below(4000)), i % 3 == 0, /*synced=*/false);
+  }
+  return log;
+}
+
+// Goal: many cores read a log as one does: an intake gets its parts in order, up to the first frame
+//   that is wrong, and no more of that frame's part.
+// Method: logs of 20 MiB and more with frames of all sizes; a bit anywhere, or none.
+// Mutation: taking in parts as they come; a part that keeps what the bad frame added; runs behind
+//   the first bad one; a last piece that is not looked at.
+TEST(WalScan, ManyCoresReadWhatOneReads) {
+  for (std::uint64_t seed = kSeed; seed < kSeed + 12; ++seed) {
+    SCOPED_TRACE("seed=" + std::to_string(seed));
+    base::Random random(seed);
+    TinyLog log = make_large_log(seed);
+    ASSERT_GE(log.views().size(), 3U);
+    const std::vector<TinyLog::Placed> frames = log.placed();
+    if (seed > kSeed) {
+      const TinyLog::Placed& bad = frames[random.below(frames.size())];
+      log.at(bad.position + random.below(bad.end - bad.position)) ^= std::byte{1};
+    }
+    for (const std::uint64_t run_bytes : {std::uint64_t{1}, std::uint64_t{100} << 10}) {
+      const Result<LogScan> listed = scan_log(log.views(), log.begin(), nullptr, run_bytes);
+      KeptRecords kept;
+      const Result<LogScan> taken = scan_log(log.views(), log.begin(), &kept, run_bytes);
+      ASSERT_EQ(taken.status().ToString(), listed.status().ToString());
+      if (seed == kSeed) {
+        ASSERT_TRUE(listed.ok()) << listed.status().ToString();
+        EXPECT_EQ(listed.value().end, log.end());
+      }
+      if (!listed.ok()) continue;
+      EXPECT_TRUE(kept.has(listed.value().frames));
+      EXPECT_EQ(taken.value().end, listed.value().end);
+      EXPECT_EQ(taken.value().message, listed.value().message);
+      expect_prefix(listed.value(), log, listed.value().frames.size());
+      EXPECT_EQ(listed.value().frames.size(), frames_below(log, listed.value().end));
+    }
+  }
 }
 
 }  // namespace
