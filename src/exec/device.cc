@@ -14,6 +14,7 @@ namespace breccia::exec {
 void Tenant::answer(TenantAnswers answers) {
   const std::lock_guard lock(mutex_);
   answers_ = std::move(answers);
+  listens_ = answers_.lost != nullptr;
   const Status why = device_->lost();
   if (!why.ok()) tell_lost(why);
 }
@@ -23,7 +24,9 @@ void Tenant::ask(std::uint64_t bytes) {
   if (answers_.give) answers_.give(bytes);
 }
 
+// Who tells of a loss may have what an answer under way waits for.
 void Tenant::tell_lost(const Status& why) {
+  if (!listens_) return;
   const std::lock_guard lock(mutex_);
   const auto lost = std::exchange(answers_.lost, nullptr);
   if (lost) lost(why);

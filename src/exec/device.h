@@ -89,6 +89,7 @@ class Tenant {
   const TenantOptions options_;
   std::recursive_mutex mutex_;  // an answer may fail on the device, and be told of it
   TenantAnswers answers_;
+  std::atomic<bool> listens_{false};  // to losses: who does not must not be waited for
 };
 using TenantPtr = std::shared_ptr<Tenant>;
 

@@ -123,7 +123,7 @@ class BackendOn final : public Backend {
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
     BRECCIA_ASSERT(from.cache == nullptr || from.cache->row_bytes() == rows.row_bytes);
     auto* const cache = static_cast<PoolCache*>(from.cache);
-    if (rows.ids.count <= from.few_ids) {
+    if (are_few(rows.ids.count, rows.row_bytes, from.few_ids)) {
       return std::make_unique<SmallRowLookup<Tenant>>(own_, cache, from.log, rows);
     }
     const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {

@@ -32,8 +32,14 @@ struct RowsOutRef {
   std::uint8_t* found = nullptr;
 };
 
-/// So many ids are few: what a lookup of them takes is launches and waits, not bytes.
+/// So many ids are few, if their rows are small: what a lookup of them takes is launches and waits,
+/// not bytes.
 inline constexpr std::uint64_t kFewIds = 16 << 10;
+inline constexpr std::uint64_t kFewRowBytesMax = 4096;      // of a row
+inline constexpr std::uint64_t kFewBytesMax = 16ULL << 20;  // of all of them
+inline bool are_few(std::uint64_t ids, std::uint64_t row_bytes, std::uint64_t few_ids) {
+  return ids <= few_ids && row_bytes <= kFewRowBytesMax && ids * row_bytes <= kFewBytesMax;
+}
 
 class Cache;
 
@@ -42,7 +48,7 @@ struct RowSources {
   Cache* cache = nullptr;  // which learns of what it had not; null: none
   /// The log that payloads point into, which outlasts the lookup.
   LogRef log;
-  /// So many ids are looked up as few are.
+  /// So many ids are few, if their rows are small.
   std::uint64_t few_ids = kFewIds;
 };
 
@@ -104,7 +110,8 @@ class Cache {
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
   /// Gives all back.
   virtual void drop() = 0;
-  /// Rows that were asked for, and those of them that it had.
+  /// Ids that were looked up, and those that needed nothing else: it had their rows, or they have
+  /// none.
   [[nodiscard]] virtual std::uint64_t lookups() const = 0;
   [[nodiscard]] virtual std::uint64_t hits() const = 0;
 

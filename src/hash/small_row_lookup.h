@@ -146,7 +146,7 @@ class SmallRowLookup final : public RowLookup {
   }
   /// Whether the cache is to have what was read and is not in it.
   [[nodiscard]] bool offers() const {
-    if (cache_ == nullptr) return false;
+    if (!has_cache_) return false;
     return missing_ > 0 || 4 * read_ > count() || cache_->turn() % kOfferEvery == 0;
   }
   /// call(words of the type that rows are copied by, how many a row has).
@@ -160,7 +160,6 @@ class SmallRowLookup final : public RowLookup {
   Status find(X& x, PoolTable& table) {
     BRECCIA_TAKE(const auto state, (Outward<X, algo::RowState>::of(x, state_)));
     BRECCIA_TAKE(const auto payloads, (Outward<X, std::uint64_t>::of(x, payloads_)));
-    const exec::Finish finish(x);
     BRECCIA_TRY(x.follow(out_.ids.stream));
     // The cache's comes first, as in a large lookup: who waits for a section keeps others out.
     std::shared_lock<SectionMutex> cache_lock;
@@ -169,7 +168,9 @@ class SmallRowLookup final : public RowLookup {
       cache_lock = std::shared_lock(cache_->mutex());
       cache = cache_->ref();
     }
+    has_cache_ = cache.set_count > 0;
     const std::shared_lock table_lock(table.mutex());
+    const exec::Finish finish(x);
     BRECCIA_TRY(with_words([&]<class Word>(const Word*, std::uint32_t words) {
       const auto launch = [&]<bool kGrows>() {
         return launch_groups(x, table, count(),
@@ -213,17 +214,17 @@ class SmallRowLookup final : public RowLookup {
   template <class Word, class X>
   Status put(X& x, std::uint32_t words) {
     const std::uint64_t n = payload_.size();
-    const exec::Finish finish(x);
     auto* const row = reinterpret_cast<Word*>(out_.row);
     BRECCIA_TAKE(const auto request, (Within<X, std::uint32_t>::of(x, request_)));
     BRECCIA_TAKE(const auto brought, (Within<X, char>::of(x, rows_)));
     BRECCIA_TAKE(const auto there, (Within<X, std::uint8_t>::of(x, there_)));
+    BRECCIA_TAKE(const auto payload, (Within<X, std::uint64_t>::of(x, payload_)));
+    const exec::Finish finish(x);
     BRECCIA_TRY(x.template launch<32>(
         missing_ * words,
         algo::PutFound<Word>{reinterpret_cast<const Word*>(brought.data()), there.data(),
                              request.data(), missing_, row, out_.found, words}));
-    if (cache_ == nullptr) return x.finish();
-    BRECCIA_TAKE(const auto payload, (Within<X, std::uint64_t>::of(x, payload_)));
+    if (!has_cache_) return x.finish();
     const std::unique_lock lock(cache_->mutex());
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
@@ -235,6 +236,7 @@ class SmallRowLookup final : public RowLookup {
 
   Tenant& tenant_;
   PoolCache* const cache_;
+  bool has_cache_ = false;  // and it has not given its memory back
   const algo::LoggedRow logged_;
   const RowsOutRef out_;
   exec::HostVector<algo::RowState> state_;    // of each id, as FindRow says it

@@ -23,6 +23,15 @@ struct BitOr {
   __device__ std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a | b; }
 };
 
+/// Whether what comes next in a stream waits for what is in it alone. The default stream waits for
+/// others, and others for it.
+bool waits_for_nobody(cudaStream_t stream) {
+  unsigned flags = 0;
+  if (cudaStreamGetFlags(stream, &flags) == cudaSuccess) return flags == cudaStreamNonBlocking;
+  (void)cudaGetLastError();
+  return false;
+}
+
 /// False also where the driver cannot say.
 bool has_nothing_to_do(cudaStream_t stream) {
   const cudaError_t said = cudaStreamQuery(stream);
@@ -96,9 +105,8 @@ Status CudaExecutor::follow(void* stream) {
   const auto of_caller = static_cast<cudaStream_t>(stream);
   const bool may_wait = cudaStreamIsCapturing(of_caller, &capturing) == cudaSuccess &&
                         capturing == cudaStreamCaptureStatusNone;
-  // An event would cost some microseconds, here and on the device. The default stream may be idle
-  // and yet wait for others.
-  if (may_wait && of_caller != nullptr && has_nothing_to_do(of_caller)) return Status::OK();
+  // An event would cost some microseconds, here and on the device.
+  if (may_wait && waits_for_nobody(of_caller) && has_nothing_to_do(of_caller)) return Status::OK();
   if (!may_wait || cudaEventRecord(before_, of_caller) != cudaSuccess) {
     (void)cudaGetLastError();
     BRECCIA_TRY(finish());  // it is the stream's fault only if the device has none

@@ -30,8 +30,8 @@ class FakeDevice final : public Device {
   [[nodiscard]] std::string describe() const override { return "fake device"; }
   [[nodiscard]] HostMemory& host_memory() override { return fake_pinned_memory(); }
   [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
-  [[nodiscard]] bool adopt(void*, std::size_t) override { return !faults_.refuses_adoption(); }
-  void disown(void*) override {}
+  [[nodiscard]] bool adopt(void* memory, std::size_t) override { return faults_.adopt(memory); }
+  void disown(void* memory) override { faults_.disown(memory); }
   [[nodiscard]] bool reaches(const void*, std::size_t) const override {
     return !faults_.refuses_adoption();
   }

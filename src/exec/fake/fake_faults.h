@@ -1,7 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <set>
 
 namespace breccia::exec {
 
@@ -30,6 +33,26 @@ class FakeFaults {
   /// Lets adopt() say no, and no memory of the host be reached.
   void refuse_adoption(bool refuse) { refuses_adoption_ = refuse; }
 
+  /// Ranges of the host's memory that are adopted now, and how often one was refused.
+  [[nodiscard]] std::size_t adopted() const {
+    const std::lock_guard lock(adopted_mutex_);
+    return adopted_.size();
+  }
+  [[nodiscard]] std::uint64_t refusals() const { return refusals_.load(); }
+
+  /// The device's side: as of a device, a range is adopted once.
+  [[nodiscard]] bool adopt(void* memory) {
+    if (refuses_adoption()) {
+      ++refusals_;
+      return false;
+    }
+    const std::lock_guard lock(adopted_mutex_);
+    return adopted_.insert(memory).second;
+  }
+  void disown(void* memory) {
+    const std::lock_guard lock(adopted_mutex_);
+    adopted_.erase(memory);
+  }
   /// The device's side: counts an operation; true if it is the one that fails.
   [[nodiscard]] bool next_fails() { return ++operations_ == fail_at_; }
   [[nodiscard]] bool next_sort_is_false() { return ++sorts_ == false_sort_; }
@@ -43,6 +66,9 @@ class FakeFaults {
   std::atomic<std::uint64_t> false_sort_{0};
   std::atomic<Fault> fault_{Fault::kOutOfMemory};
   std::atomic<bool> refuses_adoption_{false};
+  std::atomic<std::uint64_t> refusals_{0};
+  mutable std::mutex adopted_mutex_;
+  std::set<void*> adopted_;
 };
 
 }  // namespace breccia::exec

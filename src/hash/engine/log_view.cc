@@ -35,7 +35,11 @@ LogWindowsPtr LogView::get(const wal::SegmentTablePtr& table) {
   {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable() && !stops_) {
-      base::as_memory_allows([&] { thread_ = std::thread([this] { adopt_all(); }); });
+      // Without a thread the host reads all.
+      base::or_error([&] {
+        thread_ = std::thread([this] { adopt_all(); });
+        return Status::OK();
+      }).PermitUncheckedError();
     }
     if (windows_ != nullptr && windows_->is_of(table, adoptions_)) return windows_;
   }
@@ -89,7 +93,10 @@ void LogView::adopt_all() {
     next->second.state = State::kBeingAdopted;
     lock.unlock();
     const bool is_adopted = backend_->device().adopt(next->first, next->second.bytes);
+    const char* const there =
+        is_adopted ? backend_->reach(reinterpret_cast<char*>(next->first)) : nullptr;
     lock.lock();
+    next->second.there = there;
     next->second.state = is_adopted ? State::kAdopted : State::kRefused;
     adoptions_ += is_adopted ? 1 : 0;
     changes_.notify_all();
@@ -98,9 +105,12 @@ void LogView::adopt_all() {
 
 /// Called by one at a time. Where there is no memory nothing can be read.
 void LogView::refresh(const wal::SegmentTablePtr& table) {
+  if (table->segments().empty()) return;
   std::uint64_t adoptions = 0;
   {
     const std::lock_guard lock(mutex_);
+    // Who comes late may not bring segments back that were let go.
+    if (windows_ != nullptr && windows_->is_ahead_of(*table)) return;
     adoptions = adoptions_;
   }
   LogWindowsPtr made;
@@ -110,18 +120,15 @@ void LogView::refresh(const wal::SegmentTablePtr& table) {
 }
 
 LogWindowsPtr LogView::make(const wal::SegmentTablePtr& table, std::uint64_t adoptions) {
-  if (table->segments().empty()) return nullptr;
   std::vector<const char*> window;
   for (const wal::SegmentPtr& segment : table->segments()) {
     std::byte* const image = segment->file->image();
-    bool is_adopted = false;
+    const char* begin = nullptr;
     {
       const std::lock_guard lock(mutex_);
       const auto at = images_.find(image);
-      is_adopted = at != images_.end() && at->second.state == State::kAdopted;
+      if (at != images_.end()) begin = at->second.there;
     }
-    const char* const begin =
-        is_adopted ? backend_->reach(reinterpret_cast<char*>(image)) : nullptr;
     for (std::uint64_t at = 0; at < segment->size; at += LogRef::kWindowBytes) {
       window.push_back(begin == nullptr ? nullptr : begin + at);
     }

@@ -27,6 +27,11 @@ class LogWindows {
         adoptions_(adoptions) {}
 
   [[nodiscard]] LogRef ref() const { return {window_.data(), first_, window_.count()}; }
+  /// Whether it shows newer segments than this table has.
+  [[nodiscard]] bool is_ahead_of(const wal::SegmentTable& table) const {
+    return table_->segments().front()->base > table.segments().front()->base ||
+           table_->segments().back()->end() > table.segments().back()->end();
+  }
   /// Whether it shows these segments, of which so many were adopted.
   [[nodiscard]] bool is_of(const wal::SegmentTablePtr& table, std::uint64_t adoptions) const {
     return table_ == table && adoptions_ == adoptions;
@@ -69,6 +74,7 @@ class LogView {
   struct Image {
     std::uint64_t bytes;
     State state;
+    const char* there = nullptr;  // where kernels read it, if it is adopted
   };
 
   void adopt_all();

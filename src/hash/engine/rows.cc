@@ -133,7 +133,9 @@ Status Engine::DeleteRows(const WriteOptions& options, const IdRows& ids) {
 Status Engine::find_on_device(const IdRows& rows) {
   if (!state_->knows_ids()) return Status::NotSupported();
   const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
-  const LogWindowsPtr windows = log_view_->get(log_->table());
+  // Kernels read the log of few rows alone.
+  const bool is_read = are_few(rows.count, rows.row_bytes, ground_.few_ids);
+  const LogWindowsPtr windows = is_read ? log_view_->get(log_->table()) : nullptr;
   const auto lookup = backend_->make_lookup(
       {.cache = is_cached ? row_cache_.get() : nullptr,
        .log = windows == nullptr ? LogRef() : windows->ref(),

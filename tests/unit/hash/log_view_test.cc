@@ -139,22 +139,52 @@ TEST(HashLogView, KeepsWhatItShows) {
   EXPECT_EQ(view->get(log.table()), nullptr);
 }
 
-// Goal: a device that adopts nothing costs nothing but its road.
-TEST(HashLogView, ShowsNothingThatWasRefused) {
-  testing::FakeGpu gpu;
-  gpu.faults.refuse_adoption(true);
-  HashOptions options;
-  gpu.use(&options);
-  auto device = exec::open_device(exec::DeviceKind::kCuda, options.device);
-  ASSERT_TRUE(device.ok());
-  auto backend = make_backend(device.take(), {.name = "test"});
-  ASSERT_TRUE(backend.ok());
-  const auto view = std::make_shared<LogView>(backend.take());
+// Goal: a device that adopts nothing costs nothing but its road; one that does is given back all.
+// Mutation: an image that is shown though it was refused; one that is never disowned.
+TEST(HashLogView, AdoptsAndDisowns) {
+  for (const bool refuses : {true, false}) {
+    testing::FakeGpu gpu;
+    gpu.faults.refuse_adoption(refuses);
+    HashOptions options;
+    gpu.use(&options);
+    auto device = exec::open_device(exec::DeviceKind::kCuda, options.device);
+    ASSERT_TRUE(device.ok());
+    auto backend = make_backend(device.take(), {.name = "test"});
+    ASSERT_TRUE(backend.ok());
+    const auto view = std::make_shared<LogView>(backend.take());
+    {
+      SomeLog log(view);
+      log.grow(1);
+      (void)view->get(log.table());
+      const auto tried = [&] { return gpu.faults.refusals() + gpu.faults.adopted(); };
+      while (tried() == 0) std::this_thread::yield();
+      if (!refuses) wait_for(*view, LogRef::kWindowBytes);
+      const LogWindowsPtr windows = view->get(log.table());
+      ASSERT_NE(windows, nullptr);
+      EXPECT_EQ(view->adopted_bytes(), refuses ? 0 : LogRef::kWindowBytes);
+      EXPECT_EQ(gpu.faults.adopted(), refuses ? 0U : 1U);
+    }
+    view->stop();
+    EXPECT_EQ(gpu.faults.adopted(), 0U);
+  }
+}
+
+// Goal: who comes late with an old table brings no segment back.
+// Mutation: windows of any table that somebody asks with.
+TEST(HashLogView, LateComersBringNothingBack) {
+  const auto view = make_view();
   SomeLog log(view);
   log.grow(1);
-  const LogWindowsPtr windows = view->get(log.table());
-  ASSERT_NE(windows, nullptr);
-  EXPECT_EQ(view->adopted_bytes(), 0U);
+  log.grow(1);
+  wal::SegmentTablePtr old = log.table();
+  (void)view->get(old);
+  wait_for(*view, 2 * LogRef::kWindowBytes);
+  const std::weak_ptr<wal::Segment> first = log.segments().front();
+  log.shrink();
+  view->let_go(log.table());
+  (void)view->get(old);
+  old.reset();
+  EXPECT_TRUE(first.expired());
   view->stop();
 }
 

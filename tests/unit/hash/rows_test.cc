@@ -102,6 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, HashRowsByWay, ::testing::Values(std::uint64_t{0}
 // written; a batch that a map on the host does not learn of; values of another size that are found.
 TEST_F(HashRows, AreWhatAMapHas) {
   std::uint64_t hits = 0;
+  std::uint64_t read_bytes = 0;  // of the log, by kernels
   for (const std::uint64_t seed : testing::seeds_to_run(300)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
@@ -164,8 +165,10 @@ TEST_F(HashRows, AreWhatAMapHas) {
       ASSERT_EQ(value, std::string(row.data(), row.size()));
     }
     hits += figure("row_cache.hits");
+    read_bytes += figure("log_read_bytes");
   }
   EXPECT_GT(hits, 0U);
+  EXPECT_GT(read_bytes, 0U);
 }
 
 // Goal: a batch of deletions leaves no entry of its ids behind, and counts each once.
