@@ -146,7 +146,7 @@ class HashStore : public Store {
   /// Deletes rows by their scores. *evicted: how many.
   ///
   /// It goes through the rows as they are when it begins, and only those go that are still so when
-  /// they do: what was written since its row was scored stays.
+  /// they do: one that has other bytes by then stays.
   /// Order   some thousands at a time, each lot as a batch of deletions; what went before a failure
   ///         is gone. The callbacks are called by this thread, and may use the store.
   /// Errors  InvalidArgument: row_bytes, no score, or one that is NaN; as Submit and RowScan::Next;

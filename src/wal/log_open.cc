@@ -58,6 +58,7 @@ class Opening {
                         LogRecovery* recovery) {
     BRECCIA_TRY(make_folder(options_.dir));
     BRECCIA_TRY(scan());
+    BRECCIA_TRY(check_reach(files_.empty() ? from_ : scan_.end));
     if (files_.empty()) return start_new(recovery);
     BRECCIA_TRY(hand_over(replay, recovery));
     return continue_log();
@@ -219,6 +220,14 @@ class Opening {
     BRECCIA_TRY(check_segment(views_.back(), &scan_.store_id, &first));
     scan_.end = from_;
     return Status::OK();
+  }
+
+  [[nodiscard]] Status check_reach(std::uint64_t end) const {
+    if (end >= options_.needed_end) return Status::OK();
+    return Status::Corruption(options_.dir + ": the log ends at position " + std::to_string(end) +
+                                  ", and what was written up to " +
+                                  std::to_string(options_.needed_end) + " is needed",
+                              "Nothing was changed. Restore the log folder from a copy.");
   }
 
   Status hand_over(const std::function<Status(const RecoveredFrame&)>& replay,

@@ -34,6 +34,9 @@ struct LogOptions {
   /// Bytes of the log, counted from its end, whose files are kept when they are released, for
   /// segment_at().
   std::uint64_t keep_bytes = 0;
+  /// How far the log reaches at least, as somebody has written down; 0: nobody has. One that ends
+  /// before is Corruption, and nothing was changed in it.
+  std::uint64_t needed_end = 0;
   /// What was released from this position on and still lies in the folder is held (Log::add_hold),
   /// under the number kOpeningHold; 0: nothing is.
   std::uint64_t hold_from = 0;

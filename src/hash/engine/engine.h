@@ -122,7 +122,6 @@ class Engine final : public HashStore {
   Status start(const HashOptions& options, const std::string& path, const Ground& ground);
   Result<Mark> find_mark(const MarkFile& file, const std::string& path) const;
   static Status check_is_empty(const std::string& path, const Ground& ground);
-  Status find_step();
   Status open_log(const std::string& dir, const Ground& ground, const Mark& mark);
 
   static Status check_requests(const batch::Requests& requests);

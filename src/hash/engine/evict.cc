@@ -172,7 +172,7 @@ Status Engine::EvictRows(const EvictOptions& options, std::uint64_t* evicted) {
          .note_written = [this](std::uint64_t records,
                                 std::uint64_t bytes) { note_written(records, bytes); }},
         live_rows(options.range), options);
-    const Status status = eviction.run();
+    const Status status = base::or_memory_limit([&] { return eviction.run(); });
     *evicted = eviction.evicted();
     return base::copy_of(status);
   });

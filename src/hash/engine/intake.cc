@@ -115,10 +115,7 @@ class MapIntake::Columns final : public Part {
   void add(const wal::RecordSpan& records) override {
     if (intake_.failed_) return;
     is_foreign = is_foreign || !records.only_default_points;
-    if (!later.empty() || entries.count() + records.count > kRecordsMax) {
-      later.push_back(records);
-      return;
-    }
+    if (!later.empty() || entries.count() + records.count > kRecordsMax) return add_later(records);
     EntryWalk walk(records, intake_.map_->numbering());
     walk.make(records.count, extend(&entries, records.count));
     only_words = only_words && walk.only_words();
@@ -137,6 +134,19 @@ class MapIntake::Columns final : public Part {
   bool is_foreign = false;
 
  private:
+  /// Spans of one frame lie one behind the other: as one, many cores go through it.
+  void add_later(const wal::RecordSpan& records) {
+    if (later.empty() || later.back().position + later.back().bytes != records.position) {
+      later.push_back(records);
+      return;
+    }
+    wal::RecordSpan& last = later.back();
+    BRECCIA_ASSERT(last.at + last.bytes == records.at);
+    BRECCIA_ASSERT(last.only_default_points == records.only_default_points);
+    last.bytes += records.bytes;
+    last.count += records.count;
+  }
+
   const MapIntake& intake_;
 };
 

@@ -71,11 +71,13 @@ Status Engine::start(const HashOptions& options, const std::string& path, const 
   // Also one that was there: a process that was killed may have left it unsynced, and the log is
   // about to give up what it says is gone.
   BRECCIA_TRY(file.write(mark));
+  // Behind the mark, which has made the step's name durable, too, if a process was killed before it
+  // was; and before the log is changed.
+  step_file_.emplace(ground.disk, path, mark.store_id);
+  BRECCIA_TAKE(flushed_, step_file_->read());
   BRECCIA_TRY(open_log(options.wal_dir.empty() ? path + "/log" : options.wal_dir, ground, mark));
   // From now on a missing log is noticed.
   if (mark.from == 0) BRECCIA_TRY(file.write({mark.store_id, log_->begin()}));
-  step_file_.emplace(ground.disk, path, mark.store_id);
-  BRECCIA_TRY(find_step());
   BRECCIA_TRY(make_row_cache());
   commits_ = std::make_unique<wal::CommitQueue>(
       log_.get(), &fault_,
@@ -140,13 +142,26 @@ Result<Mark> Engine::find_mark(const MarkFile& file, const std::string& path) co
   return mark;
 }
 
-/// Errors  InvalidArgument: there is a database.
+/// Errors  InvalidArgument: there is a database, or what is left of a store of this engine.
 Status Engine::check_is_empty(const std::string& path, const Ground& ground) {
   BRECCIA_TAKE(const auto names, ground.files->list(path));
-  if (std::find(names.begin(), names.end(), "CURRENT") == names.end()) return Status::OK();
-  return Status::InvalidArgument(
-      path + " holds a RocksDB database, or a store of the ordered engine",
-      "choose another folder");
+  const auto has = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (has("CURRENT")) {
+    return Status::InvalidArgument(
+        path + " holds a RocksDB database, or a store of the ordered engine",
+        "choose another folder");
+  }
+  // A store has its mark before its log.
+  if (has("log") || has("STEP")) {
+    return Status::InvalidArgument(
+        path +
+            " holds a log, and no file HASH: a snapshot that did not end, or a store that lost "
+            "its mark",
+        "remove the folder, or restore it from a copy");
+  }
+  return Status::OK();
 }
 
 Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark& mark) {
@@ -160,6 +175,7 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   log_options.roll_bytes = ground.roll_bytes;
   log_options.prepare_ahead = !ground.is_scripted;
   log_options.store_id = mark.store_id;
+  if (flushed_.has_value()) log_options.needed_end = flushed_->position;
   log_view_ = std::make_shared<LogView>(backend_);
   // A segment may outlive the engine.
   log_options.on_map = [view = log_view_](std::byte* image, std::uint64_t bytes) {
@@ -169,8 +185,8 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   const Numbering numbering = draw_numbering(ground.number_mask);
   const std::uint64_t keys = options_.keys_expected;
   auto map = KeyMap::make(backend_, keys, numbering);
-  const bool may_go_to_host = !device_->is_host();
-  if (!map.ok() && may_go_to_host) map = host_map(keys, numbering, map.status());
+  const bool may_go_to_host = map.ok() && !device_->is_host();
+  if (!map.ok() && !device_->is_host()) map = host_map(keys, numbering, map.status());
   BRECCIA_TRY(map.status());
   wal::LogRecovery found;
   MapIntake intake(map.value().get());

@@ -55,24 +55,7 @@ Status StepFile::write(const StepMark& step) const {
   return replace_small_file(disk_.get(), path_, std::as_bytes(std::span(&bytes, 1)));
 }
 
-// ---- the store's calls
-// ---------------------------------------------------------------------------
-
-/// Behind the opening of its log, and behind the mark, which was written again: that has made the
-/// step's name durable, too, if a process was killed before it was.
-/// Errors  Corruption: the log does not reach as far as it did when the step was flushed.
-Status Engine::find_step() {
-  BRECCIA_TAKE(flushed_, step_file_->read());
-  if (flushed_.has_value() && flushed_->position > log_->end()) {
-    return Status::Corruption(
-        "the log ends at position " + std::to_string(log_->end()) + ", and step " +
-            std::to_string(flushed_->step) + " was flushed at " +
-            std::to_string(flushed_->position),
-        "Nothing was changed. Restore the log folder from a copy, or remove the file STEP: then "
-        "the store knows of no step.");
-  }
-  return Status::OK();
-}
+// ---- the store's calls -----------------------------------------------------------------------
 
 Status Engine::Flush(std::uint64_t step) {
   return base::or_memory_limit([&] {

@@ -37,9 +37,8 @@ std::uint64_t bytes_of(std::span<const FrameRun> runs) {
 }
 
 bool is_in_order(std::span<const FrameRun> runs) {
-  return std::is_sorted(runs.begin(), runs.end(), [](const FrameRun& a, const FrameRun& b) {
-    return a.begin < b.begin && a.end <= b.begin;
-  });
+  const auto overlap = [](const FrameRun& a, const FrameRun& b) { return a.end > b.begin; };
+  return std::adjacent_find(runs.begin(), runs.end(), overlap) == runs.end();
 }
 
 /// A run that was read.

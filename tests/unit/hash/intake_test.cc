@@ -110,8 +110,8 @@ void play(const Kind& kind, std::uint64_t count, std::uint64_t seed) {
     auto part = intake.make_part(count - begin);
     for (std::uint64_t spans = 2 + random.below(2); spans > 0 && begin < count; --spans) {
       std::uint64_t end = begin + 1 + random.below(count - begin);
-      // A frame of more records than there are columns for, and some behind it.
-      if (begin == 0 && count > kFew) end = count - kFew;
+      // Some, then more than there are columns for, and some behind them.
+      if (count > kFew && begin < kFew) end = begin == 0 ? kFew / 2 : count - kFew;
       part->add(records.span(begin, end));
       begin = end;
     }

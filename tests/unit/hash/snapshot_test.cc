@@ -213,6 +213,51 @@ TEST_F(HashSnapshots, StepsOfOthersAreTold) {
   EXPECT_TRUE(reopen().IsCorruption());
 }
 
+// Goal: a step is believed only with all of its log, also where its last segment lost its end.
+// Method: the log as it was is put back, with data in its last segment, behind which a step was
+// flushed.
+// Mutation: the end of the segment that an opening makes is taken for that of the log.
+TEST_F(HashSnapshots, StepsNeedTheirLog) {
+  base::Random random(5);
+  open_new(random);
+  ground_.roll_bytes = 0;
+  const std::string store = folder_ / "store";
+  const auto reopen = [&] {
+    engine_.reset();
+    return Engine::open(options_, store, ground_, &engine_);
+  };
+  ASSERT_TRUE(reopen().ok());
+  ASSERT_TRUE(engine_->Put(WriteOptions(), "key", "value").ok());
+  ASSERT_TRUE(engine_->Flush(1).ok());
+  std::filesystem::copy(store + "/log", folder_ / "kept", std::filesystem::copy_options::recursive);
+  ASSERT_TRUE(engine_->Put(WriteOptions(), "key", "another").ok());
+  ASSERT_TRUE(engine_->Flush(2).ok());
+  engine_.reset();
+  std::filesystem::remove_all(store + "/log");
+  std::filesystem::copy(folder_ / "kept", store + "/log", std::filesystem::copy_options::recursive);
+  EXPECT_TRUE(reopen().IsCorruption());
+  EXPECT_TRUE(reopen().IsCorruption());  // nothing was changed
+  std::filesystem::remove(store + "/STEP");
+  ASSERT_TRUE(reopen().ok());
+  std::string value;
+  ASSERT_TRUE(engine_->Get("key", &value).ok());
+  EXPECT_EQ(value, "value");
+}
+
+// Goal: what is left of a snapshot, or a store without its mark, is not taken for a new store.
+TEST_F(HashSnapshots, RemainsAreNoStore) {
+  base::Random random(6);
+  open_new(random);
+  ASSERT_TRUE(engine_->Put(WriteOptions(), "key", "value").ok());
+  ASSERT_TRUE(engine_->Snapshot(copy()).ok());
+  engine_.reset();
+  std::filesystem::remove(copy() + "/HASH");
+  std::unique_ptr<Engine> other;
+  options_.create_if_missing = true;
+  EXPECT_TRUE(Engine::open(options_, copy(), ground_, &other).IsInvalidArgument());
+  EXPECT_FALSE(std::filesystem::exists(copy() + "/HASH"));
+}
+
 // Goal: snapshots are of one moment while threads write, and steps of what was written before.
 // Method: a thread that writes a counter to all keys, one that flushes the counter as a step, and
 // snapshots: all keys of one are the same, and not below its step.
