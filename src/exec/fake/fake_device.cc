@@ -25,13 +25,19 @@ HostMemory& fake_pinned_memory() {
 class FakeDevice final : public Device {
  public:
   FakeDevice(FakeFaults& faults, std::uint64_t memory_limit)
-      : Device(DeviceKind::kFake, /*number=*/0, memory_limit), faults_(faults) {}
+      : Device(DeviceKind::kFake, /*number=*/0, memory_limit),
+        faults_(faults),
+        ranges_(faults.ranges()) {}
 
   [[nodiscard]] std::string describe() const override { return "fake device"; }
   [[nodiscard]] HostMemory& host_memory() override { return fake_pinned_memory(); }
   [[nodiscard]] const Calibration& calibration() const override { return host_calibration(); }
-  [[nodiscard]] bool adopt(void* memory, std::size_t) override { return faults_.adopt(memory); }
-  void disown(void* memory) override { faults_.disown(memory); }
+  [[nodiscard]] bool adopt(void* memory, std::size_t) override {
+    if (!faults_.refuses_adoption()) return ranges_->add(memory);
+    faults_.note_refusal();
+    return false;
+  }
+  void disown(void* memory) override { ranges_->remove(memory); }
   [[nodiscard]] bool reaches(const void*, std::size_t) const override {
     return !faults_.refuses_adoption();
   }
@@ -43,6 +49,7 @@ class FakeDevice final : public Device {
   }
 
   FakeFaults& faults_;
+  const std::shared_ptr<FakeRanges> ranges_;  // a segment of a log may outlive its test's faults
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -13,6 +14,29 @@ enum class Fault {
   kOutOfMemory,    // MemoryLimit; the device works on
   kLaunchFailure,  // IOError; the device works on
   kDeviceLost,     // IOError from now on. Work that is only enqueued says so at the next operation
+};
+
+/// Ranges of the host's memory that a fake device has adopted.
+/// Threads any.
+class FakeRanges {
+ public:
+  /// False: it has it already.
+  [[nodiscard]] bool add(void* memory) {
+    const std::lock_guard lock(mutex_);
+    return ranges_.insert(memory).second;
+  }
+  void remove(void* memory) {
+    const std::lock_guard lock(mutex_);
+    ranges_.erase(memory);
+  }
+  [[nodiscard]] std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return ranges_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<void*> ranges_;
 };
 
 /// The faults of a fake device: the test's side. It must outlive the device.
@@ -33,26 +57,13 @@ class FakeFaults {
   /// Lets adopt() say no, and no memory of the host be reached.
   void refuse_adoption(bool refuse) { refuses_adoption_ = refuse; }
 
-  /// Ranges of the host's memory that are adopted now, and how often one was refused.
-  [[nodiscard]] std::size_t adopted() const {
-    const std::lock_guard lock(adopted_mutex_);
-    return adopted_.size();
-  }
+  /// Ranges of the host's memory that the device has adopted, and how often it refused one.
+  [[nodiscard]] std::size_t adopted() const { return ranges_->count(); }
   [[nodiscard]] std::uint64_t refusals() const { return refusals_.load(); }
 
-  /// The device's side: as of a device, a range is adopted once.
-  [[nodiscard]] bool adopt(void* memory) {
-    if (refuses_adoption()) {
-      ++refusals_;
-      return false;
-    }
-    const std::lock_guard lock(adopted_mutex_);
-    return adopted_.insert(memory).second;
-  }
-  void disown(void* memory) {
-    const std::lock_guard lock(adopted_mutex_);
-    adopted_.erase(memory);
-  }
+  /// The device's side: what it has adopted, which it may disown behind the end of this.
+  [[nodiscard]] const std::shared_ptr<FakeRanges>& ranges() const { return ranges_; }
+  void note_refusal() { ++refusals_; }
   /// The device's side: counts an operation; true if it is the one that fails.
   [[nodiscard]] bool next_fails() { return ++operations_ == fail_at_; }
   [[nodiscard]] bool next_sort_is_false() { return ++sorts_ == false_sort_; }
@@ -67,8 +78,7 @@ class FakeFaults {
   std::atomic<Fault> fault_{Fault::kOutOfMemory};
   std::atomic<bool> refuses_adoption_{false};
   std::atomic<std::uint64_t> refusals_{0};
-  mutable std::mutex adopted_mutex_;
-  std::set<void*> adopted_;
+  const std::shared_ptr<FakeRanges> ranges_ = std::make_shared<FakeRanges>();
 };
 
 }  // namespace breccia::exec
