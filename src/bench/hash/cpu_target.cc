@@ -404,6 +404,8 @@ class CpuTarget final : public Target {
 
 }  // namespace
 
+bool has_cpu_table() { return true; }
+
 Result<std::unique_ptr<Target>> make_cpu_table(hash::Backend& backend, const Shape& shape,
                                                const Room& room) {
   auto buffers = std::make_shared<Buffers>(backend.device().host_memory());
@@ -415,6 +417,8 @@ Result<std::unique_ptr<Target>> make_cpu_table(hash::Backend& backend, const Sha
 }
 
 #else
+
+bool has_cpu_table() { return false; }
 
 Result<std::unique_ptr<Target>> make_cpu_table(hash::Backend& /*backend*/, const Shape& /*shape*/,
                                                const Room& /*room*/) {

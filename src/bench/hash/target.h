@@ -54,6 +54,8 @@ enum class Whose { kBreccia, kCpu };
 /// Breccia's table.
 Result<std::unique_ptr<Target>> make_table(hash::Backend& backend, const Shape& shape,
                                            std::uint64_t seed, const Room& room);
+/// Whether this build has the host's, which is a library's.
+bool has_cpu_table();
 /// The host's, which serves a device.
 /// Errors  NotSupported: this build has none.
 Result<std::unique_ptr<Target>> make_cpu_table(hash::Backend& backend, const Shape& shape,
