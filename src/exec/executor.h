@@ -18,7 +18,7 @@
 ///   Status copy_out(T* host, const T* from, n)
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status follow(void* stream)                  begins behind what a caller's stream has to do
-///   failed Status finish()                              waits for all of it
+///   Status finish()                              waits for all of it
 /// An operation that fails waits for what runs before it returns.
 
 #include <cstdint>

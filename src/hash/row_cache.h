@@ -33,6 +33,7 @@ class PoolCache final : public Cache {
     BRECCIA_TRY(algo::clear(x, cache->sets_.data(), cache->sets_.count()));
     BRECCIA_TRY(algo::clear(x, cache->misses_.data(), cache->misses_.count()));
     BRECCIA_TRY(x.finish());
+    cache->room_ = sets * kCacheWays;
     cache->tenant_->answer(
         {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
     return cache;
@@ -53,6 +54,9 @@ class PoolCache final : public Cache {
   }
   /// Of what was looked up lately: about so much was not there.
   [[nodiscard]] double missing_share() const { return missing_share_; }
+  void note_offered(std::uint64_t rows) { offered_ += rows; }
+  /// Whether it may have room for most of what it is offered.
+  [[nodiscard]] bool is_filling() const { return offered_ < room_; }
   /// Counts those who ask.
   [[nodiscard]] std::uint64_t turn() { return turns_++; }
 
@@ -88,7 +92,8 @@ class PoolCache final : public Cache {
   exec::Array<Pair> sets_;
   exec::Array<std::uint64_t> misses_;
   exec::Array<char> rows_;
-  std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0};
+  std::uint64_t room_ = 0;  // for rows, to begin with
+  std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0}, offered_{0};
   std::atomic<double> missing_share_{1};
 };
 

@@ -160,6 +160,7 @@ class PoolRowLookup final : public RowLookup {
     const std::unique_lock lock(cache_->mutex());
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
+    cache_->note_offered(missing());
     BRECCIA_TRY(
         with_row_words(shape(), {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(

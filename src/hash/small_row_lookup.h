@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -10,10 +11,12 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
+#include "hash/algo/clear.cuh"
 #include "hash/algo/find_row.cuh"
 #include "hash/algo/rows_ref.cuh"
 #include "hash/call.h"
@@ -61,6 +64,8 @@ class Outward {
     return Result<Outward>(std::move(outward));
   }
   [[nodiscard]] T* data() const { return data_; }
+  /// Makes it what the host's is, which is cleared.
+  Status clear(X& x) const { return algo::clear(x, there_.data(), there_.count()); }
   Status bring(X& x, exec::HostVector<T>& array) const {
     return there_.data() == nullptr ? Status::OK()
                                     : x.copy_out(array.data(), there_.data(), there_.count());
@@ -97,14 +102,16 @@ class SmallRowLookup final : public RowLookup {
     for (auto* const vector : {&payloads_, &payload_}) vector->clear();
     state_.clear();
     request_.clear();
-    if (!state_.reserve(count()) || !payloads_.reserve(count()) || !payload_.reserve(count()) ||
+    const std::uint64_t rounded = base::round_up(count(), kStatesAtOnce);
+    if (!state_.reserve(rounded) || !payloads_.reserve(count()) || !payload_.reserve(count()) ||
         !request_.reserve(count())) {
       return no_memory();
     }
-    (void)state_.extend(count());
+    std::fill_n(state_.extend(rounded), rounded, algo::RowState::kDone);
     (void)payloads_.extend(count());
     BRECCIA_TRY(find(*x, own));
-    read_ = list(algo::RowState::kMissing);
+    read_ = count_states(algo::RowState::kRead);
+    list(algo::RowState::kMissing);
     missing_ = request_.size();
     if (cache_ != nullptr) cache_->note(count(), count() - missing_ - read_);
     return Status::OK();
@@ -120,7 +127,7 @@ class SmallRowLookup final : public RowLookup {
       gather({payload_.data(), missing_}, rows_.extend(missing_ * out_.row_bytes),
              there_.extend(missing_));
     }
-    if (read_ > 0 && offers()) (void)list(algo::RowState::kRead);
+    if (read_ > 0 && offers()) list(algo::RowState::kRead);
     if (request_.size() == 0) return Status::OK();
     BRECCIA_TAKE(auto x, tenant_.executor());
     return with_words(
@@ -135,6 +142,13 @@ class SmallRowLookup final : public RowLookup {
   /// rows that are looked up often come again.
   static constexpr std::uint64_t kOfferEvery = 8;
 
+  /// States that are looked at as one word.
+  static constexpr std::uint64_t kStatesAtOnce = sizeof(std::uint64_t);
+  static constexpr std::uint64_t kOnes = 0x0101'0101'0101'0101;
+  static_assert(static_cast<int>(algo::RowState::kDone) == 0 &&
+                static_cast<int>(algo::RowState::kRead) == 1 &&
+                static_cast<int>(algo::RowState::kMissing) == 2);
+
   [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
   static Status no_memory() { return Status::MemoryLimit("no memory for what a batch looks up"); }
@@ -147,7 +161,8 @@ class SmallRowLookup final : public RowLookup {
   /// Whether the cache is to have what was read and is not in it.
   [[nodiscard]] bool offers() const {
     if (!has_cache_) return false;
-    return missing_ > 0 || 4 * read_ > count() || cache_->turn() % kOfferEvery == 0;
+    return missing_ > 0 || 4 * read_ > count() || cache_->is_filling() ||
+           cache_->turn() % kOfferEvery == 0;
   }
   /// call(words of the type that rows are copied by, how many a row has).
   template <class F>
@@ -171,6 +186,7 @@ class SmallRowLookup final : public RowLookup {
     has_cache_ = cache.set_count > 0;
     const std::shared_lock table_lock(table.mutex());
     const exec::Finish finish(x);
+    BRECCIA_TRY(state.clear(x));
     BRECCIA_TRY(with_words([&]<class Word>(const Word*, std::uint32_t words) {
       const auto launch = [&]<bool kGrows>() {
         return launch_groups(x, table, count(),
@@ -187,27 +203,30 @@ class SmallRowLookup final : public RowLookup {
     return x.finish();
   }
 
-  /// Lists payloads and requests whose row is in this state. Returns how many there are in the
-  /// other one, as none is done.
-  std::uint64_t list(algo::RowState of) {
-    constexpr std::uint64_t kAtOnce = sizeof(std::uint64_t);
-    std::uint64_t others = 0;
-    for (std::uint64_t begin = 0; begin < count(); begin += kAtOnce) {
-      const std::uint64_t end = std::min(begin + kAtOnce, count());
-      std::uint64_t states = 0;
-      std::memcpy(&states, state_.data() + begin, end - begin);
-      if (states == 0) continue;  // most are done
-      for (std::uint64_t i = begin; i < end; ++i) {
-        if (state_[i] == algo::RowState::kDone) continue;
-        if (state_[i] != of) {
-          ++others;
-          continue;
-        }
+  /// Which of the states from `begin` on are this one: a bit in each byte.
+  [[nodiscard]] std::uint64_t states_at(std::uint64_t begin, algo::RowState is) const {
+    std::uint64_t states = 0;
+    std::memcpy(&states, state_.data() + begin, sizeof states);
+    const std::uint64_t high = states >> 1;
+    return (is == algo::RowState::kRead ? states & ~high : high & ~states) & kOnes;
+  }
+  [[nodiscard]] std::uint64_t count_states(algo::RowState is) const {
+    std::uint64_t found = 0;
+    for (std::uint64_t begin = 0; begin < state_.size(); begin += kStatesAtOnce) {
+      found += static_cast<std::uint64_t>(std::popcount(states_at(begin, is)));
+    }
+    return found;
+  }
+  /// Lists payloads and requests whose row is in this state. Without jumps that nobody foresees:
+  /// some of those that follow each other are, and most are not.
+  void list(algo::RowState is) {
+    for (std::uint64_t begin = 0; begin < state_.size(); begin += kStatesAtOnce) {
+      for (std::uint64_t left = states_at(begin, is); left != 0; left &= left - 1) {
+        const std::uint64_t i = begin + static_cast<std::uint64_t>(std::countr_zero(left)) / 8;
         payload_.push(payloads_[i]);
         request_.push(static_cast<std::uint32_t>(i));
       }
     }
-    return others;
   }
 
   /// Brings what was gathered, and offers the cache what it has not.
@@ -228,6 +247,7 @@ class SmallRowLookup final : public RowLookup {
     const std::unique_lock lock(cache_->mutex());
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
+      cache_->note_offered(n);
       BRECCIA_TRY(x.template launch<32>(
           n, algo::Admit<Word>{cache, payload.data(), request.data(), n, row, out_.found, words}));
     }

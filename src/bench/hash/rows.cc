@@ -35,6 +35,9 @@ namespace breccia::bench {
 
 namespace {
 
+/// Sets of a cache hold seven rows: where all rows are to be in it, it needs more room than they.
+constexpr std::uint32_t kCachePercentMax = 1000;
+
 struct RowsFlags {
   std::string db;
   std::string backend = "auto";
@@ -367,7 +370,7 @@ Status run_rounds(const RowsFlags& flags, std::span<const std::uint32_t> batches
 
 int run_rows(const RowsFlags& flags) {
   const auto batches = numbers_of(flags.batch_sizes, 1U << 30);
-  const auto caches = numbers_of(flags.cache_percents, 100);
+  const auto caches = numbers_of(flags.cache_percents, kCachePercentMax);
   const auto distributions = words_of(flags.distributions);
   const bool are_known =
       std::all_of(distributions.begin(), distributions.end(),
@@ -375,7 +378,7 @@ int run_rows(const RowsFlags& flags) {
   if (batches.empty() || std::find(batches.begin(), batches.end(), 0U) != batches.end() ||
       caches.empty() || !are_known || flags.row_bytes % 8 != 0) {
     console::say(
-        "error: --batch_sizes wants numbers above zero, --cache_percents numbers to 100, "
+        "error: --batch_sizes wants numbers above zero, --cache_percents numbers to 1000, "
         "--distributions uniform or zipf, --row_bytes a multiple of 8; several with commas");
     return console::kExitUsage;
   }

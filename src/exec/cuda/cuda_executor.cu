@@ -113,11 +113,15 @@ Status CudaExecutor::follow(void* stream) {
     return Status::InvalidArgument("a stream that cannot be waited for",
                                    "it must be one of the store's device, and not captured");
   }
-  return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(stream_, before_, 0)));
+  return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(this->stream(), before_, 0)));
 }
 
 Status CudaExecutor::finish() {
-  BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
+  // The driver takes a microsecond to say that there is nothing.
+  if (has_work_) {
+    BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
+    has_work_ = false;
+  }
   if (scratch_.bytes() > kScratchKeptBytesMax) scratch_ = Array<std::byte>();
   return Status::OK();
 }
@@ -139,14 +143,14 @@ Status CudaExecutor::sort_pairs(std::uint64_t* keys, std::uint32_t* ids, std::ui
   cub::DoubleBuffer<std::uint32_t> ids_buffer(ids, nullptr);
   std::size_t cub_bytes = 0;
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cub::DeviceRadixSort::SortPairs(
-      nullptr, cub_bytes, keys_buffer, ids_buffer, n, 0, 64, stream_))));
+      nullptr, cub_bytes, keys_buffer, ids_buffer, n, 0, 64, stream()))));
   const std::size_t ids_at = base::round_up(n * sizeof *keys, 256);
   const std::size_t cub_at = base::round_up(ids_at + n * sizeof *ids, 256);
   BRECCIA_TAKE(std::byte* const work, scratch(cub_at + cub_bytes));
   keys_buffer.d_buffers[1] = reinterpret_cast<std::uint64_t*>(work);
   ids_buffer.d_buffers[1] = reinterpret_cast<std::uint32_t*>(work + ids_at);
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cub::DeviceRadixSort::SortPairs(
-      work + cub_at, cub_bytes, keys_buffer, ids_buffer, n, 0, 64, stream_))));
+      work + cub_at, cub_bytes, keys_buffer, ids_buffer, n, 0, 64, stream()))));
   if (keys_buffer.Current() != keys) BRECCIA_TRY(copy(keys, keys_buffer.Current(), n));
   if (ids_buffer.Current() != ids) BRECCIA_TRY(copy(ids, ids_buffer.Current(), n));
   return Status::OK();
@@ -158,13 +162,13 @@ Status CudaExecutor::exclusive_scan(const std::uint64_t* in, std::uint64_t* out,
   if (n == 0) return Status::OK();
   // `out` may be `in`: its last word is fetched before the scan.
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(
-      cudaMemcpyAsync(&words_[0], in + n - 1, sizeof *in, cudaMemcpyDeviceToHost, stream_))));
+      cudaMemcpyAsync(&words_[0], in + n - 1, sizeof *in, cudaMemcpyDeviceToHost, stream()))));
   BRECCIA_TRY(with_scratch([&](void* work, std::size_t& bytes) {
     return cub::DeviceScan::ExclusiveSum(work, bytes, in, out, static_cast<std::int64_t>(n),
-                                         stream_);
+                                         stream());
   }));
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(
-      cudaMemcpyAsync(&words_[1], out + n - 1, sizeof *out, cudaMemcpyDeviceToHost, stream_))));
+      cudaMemcpyAsync(&words_[1], out + n - 1, sizeof *out, cudaMemcpyDeviceToHost, stream()))));
   BRECCIA_TRY(finish());
   *total = words_[0] + words_[1];
   return Status::OK();
@@ -176,7 +180,7 @@ Status CudaExecutor::select(const std::uint32_t* in, const std::uint8_t* flags, 
   if (n == 0) return Status::OK();
   BRECCIA_TRY(with_scratch([&](void* work, std::size_t& bytes) {
     return cub::DeviceSelect::Flagged(work, bytes, in, flags, out, words_on_device_.data(),
-                                      static_cast<std::int64_t>(n), stream_);
+                                      static_cast<std::int64_t>(n), stream());
   }));
   return fetch_word(count);
 }
@@ -187,7 +191,7 @@ Status CudaExecutor::difference(const std::uint64_t* words, std::uint64_t n, std
   BRECCIA_TRY(with_scratch([&](void* work, std::size_t& bytes) {
     return cub::DeviceReduce::TransformReduce(
         work, bytes, words, words_on_device_.data(), static_cast<std::int64_t>(n), BitOr{},
-        DifferenceFromFirst{words}, std::uint64_t{0}, stream_);
+        DifferenceFromFirst{words}, std::uint64_t{0}, stream());
   }));
   return fetch_word(bits);
 }
@@ -195,7 +199,7 @@ Status CudaExecutor::difference(const std::uint64_t* words, std::uint64_t n, std
 /// Brings the device's answer to the host.
 Status CudaExecutor::fetch_word(std::uint64_t* word) {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cudaMemcpyAsync(
-      words_, words_on_device_.data(), sizeof *words_, cudaMemcpyDeviceToHost, stream_))));
+      words_, words_on_device_.data(), sizeof *words_, cudaMemcpyDeviceToHost, stream()))));
   BRECCIA_TRY(finish());
   *word = words_[0];
   return Status::OK();
@@ -203,13 +207,13 @@ Status CudaExecutor::fetch_word(std::uint64_t* word) {
 
 Status CudaExecutor::copy_within(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return Status::OK();
-  return settle(BRECCIA_CUDA_STATUS(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_)));
+  return settle(BRECCIA_CUDA_STATUS(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream())));
 }
 
 Status CudaExecutor::copy_pinned_in(void* to, const void* host, std::size_t bytes) {
   if (bytes == 0) return Status::OK();
   return settle(
-      BRECCIA_CUDA_STATUS(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream_)));
+      BRECCIA_CUDA_STATUS(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream())));
 }
 
 Status CudaExecutor::copy_in(void* to, const void* host, std::size_t bytes) {
@@ -223,7 +227,7 @@ Status CudaExecutor::copy_bytes_out(void* host, const void* from, std::size_t by
   if (bytes == 0) return Status::OK();
   if (device_.ranges().find(host, bytes) != nullptr) {
     return settle(
-        BRECCIA_CUDA_STATUS(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_)));
+        BRECCIA_CUDA_STATUS(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream())));
   }
   return settle(
       stage_out(static_cast<std::byte*>(host), static_cast<const std::byte*>(from), bytes));
@@ -236,8 +240,8 @@ Status CudaExecutor::stage_in(std::byte* to, const std::byte* host, std::size_t 
     std::byte* const half = staging_ + half_ * kStagingHalfBytes;
     BRECCIA_CUDA_TRY(cudaEventSynchronize(half_done_[half_]));
     std::memcpy(half, host + at, piece);
-    BRECCIA_CUDA_TRY(cudaMemcpyAsync(to + at, half, piece, cudaMemcpyHostToDevice, stream_));
-    BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[half_], stream_));
+    BRECCIA_CUDA_TRY(cudaMemcpyAsync(to + at, half, piece, cudaMemcpyHostToDevice, stream()));
+    BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[half_], stream()));
     half_ = 1 - half_;
   }
   return Status::OK();
@@ -254,8 +258,8 @@ Status CudaExecutor::stage_out(std::byte* host, const std::byte* from, std::size
     if (piece < pieces) {
       BRECCIA_CUDA_TRY(cudaMemcpyAsync(staging_ + piece % 2 * kStagingHalfBytes,
                                        from + piece * kStagingHalfBytes, piece_bytes(piece),
-                                       cudaMemcpyDeviceToHost, stream_));
-      BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[piece % 2], stream_));
+                                       cudaMemcpyDeviceToHost, stream()));
+      BRECCIA_CUDA_TRY(cudaEventRecord(half_done_[piece % 2], stream()));
     }
     if (piece > 0) {
       const std::size_t done = piece - 1;

@@ -67,7 +67,11 @@ class CudaExecutor {
   CudaExecutor& operator=(const CudaExecutor&) = delete;
 
   [[nodiscard]] Pool& pool() { return pool_; }
-  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  /// For whoever puts work into it.
+  [[nodiscard]] cudaStream_t stream() {
+    has_work_ = true;
+    return stream_;
+  }
 
   template <int W, class F>
   Status launch(std::uint64_t count, const F& functor) {
@@ -84,7 +88,7 @@ class CudaExecutor {
     const std::uint64_t blocks = (count + BlockThreads - 1) / BlockThreads;
     BRECCIA_ASSERT(blocks < std::uint64_t{1} << 31);
     run_groups<W, BlockThreads, F>
-        <<<static_cast<unsigned>(blocks), BlockThreads, 0, stream_>>>(functor, count);
+        <<<static_cast<unsigned>(blocks), BlockThreads, 0, stream()>>>(functor, count);
     return settle(BRECCIA_CUDA_STATUS(cudaGetLastError()));
   }
 
@@ -130,7 +134,6 @@ class CudaExecutor {
   /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
   Status finish();
-
   /// Pinned memory of kStagingBytes, free between finish() and the next import or copy_out.
   [[nodiscard]] std::byte* staging() { return staging_; }
   /// The same where kernels read and write it.
@@ -169,6 +172,7 @@ class CudaExecutor {
   Pool& pool_;
   const bool waits_asleep_;
   cudaStream_t stream_ = nullptr;
+  bool has_work_ = false;         // that nobody has waited for
   cudaEvent_t done_ = nullptr;    // what a thread sleeps for
   cudaEvent_t before_ = nullptr;  // of a caller's stream
   cudaEvent_t half_done_[2] = {nullptr, nullptr};

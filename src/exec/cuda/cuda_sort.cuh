@@ -16,7 +16,7 @@ Status CudaExecutor::stable_sort(std::uint32_t* ids, std::uint64_t n, const Less
   if (n == 0) return Status::OK();
   return with_scratch([&](void* scratch, std::size_t& bytes) {
     return cub::DeviceMergeSort::StableSortKeys(scratch, bytes, ids, static_cast<std::int64_t>(n),
-                                                less, stream_);
+                                                less, stream());
   });
 }
 
@@ -29,7 +29,7 @@ Status CudaExecutor::merge(const std::uint32_t* a, std::uint64_t a_count, const 
   if (b_count == 0) return copy(out, a, a_count);
   return with_scratch([&](void* scratch, std::size_t& bytes) {
     return cub::DeviceMerge::MergeKeys(scratch, bytes, a, static_cast<std::int64_t>(a_count), b,
-                                       static_cast<std::int64_t>(b_count), out, less, stream_);
+                                       static_cast<std::int64_t>(b_count), out, less, stream());
   });
 }
 

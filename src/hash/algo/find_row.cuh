@@ -20,8 +20,8 @@ enum class RowState : std::uint8_t {
 
 /// Looks ids up in a table of payloads, and copies the rows of those that a cache has, or that lie
 /// in what kernels read of a log.
-/// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; state[n]; payloads[n]:
-///         not written where a row is done.
+/// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; state[n], kDone before,
+///         and payloads[n]: written where a row is not done, as they may lie behind a bus.
 /// Launch  group g: id g, over n * W items. Nobody admits meanwhile.
 /// Order   records of payloads in the table were written before the launch.
 template <bool kGrows, class Word>
@@ -67,8 +67,9 @@ struct FindRow {
     group.each_lane([&](int lane) {
       if (lane != 0) return;
       found[i] = is_found ? 1 : 0;
+      if (is == RowState::kDone) return;
       state[i] = is;
-      if (is != RowState::kDone) payloads[i] = payload;
+      payloads[i] = payload;
     });
   }
   /// What the table has of a number; 0: nothing.
