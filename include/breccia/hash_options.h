@@ -6,6 +6,13 @@
 
 namespace breccia {
 
+/// Which rows a device's cache keeps.
+enum class RowCachePolicy : std::uint8_t {
+  kFrequency,  // those that are looked up most often of late
+  kRecency,    // those that were looked up last
+  kRandom,     // any
+};
+
 /// Options of a store of the hash engine: single keys, in no order.
 ///
 /// Its index lies on the device, its records in the log; both are made for keys that are looked up
@@ -28,6 +35,8 @@ struct HashOptions : StoreOptions {
   /// than is left. Without a GPU there is no such cache.
   std::uint64_t row_cache_bytes = 0;
   std::size_t cached_row_bytes = 0;
+  /// Of that cache.
+  RowCachePolicy row_cache_policy = RowCachePolicy::kFrequency;
 };
 
 }  // namespace breccia

@@ -132,7 +132,8 @@ class Backend {
   /// An empty cache that takes so many bytes at most, of a tenant of its own.
   /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.
   [[nodiscard]] virtual Result<CachePtr> make_cache(std::uint64_t row_bytes,
-                                                    std::uint64_t bytes_max) = 0;
+                                                    std::uint64_t bytes_max,
+                                                    RowCachePolicy policy) = 0;
   /// Makes records of ids and rows.
   /// Order   done on return: the columns are not needed any more.
   /// Errors  MemoryLimit; IOError: the device.

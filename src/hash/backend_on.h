@@ -146,14 +146,16 @@ class BackendOn final : public Backend {
     return list_missing_on(*x, list);
   }
 
-  Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max) override {
+  Result<CachePtr> make_cache(std::uint64_t row_bytes, std::uint64_t bytes_max,
+                              RowCachePolicy policy) override {
     if (!is_of_words(nullptr, row_bytes)) {
       return Status::InvalidArgument("rows of no multiple of 8 bytes");
     }
     BRECCIA_TAKE(exec::TenantPtr tenant,
                  device().admit({.name = "hash rows", .cost = exec::GiveCost::kCopy}));
     BRECCIA_TAKE(auto x, own_.executor());
-    BRECCIA_TAKE(CachePtr cache, PoolCache::make(*x, std::move(tenant), row_bytes, bytes_max));
+    BRECCIA_TAKE(CachePtr cache,
+                 PoolCache::make(*x, std::move(tenant), row_bytes, bytes_max, policy));
     return cache;
   }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <breccia/hash_options.h>
+
 #include <cstdint>
 
 #include "base/limits.h"
@@ -115,6 +117,7 @@ struct CacheRef {
   std::uint64_t set_count = 0;
   std::uint64_t* misses = nullptr;
   char* rows = nullptr;
+  RowCachePolicy policy = RowCachePolicy::kFrequency;
 };
 
 /// The records of a log where kernels read them, in memory of the host.

@@ -22,8 +22,9 @@ class PoolCache final : public Cache {
   /// Errors  MemoryLimit; IOError: the device.
   template <class X>
   static Result<std::shared_ptr<PoolCache>> make(X& x, exec::TenantPtr tenant,
-                                                 std::uint64_t row_bytes, std::uint64_t bytes_max) {
-    auto cache = std::shared_ptr<PoolCache>(new PoolCache(std::move(tenant), row_bytes));
+                                                 std::uint64_t row_bytes, std::uint64_t bytes_max,
+                                                 RowCachePolicy policy) {
+    auto cache = std::shared_ptr<PoolCache>(new PoolCache(std::move(tenant), row_bytes, policy));
     exec::Pool& pool = cache->tenant_->pool();
     const std::uint64_t sets = bytes_max / (kSetBytes + kCacheWays * row_bytes);
     BRECCIA_TAKE(cache->sets_, exec::Array<Pair>::make(pool, sets * algo::SetRef::kPairs));
@@ -44,7 +45,7 @@ class PoolCache final : public Cache {
   [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
-    return {sets_.data(), set_count(), misses_.data(), rows_.data()};
+    return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_};
   }
   void note(std::uint64_t lookups, std::uint64_t hits) {
     lookups_ += lookups;
@@ -84,10 +85,11 @@ class PoolCache final : public Cache {
   static constexpr std::uint64_t kSetBytes =
       algo::SetRef::kPairs * sizeof(Pair) + algo::MissCounter::kWords * sizeof(std::uint64_t);
 
-  PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes)
-      : Cache(row_bytes), tenant_(std::move(tenant)) {}
+  PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes, RowCachePolicy policy)
+      : Cache(row_bytes), tenant_(std::move(tenant)), policy_(policy) {}
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
   const exec::TenantPtr tenant_;
+  const RowCachePolicy policy_;
   mutable SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;
   exec::Array<std::uint64_t> misses_;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -38,6 +39,12 @@ namespace {
 /// Sets of a cache hold seven rows: where all rows are to be in it, it needs more room than they.
 constexpr std::uint32_t kCachePercentMax = 1000;
 
+const std::map<std::string, RowCachePolicy> kPolicies = {
+    {"frequency", RowCachePolicy::kFrequency},
+    {"recency", RowCachePolicy::kRecency},
+    {"random", RowCachePolicy::kRandom},
+};
+
 struct RowsFlags {
   std::string db;
   std::string backend = "auto";
@@ -45,6 +52,7 @@ struct RowsFlags {
   std::uint32_t row_bytes = 128;
   std::string batch_sizes = "1048576";
   std::string cache_percents = "0,10";
+  std::string cache_policy = "frequency";
   std::string distributions = "uniform,zipf";
   std::uint32_t threads = 1;
   std::uint32_t rounds = 5;
@@ -122,6 +130,7 @@ class RowsBench {
     options.log_preallocate_bytes = flags_.log_preallocate_bytes;
     options.row_cache_bytes = flags_.entries * cache_percent / 100 / 7 * set_bytes;
     options.cached_row_bytes = flags_.row_bytes;
+    options.row_cache_policy = kPolicies.at(flags_.cache_policy);
     cache_percent_ = cache_percent;
     const base::Stopwatch clock;
     BRECCIA_TRY(HashStore::Open(options, flags_.db, &store_));
@@ -289,6 +298,7 @@ class RowsBench {
                                   {"distribution", distribution},
                                   {"batch_size", of_batch},
                                   {"cache_percent", cache_percent_},
+                                  {"cache_policy", flags_.cache_policy},
                                   {"hit_rate", hit_rate},
                                   {"threads", flags_.threads},
                                   {"durability", flags_.sync ? "sync" : "log"},
@@ -412,6 +422,10 @@ console::Command add_bench_rows(console::App* parent) {
       ->capture_default_str();
   app->add_option("--cache_percents", flags->cache_percents,
                   "Rows of a hundred that the device's cache has room for; several with commas")
+      ->capture_default_str();
+  app->add_option("--cache_policy", flags->cache_policy,
+                  "Which rows the cache keeps: frequency, recency, random")
+      ->one_of({"frequency", "recency", "random"})
       ->capture_default_str();
   app->add_option("--distributions", flags->distributions,
                   "How ids are chosen: uniform, zipf (0.99); several with commas")

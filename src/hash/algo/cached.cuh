@@ -12,8 +12,8 @@
 /// to never changes, so a copy is never out of date: one of an old version is not asked for any
 /// more, and goes as others come.
 ///
-/// A row may be in seven places, those of its set, and the cache keeps the rows that are asked for
-/// most often:
+/// A row may be in seven places, those of its set. Where the policy is frequency, the cache keeps
+/// the rows that are asked for most often:
 ///
 /// 1. A lookup that finds a row gives it a credit, up to kCreditMax.
 /// 2. One that misses is counted beside the set, in two of 64 counters, which other rows of the set
@@ -25,6 +25,10 @@
 ///
 /// So rows that are asked for once do not come in, and a row that comes in need not begin from the
 /// bottom again.
+///
+/// Where it is recency, each row that is missing comes in, and the poorest goes: a lookup that
+/// finds a row gives it all credit that there is, as coming in does, and each miss of the set takes
+/// some from all. Where it is random, each comes in, and whoever is in its place goes.
 ///
 /// Source  [tinylfu] for admission by counts that are halved; [countmin] for the counters.
 ///         Deviation: counters of rows that are missing alone, as the others have credits; both of
@@ -79,6 +83,17 @@ struct SetRef {
     if (misses_of(credits) + 1 == kMissesOfAge) return credits >> 1 & kLowBits;
     return credits + one_of(kCacheWays);
   }
+  /// The same where the policy is recency: a row that nobody asks for has none behind so many
+  /// misses as its set has places, or one more.
+  BRECCIA_HD static std::uint64_t older(std::uint64_t credits) {
+    constexpr std::uint64_t kOfMiss = 2;
+    std::uint64_t left = 0;
+    for (int way = 0; way < kCacheWays; ++way) {
+      const std::uint64_t credit = credit_of(credits, way);
+      left += (credit < kOfMiss ? 0 : credit - kOfMiss) * one_of(way);
+    }
+    return left;
+  }
 };
 
 /// A place of a set, and for how many misses it is to be had: one more than its row has credits.
@@ -118,6 +133,13 @@ struct SetSeen {
       if (price < poorest.price) poorest = {.way = i, .word = word[i], .price = price};
     }
     return way_of(SetRef::kFilling) < 0 ? poorest : PricedPlace{};
+  }
+  /// An empty place, or any one.
+  [[nodiscard]] BRECCIA_HD PricedPlace any(std::uint64_t hash) const {
+    const PricedPlace free = poorest();
+    if (free.way < 0 || free.price == 0) return free;
+    const auto way = static_cast<int>((hash >> 16 ^ SetRef::misses_of(credits())) % kCacheWays);
+    return {.way = way, .word = word[way], .price = 0};
   }
 };
 
@@ -171,12 +193,15 @@ inline constexpr std::uint64_t kNoCopy = ~std::uint64_t{0};
 /// Where many ask for one row at once, one of them counts. Called by one lane.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
-BRECCIA_HD void give_credit(const Group& group, const SetRef& set, std::uint64_t credits, int way) {
+BRECCIA_HD void give_credit(const Group& group, const SetRef& set, std::uint64_t credits, int way,
+                            RowCachePolicy policy) {
   const std::uint64_t credit = SetRef::credit_of(credits, way);
   BRECCIA_INVARIANT(credit <= SetRef::kCreditMax);
-  if (credit == SetRef::kCreditMax) return;
+  if (credit == SetRef::kCreditMax || policy == RowCachePolicy::kRandom) return;
+  const std::uint64_t more =
+      policy == RowCachePolicy::kRecency ? SetRef::kCreditMax - credit : std::uint64_t{1};
   (void)exec::compare_exchange_acq_rel_device(group, set.credits(), credits,
-                                              credits + SetRef::one_of(way));
+                                              credits + more * SetRef::one_of(way));
 }
 
 /// The number of a payload's copy, which gets a credit; kNoCopy: there is none. Called by one lane.
@@ -189,7 +214,7 @@ BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std:
   const SetSeen seen = SetSeen::read(group, set);
   const int way = seen.way_of(payload);
   if (way < 0) return kNoCopy;
-  give_credit(group, set, seen.credits(), way);
+  give_credit(group, set, seen.credits(), way, cache.policy);
   return number * kCacheWays + static_cast<std::uint64_t>(way);
 }
 
@@ -296,7 +321,7 @@ struct Admit {
       if (found[i] == 0) return;
       const std::uint64_t hash = cache_hash_of(payload[k]);
       const std::uint64_t set = set_of(cache, hash);
-      const int way = claim(group, set, MissCounter::of(cache, set, hash), payload[k]);
+      const int way = claim(group, set, hash, payload[k]);
       if (way < 0) return;
       Word* const to = reinterpret_cast<Word*>(cache.rows) +
                        (set * kCacheWays + static_cast<std::uint64_t>(way)) * words;
@@ -309,19 +334,22 @@ struct Admit {
   /// A place whose row is the caller's to write; -1: there is none for it. Called by one lane.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
-  BRECCIA_HD int claim(const Group& group, std::uint64_t number, const MissCounter& counter,
+  BRECCIA_HD int claim(const Group& group, std::uint64_t number, std::uint64_t hash,
                        std::uint64_t payload) const {
     const SetRef set = SetRef::of(cache, number);
     const SetSeen seen = SetSeen::read(group, set);
     if (seen.way_of(payload) >= 0) return -1;
-    const std::uint64_t misses = counter.count(group);
+    const MissCounter counter = MissCounter::of(cache, number, hash);
+    const bool is_counted = cache.policy == RowCachePolicy::kFrequency;
+    const std::uint64_t misses = is_counted ? counter.count(group) : SetRef::kCreditMax;
     age(group, number, seen.credits());
-    const PricedPlace place = seen.poorest();
-    if (place.way < 0 || misses < place.price) return -1;
+    const PricedPlace place =
+        cache.policy == RowCachePolicy::kRandom ? seen.any(hash) : seen.poorest();
+    if (place.way < 0 || (is_counted && misses < place.price)) return -1;
     const std::uint64_t was = exec::compare_exchange_acq_rel_device(
         group, set.word(place.way), place.word, std::uint64_t{SetRef::kFilling});
     if (was != place.word) return -1;
-    counter.begin_anew(group);
+    if (is_counted) counter.begin_anew(group);
     set_credit(group, set, place.way, misses);
     return place.way;
   }
@@ -330,10 +358,12 @@ struct Admit {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void age(const Group& group, std::uint64_t number, std::uint64_t credits) const {
-    const std::uint64_t after = SetRef::after_miss(credits);
+    const bool is_recency = cache.policy == RowCachePolicy::kRecency;
+    const std::uint64_t after = is_recency ? SetRef::older(credits) : SetRef::after_miss(credits);
     const std::uint64_t was = exec::compare_exchange_acq_rel_device(
         group, SetRef::of(cache, number).credits(), credits, after);
-    if (was != credits || SetRef::misses_of(after) != 0) return;
+    const bool is_counted = cache.policy == RowCachePolicy::kFrequency;
+    if (was != credits || !is_counted || SetRef::misses_of(after) != 0) return;
     for (std::uint64_t i = 0; i < MissCounter::kWords; ++i) {
       std::uint64_t* const word = cache.misses + number * MissCounter::kWords + i;
       const std::uint64_t counters = exec::load_relaxed_device(group, word);

@@ -115,7 +115,7 @@ Status Engine::make_row_cache() {
   if (!state_->knows_ids()) return Status::OK();
   Status status = Status::MemoryLimit("row_cache_bytes has room for nothing");
   for (std::uint64_t bytes = options_.row_cache_bytes; bytes >= kRowCacheMin; bytes /= 2) {
-    auto made = backend_->make_cache(row_bytes, bytes);
+    auto made = backend_->make_cache(row_bytes, bytes, options_.row_cache_policy);
     if (made.ok()) {
       row_cache_ = made.take();
       return Status::OK();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <thread>
 #include <tuple>
@@ -23,6 +24,8 @@ namespace breccia::hash::algo {
 namespace {
 
 constexpr std::uint64_t kFirstWord = 100;
+constexpr RowCachePolicy kPolicies[] = {RowCachePolicy::kFrequency, RowCachePolicy::kRecency,
+                                        RowCachePolicy::kRandom};
 
 /// Rows of one word, which follows from the payload, and a cache of them on the host.
 class Rows {
@@ -38,8 +41,9 @@ class Rows {
 
   [[nodiscard]] CacheRef ref() {
     return {sets_.data(), sets_.size() / SetRef::kPairs, misses_.data(),
-            reinterpret_cast<char*>(rows_.data())};
+            reinterpret_cast<char*>(rows_.data()), policy_};
   }
+  void keep(RowCachePolicy policy) { policy_ = policy; }
   /// Whether each was there; one launch finds, and one admits those that were not but are rows.
   std::vector<std::uint8_t> look_up(const std::vector<std::uint64_t>& payload) {
     const std::uint64_t n = payload.size();
@@ -107,6 +111,7 @@ class Rows {
 
   exec::sim::Scheduler* const rivals_;
   const std::uint64_t threads_;
+  RowCachePolicy policy_ = RowCachePolicy::kFrequency;
   std::vector<Pair> sets_;
   std::vector<std::uint64_t> misses_;
   std::vector<std::uint64_t> rows_;
@@ -234,6 +239,7 @@ TEST(HashCached, RivalsTakeDifferentPlaces) {
     base::Random random(seed);
     exec::sim::Scheduler rivals(random.next());
     Rows rows(1 + random.below(2), &rivals);
+    rows.keep(kPolicies[random.below(std::size(kPolicies))]);
     const std::uint64_t many = 2 + random.below(60);
     for (int turn = 0; turn < 30; ++turn) {
       std::vector<std::uint64_t> payload(random.below(60));
@@ -252,6 +258,7 @@ TEST(HashCached, ThreadsTakeDifferentPlaces) {
   base::Random random(1);
   Rows rows(8, nullptr, 3);
   for (int turn = 0; turn < 30; ++turn) {
+    rows.keep(kPolicies[random.below(std::size(kPolicies))]);
     std::vector<std::uint64_t> payload(3000);
     for (std::uint64_t& one : payload) one = 8 * (1 + random.below(random.one_in(2) ? 40 : 4000));
     rows.look_up(payload);
@@ -280,6 +287,62 @@ TEST(HashCached, CountersAreSpread) {
     for (const auto& [pair, of_pair] : pairs) of_rows += of_pair;
     EXPECT_GT(pairs.size() * 10, of_rows * 8) << set;
   }
+}
+
+// Goal: of recency, whatever was looked up comes in, and what was not for longest goes.
+// Method: one set; a row is there as long as it is one of the last seven, and not behind eight others.
+// Mutation: a newcomer without credit; credits that misses do not take from; a hit that adds one.
+TEST(HashCached, RecencyKeepsWhatWasLookedUpLast) {
+  for (const std::uint64_t seed : testing::seeds_to_run(100)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    Rows rows(1);
+    rows.keep(RowCachePolicy::kRecency);
+    const auto look = [&](std::uint64_t payload) { return rows.look_up({payload})[0] != 0; };
+    const std::uint64_t hot = 8;
+    look(hot);
+    for (std::uint64_t turn = 0; turn < 200; ++turn) {
+      const std::uint64_t others = 1 + random.below(kCacheWays - 2);  // and that before them
+      std::uint64_t last = 0;
+      for (std::uint64_t i = 0; i < others; ++i) {
+        std::uint64_t one = 0;
+        do one = 16 + 8 * random.below(1 << 20);
+        while (!Rows::is_row(one));
+        look(one);
+        last = one;
+      }
+      ASSERT_TRUE(look(hot)) << "behind " << others << " others";
+      ASSERT_TRUE(look(last));
+    }
+    // Behind eight others it is gone.
+    for (std::uint64_t one = 1; one <= kCacheWays + 1; ++one) look(8 * (1 << 20) + 88 * one + 8);
+    ASSERT_FALSE(look(hot));
+  }
+}
+
+// Goal: a random cache takes every row in, and each of its places falls to some.
+// Method: one set, full; each newcomer is there at once, and of the seven rows that were there each
+// has gone behind many.
+// Mutation: a place that nobody takes; a newcomer that has to have been missing before.
+TEST(HashCached, RandomTakesAllIn) {
+  Rows rows(1);
+  rows.keep(RowCachePolicy::kRandom);
+  std::uint64_t one = 0;
+  const auto next = [&] {
+    do one += 8;
+    while (!Rows::is_row(one));
+    return one;
+  };
+  std::vector<std::uint64_t> first(kCacheWays);
+  for (std::uint64_t& row : first) row = next();
+  rows.look_up(first);
+  for (const std::uint64_t row : first) EXPECT_EQ(rows.look_up({row})[0], 1);
+  for (int turn = 0; turn < 200; ++turn) {
+    const std::uint64_t row = next();
+    EXPECT_EQ(rows.look_up({row})[0], 0);
+    EXPECT_EQ(rows.look_up({row})[0], 1);
+  }
+  for (const std::uint64_t row : first) EXPECT_EQ(rows.look_up({row})[0], 0);
 }
 
 }  // namespace breccia::hash::algo
