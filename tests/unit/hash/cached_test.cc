@@ -290,7 +290,8 @@ TEST(HashCached, CountersAreSpread) {
 }
 
 // Goal: of recency, whatever was looked up comes in, and what was not for longest goes.
-// Method: one set; a row is there as long as it is one of the last seven, and not behind eight others.
+// Method: one set; a row is there as long as it is one of the last seven, and not behind eight
+// others.
 // Mutation: a newcomer without credit; credits that misses do not take from; a hit that adds one.
 TEST(HashCached, RecencyKeepsWhatWasLookedUpLast) {
   for (const std::uint64_t seed : testing::seeds_to_run(100)) {
