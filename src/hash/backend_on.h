@@ -122,9 +122,11 @@ class BackendOn final : public Backend {
     BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
     BRECCIA_ASSERT(from.cache == nullptr || from.cache->row_bytes() == rows.row_bytes);
+    BRECCIA_ASSERT(from.log.count == 0 || from.logged.value_bytes == rows.row_bytes);
     auto* const cache = static_cast<PoolCache*>(from.cache);
     if (are_few(rows.ids.count, rows.row_bytes, from.few_ids)) {
-      return std::make_unique<SmallRowLookup<Tenant>>(own_, cache, from.log, rows);
+      return std::make_unique<SmallRowLookup<Tenant>>(
+          own_, cache, algo::LoggedRow::of(from.log, from.logged), rows);
     }
     const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {
       auto& own = static_cast<PoolTable&>(table);
@@ -160,8 +162,10 @@ class BackendOn final : public Backend {
   }
 
   Result<std::unique_ptr<RowRecords>> write_records(const RowsInRef& rows) override {
-    BRECCIA_ASSERT(rows.row == nullptr ? rows.row_bytes == 0
-                                       : is_of_words(rows.row, rows.row_bytes));
+    BRECCIA_ASSERT(rows.header.key_bytes() == sizeof(std::uint64_t));
+    BRECCIA_ASSERT(rows.header.op() == record::Op::kPut
+                       ? is_of_words(rows.row, rows.header.value_bytes)
+                       : rows.header.op() == record::Op::kDelete && rows.header.value_bytes == 0);
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(std::unique_ptr<RowRecords> records, PoolRowRecords::make(*x, device(), rows));
     return Result<std::unique_ptr<RowRecords>>(std::move(records));

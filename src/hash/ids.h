@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "hash/refs.h"
+#include "record/record.h"
 
 /// What verbs on ids take and give: keys of 8 bytes whose columns lie in a backend's memory.
 
@@ -48,6 +49,8 @@ struct RowSources {
   Cache* cache = nullptr;  // which learns of what it had not; null: none
   /// The log that payloads point into, which outlasts the lookup.
   LogRef log;
+  /// Of records that kernels may read there: puts of ids with such rows.
+  record::RecordHeader logged{};
   /// So many ids are few, if their rows are small.
   std::uint64_t few_ids = kFewIds;
 };
@@ -125,33 +128,32 @@ using CachePtr = std::shared_ptr<Cache>;
 /// Threads one owner.
 class RowRecords {
  public:
-  RowRecords(std::uint64_t count, std::uint64_t record_bytes, bool deletes)
-      : count_(count), record_bytes_(record_bytes), deletes_(deletes) {}
+  RowRecords(std::uint64_t count, const record::RecordHeader& header)
+      : count_(count), header_(header) {}
   virtual ~RowRecords() = default;
   RowRecords(const RowRecords&) = delete;
   RowRecords& operator=(const RowRecords&) = delete;
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// Of each.
-  [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
-  [[nodiscard]] std::uint64_t bytes() const { return count_ * record_bytes_; }
+  [[nodiscard]] const record::RecordHeader& header() const { return header_; }
+  [[nodiscard]] std::uint64_t bytes() const { return count_ * header_.record_bytes(); }
   /// Whether they are deletions.
-  [[nodiscard]] bool deletes() const { return deletes_; }
+  [[nodiscard]] bool deletes() const { return header_.op() == record::Op::kDelete; }
   [[nodiscard]] virtual const std::byte* data() const = 0;
 
  private:
   const std::uint64_t count_;
-  const std::uint64_t record_bytes_;
-  const bool deletes_;
+  const record::RecordHeader header_;
 };
 
 /// Rows of ids that become records.
-/// Shape   ids.count rows of row_bytes, which divides by 8, as does their address; no row, of 0
-///         bytes: the ids are deleted.
+/// Shape   ids.count rows of header.value_bytes, which divides by 8, as does their address. The
+///         header, of all records, is that of a put; or of a deletion, and there are no rows.
 struct RowsInRef {
   IdsRef ids;
   const char* row = nullptr;
-  std::uint64_t row_bytes = 0;
+  record::RecordHeader header{};
 };
 
 }  // namespace breccia::hash

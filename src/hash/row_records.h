@@ -26,14 +26,13 @@ class PoolRowRecords final : public RowRecords {
   static Result<std::unique_ptr<PoolRowRecords>> make(X& x, exec::Device& device,
                                                       const RowsInRef& rows) {
     const std::uint64_t n = rows.ids.count;
-    const bool deletes = rows.row == nullptr;
-    const auto header = record::RecordHeader::make(deletes ? record::Op::kDelete : record::Op::kPut,
-                                                   sizeof(std::uint64_t), rows.row_bytes);
-    auto made = std::unique_ptr<PoolRowRecords>(
-        new PoolRowRecords(device, n, header.record_bytes(), deletes));
-    BRECCIA_ASSERT(header.record_bytes() == 2 * sizeof(std::uint64_t) + rows.row_bytes);
-    const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / made->record_bytes(), 1, n);
-    BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * made->record_bytes()));
+    const std::uint64_t row_bytes = rows.header.value_bytes;
+    const std::uint64_t record_bytes = rows.header.record_bytes();
+    auto made =
+        std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, rows.header));
+    BRECCIA_ASSERT(record_bytes == rows.header.value_offset() + row_bytes);
+    const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / record_bytes, 1, n);
+    BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * record_bytes));
     BRECCIA_TAKE(made->number_, exec::make_array<std::uint64_t>(x, n));
     BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, n));
     BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
@@ -47,19 +46,21 @@ class PoolRowRecords final : public RowRecords {
     BRECCIA_TRY(
         x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr}));
     algo::WriteRecords write;
-    std::memcpy(&write.header, &header, sizeof header);
+    std::memcpy(&write.header, &rows.header, sizeof rows.header);
     write.record = reinterpret_cast<std::uint64_t*>(records.data());
-    write.row_words = static_cast<std::uint32_t>(rows.row_bytes / sizeof(std::uint64_t));
+    write.words_before =
+        static_cast<std::uint32_t>(rows.header.value_offset() / sizeof(std::uint64_t));
+    write.row_words = static_cast<std::uint32_t>(row_bytes / sizeof(std::uint64_t));
     // One room for all pieces: what runs does so in order.
     for (std::uint64_t begin = 0; begin < n; begin += piece) {
       write.id = rows.ids.id + begin;
-      if (!deletes) {
-        write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * rows.row_bytes);
+      if (!made->deletes()) {
+        write.row = reinterpret_cast<const std::uint64_t*>(rows.row + begin * row_bytes);
       }
       write.count = std::min(piece, n - begin);
       BRECCIA_TRY(x.template launch<32>(write.words(), write));
-      BRECCIA_TRY(x.copy_out(host + begin * made->record_bytes(), records.data(),
-                             write.count * made->record_bytes()));
+      BRECCIA_TRY(
+          x.copy_out(host + begin * record_bytes, records.data(), write.count * record_bytes));
     }
     BRECCIA_TRY(x.finish());
     return Result<std::unique_ptr<PoolRowRecords>>(std::move(made));
@@ -71,7 +72,8 @@ class PoolRowRecords final : public RowRecords {
   template <class X>
   Result<RequestsRef> place(X& x, std::uint64_t first_payload) {
     BRECCIA_TRY(x.template launch<32>(
-        count(), algo::PlaceRecords{first_payload, record_bytes(), payload_.data(), count()}));
+        count(),
+        algo::PlaceRecords{first_payload, header().record_bytes(), payload_.data(), count()}));
     return RequestsRef{.all = Operation::kRaise,
                        .key = number_.data(),
                        .value = payload_.data(),
@@ -119,9 +121,8 @@ class PoolRowRecords final : public RowRecords {
  private:
   static constexpr std::uint64_t kPieceBytes = 64 << 20;
 
-  PoolRowRecords(exec::Device& device, std::uint64_t count, std::uint64_t record_bytes,
-                 bool deletes)
-      : RowRecords(count, record_bytes, deletes), host_(device.host_memory()) {}
+  PoolRowRecords(exec::Device& device, std::uint64_t count, const record::RecordHeader& header)
+      : RowRecords(count, header), host_(device.host_memory()) {}
 
   exec::HostVector<std::byte> host_;
   exec::Array<std::uint64_t> number_, payload_, found_, met_;

@@ -83,10 +83,11 @@ template <class Tenant>
 class SmallRowLookup final : public RowLookup {
  public:
   /// `cache` may be null.
-  SmallRowLookup(Tenant& tenant, PoolCache* cache, const LogRef& log, const RowsOutRef& out)
+  SmallRowLookup(Tenant& tenant, PoolCache* cache, const algo::LoggedRow& logged,
+                 const RowsOutRef& out)
       : tenant_(tenant),
         cache_(cache),
-        logged_(algo::LoggedRow::of(log, out.row_bytes)),
+        logged_(logged),
         out_(out),
         state_(host_memory()),
         payloads_(host_memory()),

@@ -14,6 +14,7 @@ struct Operation {
   Op op;  // anything but kFamily
   FamilyId family;
   std::uint64_t offset;  // of its record, from the frame's first
+  std::uint64_t bytes;   // of its record
   rocksdb::Slice key;
   rocksdb::Slice value;
 };
@@ -31,7 +32,7 @@ void for_each_operation(const std::byte* records, std::uint32_t record_count, co
     if (header.op() == Op::kFamily) {
       std::memcpy(&family, value.data(), sizeof family);
     } else {
-      visit(Operation{header.op(), family, offset,
+      visit(Operation{header.op(), family, offset, header.record_bytes(),
                       rocksdb::Slice(record_key(record), header.key_bytes()), value});
     }
     offset += header.record_bytes();

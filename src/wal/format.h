@@ -15,7 +15,7 @@
 ///   segment  = SegmentHeader (64 bytes) frame* (zero or stale bytes)
 ///   frame    = FrameHeader [padding to 64 if kFrameAligned] record* descriptor* padding
 ///              CommitRecord
-///   record   = RecordHeader key value padding to 8
+///   record   = RecordHeader key gap value padding to 8
 ///
 /// A log position counts bytes from the log's birth. Segments occupy consecutive ranges of
 /// positions, each a multiple of kLogWindowBytes long. Positions of records grow in arrival order,

@@ -82,6 +82,9 @@ const char* record_fault(const record::RecordHeader& record, std::uint64_t left,
                          const FrameHeader& header) {
   BRECCIA_ASSERT(left >= sizeof record);
   if (static_cast<int>(record.op()) >= record::kOpCount) return "holds an unknown operation";
+  if (record.gap_words() != 0 && record.op() != record::Op::kPut) {
+    return "holds a gap in what is no put";
+  }
   if (!record::is_point(record.op()) && (header.flags & kFrameMixed) == 0) {
     return "holds an operation that its header does not announce";
   }

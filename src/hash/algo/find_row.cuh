@@ -19,7 +19,8 @@ enum class RowState : std::uint8_t {
 };
 
 /// Looks ids up in a table of payloads, and copies the rows of those that a cache has, or that lie
-/// in what kernels read of a log.
+/// in what kernels read of a log. What a log has of an id in a record of another header is missing:
+/// whether it is a row the host says.
 /// Shape   id[n], row[n * words]; found[n]: 1 where there is a row, else 0; state[n], kDone before,
 ///         and payloads[n]: written where a row is not done, as they may lie behind a bus.
 /// Launch  group g: id g, over n * W items. Nobody admits meanwhile.
@@ -51,12 +52,13 @@ struct FindRow {
     }
     // Records lie at multiples of 8 bytes.
     const std::uint32_t small_words = words * (sizeof(Word) / sizeof(std::uint64_t));
-    const std::uint64_t* const record = logged.at(payload, small_words);
+    const std::uint64_t* const record = logged.at(payload);
     if (record == nullptr) return say(group, i, false, RowState::kMissing, payload);
+    // Copied at once: a row behind a look at the header would be a second way over the bus.
     const bool is_row = record[0] == logged.header;
-    copy_words(group, record + LoggedRow::kWordsBefore, small_words,
+    copy_words(group, record + logged.words_before, small_words,
                reinterpret_cast<std::uint64_t*>(row + i * words));
-    say(group, i, is_row, RowState::kRead, payload);
+    say(group, i, is_row, is_row ? RowState::kRead : RowState::kMissing, payload);
   }
 
  private:

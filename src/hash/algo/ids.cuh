@@ -36,8 +36,8 @@ struct NumberIds {
   }
 };
 
-/// Records as they lie in a log: a header, which all of them share, an id, a row.
-/// Shape   record[count * (2 + row_words)], row[count * row_words]; of deletions no words
+/// Records as they lie in a log: a header, which all of them share, an id, a gap, a row.
+/// Shape   record[words()], row[count * row_words]; of deletions no words, and no gap
 /// Launch  item j: word j of the records.
 struct WriteRecords {
   std::uint64_t header = 0;
@@ -45,19 +45,26 @@ struct WriteRecords {
   const std::uint64_t* row = nullptr;
   std::uint64_t* record = nullptr;
   std::uint64_t count = 0;
+  std::uint32_t words_before = 2;  // a row: header, id and gap
   std::uint32_t row_words = 0;
 
-  [[nodiscard]] std::uint64_t words() const { return count * (2 + row_words); }
+  [[nodiscard]] std::uint64_t words() const { return count * (words_before + row_words); }
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t record_words = 2 + row_words;
+    const std::uint64_t record_words = words_before + row_words;
     exec::each_item(group, first, count * record_words, [&](std::uint64_t j) {
       const std::uint64_t i = j / record_words;
       const std::uint64_t word = j % record_words;
-      record[j] = word == 0 ? header : word == 1 ? id[i] : row[i * row_words + word - 2];
+      record[j] = word >= words_before ? row[i * row_words + word - words_before] : before(i, word);
     });
+  }
+
+ private:
+  [[nodiscard]] BRECCIA_HD std::uint64_t before(std::uint64_t i, std::uint64_t word) const {
+    if (word == 0) return header;
+    return word == 1 ? id[i] : 0;
   }
 };
 

@@ -12,26 +12,26 @@
 
 namespace breccia::hash::algo {
 
-/// A put of an id in a log: a header, the id, the row.
+/// Puts of ids in a log that have one header: it, the id, a gap maybe, the row.
 struct LoggedRow {
-  static constexpr std::uint64_t kWordsBefore = 2;
-
   LogRef log;
-  std::uint64_t header = 0;  // of a record whose value is a row
+  std::uint64_t header = 0;
+  std::uint32_t words_before = 0;  // a row
+  std::uint32_t words = 0;         // of a record
 
-  static LoggedRow of(const LogRef& log, std::uint64_t row_bytes) {
-    const auto header =
-        record::RecordHeader::make(record::Op::kPut, sizeof(std::uint64_t), row_bytes);
-    LoggedRow logged{log, 0};
+  static LoggedRow of(const LogRef& log, const record::RecordHeader& header) {
+    constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
+    LoggedRow logged{log, 0, static_cast<std::uint32_t>(header.value_offset() / kWordBytes),
+                     static_cast<std::uint32_t>(header.record_bytes() / kWordBytes)};
     std::memcpy(&logged.header, &header, sizeof logged.header);
     return logged;
   }
 
-  /// The record of a payload that has a value; null: it is not to be had here.
-  [[nodiscard]] BRECCIA_HD const std::uint64_t* at(std::uint64_t payload,
-                                                   std::uint64_t words) const {
+  /// The record of a payload that has a value, which may be of another header: as many bytes as
+  /// those of this one have; null: they are not to be had here.
+  [[nodiscard]] BRECCIA_HD const std::uint64_t* at(std::uint64_t payload) const {
     return reinterpret_cast<const std::uint64_t*>(
-        log.at(payload, (kWordsBefore + words) * sizeof(std::uint64_t)));
+        log.at(payload, std::uint64_t{words} * sizeof(std::uint64_t)));
   }
 };
 

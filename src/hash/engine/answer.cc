@@ -53,17 +53,32 @@ class KeyCheck {
   std::string key_;
 };
 
+/// The bytes of a record that somebody will read.
+struct Part {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
 /// Records in the log, those that come next on their way to the caches.
 class Records {
  public:
-  explicit Records(const Found& found) : Records(*found.table, found.payload) {}
-  Records(const wal::SegmentTable& table, std::span<const std::uint64_t> payload)
-      : places_(table.places()), payload_(payload) {}
+  static constexpr std::uint64_t kLinesMax = 3;
+  static constexpr Part kFirstLines{0, kLinesMax * base::kLineBytes};
+
+  explicit Records(const Found& found) : Records(*found.table, found.payload, kFirstLines) {}
+  /// `fetched`: of each record, as far as it lies in kLinesMax lines.
+  Records(const wal::SegmentTable& table, std::span<const std::uint64_t> payload,
+          const Part& fetched)
+      : places_(table.places()), payload_(payload), fetched_(fetched) {}
 
   void fetch_ahead(std::uint64_t i) const {
     if (i + kAhead >= payload_.size() || !is_put(payload_[i + kAhead])) return;
-    const std::byte* const next = places_.at(record::position_of(payload_[i + kAhead]));
-    for (std::uint64_t at = 0; at < kFetchedBytes; at += kLineBytes) __builtin_prefetch(next + at);
+    const std::uint64_t position = record::position_of(payload_[i + kAhead]);
+    // Images lie at lines, as their positions do.
+    const std::uint64_t skipped = (position + fetched_.offset) % base::kLineBytes;
+    const std::byte* const next = places_.at(position) + fetched_.offset - skipped;
+    const std::uint64_t bytes = std::min(skipped + fetched_.bytes, kLinesMax * base::kLineBytes);
+    for (std::uint64_t at = 0; at < bytes; at += base::kLineBytes) __builtin_prefetch(next + at);
   }
   /// Null: there is none, or a deletion.
   [[nodiscard]] const std::byte* at(std::uint64_t i) const {
@@ -73,8 +88,6 @@ class Records {
 
  private:
   static constexpr std::uint64_t kAhead = 24;
-  static constexpr std::uint64_t kLineBytes = 64;
-  static constexpr std::uint64_t kFetchedBytes = 3 * kLineBytes;
 
   static bool is_put(std::uint64_t payload) {
     return payload != 0 && record::op_of(payload) == record::Op::kPut;
@@ -82,6 +95,7 @@ class Records {
 
   const wal::SegmentTable::Places places_;
   const std::span<const std::uint64_t> payload_;
+  const Part fetched_;
 };
 
 void answer_part(const Found& found, std::uint64_t begin, std::uint64_t end, batch::Reads* reads,
@@ -113,16 +127,23 @@ void run_parts(std::uint64_t parts, const Work& work) {
   for (std::uint64_t part = 0; !shared.ok() && part < parts; ++part) work(part);
 }
 
-/// gather_rows() of payloads [begin, end).
+/// Where in a record a row of `row_bytes` begins; 0: it has none.
+std::uint64_t row_offset(const std::byte* record, std::uint64_t row_bytes) {
+  const record::RecordHeader header = record::record_header(record);
+  return header.value_bytes == row_bytes ? header.value_offset() : 0;
+}
+
+/// gather_rows() of payloads [begin, end). offset(record): where its row begins; 0: it has none.
+template <class Offset>
 void gather(const Records& records, std::uint64_t begin, std::uint64_t end, std::uint64_t row_bytes,
-            std::byte* to, std::uint8_t* found) {
+            const Offset& offset, std::byte* to, std::uint8_t* found) {
   const auto each = [&](const auto& copy) {
     for (std::uint64_t i = begin; i < end; ++i) {
       records.fetch_ahead(i);
       const std::byte* const record = records.at(i);
-      found[i] = record != nullptr && record::record_header(record).value_bytes == row_bytes;
-      copy(found[i] == 0 ? nullptr
-                         : reinterpret_cast<const std::byte*>(record::record_value(record)));
+      const std::uint64_t begins = record == nullptr ? 0 : offset(record);
+      found[i] = begins != 0;
+      copy(begins == 0 ? nullptr : record + begins);
     }
   };
   if (row_bytes % base::kLineBytes == 0 && base::bytes_before_line(to) == 0) {
@@ -174,18 +195,28 @@ void answer(const Found& found, batch::Requests* requests) {
   requests->deliver();
 }
 
-void gather_rows(const wal::SegmentTable& table, std::span<const std::uint64_t> payload,
+void gather_rows(const RowPlaces& places, std::span<const std::uint64_t> payload,
                  std::uint64_t row_bytes, char* rows, std::uint8_t* found) {
   const std::uint64_t n = payload.size();
   const std::uint64_t parts = parts_of(n);
-  const Records records(table, payload);
-  const auto gather_part = [&](std::uint64_t part) {
-    const std::uint64_t begin = n * part / parts;
-    const std::uint64_t end = n * (part + 1) / parts;
-    auto* const to = reinterpret_cast<std::byte*>(rows) + begin * row_bytes;
-    gather(records, begin, end, row_bytes, to, found);
+  const auto gather_all = [&](const Part& fetched, const auto& offset) {
+    const Records records(*places.table, payload, fetched);
+    run_parts(parts, [&](std::uint64_t part) {
+      const std::uint64_t begin = n * part / parts;
+      const std::uint64_t end = n * (part + 1) / parts;
+      auto* const to = reinterpret_cast<std::byte*>(rows) + begin * row_bytes;
+      gather(records, begin, end, row_bytes, offset, to, found);
+    });
   };
-  run_parts(parts, gather_part);
+  if (places.put.has_value() && places.put->value_bytes == row_bytes) {
+    const std::uint64_t offset = places.put->value_offset();
+    return gather_all({offset, row_bytes}, [&](const std::byte* record) {
+      BRECCIA_INVARIANT(record::has_header(record, *places.put));
+      return offset;
+    });
+  }
+  gather_all(Records::kFirstLines,
+             [row_bytes](const std::byte* record) { return row_offset(record, row_bytes); });
 }
 
 bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const Found& now) {
@@ -199,11 +230,7 @@ bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const 
     const std::byte* const a = check.of(i, then.at(i));
     const std::byte* const b = check.of(i, later.at(i));
     if ((a == nullptr) != (b == nullptr)) return false;
-    if (a == nullptr) continue;
-    const std::uint64_t bytes = record::record_header(a).record_bytes();
-    if (bytes != record::record_header(b).record_bytes() || std::memcmp(a, b, bytes) != 0) {
-      return false;
-    }
+    if (a != nullptr && !record::have_same_value(a, b)) return false;
   }
   return true;
 }

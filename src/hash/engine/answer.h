@@ -23,7 +23,8 @@ void answer(const Found& found, batch::Requests* requests);
 /// payload[i] has as many, else 0.
 /// Shape   rows[payload.size() * row_bytes], found[payload.size()]
 /// Order   rows are written past the caches: a device reads them.
-void gather_rows(const wal::SegmentTable& table, std::span<const std::uint64_t> payload,
+/// Cost    the lines of each row; its record's first one, too, where puts share no header.
+void gather_rows(const RowPlaces& places, std::span<const std::uint64_t> payload,
                  std::uint64_t row_bytes, char* rows, std::uint8_t* found);
 
 /// Whether two lookups of the same keys, at two times, say the same.

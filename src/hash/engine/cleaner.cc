@@ -20,10 +20,6 @@ constexpr std::uint64_t kBytesAtOnce = 16 << 20;
 /// Log bytes behind which it is looked at again.
 constexpr std::uint64_t kLookEveryBytes = 1 << 20;
 
-std::uint64_t bytes_of(const record::Operation& one) {
-  return record::RecordHeader::make(one.op, one.key.size(), one.value.size()).record_bytes();
-}
-
 }  // namespace
 
 Cleaner::Cleaner(const Parts& parts, MarkFile mark, std::uint64_t store_id, const Room& room)
@@ -130,8 +126,8 @@ Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTab
             frame.records, frame.record_count, [&](const record::Operation& one) {
               if (!status.ok()) return;
               records.add(parts_.state->numbering().of(one.key), payload_of(frame, one));
-              bytes += bytes_of(one);
-              pass_.looked_at += bytes_of(one);
+              bytes += one.bytes;
+              pass_.looked_at += one.bytes;
               if (records.count() < kRecordsAtOnce && bytes < kBytesAtOnce) return;
               status = copy_newest(records, table);
               records.clear();
@@ -169,7 +165,7 @@ Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& tab
       const record::RecordHeader header = record::record_header(record);
       payload = copies.size() | static_cast<std::uint64_t>(header.op());
       copies.insert(copies.end(), record, record + header.record_bytes());
-      ticket.only_words = ticket.only_words && header.key_bytes() == sizeof(std::uint64_t);
+      ticket.common.add(header);
     }
     BRECCIA_TRY(parts_.commits->enter_in_turn(&ticket, copies.size(),
                                               static_cast<std::uint32_t>(ticket.entries.count()),

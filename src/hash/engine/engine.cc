@@ -93,7 +93,7 @@ Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
   const std::uint64_t n = writes.point_count();
   WriteTicket ticket;
   ticket.durability = options.durability;
-  ticket.only_words = writes.keys().uniform_bytes == sizeof(std::uint64_t);
+  ticket.common = {writes.keys().uniform_bytes == sizeof(std::uint64_t), CommonPut::several()};
   ticket.entries.number.resize(n);
   ticket.entries.payload.assign(writes.offsets(), writes.offsets() + n);
   state_->numbering().of_all(writes.keys(), ticket.entries.number.data());

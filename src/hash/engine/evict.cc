@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/assert.h"
 #include "base/memory.h"
@@ -17,9 +16,9 @@ namespace {
 constexpr std::uint64_t kRowsAtOnce = 16 << 10;
 constexpr std::uint64_t kBytesAtOnce = 16 << 20;
 
-bool is_same_record(const std::byte* a, const std::byte* b) {
-  const std::uint64_t bytes = record::record_header(a).record_bytes();
-  return bytes == record::record_header(b).record_bytes() && std::memcmp(a, b, bytes) == 0;
+/// Wherever in its record the value lies.
+bool is_same_put(const std::byte* a, const std::byte* b) {
+  return key_of(a) == key_of(b) && record::have_same_value(a, b);
 }
 
 /// work(part) for parts of at most `most` of them.
@@ -122,7 +121,7 @@ Status Eviction::find_unchanged(std::span<const std::uint64_t> payload,
   for (std::size_t i = 0; i < payload.size(); ++i) {
     if (newest[i] == 0 || record::op_of(newest[i]) != record::Op::kPut) continue;
     if (newest[i] != payload[i] &&
-        !is_same_record(then.record(payload[i]), now.table->at(newest[i]))) {
+        !is_same_put(then.record(payload[i]), now.table->at(newest[i]))) {
       continue;
     }
     left->push_back(payload[i]);

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "hash/engine/common.h"
 #include "hash/engine/index.h"
 #include "record/record.h"
 
@@ -28,9 +29,6 @@ void make_entry(const std::byte* record, const record::RecordHeader& header, std
   *out.number = numbering.of(Slice(record::record_key(record), header.key_bytes()));
   *out.payload = position | static_cast<std::uint64_t>(header.op());
 }
-bool is_of_word(const record::RecordHeader& header) {
-  return header.key_bytes() == sizeof(std::uint64_t);
-}
 
 /// Entries of records that follow each other.
 class EntryWalk {
@@ -39,8 +37,8 @@ class EntryWalk {
       : records_(records), numbering_(numbering) {}
 
   [[nodiscard]] std::uint64_t left() const { return records_.count - index_; }
-  /// Whether all keys so far have 8 bytes.
-  [[nodiscard]] bool only_words() const { return only_words_; }
+  /// Of the records so far.
+  [[nodiscard]] const Common& common() const { return common_; }
 
   /// Makes the next `count`.
   void make(std::uint64_t count, const EntriesOut& out) {
@@ -48,7 +46,7 @@ class EntryWalk {
     for (std::uint64_t i = 0; i < count;) {
       const record::RecordHeader header = record::record_header(records_.at + offset_);
       const std::uint64_t bytes = header.record_bytes();
-      only_words_ = only_words_ && is_of_word(header);
+      common_.add(header);
       // Where those with the same header are is known before they are read.
       do {
         make_entry(records_.at + offset_, header, records_.position + offset_, numbering_,
@@ -66,26 +64,28 @@ class EntryWalk {
     const std::uint64_t bytes = record::record_header(records_.at + offset_).record_bytes();
     if (bytes * count > records_.bytes - offset_) return make(count, out);
     std::atomic<bool> is_one_size{true};
-    std::atomic<bool> only_words{true};
+    std::mutex mutex;  // guards `all`
+    Common all;
     const auto some = [&](const tbb::blocked_range<std::uint64_t>& range) {
       bool same = true;
-      bool words = true;
+      Common these;
       for (std::uint64_t i = range.begin(); i < range.end(); ++i) {
         const std::uint64_t offset = offset_ + i * bytes;
         const std::byte* const record = records_.at + offset;
         const record::RecordHeader header = record::record_header(record);
         same = header.record_bytes() == bytes;
         if (!same) break;
-        words = words && is_of_word(header);
+        these.add(header);
         make_entry(record, header, records_.position + offset, numbering_,
                    {out.number + i, out.payload + i});
       }
       if (!same) is_one_size = false;
-      if (!words) only_words = false;
+      const std::lock_guard lock(mutex);
+      all.add(these);
     };
     base::parallel_for(tbb::blocked_range<std::uint64_t>(0, count, kPerTask), some);
     if (!is_one_size) return make(count, out);
-    only_words_ = only_words_ && only_words;
+    common_.add(all);
     offset_ += count * bytes;
     index_ += count;
   }
@@ -95,7 +95,7 @@ class EntryWalk {
   const Numbering& numbering_;
   std::uint64_t offset_ = 0;
   std::uint64_t index_ = 0;
-  bool only_words_ = true;
+  Common common_;
 };
 
 EntriesOut extend(Entries* entries, std::uint64_t count) {
@@ -118,19 +118,19 @@ class MapIntake::Columns final : public Part {
     if (!later.empty() || entries.count() + records.count > kRecordsMax) return add_later(records);
     EntryWalk walk(records, intake_.map_->numbering());
     walk.make(records.count, extend(&entries, records.count));
-    only_words = only_words && walk.only_words();
+    common.add(walk.common());
   }
 
   void clear() {
     entries.clear();
     later.clear();
-    only_words = true;
+    common = {};
     is_foreign = false;
   }
 
   Entries entries;
   std::vector<wal::RecordSpan> later;
-  bool only_words = true;
+  Common common;
   bool is_foreign = false;
 
  private:
@@ -191,15 +191,15 @@ Status MapIntake::take_in(Columns& part, const wal::SegmentTable::Places& log) {
     EntryWalk walk(records, map_->numbering());
     while (walk.left() > 0) {
       if (part.entries.count() == kRecordsMax) {
-        BRECCIA_TRY(map_->take_in(part.entries, part.only_words, log));
+        BRECCIA_TRY(map_->take_in(part.entries, part.common, log));
         part.entries.clear();
       }
       const std::uint64_t count = std::min(walk.left(), kRecordsMax - part.entries.count());
       walk.make_by_many(count, extend(&part.entries, count));
-      part.only_words = part.only_words && walk.only_words();
+      part.common.add(walk.common());
     }
   }
-  return map_->take_in(part.entries, part.only_words, log);
+  return map_->take_in(part.entries, part.common, log);
 }
 
 Status MapIntake::status() const { return base::copy_of(status_); }

@@ -57,15 +57,15 @@ Status KeyMap::newest(const Entries& records, const wal::SegmentTable& table,
   return Status::OK();
 }
 
-Status KeyMap::take_in(const Entries& entries, bool only_words,
+Status KeyMap::take_in(const Entries& entries, const Common& common,
                        const wal::SegmentTable::Places& log) {
-  has_other_keys_ = has_other_keys_ || !only_words || !numbering_.tells_words_apart();
-  if (has_other_keys_) {
+  common_.add(common);
+  if (has_only_words()) {
+    BRECCIA_TRY(index_->raise(entries, nullptr));
+  } else {
     std::vector<std::uint64_t> before;
     BRECCIA_TRY(index_->raise(entries, &before));
     note_shared(entries, before, log);
-  } else {
-    BRECCIA_TRY(index_->raise(entries, nullptr));
   }
   return has_deletions(entries) ? forget_deletions(entries, log) : Status::OK();
 }

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/assert.h"
 #include "base/result.h"
+#include "hash/engine/common.h"
 #include "hash/engine/index.h"
 #include "hash/engine/numbering.h"
 #include "hash/engine/shared_numbers.h"
@@ -36,7 +38,11 @@ class KeyMap {
 
   /// Whether all keys that were ever taken in have 8 bytes, so each has a number of its own.
   [[nodiscard]] bool has_only_words() const {
-    return !has_other_keys_ && numbering_.tells_words_apart();
+    return common_.only_words && numbering_.tells_words_apart();
+  }
+  /// The header that all puts that were ever taken in share.
+  [[nodiscard]] std::optional<record::RecordHeader> common_put() const {
+    return common_.put.shared();
   }
   /// Lets a lookup of rows, of the index's backend, look here.
   /// Shape   has_only_words().
@@ -46,17 +52,17 @@ class KeyMap {
     return index_->find(lookup);
   }
 
-  /// Takes records in, which lie in `log`, as does all that was taken in before.
-  /// `only_words`: all their keys have 8 bytes.
+  /// Takes records in, which lie in `log`, as does all that was taken in before, and have `common`.
   /// Errors  as Index::raise: the map is of no use any more, until it was filled again.
-  [[nodiscard]] Status take_in(const Entries& entries, bool only_words,
+  [[nodiscard]] Status take_in(const Entries& entries, const Common& common,
                                const wal::SegmentTable::Places& log);
   /// take_in() of records that the index's backend has made, the first of which lies at a position.
   /// Shape   has_only_words().
   [[nodiscard]] Status take_in(RowRecords* records, std::uint64_t position) {
     BRECCIA_ASSERT(has_only_words());
-    const auto op = records->deletes() ? record::Op::kDelete : record::Op::kPut;
-    BRECCIA_TRY(index_->raise(records, position | static_cast<std::uint64_t>(op)));
+    common_.add(records->header());
+    const auto op = static_cast<std::uint64_t>(records->header().op());
+    BRECCIA_TRY(index_->raise(records, position | op));
     return records->deletes() ? index_->drop(records) : Status::OK();
   }
 
@@ -75,7 +81,7 @@ class KeyMap {
   const std::unique_ptr<Index> index_;
   const Numbering numbering_;
   SharedNumbers shared_;
-  bool has_other_keys_ = false;  // than those of 8 bytes
+  Common common_;  // of all records that were taken in
 };
 
 }  // namespace breccia::hash

@@ -42,6 +42,7 @@ class LiveRecords {
   [[nodiscard]] Status next(std::vector<std::uint64_t>* payload);
 
   [[nodiscard]] const wal::SegmentTable& table() const { return *view_.table; }
+  [[nodiscard]] const wal::SegmentTablePtr& table_ptr() const { return view_.table; }
   /// The moment, as a position.
   [[nodiscard]] std::uint64_t position() const { return view_.end; }
   [[nodiscard]] const std::byte* record(std::uint64_t payload) const {

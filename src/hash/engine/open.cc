@@ -48,6 +48,9 @@ Engine::~Engine() { Close().PermitUncheckedError(); }
 Status Engine::start(const HashOptions& options, const std::string& path, const Ground& ground) {
   options_ = options;
   ground_ = ground;
+  if (options.row_alignment != 8 && options.row_alignment != 64) {
+    return Status::InvalidArgument("row_alignment of neither 8 nor 64");
+  }
   options_.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                               limits::kLogWindowBytes);
   // Nor what is no number, or none that bytes can be multiplied with.

@@ -59,7 +59,7 @@ Status LiveRows::next(std::vector<std::uint64_t>* payload) {
 Status LiveRows::copy(std::span<const std::uint64_t> payload, std::uint64_t* ids,
                       char* rows) const {
   std::vector<std::uint8_t> found(payload.size());
-  gather_rows(records_.table(), payload, range_.row_bytes, rows, found.data());
+  gather_rows({records_.table_ptr(), std::nullopt}, payload, range_.row_bytes, rows, found.data());
   for (std::size_t i = 0; i < payload.size(); ++i) {
     BRECCIA_ASSERT(found[i] != 0);
     ids[i] = id_of(records_.record(payload[i]));

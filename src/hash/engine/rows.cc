@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/memory.h"
+#include "base/streamed_bytes.h"
 #include "hash/engine/answer.h"
 #include "hash/engine/engine.h"
 #include "hash/engine/row_scan.h"
@@ -13,8 +14,18 @@ namespace breccia::hash {
 
 namespace {
 
-/// Bytes of a row's record beside it: its header and its id.
-constexpr std::uint64_t kRecordMore = sizeof(record::RecordHeader) + sizeof(std::uint64_t);
+/// Of rows that are to lie in whole lines, and that gain by it.
+constexpr std::size_t kAlignedRowBytesMin = 2 * base::kLineBytes;
+
+/// How PutRows writes rows: HashOptions::row_alignment. Records of a large frame begin at a line.
+record::RecordHeader put_of(std::size_t row_bytes, std::size_t alignment) {
+  constexpr std::size_t kIdBytes = sizeof(std::uint64_t);
+  constexpr std::size_t kGapBytes = base::kLineBytes - sizeof(record::RecordHeader) - kIdBytes;
+  const bool is_aligned = alignment == base::kLineBytes && row_bytes % base::kLineBytes == 0 &&
+                          row_bytes >= kAlignedRowBytesMin;
+  return record::RecordHeader::make(record::Op::kPut, kIdBytes, row_bytes,
+                                    is_aligned ? kGapBytes / 8 : 0);
+}
 
 bool divides_by_8(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 8 == 0; }
 
@@ -32,8 +43,9 @@ Status check_ids(const IdRows& ids) {
   return Status::OK();
 }
 
+/// Whether ids and rows may be taken, which lie in a log at multiples of `alignment`.
 /// Errors  InvalidArgument.
-Status check(const IdRows& rows) {
+Status check(const IdRows& rows, std::size_t alignment) {
   if (rows.count == 0) return Status::OK();
   if (rows.ids == nullptr || rows.rows == nullptr) {
     return Status::InvalidArgument("ids or rows that are nowhere");
@@ -45,7 +57,7 @@ Status check(const IdRows& rows) {
   // A frame has room for its records and a page of what is around them.
   constexpr std::uint64_t kBytesMax = limits::kFrameBytesMax - 4096;
   if (rows.count > limits::kBatchRequestsMax ||
-      rows.count > kBytesMax / (kRecordMore + rows.row_bytes)) {
+      rows.count > kBytesMax / put_of(rows.row_bytes, alignment).record_bytes()) {
     return Status::InvalidArgument("more ids or rows than a batch may have", "divide them");
   }
   return Status::OK();
@@ -76,7 +88,7 @@ int Engine::Device() const {
 Status Engine::FindRows(const IdRows& rows) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check(rows));
+    BRECCIA_TRY(check(rows, options_.row_alignment));
     BRECCIA_TRY(check_missing(rows));
     if (rows.count > 0) {
       if (rows.found == nullptr) return Status::InvalidArgument("found is nowhere");
@@ -109,11 +121,11 @@ Status Engine::list_missing(const IdRows& rows) {
 Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check(rows));
+    BRECCIA_TRY(check(rows, options_.row_alignment));
     if (rows.count == 0) return Status::OK();
     if (!state_->knows_ids()) return put_by_batch(options, rows);
-    return write_on_device(options,
-                           {ids_of(rows), static_cast<const char*>(rows.rows), rows.row_bytes});
+    return write_on_device(options, {ids_of(rows), static_cast<const char*>(rows.rows),
+                                     put_of(rows.row_bytes, options_.row_alignment)});
   });
 }
 
@@ -122,7 +134,11 @@ Status Engine::DeleteRows(const WriteOptions& options, const IdRows& ids) {
     BRECCIA_TRY(check_open());
     BRECCIA_TRY(check_ids(ids));
     if (ids.count == 0) return Status::OK();
-    if (state_->knows_ids()) return write_on_device(options, {.ids = ids_of(ids)});
+    if (state_->knows_ids()) {
+      const auto header =
+          record::RecordHeader::make(record::Op::kDelete, sizeof(std::uint64_t), 0);
+      return write_on_device(options, {.ids = ids_of(ids), .header = header});
+    }
     Batch batch = NewBatch();
     BRECCIA_TRY(batch.Delete(kDefaultFamily, column(ids, ids.ids, sizeof(std::uint64_t))));
     return Submit(options, &batch);
@@ -139,13 +155,14 @@ Status Engine::find_on_device(const IdRows& rows) {
   const auto lookup = backend_->make_lookup(
       {.cache = is_cached ? row_cache_.get() : nullptr,
        .log = windows == nullptr ? LogRef() : windows->ref(),
+       .logged = put_of(rows.row_bytes, options_.row_alignment),
        .few_ids = ground_.few_ids},
       {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found});
-  wal::SegmentTablePtr table;
-  BRECCIA_TRY(state_->find(lookup.get(), &table));
+  RowPlaces places;
+  BRECCIA_TRY(state_->find(lookup.get(), &places));
   BRECCIA_TRY(
       lookup->bring([&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
-        gather_rows(*table, missing, rows.row_bytes, to, found);
+        gather_rows(places, missing, rows.row_bytes, to, found);
       }));
   gets_ += rows.count;
   return Status::OK();

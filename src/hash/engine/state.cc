@@ -70,19 +70,19 @@ bool State::knows_ids() const {
   return has_ids_on_device(map_.get());
 }
 
-Status State::find(RowLookup* lookup, wal::SegmentTablePtr* table) {
+Status State::find(RowLookup* lookup, RowPlaces* places) {
   Status status;
   {
     const std::shared_lock lock(mutex_);
     if (!has_ids_on_device(map_.get())) return Status::NotSupported("ids are not on a device");
-    *table = log_->table();
+    *places = {log_->table(), map_->common_put()};
     status = base::with_patience([&] { return map_->find(lookup); });
     if (is_answer(*map_, status)) return status;
   }
   // Once more, as look_up() does. Not on the host: the columns are the device's.
   const std::unique_lock lock(mutex_);
   if (!has_ids_on_device(map_.get())) return status;
-  *table = log_->table();  // of what was written meanwhile, too
+  *places = {log_->table(), map_->common_put()};  // of what was written meanwhile, too
   status = base::or_memory_limit([&] { return map_->find(lookup); });
   if (!is_answer(*map_, status)) lose(status);
   return status;
@@ -146,7 +146,7 @@ Status State::publish_in_turn(WriteTicket* ticket) {
 
 Status State::take_in(WriteTicket* ticket, const wal::SegmentTable& table) {
   if (ticket->records == nullptr) {
-    return map_->take_in(ticket->entries, ticket->only_words, table.places());
+    return map_->take_in(ticket->entries, ticket->common, table.places());
   }
   if (has_ids_on_device(map_.get())) {
     return map_->take_in(ticket->records, ticket->frame.records_position());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct Found {
   wal::SegmentTablePtr table;
 };
 
+/// Where the rows of a lookup lie that is as of one moment.
+struct RowPlaces {
+  wal::SegmentTablePtr table;
+  /// The header that all puts of then share, if they do.
+  std::optional<record::RecordHeader> put;
+};
+
 /// What a store holds at one moment: records below `end`, all of which lie in `table`, as far as
 /// they count.
 struct View {
@@ -31,7 +39,7 @@ struct View {
 /// One batch's writes on their way from their place in the log to the key map.
 struct WriteTicket : wal::Ticket {
   Entries entries;  // payloads from the first of the frame's records on, until lay_at_frame()
-  bool only_words = true;
+  Common common;
   /// In the place of entries, for batches that a device has made; null: there are none.
   RowRecords* records = nullptr;
   /// Lookups of the same batch; null: there are none. What they find without its writes, for which
@@ -74,10 +82,10 @@ class State {
   [[nodiscard]] Status find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table);
   /// Whether ids can be looked up where the map lies: on a device, and no other keys are there.
   [[nodiscard]] bool knows_ids() const;
-  /// Looks up rows of ids where the map lies. *table: as find().
+  /// Looks up rows of ids where the map lies. *places: of what is found.
   /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; InvalidArgument:
   ///         the stream; IOError: the device, which is left then.
-  [[nodiscard]] Status find(RowLookup* lookup, wal::SegmentTablePtr* table);
+  [[nodiscard]] Status find(RowLookup* lookup, RowPlaces* places);
   /// payload[n]: the newest of the keys of records, which lie in `table`.
   [[nodiscard]] Status newest(const Entries& records, const wal::SegmentTable& table,
                               std::uint64_t* payload);
