@@ -28,8 +28,7 @@ class PoolRowRecords final : public RowRecords {
     const std::uint64_t n = rows.ids.count;
     const std::uint64_t row_bytes = rows.header.value_bytes;
     const std::uint64_t record_bytes = rows.header.record_bytes();
-    auto made =
-        std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, rows.header));
+    auto made = std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, rows.header));
     BRECCIA_ASSERT(record_bytes == rows.header.value_offset() + row_bytes);
     const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / record_bytes, 1, n);
     BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * record_bytes));

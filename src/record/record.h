@@ -47,9 +47,9 @@ struct RecordHeader {
   /// Shape   gap_words <= kGapWordsMax; none, unless it is a put.
   static RecordHeader make(Op op, std::uint64_t key_bytes, std::uint64_t value_bytes,
                            std::uint32_t gap_words) {
-    return {static_cast<std::uint32_t>(
-                key_bytes | std::uint64_t{static_cast<std::uint8_t>(op)} << kOpShift |
-                std::uint64_t{gap_words} << kGapShift),
+    return {static_cast<std::uint32_t>(key_bytes |
+                                       std::uint64_t{static_cast<std::uint8_t>(op)} << kOpShift |
+                                       std::uint64_t{gap_words} << kGapShift),
             static_cast<std::uint32_t>(value_bytes)};
   }
   [[nodiscard]] std::uint64_t key_bytes() const { return key_bytes_and_op & 0xffffff; }

@@ -57,8 +57,8 @@ Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, st
   BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kFilling);
   const std::lock_guard lock(queue_mutex_);
   BRECCIA_TRY(fault_->get());
-  auto frame =
-      base::or_memory_limit([&] { return log_->reserve(record_bytes, records, descriptors); });
+  auto frame = base::or_memory_limit(
+      [&] { return log_->reserve(record_bytes, records, descriptors, ticket->aligned); });
   if (!frame.ok()) {
     // For want of memory nothing has changed, and the next batch may find some.
     if (!frame.status().IsMemoryLimit()) fault_->set(base::Fault::Place::kLog, frame.status());

@@ -22,6 +22,7 @@ namespace breccia::wal {
 struct Ticket {
   Frame frame;
   Durability durability = Durability::kDefault;
+  bool aligned = false;  // as Log::reserve() has it
 
   enum class State : std::uint32_t { kFilling, kReady, kDone };
   std::atomic<State> state{State::kFilling};

@@ -129,8 +129,9 @@ class LogImpl final : public Log {
     pool_->close();
   }
 
+  using Log::reserve;
   [[nodiscard]] Result<Frame> reserve(std::uint64_t record_bytes, std::uint32_t record_count,
-                                      std::uint32_t descriptor_count) override;
+                                      std::uint32_t descriptor_count, bool aligned) override;
   using Log::fill;
   void fill(Frame* frame, const RecordSource& records) override;
   void seal(Frame* frame) override;
@@ -235,12 +236,12 @@ class LogImpl final : public Log {
 };
 
 Result<Frame> LogImpl::reserve(std::uint64_t record_bytes, std::uint32_t record_count,
-                               std::uint32_t descriptor_count) {
+                               std::uint32_t descriptor_count, bool aligned) {
   BRECCIA_ASSERT(record_bytes % 8 == 0 && record_bytes <= limits::kFrameBytesMax);
   BRECCIA_ASSERT(record_count * sizeof(record::RecordHeader) <= record_bytes);
   BRECCIA_ASSERT(descriptor_count == 0 || descriptor_count == record_count);
   Frame frame;
-  frame.flags = record_count >= kAlignedRecordsMin ? kFrameAligned : 0;
+  frame.flags = aligned || record_count >= kAlignedRecordsMin ? kFrameAligned : 0;
   frame.record_bytes = record_bytes;
   frame.record_count = record_count;
   frame.descriptor_count = descriptor_count;

@@ -99,12 +99,16 @@ class Log {
 
   /// Takes the next range of positions. Opens a new segment if the current one has no room; a frame
   /// larger than a segment gets one of its own size.
-  /// Large frames (1,000 records and more) are kFrameAligned.
+  /// Large frames (1,000 records and more) are kFrameAligned, others where `aligned` says so.
   /// Errors  NoSpace, IOError: no segment could be made; nothing was taken.
   /// Threads one caller at a time.
   [[nodiscard]] virtual Result<Frame> reserve(std::uint64_t record_bytes,
                                               std::uint32_t record_count,
-                                              std::uint32_t descriptor_count) = 0;
+                                              std::uint32_t descriptor_count, bool aligned) = 0;
+  [[nodiscard]] Result<Frame> reserve(std::uint64_t record_bytes, std::uint32_t record_count,
+                                      std::uint32_t descriptor_count) {
+    return reserve(record_bytes, record_count, descriptor_count, /*aligned=*/false);
+  }
 
   /// Copies the frame's records (record_bytes bytes in format) into the image.
   /// Threads any number, of different frames.

@@ -63,7 +63,7 @@ struct Part {
 class Records {
  public:
   static constexpr std::uint64_t kLinesMax = 3;
-  static constexpr Part kFirstLines{0, kLinesMax * base::kLineBytes};
+  static constexpr Part kFirstLines{0, kLinesMax* base::kLineBytes};
 
   explicit Records(const Found& found) : Records(*found.table, found.payload, kFirstLines) {}
   /// `fetched`: of each record, as far as it lies in kLinesMax lines.

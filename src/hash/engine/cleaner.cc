@@ -166,6 +166,7 @@ Status Cleaner::copy_newest(const Entries& records, const wal::SegmentTable& tab
       payload = copies.size() | static_cast<std::uint64_t>(header.op());
       copies.insert(copies.end(), record, record + header.record_bytes());
       ticket.common.add(header);
+      ticket.aligned = ticket.aligned || header.gap_words() > 0;
     }
     BRECCIA_TRY(parts_.commits->enter_in_turn(&ticket, copies.size(),
                                               static_cast<std::uint32_t>(ticket.entries.count()),

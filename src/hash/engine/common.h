@@ -8,7 +8,7 @@
 namespace breccia::hash {
 
 /// The header that all of some puts have, if they have one: it says where in a record the value
-/// lies, and how long it is, so nobody needs to read it there. Records that are no puts say nothing.
+/// lies and how long it is, so nobody needs to read it there. What is no put says nothing.
 class CommonPut {
  public:
   /// Of puts of which nothing is known.

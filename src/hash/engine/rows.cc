@@ -135,8 +135,7 @@ Status Engine::DeleteRows(const WriteOptions& options, const IdRows& ids) {
     BRECCIA_TRY(check_ids(ids));
     if (ids.count == 0) return Status::OK();
     if (state_->knows_ids()) {
-      const auto header =
-          record::RecordHeader::make(record::Op::kDelete, sizeof(std::uint64_t), 0);
+      const auto header = record::RecordHeader::make(record::Op::kDelete, sizeof(std::uint64_t), 0);
       return write_on_device(options, {.ids = ids_of(ids), .header = header});
     }
     Batch batch = NewBatch();
@@ -151,11 +150,13 @@ Status Engine::find_on_device(const IdRows& rows) {
   const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
   // Kernels read the log of few rows alone.
   const bool is_read = are_few(rows.count, rows.row_bytes, ground_.few_ids);
+  const auto common = is_read ? state_->common_put() : std::nullopt;
+  const bool is_common = common.has_value() && common->value_bytes == rows.row_bytes;
   const LogWindowsPtr windows = is_read ? log_view_->get(log_->table()) : nullptr;
   const auto lookup = backend_->make_lookup(
       {.cache = is_cached ? row_cache_.get() : nullptr,
        .log = windows == nullptr ? LogRef() : windows->ref(),
-       .logged = put_of(rows.row_bytes, options_.row_alignment),
+       .logged = is_common ? *common : put_of(rows.row_bytes, options_.row_alignment),
        .few_ids = ground_.few_ids},
       {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found});
   RowPlaces places;
@@ -174,6 +175,7 @@ Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& row
   WriteTicket ticket;
   ticket.durability = options.durability;
   ticket.records = records.get();
+  ticket.aligned = rows.header.gap_words() > 0;
   BRECCIA_TRY(commits_->enter(&ticket, records->bytes(),
                               static_cast<std::uint32_t>(records->count()),
                               /*descriptors=*/0));

@@ -27,10 +27,12 @@ class PutsLog {
       : log_(std::move(log)), sync_bytes_(sync_bytes), synced_(log_->end()) {}
 
   Status add(const std::byte* record) {
-    BRECCIA_ASSERT(record::record_header(record).op() == record::Op::kPut);
-    const std::uint64_t bytes = record::record_header(record).record_bytes();
+    const record::RecordHeader header = record::record_header(record);
+    const std::uint64_t bytes = header.record_bytes();
+    BRECCIA_ASSERT(header.op() == record::Op::kPut);
     if (!records_.empty() && records_.size() + bytes > kFrameBytes) BRECCIA_TRY(write());
     records_.insert(records_.end(), record, record + bytes);
+    has_gap_ = has_gap_ || header.gap_words() > 0;
     ++count_;
     return Status::OK();
   }
@@ -43,11 +45,13 @@ class PutsLog {
 
  private:
   Status write() {
-    BRECCIA_TAKE(wal::Frame frame, log_->reserve(records_.size(), count_, /*descriptor_count=*/0));
+    BRECCIA_TAKE(wal::Frame frame,
+                 log_->reserve(records_.size(), count_, /*descriptor_count=*/0, has_gap_));
     log_->fill(&frame, records_.data());
     log_->seal(&frame);
     records_.clear();
     count_ = 0;
+    has_gap_ = false;
     const bool is_much = frame.end() - synced_ >= sync_bytes_;
     BRECCIA_TRY(log_->commit(frame.end(), is_much));
     if (!is_much) return Status::OK();
@@ -61,6 +65,7 @@ class PutsLog {
   std::uint64_t synced_;
   std::vector<std::byte> records_;
   std::uint32_t count_ = 0;
+  bool has_gap_ = false;  // one of them
 };
 
 /// Whoever opens a log in it makes its name durable.

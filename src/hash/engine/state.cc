@@ -70,6 +70,11 @@ bool State::knows_ids() const {
   return has_ids_on_device(map_.get());
 }
 
+std::optional<record::RecordHeader> State::common_put() const {
+  const std::shared_lock lock(mutex_);
+  return map_ == nullptr ? std::nullopt : map_->common_put();
+}
+
 Status State::find(RowLookup* lookup, RowPlaces* places) {
   Status status;
   {

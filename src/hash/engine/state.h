@@ -82,6 +82,8 @@ class State {
   [[nodiscard]] Status find(std::span<const Lookup> lookups, wal::SegmentTablePtr* table);
   /// Whether ids can be looked up where the map lies: on a device, and no other keys are there.
   [[nodiscard]] bool knows_ids() const;
+  /// The header that all puts share that are visible now; none: they share none.
+  [[nodiscard]] std::optional<record::RecordHeader> common_put() const;
   /// Looks up rows of ids where the map lies. *places: of what is found.
   /// Errors  NotSupported: not knows_ids() any more, ask by find(); MemoryLimit; InvalidArgument:
   ///         the stream; IOError: the device, which is left then.
