@@ -28,19 +28,22 @@ class Records {
   }
 
   void append(record::Op op, const std::string& key, const std::string& value) {
-    const auto header = record::RecordHeader::make(op, key.size(), value.size());
+    append(record::RecordHeader::make(op, key.size(), value.size()), key, value);
+  }
+  void append(const record::RecordHeader& header, const std::string& key,
+              const std::string& value) {
     ASSERT_LE(end_ + header.record_bytes(), bytes_.size());
     record::write_record(bytes_.data() + end_, header, key.data(), key.size(), value.data(),
                          value.size());
-    only_words_ = only_words_ && key.size() == sizeof(std::uint64_t);
+    common_.add(header);
     newest_[key] = kBase + end_;
-    if (record::is_deletion(op)) newest_.erase(key);
+    if (record::is_deletion(header.op())) newest_.erase(key);
     places_.push_back(end_);
     end_ += header.record_bytes();
   }
 
   [[nodiscard]] std::uint64_t count() const { return places_.size(); }
-  [[nodiscard]] bool only_words() const { return only_words_; }
+  [[nodiscard]] const Common& common() const { return common_; }
   [[nodiscard]] wal::RecordSpan span(std::uint64_t begin, std::uint64_t end) const {
     const std::uint64_t to = end == count() ? end_ : places_[end];
     return {kBase + places_[begin], bytes_.data() + places_[begin], to - places_[begin],
@@ -60,7 +63,7 @@ class Records {
   std::vector<std::uint64_t> places_;
   std::unordered_map<std::string, std::uint64_t> newest_;
   std::uint64_t end_ = 0;
-  bool only_words_ = true;
+  Common common_;
 };
 
 std::string word(std::uint64_t id) { return {reinterpret_cast<const char*>(&id), sizeof id}; }
@@ -89,6 +92,7 @@ struct Kind {
   bool other_size;  // the last record has one of its own
   bool deletions;
   std::uint64_t keys;  // how many different ones there may be
+  bool other_gap;      // one of the puts has it, and is as long as the others
 };
 
 constexpr std::uint64_t kFew = 1000;
@@ -100,6 +104,10 @@ void play(const Kind& kind, std::uint64_t count, std::uint64_t seed) {
     const bool is_deletion = kind.deletions && random.one_in(5);
     const std::string id = word(random.below(kind.keys));
     const std::string key = kind.other_keys && random.one_in(3) ? "other" + id : id;
+    if (kind.other_gap && i == count / 2) {
+      records.append(record::RecordHeader::make(record::Op::kPut, key.size(), 0, 1), key, "");
+      continue;
+    }
     // As long as a put's: so that sizes tell nothing.
     records.append(is_deletion ? record::Op::kDelete : record::Op::kPut, key, word(i));
   }
@@ -119,22 +127,25 @@ void play(const Kind& kind, std::uint64_t count, std::uint64_t seed) {
   }
   ASSERT_TRUE(intake.status().ok()) << intake.status().ToString();
   expect_newest(*map, records);
-  EXPECT_EQ(map->has_only_words(), records.only_words());
+  EXPECT_EQ(map->has_only_words(), records.common().only_words);
+  EXPECT_EQ(map->common_put(), records.common().put.shared());
 }
 
 // Goal: an intake makes of records what writing them had made of a map, however they come: in small
 //   spans, or in ones that are larger than its columns; of one size or of several; deletions too.
 // Method: random records, cut at random, beside a map.
 // Mutation: records of one size that are not asked for it; a part's rest that comes before its
-//   columns; keys of other lengths that nobody is told of.
+//   columns; keys of other lengths, or a put of another header, that nobody is told of.
 TEST(HashIntake, MakesOfRecordsWhatTheySay) {
   std::uint64_t seed = 1;
   for (const std::uint64_t count :
        {std::uint64_t{1}, std::uint64_t{2}, kFew, std::uint64_t{2'300'000}}) {
     const bool is_large = count > kFew;
     for (const Kind& kind :
-         {Kind{false, false, false, count}, Kind{false, true, true, count / 2 + 1},
-          Kind{true, false, true, count / 3 + 1}}) {
+         {Kind{false, false, false, count, false}, Kind{false, true, true, count / 2 + 1, false},
+          Kind{false, false, true, count / 2 + 1, false},
+          Kind{false, false, true, count / 2 + 1, true},
+          Kind{true, false, true, count / 3 + 1, false}}) {
       if (is_large && !kind.deletions) continue;
       SCOPED_TRACE("count=" + std::to_string(count) + " seed=" + std::to_string(seed));
       play(kind, count, seed++);

@@ -39,13 +39,15 @@ inline std::string key_of_id(std::uint64_t id) {
   return key;
 }
 
-/// Arrays of a call, which lie in the memory of the store's device while it runs.
-class Call {
+/// Arrays of a call on rows of kBytes, which lie in the memory of the store's device while it runs.
+template <std::uint64_t kBytes>
+class CallOf {
  public:
+  using Row = std::array<char, kBytes>;
   /// What a list of missing ones has where nothing was written.
   static constexpr std::uint32_t kNone = ~0U;
 
-  explicit Call(const HashStore& store) {
+  explicit CallOf(const HashStore& store) {
     if (store.Device() < 0) {
       backend_ = make_host_backend();
       return;
@@ -89,7 +91,7 @@ class Call {
     missing.resize(ids.size());
     exec::Pool& pool = backend_->tenant().pool();
     BRECCIA_TAKE(const auto ids_there, exec::Array<std::uint64_t>::make(pool, ids.size()));
-    BRECCIA_TAKE(const auto rows_there, exec::Array<char>::make(pool, ids.size() * kRowBytes));
+    BRECCIA_TAKE(const auto rows_there, exec::Array<char>::make(pool, ids.size() * kBytes));
     BRECCIA_TAKE(const auto found_there, exec::Array<std::uint8_t>::make(pool, ids.size()));
     BRECCIA_TAKE(const auto missing_there, exec::Array<std::uint32_t>::make(pool, ids.size()));
     BRECCIA_TAKE(const auto count_there, exec::Array<std::uint64_t>::make(pool, 1));
@@ -111,7 +113,7 @@ class Call {
     BRECCIA_TRY(run({.ids = ids_there.data(),
                      .count = ids.size(),
                      .rows = rows_there.data(),
-                     .row_bytes = kRowBytes,
+                     .row_bytes = kBytes,
                      .found = found_there.data(),
                      .missing = asks_missing ? missing_there.data() : nullptr,
                      .missing_count = asks_missing ? count_there.data() : nullptr}));
@@ -122,6 +124,7 @@ class Call {
 
   std::shared_ptr<Backend> backend_;
 };
+using Call = CallOf<kRowBytes>;
 
 /// A store of ids and rows under random calls, beside a map of what it should have.
 class RowStore : public ::testing::Test {

@@ -122,7 +122,7 @@ TEST(WalFrame, LargeOnesAreStreamed) {
 // Method: 200,000 records, right ones, and with one of each kind that is wrong, at places where the
 //   part of a core begins or ends, and others; sizes that add up all the same.
 // Mutation: a size that is not compared, a record of a task that is not looked at, an operation
-//   that is not announced.
+//   that is not announced, a gap that is not counted or stands in what is no put.
 TEST(WalFrame, ManyRecordsOfOneSize) {
   constexpr std::uint32_t kCount = 200'000;
   Records records;
@@ -144,16 +144,26 @@ TEST(WalFrame, ManyRecordsOfOneSize) {
   };
   const auto right = record::RecordHeader::make(record::Op::kPut, 5, 22);
   for (const std::uint64_t i : {0U, 1U, 65'535U, 65'536U, 131'071U, 131'072U, kCount - 1}) {
-    for (const auto& wrong : {record::RecordHeader{7U << 24 | 5, 22},
-                              record::RecordHeader::make(record::Op::kDeleteRange, 5, 22),
-                              record::RecordHeader::make(record::Op::kFamily, 5, 22),
-                              record::RecordHeader::make(record::Op::kPut, 5, 30),
-                              record::RecordHeader::make(record::Op::kPut, 5, 14),
-                              record::RecordHeader::make(record::Op::kPut, 5, 1U << 31)}) {
+    for (const auto& wrong :
+         {record::RecordHeader{6U << 24 | 5, 22}, record::RecordHeader{7U << 24 | 5, 22},
+          record::RecordHeader{(1U << 27 | 7U << 24) | 5, 22},
+          record::RecordHeader::make(record::Op::kDelete, 5, 14, 1),
+          record::RecordHeader::make(record::Op::kMerge, 5, 14, 1),
+          record::RecordHeader::make(record::Op::kPut, 5, 22, 1),
+          record::RecordHeader::make(record::Op::kPut, 5, 22, 31),
+          record::RecordHeader::make(record::Op::kDeleteRange, 5, 22),
+          record::RecordHeader::make(record::Op::kFamily, 5, 22),
+          record::RecordHeader::make(record::Op::kPut, 5, 30),
+          record::RecordHeader::make(record::Op::kPut, 5, 14),
+          record::RecordHeader::make(record::Op::kPut, 5, 1U << 31)}) {
       set(i, wrong);
       EXPECT_NE(content_fault(image.data(), header), nullptr) << i;
       set(i, right);
     }
+    // Of the same size, with a gap.
+    set(i, record::RecordHeader::make(record::Op::kPut, 5, 14, 1));
+    EXPECT_EQ(content_fault(image.data(), header), nullptr) << i;
+    set(i, right);
   }
   // One of two takes what the other one leaves: right, and not of one size.
   set(100'001, record::RecordHeader::make(record::Op::kPut, 5, 22 - 8));
