@@ -50,6 +50,7 @@ struct RowsFlags {
   std::string backend = "auto";
   std::uint64_t entries = 1 << 20;
   std::uint32_t row_bytes = 128;
+  std::uint32_t row_alignment = 64;
   std::string batch_sizes = "1048576";
   std::string cache_percents = "0,10";
   std::string cache_policy = "frequency";
@@ -131,6 +132,7 @@ class RowsBench {
     options.row_cache_bytes = flags_.entries * cache_percent / 100 / 7 * set_bytes;
     options.cached_row_bytes = flags_.row_bytes;
     options.row_cache_policy = kPolicies.at(flags_.cache_policy);
+    options.row_alignment = flags_.row_alignment;
     cache_percent_ = cache_percent;
     const base::Stopwatch clock;
     BRECCIA_TRY(HashStore::Open(options, flags_.db, &store_));
@@ -293,6 +295,7 @@ class RowsBench {
                                   {"backend", backend},
                                   {"key_size", 8},
                                   {"value_size", flags_.row_bytes},
+                                  {"row_alignment", flags_.row_alignment},
                                   {"values_in", "log"},
                                   {"entries", flags_.entries},
                                   {"distribution", distribution},
@@ -331,6 +334,7 @@ class RowsBench {
                                   {"backend", backend},
                                   {"key_size", 8},
                                   {"value_size", flags_.row_bytes},
+                                  {"row_alignment", flags_.row_alignment},
                                   {"entries", flags_.entries},
                                   {"records", found.entries},
                                   {"record_bytes", found.bytes},
@@ -416,6 +420,10 @@ console::Command add_bench_rows(console::App* parent) {
       ->capture_default_str();
   app->add_option("--row_bytes", flags->row_bytes, "Bytes of a row, a multiple of 8")
       ->range(8, 1ULL << 20)
+      ->capture_default_str();
+  app->add_option("--row_alignment", flags->row_alignment,
+                  "Rows lie at multiples of so many bytes in the log: 64, of rows that gain by it, "
+                  "or 8")
       ->capture_default_str();
   app->add_option("--batch_sizes", flags->batch_sizes,
                   "Ids of a call; several with commas: the first one fills the store")

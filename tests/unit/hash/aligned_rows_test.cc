@@ -337,8 +337,8 @@ TEST_F(HashAlignedRows, AreWhatAMapHas) {
   }
 }
 
-// Goal: rows of 128 bytes and of more lines begin at a line, whoever wrote them there: PutRows of few
-//   and of many, the cleaner, a snapshot; others take no more room than they need.
+// Goal: rows of 128 bytes and of more lines begin at a line, whoever wrote them there: PutRows of
+//   few and of many, the cleaner, a snapshot; others take no more room than they need.
 // Method: addresses of what change streams show, and how far the log's end moves.
 // Mutation: a gap of another size; frames of few rows that are not aligned; other rows with a gap.
 TEST_F(HashAlignedRows, LieInWholeLines) {
@@ -414,8 +414,8 @@ TEST_F(HashAlignedRows, CleaningCountsGaps) {
 
 // Goal: what cores and kernels copy without a look at headers is right up to the put that differs,
 //   and from then on.
-// Method: lookups of few ids and of many in a store of rows that lie alike, behind a batch that puts
-//   one of them otherwise, and behind another opening; with a cache and without.
+// Method: lookups of few ids and of many in a store of rows that lie alike, behind a batch that
+//   puts one of them otherwise, and behind another opening; with a cache and without.
 // Mutation: the header that puts share is that of another moment than what was found, or lasts.
 TEST_F(HashAlignedRows, ShapesThatBecomeSeveral) {
   constexpr std::uint64_t kIds = kFewIds + 2000;
