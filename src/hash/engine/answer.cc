@@ -62,11 +62,11 @@ struct Part {
 /// Records in the log, those that come next on their way to the caches.
 class Records {
  public:
-  static constexpr std::uint64_t kLinesMax = 3;
-  static constexpr Part kFirstLines{0, kLinesMax* base::kLineBytes};
+  static constexpr std::uint64_t kFetchedBytesMax = 3 * base::kLineBytes;
+  static constexpr Part kFirstLines{0, kFetchedBytesMax};
 
   explicit Records(const Found& found) : Records(*found.table, found.payload, kFirstLines) {}
-  /// `fetched`: of each record, as far as it lies in kLinesMax lines.
+  /// `fetched`: of each record, as many lines of it as have kFetchedBytesMax.
   Records(const wal::SegmentTable& table, std::span<const std::uint64_t> payload,
           const Part& fetched)
       : places_(table.places()), payload_(payload), fetched_(fetched) {}
@@ -77,7 +77,7 @@ class Records {
     // Images lie at lines, as their positions do.
     const std::uint64_t skipped = (position + fetched_.offset) % base::kLineBytes;
     const std::byte* const next = places_.at(position) + fetched_.offset - skipped;
-    const std::uint64_t bytes = std::min(skipped + fetched_.bytes, kLinesMax * base::kLineBytes);
+    const std::uint64_t bytes = std::min(skipped + fetched_.bytes, kFetchedBytesMax);
     for (std::uint64_t at = 0; at < bytes; at += base::kLineBytes) __builtin_prefetch(next + at);
   }
   /// Null: there is none, or a deletion.
@@ -134,9 +134,10 @@ std::uint64_t row_offset(const std::byte* record, std::uint64_t row_bytes) {
 }
 
 /// gather_rows() of payloads [begin, end). offset(record): where its row begins; 0: it has none.
+/// Both are copies: in a loop that stores bytes what they have stays in registers.
 template <class Offset>
-void gather(const Records& records, std::uint64_t begin, std::uint64_t end, std::uint64_t row_bytes,
-            const Offset& offset, std::byte* to, std::uint8_t* found) {
+void gather(const Records records, std::uint64_t begin, std::uint64_t end, std::uint64_t row_bytes,
+            const Offset offset, std::byte* to, std::uint8_t* found) {
   const auto each = [&](const auto& copy) {
     for (std::uint64_t i = begin; i < end; ++i) {
       records.fetch_ahead(i);
@@ -210,8 +211,8 @@ void gather_rows(const RowPlaces& places, std::span<const std::uint64_t> payload
   };
   if (places.put.has_value() && places.put->value_bytes == row_bytes) {
     const std::uint64_t offset = places.put->value_offset();
-    return gather_all({offset, row_bytes}, [&](const std::byte* record) {
-      BRECCIA_INVARIANT(record::has_header(record, *places.put));
+    return gather_all({offset, row_bytes}, [offset, put = *places.put](const std::byte* record) {
+      BRECCIA_INVARIANT(record::has_header(record, put));
       return offset;
     });
   }

@@ -346,7 +346,7 @@ TEST_F(HashAlignedRows, LieInWholeLines) {
   options_.create_if_missing = true;
   options_.backend = BackendChoice::kSimulator;
   ground_ = {testing::make_sparse_files(), pmem::real_disk()};
-  ground_.roll_bytes = 128 << 10;
+  ground_.roll_bytes = 64;  // a segment for each batch
   ground_.is_scripted = true;
   open();
   for (const std::uint64_t bytes : {128U, 192U}) {
