@@ -37,11 +37,11 @@ struct HashOptions : StoreOptions {
   std::size_t cached_row_bytes = 0;
   /// Of that cache.
   RowCachePolicy row_cache_policy = RowCachePolicy::kFrequency;
-  /// HashStore::PutRows writes rows of 128, 192, 256, ... bytes at multiples of so many bytes, 8 or
-  /// 64: with 64 a row lies in as few cache lines as it can, which is what FindRows waits for, and
-  /// takes 48 bytes more of the log, a third more where it has 128 bytes, a tenth where it has 512.
-  /// Other rows, and those that batches write, lie at multiples of 8. A store may be opened with
-  /// one and then the other.
+  /// On a device HashStore::PutRows writes rows of 128, 192, 256, ... bytes at multiples of so many
+  /// bytes, 8 or 64: with 64 a row lies in as few cache lines as it can, which is what FindRows
+  /// waits for, and takes 48 bytes more of the log, a third more where it has 128 bytes, a tenth
+  /// where it has 512. Other rows, and those that batches write, lie at multiples of 8. A store may
+  /// be opened with one and then the other.
   std::size_t row_alignment = 64;
 };
 

@@ -117,11 +117,8 @@ Status CudaExecutor::follow(void* stream) {
 }
 
 Status CudaExecutor::finish() {
-  // The driver takes a microsecond to say that there is nothing.
-  if (has_work_) {
-    BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
-    has_work_ = false;
-  }
+  BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
+  has_work_ = false;
   if (scratch_.bytes() > kScratchKeptBytesMax) scratch_ = Array<std::byte>();
   return Status::OK();
 }

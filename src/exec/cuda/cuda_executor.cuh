@@ -134,6 +134,8 @@ class CudaExecutor {
   /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
   Status finish();
+  [[nodiscard]] bool has_work() const { return has_work_; }
+
   /// Pinned memory of kStagingBytes, free between finish() and the next import or copy_out.
   [[nodiscard]] std::byte* staging() { return staging_; }
   /// The same where kernels read and write it.

@@ -72,6 +72,7 @@ class FakeExecutor {
   }
   Status follow(void* /*stream*/) { return begin(When::kAtOnce); }
   Status finish() { return begin(When::kAtOnce); }
+  [[nodiscard]] bool has_work() const { return true; }
 
   /// Counts an operation that answers at once, such as taking this executor.
   Status begin_call() { return begin(When::kAtOnce); }

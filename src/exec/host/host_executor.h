@@ -114,6 +114,7 @@ class HostExecutor {
   }
   Status follow(void* /*stream*/) { return Status::OK(); }
   Status finish() { return Status::OK(); }
+  [[nodiscard]] bool has_work() const { return false; }
 
  private:
   static constexpr std::uint64_t kSerialMax = 8192;

@@ -100,6 +100,7 @@ class SimExecutor {
   }
   Status follow(void* /*stream*/) { return Status::OK(); }
   Status finish() { return Status::OK(); }
+  [[nodiscard]] bool has_work() const { return false; }
 
  private:
   void check_own(const void* memory, std::uint64_t n) const {

@@ -26,7 +26,7 @@
 /// So rows that are asked for once do not come in, and a row that comes in need not begin from the
 /// bottom again.
 ///
-/// Where it is recency, each row that is missing comes in, and the poorest goes: a lookup that
+/// Where it is recency, each row that is offered comes in, and the poorest goes: a lookup that
 /// finds a row gives it all credit that there is, as coming in does, and each miss of the set takes
 /// some from all. Where it is random, each comes in, and whoever is in its place goes.
 ///

@@ -55,9 +55,12 @@ struct FindRow {
     const std::uint64_t* const record = logged.at(payload);
     if (record == nullptr) return say(group, i, false, RowState::kMissing, payload);
     // Copied at once: a row behind a look at the header would be a second way over the bus.
-    const bool is_row = record[0] == logged.header;
-    copy_words(group, record + logged.words_before, small_words,
-               reinterpret_cast<std::uint64_t*>(row + i * words));
+    auto* const to = reinterpret_cast<std::uint64_t*>(row + i * words);
+    const bool is_expected = record[0] == logged.header;
+    copy_words(group, record + logged.words_before, small_words, to);
+    const bool is_row = is_expected || record[0] == logged.plain;
+    if (!is_expected && is_row)
+      copy_words(group, record + LoggedRow::kWordsBefore, small_words, to);
     say(group, i, is_row, is_row ? RowState::kRead : RowState::kMissing, payload);
   }
 

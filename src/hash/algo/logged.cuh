@@ -12,18 +12,25 @@
 
 namespace breccia::hash::algo {
 
-/// Puts of ids in a log that have one header: it, the id, a gap maybe, the row.
+/// Puts of ids in a log that have one header: it, the id, a gap maybe, the row. Or the same without
+/// the gap.
 struct LoggedRow {
+  static constexpr std::uint32_t kWordsBefore = 2;  // a row without a gap
+
   LogRef log;
   std::uint64_t header = 0;
+  std::uint64_t plain = 0;         // header without the gap
   std::uint32_t words_before = 0;  // a row
   std::uint32_t words = 0;         // of a record
 
   static LoggedRow of(const LogRef& log, const record::RecordHeader& header) {
     constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
-    LoggedRow logged{log, 0, static_cast<std::uint32_t>(header.value_offset() / kWordBytes),
+    LoggedRow logged{log, 0, 0, static_cast<std::uint32_t>(header.value_offset() / kWordBytes),
                      static_cast<std::uint32_t>(header.record_bytes() / kWordBytes)};
+    const auto plain =
+        record::RecordHeader::make(header.op(), header.key_bytes(), header.value_bytes);
     std::memcpy(&logged.header, &header, sizeof logged.header);
+    std::memcpy(&logged.plain, &plain, sizeof logged.plain);
     return logged;
   }
 

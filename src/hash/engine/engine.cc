@@ -93,7 +93,9 @@ Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
   const std::uint64_t n = writes.point_count();
   WriteTicket ticket;
   ticket.durability = options.durability;
-  ticket.common = {writes.keys().uniform_bytes == sizeof(std::uint64_t), CommonPut::several()};
+  const bool has_puts = writes.deletes() < n;
+  ticket.common = {writes.keys().uniform_bytes == sizeof(std::uint64_t),
+                   has_puts ? CommonPut::several() : CommonPut()};
   ticket.entries.number.resize(n);
   ticket.entries.payload.assign(writes.offsets(), writes.offsets() + n);
   state_->numbering().of_all(writes.keys(), ticket.entries.number.data());

@@ -17,14 +17,15 @@ namespace {
 /// Of rows that are to lie in whole lines, and that gain by it.
 constexpr std::size_t kAlignedRowBytesMin = 2 * base::kLineBytes;
 
+constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
+
 /// How PutRows writes rows: HashOptions::row_alignment. Records of a large frame begin at a line.
 record::RecordHeader put_of(std::size_t row_bytes, std::size_t alignment) {
-  constexpr std::size_t kIdBytes = sizeof(std::uint64_t);
-  constexpr std::size_t kGapBytes = base::kLineBytes - sizeof(record::RecordHeader) - kIdBytes;
+  constexpr std::size_t kGapBytes = base::kLineBytes - sizeof(record::RecordHeader) - kWordBytes;
   const bool is_aligned = alignment == base::kLineBytes && row_bytes % base::kLineBytes == 0 &&
                           row_bytes >= kAlignedRowBytesMin;
-  return record::RecordHeader::make(record::Op::kPut, kIdBytes, row_bytes,
-                                    is_aligned ? kGapBytes / 8 : 0);
+  return record::RecordHeader::make(record::Op::kPut, kWordBytes, row_bytes,
+                                    is_aligned ? kGapBytes / kWordBytes : 0);
 }
 
 bool divides_by_8(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 8 == 0; }
@@ -88,7 +89,7 @@ int Engine::Device() const {
 Status Engine::FindRows(const IdRows& rows) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check(rows, options_.row_alignment));
+    BRECCIA_TRY(check(rows, kWordBytes));
     BRECCIA_TRY(check_missing(rows));
     if (rows.count > 0) {
       if (rows.found == nullptr) return Status::InvalidArgument("found is nowhere");

@@ -117,7 +117,7 @@ class LoggedPuts {
     const record::RecordHeader header = record::record_header(record);
     // What a record is long is known when it is there; most are about as long as the one before.
     fetched_bytes_ = std::min(header.record_bytes(), kFetchedBytesMax);
-    return {record::record_key(record) + header.key_bytes(), header.value_bytes};
+    return {reinterpret_cast<const char*>(record) + header.value_offset(), header.value_bytes};
   }
 
  private:
