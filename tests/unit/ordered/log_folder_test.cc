@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 #include <rocksdb/env.h>
 
+#include <cstring>
 #include <filesystem>
+#include <vector>
 
+#include "base/limits.h"
+#include "record/record.h"
 #include "support/folder.h"
 #include "support/small_options.h"
+#include "wal/log.h"
 
 /// Which log a store takes for its own, and where its tree may lie.
 
@@ -128,6 +133,55 @@ TEST_F(LogFolder, TreeMayLieInAnEnv) {
   EXPECT_EQ(get(store.get(), "key"), "value");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "store"));
   store.reset();
+}
+
+// Goal: a value behind a gap, which other engines write, is read without it, one by one and in
+// batches, from the log and from files.
+// Method: a frame of such puts behind what a store has written; the store is opened again.
+// Mutation: a reader that takes the value to begin behind the key.
+TEST_F(LogFolder, ValuesMayLieBehindGaps) {
+  constexpr std::uint64_t kPuts = 300;
+  const auto key_of = [](std::uint64_t i) { return "key" + std::to_string(1000 + i); };
+  const auto value_of = [](std::uint64_t i) { return std::string(1 + i % 70, char('a' + i % 26)); };
+  ASSERT_TRUE(visit("one", "log").ok());
+  std::vector<std::byte> records;
+  for (std::uint64_t i = 0; i < kPuts; ++i) {
+    const std::string key = key_of(i);
+    const std::string value = value_of(i);
+    const auto header =
+        record::RecordHeader::make(record::Op::kPut, key.size(), value.size(), i % 8);
+    records.resize(records.size() + header.record_bytes());
+    record::write_record(records.data() + records.size() - header.record_bytes(), header,
+                         key.data(), key.size(), value.data(), value.size());
+  }
+  {
+    wal::LogOptions options;
+    options.dir = folder_ / "log";
+    wal::LogRecovery recovery;
+    auto log = wal::Log::open(
+        options, limits::kLogWindowBytes, [](const wal::RecoveredFrame&) { return Status::OK(); },
+        &recovery);
+    ASSERT_TRUE(log.ok()) << log.status().ToString();
+    auto frame = log.value()->reserve(records.size(), kPuts, /*descriptor_count=*/0);
+    ASSERT_TRUE(frame.ok());
+    log.value()->fill(&frame.value(), records.data());
+    log.value()->seal(&frame.value());
+    ASSERT_TRUE(log.value()->commit(frame.value().end(), /*sync=*/true).ok());
+  }
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(open("one", "log", &store).ok());
+  for (const bool is_flushed : {false, true}) {
+    if (is_flushed) {
+      ASSERT_TRUE(store->Flush().ok());
+    }
+    Batch batch = store->NewBatch();
+    for (std::uint64_t i = 0; i < kPuts; ++i) {
+      ASSERT_EQ(get(store.get(), key_of(i)), value_of(i));
+      ASSERT_TRUE(batch.Get(key_of(i)).ok());
+    }
+    ASSERT_TRUE(store->Submit(WriteOptions(), &batch).ok());
+    for (std::uint64_t i = 0; i < kPuts; ++i) ASSERT_EQ(batch.value(i).ToString(), value_of(i));
+  }
 }
 
 }  // namespace breccia::ordered
