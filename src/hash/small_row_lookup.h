@@ -159,11 +159,12 @@ class SmallRowLookup final : public RowLookup {
     const double share = cache_ == nullptr ? 1 : cache_->missing_share();
     return share * static_cast<double>(count()) <= kReadsMax;
   }
-  /// Whether the cache is to have what was read and is not in it.
+  /// Whether the cache is to have what was read and is not in it: always while that is much, and it
+  /// has room.
   [[nodiscard]] bool offers() const {
     if (!has_cache_) return false;
-    return missing_ > 0 || 4 * read_ > count() || cache_->is_filling() ||
-           cache_->turn() % kOfferEvery == 0;
+    const std::uint64_t much = count() / (cache_->is_filling() ? 8 : 4);
+    return missing_ > 0 || read_ > much || cache_->turn() % kOfferEvery == 0;
   }
   /// call(words of the type that rows are copied by, how many a row has).
   template <class F>

@@ -210,13 +210,14 @@ class RowsBench {
     const std::uint64_t n = flags_.entries;
     ++draws_;
     const bool is_zipf = distribution == "zipf";
+    const std::uint64_t of = distribution == "hot" ? (n + 15) / 16 : n;
     if (is_zipf && zeta_ == 0) zeta_ = zeta(0, n, kYcsbTheta);
     constexpr std::uint64_t kPiece = 1 << 16;
     base::parallel_for(std::uint64_t{0}, (n + kPiece - 1) / kPiece, [&](std::uint64_t piece) {
       base::Random random(base::mix64(seed_ + draws_) + piece);
       ZipfianGenerator zipf(n, is_zipf ? zeta_ : 1);
       for (std::uint64_t i = piece * kPiece; i < std::min(n, (piece + 1) * kPiece); ++i) {
-        order_[i] = is_zipf ? place(zipf.next(n, &random)) : random.below(n);
+        order_[i] = is_zipf ? place(zipf.next(n, &random)) : random.below(of);
       }
     });
     return put_ids();
@@ -386,14 +387,14 @@ int run_rows(const RowsFlags& flags) {
   const auto batches = numbers_of(flags.batch_sizes, 1U << 30);
   const auto caches = numbers_of(flags.cache_percents, kCachePercentMax);
   const auto distributions = words_of(flags.distributions);
-  const bool are_known =
-      std::all_of(distributions.begin(), distributions.end(),
-                  [](const std::string& one) { return one == "uniform" || one == "zipf"; });
+  const bool are_known = std::all_of(
+      distributions.begin(), distributions.end(),
+      [](const std::string& one) { return one == "uniform" || one == "zipf" || one == "hot"; });
   if (batches.empty() || std::find(batches.begin(), batches.end(), 0U) != batches.end() ||
       caches.empty() || !are_known || flags.row_bytes % 8 != 0) {
     console::say(
         "error: --batch_sizes wants numbers above zero, --cache_percents numbers to 1000, "
-        "--distributions uniform or zipf, --row_bytes a multiple of 8; several with commas");
+        "--distributions uniform, zipf or hot, --row_bytes a multiple of 8; several with commas");
     return console::kExitUsage;
   }
   const Status status = run_rounds(flags, batches, caches, distributions);
@@ -435,8 +436,10 @@ console::Command add_bench_rows(console::App* parent) {
                   "Which rows the cache keeps: frequency, recency, random")
       ->one_of({"frequency", "recency", "random"})
       ->capture_default_str();
-  app->add_option("--distributions", flags->distributions,
-                  "How ids are chosen: uniform, zipf (0.99); several with commas")
+  app->add_option(
+         "--distributions", flags->distributions,
+         "How ids are chosen: uniform, zipf (0.99), hot (any of a sixteenth); several with "
+         "commas")
       ->capture_default_str();
   app->add_option("--threads", flags->threads, "Threads that call")
       ->range(1, 64)
