@@ -145,8 +145,8 @@ class Backend {
   [[nodiscard]] virtual Status raise_records(Table& table, RowRecords& records,
                                              std::uint64_t first_payload,
                                              std::uint64_t* absent) = 0;
-  /// Takes out those of deletions that are there as they were raised. *gone: how many.
-  /// Shape   behind raise_records() of the same records.
+  /// Takes out the keys of deletions, of which the table has nothing newer. *gone: how many were
+  /// there.
   /// Errors  as run_here.
   [[nodiscard]] virtual Status drop_records(Table& table, RowRecords& records,
                                             std::uint64_t* gone) = 0;

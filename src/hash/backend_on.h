@@ -187,8 +187,7 @@ class BackendOn final : public Backend {
     if (records.count() == 0) return Status::OK();
     auto& own = static_cast<PoolRowRecords&>(records);
     BRECCIA_TAKE(auto x, own_.executor());
-    BRECCIA_TAKE(const RequestsRef drop, own.drop(*x));
-    BRECCIA_TRY(run_records(*x, table, drop));
+    BRECCIA_TRY(run_records(*x, table, own.removal()));
     return own.count_gone(*x, gone);
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,7 +34,7 @@ class PoolRowRecords final : public RowRecords {
     const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / record_bytes, 1, n);
     BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * record_bytes));
     BRECCIA_TAKE(made->number_, exec::make_array<std::uint64_t>(x, n));
-    BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, n));
+    BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, made->deletes() ? 0 : n));
     BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
     BRECCIA_TAKE(made->met_, exec::make_array<std::uint64_t>(x, algo::CountCodes::kCodes));
     if (!made->host_.reserve(made->bytes())) {
@@ -83,48 +84,47 @@ class PoolRowRecords final : public RowRecords {
   /// Errors  MemoryLimit: some found no room.
   template <class X>
   Status settle(X& x, std::uint64_t* absent) {
-    std::uint64_t met[algo::CountCodes::kCodes];
-    BRECCIA_TRY(algo::clear(x, met_.data(), met_.count()));
-    BRECCIA_TRY(
-        x.template launch<32>(count(), algo::CountCodes{code_.data(), count(), met_.data()}));
-    BRECCIA_TRY(x.copy_out(met, met_.data(), met_.count()));
-    BRECCIA_TRY(x.finish());
+    BRECCIA_TAKE(const Met met, count_codes(x));
     *absent = met[static_cast<int>(Code::kAbsent)];
     if (met[static_cast<int>(Code::kNoRoom)] == 0) return Status::OK();
     return Status::MemoryLimit("the index finds no room to grow");
   }
 
-  /// What takes deletions out of an index in which they were placed.
-  template <class X>
-  Result<RequestsRef> drop(X& x) {
+  /// What takes the keys of deletions out of an index.
+  [[nodiscard]] RequestsRef removal() {
     BRECCIA_ASSERT(deletes());
-    BRECCIA_TAKE(found_, exec::make_array<std::uint64_t>(x, count()));
-    return RequestsRef{.all = Operation::kDrop,
-                       .key = number_.data(),
-                       .value = payload_.data(),
-                       .found = found_.data(),
-                       .code = code_.data(),
-                       .count = count()};
+    return {
+        .all = Operation::kDelete, .key = number_.data(), .code = code_.data(), .count = count()};
   }
-  /// Behind that: how many it took out.
+  /// Behind that: how many were there.
   template <class X>
   Status count_gone(X& x, std::uint64_t* gone) {
-    BRECCIA_TRY(algo::clear(x, met_.data(), 1));
-    BRECCIA_TRY(x.template launch<32>(
-        count(),
-        algo::CountDropped{code_.data(), found_.data(), payload_.data(), count(), met_.data()}));
-    BRECCIA_TRY(x.copy_out(gone, met_.data(), 1));
-    return x.finish();
+    BRECCIA_TAKE(const Met met, count_codes(x));
+    *gone = met[static_cast<int>(Code::kPresent)];
+    return Status::OK();
   }
 
  private:
+  using Met = std::array<std::uint64_t, algo::CountCodes::kCodes>;
+
+  template <class X>
+  Result<Met> count_codes(X& x) {
+    Met met{};
+    BRECCIA_TRY(algo::clear(x, met_.data(), met_.count()));
+    BRECCIA_TRY(
+        x.template launch<32>(count(), algo::CountCodes{code_.data(), count(), met_.data()}));
+    BRECCIA_TRY(x.copy_out(met.data(), met_.data(), met.size()));
+    BRECCIA_TRY(x.finish());
+    return Result<Met>(met);
+  }
+
   static constexpr std::uint64_t kPieceBytes = 64 << 20;
 
   PoolRowRecords(exec::Device& device, std::uint64_t count, const record::RecordHeader& header)
       : RowRecords(count, header), host_(device.host_memory()) {}
 
   exec::HostVector<std::byte> host_;
-  exec::Array<std::uint64_t> number_, payload_, found_, met_;
+  exec::Array<std::uint64_t> number_, payload_, met_;
   exec::Array<Code> code_;
 };
 

@@ -110,29 +110,4 @@ struct CountCodes {
   }
 };
 
-/// Counts deletions that took out what they were to.
-/// Shape   *gone is zero before.
-/// Launch  lane l of a group: request first + l.
-struct CountDropped {
-  const Code* code;
-  const std::uint64_t* found;
-  const std::uint64_t* payload;
-  std::uint64_t count;
-  std::uint64_t* gone;
-
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const exec::LaneMask dropped = group.ballot([&](int lane) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      return i < count && code[i] == Code::kPresent && found[i] == payload[i];
-    });
-    group.each_lane([&](int lane) {
-      if (lane != 0 || dropped == 0) return;
-      (void)exec::add_relaxed_device(group, gone,
-                                     static_cast<std::uint64_t>(exec::count_set(dropped)));
-    });
-  }
-};
-
 }  // namespace breccia::hash::algo

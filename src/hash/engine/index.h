@@ -47,7 +47,7 @@ class Index {
   [[nodiscard]] Status raise(const Entries& entries, std::vector<std::uint64_t>* before);
   /// The same of records whose first payload this is, and of what nobody asks what it met.
   [[nodiscard]] Status raise(RowRecords* records, std::uint64_t first_payload);
-  /// Takes out those of deletions that are there as they were raised.
+  /// Takes out what deletions say, of which there is nothing newer.
   [[nodiscard]] Status drop(RowRecords* records);
   /// Takes out entries that are there as they are given.
   /// Errors  as raise().

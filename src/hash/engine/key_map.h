@@ -61,9 +61,9 @@ class KeyMap {
   [[nodiscard]] Status take_in(RowRecords* records, std::uint64_t position) {
     BRECCIA_ASSERT(has_only_words());
     common_.add(records->header());
-    const auto op = static_cast<std::uint64_t>(records->header().op());
-    BRECCIA_TRY(index_->raise(records, position | op));
-    return records->deletes() ? index_->drop(records) : Status::OK();
+    // What is newer than all that there is need not come in to take it out.
+    if (records->deletes()) return index_->drop(records);
+    return index_->raise(records, position | static_cast<std::uint64_t>(record::Op::kPut));
   }
 
   [[nodiscard]] const Numbering& numbering() const { return numbering_; }

@@ -193,6 +193,21 @@ TEST_F(HashRows, DeletionsLeaveNothing) {
   }
 }
 
+// Goal: ids that are not there cost an index nothing when they are deleted.
+// Method: a thousand of them, of an index that has room for a few.
+// Mutation: deletions that come into the index before they are taken out of it.
+TEST_F(HashRows, AbsentIdsNeedNoRoom) {
+  base::Random random(1);
+  open_new(random);
+  if (HasFatalFailure()) return;
+  const std::uint64_t slots = figure("slots");
+  Call call(*engine_);
+  for (std::uint64_t id = 0; id < 1000; ++id) call.add(id, Row{});
+  ASSERT_TRUE(call.erase(engine_.get(), WriteOptions()).ok());
+  EXPECT_EQ(figure("slots"), slots);
+  EXPECT_EQ(figure("keys"), 0U);
+}
+
 // Goal: a cache keeps what is looked up often, and is never the source of a wrong row.
 // Method: a few ids in most lookups beside many others, over a cache of an eighth of them all; half
 // of the lookups that count are of ids that it must have by then.
