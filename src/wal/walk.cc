@@ -39,21 +39,22 @@ Result<std::vector<FrameRun>> runs_of(const SegmentView& view, std::uint64_t fro
 }  // namespace
 
 Status walk_frames(const SegmentTable& table, std::uint64_t from, std::uint64_t to,
-                   const std::function<Status(const RecoveredFrame&)>& visit) {
+                   const VisitFrame& visit) {
   for (const SegmentPtr& segment : table.segments()) {
     if (segment->end() <= from) continue;
     if (segment->base >= to) break;
     const SegmentView view = view_of(*segment);
     std::uint64_t store_id = 0;
-    std::uint64_t position = 0;
-    BRECCIA_TRY(check_segment(view, &store_id, &position));
-    while (position < to) {
+    std::uint64_t first = 0;
+    BRECCIA_TRY(check_segment(view, &store_id, &first));
+    for (std::uint64_t position = std::max(first, from); position < to;) {
       FrameHeader header;
       if (!header_at(view, position, &header)) return no_frame(view, position);
       if (header.flags == kFrameCloses) break;
-      if (position >= from) BRECCIA_TRY(visit(recovered_frame(view.at(position))));
-      position += FrameLayout::of(header).end;
-      BRECCIA_ASSERT(position < view.end());
+      const std::uint64_t end = position + FrameLayout::of(header).end;
+      BRECCIA_ASSERT(end < view.end());
+      BRECCIA_TRY(visit(recovered_frame(view.at(position)), end));
+      position = end;
     }
   }
   return Status::OK();

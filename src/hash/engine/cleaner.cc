@@ -119,8 +119,9 @@ void Cleaner::begin_pass_if_over(const wal::Segment& oldest) {
 Status Cleaner::clean_segment(const wal::Segment& segment, const wal::SegmentTable& table) {
   Entries records;
   std::uint64_t bytes = 0;
-  BRECCIA_TRY(
-      wal::walk_frames(table, segment.base, segment.end(), [&](const wal::RecoveredFrame& frame) {
+  BRECCIA_TRY(wal::walk_frames(
+      table, segment.base, segment.end(),
+      [&](const wal::RecoveredFrame& frame, std::uint64_t /*end*/) {
         Status status;
         record::for_each_operation(
             frame.records, frame.record_count, [&](const record::Operation& one) {

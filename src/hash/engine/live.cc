@@ -49,16 +49,15 @@ Status LiveRecords::read_frames() {
   frame_ = 0;
   std::uint64_t records = 0;
   // To end a walk is no error, so it has a code that a walk does not end with by itself.
-  const Status walked =
-      wal::walk_frames(*view_.table, from_, view_.end, [&](const wal::RecoveredFrame& frame) {
+  const Status walked = wal::walk_frames(
+      *view_.table, from_, view_.end, [&](const wal::RecoveredFrame& frame, std::uint64_t end) {
         BRECCIA_ASSERT(frame.only_default_points && frame.record_count > 0);
         frames_.push_back(frame);
+        from_ = end;
         records += frame.record_count;
         return records < records_at_once_ ? Status::OK() : Status::Incomplete();
       });
-  if (!walked.ok() && !walked.IsIncomplete()) return base::copy_of(walked);
-  if (!frames_.empty()) from_ = frames_.back().records_position;  // behind where it begins
-  return Status::OK();
+  return walked.IsIncomplete() ? Status::OK() : base::copy_of(walked);
 }
 
 /// Goes through the rest of a frame, or as much as there is room for. False: there is none.

@@ -60,7 +60,7 @@ class LiveRecords {
   const View view_;
   const std::uint64_t records_at_once_;
   const Wants wants_;
-  std::uint64_t from_;                       // frames that begin below it were read
+  std::uint64_t from_;                       // frames below it were read
   std::vector<wal::RecoveredFrame> frames_;  // read, and gone through up to:
   std::size_t frame_ = 0;
   std::uint32_t record_ = 0;  // of that frame
