@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "exec/device.h"
-#include "hash/ids.h"
+#include "hash/ids/ids.h"
 #include "hash/refs.h"
 
 /// The verbs on hash tables. What happens inside is one source (hash/algo/), compiled for the host,

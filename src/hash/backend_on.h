@@ -11,12 +11,12 @@
 #include "exec/executor.h"
 #include "hash/backend.h"
 #include "hash/call.h"
-#include "hash/missing_list.h"
-#include "hash/row_cache.h"
-#include "hash/row_lookup.h"
-#include "hash/row_records.h"
+#include "hash/ids/missing_list.h"
+#include "hash/ids/row_cache.h"
+#include "hash/ids/row_lookup.h"
+#include "hash/ids/row_records.h"
+#include "hash/ids/small_row_lookup.h"
 #include "hash/rows_call.h"
-#include "hash/small_row_lookup.h"
 
 namespace breccia::hash {
 

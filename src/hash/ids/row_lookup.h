@@ -14,9 +14,9 @@
 #include "hash/algo/cached.cuh"
 #include "hash/algo/ids.cuh"
 #include "hash/algo/rows.cuh"
-#include "hash/ids.h"
-#include "hash/row_cache.h"
-#include "hash/row_courier.h"
+#include "hash/ids/ids.h"
+#include "hash/ids/row_cache.h"
+#include "hash/ids/row_courier.h"
 #include "hash/rows.h"
 
 namespace breccia::hash {

@@ -14,7 +14,7 @@
 #include "exec/host_vector.h"
 #include "hash/algo/clear.cuh"
 #include "hash/algo/ids.cuh"
-#include "hash/ids.h"
+#include "hash/ids/ids.h"
 #include "record/record.h"
 
 namespace breccia::hash {

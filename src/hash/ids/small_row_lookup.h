@@ -20,9 +20,9 @@
 #include "hash/algo/find_row.cuh"
 #include "hash/algo/rows_ref.cuh"
 #include "hash/call.h"
-#include "hash/ids.h"
+#include "hash/ids/ids.h"
+#include "hash/ids/row_cache.h"
 #include "hash/pool_table.h"
-#include "hash/row_cache.h"
 
 namespace breccia::hash {
 

@@ -11,7 +11,7 @@
 #include "exec/pool.h"
 #include "hash/algo/cached.cuh"
 #include "hash/algo/clear.cuh"
-#include "hash/ids.h"
+#include "hash/ids/ids.h"
 #include "hash/section_mutex.h"
 
 namespace breccia::hash {

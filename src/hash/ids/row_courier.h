@@ -9,7 +9,7 @@
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
 #include "hash/algo/rows.cuh"
-#include "hash/ids.h"
+#include "hash/ids/ids.h"
 #include "hash/rows.h"
 
 namespace breccia::hash {

@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "exec/executor.h"
 #include "hash/algo/missing.cuh"
-#include "hash/ids.h"
+#include "hash/ids/ids.h"
 
 namespace breccia::hash {
 
