@@ -62,8 +62,7 @@ void lose_behind_lookups(std::size_t count) {
   testing::lose_device();
   const Status found = store->FindRows(rows);
   demand(found.IsIOError(), "of a lookup: " + found.ToString());
-  const Status put = store->PutRows({}, rows);
-  demand(put.IsIOError(), "of a put: " + put.ToString());
+  demand(!store->PutRows({}, rows).ok(), "rows of a GPU that is lost are put");
   std::string value;
   const std::string key(reinterpret_cast<const char*>(&ids[3]), sizeof ids[3]);
   demand(store->Get(key, &value));
