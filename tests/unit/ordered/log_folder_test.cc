@@ -157,6 +157,7 @@ TEST_F(LogFolder, ValuesMayLieBehindGaps) {
   {
     wal::LogOptions options;
     options.dir = folder_ / "log";
+    options.files = wal::real_files();
     wal::LogRecovery recovery;
     auto log = wal::Log::open(
         options, limits::kLogWindowBytes, [](const wal::RecoveredFrame&) { return Status::OK(); },
