@@ -18,8 +18,8 @@
 ///   Status copy_out(T* host, const T* from, n)
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status follow(void* stream)                  begins behind what a caller's stream has to do
-///   Status finish()                              waits for all of it; says whether the device is
-///   lost bool has_work()                              whether there may be something to wait for
+///   Status finish()                              waits for all of it, and hears of a lost device
+///   bool has_work()                              whether there may be something to wait for
 /// An operation that fails waits for what runs before it returns.
 
 #include <cstdint>
