@@ -1,0 +1,116 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/epochs.h"
+#include "base/result.h"
+#include "hot/model.h"
+
+namespace breccia::hot {
+
+/// What a cache has of a key.
+enum class Copy {
+  kNone,     // it does not know
+  kValue,    // a value
+  kDeleted,  // there is no such key
+};
+
+/// Copies of what a store below has of hot keys, whose writes all go through to it.
+///
+/// A bucket has a version and counts writes of its keys that are under way.
+/// 1. A write begins: the version rises, it is counted, the key's copy goes.
+/// 2. The store below writes.
+/// 3. It ends. Its value is the copy if no other write began in the bucket since, and none is under
+///    way. The version rises.
+/// 4. A lookup that misses leases the version, if no write is under way; what it finds below comes
+///    in if the version is still that.
+/// So a copy is what the store has, as long as it is there: docs/impl/hot.md.
+///
+/// Shape   hashes are spread over all 64 bits, and of one key there is one.
+/// Threads any. Lookups take no lock.
+/// Source  [kvcg] section 6, buckets of eight; leases as in memcache at Facebook (Nishtala et al.
+///         2013). Deviation: writes go through (docs/impl/hot.md).
+class Copies {
+ public:
+  /// A write that is under way.
+  struct Write {
+    std::uint64_t version;
+  };
+  /// What a lookup that missed needs to bring a copy.
+  struct Lease {
+    std::uint64_t version;
+  };
+
+  /// Room for `keys` and some more.
+  /// Errors  MemoryLimit.
+  static Result<std::unique_ptr<Copies>> make(std::uint64_t keys);
+  ~Copies();
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  /// *value is replaced if there is one.
+  [[nodiscard]] Copy find(std::uint64_t hash, const Slice& key, std::string* value) const;
+
+  [[nodiscard]] Write begin_write(std::uint64_t hash, const Slice& key);
+  /// `value`: what the key has now; none: it was deleted.
+  void end_write(std::uint64_t hash, const Slice& key, const Write& write,
+                 const std::optional<Slice>& value);
+  /// Ends one of which nobody knows what it did, or that needs no copy.
+  void end_write(std::uint64_t hash, const Write& write);
+
+  /// None: a write is under way.
+  [[nodiscard]] std::optional<Lease> lease(std::uint64_t hash) const;
+  /// What was found below since: `value`, or none where there is no such key.
+  void bring(std::uint64_t hash, const Slice& key, const Lease& lease,
+             const std::optional<Slice>& value);
+
+  /// Takes out what is not hot by this model.
+  void evict(const Model& model);
+  [[nodiscard]] std::uint64_t size() const { return size_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr int kWays = 8;
+  struct Entry;
+  struct alignas(64) Bucket {
+    std::atomic<bool> is_locked{false};
+    std::atomic<std::uint32_t> writes{0};  // under way
+    std::atomic<std::uint64_t> version{0};
+    std::atomic<std::uint32_t> tag[kWays] = {};
+    std::atomic<Entry*> entry[kWays] = {};
+  };
+  class Lock;
+
+  explicit Copies(std::uint64_t buckets) : buckets_(buckets) {}
+
+  [[nodiscard]] Bucket& bucket_of(std::uint64_t hash) {
+    return buckets_[place_of(hash)];
+  }
+  [[nodiscard]] const Bucket& bucket_of(std::uint64_t hash) const {
+    return buckets_[place_of(hash)];
+  }
+  [[nodiscard]] std::uint64_t place_of(std::uint64_t hash) const {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(hash) * buckets_.size() >> 64);
+  }
+  static std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
+  static int way_of(const Bucket& bucket, std::uint64_t hash, const Slice& key);
+  Entry* put(Bucket* bucket, Entry* entry);
+  Entry* take(Bucket* bucket, int way);
+  void forget(Entry* entry);
+  static Entry* make_entry(std::uint64_t hash, const Slice& key,
+                           const std::optional<Slice>& value);
+
+  std::vector<Bucket> buckets_;
+  mutable base::Epochs epochs_;
+  std::atomic<std::uint64_t> size_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+}  // namespace breccia::hot

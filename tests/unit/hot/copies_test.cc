@@ -1,0 +1,198 @@
+#include "hot/copies.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "support/seeds.h"
+
+/// What copies a cache has, beside a store whose writes take their time.
+
+namespace breccia::hot {
+
+namespace {
+
+std::uint64_t hash_of(const std::string& key) {
+  std::uint64_t hash = 7;
+  for (const char c : key) hash = base::mix64(hash + static_cast<unsigned char>(c));
+  return hash;
+}
+
+std::unique_ptr<Copies> make(std::uint64_t keys) {
+  auto made = Copies::make(keys);
+  EXPECT_TRUE(made.ok());
+  return made.take();
+}
+
+class Cache {
+ public:
+  explicit Cache(std::uint64_t keys) : copies_(make(keys)) {}
+
+  [[nodiscard]] Copies& operator*() { return *copies_; }
+  [[nodiscard]] Copies* operator->() { return copies_.get(); }
+  /// "-": it does not know; "!": there is none.
+  std::string find(const std::string& key) {
+    std::string value;
+    switch (copies_->find(hash_of(key), key, &value)) {
+      case Copy::kNone:
+        return "-";
+      case Copy::kDeleted:
+        return "!";
+      case Copy::kValue:
+        return value;
+    }
+    return "?";
+  }
+  void bring(const std::string& key, const std::optional<Slice>& value) {
+    const auto lease = copies_->lease(hash_of(key));
+    ASSERT_TRUE(lease.has_value());
+    copies_->bring(hash_of(key), key, *lease, value);
+  }
+
+ private:
+  std::unique_ptr<Copies> copies_;
+};
+
+}  // namespace
+
+// Goal: a copy is there from the end of a write, or from a lookup below, until the next write.
+// Method: one key, step by step.
+// Mutation: a copy that stays while its key is written; a lease that outlives a write.
+TEST(HotCopies, AreThereBetweenWrites) {
+  Cache cache(100);
+  const std::string key = "key";
+  const std::uint64_t hash = hash_of(key);
+  EXPECT_EQ(cache.find(key), "-");
+  cache.bring(key, Slice("one"));
+  EXPECT_EQ(cache.find(key), "one");
+  const auto lease = cache->lease(hash);
+  ASSERT_TRUE(lease.has_value());
+  const Copies::Write write = cache->begin_write(hash, key);
+  EXPECT_EQ(cache.find(key), "-");
+  EXPECT_FALSE(cache->lease(hash).has_value());
+  cache->bring(hash, key, *lease, Slice("one"));
+  EXPECT_EQ(cache.find(key), "-");
+  cache->end_write(hash, key, write, Slice("two"));
+  EXPECT_EQ(cache.find(key), "two");
+  cache->bring(hash, key, *lease, Slice("one"));
+  EXPECT_EQ(cache.find(key), "two");
+  cache->end_write(hash, key, cache->begin_write(hash, key), std::nullopt);
+  EXPECT_EQ(cache.find(key), "!");
+  EXPECT_EQ(cache->size(), 1U);
+  cache->end_write(hash, cache->begin_write(hash, key));
+  EXPECT_EQ(cache.find(key), "-");
+  EXPECT_EQ(cache->size(), 0U);
+  EXPECT_EQ(cache->bytes(), 0U);
+}
+
+// Goal: of writes that overlap nobody knows which came last, so none leaves a copy.
+// Method: two, in each order of their begins and ends; then a third behind both.
+// Mutation: a value of a write that others began behind, or before and have not ended.
+TEST(HotCopies, WritesThatOverlapLeaveNone) {
+  const std::string key = "key";
+  const std::uint64_t hash = hash_of(key);
+  for (const bool first_ends_first : {false, true}) {
+    Cache cache(100);
+    const Copies::Write one = cache->begin_write(hash, key);
+    const Copies::Write two = cache->begin_write(hash, key);
+    const auto end = [&](bool first) {
+      cache->end_write(hash, key, first ? one : two, Slice(first ? "one" : "two"));
+    };
+    end(first_ends_first);
+    EXPECT_EQ(cache.find(key), "-");
+    EXPECT_FALSE(cache->lease(hash).has_value());
+    end(!first_ends_first);
+    EXPECT_EQ(cache.find(key), "-");
+    cache->end_write(hash, key, cache->begin_write(hash, key), Slice("three"));
+    EXPECT_EQ(cache.find(key), "three");
+  }
+}
+
+// Goal: keys that are not hot any more go, and a full bucket goes on.
+// Method: more keys than there are places; a model of a few of them.
+// Mutation: an entry that is left behind; a count that is not kept.
+TEST(HotCopies, Evict) {
+  Cache cache(1);
+  std::vector<std::uint64_t> hot;
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = std::to_string(i);
+    cache.bring(key, Slice(key));
+    EXPECT_EQ(cache.find(key), key);
+    if (i >= 98) hot.push_back(hash_of(key));
+  }
+  EXPECT_LE(cache->size(), 8U);
+  cache->evict(HotKeys(hot));
+  EXPECT_LE(cache->size(), 2U);
+  EXPECT_EQ(cache.find("99"), "99");
+  EXPECT_EQ(cache.find("97"), "-");
+  cache->evict(HotKeys({}));
+  EXPECT_EQ(cache->size(), 0U);
+  EXPECT_EQ(cache->bytes(), 0U);
+}
+
+// Goal: nobody ever finds less than what was acknowledged before, whoever writes and looks.
+// Method: threads that raise and read a few counters through a cache over a map, with models that
+// change; each reader compares with what was acknowledged before it began (ThreadSanitizer).
+// Mutation: each rule of the four (docs/impl/hot.md) left out.
+TEST(HotCopies, NeverOlderThanAcknowledged) {
+  constexpr std::uint64_t kKeys = 6;
+  constexpr int kTurns = 20'000;
+  Cache cache(4);
+  std::mutex mutex;
+  std::map<std::string, std::uint64_t> below;
+  std::atomic<std::uint64_t> acknowledged[kKeys] = {};
+  std::atomic<std::uint64_t> hits = 0;
+  const auto key_of = [](std::uint64_t i) { return "counter " + std::to_string(i); };
+  const auto raise = [&](std::uint64_t i) {
+    const std::string key = key_of(i);
+    const Copies::Write write = cache->begin_write(hash_of(key), key);
+    std::uint64_t now = 0;
+    {
+      const std::lock_guard lock(mutex);
+      now = ++below[key];
+    }
+    cache->end_write(hash_of(key), key, write, Slice(std::to_string(now)));
+    std::uint64_t seen = acknowledged[i].load();
+    while (seen < now && !acknowledged[i].compare_exchange_weak(seen, now)) {
+    }
+  };
+  const auto look = [&](std::uint64_t i) {
+    const std::string key = key_of(i);
+    const std::uint64_t least = acknowledged[i].load();
+    std::string value;
+    if (cache->find(hash_of(key), key, &value) == Copy::kValue) {
+      ++hits;
+      ASSERT_GE(std::stoull(value), least);
+      return;
+    }
+    const auto lease = cache->lease(hash_of(key));
+    std::uint64_t now = 0;
+    {
+      const std::lock_guard lock(mutex);
+      now = below[key];
+    }
+    ASSERT_GE(now, least);
+    if (lease.has_value()) cache->bring(hash_of(key), key, *lease, Slice(std::to_string(now)));
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(t);
+      for (int turn = 0; turn < kTurns; ++turn) {
+        const std::uint64_t i = random.below(kKeys);
+        t < 2 && random.one_in(4) ? raise(i) : look(i);
+        if (t == 3 && random.one_in(500)) cache->evict(HotKeys({}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(hits, 1000U);
+}
+
+}  // namespace breccia::hot
