@@ -1,0 +1,141 @@
+#include "hot/roads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "hot/copies.h"
+
+/// Changes of the model while requests go on.
+
+namespace breccia::hot {
+
+namespace {
+
+std::uint64_t hash_of(std::uint64_t key) { return base::mix64(key + 1); }
+
+ModelPtr model_of(const std::vector<std::uint64_t>& keys) {
+  std::vector<std::uint64_t> hashes;
+  for (const std::uint64_t key : keys) hashes.push_back(hash_of(key));
+  return std::make_shared<const HotKeys>(hashes);
+}
+
+}  // namespace
+
+// Goal: lookups and writes have the rules of the steps, and none passes while a request of the step
+// before is under way.
+// Method: a change on a thread of its own, beside a way that is held.
+// Mutation: a step that does not wait; copies that go before lookups have left them.
+TEST(HotRoads, StepsWaitForRequests) {
+  Roads roads;
+  roads.change(model_of({1}), [](const Model&) {});
+  std::atomic<bool> is_evicted = false;
+  std::thread change;
+  {
+    const Roads::Way before(roads);
+    EXPECT_TRUE(before.looks(hash_of(1)));
+    EXPECT_FALSE(before.tells(hash_of(2)));
+    change = std::thread(
+        [&] { roads.change(model_of({2}), [&](const Model&) { is_evicted = true; }); });
+    while (!Roads::Way(roads).tells(hash_of(2))) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) {
+      const Roads::Way way(roads);
+      ASSERT_TRUE(way.looks(hash_of(1)) && way.tells(hash_of(1)) && !way.looks(hash_of(2)));
+      std::this_thread::yield();
+    }
+    EXPECT_FALSE(is_evicted);
+  }
+  change.join();
+  EXPECT_TRUE(is_evicted);
+  const Roads::Way after(roads);
+  EXPECT_TRUE(after.looks(hash_of(2)) && after.tells(hash_of(2)));
+  EXPECT_FALSE(after.looks(hash_of(1)) || after.tells(hash_of(1)));
+  EXPECT_EQ(roads.changes(), 2U);
+}
+
+// Goal: nobody ever finds less than what was acknowledged, however often what is hot changes.
+// Method: counters over a map, as requests go: by the cache where they are to; models that flip all
+// the time (ThreadSanitizer).
+// Mutation: each step of a change left out; copies of keys that are not hot any more that stay.
+TEST(HotRoads, NeverOlderThanAcknowledged) {
+  constexpr std::uint64_t kKeys = 6;
+  constexpr int kTurns = 20'000;
+  Roads roads;
+  auto made = Copies::make(8);
+  ASSERT_TRUE(made.ok());
+  Copies& copies = *made.value();
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> below;
+  for (std::uint64_t i = 0; i < kKeys; ++i) below[i] = 0;
+  std::atomic<std::uint64_t> acknowledged[kKeys] = {};
+  std::atomic<std::uint64_t> hits = 0;
+  std::atomic<bool> is_over = false;
+  const auto name = [](std::uint64_t i) { return std::to_string(i); };
+  const auto raise = [&](std::uint64_t i) {
+    const Roads::Way way(roads);
+    const bool tells = way.tells(hash_of(i));
+    const Copies::Write write =
+        tells ? copies.begin_write(hash_of(i), name(i)) : Copies::Write{};
+    std::uint64_t now = 0;
+    {
+      const std::lock_guard lock(mutex);
+      now = ++below[i];
+    }
+    if (tells) copies.end_write(hash_of(i), name(i), write, Slice(std::to_string(now)));
+    std::uint64_t seen = acknowledged[i].load();
+    while (seen < now && !acknowledged[i].compare_exchange_weak(seen, now)) {
+    }
+  };
+  const auto look = [&](std::uint64_t i) {
+    const std::uint64_t least = acknowledged[i].load();
+    const Roads::Way way(roads);
+    const bool looks = way.looks(hash_of(i));
+    std::string value;
+    if (looks && copies.find(hash_of(i), name(i), &value) == Copy::kValue) {
+      ++hits;
+      ASSERT_GE(std::stoull(value), least);
+      return;
+    }
+    const auto lease = looks ? copies.lease(hash_of(i)) : std::nullopt;
+    std::uint64_t now = 0;
+    {
+      const std::lock_guard lock(mutex);
+      now = below[i];
+    }
+    ASSERT_GE(now, least);
+    if (lease.has_value()) copies.bring(hash_of(i), name(i), *lease, Slice(std::to_string(now)));
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(t);
+      for (int turn = 0; turn < kTurns; ++turn) {
+        const std::uint64_t i = random.below(kKeys);
+        t < 2 && random.one_in(4) ? raise(i) : look(i);
+      }
+    });
+  }
+  std::thread flips([&] {
+    base::Random random(9);
+    while (!is_over) {
+      std::vector<std::uint64_t> keys;
+      for (std::uint64_t i = 0; i < kKeys; ++i) {
+        if (random.one_in(2)) keys.push_back(i);
+      }
+      roads.change(model_of(keys), [&](const Model& next) { copies.evict(next); });
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  is_over = true;
+  flips.join();
+  EXPECT_GT(hits, 500U);
+  EXPECT_GT(roads.changes(), 10U);
+}
+
+}  // namespace breccia::hot
