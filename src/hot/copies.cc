@@ -129,6 +129,27 @@ void Copies::end_write(std::uint64_t hash, const Write& write) {
   bucket.version.fetch_add(1, std::memory_order_release);
 }
 
+void Copies::begin_write_of_any() {
+  for (Bucket& bucket : buckets_) {
+    Entry* gone[kWays] = {};
+    {
+      const Lock lock(bucket);
+      bucket.version.fetch_add(1, std::memory_order_release);
+      bucket.writes.fetch_add(1, std::memory_order_relaxed);
+      for (int way = 0; way < kWays; ++way) gone[way] = take(&bucket, way);
+    }
+    for (Entry* const entry : gone) forget(entry);
+  }
+}
+
+void Copies::end_write_of_any() {
+  for (Bucket& bucket : buckets_) {
+    const Lock lock(bucket);
+    bucket.writes.fetch_sub(1, std::memory_order_relaxed);
+    bucket.version.fetch_add(1, std::memory_order_release);
+  }
+}
+
 std::optional<Copies::Lease> Copies::lease(std::uint64_t hash) const {
   const Bucket& bucket = bucket_of(hash);
   const std::uint64_t version = bucket.version.load(std::memory_order_acquire);

@@ -65,6 +65,10 @@ class Copies {
   /// Ends one of which nobody knows what it did, or that needs no copy.
   void end_write(std::uint64_t hash, const Write& write);
 
+  /// One of keys of which nobody knows which they are: it begins in each bucket, and all copies go.
+  void begin_write_of_any();
+  void end_write_of_any();
+
   /// None: a write is under way.
   [[nodiscard]] std::optional<Lease> lease(std::uint64_t hash) const;
   /// What was found below since: `value`, or none where there is no such key.

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/thread_slot.h"
+
+namespace breccia::hot {
+
+/// Takes one of so many hashes, of each thread, and hands them on by the hundred. Threads without a
+/// slot of their own are not sampled.
+/// Threads any.
+class Sampler {
+ public:
+  static constexpr std::size_t kAtOnce = 128;
+  using Samples = std::array<std::uint64_t, kAtOnce>;
+
+  /// take(samples): called by whoever brought the last of them; it must be quick.
+  Sampler(std::uint32_t one_in, std::function<void(const Samples&)> take)
+      : one_in_(one_in), take_(std::move(take)), places_(base::kThreadSlots) {}
+
+  void see(std::uint64_t hash) {
+    const std::uint32_t slot = base::thread_slot();
+    if (slot == base::kThreadSlots) return;
+    Place& place = places_[slot];
+    // By a hash's own bits it would be always the same keys.
+    if (++place.seen < one_in_) return;
+    place.seen = 0;
+    place.samples[place.count++] = hash;
+    if (place.count < kAtOnce) return;
+    place.count = 0;
+    take_(place.samples);
+  }
+
+ private:
+  struct alignas(64) Place {
+    std::uint32_t seen = 0;
+    std::uint32_t count = 0;
+    Samples samples{};
+  };
+
+  const std::uint32_t one_in_;
+  const std::function<void(const Samples&)> take_;
+  std::vector<Place> places_;
+};
+
+}  // namespace breccia::hot

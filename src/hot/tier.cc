@@ -1,0 +1,258 @@
+#include "hot/tier.h"
+
+#include <utility>
+
+#include "base/assert.h"
+#include "base/memory.h"
+#include "base/secret.h"
+#include "batch/requests.h"
+#include "record/key_columns.h"
+
+namespace breccia::hot {
+
+namespace {
+
+/// Samples that wait for who learns from them; more are lost.
+constexpr std::size_t kSamplesMax = 64 << 10;
+
+}  // namespace
+
+/// Writes of requests that were told of. Copies do not come of them: what a batch leaves of a key
+/// that it writes twice its columns do not say.
+/// Owner   requests and the tier outlive it.
+class Tier::Told {
+ public:
+  explicit Told(Tier* tier) : tier_(tier), way_(tier->roads_) {}
+  ~Told() {
+    if (tells_of_any_) tier_->copies_->end_write_of_any();
+    for (const auto& [hash, write] : writes_) tier_->copies_->end_write(hash, write);
+  }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+
+  void tell(const batch::Requests& requests) {
+    for (const auto& writes : requests.writes()) {
+      if (writes->family() != kDefaultFamily) continue;
+      if (writes->range_deletes().empty()) {
+        tell(writes->keys());
+      } else if (!tells_of_any_) {
+        tells_of_any_ = true;
+        tier_->copies_->begin_write_of_any();
+      }
+    }
+  }
+
+ private:
+  void tell(const record::KeyColumnsRef& keys) {
+    std::string key;
+    for (std::uint64_t i = 0; i < keys.count; ++i) {
+      const std::uint64_t hash = record::keyed_hash(keys, i, tier_->seed_);
+      tier_->sampler_.see(hash);
+      if (!way_.tells(hash)) continue;
+      key.resize(keys.bytes_at(i));
+      record::restore_key(keys, i, key.data());
+      writes_.emplace_back();  // throws before it is told
+      writes_.back() = {hash, tier_->copies_->begin_write(hash, key)};
+    }
+  }
+
+  Tier* const tier_;
+  const Roads::Way way_;
+  bool tells_of_any_ = false;
+  std::vector<std::pair<std::uint64_t, Copies::Write>> writes_;
+};
+
+/// A transaction of the store below, whose writes are told of when it closes.
+class Tier::Behind final : public Transaction {
+ public:
+  Behind(Tier* tier, std::unique_ptr<Transaction> below) : tier_(tier), below_(std::move(below)) {}
+
+  [[nodiscard]] Batch& batch() override { return below_->batch(); }
+  Status Read(Batch* reads) override { return below_->Read(reads); }
+  Status Close(const WriteOptions& options) override {
+    return base::or_memory_limit([&] {
+      Told told(tier_);
+      told.tell(below_->batch().requests());
+      return below_->Close(options);
+    });
+  }
+
+ private:
+  Tier* const tier_;
+  const std::unique_ptr<Transaction> below_;
+};
+
+Result<std::unique_ptr<Store>> Tier::make(const HotOptions& options,
+                                          std::unique_ptr<Store> below) {
+  BRECCIA_ASSERT(below != nullptr);
+  if (options.keys_max == 0 || options.sample_one_in == 0 || options.samples_of_window == 0) {
+    return Status::InvalidArgument("hot keys: keys_max, sample_one_in and samples_of_window are 0");
+  }
+  BRECCIA_TAKE(auto copies, Copies::make(options.keys_max));
+  std::unique_ptr<Tier> tier(new Tier(options, std::move(below), std::move(copies)));
+  BRECCIA_TRY(base::or_error([&] {
+    tier->thread_ = std::thread([raw = tier.get()] { raw->learn(); });
+    return Status::OK();
+  }));
+  return std::unique_ptr<Store>(std::move(tier));
+}
+
+Tier::Tier(const HotOptions& options, std::unique_ptr<Store> below, std::unique_ptr<Copies> copies)
+    : StackableStore(std::move(below)),
+      options_(options),
+      seed_{base::draw_secret_word(), base::draw_secret_word() | 1},
+      copies_(std::move(copies)),
+      sampler_(options.sample_one_in, [this](const Sampler::Samples& samples) { take(samples); }) {}
+
+Tier::~Tier() { stop(); }
+
+Status Tier::Close() {
+  stop();
+  return below()->Close();
+}
+
+void Tier::stop() {
+  stops_ = true;
+  bell_.ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Tier::Get(const Slice& key, std::string* value) {
+  const std::uint64_t hash = hash_of(key);
+  sampler_.see(hash);
+  const Roads::Way way(roads_);
+  if (!way.looks(hash)) return below()->Get(key, value);
+  switch (copies_->find(hash, key, value)) {
+    case Copy::kValue:
+      hits_.fetch_add(1, std::memory_order_relaxed);
+      return Status::OK();
+    case Copy::kDeleted:
+      hits_.fetch_add(1, std::memory_order_relaxed);
+      return Status::NotFound();
+    case Copy::kNone:
+      break;
+  }
+  misses_.fetch_add(1, std::memory_order_relaxed);
+  const auto lease = copies_->lease(hash);
+  Status found = below()->Get(key, value);
+  if (lease.has_value()) bring(hash, key, *lease, found, *value);
+  return found;
+}
+
+void Tier::bring(std::uint64_t hash, const Slice& key, const Copies::Lease& lease,
+                 const Status& found, const std::string& value) {
+  if (found.IsNotFound()) return copies_->bring(hash, key, lease, std::nullopt);
+  if (found.ok() && keeps(value.size())) copies_->bring(hash, key, lease, Slice(value));
+}
+
+/// A write of one key, behind which it has this value, or none.
+template <class WriteBelow>
+Status Tier::write(const Slice& key, const std::optional<Slice>& value,
+                   const WriteBelow& write_below) {
+  const std::uint64_t hash = hash_of(key);
+  sampler_.see(hash);
+  const Roads::Way way(roads_);
+  if (!way.tells(hash)) return write_below();
+  const Copies::Write told = copies_->begin_write(hash, key);
+  Status written = write_below();
+  const bool is_kept =
+      written.ok() && way.looks(hash) && (!value.has_value() || keeps(value->size()));
+  is_kept ? copies_->end_write(hash, key, told, value) : copies_->end_write(hash, told);
+  return written;
+}
+
+Status Tier::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
+  return write(key, value, [&] { return below()->Put(options, key, value); });
+}
+Status Tier::Delete(const WriteOptions& options, const Slice& key) {
+  return write(key, std::nullopt, [&] { return below()->Delete(options, key); });
+}
+/// What comes of it nobody knows here.
+Status Tier::Merge(const WriteOptions& options, const Slice& key, const Slice& operand) {
+  const std::uint64_t hash = hash_of(key);
+  sampler_.see(hash);
+  const Roads::Way way(roads_);
+  if (!way.tells(hash)) return below()->Merge(options, key, operand);
+  const Copies::Write told = copies_->begin_write(hash, key);
+  Status merged = below()->Merge(options, key, operand);
+  copies_->end_write(hash, told);
+  return merged;
+}
+
+Status Tier::Submit(const WriteOptions& options, Batch* batch) {
+  return base::or_memory_limit([&] {
+    Told told(this);
+    told.tell(batch->requests());
+    return below()->Submit(options, batch);
+  });
+}
+
+void Tier::SubmitAsync(const WriteOptions& options, Batch* batch,
+                       std::function<void(Status)> done) {
+  std::shared_ptr<Told> told;
+  const Status status = base::or_memory_limit([&] {
+    told = std::make_shared<Told>(this);
+    told->tell(batch->requests());
+    return Status::OK();
+  });
+  if (!status.ok()) return done(status);
+  below()->SubmitAsync(options, batch,
+                       [told = std::move(told), done = std::move(done)](Status submitted) mutable {
+                         told.reset();  // before anybody hears of it
+                         done(std::move(submitted));
+                       });
+}
+
+std::unique_ptr<Transaction> Tier::OpenTransaction() {
+  return std::make_unique<Behind>(this, below()->OpenTransaction());
+}
+
+/// Called by whoever makes requests.
+void Tier::take(const Sampler::Samples& samples) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || samples_.size() + samples.size() > kSamplesMax) return;
+  base::as_memory_allows([&] { samples_.insert(samples_.end(), samples.begin(), samples.end()); });
+  bell_.ring();
+}
+
+void Tier::learn() {
+  Trainer trainer({.keys_max = options_.keys_max,
+                   .samples_of_window = options_.samples_of_window,
+                   .gain_min = options_.gain_min});
+  std::vector<std::uint64_t> samples;
+  while (true) {
+    bell_.wait();
+    if (stops_) return;
+    samples.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      samples_.swap(samples);
+    }
+    const ModelPtr now = roads_.model();
+    base::as_memory_allows([&] {
+      trainer.add(samples, now.get());
+      if (!trainer.is_due()) return;
+      const Proposal proposal = trainer.end_window();
+      if (!trainer.pays(proposal)) return;
+      roads_.change(proposal.model, [&](const Model& next) { copies_->evict(next); });
+    });
+  }
+}
+
+bool Tier::GetProperty(const std::string& name, std::string* value) {
+  const std::pair<const char*, std::uint64_t> figures[] = {
+      {"breccia.hot.hits", hits_.load()},
+      {"breccia.hot.misses", misses_.load()},
+      {"breccia.hot.keys", copies_->size()},
+      {"breccia.hot.bytes", copies_->bytes()},
+      {"breccia.hot.changes", roads_.changes()},
+  };
+  for (const auto& [known, figure] : figures) {
+    if (name != known) continue;
+    *value = std::to_string(figure);
+    return true;
+  }
+  return below()->GetProperty(name, value);
+}
+
+}  // namespace breccia::hot

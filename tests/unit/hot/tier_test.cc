@@ -1,0 +1,214 @@
+#include "hot/tier.h"
+
+#include <breccia/hash_options.h>
+#include <breccia/options.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+#include "support/small_options.h"
+
+/// The tier over real engines: answers are those of the store below.
+
+namespace breccia::hot {
+
+namespace {
+
+enum class Engine { kOrdered, kHash };
+
+class HotTier : public ::testing::TestWithParam<Engine> {
+ protected:
+  void open(const HotOptions& options) {
+    std::unique_ptr<Store> below;
+    const std::string path = folder_ / std::to_string(opened_++);
+    if (GetParam() == Engine::kOrdered) {
+      ASSERT_TRUE(Store::Open(testing::small_options(), path, &below).ok());
+    } else {
+      HashOptions hash;
+      hash.create_if_missing = true;
+      hash.backend = BackendChoice::kHost;
+      ASSERT_TRUE(Store::Open(hash, path, &below).ok());
+    }
+    auto made = Tier::make(options, std::move(below));
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    store_ = made.take();
+  }
+  std::uint64_t figure(const std::string& name) {
+    std::string text;
+    EXPECT_TRUE(store_->GetProperty("breccia.hot." + name, &text));
+    return std::stoull(text);
+  }
+  std::string get(const std::string& key) {
+    std::string value;
+    const Status status = store_->Get(key, &value);
+    if (status.ok()) return "=" + value;
+    return status.IsNotFound() ? "none" : status.ToString();
+  }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  int opened_ = 0;
+  std::unique_ptr<Store> store_;
+};
+INSTANTIATE_TEST_SUITE_P(Engines, HotTier, ::testing::Values(Engine::kOrdered, Engine::kHash),
+                         [](const auto& engine) {
+                           return engine.param == Engine::kOrdered ? "Ordered" : "Hash";
+                         });
+
+const HotOptions kSmall{.keys_max = 8,
+                        .value_bytes_max = 100,
+                        .sample_one_in = 1,
+                        .samples_of_window = 512,
+                        .gain_min = 0.001};
+
+}  // namespace
+
+// Goal: whoever writes, and however, lookups are what a map has, while what is hot changes.
+// Method: random requests of all kinds to few keys, some of them more often than others, beside a
+// map; single lookups of all keys now and then.
+// Mutation: a kind of write that is not told of; a value that is too large for a copy kept.
+TEST_P(HotTier, IsWhatAMapHas) {
+  std::uint64_t hits = 0;
+  std::uint64_t changes = 0;
+  for (const std::uint64_t seed : testing::seeds_to_run(6)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    open(kSmall);
+    if (HasFatalFailure()) return;
+    std::map<std::string, std::string> model;
+    const auto expected = [&](const std::string& key) {
+      const auto at = model.find(key);
+      return at == model.end() ? std::string("none") : "=" + at->second;
+    };
+    for (int turn = 0; turn < 4000; ++turn) {
+      const std::uint64_t shift = turn / 1000 * 7;
+      const auto some_key = [&] {
+        return "key" + std::to_string(random.one_in(3) ? random.below(64)
+                                                       : (shift + random.below(6)) % 64);
+      };
+      const std::string key = some_key();
+      const std::string value(random.below(random.one_in(4) ? 300 : 20),
+                              static_cast<char>('a' + random.below(26)));
+      switch (random.below(12)) {
+        case 0:
+          ASSERT_TRUE(store_->Put({}, key, value).ok());
+          model[key] = value;
+          break;
+        case 1:
+          ASSERT_TRUE(store_->Delete({}, key).ok());
+          model.erase(key);
+          break;
+        case 2: {
+          Batch batch = store_->NewBatch();
+          for (int i = 0; i < 3; ++i) {
+            const std::string one = some_key();
+            if (random.one_in(3)) {
+              ASSERT_TRUE(batch.Delete(one).ok());
+              model.erase(one);
+            } else {
+              ASSERT_TRUE(batch.Put(one, value).ok());
+              model[one] = value;
+            }
+          }
+          if (random.one_in(2)) {
+            ASSERT_TRUE(store_->Submit({}, &batch).ok());
+            break;
+          }
+          std::mutex mutex;
+          std::condition_variable over;
+          bool is_over = false;
+          store_->SubmitAsync({}, &batch, [&](Status status) {
+            EXPECT_TRUE(status.ok());
+            const std::lock_guard lock(mutex);
+            is_over = true;
+            over.notify_one();
+          });
+          std::unique_lock lock(mutex);
+          over.wait(lock, [&] { return is_over; });
+          break;
+        }
+        case 3: {
+          const auto transaction = store_->OpenTransaction();
+          ASSERT_TRUE(transaction->batch().Put(key, value).ok());
+          if (random.one_in(4)) break;  // it is given up
+          ASSERT_TRUE(transaction->Close({}).ok());
+          model[key] = value;
+          break;
+        }
+        case 4: {
+          if (GetParam() != Engine::kOrdered || !random.one_in(8)) break;
+          const std::string end = some_key();
+          Batch batch = store_->NewBatch();
+          if (!batch.DeleteRange(kDefaultFamily, key, end).ok()) break;
+          ASSERT_TRUE(store_->Submit({}, &batch).ok());
+          model.erase(model.lower_bound(key), model.lower_bound(end));
+          break;
+        }
+        default:
+          ASSERT_EQ(get(key), expected(key)) << key << " in turn " << turn;
+      }
+    }
+    for (int i = 0; i < 64; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      ASSERT_EQ(get(key), expected(key));
+    }
+    hits += figure("hits");
+    changes += figure("changes");
+    ASSERT_TRUE(store_->Close().ok());
+  }
+  EXPECT_GT(hits, 200U);
+  EXPECT_GT(changes, 5U);
+}
+
+// Goal: no increment is lost, and nobody reads less than was acknowledged, while models change.
+// Method: threads that raise counters, each its own, and read all of them.
+// Mutation: a lookup past a model that writes do not know of yet.
+TEST_P(HotTier, CountersNeverFall) {
+  open(kSmall);
+  if (HasFatalFailure()) return;
+  constexpr std::uint64_t kThreads = 3;
+  constexpr std::uint64_t kCounters = 5;  // of each
+  constexpr int kTurns = 40'000;
+  std::atomic<std::uint64_t> acknowledged[kThreads][kCounters] = {};
+  const auto key_of = [](std::uint64_t t, std::uint64_t i) {
+    return std::to_string(t) + "/" + std::to_string(i);
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(t);
+      for (int turn = 0; turn < kTurns; ++turn) {
+        // What is hot moves on.
+        const std::uint64_t i = (turn / 5000 + random.below(2)) % kCounters;
+        if (random.one_in(4)) {
+          const std::uint64_t next = acknowledged[t][i] + 1;
+          ASSERT_TRUE(store_->Put({}, key_of(t, i), std::to_string(next)).ok());
+          acknowledged[t][i] = next;
+          continue;
+        }
+        const std::uint64_t of = random.below(kThreads);
+        const std::uint64_t least = acknowledged[of][i];
+        const std::string found = get(key_of(of, i));
+        ASSERT_GE(found == "none" ? 0 : std::stoull(found.substr(1)), least);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    for (std::uint64_t i = 0; i < kCounters; ++i) {
+      const std::uint64_t last = acknowledged[t][i];
+      EXPECT_EQ(get(key_of(t, i)), last == 0 ? "none" : "=" + std::to_string(last));
+    }
+  }
+  EXPECT_GT(figure("hits"), 100U);
+}
+
+}  // namespace breccia::hot
