@@ -57,6 +57,11 @@ class Copies {
 
   /// *value is replaced if there is one.
   [[nodiscard]] Copy find(std::uint64_t hash, const Slice& key, std::string* value) const;
+  /// The bucket's version: what is found behind this call is what the store below has as long as
+  /// the version is the same.
+  [[nodiscard]] std::uint64_t version(std::uint64_t hash) const {
+    return bucket_of(hash).version.load(std::memory_order_acquire);
+  }
 
   [[nodiscard]] Write begin_write(std::uint64_t hash, const Slice& key);
   /// `value`: what the key has now; none: it was deleted.

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/memory.h"
 #include "base/secret.h"
+#include "batch/answers.h"
 #include "batch/requests.h"
 #include "record/key_columns.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 /// Samples that wait for who learns from them; more are lost.
 constexpr std::size_t kSamplesMax = 64 << 10;
+/// Lookups of a batch that is divided: who asks for more at once does not wait for single ones.
+constexpr std::uint64_t kDividedMax = 4096;
 
 }  // namespace
 
@@ -60,6 +63,107 @@ class Tier::Told {
   const Roads::Way way_;
   bool tells_of_any_ = false;
   std::vector<std::pair<std::uint64_t, Copies::Write>> writes_;
+};
+
+/// Lookups of a batch, those of keys that have copies answered, and the others of a batch for the
+/// store below.
+/// Owner   requests and the tier outlive it; the requests keep the other batch.
+class Tier::Divided {
+ public:
+  Divided(Tier* tier, batch::Requests* requests)
+      : tier_(tier), way_(tier->roads_), requests_(*requests) {}
+
+  /// Whether a batch is nothing but lookups of the default family.
+  static bool suits(const batch::Requests& requests) {
+    return requests.write_count() == 0 && requests.range_count() == 0 &&
+           requests.reads().size() == 1 && requests.reads().front()->family() == kDefaultFamily &&
+           requests.read_count() <= kDividedMax;
+  }
+  /// Answers what copies have. Returns how many.
+  /// Errors  MemoryLimit.
+  Result<std::uint64_t> answer() {
+    if (!requests_.prepare_results(/*parts=*/1, /*with_bounds=*/false)) {
+      return Status::MemoryLimit("no memory for the results");
+    }
+    others_ = requests_.none_chosen();
+    batch::Reads* const reads = requests_.reads().front().get();
+    batch::Answers answers(reads, &requests_.arena(0));
+    const record::KeyColumnsRef keys = reads->keys();
+    for (std::uint64_t i = 0; i < keys.count; ++i) {
+      const std::uint64_t hash = record::keyed_hash(keys, i, tier_->seed_);
+      tier_->sampler_.see(hash);
+      others_.reads.front()[i] = !way_.looks(hash) || !find(keys, i, hash, &answers);
+    }
+    return seen_.size();
+  }
+  /// Asks the store below for the others. False: what copies had is not of that moment.
+  Result<bool> ask_below(const WriteOptions& options) {
+    if (seen_.size() < requests_.read_count()) {
+      below_ = std::make_shared<Batch>(tier_->below()->NewBatch());
+      if (!below_->requests().append(requests_, others_)) {
+        return Status::MemoryLimit("no memory for what copies do not have");
+      }
+      BRECCIA_TRY(tier_->below()->Submit(options, below_.get()));
+    }
+    for (const auto& [hash, version] : seen_) {
+      if (tier_->copies_->version(hash) != version) return false;
+    }
+    if (below_ != nullptr) below_->requests().hand_over(&requests_, others_);
+    requests_.deliver();
+    requests_.hold(below_);
+    bring();
+    return true;
+  }
+  /// Brings copies of what was found of hot keys that had none, when all lookups have answers.
+  void bring() {
+    const batch::Reads& reads = *requests_.reads().front();
+    for (const Lacked& one : lacked_) {
+      const batch::ReadResult result = reads.result(one.read);
+      const bool is_found = result.code == Status::Code::kOk;
+      if (is_found ? !tier_->keeps(result.bytes) : result.code != Status::Code::kNotFound) continue;
+      restore_key(reads.keys(), one.read);
+      tier_->copies_->bring(
+          one.hash, key_, one.lease,
+          is_found ? std::optional(Slice(result.data, result.bytes)) : std::nullopt);
+    }
+  }
+
+ private:
+  struct Lacked {
+    std::uint64_t read;
+    std::uint64_t hash;
+    Copies::Lease lease;
+  };
+
+  bool find(const record::KeyColumnsRef& keys, std::uint64_t i, std::uint64_t hash,
+            batch::Answers* answers) {
+    restore_key(keys, i);
+    const std::uint64_t version = tier_->copies_->version(hash);
+    const Copy copy = tier_->copies_->find(hash, key_, &value_);
+    if (copy == Copy::kNone) {
+      const auto lease = tier_->copies_->lease(hash);
+      if (lease.has_value()) lacked_.push_back({i, hash, *lease});
+      return false;
+    }
+    copy == Copy::kValue ? answers->add_value(i, value_)
+                         : answers->add(i, Status::Code::kNotFound);
+    seen_.emplace_back(hash, version);
+    return true;
+  }
+
+  void restore_key(const record::KeyColumnsRef& keys, std::uint64_t i) {
+    key_.resize(keys.bytes_at(i));
+    record::restore_key(keys, i, key_.data());
+  }
+
+  Tier* const tier_;
+  const Roads::Way way_;
+  batch::Requests& requests_;
+  batch::Selection others_;
+  std::shared_ptr<Batch> below_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;  // hash, version
+  std::vector<Lacked> lacked_;
+  std::string key_, value_;
 };
 
 /// A transaction of the store below, whose writes are told of when it closes.
@@ -181,10 +285,25 @@ Status Tier::Merge(const WriteOptions& options, const Slice& key, const Slice& o
 
 Status Tier::Submit(const WriteOptions& options, Batch* batch) {
   return base::or_memory_limit([&] {
+    if (Divided::suits(batch->requests())) return look_up(options, batch);
     Told told(this);
     told.tell(batch->requests());
     return below()->Submit(options, batch);
   });
+}
+
+/// Lookups alone, as of one moment: that of the store below, if copies were of it, too.
+Status Tier::look_up(const WriteOptions& options, Batch* batch) {
+  Divided divided(this, &batch->requests());
+  BRECCIA_TAKE(const std::uint64_t answered, divided.answer());
+  hits_.fetch_add(answered, std::memory_order_relaxed);
+  if (answered > 0) {
+    BRECCIA_TAKE(const bool is_done, divided.ask_below(options));
+    if (is_done) return Status::OK();
+  }
+  BRECCIA_TRY(below()->Submit(options, batch));
+  divided.bring();
+  return Status::OK();
 }
 
 void Tier::SubmitAsync(const WriteOptions& options, Batch* batch,

@@ -44,6 +44,7 @@ class Tier final : public StackableStore {
  private:
   class Told;
   class Behind;
+  class Divided;
   Tier(const HotOptions& options, std::unique_ptr<Store> below, std::unique_ptr<Copies> copies);
 
   [[nodiscard]] std::uint64_t hash_of(const Slice& key) const {
@@ -56,6 +57,7 @@ class Tier final : public StackableStore {
              const Status& found, const std::string& value);
   template <class WriteBelow>
   Status write(const Slice& key, const std::optional<Slice>& value, const WriteBelow& write_below);
+  Status look_up(const WriteOptions& options, Batch* batch);
   void take(const Sampler::Samples& samples);
   void learn();
   void stop();

@@ -152,6 +152,22 @@ TEST_P(HotTier, IsWhatAMapHas) {
           model.erase(model.lower_bound(key), model.lower_bound(end));
           break;
         }
+        case 5:
+        case 6: {
+          Batch batch = store_->NewBatch();
+          std::vector<std::string> keys(1 + random.below(20));
+          for (std::string& one : keys) {
+            one = some_key();
+            ASSERT_TRUE(batch.Get(one).ok());
+          }
+          ASSERT_TRUE(store_->Submit({}, &batch).ok());
+          for (std::size_t i = 0; i < keys.size(); ++i) {
+            const bool is_there = batch.code(i) == Status::Code::kOk;
+            ASSERT_TRUE(is_there || batch.code(i) == Status::Code::kNotFound);
+            ASSERT_EQ(is_there ? "=" + batch.value(i).ToString() : "none", expected(keys[i]));
+          }
+          break;
+        }
         default:
           ASSERT_EQ(get(key), expected(key)) << key << " in turn " << turn;
       }
@@ -166,6 +182,40 @@ TEST_P(HotTier, IsWhatAMapHas) {
   }
   EXPECT_GT(hits, 200U);
   EXPECT_GT(changes, 5U);
+}
+
+// Goal: lookups of a batch are as of one moment, though some are answered by copies.
+// Method: a thread that writes the same number to two keys, in batches; others look both up in one.
+// Mutation: copies that are not compared behind the store's answer.
+TEST_P(HotTier, BatchesAreOfOneMoment) {
+  open(kSmall);
+  if (HasFatalFailure()) return;
+  constexpr int kTurns = 20'000;
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      Batch batch = store_->NewBatch();
+      for (const char* const key : {"one", "two"}) {
+        ASSERT_TRUE(batch.Put(key, std::to_string(turn)).ok());
+      }
+      ASSERT_TRUE(store_->Submit({}, &batch).ok());
+      if (turn % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    is_over = true;
+  });
+  std::uint64_t looks = 0;
+  for (; !is_over; ++looks) {
+    // One of both is hot at most: what is not lies below.
+    (void)get(looks / 4096 % 2 == 0 ? "one" : "two");
+    Batch batch = store_->NewBatch();
+    ASSERT_TRUE(batch.Get("one").ok());
+    ASSERT_TRUE(batch.Get("two").ok());
+    ASSERT_TRUE(store_->Submit({}, &batch).ok());
+    ASSERT_EQ(batch.code(0), batch.code(1));
+    ASSERT_EQ(batch.value(0).ToString(), batch.value(1).ToString());
+  }
+  writer.join();
+  EXPECT_GT(figure("hits"), looks / 10);
 }
 
 // Goal: no increment is lost, and nobody reads less than was acknowledged, while models change.
