@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/hot_options.h>
 #include <breccia/status.h>
 
 #include <cstdint>
@@ -63,6 +64,9 @@ struct StoreOptions {
   /// Bytes of the log, counted from its end, that stay on the medium for change streams
   /// (Store::Changes) when they have been flushed.
   std::uint64_t log_keep_bytes = 0;
+  /// Keeps hot keys on the CPU, in front of the engine; none: it does not. Of Store::Open.
+  std::optional<HotOptions> hot_tier = {};
+
   /// How long a write may wait for room before it fails with Incomplete. None: a minute for a
   /// Store; for a Rocks as long as it takes, as RocksDB's writes do.
   std::optional<std::uint64_t> wait_us_max = {};

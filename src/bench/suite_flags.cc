@@ -62,6 +62,9 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--entry_cache_bytes", entry_cache_bytes,
                   "Memory of Breccia's for entries of the tree; -1: the store's default")
       ->capture_default_str();
+  app->add_option("--hot_keys", hot_keys,
+                  "Keys that Breccia's tier of hot keys holds at most; 0: there is none")
+      ->capture_default_str();
   app->add_option("--cache_size", cache_size, "Block cache; default: 4 GiB, at most a quarter");
   app->add_option("--bloom_bits", bloom_bits,
                   "Bits per key of Bloom filters; -1: ten for Breccia and for RocksDB at its best, "
@@ -145,6 +148,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   if (entry_cache_bytes >= 0) {
     suite->engine.entry_cache_bytes = static_cast<std::uint64_t>(entry_cache_bytes);
   }
+  suite->engine.hot_keys = hot_keys;
   suite->engine.cache_bytes = cache_size > 0 ? cache_size : within_memory(kCacheBytes);
   suite->engine.bloom_bits = bloom_bits;
   suite->engine.compression = compression;

@@ -226,9 +226,9 @@ Copies::Entry* Copies::make_entry(std::uint64_t hash, const Slice& key,
   const std::uint64_t value_bytes = value.has_value() ? value->size() : 0;
   void* const memory = std::malloc(sizeof(Entry) + key.size() + value_bytes);
   if (memory == nullptr) return nullptr;
-  auto* const entry = new (memory)
-      Entry{hash, static_cast<std::uint32_t>(key.size()), static_cast<std::uint32_t>(value_bytes),
-            !value.has_value()};
+  auto* const entry =
+      new (memory) Entry{hash, static_cast<std::uint32_t>(key.size()),
+                         static_cast<std::uint32_t>(value_bytes), !value.has_value()};
   std::memcpy(entry->data(), key.data(), key.size());
   if (value_bytes > 0) std::memcpy(entry->data() + key.size(), value->data(), value_bytes);
   return entry;

@@ -99,9 +99,7 @@ class Copies {
 
   explicit Copies(std::uint64_t buckets) : buckets_(buckets) {}
 
-  [[nodiscard]] Bucket& bucket_of(std::uint64_t hash) {
-    return buckets_[place_of(hash)];
-  }
+  [[nodiscard]] Bucket& bucket_of(std::uint64_t hash) { return buckets_[place_of(hash)]; }
   [[nodiscard]] const Bucket& bucket_of(std::uint64_t hash) const {
     return buckets_[place_of(hash)];
   }
@@ -113,8 +111,7 @@ class Copies {
   Entry* put(Bucket* bucket, Entry* entry);
   Entry* take(Bucket* bucket, int way);
   void forget(Entry* entry);
-  static Entry* make_entry(std::uint64_t hash, const Slice& key,
-                           const std::optional<Slice>& value);
+  static Entry* make_entry(std::uint64_t hash, const Slice& key, const std::optional<Slice>& value);
 
   std::vector<Bucket> buckets_;
   mutable base::Epochs epochs_;

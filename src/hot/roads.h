@@ -79,7 +79,7 @@ class Roads {
 
   base::Passages requests_;
   std::atomic<const Rule*> now_;
-  mutable std::mutex mutex_;                 // of what follows
+  mutable std::mutex mutex_;           // of what follows
   std::unique_ptr<const Rule> owned_;  // what now_ points to
   std::mutex change_;
   std::atomic<std::uint64_t> changes_{0};

@@ -145,8 +145,7 @@ class Tier::Divided {
       if (lease.has_value()) lacked_.push_back({i, hash, *lease});
       return false;
     }
-    copy == Copy::kValue ? answers->add_value(i, value_)
-                         : answers->add(i, Status::Code::kNotFound);
+    copy == Copy::kValue ? answers->add_value(i, value_) : answers->add(i, Status::Code::kNotFound);
     seen_.emplace_back(hash, version);
     return true;
   }
@@ -186,8 +185,7 @@ class Tier::Behind final : public Transaction {
   const std::unique_ptr<Transaction> below_;
 };
 
-Result<std::unique_ptr<Store>> Tier::make(const HotOptions& options,
-                                          std::unique_ptr<Store> below) {
+Result<std::unique_ptr<Store>> Tier::make(const HotOptions& options, std::unique_ptr<Store> below) {
   BRECCIA_ASSERT(below != nullptr);
   if (options.keys_max == 0 || options.sample_one_in == 0 || options.samples_of_window == 0) {
     return Status::InvalidArgument("hot keys: keys_max, sample_one_in and samples_of_window are 0");
@@ -360,10 +358,8 @@ void Tier::learn() {
 
 bool Tier::GetProperty(const std::string& name, std::string* value) {
   const std::pair<const char*, std::uint64_t> figures[] = {
-      {"breccia.hot.hits", hits_.load()},
-      {"breccia.hot.misses", misses_.load()},
-      {"breccia.hot.keys", copies_->size()},
-      {"breccia.hot.bytes", copies_->bytes()},
+      {"breccia.hot.hits", hits_.load()},        {"breccia.hot.misses", misses_.load()},
+      {"breccia.hot.keys", copies_->size()},     {"breccia.hot.bytes", copies_->bytes()},
       {"breccia.hot.changes", roads_.changes()},
   };
   for (const auto& [known, figure] : figures) {

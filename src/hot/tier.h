@@ -53,8 +53,8 @@ class Tier final : public StackableStore {
   [[nodiscard]] bool keeps(std::size_t value_bytes) const {
     return value_bytes <= options_.value_bytes_max;
   }
-  void bring(std::uint64_t hash, const Slice& key, const Copies::Lease& lease,
-             const Status& found, const std::string& value);
+  void bring(std::uint64_t hash, const Slice& key, const Copies::Lease& lease, const Status& found,
+             const std::string& value);
   template <class WriteBelow>
   Status write(const Slice& key, const std::optional<Slice>& value, const WriteBelow& write_below);
   Status look_up(const WriteOptions& options, Batch* batch);

@@ -3,12 +3,28 @@
 
 #include "base/memory.h"
 #include "hash/engine/engine.h"
+#include "hot/tier.h"
 #include "ordered/engine.h"
 #include "tree/read_defaults.h"
 
 /// The choice of engine: by the type of the options.
 
 namespace breccia {
+
+namespace {
+
+/// The store, behind the tier that its options ask for.
+Status stack(const StoreOptions& options, std::unique_ptr<Store> engine,
+             std::unique_ptr<Store>* store) {
+  if (!options.hot_tier.has_value()) {
+    *store = std::move(engine);
+    return Status::OK();
+  }
+  BRECCIA_TAKE(*store, hot::Tier::make(*options.hot_tier, std::move(engine)));
+  return Status::OK();
+}
+
+}  // namespace
 
 Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
   return base::or_memory_limit([&] {
@@ -17,8 +33,7 @@ Status Store::Open(const Options& options, const std::string& path, std::unique_
     std::unique_ptr<ordered::Engine> engine;
     BRECCIA_TRY(ordered::Engine::open(chosen, path, &engine));
     engine->listeners().open(engine->below().db());
-    *store = std::move(engine);
-    return Status::OK();
+    return stack(options, std::move(engine), store);
   });
 }
 
@@ -37,8 +52,7 @@ Status Store::Open(const HashOptions& options, const std::string& path,
                    std::unique_ptr<Store>* store) {
   std::unique_ptr<HashStore> opened;
   BRECCIA_TRY(HashStore::Open(options, path, &opened));
-  *store = std::move(opened);
-  return Status::OK();
+  return base::or_memory_limit([&] { return stack(options, std::move(opened), store); });
 }
 
 }  // namespace breccia

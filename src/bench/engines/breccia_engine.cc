@@ -333,6 +333,13 @@ class BrecciaEngine final : public Engine {
   const EngineConfig config_;
 };
 
+std::optional<HotOptions> hot_tier(const EngineConfig& config) {
+  if (config.hot_keys == 0) return std::nullopt;
+  HotOptions options;
+  options.keys_max = config.hot_keys;
+  return options;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place) {
@@ -341,6 +348,7 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   options.backend = config.backend;
   options.device = config.device;
   options.wal_dir = place.wal_dir;
+  options.hot_tier = hot_tier(config);
   options.memtable_bytes = config.memtable_bytes;
   if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
   options.log_preallocate_bytes = config.log_preallocate_bytes;
@@ -360,6 +368,7 @@ Result<std::unique_ptr<Engine>> open_hash(const EngineConfig& config, const Plac
   options.backend = config.backend;
   options.device = config.device;
   options.wal_dir = place.wal_dir;
+  options.hot_tier = hot_tier(config);
   if (config.log_segment_bytes != 0) options.log_segment_bytes = config.log_segment_bytes;
   options.log_preallocate_bytes = config.log_preallocate_bytes;
   options.keys_expected = config.keys;

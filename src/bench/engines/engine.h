@@ -69,6 +69,7 @@ struct EngineConfig {
   std::uint64_t cache_bytes = 0;
   std::optional<std::uint64_t> clean_bytes;        // none: the store's default; Breccia only
   std::optional<std::uint64_t> entry_cache_bytes;  // the same
+  std::uint64_t hot_keys = 0;                      // that a tier keeps; Breccia only
   bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
   bool columns = false;       // groups are filled from columns; Breccia only
   bool registered = false;    // with columns: keys lie in registered memory

@@ -41,8 +41,8 @@ TEST(HotRoads, StepsWaitForRequests) {
     const Roads::Way before(roads);
     EXPECT_TRUE(before.looks(hash_of(1)));
     EXPECT_FALSE(before.tells(hash_of(2)));
-    change = std::thread(
-        [&] { roads.change(model_of({2}), [&](const Model&) { is_evicted = true; }); });
+    change =
+        std::thread([&] { roads.change(model_of({2}), [&](const Model&) { is_evicted = true; }); });
     while (!Roads::Way(roads).tells(hash_of(2))) std::this_thread::yield();
     for (int i = 0; i < 100; ++i) {
       const Roads::Way way(roads);
@@ -80,8 +80,7 @@ TEST(HotRoads, NeverOlderThanAcknowledged) {
   const auto raise = [&](std::uint64_t i) {
     const Roads::Way way(roads);
     const bool tells = way.tells(hash_of(i));
-    const Copies::Write write =
-        tells ? copies.begin_write(hash_of(i), name(i)) : Copies::Write{};
+    const Copies::Write write = tells ? copies.begin_write(hash_of(i), name(i)) : Copies::Write{};
     std::uint64_t now = 0;
     {
       const std::lock_guard lock(mutex);

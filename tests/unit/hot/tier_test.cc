@@ -91,8 +91,8 @@ TEST_P(HotTier, IsWhatAMapHas) {
     for (int turn = 0; turn < 4000; ++turn) {
       const std::uint64_t shift = turn / 1000 * 7;
       const auto some_key = [&] {
-        return "key" + std::to_string(random.one_in(3) ? random.below(64)
-                                                       : (shift + random.below(6)) % 64);
+        return "key" +
+               std::to_string(random.one_in(3) ? random.below(64) : (shift + random.below(6)) % 64);
       };
       const std::string key = some_key();
       const std::string value(random.below(random.one_in(4) ? 300 : 20),
