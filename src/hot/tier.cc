@@ -367,7 +367,12 @@ bool Tier::GetProperty(const std::string& name, std::string* value) {
     *value = std::to_string(figure);
     return true;
   }
-  return below()->GetProperty(name, value);
+  if (!below()->GetProperty(name, value)) return false;
+  if (name != "breccia.stats") return true;
+  for (const auto& [known, figure] : figures) {
+    *value += std::string(known) + ": " + std::to_string(figure) + "\n";
+  }
+  return true;
 }
 
 }  // namespace breccia::hot

@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/random.h"
-#include "support/seeds.h"
+#include "unit/hot/counters.h"
 
 /// What copies a cache has, beside a store whose writes take their time.
 
@@ -143,56 +140,23 @@ TEST(HotCopies, Evict) {
 TEST(HotCopies, NeverOlderThanAcknowledged) {
   constexpr std::uint64_t kKeys = 6;
   constexpr int kTurns = 20'000;
-  Cache cache(4);
-  std::mutex mutex;
-  std::map<std::string, std::uint64_t> below;
-  std::atomic<std::uint64_t> acknowledged[kKeys] = {};
-  std::atomic<std::uint64_t> hits = 0;
-  const auto key_of = [](std::uint64_t i) { return "counter " + std::to_string(i); };
-  const auto raise = [&](std::uint64_t i) {
-    const std::string key = key_of(i);
-    const Copies::Write write = cache->begin_write(hash_of(key), key);
-    std::uint64_t now = 0;
-    {
-      const std::lock_guard lock(mutex);
-      now = ++below[key];
+  testing::Counters counters(kKeys, 4);
+  const auto work = [&](std::uint64_t seed) {
+    base::Random random(seed);
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const std::uint64_t i = random.below(kKeys);
+      if (seed < 2 && random.one_in(4)) {
+        counters.raise(i, /*tells=*/true);
+      } else {
+        counters.look(i, /*looks=*/true, counters.least(i));
+      }
+      if (seed == 3 && random.one_in(500)) counters.copies().evict(HotKeys({}));
     }
-    cache->end_write(hash_of(key), key, write, Slice(std::to_string(now)));
-    std::uint64_t seen = acknowledged[i].load();
-    while (seen < now && !acknowledged[i].compare_exchange_weak(seen, now)) {
-    }
-  };
-  const auto look = [&](std::uint64_t i) {
-    const std::string key = key_of(i);
-    const std::uint64_t least = acknowledged[i].load();
-    std::string value;
-    if (cache->find(hash_of(key), key, &value) == Copy::kValue) {
-      ++hits;
-      ASSERT_GE(std::stoull(value), least);
-      return;
-    }
-    const auto lease = cache->lease(hash_of(key));
-    std::uint64_t now = 0;
-    {
-      const std::lock_guard lock(mutex);
-      now = below[key];
-    }
-    ASSERT_GE(now, least);
-    if (lease.has_value()) cache->bring(hash_of(key), key, *lease, Slice(std::to_string(now)));
   };
   std::vector<std::thread> threads;
-  for (std::uint64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      base::Random random(t);
-      for (int turn = 0; turn < kTurns; ++turn) {
-        const std::uint64_t i = random.below(kKeys);
-        t < 2 && random.one_in(4) ? raise(i) : look(i);
-        if (t == 3 && random.one_in(500)) cache->evict(HotKeys({}));
-      }
-    });
-  }
+  for (std::uint64_t t = 0; t < 4; ++t) threads.emplace_back(work, t);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(hits, 1000U);
+  EXPECT_GT(counters.hits(), 1000U);
 }
 
 }  // namespace breccia::hot
