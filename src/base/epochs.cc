@@ -17,10 +17,7 @@ Epochs::~Epochs() {
 
 std::uint32_t Epochs::enter() {
   const std::uint32_t slot = thread_slot();
-  if (slot == kThreadSlots) {
-    without_slot_.lock_shared();
-    return slot;
-  }
+  if (slot == kThreadSlots) return slot;
   Place& place = places_[slot];
   if (place.depth++ > 0) return slot;
   // An exchange, so that pointers are read behind it: who does not see it has stored before what
@@ -30,7 +27,7 @@ std::uint32_t Epochs::enter() {
 }
 
 void Epochs::leave(std::uint32_t slot) {
-  if (slot == kThreadSlots) return without_slot_.unlock_shared();
+  if (slot == kThreadSlots) return;
   Place& place = places_[slot];
   BRECCIA_ASSERT(place.depth > 0);
   if (--place.depth > 0) return;
@@ -77,9 +74,6 @@ std::uint64_t Epochs::oldest() {
     const std::uint64_t since = place.since.load();
     if (since != kOutside) oldest = std::min(oldest, since);
   }
-  // Of those without a slot nothing is known but whether there are any.
-  if (!without_slot_.try_lock()) return kOutside + 1;
-  without_slot_.unlock();
   return oldest;
 }
 

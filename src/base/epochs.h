@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 #include "base/thread_slot.h"
@@ -27,13 +26,16 @@ class Epochs {
   using Free = void (*)(void* block);
 
   /// Threads one owner, who may have others.
-  /// Cost    an exchange; without a slot of its own (base/thread_slot.h) a lock that is shared.
+  /// Cost    an exchange.
   class Stay {
    public:
     explicit Stay(Epochs& epochs) : epochs_(epochs), slot_(epochs.enter()) {}
     ~Stay() { epochs_.leave(slot_); }
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
+
+    /// False of a thread without a slot of its own (base/thread_slot.h): it must not look.
+    [[nodiscard]] bool may_look() const { return slot_ < kThreadSlots; }
 
    private:
     Epochs& epochs_;
@@ -73,7 +75,6 @@ class Epochs {
 
   std::atomic<std::uint64_t> now_{1};
   std::array<Place, kThreadSlots> places_;
-  std::shared_mutex without_slot_;  // shared by who stays and has none
   mutable std::mutex mutex_;
   std::vector<Retired> retired_;  // by ascending epoch
 };

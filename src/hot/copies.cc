@@ -68,10 +68,11 @@ Copies::~Copies() {
 
 Copy Copies::find(std::uint64_t hash, const Slice& key, std::string* value) const {
   const base::Epochs::Stay stay(epochs_);
+  if (!stay.may_look()) return Copy::kNone;
   const Bucket& bucket = bucket_of(hash);
   const int way = way_of(bucket, hash, key);
   if (way < 0) return Copy::kNone;
-  const Entry* const entry = bucket.entry[way].load(std::memory_order_acquire);
+  const Entry* const entry = bucket.entry[way].load();
   // Since it was looked at, another may have come.
   if (entry == nullptr || entry->hash != hash || entry->key() != key) return Copy::kNone;
   if (entry->is_deleted) return Copy::kDeleted;
@@ -83,7 +84,7 @@ Copy Copies::find(std::uint64_t hash, const Slice& key, std::string* value) cons
 int Copies::way_of(const Bucket& bucket, std::uint64_t hash, const Slice& key) {
   for (int way = 0; way < kWays; ++way) {
     if (bucket.tag[way].load(std::memory_order_relaxed) != tag_of(hash)) continue;
-    const Entry* const entry = bucket.entry[way].load(std::memory_order_acquire);
+    const Entry* const entry = bucket.entry[way].load();
     if (entry != nullptr && entry->hash == hash && entry->key() == key) return way;
   }
   return -1;
@@ -95,11 +96,12 @@ Copies::Write Copies::begin_write(std::uint64_t hash, const Slice& key) {
   Write write{};
   {
     const Lock lock(bucket);
-    write.version = bucket.version.load(std::memory_order_relaxed) + 1;
-    bucket.version.store(write.version, std::memory_order_release);
-    bucket.writes.fetch_add(1, std::memory_order_relaxed);
     const int way = way_of(bucket, hash, key);
     if (way >= 0) gone = take(&bucket, way);
+    bucket.writes.fetch_add(1, std::memory_order_relaxed);
+    // Behind that: who finds a copy by a version has it until the version rises.
+    write.version = bucket.version.load(std::memory_order_relaxed) + 1;
+    bucket.version.store(write.version, std::memory_order_release);
   }
   forget(gone);
   return write;
@@ -134,9 +136,9 @@ void Copies::begin_write_of_any() {
     Entry* gone[kWays] = {};
     {
       const Lock lock(bucket);
-      bucket.version.fetch_add(1, std::memory_order_release);
-      bucket.writes.fetch_add(1, std::memory_order_relaxed);
       for (int way = 0; way < kWays; ++way) gone[way] = take(&bucket, way);
+      bucket.writes.fetch_add(1, std::memory_order_relaxed);
+      bucket.version.fetch_add(1, std::memory_order_release);
     }
     for (Entry* const entry : gone) forget(entry);
   }
@@ -207,7 +209,7 @@ Copies::Entry* Copies::put(Bucket* bucket, Entry* entry) {
 
 /// Empties a place.
 Copies::Entry* Copies::take(Bucket* bucket, int way) {
-  Entry* const gone = bucket->entry[way].exchange(nullptr, std::memory_order_acq_rel);
+  Entry* const gone = bucket->entry[way].exchange(nullptr);  // for base/epochs.h
   if (gone == nullptr) return nullptr;
   size_.fetch_sub(1, std::memory_order_relaxed);
   bytes_.fetch_sub(gone->bytes(), std::memory_order_relaxed);

@@ -25,7 +25,7 @@ enum class Copy {
 /// Copies of what a store below has of hot keys, whose writes all go through to it.
 ///
 /// A bucket has a version and counts writes of its keys that are under way.
-/// 1. A write begins: the version rises, it is counted, the key's copy goes.
+/// 1. A write begins: the key's copy goes, the write is counted, the version rises.
 /// 2. The store below writes.
 /// 3. It ends. Its value is the copy if no other write began in the bucket since, and none is under
 ///    way. The version rises.

@@ -48,6 +48,10 @@ class Roads {
     Way(const Way&) = delete;
     Way& operator=(const Way&) = delete;
 
+    /// Whether nothing is hot, so nobody has a copy of anything while this lives.
+    [[nodiscard]] bool is_idle() const {
+      return now_->lookups == nullptr && now_->writes == nullptr && now_->writes_too == nullptr;
+    }
     [[nodiscard]] bool looks(std::uint64_t hash) const { return is_of(now_->lookups, hash); }
     [[nodiscard]] bool tells(std::uint64_t hash) const {
       return is_of(now_->writes, hash) || is_of(now_->writes_too, hash);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/random.h"
 #include "base/thread_slot.h"
 
 namespace breccia::hot {
@@ -26,9 +27,8 @@ class Sampler {
     const std::uint32_t slot = base::thread_slot();
     if (slot == base::kThreadSlots) return;
     Place& place = places_[slot];
-    // By a hash's own bits it would be always the same keys.
-    if (++place.seen < one_in_) return;
-    place.seen = 0;
+    if (place.skip-- > 0) return;
+    place.skip = next_gap(&place);
     place.samples[place.count++] = hash;
     if (place.count < kAtOnce) return;
     place.count = 0;
@@ -36,9 +36,19 @@ class Sampler {
   }
 
  private:
+  struct Place;
+
+  /// From 0 to twice as many as are passed over on average: with gaps of one length, who asks in
+  /// turns is seen always or never.
+  std::uint32_t next_gap(Place* place) const {
+    place->state = base::mix64(place->state + 1);
+    return static_cast<std::uint32_t>(place->state % (2 * std::uint64_t{one_in_} - 1));
+  }
+
   struct alignas(64) Place {
-    std::uint32_t seen = 0;
+    std::uint32_t skip = 0;  // so many are passed over
     std::uint32_t count = 0;
+    std::uint64_t state = 0;
     Samples samples{};
   };
 

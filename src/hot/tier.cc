@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kSamplesMax = 64 << 10;
 /// Lookups of a batch that is divided: who asks for more at once does not wait for single ones.
 constexpr std::uint64_t kDividedMax = 4096;
+constexpr std::uint64_t kKeysMax = 16 << 20;
+constexpr std::uint64_t kSamplesOfWindowMax = 64 << 20;
 
 }  // namespace
 
@@ -38,7 +40,7 @@ class Tier::Told {
       if (writes->family() != kDefaultFamily) continue;
       if (writes->range_deletes().empty()) {
         tell(writes->keys());
-      } else if (!tells_of_any_) {
+      } else if (!tells_of_any_ && !way_.is_idle()) {
         tells_of_any_ = true;
         tier_->copies_->begin_write_of_any();
       }
@@ -77,7 +79,15 @@ class Tier::Divided {
   static bool suits(const batch::Requests& requests) {
     return requests.write_count() == 0 && requests.range_count() == 0 &&
            requests.reads().size() == 1 && requests.reads().front()->family() == kDefaultFamily &&
-           requests.read_count() <= kDividedMax;
+           requests.reads().front()->rows() == nullptr && requests.read_count() <= kDividedMax;
+  }
+  [[nodiscard]] bool is_idle() const { return way_.is_idle(); }
+  /// Samples the lookups.
+  void see() const {
+    const record::KeyColumnsRef keys = requests_.reads().front()->keys();
+    for (std::uint64_t i = 0; i < keys.count; ++i) {
+      tier_->sampler_.see(record::keyed_hash(keys, i, tier_->seed_));
+    }
   }
   /// Answers what copies have. Returns how many.
   /// Errors  MemoryLimit.
@@ -100,6 +110,7 @@ class Tier::Divided {
   Result<bool> ask_below(const WriteOptions& options) {
     if (seen_.size() < requests_.read_count()) {
       below_ = std::make_shared<Batch>(tier_->below()->NewBatch());
+      below_->SetValuesInPlace(requests_.values_in_place());
       if (!below_->requests().append(requests_, others_)) {
         return Status::MemoryLimit("no memory for what copies do not have");
       }
@@ -114,6 +125,8 @@ class Tier::Divided {
     bring();
     return true;
   }
+  /// Hot keys that had no copy.
+  [[nodiscard]] std::uint64_t lacked() const { return hot_without_; }
   /// Brings copies of what was found of hot keys that had none, when all lookups have answers.
   void bring() {
     const batch::Reads& reads = *requests_.reads().front();
@@ -143,6 +156,7 @@ class Tier::Divided {
     if (copy == Copy::kNone) {
       const auto lease = tier_->copies_->lease(hash);
       if (lease.has_value()) lacked_.push_back({i, hash, *lease});
+      ++hot_without_;
       return false;
     }
     copy == Copy::kValue ? answers->add_value(i, value_) : answers->add(i, Status::Code::kNotFound);
@@ -162,6 +176,7 @@ class Tier::Divided {
   std::shared_ptr<Batch> below_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;  // hash, version
   std::vector<Lacked> lacked_;
+  std::uint64_t hot_without_ = 0;
   std::string key_, value_;
 };
 
@@ -173,6 +188,7 @@ class Tier::Behind final : public Transaction {
   [[nodiscard]] Batch& batch() override { return below_->batch(); }
   Status Read(Batch* reads) override { return below_->Read(reads); }
   Status Close(const WriteOptions& options) override {
+    if (std::exchange(is_over_, true)) return Status::InvalidArgument("it was closed before");
     return base::or_memory_limit([&] {
       Told told(tier_);
       told.tell(below_->batch().requests());
@@ -183,15 +199,18 @@ class Tier::Behind final : public Transaction {
  private:
   Tier* const tier_;
   const std::unique_ptr<Transaction> below_;
+  bool is_over_ = false;
 };
 
 Result<std::unique_ptr<Store>> Tier::make(const HotOptions& options, std::unique_ptr<Store> below) {
   BRECCIA_ASSERT(below != nullptr);
-  if (options.keys_max == 0 || options.sample_one_in == 0 || options.samples_of_window == 0) {
-    return Status::InvalidArgument("hot keys: keys_max, sample_one_in and samples_of_window are 0");
-  }
-  BRECCIA_TAKE(auto copies, Copies::make(options.keys_max));
-  std::unique_ptr<Tier> tier(new Tier(options, std::move(below), std::move(copies)));
+  BRECCIA_TRY(check(options));
+  std::unique_ptr<Tier> tier;
+  BRECCIA_TRY(base::or_memory_limit([&] {
+    BRECCIA_TAKE(auto copies, Copies::make(options.keys_max));
+    tier.reset(new Tier(options, std::move(below), std::move(copies)));
+    return Status::OK();
+  }));
   BRECCIA_TRY(base::or_error([&] {
     tier->thread_ = std::thread([raw = tier.get()] { raw->learn(); });
     return Status::OK();
@@ -199,16 +218,31 @@ Result<std::unique_ptr<Store>> Tier::make(const HotOptions& options, std::unique
   return std::unique_ptr<Store>(std::move(tier));
 }
 
+Status Tier::check(const HotOptions& options) {
+  const bool has_sense = options.keys_max > 0 && options.keys_max <= kKeysMax &&
+                         options.sample_one_in > 0 && options.samples_of_window > 0 &&
+                         options.samples_of_window <= kSamplesOfWindowMax;
+  if (has_sense) return Status::OK();
+  return Status::InvalidArgument(
+      "hot_tier: keys_max of 1 to 16 Mi, sample_one_in of 1 and more, "
+      "samples_of_window of 1 to 64 Mi");
+}
+
 Tier::Tier(const HotOptions& options, std::unique_ptr<Store> below, std::unique_ptr<Copies> copies)
     : StackableStore(std::move(below)),
       options_(options),
       seed_{base::draw_secret_word(), base::draw_secret_word() | 1},
       copies_(std::move(copies)),
+      trainer_({.keys_max = options.keys_max,
+                .samples_of_window = options.samples_of_window,
+                .gain_min = options.gain_min}),
       sampler_(options.sample_one_in, [this](const Sampler::Samples& samples) { take(samples); }) {}
 
-Tier::~Tier() { stop(); }
+/// What was submitted to run later runs while there is still what it tells.
+Tier::~Tier() { Close().PermitUncheckedError(); }
 
 Status Tier::Close() {
+  is_closed_ = true;
   stop();
   return below()->Close();
 }
@@ -220,24 +254,23 @@ void Tier::stop() {
 }
 
 Status Tier::Get(const Slice& key, std::string* value) {
+  return base::or_memory_limit([&] { return get(key, value); });
+}
+
+Status Tier::get(const Slice& key, std::string* value) {
   const std::uint64_t hash = hash_of(key);
   sampler_.see(hash);
   const Roads::Way way(roads_);
-  if (!way.looks(hash)) return below()->Get(key, value);
-  switch (copies_->find(hash, key, value)) {
-    case Copy::kValue:
-      hits_.fetch_add(1, std::memory_order_relaxed);
-      return Status::OK();
-    case Copy::kDeleted:
-      hits_.fetch_add(1, std::memory_order_relaxed);
-      return Status::NotFound();
-    case Copy::kNone:
-      break;
-  }
-  misses_.fetch_add(1, std::memory_order_relaxed);
+  if (!way.looks(hash) || is_closed_) return below()->Get(key, value);
+  const Copy copy = copies_->find(hash, key, value);
+  counts_.add(copy == Copy::kNone ? kMisses : kHits, 1);
+  if (copy == Copy::kValue) return Status::OK();
+  if (copy == Copy::kDeleted) return Status::NotFound();
   const auto lease = copies_->lease(hash);
-  Status found = below()->Get(key, value);
-  if (lease.has_value()) bring(hash, key, *lease, found, *value);
+  std::string found_value;  // the key may lie in *value
+  Status found = below()->Get(key, &found_value);
+  if (lease.has_value()) bring(hash, key, *lease, found, found_value);
+  if (found.ok()) value->swap(found_value);
   return found;
 }
 
@@ -290,15 +323,24 @@ Status Tier::Submit(const WriteOptions& options, Batch* batch) {
   });
 }
 
-/// Lookups alone, as of one moment: that of the store below, if copies were of it, too.
+/// Lookups alone, as of one moment: that of the store below, if copies were of it, too. A batch of
+/// which copies have less than half is not worth being divided.
 Status Tier::look_up(const WriteOptions& options, Batch* batch) {
   Divided divided(this, &batch->requests());
-  BRECCIA_TAKE(const std::uint64_t answered, divided.answer());
-  hits_.fetch_add(answered, std::memory_order_relaxed);
-  if (answered > 0) {
-    BRECCIA_TAKE(const bool is_done, divided.ask_below(options));
-    if (is_done) return Status::OK();
+  if (divided.is_idle() || is_closed_) {
+    divided.see();
+    return below()->Submit(options, batch);
   }
+  BRECCIA_TAKE(const std::uint64_t answered, divided.answer());
+  if (2 * answered >= batch->reads()) {
+    BRECCIA_TAKE(const bool is_done, divided.ask_below(options));
+    if (is_done) {
+      counts_.add(kHits, answered);
+      counts_.add(kMisses, divided.lacked());
+      return Status::OK();
+    }
+  }
+  counts_.add(kMisses, answered + divided.lacked());
   BRECCIA_TRY(below()->Submit(options, batch));
   divided.bring();
   return Status::OK();
@@ -306,18 +348,15 @@ Status Tier::look_up(const WriteOptions& options, Batch* batch) {
 
 void Tier::SubmitAsync(const WriteOptions& options, Batch* batch,
                        std::function<void(Status)> done) {
-  std::shared_ptr<Told> told;
+  std::function<void(Status)> behind;
   const Status status = base::or_memory_limit([&] {
-    told = std::make_shared<Told>(this);
+    const auto told = std::make_shared<Told>(this);
     told->tell(batch->requests());
+    behind = [told, done](Status submitted) { done(std::move(submitted)); };
     return Status::OK();
   });
   if (!status.ok()) return done(status);
-  below()->SubmitAsync(options, batch,
-                       [told = std::move(told), done = std::move(done)](Status submitted) mutable {
-                         told.reset();  // before anybody hears of it
-                         done(std::move(submitted));
-                       });
+  below()->SubmitAsync(options, batch, std::move(behind));
 }
 
 std::unique_ptr<Transaction> Tier::OpenTransaction() {
@@ -333,9 +372,6 @@ void Tier::take(const Sampler::Samples& samples) {
 }
 
 void Tier::learn() {
-  Trainer trainer({.keys_max = options_.keys_max,
-                   .samples_of_window = options_.samples_of_window,
-                   .gain_min = options_.gain_min});
   std::vector<std::uint64_t> samples;
   while (true) {
     bell_.wait();
@@ -347,10 +383,10 @@ void Tier::learn() {
     }
     const ModelPtr now = roads_.model();
     base::as_memory_allows([&] {
-      trainer.add(samples, now.get());
-      if (!trainer.is_due()) return;
-      const Proposal proposal = trainer.end_window();
-      if (!trainer.pays(proposal)) return;
+      trainer_.add(samples, now.get());
+      if (!trainer_.is_due()) return;
+      const Proposal proposal = trainer_.end_window();
+      if (!trainer_.pays(proposal)) return;
       roads_.change(proposal.model, [&](const Model& next) { copies_->evict(next); });
     });
   }
@@ -358,7 +394,7 @@ void Tier::learn() {
 
 bool Tier::GetProperty(const std::string& name, std::string* value) {
   const std::pair<const char*, std::uint64_t> figures[] = {
-      {"breccia.hot.hits", hits_.load()},        {"breccia.hot.misses", misses_.load()},
+      {"breccia.hot.hits", counts_.sum(kHits)},  {"breccia.hot.misses", counts_.sum(kMisses)},
       {"breccia.hot.keys", copies_->size()},     {"breccia.hot.bytes", copies_->bytes()},
       {"breccia.hot.changes", roads_.changes()},
   };

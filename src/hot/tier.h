@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bell.h"
+#include "base/counters.h"
 #include "base/result.h"
 #include "hot/copies.h"
 #include "hot/roads.h"
@@ -28,6 +29,8 @@ class Tier final : public StackableStore {
   /// Errors  InvalidArgument: options of no sense; MemoryLimit.
   static Result<std::unique_ptr<Store>> make(const HotOptions& options,
                                              std::unique_ptr<Store> below);
+  /// Errors  InvalidArgument: options of no sense.
+  static Status check(const HotOptions& options);
   ~Tier() override;
 
   Status Close() override;
@@ -57,6 +60,7 @@ class Tier final : public StackableStore {
              const std::string& value);
   template <class WriteBelow>
   Status write(const Slice& key, const std::optional<Slice>& value, const WriteBelow& write_below);
+  Status get(const Slice& key, std::string* value);
   Status look_up(const WriteOptions& options, Batch* batch);
   void take(const Sampler::Samples& samples);
   void learn();
@@ -65,9 +69,12 @@ class Tier final : public StackableStore {
   const HotOptions options_;
   const record::HashSeed seed_;
   const std::unique_ptr<Copies> copies_;
+  Trainer trainer_;  // of the thread
   Roads roads_;
   Sampler sampler_;
-  std::atomic<std::uint64_t> hits_{0}, misses_{0};
+  enum Count { kHits, kMisses, kCounts };
+  base::Counters<kCounts> counts_;
+  std::atomic<bool> is_closed_{false};
 
   std::mutex mutex_;  // of the samples
   std::vector<std::uint64_t> samples_;

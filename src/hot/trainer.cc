@@ -15,7 +15,7 @@ namespace {
 /// So many times as many candidates as hot keys: who is hot next is among them.
 constexpr std::uint64_t kCandidatesOfKey = 4;
 /// So that a counter has seen few keys but one, whatever is hot.
-constexpr std::uint64_t kCountersOfKey = 16;
+constexpr std::uint64_t kCountersOfKey = 4;
 constexpr std::uint64_t kSamplesOfCounter = 2;
 
 std::uint64_t counters_for(const TrainerOptions& options) {

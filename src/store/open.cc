@@ -13,6 +13,11 @@ namespace breccia {
 
 namespace {
 
+/// Before anything is opened.
+Status check_tier(const StoreOptions& options) {
+  return options.hot_tier.has_value() ? hot::Tier::check(*options.hot_tier) : Status::OK();
+}
+
 /// The store, behind the tier that its options ask for.
 Status stack(const StoreOptions& options, std::unique_ptr<Store> engine,
              std::unique_ptr<Store>* store) {
@@ -27,6 +32,7 @@ Status stack(const StoreOptions& options, std::unique_ptr<Store> engine,
 }  // namespace
 
 Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
+  BRECCIA_TRY(check_tier(options));
   return base::or_memory_limit([&] {
     Options chosen = options;
     if (options.read_defaults) tree::fill_read_defaults(&chosen);
@@ -50,6 +56,7 @@ Status HashStore::Open(const HashOptions& options, const std::string& path,
 
 Status Store::Open(const HashOptions& options, const std::string& path,
                    std::unique_ptr<Store>* store) {
+  BRECCIA_TRY(check_tier(options));
   std::unique_ptr<HashStore> opened;
   BRECCIA_TRY(HashStore::Open(options, path, &opened));
   return base::or_memory_limit([&] { return stack(options, std::move(opened), store); });

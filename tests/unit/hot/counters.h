@@ -51,9 +51,16 @@ class Counters {
   /// `looks`: whether copies are asked, and brought.
   void look(std::uint64_t i, bool looks, std::uint64_t least) {
     std::string value;
+    const std::uint64_t version = copies_->version(hash_of(i));
     if (looks && copies_->find(hash_of(i), name(i), &value) == Copy::kValue) {
       ++hits_;
       ASSERT_GE(std::stoull(value), least);
+      std::uint64_t now = 0;
+      {
+        const std::lock_guard lock(mutex_);
+        now = below_[i];
+      }
+      ASSERT_TRUE(copies_->version(hash_of(i)) != version || std::stoull(value) == now);
       return;
     }
     const auto lease = looks ? copies_->lease(hash_of(i)) : std::nullopt;
