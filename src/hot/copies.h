@@ -82,6 +82,7 @@ class Copies {
 
   /// Takes out what is not hot by this model.
   void evict(const Model& model);
+  [[nodiscard]] std::uint64_t buckets() const { return buckets_.size(); }
   [[nodiscard]] std::uint64_t size() const { return size_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 

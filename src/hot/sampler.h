@@ -24,30 +24,39 @@ class Sampler {
       : one_in_(one_in), take_(std::move(take)), places_(base::kThreadSlots) {}
 
   void see(std::uint64_t hash) {
+    see(1, [&](std::uint64_t) { return hash; });
+  }
+  /// So many: hash_of(i) is asked of those alone that are taken.
+  template <class HashOf>
+  void see(std::uint64_t count, const HashOf& hash_of) {
     const std::uint32_t slot = base::thread_slot();
     if (slot == base::kThreadSlots) return;
     Place& place = places_[slot];
-    if (place.skip-- > 0) return;
-    place.skip = next_gap(&place);
-    place.samples[place.count++] = hash;
-    if (place.count < kAtOnce) return;
-    place.count = 0;
-    take_(place.samples);
+    std::uint64_t next = place.skip;
+    for (; next < count; next += 1 + next_gap(&place)) add(&place, hash_of(next));
+    place.skip = next - count;
   }
 
  private:
   struct Place;
 
+  void add(Place* place, std::uint64_t hash) {
+    place->samples[place->count++] = hash;
+    if (place->count < kAtOnce) return;
+    place->count = 0;
+    take_(place->samples);
+  }
+
   /// From 0 to twice as many as are passed over on average: with gaps of one length, who asks in
   /// turns is seen always or never.
-  std::uint32_t next_gap(Place* place) const {
+  std::uint64_t next_gap(Place* place) const {
     place->state = base::mix64(place->state + 1);
-    return static_cast<std::uint32_t>(place->state % (2 * std::uint64_t{one_in_} - 1));
+    return place->state % (2 * std::uint64_t{one_in_} - 1);
   }
 
   struct alignas(64) Place {
-    std::uint32_t skip = 0;  // so many are passed over
-    std::uint32_t count = 0;
+    std::uint64_t skip = 0;  // so many are passed over
+    std::uint64_t count = 0;
     std::uint64_t state = 0;
     Samples samples{};
   };

@@ -1,9 +1,11 @@
 #include "hot/tier.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/secret.h"
 #include "batch/answers.h"
 #include "batch/requests.h"
@@ -38,27 +40,48 @@ class Tier::Told {
   void tell(const batch::Requests& requests) {
     for (const auto& writes : requests.writes()) {
       if (writes->family() != kDefaultFamily) continue;
-      if (writes->range_deletes().empty()) {
-        tell(writes->keys());
-      } else if (!tells_of_any_ && !way_.is_idle()) {
-        tells_of_any_ = true;
-        tier_->copies_->begin_write_of_any();
-      }
+      writes->range_deletes().empty() ? tell(writes->keys()) : tell_of_any();
     }
   }
 
  private:
   void tell(const record::KeyColumnsRef& keys) {
+    tier_->see(keys);
+    if (way_.is_idle() || tells_of_any_) return;
+    const std::vector<std::uint8_t> hot = hot_of(keys);
+    const auto count = static_cast<std::uint64_t>(std::count(hot.begin(), hot.end(), 1));
+    // More than it takes to tell of any.
+    if (count > tier_->copies_->buckets()) return tell_of_any();
+    writes_.reserve(writes_.size() + count);  // throws before it is told
     std::string key;
     for (std::uint64_t i = 0; i < keys.count; ++i) {
+      if (hot[i] == 0) continue;
       const std::uint64_t hash = record::keyed_hash(keys, i, tier_->seed_);
-      tier_->sampler_.see(hash);
-      if (!way_.tells(hash)) continue;
       key.resize(keys.bytes_at(i));
       record::restore_key(keys, i, key.data());
-      writes_.emplace_back();  // throws before it is told
-      writes_.back() = {hash, tier_->copies_->begin_write(hash, key)};
+      writes_.emplace_back(hash, tier_->copies_->begin_write(hash, key));
     }
+  }
+
+  /// Of each key, whether it is one to tell of: 1.
+  [[nodiscard]] std::vector<std::uint8_t> hot_of(const record::KeyColumnsRef& keys) const {
+    constexpr std::uint64_t kKeysOfPart = 8192;
+    std::vector<std::uint8_t> hot(keys.count);
+    const auto look = [&](std::uint64_t part) {
+      const std::uint64_t end = std::min(keys.count, (part + 1) * kKeysOfPart);
+      for (std::uint64_t i = part * kKeysOfPart; i < end; ++i) {
+        hot[i] = way_.tells(record::keyed_hash(keys, i, tier_->seed_)) ? 1 : 0;
+      }
+    };
+    const std::uint64_t parts = (keys.count + kKeysOfPart - 1) / kKeysOfPart;
+    parts <= 1 ? look(0) : base::shared_for(std::uint64_t{0}, parts, look);
+    return hot;
+  }
+
+  void tell_of_any() {
+    if (tells_of_any_ || way_.is_idle()) return;
+    tells_of_any_ = true;
+    tier_->copies_->begin_write_of_any();
   }
 
   Tier* const tier_;
@@ -83,12 +106,7 @@ class Tier::Divided {
   }
   [[nodiscard]] bool is_idle() const { return way_.is_idle(); }
   /// Samples the lookups.
-  void see() const {
-    const record::KeyColumnsRef keys = requests_.reads().front()->keys();
-    for (std::uint64_t i = 0; i < keys.count; ++i) {
-      tier_->sampler_.see(record::keyed_hash(keys, i, tier_->seed_));
-    }
-  }
+  void see() const { tier_->see(requests_.reads().front()->keys()); }
   /// Answers what copies have. Returns how many.
   /// Errors  MemoryLimit.
   Result<std::uint64_t> answer() {
@@ -99,9 +117,9 @@ class Tier::Divided {
     batch::Reads* const reads = requests_.reads().front().get();
     batch::Answers answers(reads, &requests_.arena(0));
     const record::KeyColumnsRef keys = reads->keys();
+    see();
     for (std::uint64_t i = 0; i < keys.count; ++i) {
       const std::uint64_t hash = record::keyed_hash(keys, i, tier_->seed_);
-      tier_->sampler_.see(hash);
       others_.reads.front()[i] = !way_.looks(hash) || !find(keys, i, hash, &answers);
     }
     return seen_.size();
@@ -251,6 +269,10 @@ void Tier::stop() {
   stops_ = true;
   bell_.ring();
   if (thread_.joinable()) thread_.join();
+}
+
+void Tier::see(const record::KeyColumnsRef& keys) {
+  sampler_.see(keys.count, [&](std::uint64_t i) { return record::keyed_hash(keys, i, seed_); });
 }
 
 Status Tier::Get(const Slice& key, std::string* value) {

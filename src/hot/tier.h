@@ -18,6 +18,7 @@
 #include "hot/roads.h"
 #include "hot/sampler.h"
 #include "hot/trainer.h"
+#include "record/key_columns.h"
 #include "record/keyed_hash.h"
 
 namespace breccia::hot {
@@ -56,6 +57,7 @@ class Tier final : public StackableStore {
   [[nodiscard]] bool keeps(std::size_t value_bytes) const {
     return value_bytes <= options_.value_bytes_max;
   }
+  void see(const record::KeyColumnsRef& keys);
   void bring(std::uint64_t hash, const Slice& key, const Copies::Lease& lease, const Status& found,
              const std::string& value);
   template <class WriteBelow>

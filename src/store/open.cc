@@ -45,6 +45,9 @@ Status Store::Open(const Options& options, const std::string& path, std::unique_
 
 Status HashStore::Open(const HashOptions& options, const std::string& path,
                        std::unique_ptr<HashStore>* store) {
+  if (options.hot_tier.has_value()) {
+    return Status::InvalidArgument("hot_tier: a HashStore has none; Store::Open makes one");
+  }
   return base::or_memory_limit([&] {
     std::unique_ptr<hash::Engine> engine;
     const hash::Ground ground{wal::real_files(), pmem::real_disk()};
@@ -57,9 +60,13 @@ Status HashStore::Open(const HashOptions& options, const std::string& path,
 Status Store::Open(const HashOptions& options, const std::string& path,
                    std::unique_ptr<Store>* store) {
   BRECCIA_TRY(check_tier(options));
-  std::unique_ptr<HashStore> opened;
-  BRECCIA_TRY(HashStore::Open(options, path, &opened));
-  return base::or_memory_limit([&] { return stack(options, std::move(opened), store); });
+  return base::or_memory_limit([&] {
+    HashOptions of_engine = options;
+    of_engine.hot_tier.reset();
+    std::unique_ptr<HashStore> engine;
+    BRECCIA_TRY(HashStore::Open(of_engine, path, &engine));
+    return stack(options, std::move(engine), store);
+  });
 }
 
 }  // namespace breccia

@@ -18,11 +18,17 @@ namespace breccia::crash {
 
 namespace {
 
+/// What is killed.
+struct Kind {
+  bool hash = false;  // the hash engine
+  bool hot = false;   // behind a tier of hot keys
+};
+
 /// One store and its chain of killed writers.
 class Victim {
  public:
-  Victim(std::uint64_t seed, testing::Place place, bool simulator, bool hash)
-      : random_(seed), simulator_(simulator), hash_(hash), folder_(place) {
+  Victim(std::uint64_t seed, testing::Place place, bool simulator, Kind kind)
+      : random_(seed), simulator_(simulator), kind_(kind), folder_(place) {
     std::filesystem::create_directories(folder_ / "store");
     state_ = map_state(folder_ / "expected");
   }
@@ -38,7 +44,8 @@ class Victim {
                         {"BRECCIA_KILL_FOLDER=" + folder_.path(),
                          "BRECCIA_KILL_SEED=" + std::to_string(random_.next()),
                          std::string("BRECCIA_KILL_SIMULATOR=") + (simulator_ ? "1" : "0"),
-                         std::string("BRECCIA_KILL_HASH=") + (hash_ ? "1" : "0")});
+                         std::string("BRECCIA_KILL_HASH=") + (kind_.hash ? "1" : "0"),
+                         std::string("BRECCIA_KILL_HOT=") + (kind_.hot ? "1" : "0")});
     };
     const std::string ended = spawn_and_kill(
         spawn, [this] { return state_->phase == Phase::kOpening; }, &random_);
@@ -49,7 +56,7 @@ class Victim {
  private:
   base::Random random_;
   const bool simulator_;
-  const bool hash_;
+  const Kind kind_;
   const testing::Folder folder_;
   KillState* state_;
 };
@@ -64,9 +71,9 @@ struct Totals {
 };
 
 /// Kills the writers of one store `rounds` times.
-void run_victim(std::uint64_t seed, testing::Place place, std::uint64_t rounds, bool hash,
+void run_victim(std::uint64_t seed, testing::Place place, std::uint64_t rounds, Kind kind,
                 Totals* totals) {
-  Victim victim(seed, place, /*simulator=*/seed % 2 == 0, hash);
+  Victim victim(seed, place, /*simulator=*/seed % 2 == 0, kind);
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const std::string error = victim.round();
     ++totals->rounds;
@@ -83,13 +90,13 @@ void run_victim(std::uint64_t seed, testing::Place place, std::uint64_t rounds, 
 }
 
 /// Kills the writers of so many stores 50 times each.
-void kill_writers(std::uint64_t stores, bool hash) {
+void kill_writers(std::uint64_t stores, Kind kind) {
   constexpr std::uint64_t kRoundsPerStore = 50;
   const auto seeds = testing::seeds_to_run(stores);
   Totals totals;
   const auto run_half = [&](testing::Place place, std::size_t half) {
     for (std::size_t i = half; i < seeds.size(); i += 2) {
-      run_victim(seeds[i] * 2 + i / 2 % 2, place, kRoundsPerStore, hash, &totals);
+      run_victim(seeds[i] * 2 + i / 2 % 2, place, kRoundsPerStore, kind, &totals);
     }
   };
   std::thread on_disk(run_half, testing::Place::kDisk, 0);
@@ -112,9 +119,12 @@ TEST(EngineKill, DISABLED_Child) {
   const char* const seed = std::getenv("BRECCIA_KILL_SEED");
   const char* const simulator = std::getenv("BRECCIA_KILL_SIMULATOR");
   const char* const hash = std::getenv("BRECCIA_KILL_HASH");
-  if (folder == nullptr || seed == nullptr || simulator == nullptr || hash == nullptr) GTEST_SKIP();
+  const char* const hot = std::getenv("BRECCIA_KILL_HOT");
+  for (const char* const given : {folder, seed, simulator, hash, hot}) {
+    if (given == nullptr) GTEST_SKIP();
+  }
   run_child(folder, {std::strtoull(seed, nullptr, 10), std::strcmp(simulator, "1") == 0,
-                     std::strcmp(hash, "1") == 0});
+                     std::strcmp(hash, "1") == 0, std::strcmp(hot, "1") == 0});
 }
 
 // Goal: a kill at any moment loses no acknowledged write and halves no batch.
@@ -123,11 +133,20 @@ TEST(EngineKill, DISABLED_Child) {
 //   successor checks the store against a mapped record of what was acknowledged. Both kinds of log,
 //   host and simulator.
 // Mutation: acknowledging before Log::commit, or moving the watermark without its files, is found.
-TEST(EngineKill, LosesNothingAcknowledged) { kill_writers(/*stores=*/20, /*hash=*/false); }
+TEST(EngineKill, LosesNothingAcknowledged) { kill_writers(/*stores=*/20, {}); }
 
 // Goal: the same of the hash engine.
 // Method: 500 kills of processes that write to one family and whose logs are cleaned meanwhile.
 // Mutation: the mark that says that a segment is gone before its records lie elsewhere.
-TEST(EngineKill, LosesNothingOfTheHashEngine) { kill_writers(/*stores=*/10, /*hash=*/true); }
+TEST(EngineKill, LosesNothingOfTheHashEngine) { kill_writers(/*stores=*/10, {.hash = true}); }
+
+// Goal: the same behind a tier of hot keys, whose lookups are of copies before the kill and of the
+//   log behind it.
+// Method: 150 kills over each engine; half of the writes are of few keys, and are looked up again.
+// Mutation: a write that is acknowledged with its copy before the engine has it.
+TEST(EngineKill, LosesNothingOfHotKeys) {
+  kill_writers(/*stores=*/3, {.hash = false, .hot = true});
+  kill_writers(/*stores=*/3, {.hash = true, .hot = true});
+}
 
 }  // namespace breccia::crash

@@ -15,9 +15,11 @@
 
 #include "base/random.h"
 #include "hash/engine/engine.h"
+#include "hot/tier.h"
 #include "kill_state.h"
 #include "support/backend.h"
 #include "support/refill.h"
+#include "support/restless_tier.h"
 #include "support/sparse_files.h"
 
 namespace breccia::crash {
@@ -38,6 +40,8 @@ namespace {
 using Pending = WriterState::Pending;
 
 constexpr char kOtherFamily[] = "other";
+/// Of a writer, those that it writes and looks up most if there is a tier for them.
+constexpr std::uint32_t kHotKeys = 8;
 
 std::string key_text(std::uint32_t writer, std::uint32_t key) {
   return fmt::format("{}/{}{}", writer, std::string(key % 7, 'k'), key);
@@ -59,6 +63,7 @@ class Child {
 
   void run() {
     Status status = run_.hash ? open_hash() : open();
+    if (status.ok() && run_.hot) status = put_tier_before();
     if (!status.ok()) return fail("open: " + status.ToString());
     for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
       const std::string error = check(writer);
@@ -112,6 +117,12 @@ class Child {
     const Status status = hash::Engine::open(options, folder_ + "/store", ground, &engine);
     store_ = std::move(engine);
     return status;
+  }
+
+  Status put_tier_before() {
+    BRECCIA_TAKE(store_,
+                 hot::Tier::make(testing::restless_tier(&random_, kHotKeys), std::move(store_)));
+    return Status::OK();
   }
 
   /// Every third key lies in the other family, if there is one.
@@ -190,6 +201,7 @@ class Child {
       const std::uint64_t shape = random.below(8);
       mine.count =
           static_cast<std::uint32_t>(shape < 3 ? 1 : 1 + random.below(shape < 6 ? 100 : kBatchMax));
+      if (run_.hot && shape < 3) mine.first = static_cast<std::uint32_t>(random.below(kHotKeys));
       mine.number = std::atomic_ref(state_->number).fetch_add(1) + 1;
       mine.pending.store(Pending::kSubmitted, std::memory_order_release);
       const Status status = submit(writer, mine);
@@ -197,7 +209,19 @@ class Child {
       mine.pending.store(Pending::kAcked, std::memory_order_release);
       mine.settle();
       ++state_->acked;
+      if (run_.hot && !is_as_acked(writer, static_cast<std::uint32_t>(random.below(kHotKeys)))) {
+        return fail("a hot key has what was not acknowledged last");
+      }
     }
+  }
+
+  /// Of a key that nobody writes just now.
+  bool is_as_acked(std::uint32_t writer, std::uint32_t key) {
+    if (is_other(key)) return true;
+    std::string value;
+    const Status found = store_->Get(key_text(writer, key), &value);
+    const auto expected = content_of(state_->writers[writer].acked[key], writer, key);
+    return expected.has_value() ? found.ok() && value == *expected : found.IsNotFound();
   }
 
   Status submit(std::uint32_t writer, const WriterState& mine) {

@@ -60,6 +60,7 @@ struct ChildRun {
   std::uint64_t seed;
   bool simulator;
   bool hash = false;  // the hash engine
+  bool hot = false;   // behind a tier of hot keys
 };
 
 /// Opens the store, checks it against the state, then writes until it is killed. Returns on error,

@@ -10,9 +10,11 @@
 
 #include "client.h"
 #include "hash/engine/engine.h"
+#include "hot/tier.h"
 #include "support/append_operator.h"
 #include "support/backend.h"
 #include "support/folder.h"
+#include "support/restless_tier.h"
 #include "support/seeds.h"
 #include "support/sparse_files.h"
 
@@ -45,6 +47,7 @@ struct Counts {
   std::uint64_t operations = 0;
   std::uint64_t transactions = 0;  // with writes in them
   std::uint64_t commits = 0;       // of those
+  std::uint64_t changes = 0;       // of what is hot
 };
 
 /// Runs a history on `store`, which is `ordered` or of the hash engine (null), and writes it to
@@ -92,39 +95,45 @@ void expect_commits(const Counts& counts) {
   EXPECT_LT(counts.commits, counts.transactions);
 }
 
-}  // namespace
+/// The store itself, or behind a tier whose model changes all the time.
+std::unique_ptr<Store> stack(std::unique_ptr<Store> engine, bool with_tier, base::Random* random) {
+  if (!with_tier) return engine;
+  auto tier = hot::Tier::make(testing::restless_tier(random), std::move(engine));
+  EXPECT_TRUE(tier.ok()) << tier.status().ToString();
+  return tier.take();
+}
 
-// Goal: what concurrent clients see is what one store could have done, operation by operation in
-//   some order that keeps to the times: single requests, batches, ranges, snapshots, transactions.
-// Method: 2,000 histories of 2 to 16 threads are recorded into files of the folder `histories`; the
-//   ctest entry `linearize` behind this one checks them with porcupine.
-// Mutation: showing a batch's writes one by one, or a snapshot without its visible position, is
-//   found in the first files; a Close that always says Busy fails the share of commits.
-TEST(Linearize, ConcurrentHistoriesAreRecorded) {
-  remove_histories();
-  Counts counts;
-  for (const std::uint64_t seed : testing::seeds_to_run(2000 / kHistoriesPerStore)) {
+/// The times that the model changed.
+std::uint64_t changes_of(Store* store) {
+  std::string changes = "0";
+  store->GetProperty("breccia.hot.changes", &changes);
+  return std::stoull(changes);
+}
+
+/// Records so many histories of ordered stores.
+void record_ordered(std::uint64_t histories, bool with_tier, Counts* counts) {
+  for (const std::uint64_t seed : testing::seeds_to_run(histories / kHistoriesPerStore)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     const testing::Folder place(testing::Place::kMemory);
     std::unique_ptr<ordered::Engine> engine;
     const Status opened = ordered::Engine::open(random_options(&random), place / "store", &engine);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
+    ordered::Engine* const ordered = engine.get();
+    const std::unique_ptr<Store> store = stack(std::move(engine), with_tier, &random);
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
-      const std::string file = kFolder / fmt::format("{:x}-{}.jsonl", seed, i);
-      ASSERT_EQ(run_history(engine.get(), engine.get(), random.next(), file, &counts), "");
+      const std::string file =
+          kFolder / fmt::format("{}{:x}-{}.jsonl", with_tier ? "hot-" : "", seed, i);
+      ASSERT_EQ(run_history(store.get(), ordered, random.next(), file, counts), "");
     }
+    counts->changes += changes_of(store.get());
   }
-  expect_commits(counts);
 }
 
-// Goal: the same of the hash engine, without ranges, merges and snapshots, whose log is cleaned
-//   meanwhile and whose keys share numbers in some stores.
-// Method: 1,000 histories, into the same folder.
-// Mutation: as above; an index that lookups see while a batch comes in.
-TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
-  Counts counts;
-  for (const std::uint64_t seed : testing::seeds_to_run(1000 / kHistoriesPerStore)) {
+/// The same of the hash engine, without ranges, merges and snapshots, whose log is cleaned
+/// meanwhile and whose keys share numbers in some stores.
+void record_hash(std::uint64_t histories, bool with_tier, Counts* counts) {
+  for (const std::uint64_t seed : testing::seeds_to_run(histories / kHistoriesPerStore)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     const testing::Folder place(testing::Place::kMemory);
@@ -138,12 +147,50 @@ TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
     std::unique_ptr<hash::Engine> engine;
     const Status opened = hash::Engine::open(options, place / "store", ground, &engine);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
+    const std::unique_ptr<Store> store = stack(std::move(engine), with_tier, &random);
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
-      const std::string file = kFolder / fmt::format("hash-{:x}-{}.jsonl", seed, i);
-      ASSERT_EQ(run_history(engine.get(), nullptr, random.next(), file, &counts), "");
+      const std::string file =
+          kFolder / fmt::format("{}hash-{:x}-{}.jsonl", with_tier ? "hot-" : "", seed, i);
+      ASSERT_EQ(run_history(store.get(), nullptr, random.next(), file, counts), "");
     }
+    counts->changes += changes_of(store.get());
   }
+}
+
+}  // namespace
+
+// Goal: what concurrent clients see is what one store could have done, operation by operation in
+//   some order that keeps to the times: single requests, batches, ranges, snapshots, transactions.
+// Method: 2,000 histories of 2 to 16 threads are recorded into files of the folder `histories`; the
+//   ctest entry `linearize` behind this one checks them with porcupine.
+// Mutation: showing a batch's writes one by one, or a snapshot without its visible position, is
+//   found in the first files; a Close that always says Busy fails the share of commits.
+TEST(Linearize, ConcurrentHistoriesAreRecorded) {
+  remove_histories();
+  Counts counts;
+  record_ordered(2000, /*with_tier=*/false, &counts);
   expect_commits(counts);
+}
+
+// Goal: the same of the hash engine.
+// Method: 1,000 histories, into the same folder.
+// Mutation: as above; an index that lookups see while a batch comes in.
+TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
+  Counts counts;
+  record_hash(1000, /*with_tier=*/false, &counts);
+  expect_commits(counts);
+}
+
+// Goal: the same over a tier of hot keys, while others become hot every few hundred requests.
+// Method: 1,500 histories over each engine, into the same folder; each has keys of its own.
+// Mutation: a lookup that brings a copy without a lease; a change of the model in one step.
+TEST(Linearize, HistoriesOverAHotTierAreRecorded) {
+  Counts counts;
+  record_ordered(1500, /*with_tier=*/true, &counts);
+  record_hash(1500, /*with_tier=*/true, &counts);
+  expect_commits(counts);
+  std::printf("%lu changes of what is hot\n", counts.changes);
+  EXPECT_GT(counts.changes, 0U);
 }
 
 }  // namespace breccia::linearize

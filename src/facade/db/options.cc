@@ -150,6 +150,9 @@ Status check_options(const Options& options, const std::string& name) {
   if (options.rocksdb.wal_filter != nullptr) {
     return Status::NotSupported("a WalFilter", "breccia's log is replayed as it is");
   }
+  if (options.hot_tier.has_value()) {
+    return Status::NotSupported("hot_tier", "only breccia::Store::Open puts one before a store");
+  }
   BRECCIA_TRY(check_paths(options.rocksdb.db_paths, name));
   BRECCIA_TRY(check_paths(options.rocksdb.cf_paths, name));
   BRECCIA_TRY(check_family(rocksdb::kDefaultColumnFamilyName, options.rocksdb));
