@@ -6,6 +6,7 @@
 
 #include "compaction/algo/rules.cuh"
 #include "compaction/backend.h"
+#include "exec/clear.h"
 #include "record/key_columns.h"
 #include "runs/algo/runs.cuh"
 #include "sst/algo/filter.cuh"
@@ -37,7 +38,7 @@ class SliceMerge {
     if (!answers_.reserve(1) || !bounds_.reserve(slice_.run_blocks.size() + 2)) return no_memory();
     answers_.push({});
     BRECCIA_TAKE(faults_, exec::make_array<std::uint32_t>(x_, 1));
-    BRECCIA_TRY(x_.template launch<1>(1, runs::algo::Clear<std::uint32_t>{1, faults_.data()}));
+    BRECCIA_TRY(exec::clear(x_, faults_.data(), 1));
     BRECCIA_TRY(decode());
     if (entries_.keys.count == 0) return Status::OK();
     BRECCIA_TRY(order(how.ordering));
@@ -241,8 +242,7 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(auto x, own_->executor());
     const std::uint64_t count = shape.bytes() / sizeof(std::uint32_t);
     BRECCIA_TAKE(const auto words, exec::make_array<std::uint32_t>(*x, count));
-    BRECCIA_TRY(x->template launch<runs::algo::kWidth>(
-        count, runs::algo::Clear<std::uint32_t>{count, words.data()}));
+    BRECCIA_TRY(exec::clear(*x, words.data(), count));
     for (const HashRange& range : ranges) {
       const auto& hashes = static_cast<const PoolHashes<Tenant>&>(*range.hashes);
       BRECCIA_TRY(sst::algo::add_hashes(*x, hashes.hash.data() + range.begin, range.count, shape,

@@ -20,7 +20,8 @@
 ///   compare_exchange_acq_rel_{device,system}(group, at, expected, value)  the same; stored if
 ///   equal add_{relaxed,acq_rel}_{device,system}(group, at, value)               the same
 ///   or_{relaxed,acquire,acq_rel}_…, and_acq_rel_…                         the same
-///   fence_seq_cst_{device,system}(group)
+///   fence_{acquire,release,seq_cst}_{device,system}(group)
+///   load_two_relaxed_device(group, from)                     two words, each by itself
 ///   load_pair_device(group, from)                            second is not older than first
 ///   store_pair_device(group, to, value)                      the same; of a pair that only the
 ///   caller changes, and that nobody expects in an exchange
@@ -56,9 +57,10 @@ inline constexpr auto kRelaxed = ::cuda::memory_order_relaxed;
 inline constexpr auto kAcquire = ::cuda::memory_order_acquire;
 inline constexpr auto kRelease = ::cuda::memory_order_release;
 inline constexpr auto kAcqRel = ::cuda::memory_order_acq_rel;
+inline constexpr auto kSeqCst = ::cuda::memory_order_seq_cst;
 template <class Scope>
-__host__ __device__ void fence() {
-  ::cuda::atomic_thread_fence(::cuda::memory_order_seq_cst, Scope::kValue);
+__host__ __device__ void fence(::cuda::memory_order order) {
+  ::cuda::atomic_thread_fence(order, Scope::kValue);
 }
 #else
 struct DeviceScope {};
@@ -67,6 +69,7 @@ inline constexpr int kRelaxed = __ATOMIC_RELAXED;
 inline constexpr int kAcquire = __ATOMIC_ACQUIRE;
 inline constexpr int kRelease = __ATOMIC_RELEASE;
 inline constexpr int kAcqRel = __ATOMIC_ACQ_REL;
+inline constexpr int kSeqCst = __ATOMIC_SEQ_CST;
 /// What is used of std::atomic_ref, which GCC's library keeps from reading what is const.
 template <class Scope, class T>
 class Ref {
@@ -86,8 +89,8 @@ class Ref {
   T* at_;
 };
 template <class Scope>
-void fence() {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+void fence(int order) {
+  __atomic_thread_fence(order);
 }
 #endif
 
@@ -131,6 +134,14 @@ inline constexpr std::uint64_t kBusyWord = ~std::uint64_t{0};
     return atomics::Ref<atomics::Scope, T>(*at).call(value, constant);                    \
   }
 
+#define BRECCIA_ATOMIC_FENCE(order, constant, scope, Scope)     \
+  BRECCIA_SINGLE_SOURCE                                         \
+  template <class Group>                                        \
+  BRECCIA_HD void fence_##order##_##scope(const Group& group) { \
+    atomics::may_switch(group);                                 \
+    atomics::fence<atomics::Scope>(constant);                   \
+  }
+
 #define BRECCIA_ATOMICS(scope, Scope)                                                            \
   BRECCIA_ATOMIC_LOAD(relaxed, atomics::kRelaxed, scope, Scope)                                  \
   BRECCIA_ATOMIC_LOAD(acquire, atomics::kAcquire, scope, Scope)                                  \
@@ -154,17 +165,15 @@ inline constexpr std::uint64_t kBusyWord = ~std::uint64_t{0};
                                                                  atomics::kAcquire);             \
     return found;                                                                                \
   }                                                                                              \
-  BRECCIA_SINGLE_SOURCE                                                                          \
-  template <class Group>                                                                         \
-  BRECCIA_HD void fence_seq_cst_##scope(const Group& group) {                                    \
-    atomics::may_switch(group);                                                                  \
-    atomics::fence<atomics::Scope>();                                                            \
-  }
+  BRECCIA_ATOMIC_FENCE(acquire, atomics::kAcquire, scope, Scope)                                 \
+  BRECCIA_ATOMIC_FENCE(release, atomics::kRelease, scope, Scope)                                 \
+  BRECCIA_ATOMIC_FENCE(seq_cst, atomics::kSeqCst, scope, Scope)
 
 BRECCIA_ATOMICS(device, DeviceScope)
 BRECCIA_ATOMICS(system, SystemScope)
 
 #undef BRECCIA_ATOMICS
+#undef BRECCIA_ATOMIC_FENCE
 #undef BRECCIA_ATOMIC_CHANGE
 #undef BRECCIA_ATOMIC_STORE
 #undef BRECCIA_ATOMIC_LOAD
@@ -293,6 +302,25 @@ BRECCIA_HD WordPair load_named_pair_device(const Group& group, const WordPair* f
 #else
   return *from;
 #endif
+}
+
+/// Two words that lie at a multiple of 16 bytes: each of them at some moment.
+/// Source  PTX memory model: an access to a vector is one to each of its elements.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD WordPair load_two_relaxed_device(const Group& group, const std::uint64_t* from) {
+  atomics::may_switch(group);
+  WordPair two;
+#if defined(__CUDA_ARCH__)
+  asm volatile("ld.relaxed.gpu.v2.u64 {%0, %1}, [%2];"
+               : "=l"(two.first), "=l"(two.second)
+               : "l"(from)
+               : "memory");
+#else
+  two.first = __atomic_load_n(from, __ATOMIC_RELAXED);
+  two.second = __atomic_load_n(from + 1, __ATOMIC_RELAXED);
+#endif
+  return two;
 }
 
 }  // namespace breccia::exec

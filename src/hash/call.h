@@ -9,8 +9,8 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "exec/clear.h"
 #include "exec/executor.h"
-#include "hash/algo/clear.cuh"
 #include "hash/algo/displace.cuh"
 #include "hash/algo/move.cuh"
 #include "hash/algo/run.cuh"
@@ -81,9 +81,9 @@ class Call {
     requests_.count = slots;
     BRECCIA_TRY(allocate());
     const Secret& secret = table_.options().secret;
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(exec::clear(x_, count_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
-        slots, algo::Extract<Keys>{table_.ref().old, algo::Unpermute(secret.add, secret.factor),
+        slots, algo::Extract<Keys>{table_.ref().old, exec::Unpermute(secret.add, secret.factor),
                                    table_.moved() * kBucketPairs, slots, keys.data(), values.data(),
                                    count_.data()}));
     BRECCIA_TRY(fetch_count(&requests_.count));
@@ -152,7 +152,7 @@ class Call {
   Status run_on(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count,
                 std::uint64_t* left) {
     BRECCIA_TRY(launch_run(tables, list, count));
-    BRECCIA_TRY(algo::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(exec::clear(x_, count_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
         algo::ListOverflow::items(count),
         algo::ListOverflow{requests_, list, count, {next_left_.data(), count_.data()}}));
@@ -248,7 +248,7 @@ class Call {
       }
       std::uint64_t* const parts = count_.data() + algo::Parted::kStride;
       std::uint64_t* const taken = count_.data() + kCounts;
-      BRECCIA_TRY(algo::clear(x_, count_.data(), kCounts + *left));
+      BRECCIA_TRY(exec::clear(x_, count_.data(), kCounts + *left));
       const std::uint64_t part_size = algo::Parted::part_size_for(*left);
       const algo::DisplaceNear<Keys> near{
           tables.table,

@@ -9,12 +9,12 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "base/section_mutex.h"
+#include "exec/clear.h"
 #include "exec/device.h"
 #include "exec/pool.h"
-#include "hash/algo/clear.cuh"
 #include "hash/backend.h"
 #include "hash/rows.h"
-#include "hash/section_mutex.h"
 
 namespace breccia::hash {
 
@@ -46,8 +46,8 @@ class Storage {
   }
   template <class X>
   Status clear(X& x) {
-    BRECCIA_TRY(algo::clear(x, pairs_.data(), pairs_.count()));
-    return algo::clear(x, bits_.data(), bits_.count());
+    BRECCIA_TRY(exec::clear(x, pairs_.data(), pairs_.count()));
+    return exec::clear(x, bits_.data(), bits_.count());
   }
 
   /// Called before keys of it are deleted, any number of batches at once.
@@ -151,7 +151,7 @@ class PoolTable final : public Table {
   }
 
   /// Batches share it; a section has it for itself. Whoever calls what follows has it.
-  [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
+  [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
   [[nodiscard]] GrowingRef ref() const {
     return {current_->ref(), old_ == nullptr ? TableRef() : old_->ref(), moved_};
   }
@@ -181,7 +181,7 @@ class PoolTable final : public Table {
  private:
   const exec::TenantPtr tenant_;
   const std::unique_ptr<Rows> rows_;
-  mutable SectionMutex mutex_;
+  mutable base::SectionMutex mutex_;
   Visitors writers_;
   std::unique_ptr<Storage> current_;
   std::unique_ptr<Storage> old_;  // while it grows

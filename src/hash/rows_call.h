@@ -5,8 +5,8 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "exec/clear.h"
 #include "exec/executor.h"
-#include "hash/algo/clear.cuh"
 #include "hash/algo/rows.cuh"
 #include "hash/call.h"
 #include "hash/grace.h"
@@ -119,7 +119,7 @@ class RowsCall {
     if (given_.found != nullptr && !is_undone) BRECCIA_TRY(get());
     if (!leaves_rows()) return x_.finish();
     std::uint64_t count = 0;
-    BRECCIA_TRY(algo::clear(x_, free_count_.data(), 1));
+    BRECCIA_TRY(exec::clear(x_, free_count_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
         requests_.count,
         algo::GiveBack{requests_, may_write_ ? own_.data() : nullptr, before_.data(), is_undone,

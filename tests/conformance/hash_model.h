@@ -235,7 +235,7 @@ inline Entry entry_of(const TableRef& table, const TableOptions& options, const 
     entry.key = number_of(options, row);
     entry.place = place_of_row(table, options, shape, row);
   } else {
-    const algo::Unpermute back(table.secret.add, table.secret.factor);
+    const exec::Unpermute back(table.secret.add, table.secret.factor);
     entry.key = algo::key_of(table, back, bucket, pair.first);
     entry.place = algo::place_of(table, entry.key);
   }
@@ -297,7 +297,7 @@ inline Secret random_secret(base::Random& random) {
 /// Keys that a table has no words for, where keys are in slots, and ordinary ones.
 inline std::vector<std::uint64_t> some_keys(const Table& table, std::size_t count,
                                             base::Random& random) {
-  const algo::Unpermute back(table.options().secret.add, table.options().secret.factor);
+  const exec::Unpermute back(table.options().secret.add, table.options().secret.factor);
   std::vector<std::uint64_t> keys;
   if (!table.options().keys_in_rows()) {
     for (const std::uint64_t word : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2},

@@ -175,7 +175,7 @@ TEST(Linearize, ConcurrentHistoriesAreRecorded) {
 // Goal: the same of the hash engine.
 // Method: 1,000 histories, into the same folder.
 // Mutation: as above; an index that lookups see while a batch comes in.
-TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
+TEST(Linearize, ConcurrentHistoriesOfTheHashEngineAreRecorded) {
   Counts counts;
   record_hash(1000, /*with_tier=*/false, &counts);
   expect_commits(counts);
@@ -184,7 +184,7 @@ TEST(Linearize, HistoriesOfTheHashEngineAreRecorded) {
 // Goal: the same over a tier of hot keys, while others become hot every few hundred requests.
 // Method: 1,500 histories over each engine, into the same folder; each has keys of its own.
 // Mutation: a lookup that brings a copy without a lease; a change of the model in one step.
-TEST(Linearize, HistoriesOverAHotTierAreRecorded) {
+TEST(Linearize, ConcurrentHistoriesOverAHotTierAreRecorded) {
   Counts counts;
   record_ordered(1500, /*with_tier=*/true, &counts);
   record_hash(1500, /*with_tier=*/true, &counts);

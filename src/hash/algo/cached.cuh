@@ -46,10 +46,10 @@ BRECCIA_HD inline bool has_value(std::uint64_t payload) {
 /// What a payload's set and counters follow from.
 BRECCIA_HD inline std::uint64_t cache_hash_of(std::uint64_t payload) {
   constexpr std::uint64_t kFactor = 0x9e37'79b9'7f4a'7c15;
-  return permuted(payload, 0, kFactor);
+  return exec::permuted(payload, 0, kFactor);
 }
 BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t hash) {
-  return scaled(hash, cache.set_count);
+  return exec::scaled(hash, cache.set_count);
 }
 
 /// One set, of 64 bytes: seven payloads, a byte of credit for each, and one that counts misses.

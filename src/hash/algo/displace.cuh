@@ -58,7 +58,7 @@ struct TakenRef {
   BRECCIA_HD auto take(const Group& group, std::uint64_t word) const {
     return group.per_lane([&](int lane) {
       if (lane != 0) return std::uint64_t{0};
-      return exec::or_relaxed_device(group, bits + scaled(word, count), bits_of(word));
+      return exec::or_relaxed_device(group, bits + exec::scaled(word, count), bits_of(word));
     });
   }
   /// Whether one of its bits was clear. Of several that take one key that is so for one at most;
@@ -258,7 +258,7 @@ class Mover {
     return exec::first_set(behind != 0 ? behind : lanes);
   }
   BRECCIA_HD std::uint64_t first_bucket(std::uint64_t word) const {
-    return scaled(word, table_.bucket_count);
+    return exec::scaled(word, table_.bucket_count);
   }
   BRECCIA_HD std::uint64_t other_bucket(std::uint64_t bucket, std::uint64_t word) const {
     const std::uint64_t first = first_bucket(word);

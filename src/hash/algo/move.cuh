@@ -12,7 +12,7 @@ namespace breccia::hash::algo {
 template <class Keys>
 struct Extract {
   TableRef table;
-  Unpermute back;
+  exec::Unpermute back;
   std::uint64_t begin;
   std::uint64_t slots;
   std::uint64_t* key;

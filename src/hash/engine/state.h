@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/section_mutex.h"
 #include "batch/reads.h"
 #include "hash/engine/key_map.h"
-#include "hash/section_mutex.h"
 #include "wal/commit_queue.h"
 
 namespace breccia::hash {
@@ -114,8 +114,8 @@ class State {
   const std::uint64_t keys_expected_;
   const std::function<void(const Status& why)> left_;
   const Numbering numbering_;
-  mutable SectionMutex mutex_;   // guards map_
-  std::unique_ptr<KeyMap> map_;  // null: lost, and not filled again yet
+  mutable base::SectionMutex mutex_;  // guards map_
+  std::unique_ptr<KeyMap> map_;       // null: lost, and not filled again yet
   std::atomic<std::uint64_t> visible_;
 };
 

@@ -7,12 +7,12 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "base/section_mutex.h"
+#include "exec/clear.h"
 #include "exec/device.h"
 #include "exec/pool.h"
 #include "hash/algo/cached.cuh"
-#include "hash/algo/clear.cuh"
 #include "hash/ids/ids.h"
-#include "hash/section_mutex.h"
 
 namespace breccia::hash {
 
@@ -31,8 +31,8 @@ class PoolCache final : public Cache {
     BRECCIA_TAKE(cache->misses_,
                  exec::Array<std::uint64_t>::make(pool, sets * algo::MissCounter::kWords));
     BRECCIA_TAKE(cache->rows_, exec::Array<char>::make(pool, sets * kCacheWays * row_bytes));
-    BRECCIA_TRY(algo::clear(x, cache->sets_.data(), cache->sets_.count()));
-    BRECCIA_TRY(algo::clear(x, cache->misses_.data(), cache->misses_.count()));
+    BRECCIA_TRY(exec::clear(x, cache->sets_.data(), cache->sets_.count()));
+    BRECCIA_TRY(exec::clear(x, cache->misses_.data(), cache->misses_.count()));
     BRECCIA_TRY(x.finish());
     cache->room_ = sets * kCacheWays;
     cache->tenant_->answer(
@@ -42,7 +42,7 @@ class PoolCache final : public Cache {
   ~PoolCache() override { tenant_->be_left_alone(); }
 
   /// Lookups share it; who admits rows has it.
-  [[nodiscard]] SectionMutex& mutex() const { return mutex_; }
+  [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
     return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_};
@@ -90,7 +90,7 @@ class PoolCache final : public Cache {
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
   const exec::TenantPtr tenant_;
   const RowCachePolicy policy_;
-  mutable SectionMutex mutex_;  // guards the arrays
+  mutable base::SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;
   exec::Array<std::uint64_t> misses_;
   exec::Array<char> rows_;

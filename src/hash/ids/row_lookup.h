@@ -42,7 +42,7 @@ class PoolRowLookup final : public RowLookup {
     BRECCIA_TRY(x->follow(out_.ids.stream));
     BRECCIA_TRY(x->template launch<32>(
         count(), algo::NumberIds{out_.ids.id, number_.data(), count(), missing_count_.data()}));
-    std::shared_lock<SectionMutex> lock;
+    std::shared_lock<base::SectionMutex> lock;
     CacheRef cache;
     if (cache_ != nullptr) {
       lock = std::shared_lock(cache_->mutex());

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "exec/clear.h"
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
-#include "hash/algo/clear.cuh"
 #include "hash/algo/ids.cuh"
 #include "hash/ids/ids.h"
 #include "record/record.h"
@@ -110,7 +110,7 @@ class PoolRowRecords final : public RowRecords {
   template <class X>
   Result<Met> count_codes(X& x) {
     Met met{};
-    BRECCIA_TRY(algo::clear(x, met_.data(), met_.count()));
+    BRECCIA_TRY(exec::clear(x, met_.data(), met_.count()));
     BRECCIA_TRY(
         x.template launch<32>(count(), algo::CountCodes{code_.data(), count(), met_.data()}));
     BRECCIA_TRY(x.copy_out(met.data(), met_.data(), met.size()));

@@ -13,10 +13,10 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/memory.h"
+#include "exec/clear.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
-#include "hash/algo/clear.cuh"
 #include "hash/algo/find_row.cuh"
 #include "hash/algo/rows_ref.cuh"
 #include "hash/call.h"
@@ -65,7 +65,7 @@ class Outward {
   }
   [[nodiscard]] T* data() const { return data_; }
   /// Makes it what the host's is, which is cleared.
-  Status clear(X& x) const { return algo::clear(x, there_.data(), there_.count()); }
+  Status clear(X& x) const { return exec::clear(x, there_.data(), there_.count()); }
   Status bring(X& x, exec::HostVector<T>& array) const {
     return there_.data() == nullptr ? Status::OK()
                                     : x.copy_out(array.data(), there_.data(), there_.count());
@@ -179,7 +179,7 @@ class SmallRowLookup final : public RowLookup {
     BRECCIA_TAKE(const auto payloads, (Outward<X, std::uint64_t>::of(x, payloads_)));
     BRECCIA_TRY(x.follow(out_.ids.stream));
     // The cache's comes first, as in a large lookup: who waits for a section keeps others out.
-    std::shared_lock<SectionMutex> cache_lock;
+    std::shared_lock<base::SectionMutex> cache_lock;
     CacheRef cache;
     if (cache_ != nullptr) {
       cache_lock = std::shared_lock(cache_->mutex());

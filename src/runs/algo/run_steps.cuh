@@ -110,19 +110,6 @@ struct MarkWordEnds {
   }
 };
 
-/// value[i] = T()
-template <class T>
-struct Clear {
-  std::uint64_t count;
-  T* value;
-
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t i) { value[i] = T(); });
-  }
-};
-
 /// mixed[t] = 1 for the tie of each place; of several places in one tie the first one writes.
 struct NoteMixedTies {
   const std::uint32_t* place;

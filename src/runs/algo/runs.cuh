@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/limits.h"
+#include "exec/clear.h"
 #include "exec/executor.h"
 #include "exec/pool.h"
 #include "runs/algo/run_steps.cuh"
@@ -232,7 +233,7 @@ Result<Ends> check_order(X& x, const Less& less, const std::uint32_t* id, std::u
 #endif
   BRECCIA_TAKE(const exec::Array<OrderFound> order, make_array<OrderFound>(x, 1));
   OrderFound found;
-  BRECCIA_TRY(x.template launch<kWidth>(1, Clear<OrderFound>{1, order.data()}));
+  BRECCIA_TRY(exec::clear(x, order.data(), 1));
   BRECCIA_TRY(x.template launch<kWidth>(n, CheckOrder<Less>{less, id, n, order.data()}));
   BRECCIA_TRY(x.copy_out(&found, order.data(), 1));
   BRECCIA_TRY(x.finish());
@@ -250,7 +251,7 @@ Status mark_mixed_ties(X& x, const std::uint64_t* word, std::uint64_t n, const s
   std::uint64_t ties = 0;
   BRECCIA_TRY(x.exclusive_scan(tie.data(), tie.data(), n, &ties));
   BRECCIA_TAKE(const exec::Array<std::uint8_t> mixed, make_array<std::uint8_t>(x, ties));
-  BRECCIA_TRY(x.template launch<kWidth>(ties, Clear<std::uint8_t>{ties, mixed.data()}));
+  BRECCIA_TRY(exec::clear(x, mixed.data(), ties));
   BRECCIA_TRY(
       x.template launch<kWidth>(places, NoteMixedTies{place, places, tie.data(), mixed.data()}));
   BRECCIA_TRY(x.template launch<kWidth>(n, MarkMixedTies{tie.data(), mixed.data(), n, flag}));

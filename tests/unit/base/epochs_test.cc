@@ -63,7 +63,7 @@ TEST(Epochs, KeepWhatSomebodyMayLookAt) {
 // Method: threads that read what a pointer leads to, and others that replace it; sanitizers watch,
 //   and freed blocks have another number.
 // Mutation: a stay without an exchange; blocks retired before their pointer is replaced.
-TEST(Epochs, NobodyReadsWhatWasFreed) {
+TEST(Epochs, ConcurrentReadersSeeNothingFreed) {
   constexpr std::uint64_t kAlive = 0xA11CE;
   struct Block {
     std::atomic<std::uint64_t> state{kAlive};

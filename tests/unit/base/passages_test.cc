@@ -12,7 +12,7 @@ namespace breccia::base {
 // Goal: who waits waits for those who are inside, and not for those who come later.
 // Method: one enters on a thread and leaves on another; meanwhile others come and go.
 // Mutation: a wait that drains one half alone; counters of threads in place of halves.
-TEST(Passages, WaitForThoseWhoAreInside) {
+TEST(Passages, WaitForConcurrentVisitors) {
   Passages passages;
   passages.wait();  // nobody is there
   Passages::Pass pass{};
@@ -41,7 +41,7 @@ TEST(Passages, WaitForThoseWhoAreInside) {
 // Method: a number that readers see twice while they are inside; who raises it waits, and sets what
 //   only readers of before may have seen.
 // Mutation: a wait of one turn; an entrance that the loads behind it overtake.
-TEST(Passages, AreSeenFromThenOn) {
+TEST(Passages, ConcurrentVisitorsSeeWhatCameBefore) {
   Passages passages;
   std::atomic<std::uint64_t> number{1};
   std::atomic<std::uint64_t> gone{0};  // nobody has this one, or less, any more

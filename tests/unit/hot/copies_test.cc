@@ -137,7 +137,7 @@ TEST(HotCopies, Evict) {
 // Method: threads that raise and read a few counters through a cache over a map, with models that
 // change; each reader compares with what was acknowledged before it began (ThreadSanitizer).
 // Mutation: each rule of the four (docs/impl/hot.md) left out.
-TEST(HotCopies, NeverOlderThanAcknowledged) {
+TEST(HotCopies, ConcurrentLookupsAreNeverOlder) {
   constexpr std::uint64_t kKeys = 6;
   constexpr int kTurns = 20'000;
   testing::Counters counters(kKeys, 4);

@@ -29,7 +29,7 @@ ModelPtr model_of(const std::vector<std::uint64_t>& keys) {
 // before is under way.
 // Method: a change on a thread of its own, beside a way that is held.
 // Mutation: a step that does not wait; copies that go before lookups have left them.
-TEST(HotRoads, StepsWaitForRequests) {
+TEST(HotRoads, StepsWaitForConcurrentRequests) {
   Roads roads;
   roads.change(model_of({1}), [](const Model&) {});
   std::atomic<bool> is_evicted = false;
@@ -60,7 +60,7 @@ TEST(HotRoads, StepsWaitForRequests) {
 // Method: counters over a map, as requests go: by the cache where they are to; models that flip all
 // the time (ThreadSanitizer).
 // Mutation: each step of a change left out; copies of keys that are not hot any more that stay.
-TEST(HotRoads, NeverOlderThanAcknowledged) {
+TEST(HotRoads, ConcurrentLookupsAreNeverOlder) {
   constexpr std::uint64_t kKeys = 6;
   constexpr int kTurns = 20'000;
   Roads roads;

@@ -211,7 +211,7 @@ TEST_P(HotTierAndMap, AreTheSame) {
 // Goal: lookups of a batch are as of one moment, though some are answered by copies.
 // Method: a thread that writes the same number to two keys, in batches; others look both up in one.
 // Mutation: copies that are not compared behind the store's answer.
-TEST_P(HotTier, BatchesAreOfOneMoment) {
+TEST_P(HotTier, ConcurrentBatchesAreOfOneMoment) {
   open(kSmall);
   if (HasFatalFailure()) return;
   constexpr int kTurns = 20'000;
@@ -270,7 +270,7 @@ TEST_P(HotTier, EndsAsStoresDo) {
 // Goal: no increment is lost, and nobody reads less than was acknowledged, while models change.
 // Method: threads that raise counters, each its own, and read all of them.
 // Mutation: a lookup past a model that writes do not know of yet.
-TEST_P(HotTier, CountersNeverFall) {
+TEST_P(HotTier, ConcurrentCountersNeverFall) {
   open(kSmall);
   if (HasFatalFailure()) return;
   warm("0/0");
@@ -314,7 +314,7 @@ TEST_P(HotTier, CountersNeverFall) {
 // Method: threads that read a counter and put the next number, under a lock of that counter, most
 //   of them those that are hot just then; 100,000 a seed (BRECCIA_TEST_SHARE for more).
 // Mutation: a lookup that brings a copy without a lease; a change of the model in one step.
-TEST_P(HotTier, NoIncrementIsLost) {
+TEST_P(HotTier, NoConcurrentIncrementIsLost) {
   constexpr std::uint64_t kCounters = 100;
   constexpr std::uint64_t kThreads = 4;
   constexpr std::uint64_t kTurns = 25'000;  // of each

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-namespace breccia::hash {
+namespace breccia::base {
 
 /// Many share it, or one has it. Who wants it for itself waits only for those that have it: who
 /// comes later stands behind, which std::shared_mutex does not promise.
@@ -35,4 +35,4 @@ class SectionMutex {
   std::shared_mutex table_;
 };
 
-}  // namespace breccia::hash
+}  // namespace breccia::base

@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "exec/group.h"
 
-namespace breccia::hash::algo {
+namespace breccia::exec {
 
 /// Item i: at[i] becomes T{}.
 template <class T>
@@ -16,7 +16,7 @@ struct Clear {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t i) { at[i] = T{}; });
+    each_item(group, first, count, [&](std::uint64_t i) { at[i] = T{}; });
   }
 };
 
@@ -25,4 +25,4 @@ Status clear(X& x, T* at, std::uint64_t count) {
   return x.template launch<32>(count, Clear<T>{at, count});
 }
 
-}  // namespace breccia::hash::algo
+}  // namespace breccia::exec

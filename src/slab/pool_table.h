@@ -1,0 +1,268 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/memory.h"
+#include "base/section_mutex.h"
+#include "exec/executor.h"
+#include "slab/algo/split.cuh"
+#include "slab/backend.h"
+#include "slab/segments.h"
+
+namespace breccia::slab {
+
+/// at[i] = first + i
+struct NumberSlabs {
+  std::uint32_t* at;
+  std::uint64_t first;
+  std::uint64_t count;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t begin) const {
+    exec::each_item(group, begin, count,
+                    [&](std::uint64_t i) { at[i] = static_cast<std::uint32_t>(first + i); });
+  }
+};
+
+/// What batches count on a device, and the host reads behind them.
+struct Counters {
+  static constexpr std::uint64_t kTaken = 0;
+  static constexpr std::uint64_t kFreed = 1;
+  static constexpr std::uint64_t kSum = 2;
+  static constexpr std::uint64_t kTally = 4;
+  static constexpr std::uint64_t kWords = kTally + kTallies * kTallyWords;
+
+  std::uint64_t word[kWords] = {};
+
+  [[nodiscard]] std::uint64_t keys() const {
+    std::uint64_t sum = 0;
+    for (int i = 0; i < kTallies; ++i) sum += word[kTally + i * kTallyWords];
+    return sum;
+  }
+};
+
+/// A table in the pool of a tenant, which it keeps alive. Its shape changes in sections only.
+class PoolTable final : public Table {
+ public:
+  PoolTable(exec::TenantPtr tenant, const TableOptions& options)
+      : Table(options),
+        tenant_(std::move(tenant)),
+        heads_(tenant_->device().host_memory(), first_bits(options)),
+        chained_(tenant_->device().host_memory(),
+                 std::max(kChainedBitsMin, first_bits(options) - 4)),
+        budget_{.bytes_max = options.bytes_max, .host_bytes_max = options.host_bytes_max} {}
+
+  /// Once, before all else.
+  /// Errors  MemoryLimit; IOError: the device.
+  template <class X>
+  Status make(X& x) {
+    BRECCIA_TRY(heads_.grow(x, &budget_));
+    bucket_count_ = heads_.count() - 1;
+    BRECCIA_TAKE(counters_, exec::make_array<std::uint64_t>(x, Counters::kWords));
+    BRECCIA_TRY(exec::clear(x, counters_.data(), counters_.count()));
+    return x.finish();
+  }
+
+  [[nodiscard]] Figures figures() const override {
+    const std::shared_lock lock(mutex_);
+    return {.keys = keys_.load(std::memory_order_relaxed),
+            .buckets = bucket_count_,
+            .chained = chained_.count(),
+            .chained_free = free_count_ - std::min(free_count_, taken_seen_.load()),
+            .bytes = budget_.bytes,
+            .host_bytes = budget_.host_bytes};
+  }
+
+  /// What ended a batch in its middle, or OK.
+  [[nodiscard]] Status fault() const {
+    const std::lock_guard lock(fault_mutex_);
+    return base::copy_of(fault_);
+  }
+  void note_fault(const Status& why) {
+    const std::lock_guard lock(fault_mutex_);
+    if (fault_.ok()) fault_ = base::copy_of(why);
+  }
+
+  /// Batches share it; a section has it for itself. Whoever calls what follows has it.
+  [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
+  [[nodiscard]] TableRef ref() const {
+    return {.heads = heads_.ref(),
+            .chained = chained_.ref(),
+            .bucket_count = bucket_count_,
+            .bucket_mask = std::bit_ceil(bucket_count_) - 1,
+            .secret = options().secret,
+            .free = free_.data(),
+            .free_count = free_count_,
+            .taken = counters_.data() + Counters::kTaken,
+            .tally = counters_.data() + Counters::kTally};
+  }
+
+  /// Reads what was counted; behind what the caller has launched.
+  /// Cost    two KiB over the bus, a wait.
+  template <class X>
+  Status count(X& x, Counters* counters) {
+    BRECCIA_TRY(x.copy_out(counters->word, counters_.data(), Counters::kWords));
+    BRECCIA_TRY(x.finish());
+    keys_.store(counters->keys(), std::memory_order_relaxed);
+    taken_seen_.store(counters->word[Counters::kTaken], std::memory_order_relaxed);
+    return Status::OK();
+  }
+  /// Whether puts of a batch that counted this may have found no room.
+  [[nodiscard]] bool was_short(const Counters& counters) const {
+    return counters.word[Counters::kTaken] > free_count_;
+  }
+  void note_deletions() { has_deletions_.store(true, std::memory_order_relaxed); }
+  /// Whether there are more keys than its buckets should have.
+  [[nodiscard]] bool is_crowded() const {
+    return keys_.load(std::memory_order_relaxed) > bucket_count_ * options().keys_of_bucket;
+  }
+
+  // ---- in a section
+  // ------------------------------------------------------------------------------
+
+  /// Has `slabs` that are free, at least; chains are made shorter for that before there are more.
+  /// Errors  MemoryLimit: there are fewer, and what there was is all the same.
+  template <class X>
+  Status make_room(X& x, std::uint64_t slabs) {
+    Counters counters;
+    BRECCIA_TRY(count(x, &counters));
+    if (free_of(counters) >= slabs) return Status::OK();
+    if (was_short(counters)) BRECCIA_TRY(take_all(x));
+    if (has_deletions_.exchange(false, std::memory_order_relaxed)) {
+      BRECCIA_TRY(split(x, 0, bucket_count_, /*distance=*/0));
+      BRECCIA_TRY(count(x, &counters));
+    }
+    while (free_of(counters) < slabs) {
+      BRECCIA_TRY(add_chained(x));
+      BRECCIA_TRY(count(x, &counters));
+    }
+    return Status::OK();
+  }
+
+  /// So many buckets more, if the keys want them, and there is memory for them.
+  template <class X>
+  Status add_buckets(X& x, std::uint64_t buckets) {
+    while (buckets > 0 && is_crowded()) {
+      const std::uint64_t half = std::bit_floor(bucket_count_);
+      if (heads_.count() == bucket_count_ + 1) {
+        const Status grown = heads_.grow(x, &budget_);
+        if (!grown.ok()) return grown.IsMemoryLimit() ? Status::OK() : base::copy_of(grown);
+      }
+      const std::uint64_t first = bucket_count_ - half;
+      const std::uint64_t count =
+          std::min({buckets, half - first, heads_.count() - 1 - bucket_count_});
+      const Status split_off = split_off_buckets(x, first, count, half);
+      if (!split_off.ok()) {
+        return split_off.IsMemoryLimit() ? Status::OK() : base::copy_of(split_off);
+      }
+      bucket_count_ += count;
+      buckets -= count;
+    }
+    return Status::OK();
+  }
+
+ private:
+  static constexpr int kChainedBitsMin = 4;
+
+  /// So that all keys that are expected find their buckets.
+  static int first_bits(const TableOptions& options) {
+    const std::uint64_t buckets = options.keys_expected / options.keys_of_bucket + 1;
+    return std::bit_width(buckets);  // and the head of the key that is kFree
+  }
+
+  [[nodiscard]] std::uint64_t free_of(const Counters& counters) const {
+    return free_count_ - std::min(free_count_, counters.word[Counters::kTaken]);
+  }
+
+  /// Errors  MemoryLimit: nothing was done.
+  template <class X>
+  Status split_off_buckets(X& x, std::uint64_t first, std::uint64_t count, std::uint64_t distance) {
+    BRECCIA_TRY(exec::clear(x, counters_.data() + Counters::kSum, 1));
+    BRECCIA_TRY(x.template launch<32>(
+        count, algo::CountChained{ref(), first, count, counters_.data() + Counters::kSum}));
+    Counters counters;
+    BRECCIA_TRY(this->count(x, &counters));
+    BRECCIA_TRY(make_room(x, counters.word[Counters::kSum]));
+    return split(x, first, count, distance);
+  }
+
+  /// Errors  MemoryLimit: nothing was done. Others: nobody knows what was.
+  template <class X>
+  Status split(X& x, std::uint64_t first, std::uint64_t count, std::uint64_t distance) {
+    const std::uint64_t slabs = chained_.count();
+    BRECCIA_TAKE(const auto freed, exec::make_array<std::uint32_t>(x, slabs));
+    BRECCIA_TAKE(auto free, exec::make_array<std::uint32_t>(x, slabs));
+    BRECCIA_TRY(exec::clear(x, counters_.data() + Counters::kFreed, 1));
+    BRECCIA_TRY(x.template launch<32>(
+        count,
+        algo::Split{
+            ref(), first, count, distance, {freed.data(), counters_.data() + Counters::kFreed}}));
+    Counters counters;
+    BRECCIA_TRY(this->count(x, &counters));
+    BRECCIA_ASSERT(!was_short(counters));
+    const std::uint64_t left = free_of(counters);
+    const std::uint64_t more = counters.word[Counters::kFreed];
+    BRECCIA_ASSERT(left + more <= slabs);
+    BRECCIA_TRY(x.copy(free.data(), free_.data() + (free_count_ - left), left));
+    BRECCIA_TRY(x.copy(free.data() + left, freed.data(), more));
+    return renew_free(x, &free, left + more);
+  }
+
+  /// Takes back what was asked for beyond what there was.
+  template <class X>
+  Status take_all(X& x) {
+    BRECCIA_TAKE(const auto taken, x.import(&free_count_, 1));
+    BRECCIA_TRY(x.copy(counters_.data() + Counters::kTaken, taken.data(), 1));
+    return x.finish();
+  }
+
+  /// One segment more of slabs for chains.
+  template <class X>
+  Status add_chained(X& x) {
+    Counters counters;
+    BRECCIA_TRY(count(x, &counters));
+    const std::uint64_t before = chained_.count();
+    const std::uint64_t more = chained_.next_count();
+    BRECCIA_TAKE(auto free, exec::make_array<std::uint32_t>(x, before + more));
+    BRECCIA_TRY(chained_.grow(x, &budget_));
+    const std::uint64_t left = free_of(counters);
+    BRECCIA_TRY(x.copy(free.data(), free_.data() + (free_count_ - left), left));
+    BRECCIA_TRY(x.template launch<32>(more, NumberSlabs{free.data() + left, before, more}));
+    return renew_free(x, &free, left + more);
+  }
+
+  template <class X>
+  Status renew_free(X& x, exec::Array<std::uint32_t>* free, std::uint64_t count) {
+    BRECCIA_TRY(exec::clear(x, counters_.data() + Counters::kTaken, 1));
+    BRECCIA_TRY(x.finish());
+    std::swap(free_, *free);
+    free_count_ = count;
+    taken_seen_.store(0, std::memory_order_relaxed);
+    return Status::OK();
+  }
+
+  const exec::TenantPtr tenant_;
+  mutable base::SectionMutex mutex_;
+  Segments heads_;
+  Segments chained_;
+  Budget budget_;
+  exec::Array<std::uint64_t> counters_;
+  exec::Array<std::uint32_t> free_;
+  std::uint64_t free_count_ = 0;
+  std::uint64_t bucket_count_ = 0;
+  std::atomic<std::uint64_t> keys_{0};
+  std::atomic<std::uint64_t> taken_seen_{0};
+  std::atomic<bool> has_deletions_{false};
+  mutable std::mutex fault_mutex_;
+  Status fault_;
+};
+
+}  // namespace breccia::slab

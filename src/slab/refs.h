@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/group.h"
+
+/// What a table of chained slabs is made of, and what its verbs take and give: plain data that may
+/// lie on a device.
+
+namespace breccia::slab {
+
+inline constexpr int kSlabWords = 32;
+/// Keys of a slab; the last word beside them is no key.
+inline constexpr int kSlabKeys = kSlabWords - 1;
+
+/// 512 bytes: keys side by side, and their values behind them.
+/// Shape   key[kSlabKeys] is the tail: which slab of the chain is next in its lower half, 0: none;
+///         in the upper half of a head's the bucket's version, odd while somebody changes it.
+/// Source  [kvcg] section 5. Deviation: the lock is a version, and lies beside the keys
+///         (docs/impl/slab.md).
+struct alignas(256) Slab {
+  std::uint64_t key[kSlabWords];
+  std::uint64_t value[kSlabWords];
+};
+
+/// No key: a place that is free. A key that is the same number has a bucket of its own, in which
+/// it is another one.
+inline constexpr std::uint64_t kFree = 0;
+
+/// Slabs by number, in segments each of which but the first is as large as all before it, so that
+/// slabs stay where they are when there are more.
+/// Shape   segment[segments], in memory of the executor; the first has 2^first_bits slabs.
+struct SlabsRef {
+  Slab* const* segment = nullptr;
+  int first_bits = 0;
+
+  [[nodiscard]] BRECCIA_HD Slab* at(std::uint64_t number) const {
+    const std::uint64_t firsts = number >> first_bits;
+    if (firsts == 0) return segment[0] + number;
+    const int last_bit = 63 - leading_zeros(firsts);
+    return segment[last_bit + 1] + (number - (std::uint64_t{1} << (first_bits + last_bit)));
+  }
+
+ private:
+  BRECCIA_HD static int leading_zeros(std::uint64_t word) {
+#if defined(__CUDA_ARCH__)
+    return __clzll(static_cast<long long>(word));
+#else
+    return __builtin_clzll(word);
+#endif
+  }
+};
+
+/// By which keys are spread over buckets.
+struct Secret {
+  std::uint64_t add = 0;
+  std::uint64_t factor = 1;  // odd
+};
+
+/// How many keys there are, in parts: who adds adds to one that others seldom add to.
+/// Shape   each part a sector of its own.
+inline constexpr int kTallies = 64;
+inline constexpr int kTallyWords = 4;
+
+/// A table.
+/// Shape   heads: bucket_count + 1 slabs, the first one of the key that is kFree. bucket_mask: as
+///         many bits as the highest bucket's number has. Bucket b holds keys whose hash ends like
+///         it, in so many bits, or in one less, where there is no such bucket yet.
+///         free[free_count]: numbers of slabs of `chained` that have nothing in them, of which the
+///         first *taken are in chains; *taken may be more than there are.
+///         tally[kTallies * kTallyWords].
+/// Source  linear hashing (Litwin 1980).
+struct TableRef {
+  SlabsRef heads;
+  SlabsRef chained;
+  std::uint64_t bucket_count = 0;
+  std::uint64_t bucket_mask = 0;
+  Secret secret;
+  const std::uint32_t* free = nullptr;
+  std::uint64_t free_count = 0;
+  std::uint64_t* taken = nullptr;
+  std::uint64_t* tally = nullptr;
+};
+
+/// What a request does.
+enum class Operation : std::uint8_t {
+  kGet,
+  kPut,
+  kDelete,
+};
+
+/// What a request met.
+enum class Code : std::uint8_t {
+  kAbsent,   // the key was not there
+  kPresent,  // it was
+  kNoRoom,   // it was not, and there is no place for it: nothing was done
+};
+
+/// Requests as columns.
+/// Shape   key[count]; value[count], what is put, or null: zeros; found[count], the value that the
+///         key had before, 0 if it was absent, or null; code[count].
+///         operation[count], or null: all do `all`.
+struct RequestsRef {
+  const Operation* operation = nullptr;
+  Operation all = Operation::kGet;
+  const std::uint64_t* key = nullptr;
+  const std::uint64_t* value = nullptr;
+  std::uint64_t* found = nullptr;
+  Code* code = nullptr;
+  std::uint64_t count = 0;
+};
+
+}  // namespace breccia::slab

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/memory.h"
+#include "exec/clear.h"
+#include "exec/device.h"
+#include "exec/pool.h"
+#include "slab/refs.h"
+
+namespace breccia::slab {
+
+/// What slabs may take, and what they do.
+struct Budget {
+  std::uint64_t bytes_max = 0;
+  std::uint64_t host_bytes_max = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_bytes = 0;
+};
+
+/// Slabs of a table, which stay where they are when there are more: in memory of the executor's,
+/// and of the host's where that is full.
+/// Threads one owner.
+/// Source  [kvcg] 5.2. Deviation: no managed memory, which a GPU may hang on when there is more of
+///         it than the device has; who is where is decided once, by age (docs/impl/slab.md).
+class Segments {
+ public:
+  static constexpr std::uint64_t kSegmentsMax = 40;
+
+  /// The first segment has 2^first_bits.
+  Segments(exec::HostMemory& host, int first_bits) : host_(host), first_bits_(first_bits) {}
+  ~Segments() {
+    for (const OfHost& one : of_host_) host_.release(one.memory, one.bytes);
+  }
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  [[nodiscard]] std::uint64_t count() const {
+    if (segments_ == 0) return 0;
+    return std::uint64_t{1} << (first_bits_ + static_cast<int>(segments_) - 1);
+  }
+  /// How many slabs one segment more has.
+  [[nodiscard]] std::uint64_t next_count() const {
+    return segments_ == 0 ? std::uint64_t{1} << first_bits_ : count();
+  }
+  [[nodiscard]] SlabsRef ref() const { return {pointers_.data(), first_bits_}; }
+
+  /// One segment more, of slabs with nothing in them. While nobody is at the table.
+  /// Errors  MemoryLimit: there is no room for it; nothing was changed.
+  template <class X>
+  Status grow(X& x, Budget* budget) {
+    if (segments_ == kSegmentsMax) return Status::MemoryLimit("too many slabs");
+    if (pointers_.data() == nullptr) {
+      BRECCIA_TAKE(pointers_, exec::Array<Slab*>::make(x.pool(), kSegmentsMax));
+    }
+    BRECCIA_TRY(base::or_memory_limit([&] {
+      own_.reserve(own_.size() + 1);
+      of_host_.reserve(of_host_.size() + 1);
+      return Status::OK();
+    }));
+    BRECCIA_TAKE(Slab* const slabs, take_memory(x, budget));
+    BRECCIA_TRY(exec::clear(x, slabs, next_count()));
+    BRECCIA_TAKE(const auto pointer, x.import(&slabs, 1));
+    BRECCIA_TRY(x.copy(pointers_.data() + segments_, pointer.data(), 1));
+    BRECCIA_TRY(x.finish());
+    ++segments_;
+    return Status::OK();
+  }
+
+ private:
+  struct OfHost {
+    void* memory;
+    std::uint64_t bytes;
+  };
+
+  template <class X>
+  Result<Slab*> take_memory(X& x, Budget* budget) {
+    const std::uint64_t bytes = next_count() * sizeof(Slab);
+    if (bytes <= budget->bytes_max - std::min(budget->bytes, budget->bytes_max)) {
+      auto made = exec::Array<Slab>::make(x.pool(), next_count());
+      if (made.ok()) {
+        own_.push_back(made.take());
+        budget->bytes += bytes;
+        return own_.back().data();
+      }
+    }
+    const bool may_be_host =
+        bytes <= budget->host_bytes_max - std::min(budget->host_bytes, budget->host_bytes_max);
+    void* const memory = may_be_host ? host_.allocate(bytes) : nullptr;
+    if (memory == nullptr) return Status::MemoryLimit("no memory for more slabs");
+    auto* const slabs = x.reach(static_cast<Slab*>(memory));
+    if (slabs == nullptr) {
+      host_.release(memory, bytes);
+      return Status::MemoryLimit("no memory for more slabs that the device reaches");
+    }
+    of_host_.push_back({memory, bytes});
+    budget->host_bytes += bytes;
+    return slabs;
+  }
+
+  exec::HostMemory& host_;
+  const int first_bits_;
+  std::uint64_t segments_ = 0;
+  exec::Array<Slab*> pointers_;
+  std::vector<exec::Array<Slab>> own_;
+  std::vector<OfHost> of_host_;
+};
+
+}  // namespace breccia::slab

@@ -1,0 +1,16 @@
+#include "conformance/slab_conformance.h"
+#include "exec/sim/sim_device.h"
+
+namespace breccia::slab::conformance {
+namespace {
+
+const Executor kExecutors[] = {
+    {"host", [](std::uint64_t) { return backend_of_kind(exec::DeviceKind::kHost); }, 100},
+    {"simulator",
+     [](std::uint64_t seed) { return backend_on(exec::sim::make_simulator_device(seed)); }, 100}};
+
+INSTANTIATE_TEST_SUITE_P(Executors, SlabConformance, ::testing::ValuesIn(kExecutors),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace breccia::slab::conformance
