@@ -18,15 +18,6 @@
 
 namespace breccia::hash {
 
-inline bool only_finds(const RequestsRef& requests) {
-  return requests.operation == nullptr && requests.all == Operation::kFind;
-}
-
-inline bool may_delete(const RequestsRef& requests) {
-  return requests.operation != nullptr || requests.all == Operation::kDelete ||
-         requests.all == Operation::kDrop;
-}
-
 /// A group for each request, as wide as the table says.
 template <class X, class F>
 Status launch_groups(X& x, const Table& table, std::uint64_t requests, const F& functor) {

@@ -90,6 +90,26 @@ struct RequestsRef {
   std::uint64_t count = 0;
 };
 
+/// What request i does.
+BRECCIA_HD inline Operation operation_of(const RequestsRef& requests, std::uint64_t i) {
+  return requests.operation == nullptr ? requests.all : requests.operation[i];
+}
+
+/// Whether a key that is absent comes in.
+BRECCIA_HD constexpr bool inserts(Operation operation) {
+  return operation == Operation::kInsert || operation == Operation::kUpsert ||
+         operation == Operation::kRaise;
+}
+
+inline bool only_finds(const RequestsRef& requests) {
+  return requests.operation == nullptr && requests.all == Operation::kFind;
+}
+
+inline bool may_delete(const RequestsRef& requests) {
+  return requests.operation != nullptr || requests.all == Operation::kDelete ||
+         requests.all == Operation::kDrop;
+}
+
 /// Requests on a table with rows: its keys or its values have another size than 8 bytes.
 /// Shape   value[count * value_bytes], found[the same]: one value behind the other. What is found
 ///         of an absent key is left as it is. key[count * key_bytes], at any address, if keys have

@@ -49,7 +49,7 @@ class BackendOn final : public Backend {
     BRECCIA_TRY(run_on(*x, table, here));
     Status status = bring_back(*x, here, requests);
     // What fails behind a batch that writes was done, and nobody knows what.
-    if (status.ok() || only_gets(requests)) return status;
+    if (status.ok() || only_finds(requests)) return status;
     if (status.IsMemoryLimit()) status = Status::IOError("memory ran out behind a batch");
     static_cast<PoolTable&>(table).note_fault(status);
     return status;

@@ -13,10 +13,6 @@
 
 namespace breccia::slab {
 
-inline bool only_gets(const RequestsRef& requests) {
-  return requests.operation == nullptr && requests.all == Operation::kGet;
-}
-
 /// One batch on one table, whose columns lie in the executor's memory.
 template <class X>
 class Call {
@@ -25,15 +21,13 @@ class Call {
       : x_(x), table_(table), requests_(requests) {}
 
   Status run() {
-    if (only_gets(requests_)) {
+    if (only_finds(requests_)) {
       const std::shared_lock lock(table_.mutex());
       BRECCIA_TRY(launch(nullptr, requests_.count));
       return x_.finish();
     }
     BRECCIA_TRY(allocate());
-    if (requests_.operation != nullptr || requests_.all == Operation::kDelete) {
-      table_.note_deletions();
-    }
+    if (may_delete(requests_)) table_.note_deletions();
     Status status = change();
     // Nobody may take it for a batch that was not run.
     if (status.IsMemoryLimit()) status = Status::IOError("memory ran out in mid-batch");

@@ -3,11 +3,16 @@
 #include <cstdint>
 
 #include "exec/group.h"
+#include "hash/refs.h"
 
-/// What a table of chained slabs is made of, and what its verbs take and give: plain data that may
-/// lie on a device.
+/// What a table of chained slabs is made of: plain data that may lie on a device. What is asked of
+/// it is what is asked of a hash table.
 
 namespace breccia::slab {
+
+using hash::Code;
+using hash::Operation;
+using hash::RequestsRef;
 
 inline constexpr int kSlabWords = 32;
 /// Keys of a slab; the last word beside them is no key.
@@ -80,34 +85,6 @@ struct TableRef {
   std::uint64_t free_count = 0;
   std::uint64_t* taken = nullptr;
   std::uint64_t* tally = nullptr;
-};
-
-/// What a request does.
-enum class Operation : std::uint8_t {
-  kGet,
-  kPut,
-  kDelete,
-};
-
-/// What a request met.
-enum class Code : std::uint8_t {
-  kAbsent,   // the key was not there
-  kPresent,  // it was
-  kNoRoom,   // it was not, and there is no place for it: nothing was done
-};
-
-/// Requests as columns.
-/// Shape   key[count]; value[count], what is put, or null: zeros; found[count], the value that the
-///         key had before, 0 if it was absent, or null; code[count].
-///         operation[count], or null: all do `all`.
-struct RequestsRef {
-  const Operation* operation = nullptr;
-  Operation all = Operation::kGet;
-  const std::uint64_t* key = nullptr;
-  const std::uint64_t* value = nullptr;
-  std::uint64_t* found = nullptr;
-  Code* code = nullptr;
-  std::uint64_t count = 0;
 };
 
 }  // namespace breccia::slab

@@ -48,21 +48,22 @@ TEST_P(SlabConformance, SomeOrderExplainsEachKey) {
         auto& others = of_key[key];
         if (others.size() == 6) continue;
         // Every other turn empties the chain.
-        constexpr Operation kOften[] = {Operation::kPut, Operation::kDelete};
-        constexpr Operation kAlways[] = {Operation::kGet, Operation::kGet, Operation::kPut,
-                                         Operation::kDelete};
+        constexpr Operation kOften[] = {Operation::kUpsert, Operation::kDelete};
+        constexpr Operation kAlways[] = {Operation::kFind,   Operation::kFind,  Operation::kFind,
+                                         Operation::kInsert, Operation::kRaise, Operation::kUpdate,
+                                         Operation::kUpsert, Operation::kDrop,  Operation::kDelete};
         others.emplace_back();
-        batch.push_back(
-            {.operation = random.one_in(3) ? kOften[turn % 2] : kAlways[random.below(4)],
-             .key = key,
-             .value = random.next()});
+        batch.push_back({.operation = random.one_in(3) ? kOften[turn % 2]
+                                                       : kAlways[random.below(std::size(kAlways))],
+                         .key = key,
+                         .value = random.below(8)});
       }
       ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
       const Model after = contents(*backend, table);
       for (auto& [key, requests] : of_key) requests.clear();
       for (const Request& request : batch) {
         if (request.code == Code::kNoRoom) {
-          ASSERT_TRUE(is_small && request.operation == Operation::kPut);
+          ASSERT_TRUE(is_small && hash::inserts(request.operation));
         } else {
           of_key[request.key].push_back(request);
         }
@@ -105,9 +106,9 @@ TEST_P(SlabConformance, IsAMapWhileItGrows) {
       const std::uint64_t end = random.below(keys.size()) + 1;
       for (std::size_t i = random.below(end); i < end; ++i) {
         const bool deletes = random.below(4) < (turn % 4 == 3 ? 3U : 1U);
-        batch.push_back({.operation = random.one_in(4) ? Operation::kGet
+        batch.push_back({.operation = random.one_in(4) ? Operation::kFind
                                       : deletes        ? Operation::kDelete
-                                                       : Operation::kPut,
+                                                       : Operation::kUpsert,
                          .key = keys[i],
                          .value = random.next()});
       }
@@ -117,7 +118,7 @@ TEST_P(SlabConformance, IsAMapWhileItGrows) {
         const bool is_there = at != model.end();
         ASSERT_EQ(request.code, is_there ? Code::kPresent : Code::kAbsent);
         ASSERT_EQ(request.found, is_there ? at->second : 0);
-        if (request.operation == Operation::kPut) model[request.key] = request.value;
+        if (request.operation == Operation::kUpsert) model[request.key] = request.value;
         if (request.operation == Operation::kDelete) model.erase(request.key);
       }
       ASSERT_EQ(contents(*backend, table), model);
@@ -151,7 +152,7 @@ TEST_P(SlabConformance, SaysWhereThereIsNoRoom) {
         std::vector<Request> batch;
         for (int i = 0; i < 100; ++i) {
           batch.push_back(
-              {.operation = Operation::kPut, .key = random.next(), .value = random.next()});
+              {.operation = Operation::kUpsert, .key = random.next(), .value = random.next()});
         }
         ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
         for (const Request& request : batch) {
@@ -163,7 +164,7 @@ TEST_P(SlabConformance, SaysWhereThereIsNoRoom) {
       ASSERT_EQ(contents(*backend, table), model);
       std::vector<Request> batch;
       for (const auto& [key, value] : model) {
-        batch.push_back({.operation = Operation::kPut, .key = key, .value = value + 1});
+        batch.push_back({.operation = Operation::kUpsert, .key = key, .value = value + 1});
       }
       ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
       for (Request& request : batch) {
@@ -199,7 +200,7 @@ TEST_P(SlabConformance, GoesOnInMemoryOfTheHost) {
       std::vector<Request> batch;
       for (int i = 0; i < 800; ++i) {
         batch.push_back(
-            {.operation = Operation::kPut, .key = random.next(), .value = random.next()});
+            {.operation = Operation::kUpsert, .key = random.next(), .value = random.next()});
       }
       ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
       for (const Request& request : batch) {
@@ -238,11 +239,12 @@ TEST_P(SlabConformance, ConcurrentBatchesLoseNothing) {
           std::map<std::uint64_t, Request> of_key;
           for (int i = 0; i < 200; ++i) {
             const std::uint64_t key = (t + 1) << 32 | own.below(600);
-            of_key[key] = {
-                .operation = static_cast<Operation>(own.below(3)), .key = key, .value = own.next()};
+            constexpr Operation kSome[] = {Operation::kFind, Operation::kUpsert,
+                                           Operation::kDelete};
+            of_key[key] = {.operation = kSome[own.below(3)], .key = key, .value = own.next()};
           }
           of_key[turn] = {
-              .operation = Operation::kPut, .key = static_cast<std::uint64_t>(turn), .value = 7};
+              .operation = Operation::kUpsert, .key = static_cast<std::uint64_t>(turn), .value = 7};
           std::vector<Request> batch;
           for (const auto& [key, request] : of_key) batch.push_back(request);
           ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
@@ -251,7 +253,7 @@ TEST_P(SlabConformance, ConcurrentBatchesLoseNothing) {
             const auto at = model.find(request.key);
             ASSERT_EQ(request.code, at == model.end() ? Code::kAbsent : Code::kPresent);
             ASSERT_EQ(request.found, at == model.end() ? 0 : at->second);
-            if (request.operation == Operation::kPut) model[request.key] = request.value;
+            if (request.operation == Operation::kUpsert) model[request.key] = request.value;
             if (request.operation == Operation::kDelete) model.erase(request.key);
           }
         }

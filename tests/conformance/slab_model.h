@@ -38,7 +38,7 @@ inline Secret random_secret(base::Random& random) { return {random.next(), rando
 
 /// One request and what came of it.
 struct Request {
-  Operation operation = Operation::kGet;
+  Operation operation = Operation::kFind;
   std::uint64_t key = 0;
   std::uint64_t value = 0;
   Code code = Code::kNoRoom;
@@ -59,7 +59,7 @@ inline Status run_batch(Backend& backend, Table& table, std::vector<Request>* ba
   const bool is_one = n > 0 && std::count(operation.begin(), operation.end(), operation.front()) ==
                                    static_cast<std::ptrdiff_t>(n);
   BRECCIA_TRY(backend.run(table, {.operation = is_one ? nullptr : operation.data(),
-                                  .all = n == 0 ? Operation::kGet : operation.front(),
+                                  .all = n == 0 ? Operation::kFind : operation.front(),
                                   .key = key.data(),
                                   .value = value.data(),
                                   .found = found.data(),
@@ -81,15 +81,25 @@ using Content = std::optional<std::uint64_t>;
 inline std::optional<Content> behind(const Request& request, const Content& before) {
   const bool was_there = request.code == Code::kPresent;
   if (was_there != before.has_value() || request.found != before.value_or(0)) return std::nullopt;
+  const Content written(request.value);
+  const std::uint64_t value = before.value_or(0);
   switch (request.operation) {
-    case Operation::kGet:
-      return before;
-    case Operation::kPut:
-      return Content(request.value);
-    case Operation::kDelete:
+    case Operation::kFind:
       break;
+    case Operation::kInsert:
+      return was_there ? before : written;
+    case Operation::kUpsert:
+      return written;
+    case Operation::kUpdate:
+      return was_there ? written : before;
+    case Operation::kRaise:
+      return was_there && value >= request.value ? before : written;
+    case Operation::kDrop:
+      return was_there && value == request.value ? Content() : before;
+    case Operation::kDelete:
+      return Content();
   }
-  return Content();
+  return before;
 }
 
 /// Whether requests on one key had their answers in some order.

@@ -81,15 +81,23 @@ std::vector<double> skews_of(const HashFlags& flags) {
 /// Errors  what is wrong with the flags, for the user.
 std::optional<std::string> shapes_of(const HashFlags& flags, std::vector<Shape>* shapes) {
   const auto loads = numbers_of(flags.load_percents, 99);
-  const auto lanes = numbers_of(flags.lanes, 8);
+  const std::vector<std::uint32_t> widths =
+      flags.slabs ? std::vector<std::uint32_t>{4, 8, 16} : std::vector<std::uint32_t>{1, 4, 8};
+  const auto lanes = numbers_of(flags.lanes, 16);
   const auto key_sizes = numbers_of(flags.key_sizes, 1U << 30);
   const auto sizes = numbers_of(flags.value_sizes, 4096);
   const auto none_of = [](const auto& numbers, const auto& is_wrong) {
     return are_above_zero(numbers) && std::none_of(numbers.begin(), numbers.end(), is_wrong);
   };
   if (!are_above_zero(loads)) return "--load_percents wants numbers from 1 to 99";
-  if (!none_of(lanes, [](std::uint32_t of) { return of != 1 && of != 4 && of != 8; })) {
-    return "--lanes wants 1, 4 or 8";
+  const auto is_no_width = [&](std::uint32_t of) {
+    return std::find(widths.begin(), widths.end(), of) == widths.end();
+  };
+  if (!none_of(lanes, is_no_width)) {
+    return fmt::format("--lanes wants numbers among {}", fmt::join(widths, ", "));
+  }
+  if (flags.slabs && (key_sizes != std::vector{8U} || sizes != std::vector{8U})) {
+    return "--key_size, --value_sizes: slabs have keys and values of 8 bytes";
   }
   if (!none_of(key_sizes, [](std::uint32_t of) { return of < 4; })) {
     return "--key_size wants numbers from 4 to 64";
@@ -123,6 +131,10 @@ std::optional<std::string> lists_of(const HashFlags& flags, Lists* lists) {
     }
   }
   lists->workloads = {workloads.begin(), workloads.end()};
+  for (const std::string& workload : workloads) {
+    if (!flags.slabs || workload == "micro" || kYcsb.contains(workload)) continue;
+    return "--workloads: slabs have micro and YCSB's, and no " + workload;
+  }
   lists->batches = numbers_of(flags.batch_sizes, 1U << 30);
   if (!are_above_zero(lists->batches)) return "--batch_sizes wants numbers above zero";
   lists->skews = skews_of(flags);
@@ -173,7 +185,8 @@ Status run_rounds(const HashFlags& flags, const Lists& lists) {
     for (const Shape& shape : lists.shapes) {
       const Shape& first = lists.shapes.front();
       const std::uint64_t seed = flags.seed + round;
-      BRECCIA_TRY(run_shape(flags, *backend, Whose::kBreccia, shape, seed, lists));
+      const Whose whose = flags.slabs ? Whose::kSlabs : Whose::kBreccia;
+      BRECCIA_TRY(run_shape(flags, *backend, whose, shape, seed, lists));
       // The peer has no lanes.
       if (flags.peers != "cpu" || shape.lanes != first.lanes) continue;
       BRECCIA_TRY(run_shape(flags, *backend, Whose::kCpu, shape, seed, lists));
@@ -194,6 +207,14 @@ int run_hash(const HashFlags& flags) {
   if (status.ok()) return console::kExitOk;
   console::say_error("the benchmark did not end", status, "fewer --entries need less memory");
   return console::kExitFailed;
+}
+
+HashFlags HashFlags::of_slabs() {
+  HashFlags flags;
+  flags.slabs = true;
+  flags.lanes = "8";
+  flags.load_percents = "65";
+  return flags;
 }
 
 void HashFlags::add_to(console::App* app) {
@@ -244,12 +265,17 @@ void HashFlags::add_to(console::App* app) {
   app->add_option("--skew", skews, "zipf: theta, 0 or more; several with commas")
       ->capture_default_str();
   app->add_option("--load_percents", load_percents,
-                  "Keys of a hundred slots, when it is full; several with commas")
+                  slabs
+                      ? "Keys of a hundred places of a bucket's first slab, when the table splits "
+                        "buckets; several with commas"
+                      : "Keys of a hundred slots, when it is full; several with commas")
       ->capture_default_str();
   app->add_option("--batch_sizes", batch_sizes,
                   "Requests of a batch; several with commas, each with a table that it fills")
       ->capture_default_str();
-  app->add_option("--lanes", lanes, "Lanes a request: 1, 4 or 8; several with commas")
+  app->add_option("--lanes", lanes,
+                  slabs ? "Lanes a request: 4, 8 or 16; several with commas"
+                        : "Lanes a request: 1, 4 or 8; several with commas")
       ->capture_default_str();
   app->add_option("--key_size", key_sizes,
                   "Bytes of a key, 4 to 64; other than 8: in rows; several with commas")
@@ -266,12 +292,25 @@ void HashFlags::add_to(console::App* app) {
 
 namespace breccia::bench {
 
-console::Command add_bench_hash(console::App* parent) {
-  auto flags = std::make_shared<tables::HashFlags>();
-  console::App* app =
-      parent->add_subcommand("hash", "Measure a hash table by itself: operations and workloads");
+namespace {
+
+console::Command add(console::App* parent, const char* name, const char* what,
+                     const tables::HashFlags& usual) {
+  auto flags = std::make_shared<tables::HashFlags>(usual);
+  console::App* app = parent->add_subcommand(name, what);
   flags->add_to(app);
   return {app, [flags] { return tables::run_hash(*flags); }};
+}
+
+}  // namespace
+
+console::Command add_bench_hash(console::App* parent) {
+  return add(parent, "hash", "Measure a hash table by itself: operations and workloads", {});
+}
+
+console::Command add_bench_slab(console::App* parent) {
+  return add(parent, "slab", "Measure a volatile table of chained slabs in the same way",
+             tables::HashFlags::of_slabs());
 }
 
 }  // namespace breccia::bench

@@ -27,7 +27,10 @@ struct HashFlags {
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
   bool json = false;
+  /// What is measured is tables of chained slabs.
+  bool slabs = false;
 
+  static HashFlags of_slabs();
   void add_to(console::App* app);
 };
 

@@ -41,11 +41,9 @@ Status Run::make_target(const Room& asked) {
   Room room = asked;
   room.batch = std::min(room.batch, flags_.entries);  // no call has more, as the columns have not
   target_.reset();
-  if (whose_ == Whose::kBreccia) {
-    BRECCIA_TAKE(target_, make_table(backend_, shape_, seed_, room));
-  } else {
-    BRECCIA_TAKE(target_, make_cpu_table(backend_, shape_, room));
-  }
+  BRECCIA_TAKE(target_, whose_ == Whose::kBreccia ? make_table(backend_, shape_, seed_, room)
+                        : whose_ == Whose::kSlabs ? make_slabs(backend_, shape_, seed_, room)
+                                                  : make_cpu_table(backend_, shape_, room));
   ledger_ = std::make_unique<Ledger>(keys_, room.keys);
   keys_in = 0;
   return Status::OK();

@@ -49,10 +49,14 @@ class Target {
 };
 
 /// Whose table is measured.
-enum class Whose { kBreccia, kCpu };
+enum class Whose { kBreccia, kSlabs, kCpu };
 
 /// Breccia's table.
 Result<std::unique_ptr<Target>> make_table(hash::Backend& backend, const Shape& shape,
+                                           std::uint64_t seed, const Room& room);
+/// Breccia's table of chained slabs: keys and values of 8 bytes, as full on average as the shape
+/// says.
+Result<std::unique_ptr<Target>> make_slabs(hash::Backend& backend, const Shape& shape,
                                            std::uint64_t seed, const Room& room);
 /// Whether this build has the host's, which is a library's.
 bool has_cpu_table();

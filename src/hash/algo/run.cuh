@@ -10,15 +10,6 @@
 
 namespace breccia::hash::algo {
 
-BRECCIA_HD inline Operation operation_of(const RequestsRef& requests, std::uint64_t i) {
-  return requests.operation == nullptr ? requests.all : requests.operation[i];
-}
-
-BRECCIA_HD constexpr bool inserts(Operation operation) {
-  return operation == Operation::kInsert || operation == Operation::kUpsert ||
-         operation == Operation::kRaise;
-}
-
 /// Answers request i. Called by one lane.
 BRECCIA_HD inline void answer(const RequestsRef& requests, std::uint64_t i, Code code,
                               std::uint64_t found) {

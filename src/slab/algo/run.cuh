@@ -19,14 +19,10 @@
 
 namespace breccia::slab::algo {
 
-BRECCIA_HD inline Operation operation_of(const RequestsRef& requests, std::uint64_t i) {
-  return requests.operation == nullptr ? requests.all : requests.operation[i];
-}
-
 /// Runs requests.
 /// Launch  group g: request g, or list[g], over its count * W items.
-/// Bound   a lookup is tried again where the bucket was changed meanwhile, and takes the lock behind
-///         kTries of these.
+/// Bound   a lookup is tried again where the bucket was changed meanwhile, and takes the lock
+///         behind kTries of these.
 struct Run {
   static constexpr int kBlockThreads = 128;
   static constexpr int kTries = 8;
@@ -40,11 +36,11 @@ struct Run {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     const std::uint64_t g = first / Group::kWidth;
     const std::uint64_t i = list == nullptr ? g : list[g];
-    const Operation operation = operation_of(requests, i);
+    const Operation operation = hash::operation_of(requests, i);
     const Place place = place_of(table, requests.key[i]);
     Slab* const head = table.heads.at(place.head);
     for (int turn = 0;; ++turn) {
-      if (operation == Operation::kGet && turn < kTries) {
+      if (operation == Operation::kFind && turn < kTries) {
         if (get(group, head, place.word, i)) return;
       } else {
         const Tail tail = lock(group, head);
@@ -127,6 +123,27 @@ struct Run {
     });
   }
 
+  /// What a request does to a key that is there, and has this value.
+  enum class Change : std::uint8_t { kNone, kStore, kTakeOut };
+  BRECCIA_HD static Change change_of(Operation operation, std::uint64_t found,
+                                     std::uint64_t value) {
+    switch (operation) {
+      case Operation::kFind:
+      case Operation::kInsert:
+        return Change::kNone;
+      case Operation::kUpsert:
+      case Operation::kUpdate:
+        return Change::kStore;
+      case Operation::kRaise:
+        return found < value ? Change::kStore : Change::kNone;
+      case Operation::kDrop:
+        return found == value ? Change::kTakeOut : Change::kNone;
+      case Operation::kDelete:
+        break;
+    }
+    return Change::kTakeOut;
+  }
+
   /// Called by one lane.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -134,9 +151,10 @@ struct Run {
                                  const Slot& slot, Operation operation, std::uint64_t i) const {
     std::uint64_t* const value = slot.slab->value + slot.index;
     const std::uint64_t found = exec::load_relaxed_device(group, value);
-    if (operation != Operation::kGet) {
+    const Change what = change_of(operation, found, value_of(i));
+    if (what != Change::kNone) {
       exec::fence_release_device(group);
-      if (operation == Operation::kPut) {
+      if (what == Change::kStore) {
         exec::store_relaxed_device(group, value, value_of(i));
       } else {
         exec::store_relaxed_device(group, slot.slab->key + slot.index, kFree);
@@ -150,7 +168,7 @@ struct Run {
   template <class Group>
   BRECCIA_HD void change_absent(const Group& group, const Place& place, Slab* head, Tail tail,
                                 const Sight& sight, Operation operation, std::uint64_t i) const {
-    if (operation != Operation::kPut) return end(group, head, tail, i, Code::kAbsent, 0);
+    if (!hash::inserts(operation)) return end(group, head, tail, i, Code::kAbsent, 0);
     Slot slot = sight.free;
     std::uint64_t number = 0;
     if (slot.slab == nullptr) {

@@ -388,6 +388,28 @@ TEST(HashBench, Peers) {
   }
 }
 
+// Goal: slabs answer the same requests, and rows call these by the names of their paper.
+// Method: all workloads that they have, in few and in many lanes, in buckets of few and many keys.
+// Mutation: a put that keeps the old value fails, as every answer is compared.
+TEST(HashBench, Slabs) {
+  HashFlags flags = HashFlags::of_slabs();
+  flags.backend = "host";
+  flags.entries = 3000;
+  flags.batch_sizes = "256,5000";
+  flags.workloads = "micro,load,a,c,d,f";
+  flags.load_percents = "30,90";
+  flags.lanes = "4,16";
+  flags.rounds = 1;
+  flags.json = true;
+  const auto counts = counts_of(rows_of(flags));
+  for (const char* const name :
+       {"slab_get", "slab_put", "slab_put_new", "slab_mixed", "slab_miss"}) {
+    ASSERT_EQ(counts.count(name), 1U) << name;
+    EXPECT_GE(counts.at(name), 8) << name;
+  }
+  for (const auto& [name, count] : counts) EXPECT_EQ(name.rfind("slab_", 0), 0U) << name;
+}
+
 // Goal: where requests lie in a device's memory, the peer brings them to the host, results back.
 // Method: its operations on a fake device, whose memory a host cannot read, by both of its kinds of
 //         batches; the row says so.
