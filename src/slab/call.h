@@ -48,7 +48,7 @@ class Call {
   }
 
   Status change() {
-    if (table_.is_crowded()) {
+    if (is_crowded()) {
       const std::unique_lock section(table_.mutex());
       BRECCIA_TRY(table_.add_buckets(x_, std::max(kAddedMin, requests_.count / 2)));
     }
@@ -64,6 +64,11 @@ class Call {
       BRECCIA_TRY(run_some(left_.data(), left, &left));
     }
     return Status::OK();
+  }
+
+  bool is_crowded() {
+    const std::shared_lock lock(table_.mutex());
+    return table_.is_crowded();
   }
 
   /// Runs all requests, or those of a list; the *left that found no room are in left_ then.

@@ -146,7 +146,7 @@ TEST(HotCopies, ConcurrentLookupsAreNeverOlder) {
     for (int turn = 0; turn < kTurns; ++turn) {
       const std::uint64_t i = random.below(kKeys);
       if (seed < 2 && random.one_in(4)) {
-        counters.raise(i, /*tells=*/true);
+        counters.raise(i, /*tells=*/true, /*keeps=*/true);
       } else {
         counters.look(i, /*looks=*/true, counters.least(i));
       }

@@ -30,8 +30,8 @@ class Counters {
   [[nodiscard]] Copies& copies() { return *copies_; }
   [[nodiscard]] std::uint64_t hits() const { return hits_; }
 
-  /// `tells`: whether copies are to know of it.
-  void raise(std::uint64_t i, bool tells) {
+  /// `tells`: whether copies are to know of it; `keeps`: and are to have what it wrote.
+  void raise(std::uint64_t i, bool tells, bool keeps) {
     std::optional<Copies::Write> write;
     if (tells) write = copies_->begin_write(hash_of(i), name(i));
     std::uint64_t now = 0;
@@ -39,8 +39,10 @@ class Counters {
       const std::lock_guard lock(mutex_);
       now = ++below_[i];
     }
-    if (write.has_value()) {
+    if (keeps) {
       copies_->end_write(hash_of(i), name(i), *write, Slice(std::to_string(now)));
+    } else if (tells) {
+      copies_->end_write(hash_of(i), *write);
     }
     std::uint64_t seen = acknowledged_[i].load();
     while (seen < now && !acknowledged_[i].compare_exchange_weak(seen, now)) {
