@@ -11,6 +11,7 @@ console::Command add_bench_recovery(console::App* parent);
 console::Command add_bench_compaction(console::App* parent);
 console::Command add_bench_hash(console::App* parent);
 console::Command add_bench_slab(console::App* parent);
+console::Command add_bench_hot(console::App* parent);
 console::Command add_bench_rows(console::App* parent);
 
 }  // namespace breccia::bench

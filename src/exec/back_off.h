@@ -16,7 +16,7 @@ BRECCIA_HD void back_off(const Group& group, int turn) {
   atomics::may_switch(group);
 #if defined(__CUDA_ARCH__)
   constexpr unsigned kFirstNs = 32;
-  constexpr int kDoublings = 5;
+  constexpr int kDoublings = 10;
   __nanosleep(kFirstNs << (turn < kDoublings ? turn : kDoublings));
 #else
   constexpr int kSpins = 32;  // the other one is about to be done, if it has a core

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/secret.h"
@@ -282,6 +283,7 @@ Status Tier::Get(const Slice& key, std::string* value) {
 Status Tier::get(const Slice& key, std::string* value) {
   const std::uint64_t hash = hash_of(key);
   sampler_.see(hash);
+  counts_.add(kLookups, 1);
   const Roads::Way way(roads_);
   if (!way.looks(hash) || is_closed_) return below()->Get(key, value);
   const Copy copy = copies_->find(hash, key, value);
@@ -348,6 +350,7 @@ Status Tier::Submit(const WriteOptions& options, Batch* batch) {
 /// Lookups alone, as of one moment: that of the store below, if copies were of it, too. A batch of
 /// which copies have less than half is not worth being divided.
 Status Tier::look_up(const WriteOptions& options, Batch* batch) {
+  counts_.add(kLookups, batch->reads());
   Divided divided(this, &batch->requests());
   if (divided.is_idle() || is_closed_) {
     divided.see();
@@ -409,16 +412,29 @@ void Tier::learn() {
       if (!trainer_.is_due()) return;
       const Proposal proposal = trainer_.end_window();
       if (!trainer_.pays(proposal)) return;
-      roads_.change(proposal.model, [&](const Model& next) { copies_->evict(next); });
+      change(proposal.model);
     });
   }
 }
 
+void Tier::change(const ModelPtr& next) {
+  const base::Stopwatch clock;
+  roads_.change(next, [&](const Model& model) { copies_->evict(model); });
+  const std::uint64_t us = clock.micros();
+  change_us_ = us;
+  change_us_max_ = std::max(change_us_max_.load(), us);
+}
+
 bool Tier::GetProperty(const std::string& name, std::string* value) {
   const std::pair<const char*, std::uint64_t> figures[] = {
-      {"breccia.hot.hits", counts_.sum(kHits)},  {"breccia.hot.misses", counts_.sum(kMisses)},
-      {"breccia.hot.keys", copies_->size()},     {"breccia.hot.bytes", copies_->bytes()},
+      {"breccia.hot.lookups", counts_.sum(kLookups)},
+      {"breccia.hot.hits", counts_.sum(kHits)},
+      {"breccia.hot.misses", counts_.sum(kMisses)},
+      {"breccia.hot.keys", copies_->size()},
+      {"breccia.hot.bytes", copies_->bytes()},
       {"breccia.hot.changes", roads_.changes()},
+      {"breccia.hot.change-micros", change_us_.load()},
+      {"breccia.hot.change-micros-max", change_us_max_.load()},
   };
   for (const auto& [known, figure] : figures) {
     if (name != known) continue;

@@ -66,6 +66,7 @@ class Tier final : public StackableStore {
   Status look_up(const WriteOptions& options, Batch* batch);
   void take(const Sampler::Samples& samples);
   void learn();
+  void change(const ModelPtr& next);
   void stop();
 
   const HotOptions options_;
@@ -74,8 +75,10 @@ class Tier final : public StackableStore {
   Trainer trainer_;  // of the thread
   Roads roads_;
   Sampler sampler_;
-  enum Count { kHits, kMisses, kCounts };
+  enum Count { kLookups, kHits, kMisses, kCounts };
   base::Counters<kCounts> counts_;
+  std::atomic<std::uint64_t> change_us_{0};      // that the last one took
+  std::atomic<std::uint64_t> change_us_max_{0};  // and the longest
   std::atomic<bool> is_closed_{false};
 
   std::mutex mutex_;  // of the samples

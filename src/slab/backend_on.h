@@ -31,6 +31,7 @@ class BackendOn final : public Backend {
   Status run(Table& table, const RequestsRef& requests) override {
     const std::uint64_t n = requests.count;
     if (n == 0) return Status::OK();
+    BRECCIA_TRY(check(requests));
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(const auto keys, x->import(requests.key, n));
     BRECCIA_TAKE(const auto values, x->import(requests.value, count_of(requests.value, n)));
@@ -50,22 +51,23 @@ class BackendOn final : public Backend {
     Status status = bring_back(*x, here, requests);
     // What fails behind a batch that writes was done, and nobody knows what.
     if (status.ok() || only_finds(requests)) return status;
-    if (status.IsMemoryLimit()) status = Status::IOError("memory ran out behind a batch");
+    if (status.IsMemoryLimit()) status = base::io_error("memory ran out behind a batch");
     static_cast<PoolTable&>(table).note_fault(status);
     return status;
   }
 
   Status run_here(Table& table, const RequestsRef& requests) override {
     if (requests.count == 0) return Status::OK();
+    BRECCIA_TRY(check(requests));
     BRECCIA_TAKE(auto x, own_.executor());
     return run_on(*x, table, requests);
   }
 
   Result<Contents> read(Table& table) override {
     auto& own = static_cast<PoolTable&>(table);
-    BRECCIA_TRY(own.fault());
     BRECCIA_TAKE(auto x, own_.executor());
     const std::unique_lock section(own.mutex());
+    BRECCIA_TRY(own.fault());
     Counters counters;
     BRECCIA_TRY(own.count(*x, &counters));
     const std::uint64_t keys = counters.keys();
@@ -97,14 +99,14 @@ class BackendOn final : public Backend {
   /// Numbers of requests have 32 bits.
   static constexpr std::uint64_t kRequestsMax = std::uint64_t{1} << 32;
 
+  static Status check(const RequestsRef& requests) {
+    if (requests.count < kRequestsMax) return Status::OK();
+    return Status::InvalidArgument("a batch of 2^32 requests or more", "divide it");
+  }
+
   template <class X>
   static Status run_on(X& x, Table& table, const RequestsRef& requests) {
-    if (requests.count >= kRequestsMax) {
-      return Status::InvalidArgument("a batch of 2^32 requests or more", "divide it");
-    }
-    auto& own = static_cast<PoolTable&>(table);
-    BRECCIA_TRY(own.fault());
-    return Call<X>(x, own, requests).run();
+    return Call<X>(x, static_cast<PoolTable&>(table), requests).run();
   }
 
   template <class X>

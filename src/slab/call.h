@@ -23,20 +23,22 @@ class Call {
   Status run() {
     if (only_finds(requests_)) {
       const std::shared_lock lock(table_.mutex());
-      BRECCIA_TRY(launch(nullptr, requests_.count));
+      BRECCIA_TRY(table_.fault());
+      BRECCIA_TRY(launch(requests_, nullptr, requests_.count));
       return x_.finish();
     }
     BRECCIA_TRY(allocate());
-    if (may_delete(requests_)) table_.note_deletions();
-    Status status = change();
-    // Nobody may take it for a batch that was not run.
-    if (status.IsMemoryLimit()) status = Status::IOError("memory ran out in mid-batch");
-    if (!status.ok()) table_.note_fault(status);
-    return status;
+    for (std::uint64_t begin = 0; begin < requests_.count;) {
+      std::uint64_t count = 0;
+      BRECCIA_TRY(prepare(requests_.count - begin, &count));
+      BRECCIA_TRY(change(part_of(requests_, begin, count)));
+      begin += count;
+    }
+    return Status::OK();
   }
 
  private:
-  /// Buckets that a batch of one request adds at least, where there are too few.
+  /// Buckets that a batch adds at least, where there are too few.
   static constexpr std::uint64_t kAddedMin = 256;
 
   Status allocate() {
@@ -47,41 +49,78 @@ class Call {
     return Status::OK();
   }
 
-  Status change() {
-    if (is_crowded()) {
-      const std::unique_lock section(table_.mutex());
-      BRECCIA_TRY(table_.add_buckets(x_, std::max(kAddedMin, requests_.count / 2)));
+  static RequestsRef part_of(RequestsRef requests, std::uint64_t begin, std::uint64_t count) {
+    if (requests.operation != nullptr) requests.operation += begin;
+    if (requests.value != nullptr) requests.value += begin;
+    if (requests.found != nullptr) requests.found += begin;
+    requests.key += begin;
+    requests.code += begin;
+    requests.count = count;
+    return requests;
+  }
+
+  /// work() with the table for itself. What fails in it is the end of the table, but for memory.
+  template <class Work>
+  Status in_section(const Work& work) {
+    const std::unique_lock section(table_.mutex());
+    BRECCIA_TRY(table_.fault());
+    Status status = work();
+    if (!status.ok() && !status.IsMemoryLimit()) table_.note_fault(status);
+    return status;
+  }
+
+  /// Before `left` requests: splits buckets if there are too few. *count: how many may run at once.
+  Status prepare(std::uint64_t left, std::uint64_t* count) {
+    bool is_crowded = false;
+    {
+      const std::shared_lock lock(table_.mutex());
+      is_crowded = table_.is_crowded();
+      *count = std::min(left, table_.piece_max());
     }
+    if (!is_crowded) return Status::OK();
+    const std::uint64_t buckets = std::max(kAddedMin, *count);
+    BRECCIA_TRY(in_section([&] {
+      BRECCIA_TRY(table_.add_buckets(x_, buckets));
+      *count = std::min(left, table_.piece_max());
+      return Status::OK();
+    }));
+    return Status::OK();
+  }
+
+  Status change(const RequestsRef& part) {
     std::uint64_t left = 0;
-    BRECCIA_TRY(run_some(nullptr, requests_.count, &left));
+    BRECCIA_TRY(run_some(part, nullptr, part.count, &left));
     while (left > 0) {
-      {
-        const std::unique_lock section(table_.mutex());
-        const Status room = table_.make_room(x_, 1);
-        if (room.IsMemoryLimit()) return Status::OK();  // these say so
-        BRECCIA_TRY(base::copy_of(room));
-      }
-      BRECCIA_TRY(run_some(left_.data(), left, &left));
+      Status room = in_section([&] { return table_.make_room(x_, 1); });
+      if (room.IsMemoryLimit()) return Status::OK();  // these say so
+      BRECCIA_TRY(std::move(room));
+      BRECCIA_TRY(run_some(part, left_.data(), left, &left));
     }
     return Status::OK();
   }
 
-  bool is_crowded() {
-    const std::shared_lock lock(table_.mutex());
-    return table_.is_crowded();
-  }
-
   /// Runs all requests, or those of a list; the *left that found no room are in left_ then.
-  Status run_some(const std::uint32_t* list, std::uint64_t count, std::uint64_t* left) {
+  Status run_some(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count,
+                  std::uint64_t* left) {
     const std::shared_lock lock(table_.mutex());
+    BRECCIA_TRY(table_.fault());
+    if (may_delete(part)) table_.note_deletions();
+    Status status = run_and_list(part, list, count, left);
+    // Nobody may take it for a batch that was not run.
+    if (status.IsMemoryLimit()) status = base::io_error("memory ran out in mid-batch");
+    if (!status.ok()) table_.note_fault(status);
+    return status;
+  }
+  Status run_and_list(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count,
+                      std::uint64_t* left) {
     *left = 0;
-    BRECCIA_TRY(launch(list, count));
+    BRECCIA_TRY(launch(part, list, count));
     Counters counters;
     BRECCIA_TRY(table_.count(x_, &counters));
     if (!table_.was_short(counters)) return Status::OK();
     BRECCIA_TRY(exec::clear(x_, left_count_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
-        count, algo::ListOverflow{requests_, list, count, next_left_.data(), left_count_.data()}));
+        count, algo::ListOverflow{part, list, count, next_left_.data(), left_count_.data()}));
     BRECCIA_TRY(x_.copy_out(left, left_count_.data(), 1));
     BRECCIA_TRY(x_.finish());
     std::swap(left_, next_left_);
@@ -89,8 +128,8 @@ class Call {
   }
 
   /// A group for each request, as wide as the table says.
-  Status launch(const std::uint32_t* list, std::uint64_t count) {
-    const algo::Run run{table_.ref(), requests_, list};
+  Status launch(const RequestsRef& requests, const std::uint32_t* list, std::uint64_t count) {
+    const algo::Run run{table_.ref(), requests, list};
     switch (table_.options().lanes) {
       case 4:
         return x_.template launch<4>(count * 4, run);

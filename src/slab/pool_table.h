@@ -42,10 +42,11 @@ struct Counters {
 
   std::uint64_t word[kWords] = {};
 
+  /// Of a moment at which a key that went may be counted, and not yet that it came.
   [[nodiscard]] std::uint64_t keys() const {
     std::uint64_t sum = 0;
     for (int i = 0; i < kTallies; ++i) sum += word[kTally + i * kTallyWords];
-    return sum;
+    return static_cast<std::int64_t>(sum) < 0 ? 0 : sum;
   }
 };
 
@@ -119,27 +120,33 @@ class PoolTable final : public Table {
   [[nodiscard]] bool was_short(const Counters& counters) const {
     return counters.word[Counters::kTaken] > free_count_;
   }
+  /// By a batch that may delete, which shares the table.
   void note_deletions() { has_deletions_.store(true, std::memory_order_relaxed); }
   /// Whether there are more keys than its buckets should have.
   [[nodiscard]] bool is_crowded() const {
-    return keys_.load(std::memory_order_relaxed) > bucket_count_ * options().keys_of_bucket;
+    const std::uint64_t keys = keys_.load(std::memory_order_relaxed);
+    return keys > crowded_from_.load(std::memory_order_relaxed) &&
+           keys / options().keys_of_bucket >= bucket_count_;
+  }
+  /// Requests that run at once at most, so that no chain becomes long before buckets are split.
+  [[nodiscard]] std::uint64_t piece_max() const {
+    return std::max(kPieceMin, bucket_count_ * options().keys_of_bucket);
   }
 
   // ---- in a section
   // ------------------------------------------------------------------------------
+  // Errors  MemoryLimit: what was to be done was not, and what there was is all the same. Others:
+  //         nobody knows what was done.
 
   /// Has `slabs` that are free, at least; chains are made shorter for that before there are more.
-  /// Errors  MemoryLimit: there are fewer, and what there was is all the same.
   template <class X>
   Status make_room(X& x, std::uint64_t slabs) {
     Counters counters;
     BRECCIA_TRY(count(x, &counters));
+    if (was_short(counters)) BRECCIA_TRY(take_back(x));
     if (free_of(counters) >= slabs) return Status::OK();
-    if (was_short(counters)) BRECCIA_TRY(take_all(x));
-    if (has_deletions_.exchange(false, std::memory_order_relaxed)) {
-      BRECCIA_TRY(split(x, 0, bucket_count_, /*distance=*/0));
-      BRECCIA_TRY(count(x, &counters));
-    }
+    BRECCIA_TRY(tidy(x, slabs));
+    BRECCIA_TRY(count(x, &counters));
     while (free_of(counters) < slabs) {
       BRECCIA_TRY(add_chained(x));
       BRECCIA_TRY(count(x, &counters));
@@ -152,17 +159,21 @@ class PoolTable final : public Table {
   Status add_buckets(X& x, std::uint64_t buckets) {
     while (buckets > 0 && is_crowded()) {
       const std::uint64_t half = std::bit_floor(bucket_count_);
-      if (heads_.count() == bucket_count_ + 1) {
-        const Status grown = heads_.grow(x, &budget_);
-        if (!grown.ok()) return grown.IsMemoryLimit() ? Status::OK() : base::copy_of(grown);
-      }
       const std::uint64_t first = bucket_count_ - half;
-      const std::uint64_t count =
-          std::min({buckets, half - first, heads_.count() - 1 - bucket_count_});
-      const Status split_off = split_off_buckets(x, first, count, half);
-      if (!split_off.ok()) {
-        return split_off.IsMemoryLimit() ? Status::OK() : base::copy_of(split_off);
+      Status status;
+      if (heads_.count() == bucket_count_ + 1) status = heads_.grow(x, &budget_);
+      std::uint64_t count = std::min({buckets, half - first, heads_.count() - 1 - bucket_count_});
+      if (status.ok()) status = split_off(x, first, count, half);
+      while (status.IsMemoryLimit() && count > 1) {
+        count /= 2;
+        status = split_off(x, first, count, half);
       }
+      if (status.IsMemoryLimit()) {
+        // Chains grow longer, until there are so many more keys that it may be tried again.
+        crowded_from_ = keys_ + keys_ / 4;
+        return Status::OK();
+      }
+      BRECCIA_TRY(std::move(status));
       bucket_count_ += count;
       buckets -= count;
     }
@@ -171,10 +182,13 @@ class PoolTable final : public Table {
 
  private:
   static constexpr int kChainedBitsMin = 4;
+  static constexpr std::uint64_t kPieceMin = 4096;
 
   /// So that all keys that are expected find their buckets.
   static int first_bits(const TableOptions& options) {
-    const std::uint64_t buckets = options.keys_expected / options.keys_of_bucket + 1;
+    constexpr std::uint64_t kBucketsMax = std::uint64_t{1} << 32;
+    const std::uint64_t buckets =
+        std::min(options.keys_expected / options.keys_of_bucket + 1, kBucketsMax);
     return std::bit_width(buckets);  // and the head of the key that is kFree
   }
 
@@ -182,46 +196,63 @@ class PoolTable final : public Table {
     return free_count_ - std::min(free_count_, counters.word[Counters::kTaken]);
   }
 
-  /// Errors  MemoryLimit: nothing was done.
+  /// For what was begun, and cannot be taken back.
+  static Status begun(Status status) {
+    return status.IsMemoryLimit() ? base::io_error("memory ran out in mid-change")
+                                  : std::move(status);
+  }
+
+  /// Splits buckets; bucket_count_ is as it was.
   template <class X>
-  Status split_off_buckets(X& x, std::uint64_t first, std::uint64_t count, std::uint64_t distance) {
+  Status split_off(X& x, std::uint64_t first, std::uint64_t count, std::uint64_t distance) {
+    if (count == 0) return Status::MemoryLimit("no heads for more buckets");
     BRECCIA_TRY(exec::clear(x, counters_.data() + Counters::kSum, 1));
     BRECCIA_TRY(x.template launch<32>(
-        count, algo::CountChained{ref(), first, count, counters_.data() + Counters::kSum}));
+        count, algo::CountMoved{ref(), first, count, distance, counters_.data() + Counters::kSum}));
     Counters counters;
     BRECCIA_TRY(this->count(x, &counters));
     BRECCIA_TRY(make_room(x, counters.word[Counters::kSum]));
     return split(x, first, count, distance);
   }
 
-  /// Errors  MemoryLimit: nothing was done. Others: nobody knows what was.
   template <class X>
   Status split(X& x, std::uint64_t first, std::uint64_t count, std::uint64_t distance) {
-    const std::uint64_t slabs = chained_.count();
-    BRECCIA_TAKE(const auto freed, exec::make_array<std::uint32_t>(x, slabs));
-    BRECCIA_TAKE(auto free, exec::make_array<std::uint32_t>(x, slabs));
+    BRECCIA_TAKE(const auto freed, exec::make_array<std::uint32_t>(x, chained_.count()));
+    BRECCIA_TAKE(auto free, exec::make_array<std::uint32_t>(x, chained_.count()));
     BRECCIA_TRY(exec::clear(x, counters_.data() + Counters::kFreed, 1));
-    BRECCIA_TRY(x.template launch<32>(
-        count,
-        algo::Split{
-            ref(), first, count, distance, {freed.data(), counters_.data() + Counters::kFreed}}));
+    const algo::Split all{
+        ref(), first, count, distance, {freed.data(), counters_.data() + Counters::kFreed}};
+    return begun(split_and_list(x, all, &free));
+  }
+  template <class X>
+  Status split_and_list(X& x, const algo::Split& all, exec::Array<std::uint32_t>* free) {
+    BRECCIA_TRY(x.template launch<32>(all.count, all));
     Counters counters;
     BRECCIA_TRY(this->count(x, &counters));
     BRECCIA_ASSERT(!was_short(counters));
     const std::uint64_t left = free_of(counters);
     const std::uint64_t more = counters.word[Counters::kFreed];
-    BRECCIA_ASSERT(left + more <= slabs);
-    BRECCIA_TRY(x.copy(free.data(), free_.data() + (free_count_ - left), left));
-    BRECCIA_TRY(x.copy(free.data() + left, freed.data(), more));
-    return renew_free(x, &free, left + more);
+    BRECCIA_ASSERT(left + more <= chained_.count());
+    BRECCIA_TRY(x.copy(free->data(), free_.data() + (free_count_ - left), left));
+    BRECCIA_TRY(x.copy(free->data() + left, all.freed.number, more));
+    return renew_free(x, free, left + more);
   }
 
-  /// Takes back what was asked for beyond what there was.
+  /// Makes all chains as short as they can be, if keys were deleted since. Where that brings
+  /// little, there are more slabs, too, or it would be done again and again.
   template <class X>
-  Status take_all(X& x) {
-    BRECCIA_TAKE(const auto taken, x.import(&free_count_, 1));
-    BRECCIA_TRY(x.copy(counters_.data() + Counters::kTaken, taken.data(), 1));
-    return x.finish();
+  Status tidy(X& x, std::uint64_t slabs) {
+    constexpr std::uint64_t kShareMin = 8;
+    if (!has_deletions_.exchange(false, std::memory_order_relaxed)) return Status::OK();
+    Status tidied = split(x, 0, bucket_count_, /*distance=*/0);
+    if (tidied.IsMemoryLimit()) {
+      note_deletions();
+      return Status::OK();  // there may be room for more slabs all the same
+    }
+    BRECCIA_TRY(std::move(tidied));
+    if (free_count_ >= std::max(slabs, chained_.count() / kShareMin)) return Status::OK();
+    Status added = add_chained(x);
+    return added.IsMemoryLimit() ? Status::OK() : std::move(added);
   }
 
   /// One segment more of slabs for chains.
@@ -229,14 +260,19 @@ class PoolTable final : public Table {
   Status add_chained(X& x) {
     Counters counters;
     BRECCIA_TRY(count(x, &counters));
+    BRECCIA_TAKE(auto free,
+                 exec::make_array<std::uint32_t>(x, chained_.count() + chained_.next_count()));
     const std::uint64_t before = chained_.count();
-    const std::uint64_t more = chained_.next_count();
-    BRECCIA_TAKE(auto free, exec::make_array<std::uint32_t>(x, before + more));
     BRECCIA_TRY(chained_.grow(x, &budget_));
-    const std::uint64_t left = free_of(counters);
-    BRECCIA_TRY(x.copy(free.data(), free_.data() + (free_count_ - left), left));
-    BRECCIA_TRY(x.template launch<32>(more, NumberSlabs{free.data() + left, before, more}));
-    return renew_free(x, &free, left + more);
+    return begun(list_from(x, before, free_of(counters), &free));
+  }
+  template <class X>
+  Status list_from(X& x, std::uint64_t before, std::uint64_t left,
+                   exec::Array<std::uint32_t>* free) {
+    const std::uint64_t more = chained_.count() - before;
+    BRECCIA_TRY(x.copy(free->data(), free_.data() + (free_count_ - left), left));
+    BRECCIA_TRY(x.template launch<32>(more, NumberSlabs{free->data() + left, before, more}));
+    return renew_free(x, free, left + more);
   }
 
   template <class X>
@@ -247,6 +283,14 @@ class PoolTable final : public Table {
     free_count_ = count;
     taken_seen_.store(0, std::memory_order_relaxed);
     return Status::OK();
+  }
+
+  /// What was asked for beyond what there was is not taken.
+  template <class X>
+  Status take_back(X& x) {
+    BRECCIA_TAKE(const auto taken, x.import(&free_count_, 1));
+    BRECCIA_TRY(x.copy(counters_.data() + Counters::kTaken, taken.data(), 1));
+    return x.finish();
   }
 
   const exec::TenantPtr tenant_;
@@ -260,6 +304,7 @@ class PoolTable final : public Table {
   std::uint64_t bucket_count_ = 0;
   std::atomic<std::uint64_t> keys_{0};
   std::atomic<std::uint64_t> taken_seen_{0};
+  std::atomic<std::uint64_t> crowded_from_{0};  // with fewer keys it stays as it is
   std::atomic<bool> has_deletions_{false};
   mutable std::mutex fault_mutex_;
   Status fault_;

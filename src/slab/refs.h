@@ -32,11 +32,14 @@ struct alignas(256) Slab {
 /// it is another one.
 inline constexpr std::uint64_t kFree = 0;
 
+inline constexpr int kSegmentsMax = 40;
+
 /// Slabs by number, in segments each of which but the first is as large as all before it, so that
-/// slabs stay where they are when there are more.
-/// Shape   segment[segments], in memory of the executor; the first has 2^first_bits slabs.
+/// slabs stay where they are when there are more. Part of a kernel's arguments, which lie in a
+/// cache of their own.
+/// Shape   the first segment has 2^first_bits slabs.
 struct SlabsRef {
-  Slab* const* segment = nullptr;
+  Slab* segment[kSegmentsMax] = {};
   int first_bits = 0;
 
   [[nodiscard]] BRECCIA_HD Slab* at(std::uint64_t number) const {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "base/assert.h"
@@ -29,10 +28,11 @@ struct Budget {
 ///         it than the device has; who is where is decided once, by age (docs/impl/slab.md).
 class Segments {
  public:
-  static constexpr std::uint64_t kSegmentsMax = 40;
-
   /// The first segment has 2^first_bits.
-  Segments(exec::HostMemory& host, int first_bits) : host_(host), first_bits_(first_bits) {}
+  Segments(exec::HostMemory& host, int first_bits) : host_(host) {
+    BRECCIA_ASSERT(first_bits >= 0);
+    ref_.first_bits = first_bits;
+  }
   ~Segments() {
     for (const OfHost& one : of_host_) host_.release(one.memory, one.bytes);
   }
@@ -41,21 +41,20 @@ class Segments {
 
   [[nodiscard]] std::uint64_t count() const {
     if (segments_ == 0) return 0;
-    return std::uint64_t{1} << (first_bits_ + static_cast<int>(segments_) - 1);
+    return std::uint64_t{1} << (ref_.first_bits + segments_ - 1);
   }
   /// How many slabs one segment more has.
   [[nodiscard]] std::uint64_t next_count() const {
-    return segments_ == 0 ? std::uint64_t{1} << first_bits_ : count();
+    return segments_ == 0 ? std::uint64_t{1} << ref_.first_bits : count();
   }
-  [[nodiscard]] SlabsRef ref() const { return {pointers_.data(), first_bits_}; }
+  [[nodiscard]] const SlabsRef& ref() const { return ref_; }
 
   /// One segment more, of slabs with nothing in them. While nobody is at the table.
   /// Errors  MemoryLimit: there is no room for it; nothing was changed.
   template <class X>
   Status grow(X& x, Budget* budget) {
-    if (segments_ == kSegmentsMax) return Status::MemoryLimit("too many slabs");
-    if (pointers_.data() == nullptr) {
-      BRECCIA_TAKE(pointers_, exec::Array<Slab*>::make(x.pool(), kSegmentsMax));
+    if (segments_ == kSegmentsMax || next_count() > kSlabsMax) {
+      return Status::MemoryLimit("too many slabs");
     }
     BRECCIA_TRY(base::or_memory_limit([&] {
       own_.reserve(own_.size() + 1);
@@ -63,19 +62,45 @@ class Segments {
       return Status::OK();
     }));
     BRECCIA_TAKE(Slab* const slabs, take_memory(x, budget));
-    BRECCIA_TRY(exec::clear(x, slabs, next_count()));
-    BRECCIA_TAKE(const auto pointer, x.import(&slabs, 1));
-    BRECCIA_TRY(x.copy(pointers_.data() + segments_, pointer.data(), 1));
-    BRECCIA_TRY(x.finish());
-    ++segments_;
+    // Until it is cleared nobody knows of it.
+    const Status cleared = clear(x, slabs);
+    if (!cleared.ok()) {
+      give_back(slabs, budget);
+      return base::copy_of(cleared);
+    }
+    ref_.segment[segments_++] = slabs;
     return Status::OK();
   }
 
  private:
+  /// So that numbers of slabs have room in a tail.
+  static constexpr std::uint64_t kSlabsMax = std::uint64_t{1} << 30;
+
   struct OfHost {
+    Slab* slabs;
     void* memory;
     std::uint64_t bytes;
   };
+
+  template <class X>
+  Status clear(X& x, Slab* slabs) const {
+    constexpr std::uint64_t kWords = sizeof(Slab) / sizeof(std::uint64_t);
+    BRECCIA_TRY(exec::clear(x, reinterpret_cast<std::uint64_t*>(slabs), next_count() * kWords));
+    return x.finish();
+  }
+
+  void give_back(const Slab* slabs, Budget* budget) {
+    const std::uint64_t bytes = next_count() * sizeof(Slab);
+    if (!own_.empty() && own_.back().data() == slabs) {
+      own_.pop_back();
+      budget->bytes -= bytes;
+    } else {
+      BRECCIA_ASSERT(!of_host_.empty() && of_host_.back().slabs == slabs);
+      host_.release(of_host_.back().memory, bytes);
+      of_host_.pop_back();
+      budget->host_bytes -= bytes;
+    }
+  }
 
   template <class X>
   Result<Slab*> take_memory(X& x, Budget* budget) {
@@ -97,15 +122,14 @@ class Segments {
       host_.release(memory, bytes);
       return Status::MemoryLimit("no memory for more slabs that the device reaches");
     }
-    of_host_.push_back({memory, bytes});
+    of_host_.push_back({slabs, memory, bytes});
     budget->host_bytes += bytes;
     return slabs;
   }
 
   exec::HostMemory& host_;
-  const int first_bits_;
-  std::uint64_t segments_ = 0;
-  exec::Array<Slab*> pointers_;
+  SlabsRef ref_;
+  int segments_ = 0;
   std::vector<exec::Array<Slab>> own_;
   std::vector<OfHost> of_host_;
 };

@@ -77,7 +77,8 @@ struct Sight {
   Slab* last = nullptr;  // the chain's last slab, if the key is not there
 };
 
-/// A slab as a group sees it: each lane W-th part of it, words that lie together.
+/// A slab as a group sees it: each lane every W-th pair of its words, so that what lanes read at
+/// once lies together.
 /// Shape   4, 8 or 16 lanes.
 template <class Group>
 class SlabView {
@@ -110,46 +111,50 @@ class SlabView {
   }
 
  private:
-  static constexpr int kShare = kSlabWords / Group::kWidth;
-  static_assert(kShare % 2 == 0, "words are read by twos");
+  static constexpr int kPairs = kSlabWords / 2 / Group::kWidth;  // of a lane
 
   /// What one lane sees.
   struct Share {
-    int has = -1;   // which of its words is the key; -1: none
-    int free = -1;  // the first free one
+    int has = -1;   // the slab's word that is the key; -1: none of the lane's
+    int free = -1;  // the lane's first one that is free
     std::uint64_t tail = 0;
   };
 
   BRECCIA_SINGLE_SOURCE
   BRECCIA_HD static Share look(const Group& group, const Slab* slab, std::uint64_t word, int lane) {
-    const std::uint64_t* const from = slab->key + lane * kShare;
     // All of it is read before any is looked at.
-    exec::WordPair two[kShare / 2];
-    for (int i = 0; i < kShare / 2; ++i) {
-      two[i] = exec::load_two_relaxed_device(group, from + 2 * i);
+    exec::WordPair pair[kPairs];
+    for (int i = 0; i < kPairs; ++i) {
+      pair[i] = exec::load_two_relaxed_device(group, slab->key + word_of(i, lane));
     }
     Share share;
-    for (int i = kShare - 1; i >= 0; --i) {
-      const std::uint64_t found = i % 2 == 0 ? two[i / 2].first : two[i / 2].second;
-      if (lane * kShare + i == kSlabKeys) {
-        share.tail = found;
-        continue;
+    for (int i = kPairs - 1; i >= 0; --i) {
+      const int at = word_of(i, lane);
+      if (at + 1 == kSlabKeys) {
+        share.tail = pair[i].second;
+      } else {
+        note(pair[i].second, word, at + 1, &share);
       }
-      if (found == word) share.has = i;
-      if (found == kFree) share.free = i;
+      note(pair[i].first, word, at, &share);
     }
     return share;
   }
+  /// Where a lane's i-th pair lies.
+  BRECCIA_HD static constexpr int word_of(int i, int lane) {
+    return 2 * (i * Group::kWidth + lane);
+  }
+  BRECCIA_HD static void note(std::uint64_t found, std::uint64_t word, int at, Share* share) {
+    if (found == word) share->has = at;
+    if (found == kFree) share->free = at;
+  }
 
-  /// The first place that some lane has.
+  /// The place that the first lane has which has one.
   BRECCIA_SINGLE_SOURCE
   template <class Index>
   BRECCIA_HD static Slot slot_of(const Group& group, Slab* slab, const Index& index_of) {
     const exec::LaneMask having = group.ballot([&](int lane) { return index_of(lane) >= 0; });
     if (having == 0) return {};
-    const int index = group.from(exec::first_set(having),
-                                 [&](int lane) { return lane * kShare + index_of(lane); });
-    return {slab, index};
+    return {slab, group.from(exec::first_set(having), index_of)};
   }
 };
 

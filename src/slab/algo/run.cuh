@@ -25,7 +25,7 @@ namespace breccia::slab::algo {
 ///         behind kTries of these.
 struct Run {
   static constexpr int kBlockThreads = 128;
-  static constexpr int kTries = 8;
+  static constexpr int kTries = 1000;
 
   TableRef table;
   RequestsRef requests;
@@ -113,8 +113,12 @@ struct Run {
   template <class Group>
   BRECCIA_HD void change(const Group& group, const Place& place, Slab* head, Tail tail,
                          Operation operation, std::uint64_t i) const {
-    // So that what others changed under the lock is there for each lane.
-    group.each_lane([&](int) { (void)exec::load_acquire_device(group, tail_of(head)); });
+    // Each lane reads what the exchange has stored: what others changed before is there for it
+    // then.
+    group.each_lane([&](int) {
+      while (!Tail(exec::load_acquire_device(group, tail_of(head))).is_locked()) {
+      }
+    });
     const Sight sight = SlabView<Group>::look_for(group, table, head, tail, place.word);
     group.each_lane([&](int lane) {
       if (lane != 0) return;
@@ -158,11 +162,11 @@ struct Run {
         exec::store_relaxed_device(group, value, value_of(i));
       } else {
         exec::store_relaxed_device(group, slot.slab->key + slot.index, kFree);
-        tally(group, place, ~std::uint64_t{0});
       }
       tail = tail.changed();
     }
-    return end(group, head, tail, i, Code::kPresent, found);
+    end(group, head, tail, i, Code::kPresent, found);
+    if (what == Change::kTakeOut) tally(group, place, ~std::uint64_t{0});
   }
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -189,8 +193,8 @@ struct Run {
         exec::store_relaxed_device(group, tail_of(sight.last), Tail(0).with_next(next).word());
       }
     }
+    end(group, head, tail, i, Code::kAbsent, 0);
     tally(group, place, 1);
-    return end(group, head, tail, i, Code::kAbsent, 0);
   }
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -201,13 +205,14 @@ struct Run {
     if (requests.found != nullptr) requests.found[i] = found;
   }
 
-  [[nodiscard]] BRECCIA_HD std::uint64_t value_of(std::uint64_t i) const {
-    return requests.value == nullptr ? 0 : requests.value[i];
-  }
+  /// Behind the lock, so that nobody waits for it.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void tally(const Group& group, const Place& place, std::uint64_t by) const {
     exec::add_relaxed_device(group, table.tally + place.head % kTallies * kTallyWords, by);
+  }
+  [[nodiscard]] BRECCIA_HD std::uint64_t value_of(std::uint64_t i) const {
+    return requests.value == nullptr ? 0 : requests.value[i];
   }
 };
 

@@ -10,24 +10,33 @@
 
 namespace breccia::slab::algo {
 
-/// Adds up the slabs of buckets behind their heads.
-/// Launch  over count items: the buckets from `first` on.
-struct CountChained {
+/// Adds up how many slabs what Split moves needs behind its heads.
+/// Launch  over count items: the buckets from first_bucket on.
+struct CountMoved {
   TableRef table;
   std::uint64_t first_bucket;
   std::uint64_t count;
+  std::uint64_t distance;
   std::uint64_t* sum;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t item) {
-      std::uint64_t chained = 0;
-      for (Tail tail(*tail_of(table.heads.at(first_bucket + item + 1))); tail.has_next();) {
-        tail = Tail(*tail_of(table.chained.at(tail.next())));
-        ++chained;
+      const Slab* slab = table.heads.at(first_bucket + item + 1);
+      // What does not fill a slab does not fill two.
+      if (!Tail(slab->key[kSlabKeys]).has_next()) return;
+      std::uint64_t moved = 0;
+      for (;;) {
+        for (int i = 0; i < kSlabKeys; ++i) {
+          const std::uint64_t key = slab->key[i];
+          if (key != kFree && (hash_of(table.secret, key) & distance) != 0) ++moved;
+        }
+        const Tail tail(slab->key[kSlabKeys]);
+        if (!tail.has_next()) break;
+        slab = table.chained.at(tail.next());
       }
-      if (chained > 0) exec::add_relaxed_device(group, sum, chained);
+      if (moved > kSlabKeys) exec::add_relaxed_device(group, sum, (moved - 1) / kSlabKeys);
     });
   }
 };
@@ -43,7 +52,7 @@ struct FreedRef {
 /// hash says so in the bit that is `distance`. What is left lies in as few slabs as it takes, and
 /// so does what was moved. With no distance nothing moves, and chains become as short as they can
 /// be.
-/// Shape   there are free slabs for all that the buckets have behind their heads.
+/// Shape   there are as many free slabs as CountMoved says.
 /// Launch  over count items: the buckets from `first_bucket` on, a lane each.
 struct Split {
   TableRef table;
