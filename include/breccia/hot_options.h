@@ -15,8 +15,8 @@ struct HotOptions {
   /// Larger values are not kept.
   std::size_t value_bytes_max = 64 << 10;
   /// One of so many requests is a sample.
-  std::uint32_t sample_one_in = 16;
-  /// Samples behind which it is looked whether other keys should be hot.
+  std::uint32_t sample_one_in = 8;
+  /// Samples behind which it is looked whether other keys should be hot; at first sooner.
   std::uint64_t samples_of_window = 1 << 18;
   /// They are if so large a share of all requests goes to hot keys more than now.
   double gain_min = 0.02;

@@ -22,6 +22,8 @@ constexpr std::size_t kSamplesMax = 64 << 10;
 constexpr std::uint64_t kDividedMax = 4096;
 constexpr std::uint64_t kKeysMax = 16 << 20;
 constexpr std::uint64_t kSamplesOfWindowMax = 64 << 20;
+/// The first window is so much shorter than the others.
+constexpr std::uint64_t kFirstShare = 16;
 
 }  // namespace
 
@@ -254,6 +256,7 @@ Tier::Tier(const HotOptions& options, std::unique_ptr<Store> below, std::unique_
       copies_(std::move(copies)),
       trainer_({.keys_max = options.keys_max,
                 .samples_of_window = options.samples_of_window,
+                .samples_of_first = options.samples_of_window / kFirstShare,
                 .gain_min = options.gain_min}),
       sampler_(options.sample_one_in, [this](const Sampler::Samples& samples) { take(samples); }) {}
 

@@ -26,7 +26,11 @@ std::uint64_t counters_for(const TrainerOptions& options) {
 }  // namespace
 
 Trainer::Trainer(const TrainerOptions& options)
-    : options_(options), sketch_(counters_for(options)), seen_min_(options.samples_min) {
+    : options_(options),
+      sketch_(counters_for(options)),
+      seen_min_(options.samples_min),
+      window_(options.samples_of_first == 0 ? options.samples_of_window
+                                            : options.samples_of_first) {
   BRECCIA_ASSERT(options.keys_max > 0 && options.samples_min > 0);
   candidates_.reserve(kCandidatesOfKey * options.keys_max + 1);
 }
@@ -82,6 +86,7 @@ ModelPtr Trainer::make_shadow() const {
 /// Begins a window, and counts what was so far half as much.
 void Trainer::age() {
   samples_ = hot_in_shadow_ = hot_now_ = 0;
+  window_ = std::min(2 * window_, options_.samples_of_window);
   sketch_.halve();
   for (auto& [hash, seen] : candidates_) seen /= 2;
   seen_min_ = std::max(options_.samples_min, seen_min_ / 2);

@@ -14,6 +14,9 @@ struct TrainerOptions {
   std::uint64_t keys_max = 10'000;
   /// Samples behind which it is looked whether another model pays.
   std::uint64_t samples_of_window = 1 << 20;
+  /// The same of the first window, each one behind which is twice as long as the one before, up to
+  /// that: something is hot soon, and who is hot exactly is learned later. 0: they are all alike.
+  std::uint64_t samples_of_first = 0;
   /// Samples of a key, of late, from which on it may be hot.
   std::uint32_t samples_min = 4;
   /// So large a share of all requests has to go to hot keys more than now, or a new model does not
@@ -47,7 +50,7 @@ class Trainer {
   /// `now`: the model that there is; null: nothing is hot.
   void add(std::span<const std::uint64_t> hashes, const Model* now);
   /// Whether a window is over.
-  [[nodiscard]] bool is_due() const { return samples_ >= options_.samples_of_window; }
+  [[nodiscard]] bool is_due() const { return samples_ >= window_; }
   /// Ends a window.
   [[nodiscard]] Proposal end_window();
   /// Whether a proposal is worth a change.
@@ -67,6 +70,7 @@ class Trainer {
   std::unordered_map<std::uint64_t, std::uint32_t> candidates_;  // how often they were seen
   std::uint32_t seen_min_;                                       // of a candidate
   ModelPtr shadow_;
+  std::uint64_t window_;
   // Of the window:
   std::uint64_t samples_ = 0;
   std::uint64_t hot_in_shadow_ = 0;

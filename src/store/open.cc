@@ -18,6 +18,18 @@ Status check_tier(const StoreOptions& options) {
   return options.hot_tier.has_value() ? hot::Tier::check(*options.hot_tier) : Status::OK();
 }
 
+/// What changes a key without a write of it, copies do not hear of.
+Status check_tree(const Options& options) {
+  if (!options.hot_tier.has_value()) return Status::OK();
+  const rocksdb::Options& tree = options.rocksdb;
+  if (tree.compaction_filter != nullptr || tree.compaction_filter_factory != nullptr ||
+      tree.compaction_style == rocksdb::kCompactionStyleFIFO) {
+    return Status::InvalidArgument(
+        "hot_tier beside a compaction filter, or FIFO compaction: they change what keys have");
+  }
+  return Status::OK();
+}
+
 /// The store, behind the tier that its options ask for.
 Status stack(const StoreOptions& options, std::unique_ptr<Store> engine,
              std::unique_ptr<Store>* store) {
@@ -33,6 +45,7 @@ Status stack(const StoreOptions& options, std::unique_ptr<Store> engine,
 
 Status Store::Open(const Options& options, const std::string& path, std::unique_ptr<Store>* store) {
   BRECCIA_TRY(check_tier(options));
+  BRECCIA_TRY(check_tree(options));
   return base::or_memory_limit([&] {
     Options chosen = options;
     if (options.read_defaults) tree::fill_read_defaults(&chosen);

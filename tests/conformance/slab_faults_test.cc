@@ -11,7 +11,8 @@ std::vector<Request> some_batch(const Model& model, base::Random& random) {
     if (random.one_in(3)) batch.push_back({.operation = Operation::kDelete, .key = key});
   }
   for (int i = 0; i < 300; ++i) {
-    batch.push_back({.operation = Operation::kUpsert, .key = random.next(), .value = random.next()});
+    batch.push_back(
+        {.operation = Operation::kUpsert, .key = random.next(), .value = random.next()});
   }
   return batch;
 }

@@ -136,6 +136,10 @@ TEST(FacadeOpen, WhatIsRefused) {
   options.wal_filter = &filter;
   EXPECT_TRUE(Rocks::Open(options, folder / "db", &db).IsNotSupported());
   EXPECT_TRUE(Rocks::OpenAndTrimHistory({}, folder / "db", {}, &handles, &db, "").IsNotSupported());
+  Options own;
+  own.rocksdb = plain_options();
+  own.hot_tier = HotOptions();
+  EXPECT_TRUE(Rocks::Open(own, folder / "db", &db).IsNotSupported());
   EXPECT_FALSE(std::filesystem::exists(folder / "db"));
   EXPECT_EQ(db, nullptr);
 }

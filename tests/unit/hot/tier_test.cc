@@ -1,6 +1,7 @@
 #include "hot/tier.h"
 
 #include <breccia/hash_options.h>
+#include <breccia/hash_store.h>
 #include <breccia/options.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <mutex>
@@ -308,6 +310,36 @@ TEST_P(HotTier, ConcurrentCountersNeverFall) {
       EXPECT_EQ(get(key_of(t, i)), last == 0 ? "none" : "=" + std::to_string(last));
     }
   }
+}
+
+// Goal: options that make no sense are refused before anything is opened, and so is a tier where
+//   there can be none.
+// Method: each of them; no folder is made.
+// Mutation: a tier that is not there, and nobody says so.
+TEST(HotTierOptions, AreRefused) {
+  const testing::Folder folder{testing::Place::kMemory};
+  const std::string path = folder / "store";
+  std::unique_ptr<Store> store;
+  Options options = testing::small_options();
+  for (const HotOptions& wrong :
+       {HotOptions{.keys_max = 0}, HotOptions{.sample_one_in = 0}, HotOptions{.keys_max = 1 << 30},
+        HotOptions{.samples_of_window = 0}}) {
+    options.hot_tier = wrong;
+    EXPECT_TRUE(Store::Open(options, path, &store).IsInvalidArgument());
+  }
+  options.hot_tier = HotOptions();
+  options.rocksdb.compaction_style = rocksdb::kCompactionStyleFIFO;
+  EXPECT_TRUE(Store::Open(options, path, &store).IsInvalidArgument());
+  HashOptions hash;
+  hash.create_if_missing = true;
+  hash.hot_tier = HotOptions();
+  std::unique_ptr<HashStore> own;
+  EXPECT_TRUE(HashStore::Open(hash, path, &own).IsInvalidArgument());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  hash.backend = BackendChoice::kHost;
+  ASSERT_TRUE(Store::Open(hash, path, &store).ok());
+  std::string figure;
+  EXPECT_TRUE(store->GetProperty("breccia.hot.keys", &figure));
 }
 
 // Goal: no increment of a counter is lost while which of them are hot changes all the time.
