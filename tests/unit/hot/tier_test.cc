@@ -384,6 +384,8 @@ TEST_P(HotTier, NoConcurrentIncrementIsLost) {
     ASSERT_EQ(sum, kThreads * kTurns);
     changes += figure("changes");
     ASSERT_TRUE(store_->Close().ok());
+    store_.reset();
+    std::filesystem::remove_all(folder_ / std::to_string(opened_ - 1));
   }
   std::printf("%lu changes of what is hot\n", changes);
   EXPECT_GT(changes, 0U);
