@@ -11,6 +11,7 @@
 
 #include "base/epochs.h"
 #include "base/result.h"
+#include "base/thread_slot.h"
 #include "hot/model.h"
 
 namespace breccia::hot {
@@ -55,6 +56,9 @@ class Copies {
   Copies(const Copies&) = delete;
   Copies& operator=(const Copies&) = delete;
 
+  /// Whether the calling thread may: it has a slot of its own (base/thread_slot.h). Others find
+  /// nothing.
+  [[nodiscard]] static bool may_look() { return base::thread_slot() < base::kThreadSlots; }
   /// *value is replaced if there is one.
   [[nodiscard]] Copy find(std::uint64_t hash, const Slice& key, std::string* value) const;
   /// The bucket's version: what is found behind this call is what the store below has as long as

@@ -101,11 +101,17 @@ class Tier::Divided {
   Divided(Tier* tier, batch::Requests* requests)
       : tier_(tier), way_(tier->roads_), requests_(*requests) {}
 
-  /// Whether a batch is nothing but lookups of the default family.
+  /// Whether a batch is nothing but lookups of the default family, whose values go to the batch: an
+  /// array of the caller's is to have the store's answer alone.
   static bool suits(const batch::Requests& requests) {
-    return requests.write_count() == 0 && requests.range_count() == 0 &&
-           requests.reads().size() == 1 && requests.reads().front()->family() == kDefaultFamily &&
-           requests.reads().front()->rows() == nullptr && requests.read_count() <= kDividedMax;
+    if (requests.write_count() > 0 || requests.range_count() > 0 || requests.reads().size() != 1) {
+      return false;
+    }
+    const batch::Reads& reads = *requests.reads().front();
+    if (reads.family() != kDefaultFamily || reads.rows() != nullptr) return false;
+    if (reads.count() == 0 || reads.count() > kDividedMax) return false;
+    const batch::Stretch first = reads.stretch_at(0);
+    return first.into.found == nullptr && first.end == reads.count();
   }
   [[nodiscard]] bool is_idle() const { return way_.is_idle(); }
   /// Samples the lookups.
@@ -288,7 +294,7 @@ Status Tier::get(const Slice& key, std::string* value) {
   sampler_.see(hash);
   counts_.add(kLookups, 1);
   const Roads::Way way(roads_);
-  if (!way.looks(hash) || is_closed_) return below()->Get(key, value);
+  if (!way.looks(hash) || is_closed_ || !Copies::may_look()) return below()->Get(key, value);
   const Copy copy = copies_->find(hash, key, value);
   counts_.add(copy == Copy::kNone ? kMisses : kHits, 1);
   if (copy == Copy::kValue) return Status::OK();
@@ -307,6 +313,32 @@ void Tier::bring(std::uint64_t hash, const Slice& key, const Copies::Lease& leas
   if (found.ok() && keeps(value.size())) copies_->bring(hash, key, lease, Slice(value));
 }
 
+/// A write of one key that was told of. It ends with this, whatever the store below throws.
+/// Owner   the copies outlive it.
+class Tier::Writing {
+ public:
+  Writing(Copies* copies, std::uint64_t hash, const Slice& key)
+      : copies_(copies), hash_(hash), key_(key), write_(copies->begin_write(hash, key)) {}
+  ~Writing() {
+    if (!is_over_) copies_->end_write(hash_, write_);
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+  /// What the key has is to be its copy.
+  void keep(const std::optional<Slice>& value) {
+    is_over_ = true;
+    copies_->end_write(hash_, key_, write_, value);
+  }
+
+ private:
+  Copies* const copies_;
+  const std::uint64_t hash_;
+  const Slice key_;
+  const Copies::Write write_;
+  bool is_over_ = false;
+};
+
 /// A write of one key, behind which it has this value, or none.
 template <class WriteBelow>
 Status Tier::write(const Slice& key, const std::optional<Slice>& value,
@@ -315,11 +347,11 @@ Status Tier::write(const Slice& key, const std::optional<Slice>& value,
   sampler_.see(hash);
   const Roads::Way way(roads_);
   if (!way.tells(hash)) return write_below();
-  const Copies::Write told = copies_->begin_write(hash, key);
+  Writing writing(copies_.get(), hash, key);
   Status written = write_below();
-  const bool is_kept =
-      written.ok() && way.looks(hash) && (!value.has_value() || keeps(value->size()));
-  is_kept ? copies_->end_write(hash, key, told, value) : copies_->end_write(hash, told);
+  if (written.ok() && way.looks(hash) && (!value.has_value() || keeps(value->size()))) {
+    writing.keep(value);
+  }
   return written;
 }
 
@@ -335,10 +367,8 @@ Status Tier::Merge(const WriteOptions& options, const Slice& key, const Slice& o
   sampler_.see(hash);
   const Roads::Way way(roads_);
   if (!way.tells(hash)) return below()->Merge(options, key, operand);
-  const Copies::Write told = copies_->begin_write(hash, key);
-  Status merged = below()->Merge(options, key, operand);
-  copies_->end_write(hash, told);
-  return merged;
+  const Writing writing(copies_.get(), hash, key);
+  return below()->Merge(options, key, operand);
 }
 
 Status Tier::Submit(const WriteOptions& options, Batch* batch) {
@@ -355,7 +385,7 @@ Status Tier::Submit(const WriteOptions& options, Batch* batch) {
 Status Tier::look_up(const WriteOptions& options, Batch* batch) {
   counts_.add(kLookups, batch->reads());
   Divided divided(this, &batch->requests());
-  if (divided.is_idle() || is_closed_) {
+  if (divided.is_idle() || is_closed_ || !Copies::may_look()) {
     divided.see();
     return below()->Submit(options, batch);
   }

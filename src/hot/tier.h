@@ -49,6 +49,7 @@ class Tier final : public StackableStore {
   class Told;
   class Behind;
   class Divided;
+  class Writing;
   Tier(const HotOptions& options, std::unique_ptr<Store> below, std::unique_ptr<Copies> copies);
 
   [[nodiscard]] std::uint64_t hash_of(const Slice& key) const {

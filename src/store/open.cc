@@ -18,16 +18,22 @@ Status check_tier(const StoreOptions& options) {
   return options.hot_tier.has_value() ? hot::Tier::check(*options.hot_tier) : Status::OK();
 }
 
-/// What changes a key without a write of it, copies do not hear of.
+/// Whether a family's keys change without writes of them, of which copies would not hear.
+bool changes_keys(const rocksdb::ColumnFamilyOptions& family) {
+  return family.compaction_filter != nullptr || family.compaction_filter_factory != nullptr ||
+         family.compaction_style == rocksdb::kCompactionStyleFIFO;
+}
+
+/// Copies are of the default family, whose options may also stand among those of the others.
 Status check_tree(const Options& options) {
   if (!options.hot_tier.has_value()) return Status::OK();
-  const rocksdb::Options& tree = options.rocksdb;
-  if (tree.compaction_filter != nullptr || tree.compaction_filter_factory != nullptr ||
-      tree.compaction_style == rocksdb::kCompactionStyleFIFO) {
-    return Status::InvalidArgument(
-        "hot_tier beside a compaction filter, or FIFO compaction: they change what keys have");
+  bool changes = changes_keys(options.rocksdb);
+  for (const auto& [name, family] : options.families) {
+    changes = changes || (name == rocksdb::kDefaultColumnFamilyName && changes_keys(family));
   }
-  return Status::OK();
+  if (!changes) return Status::OK();
+  return Status::InvalidArgument(
+      "hot_tier beside a compaction filter, or FIFO compaction: they change what keys have");
 }
 
 /// The store, behind the tier that its options ask for.

@@ -201,7 +201,10 @@ class Child {
       const std::uint64_t shape = random.below(8);
       mine.count =
           static_cast<std::uint32_t>(shape < 3 ? 1 : 1 + random.below(shape < 6 ? 100 : kBatchMax));
-      if (run_.hot && shape < 3) mine.first = static_cast<std::uint32_t>(random.below(kHotKeys));
+      if (run_.hot) {  // what floods the samples leaves nothing hot
+        mine.count = std::min(mine.count, kHotKeys);
+        if (shape < 6) mine.first = static_cast<std::uint32_t>(random.below(kHotKeys));
+      }
       mine.number = std::atomic_ref(state_->number).fetch_add(1) + 1;
       mine.pending.store(Pending::kSubmitted, std::memory_order_release);
       const Status status = submit(writer, mine);
@@ -209,12 +212,23 @@ class Child {
       mine.pending.store(Pending::kAcked, std::memory_order_release);
       mine.settle();
       ++state_->acked;
-      if (run_.hot && !is_as_acked(writer, static_cast<std::uint32_t>(random.below(kHotKeys)))) {
+      if (run_.hot && !are_as_acked(writer, &random)) {
         return fail("a hot key has what was not acknowledged last");
       }
     }
   }
 
+  bool are_as_acked(std::uint32_t writer, base::Random* random) {
+    for (std::uint32_t i = 0; i < 4 * kHotKeys; ++i) {
+      if (!is_as_acked(writer, static_cast<std::uint32_t>(random->below(kHotKeys)))) return false;
+    }
+    std::string hits;
+    if (writer == 0 && store_->GetProperty("breccia.hot.hits", &hits)) {
+      state_->hits += std::stoull(hits) - hits_seen_;
+      hits_seen_ = std::stoull(hits);
+    }
+    return true;
+  }
   /// Of a key that nobody writes just now.
   bool is_as_acked(std::uint32_t writer, std::uint32_t key) {
     if (is_other(key)) return true;
@@ -224,12 +238,15 @@ class Child {
     return expected.has_value() ? found.ok() && value == *expected : found.IsNotFound();
   }
 
+  /// A third of what is written beside a tier reaches the medium before it is acknowledged.
   Status submit(std::uint32_t writer, const WriterState& mine) {
+    WriteOptions options;
+    if (run_.hot && mine.number % 3 == 0) options.durability = Durability::kSync;
     if (mine.count == 1 && mine.number % 2 == 0 && !is_other(mine.key_of(0))) {
       const std::uint32_t key = mine.key_of(0);
       const auto content = content_of(mine.number, writer, key);
-      return content ? store_->Put(WriteOptions(), key_text(writer, key), *content)
-                     : store_->Delete(WriteOptions(), key_text(writer, key));
+      return content ? store_->Put(options, key_text(writer, key), *content)
+                     : store_->Delete(options, key_text(writer, key));
     }
     Batch batch;
     const bool by_range = mine.number % 4 == 0 && !run_.hash;
@@ -242,7 +259,7 @@ class Child {
                                        : batch.Delete(family_of(key), text);
       if (!status.ok()) return status;
     }
-    return store_->Submit(WriteOptions(), &batch);
+    return store_->Submit(options, &batch);
   }
 
   const std::string folder_;
@@ -250,6 +267,7 @@ class Child {
   base::Random random_;
   KillState* const state_;
   std::mutex fail_mutex_;
+  std::uint64_t hits_seen_ = 0;  // of the first writer
   std::unique_ptr<Store> store_;
   FamilyId other_ = kDefaultFamily;
 };

@@ -46,7 +46,8 @@ struct KillState {
   std::atomic<std::uint64_t> whole;     // pending batches found whole after a kill
   std::atomic<std::uint64_t> missing;   // or not at all
   std::atomic<std::uint64_t> flushes;
-  std::uint64_t number;  // of the last batch
+  std::atomic<std::uint64_t> hits;  // lookups that copies answered
+  std::uint64_t number;             // of the last batch
   char error[512];
   WriterState writers[kWriters];
 };

@@ -6,8 +6,6 @@ namespace breccia::linearize {
 
 namespace {
 
-constexpr std::uint64_t kKeys = 5;
-
 /// What the batch's only range has found.
 std::vector<std::pair<std::string, std::string>> pairs_of(const Batch& batch) {
   std::vector<std::pair<std::string, std::string>> pairs;

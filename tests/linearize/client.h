@@ -13,6 +13,9 @@ namespace breccia::linearize {
 /// Every value is written once in a history, so that a read says whose write it saw.
 class Client {
  public:
+  /// Their names are the prefix and a letter from a on.
+  static constexpr std::uint64_t kKeys = 5;
+
   /// Keys begin with `prefix`, which other histories do not use. `ordered`: the store, if it has
   /// ranges, merges and snapshots; else null.
   Client(Store* store, ordered::Engine* ordered, std::string prefix, int number,

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "client.h"
@@ -23,6 +25,8 @@ namespace breccia::linearize {
 namespace {
 
 constexpr std::uint64_t kHistoriesPerStore = 50;
+/// Keys of a history, whose names end with a letter from a on.
+constexpr std::uint64_t kClientKeys = Client::kKeys;
 
 Options random_options(base::Random* random) {
   constexpr std::uint32_t kDeviceMin[] = {1, 3, 1'000'000};
@@ -48,16 +52,72 @@ struct Counts {
   std::uint64_t transactions = 0;  // with writes in them
   std::uint64_t commits = 0;       // of those
   std::uint64_t changes = 0;       // of what is hot
+  std::uint64_t gets = 0;          // of histories whose keys were hot
+  std::uint64_t hits = 0;          // lookups of these that copies answered
 };
 
-/// Runs a history on `store`, which is `ordered` or of the hash engine (null), and writes it to
-/// `file`. Returns what went wrong, or nothing.
-std::string run_history(Store* store, ordered::Engine* ordered, std::uint64_t seed,
+std::uint64_t figure(Store* store, const std::string& name) {
+  std::string text = "0";
+  store->GetProperty("breccia.hot." + name, &text);
+  return std::stoull(text);
+}
+
+/// Makes keys of a history hot, and, if it goes on, others of them in turn while it lives. What it
+/// looks up nobody records.
+class Stirrer {
+ public:
+  Stirrer(Store* store, std::string prefix, std::uint64_t seed)
+      : store_(store), prefix_(std::move(prefix)), random_(seed) {
+    for (const std::uint64_t before = figure(store, "hits"); figure(store, "hits") == before;) {
+      ask(kClientKeys);
+    }
+  }
+  ~Stirrer() {
+    is_over_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  Stirrer(const Stirrer&) = delete;
+  Stirrer& operator=(const Stirrer&) = delete;
+
+  void go_on() {
+    thread_ = std::thread([this] {
+      while (!is_over_) ask(1 + random_.below(kClientKeys));
+    });
+  }
+
+ private:
+  /// Some hundred lookups of so many neighbouring keys.
+  void ask(std::uint64_t keys) {
+    const std::uint64_t first = random_.below(kClientKeys);
+    std::string value;
+    for (int i = 0; i < 200 && !is_over_; ++i) {
+      const std::uint64_t key = (first + random_.below(keys)) % kClientKeys;
+      (void)store_->Get(prefix_ + static_cast<char>('a' + static_cast<char>(key)), &value);
+      if (i % 8 == 0) std::this_thread::yield();
+    }
+  }
+
+  Store* const store_;
+  const std::string prefix_;
+  base::Random random_;
+  std::atomic<bool> is_over_{false};
+  std::thread thread_;
+};
+
+/// Runs a history on `store`, which is `ordered` or of the hash engine (null), or a tier over one
+/// of them, and writes it to `file`. Returns what went wrong, or nothing.
+std::string run_history(Store* store, ordered::Engine* ordered, bool has_tier, std::uint64_t seed,
                         const std::string& file, Counts* counts) {
   base::Random random(seed);
   const std::string prefix = fmt::format("h{:x}/", seed);
   const auto count = static_cast<int>(2 + random.below(random.one_in(4) ? 15 : 5));
   const auto operations = static_cast<int>(8 + random.below(40));
+  std::optional<Stirrer> stirrer;
+  if (has_tier) stirrer.emplace(store, prefix, random.next());
+  const bool is_stirred = has_tier && random.one_in(2);
+  if (is_stirred) stirrer->go_on();
+  const std::uint64_t gets = figure(store, "lookups");
+  const std::uint64_t hits = figure(store, "hits");
   std::deque<Client> clients;
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) clients.emplace_back(store, ordered, prefix, i, random.next());
@@ -67,6 +127,10 @@ std::string run_history(Store* store, ordered::Engine* ordered, std::uint64_t se
   std::string error;
   if (random.one_in(4)) error = store->Flush().ok() ? "" : "flush failed";
   for (std::thread& thread : threads) thread.join();
+  if (!is_stirred) {
+    counts->gets += figure(store, "lookups") - gets;
+    counts->hits += figure(store, "hits") - hits;
+  }
   std::ofstream out(file);
   for (const Client& client : clients) {
     if (!client.error().empty()) error = client.error();
@@ -103,13 +167,6 @@ std::unique_ptr<Store> stack(std::unique_ptr<Store> engine, bool with_tier, base
   return tier.take();
 }
 
-/// The times that the model changed.
-std::uint64_t changes_of(Store* store) {
-  std::string changes = "0";
-  store->GetProperty("breccia.hot.changes", &changes);
-  return std::stoull(changes);
-}
-
 /// Records so many histories of ordered stores.
 void record_ordered(std::uint64_t histories, bool with_tier, Counts* counts) {
   for (const std::uint64_t seed : testing::seeds_to_run(histories / kHistoriesPerStore)) {
@@ -124,9 +181,9 @@ void record_ordered(std::uint64_t histories, bool with_tier, Counts* counts) {
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
       const std::string file =
           kFolder / fmt::format("{}{:x}-{}.jsonl", with_tier ? "hot-" : "", seed, i);
-      ASSERT_EQ(run_history(store.get(), ordered, random.next(), file, counts), "");
+      ASSERT_EQ(run_history(store.get(), ordered, with_tier, random.next(), file, counts), "");
     }
-    counts->changes += changes_of(store.get());
+    counts->changes += figure(store.get(), "changes");
   }
 }
 
@@ -151,9 +208,9 @@ void record_hash(std::uint64_t histories, bool with_tier, Counts* counts) {
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
       const std::string file =
           kFolder / fmt::format("{}hash-{:x}-{}.jsonl", with_tier ? "hot-" : "", seed, i);
-      ASSERT_EQ(run_history(store.get(), nullptr, random.next(), file, counts), "");
+      ASSERT_EQ(run_history(store.get(), nullptr, with_tier, random.next(), file, counts), "");
     }
-    counts->changes += changes_of(store.get());
+    counts->changes += figure(store.get(), "changes");
   }
 }
 
@@ -182,15 +239,17 @@ TEST(Linearize, ConcurrentHistoriesOfTheHashEngineAreRecorded) {
 }
 
 // Goal: the same over a tier of hot keys, while others become hot every few hundred requests.
-// Method: 1,500 histories over each engine, into the same folder; each has keys of its own.
+// Method: 1,500 histories over each engine, into the same folder; their keys are hot before they
+//   begin, and in half of them others of these become so all the while.
 // Mutation: a lookup that brings a copy without a lease; a change of the model in one step.
 TEST(Linearize, ConcurrentHistoriesOverAHotTierAreRecorded) {
   Counts counts;
   record_ordered(1500, /*with_tier=*/true, &counts);
   record_hash(1500, /*with_tier=*/true, &counts);
   expect_commits(counts);
-  std::printf("%lu changes of what is hot\n", counts.changes);
-  EXPECT_GT(counts.changes, 0U);
+  std::printf("%lu changes of what is hot; of %lu lookups copies answered %lu\n", counts.changes,
+              counts.gets, counts.hits);
+  EXPECT_GT(counts.hits, counts.gets / 40);
 }
 
 }  // namespace breccia::linearize

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -48,6 +51,19 @@ TEST(HotRoads, StepsWaitForConcurrentRequests) {
     }
     EXPECT_FALSE(is_evicted);
   }
+  // Who still looks for copies of what is not hot any more finds them: these stay meanwhile. Each
+  // is taken before the last one is left.
+  std::unique_ptr<Roads::Way> held;
+  while (!Roads::Way(roads).looks(hash_of(2))) {
+    auto next = std::make_unique<Roads::Way>(roads);
+    held = std::move(next);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  // The last one may have come just behind the change.
+  const bool looks_for_old = held != nullptr && held->looks(hash_of(1));
+  EXPECT_FALSE(looks_for_old && is_evicted);
+  held.reset();
   change.join();
   EXPECT_TRUE(is_evicted);
   const Roads::Way after(roads);
