@@ -108,7 +108,7 @@ class Client {
   Met met_;
 };
 
-/// Waits, and looks once a second which share of the lookups of hot keys had copies.
+/// Waits, and looks once a second which share of the lookups copies answered.
 void watch(Asked* asked, const Load& load, Met* met) {
   const auto begin = Clock::now();
   const std::chrono::duration<double> all(load.seconds);
