@@ -111,7 +111,7 @@ void kill_writers(std::uint64_t stores, Kind kind) {
       totals.missing.load(), totals.flushes.load());
   EXPECT_EQ(totals.rounds, seeds.size() * kRoundsPerStore);
   EXPECT_GE(totals.verified, totals.rounds / 2);
-  EXPECT_GE(totals.hits, kind.hot ? totals.acked.load() : 0U) << "copies answered hardly anything";
+  EXPECT_EQ(totals.hits > 0, kind.hot) << "copies answered nothing";
 }
 
 }  // namespace
