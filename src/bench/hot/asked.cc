@@ -68,6 +68,14 @@ std::unique_ptr<Asked> ask_store(std::unique_ptr<Store> store) {
   return std::make_unique<AskedStore>(std::move(store));
 }
 
+bool has_flat_map() {
+#if defined(BRECCIA_HAVE_FLAT_MAP)
+  return true;
+#else
+  return false;
+#endif
+}
+
 Result<std::unique_ptr<Asked>> ask_flat_map(std::uint64_t keys) {
 #if defined(BRECCIA_HAVE_FLAT_MAP)
   return std::unique_ptr<Asked>(std::make_unique<AskedMap>(keys));

@@ -28,6 +28,8 @@ class Asked {
 };
 
 std::unique_ptr<Asked> ask_store(std::unique_ptr<Store> store);
+/// Whether this build has it.
+bool has_flat_map();
 /// boost::concurrent_flat_map, made as large as it will be.
 /// Errors  NotSupported: this build has none.
 Result<std::unique_ptr<Asked>> ask_flat_map(std::uint64_t keys);
