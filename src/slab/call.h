@@ -79,12 +79,11 @@ class Call {
     }
     if (!is_crowded) return Status::OK();
     const std::uint64_t buckets = std::max(kAddedMin, *count);
-    BRECCIA_TRY(in_section([&] {
+    return in_section([&] {
       BRECCIA_TRY(table_.add_buckets(x_, buckets));
       *count = std::min(left, table_.piece_max());
       return Status::OK();
-    }));
-    return Status::OK();
+    });
   }
 
   Status change(const RequestsRef& part) {

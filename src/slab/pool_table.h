@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -133,8 +134,7 @@ class PoolTable final : public Table {
     return std::max(kPieceMin, bucket_count_ * options().keys_of_bucket);
   }
 
-  // ---- in a section
-  // ------------------------------------------------------------------------------
+  // ---- in a section ----
   // Errors  MemoryLimit: what was to be done was not, and what there was is all the same. Others:
   //         nobody knows what was done.
 

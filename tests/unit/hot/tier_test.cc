@@ -1,5 +1,6 @@
 #include "hot/tier.h"
 
+#include <breccia/columns.h>
 #include <breccia/hash_options.h>
 #include <breccia/hash_store.h>
 #include <breccia/options.h>
@@ -249,6 +250,29 @@ TEST_P(HotTier, ConcurrentBatchesAreOfOneMoment) {
     if (HasFailure()) break;
   }
   writer.join();
+}
+
+// Goal: arrays of the caller's have the store's answer alone, never a copy's.
+// Method: a key that is hot, and one that is not there, looked up into an array; no copy answers.
+// Mutation: such a batch is divided: a value that is not there any more may stand in the array.
+TEST_P(HotTier, ArraysAreForTheStore) {
+  open(kSmall);
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(store_->Put({}, "hot.", "value").ok());
+  warm("hot.");
+  const std::uint64_t before = figure("hits");
+  const std::string keys = "hot.none";
+  std::string values(10, '-');
+  std::uint8_t found[2] = {7, 7};
+  Batch batch = store_->NewBatch();
+  ASSERT_TRUE(batch
+                  .Get(kDefaultFamily, BytesColumn::Fixed(keys.data(), 2, 4),
+                       ValueArray{.values = values.data(), .width = 5, .stride = 5, .found = found})
+                  .ok());
+  ASSERT_TRUE(store_->Submit({}, &batch).ok());
+  EXPECT_EQ(values, "value-----");
+  EXPECT_TRUE(found[0] == 1 && found[1] == 0);
+  EXPECT_EQ(figure("hits"), before);
 }
 
 // Goal: a store that is closed says so of hot keys, too; one that is deleted runs what was
