@@ -32,6 +32,10 @@ struct TableOptions {
   std::uint64_t rows = 0;
   /// Lanes that work on one request: 1, 4 or 8.
   int lanes = 4;
+  /// A request gives up when others have changed its key so often under its eyes. Where so many
+  /// of a batch have, those of one key are done together (combine.h).
+  int tries_max = 2;
+  std::uint64_t combined_min = 1024;
   /// Not Secret(): factors are odd, and not 1.
   Secret secret;
   /// Bits that hashes of keys in rows may have. Tests take some away, so that keys share hashes.

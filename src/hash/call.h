@@ -14,6 +14,7 @@
 #include "hash/algo/displace.cuh"
 #include "hash/algo/move.cuh"
 #include "hash/algo/run.cuh"
+#include "hash/combine.h"
 #include "hash/pool_table.h"
 
 namespace breccia::hash {
@@ -142,16 +143,56 @@ class Call {
   /// Runs `count` requests, all or those of a list; the *left that find no room are in left_ then.
   Status run_on(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count,
                 std::uint64_t* left) {
-    BRECCIA_TRY(launch_run(tables, list, count));
-    BRECCIA_TRY(exec::clear(x_, count_.data(), 1));
-    BRECCIA_TRY(x_.template launch<32>(
+    BRECCIA_TRY(exec::clear(x_, count_.data(), kTold));
+    std::uint64_t* const crowded = count_.data() + 1;
+    BRECCIA_TRY(launch_run(tables, list, count, {crowded, table_.options().tries_max}));
+    BRECCIA_TRY(list_with(Code::kNoRoom, list, count));
+    std::uint64_t told[kTold] = {};
+    BRECCIA_TRY(x_.copy_out(told, count_.data(), kTold));
+    BRECCIA_TRY(x_.finish());
+    *left = told[0];
+    if (told[1] != 0) {
+      BRECCIA_TRY(run_crowded(tables, list, count));
+      // What was done only now may have found no room, too.
+      BRECCIA_TRY(count_with(Code::kNoRoom, list, count, left));
+    }
+    std::swap(left_, next_left_);
+    return Status::OK();
+  }
+
+  /// Runs those that gave up.
+  Status run_crowded(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
+    if constexpr (kMoves) {
+      BRECCIA_ASSERT(false);  // its insertions do not
+    } else {
+      std::uint64_t crowded = 0;
+      BRECCIA_TRY(count_with(Code::kCrowded, list, count, &crowded));
+      const auto run = [&](const std::uint32_t* some, std::uint64_t n) {
+        return launch_run(tables, some, n, {});
+      };
+      if (crowded < table_.options().combined_min) return run(next_left_.data(), crowded);
+      return combine<4>(x_, requests_, next_left_.data(), crowded,
+                        algo::WordsOf<Keys>{keys_, tables.table}, keys_, run);
+    }
+    return Status::OK();
+  }
+
+  /// Those of all requests, or of a list, that were answered so come to next_left_.
+  Status list_with(Code code, const std::uint32_t* list, std::uint64_t count) {
+    return x_.template launch<32>(
         algo::ListOverflow::items(count),
-        algo::ListOverflow{requests_, list, count, {next_left_.data(), count_.data()}}));
-    return fetch_left(left);
+        algo::ListOverflow{requests_, list, count, code, {next_left_.data(), count_.data()}});
+  }
+  Status count_with(Code code, const std::uint32_t* list, std::uint64_t count,
+                    std::uint64_t* with) {
+    BRECCIA_TRY(exec::clear(x_, count_.data(), 1));
+    BRECCIA_TRY(list_with(code, list, count));
+    return fetch_count(with);
   }
 
   /// Insertions, of keys or of versions, are what there are most of, and kernels of their own.
-  Status launch_run(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
+  Status launch_run(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count,
+                    const algo::Patience& patience) {
     using algo::AnyOperation, algo::OnlyOperation;
     if (requests_.operation == nullptr && tables.old.pairs == nullptr) {
       if (requests_.all == Operation::kInsert) {
@@ -164,13 +205,17 @@ class Call {
       }
     }
     if constexpr (!kMoves) {
-      if (tables.old.pairs != nullptr) return run_as<true, AnyOperation>(tables, list, count);
+      if (tables.old.pairs != nullptr) {
+        return run_as<true, AnyOperation>(tables, list, count, patience);
+      }
     }
-    return run_as<false, AnyOperation>(tables, list, count);
+    return run_as<false, AnyOperation>(tables, list, count, patience);
   }
   template <bool kGrows, class Operations>
-  Status run_as(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
-    return launch(count, algo::Run<kGrows, Operations, Keys>{tables, requests_, list, keys_});
+  Status run_as(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count,
+                const algo::Patience& patience = {}) {
+    return launch(count,
+                  algo::Run<kGrows, Operations, Keys>{tables, requests_, list, keys_, patience});
   }
 
   /// What is in next_left_ is what is left.
@@ -329,6 +374,8 @@ class Call {
 
   /// It moves keys in rows: those are in no table that grows.
   static constexpr bool kMoves = std::is_same_v<Keys, algo::MovedKeys>;
+  /// Of next_left_, and whether requests gave up.
+  static constexpr std::uint64_t kTold = 2;
   /// Of next_left_, and of the parts of far_.
   static constexpr std::uint64_t kCounts = (1 + algo::Parted::kParts) * algo::Parted::kStride;
   /// Groups of a part, if it has so many: a device runs them all at once.

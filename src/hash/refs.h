@@ -74,6 +74,7 @@ enum class Code : std::uint8_t {
   kAbsent,   // the key was not there: inserted, or not found
   kPresent,  // it was there
   kNoRoom,   // it was not, and there is no place for it: nothing was done
+  kCrowded,  // within a call: too many others were at it, and nothing was done yet
 };
 
 /// Requests as columns.

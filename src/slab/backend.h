@@ -22,7 +22,11 @@ struct TableOptions {
   std::uint64_t bytes_max = ~std::uint64_t{0};
   std::uint64_t host_bytes_max = ~std::uint64_t{0};
   /// Lanes that work on one request: 4, 8 or 16.
-  int lanes = 8;
+  int lanes = 4;
+  /// A request gives up when it has found its bucket locked, or changed, so often. Where so many of
+  /// a batch have, those of one key are done together (hash/combine.h).
+  int tries_max = 4;
+  std::uint64_t combined_min = 1024;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.
   std::uint64_t keys_of_bucket = 20;
   /// Not Secret(): the factor is odd, and not 1.

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "exec/executor.h"
+#include "hash/combine.h"
 #include "slab/algo/run.cuh"
 #include "slab/pool_table.h"
 
@@ -24,7 +25,7 @@ class Call {
     if (only_finds(requests_)) {
       const std::shared_lock lock(table_.mutex());
       BRECCIA_TRY(table_.fault());
-      BRECCIA_TRY(launch(requests_, nullptr, requests_.count));
+      BRECCIA_TRY(launch(requests_, nullptr, requests_.count, {}));
       return x_.finish();
     }
     BRECCIA_TRY(allocate());
@@ -40,12 +41,13 @@ class Call {
  private:
   /// Buckets that a batch adds at least, where there are too few.
   static constexpr std::uint64_t kAddedMin = 256;
+  static constexpr std::uint64_t kTold = 2;
 
   Status allocate() {
     for (exec::Array<std::uint32_t>* column : {&left_, &next_left_}) {
       BRECCIA_TAKE(*column, exec::make_array<std::uint32_t>(x_, requests_.count));
     }
-    BRECCIA_TAKE(left_count_, exec::make_array<std::uint64_t>(x_, 1));
+    BRECCIA_TAKE(told_, exec::make_array<std::uint64_t>(x_, kTold));
     return Status::OK();
   }
 
@@ -113,22 +115,49 @@ class Call {
   Status run_and_list(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count,
                       std::uint64_t* left) {
     *left = 0;
-    BRECCIA_TRY(launch(part, list, count));
+    std::uint64_t* const crowded = told_.data() + 1;
+    BRECCIA_TRY(exec::clear(x_, told_.data(), kTold));
+    BRECCIA_TRY(launch(part, list, count, {crowded, table_.options().tries_max}));
+    std::uint64_t is_crowded = 0;
+    BRECCIA_TRY(x_.copy_out(&is_crowded, crowded, 1));
     Counters counters;
     BRECCIA_TRY(table_.count(x_, &counters));
+    if (is_crowded != 0) {
+      BRECCIA_TRY(run_crowded(part, list, count));
+      BRECCIA_TRY(table_.count(x_, &counters));
+    }
     if (!table_.was_short(counters)) return Status::OK();
-    BRECCIA_TRY(exec::clear(x_, left_count_.data(), 1));
-    BRECCIA_TRY(x_.template launch<32>(
-        count, algo::ListOverflow{part, list, count, next_left_.data(), left_count_.data()}));
-    BRECCIA_TRY(x_.copy_out(left, left_count_.data(), 1));
-    BRECCIA_TRY(x_.finish());
+    BRECCIA_TRY(list_with(Code::kNoRoom, part, list, count, left));
     std::swap(left_, next_left_);
     return Status::OK();
   }
 
+  /// Runs those that gave up.
+  Status run_crowded(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count) {
+    std::uint64_t crowded = 0;
+    BRECCIA_TRY(list_with(Code::kCrowded, part, list, count, &crowded));
+    const auto run = [&](const std::uint32_t* some, std::uint64_t n) {
+      return launch(part, some, n, {});
+    };
+    if (crowded < table_.options().combined_min) return run(next_left_.data(), crowded);
+    return hash::combine<1>(x_, part, next_left_.data(), crowded,
+                            algo::WordsOf{table_.options().secret}, hash::algo::WordKeys(), run);
+  }
+
+  /// The *with requests that were answered so come to next_left_.
+  Status list_with(Code code, const RequestsRef& part, const std::uint32_t* list,
+                   std::uint64_t count, std::uint64_t* with) {
+    BRECCIA_TRY(exec::clear(x_, told_.data(), 1));
+    BRECCIA_TRY(x_.template launch<32>(
+        count, algo::ListOverflow{part, list, count, code, next_left_.data(), told_.data()}));
+    BRECCIA_TRY(x_.copy_out(with, told_.data(), 1));
+    return x_.finish();
+  }
+
   /// A group for each request, as wide as the table says.
-  Status launch(const RequestsRef& requests, const std::uint32_t* list, std::uint64_t count) {
-    const algo::Run run{table_.ref(), requests, list};
+  Status launch(const RequestsRef& requests, const std::uint32_t* list, std::uint64_t count,
+                const hash::algo::Patience& patience) {
+    const algo::Run run{table_.ref(), requests, list, patience};
     switch (table_.options().lanes) {
       case 4:
         return x_.template launch<4>(count * 4, run);
@@ -144,7 +173,7 @@ class Call {
   const RequestsRef requests_;
   exec::Array<std::uint32_t> left_;
   exec::Array<std::uint32_t> next_left_;
-  exec::Array<std::uint64_t> left_count_;
+  exec::Array<std::uint64_t> told_;  // how many are in next_left_; whether requests gave up
 };
 
 }  // namespace breccia::slab

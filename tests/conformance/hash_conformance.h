@@ -41,6 +41,8 @@ TEST_P(HashConformance, SomeOrderExplainsEachKey) {
                                      .value_bytes = some_value_bytes(random),
                                      .rows = 4 * slots,
                                      .lanes = lanes[random.below(3)],
+                                     .tries_max = 1 + static_cast<int>(random.below(3)),
+                                     .combined_min = random.one_in(3) ? 1024U : 1U,
                                      .secret = random_secret(random),
                                      .hash_mask = some_hash_mask(3, random)});
     ASSERT_TRUE(made.ok()) << made.status().ToString();
@@ -467,6 +469,8 @@ TEST_P(HashConformance, ConcurrentRequestsOnFewKeysComeOutEven) {
                                      .key_bytes = keys_in_rows ? 33U : 8U,
                                      .value_bytes = seed % 2 == 0 ? 8U : 16U,
                                      .rows = 81'000,
+                                     .tries_max = 1,
+                                     .combined_min = 1,
                                      .secret = random_secret(random),
                                      .hash_mask = some_hash_mask(5, random)});
     ASSERT_TRUE(made.ok());

@@ -33,6 +33,8 @@ TEST_P(SlabConformance, SomeOrderExplainsEachKey) {
     auto made = backend->make_table({.bytes_max = is_small ? 16 * sizeof(Slab) : ~std::uint64_t{0},
                                      .host_bytes_max = 0,
                                      .lanes = some_lanes(random),
+                                     .tries_max = 1 + static_cast<int>(random.below(3)),
+                                     .combined_min = random.one_in(3) ? 1024U : 1U,
                                      .keys_of_bucket = random.one_in(2) ? 1000U : 5U,
                                      .secret = random_secret(random)});
     ASSERT_TRUE(made.ok()) << made.status().ToString();
@@ -225,6 +227,8 @@ TEST_P(SlabConformance, ConcurrentBatchesLoseNothing) {
     base::Random random(seed);
     const auto backend = GetParam().make(seed);
     auto made = backend->make_table({.lanes = some_lanes(random),
+                                     .tries_max = 1,
+                                     .combined_min = 1,
                                      .keys_of_bucket = 1 + random.below(20),
                                      .secret = random_secret(random)});
     ASSERT_TRUE(made.ok()) << made.status().ToString();

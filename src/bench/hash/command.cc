@@ -212,7 +212,7 @@ int run_hash(const HashFlags& flags) {
 HashFlags HashFlags::of_slabs() {
   HashFlags flags;
   flags.slabs = true;
-  flags.lanes = "8";
+  flags.lanes = "4";
   flags.load_percents = "65";
   return flags;
 }

@@ -87,7 +87,7 @@ struct PlaceRecords {
 /// Shape   met[kCodes], all zero before.
 /// Launch  lane l of a group: request first + l.
 struct CountCodes {
-  static constexpr int kCodes = 3;
+  static constexpr int kCodes = 3;  // none is crowded behind a call
 
   const Code* code;
   std::uint64_t count;

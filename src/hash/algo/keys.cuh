@@ -13,6 +13,7 @@
 ///
 ///   kInSlots                            whether a slot says all of its key
 ///   Moved                               the kind as which a growing table moves its keys
+///   are_same(requests, i, j)            whether two requests have one key; called by one lane
 ///   of(group, secret, requests, i)      the key of request i, a `Key`:
 ///     kSharesWords                      whether several keys may have one word
 ///     place(table)                      where it may lie
@@ -47,6 +48,9 @@ struct WordKeys {
   BRECCIA_HD Key of(const Group& /*group*/, const Secret& /*secret*/, const RequestsRef& requests,
                     std::uint64_t i) const {
     return {requests.key[i]};
+  }
+  BRECCIA_HD static bool are_same(const RequestsRef& requests, std::uint64_t i, std::uint64_t j) {
+    return requests.key[i] == requests.key[j];
   }
 };
 
@@ -103,6 +107,13 @@ struct RowKeys {
   BRECCIA_HD RowKey<Group> of(const Group& group, const Secret& secret,
                               const RequestsRef& /*requests*/, std::uint64_t i) const {
     return RowKey<Group>(group, *this, secret, i);
+  }
+  BRECCIA_HD bool are_same(const RequestsRef& /*requests*/, std::uint64_t i,
+                           std::uint64_t j) const {
+    for (std::uint32_t p = 0; 16 * p < rows.shape.key_bytes; ++p) {
+      if (!(pair_of(i, p) == pair_of(j, p))) return false;
+    }
+    return true;
   }
 
   /// Pair p of request i's key as a row has it: zeros behind its end.

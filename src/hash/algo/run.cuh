@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "hash/algo/combine.cuh"
 #include "hash/algo/slots.cuh"
 
 /// Requests on a table, any number of batches at once.
@@ -82,10 +83,19 @@ struct OnlyOperation {
   }
 };
 
+/// When requests give up, as others changed what they had seen so often: hardly ever, unless many
+/// of a batch are of one key, and then all of these would wait for each other's exchanges. What
+/// gave up is told by *crowded.
+struct Patience {
+  std::uint64_t* crowded = nullptr;  // null: they never do
+  int tries = 0;
+};
+
 /// Runs requests. A key of an old table is changed there, where it is until it is moved; new ones
 /// go to the other. Which buckets are moved stays as it is meanwhile.
 /// Launch  group g: request g, or list[g], over its count * W items.
-/// Bound   a turn fails only where another group's exchange in the same bucket did not.
+/// Bound   a turn fails only where another group's exchange in the same bucket did not. Which are
+///         no insertions alone, and no raises, give up behind patience.tries of these.
 template <bool kGrows, class Operations, class Keys>
 struct Run {
   static constexpr int kBlockThreads = 128;
@@ -102,6 +112,7 @@ struct Run {
   RequestsRef requests;
   const std::uint32_t* list;  // null: all
   Keys keys;
+  Patience patience;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -117,19 +128,26 @@ struct Run {
     const auto value = [&] { return Operations::kAreInsertions ? early : value_of(requests, i); };
     Place old;
     if constexpr (kGrows) old = key.place(tables.old);
+    int tries = 0;
     for (;;) {
       if constexpr (kGrows) {
         const Look look = look_for(group, tables.old, old, key, tables.moved, nullptr,
                                    act_on(group, tables.old, old.word, operation, i, value));
         if (look == Look::kDone) return;
-        if (look == Look::kAgain) continue;
+        if (look == Look::kAgain) {
+          if (gives_up(group, operation, i, ++tries)) return;
+          continue;
+        }
       }
       Gap<Group> gap(group);
       const Look look =
           look_for(group, tables.table, place, key, 0, inserts(operation) ? &gap : nullptr,
                    act_on(group, tables.table, place.word, operation, i, value));
       if (look == Look::kDone) return;
-      if (look == Look::kAgain) continue;
+      if (look == Look::kAgain) {
+        if (gives_up(group, operation, i, ++tries)) return;
+        continue;
+      }
       const bool is_full = inserts(operation) && gap.lane < 0;
       if (gap.lane >= 0 && !fill(group, tables.table, place, gap, value())) continue;
       group.each_lane([&](int lane) {
@@ -140,6 +158,22 @@ struct Run {
   }
 
  private:
+  /// What stands there is by another one of the same key, which will not stay the last.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD bool gives_up(const Group& group, Operation operation, std::uint64_t i,
+                           int tries) const {
+    if constexpr (Operations::kAreInsertions) return false;
+    if (patience.crowded == nullptr || tries < patience.tries) return false;
+    if (!may_give_up(operation)) return false;
+    group.each_lane([&](int lane) {
+      if (lane != 0) return;
+      answer(requests, i, Code::kCrowded, 0);
+      exec::store_relaxed_device(group, patience.crowded, std::uint64_t{1});
+    });
+    return true;
+  }
+
   BRECCIA_SINGLE_SOURCE
   template <class Group, class Value>
   BRECCIA_HD auto act_on(const Group& group, const TableRef& table, std::uint64_t word,
@@ -177,7 +211,7 @@ struct Find {
   }
 };
 
-/// Insertions that found both of their buckets full, by number; in no order.
+/// Requests that are left, by number; in no order.
 /// Shape   request[as many as requests]
 struct Overflow {
   std::uint32_t* request = nullptr;
@@ -191,7 +225,7 @@ struct Overflow {
   }
 };
 
-/// Lists the requests that found no room: of all, or of those in a list.
+/// Lists the requests that were answered with a code: of all, or of those in a list.
 /// Launch  over items(count).
 struct ListOverflow {
   /// Requests that a lane looks at, one behind the other: a word of codes.
@@ -200,6 +234,7 @@ struct ListOverflow {
   RequestsRef requests;
   const std::uint32_t* list;  // null: all
   std::uint64_t count;
+  Code code;
   Overflow overflow;
 
   static std::uint64_t items(std::uint64_t count) { return (count + kPerLane - 1) / kPerLane; }
@@ -238,7 +273,7 @@ struct ListOverflow {
   BRECCIA_HD std::uint32_t number(std::uint64_t at) const {
     return list == nullptr ? static_cast<std::uint32_t>(at) : list[at];
   }
-  /// Which of the kPerLane requests from `at` on found no room.
+  /// Which of the kPerLane requests from `at` on have the code.
   BRECCIA_HD std::uint32_t look(std::uint64_t at) const {
     static_assert(sizeof(Code) == 1);
     std::uint32_t left = 0;
@@ -247,12 +282,12 @@ struct ListOverflow {
       std::uint64_t codes = 0;
       std::memcpy(&codes, __builtin_assume_aligned(requests.code + at, kPerLane), kPerLane);
       for (int k = 0; k < kPerLane; ++k) {
-        if (static_cast<Code>(codes >> 8 * k & 0xff) == Code::kNoRoom) left |= 1U << k;
+        if (static_cast<Code>(codes >> 8 * k & 0xff) == code) left |= 1U << k;
       }
       return left;
     }
     for (std::uint64_t k = 0; k < kPerLane && at + k < count; ++k) {
-      if (requests.code[number(at + k)] == Code::kNoRoom) left |= 1U << k;
+      if (requests.code[number(at + k)] == code) left |= 1U << k;
     }
     return left;
   }

@@ -4,6 +4,7 @@
 
 #include "exec/atomics.h"
 #include "exec/back_off.h"
+#include "hash/algo/run.cuh"
 #include "slab/algo/chain.cuh"
 
 /// Requests on a table, any number of batches at once.
@@ -19,10 +20,22 @@
 
 namespace breccia::slab::algo {
 
+/// Keys for hash::algo::WordsToSort.
+struct WordsOf {
+  Secret secret;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD std::uint64_t of(const Group& /*group*/, const RequestsRef& requests,
+                              std::uint64_t i) const {
+    return hash_of(secret, requests.key[i]);
+  }
+};
+
 /// Runs requests.
 /// Launch  group g: request g, or list[g], over its count * W items.
 /// Bound   a lookup is tried again where the bucket was changed meanwhile, and takes the lock
-///         behind kTries of these.
+///         behind kTries of these. Both give up behind patience.tries, if they may.
 struct Run {
   static constexpr int kBlockThreads = 128;
   static constexpr int kTries = 1000;
@@ -30,6 +43,7 @@ struct Run {
   TableRef table;
   RequestsRef requests;
   const std::uint32_t* list;  // null: all
+  hash::algo::Patience patience;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
@@ -49,6 +63,10 @@ struct Run {
           return;
         }
       }
+      if (patience.crowded != nullptr && turn + 1 >= patience.tries &&
+          hash::algo::may_give_up(operation)) {
+        return give_up(group, i);
+      }
       exec::back_off(group, turn);
     }
   }
@@ -63,6 +81,15 @@ struct Run {
       if (lane != 0) return;
       requests.code[i] = code;
       if (requests.found != nullptr) requests.found[i] = found;
+    });
+  }
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void give_up(const Group& group, std::uint64_t i) const {
+    answer(group, i, Code::kCrowded, 0);
+    group.each_lane([&](int lane) {
+      if (lane == 0) exec::store_relaxed_device(group, patience.crowded, std::uint64_t{1});
     });
   }
 
@@ -216,12 +243,13 @@ struct Run {
   }
 };
 
-/// Lists the requests that found no room: of all, or of those in a list. In no order.
+/// Lists the requests that were answered with a code: of all, or of those in a list. In no order.
 /// Launch  over count items.
 struct ListOverflow {
   RequestsRef requests;
   const std::uint32_t* list;  // null: all
   std::uint64_t count;
+  Code code;
   std::uint32_t* left;
   std::uint64_t* left_count;
 
@@ -230,7 +258,7 @@ struct ListOverflow {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t g) {
       const auto i = list == nullptr ? static_cast<std::uint32_t>(g) : list[g];
-      if (requests.code[i] != Code::kNoRoom) return;
+      if (requests.code[i] != code) return;
       left[exec::add_relaxed_device(group, left_count, 1U)] = i;
     });
   }
