@@ -33,7 +33,8 @@ struct TableOptions {
   /// Lanes that work on one request: 1, 4 or 8.
   int lanes = 4;
   /// A request gives up when others have changed its key so often under its eyes. Where so many
-  /// of a batch have, those of one key are done together (combine.h).
+  /// of a batch have, those of one key are done together at once (combine.h), not only behind some
+  /// tries more.
   int tries_max = 2;
   std::uint64_t combined_min = 1024;
   /// Not Secret(): factors are odd, and not 1.

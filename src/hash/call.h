@@ -160,21 +160,26 @@ class Call {
     return Status::OK();
   }
 
-  /// Runs those that gave up.
+  /// Runs those that gave up: few have met by chance, and get on if they try for longer.
   Status run_crowded(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
     if constexpr (kMoves) {
       BRECCIA_ASSERT(false);  // its insertions do not
+      return Status::OK();
     } else {
       std::uint64_t crowded = 0;
       BRECCIA_TRY(count_with(Code::kCrowded, list, count, &crowded));
-      const auto run = [&](const std::uint32_t* some, std::uint64_t n) {
-        return launch_run(tables, some, n, {});
-      };
-      if (crowded < table_.options().combined_min) return run(next_left_.data(), crowded);
+      if (crowded < table_.options().combined_min) {
+        BRECCIA_TRY(launch_run(tables, next_left_.data(), crowded,
+                               {count_.data() + 1, table_.options().tries_max + kMoreTries}));
+        BRECCIA_TRY(count_with(Code::kCrowded, list, count, &crowded));
+        if (crowded == 0) return Status::OK();
+      }
       return combine<4>(x_, requests_, next_left_.data(), crowded,
-                        algo::WordsOf<Keys>{keys_, tables.table}, keys_, run);
+                        algo::WordsOf<Keys>{keys_, tables.table}, keys_,
+                        [&](const std::uint32_t* leaders, std::uint64_t n) {
+                          return launch_run(tables, leaders, n, {});
+                        });
     }
-    return Status::OK();
   }
 
   /// Those of all requests, or of a list, that were answered so come to next_left_.
@@ -376,6 +381,7 @@ class Call {
   static constexpr bool kMoves = std::is_same_v<Keys, algo::MovedKeys>;
   /// Of next_left_, and whether requests gave up.
   static constexpr std::uint64_t kTold = 2;
+  static constexpr int kMoreTries = 8;
   /// Of next_left_, and of the parts of far_.
   static constexpr std::uint64_t kCounts = (1 + algo::Parted::kParts) * algo::Parted::kStride;
   /// Groups of a part, if it has so many: a device runs them all at once.

@@ -24,7 +24,8 @@ struct TableOptions {
   /// Lanes that work on one request: 4, 8 or 16.
   int lanes = 4;
   /// A request gives up when it has found its bucket locked, or changed, so often. Where so many of
-  /// a batch have, those of one key are done together (hash/combine.h).
+  /// a batch have, those of one key are done together at once (hash/combine.h), not only behind
+  /// some tries more.
   int tries_max = 4;
   std::uint64_t combined_min = 1024;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.

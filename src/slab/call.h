@@ -42,6 +42,7 @@ class Call {
   /// Buckets that a batch adds at least, where there are too few.
   static constexpr std::uint64_t kAddedMin = 256;
   static constexpr std::uint64_t kTold = 2;
+  static constexpr int kMoreTries = 8;
 
   Status allocate() {
     for (exec::Array<std::uint32_t>* column : {&left_, &next_left_}) {
@@ -132,16 +133,21 @@ class Call {
     return Status::OK();
   }
 
-  /// Runs those that gave up.
+  /// Runs those that gave up: few have met by chance, and get on if they try for longer.
   Status run_crowded(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count) {
     std::uint64_t crowded = 0;
     BRECCIA_TRY(list_with(Code::kCrowded, part, list, count, &crowded));
-    const auto run = [&](const std::uint32_t* some, std::uint64_t n) {
-      return launch(part, some, n, {});
-    };
-    if (crowded < table_.options().combined_min) return run(next_left_.data(), crowded);
+    if (crowded < table_.options().combined_min) {
+      BRECCIA_TRY(launch(part, next_left_.data(), crowded,
+                         {told_.data() + 1, table_.options().tries_max + kMoreTries}));
+      BRECCIA_TRY(list_with(Code::kCrowded, part, list, count, &crowded));
+      if (crowded == 0) return Status::OK();
+    }
     return hash::combine<1>(x_, part, next_left_.data(), crowded,
-                            algo::WordsOf{table_.options().secret}, hash::algo::WordKeys(), run);
+                            algo::WordsOf{table_.options().secret}, hash::algo::WordKeys(),
+                            [&](const std::uint32_t* leaders, std::uint64_t n) {
+                              return launch(part, leaders, n, {});
+                            });
   }
 
   /// The *with requests that were answered so come to next_left_.

@@ -78,7 +78,12 @@ class Records {
     const std::uint64_t skipped = (position + fetched_.offset) % base::kLineBytes;
     const std::byte* const next = places_.at(position) + fetched_.offset - skipped;
     const std::uint64_t bytes = std::min(skipped + fetched_.bytes, kFetchedBytesMax);
-    for (std::uint64_t at = 0; at < bytes; at += base::kLineBytes) __builtin_prefetch(next + at);
+    // Into the second cache: the first one would be full of what is needed only later.
+    constexpr int kRead = 0;
+    constexpr int kSecondCache = 2;
+    for (std::uint64_t at = 0; at < bytes; at += base::kLineBytes) {
+      __builtin_prefetch(next + at, kRead, kSecondCache);
+    }
   }
   /// Null: there is none, or a deletion.
   [[nodiscard]] const std::byte* at(std::uint64_t i) const {
@@ -87,7 +92,7 @@ class Records {
   }
 
  private:
-  static constexpr std::uint64_t kAhead = 24;
+  static constexpr std::uint64_t kAhead = 48;
 
   static bool is_put(std::uint64_t payload) {
     return payload != 0 && record::op_of(payload) == record::Op::kPut;
