@@ -23,6 +23,8 @@ class AskedStore final : public Asked {
   Status get(std::uint64_t key, std::string* value) override {
     return store_->Get(slice_of(key), value);
   }
+  Result<Batch> new_batch() override { return store_->NewBatch(); }
+  Status submit(Batch* batch) override { return store_->Submit(WriteOptions(), batch); }
   std::uint64_t figure(const std::string& name) override {
     std::string text;
     return store_->GetProperty(name, &text) ? std::stoull(text) : 0;
@@ -50,6 +52,10 @@ class AskedMap final : public Asked {
     const bool is_there = map_.cvisit(key, [&](const auto& pair) { *value = pair.second; }) > 0;
     return is_there ? Status::OK() : Status::NotFound();
   }
+  Result<Batch> new_batch() override {
+    return Status::NotSupported("a concurrent map takes single requests alone");
+  }
+  Status submit(Batch* /*batch*/) override { return Status::NotSupported("no batches"); }
   std::uint64_t figure(const std::string& /*name*/) override { return 0; }
   Status settle() override { return Status::OK(); }
 

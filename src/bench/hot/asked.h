@@ -21,6 +21,9 @@ class Asked {
 
   virtual Status put(std::uint64_t key, const std::string& value) = 0;
   virtual Status get(std::uint64_t key, std::string* value) = 0;
+  /// Errors  NotSupported: it takes none.
+  virtual Result<Batch> new_batch() = 0;
+  virtual Status submit(Batch* batch) = 0;
   /// A figure of the tier; 0 if there is none.
   virtual std::uint64_t figure(const std::string& name) = 0;
   /// What was put so far leaves the memory of writes.

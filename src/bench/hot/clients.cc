@@ -10,39 +10,20 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "bench/hot/batches.h"
+#include "bench/hot/threads.h"
 
 namespace breccia::bench::hot {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint64_t kVersionBits = 16;
-
-std::uint64_t ns_between(Clock::time_point begin, Clock::time_point end) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count());
-}
+static_assert(Data::kVersions == std::uint64_t{1} << kVersionBits);
 
 std::uint64_t step_for(std::uint64_t keys) {
   std::uint64_t step = static_cast<std::uint64_t>(0.618 * static_cast<double>(keys)) | 1;
   while (std::gcd(step, keys) != 1) step += 2;
   return step;
-}
-
-/// Runs work(thread) on so many threads; the first error.
-template <class Work>
-Status on_threads(std::uint32_t count, const Work& work) {
-  std::vector<Status> statuses(count);
-  std::vector<std::thread> threads;
-  for (std::uint32_t t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] { statuses[t] = work(t); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (Status& status : statuses) {
-    if (!status.ok()) return std::move(status);
-  }
-  return Status::OK();
 }
 
 /// One thread's requests.
@@ -86,7 +67,7 @@ class Client {
     const std::uint64_t key = data_.key(rank, turn);
     ++met_.requests;
     if (random_.below(100) >= load_.read_percent) {
-      data_.fill(key, random_.below(1 << kVersionBits), &value_);
+      data_.fill(key, random_.below(Data::kVersions), &value_);
       BRECCIA_TRY(asked_->put(key, value_));
       met_.put.record(ns_between(due, Clock::now()));
       return Status::OK();
@@ -138,15 +119,24 @@ std::uint64_t Data::key(std::uint64_t rank, std::uint64_t turn) const {
   return base::mix64(place + seed_);
 }
 
-void Data::fill(std::uint64_t key, std::uint64_t version, std::string* value) const {
-  value->resize(value_bytes_);
+void Data::write(std::uint64_t key, std::uint64_t version, char* to) const {
   const std::uint64_t word = base::mix64(key) >> kVersionBits << kVersionBits | version;
   for (std::uint32_t at = 0; at < value_bytes_; at += sizeof word) {
-    std::memcpy(value->data() + at, &word, std::min<std::size_t>(sizeof word, value_bytes_ - at));
+    std::memcpy(to + at, &word, std::min<std::size_t>(sizeof word, value_bytes_ - at));
   }
 }
 
-bool Data::is_of(std::uint64_t key, const std::string& value) const {
+void Data::fill(std::uint64_t key, std::uint64_t version, std::string* value) const {
+  value->resize(value_bytes_);
+  write(key, version, value->data());
+}
+
+void Data::append(std::uint64_t key, std::uint64_t version, std::vector<char>* values) const {
+  values->resize(values->size() + value_bytes_);
+  write(key, version, values->data() + values->size() - value_bytes_);
+}
+
+bool Data::is_of(std::uint64_t key, const Slice& value) const {
   if (value.size() != value_bytes_) return false;
   std::uint64_t first = 0;
   std::memcpy(&first, value.data(), sizeof first);
@@ -173,13 +163,20 @@ Status ask(Asked* asked, const Data& data, const Load& load, Met* met) {
   for (std::uint32_t t = 0; t < load.threads; ++t) {
     clients.push_back(std::make_unique<Client>(asked, data, load, t, is_over));
   }
+  std::vector<std::unique_ptr<BatchClient>> batch_clients;
+  for (std::uint32_t t = 0; t < load.batch_threads; ++t) {
+    batch_clients.push_back(std::make_unique<BatchClient>(asked, data, load, t, is_over));
+  }
+  BRECCIA_TRY(
+      on_threads(load.batch_threads, [&](std::uint32_t t) { return batch_clients[t]->prepare(); }));
   const auto begin = Clock::now();
   std::thread watcher([&] {
     watch(asked, load, met);
     is_over = true;
   });
-  const Status status =
-      on_threads(load.threads, [&](std::uint32_t t) { return clients[t]->run(); });
+  const Status status = on_threads(load.threads + load.batch_threads, [&](std::uint32_t t) {
+    return t < load.threads ? clients[t]->run() : batch_clients[t - load.threads]->run();
+  });
   met->seconds = 1e-9 * static_cast<double>(ns_between(begin, Clock::now()));
   watcher.join();
   for (const auto& client : clients) {
@@ -188,6 +185,11 @@ Status ask(Asked* asked, const Data& data, const Load& load, Met* met) {
     met->cold_get.merge(client->met().cold_get);
     met->put.merge(client->met().put);
   }
+  for (const auto& client : batch_clients) {
+    met->in_batches += client->requests();
+    met->batch.merge(client->times());
+  }
+  met->requests += met->in_batches;
   return base::copy_of(status);
 }
 

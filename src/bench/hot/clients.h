@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/histogram.h"
@@ -18,6 +19,9 @@ struct Load {
   /// Keys by popularity up to which a request counts as one of a hot key.
   std::uint64_t hot_keys = 0;
   std::uint32_t threads = 1;
+  /// Clients beside these, which send batches of so many requests as fast as it goes.
+  std::uint32_t batch_threads = 0;
+  std::uint32_t batch_size = 0;
   double seconds = 1;
   /// Requests a second of all threads, each with its time, from which its latency counts; 0: as
   /// fast as it goes.
@@ -30,8 +34,10 @@ struct Load {
 /// What they met.
 struct Met {
   double seconds = 0;
-  std::uint64_t requests = 0;
-  base::Histogram hot_get, cold_get, put;   // nanoseconds
+  std::uint64_t requests = 0;  // those in batches among them
+  std::uint64_t in_batches = 0;
+  base::Histogram hot_get, cold_get, put;   // nanoseconds, of single requests
+  base::Histogram batch;                    // of a batch
   std::vector<double> hit_share_by_second;  // of lookups
 };
 
@@ -39,15 +45,21 @@ struct Met {
 /// Threads any.
 class Data {
  public:
+  static constexpr std::uint64_t kVersions = 1 << 16;
+
   Data(std::uint64_t keys, std::uint32_t value_bytes, std::uint64_t seed);
 
   /// The key of a rank, `turn` times behind a change of what is popular.
   [[nodiscard]] std::uint64_t key(std::uint64_t rank, std::uint64_t turn) const;
-  /// Shape   `version` has 16 bits.
+  /// Shape   version below kVersions.
   void fill(std::uint64_t key, std::uint64_t version, std::string* value) const;
-  [[nodiscard]] bool is_of(std::uint64_t key, const std::string& value) const;
+  /// The same behind what is there.
+  void append(std::uint64_t key, std::uint64_t version, std::vector<char>* values) const;
+  [[nodiscard]] bool is_of(std::uint64_t key, const Slice& value) const;
 
  private:
+  void write(std::uint64_t key, std::uint64_t version, char* to) const;
+
   const std::uint64_t keys_;
   const std::uint32_t value_bytes_;
   const std::uint64_t seed_;

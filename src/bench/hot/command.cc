@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/commands.h"
+#include "bench/hot/batches.h"
 #include "bench/hot/clients.h"
 #include "bench/lists.h"
 #include "bench/places.h"
@@ -37,6 +38,8 @@ struct HotFlags {
   std::string read_percents = "95";
   std::string hot_keys = "0,10000";
   std::uint32_t threads = 2;
+  std::uint32_t batch_threads = 0;
+  std::uint32_t batch_size = 65536;
   double seconds = 5;
   double warm_seconds = 3;
   double rate = 0;
@@ -98,7 +101,8 @@ class HotBench {
     const bool is_map = flags_.engine == "flatmap";
     if (!is_map) BRECCIA_TRY(make_fresh(place_));
     BRECCIA_TRY(open(0));
-    BRECCIA_TRY(put_all(asked_.get(), data_, flags_.keys, flags_.threads));
+    BRECCIA_TRY(
+        (is_map ? put_all : put_all_in_batches)(asked_.get(), data_, flags_.keys, flags_.threads));
     BRECCIA_TRY(asked_->settle());
     for (const std::uint32_t hot_keys : lists_.hot_keys) {
       for (const double skew : lists_.skews) {
@@ -111,6 +115,8 @@ class HotBench {
                                .read_percent = read_percent,
                                .hot_keys = hot_keys,
                                .threads = flags_.threads,
+                               .batch_threads = flags_.batch_threads,
+                               .batch_size = flags_.batch_size,
                                .seconds = flags_.seconds,
                                .rate = flags_.rate,
                                .flip_seconds = flags_.flip_seconds,
@@ -178,6 +184,7 @@ class HotBench {
     say("hot_get", load, met, met.hot_get, more);
     say("cold_get", load, met, met.cold_get, more);
     say("hot_put", load, met, met.put, more);
+    say("hot_batch", load, met, met.batch, more);
     if (flags_.flip_seconds > 0) {
       more["hit_share_by_second"] = met.hit_share_by_second;
       say("model_change", load, met, met.hot_get, more);
@@ -217,6 +224,9 @@ class HotBench {
                           {"read_percent", load.read_percent},
                           {"hot_keys", load.hot_keys},
                           {"threads", load.threads},
+                          {"batch_threads", load.batch_threads},
+                          {"batch_size", load.batch_size},
+                          {"batched_per_sec", static_cast<double>(met.in_batches) / met.seconds},
                           {"target_rate", load.rate},
                           {"flip_seconds", load.flip_seconds},
                           {"seconds", met.seconds},
@@ -252,6 +262,10 @@ int run_hot(const HotFlags& given) {
     console::say("error: " + wrong + "; several with commas");
     return console::kExitUsage;
   }
+  if (flags.batch_threads > 0 && flags.engine == "flatmap") {
+    console::say("error: --engine flatmap takes single requests alone, so no --batch_threads");
+    return console::kExitUsage;
+  }
   for (std::uint32_t round = 0; round < flags.rounds; ++round) {
     for (const std::uint32_t value_bytes : lists.value_sizes) {
       const Status status = HotBench(flags, lists, value_bytes, flags.seed + round).run();
@@ -268,7 +282,10 @@ void add_flags(console::App* app, HotFlags* flags) {
       "All keys are put, and flushed. Then for each combination the store is opened, asked for\n"
       "--warm_seconds by the same law with other numbers, and measured. Each request has its own\n"
       "clock, which begins before its key is chosen. hot_get are lookups of the --hot_keys most\n"
-      "popular keys, cold_get of all others, hot_put all puts; `all` is the rate of the three.\n"
+      "popular keys, cold_get of all others, hot_put all puts; `all` is the rate of these, and of\n"
+      "requests in batches. --batch_threads clients beside send such: each has sixteen, drawn\n"
+      "before the clock, and sends them in turn; the clock covers filling, waiting, and a look at\n"
+      "each value. hot_batch are the times of whole batches.\n"
       "With --flip_seconds other keys become popular so often, and model_change says which share\n"
       "of the lookups copies answered, by the second.");
   app->add_option("--db", flags->db, "Folder of the store; default: one in the temporary folder");
@@ -293,7 +310,16 @@ void add_flags(console::App* app, HotFlags* flags) {
   app->add_option("--hot_keys", flags->hot_keys,
                   "Keys that the tier holds at most, 0: there is none; several with commas")
       ->capture_default_str();
-  app->add_option("--threads", flags->threads, "Clients")->range(1, 1024)->capture_default_str();
+  app->add_option("--threads", flags->threads, "Clients of single requests")
+      ->range(1, 1024)
+      ->capture_default_str();
+  app->add_option("--batch_threads", flags->batch_threads,
+                  "Clients beside these, which send batches as fast as it goes")
+      ->range(0, 1024)
+      ->capture_default_str();
+  app->add_option("--batch_size", flags->batch_size, "Requests of such a batch")
+      ->range(1, 1U << 26)
+      ->capture_default_str();
   app->add_option("--seconds", flags->seconds, "Seconds of each figure")->capture_default_str();
   app->add_option("--warm_seconds", flags->warm_seconds, "Seconds before each figure")
       ->capture_default_str();

@@ -64,6 +64,10 @@ TEST(HotBench, Rows) {
                    "1048576",
                    "--flip_seconds",
                    "0.1",
+                   "--batch_threads",
+                   engine == "flatmap" ? "0" : "1",
+                   "--batch_size",
+                   "100",
                    "--rounds",
                    "1",
                    "--json"},
@@ -77,7 +81,8 @@ TEST(HotBench, Rows) {
       ++counts[row["benchmark"]];
       combinations.insert(row["skew"].dump() + row["read_percent"].dump() + row["hot_keys"].dump() +
                           row["value_size"].dump());
-      EXPECT_GT(row["ops_per_sec"], 0);
+      EXPECT_GT(row["ops_per_sec"], row["batched_per_sec"]);
+      EXPECT_EQ(row["batched_per_sec"] == 0, engine == "flatmap");
       EXPECT_LE(row["p50_us"], row["p99_us"]);
     }
     EXPECT_EQ(combinations.size(), 16U);
@@ -85,6 +90,7 @@ TEST(HotBench, Rows) {
     EXPECT_EQ(counts["hot_get"], 8);
     EXPECT_EQ(counts["hot_put"], 8);
     EXPECT_EQ(counts["model_change"], 8);
+    EXPECT_EQ(counts["hot_batch"], engine == "flatmap" ? 0 : 16);
   }
 }
 
@@ -121,6 +127,7 @@ TEST(HotBench, Usage) {
                                                         {"--hot_keys", ""}}) {
     EXPECT_EQ(say({flag, words}, &said), console::kExitUsage) << flag;
   }
+  EXPECT_EQ(say({"--engine", "flatmap", "--batch_threads", "1"}, &said), console::kExitUsage);
 }
 
 }  // namespace
