@@ -1,29 +1,36 @@
 #!/usr/bin/env python3
-"""Runs tests with a planted fault, and fails if they do not find it.
+"""Runs tests with a planted fault, and fails if they do not find it as they should.
 
-must_fail.py PROGRAM ARGUMENTS
+must_fail.py OUTCOME PROGRAM ARGUMENTS, OUTCOME one of
+  fails    a test says so, or an assertion does
+  crashes  the program dies
+  hangs    it does not end
 """
 
+import signal
 import subprocess
 import sys
 
 LIMIT_S = 30
+DEATHS = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT}
 
 
 def main():
+    wanted, command = sys.argv[1], sys.argv[2:]
     try:
-        run = subprocess.run(sys.argv[1:], capture_output=True, text=True, errors="replace",
+        run = subprocess.run(command, capture_output=True, text=True, errors="replace",
                              timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
-        print(f"found: it did not end within {LIMIT_S} s")
-        return 0
+        print(f"{' '.join(command)} did not end within {LIMIT_S} s")
+        return 0 if wanted == "hangs" else 1
     has_begun = "[ RUN      ]" in run.stdout
-    has_died = run.returncode < 0
-    if has_begun and run.returncode != 0 and (has_died or "[  FAILED  ]" in run.stdout):
-        print("found")
+    has_failed = run.returncode == 1 and "[  FAILED  ]" in run.stdout
+    has_aborted = run.returncode == -signal.SIGABRT
+    outcomes = {"fails": has_failed or has_aborted, "crashes": run.returncode in DEATHS}
+    if has_begun and outcomes.get(wanted, False):
         return 0
     print(run.stdout[-4000:], run.stderr[-4000:], sep="\n")
-    print(f"not found: {' '.join(sys.argv[1:])} ended with {run.returncode}")
+    print(f"{' '.join(command)} ended with {run.returncode}, and not as one that {wanted}")
     return 1
 
 

@@ -35,7 +35,7 @@ struct TableOptions {
   /// A request gives up when others have changed its key so often under its eyes. Where so many
   /// of a batch have, those of one key are done together at once (combine.h), not only behind some
   /// tries more.
-  int tries_max = 2;
+  int tries_max = 4;
   std::uint64_t combined_min = 1024;
   /// Not Secret(): factors are odd, and not 1.
   Secret secret;

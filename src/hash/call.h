@@ -145,7 +145,8 @@ class Call {
                 std::uint64_t* left) {
     BRECCIA_TRY(exec::clear(x_, count_.data(), kTold));
     std::uint64_t* const crowded = count_.data() + 1;
-    BRECCIA_TRY(launch_run(tables, list, count, {crowded, table_.options().tries_max}));
+    const algo::Patience patience{crowded, table_.options().tries_max};
+    BRECCIA_TRY(launch_run(tables, list, count, may_crowd(count) ? patience : algo::Patience()));
     BRECCIA_TRY(list_with(Code::kNoRoom, list, count));
     std::uint64_t told[kTold] = {};
     BRECCIA_TRY(x_.copy_out(told, count_.data(), kTold));
@@ -160,6 +161,12 @@ class Call {
     return Status::OK();
   }
 
+  /// What a small batch waits for is less than lists and sorting take.
+  [[nodiscard]] bool may_crowd(std::uint64_t count) const {
+    constexpr std::uint64_t kOfACrowd = 16;
+    return count >= kOfACrowd * table_.options().combined_min;
+  }
+
   /// Runs those that gave up: few have met by chance, and get on if they try for longer.
   Status run_crowded(const GrowingRef& tables, const std::uint32_t* list, std::uint64_t count) {
     if constexpr (kMoves) {
@@ -169,10 +176,14 @@ class Call {
       std::uint64_t crowded = 0;
       BRECCIA_TRY(count_with(Code::kCrowded, list, count, &crowded));
       if (crowded < table_.options().combined_min) {
+        BRECCIA_TRY(exec::clear(x_, count_.data() + 1, 1));
         BRECCIA_TRY(launch_run(tables, next_left_.data(), crowded,
                                {count_.data() + 1, table_.options().tries_max + kMoreTries}));
+        std::uint64_t is_crowded = 0;
+        BRECCIA_TRY(x_.copy_out(&is_crowded, count_.data() + 1, 1));
+        BRECCIA_TRY(x_.finish());
+        if (is_crowded == 0) return Status::OK();
         BRECCIA_TRY(count_with(Code::kCrowded, list, count, &crowded));
-        if (crowded == 0) return Status::OK();
       }
       return combine<4>(x_, requests_, next_left_.data(), crowded,
                         algo::WordsOf<Keys>{keys_, tables.table}, keys_,

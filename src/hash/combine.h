@@ -13,7 +13,8 @@ namespace breccia::hash {
 /// which do not give up.
 /// Errors  as run's. MemoryLimit before anything was run: there is no memory for that, and they run
 ///         as they are, each by itself.
-/// Cost    45 bytes of memory a request; a sort and a scan of so many, seven launches, two waits.
+/// Cost    45 bytes of memory a request; a sort and a scan of so many; six launches besides, and
+///         a wait for the scan.
 template <int W, class X, class Words, class Keys, class Run>
 Status combine(X& x, const RequestsRef& requests, std::uint32_t* list, std::uint64_t count,
                const Words& words, const Keys& keys, const Run& run) {
@@ -35,14 +36,14 @@ Status combine(X& x, const RequestsRef& requests, std::uint32_t* list, std::uint
     BRECCIA_TRY(x.sort_pairs(word, list, count));
     BRECCIA_TRY(x.template launch<32>(
         count, algo::MarkLast<Keys>{requests, keys, list, count, is_last.data()}));
-    return x.exclusive_scan(is_last.data(), set.data(), count, &sets);
+    BRECCIA_TRY(x.exclusive_scan(is_last.data(), set.data(), count, &sets));
+    return x.template launch<32>(
+        count, algo::PickLeaders{list, is_last.data(), set.data(), count, request.data()});
   };
   const Status prepared = prepare();
   if (prepared.IsMemoryLimit()) return run(list, count);
   BRECCIA_TRY(base::copy_of(prepared));
   const algo::Leaders leaders{request.data(), code.data(), found.data()};
-  BRECCIA_TRY(x.template launch<32>(
-      count, algo::PickLeaders{list, is_last.data(), set.data(), count, leaders}));
   BRECCIA_TRY(run(request.data(), sets));
   BRECCIA_TRY(x.template launch<32>(sets, algo::KeepAnswers{requests, sets, leaders}));
   return x.template launch<32>(count, algo::AnswerSets{requests, list, set.data(), count, leaders});

@@ -26,7 +26,7 @@ struct TableOptions {
   /// A request gives up when it has found its bucket locked, or changed, so often. Where so many of
   /// a batch have, those of one key are done together at once (hash/combine.h), not only behind
   /// some tries more.
-  int tries_max = 4;
+  int tries_max = 8;
   std::uint64_t combined_min = 1024;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.
   std::uint64_t keys_of_bucket = 20;

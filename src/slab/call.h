@@ -41,7 +41,7 @@ class Call {
  private:
   /// Buckets that a batch adds at least, where there are too few.
   static constexpr std::uint64_t kAddedMin = 256;
-  static constexpr std::uint64_t kTold = 2;
+  static constexpr std::uint64_t kTold = 1 + Counters::kWords;
   static constexpr int kMoreTries = 8;
 
   Status allocate() {
@@ -116,14 +116,11 @@ class Call {
   Status run_and_list(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count,
                       std::uint64_t* left) {
     *left = 0;
-    std::uint64_t* const crowded = told_.data() + 1;
-    BRECCIA_TRY(exec::clear(x_, told_.data(), kTold));
-    BRECCIA_TRY(launch(part, list, count, {crowded, table_.options().tries_max}));
-    std::uint64_t is_crowded = 0;
-    BRECCIA_TRY(x_.copy_out(&is_crowded, crowded, 1));
     Counters counters;
-    BRECCIA_TRY(table_.count(x_, &counters));
-    if (is_crowded != 0) {
+    bool is_crowded = false;
+    BRECCIA_TRY(
+        launch_and_count(part, list, count, table_.options().tries_max, &counters, &is_crowded));
+    if (is_crowded) {
       BRECCIA_TRY(run_crowded(part, list, count));
       BRECCIA_TRY(table_.count(x_, &counters));
     }
@@ -133,15 +130,34 @@ class Call {
     return Status::OK();
   }
 
+  /// Runs them so patiently, with one wait for what was counted and whether some gave up.
+  Status launch_and_count(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count,
+                          int tries, Counters* counters, bool* is_crowded) {
+    std::uint64_t* const crowded = told_.data();
+    BRECCIA_TRY(exec::clear(x_, crowded, 1));
+    BRECCIA_TRY(launch(part, list, count, {crowded, tries}));
+    std::uint64_t told[kTold] = {};
+    BRECCIA_TRY(x_.copy(crowded + 1, table_.counters(), Counters::kWords));
+    BRECCIA_TRY(x_.copy_out(told, told_.data(), kTold));
+    BRECCIA_TRY(x_.finish());
+    *is_crowded = told[0] != 0;
+    std::copy(told + 1, told + kTold, counters->word);
+    table_.note_counted(*counters);
+    return Status::OK();
+  }
+
   /// Runs those that gave up: few have met by chance, and get on if they try for longer.
   Status run_crowded(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count) {
     std::uint64_t crowded = 0;
     BRECCIA_TRY(list_with(Code::kCrowded, part, list, count, &crowded));
     if (crowded < table_.options().combined_min) {
-      BRECCIA_TRY(launch(part, next_left_.data(), crowded,
-                         {told_.data() + 1, table_.options().tries_max + kMoreTries}));
+      Counters counters;
+      bool is_crowded = false;
+      BRECCIA_TRY(launch_and_count(part, next_left_.data(), crowded,
+                                   table_.options().tries_max + kMoreTries, &counters,
+                                   &is_crowded));
+      if (!is_crowded) return Status::OK();
       BRECCIA_TRY(list_with(Code::kCrowded, part, list, count, &crowded));
-      if (crowded == 0) return Status::OK();
     }
     return hash::combine<1>(x_, part, next_left_.data(), crowded,
                             algo::WordsOf{table_.options().secret}, hash::algo::WordKeys(),
@@ -153,9 +169,11 @@ class Call {
   /// The *with requests that were answered so come to next_left_.
   Status list_with(Code code, const RequestsRef& part, const std::uint32_t* list,
                    std::uint64_t count, std::uint64_t* with) {
+    using hash::algo::ListOverflow;
     BRECCIA_TRY(exec::clear(x_, told_.data(), 1));
     BRECCIA_TRY(x_.template launch<32>(
-        count, algo::ListOverflow{part, list, count, code, next_left_.data(), told_.data()}));
+        ListOverflow::items(count),
+        ListOverflow{part, list, count, code, {next_left_.data(), told_.data()}}));
     BRECCIA_TRY(x_.copy_out(with, told_.data(), 1));
     return x_.finish();
   }
@@ -179,7 +197,7 @@ class Call {
   const RequestsRef requests_;
   exec::Array<std::uint32_t> left_;
   exec::Array<std::uint32_t> next_left_;
-  exec::Array<std::uint64_t> told_;  // how many are in next_left_; whether requests gave up
+  exec::Array<std::uint64_t> told_;  // one figure, or whether some gave up and the counters
 };
 
 }  // namespace breccia::slab

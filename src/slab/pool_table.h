@@ -113,9 +113,14 @@ class PoolTable final : public Table {
   Status count(X& x, Counters* counters) {
     BRECCIA_TRY(x.copy_out(counters->word, counters_.data(), Counters::kWords));
     BRECCIA_TRY(x.finish());
-    keys_.store(counters->keys(), std::memory_order_relaxed);
-    taken_seen_.store(counters->word[Counters::kTaken], std::memory_order_relaxed);
+    note_counted(*counters);
     return Status::OK();
+  }
+  /// What is counted, Counters::kWords, for who reads it together with other things and notes it.
+  [[nodiscard]] const std::uint64_t* counters() const { return counters_.data(); }
+  void note_counted(const Counters& counters) {
+    keys_.store(counters.keys(), std::memory_order_relaxed);
+    taken_seen_.store(counters.word[Counters::kTaken], std::memory_order_relaxed);
   }
   /// Whether puts of a batch that counted this may have found no room.
   [[nodiscard]] bool was_short(const Counters& counters) const {

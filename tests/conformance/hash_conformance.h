@@ -42,7 +42,7 @@ TEST_P(HashConformance, SomeOrderExplainsEachKey) {
                                      .rows = 4 * slots,
                                      .lanes = lanes[random.below(3)],
                                      .tries_max = 1 + static_cast<int>(random.below(3)),
-                                     .combined_min = random.one_in(3) ? 1024U : 1U,
+                                     .combined_min = std::uint64_t{1} << 2 * random.below(4),
                                      .secret = random_secret(random),
                                      .hash_mask = some_hash_mask(3, random)});
     ASSERT_TRUE(made.ok()) << made.status().ToString();

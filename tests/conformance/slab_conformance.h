@@ -34,7 +34,7 @@ TEST_P(SlabConformance, SomeOrderExplainsEachKey) {
                                      .host_bytes_max = 0,
                                      .lanes = some_lanes(random),
                                      .tries_max = 1 + static_cast<int>(random.below(3)),
-                                     .combined_min = random.one_in(3) ? 1024U : 1U,
+                                     .combined_min = std::uint64_t{1} << 2 * random.below(4),
                                      .keys_of_bucket = random.one_in(2) ? 1000U : 5U,
                                      .secret = random_secret(random)});
     ASSERT_TRUE(made.ok()) << made.status().ToString();

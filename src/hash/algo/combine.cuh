@@ -87,20 +87,20 @@ struct Leaders {
   std::uint64_t* found = nullptr;
 };
 
-/// The last one of each set leads it. set[g]: which one list[g] is in.
+/// leader[set]: the last one of each set leads it. set[g]: which one list[g] is in.
 /// Launch  over count items.
 struct PickLeaders {
   const std::uint32_t* list;
   const std::uint64_t* is_last;
   const std::uint64_t* set;
   std::uint64_t count;
-  Leaders leaders;
+  std::uint32_t* leader;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t g) {
-      if (is_last[g] != 0) leaders.request[set[g]] = list[g];
+      if (is_last[g] != 0) leader[set[g]] = list[g];
     });
   }
 };

@@ -13,7 +13,8 @@
 ///
 ///   kInSlots                            whether a slot says all of its key
 ///   Moved                               the kind as which a growing table moves its keys
-///   are_same(requests, i, j)            whether two requests have one key; called by one lane
+///   are_same(requests, i, j)            whether two requests have one key; called by one lane.
+///                                       Not of MovedKeys, which never meet
 ///   of(group, secret, requests, i)      the key of request i, a `Key`:
 ///     kSharesWords                      whether several keys may have one word
 ///     place(table)                      where it may lie

@@ -83,12 +83,22 @@ struct OnlyOperation {
   }
 };
 
-/// When requests give up, as others changed what they had seen so often: hardly ever, unless many
-/// of a batch are of one key, and then all of these would wait for each other's exchanges. What
-/// gave up is told by *crowded.
+/// When requests give up, as others changed what they had seen: so often, or once, if any of their
+/// batch has given up. That is hardly ever, unless many of a batch are of one key, and then all of
+/// these would wait for each other's exchanges. *crowded is 1 then.
 struct Patience {
   std::uint64_t* crowded = nullptr;  // null: they never do
   int tries = 0;
+
+  /// Of one that failed `failed` times. Called by one lane.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD bool is_over(const Group& group, Operation operation, int failed) const {
+    if (crowded == nullptr || !may_give_up(operation)) return false;
+    if (failed < tries && exec::load_relaxed_device(group, crowded) == 0) return false;
+    exec::store_relaxed_device(group, crowded, std::uint64_t{1});
+    return true;
+  }
 };
 
 /// Runs requests. A key of an old table is changed there, where it is until it is moved; new ones
@@ -164,14 +174,11 @@ struct Run {
   BRECCIA_HD bool gives_up(const Group& group, Operation operation, std::uint64_t i,
                            int tries) const {
     if constexpr (Operations::kAreInsertions) return false;
-    if (patience.crowded == nullptr || tries < patience.tries) return false;
-    if (!may_give_up(operation)) return false;
-    group.each_lane([&](int lane) {
-      if (lane != 0) return;
+    return group.ballot([&](int lane) {
+      if (lane != 0 || !patience.is_over(group, operation, tries)) return false;
       answer(requests, i, Code::kCrowded, 0);
-      exec::store_relaxed_device(group, patience.crowded, std::uint64_t{1});
-    });
-    return true;
+      return true;
+    }) != 0;
   }
 
   BRECCIA_SINGLE_SOURCE

@@ -35,7 +35,7 @@ struct WordsOf {
 /// Runs requests.
 /// Launch  group g: request g, or list[g], over its count * W items.
 /// Bound   a lookup is tried again where the bucket was changed meanwhile, and takes the lock
-///         behind kTries of these. Both give up behind patience.tries, if they may.
+///         behind kTries of these. Both give up before, if they may.
 struct Run {
   static constexpr int kBlockThreads = 128;
   static constexpr int kTries = 1000;
@@ -63,10 +63,7 @@ struct Run {
           return;
         }
       }
-      if (patience.crowded != nullptr && turn + 1 >= patience.tries &&
-          hash::algo::may_give_up(operation)) {
-        return give_up(group, i);
-      }
+      if (gives_up(group, operation, i, turn + 1)) return;
       exec::back_off(group, turn);
     }
   }
@@ -84,13 +81,18 @@ struct Run {
     });
   }
 
+  /// A lookup holds up nobody, so it may try for longer.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
-  BRECCIA_HD void give_up(const Group& group, std::uint64_t i) const {
-    answer(group, i, Code::kCrowded, 0);
-    group.each_lane([&](int lane) {
-      if (lane == 0) exec::store_relaxed_device(group, patience.crowded, std::uint64_t{1});
-    });
+  BRECCIA_HD bool gives_up(const Group& group, Operation operation, std::uint64_t i,
+                           int failed) const {
+    constexpr int kMoreOften = 4;
+    if (operation == Operation::kFind && failed < kMoreOften * patience.tries) return false;
+    return group.ballot([&](int lane) {
+      if (lane != 0 || !patience.is_over(group, operation, failed)) return false;
+      requests.code[i] = Code::kCrowded;
+      return true;
+    }) != 0;
   }
 
   /// A lookup without a lock. False: the bucket was changed meanwhile.
@@ -240,27 +242,6 @@ struct Run {
   }
   [[nodiscard]] BRECCIA_HD std::uint64_t value_of(std::uint64_t i) const {
     return requests.value == nullptr ? 0 : requests.value[i];
-  }
-};
-
-/// Lists the requests that were answered with a code: of all, or of those in a list. In no order.
-/// Launch  over count items.
-struct ListOverflow {
-  RequestsRef requests;
-  const std::uint32_t* list;  // null: all
-  std::uint64_t count;
-  Code code;
-  std::uint32_t* left;
-  std::uint64_t* left_count;
-
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t g) {
-      const auto i = list == nullptr ? static_cast<std::uint32_t>(g) : list[g];
-      if (requests.code[i] != code) return;
-      left[exec::add_relaxed_device(group, left_count, 1U)] = i;
-    });
   }
 };
 
