@@ -15,6 +15,7 @@ namespace breccia {
 
 struct Options;
 struct HashOptions;
+struct SlabOptions;
 
 /// What the last Open found in the log.
 struct RecoveryReport {
@@ -52,6 +53,9 @@ class Store {
   /// The same of HashOptions (breccia/hash_options.h), the hash engine.
   static Status Open(const HashOptions& options, const std::string& path,
                      std::unique_ptr<Store>* store);
+  /// An empty store of the slab engine, by SlabOptions (breccia/slab_options.h): nothing of it
+  /// outlives it.
+  static Status Open(const SlabOptions& options, std::unique_ptr<Store>* store);
 
   /// Ends the store: what was submitted to run later runs, what has no log yet is logged, and with
   /// Options::flush_at_close everything is flushed. Afterwards figures, names and positions can

@@ -1,10 +1,12 @@
 #include <breccia/hash_store.h>
+#include <breccia/slab_options.h>
 #include <breccia/store.h>
 
 #include "base/memory.h"
 #include "hash/engine/engine.h"
 #include "hot/tier.h"
 #include "ordered/engine.h"
+#include "slab/engine/engine.h"
 #include "tree/read_defaults.h"
 
 /// The choice of engine: by the type of the options.
@@ -84,6 +86,15 @@ Status Store::Open(const HashOptions& options, const std::string& path,
     of_engine.hot_tier.reset();
     std::unique_ptr<HashStore> engine;
     BRECCIA_TRY(HashStore::Open(of_engine, path, &engine));
+    return stack(options, std::move(engine), store);
+  });
+}
+
+Status Store::Open(const SlabOptions& options, std::unique_ptr<Store>* store) {
+  BRECCIA_TRY(check_tier(options));
+  return base::or_memory_limit([&] {
+    std::unique_ptr<slab::Engine> engine;
+    BRECCIA_TRY(slab::Engine::open(options, ~std::uint64_t{0}, &engine));
     return stack(options, std::move(engine), store);
   });
 }

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "hash/engine/engine.h"
 #include "hot/tier.h"
+#include "slab/engine/engine.h"
 #include "support/append_operator.h"
 #include "support/backend.h"
 #include "support/folder.h"
@@ -167,48 +168,67 @@ std::unique_ptr<Store> stack(std::unique_ptr<Store> engine, bool with_tier, base
   return tier.take();
 }
 
-/// Records so many histories of ordered stores.
-void record_ordered(std::uint64_t histories, bool with_tier, Counts* counts) {
-  for (const std::uint64_t seed : testing::seeds_to_run(histories / kHistoriesPerStore)) {
-    SCOPED_TRACE(testing::replay_command(seed));
-    base::Random random(seed);
-    const testing::Folder place(testing::Place::kMemory);
-    std::unique_ptr<ordered::Engine> engine;
-    const Status opened = ordered::Engine::open(random_options(&random), place / "store", &engine);
-    ASSERT_TRUE(opened.ok()) << opened.ToString();
-    ordered::Engine* const ordered = engine.get();
-    const std::unique_ptr<Store> store = stack(std::move(engine), with_tier, &random);
-    for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
-      const std::string file =
-          kFolder / fmt::format("{}{:x}-{}.jsonl", with_tier ? "hot-" : "", seed, i);
-      ASSERT_EQ(run_history(store.get(), ordered, with_tier, random.next(), file, counts), "");
-    }
-    counts->changes += figure(store.get(), "changes");
-  }
+/// A store of a seed, and the same, if it is of the ordered engine.
+struct Opened {
+  std::unique_ptr<Store> store;
+  ordered::Engine* ordered = nullptr;
+};
+
+Opened open_ordered(const std::string& path, base::Random* random) {
+  std::unique_ptr<ordered::Engine> engine;
+  const Status opened = ordered::Engine::open(random_options(random), path, &engine);
+  EXPECT_TRUE(opened.ok()) << opened.ToString();
+  ordered::Engine* const ordered = engine.get();
+  return {std::move(engine), ordered};
 }
 
-/// The same of the hash engine, without ranges, merges and snapshots, whose log is cleaned
-/// meanwhile and whose keys share numbers in some stores.
-void record_hash(std::uint64_t histories, bool with_tier, Counts* counts) {
+template <class EngineOptions>
+EngineOptions options_of(base::Random* random) {
+  EngineOptions options;
+  options.create_if_missing = true;
+  options.backend = random->one_in(3) ? BackendChoice::kSimulator : testing::backend_under_test();
+  options.simulator_seed = random->next();
+  return options;
+}
+
+/// Without ranges, merges and snapshots; its log is cleaned meanwhile, and keys share numbers in
+/// some stores.
+Opened open_hash(const std::string& path, base::Random* random) {
+  auto options = options_of<HashOptions>(random);
+  options.log_factor = 1;
+  const hash::Ground ground{testing::make_sparse_files(), pmem::real_disk(),
+                            random->one_in(2) ? ~std::uint64_t{0} : 1, 4096};
+  std::unique_ptr<hash::Engine> engine;
+  const Status opened = hash::Engine::open(options, path, ground, &engine);
+  EXPECT_TRUE(opened.ok()) << opened.ToString();
+  return {std::move(engine)};
+}
+
+/// The same, in memory alone.
+Opened open_slab(const std::string& /*path*/, base::Random* random) {
+  std::unique_ptr<slab::Engine> engine;
+  const Status opened = slab::Engine::open(options_of<SlabOptions>(random),
+                                           random->one_in(2) ? ~std::uint64_t{0} : 1, &engine);
+  EXPECT_TRUE(opened.ok()) << opened.ToString();
+  return {std::move(engine)};
+}
+
+/// Records so many histories into files whose names begin with `name`.
+template <class Open>
+void record(const std::string& name, std::uint64_t histories, bool with_tier, const Open& open,
+            Counts* counts) {
   for (const std::uint64_t seed : testing::seeds_to_run(histories / kHistoriesPerStore)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     const testing::Folder place(testing::Place::kMemory);
-    HashOptions options;
-    options.create_if_missing = true;
-    options.backend = random.one_in(3) ? BackendChoice::kSimulator : testing::backend_under_test();
-    options.simulator_seed = random.next();
-    options.log_factor = 1;
-    const hash::Ground ground{testing::make_sparse_files(), pmem::real_disk(),
-                              random.one_in(2) ? ~std::uint64_t{0} : 1, 4096};
-    std::unique_ptr<hash::Engine> engine;
-    const Status opened = hash::Engine::open(options, place / "store", ground, &engine);
-    ASSERT_TRUE(opened.ok()) << opened.ToString();
-    const std::unique_ptr<Store> store = stack(std::move(engine), with_tier, &random);
+    Opened opened = open(place / "store", &random);
+    ASSERT_NE(opened.store, nullptr);
+    const auto store = stack(std::move(opened.store), with_tier, &random);
     for (std::uint64_t i = 0; i < kHistoriesPerStore; ++i) {
       const std::string file =
-          kFolder / fmt::format("{}hash-{:x}-{}.jsonl", with_tier ? "hot-" : "", seed, i);
-      ASSERT_EQ(run_history(store.get(), nullptr, with_tier, random.next(), file, counts), "");
+          kFolder / fmt::format("{}{}{:x}-{}.jsonl", with_tier ? "hot-" : "", name, seed, i);
+      ASSERT_EQ(run_history(store.get(), opened.ordered, with_tier, random.next(), file, counts),
+                "");
     }
     counts->changes += figure(store.get(), "changes");
   }
@@ -225,7 +245,7 @@ void record_hash(std::uint64_t histories, bool with_tier, Counts* counts) {
 TEST(Linearize, ConcurrentHistoriesAreRecorded) {
   remove_histories();
   Counts counts;
-  record_ordered(2000, /*with_tier=*/false, &counts);
+  record("", 2000, /*with_tier=*/false, open_ordered, &counts);
   expect_commits(counts);
 }
 
@@ -234,18 +254,28 @@ TEST(Linearize, ConcurrentHistoriesAreRecorded) {
 // Mutation: as above; an index that lookups see while a batch comes in.
 TEST(Linearize, ConcurrentHistoriesOfTheHashEngineAreRecorded) {
   Counts counts;
-  record_hash(1000, /*with_tier=*/false, &counts);
+  record("hash-", 1000, /*with_tier=*/false, open_hash, &counts);
+  expect_commits(counts);
+}
+
+// Goal: the same of the slab engine.
+// Method: 1,000 histories, into the same folder.
+// Mutation: as above; values that are copied when the table is no longer shared.
+TEST(Linearize, ConcurrentHistoriesOfTheSlabEngineAreRecorded) {
+  Counts counts;
+  record("slab-", 1000, /*with_tier=*/false, open_slab, &counts);
   expect_commits(counts);
 }
 
 // Goal: the same over a tier of hot keys, while others become hot every few hundred requests.
-// Method: 1,500 histories over each engine, into the same folder; their keys are hot before they
+// Method: 1,000 histories over each engine, into the same folder; their keys are hot before they
 //   begin, and in half of them others of these become so all the while.
 // Mutation: a lookup that brings a copy without a lease; a change of the model in one step.
 TEST(Linearize, ConcurrentHistoriesOverAHotTierAreRecorded) {
   Counts counts;
-  record_ordered(1500, /*with_tier=*/true, &counts);
-  record_hash(1500, /*with_tier=*/true, &counts);
+  record("", 1000, /*with_tier=*/true, open_ordered, &counts);
+  record("hash-", 1000, /*with_tier=*/true, open_hash, &counts);
+  record("slab-", 1000, /*with_tier=*/true, open_slab, &counts);
   expect_commits(counts);
   std::printf("%lu changes of what is hot; of %lu lookups copies answered %lu\n", counts.changes,
               counts.gets, counts.hits);

@@ -1,5 +1,6 @@
 #include <breccia/hash_options.h>
 #include <breccia/options.h>
+#include <breccia/slab_options.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -99,16 +100,14 @@ class HotBench {
 
   Status run() {
     const bool is_map = flags_.engine == "flatmap";
-    if (!is_map) BRECCIA_TRY(make_fresh(place_));
-    BRECCIA_TRY(open(0));
-    BRECCIA_TRY(
-        (is_map ? put_all : put_all_in_batches)(asked_.get(), data_, flags_.keys, flags_.threads));
-    BRECCIA_TRY(asked_->settle());
+    const bool has_folder = !is_map && flags_.engine != "slab";
+    if (has_folder) BRECCIA_TRY(make_fresh(place_));
+    if (has_folder || is_map) BRECCIA_TRY(open_and_fill(/*hot_keys=*/0));
     for (const std::uint32_t hot_keys : lists_.hot_keys) {
       for (const double skew : lists_.skews) {
         for (const std::uint32_t read_percent : lists_.read_percents) {
           // The map has no tier; hot keys are then those whose latency is a row of its own.
-          if (!is_map) BRECCIA_TRY(open(hot_keys));
+          if (!is_map) BRECCIA_TRY(has_folder ? open(hot_keys) : open_and_fill(hot_keys));
           BRECCIA_TRY(measure({.keys = flags_.keys,
                                .value_bytes = value_bytes_,
                                .skew = skew,
@@ -125,10 +124,17 @@ class HotBench {
       }
     }
     asked_.reset();
-    return is_map ? Status::OK() : remove_marked(place_);
+    return has_folder ? remove_marked(place_) : Status::OK();
   }
 
  private:
+  Status open_and_fill(std::uint64_t hot_keys) {
+    BRECCIA_TRY(open(hot_keys));
+    const bool is_map = flags_.engine == "flatmap";
+    BRECCIA_TRY(
+        (is_map ? put_all : put_all_in_batches)(asked_.get(), data_, flags_.keys, flags_.threads));
+    return flags_.engine == "slab" ? Status::OK() : asked_->settle();
+  }
   Status open(std::uint64_t hot_keys) {
     asked_.reset();
     if (flags_.engine == "flatmap") {
@@ -140,6 +146,10 @@ class HotBench {
       HashOptions options;
       options.keys_expected = flags_.keys;
       BRECCIA_TRY(Store::Open(with_tier(std::move(options), hot_keys), place_.db, &store));
+    } else if (flags_.engine == "slab") {
+      SlabOptions options;
+      options.keys_expected = flags_.keys;
+      BRECCIA_TRY(Store::Open(with_tier(std::move(options), hot_keys), &store));
     } else {
       Options options;
       options.rocksdb.compression = rocksdb::kNoCompression;
@@ -279,7 +289,8 @@ int run_hot(const HotFlags& given) {
 
 void add_flags(console::App* app, HotFlags* flags) {
   app->footer(
-      "All keys are put, and flushed. Then for each combination the store is opened, asked for\n"
+      "All keys are put, and flushed. Then for each combination the store is opened (that of the\n"
+      "slab engine, which is in memory alone, filled once more), asked for\n"
       "--warm_seconds by the same law with other numbers, and measured. Each request has its own\n"
       "clock, which begins before its key is chosen. hot_get are lookups of the --hot_keys most\n"
       "popular keys, cold_get of all others, hot_put all puts; `all` is the rate of these, and of\n"
@@ -289,10 +300,11 @@ void add_flags(console::App* app, HotFlags* flags) {
       "With --flip_seconds other keys become popular so often, and model_change says which share\n"
       "of the lookups copies answered, by the second.");
   app->add_option("--db", flags->db, "Folder of the store; default: one in the temporary folder");
-  app->add_option("--engine", flags->engine,
-                  "ordered, hash, or flatmap: boost::concurrent_flat_map, made as large as it will "
-                  "be, alone")
-      ->one_of({"ordered", "hash", "flatmap"})
+  app->add_option(
+         "--engine", flags->engine,
+         "ordered, hash, slab, or flatmap: boost::concurrent_flat_map, made as large as it "
+         "will be, alone")
+      ->one_of({"ordered", "hash", "slab", "flatmap"})
       ->capture_default_str();
   app->add_option("--backend", flags->backend, "auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/streamed_bytes.h"
 #include "batch/answers.h"
+#include "record/key_check.h"
 #include "record/record.h"
 
 namespace breccia::hash {
@@ -24,34 +25,6 @@ std::uint64_t parts_of(std::uint64_t reads) {
   const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
   return std::clamp<std::uint64_t>(reads / kReadsPerPart, 1, cores);
 }
-
-/// Compares keys of lookups with those of records.
-/// Threads one owner.
-class KeyCheck {
- public:
-  explicit KeyCheck(const record::KeyColumnsRef& keys) : keys_(keys) {}
-
-  /// The record, if it is one of key `i`, else null.
-  [[nodiscard]] const std::byte* of(std::uint64_t i, const std::byte* record) {
-    return record != nullptr && is_of(i, record) ? record : nullptr;
-  }
-
- private:
-  [[nodiscard]] bool is_of(std::uint64_t i, const std::byte* record) {
-    const std::uint64_t bytes = keys_.bytes_at(i);
-    if (record::record_header(record).key_bytes() != bytes) return false;
-    const char* const key = record::record_key(record);
-    if (bytes == sizeof(std::uint64_t)) {
-      return base::load_big_endian_8(key) == record::first_word(keys_, i);
-    }
-    key_.resize(bytes);
-    record::restore_key(keys_, i, key_.data());
-    return std::equal(key_.begin(), key_.end(), key);
-  }
-
-  const record::KeyColumnsRef keys_;
-  std::string key_;
-};
 
 /// The bytes of a record that somebody will read.
 struct Part {
@@ -108,7 +81,7 @@ void answer_part(const Found& found, std::uint64_t begin, std::uint64_t end, bat
   batch::Answers answers(reads, arena);
   if (reads->count() >= kStreamedReadsMin) answers.stream_values();
   const Records records(found);
-  KeyCheck check(reads->keys());
+  record::KeyCheck check(reads->keys());
   for (std::uint64_t i = begin; i < end; ++i) {
     records.fetch_ahead(i);
     const std::byte* const record = check.of(i, records.at(i));
@@ -229,7 +202,7 @@ bool is_unchanged(const record::KeyColumnsRef& keys, const Found& before, const 
   BRECCIA_ASSERT(before.payload.size() == keys.count && now.payload.size() == keys.count);
   const Records then(before);
   const Records later(now);
-  KeyCheck check(keys);
+  record::KeyCheck check(keys);
   for (std::uint64_t i = 0; i < keys.count; ++i) {
     if (before.payload[i] == now.payload[i]) continue;
     // It was written again, by the cleaner maybe, or an entry is of another key.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/limits.h"
 #include "base/memory.h"
 #include "batch/batch_records.h"
-#include "batch/results.h"
+#include "batch/multi_get.h"
+#include "batch/single_keys.h"
 #include "exec/registration.h"
 #include "hash/engine/answer.h"
 #include "hash/engine/figures.h"
@@ -21,46 +21,10 @@ Status only_one_family() {
   return Status::NotSupported("a store of the hash engine has the default family only");
 }
 
-/// The part of a family that the requests have, or null.
-template <class Parts>
-auto* default_part(const Parts& parts) {
-  const auto found = std::find_if(parts.begin(), parts.end(), [](const auto& part) {
-    return part->family() == kDefaultFamily;
-  });
-  return found == parts.end() ? nullptr : found->get();
-}
-
 }  // namespace
 
-/// Errors  InvalidArgument, NotSupported: it has what the engine does not do.
 Status Engine::check_requests(const batch::Requests& requests) {
-  // What a batch had before it was cleared may leave empty parts.
-  const auto writes_other = [](const auto& part) {
-    return part->family() != kDefaultFamily && part->record_count() > 0;
-  };
-  const auto reads_other = [](const auto& part) {
-    return part->family() != kDefaultFamily && part->count() > 0;
-  };
-  if (std::any_of(requests.writes().begin(), requests.writes().end(), writes_other) ||
-      std::any_of(requests.reads().begin(), requests.reads().end(), reads_other)) {
-    return Status::InvalidArgument("no such column family",
-                                   "a store of the hash engine has the default one only");
-  }
-  if (requests.range_count() > 0) {
-    return Status::NotSupported("the hash engine keeps keys in no order, so it has no ranges",
-                                "use the ordered engine");
-  }
-  for (const auto& writes : requests.writes()) {
-    if (writes->merges() > 0) {
-      return Status::NotSupported("the hash engine has no merge operators",
-                                  "put the value that the key is to have");
-    }
-    if (!writes->range_deletes().empty()) {
-      return Status::NotSupported(
-          "the hash engine keeps keys in no order, so it deletes no ranges");
-    }
-  }
-  return Status::OK();
+  return batch::check_single_keys(requests, "hash");
 }
 
 Status Engine::check_open() const {
@@ -88,8 +52,8 @@ Status Engine::write(const WriteOptions& options, std::span<const Seen> seen,
                      batch::Requests* requests) {
   if (may_wait(options)) cleaner_->help();
   requests->lay_out();
-  const batch::Writes& writes = *default_part(requests->writes());
-  const batch::Reads* const reads = default_part(requests->reads());
+  const batch::Writes& writes = *batch::default_part(requests->writes());
+  const batch::Reads* const reads = batch::default_part(requests->reads());
   const std::uint64_t n = writes.point_count();
   WriteTicket ticket;
   ticket.durability = options.durability;
@@ -162,17 +126,18 @@ Status Engine::look(std::span<const Seen> seen, batch::Requests* requests, Found
 
 /// Finds what the requests look up (null: nothing), at a moment when what was seen is still so.
 Status Engine::read(std::span<const Seen> seen, const batch::Requests* requests, Found* found) {
-  const batch::Reads* const reads = requests == nullptr ? nullptr : default_part(requests->reads());
+  const batch::Reads* const reads =
+      requests == nullptr ? nullptr : batch::default_part(requests->reads());
   std::vector<State::Lookup> lookups;
   if (reads != nullptr) lookups.push_back({reads->keys(), &found->payload});
   std::vector<Found> now(seen.size());
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    const batch::Reads* const before = default_part(seen[i].reads->reads());
+    const batch::Reads* const before = batch::default_part(seen[i].reads->reads());
     if (before != nullptr) lookups.push_back({before->keys(), &now[i].payload});
   }
   BRECCIA_TRY(state_->find(lookups, &found->table));
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    const batch::Reads* const before = default_part(seen[i].reads->reads());
+    const batch::Reads* const before = batch::default_part(seen[i].reads->reads());
     now[i].table = found->table;
     if (before != nullptr && !is_unchanged(before->keys(), seen[i].found, now[i])) {
       return Status::Busy("what the transaction read has changed");
@@ -191,29 +156,10 @@ Status Engine::Get(const Slice& key, std::string* value) {
 
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
-  std::vector<Status> statuses(keys.size(), Status::NotFound());
-  const Status status = base::or_memory_limit([&] {
+  return batch::multi_get(keys, values, [this](batch::Requests* requests) {
     BRECCIA_TRY(check_open());
-    values->assign(keys.size(), std::string());
-    batch::Requests requests(exec::shared_plain_host_memory());
-    std::vector<std::size_t> places;  // of those that can be there
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (keys[i].size() > limits::kKeyBytesMax) continue;
-      BRECCIA_TRY(requests.add_read(kDefaultFamily, keys[i]));
-      places.push_back(i);
-    }
-    BRECCIA_TRY(submit(WriteOptions(), {}, &requests));
-    for (std::size_t j = 0; j < places.size(); ++j) {
-      const batch::ReadResult result = requests.result(j);
-      statuses[places[j]] = batch::status_of(result.code);
-      if (result.code == Status::Code::kOk) (*values)[places[j]].assign(result.data, result.bytes);
-    }
-    return Status::OK();
+    return submit(WriteOptions(), {}, requests);
   });
-  if (!status.ok()) {
-    for (Status& one : statuses) one = base::copy_of(status);
-  }
-  return statuses;
 }
 
 // ---- the rest of Store -------------------------------------------------------------------------

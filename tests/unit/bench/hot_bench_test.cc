@@ -36,7 +36,7 @@ int say(const std::vector<std::string>& words, std::string* said) {
 // Method: small ones of some milliseconds; a tier whose keys are all there are has hits.
 // Mutation: rows of another combination; a tier that is not opened.
 TEST(HotBench, Rows) {
-  for (const std::string engine : {"ordered", "hash", "flatmap"}) {
+  for (const std::string engine : {"ordered", "hash", "slab", "flatmap"}) {
     if (engine == "flatmap" && !has_flat_map()) continue;  // built without boost
     const testing::Folder folder{testing::Place::kMemory};
     std::string said;

@@ -1,0 +1,252 @@
+#include "slab/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "support/backend.h"
+#include "support/fake_gpu.h"
+#include "support/seeds.h"
+
+/// The slab engine beside a map: batches, transactions, where there is no room, a device that is
+/// lost.
+
+namespace breccia::slab {
+namespace {
+
+using Model = std::map<std::string, std::string>;
+
+class SlabEngine : public ::testing::Test {
+ protected:
+  /// Keys that share numbers in most of the seeds.
+  void open(base::Random& random) {
+    engine_.reset();
+    options_ = {};
+    options_.backend = random.one_in(4) ? BackendChoice::kSimulator : testing::backend_under_test();
+    options_.simulator_seed = random.next();
+    options_.keys_expected = random.below(64);
+    gpu_.faults.fail_after(0, exec::Fault::kDeviceLost);
+    if (random.one_in(4)) gpu_.use(&options_);
+    const std::uint64_t masks[] = {~std::uint64_t{0}, 0xff, 3};
+    const Status opened = Engine::open(options_, masks[random.below(3)], &engine_);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+  }
+  static std::string some_key(base::Random& random) {
+    const std::uint64_t i = random.below(40);
+    std::string key(8, '\0');
+    std::memcpy(key.data(), &i, sizeof i);
+    return random.one_in(2) ? key : std::string(i, static_cast<char>('a' + i % 3));
+  }
+  static std::string some_value(base::Random& random) {
+    return std::string(random.below(random.one_in(10) ? 3000 : 20), 'x') +
+           std::to_string(random.next());
+  }
+  void expect_is(const Model& model) {
+    std::uint64_t bytes = 0;
+    for (const auto& [key, value] : model) {
+      std::string found;
+      const Status status = engine_->Get(key, &found);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      ASSERT_EQ(found, value);
+      bytes += key.size() + value.size();
+    }
+    std::string figure;
+    ASSERT_TRUE(engine_->GetProperty("breccia.slab.keys", &figure));
+    ASSERT_EQ(figure, std::to_string(model.size()));
+    ASSERT_TRUE(engine_->GetProperty("breccia.slab.record_bytes", &figure));
+    ASSERT_GE(std::stoull(figure), bytes);
+    ASSERT_LE(std::stoull(figure), bytes + model.size() * (sizeof(Entry) + 24));
+  }
+  /// Fills a batch of requests in any order, and does them to the model. expected: of the lookups.
+  static void fill(base::Random& random, Batch* batch, Model* model,
+                   std::vector<std::optional<std::string>>* expected) {
+    for (std::uint64_t i = random.below(80); i-- > 0;) {
+      const std::string key = some_key(random);
+      switch (random.below(4)) {
+        case 0: {
+          const auto at = model->find(key);
+          expected->push_back(at == model->end() ? std::nullopt : std::optional(at->second));
+          ASSERT_TRUE(batch->Get(key).ok());
+          break;
+        }
+        case 1:
+          model->erase(key);
+          ASSERT_TRUE(batch->Delete(key).ok());
+          break;
+        default:
+          (*model)[key] = some_value(random);
+          ASSERT_TRUE(batch->Put(key, (*model)[key]).ok());
+      }
+    }
+  }
+  static void expect_found(const Batch& batch,
+                           const std::vector<std::optional<std::string>>& expected) {
+    ASSERT_EQ(batch.reads(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(batch.code(i) == Status::Code::kOk, expected[i].has_value());
+      if (expected[i].has_value()) ASSERT_EQ(batch.value(i), Slice(*expected[i]));
+    }
+  }
+
+  testing::FakeGpu gpu_;
+  SlabOptions options_;
+  std::unique_ptr<Engine> engine_;
+};
+
+// Goal: a store is a map, whatever a batch has in whatever order, also of keys that share a number,
+//   and nothing stays in memory that nobody finds.
+// Method: batches of puts, deletions and lookups of forty keys beside a map; in some of the seeds
+//   the device is lost in mid-batch.
+// Mutation: lookups that see what comes behind them; a list in which a replaced entry stays; one
+//   that is lost with the key that was deleted from it.
+TEST_F(SlabEngine, IsAMap) {
+  for (const std::uint64_t seed : testing::seeds_to_run(300)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    open(random);
+    Model model;
+    Batch batch = engine_->NewBatch();
+    const std::uint64_t lost_in = random.below(40);
+    for (std::uint64_t turn = 0; turn < 20; ++turn) {
+      batch.Clear();
+      std::vector<std::optional<std::string>> expected;
+      fill(random, &batch, &model, &expected);
+      if (turn == lost_in) gpu_.faults.fail_after(1 + random.below(12), exec::Fault::kDeviceLost);
+      const Status status = engine_->Submit(WriteOptions(), &batch);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      expect_found(batch, expected);
+    }
+    expect_is(model);
+  }
+}
+
+// Goal: batches are seen whole, and what is acknowledged is there.
+// Method: threads that write the same number under several keys, and others that look all of them
+//   up at once (ThreadSanitizer).
+// Mutation: lookups that do not share the table while they copy values.
+TEST_F(SlabEngine, ConcurrentBatchesAreWhole) {
+  base::Random random(1);
+  open(random);
+  constexpr int kKeys = 8;
+  constexpr int kTurns = 300;
+  const auto key = [](int i) { return "key " + std::to_string(i); };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        Batch batch;
+        const std::string value = std::to_string(t * kTurns + turn) + std::string(turn, 'x');
+        for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(batch.Put(key(i), value).ok());
+        ASSERT_TRUE(engine_->Submit(WriteOptions(), &batch).ok());
+      }
+    });
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        Batch batch;
+        for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(batch.Get(key(i)).ok());
+        ASSERT_TRUE(engine_->Submit(WriteOptions(), &batch).ok());
+        for (int i = 1; i < kKeys; ++i) {
+          ASSERT_EQ(batch.code(i), batch.code(0));
+          ASSERT_EQ(batch.value(i), batch.value(0));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Goal: a transaction happens if what it read is still so.
+// Method: between reading and closing another one writes what was read, or what was not.
+// Mutation: a check before the section.
+TEST_F(SlabEngine, TransactionsAreOfOneMoment) {
+  base::Random random(2);
+  open(random);
+  ASSERT_TRUE(engine_->Put(WriteOptions(), "a", "1").ok());
+  for (const std::string written : {"a", "b", "c"}) {
+    const auto transaction = engine_->OpenTransaction();
+    Batch reads = engine_->NewBatch();
+    ASSERT_TRUE(reads.Get("a").ok());
+    ASSERT_TRUE(reads.Get("b").ok());
+    ASSERT_TRUE(transaction->Read(&reads).ok());
+    ASSERT_TRUE(transaction->batch().Put("sum", "2").ok());
+    ASSERT_TRUE(engine_->Put(WriteOptions(), written, "1").ok());
+    const Status closed = transaction->Close(WriteOptions());
+    EXPECT_EQ(closed.IsBusy(), written != "c") << closed.ToString();
+    EXPECT_EQ(closed.ok(), written == "c");
+  }
+}
+
+// Goal: a batch for which there is no room leaves no trace.
+// Method: an index of some kilobytes, and records of some kilobytes, filled by batches that also
+//   replace and delete what is there, until one is refused; everything is as before it.
+// Mutation: what came in before the request that found no room.
+TEST_F(SlabEngine, RefusedBatchesLeaveNothing) {
+  for (const bool by_index : {true, false}) {
+    for (const std::uint64_t seed : testing::seeds_to_run(10)) {
+      SCOPED_TRACE(testing::replay_command(seed));
+      base::Random random(seed);
+      SlabOptions options;
+      options.backend = BackendChoice::kSimulator;
+      options.keys_expected = 1;
+      if (by_index) {
+        options.device_bytes_max = 30 * sizeof(Slab);
+        options.index_host_bytes_max = 30 * sizeof(Slab);
+      } else {
+        options.record_bytes_max = 40'000;
+      }
+      ASSERT_TRUE(Engine::open(options, ~std::uint64_t{0}, &engine_).ok());
+      Model model;
+      for (Status status = Status::OK(); status.ok();) {
+        Model next = model;
+        Batch batch = engine_->NewBatch();
+        for (auto& [key, value] : model) {
+          if (random.one_in(100)) {
+            ASSERT_TRUE(batch.Delete(key).ok());
+            next.erase(key);
+          } else if (random.one_in(20)) {
+            ASSERT_TRUE(batch.Put(key, next[key] = some_value(random)).ok());
+          }
+        }
+        for (int i = 0; i < 50; ++i) {
+          const std::string key = std::to_string(random.next());
+          ASSERT_TRUE(batch.Put(key, next[key] = "v").ok());
+        }
+        status = engine_->Submit(WriteOptions(), &batch);
+        ASSERT_TRUE(status.ok() || status.IsMemoryLimit()) << status.ToString();
+        if (status.ok()) model = std::move(next);
+      }
+      EXPECT_GT(model.size(), 50U);
+      expect_is(model);
+    }
+  }
+}
+
+// Goal: what it does not have says so; what ends with it is told.
+TEST_F(SlabEngine, SaysWhatItDoesNotHave) {
+  base::Random random(3);
+  open(random);
+  std::unique_ptr<ChangeStream> stream;
+  EXPECT_TRUE(engine_->Changes(0, {}, &stream).IsNotSupported());
+  EXPECT_TRUE(engine_->SyncLog().IsNotSupported());
+  EXPECT_TRUE(engine_->Flush().IsNotSupported());
+  EXPECT_TRUE(engine_->Merge(WriteOptions(), "a", "b").IsNotSupported());
+  Batch batch = engine_->NewBatch();
+  ASSERT_TRUE(batch.Range("a", "b", 1).ok());
+  EXPECT_TRUE(engine_->Submit(WriteOptions(), &batch).IsNotSupported());
+  std::string value;
+  EXPECT_TRUE(engine_->Get("a", &value).IsNotFound());
+  EXPECT_TRUE(engine_->Get(std::string(100'000, 'k'), &value).IsNotFound());
+  ASSERT_TRUE(engine_->Close().ok());
+  EXPECT_TRUE(engine_->Put(WriteOptions(), "a", "b").IsShutdownInProgress());
+  EXPECT_TRUE(engine_->Get("a", &value).IsShutdownInProgress());
+}
+
+}  // namespace
+}  // namespace breccia::slab
