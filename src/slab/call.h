@@ -82,11 +82,13 @@ class Call {
     }
     if (!is_crowded) return Status::OK();
     const std::uint64_t buckets = std::max(kAddedMin, *count);
-    return in_section([&] {
+    const Status added = in_section([&] {
       BRECCIA_TRY(table_.add_buckets(x_, buckets));
       *count = std::min(left, table_.piece_max());
       return Status::OK();
     });
+    // Longer chains do, too, and pieces before this one are done.
+    return added.IsMemoryLimit() ? Status::OK() : base::copy_of(added);
   }
 
   Status change(const RequestsRef& part) {

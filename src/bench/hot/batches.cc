@@ -1,5 +1,6 @@
 #include "bench/hot/batches.h"
 
+#include <string>
 #include <utility>
 
 #include "base/memory.h"
@@ -82,7 +83,10 @@ Status BatchClient::send(const Drawn& drawn) {
 Status BatchClient::check(const Drawn& drawn) const {
   for (std::size_t i = 0; i < drawn.gets.size(); ++i) {
     const Slice value(found_values_.data() + i * load_.value_bytes, load_.value_bytes);
-    if (found_[i] == 0) return Status::Corruption("a lookup of a batch found nothing");
+    if (found_[i] == 0) {
+      return Status::Corruption("a lookup of a batch has no value, but code " +
+                                std::to_string(batch_.code(i)));
+    }
     if (!data_.is_of(drawn.gets[i], value)) {
       return Status::Corruption("a lookup of a batch found another key's value");
     }

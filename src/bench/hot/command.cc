@@ -295,8 +295,8 @@ void add_flags(console::App* app, HotFlags* flags) {
       "clock, which begins before its key is chosen. hot_get are lookups of the --hot_keys most\n"
       "popular keys, cold_get of all others, hot_put all puts; `all` is the rate of these, and of\n"
       "requests in batches. --batch_threads clients beside send such: each has sixteen, drawn\n"
-      "before the clock, and sends them in turn; the clock covers filling, waiting, and a look at\n"
-      "each value. hot_batch are the times of whole batches.\n"
+      "before the clock, and sends them in turn; rates cover filling, waiting, and a look at each\n"
+      "value. hot_batch are the times of whole batches, without that look.\n"
       "With --flip_seconds other keys become popular so often, and model_change says which share\n"
       "of the lookups copies answered, by the second.");
   app->add_option("--db", flags->db, "Folder of the store; default: one in the temporary folder");

@@ -61,11 +61,13 @@ Status prepare_answers(batch::Requests* requests) {
   return Status::MemoryLimit("no memory for the results");
 }
 
+/// Copies what lookups found. Requests::deliver() is to follow, when nobody waits.
 /// Shape   entries[reads]; after prepare_answers().
 void answer(std::span<const Entry* const> entries, batch::Requests* requests) {
   batch::Reads* const reads = batch::default_part(requests->reads());
-  if (reads == nullptr || reads->count() == 0) return requests->deliver();
+  if (reads == nullptr || reads->count() == 0) return;
   const std::uint64_t n = reads->count();
+  BRECCIA_ASSERT(entries.size() == n);
   const std::uint64_t parts = std::min(parts_of(n), requests->arena_count());
   base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     batch::Answers answers(reads, &requests->arena(part));
@@ -78,7 +80,6 @@ void answer(std::span<const Entry* const> entries, batch::Requests* requests) {
                             : answers.add_value(i, entries[i]->value());
     }
   });
-  requests->deliver();
 }
 
 Status not_durable(const char* call) {
@@ -90,23 +91,29 @@ Status not_durable(const char* call) {
 
 /// What a batch does, on its way.
 struct Engine::Change {
-  Change() : order(exec::plain_host_memory()) {}
+  explicit Change(std::atomic<std::uint64_t>* booked)
+      : order(exec::plain_host_memory()), booked_with(*booked) {}
   ~Change() {
     for (Entry* const entry : made) Entries::discard(entry);
     for (Entry* const entry : gone) Entries::discard(entry);
+    booked_with -= booked;
   }
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
 
+  record::KeyColumnsRef keys;         // of the writes
   std::vector<std::uint64_t> number;  // of each write
-  std::vector<Entry*> made;           // of each put; those that come in are no longer its
+  std::vector<Entry*> made;           // of each put; those that came in are no longer its
+  std::vector<const Entry*> shown;    // of each write, to lookups of the batch behind it
   batch::KeyOrder order;
   Lists changes;                     // of the last write of each key
   std::vector<std::uint64_t> write;  // which one that is
   std::vector<Entry*> before;        // what each number had
+  Lists lists;                       // of numbers that several keys have
+  std::vector<Entry*> replaced;      // what is to go
   std::vector<Entry*> gone;          // what nobody finds any more
-  std::vector<const Entry*> shown;   // of each write, to lookups of the batch behind it
-  record::KeyColumnsRef keys;        // of the writes
+  std::uint64_t booked = 0;          // bytes that are not yet, or no longer, the store's
+  std::atomic<std::uint64_t>& booked_with;
 };
 
 Status Engine::open(const SlabOptions& options, std::uint64_t number_mask,
@@ -122,15 +129,10 @@ Engine::~Engine() { Close().PermitUncheckedError(); }
 Status Engine::start(const SlabOptions& options) {
   options_ = options;
   BRECCIA_TAKE(device_, exec::choose_device(options, &no_device_));
-  BRECCIA_TAKE(index_,
-               Index::make({.device = device_,
-                            .device_bytes_max = options.device_bytes_max,
-                            .host_bytes_max = options.index_host_bytes_max,
-                            .keys_expected = options.keys_expected,
-                            .left = [](const Status& why) {
-                              log(LogLevel::kError,
-                                  "device retired, the index goes to the host: " + why.ToString());
-                            }}));
+  BRECCIA_TAKE(index_, Index::make({.device = device_,
+                                    .device_bytes_max = options.device_bytes_max,
+                                    .host_bytes_max = options.index_host_bytes_max,
+                                    .keys_expected = options.keys_expected}));
   together_ = std::make_unique<batch::Together>(batch::Together::Engine{
       .check =
           [](const batch::Requests& requests) {
@@ -158,7 +160,7 @@ Status Engine::check_open() const {
   if (closed_.load(std::memory_order_relaxed)) {
     return Status::ShutdownInProgress("the store is closed", "open it again");
   }
-  return fault_.get();
+  return Status::OK();
 }
 
 // ---- lookups -----------------------------------------------------------------------------------
@@ -169,27 +171,74 @@ Status Engine::look(std::span<const Seen> seen, batch::Requests* requests, Found
   BRECCIA_TRY(prepare_answers(requests));
   const batch::Reads* const reads = batch::default_part(requests->reads());
   const auto look = [&]() -> Status {
-    const std::shared_lock lock(mutex_);
+    BRECCIA_TRY(check_open());
     BRECCIA_TRY(check_seen(seen));
     std::vector<const Entry*> entries;
     if (reads != nullptr) BRECCIA_TRY(find(reads->keys(), &entries));
     answer(entries, requests);
     if (found == nullptr) return Status::OK();
+    found->sequence.clear();
     for (const Entry* const entry : entries) {
       found->sequence.push_back(entry == nullptr ? 0 : entry->sequence);
     }
     return Status::OK();
   };
-  Status status = look();
-  if (status.IsIOError()) {
-    {
-      const std::unique_lock section(mutex_);
-      BRECCIA_TRY(leave_device(status));
-    }
-    status = look();
+  Status status = Status::IOError();
+  {
+    const std::shared_lock lock(mutex_);
+    if (index_ != nullptr) status = look();
   }
+  if (status.IsIOError()) {
+    // Who comes first makes the index again; the others find it.
+    const std::unique_lock section(mutex_);
+    status = with_index(look);
+  }
+  BRECCIA_TRY(std::move(status));
+  requests->deliver();
   if (reads != nullptr) gets_ += reads->count();
+  return Status::OK();
+}
+
+/// In a section: work(), and once more with an index that was made again, if it fails.
+template <class Work>
+Status Engine::with_index(const Work& work) {
+  if (index_ != nullptr) {
+    Status status = work();
+    if (!status.IsIOError()) return status;
+    log(LogLevel::kError, "the index goes to the host: " + status.ToString());
+    index_.reset();
+  }
+  BRECCIA_TRY(restore());
+  Status status = work();
+  if (status.IsIOError()) index_.reset();
   return status;
+}
+
+/// In a section: makes the index again from all entries, on the host, as large as it needs to be.
+/// Errors  those of the host; there is none then, and who comes next tries again.
+Status Engine::restore() {
+  return base::or_memory_limit([&]() -> Status {
+    std::vector<std::pair<std::uint64_t, Entry*>> all;
+    all.reserve(entries_.count());
+    entries_.for_each([&](Entry* entry) { all.emplace_back(numbering_.of(entry->key()), entry); });
+    std::sort(all.begin(), all.end());
+    Lists lists;
+    for (const auto& [number, entry] : all) {
+      const bool is_shared = lists.count() > 0 && lists.number.back() == number;
+      entry->next = is_shared ? lists.entry.back() : nullptr;
+      if (is_shared) {
+        lists.entry.back() = entry;
+      } else {
+        lists.add(number, entry);
+      }
+    }
+    BRECCIA_TAKE(const exec::DevicePtr host, exec::open_device(exec::DeviceKind::kHost, 0));
+    BRECCIA_TAKE(auto made, Index::make({.device = host, .keys_expected = lists.count()}));
+    std::vector<Entry*> before;
+    BRECCIA_TRY(made->change(lists, sequence_ + 1, &before));
+    index_ = std::move(made);
+    return Status::OK();
+  });
 }
 
 /// The entries of keys; null: there is none. The caller shares the table.
@@ -243,36 +292,35 @@ Status Engine::write(std::span<const Seen> seen, batch::Requests* requests) {
   const batch::Writes& writes = *batch::default_part(requests->writes());
   const batch::Reads* const reads = batch::default_part(requests->reads());
   const bool looks = reads != nullptr && reads->count() > 0;
-  Change change;
+  Change change(&booked_);
   BRECCIA_TRY(make_entries(writes, &change));
   if (looks) reads->settle();
   if (!change.order.build(&writes, looks ? reads : nullptr)) {
     return Status::MemoryLimit("no memory for the batch's order");
   }
   choose(writes, &change);
-  const std::unique_lock section(mutex_);
-  BRECCIA_TRY(check_open());
-  std::vector<const Entry*> entries;
-  const auto look = [&]() -> Status {
-    BRECCIA_TRY(check_seen(seen));
-    return looks ? find(reads->keys(), &entries) : Status::OK();
-  };
-  Status looked = look();
-  if (looked.IsIOError()) {
-    BRECCIA_TRY(leave_device(looked));
-    looked = look();
+  BRECCIA_TRY(book(&change));
+  {
+    const std::unique_lock section(mutex_);
+    BRECCIA_TRY(check_open());
+    std::vector<const Entry*> entries;
+    BRECCIA_TRY(with_index([&]() -> Status {
+      BRECCIA_TRY(check_seen(seen));
+      return looks ? find(reads->keys(), &entries) : Status::OK();
+    }));
+    const std::uint64_t n = writes.point_count();
+    for (std::uint64_t i = 0; i < entries.size(); ++i) {
+      const std::uint32_t before = change.order.before(n + i);
+      if (before == batch::KeyOrder::kNone) continue;
+      entries[i] = before < n ? change.shown[before] : entries[before - n];
+    }
+    // Before anything is there: what finds no memory has done nothing.
+    answer(entries, requests);
+    BRECCIA_TRY(come_in(&change));
   }
-  BRECCIA_TRY(std::move(looked));
-  BRECCIA_TRY(come_in(&change));
   writes_ += writes.point_count();
   if (!looks) return Status::OK();
-  const std::uint64_t n = writes.point_count();
-  for (std::uint64_t i = 0; i < entries.size(); ++i) {
-    const std::uint32_t before = change.order.before(n + i);
-    if (before == batch::KeyOrder::kNone) continue;
-    entries[i] = before < n ? change.shown[before] : entries[before - n];
-  }
-  answer(entries, requests);
+  requests->deliver();
   gets_ += reads->count();
   return Status::OK();
 }
@@ -286,10 +334,6 @@ Status Engine::make_entries(const batch::Writes& writes, Change* change) {
   change->number.resize(n);
   numbering_.of_all(writes.keys(), change->number.data());
   change->made.resize(n);
-  if (options_.record_bytes_max > 0 &&
-      entries_.bytes() + writes.record_bytes() + n * sizeof(Entry) > options_.record_bytes_max) {
-    return Status::MemoryLimit("record_bytes_max", "delete something, or give the store more");
-  }
   const std::byte* const records = writes.records();
   std::atomic<bool> has_memory = true;
   in_parts(n, [&](std::uint64_t begin, std::uint64_t end) {
@@ -307,7 +351,6 @@ Status Engine::make_entries(const batch::Writes& writes, Change* change) {
 /// Which writes stay: the last one of each key.
 void Engine::choose(const batch::Writes& writes, Change* change) {
   const std::uint64_t n = writes.point_count();
-  change->gone.reserve(n);
   for (std::uint64_t i = 0; i < n; ++i) {
     std::uint32_t later = change->order.next(i);
     while (later != batch::KeyOrder::kNone && later >= n) later = change->order.next(later);
@@ -317,35 +360,60 @@ void Engine::choose(const batch::Writes& writes, Change* change) {
   }
 }
 
-/// In a section: the batch becomes what is there.
-/// Errors  MemoryLimit: nothing was done.
-Status Engine::come_in(Change* change) {
-  const std::uint64_t sequence = sequence_ + 1;
-  for (Entry* const entry : change->made) {
-    if (entry != nullptr) entry->sequence = sequence;
+/// Room for what comes in, beside what it replaces.
+/// Errors  MemoryLimit: record_bytes_max.
+Status Engine::book(Change* change) {
+  std::uint64_t bytes = 0;
+  for (const Entry* const entry : change->changes.entry) {
+    if (entry != nullptr) bytes += entry->bytes();
   }
-  Status changed = index_->change(change->changes, &change->before);
-  if (changed.IsIOError()) {
-    BRECCIA_TRY(leave_device(changed));
-    changed = index_->change(change->changes, &change->before);
-  }
-  if (changed.IsIOError()) fault_.set(base::Fault::Place::kFlush, changed);
-  BRECCIA_TRY(std::move(changed));
-  sequence_ = sequence;
-  const Status settled = base::or_memory_limit([&] {
-    settle(change);
+  change->booked = bytes;
+  const std::uint64_t all = booked_.fetch_add(bytes) + bytes;
+  if (bytes == 0 || options_.record_bytes_max == 0 || all <= options_.record_bytes_max) {
     return Status::OK();
-  });
-  if (!settled.ok()) {
-    fault_.set(base::Fault::Place::kFlush, base::io_error("memory ran out in mid-batch"));
   }
-  return fault_.get();
+  return Status::MemoryLimit("record_bytes_max", "delete something, or give the store more");
 }
 
-/// What came in is the store's, what it replaced is nobody's. Keys that share a number get a list.
-void Engine::settle(Change* change) {
+/// In a section: the batch becomes what is there.
+/// Errors  MemoryLimit, IOError: nothing was done.
+Status Engine::come_in(Change* change) {
+  for (Entry* const entry : change->made) {
+    if (entry != nullptr) entry->sequence = sequence_ + 1;
+  }
+  BRECCIA_TRY(with_index([&] { return put_in(change); }));
+  ++sequence_;
+  settle(change);
+  return Status::OK();
+}
+
+/// Puts the changes into the index.
+/// Errors  MemoryLimit: nothing was done. IOError: what was done is not known.
+Status Engine::put_in(Change* change) {
+  for (Entry* const entry : change->made) {
+    if (entry != nullptr) entry->next = nullptr;
+  }
+  Status changed = base::io_error("what the index did is not known");
+  base::as_memory_allows(
+      [&] { changed = index_->change(change->changes, sequence_ + 1, &change->before); });
+  BRECCIA_TRY(std::move(changed));
+  const Status listed = base::or_memory_limit([&] {
+    list(change);
+    if (change->lists.count() == 0) return Status::OK();
+    std::vector<Entry*> ignored;
+    return index_->change(change->lists, sequence_ + 1, &ignored);
+  });
+  if (listed.IsMemoryLimit()) return base::io_error("no memory for lists of keys");
+  return base::copy_of(listed);
+}
+
+/// What the batch replaces, and, for numbers that several keys have, what each is to have: what
+/// comes in, and what was there of other keys.
+void Engine::list(Change* change) {
   std::map<std::uint64_t, std::vector<std::size_t>> shared;  // changes of these numbers
   record::KeyCheck check(change->keys);
+  change->replaced.clear();
+  change->lists.clear();
   for (std::size_t i = 0; i < change->changes.count(); ++i) {
     const Entry* const before = change->before[i];
     if (before == nullptr) continue;
@@ -356,38 +424,16 @@ void Engine::settle(Change* change) {
     const auto at = shared.empty() ? shared.end() : shared.find(change->changes.number[i]);
     if (at != shared.end()) {
       at->second.push_back(i);
-      continue;
+    } else if (change->before[i] != nullptr) {
+      change->replaced.push_back(change->before[i]);
     }
-    if (change->before[i] != nullptr) give_up(change->before[i], change);
-    keep(i, change);
   }
-  if (!shared.empty()) relist(shared, change);
-}
-
-void Engine::keep(std::size_t i, Change* change) {
-  Entry* const entry = change->changes.entry[i];
-  if (entry == nullptr) return;
-  entries_.take_in(entry);
-  change->made[change->write[i]] = nullptr;
-}
-
-void Engine::give_up(Entry* entry, Change* change) {
-  entries_.take_out(entry);
-  change->gone.push_back(entry);
-}
-
-/// Numbers that several keys have: what each is to have is what came in, and what was there of
-/// other keys.
-void Engine::relist(const std::map<std::uint64_t, std::vector<std::size_t>>& shared,
-                    Change* change) {
-  record::KeyCheck check(change->keys);
-  Lists lists;
   for (const auto& [number, changes] : shared) {
     Entry* old = nullptr;
     for (const std::size_t i : changes) {
       // Others met what came in of this batch.
       Entry* const before = change->before[i];
-      if (before != nullptr && before->sequence != sequence_) old = before;
+      if (before != nullptr && before->sequence != sequence_ + 1) old = before;
     }
     Entry* list = nullptr;
     const auto add = [&](Entry* entry) {
@@ -399,40 +445,29 @@ void Engine::relist(const std::map<std::uint64_t, std::vector<std::size_t>>& sha
       const bool is_replaced = std::any_of(changes.begin(), changes.end(), [&](std::size_t i) {
         return check.is_of(change->write[i], old->record());
       });
-      is_replaced ? give_up(old, change) : add(old);
+      is_replaced ? change->replaced.push_back(old) : add(old);
     }
     for (const std::size_t i : changes) {
       if (change->changes.entry[i] != nullptr) add(change->changes.entry[i]);
-      keep(i, change);
     }
-    lists.add(number, list);
+    change->lists.add(number, list);
   }
-  std::vector<Entry*> ignored;
-  const Status listed = index_->change(lists, &ignored);
-  if (!listed.ok()) leave_device(listed).PermitUncheckedError();
 }
 
-/// In a section: makes the index again, on the host. That it cannot be is the end of the store.
-Status Engine::leave_device(const Status& why) {
-  const Status left = base::or_memory_limit([&]() -> Status {
-    if (index_->is_on_host()) return base::copy_of(why);
-    std::vector<std::pair<std::uint64_t, Entry*>> all;
-    entries_.for_each([&](Entry* entry) { all.emplace_back(numbering_.of(entry->key()), entry); });
-    std::sort(all.begin(), all.end());
-    Lists lists;
-    for (const auto& [number, entry] : all) {
-      const bool is_shared = lists.count() > 0 && lists.number.back() == number;
-      entry->next = is_shared ? lists.entry.back() : nullptr;
-      if (is_shared) {
-        lists.entry.back() = entry;
-      } else {
-        lists.add(number, entry);
-      }
-    }
-    return index_->refill(lists, why);
-  });
-  if (!left.ok()) fault_.set(base::Fault::Place::kFlush, left);
-  return base::copy_of(left);
+/// What came in is the store's, what it replaced is nobody's. Wants no memory.
+void Engine::settle(Change* change) {
+  for (Entry* const entry : change->replaced) {
+    change->booked += entry->bytes();
+    entries_.take_out(entry);
+  }
+  for (std::size_t i = 0; i < change->changes.count(); ++i) {
+    Entry* const entry = change->changes.entry[i];
+    if (entry == nullptr) continue;
+    change->booked -= entry->bytes();
+    entries_.take_in(entry);
+    change->made[change->write[i]] = nullptr;
+  }
+  change->gone.swap(change->replaced);
 }
 
 // ---- the rest of Store -------------------------------------------------------------------------
@@ -521,13 +556,13 @@ Status Engine::Flush() { return not_durable("Flush"); }
 bool Engine::GetProperty(const std::string& name, std::string* value) {
   return base::or_memory_limit([&] {
            const std::shared_lock lock(mutex_);
-           const Table::Figures table = index_->table().figures();
-           const Status fault = fault_.get();
+           const Table::Figures table =
+               index_ == nullptr ? Table::Figures() : index_->table().figures();
            const std::pair<const char*, std::string> figures[] = {
-               {"breccia.backend", index_->backend().device().describe()},
+               {"breccia.backend",
+                index_ == nullptr ? "none" : index_->backend().device().describe()},
                {"breccia.backend.none", no_device_},
                {"breccia.engine", "slab"},
-               {"breccia.read_only", fault.ok() ? "" : fault.ToString()},
                {"breccia.gets", std::to_string(gets_.load())},
                {"breccia.writes", std::to_string(writes_.load())},
                {"breccia.slab.keys", std::to_string(entries_.count())},

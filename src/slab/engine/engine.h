@@ -5,14 +5,12 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/fault.h"
 #include "base/section_mutex.h"
 #include "batch/async_queue.h"
 #include "batch/key_order.h"
@@ -39,7 +37,7 @@ struct Seen {
 ///
 /// Lookups share the table. A batch that writes has it for itself: its lookups find what was there,
 /// its entries come in, at once for all others, and what they replace is freed. Keys that share a
-/// number share a list.
+/// number share a list. A table of which is not known what it has is made again from the entries.
 ///
 /// Source  [kvcg] section 5. Deviation: batches are atomic (docs/impl/slab.md).
 /// Threads any.
@@ -93,12 +91,14 @@ class Engine final : public Store {
   Status write(std::span<const Seen> seen, batch::Requests* requests);
   Status make_entries(const batch::Writes& writes, Change* change);
   static void choose(const batch::Writes& writes, Change* change);
+  Status book(Change* change);
+  template <class Work>
+  Status with_index(const Work& work);
+  Status restore();
   Status come_in(Change* change);
+  Status put_in(Change* change);
+  void list(Change* change);
   void settle(Change* change);
-  void keep(std::size_t i, Change* change);
-  void give_up(Entry* entry, Change* change);
-  void relist(const std::map<std::uint64_t, std::vector<std::size_t>>& shared, Change* change);
-  Status leave_device(const Status& why);
   Status find(const record::KeyColumnsRef& keys, std::vector<const Entry*>* entries) const;
   Status check_seen(std::span<const Seen> seen) const;
   Status write_one(record::Op op, const Slice& key, const Slice& value);
@@ -109,10 +109,10 @@ class Engine final : public Store {
   std::string no_device_;  // why there is none, if one was looked for
   /// Lookups share it; a batch that writes has it for itself. Guards all up to `sequence_`.
   mutable base::SectionMutex mutex_;
-  std::unique_ptr<Index> index_;
+  std::unique_ptr<Index> index_;  // null: it failed, and is made again by who comes next
   Entries entries_;
   std::atomic<std::uint64_t> sequence_{0};  // of the last batch that wrote
-  base::Fault fault_;
+  std::atomic<std::uint64_t> booked_{0};    // bytes of entries, and of those that may come in
   std::unique_ptr<batch::Together> together_;
   std::unique_ptr<batch::AsyncQueue> async_;
   std::atomic<bool> closed_{false};

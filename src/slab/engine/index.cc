@@ -21,26 +21,21 @@ Entry* entry_of(std::uint64_t word) { return reinterpret_cast<Entry*>(word); }
 
 }  // namespace
 
-Result<std::unique_ptr<Index>> Index::make(Ground ground) {
-  std::unique_ptr<Index> made(new Index(std::move(ground)));
-  BRECCIA_TRY(made->open(made->ground_.device));
-  return made;
-}
-
-Status Index::open(const exec::DevicePtr& device) {
-  BRECCIA_TAKE(auto backend, make_backend(device, {.name = "slab"}));
-  const std::uint64_t host_bytes = bytes_or_all(ground_.host_bytes_max);
-  const bool is_host = device->is_host();
+Result<std::unique_ptr<Index>> Index::make(const Ground& ground) {
+  const bool is_host = ground.device->is_host();
+  // A quarter of what it may have of a device is for batches.
+  const std::uint64_t device_bytes = ground.device_bytes_max / 4 * 3;
+  BRECCIA_TAKE(auto backend,
+               make_backend(ground.device,
+                            {.name = "slab", .bytes_max = is_host ? 0 : ground.device_bytes_max}));
   BRECCIA_TAKE(
       auto table,
       backend->make_table(
-          {.keys_expected = ground_.keys_expected,
-           .bytes_max = is_host ? host_bytes : bytes_or_all(ground_.device_bytes_max),
-           .host_bytes_max = is_host ? 0 : host_bytes,
+          {.keys_expected = ground.keys_expected,
+           .bytes_max = bytes_or_all(is_host ? ground.host_bytes_max : device_bytes),
+           .host_bytes_max = is_host ? 0 : bytes_or_all(ground.host_bytes_max),
            .secret = {.add = base::draw_secret_word(), .factor = base::draw_secret_word() | 3}}));
-  table_ = std::move(table);
-  backend_ = std::move(backend);
-  return Status::OK();
+  return std::unique_ptr<Index>(new Index(std::move(backend), std::move(table)));
 }
 
 /// A lost device may call itself full.
@@ -67,7 +62,7 @@ Status Index::find(std::span<const std::uint64_t> number, Entry** entry) const {
   return Status::OK();
 }
 
-Status Index::change(const Lists& changes, std::vector<Entry*>* before) {
+Status Index::change(const Lists& changes, std::uint64_t sequence, std::vector<Entry*>* before) {
   const std::uint64_t n = changes.count();
   before->assign(n, nullptr);
   std::vector<hash::Code> code(n);
@@ -79,66 +74,56 @@ Status Index::change(const Lists& changes, std::vector<Entry*>* before) {
         changes.entry[i] == nullptr ? hash::Operation::kDelete : hash::Operation::kUpsert;
   }
   for (std::uint64_t begin = 0; begin < n; begin += kRequestsAtOnce) {
-    const std::uint64_t count = std::min(n - begin, kRequestsAtOnce);
-    Status status = run({.operation = operation.data() + begin,
-                         .key = changes.number.data() + begin,
-                         .value = word.data() + begin,
-                         .found = found.data() + begin,
-                         .code = code.data() + begin,
-                         .count = count});
-    for (std::uint64_t i = begin; status.ok() && i < begin + count; ++i) {
-      (*before)[i] = entry_of(found[i]);
-      if (code[i] == hash::Code::kNoRoom) {
-        status = Status::MemoryLimit("the index finds no room to grow");
-      }
+    const std::uint64_t end = std::min(n, begin + kRequestsAtOnce);
+    const Status status = run({.operation = operation.data() + begin,
+                               .key = changes.number.data() + begin,
+                               .value = word.data() + begin,
+                               .found = found.data() + begin,
+                               .code = code.data() + begin,
+                               .count = end - begin});
+    if (!status.ok() && !status.IsMemoryLimit()) return base::copy_of(status);
+    std::uint64_t done = begin;  // with MemoryLimit nothing of this piece was
+    bool has_room = status.ok();
+    for (; status.ok() && done < end; ++done) {
+      (*before)[done] = entry_of(found[done]);
+      has_room = has_room && code[done] != hash::Code::kNoRoom;
     }
-    if (status.ok()) continue;
-    if (!status.IsMemoryLimit()) return status;
-    // What comes behind this piece was not tried: nothing of it is to be undone.
-    const bool was_tried = std::any_of(code.begin() + static_cast<std::ptrdiff_t>(begin),
-                                       code.begin() + static_cast<std::ptrdiff_t>(begin + count),
-                                       [](hash::Code one) { return one == hash::Code::kNoRoom; });
-    const std::uint64_t done = was_tried ? begin + count : begin;
-    for (std::uint64_t i = begin; was_tried && i < done; ++i) (*before)[i] = entry_of(found[i]);
-    BRECCIA_TRY(undo(changes, std::span(*before).first(done), std::span(code).first(done)));
-    return status;
+    if (has_room) continue;
+    BRECCIA_TRY(
+        undo(changes, sequence, std::span(*before).first(done), std::span(code).first(done)));
+    return Status::MemoryLimit("the index finds no room to grow");
   }
   return Status::OK();
 }
 
-/// What was put where nothing was goes first, so that what was there finds its place again.
-Status Index::undo(const Lists& changes, std::span<const Entry* const> before,
-                   std::span<const hash::Code> code) {
+/// What came in where nothing was goes first, so that what was there finds its place again. Who met
+/// an entry of the same changes met nothing that was there before.
+Status Index::undo(const Lists& changes, std::uint64_t sequence,
+                   std::span<const Entry* const> before, std::span<const hash::Code> code) {
   for (const bool takes_out : {true, false}) {
     std::vector<std::uint64_t> number, word;
     for (std::size_t i = 0; i < before.size(); ++i) {
-      const bool came_in = changes.entry[i] != nullptr && code[i] == hash::Code::kAbsent;
-      if (code[i] == hash::Code::kNoRoom || (takes_out ? !came_in : before[i] == nullptr)) continue;
+      if (code[i] == hash::Code::kNoRoom) continue;
+      const bool was_there = before[i] != nullptr && before[i]->sequence != sequence;
+      if (takes_out ? changes.entry[i] == nullptr || before[i] != nullptr : !was_there) continue;
       number.push_back(changes.number[i]);
       word.push_back(word_of(before[i]));
     }
-    std::vector<hash::Code> undone(number.size());
-    const Status status =
-        run({.all = takes_out ? hash::Operation::kDelete : hash::Operation::kUpsert,
-             .key = number.data(),
-             .value = word.data(),
-             .code = undone.data(),
-             .count = number.size()});
-    if (!status.ok()) return Status::IOError("a batch could not be undone", status.ToString());
-    for (const hash::Code one : undone) {
-      if (one == hash::Code::kNoRoom) return Status::IOError("a batch could not be undone");
+    for (std::size_t begin = 0; begin < number.size(); begin += kRequestsAtOnce) {
+      const std::size_t count = std::min<std::size_t>(number.size() - begin, kRequestsAtOnce);
+      std::vector<hash::Code> undone(count);
+      const Status status =
+          run({.all = takes_out ? hash::Operation::kDelete : hash::Operation::kUpsert,
+               .key = number.data() + begin,
+               .value = word.data() + begin,
+               .code = undone.data(),
+               .count = count});
+      const bool is_undone = status.ok() && std::find(undone.begin(), undone.end(),
+                                                      hash::Code::kNoRoom) == undone.end();
+      if (!is_undone) return base::io_error("a batch could not be undone");
     }
   }
   return Status::OK();
-}
-
-Status Index::refill(const Lists& all, const Status& why) {
-  BRECCIA_ASSERT(!is_on_host());
-  if (ground_.left != nullptr) ground_.left(why);
-  BRECCIA_TAKE(const exec::DevicePtr host, exec::open_device(exec::DeviceKind::kHost, 0));
-  BRECCIA_TRY(open(host));
-  std::vector<Entry*> before;
-  return change(all, &before);
 }
 
 }  // namespace breccia::slab

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,8 +11,9 @@
 
 namespace breccia::slab {
 
-/// What a batch does to single numbers: each is to have this entry first in its list, or none.
-/// Shape   columns of one length; a number once; entry null: it is to be taken out.
+/// What some numbers are to have: this entry first in its list, or none.
+/// Shape   columns of one length; entry null: it is to be taken out. Of several for one number any
+///         comes last, and meets the others.
 struct Lists {
   std::vector<std::uint64_t> number;
   std::vector<Entry*> entry;
@@ -29,45 +29,40 @@ struct Lists {
   }
 };
 
-/// Which entries the keys of a number have, in a table on a device; on the host's, where that
-/// fails.
+/// Which entries the keys of a number have, in a table on a device or on the host.
 /// Threads find() by any number; the rest by one, with nobody else in a call.
 class Index {
  public:
   struct Ground {
     exec::DevicePtr device;
-    std::uint64_t device_bytes_max = 0;  // 0: no bound
-    std::uint64_t host_bytes_max = 0;
+    std::uint64_t device_bytes_max = 0;  // 0: no bound; of a GPU's memory
+    std::uint64_t host_bytes_max = 0;    // likewise, of the host's
     std::uint64_t keys_expected = 0;
-    /// Hears why the device was left.
-    std::function<void(const Status& why)> left;
   };
   /// Errors  MemoryLimit; IOError: the device.
-  static Result<std::unique_ptr<Index>> make(Ground ground);
+  static Result<std::unique_ptr<Index>> make(const Ground& ground);
 
   /// entry[n] of number[n], the first of a list; null: there is none.
-  /// Errors  MemoryLimit; IOError: the device is lost, and refill() was not called yet.
+  /// Errors  MemoryLimit; IOError: the device, and the index is of no use any more.
   [[nodiscard]] Status find(std::span<const std::uint64_t> number, Entry** entry) const;
-  /// Does all of it, or nothing. before[n]: what each number had.
-  /// Errors  MemoryLimit: nothing was done. IOError: the device is lost; refill() it.
-  [[nodiscard]] Status change(const Lists& changes, std::vector<Entry*>* before);
-  /// Leaves the device, and takes in these lists, in memory of the host.
-  [[nodiscard]] Status refill(const Lists& all, const Status& why);
+  /// Does all of it, or nothing. before[n]: what each number had; `sequence`: of what comes in.
+  /// Errors  MemoryLimit: nothing was done. All else, and what it throws: what was done is not
+  ///         known, and the index is of no use any more.
+  [[nodiscard]] Status change(const Lists& changes, std::uint64_t sequence,
+                              std::vector<Entry*>* before);
 
-  [[nodiscard]] bool is_on_host() const { return backend_->device().is_host(); }
   [[nodiscard]] const Backend& backend() const { return *backend_; }
   [[nodiscard]] const Table& table() const { return *table_; }
 
  private:
-  explicit Index(Ground ground) : ground_(std::move(ground)) {}
-  Status open(const exec::DevicePtr& device);
+  Index(std::shared_ptr<Backend> backend, TablePtr table)
+      : backend_(std::move(backend)), table_(std::move(table)) {}
   Status run(const hash::RequestsRef& requests) const;
-  Status undo(const Lists& changes, std::span<const Entry* const> before,
+  Status undo(const Lists& changes, std::uint64_t sequence, std::span<const Entry* const> before,
               std::span<const hash::Code> code);
 
-  const Ground ground_;
-  std::shared_ptr<Backend> backend_;
-  TablePtr table_;
+  const std::shared_ptr<Backend> backend_;
+  const TablePtr table_;
 };
 
 }  // namespace breccia::slab
