@@ -12,7 +12,7 @@
 
 namespace breccia::batch {
 
-/// Store::MultiGet of an engine by a batch of lookups. submit(requests): runs them.
+/// Store::MultiGet by a batch of lookups. submit(requests): runs them.
 template <class Submit>
 std::vector<Status> multi_get(std::span<const Slice> keys, std::vector<std::string>* values,
                               const Submit& submit) {
@@ -26,8 +26,8 @@ std::vector<Status> multi_get(std::span<const Slice> keys, std::vector<std::stri
       BRECCIA_TRY(requests.add_read(kDefaultFamily, keys[i]));
       places.push_back(i);
     }
-    BRECCIA_ASSERT(places.size() == requests.read_count());
     BRECCIA_TRY(submit(&requests));
+    BRECCIA_ASSERT(places.size() == requests.read_count());
     for (std::size_t j = 0; j < places.size(); ++j) {
       const ReadResult result = requests.result(j);
       statuses[places[j]] = status_of(result.code);
@@ -35,9 +35,8 @@ std::vector<Status> multi_get(std::span<const Slice> keys, std::vector<std::stri
     }
     return Status::OK();
   });
-  if (!status.ok()) {
-    for (Status& one : statuses) one = base::copy_of(status);
-  }
+  if (status.ok()) return statuses;
+  for (Status& one : statuses) one = base::copy_of(status);
   return statuses;
 }
 

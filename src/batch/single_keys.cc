@@ -16,9 +16,8 @@ Status check_single_keys(const Requests& requests, const std::string& engine) {
                                    "a store of the " + engine + " engine has the default one only");
   }
   if (requests.range_count() > 0) {
-    return Status::NotSupported(
-        "the " + engine + " engine keeps keys in no order, so it has no ranges",
-        "use the ordered engine");
+    return Status::NotSupported("the " + engine + " engine has no order, so it has no ranges",
+                                "use the ordered engine");
   }
   for (const auto& writes : requests.writes()) {
     if (writes->merges() > 0) {
@@ -27,7 +26,7 @@ Status check_single_keys(const Requests& requests, const std::string& engine) {
     }
     if (!writes->range_deletes().empty()) {
       return Status::NotSupported("the " + engine +
-                                  " engine keeps keys in no order, so it deletes no ranges");
+                                  " engine has no order, so it deletes no ranges");
     }
   }
   return Status::OK();

@@ -5,12 +5,12 @@
 
 #include "base/memory.h"
 #include "batch/batch_records.h"
+#include "batch/checked_transaction.h"
 #include "batch/multi_get.h"
 #include "batch/single_keys.h"
 #include "exec/registration.h"
 #include "hash/engine/answer.h"
 #include "hash/engine/figures.h"
-#include "hash/engine/transaction.h"
 #include "wal/changes.h"
 
 namespace breccia::hash {
@@ -165,7 +165,7 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
 // ---- the rest of Store -------------------------------------------------------------------------
 
 std::unique_ptr<Transaction> Engine::OpenTransaction() {
-  return std::make_unique<HashTransaction>(this, NewBatch());
+  return std::make_unique<batch::CheckedTransaction<Engine, Seen>>(this, NewBatch());
 }
 
 Batch Engine::NewBatch() { return Batch(std::make_unique<batch::Requests>(batch_memory())); }

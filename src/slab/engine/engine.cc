@@ -15,12 +15,12 @@
 #include "base/parallel.h"
 #include "base/secret.h"
 #include "batch/answers.h"
+#include "batch/checked_transaction.h"
 #include "batch/multi_get.h"
 #include "batch/single_keys.h"
 #include "exec/choose.h"
 #include "exec/registration.h"
 #include "record/key_check.h"
-#include "slab/engine/transaction.h"
 
 namespace breccia::slab {
 
@@ -138,8 +138,8 @@ Status Engine::start(const SlabOptions& options) {
           [](const batch::Requests& requests) {
             return batch::check_single_keys(requests, "slab");
           },
-      .submit = [this](const WriteOptions&,
-                       batch::Requests* requests) { return submit({}, requests); },
+      .submit = [this](const WriteOptions& how,
+                       batch::Requests* requests) { return submit(how, {}, requests); },
       .memory = [this]() -> std::shared_ptr<exec::HostMemory> {
         return {device_, &device_->host_memory()};
       },
@@ -277,7 +277,8 @@ Status Engine::check_seen(std::span<const Seen> seen) const {
 
 // ---- writes ------------------------------------------------------------------------------------
 
-Status Engine::submit(std::span<const Seen> seen, batch::Requests* requests) {
+Status Engine::submit(const WriteOptions& /*options*/, std::span<const Seen> seen,
+                      batch::Requests* requests) {
   return base::or_memory_limit([&] {
     if (requests->write_count() == 0) return look(seen, requests, nullptr);
     BRECCIA_TRY(check_open());
@@ -476,7 +477,7 @@ Status Engine::write_one(record::Op op, const Slice& key, const Slice& value) {
   return base::or_memory_limit([&] {
     batch::Requests& requests = batch::thread_requests();
     BRECCIA_TRY(requests.add_write(op, kDefaultFamily, key, value));
-    return submit({}, &requests);
+    return submit({}, {}, &requests);
   });
 }
 
@@ -512,12 +513,12 @@ std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
   return batch::multi_get(keys, values, [this](batch::Requests* requests) {
     BRECCIA_TRY(check_open());
-    return submit({}, requests);
+    return submit({}, {}, requests);
   });
 }
 
 std::unique_ptr<Transaction> Engine::OpenTransaction() {
-  return std::make_unique<SlabTransaction>(this, NewBatch());
+  return std::make_unique<batch::CheckedTransaction<Engine, Seen>>(this, NewBatch());
 }
 
 Batch Engine::NewBatch() {

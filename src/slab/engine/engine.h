@@ -50,8 +50,8 @@ class Engine final : public Store {
   ~Engine() override;
 
   Status Close() override;
-  Status Submit(const WriteOptions& /*options*/, Batch* batch) override {
-    return submit({}, &batch->requests());
+  Status Submit(const WriteOptions& options, Batch* batch) override {
+    return submit(options, {}, &batch->requests());
   }
   [[nodiscard]] std::unique_ptr<Transaction> OpenTransaction() override;
   void SubmitAsync(const WriteOptions& options, Batch* batch,
@@ -77,7 +77,7 @@ class Engine final : public Store {
 
   /// Submit of a batch that depends on lookups: it happens only if what they found is still so.
   /// Errors  as Submit; Busy: it is not.
-  Status submit(std::span<const Seen> seen, batch::Requests* requests);
+  Status submit(const WriteOptions& options, std::span<const Seen> seen, batch::Requests* requests);
   /// Answers the lookups of `requests`, if what was seen before is still so at that moment.
   /// Errors  as Submit; Busy: it is not.
   Status look(std::span<const Seen> seen, batch::Requests* requests, Found* found);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <latch>
 #include <map>
 #include <memory>
 #include <optional>
@@ -164,10 +165,10 @@ TEST_F(SlabEngine, ConcurrentBatchesAreWhole) {
 }
 
 // Goal: a device that is lost while many use it costs nobody an answer.
-// Method: threads look up what was put before, and one writes, while the device is lost.
+// Method: threads look up what was put before while the device is lost.
 // Mutation: whoever hears of the loss second takes the host for lost.
 TEST_F(SlabEngine, ConcurrentCallsSurviveALostDevice) {
-  for (const std::uint64_t seed : testing::seeds_to_run(20)) {
+  for (const std::uint64_t seed : testing::seeds_to_run(100)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     SlabOptions options;
@@ -177,18 +178,18 @@ TEST_F(SlabEngine, ConcurrentCallsSurviveALostDevice) {
     for (int i = 0; i < 20; ++i) {
       ASSERT_TRUE(engine_->Put(WriteOptions(), std::to_string(i), std::to_string(i)).ok());
     }
-    gpu_.faults.fail_after(1 + random.below(40), exec::Fault::kDeviceLost);
+    gpu_.faults.fail_after(1 + random.below(20), exec::Fault::kDeviceLost);
+    std::latch all_are_there(4);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&, t] {
+      threads.emplace_back([&] {
+        all_are_there.arrive_and_wait();
         for (int turn = 0; turn < 30; ++turn) {
           const std::string key = std::to_string(turn % 20);
           std::string value;
           const Status got = engine_->Get(key, &value);
           ASSERT_TRUE(got.ok()) << got.ToString();
           ASSERT_EQ(value, key);
-          const Status put = engine_->Put(WriteOptions(), "of " + std::to_string(t), "x");
-          ASSERT_TRUE(t > 0 || put.ok()) << put.ToString();
         }
       });
     }
