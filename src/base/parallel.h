@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/memory.h"
+
 namespace breccia::base {
 
 /// tbb::parallel_for that is nobody else's. The store is called from tasks of its users: a waiting
@@ -50,6 +52,17 @@ void shared_for(Index begin, Index end, const Work& work) {
   const SharedLoop loop;
   if (loop.may_share()) return parallel_for(begin, end, work);
   for (; begin < end; ++begin) work(begin);
+}
+
+/// work(part) for each part, by many cores, or, where they want memory for that, by this one.
+/// Shape   work throws nothing, and may be done twice.
+template <class Work>
+void shared_or_alone(std::uint64_t parts, const Work& work) {
+  const Status shared = parts == 1 ? Status::MemoryLimit() : or_memory_limit([&] {
+    shared_for(std::uint64_t{0}, parts, work);
+    return Status::OK();
+  });
+  for (std::uint64_t part = 0; !shared.ok() && part < parts; ++part) work(part);
 }
 
 }  // namespace breccia::base

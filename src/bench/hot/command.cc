@@ -32,6 +32,7 @@ namespace {
 struct HotFlags {
   std::string db;
   std::string engine = "ordered";
+  bool in_place = false;
   std::string backend = "auto";
   std::uint64_t keys = 1'000'000;
   std::string value_sizes = "8";
@@ -149,6 +150,7 @@ class HotBench {
     } else if (flags_.engine == "slab") {
       SlabOptions options;
       options.keys_expected = flags_.keys;
+      options.in_place = flags_.in_place;
       BRECCIA_TRY(Store::Open(with_tier(std::move(options), hot_keys), &store));
     } else {
       Options options;
@@ -226,6 +228,7 @@ class HotBench {
     for (const double percent : kPercents) cdf.push_back({percent, us(percent)});
     nlohmann::json row = {{"benchmark", benchmark},
                           {"engine", flags_.engine},
+                          {"in_place", flags_.in_place},
                           {"backend", flags_.backend},
                           {"key_size", 8},
                           {"value_size", load.value_bytes},
@@ -276,6 +279,10 @@ int run_hot(const HotFlags& given) {
     console::say("error: --engine flatmap takes single requests alone, so no --batch_threads");
     return console::kExitUsage;
   }
+  if (flags.in_place && flags.engine != "slab") {
+    console::say("error: --in_place is an option of --engine slab");
+    return console::kExitUsage;
+  }
   for (std::uint32_t round = 0; round < flags.rounds; ++round) {
     for (const std::uint32_t value_bytes : lists.value_sizes) {
       const Status status = HotBench(flags, lists, value_bytes, flags.seed + round).run();
@@ -306,6 +313,8 @@ void add_flags(console::App* app, HotFlags* flags) {
          "will be, alone")
       ->one_of({"ordered", "hash", "slab", "flatmap"})
       ->capture_default_str();
+  app->add_flag("--in_place", flags->in_place,
+                "slab: keys and values lie in the index itself (SlabOptions::in_place)");
   app->add_option("--backend", flags->backend, "auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();

@@ -94,17 +94,6 @@ void answer_part(const Found& found, std::uint64_t begin, std::uint64_t end, bat
   }
 }
 
-/// work(part) for each part, by many cores, or, where they want memory for that, by this one.
-/// Shape   work throws nothing, and may be done twice.
-template <class Work>
-void run_parts(std::uint64_t parts, const Work& work) {
-  const Status shared = parts == 1 ? Status::MemoryLimit() : base::or_memory_limit([&] {
-    base::shared_for(std::uint64_t{0}, parts, work);
-    return Status::OK();
-  });
-  for (std::uint64_t part = 0; !shared.ok() && part < parts; ++part) work(part);
-}
-
 /// Where in a record a row of `row_bytes` begins; 0: it has none.
 std::uint64_t row_offset(const std::byte* record, std::uint64_t row_bytes) {
   const record::RecordHeader header = record::record_header(record);
@@ -169,7 +158,7 @@ void answer(const Found& found, batch::Requests* requests) {
       batch::Answers answers(reads.get(), /*arena=*/nullptr);
       for (std::uint64_t i = begin; i < end; ++i) answers.add(i, Status::Code::kAborted);
     };
-    run_parts(parts, run_part);
+    base::shared_or_alone(parts, run_part);
   }
   requests->deliver();
 }
@@ -180,7 +169,7 @@ void gather_rows(const RowPlaces& places, std::span<const std::uint64_t> payload
   const std::uint64_t parts = parts_of(n);
   const auto gather_all = [&](const Part& fetched, const auto& offset) {
     const Records records(*places.table, payload, fetched);
-    run_parts(parts, [&](std::uint64_t part) {
+    base::shared_or_alone(parts, [&](std::uint64_t part) {
       const std::uint64_t begin = n * part / parts;
       const std::uint64_t end = n * (part + 1) / parts;
       auto* const to = reinterpret_cast<std::byte*>(rows) + begin * row_bytes;

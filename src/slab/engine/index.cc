@@ -5,44 +5,21 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
-#include "base/secret.h"
 
 namespace breccia::slab {
 
 namespace {
 
-/// Requests of one call of the backend: some 100 MiB of columns.
-constexpr std::uint64_t kRequestsAtOnce = 4 << 20;
-
-std::uint64_t bytes_or_all(std::uint64_t bytes) { return bytes == 0 ? ~std::uint64_t{0} : bytes; }
+constexpr std::uint64_t kRequestsAtOnce = TableOn::kRequestsAtOnce;
 
 std::uint64_t word_of(const Entry* entry) { return reinterpret_cast<std::uintptr_t>(entry); }
 Entry* entry_of(std::uint64_t word) { return reinterpret_cast<Entry*>(word); }
 
 }  // namespace
 
-Result<std::unique_ptr<Index>> Index::make(const Ground& ground) {
-  const bool is_host = ground.device->is_host();
-  // A quarter of what it may have of a device is for batches.
-  const std::uint64_t device_bytes = ground.device_bytes_max / 4 * 3;
-  BRECCIA_TAKE(auto backend,
-               make_backend(ground.device,
-                            {.name = "slab", .bytes_max = is_host ? 0 : ground.device_bytes_max}));
-  BRECCIA_TAKE(
-      auto table,
-      backend->make_table(
-          {.keys_expected = ground.keys_expected,
-           .bytes_max = bytes_or_all(is_host ? ground.host_bytes_max : device_bytes),
-           .host_bytes_max = is_host ? 0 : bytes_or_all(ground.host_bytes_max),
-           .secret = {.add = base::draw_secret_word(), .factor = base::draw_secret_word() | 3}}));
-  return std::unique_ptr<Index>(new Index(std::move(backend), std::move(table)));
-}
-
-/// A lost device may call itself full.
-Status Index::run(const hash::RequestsRef& requests) const {
-  Status status = backend_->run(*table_, requests);
-  if (!status.IsMemoryLimit() || !backend_->device().is_lost()) return status;
-  return backend_->device().lost();
+Result<std::unique_ptr<Index>> Index::make(const TableOn::Ground& ground) {
+  BRECCIA_TAKE(TableOn table, TableOn::make(ground));
+  return std::unique_ptr<Index>(new Index(std::move(table)));
 }
 
 Status Index::find(std::span<const std::uint64_t> number, Entry** entry) const {
@@ -51,11 +28,11 @@ Status Index::find(std::span<const std::uint64_t> number, Entry** entry) const {
   std::vector<std::uint64_t> word(code.size());
   for (std::uint64_t begin = 0; begin < number.size(); begin += kRequestsAtOnce) {
     const std::uint64_t count = std::min(number.size() - begin, kRequestsAtOnce);
-    BRECCIA_TRY(run({.all = hash::Operation::kFind,
-                     .key = number.data() + begin,
-                     .found = word.data(),
-                     .code = code.data(),
-                     .count = count}));
+    BRECCIA_TRY(table_.run({.all = hash::Operation::kFind,
+                            .key = number.data() + begin,
+                            .found = word.data(),
+                            .code = code.data(),
+                            .count = count}));
     std::transform(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(count), entry + begin,
                    entry_of);
   }
@@ -75,12 +52,12 @@ Status Index::change(const Lists& changes, std::uint64_t sequence, std::vector<E
   }
   for (std::uint64_t begin = 0; begin < n; begin += kRequestsAtOnce) {
     const std::uint64_t end = std::min(n, begin + kRequestsAtOnce);
-    const Status status = run({.operation = operation.data() + begin,
-                               .key = changes.number.data() + begin,
-                               .value = word.data() + begin,
-                               .found = found.data() + begin,
-                               .code = code.data() + begin,
-                               .count = end - begin});
+    const Status status = table_.run({.operation = operation.data() + begin,
+                                      .key = changes.number.data() + begin,
+                                      .value = word.data() + begin,
+                                      .found = found.data() + begin,
+                                      .code = code.data() + begin,
+                                      .count = end - begin});
     if (!status.ok() && !status.IsMemoryLimit()) return base::copy_of(status);
     std::uint64_t done = begin;  // with MemoryLimit nothing of this piece was
     bool has_room = status.ok();
@@ -113,11 +90,11 @@ Status Index::undo(const Lists& changes, std::uint64_t sequence,
       const std::size_t count = std::min<std::size_t>(number.size() - begin, kRequestsAtOnce);
       std::vector<hash::Code> undone(count);
       const Status status =
-          run({.all = takes_out ? hash::Operation::kDelete : hash::Operation::kUpsert,
-               .key = number.data() + begin,
-               .value = word.data() + begin,
-               .code = undone.data(),
-               .count = count});
+          table_.run({.all = takes_out ? hash::Operation::kDelete : hash::Operation::kUpsert,
+                      .key = number.data() + begin,
+                      .value = word.data() + begin,
+                      .code = undone.data(),
+                      .count = count});
       const bool is_undone = status.ok() && std::find(undone.begin(), undone.end(),
                                                       hash::Code::kNoRoom) == undone.end();
       if (!is_undone) return base::io_error("a batch could not be undone");

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "slab/backend.h"
 #include "slab/engine/entries.h"
+#include "slab/engine/table_on.h"
 
 namespace breccia::slab {
 
@@ -33,14 +33,8 @@ struct Lists {
 /// Threads find() by any number; the rest by one, with nobody else in a call.
 class Index {
  public:
-  struct Ground {
-    exec::DevicePtr device;
-    std::uint64_t device_bytes_max = 0;  // 0: no bound; of a GPU's memory
-    std::uint64_t host_bytes_max = 0;    // likewise, of the host's
-    std::uint64_t keys_expected = 0;
-  };
   /// Errors  MemoryLimit; IOError: the device.
-  static Result<std::unique_ptr<Index>> make(const Ground& ground);
+  static Result<std::unique_ptr<Index>> make(const TableOn::Ground& ground);
 
   /// entry[n] of number[n], the first of a list; null: there is none.
   /// Errors  MemoryLimit; IOError: the device, and the index is of no use any more.
@@ -51,18 +45,14 @@ class Index {
   [[nodiscard]] Status change(const Lists& changes, std::uint64_t sequence,
                               std::vector<Entry*>* before);
 
-  [[nodiscard]] const Backend& backend() const { return *backend_; }
-  [[nodiscard]] const Table& table() const { return *table_; }
+  [[nodiscard]] const TableOn& table() const { return table_; }
 
  private:
-  Index(std::shared_ptr<Backend> backend, TablePtr table)
-      : backend_(std::move(backend)), table_(std::move(table)) {}
-  Status run(const hash::RequestsRef& requests) const;
+  explicit Index(TableOn table) : table_(std::move(table)) {}
   Status undo(const Lists& changes, std::uint64_t sequence, std::span<const Entry* const> before,
               std::span<const hash::Code> code);
 
-  const std::shared_ptr<Backend> backend_;
-  const TablePtr table_;
+  const TableOn table_;
 };
 
 }  // namespace breccia::slab

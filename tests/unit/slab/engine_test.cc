@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "slab/engine/entries.h"
+#include "slab/refs.h"
 #include "support/backend.h"
 #include "support/fake_gpu.h"
 #include "support/seeds.h"

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/parallel.h"
+#include "slab/backend.h"
+#include "slab/engine/holder.h"
+
+namespace breccia::slab {
+
+/// work(begin, end) for parts of [0, n), by many cores if there are many.
+template <class Work>
+void in_parts(std::uint64_t n, const Work& work) {
+  constexpr std::uint64_t kPerTask = 4096;
+  if (n < 2 * kPerTask) return work(0, n);
+  base::parallel_for(tbb::blocked_range<std::uint64_t>(0, n, kPerTask),
+                     [&](const auto& range) { work(range.begin(), range.end()); });
+}
+
+/// What a table says of itself.
+inline Holder::Figures figures_of(const Table::Figures& table) {
+  return {{"breccia.slab.buckets", std::to_string(table.buckets)},
+          {"breccia.slab.chained", std::to_string(table.chained - table.chained_free)},
+          {"breccia.slab.index_bytes", std::to_string(table.bytes)},
+          {"breccia.slab.index_host_bytes", std::to_string(table.host_bytes)}};
+}
+
+}  // namespace breccia::slab
