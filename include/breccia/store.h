@@ -146,6 +146,9 @@ class Store {
   /// Moves everything acknowledged so far into SST files and waits for it.
   virtual Status Flush() = 0;
 
+  /// Whether it tells of the moment at which a batch happens (WriteOptions::moment).
+  [[nodiscard]] virtual bool TellsMoments() const { return false; }
+
   /// A figure by name; false if there is none of that name. Names: those of docs/statistics.md, as
   /// `breccia.backend` or `breccia.flush.count`; `breccia.stats`, all of them; and RocksDB's
   /// properties, of the tree's default family.

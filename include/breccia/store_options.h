@@ -72,10 +72,16 @@ struct StoreOptions {
   std::optional<std::uint64_t> wait_us_max = {};
 };
 
+class Moment;
+
 struct WriteOptions {
   Durability durability = Durability::kDefault;
   /// How long this write may wait for room; none: StoreOptions::wait_us_max.
   std::optional<std::uint64_t> wait_us_max = {};
+  /// Told when what is written happens; null: nobody. For Submit and Transaction::Close of stores
+  /// that tell it (Store::TellsMoments); others say NotSupported.
+  /// Owner   outlives the call.
+  Moment* moment = nullptr;
 };
 
 }  // namespace breccia

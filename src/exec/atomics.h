@@ -21,6 +21,7 @@
 ///   equal add_{relaxed,acq_rel}_{device,system}(group, at, value)               the same
 ///   or_{relaxed,acquire,acq_rel}_…, and_acq_rel_…                         the same
 ///   fence_{acquire,release,seq_cst}_{device,system}(group)
+///   load_hint(group, from)                                  a word, maybe as it was before
 ///   load_two_relaxed_device(group, from)                     two words, each by itself
 ///   load_pair_device(group, from)                            second is not older than first
 ///   store_pair_device(group, to, value)                      the same; of a pair that only the
@@ -243,6 +244,22 @@ BRECCIA_HD WordPair load_pair_device(const Group& group, const WordPair* from) {
   pair.second = load_relaxed_device(group, &from->second);
 #endif
   return pair;
+}
+
+/// A word of which an old value does, too: where many ask for one word, and others seldom store it,
+/// it comes out of the cache of the multiprocessor.
+/// Source  PTX ISA, ld.relaxed.cta: coherent among threads of a block, which share that cache.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD std::uint64_t load_hint(const Group& group, const std::uint64_t* from) {
+#if defined(__CUDA_ARCH__)
+  atomics::may_switch(group);
+  std::uint64_t word;
+  asm volatile("ld.relaxed.cta.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
+#else
+  return load_relaxed_device(group, from);
+#endif
 }
 
 /// Stores both words where only the caller changes them, and nobody expects what they are: an

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/memory.h"
@@ -18,8 +19,15 @@ constexpr std::uint64_t kKeysOfBucket = 3;
 
 }  // namespace
 
+struct Copies::Happening {
+  std::atomic<bool> has_happened{false};
+};
+
 /// A key and what it has, which never change.
 struct Copies::Entry {
+  /// What the key has until something happens; null: it has, or was never waited for.
+  std::atomic<Entry*> before{nullptr};
+  const Happening* happening;
   std::uint64_t hash;
   std::uint32_t key_bytes;
   std::uint32_t value_bytes;
@@ -66,15 +74,18 @@ Copies::~Copies() {
   }
 }
 
-Copy Copies::find(std::uint64_t hash, const Slice& key, std::string* value) const {
+Copy Copies::find(std::uint64_t hash, const Slice& key, bool may_wait, std::string* value) const {
   const base::Epochs::Stay stay(epochs_);
   if (!stay.may_look()) return Copy::kNone;
   const Bucket& bucket = bucket_of(hash);
   const int way = way_of(bucket, hash, key);
   if (way < 0) return Copy::kNone;
-  const Entry* const entry = bucket.entry[way].load();
+  const Entry* entry = bucket.entry[way].load();
   // Since it was looked at, another may have come.
   if (entry == nullptr || entry->hash != hash || entry->key() != key) return Copy::kNone;
+  const Entry* const before = entry->before.load(std::memory_order_acquire);
+  if (before != nullptr && !may_wait) return Copy::kNone;
+  if (before != nullptr && !entry->happening->has_happened.load()) entry = before;
   if (entry->is_deleted) return Copy::kDeleted;
   value->assign(entry->value().data(), entry->value().size());
   return Copy::kValue;
@@ -191,6 +202,76 @@ void Copies::evict(const Model& model) {
   }
 }
 
+// ---- changes that wait for a batch -------------------------------------------------------------
+
+Copies::Happening* Copies::make_happening() { return new (std::nothrow) Happening; }
+
+void Copies::happen(Happening* happening) { happening->has_happened.store(true); }
+
+void Copies::forget(Happening* happening) {
+  if (happening == nullptr) return;
+  epochs_.retire(happening, [](void* block) { delete static_cast<Happening*>(block); });
+}
+
+Copies::Change Copies::make_change(std::uint64_t hash, const Slice& key,
+                                   const std::optional<Slice>& value, Happening* happening) {
+  BRECCIA_ASSERT(happening != nullptr);
+  Change change;
+  change.entry = make_entry(hash, key, value);
+  if (change.entry != nullptr) change.entry->happening = happening;
+  return change;
+}
+
+void Copies::discard(const Change& change) {
+  BRECCIA_ASSERT(change.before == nullptr);
+  BRECCIA_ASSERT(change.entry == nullptr || change.gone == nullptr);
+  std::free(change.entry);
+  forget(change.gone);
+}
+
+void Copies::begin(Change* change) {
+  Entry* const entry = change->entry;
+  Bucket& bucket = bucket_of(entry->hash);
+  const Lock lock(bucket);
+  const int way = way_of(bucket, entry->hash, entry->key());
+  if (way >= 0) {
+    change->before = bucket.entry[way].load(std::memory_order_relaxed);
+    BRECCIA_ASSERT(change->before->before.load() == nullptr);
+    entry->before.store(change->before, std::memory_order_relaxed);
+    bucket.entry[way].exchange(entry);
+    note_bytes(entry->bytes() - change->before->bytes());
+  }
+  // Who has leased it may have found what is no longer so when it comes.
+  bucket.version.fetch_add(1, std::memory_order_release);
+}
+
+/// Whoever took the entry meanwhile has freed it, so it is looked at only where it lies.
+void Copies::end(Change* change, bool happens) {
+  Entry* const entry = std::exchange(change->entry, nullptr);
+  Entry* const before = std::exchange(change->before, nullptr);
+  Bucket& bucket = bucket_of(before == nullptr ? entry->hash : before->hash);
+  const Lock lock(bucket);
+  if (before == nullptr) {
+    // Where another write is under way nobody knows which one is the last.
+    const bool comes = happens && change->may_come && bucket.writes.load() == 0;
+    change->gone = comes ? put(&bucket, entry) : entry;
+  } else {
+    change->gone = before;
+    for (std::atomic<Entry*>& place : bucket.entry) {
+      if (place.load() != entry || entry->before.load() != before) continue;
+      if (happens) {
+        entry->before.store(nullptr, std::memory_order_release);
+        continue;
+      }
+      place.exchange(before);
+      note_bytes(before->bytes() - entry->bytes());
+      change->gone = entry;
+    }
+  }
+  // Who has seen what was before asks again.
+  bucket.version.fetch_add(1, std::memory_order_release);
+}
+
 /// Puts an entry in its key's place, an empty one, or any. Returns what was there.
 Copies::Entry* Copies::put(Bucket* bucket, Entry* entry) {
   int way = way_of(*bucket, entry->hash, entry->key());
@@ -228,9 +309,12 @@ Copies::Entry* Copies::make_entry(std::uint64_t hash, const Slice& key,
   const std::uint64_t value_bytes = value.has_value() ? value->size() : 0;
   void* const memory = std::malloc(sizeof(Entry) + key.size() + value_bytes);
   if (memory == nullptr) return nullptr;
-  auto* const entry =
-      new (memory) Entry{hash, static_cast<std::uint32_t>(key.size()),
-                         static_cast<std::uint32_t>(value_bytes), !value.has_value()};
+  auto* const entry = new (memory) Entry{{nullptr},
+                                         nullptr,
+                                         hash,
+                                         static_cast<std::uint32_t>(key.size()),
+                                         static_cast<std::uint32_t>(value_bytes),
+                                         !value.has_value()};
   std::memcpy(entry->data(), key.data(), key.size());
   if (value_bytes > 0) std::memcpy(entry->data() + key.size(), value->data(), value_bytes);
   return entry;

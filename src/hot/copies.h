@@ -32,7 +32,9 @@ enum class Copy {
 ///    way. The version rises.
 /// 4. A lookup that misses leases the version, if no write is under way; what it finds below comes
 ///    in if the version is still that.
-/// So a copy is what the store has, as long as it is there: docs/impl/hot.md.
+/// So a copy is what the store has, as long as it is there: docs/impl/hot.md. Of a store below that
+/// tells when a batch happens, copies of what it writes stay: they have both values until then, and
+/// one word says which.
 ///
 /// Shape   hashes are spread over all 64 bits, and of one key there is one.
 /// Threads any. Lookups take no lock.
@@ -60,7 +62,14 @@ class Copies {
   /// nothing.
   [[nodiscard]] static bool may_look() { return base::thread_slot() < base::kThreadSlots; }
   /// *value is replaced if there is one.
-  [[nodiscard]] Copy find(std::uint64_t hash, const Slice& key, std::string* value) const;
+  [[nodiscard]] Copy find(std::uint64_t hash, const Slice& key, std::string* value) const {
+    return find(hash, key, /*may_wait=*/true, value);
+  }
+  /// The same without copies that wait for a batch. What it finds of several keys is of one moment
+  /// if their versions are the same before and behind it.
+  [[nodiscard]] Copy find_settled(std::uint64_t hash, const Slice& key, std::string* value) const {
+    return find(hash, key, /*may_wait=*/false, value);
+  }
   /// The bucket's version: what is found behind this call is what the store below has as long as
   /// the version is the same.
   [[nodiscard]] std::uint64_t version(std::uint64_t hash) const {
@@ -84,6 +93,33 @@ class Copies {
   void bring(std::uint64_t hash, const Slice& key, const Lease& lease,
              const std::optional<Slice>& value);
 
+  /// Whether a batch has happened, for whoever finds a copy that it changes.
+  struct Happening;
+  struct Entry;
+  /// What a batch leaves of a key (exchange.h).
+  struct Change {
+    Entry* entry = nullptr;   // the copy that is to be
+    Entry* before = nullptr;  // the one that it stands before, since begin(); null: there was none
+    Entry* gone = nullptr;    // what nobody finds any more, since end()
+    bool may_come = false;    // where there was none
+  };
+  /// Null: there is no memory.
+  [[nodiscard]] static Happening* make_happening();
+  /// The moment: copies that wait for it are what they are to be.
+  static void happen(Happening* happening);
+  /// Frees one of which no change is between begin() and end().
+  void forget(Happening* happening);
+  /// Its entry is null: there is no memory.
+  [[nodiscard]] static Change make_change(std::uint64_t hash, const Slice& key,
+                                          const std::optional<Slice>& value, Happening* happening);
+  /// Frees one that did not begin, or has ended.
+  void discard(const Change& change);
+  /// From here on its copy waits for the batch, and nobody brings another one.
+  /// Shape   no other change of the same key is between this and end().
+  void begin(Change* change);
+  /// Its copy waits for nothing any more: behind happen(), or because it will not happen.
+  void end(Change* change, bool happens);
+
   /// Takes out what is not hot by this model.
   void evict(const Model& model);
   [[nodiscard]] std::uint64_t buckets() const { return buckets_.size(); }
@@ -92,7 +128,6 @@ class Copies {
 
  private:
   static constexpr int kWays = 8;
-  struct Entry;
   struct alignas(64) Bucket {
     std::atomic<bool> is_locked{false};
     std::atomic<std::uint32_t> writes{0};  // under way
@@ -112,10 +147,16 @@ class Copies {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(hash) * buckets_.size() >> 64);
   }
   static std::uint32_t tag_of(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
+  [[nodiscard]] Copy find(std::uint64_t hash, const Slice& key, bool may_wait,
+                          std::string* value) const;
   static int way_of(const Bucket& bucket, std::uint64_t hash, const Slice& key);
   Entry* put(Bucket* bucket, Entry* entry);
   Entry* take(Bucket* bucket, int way);
   void forget(Entry* entry);
+  /// `more`: modulo 2^64. Mostly none, and then all would wait for one word.
+  void note_bytes(std::uint64_t more) {
+    if (more != 0) bytes_.fetch_add(more, std::memory_order_relaxed);
+  }
   static Entry* make_entry(std::uint64_t hash, const Slice& key, const std::optional<Slice>& value);
 
   std::vector<Bucket> buckets_;

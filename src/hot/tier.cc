@@ -10,6 +10,7 @@
 #include "base/secret.h"
 #include "batch/answers.h"
 #include "batch/requests.h"
+#include "hot/exchange.h"
 #include "record/key_columns.h"
 
 namespace breccia::hot {
@@ -22,6 +23,7 @@ constexpr std::size_t kSamplesMax = 64 << 10;
 constexpr std::uint64_t kDividedMax = 4096;
 constexpr std::uint64_t kKeysMax = 16 << 20;
 constexpr std::uint64_t kSamplesOfWindowMax = 64 << 20;
+constexpr std::uint64_t kSeenOfBatch = 8192;
 /// The first window is so much shorter than the others.
 constexpr std::uint64_t kFirstShare = 16;
 
@@ -41,6 +43,7 @@ class Tier::Told {
   Told& operator=(const Told&) = delete;
 
   void tell(const batch::Requests& requests) {
+    tier_->see(requests);
     for (const auto& writes : requests.writes()) {
       if (writes->family() != kDefaultFamily) continue;
       writes->range_deletes().empty() ? tell(writes->keys()) : tell_of_any();
@@ -49,9 +52,8 @@ class Tier::Told {
 
  private:
   void tell(const record::KeyColumnsRef& keys) {
-    tier_->see(keys);
     if (way_.is_idle() || tells_of_any_) return;
-    const std::vector<std::uint8_t> hot = hot_of(keys);
+    const std::vector<std::uint8_t> hot = told_of(way_, keys, tier_->seed_);
     const auto count = static_cast<std::uint64_t>(std::count(hot.begin(), hot.end(), 1));
     // More than it takes to tell of any.
     if (count > tier_->copies_->buckets()) return tell_of_any();
@@ -64,21 +66,6 @@ class Tier::Told {
       record::restore_key(keys, i, key.data());
       writes_.emplace_back(hash, tier_->copies_->begin_write(hash, key));
     }
-  }
-
-  /// Of each key, whether it is one to tell of: 1.
-  [[nodiscard]] std::vector<std::uint8_t> hot_of(const record::KeyColumnsRef& keys) const {
-    constexpr std::uint64_t kKeysOfPart = 8192;
-    std::vector<std::uint8_t> hot(keys.count);
-    const auto look = [&](std::uint64_t part) {
-      const std::uint64_t end = std::min(keys.count, (part + 1) * kKeysOfPart);
-      for (std::uint64_t i = part * kKeysOfPart; i < end; ++i) {
-        hot[i] = way_.tells(record::keyed_hash(keys, i, tier_->seed_)) ? 1 : 0;
-      }
-    };
-    const std::uint64_t parts = (keys.count + kKeysOfPart - 1) / kKeysOfPart;
-    parts <= 1 ? look(0) : base::shared_for(std::uint64_t{0}, parts, look);
-    return hot;
   }
 
   void tell_of_any() {
@@ -179,7 +166,7 @@ class Tier::Divided {
             batch::Answers* answers) {
     restore_key(keys, i);
     const std::uint64_t version = tier_->copies_->version(hash);
-    const Copy copy = tier_->copies_->find(hash, key_, &value_);
+    const Copy copy = tier_->copies_->find_settled(hash, key_, &value_);
     if (copy == Copy::kNone) {
       const auto lease = tier_->copies_->lease(hash);
       if (lease.has_value()) lacked_.push_back({i, hash, *lease});
@@ -281,8 +268,33 @@ void Tier::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+/// Of many that come at once some thousands, from all over.
+template <class HashOf>
+void Tier::see(std::uint64_t count, const HashOf& hash_of) {
+  const std::uint64_t step = count / kSeenOfBatch + 1;
+  sampler_.see((count + step - 1) / step, [&](std::uint64_t i) { return hash_of(i * step); });
+}
+
 void Tier::see(const record::KeyColumnsRef& keys) {
-  sampler_.see(keys.count, [&](std::uint64_t i) { return record::keyed_hash(keys, i, seed_); });
+  see(keys.count, [&](std::uint64_t i) { return record::keyed_hash(keys, i, seed_); });
+}
+
+void Tier::see(const batch::Requests& requests) {
+  for (const auto& writes : requests.writes()) {
+    if (writes->family() == kDefaultFamily) see(writes->keys());
+  }
+  for (const auto& reads : requests.reads()) {
+    if (reads->family() != kDefaultFamily) continue;
+    const auto* const rows = reinterpret_cast<const char*>(reads->rows());
+    if (rows == nullptr) {
+      see(reads->keys());
+      continue;
+    }
+    // Their columns are not to be written for this.
+    const std::uint64_t bytes = reads->columns().uniform_bytes;
+    see(reads->count(),
+        [&](std::uint64_t i) { return record::keyed_hash(rows + i * bytes, bytes, seed_); });
+  }
 }
 
 Status Tier::Get(const Slice& key, std::string* value) {
@@ -341,12 +353,15 @@ class Tier::Writing {
 
 /// A write of one key, behind which it has this value, or none.
 template <class WriteBelow>
-Status Tier::write(const Slice& key, const std::optional<Slice>& value,
+Status Tier::write(const WriteOptions& options, const Slice& key, const std::optional<Slice>& value,
                    const WriteBelow& write_below) {
   const std::uint64_t hash = hash_of(key);
   sampler_.see(hash);
   const Roads::Way way(roads_);
   if (!way.tells(hash)) return write_below();
+  if (below()->TellsMoments() && (!value.has_value() || keeps(value->size()))) {
+    return write_at_moment(options, way, key, value);
+  }
   Writing writing(copies_.get(), hash, key);
   Status written = write_below();
   if (written.ok() && way.looks(hash) && (!value.has_value() || keeps(value->size()))) {
@@ -355,11 +370,23 @@ Status Tier::write(const Slice& key, const std::optional<Slice>& value,
   return written;
 }
 
+Status Tier::write_at_moment(const WriteOptions& options, const Roads::Way& way, const Slice& key,
+                             const std::optional<Slice>& value) {
+  const std::uint64_t hash = hash_of(key);
+  Exchange exchange(copies_.get());
+  if (!exchange.add(hash, key, value, way.looks(hash))) return Status::MemoryLimit();
+  Batch one = below()->NewBatch();
+  BRECCIA_TRY(value.has_value() ? one.Put(key, *value) : one.Delete(key));
+  WriteOptions told = options;
+  told.moment = &exchange;
+  return below()->Submit(told, &one);
+}
+
 Status Tier::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
-  return write(key, value, [&] { return below()->Put(options, key, value); });
+  return write(options, key, value, [&] { return below()->Put(options, key, value); });
 }
 Status Tier::Delete(const WriteOptions& options, const Slice& key) {
-  return write(key, std::nullopt, [&] { return below()->Delete(options, key); });
+  return write(options, key, std::nullopt, [&] { return below()->Delete(options, key); });
 }
 /// What comes of it nobody knows here.
 Status Tier::Merge(const WriteOptions& options, const Slice& key, const Slice& operand) {
@@ -373,11 +400,35 @@ Status Tier::Merge(const WriteOptions& options, const Slice& key, const Slice& o
 
 Status Tier::Submit(const WriteOptions& options, Batch* batch) {
   return base::or_memory_limit([&] {
+    if (options.moment != nullptr) {
+      return Status::NotSupported("a tier of hot keys tells nobody of moments");
+    }
     if (Divided::suits(batch->requests())) return look_up(options, batch);
-    Told told(this);
-    told.tell(batch->requests());
-    return below()->Submit(options, batch);
+    return below()->TellsMoments() ? submit_at_moment(options, batch) : submit_told(options, batch);
   });
+}
+
+Status Tier::submit_told(const WriteOptions& options, Batch* batch) {
+  Told told(this);
+  told.tell(batch->requests());
+  return below()->Submit(options, batch);
+}
+
+/// Copies stay while their keys are written, if what they are to be is known.
+Status Tier::submit_at_moment(const WriteOptions& options, Batch* batch) {
+  const batch::Requests& requests = batch->requests();
+  const Roads::Way way(roads_);
+  Exchange exchange(copies_.get());
+  for (const auto& writes : requests.writes()) {
+    if (way.is_idle() || writes->family() != kDefaultFamily) continue;
+    if (!add_writes(way, *writes, seed_, options_.value_bytes_max, &exchange)) {
+      return submit_told(options, batch);
+    }
+  }
+  see(requests);
+  WriteOptions told = options;
+  told.moment = &exchange;
+  return below()->Submit(told, batch);
 }
 
 /// Lookups alone, as of one moment: that of the store below, if copies were of it, too. A batch of

@@ -58,11 +58,19 @@ class Tier final : public StackableStore {
   [[nodiscard]] bool keeps(std::size_t value_bytes) const {
     return value_bytes <= options_.value_bytes_max;
   }
+  template <class HashOf>
+  void see(std::uint64_t count, const HashOf& hash_of);
   void see(const record::KeyColumnsRef& keys);
+  void see(const batch::Requests& requests);
   void bring(std::uint64_t hash, const Slice& key, const Copies::Lease& lease, const Status& found,
              const std::string& value);
   template <class WriteBelow>
-  Status write(const Slice& key, const std::optional<Slice>& value, const WriteBelow& write_below);
+  Status write(const WriteOptions& options, const Slice& key, const std::optional<Slice>& value,
+               const WriteBelow& write_below);
+  Status write_at_moment(const WriteOptions& options, const Roads::Way& way, const Slice& key,
+                         const std::optional<Slice>& value);
+  Status submit_told(const WriteOptions& options, Batch* batch);
+  Status submit_at_moment(const WriteOptions& options, Batch* batch);
   Status get(const Slice& key, std::string* value);
   Status look_up(const WriteOptions& options, Batch* batch);
   void take(const Sampler::Samples& samples);

@@ -46,7 +46,7 @@ std::string Client::key() {
   return prefix_ + static_cast<char>('a' + static_cast<char>(random_.below(kKeys)));
 }
 
-std::string Client::fresh_value() { return fmt::format("{}.{}", number_, values_++); }
+std::string Client::fresh_value() { return fmt::format("{:02}.{:05}", number_, values_++); }
 
 std::string Client::end_of_keys() const { return prefix_ + '~'; }
 

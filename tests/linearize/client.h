@@ -41,7 +41,7 @@ class Client {
   void run_transaction();
 
   [[nodiscard]] std::string key();
-  [[nodiscard]] std::string fresh_value();
+  [[nodiscard]] std::string fresh_value();  // of 8 bytes
   [[nodiscard]] std::string end_of_keys() const;
   [[nodiscard]] WriteOptions options();
   void check(const Status& status);

@@ -95,8 +95,10 @@ struct Patience {
   template <class Group>
   BRECCIA_HD bool is_over(const Group& group, Operation operation, int failed) const {
     if (crowded == nullptr || !may_give_up(operation)) return false;
-    if (failed < tries && exec::load_relaxed_device(group, crowded) == 0) return false;
-    exec::store_relaxed_device(group, crowded, std::uint64_t{1});
+    const bool has_any = exec::load_hint(group, crowded) != 0;
+    if (failed < tries && !has_any) return false;
+    // All of a crowd would wait for one word, if each of them stored it.
+    if (!has_any) exec::store_relaxed_device(group, crowded, std::uint64_t{1});
     return true;
   }
 };

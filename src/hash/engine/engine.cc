@@ -38,6 +38,8 @@ Status Engine::submit(const WriteOptions& options, std::span<const Seen> seen,
                       batch::Requests* requests) {
   return base::or_memory_limit([&] {
     Found found;
+    if (options.moment != nullptr)
+      return Status::NotSupported("the hash engine tells nobody of moments");
     if (requests->write_count() == 0) return look(seen, requests, &found);
     BRECCIA_TRY(check_open());
     BRECCIA_TRY(check_requests(*requests));

@@ -42,6 +42,9 @@ Status Writer::write_one(const WriteOptions& options, record::Op op, FamilyId fa
 
 Status Writer::write(const WriteOptions& options, const ReadSet& validated,
                      batch::Requests* requests) {
+  if (options.moment != nullptr) {
+    return Status::NotSupported("the ordered engine tells nobody of moments");
+  }
   BRECCIA_TRY(base::or_memory_limit([&] { return write_and_read(options, validated, requests); }));
   parts_.counter->count(*requests);
   return Status::OK();

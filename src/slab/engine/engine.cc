@@ -109,13 +109,13 @@ Status Engine::look(std::span<const Seen> seen, batch::Requests* requests, Found
   return Status::OK();
 }
 
-Status Engine::submit(const WriteOptions& /*options*/, std::span<const Seen> seen,
+Status Engine::submit(const WriteOptions& options, std::span<const Seen> seen,
                       batch::Requests* requests) {
   return base::or_memory_limit([&] {
     if (requests->write_count() == 0) return look(seen, requests, nullptr);
     BRECCIA_TRY(check(*requests));
     BRECCIA_TRY(prepare_answers(requests));
-    BRECCIA_TRY(holder_->write(seen, requests));
+    BRECCIA_TRY(holder_->write(seen, requests, options.moment));
     requests->deliver();
     writes_ += requests->write_count();
     gets_ += requests->read_count();

@@ -54,6 +54,7 @@ class Engine final : public Store {
   [[nodiscard]] std::uint64_t Position() const override { return holder_->sequence(); }
   Status SyncLog() override;
   Status Flush() override;
+  [[nodiscard]] bool TellsMoments() const override { return true; }
   bool GetProperty(const std::string& name, std::string* value) override;
   [[nodiscard]] RecoveryReport recovery() const override { return {}; }
 

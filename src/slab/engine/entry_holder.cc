@@ -192,7 +192,7 @@ Status EntryHolder::check_seen(std::span<const Seen> seen) const {
 
 // ---- writes ------------------------------------------------------------------------------------
 
-Status EntryHolder::write(std::span<const Seen> seen, batch::Requests* requests) {
+Status EntryHolder::write(std::span<const Seen> seen, batch::Requests* requests, Moment* moment) {
   requests->lay_out();
   const batch::Writes& writes = *batch::default_part(requests->writes());
   const batch::Reads* const reads = batch::default_part(requests->reads());
@@ -219,7 +219,10 @@ Status EntryHolder::write(std::span<const Seen> seen, batch::Requests* requests)
   }
   // Before anything is there: what finds no memory has done nothing.
   answer(entries, requests);
-  return come_in(&change);
+  AtMoment at(moment);
+  BRECCIA_TRY(come_in(&change));
+  at.it_happens();
+  return Status::OK();
 }
 
 /// Copies of the records of puts, and all numbers.

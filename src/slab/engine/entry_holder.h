@@ -32,7 +32,7 @@ class EntryHolder final : public Holder {
     return Status::OK();
   }
   Status look(std::span<const Seen> seen, batch::Requests* requests, Found* found) override;
-  Status write(std::span<const Seen> seen, batch::Requests* requests) override;
+  Status write(std::span<const Seen> seen, batch::Requests* requests, Moment* moment) override;
   [[nodiscard]] std::uint64_t sequence() const override { return sequence_; }
   [[nodiscard]] Figures figures() const override;
 

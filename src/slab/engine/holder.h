@@ -1,5 +1,6 @@
 #pragma once
 
+#include <breccia/moment.h>
 #include <breccia/slab_options.h>
 
 #include <cstdint>
@@ -51,9 +52,10 @@ class Holder {
   /// Errors  Busy: it is not; MemoryLimit; IOError: what it had is lost.
   [[nodiscard]] virtual Status look(std::span<const Seen> seen, batch::Requests* requests,
                                     Found* found) = 0;
-  /// The same of requests that write something.
+  /// The same of requests that write something. `moment`: told of it; null: nobody.
   /// Errors  likewise; with Busy and MemoryLimit nothing was done.
-  [[nodiscard]] virtual Status write(std::span<const Seen> seen, batch::Requests* requests) = 0;
+  [[nodiscard]] virtual Status write(std::span<const Seen> seen, batch::Requests* requests,
+                                     Moment* moment) = 0;
   /// Batches that have written something.
   [[nodiscard]] virtual std::uint64_t sequence() const = 0;
   [[nodiscard]] virtual Figures figures() const = 0;

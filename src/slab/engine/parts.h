@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "base/parallel.h"
 #include "slab/backend.h"
@@ -16,6 +18,27 @@ void in_parts(std::uint64_t n, const Work& work) {
   base::parallel_for(tbb::blocked_range<std::uint64_t>(0, n, kPerTask),
                      [&](const auto& range) { work(range.begin(), range.end()); });
 }
+
+/// Between a moment's Begin() and End(); it does not happen unless somebody says so.
+/// Threads one owner.
+class AtMoment {
+ public:
+  explicit AtMoment(Moment* moment) : moment_(moment) {
+    if (moment_ != nullptr) moment_->Begin();
+  }
+  ~AtMoment() { end(/*happens=*/false); }
+  AtMoment(const AtMoment&) = delete;
+  AtMoment& operator=(const AtMoment&) = delete;
+
+  void it_happens() { end(/*happens=*/true); }
+
+ private:
+  void end(bool happens) {
+    if (moment_ != nullptr) std::exchange(moment_, nullptr)->End(happens);
+  }
+
+  Moment* moment_;
+};
 
 /// What a table says of itself.
 inline Holder::Figures figures_of(const Table::Figures& table) {

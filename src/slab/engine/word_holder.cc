@@ -190,7 +190,7 @@ Status WordHolder::look(std::span<const Seen> seen, batch::Requests* requests, F
   return Status::OK();
 }
 
-Status WordHolder::write(std::span<const Seen> seen, batch::Requests* requests) {
+Status WordHolder::write(std::span<const Seen> seen, batch::Requests* requests, Moment* moment) {
   const batch::Writes& writes = *batch::default_part(requests->writes());
   batch::Reads* const reads = batch::default_part(requests->reads());
   const bool looks = reads != nullptr && reads->count() > 0;
@@ -207,6 +207,7 @@ Status WordHolder::write(std::span<const Seen> seen, batch::Requests* requests) 
     const std::unique_lock section(mutex_);
     BRECCIA_TRY(check_seen(seen));
     if (stand != Stand::kBehind) BRECCIA_TRY(find(&words));
+    AtMoment at(moment);
     BRECCIA_TRY(this->change(&change));
     if (stand == Stand::kBehind) {
       Status status = base::or_memory_limit([&] { return find(&words); });
@@ -215,6 +216,7 @@ Status WordHolder::write(std::span<const Seen> seen, batch::Requests* requests) 
       BRECCIA_TRY(std::move(status));
     }
     ++sequence_;
+    at.it_happens();
   }
   if (!looks) return Status::OK();
   if (stand == Stand::kBetween) show(writes, order, &words);

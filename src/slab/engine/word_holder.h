@@ -30,7 +30,7 @@ class WordHolder final : public Holder {
 
   Status check(const batch::Requests& requests) const override;
   Status look(std::span<const Seen> seen, batch::Requests* requests, Found* found) override;
-  Status write(std::span<const Seen> seen, batch::Requests* requests) override;
+  Status write(std::span<const Seen> seen, batch::Requests* requests, Moment* moment) override;
   [[nodiscard]] std::uint64_t sequence() const override { return sequence_; }
   [[nodiscard]] Figures figures() const override;
 

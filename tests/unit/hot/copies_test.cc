@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "hot/exchange.h"
 #include "unit/hot/counters.h"
 
 /// What copies a cache has, beside a store whose writes take their time.
@@ -57,6 +58,64 @@ class Cache {
 };
 
 }  // namespace
+
+// Goal: up to the moment at which a batch happens its keys have what they had, from there on what
+//   it leaves; where it does not happen, nothing has changed.
+// Method: two keys that have copies and two that have none, one of which may come, step by step.
+// Mutation: copies that go; one that comes though it may not; a batch that failed and is seen.
+TEST(HotCopies, ChangeAtTheMomentOfABatch) {
+  for (const bool happens : {true, false}) {
+    Cache cache(100);
+    cache.bring("one", Slice("1"));
+    cache.bring("two", Slice("2"));
+    const auto lease = cache->lease(hash_of("three"));
+    Exchange exchange(&*cache);
+    ASSERT_TRUE(exchange.add(hash_of("one"), "one", Slice("11"), true));
+    ASSERT_TRUE(exchange.add(hash_of("two"), "two", std::nullopt, true));
+    ASSERT_TRUE(exchange.add(hash_of("three"), "three", Slice("33"), true));
+    ASSERT_TRUE(exchange.add(hash_of("four"), "four", Slice("44"), false));
+    exchange.Begin();
+    EXPECT_EQ(cache.find("one"), "1");
+    EXPECT_EQ(cache.find("two"), "2");
+    EXPECT_EQ(cache.find("three"), "-");
+    cache->bring(hash_of("three"), "three", *lease, Slice("3"));
+    EXPECT_EQ(cache.find("three"), "-");
+    const std::uint64_t version = cache->version(hash_of("one"));
+    exchange.End(happens);
+    EXPECT_NE(cache->version(hash_of("one")), version);
+    EXPECT_EQ(cache.find("one"), happens ? "11" : "1");
+    EXPECT_EQ(cache.find("two"), happens ? "!" : "2");
+    EXPECT_EQ(cache.find("three"), happens ? "33" : "-");
+    EXPECT_EQ(cache.find("four"), "-");
+    EXPECT_EQ(cache->size(), happens ? 3U : 2U);
+  }
+}
+
+// Goal: a write that is told of while a batch is under way leaves nothing of either.
+// Method: the write begins between the batch's beginning and its end; all that is left is freed
+//   (AddressSanitizer).
+// Mutation: the batch's end puts a copy back that the write has taken.
+TEST(HotCopies, WritesTakeWhatWaitsForABatch) {
+  for (const bool happens : {true, false}) {
+    Cache cache(100);
+    cache.bring("key", Slice("old"));
+    const std::uint64_t bytes = cache->bytes();
+    Exchange exchange(&*cache);
+    ASSERT_TRUE(exchange.add(hash_of("key"), "key", Slice("of the batch"), true));
+    exchange.Begin();
+    const Copies::Write write = cache->begin_write(hash_of("key"), "key");
+    EXPECT_EQ(cache.find("key"), "-");
+    exchange.End(happens);
+    EXPECT_EQ(cache.find("key"), "-");
+    cache->end_write(hash_of("key"), "key", write, Slice("new"));
+    EXPECT_EQ(cache.find("key"), "-") << "nobody knows which one is the last";
+    cache.bring("key", Slice("new"));
+    EXPECT_EQ(cache.find("key"), "new");
+    EXPECT_EQ(cache->bytes(), bytes);
+    Exchange unused(&*cache);
+    ASSERT_TRUE(unused.add(hash_of("key"), "key", Slice("x"), true));
+  }
+}
 
 // Goal: a copy is there from the end of a write, or from a lookup below, until the next write.
 // Method: one key, step by step.

@@ -4,6 +4,7 @@
 #include <breccia/hash_options.h>
 #include <breccia/hash_store.h>
 #include <breccia/options.h>
+#include <breccia/slab_options.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,10 +33,11 @@ namespace breccia::hot {
 
 namespace {
 
-enum class Engine { kOrdered, kHash };
+enum class Engine { kOrdered, kHash, kSlab };
 
 std::string name_of(const ::testing::TestParamInfo<Engine>& engine) {
-  return engine.param == Engine::kOrdered ? "Ordered" : "Hash";
+  constexpr const char* kNames[] = {"Ordered", "Hash", "Slab"};
+  return kNames[static_cast<int>(engine.param)];
 }
 
 class HotTier : public ::testing::TestWithParam<Engine> {
@@ -47,6 +49,10 @@ class HotTier : public ::testing::TestWithParam<Engine> {
       Options ordered = testing::small_options();
       ordered.rocksdb.merge_operator = std::make_shared<testing::AppendOperator>();
       ASSERT_TRUE(Store::Open(ordered, path, &below).ok());
+    } else if (GetParam() == Engine::kSlab) {
+      SlabOptions slab;
+      slab.backend = BackendChoice::kHost;
+      ASSERT_TRUE(Store::Open(slab, &below).ok());
     } else {
       HashOptions hash;
       hash.create_if_missing = true;
@@ -77,7 +83,8 @@ class HotTier : public ::testing::TestWithParam<Engine> {
   int opened_ = 0;
   std::unique_ptr<Store> store_;
 };
-INSTANTIATE_TEST_SUITE_P(Engines, HotTier, ::testing::Values(Engine::kOrdered, Engine::kHash),
+INSTANTIATE_TEST_SUITE_P(Engines, HotTier,
+                         ::testing::Values(Engine::kOrdered, Engine::kHash, Engine::kSlab),
                          name_of);
 
 const HotOptions kSmall{.keys_max = 8,
@@ -174,7 +181,8 @@ class HotTierAndMap : public HotTier {
   std::optional<base::Random> random_;
   std::map<std::string, std::string> model_;
 };
-INSTANTIATE_TEST_SUITE_P(Engines, HotTierAndMap, ::testing::Values(Engine::kOrdered, Engine::kHash),
+INSTANTIATE_TEST_SUITE_P(Engines, HotTierAndMap,
+                         ::testing::Values(Engine::kOrdered, Engine::kHash, Engine::kSlab),
                          name_of);
 
 // Goal: whoever writes, and however, lookups are what a map has, while what is hot changes.
@@ -250,6 +258,77 @@ TEST_P(HotTier, ConcurrentBatchesAreOfOneMoment) {
     if (HasFailure()) break;
   }
   writer.join();
+}
+
+// Goal: who looks up keys one by one that are written together sees none of them go back.
+// Method: a thread that writes the same number to two hot keys and one that is not, in batches;
+//   others look them up one behind the other.
+// Mutation: copies that become new one by one; a copy that stays old behind the batch; one that is
+//   new before the store's others are.
+TEST_P(HotTier, ConcurrentLookupsNeverGoBack) {
+  open(kSmall);
+  if (HasFatalFailure()) return;
+  constexpr int kTurns = 20'000;
+  warm("one");
+  warm("two");
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    for (int turn = 1; turn < kTurns; ++turn) {
+      Batch batch = store_->NewBatch();
+      for (const char* const key : {"one", "two", "cold"}) {
+        EXPECT_TRUE(batch.Put(key, std::to_string(turn)).ok());
+      }
+      EXPECT_TRUE(store_->Submit({}, &batch).ok());
+      if (turn % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    is_over = true;
+  });
+  std::vector<std::thread> readers;
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    readers.emplace_back([&, random = base::Random(t)]() mutable {
+      const std::string keys[] = {"one", "two", "cold"};
+      for (std::uint64_t last = 0; !is_over;) {
+        // The one that is not hot seldom, so that it stays so.
+        const std::string found = get(keys[random.one_in(20) ? 2 : random.below(2)]);
+        const std::uint64_t now = found == "none" ? 0 : std::stoull(found.substr(1));
+        ASSERT_GE(now, last);
+        last = now;
+      }
+    });
+  }
+  writer.join();
+  for (std::thread& reader : readers) reader.join();
+}
+
+// Goal: copies of a store that tells of moments stay while their keys are written.
+// Method: lookups of a hot key while batches and single writes, and some that fail, write it; most
+//   are answered by copies.
+// Mutation: copies that go when a write begins.
+TEST_P(HotTier, ConcurrentWritesLeaveCopies) {
+  if (GetParam() != Engine::kSlab) GTEST_SKIP() << "it tells of no moments";
+  open(kSmall);
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(store_->Put({}, "key", "0").ok());
+  warm("key");
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    for (int turn = 0; !is_over; ++turn) {
+      Batch batch = store_->NewBatch();
+      ASSERT_TRUE(batch.Put("key", std::to_string(turn)).ok());
+      ASSERT_TRUE(batch.Put("other", std::to_string(turn)).ok());
+      if (turn % 3 == 0) {
+        ASSERT_TRUE(batch.Merge("key", "more").ok());
+      }
+      ASSERT_EQ(store_->Submit({}, &batch).IsNotSupported(), turn % 3 == 0);
+      ASSERT_TRUE(store_->Put({}, "key", "single").ok());
+    }
+  });
+  const std::uint64_t hits = figure("hits");
+  const std::uint64_t lookups = figure("lookups");
+  for (int turn = 0; turn < 100'000; ++turn) ASSERT_NE(get("key"), "none");
+  is_over = true;
+  writer.join();
+  EXPECT_GT(figure("hits") - hits, (figure("lookups") - lookups) / 2);
 }
 
 // Goal: arrays of the caller's have the store's answer alone, never a copy's.
