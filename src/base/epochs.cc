@@ -34,21 +34,26 @@ void Epochs::leave(std::uint32_t slot) {
   place.since.store(kOutside, std::memory_order_release);
 }
 
-void Epochs::retire(void* block, Free free) {
+void Epochs::retire(std::span<void* const> blocks, Free free) {
   std::vector<Retired> gone;
-  bool is_noted = false;
+  bool are_noted = false;
   {
     const std::lock_guard lock(mutex_);
     const std::uint64_t epoch = now_.fetch_add(1);
+    const std::size_t before = retired_.size();
     as_memory_allows([&] {
-      retired_.push_back({block, free, epoch});
-      is_noted = true;
+      const std::size_t all = before + blocks.size();
+      if (all > retired_.capacity()) retired_.reserve(std::max(all, 2 * retired_.capacity()));
+      for (void* const block : blocks) retired_.push_back({block, free, epoch});
+      are_noted = true;
     });
-    if (retired_.size() % kCollectEvery == 0) collect(&gone);
-    while (!is_noted && oldest() <= epoch) std::this_thread::yield();
+    if (before / kCollectEvery != retired_.size() / kCollectEvery) collect(&gone);
+    while (!are_noted && oldest() <= epoch) std::this_thread::yield();
   }
   for (const Retired& one : gone) one.free(one.block);
-  if (!is_noted) free(block);
+  for (void* const block : blocks) {
+    if (!are_noted) free(block);
+  }
 }
 
 std::uint64_t Epochs::retired() const {

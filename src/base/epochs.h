@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/thread_slot.h"
@@ -50,7 +51,9 @@ class Epochs {
   /// Frees `block` when nobody can look at it any more, which some later call finds out. Without
   /// memory to remember it, waits for that.
   /// Shape   not within a stay of one's own.
-  void retire(void* block, Free free);
+  void retire(void* block, Free free) { retire({&block, 1}, free); }
+  /// The same for several.
+  void retire(std::span<void* const> blocks, Free free);
   /// Blocks that wait.
   [[nodiscard]] std::uint64_t retired() const;
 

@@ -5,16 +5,13 @@
 
 namespace breccia::base {
 
-/// Both halves, one after the other: who looked which one is in use, and has not come in yet, may
-/// come into the one that was drained.
+/// Who comes from here on is in the other half, which everybody has left: the wait before this one
+/// saw to that, and whoever came into it since has seen that it was not the one.
 void Passages::wait() {
   const std::lock_guard lock(mutex_);
-  for (int turn = 0; turn < 2; ++turn) {
-    const std::uint32_t before = half_.load(std::memory_order_relaxed);
-    drain(1 - before);
-    half_.store(1 - before);
-    drain(before);
-  }
+  const std::uint32_t before = half_.load(std::memory_order_relaxed);
+  half_.store(1 - before);
+  drain(before);
 }
 
 /// Waits until as many have left a half as have come into it. Those that left are counted first:

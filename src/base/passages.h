@@ -12,6 +12,7 @@ namespace breccia::base {
 /// Waits for all who are inside, and for nobody who comes later.
 /// Threads any. Who has entered may leave on another thread.
 /// Source  sleepable RCU (McKenney): two halves, counters of who came and who left in each.
+///         Deviation: who comes looks again, so one half is waited for, and not both.
 class Passages {
  public:
   /// What to leave with.
@@ -22,15 +23,19 @@ class Passages {
   /// Order   what was stored before a wait() began is seen by who enters behind it.
   /// Cost    an addition to a line of the thread's own.
   [[nodiscard]] Pass enter() {
-    const Pass pass{half_.load(std::memory_order_acquire)};
-    // Sequentially consistent: who waits sees this, or stores before what is read behind it.
-    counters().in[pass.half].fetch_add(1);
-    return pass;
+    for (;;) {
+      const Pass pass{half_.load(std::memory_order_acquire)};
+      // Sequentially consistent, both: who waits sees the one, or this sees that he has come.
+      counters().in[pass.half].fetch_add(1);
+      if (half_.load() == pass.half) return pass;
+      leave(pass);
+    }
   }
   void leave(const Pass& pass) { counters().out[pass.half].fetch_add(1); }
 
   /// Returns when everybody has left who was inside when it was called.
   /// Shape   not by who is inside.
+  /// Bound   as long as the longest of these stays.
   void wait();
 
   /// Inside as long as it lives.

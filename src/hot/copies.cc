@@ -222,11 +222,22 @@ Copies::Change Copies::make_change(std::uint64_t hash, const Slice& key,
   return change;
 }
 
-void Copies::discard(const Change& change) {
-  BRECCIA_ASSERT(change.before == nullptr);
-  BRECCIA_ASSERT(change.entry == nullptr || change.gone == nullptr);
-  std::free(change.entry);
-  forget(change.gone);
+std::uint64_t Copies::hash_of(const Entry& entry) { return entry.hash; }
+
+void Copies::discard(std::span<const Change> changes) {
+  std::vector<void*> gone;
+  base::as_memory_allows([&] { gone.reserve(changes.size()); });
+  for (const Change& change : changes) {
+    BRECCIA_ASSERT(change.before == nullptr);
+    BRECCIA_ASSERT(change.entry == nullptr || change.gone == nullptr);
+    std::free(change.entry);
+    if (gone.size() == gone.capacity()) {
+      forget(change.gone);
+    } else if (change.gone != nullptr) {
+      gone.push_back(change.gone);
+    }
+  }
+  if (!gone.empty()) epochs_.retire(gone, [](void* entry) { std::free(entry); });
 }
 
 void Copies::begin(Change* change) {

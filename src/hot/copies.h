@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -112,8 +113,15 @@ class Copies {
   /// Its entry is null: there is no memory.
   [[nodiscard]] static Change make_change(std::uint64_t hash, const Slice& key,
                                           const std::optional<Slice>& value, Happening* happening);
-  /// Frees one that did not begin, or has ended.
-  void discard(const Change& change);
+  /// Frees those that did not begin, or have ended.
+  void discard(std::span<const Change> changes);
+  /// Brings what begin() and end() look at closer.
+  void fetch(const Change& change) const {
+    const Entry* const entry = change.entry;
+    if (entry == nullptr) return;
+    const auto* const bucket = reinterpret_cast<const char*>(&bucket_of(hash_of(*entry)));
+    for (std::size_t at = 0; at < sizeof(Bucket); at += 64) __builtin_prefetch(bucket + at);
+  }
   /// From here on its copy waits for the batch, and nobody brings another one.
   /// Shape   no other change of the same key is between this and end().
   void begin(Change* change);
@@ -128,6 +136,7 @@ class Copies {
 
  private:
   static constexpr int kWays = 8;
+  static std::uint64_t hash_of(const Entry& entry);
   struct alignas(64) Bucket {
     std::atomic<bool> is_locked{false};
     std::atomic<std::uint32_t> writes{0};  // under way

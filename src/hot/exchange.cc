@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <string>
-#include <unordered_map>
 
 #include "base/assert.h"
 #include "base/memory.h"
@@ -41,11 +41,34 @@ class WritesByNumber {
   const std::byte* const records_;
 };
 
+/// Of each hash the last write. Never full.
+class LastWrites {
+ public:
+  explicit LastWrites(std::uint64_t writes) : places_(std::bit_ceil(2 * writes + 1)) {}
+
+  /// The write that was added for this hash, or `i`, which is from now on.
+  std::uint64_t find_or_add(std::uint64_t hash, std::uint64_t i) {
+    for (std::uint64_t at = hash;; ++at) {
+      Place& place = places_[at & (places_.size() - 1)];
+      if (!place.is_taken) place = {hash, i, true};
+      if (place.hash == hash) return place.write;
+    }
+  }
+
+ private:
+  struct Place {
+    std::uint64_t hash = 0;
+    std::uint64_t write = 0;
+    bool is_taken = false;
+  };
+  std::vector<Place> places_;
+};
+
 }  // namespace
 
 Exchange::~Exchange() {
   BRECCIA_ASSERT(!has_begun_);
-  for (const Copies::Change& change : changes_) copies_->discard(change);
+  copies_->discard(changes_);
   copies_->forget(happening_);
 }
 
@@ -74,7 +97,11 @@ void Exchange::for_each(const Work& work) {
   base::shared_or_alone(parts, [&](std::uint64_t) {
     const std::size_t begin = next.fetch_add(kChangesOfPart);
     const std::size_t end = std::min(changes_.size(), begin + kChangesOfPart);
-    for (std::size_t i = begin; i < end; ++i) work(&changes_[i]);
+    for (std::size_t i = begin; i < end; ++i) {
+      constexpr std::size_t kAhead = 12;
+      if (i + kAhead < end) copies_->fetch(changes_[i + kAhead]);
+      work(&changes_[i]);
+    }
   });
 }
 
@@ -114,16 +141,15 @@ bool add_writes(const Roads::Way& way, const batch::Writes& writes, const record
   if (count == 0) return true;
   if (writes.numbers() == nullptr && !writes.gather()) return false;
   const WritesByNumber by_number(writes);
-  std::unordered_map<std::uint64_t, std::uint64_t> last;  // write of each hash
-  last.reserve(count);
+  LastWrites last(count);
   std::string key, other;
   for (std::uint64_t i = keys.count; i-- > 0;) {
     if (told[i] == 0) continue;
     const std::uint64_t hash = record::keyed_hash(keys, i, seed);
     by_number.key(i, &key);
-    const auto [at, is_last] = last.try_emplace(hash, i);
-    if (!is_last) {
-      by_number.key(at->second, &other);
+    const std::uint64_t later = last.find_or_add(hash, i);
+    if (later != i) {
+      by_number.key(later, &other);
       if (other != key) return false;  // two keys of one hash
       continue;
     }

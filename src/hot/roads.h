@@ -71,21 +71,27 @@ class Roads {
   Roads(const Roads&) = delete;
   Roads& operator=(const Roads&) = delete;
 
-  /// Lets `next` be the model; evict(next) takes copies of other keys out.
+  /// Lets `next` be the model; evict(next) takes copies of other keys out. Some requests may still
+  /// be under way that tell of their writes more than they would have to.
   /// Shape   not by who has a Way.
-  /// Bound   as long as the longest request that is under way, three times.
+  /// Bound   as long as the longest request that is under way, twice; and settle(), which it begins
+  ///         with.
   void change(ModelPtr next, const std::function<void(const Model& next)>& evict);
+  /// Waits for these, as the next change would.
+  void settle();
   [[nodiscard]] ModelPtr model() const;
   [[nodiscard]] std::uint64_t changes() const { return changes_.load(); }
 
  private:
   void let(std::unique_ptr<const Rule> rule);
+  void settle_here();
 
   base::Passages requests_;
   std::atomic<const Rule*> now_;
-  mutable std::mutex mutex_;           // of what follows
-  std::unique_ptr<const Rule> owned_;  // what now_ points to
-  std::mutex change_;
+  mutable std::mutex mutex_;            // of what follows
+  std::unique_ptr<const Rule> owned_;   // what now_ points to
+  std::mutex change_;                   // one changes or settles
+  std::unique_ptr<const Rule> before_;  // some may still go by it; null: nobody does
   std::atomic<std::uint64_t> changes_{0};
 };
 

@@ -507,6 +507,7 @@ void Tier::change(const ModelPtr& next) {
   const std::uint64_t us = clock.micros();
   change_us_ = us;
   change_us_max_ = std::max(change_us_max_.load(), us);
+  roads_.settle();
 }
 
 bool Tier::GetProperty(const std::string& name, std::string* value) {

@@ -27,7 +27,7 @@ struct TableOptions {
   /// a batch have, those of one key are done together at once (hash/combine.h), not only behind
   /// some tries more.
   int tries_max = 8;
-  std::uint64_t combined_min = 1024;
+  std::uint64_t combined_min = 64;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.
   std::uint64_t keys_of_bucket = 20;
   /// Not Secret(): the factor is odd, and not 1.

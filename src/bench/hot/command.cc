@@ -2,11 +2,13 @@
 #include <breccia/options.h>
 #include <breccia/slab_options.h>
 #include <fmt/format.h>
+#include <tbb/global_control.h>
 
 #include <array>
 #include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +35,7 @@ struct HotFlags {
   std::string db;
   std::string engine = "ordered";
   bool in_place = false;
+  std::uint32_t workers = 0;
   std::string backend = "auto";
   std::uint64_t keys = 1'000'000;
   std::string value_sizes = "8";
@@ -229,6 +232,7 @@ class HotBench {
     nlohmann::json row = {{"benchmark", benchmark},
                           {"engine", flags_.engine},
                           {"in_place", flags_.in_place},
+                          {"workers", flags_.workers},
                           {"backend", flags_.backend},
                           {"key_size", 8},
                           {"value_size", load.value_bytes},
@@ -282,6 +286,10 @@ int run_hot(const HotFlags& given) {
   if (flags.in_place && flags.engine != "slab") {
     console::say("error: --in_place is an option of --engine slab");
     return console::kExitUsage;
+  }
+  std::optional<tbb::global_control> workers;
+  if (flags.workers > 0) {
+    workers.emplace(tbb::global_control::max_allowed_parallelism, flags.workers + 1);
   }
   for (std::uint32_t round = 0; round < flags.rounds; ++round) {
     for (const std::uint32_t value_bytes : lists.value_sizes) {
@@ -340,6 +348,10 @@ void add_flags(console::App* app, HotFlags* flags) {
       ->capture_default_str();
   app->add_option("--batch_size", flags->batch_size, "Requests of such a batch")
       ->range(1, 1U << 26)
+      ->capture_default_str();
+  app->add_option("--workers", flags->workers,
+                  "Threads of the process that help clients with batches; 0: one a core")
+      ->range(0, 1024)
       ->capture_default_str();
   app->add_option("--seconds", flags->seconds, "Seconds of each figure")->capture_default_str();
   app->add_option("--warm_seconds", flags->warm_seconds, "Seconds before each figure")

@@ -81,13 +81,10 @@ struct Run {
     });
   }
 
-  /// A lookup holds up nobody, so it may try for longer.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD bool gives_up(const Group& group, Operation operation, std::uint64_t i,
                            int failed) const {
-    constexpr int kMoreOften = 4;
-    if (operation == Operation::kFind && failed < kMoreOften * patience.tries) return false;
     return group.ballot([&](int lane) {
       if (lane != 0 || !patience.is_over(group, operation, failed)) return false;
       requests.code[i] = Code::kCrowded;

@@ -35,6 +35,7 @@ ModelPtr model_of(const std::vector<std::uint64_t>& keys) {
 TEST(HotRoads, StepsWaitForConcurrentRequests) {
   Roads roads;
   roads.change(model_of({1}), [](const Model&) {});
+  roads.settle();
   std::atomic<bool> is_evicted = false;
   std::thread change;
   {
