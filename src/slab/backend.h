@@ -24,8 +24,8 @@ struct TableOptions {
   /// Lanes that work on one request: 4, 8 or 16.
   int lanes = 4;
   /// A request gives up when it has found its bucket locked, or changed, so often. Where so many of
-  /// a batch have, those of one key are done together at once (hash/combine.h), not only behind
-  /// some tries more.
+  /// a batch have, and one of a thousand, those of one key are done together at once
+  /// (hash/combine.h), not only behind some tries more.
   int tries_max = 8;
   std::uint64_t combined_min = 64;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.

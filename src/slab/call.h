@@ -152,7 +152,9 @@ class Call {
   Status run_crowded(const RequestsRef& part, const std::uint32_t* list, std::uint64_t count) {
     std::uint64_t crowded = 0;
     BRECCIA_TRY(list_with(Code::kCrowded, part, list, count, &crowded));
-    if (crowded < table_.options().combined_min) {
+    // Where they are few beside the others, sorting them takes longer than they would.
+    constexpr std::uint64_t kOneInMany = 1024;
+    if (crowded < std::max(table_.options().combined_min, count / kOneInMany)) {
       Counters counters;
       bool is_crowded = false;
       BRECCIA_TRY(launch_and_count(part, next_left_.data(), crowded,

@@ -36,6 +36,8 @@ struct HotFlags {
   std::string engine = "ordered";
   bool in_place = false;
   std::uint32_t workers = 0;
+  std::uint64_t tier_keys = 0;
+  std::uint64_t samples_of_window = HotOptions().samples_of_window;
   std::string backend = "auto";
   std::uint64_t keys = 1'000'000;
   std::string value_sizes = "8";
@@ -168,7 +170,10 @@ class HotBench {
   EngineOptions with_tier(EngineOptions options, std::uint64_t hot_keys) const {
     options.create_if_missing = true;
     options.backend = console::backend_choice(flags_.backend);
-    if (hot_keys > 0) options.hot_tier = HotOptions{.keys_max = hot_keys};
+    if (hot_keys > 0) {
+      options.hot_tier = HotOptions{.keys_max = flags_.tier_keys > 0 ? flags_.tier_keys : hot_keys,
+                                    .samples_of_window = flags_.samples_of_window};
+    }
     return options;
   }
 
@@ -233,6 +238,7 @@ class HotBench {
                           {"engine", flags_.engine},
                           {"in_place", flags_.in_place},
                           {"workers", flags_.workers},
+                          {"tier_keys", flags_.tier_keys},
                           {"backend", flags_.backend},
                           {"key_size", 8},
                           {"value_size", load.value_bytes},
@@ -302,6 +308,26 @@ int run_hot(const HotFlags& given) {
   return console::kExitOk;
 }
 
+void add_batch_and_tier_flags(console::App* app, HotFlags* flags) {
+  app->add_option("--batch_threads", flags->batch_threads,
+                  "Clients beside these, which send batches as fast as it goes")
+      ->range(0, 1024)
+      ->capture_default_str();
+  app->add_option("--batch_size", flags->batch_size, "Requests of such a batch")
+      ->range(1, 1U << 26)
+      ->capture_default_str();
+  app->add_option("--workers", flags->workers,
+                  "Threads of the process that help clients with batches; 0: one a core")
+      ->range(0, 1024)
+      ->capture_default_str();
+  app->add_option("--tier_keys", flags->tier_keys,
+                  "Keys that the tier holds at most in place of --hot_keys; 0: as many")
+      ->capture_default_str();
+  app->add_option("--samples_of_window", flags->samples_of_window,
+                  "Samples behind which the tier looks whether other keys should be hot")
+      ->capture_default_str();
+}
+
 void add_flags(console::App* app, HotFlags* flags) {
   app->footer(
       "All keys are put, and flushed. Then for each combination the store is opened (that of the\n"
@@ -342,17 +368,7 @@ void add_flags(console::App* app, HotFlags* flags) {
   app->add_option("--threads", flags->threads, "Clients of single requests")
       ->range(1, 1024)
       ->capture_default_str();
-  app->add_option("--batch_threads", flags->batch_threads,
-                  "Clients beside these, which send batches as fast as it goes")
-      ->range(0, 1024)
-      ->capture_default_str();
-  app->add_option("--batch_size", flags->batch_size, "Requests of such a batch")
-      ->range(1, 1U << 26)
-      ->capture_default_str();
-  app->add_option("--workers", flags->workers,
-                  "Threads of the process that help clients with batches; 0: one a core")
-      ->range(0, 1024)
-      ->capture_default_str();
+  add_batch_and_tier_flags(app, flags);
   app->add_option("--seconds", flags->seconds, "Seconds of each figure")->capture_default_str();
   app->add_option("--warm_seconds", flags->warm_seconds, "Seconds before each figure")
       ->capture_default_str();
