@@ -17,9 +17,9 @@ struct HotOptions {
   /// One of so many requests is a sample.
   std::uint32_t sample_one_in = 8;
   /// Samples behind which it is looked whether other keys should be hot; at first sooner.
-  std::uint64_t samples_of_window = 1 << 18;
+  std::uint64_t samples_of_window = 1 << 20;
   /// They are if so large a share of all requests goes to hot keys more than now.
-  double gain_min = 0.02;
+  double gain_min = 0.005;
 };
 
 }  // namespace breccia

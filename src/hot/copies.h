@@ -117,7 +117,8 @@ class Copies {
   void discard(std::span<const Change> changes);
   /// Brings what begin() and end() look at closer.
   void fetch(const Change& change) const {
-    const Entry* const entry = change.entry;
+    // Others may have taken its entry since begin(), and freed it, but not the one before.
+    const Entry* const entry = change.before == nullptr ? change.entry : change.before;
     if (entry == nullptr) return;
     const auto* const bucket = reinterpret_cast<const char*>(&bucket_of(hash_of(*entry)));
     for (std::size_t at = 0; at < sizeof(Bucket); at += 64) __builtin_prefetch(bucket + at);

@@ -25,7 +25,12 @@ constexpr std::uint64_t kKeysMax = 16 << 20;
 constexpr std::uint64_t kSamplesOfWindowMax = 64 << 20;
 constexpr std::uint64_t kSeenOfBatch = 8192;
 /// The first window is so much shorter than the others.
-constexpr std::uint64_t kFirstShare = 16;
+constexpr std::uint64_t kFirstShare = 64;
+
+Status check_moment(const WriteOptions& options) {
+  if (options.moment == nullptr) return Status::OK();
+  return Status::NotSupported("a tier of hot keys tells nobody of moments");
+}
 
 }  // namespace
 
@@ -204,6 +209,7 @@ class Tier::Behind final : public Transaction {
   Status Close(const WriteOptions& options) override {
     if (std::exchange(is_over_, true)) return Status::InvalidArgument("it was closed before");
     return base::or_memory_limit([&] {
+      BRECCIA_TRY(check_moment(options));
       Told told(tier_);
       told.tell(below_->batch().requests());
       return below_->Close(options);
@@ -355,12 +361,14 @@ class Tier::Writing {
 template <class WriteBelow>
 Status Tier::write(const WriteOptions& options, const Slice& key, const std::optional<Slice>& value,
                    const WriteBelow& write_below) {
+  BRECCIA_TRY(check_moment(options));
   const std::uint64_t hash = hash_of(key);
   sampler_.see(hash);
   const Roads::Way way(roads_);
   if (!way.tells(hash)) return write_below();
   if (below()->TellsMoments() && (!value.has_value() || keeps(value->size()))) {
-    return write_at_moment(options, way, key, value);
+    std::optional<Status> written = write_at_moment(options, way, key, value);
+    if (written.has_value()) return std::move(*written);
   }
   Writing writing(copies_.get(), hash, key);
   Status written = write_below();
@@ -370,16 +378,19 @@ Status Tier::write(const WriteOptions& options, const Slice& key, const std::opt
   return written;
 }
 
-Status Tier::write_at_moment(const WriteOptions& options, const Roads::Way& way, const Slice& key,
-                             const std::optional<Slice>& value) {
+/// None: there is no memory to tell so.
+std::optional<Status> Tier::write_at_moment(const WriteOptions& options, const Roads::Way& way,
+                                            const Slice& key, const std::optional<Slice>& value) {
   const std::uint64_t hash = hash_of(key);
   Exchange exchange(copies_.get());
-  if (!exchange.add(hash, key, value, way.looks(hash))) return Status::MemoryLimit();
-  Batch one = below()->NewBatch();
-  BRECCIA_TRY(value.has_value() ? one.Put(key, *value) : one.Delete(key));
-  WriteOptions told = options;
-  told.moment = &exchange;
-  return below()->Submit(told, &one);
+  if (!exchange.add(hash, key, value, way.looks(hash))) return std::nullopt;
+  return base::or_memory_limit([&] {
+    Batch one;
+    BRECCIA_TRY(value.has_value() ? one.Put(key, *value) : one.Delete(key));
+    WriteOptions told = options;
+    told.moment = &exchange;
+    return below()->Submit(told, &one);
+  });
 }
 
 Status Tier::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
@@ -400,9 +411,7 @@ Status Tier::Merge(const WriteOptions& options, const Slice& key, const Slice& o
 
 Status Tier::Submit(const WriteOptions& options, Batch* batch) {
   return base::or_memory_limit([&] {
-    if (options.moment != nullptr) {
-      return Status::NotSupported("a tier of hot keys tells nobody of moments");
-    }
+    BRECCIA_TRY(check_moment(options));
     if (Divided::suits(batch->requests())) return look_up(options, batch);
     return below()->TellsMoments() ? submit_at_moment(options, batch) : submit_told(options, batch);
   });
@@ -459,6 +468,7 @@ void Tier::SubmitAsync(const WriteOptions& options, Batch* batch,
                        std::function<void(Status)> done) {
   std::function<void(Status)> behind;
   const Status status = base::or_memory_limit([&] {
+    BRECCIA_TRY(check_moment(options));
     const auto told = std::make_shared<Told>(this);
     told->tell(batch->requests());
     behind = [told, done](Status submitted) { done(std::move(submitted)); };

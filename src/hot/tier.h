@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -67,8 +68,8 @@ class Tier final : public StackableStore {
   template <class WriteBelow>
   Status write(const WriteOptions& options, const Slice& key, const std::optional<Slice>& value,
                const WriteBelow& write_below);
-  Status write_at_moment(const WriteOptions& options, const Roads::Way& way, const Slice& key,
-                         const std::optional<Slice>& value);
+  std::optional<Status> write_at_moment(const WriteOptions& options, const Roads::Way& way,
+                                        const Slice& key, const std::optional<Slice>& value);
   Status submit_told(const WriteOptions& options, Batch* batch);
   Status submit_at_moment(const WriteOptions& options, Batch* batch);
   Status get(const Slice& key, std::string* value);

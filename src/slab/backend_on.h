@@ -32,7 +32,7 @@ class BackendOn final : public Backend {
     const std::uint64_t n = requests.count;
     if (n == 0) return Status::OK();
     BRECCIA_TRY(check(requests));
-    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(auto x, base::or_memory_limit([&] { return own_.executor(); }));
     BRECCIA_TAKE(const auto keys, x->import(requests.key, n));
     BRECCIA_TAKE(const auto values, x->import(requests.value, count_of(requests.value, n)));
     BRECCIA_TAKE(const auto operations,

@@ -38,6 +38,7 @@ struct HotFlags {
   std::uint32_t workers = 0;
   std::uint64_t tier_keys = 0;
   std::uint64_t samples_of_window = HotOptions().samples_of_window;
+  double gain_min = HotOptions().gain_min;
   std::string backend = "auto";
   std::uint64_t keys = 1'000'000;
   std::string value_sizes = "8";
@@ -172,7 +173,8 @@ class HotBench {
     options.backend = console::backend_choice(flags_.backend);
     if (hot_keys > 0) {
       options.hot_tier = HotOptions{.keys_max = flags_.tier_keys > 0 ? flags_.tier_keys : hot_keys,
-                                    .samples_of_window = flags_.samples_of_window};
+                                    .samples_of_window = flags_.samples_of_window,
+                                    .gain_min = flags_.gain_min};
     }
     return options;
   }
@@ -325,6 +327,9 @@ void add_batch_and_tier_flags(console::App* app, HotFlags* flags) {
       ->capture_default_str();
   app->add_option("--samples_of_window", flags->samples_of_window,
                   "Samples behind which the tier looks whether other keys should be hot")
+      ->capture_default_str();
+  app->add_option("--gain_min", flags->gain_min,
+                  "Share of all requests that has to go to hot keys more, for others to be hot")
       ->capture_default_str();
 }
 

@@ -81,21 +81,14 @@ Status Engine::start(const SlabOptions& options, const hash::Numbering& numberin
 
 Status Engine::Close() {
   if (async_ != nullptr) async_->stop();
-  closed_ = true;
-  return Status::OK();
-}
-
-Status Engine::check_open() const {
-  if (closed_.load(std::memory_order_relaxed)) {
-    return Status::ShutdownInProgress("the store is closed", "open it again");
-  }
+  if (holder_ != nullptr) holder_->close();
   return Status::OK();
 }
 
 // ---- batches -----------------------------------------------------------------------------------
 
 Status Engine::check(const batch::Requests& requests) const {
-  BRECCIA_TRY(check_open());
+  BRECCIA_TRY(holder_->check_open());
   BRECCIA_TRY(batch::check_single_keys(requests, "slab"));
   return holder_->check(requests);
 }
@@ -125,20 +118,21 @@ Status Engine::submit(const WriteOptions& options, std::span<const Seen> seen,
 
 // ---- the rest of Store -------------------------------------------------------------------------
 
-Status Engine::write_one(record::Op op, const Slice& key, const Slice& value) {
+Status Engine::write_one(const WriteOptions& options, record::Op op, const Slice& key,
+                         const Slice& value) {
   return base::or_memory_limit([&] {
     batch::Requests& requests = batch::thread_requests();
     BRECCIA_TRY(requests.add_write(op, kDefaultFamily, key, value));
-    return submit({}, {}, &requests);
+    return submit(options, {}, &requests);
   });
 }
 
-Status Engine::Put(const WriteOptions& /*options*/, const Slice& key, const Slice& value) {
-  return write_one(record::Op::kPut, key, value);
+Status Engine::Put(const WriteOptions& options, const Slice& key, const Slice& value) {
+  return write_one(options, record::Op::kPut, key, value);
 }
 
-Status Engine::Delete(const WriteOptions& /*options*/, const Slice& key) {
-  return write_one(record::Op::kDelete, key, Slice());
+Status Engine::Delete(const WriteOptions& options, const Slice& key) {
+  return write_one(options, record::Op::kDelete, key, Slice());
 }
 
 Status Engine::Merge(const WriteOptions& /*options*/, const Slice& /*key*/,
@@ -149,6 +143,7 @@ Status Engine::Merge(const WriteOptions& /*options*/, const Slice& /*key*/,
 void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
                          std::function<void(Status)> done) {
   const Status taken = base::or_memory_limit([&] {
+    if (options.moment != nullptr) return Status::NotSupported("SubmitAsync tells of no moments");
     return async_->submit({options, &batch->requests(), done, Status()});
   });
   if (!taken.ok()) done(taken);
@@ -164,7 +159,7 @@ Status Engine::Get(const Slice& key, std::string* value) {
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
                                      std::vector<std::string>* values) {
   return batch::multi_get(keys, values, [this](batch::Requests* requests) {
-    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(holder_->check_open());
     return submit({}, {}, requests);
   });
 }
@@ -180,7 +175,7 @@ Batch Engine::NewBatch() {
 
 Status Engine::RegisterMemory(void* memory, std::size_t bytes, MemoryRegistration* registration) {
   return base::or_memory_limit([&] {
-    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(holder_->check_open());
     return exec::register_memory(device_, memory, bytes, registration);
   });
 }

@@ -68,16 +68,15 @@ class Engine final : public Store {
  private:
   Engine() = default;
   Status start(const SlabOptions& options, const hash::Numbering& numbering);
-  [[nodiscard]] Status check_open() const;
   [[nodiscard]] Status check(const batch::Requests& requests) const;
-  Status write_one(record::Op op, const Slice& key, const Slice& value);
+  Status write_one(const WriteOptions& options, record::Op op, const Slice& key,
+                   const Slice& value);
 
   exec::DevicePtr device_;
   std::string no_device_;  // why there is none, if one was looked for
   std::unique_ptr<Holder> holder_;
   std::unique_ptr<batch::Together> together_;
   std::unique_ptr<batch::AsyncQueue> async_;
-  std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> gets_{0}, writes_{0};
 };
 

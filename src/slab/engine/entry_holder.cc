@@ -124,8 +124,9 @@ Status EntryHolder::with_index(const Work& work) {
   if (index_ != nullptr) {
     Status status = work();
     if (!status.IsIOError()) return status;
-    log(LogLevel::kError, "the index goes to the host: " + status.ToString());
     index_.reset();
+    base::as_memory_allows(
+        [&] { log(LogLevel::kError, "the index goes to the host: " + status.ToString()); });
   }
   BRECCIA_TRY(restore());
   Status status = work();
@@ -206,6 +207,7 @@ Status EntryHolder::write(std::span<const Seen> seen, batch::Requests* requests,
   choose(writes, &change);
   BRECCIA_TRY(book(&change));
   const std::unique_lock section(mutex_);
+  BRECCIA_TRY(check_open());
   std::vector<const Entry*> entries;
   BRECCIA_TRY(with_index([&]() -> Status {
     BRECCIA_TRY(check_seen(seen));

@@ -3,6 +3,7 @@
 #include <breccia/moment.h>
 #include <breccia/slab_options.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -44,6 +45,14 @@ class Holder {
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
 
+  /// From here on nothing is written, and check_open() says so.
+  void close() { is_closed_ = true; }
+  /// Errors  ShutdownInProgress.
+  [[nodiscard]] Status check_open() const {
+    if (!is_closed_.load(std::memory_order_relaxed)) return Status::OK();
+    return Status::ShutdownInProgress("the store is closed", "open it again");
+  }
+
   /// Whether it may have what these requests write and look up.
   /// Errors  InvalidArgument: it may not.
   [[nodiscard]] virtual Status check(const batch::Requests& requests) const = 0;
@@ -59,6 +68,9 @@ class Holder {
   /// Batches that have written something.
   [[nodiscard]] virtual std::uint64_t sequence() const = 0;
   [[nodiscard]] virtual Figures figures() const = 0;
+
+ private:
+  std::atomic<bool> is_closed_{false};
 };
 
 }  // namespace breccia::slab

@@ -139,9 +139,8 @@ Status WordHolder::check(const batch::Requests& requests) const {
 }
 
 Status WordHolder::run(const hash::RequestsRef& requests) const {
-  Status status =
-      is_half_done_ ? base::io_error("what it did was half a batch") : table_.run(requests);
-  if (!status.IsIOError()) return status;
+  Status status = is_half_done_ ? base::io_error("it has half a batch") : table_.run(requests);
+  if (!status.IsIOError() || !(is_half_done_ || table_.device().is_lost())) return status;
   return Status::IOError("what a store with in_place had is lost: " + status.ToString(),
                          "open another one, and fill it");
 }
@@ -205,6 +204,7 @@ Status WordHolder::write(std::span<const Seen> seen, batch::Requests* requests, 
   if (looks && (words.value == nullptr || !words.make())) return no_memory();
   {
     const std::unique_lock section(mutex_);
+    BRECCIA_TRY(check_open());
     BRECCIA_TRY(check_seen(seen));
     if (stand != Stand::kBehind) BRECCIA_TRY(find(&words));
     AtMoment at(moment);
@@ -212,7 +212,7 @@ Status WordHolder::write(std::span<const Seen> seen, batch::Requests* requests, 
     if (stand == Stand::kBehind) {
       Status status = base::or_memory_limit([&] { return find(&words); });
       // Nobody has seen it yet.
-      if (status.IsMemoryLimit()) BRECCIA_TRY(undo(change, change.keys.size()));
+      if (!status.ok()) BRECCIA_TRY(undo(&change, change.keys.size()));
       BRECCIA_TRY(std::move(status));
     }
     ++sequence_;
@@ -261,60 +261,73 @@ void WordHolder::show(const batch::Writes& writes, const batch::KeyOrder& order,
 }
 
 /// In a section: does all of it, or nothing.
-/// Errors  MemoryLimit: nothing was done. IOError: what it had is lost.
-Status WordHolder::change(Change* change) const {
+/// Errors  those of the table: nothing was done, or what it had is lost.
+Status WordHolder::change(Change* change) {
   const std::uint64_t n = change->keys.size();
   for (std::uint64_t begin = 0; begin < n; begin += TableOn::kRequestsAtOnce) {
     const std::uint64_t end = std::min(n, begin + TableOn::kRequestsAtOnce);
     const hash::RequestsRef part = change->part(begin, end);
-    Status status = base::io_error("what the table did is not known");
-    base::as_memory_allows([&] { status = run(part); });
-    if (status.ok() && std::count(part.code, part.code + part.count, hash::Code::kNoRoom) == 0) {
+    Status status = run_whole(part);
+    const bool is_done = status.ok();
+    if (is_done && std::count(part.code, part.code + part.count, hash::Code::kNoRoom) == 0) {
       continue;
     }
-    if (!status.ok() && !status.IsMemoryLimit()) {
-      is_half_done_ = true;
-      return status;
-    }
-    BRECCIA_TRY(undo(*change, status.ok() ? end : begin));
+    BRECCIA_TRY(undo(change, is_done ? end : begin));
+    if (!is_done) return status;
     return Status::MemoryLimit("the table finds no room to grow",
                                "delete something, or give the store more");
   }
   return Status::OK();
 }
 
-/// In a section: takes back the first `count` changes.
-/// Errors  IOError: what it had is lost.
-Status WordHolder::undo(const Change& change, std::uint64_t count) const {
-  const Status status = base::or_memory_limit([&] { return take_back(change, count); });
-  if (status.ok()) return Status::OK();
-  is_half_done_ = true;
-  return base::io_error("a batch could not be taken back");
+/// run() of changes. Where it throws nobody knows what was done.
+Status WordHolder::run_whole(const hash::RequestsRef& part) {
+  Status status = base::io_error("what the table did is not known");
+  bool is_known = false;
+  base::as_memory_allows([&] {
+    status = run(part);
+    is_known = true;
+  });
+  if (!is_known) is_half_done_ = true;
+  return status;
 }
 
-/// What came in goes first, so that what was there finds its place again.
-Status WordHolder::take_back(const Change& change, std::uint64_t count) const {
-  for (const hash::Operation operation : {hash::Operation::kDelete, hash::Operation::kUpsert}) {
-    const hash::Code was =
-        operation == hash::Operation::kDelete ? hash::Code::kAbsent : hash::Code::kPresent;
-    Change back(memory());
-    if (!back.reserve(count)) return base::io_error("no memory to take a batch back");
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (change.codes[i] == was) back.add(change.keys[i], change.founds[i], operation);
+/// In a section: takes back the first `count` changes, in their own columns, as memory may be what
+/// there is none of.
+/// Errors  IOError: what it had is lost.
+Status WordHolder::undo(Change* change, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const hash::Code met = change->codes[i];
+    const bool came = met == hash::Code::kAbsent;
+    hash::Operation& operation = change->operations.data()[i];
+    if (met == hash::Code::kNoRoom || (came && operation == hash::Operation::kDelete)) {
+      operation = hash::Operation::kFind;
+    } else {
+      operation = came ? hash::Operation::kDelete : hash::Operation::kUpsert;
     }
-    const std::uint64_t n = back.keys.size();
-    (void)back.founds.extend(n);
-    (void)back.codes.extend(n);
-    for (std::uint64_t begin = 0; begin < n; begin += TableOn::kRequestsAtOnce) {
-      const hash::RequestsRef part =
-          back.part(begin, std::min(n, begin + TableOn::kRequestsAtOnce));
-      const Status status = run(part);
-      const bool is_undone =
-          status.ok() && std::count(part.code, part.code + part.count, hash::Code::kNoRoom) == 0;
-      if (!is_undone) return base::io_error("no room to take a batch back");
+    change->values.data()[i] = change->founds[i];
+  }
+  // What was there may find room only when what came is gone.
+  for (int turn = 0; turn < 2; ++turn) {
+    for (std::uint64_t begin = 0; begin < count; begin += TableOn::kRequestsAtOnce) {
+      const std::uint64_t end = std::min(count, begin + TableOn::kRequestsAtOnce);
+      if (!run_whole(change->part(begin, end)).ok()) return note_half_done();
+      for (std::uint64_t i = begin; i < end; ++i) {
+        if (change->codes[i] == hash::Code::kNoRoom) continue;
+        change->operations.data()[i] = hash::Operation::kFind;
+      }
     }
   }
-  return Status::OK();
+  const hash::Operation* const operations = change->operations.data();
+  const bool is_undone = std::all_of(operations, operations + count, [](hash::Operation one) {
+    return one == hash::Operation::kFind;
+  });
+  return is_undone ? Status::OK() : note_half_done();
+}
+
+Status WordHolder::note_half_done() {
+  is_half_done_ = true;
+  return base::io_error("a batch could not be taken back");
 }
 
 Holder::Figures WordHolder::figures() const {

@@ -46,15 +46,16 @@ class WordHolder final : public Holder {
   static void show(const batch::Writes& writes, const batch::KeyOrder& order, Words* words);
   Status find(Words* words) const;
   Status check_seen(std::span<const Seen> seen) const;
-  Status change(Change* change) const;
-  Status undo(const Change& change, std::uint64_t count) const;
-  Status take_back(const Change& change, std::uint64_t count) const;
+  Status change(Change* change);
+  Status run_whole(const hash::RequestsRef& part);
+  Status undo(Change* change, std::uint64_t count);
+  Status note_half_done();
 
   const exec::DevicePtr device_;
   const TableOn table_;
   mutable base::SectionMutex mutex_;  // of the table
   std::atomic<std::uint64_t> sequence_{0};
-  mutable std::atomic<bool> is_half_done_{false};  // a batch that could not be taken back
+  std::atomic<bool> is_half_done_{false};  // a batch that could not be taken back
 };
 
 }  // namespace breccia::slab

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "base/random.h"
+#include "hot/tier.h"
 #include "slab/engine/engine.h"
 #include "slab/refs.h"
 #include "support/backend.h"
 #include "support/fake_gpu.h"
+#include "support/restless_tier.h"
 #include "support/seeds.h"
 
 /// A store of the slab engine whose keys and values of 8 bytes lie in its table, beside a map.
@@ -275,6 +277,72 @@ TEST_F(SlabInPlace, RefusedBatchesLeaveNothing) {
     EXPECT_LT(model.size(), kKeysMax);
     expect_is(model);
   }
+}
+
+// Goal: a call that fails has done nothing, or the store says from then on that it is lost.
+// Method: batches that write all keys, and look them up before, behind or between, on a device
+//   whose calls fail, one at a time; copies of a tier in front of it are asked, too, and may go on
+//   with what was when it is lost.
+// Mutation: a batch whose lookups fail behind its writes, which stay; one that is not told of.
+TEST_F(SlabInPlace, FailedCallsLeaveNothing) {
+  std::uint64_t refused = 0;
+  for (const std::uint64_t seed : testing::seeds_to_run(200)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    testing::FakeGpu gpu;
+    SlabOptions options = some_options(random);
+    gpu.use(&options);
+    open(options);
+    auto tier = hot::Tier::make(testing::restless_tier(&random), std::move(engine_));
+    ASSERT_TRUE(tier.ok());
+    const std::unique_ptr<Store> store = tier.take();
+    constexpr std::uint64_t kKeys = 4;
+    const auto all_are = [&](std::uint64_t value) {
+      for (std::uint64_t turn = 0; turn < 10 * kKeys; ++turn) {
+        std::string found;
+        const Status status = store->Get(slice_of(turn % kKeys), &found);
+        if (status.IsIOError()) return status;
+        EXPECT_TRUE(status.ok()) << status.ToString();
+        EXPECT_EQ(Slice(found), slice_of(value));
+      }
+      return Status::OK();
+    };
+    Batch batch = store->NewBatch();
+    std::uint64_t now = 0;
+    bool may_be_lost = false;
+    for (std::uint64_t next = 1; next < 40; ++next) {
+      batch.Clear();
+      const std::uint64_t first_lookup = random.below(3) * kKeys / 2;
+      for (std::uint64_t i = 0; i <= kKeys; ++i) {
+        if (i == first_lookup) {
+          for (std::uint64_t key = 0; key < kKeys; ++key) {
+            ASSERT_TRUE(batch.Get(slice_of(key)).ok());
+          }
+        }
+        if (i < kKeys) {
+          ASSERT_TRUE(batch.Put(slice_of(i), slice_of(next)).ok());
+        }
+      }
+      const bool fails = next > 1 && random.one_in(2);
+      const exec::Fault fault =
+          random.one_in(2) ? exec::Fault::kLaunchFailure : exec::Fault::kOutOfMemory;
+      if (fails) gpu.faults.fail_after(1 + random.below(40), fault);
+      const Status status = store->Submit(WriteOptions(), &batch);
+      gpu.faults.fail_after(0, fault);
+      if (!fails && may_be_lost && status.IsIOError()) break;
+      ASSERT_TRUE(status.ok() || fails) << status.ToString();
+      may_be_lost = may_be_lost || status.IsIOError();
+      if (status.ok()) now = next;
+      refused += status.ok() ? 0 : 1;
+      const Status still = all_are(now);
+      if (HasFailure()) return;
+      if (still.IsIOError()) {
+        ASSERT_TRUE(may_be_lost);
+        break;
+      }
+    }
+  }
+  EXPECT_GT(refused, 10U);
 }
 
 // Goal: who asks a store whose device was lost hears that, and waits for nothing.
