@@ -150,10 +150,12 @@ Status Engine::read(std::span<const Seen> seen, const batch::Requests* requests,
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
-  std::vector<std::string> values;
-  std::vector<Status> statuses = MultiGet({&key, 1}, &values);
-  if (statuses.front().ok()) *value = std::move(values.front());
-  return std::move(statuses.front());
+  return base::or_memory_limit([&] {
+    std::vector<std::string> values;
+    std::vector<Status> statuses = MultiGet({&key, 1}, &values);
+    if (statuses.front().ok()) *value = std::move(values.front());
+    return std::move(statuses.front());
+  });
 }
 
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,

@@ -150,10 +150,12 @@ void Engine::SubmitAsync(const WriteOptions& options, Batch* batch,
 }
 
 Status Engine::Get(const Slice& key, std::string* value) {
-  std::vector<std::string> values;
-  std::vector<Status> statuses = MultiGet({&key, 1}, &values);
-  if (statuses.front().ok()) *value = std::move(values.front());
-  return std::move(statuses.front());
+  return base::or_memory_limit([&] {
+    std::vector<std::string> values;
+    std::vector<Status> statuses = MultiGet({&key, 1}, &values);
+    if (statuses.front().ok()) *value = std::move(values.front());
+    return std::move(statuses.front());
+  });
 }
 
 std::vector<Status> Engine::MultiGet(std::span<const Slice> keys,
