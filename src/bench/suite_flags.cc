@@ -31,7 +31,8 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_flag("--use_existing_db", use_existing_db, "Run on the database that is there");
   app->add_option(
          "--engine", engine,
-         "breccia, hash (breccia with the hash engine), rocksdb, or flatmap: a hash table in "
+         "breccia, hash (breccia with the hash engine), slab or slab_in_place (with the slab "
+         "engine, the latter of keys and values of 8 bytes), rocksdb, or flatmap: a hash table in "
          "memory, of keys and values of 8 bytes")
       ->one_of({std::begin(kEngines), std::end(kEngines)})
       ->capture_default_str();

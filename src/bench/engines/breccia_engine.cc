@@ -1,5 +1,6 @@
 #include <breccia/hash_options.h>
 #include <breccia/options.h>
+#include <breccia/slab_options.h>
 #include <breccia/store.h>
 
 #include <algorithm>
@@ -292,6 +293,9 @@ class BrecciaSession final : public Session {
   inline static thread_local volatile std::uint8_t unsampled_ = 0;
 };
 
+bool is_in_place(const EngineConfig& config) { return config.engine == "slab_in_place"; }
+bool is_slab(const EngineConfig& config) { return config.engine == "slab" || is_in_place(config); }
+
 class BrecciaEngine final : public Engine {
  public:
   BrecciaEngine(std::unique_ptr<Store> store, const EngineConfig& config)
@@ -300,7 +304,8 @@ class BrecciaEngine final : public Engine {
   std::unique_ptr<Session> session(const Sampling& sampling, std::size_t key_size_max) override {
     return std::make_unique<BrecciaSession>(store_.get(), config_, sampling, key_size_max);
   }
-  Status flush() override { return store_->Flush(); }
+  Status flush() override { return keeps() ? store_->Flush() : Status::OK(); }
+  bool keeps() override { return !is_slab(config_); }
   bool compacts() override {
     return number("rocksdb.num-running-compactions") > 0 ||
            number("rocksdb.compaction-pending") > 0;
@@ -374,6 +379,22 @@ Result<std::unique_ptr<Engine>> open_hash(const EngineConfig& config, const Plac
   options.keys_expected = config.keys;
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, place.db, &store));
+  std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);
+  return engine;
+}
+
+Result<std::unique_ptr<Engine>> open_slab(const EngineConfig& config) {
+  if (is_in_place(config) && (config.key_size != 8 || config.value_size != 8)) {
+    return Status::InvalidArgument("slab_in_place needs --key_size 8 and --value_size 8");
+  }
+  SlabOptions options;
+  options.backend = config.backend;
+  options.device = config.device;
+  options.hot_tier = hot_tier(config);
+  options.keys_expected = config.keys;
+  options.in_place = is_in_place(config);
+  std::unique_ptr<Store> store;
+  BRECCIA_TRY(Store::Open(options, &store));
   std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);
   return engine;
 }

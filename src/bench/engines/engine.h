@@ -83,7 +83,8 @@ struct EngineConfig {
   std::size_t value_size = 0;
 };
 
-inline constexpr const char* kEngines[] = {"breccia", "hash", "rocksdb", "flatmap"};
+inline constexpr const char* kEngines[] = {"breccia",       "hash",    "slab",
+                                           "slab_in_place", "rocksdb", "flatmap"};
 
 /// Where a database lies. An empty wal_dir is the engine's own default.
 struct Place {
@@ -130,6 +131,9 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineConfig& config, const Pl
 Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const Place& place);
 /// Breccia with the hash engine: what speaks of a tree has no meaning.
 Result<std::unique_ptr<Engine>> open_hash(const EngineConfig& config, const Place& place);
+/// Breccia with the slab engine, which has neither a folder nor a log.
+/// Errors  InvalidArgument: slab_in_place, and other sizes than 8 bytes.
+Result<std::unique_ptr<Engine>> open_slab(const EngineConfig& config);
 Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place);
 /// Errors  NotSupported: it was left out of this build; InvalidArgument: other sizes than 8 bytes.
 Result<std::unique_ptr<Engine>> open_flat_map(const EngineConfig& config);

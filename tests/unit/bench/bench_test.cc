@@ -429,44 +429,64 @@ TEST_F(BenchTest, ProbeChooses) {
   EXPECT_FALSE(fs::exists(folder_ / "db" / "probe"));
 }
 
+/// Engines in memory alone beside the first one, one by one and in batches.
+class BenchInMemory : public BenchTest {
+ protected:
+  void expect_alike(const std::vector<std::string>& engines,
+                    const std::vector<std::string>& benchmarks) {
+    DbBenchFlags flags;
+    flags.benchmarks = benchmarks;
+    flags.num = 1000;
+    flags.keys.key_size = 8;
+    flags.keys.key_set = "uniform";
+    flags.keys.misses = 0.2;
+    flags.keys.skew = 0.9;
+    flags.value_size = 8;
+    flags.suite.verify = true;
+    for (const std::uint32_t batch_size : {1U, 1000U}) {
+      flags.suite.batch_size = batch_size;
+      const auto steps = db_bench_steps(flags).value();
+      const auto expected = run(flags.suite, steps);
+      for (const std::string& engine : engines) {
+        SuiteConfig suite = config(flags.suite);
+        suite.engine.engine = engine;
+        suite.data.keys = 1000;
+        suite.data.key_size = suite.data.value_size = 8;
+        std::vector<StepResult> found;
+        EXPECT_EQ(run_suite(suite, steps,
+                            [&](const Step&, const StepResult& result, const DriverOutcome&) {
+                              found.push_back(result);
+                            }),
+                  console::kExitOk);
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          EXPECT_EQ(found[i].hash, expected[i].hash)
+              << engine << " " << found[i].step << " " << batch_size;
+        }
+      }
+    }
+  }
+};
+
 // Goal: the hash table in memory answers as the others do, if it is in this build.
 // Method: fills, updates, merges, deletions and lookups with misses, one by one and in batches.
 // Mutation: bulk lookups matched by place in place of key fail.
-TEST_F(BenchTest, FlatMapAgrees) {
-  DbBenchFlags flags;
-  flags.benchmarks = {"filluniquerandom", "mergerandom", "readrandom",
-                      "deleterandom",     "overwrite",   "readrandom@tree-cold"};
-  flags.num = 1000;
-  flags.keys.key_size = 8;
-  flags.keys.key_set = "uniform";
-  flags.keys.misses = 0.2;
-  flags.keys.skew = 0.9;
-  flags.value_size = 8;
-  flags.suite.verify = true;
-  for (const std::uint32_t batch_size : {1U, 1000U}) {
-    flags.suite.batch_size = batch_size;
-    const auto steps = db_bench_steps(flags).value();
-    const auto expected = run(flags.suite, steps);
-    SuiteConfig suite = config(flags.suite);
-    suite.engine.engine = "flatmap";
-    suite.data.keys = 1000;
-    suite.data.key_size = suite.data.value_size = 8;
-    EngineConfig alone;
-    alone.engine = "flatmap";
-    alone.key_size = alone.value_size = 8;
-    const Status there = open_flat_map(alone).status();
-    if (there.IsNotSupported()) GTEST_SKIP() << there.ToString();
-    std::vector<StepResult> found;
-    EXPECT_EQ(run_suite(suite, steps,
-                        [&](const Step&, const StepResult& result, const DriverOutcome&) {
-                          found.push_back(result);
-                        }),
-              console::kExitOk);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_EQ(found[i].hash, expected[i].hash) << found[i].step << " " << batch_size;
-    }
-  }
+TEST_F(BenchInMemory, FlatMapAgrees) {
+  EngineConfig alone;
+  alone.engine = "flatmap";
+  alone.key_size = alone.value_size = 8;
+  const Status there = open_flat_map(alone).status();
+  if (there.IsNotSupported()) GTEST_SKIP() << there.ToString();
+  expect_alike({"flatmap"}, {"filluniquerandom", "mergerandom", "readrandom", "deleterandom",
+                             "overwrite", "readrandom@tree-cold"});
+}
+
+// Goal: so does the slab engine, in both ways.
+// Method: the same without merges, which it has not.
+// Mutation: a state of the tree for which it is opened again, and is empty.
+TEST_F(BenchInMemory, SlabsAgree) {
+  expect_alike({"slab", "slab_in_place"}, {"filluniquerandom", "readrandom", "deleterandom",
+                                           "overwrite", "readrandom@tree-cold"});
 }
 
 // A stream whose generator is wrong about one request.
