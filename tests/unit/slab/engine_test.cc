@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <future>
 #include <latch>
 #include <map>
 #include <memory>
@@ -281,6 +283,110 @@ TEST_F(SlabEngine, RefusedBatchesLeaveNothing) {
       expect_is({});
     }
   }
+}
+
+// Goal: keys to 64 KiB and values to 1 MiB are kept, replaced and deleted, also behind a tier that
+//   has no copies of the largest.
+// Method: keys and values of sizes from 1 byte on, each with each, in one batch and one by one.
+// Mutation: a size that has not room for its bits; a copy that is cut.
+TEST_F(SlabEngine, KeysAndValuesOfAllSizes) {
+  for (const bool has_tier : {false, true}) {
+    SlabOptions options;
+    options.backend = testing::backend_under_test();
+    if (has_tier) options.hot_tier = HotOptions{.sample_one_in = 1, .samples_of_window = 64};
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options, &store).ok());
+    Model model;
+    Batch batch = store->NewBatch();
+    for (const std::size_t key_bytes : {1, 7, 8, 9, 4096, 65'535}) {
+      for (const std::size_t value_bytes : {0, 1, 8, 64, 4096, 64 << 10, 1 << 20}) {
+        std::string key(key_bytes, static_cast<char>('a' + model.size()));
+        model[key] = std::string(value_bytes, static_cast<char>('A' + model.size() % 26));
+        ASSERT_TRUE(batch.Put(key, std::string(8, 'x')).ok());
+        ASSERT_TRUE(batch.Put(key, model[key]).ok());
+        ASSERT_TRUE(batch.Get(key).ok());
+      }
+    }
+    ASSERT_TRUE(store->Submit(WriteOptions(), &batch).ok());
+    for (int turn = 0; turn < 4; ++turn) {
+      for (auto& [key, value] : model) {
+        std::string found;
+        for (int i = 0; i < 8; ++i) ASSERT_TRUE(store->Get(key, &found).ok());
+        ASSERT_EQ(found, value);
+        std::reverse(value.begin(), value.end());
+        value += turn == 2 ? "z" : "";
+        ASSERT_TRUE(store->Put(WriteOptions(), key, value).ok());
+      }
+    }
+    for (const auto& [key, value] : model) {
+      ASSERT_TRUE(store->Delete(WriteOptions(), key).ok());
+      std::string found;
+      ASSERT_TRUE(store->Get(key, &found).IsNotFound());
+    }
+    std::string figure;
+    ASSERT_TRUE(store->GetProperty("breccia.slab.record_bytes", &figure));
+    EXPECT_EQ(figure, "0");
+  }
+}
+
+// Goal: pools of hardly any bytes are refused, or fill up and say so; nothing waits for room that
+//   nobody makes, alone, in the queue, or behind a tier of hot keys.
+// Method: indexes and records of 1 byte to some kilobytes, on the host and on the simulator, keys
+//   and values in entries and in place; single writes and asynchronous ones until one is refused.
+// Mutation: a table that tries to grow for ever; a refused batch whose bytes stay booked.
+TEST_F(SlabEngine, TinyPoolsSayNo) {
+  const auto word = [](std::uint64_t i) {
+    std::string bytes(sizeof i, '\0');
+    std::memcpy(bytes.data(), &i, sizeof i);
+    return bytes;
+  };
+  std::uint64_t refused_to_open = 0;
+  for (const std::uint64_t bytes : {1, 4096, 64 << 10}) {
+    for (int kind = 0; kind < 16; ++kind) {
+      SlabOptions options;
+      options.backend = (kind & 1) != 0 ? BackendChoice::kSimulator : BackendChoice::kHost;
+      options.in_place = (kind & 2) != 0;
+      options.keys_expected = (kind & 4) != 0 ? 100'000 : 0;
+      if ((kind & 8) != 0) options.hot_tier = HotOptions{.keys_max = 4, .sample_one_in = 1};
+      options.device_bytes_max = options.index_host_bytes_max = bytes;
+      options.record_bytes_max = bytes;
+      std::unique_ptr<Store> store;
+      Status status = Store::Open(options, &store);
+      ASSERT_TRUE(status.ok() || status.IsMemoryLimit()) << status.ToString();
+      if (!status.ok()) {
+        ++refused_to_open;
+        continue;
+      }
+      constexpr std::uint64_t kKeysMax = 100'000;
+      std::uint64_t kept = 0;
+      while (kept < kKeysMax) {
+        Batch batch = store->NewBatch();
+        ASSERT_TRUE(batch.Put(word(kept), word(kept)).ok());
+        std::promise<Status> done;
+        kept % 8 == 0 ? store->SubmitAsync(WriteOptions(), &batch,
+                                           [&](Status one) { done.set_value(std::move(one)); })
+                      : done.set_value(store->Put(WriteOptions(), word(kept), word(kept)));
+        status = done.get_future().get();
+        if (!status.ok()) break;
+        ++kept;
+      }
+      ASSERT_TRUE(status.IsMemoryLimit()) << status.ToString();
+      ASSERT_LT(kept, kKeysMax);
+      std::string value;
+      for (std::uint64_t i = 0; i < kept; ++i) ASSERT_TRUE(store->Get(word(i), &value).ok());
+      const Status absent = store->Get(word(kept), &value);
+      EXPECT_TRUE(absent.IsNotFound() || (kept == 0 && absent.IsMemoryLimit()));
+      for (int turn = 0; kept > 0 && turn < 100; ++turn) {
+        SCOPED_TRACE(kind);
+        const Status deleted = store->Delete(WriteOptions(), word(0));
+        ASSERT_TRUE(deleted.ok()) << deleted.ToString();
+        const Status put = store->Put(WriteOptions(), word(0), word(0));
+        ASSERT_TRUE(put.ok()) << put.ToString();
+      }
+      EXPECT_TRUE(store->Close().ok());
+    }
+  }
+  EXPECT_GT(refused_to_open, 0U);
 }
 
 // Goal: what it does not have says so; what ends with it is told.
