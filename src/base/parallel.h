@@ -65,4 +65,28 @@ void shared_or_alone(std::uint64_t parts, const Work& work) {
   for (std::uint64_t part = 0; !shared.ok() && part < parts; ++part) work(part);
 }
 
+namespace claims {
+
+/// Whoever calls it does the next part. Not in base: TBB would find base's parallel_for by it.
+template <class Work>
+struct Next {
+  std::atomic<std::uint64_t>& next;
+  std::uint64_t parts;
+  const Work& work;
+
+  void operator()(std::uint64_t /*part*/) const {
+    const std::uint64_t part = next.fetch_add(1, std::memory_order_relaxed);
+    if (part < parts) work(part);
+  }
+};
+
+}  // namespace claims
+
+/// The same of work that must not be done twice.
+template <class Work>
+void shared_once(std::uint64_t parts, const Work& work) {
+  std::atomic<std::uint64_t> next{0};
+  shared_or_alone(parts, claims::Next<Work>{next, parts, work});
+}
+
 }  // namespace breccia::base

@@ -1,7 +1,6 @@
 #include "hot/exchange.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <string>
 
@@ -92,10 +91,8 @@ template <class Work>
 void Exchange::for_each(const Work& work) {
   constexpr std::size_t kChangesOfPart = 1024;
   const std::size_t parts = (changes_.size() + kChangesOfPart - 1) / kChangesOfPart;
-  // Each is done once, also where the loop of many is given up for want of memory.
-  std::atomic<std::size_t> next{0};
-  base::shared_or_alone(parts, [&](std::uint64_t) {
-    const std::size_t begin = next.fetch_add(kChangesOfPart);
+  base::shared_once(parts, [&](std::uint64_t part) {
+    const std::size_t begin = part * kChangesOfPart;
     const std::size_t end = std::min(changes_.size(), begin + kChangesOfPart);
     for (std::size_t i = begin; i < end; ++i) {
       constexpr std::size_t kAhead = 12;

@@ -309,6 +309,23 @@ Status EntryHolder::put_in(Change* change) {
   return base::copy_of(listed);
 }
 
+/// Of each change, whether it met another thing than its key's entry alone: 1.
+std::vector<std::uint8_t> EntryHolder::met_others(const Change& change) {
+  std::vector<std::uint8_t> met(change.changes.count());
+  in_parts(met.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    record::KeyCheck check(change.keys);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      constexpr std::uint64_t kAhead = 16;
+      if (i + kAhead < end) __builtin_prefetch(change.before[i + kAhead]);
+      const Entry* const before = change.before[i];
+      if (before == nullptr) continue;
+      const bool is_own = before->next == nullptr && check.is_of(change.write[i], before->record());
+      met[i] = is_own ? 0 : 1;
+    }
+  });
+  return met;
+}
+
 /// What the batch replaces, and, for numbers that several keys have, what each is to have: what
 /// comes in, and what was there of other keys.
 void EntryHolder::list(Change* change) {
@@ -316,11 +333,9 @@ void EntryHolder::list(Change* change) {
   record::KeyCheck check(change->keys);
   change->replaced.clear();
   change->lists.clear();
+  const std::vector<std::uint8_t> met_other = met_others(*change);
   for (std::size_t i = 0; i < change->changes.count(); ++i) {
-    const Entry* const before = change->before[i];
-    if (before == nullptr) continue;
-    const bool is_own = before->next == nullptr && check.is_of(change->write[i], before->record());
-    if (!is_own) shared.try_emplace(change->changes.number[i]);
+    if (met_other[i] != 0) shared.try_emplace(change->changes.number[i]);
   }
   for (std::size_t i = 0; i < change->changes.count(); ++i) {
     const auto at = shared.empty() ? shared.end() : shared.find(change->changes.number[i]);
@@ -358,17 +373,28 @@ void EntryHolder::list(Change* change) {
 
 /// What came in is the store's, what it replaced is nobody's. Wants no memory.
 void EntryHolder::settle(Change* change) {
-  for (Entry* const entry : change->replaced) {
-    change->booked += entry->bytes();
-    entries_.take_out(entry);
-  }
-  for (std::size_t i = 0; i < change->changes.count(); ++i) {
-    Entry* const entry = change->changes.entry[i];
-    if (entry == nullptr) continue;
-    change->booked -= entry->bytes();
-    entries_.take_in(entry);
-    change->made[change->write[i]] = nullptr;
-  }
+  std::atomic<std::uint64_t> gone_bytes{0}, come_bytes{0};
+  each_once(change->replaced.size(), [&](std::uint64_t begin, std::uint64_t end) {
+    std::uint64_t bytes = 0;
+    for (std::uint64_t i = begin; i < end; ++i) {
+      bytes += change->replaced[i]->bytes();
+      entries_.take_out(change->replaced[i]);
+    }
+    gone_bytes += bytes;
+  });
+  each_once(change->changes.count(), [&](std::uint64_t begin, std::uint64_t end) {
+    std::uint64_t bytes = 0;
+    for (std::uint64_t i = begin; i < end; ++i) {
+      Entry* const entry = change->changes.entry[i];
+      if (entry == nullptr) continue;
+      bytes += entry->bytes();
+      entries_.take_in(entry);
+      change->made[change->write[i]] = nullptr;
+    }
+    come_bytes += bytes;
+  });
+  BRECCIA_ASSERT(change->booked >= come_bytes);
+  change->booked += gone_bytes - come_bytes;
   change->gone.swap(change->replaced);
 }
 

@@ -49,6 +49,7 @@ class EntryHolder final : public Holder {
   Status restore();
   Status come_in(Change* change);
   Status put_in(Change* change);
+  static std::vector<std::uint8_t> met_others(const Change& change);
   void list(Change* change);
   void settle(Change* change);
   Status find(const record::KeyColumnsRef& keys, std::vector<const Entry*>* entries) const;

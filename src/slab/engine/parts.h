@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -17,6 +18,15 @@ void in_parts(std::uint64_t n, const Work& work) {
   if (n < 2 * kPerTask) return work(0, n);
   base::parallel_for(tbb::blocked_range<std::uint64_t>(0, n, kPerTask),
                      [&](const auto& range) { work(range.begin(), range.end()); });
+}
+
+/// The same of work that wants no memory and must be done once.
+template <class Work>
+void each_once(std::uint64_t n, const Work& work) {
+  constexpr std::uint64_t kPerPart = 1024;
+  base::shared_once((n + kPerPart - 1) / kPerPart, [&](std::uint64_t part) {
+    work(part * kPerPart, std::min(n, (part + 1) * kPerPart));
+  });
 }
 
 /// Between a moment's Begin() and End(); it does not happen unless somebody says so.
