@@ -78,8 +78,8 @@ struct WriteOptions {
   Durability durability = Durability::kDefault;
   /// How long this write may wait for room; none: StoreOptions::wait_us_max.
   std::optional<std::uint64_t> wait_us_max = {};
-  /// Told when what is written happens; null: nobody. For Submit and Transaction::Close of stores
-  /// that tell it (Store::TellsMoments); others say NotSupported.
+  /// Told when what is written happens, if anything is; null: nobody. For stores that tell it
+  /// (Store::TellsMoments), but not for SubmitAsync; others say NotSupported to writes.
   /// Owner   outlives the call.
   Moment* moment = nullptr;
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "base/thread_slot.h"
 
@@ -24,12 +25,19 @@ class Passages {
   /// Cost    an addition to a line of the thread's own.
   [[nodiscard]] Pass enter() {
     for (;;) {
-      const Pass pass{half_.load(std::memory_order_acquire)};
-      // Sequentially consistent, both: who waits sees the one, or this sees that he has come.
-      counters().in[pass.half].fetch_add(1);
-      if (half_.load() == pass.half) return pass;
-      leave(pass);
+      const std::optional<Pass> pass = come(half_.load(std::memory_order_acquire));
+      if (pass.has_value()) return *pass;
     }
+  }
+  /// A step of enter(): into a half that was in use when it was looked at. None: it is not any
+  /// more.
+  [[nodiscard]] std::optional<Pass> come(std::uint32_t half) {
+    const Pass pass{half};
+    // Sequentially consistent, both: who waits sees the one, or this sees that he has come.
+    counters().in[half].fetch_add(1);
+    if (half_.load() == half) return pass;
+    leave(pass);
+    return std::nullopt;
   }
   void leave(const Pass& pass) { counters().out[pass.half].fetch_add(1); }
 

@@ -11,7 +11,7 @@ namespace breccia::base {
 
 // Goal: who waits waits for those who are inside, and not for those who come later.
 // Method: one enters on a thread and leaves on another; meanwhile others come and go.
-// Mutation: a wait that drains one half alone; counters of threads in place of halves.
+// Mutation: a wait that drains nothing; counters of threads in place of halves.
 TEST(Passages, WaitForConcurrentVisitors) {
   Passages passages;
   passages.wait();  // nobody is there
@@ -37,10 +37,28 @@ TEST(Passages, WaitForConcurrentVisitors) {
   for (std::thread& other : others) other.join();
 }
 
+// Goal: who looked which half is in use before somebody waited, and comes later, looks again.
+// Method: the step of entering that comes too late, and a wait behind it, which need not wait.
+// Mutation: one that does not look again: the next wait does not wait for it.
+TEST(Passages, WhoComesTooLateLooksAgain) {
+  Passages passages;
+  for (int turn = 0; turn < 4; ++turn) {
+    const Passages::Pass before = passages.enter();
+    passages.leave(before);
+    passages.wait();
+    ASSERT_FALSE(passages.come(before.half).has_value());
+    const auto now = passages.come(1 - before.half);
+    ASSERT_TRUE(now.has_value());
+    passages.leave(*now);
+  }
+  passages.wait();
+}
+
 // Goal: what was stored before a wait is what everybody sees who is inside behind it.
 // Method: a number that readers see twice while they are inside; who raises it waits, and sets what
 //   only readers of before may have seen.
-// Mutation: a wait of one turn; an entrance that the loads behind it overtake.
+// Mutation: a wait that drains the half which comes into use; an entrance that the loads behind it
+//   overtake.
 TEST(Passages, ConcurrentVisitorsSeeWhatCameBefore) {
   Passages passages;
   std::atomic<std::uint64_t> number{1};
