@@ -23,7 +23,7 @@ constexpr std::size_t kSamplesMax = 64 << 10;
 constexpr std::uint64_t kDividedMax = 4096;
 constexpr std::uint64_t kKeysMax = 16 << 20;
 constexpr std::uint64_t kSamplesOfWindowMax = 64 << 20;
-constexpr std::uint64_t kSeenOfBatch = 8192;
+constexpr std::uint64_t kSeenOfBatch = 32 << 10;
 /// The first window is so much shorter than the others.
 constexpr std::uint64_t kFirstShare = 64;
 
