@@ -71,6 +71,11 @@ class Copies {
   [[nodiscard]] Copy find_settled(std::uint64_t hash, const Slice& key, std::string* value) const {
     return find(hash, key, /*may_wait=*/false, value);
   }
+  /// Brings what it looks at first closer.
+  void fetch(std::uint64_t hash) const {
+    const auto* const bucket = reinterpret_cast<const char*>(&bucket_of(hash));
+    for (std::size_t at = 0; at < sizeof(Bucket); at += 64) __builtin_prefetch(bucket + at);
+  }
   /// The bucket's version: what is found behind this call is what the store below has as long as
   /// the version is the same.
   [[nodiscard]] std::uint64_t version(std::uint64_t hash) const {
@@ -119,9 +124,7 @@ class Copies {
   void fetch(const Change& change) const {
     // Others may have taken its entry since begin(), and freed it, but not the one before.
     const Entry* const entry = change.before == nullptr ? change.entry : change.before;
-    if (entry == nullptr) return;
-    const auto* const bucket = reinterpret_cast<const char*>(&bucket_of(hash_of(*entry)));
-    for (std::size_t at = 0; at < sizeof(Bucket); at += 64) __builtin_prefetch(bucket + at);
+    if (entry != nullptr) fetch(hash_of(*entry));
   }
   /// From here on its copy waits for the batch, and nobody brings another one.
   /// Shape   no other change of the same key is between this and end().

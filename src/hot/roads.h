@@ -66,26 +66,28 @@ class Roads {
     const Rule* const now_;
   };
 
-  Roads();
+  /// `evict` takes out what is not of a model, when nobody looks for it any more.
+  explicit Roads(std::function<void(const Model& next)> evict);
   ~Roads();
   Roads(const Roads&) = delete;
   Roads& operator=(const Roads&) = delete;
 
-  /// Lets `next` be the model; evict(next) takes copies of other keys out. Some requests may still
-  /// be under way that tell of their writes more than they would have to.
+  /// Lets `next` be the model by which lookups go that begin behind this; settle() does the rest.
   /// Shape   not by who has a Way.
-  /// Bound   as long as the longest request that is under way, twice; and settle(), which it begins
-  ///         with.
-  void change(ModelPtr next, const std::function<void(const Model& next)>& evict);
-  /// Waits for these, as the next change would.
+  /// Bound   as long as the longest request that is under way; and settle() of the change before.
+  void change(ModelPtr next);
+  /// Takes what is not of the model out.
+  /// Bound   as long as the longest request that is under way, twice.
   void settle();
   [[nodiscard]] ModelPtr model() const;
   [[nodiscard]] std::uint64_t changes() const { return changes_.load(); }
 
  private:
   void let(std::unique_ptr<const Rule> rule);
+  void wait();
   void settle_here();
 
+  const std::function<void(const Model&)> evict_;
   base::Passages requests_;
   std::atomic<const Rule*> now_;
   mutable std::mutex mutex_;            // of what follows

@@ -257,6 +257,7 @@ Tier::Tier(const HotOptions& options, std::unique_ptr<Store> below, std::unique_
                 .samples_of_window = options.samples_of_window,
                 .samples_of_first = options.samples_of_window / kFirstShare,
                 .gain_min = options.gain_min}),
+      roads_([this](const Model& next) { copies_->evict(next); }),
       sampler_(options.sample_one_in, [this](const Sampler::Samples& samples) { take(samples); }) {}
 
 /// What was submitted to run later runs while there is still what it tells.
@@ -312,6 +313,7 @@ Status Tier::get(const Slice& key, std::string* value) {
   sampler_.see(hash);
   counts_.add(kLookups, 1);
   const Roads::Way way(roads_);
+  if (!way.is_idle()) copies_->fetch(hash);  // beside the model's line
   if (!way.looks(hash) || is_closed_ || !Copies::may_look()) return below()->Get(key, value);
   const Copy copy = copies_->find(hash, key, value);
   counts_.add(copy == Copy::kNone ? kMisses : kHits, 1);
@@ -513,7 +515,7 @@ void Tier::learn() {
 
 void Tier::change(const ModelPtr& next) {
   const base::Stopwatch clock;
-  roads_.change(next, [&](const Model& model) { copies_->evict(model); });
+  roads_.change(next);
   const std::uint64_t us = clock.micros();
   change_us_ = us;
   change_us_max_ = std::max(change_us_max_.load(), us);

@@ -33,17 +33,20 @@ ModelPtr model_of(const std::vector<std::uint64_t>& keys) {
 // Method: a change on a thread of its own, beside a way that is held.
 // Mutation: a step that does not wait; copies that go before lookups have left them.
 TEST(HotRoads, StepsWaitForConcurrentRequests) {
-  Roads roads;
-  roads.change(model_of({1}), [](const Model&) {});
-  roads.settle();
   std::atomic<bool> is_evicted = false;
+  Roads roads([&](const Model&) { is_evicted = true; });
+  roads.change(model_of({1}));
+  roads.settle();
+  is_evicted = false;
   std::thread change;
   {
     const Roads::Way before(roads);
     EXPECT_TRUE(before.looks(hash_of(1)));
     EXPECT_FALSE(before.tells(hash_of(2)));
-    change =
-        std::thread([&] { roads.change(model_of({2}), [&](const Model&) { is_evicted = true; }); });
+    change = std::thread([&] {
+      roads.change(model_of({2}));
+      roads.settle();
+    });
     while (!Roads::Way(roads).tells(hash_of(2))) std::this_thread::yield();
     for (int i = 0; i < 100; ++i) {
       const Roads::Way way(roads);
@@ -81,8 +84,8 @@ TEST(HotRoads, StepsWaitForConcurrentRequests) {
 TEST(HotRoads, ConcurrentLookupsAreNeverOlder) {
   constexpr std::uint64_t kKeys = 6;
   constexpr int kTurns = 20'000;
-  Roads roads;
   testing::Counters counters(kKeys, 8);
+  Roads roads([&](const Model& next) { counters.copies().evict(next); });
   const auto work = [&](std::uint64_t seed) {
     base::Random random(seed);
     for (int turn = 0; turn < kTurns || roads.changes() < 10; ++turn) {
@@ -94,7 +97,7 @@ TEST(HotRoads, ConcurrentLookupsAreNeverOlder) {
                                    : counters.look(i, way.looks(hash), least);
     }
   };
-  roads.change(model_of({0, 1, 2}), [](const Model&) {});
+  roads.change(model_of({0, 1, 2}));
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < 3; ++t) threads.emplace_back(work, t);
   std::atomic<bool> is_over = false;
@@ -105,7 +108,8 @@ TEST(HotRoads, ConcurrentLookupsAreNeverOlder) {
       for (std::uint64_t i = 0; i < kKeys; ++i) {
         if (random.one_in(2)) keys.push_back(i);
       }
-      roads.change(model_of(keys), [&](const Model& next) { counters.copies().evict(next); });
+      roads.change(model_of(keys));
+      if (random.one_in(2)) roads.settle();
     }
   });
   for (std::thread& thread : threads) thread.join();
