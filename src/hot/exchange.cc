@@ -1,7 +1,10 @@
 #include "hot/exchange.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <iterator>
+#include <new>
 #include <string>
 
 #include "base/assert.h"
@@ -67,37 +70,44 @@ class LastWrites {
 
 Exchange::~Exchange() {
   BRECCIA_ASSERT(!has_begun_);
-  copies_->discard(changes_);
+  base::shared_once(parts_.size(), [&](std::uint64_t part) { copies_->discard(parts_[part]); });
   copies_->forget(happening_);
 }
 
-bool Exchange::add(std::uint64_t hash, const Slice& key, const std::optional<Slice>& value,
-                   bool may_come) {
-  BRECCIA_ASSERT(!has_begun_);
-  if (happening_ == nullptr) happening_ = Copies::make_happening();
+bool Exchange::open(std::size_t parts) {
+  BRECCIA_ASSERT(!has_begun_ && parts_.empty());
+  happening_ = Copies::make_happening();
   if (happening_ == nullptr) return false;
+  return base::or_memory_limit([&] {
+           parts_.resize(parts);
+           return Status::OK();
+         })
+      .ok();
+}
+
+bool Exchange::add(std::size_t part, std::uint64_t hash, const Slice& key,
+                   const std::optional<Slice>& value, bool may_come) {
+  BRECCIA_ASSERT(!has_begun_ && happening_ != nullptr);
+  std::vector<Copies::Change>& changes = parts_.at(part);
   const Status room = base::or_memory_limit([&] {
-    changes_.emplace_back();
+    changes.emplace_back();
     return Status::OK();
   });
   if (!room.ok()) return false;
-  changes_.back() = Copies::make_change(hash, key, value, happening_);
-  changes_.back().may_come = may_come;
-  return changes_.back().entry != nullptr;
+  changes.back() = Copies::make_change(hash, key, value, happening_);
+  changes.back().may_come = may_come;
+  return changes.back().entry != nullptr;
 }
 
 /// By many cores, if there are many: others wait for the section that this is in.
 template <class Work>
 void Exchange::for_each(const Work& work) {
-  constexpr std::size_t kChangesOfPart = 1024;
-  const std::size_t parts = (changes_.size() + kChangesOfPart - 1) / kChangesOfPart;
-  base::shared_once(parts, [&](std::uint64_t part) {
-    const std::size_t begin = part * kChangesOfPart;
-    const std::size_t end = std::min(changes_.size(), begin + kChangesOfPart);
-    for (std::size_t i = begin; i < end; ++i) {
+  base::shared_once(parts_.size(), [&](std::uint64_t part) {
+    std::vector<Copies::Change>& changes = parts_[part];
+    for (std::size_t i = 0; i < changes.size(); ++i) {
       constexpr std::size_t kAhead = 12;
-      if (i + kAhead < end) copies_->fetch(changes_[i + kAhead]);
-      work(&changes_[i]);
+      if (i + kAhead < changes.size()) copies_->fetch(changes[i + kAhead]);
+      work(&changes[i]);
     }
   });
 }
@@ -115,46 +125,104 @@ void Exchange::End(bool happens) noexcept {
   for_each([this, happens](Copies::Change* change) { copies_->end(change, happens); });
 }
 
-std::vector<std::uint8_t> told_of(const Roads::Way& way, const record::KeyColumnsRef& keys,
-                                  const record::HashSeed& seed) {
-  constexpr std::uint64_t kKeysOfPart = 8192;
-  std::vector<std::uint8_t> told(keys.count);
-  const std::uint64_t parts = (keys.count + kKeysOfPart - 1) / kKeysOfPart;
-  base::shared_or_alone(parts, [&](std::uint64_t part) {
-    const std::uint64_t end = std::min(keys.count, (part + 1) * kKeysOfPart);
-    for (std::uint64_t i = part * kKeysOfPart; i < end; ++i) {
-      told[i] = way.tells(record::keyed_hash(keys, i, seed)) ? 1 : 0;
-    }
+std::vector<std::vector<ToldWrite>> told_of(const Roads::Way& way,
+                                            const record::KeyColumnsRef& keys,
+                                            const record::HashSeed& seed) {
+  constexpr std::uint64_t kKeysOfList = 4096;
+  std::vector<std::vector<ToldWrite>> told((keys.count + kKeysOfList - 1) / kKeysOfList);
+  std::atomic<bool> has_memory{true};
+  base::shared_or_alone(told.size(), [&](std::uint64_t list) {
+    bool is_done = false;
+    base::as_memory_allows([&] {
+      told[list].clear();
+      const std::uint64_t end = std::min(keys.count, (list + 1) * kKeysOfList);
+      for (std::uint64_t i = list * kKeysOfList; i < end; ++i) {
+        const std::uint64_t hash = record::keyed_hash(keys, i, seed);
+        if (way.tells(hash)) told[list].push_back({hash, i});
+      }
+      is_done = true;
+    });
+    if (!is_done) has_memory = false;
   });
+  if (!has_memory) throw std::bad_alloc();
   return told;
 }
 
+namespace {
+
+/// Puts what a batch's writes leave into an exchange, keys of some hashes into each part.
+class Leaver {
+ public:
+  Leaver(const Roads::Way& way, const batch::Writes& writes, std::uint64_t value_bytes_max,
+         const std::vector<std::vector<ToldWrite>>& told, std::size_t parts, Exchange* exchange)
+      : way_(way),
+        by_number_(writes),
+        value_bytes_max_(value_bytes_max),
+        told_(told),
+        parts_(parts),
+        exchange_(exchange) {}
+
+  /// False: what is left is not known, or may not be.
+  /// Errors  throws std::bad_alloc.
+  bool add(std::size_t part) const {
+    // Those of the part, the last one first.
+    std::vector<ToldWrite> own;
+    for (auto list = told_.rbegin(); list != told_.rend(); ++list) {
+      std::copy_if(list->rbegin(), list->rend(), std::back_inserter(own),
+                   [&](const ToldWrite& one) { return part_of(one.hash) == part; });
+    }
+    LastWrites last(own.size());
+    std::string key, other;
+    for (const ToldWrite& one : own) {
+      by_number_.key(one.write, &key);
+      const std::uint64_t later = last.find_or_add(one.hash, one.write);
+      if (later != one.write) {
+        by_number_.key(later, &other);
+        if (other != key) return false;  // two keys of one hash
+        continue;
+      }
+      const std::optional<Slice> value = by_number_.value(one.write);
+      if (value.has_value() && value->size() > value_bytes_max_) return false;
+      if (!exchange_->add(part, one.hash, key, value, way_.looks(one.hash))) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// Neighbours among the buckets of copies, too.
+  [[nodiscard]] std::size_t part_of(std::uint64_t hash) const {
+    return static_cast<std::size_t>(static_cast<unsigned __int128>(hash) * parts_ >> 64);
+  }
+
+  const Roads::Way& way_;
+  const WritesByNumber by_number_;
+  const std::uint64_t value_bytes_max_;
+  const std::vector<std::vector<ToldWrite>>& told_;
+  const std::size_t parts_;
+  Exchange* const exchange_;
+};
+
+}  // namespace
+
 bool add_writes(const Roads::Way& way, const batch::Writes& writes, const record::HashSeed& seed,
                 std::uint64_t value_bytes_max, Exchange* exchange) {
+  constexpr std::size_t kWritesOfPart = 1024;
   if (!writes.range_deletes().empty() || writes.merges() > 0) return false;
-  const record::KeyColumnsRef keys = writes.keys();
-  const std::vector<std::uint8_t> told = told_of(way, keys, seed);
-  const auto count = static_cast<std::size_t>(std::count(told.begin(), told.end(), 1));
+  const std::vector<std::vector<ToldWrite>> told = told_of(way, writes.keys(), seed);
+  std::size_t count = 0;
+  for (const std::vector<ToldWrite>& list : told) count += list.size();
   if (count == 0) return true;
   if (writes.numbers() == nullptr && !writes.gather()) return false;
-  const WritesByNumber by_number(writes);
-  LastWrites last(count);
-  std::string key, other;
-  for (std::uint64_t i = keys.count; i-- > 0;) {
-    if (told[i] == 0) continue;
-    const std::uint64_t hash = record::keyed_hash(keys, i, seed);
-    by_number.key(i, &key);
-    const std::uint64_t later = last.find_or_add(hash, i);
-    if (later != i) {
-      by_number.key(later, &other);
-      if (other != key) return false;  // two keys of one hash
-      continue;
-    }
-    const std::optional<Slice> value = by_number.value(i);
-    if (value.has_value() && value->size() > value_bytes_max) return false;
-    if (!exchange->add(hash, key, value, way.looks(hash))) return false;
-  }
-  return true;
+  const std::size_t parts = count / kWritesOfPart + 1;
+  if (!exchange->open(parts)) return false;
+  const Leaver leaver(way, writes, value_bytes_max, told, parts, exchange);
+  std::atomic<bool> is_known{true};
+  base::shared_once(parts, [&](std::uint64_t part) {
+    bool is_added = false;
+    base::as_memory_allows([&] { is_added = leaver.add(part); });
+    if (!is_added) is_known = false;
+  });
+  return is_known;
 }
 
 }  // namespace breccia::hot

@@ -27,12 +27,16 @@ class Exchange final : public Moment {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
+  /// Room for what threads add, each to a part of its own.
+  /// Shape   once, before add().
+  /// Errors  false: out of memory, and this must not be used.
+  [[nodiscard]] bool open(std::size_t parts);
   /// What the batch leaves of a key; no value: it deletes it. `may_come`: lookups of it go by
   /// copies, so that it may have one that it had not.
   /// Shape   before Begin(); a key once.
-  /// Errors  false: out of memory, and this must not be used.
-  [[nodiscard]] bool add(std::uint64_t hash, const Slice& key, const std::optional<Slice>& value,
-                         bool may_come);
+  /// Errors  as open().
+  [[nodiscard]] bool add(std::size_t part, std::uint64_t hash, const Slice& key,
+                         const std::optional<Slice>& value, bool may_come);
 
   void Begin() noexcept override;
   void End(bool happens) noexcept override;
@@ -43,16 +47,24 @@ class Exchange final : public Moment {
 
   Copies* const copies_;
   Copies::Happening* happening_ = nullptr;
-  std::vector<Copies::Change> changes_;
+  std::vector<std::vector<Copies::Change>> parts_;
   bool has_begun_ = false;
 };
 
-/// Of each key, whether it is one whose writes are told of: 1. By many cores, if there are many.
-[[nodiscard]] std::vector<std::uint8_t> told_of(const Roads::Way& way,
-                                                const record::KeyColumnsRef& keys,
-                                                const record::HashSeed& seed);
+/// A write of a key that is told of.
+struct ToldWrite {
+  std::uint64_t hash;
+  std::uint64_t write;  // its number
+};
 
-/// Adds what writes leave of the keys that are told of.
+/// All of them, in their order, in lists one behind the other. By many cores, if there are many.
+/// Errors  throws std::bad_alloc.
+[[nodiscard]] std::vector<std::vector<ToldWrite>> told_of(const Roads::Way& way,
+                                                          const record::KeyColumnsRef& keys,
+                                                          const record::HashSeed& seed);
+
+/// Adds what writes leave of the keys that are told of. By many cores, if there are many.
+/// Shape   once an exchange.
 /// Errors  false: that is not known, or more than `value_bytes_max` a value; or there is no memory.
 ///         The exchange must not be used.
 [[nodiscard]] bool add_writes(const Roads::Way& way, const batch::Writes& writes,

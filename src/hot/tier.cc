@@ -58,18 +58,19 @@ class Tier::Told {
  private:
   void tell(const record::KeyColumnsRef& keys) {
     if (way_.is_idle() || tells_of_any_) return;
-    const std::vector<std::uint8_t> hot = told_of(way_, keys, tier_->seed_);
-    const auto count = static_cast<std::uint64_t>(std::count(hot.begin(), hot.end(), 1));
+    const std::vector<std::vector<ToldWrite>> told = told_of(way_, keys, tier_->seed_);
+    std::uint64_t count = 0;
+    for (const std::vector<ToldWrite>& list : told) count += list.size();
     // More than it takes to tell of any.
     if (count > tier_->copies_->buckets()) return tell_of_any();
     writes_.reserve(writes_.size() + count);  // throws before it is told
     std::string key;
-    for (std::uint64_t i = 0; i < keys.count; ++i) {
-      if (hot[i] == 0) continue;
-      const std::uint64_t hash = record::keyed_hash(keys, i, tier_->seed_);
-      key.resize(keys.bytes_at(i));
-      record::restore_key(keys, i, key.data());
-      writes_.emplace_back(hash, tier_->copies_->begin_write(hash, key));
+    for (const std::vector<ToldWrite>& list : told) {
+      for (const ToldWrite& one : list) {
+        key.resize(keys.bytes_at(one.write));
+        record::restore_key(keys, one.write, key.data());
+        writes_.emplace_back(one.hash, tier_->copies_->begin_write(one.hash, key));
+      }
     }
   }
 
@@ -385,7 +386,9 @@ std::optional<Status> Tier::write_at_moment(const WriteOptions& options, const R
                                             const Slice& key, const std::optional<Slice>& value) {
   const std::uint64_t hash = hash_of(key);
   Exchange exchange(copies_.get());
-  if (!exchange.add(hash, key, value, way.looks(hash))) return std::nullopt;
+  if (!exchange.open(1) || !exchange.add(0, hash, key, value, way.looks(hash))) {
+    return std::nullopt;
+  }
   return base::or_memory_limit([&] {
     Batch one;
     BRECCIA_TRY(value.has_value() ? one.Put(key, *value) : one.Delete(key));

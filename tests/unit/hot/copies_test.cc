@@ -70,10 +70,11 @@ TEST(HotCopies, ChangeAtTheMomentOfABatch) {
     cache.bring("two", Slice("2"));
     const auto lease = cache->lease(hash_of("three"));
     Exchange exchange(&*cache);
-    ASSERT_TRUE(exchange.add(hash_of("one"), "one", Slice("11"), true));
-    ASSERT_TRUE(exchange.add(hash_of("two"), "two", std::nullopt, true));
-    ASSERT_TRUE(exchange.add(hash_of("three"), "three", Slice("33"), true));
-    ASSERT_TRUE(exchange.add(hash_of("four"), "four", Slice("44"), false));
+    ASSERT_TRUE(exchange.open(1));
+    ASSERT_TRUE(exchange.add(0, hash_of("one"), "one", Slice("11"), true));
+    ASSERT_TRUE(exchange.add(0, hash_of("two"), "two", std::nullopt, true));
+    ASSERT_TRUE(exchange.add(0, hash_of("three"), "three", Slice("33"), true));
+    ASSERT_TRUE(exchange.add(0, hash_of("four"), "four", Slice("44"), false));
     exchange.Begin();
     EXPECT_EQ(cache.find("one"), "1");
     EXPECT_EQ(cache.find("two"), "2");
@@ -101,7 +102,8 @@ TEST(HotCopies, WritesTakeWhatWaitsForABatch) {
     cache.bring("key", Slice("old"));
     const std::uint64_t bytes = cache->bytes();
     Exchange exchange(&*cache);
-    ASSERT_TRUE(exchange.add(hash_of("key"), "key", Slice("of the batch"), true));
+    ASSERT_TRUE(exchange.open(1));
+    ASSERT_TRUE(exchange.add(0, hash_of("key"), "key", Slice("of the batch"), true));
     exchange.Begin();
     const Copies::Write write = cache->begin_write(hash_of("key"), "key");
     EXPECT_EQ(cache.find("key"), "-");
@@ -113,7 +115,8 @@ TEST(HotCopies, WritesTakeWhatWaitsForABatch) {
     EXPECT_EQ(cache.find("key"), "new");
     EXPECT_EQ(cache->bytes(), bytes);
     Exchange unused(&*cache);
-    ASSERT_TRUE(unused.add(hash_of("key"), "key", Slice("x"), true));
+    ASSERT_TRUE(unused.open(1));
+    ASSERT_TRUE(unused.add(0, hash_of("key"), "key", Slice("x"), true));
   }
 }
 
