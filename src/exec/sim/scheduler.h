@@ -5,6 +5,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/fiber.h"
 #include "base/random.h"
 
 namespace breccia::exec::sim {
@@ -43,14 +44,13 @@ class Scheduler {
   [[nodiscard]] base::Random& random() { return random_; }
 
  private:
-  struct Fiber;
+  struct Worker;
   using Call = void (*)(const void* body, std::uint64_t index);
 
   void run_erased(std::uint64_t count, const void* body, Call call);
   void switch_by_seed();
   void draw_steps();
-  void work(Fiber& self);
-  static void enter(unsigned high, unsigned low);
+  void work(Worker& self);
 
   base::Random random_;
   int steps_left_ = 0;
@@ -58,9 +58,9 @@ class Scheduler {
   Call call_ = nullptr;
   std::uint64_t next_ = 0;
   std::uint64_t count_ = 0;
-  std::unique_ptr<Fiber> main_;
-  std::array<std::unique_ptr<Fiber>, kFibersMax> fibers_;
-  std::array<Fiber*, kFibersMax> live_{};  // the first live_count_ are under way
+  std::unique_ptr<base::Fiber> main_;
+  std::array<std::unique_ptr<Worker>, kFibersMax> workers_;
+  std::array<Worker*, kFibersMax> live_{};  // the first live_count_ are under way
   int live_count_ = 0;
   int current_ = 0;  // which of live_ runs now
 };

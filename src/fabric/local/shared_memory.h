@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "fabric/local/descriptor.h"
+#include "fabric/port.h"
+
+namespace breccia::fabric::local {
+
+/// Memory of one process that others of the computer map, by a descriptor that they are handed.
+///
+/// In the file: a page that says what it is, then the bytes. Its length is sealed, so that nobody
+/// faults, and where others may only read the kernel lets no mapping of theirs write.
+class SharedMemory {
+ public:
+  /// Errors  MemoryLimit.
+  static Result<std::unique_ptr<SharedMemory>> make(std::uint64_t key, std::uint64_t bytes,
+                                                    Access access);
+  /// Maps what another process has made.
+  /// Errors  InvalidArgument: it is nothing of that kind. MemoryLimit.
+  static Result<std::unique_ptr<SharedMemory>> map(Descriptor file, std::uint64_t key);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  [[nodiscard]] int file() const { return file_.get(); }
+  [[nodiscard]] std::span<std::byte> bytes() const;
+  [[nodiscard]] bool may_write() const;
+  /// Of who made it: whoever has it mapped is to leave it alone from here on.
+  void revoke();
+  [[nodiscard]] bool is_revoked() const;
+
+ private:
+  struct Page;
+  SharedMemory(Descriptor file, Page* page, std::uint64_t mapped_bytes)
+      : file_(std::move(file)), page_(page), mapped_bytes_(mapped_bytes) {}
+
+  const Descriptor file_;
+  Page* const page_;
+  const std::uint64_t mapped_bytes_;
+};
+
+}  // namespace breccia::fabric::local

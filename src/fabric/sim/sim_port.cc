@@ -1,0 +1,291 @@
+#include "fabric/sim/sim_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+
+namespace breccia::fabric::sim {
+
+namespace {
+
+constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kPiecesMax = 4;
+
+}  // namespace
+
+class SimPort::Memory final : public Region {
+ public:
+  Memory(SimPort* port, std::uint64_t key, std::uint64_t bytes, fabric::Access access)
+      : port_(port), name_{.key = key, .base = 0, .bytes = bytes}, access_(access) {
+    lines_.resize(base::round_up(bytes, kLineBytes) / kLineBytes);
+    port_->regions_.emplace(key, this);
+  }
+  ~Memory() override { port_->regions_.erase(name_.key); }
+
+  [[nodiscard]] std::span<std::byte> bytes() override {
+    return {reinterpret_cast<std::byte*>(lines_.data()), name_.bytes};
+  }
+  [[nodiscard]] RegionName name() const override { return name_; }
+  [[nodiscard]] bool may_write() const { return access_ == fabric::Access::kReadWrite; }
+
+ private:
+  struct alignas(kLineBytes) Line {
+    std::byte byte[kLineBytes] = {};
+  };
+  SimPort* const port_;
+  const RegionName name_;
+  const fabric::Access access_;
+  std::vector<Line> lines_;
+};
+
+struct SimPort::Access {
+  RegionName region;
+  std::uint64_t offset;
+  std::vector<std::byte> bytes;  // what was read, or is to be written
+};
+
+struct SimPort::Accesses {
+  bool writes;
+  Net::PortId from;
+  Net::Node from_node;
+  Net::PortId to;
+  std::vector<Access> all;
+  Net::ThreadId waits;     // who
+  std::size_t pieces = 0;  // that are under way
+  bool is_refused = false;
+};
+
+SimPort::SimPort(Net* net, Net::Node node, Net::PortId id) : net_(net), node_(node), id_(id) {
+  net_->ports_.emplace(id_, this);
+}
+
+SimPort::~SimPort() {
+  BRECCIA_ASSERT(regions_.empty());
+  for (PeerId peer = 0; peer < links_.size(); ++peer) disconnect(peer);
+  net_->ports_.erase(id_);
+}
+
+const SimPort::Link& SimPort::link(PeerId peer) const {
+  BRECCIA_ASSERT(peer < links_.size());
+  return links_[peer];
+}
+SimPort::Link& SimPort::link(PeerId peer) {
+  BRECCIA_ASSERT(peer < links_.size());
+  return links_[peer];
+}
+
+Result<std::unique_ptr<Region>> SimPort::make_region(std::uint64_t bytes, fabric::Access access) {
+  BRECCIA_ASSERT(bytes > 0);
+  return std::unique_ptr<Region>(new Memory(this, next_key_++, bytes, access));
+}
+
+bool SimPort::reaches(const Link& to) const {
+  const SimPort* const other = net_->port(to.port);
+  return other != nullptr && !net_->is_killed(other->node_) && !net_->is_killed(node_) &&
+         !net_->is_cut(node_, other->node_);
+}
+
+// ---- connections -------------------------------------------------------------------------------
+
+Result<PeerId> SimPort::connect(const std::string& address, TimeUs until) {
+  constexpr std::string_view kBefore = "sim:";
+  if (!address.starts_with(kBefore)) return Status::InvalidArgument("no address: " + address);
+  const Net::PortId other = std::strtoull(address.c_str() + kBefore.size(), nullptr, 10);
+  // Of this side at once, of the other when it comes there.
+  const auto peer = static_cast<PeerId>(links_.size());
+  links_.push_back({.port = other, .peer = 0});
+  struct Attempt {
+    bool is_done = false;
+  };
+  const auto attempt = std::make_shared<Attempt>();
+  const Net::ThreadId self = net_->running();
+  net_->at(now_us() + net_->draw_delay(), [net = net_, id = id_, other, peer, attempt, self] {
+    SimPort* const here = net->port(id);
+    SimPort* const there = net->port(other);
+    if (here == nullptr || there == nullptr || !here->reaches(here->link(peer))) return;
+    here->link(peer).peer = static_cast<PeerId>(there->links_.size());
+    there->links_.push_back({.port = id, .peer = peer});
+    net->at(net->now_us() + net->draw_delay(), [net, attempt, self] {
+      attempt->is_done = true;
+      net->wake(self);
+    });
+  });
+  while (!attempt->is_done && now_us() < until) net_->wait(until);
+  if (attempt->is_done) return peer;
+  link(peer).is_gone = true;
+  return Status::TimedOut("nobody answers at " + address);
+}
+
+void SimPort::disconnect(PeerId peer) {
+  Link& gone = link(peer);
+  if (std::exchange(gone.is_gone, true)) return;
+  net_->at(now_us() + net_->draw_delay(), [net = net_, to = gone.port, at = gone.peer, id = id_] {
+    SimPort* const there = net->port(to);
+    if (there == nullptr || at >= there->links_.size() || there->link(at).port != id) return;
+    there->note_gone(at);
+  });
+}
+
+/// Whoever was connected may hear of it, some time.
+void SimPort::note_killed(Net::Node node) {
+  for (PeerId peer = 0; peer < links_.size(); ++peer) {
+    const SimPort* const other = net_->port(links_[peer].port);
+    if (other == nullptr || other->node_ != node || net_->random().one_in(2)) continue;
+    net_->at(now_us() + net_->draw_delay(), [net = net_, id = id_, peer] {
+      if (SimPort* const here = net->port(id)) here->note_gone(peer);
+    });
+  }
+}
+
+void SimPort::note_gone(PeerId peer) {
+  if (std::exchange(link(peer).is_gone, true)) return;
+  arrive({.kind = Arrival::Kind::kGone, .peer = peer, .header = {}, .payload = {}});
+}
+
+// ---- memory of others --------------------------------------------------------------------------
+
+Status SimPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
+  const auto accesses = std::make_shared<Accesses>();
+  accesses->writes = false;
+  for (const Read& one : reads) {
+    accesses->all.push_back({one.region, one.offset, std::vector<std::byte>(one.into.size())});
+  }
+  BRECCIA_TRY(access(peer, accesses, until));
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    std::copy(accesses->all[i].bytes.begin(), accesses->all[i].bytes.end(), reads[i].into.begin());
+  }
+  return Status::OK();
+}
+
+Status SimPort::write(PeerId peer, std::span<const Write> writes, TimeUs until) {
+  const auto accesses = std::make_shared<Accesses>();
+  accesses->writes = true;
+  for (const Write& one : writes) {
+    accesses->all.push_back({one.region, one.offset, {one.from.begin(), one.from.end()}});
+  }
+  return access(peer, accesses, until);
+}
+
+Status SimPort::access(PeerId peer, const std::shared_ptr<Accesses>& accesses, TimeUs until) {
+  if (link(peer).is_gone) return Status::IOError("the peer is gone");
+  accesses->from = id_;
+  accesses->from_node = node_;
+  accesses->to = link(peer).port;
+  accesses->waits = net_->running();
+  for (std::size_t which = 0; which < accesses->all.size(); ++which) divide(accesses, which);
+  while (accesses->pieces > 0 && !accesses->is_refused && now_us() < until) net_->wait(until);
+  if (accesses->is_refused) {
+    // As networks do: whoever asks for what there is not is not listened to any more.
+    disconnect(peer);
+    return Status::InvalidArgument("no such memory of the peer");
+  }
+  if (link(peer).is_gone) return Status::IOError("the peer is gone");
+  return accesses->pieces == 0 ? Status::OK() : Status::TimedOut("memory of the peer");
+}
+
+/// An access happens in pieces, each at a time of its own.
+void SimPort::divide(const std::shared_ptr<Accesses>& accesses, std::size_t which) {
+  const std::size_t bytes = accesses->all[which].bytes.size();
+  std::vector<std::size_t> cuts = {0, bytes};
+  if (bytes > 1 && net_->draw(net_->weather_.torn_one_in)) {
+    for (std::uint64_t i = 0; i < 1 + net_->random().below(kPiecesMax - 1); ++i) {
+      const std::size_t at = 1 + net_->random().below(bytes - 1);
+      cuts.push_back(net_->random().one_in(4) ? at : at & ~std::size_t{7});
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  const TimeUs begins = now_us() + net_->draw_delay();
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    ++accesses->pieces;
+    const TimeUs time =
+        i == 0 ? begins : begins + net_->random().below(net_->weather_.delay_us_max);
+    const std::size_t begin = cuts[i], end = cuts[i + 1];
+    net_->at(time, [net = net_, accesses, which, begin, end] {
+      SimPort* const there = net->port(accesses->to);
+      // Nobody answers: who waits does so until its time is over.
+      if (there == nullptr || net->is_killed(there->node_) || net->is_killed(accesses->from_node) ||
+          net->is_cut(there->node_, accesses->from_node)) {
+        return;
+      }
+      Access& access = accesses->all[which];
+      const auto found = there->regions_.find(access.region.key);
+      const bool is_there = found != there->regions_.end() &&
+                            access.offset <= found->second->name().bytes &&
+                            access.bytes.size() <= found->second->name().bytes - access.offset &&
+                            (!accesses->writes || found->second->may_write());
+      if (is_there) {
+        std::byte* const remote = found->second->bytes().data() + access.offset;
+        std::byte* const local = access.bytes.data();
+        accesses->writes ? std::memcpy(remote + begin, local + begin, end - begin)
+                         : std::memcpy(local + begin, remote + begin, end - begin);
+      }
+      net->at(net->now_us() + net->draw_delay(), [net, accesses, is_there] {
+        accesses->is_refused = accesses->is_refused || !is_there;
+        if (--accesses->pieces == 0 || !is_there) net->wake(accesses->waits);
+      });
+    });
+  }
+}
+
+// ---- messages ----------------------------------------------------------------------------------
+
+Status SimPort::send(PeerId peer, const Header& header, std::span<const std::byte> payload,
+                     TimeUs /*until*/) {
+  Link& to = link(peer);
+  if (to.is_gone) return Status::IOError("the peer is gone");
+  const WireHeader head = encode(header, payload);
+  std::vector<std::byte> message(head.begin(), head.end());
+  message.insert(message.end(), payload.begin(), payload.end());
+  const Weather& weather = net_->weather_;
+  if (net_->draw(weather.lost_one_in)) return Status::OK();
+  if (net_->draw(weather.damaged_one_in)) {
+    const std::uint64_t bit = net_->random().below(8 * message.size());
+    message[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+  }
+  const int times = net_->draw(weather.twice_one_in) ? 2 : 1;
+  for (int i = 0; i < times; ++i) {
+    TimeUs time = now_us() + net_->draw_delay();
+    if (!net_->draw(weather.overtaken_one_in)) time = to.last_us = std::max(time, to.last_us + 1);
+    net_->at(time, [net = net_, id = to.port, from = to.peer, node = node_, message] {
+      SimPort* const there = net->port(id);
+      if (there == nullptr || net->is_killed(there->node_) || net->is_cut(there->node_, node))
+        return;
+      there->deliver(from, message);
+    });
+  }
+  return Status::OK();
+}
+
+void SimPort::deliver(PeerId from, std::vector<std::byte> message) {
+  if (link(from).is_gone) return;
+  Arrival arrival{.kind = Arrival::Kind::kMessage, .peer = from, .header = {}, .payload = {}};
+  std::span<const std::byte> payload;
+  if (decode(message, &arrival.header, &payload) != Damage::kNone) return;
+  arrival.payload.assign(payload.begin(), payload.end());
+  arrive(std::move(arrival));
+}
+
+void SimPort::arrive(Arrival arrival) {
+  inbox_.push_back(std::move(arrival));
+  if (polls_ != 0) net_->wake(polls_);
+}
+
+std::optional<Arrival> SimPort::poll(TimeUs until) {
+  polls_ = net_->running();
+  do {
+    if (!inbox_.empty()) break;
+    net_->wait(until);
+  } while (now_us() < until && std::uncaught_exceptions() == 0);
+  polls_ = 0;
+  if (inbox_.empty()) return std::nullopt;
+  Arrival arrival = std::move(inbox_.front());
+  inbox_.pop_front();
+  return arrival;
+}
+
+}  // namespace breccia::fabric::sim

@@ -1,0 +1,266 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "conformance/fabric_worlds.h"
+#include "support/seeds.h"
+
+/// What a port promises, on each network (fabric/port.h).
+
+namespace breccia::fabric::testing {
+
+namespace {
+
+constexpr TimeUs kLong = 10'000'000;
+constexpr std::uint64_t kBytes = 1 << 16;
+
+/// What tests of a network say to each other.
+enum Kinds : std::uint8_t { kRegion = 1, kEcho, kEnd, kCount };
+
+std::span<const std::byte> bytes_of(const RegionName& name) {
+  return std::as_bytes(std::span(&name, 1));
+}
+
+RegionName name_of(const Arrival& arrival) {
+  RegionName name;
+  EXPECT_EQ(arrival.payload.size(), sizeof name);
+  std::memcpy(&name, arrival.payload.data(), sizeof name);
+  return name;
+}
+
+/// Tells each that asks of a region, and ends when so many have said so.
+void serve(Port* port, const RegionName& name, int clients) {
+  for (int ended = 0; ended < clients;) {
+    const auto arrival = port->poll(port->now_us() + kLong);
+    ASSERT_TRUE(arrival.has_value());
+    if (arrival->kind == Arrival::Kind::kGone) continue;
+    const Header header = arrival->header;
+    if (header.kind == kRegion) {
+      ASSERT_TRUE(port->send(arrival->peer, header, bytes_of(name), port->now_us() + kLong).ok());
+    } else if (header.kind == kEcho) {
+      ASSERT_TRUE(port->send(arrival->peer, header, arrival->payload, port->now_us() + kLong).ok());
+    } else {
+      ASSERT_EQ(header.kind, kEnd);
+      ++ended;
+    }
+  }
+}
+
+PeerId connect(Port* port, const std::string& address) {
+  auto peer = port->connect(address, port->now_us() + kLong);
+  EXPECT_TRUE(peer.ok()) << peer.status().ToString();
+  return peer.ok() ? peer.value() : 0;
+}
+
+Arrival next(Port* port) {
+  auto arrival = port->poll(port->now_us() + kLong);
+  EXPECT_TRUE(arrival.has_value());
+  return arrival.value_or(Arrival{});
+}
+
+RegionName ask_for_region(Port* port, PeerId peer) {
+  EXPECT_TRUE(port->send(peer, {.kind = kRegion}, {}, port->now_us() + kLong).ok());
+  return name_of(next(port));
+}
+
+void say_end(Port* port, PeerId peer) {
+  EXPECT_TRUE(port->send(peer, {.kind = kEnd}, {}, port->now_us() + kLong).ok());
+}
+
+class FabricConformance : public ::testing::TestWithParam<Kind> {
+ protected:
+  void run(const std::function<void(World*)>& test) {
+    for (const std::uint64_t seed : breccia::testing::seeds_to_run(GetParam().seeds)) {
+      SCOPED_TRACE(breccia::testing::replay_command(seed));
+      test(GetParam().make(seed).get());
+      if (HasFailure()) return;
+    }
+  }
+};
+
+}  // namespace
+
+// Goal: what one writes into memory of another everybody reads there, of all sizes and at all
+//   places.
+TEST_P(FabricConformance, WritesAreRead) {
+  run([](World* world) {
+    const auto server = [](Port* port) {
+      auto region = port->make_region(kBytes, Access::kReadWrite);
+      ASSERT_TRUE(region.ok());
+      ASSERT_EQ(region.value()->bytes().size(), kBytes);
+      serve(port, region.value()->name(), 1);
+      EXPECT_EQ(region.value()->bytes()[kBytes - 1], std::byte{99});
+    };
+    const auto client = [world](Port* port) {
+      const PeerId peer = connect(port, world->address(0));
+      const RegionName name = ask_for_region(port, peer);
+      for (const std::uint64_t bytes : {1, 7, 8, 9, 63, 64, 65, 4096, 20'000}) {
+        std::vector<std::byte> out(bytes), in(bytes);
+        for (std::uint64_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(i + bytes);
+        const std::uint64_t offset = (bytes * 37) % (kBytes - bytes);
+        const Write write{name, offset, out};
+        ASSERT_TRUE(port->write(peer, {&write, 1}, port->now_us() + kLong).ok());
+        const Read read{name, offset, in};
+        ASSERT_TRUE(port->read(peer, {&read, 1}, port->now_us() + kLong).ok());
+        EXPECT_EQ(in, out);
+      }
+      const std::byte last{99};
+      const Write write{name, kBytes - 1, {&last, 1}};
+      ASSERT_TRUE(port->write(peer, {&write, 1}, port->now_us() + kLong).ok());
+      say_end(port, peer);
+    };
+    world->run({server, client});
+  });
+}
+
+// Goal: many reads in one call are all done, into where each was to go.
+TEST_P(FabricConformance, ManyReadsAtOnce) {
+  run([](World* world) {
+    const auto server = [](Port* port) {
+      auto region = port->make_region(kBytes, Access::kRead);
+      ASSERT_TRUE(region.ok());
+      for (std::uint64_t i = 0; i < kBytes; ++i) {
+        region.value()->bytes()[i] = static_cast<std::byte>(i / 64);
+      }
+      serve(port, region.value()->name(), 1);
+    };
+    const auto client = [world](Port* port) {
+      const PeerId peer = connect(port, world->address(0));
+      const RegionName name = ask_for_region(port, peer);
+      for (const std::size_t count : {1, 2, 64, 300}) {
+        std::vector<std::byte> lines(64 * count);
+        std::vector<Read> reads;
+        for (std::size_t i = 0; i < count; ++i) {
+          reads.push_back({name, (i * 7 % 1024) * 64, std::span(lines).subspan(64 * i, 64)});
+        }
+        ASSERT_TRUE(port->read(peer, reads, port->now_us() + kLong).ok());
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+          ASSERT_EQ(lines[i], static_cast<std::byte>(i / 64 * 7 % 1024)) << i;
+        }
+      }
+      say_end(port, peer);
+    };
+    world->run({server, client});
+  });
+}
+
+// Goal: messages come whole, in order, from whom they are said to, with what they were sent.
+TEST_P(FabricConformance, MessagesComeInOrder) {
+  run([](World* world) {
+    const auto server = [](Port* port) { serve(port, {}, 3); };
+    const auto client = [world](Port* port) {
+      const PeerId peer = connect(port, world->address(0));
+      const std::vector<std::size_t> sizes = {0, 1, 100, 4096, 70'000, kPayloadMax, 3};
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const std::vector<std::byte> payload(sizes[i], static_cast<std::byte>(i));
+        const Header header{.kind = kEcho, .epoch = 5, .request = i};
+        ASSERT_TRUE(port->send(peer, header, payload, port->now_us() + kLong).ok());
+      }
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const Arrival arrival = next(port);
+        ASSERT_EQ(arrival.kind, Arrival::Kind::kMessage);
+        EXPECT_EQ(arrival.peer, peer);
+        EXPECT_EQ(arrival.header, (Header{.kind = kEcho, .epoch = 5, .request = i}));
+        ASSERT_EQ(arrival.payload, std::vector<std::byte>(sizes[i], static_cast<std::byte>(i)));
+      }
+      say_end(port, peer);
+    };
+    world->run({server, client, client, client});
+  });
+}
+
+// Goal: nobody reaches what is not let, and who tries is told so; others go on.
+// Method: beyond the end, so far that sums overflow, a key that is none, a write where only reads
+//   are let, a region that ended.
+TEST_P(FabricConformance, NothingElseIsReached) {
+  run([](World* world) {
+    const auto server = [](Port* port) {
+      auto region = port->make_region(kBytes, Access::kRead);
+      ASSERT_TRUE(region.ok());
+      const RegionName name = region.value()->name();
+      serve(port, name, 1);
+      region.value().reset();
+      serve(port, name, 1);
+    };
+    const auto client = [world](Port* port) {
+      PeerId peer = connect(port, world->address(0));
+      const RegionName name = ask_for_region(port, peer);
+      std::vector<std::byte> bytes(64);
+      const auto reads = [&](const RegionName& of, std::uint64_t offset) {
+        if (port->is_gone(peer)) peer = connect(port, world->address(0));
+        const Read read{of, offset, bytes};
+        return port->read(peer, {&read, 1}, port->now_us() + kLong);
+      };
+      RegionName other = name;
+      other.key += 12345;
+      EXPECT_TRUE(reads(other, 0).IsInvalidArgument());
+      EXPECT_TRUE(reads(name, kBytes - 63).IsInvalidArgument());
+      EXPECT_TRUE(reads(name, kBytes).IsInvalidArgument());
+      EXPECT_TRUE(reads(name, ~std::uint64_t{0} - 10).IsInvalidArgument());
+      EXPECT_TRUE(reads(name, kBytes - 64).ok());
+      if (port->is_gone(peer)) peer = connect(port, world->address(0));
+      const Write write{name, 0, bytes};
+      EXPECT_TRUE(port->write(peer, {&write, 1}, port->now_us() + kLong).IsInvalidArgument());
+      EXPECT_TRUE(reads(name, 0).ok());
+      say_end(port, peer);
+      // It has ended by the time that the server answers.
+      ASSERT_TRUE(port->send(peer, {.kind = kEcho}, {}, port->now_us() + kLong).ok());
+      ASSERT_EQ(next(port).kind, Arrival::Kind::kMessage);
+      EXPECT_TRUE(reads(name, 0).IsInvalidArgument());
+      if (port->is_gone(peer)) peer = connect(port, world->address(0));
+      say_end(port, peer);
+    };
+    world->run({server, client});
+  });
+}
+
+// Goal: each call ends when its time is over, and not before.
+TEST_P(FabricConformance, WaitsHaveAnEnd) {
+  run([](World* world) {
+    const auto alone = [](Port* port) {
+      for (const TimeUs wait : {0, 1, 1000, 20'000}) {
+        const TimeUs begin = port->now_us();
+        EXPECT_FALSE(port->poll(begin + wait).has_value());
+        EXPECT_GE(port->now_us() - begin, wait);
+        EXPECT_LE(port->now_us() - begin, wait + 10'000);
+      }
+      const TimeUs begin = port->now_us();
+      EXPECT_FALSE(port->connect("nowhere", begin + 1000).ok());
+    };
+    world->run({alone});
+  });
+}
+
+// Goal: who was connected hears of an end, and calls fail at once from then on.
+TEST_P(FabricConformance, EndsAreTold) {
+  run([](World* world) {
+    const auto server = [](Port* port) {
+      const Arrival first = next(port);
+      EXPECT_EQ(first.header.kind, kEcho);
+      const Arrival gone = next(port);
+      EXPECT_EQ(gone.kind, Arrival::Kind::kGone);
+      EXPECT_EQ(gone.peer, first.peer);
+      EXPECT_TRUE(port->is_gone(first.peer));
+      EXPECT_TRUE(port->send(first.peer, {}, {}, port->now_us() + kLong).IsIOError());
+    };
+    const auto client = [world](Port* port) {
+      const PeerId peer = connect(port, world->address(0));
+      ASSERT_TRUE(port->send(peer, {.kind = kEcho}, {}, port->now_us() + kLong).ok());
+      world->sleep(10'000);
+      port->disconnect(peer);
+      EXPECT_TRUE(port->is_gone(peer));
+      std::vector<std::byte> bytes(8);
+      const Read read{{}, 0, bytes};
+      EXPECT_TRUE(port->read(peer, {&read, 1}, port->now_us() + kLong).IsIOError());
+    };
+    world->run({server, client});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, FabricConformance, ::testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+}  // namespace breccia::fabric::testing

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabric/local/local_port.h"
+#include "fabric/port.h"
+#include "fabric/sim/net.h"
+#include "support/folder.h"
+
+/// Networks on which the conformance tests of ports run.
+
+namespace breccia::fabric::testing {
+
+/// Some nodes with a port and a thread each.
+class World {
+ public:
+  using Body = std::function<void(Port*)>;
+
+  virtual ~World() = default;
+  /// Runs them all, each with a port of its own, until they end. Addresses are known to all of
+  /// them: a node's by its number.
+  virtual void run(const std::vector<Body>& bodies) = 0;
+  /// Of a node of the run.
+  [[nodiscard]] virtual std::string address(std::size_t node) const = 0;
+  /// Of a thread of a node: others go on meanwhile.
+  virtual void sleep(TimeUs us) = 0;
+};
+
+class SimWorld final : public World {
+ public:
+  explicit SimWorld(std::uint64_t seed) : net_(seed, sim::Weather()) {}
+
+  void run(const std::vector<Body>& bodies) override {
+    std::vector<std::unique_ptr<Port>> ports;
+    addresses_.clear();
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      const sim::Net::Node node = net_.add_node();
+      ports.push_back(net_.open(node));
+      addresses_.push_back(ports.back()->address());
+      net_.start(node, [&bodies, i, port = ports.back().get()] { bodies[i](port); });
+    }
+    net_.run();
+  }
+  [[nodiscard]] std::string address(std::size_t node) const override { return addresses_.at(node); }
+  void sleep(TimeUs us) override { net_.sleep(us); }
+
+ private:
+  sim::Net net_;
+  std::vector<std::string> addresses_;
+};
+
+/// Nodes are threads of this process.
+class LocalWorld final : public World {
+ public:
+  void run(const std::vector<Body>& bodies) override {
+    std::vector<std::unique_ptr<Port>> ports;
+    addresses_.clear();
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      auto port = local::LocalPort::open(folder_.path() + "/" + std::to_string(i));
+      ASSERT_TRUE(port.ok()) << port.status().ToString();
+      ports.push_back(port.take());
+      addresses_.push_back(ports.back()->address());
+    }
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      threads.emplace_back([&bodies, i, port = ports[i].get()] { bodies[i](port); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  [[nodiscard]] std::string address(std::size_t node) const override { return addresses_.at(node); }
+  void sleep(TimeUs us) override { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
+
+ private:
+  breccia::testing::Folder folder_{breccia::testing::Place::kDisk};
+  std::vector<std::string> addresses_;
+};
+
+struct Kind {
+  const char* name;
+  std::unique_ptr<World> (*make)(std::uint64_t seed);
+  std::uint64_t seeds;
+};
+
+inline std::vector<Kind> kinds() {
+  return {{"Sim",
+           [](std::uint64_t seed) -> std::unique_ptr<World> {
+             return std::make_unique<SimWorld>(seed);
+           },
+           500},
+          {"Local",
+           [](std::uint64_t /*seed*/) -> std::unique_ptr<World> {
+             return std::make_unique<LocalWorld>();
+           },
+           5}};
+}
+
+}  // namespace breccia::fabric::testing
