@@ -1,0 +1,50 @@
+#include "disagg/block.h"
+
+#include <cstring>
+
+#include "base/assert.h"
+#include "base/checksum.h"
+
+namespace breccia::disagg {
+
+namespace {
+
+std::uint32_t sum_of(const BlockHeader& header, const void* key_and_value, std::size_t bytes) {
+  const std::uint32_t before = base::crc32c(0, &header, offsetof(BlockHeader, checksum));
+  return base::crc32c(before, key_and_value, bytes);
+}
+
+}  // namespace
+
+std::vector<std::byte> make_block(std::uint32_t generation, const Slice& key, const Slice& value) {
+  BRECCIA_ASSERT(!key.empty() && key.size() <= kKeyBytesMax && value.size() <= kValueBytesMax);
+  BlockHeader header{.key_bytes_less_one = static_cast<std::uint16_t>(key.size() - 1),
+                     .value_bytes = static_cast<std::uint32_t>(value.size()),
+                     .generation = generation};
+  std::vector<std::byte> block(block_bytes(key.size(), value.size()));
+  std::byte* const rest = block.data() + sizeof header;
+  std::memcpy(rest, key.data(), key.size());
+  if (!value.empty()) std::memcpy(rest + key.size(), value.data(), value.size());
+  header.checksum = sum_of(header, rest, block.size() - sizeof header);
+  std::memcpy(block.data(), &header, sizeof header);
+  return block;
+}
+
+std::optional<BlockView> whole_block(std::span<const std::byte> bytes) {
+  BlockHeader header;
+  if (bytes.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::uint64_t key_bytes = std::uint64_t{header.key_bytes_less_one} + 1;
+  const std::uint64_t rest_bytes = key_bytes + header.value_bytes;
+  if (header.magic != BlockHeader::kMagic || rest_bytes > bytes.size() - sizeof header) {
+    return std::nullopt;
+  }
+  const auto* const rest = reinterpret_cast<const char*>(bytes.data()) + sizeof header;
+  if (header.checksum != sum_of(header, rest, rest_bytes)) return std::nullopt;
+  return BlockView{.key = Slice(rest, key_bytes),
+                   .value = Slice(rest + key_bytes, header.value_bytes),
+                   .generation = header.generation,
+                   .is_replaced = (header.state & BlockHeader::kReplaced) != 0};
+}
+
+}  // namespace breccia::disagg

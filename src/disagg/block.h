@@ -1,0 +1,60 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "disagg/location.h"
+
+namespace breccia::disagg {
+
+/// What lies before the key and the value in a block of a memory server, so that whoever has read a
+/// block knows whether it is whole, and whose.
+///
+///     0   magic       2   "Bv"
+///     2   key bytes   2   less one
+///     4   value bytes 4
+///     8   generation  4   another one each time that the block is used
+///     12  checksum    4   CRC32C of the bytes before it, then of key and value
+///     16  state       8   bit 0: another value has come, or is about to; the rest is zero. Not in
+///                         the checksum
+///
+/// Source  [hstore] 4.1 has keys and values alone. Deviation: see docs/impl/disagg.md.
+struct BlockHeader {
+  static constexpr std::uint16_t kMagic = 0x7642;
+  static constexpr std::uint64_t kStateOffset = 16;
+  static constexpr std::uint64_t kReplaced = 1;
+
+  std::uint16_t magic = kMagic;
+  std::uint16_t key_bytes_less_one = 0;
+  std::uint32_t value_bytes = 0;
+  std::uint32_t generation = 0;
+  std::uint32_t checksum = 0;
+  std::uint64_t state = 0;
+};
+static_assert(sizeof(BlockHeader) == 24);
+
+/// Bytes of a block with such a key and value, before they are rounded to a class.
+constexpr std::uint64_t block_bytes(std::uint64_t key_bytes, std::uint64_t value_bytes) {
+  return sizeof(BlockHeader) + key_bytes + value_bytes;
+}
+
+/// A block, to be written where it is to lie.
+/// Shape   key of 1 to kKeyBytesMax bytes, value of kValueBytesMax at most.
+[[nodiscard]] std::vector<std::byte> make_block(std::uint32_t generation, const Slice& key,
+                                                const Slice& value);
+
+/// What was read of a block.
+struct BlockView {
+  Slice key, value;  // in what was read
+  std::uint32_t generation;
+  bool is_replaced;
+};
+/// None: it is not whole, or none.
+[[nodiscard]] std::optional<BlockView> whole_block(std::span<const std::byte> bytes);
+
+}  // namespace breccia::disagg

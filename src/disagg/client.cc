@@ -1,0 +1,336 @@
+#include "disagg/client.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace breccia::disagg {
+
+namespace {
+
+using fabric::TimeUs;
+
+/// Blocks that are asked for at once: of small ones many.
+constexpr std::uint64_t kLeaseBytes = 64 << 10;
+constexpr std::size_t kGiveBackMax = 256;
+/// A chain so long is none: the table changed on the way.
+constexpr std::size_t kChainMax = 64;
+
+Status over(const char* what) { return Status::TimedOut(what); }
+
+Status not_known(const Status& why) {
+  const char* const sentence = "whether it was written is not known";
+  return why.IsTimedOut() ? Status::TimedOut(sentence) : Status::IOError(sentence, why.ToString());
+}
+
+bool is_known_not(const Status& status) {
+  return status.IsMemoryLimit() || status.IsInvalidArgument() || status.IsBusy();
+}
+
+Status check_key(const Slice& key) {
+  if (!key.empty() && key.size() <= kKeyBytesMax) return Status::OK();
+  return Status::InvalidArgument("a key has 1 to 65536 bytes");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, const ClientOptions& options,
+                                             TimeUs until) {
+  if (options.memory_servers.empty()) {
+    return Status::InvalidArgument("no memory server", "name one at least");
+  }
+  if (options.rest_us <= options.read_us) {
+    return Status::InvalidArgument("blocks have to rest for longer than a lookup takes");
+  }
+  if (options.lease_max == 0) return Status::InvalidArgument("no block at once");
+  std::unique_ptr<Client> client(new Client(port, options));
+  BRECCIA_TRY(client->meet(until));
+  return client;
+}
+
+Status Client::meet(TimeUs until) {
+  BRECCIA_TAKE(hash_server_, port_->connect(options_.hash_server, until));
+  BRECCIA_TAKE(const std::vector<std::byte> told, ask(hash_server_, Ask::kTable, {}, until));
+  WireReader table(told);
+  table_ = table.take<TableInfo>();
+  if (!table.is_whole() || table_.shape.bucket_bits > 30) return Status::IOError("no table");
+  for (const std::string& address : options_.memory_servers) {
+    BRECCIA_TAKE(const fabric::PeerId peer, port_->connect(address, until));
+    BRECCIA_TAKE(const std::vector<std::byte> of_pool, ask(peer, Ask::kPool, {}, until));
+    WireReader reader(of_pool);
+    const auto pool = reader.take<PoolInfo>();
+    if (!reader.is_whole() || pool.node >= kNodesMax) return Status::IOError("no pool");
+    const auto node = static_cast<std::uint32_t>(pool.node);
+    const MemoryNode memory{.peer = peer, .region = pool.region, .leased = {}};
+    if (!memory_.emplace(node, memory).second) {
+      return Status::InvalidArgument("two memory servers have one number: " + address);
+    }
+    nodes_.push_back(node);
+  }
+  return Status::OK();
+}
+
+// ---- questions ---------------------------------------------------------------------------------
+
+/// What was answered behind its code. A question that may have got lost is put again, as the same
+/// one: servers answer each once (answers.h).
+Result<std::vector<std::byte>> Client::ask(fabric::PeerId peer, Ask what,
+                                           const WireWriter& question, TimeUs until) {
+  const fabric::Header header{.kind = static_cast<std::uint8_t>(what), .request = next_request_++};
+  TimeUs again = 0;
+  while (port_->now_us() < until) {
+    if (port_->now_us() >= again) {
+      BRECCIA_TRY(port_->send(peer, header, question.bytes(), until));
+      again = port_->now_us() + options_.ask_again_us;
+    }
+    auto arrival = port_->poll(std::min(until, again));
+    if (!arrival.has_value()) continue;
+    if (arrival->kind == fabric::Arrival::Kind::kGone) {
+      if (arrival->peer == peer) return Status::IOError("a server is gone");
+      continue;
+    }
+    const bool is_ours = arrival->peer == peer && arrival->header.request == header.request &&
+                         arrival->header.kind == (header.kind | kAnswerBit);
+    if (!is_ours) continue;  // of a question that was given up
+    WireReader answer(arrival->payload);
+    const auto code = answer.take<Code>();
+    if (code == Code::kOk) {
+      arrival->payload.erase(arrival->payload.begin());
+      return std::move(arrival->payload);
+    }
+    const std::string sentence = answer.take_bytes().ToString();
+    if (code == Code::kFull) return Status::MemoryLimit(sentence);
+    if (code == Code::kBusy) return Status::Busy(sentence);
+    return Status::InvalidArgument(sentence);
+  }
+  return over("a server does not answer");
+}
+
+Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
+  const auto answer = ask(hash_server_, what, question, until);
+  if (!answer.ok()) {
+    return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
+  }
+  WireReader reader(answer.value());
+  const auto replaced = reader.take<Replaced>();
+  if (!reader.is_whole()) return not_known(Status::IOError("no answer to a write"));
+  return replaced;
+}
+
+// ---- lookups -----------------------------------------------------------------------------------
+
+Status Client::get(const Slice& key, std::string* value, TimeUs until) {
+  BRECCIA_TRY(check_key(key));
+  const KeyId id = table_.seeds.id_of(key);
+  while (port_->now_us() < until) {
+    BRECCIA_TAKE(const Found found, look(key, id, value, until));
+    if (found == Found::kValue) return Status::OK();
+    if (found == Found::kNothing) return Status::NotFound();
+    ++counts_.anew;
+  }
+  return over("a lookup");
+}
+
+/// Goes along a chain.
+Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::string* value,
+                                   TimeUs until) {
+  std::vector<std::pair<std::uint32_t, std::uint16_t>> seen;
+  std::uint32_t at = table_.shape.first_bucket(id.hash);
+  do {
+    if (at >= table_.shape.buckets || seen.size() == kChainMax) return Found::kAnew;
+    const TimeUs begin = port_->now_us();
+    BRECCIA_TAKE(const Bucket bucket, read_bucket(at, until));
+    BRECCIA_TAKE(const Found found, look_in(bucket, key, id, value, until));
+    // Behind that time a block that the entry led to may be another's.
+    if (port_->now_us() - begin > options_.read_us) return Found::kAnew;
+    if (found == Found::kValue) return found;
+    seen.emplace_back(at, bucket.version);
+    if (found == Found::kAnew) {
+      BRECCIA_TAKE(const bool is_same, are_same({seen.back()}, until));
+      if (is_same) return Status::Corruption("an entry leads to what is no value");
+      return Found::kAnew;
+    }
+    at = bucket.next;
+  } while (at != 0);
+  // That it is nowhere is believed if all was so at one moment, the first look's end.
+  BRECCIA_TAKE(const bool is_same, are_same(seen, until));
+  return is_same ? Found::kNothing : Found::kAnew;
+}
+
+Result<Bucket> Client::read_bucket(std::uint32_t bucket, TimeUs until) {
+  while (true) {
+    std::array<std::byte, sizeof(Bucket)> bytes;
+    const fabric::Read read{table_.region, std::uint64_t{bucket} * sizeof(Bucket), bytes};
+    ++counts_.reads;
+    BRECCIA_TRY(port_->read(hash_server_, {&read, 1}, until));
+    if (const auto whole = whole_bucket(bytes)) return *whole;
+    ++counts_.torn;
+    if (port_->now_us() >= until) return over("a bucket that always changes");
+  }
+}
+
+Result<Client::Found> Client::look_in(const Bucket& bucket, const Slice& key, const KeyId& id,
+                                      std::string* value, TimeUs until) {
+  const std::uint32_t fingerprint = fingerprint_of(id.hash);
+  Found found = Found::kNothing;
+  for (const Slot slot : bucket.slot) {
+    if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
+    BRECCIA_TAKE(const Found here, look_at(location_in(slot), key, value, until));
+    if (here == Found::kValue) return here;
+    if (here == Found::kAnew) found = here;
+  }
+  return found;
+}
+
+/// kNothing: it is another key's.
+Result<Client::Found> Client::look_at(const Location& location, const Slice& key,
+                                      std::string* value, TimeUs until) {
+  const auto node = memory_.find(location.node);
+  if (node == memory_.end() || location.size_class >= kSizeClasses) return Found::kAnew;
+  std::vector<std::byte> bytes(location.bytes());
+  const fabric::Read read{node->second.region, location.offset(), bytes};
+  ++counts_.reads;
+  BRECCIA_TRY(port_->read(node->second.peer, {&read, 1}, until));
+  const auto block = whole_block(bytes);
+  if (!block.has_value()) {
+    ++counts_.torn;
+    return Found::kAnew;
+  }
+  if (block->key != key) return Found::kNothing;
+  value->assign(block->value.data(), block->value.size());
+  return Found::kValue;
+}
+
+/// Whether buckets are as they were.
+Result<bool> Client::are_same(const std::vector<std::pair<std::uint32_t, std::uint16_t>>& seen,
+                              TimeUs until) {
+  std::vector<std::array<std::byte, sizeof(Bucket)>> bytes(seen.size());
+  std::vector<fabric::Read> reads;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    reads.push_back({table_.region, std::uint64_t{seen[i].first} * sizeof(Bucket), bytes[i]});
+  }
+  counts_.reads += reads.size();
+  BRECCIA_TRY(port_->read(hash_server_, reads, until));
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto bucket = whole_bucket(bytes[i]);
+    if (!bucket.has_value() || bucket->version != seen[i].second) return false;
+  }
+  return true;
+}
+
+// ---- writes ------------------------------------------------------------------------------------
+
+Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
+  BRECCIA_TRY(check_key(key));
+  if (value.size() > kValueBytesMax) return Status::InvalidArgument("a value has up to 1 MiB");
+  BRECCIA_TRY(tend(until));
+  const std::vector<std::byte> block =
+      make_block(static_cast<std::uint32_t>(random_.next()), key, value);
+  BRECCIA_TAKE(const Location location, take_block(class_of(block.size()), until));
+  const MemoryNode& node = memory_.at(location.node);
+  const fabric::Write write{node.region, location.offset(), block};
+  Status written = port_->write(node.peer, {&write, 1}, until);
+  if (!written.ok()) {
+    ++counts_.lost;  // it may come yet
+    return written;
+  }
+  WireWriter question;
+  question.add(slot_of(0, location)).add_bytes(key);
+  const auto replaced = ask_for_change(Ask::kPut, question, until);
+  if (!replaced.ok()) {
+    is_known_not(replaced.status()) ? let_rest(location) : void(++counts_.lost);
+    return replaced.status();
+  }
+  if (replaced.value().slot != 0) let_rest(location_in(replaced.value().slot));
+  return Status::OK();
+}
+
+Status Client::erase(const Slice& key, TimeUs until) {
+  BRECCIA_TRY(check_key(key));
+  BRECCIA_TRY(tend(until));
+  WireWriter question;
+  question.add_bytes(key);
+  BRECCIA_TAKE(const Replaced replaced, ask_for_change(Ask::kErase, question, until));
+  if (replaced.slot != 0) let_rest(location_in(replaced.slot));
+  return Status::OK();
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+/// Of any server that has one, a random one first.
+Result<Location> Client::take_block(std::uint32_t size_class, TimeUs until) {
+  const std::uint64_t count = std::clamp<std::uint64_t>(
+      kLeaseBytes / (lines_of(size_class) * kLineBytes), 1, options_.lease_max);
+  const std::size_t first = random_.below(nodes_.size());
+  Status none = Status::MemoryLimit("no memory server has room");
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const std::uint32_t number = nodes_[(first + i) % nodes_.size()];
+    MemoryNode& node = memory_.at(number);
+    std::vector<std::uint64_t>& lines = node.leased[size_class];
+    if (lines.empty()) {
+      WireWriter question;
+      question.add(size_class).add(static_cast<std::uint32_t>(count));
+      const auto answer = ask(node.peer, Ask::kLease, question, until);
+      if (!answer.ok()) {
+        none = answer.status();
+        continue;
+      }
+      WireReader reader(answer.value());
+      while (reader.left() >= sizeof(std::uint64_t)) lines.push_back(reader.take<std::uint64_t>());
+      if (!reader.is_whole() || lines.empty()) return Status::IOError("no lease");
+    }
+    const std::uint64_t line = lines.back();
+    lines.pop_back();
+    return Location{.node = number, .size_class = size_class, .line = line};
+  }
+  return none;
+}
+
+void Client::let_rest(const Location& block) {
+  resting_.push_back({port_->now_us() + options_.rest_us, block});
+}
+
+/// Gives back what has rested.
+Status Client::tend(TimeUs until) {
+  const TimeUs now = port_->now_us();
+  if (resting_.empty() || resting_.front().until > now) return Status::OK();
+  std::map<std::uint32_t, WireWriter> blocks;
+  for (std::size_t n = 0; n < kGiveBackMax && !resting_.empty(); ++n) {
+    if (resting_.front().until > now) break;
+    const Location block = resting_.front().block;
+    resting_.pop_front();
+    blocks[block.node].add(block.size_class).add(block.line);
+  }
+  for (const auto& [node, of_node] : blocks) BRECCIA_TRY(give_back(node, of_node, until));
+  return Status::OK();
+}
+
+Status Client::give_back(std::uint32_t node, const WireWriter& blocks, TimeUs until) {
+  const auto found = memory_.find(node);
+  if (found == memory_.end()) return Status::OK();  // a server that this client does not know
+  const auto answer = ask(found->second.peer, Ask::kGiveBack, blocks, until);
+  if (!answer.ok()) ++counts_.lost;
+  // Who has no answer cannot ask again: the blocks may be others' by now.
+  return answer.status().IsInvalidArgument()
+             ? Status::Corruption("a block was given back that is not in use")
+             : Status::OK();
+}
+
+Status Client::close(TimeUs until) {
+  for (auto& [number, node] : memory_) {
+    for (auto& [size_class, lines] : node.leased) {
+      WireWriter blocks;
+      for (const std::uint64_t line : lines) blocks.add(size_class).add(line);
+      if (!lines.empty()) BRECCIA_TRY(give_back(number, blocks, until));
+      lines.clear();
+    }
+  }
+  while (!resting_.empty()) {
+    if (port_->now_us() >= until) return over("blocks rest");
+    (void)port_->poll(std::min(until, resting_.front().until));
+    BRECCIA_TRY(tend(until));
+  }
+  return Status::OK();
+}
+
+}  // namespace breccia::disagg

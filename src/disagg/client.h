@@ -1,0 +1,113 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "disagg/block.h"
+#include "disagg/bucket.h"
+#include "disagg/protocol.h"
+#include "fabric/port.h"
+
+namespace breccia::disagg {
+
+struct ClientOptions {
+  std::string hash_server;                  // addresses
+  std::vector<std::string> memory_servers;  // one at least
+  /// Between the entry of a key and its value a lookup takes no longer, or begins anew; blocks
+  /// rest longer than that of all clients before they are used again.
+  fabric::TimeUs read_us = 100'000;
+  fabric::TimeUs rest_us = 300'000;
+  /// A question that was not answered so long is put again.
+  fabric::TimeUs ask_again_us = 20'000;
+  /// Blocks of a class that it takes at once, at most, so as not to ask for each.
+  std::uint32_t lease_max = 64;
+  /// Of generations of blocks, and of which server gets the next one.
+  std::uint64_t seed = 1;
+};
+
+/// Keys and values in the memory of servers. A lookup is two reads, of a bucket and of the value,
+/// and no work of a server; a write is one of the value, and a question to the hash server.
+///
+/// Errors  TimedOut: the time is over; of a write: whether it was, or will be, is not known.
+///         IOError: a server is gone; of a write also that. Corruption: what an entry leads to is
+///         no value. MemoryLimit: servers are full; nothing was written.
+/// Owner   the port outlives it.
+/// Threads the port's.
+/// Source  [hstore] 3.2 and 4.2.
+class Client {
+ public:
+  static Result<std::unique_ptr<Client>> open(fabric::Port* port, const ClientOptions& options,
+                                              fabric::TimeUs until);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  [[nodiscard]] Status get(const Slice& key, std::string* value, fabric::TimeUs until);
+  [[nodiscard]] Status put(const Slice& key, const Slice& value, fabric::TimeUs until);
+  [[nodiscard]] Status erase(const Slice& key, fabric::TimeUs until);
+  /// Gives back what it has of servers' memory, when that has rested.
+  [[nodiscard]] Status close(fabric::TimeUs until);
+
+  struct Counts {
+    std::uint64_t reads = 0;  // of others' memory
+    std::uint64_t torn = 0;   // of these, not whole
+    std::uint64_t anew = 0;   // lookups that began once more
+    std::uint64_t lost = 0;   // blocks of which nobody knows whether they are in use
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  struct MemoryNode {
+    fabric::PeerId peer;
+    fabric::RegionName region;
+    std::map<std::uint32_t, std::vector<std::uint64_t>> leased;  // lines by class
+  };
+  struct Resting {
+    fabric::TimeUs until;
+    Location block;
+  };
+  enum class Found : std::uint8_t { kValue, kNothing, kAnew };
+
+  Client(fabric::Port* port, const ClientOptions& options)
+      : port_(port), options_(options), random_(options.seed) {}
+
+  Status meet(fabric::TimeUs until);
+  Result<std::vector<std::byte>> ask(fabric::PeerId peer, Ask ask, const WireWriter& question,
+                                     fabric::TimeUs until);
+  Result<Replaced> ask_for_change(Ask what, const WireWriter& question, fabric::TimeUs until);
+
+  Result<Found> look(const Slice& key, const KeyId& id, std::string* value, fabric::TimeUs until);
+  Result<Bucket> read_bucket(std::uint32_t bucket, fabric::TimeUs until);
+  Result<Found> look_in(const Bucket& bucket, const Slice& key, const KeyId& id, std::string* value,
+                        fabric::TimeUs until);
+  Result<Found> look_at(const Location& location, const Slice& key, std::string* value,
+                        fabric::TimeUs until);
+  Result<bool> are_same(const std::vector<std::pair<std::uint32_t, std::uint16_t>>& seen,
+                        fabric::TimeUs until);
+
+  Result<Location> take_block(std::uint32_t size_class, fabric::TimeUs until);
+  void let_rest(const Location& block);
+  Status give_back(std::uint32_t node, const WireWriter& blocks, fabric::TimeUs until);
+  Status tend(fabric::TimeUs until);
+
+  fabric::Port* const port_;
+  const ClientOptions options_;
+  base::Random random_;
+  fabric::PeerId hash_server_ = 0;
+  TableInfo table_;
+  std::map<std::uint32_t, MemoryNode> memory_;  // by node
+  std::vector<std::uint32_t> nodes_;
+  std::deque<Resting> resting_;
+  std::uint64_t next_request_ = 1;
+  Counts counts_;
+};
+
+}  // namespace breccia::disagg

@@ -1,0 +1,132 @@
+#include "disagg/hash_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace breccia::disagg {
+
+HashTable::HashTable(std::span<Bucket> buckets, const TableShape& shape)
+    : buckets_(buckets), shape_(shape), ids_(buckets.size() * Bucket::kSlots) {
+  BRECCIA_ASSERT(buckets.size() == shape.buckets && shape.bucket_bits < 32);
+  const std::uint32_t first = 1U << shape.bucket_bits;
+  BRECCIA_ASSERT(buckets.size() >= first);
+  for (std::uint32_t i = 0; i < buckets_.size(); ++i) seal(i, Bucket());
+  for (std::uint32_t i = shape.buckets; i-- > first;) free_.push_back(i);
+}
+
+std::optional<Location> HashTable::find(const KeyId& id) const {
+  const auto place = place_of(id);
+  if (!place.has_value()) return std::nullopt;
+  return location_in(buckets_[place->bucket].slot[place->slot]);
+}
+
+std::optional<HashTable::Place> HashTable::place_of(const KeyId& id) const {
+  const std::uint32_t fingerprint = fingerprint_of(id.hash);
+  std::uint32_t at = shape_.first_bucket(id.hash);
+  do {
+    const Bucket& bucket = buckets_[at];
+    for (std::uint32_t i = 0; i < Bucket::kSlots; ++i) {
+      const Slot slot = bucket.slot[i];
+      if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
+      if (id_at({at, i}) == id) return Place{at, i};
+    }
+    at = bucket.next;
+  } while (at != 0);
+  return std::nullopt;
+}
+
+/// The first one of a key's chain.
+std::optional<HashTable::Place> HashTable::empty_place(const KeyId& id) const {
+  std::uint32_t at = shape_.first_bucket(id.hash);
+  do {
+    const Bucket& bucket = buckets_[at];
+    const auto* const empty = std::find(bucket.slot.begin(), bucket.slot.end(), Slot{0});
+    if (empty != bucket.slot.end()) {
+      return Place{at, static_cast<std::uint32_t>(empty - bucket.slot.begin())};
+    }
+    at = bucket.next;
+  } while (at != 0);
+  return std::nullopt;
+}
+
+Result<std::optional<Location>> HashTable::put(const KeyId& id, const Location& location) {
+  const Slot slot = slot_of(fingerprint_of(id.hash), location);
+  if (const auto place = place_of(id)) {
+    const Location before = location_in(buckets_[place->bucket].slot[place->slot]);
+    set(*place, slot);
+    return std::optional(before);
+  }
+  auto place = empty_place(id);
+  if (!place.has_value()) {
+    if (free_.empty()) return Status::MemoryLimit("the hash index is full");
+    place = Place{free_.back(), 0};
+    free_.pop_back();
+    std::uint32_t last = shape_.first_bucket(id.hash);
+    while (buckets_[last].next != 0) last = buckets_[last].next;
+    // It has its entry before anybody comes to it.
+    id_at(*place) = id;
+    set(*place, slot);
+    Bucket longer = buckets_[last];
+    longer.next = place->bucket;
+    seal(last, longer);
+  } else {
+    id_at(*place) = id;
+    set(*place, slot);
+  }
+  ++size_;
+  return std::optional<Location>();
+}
+
+std::optional<Location> HashTable::erase(const KeyId& id) {
+  const auto place = place_of(id);
+  if (!place.has_value()) return std::nullopt;
+  const Location before = location_in(buckets_[place->bucket].slot[place->slot]);
+  set(*place, 0);
+  id_at(*place) = KeyId();
+  --size_;
+  shorten(id, place->bucket);
+  return before;
+}
+
+/// Takes a bucket that has become empty out of its chain.
+void HashTable::shorten(const KeyId& id, std::uint32_t bucket) {
+  const std::uint32_t first = shape_.first_bucket(id.hash);
+  const auto& slots = buckets_[bucket].slot;
+  if (bucket == first || std::any_of(slots.begin(), slots.end(), [](Slot s) { return s != 0; })) {
+    return;
+  }
+  std::uint32_t before = first;
+  while (buckets_[before].next != bucket) before = buckets_[before].next;
+  Bucket shorter = buckets_[before];
+  shorter.next = buckets_[bucket].next;
+  seal(before, shorter);
+  // Behind that: who is on the way through it sees that the bucket before it has changed.
+  seal(bucket, Bucket{.version = buckets_[bucket].version});
+  free_.push_back(bucket);
+}
+
+void HashTable::set(const Place& place, Slot slot) {
+  Bucket changed = buckets_[place.bucket];
+  changed.slot[place.slot] = slot;
+  seal(place.bucket, changed);
+}
+
+/// Word by word, each whole, where the computer has such: between them a reader sees what is no
+/// bucket.
+void HashTable::seal(std::uint32_t bucket, const Bucket& changed) {
+  Bucket next = changed;
+  ++next.version;
+  next.checksum = next.sum();
+  constexpr std::size_t kWords = sizeof(Bucket) / sizeof(std::uint64_t);
+  const auto words = std::bit_cast<std::array<std::uint64_t, kWords>>(next);
+  auto* const to = reinterpret_cast<std::uint64_t*>(&buckets_[bucket]);
+  for (std::size_t i = 0; i < kWords; ++i) {
+    std::atomic_ref<std::uint64_t>(to[i]).store(words[i], std::memory_order_release);
+  }
+}
+
+}  // namespace breccia::disagg

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "disagg/bucket.h"
+#include "record/keyed_hash.h"
+
+namespace breccia::disagg {
+
+/// Which key an entry is of: two hashes that nobody can foresee, which two keys share once in 2^128
+/// pairs. Buckets have 12 bits of the first and its highest ones, by their place.
+struct KeyId {
+  std::uint64_t hash = 0;
+  std::uint64_t proof = 0;
+  friend bool operator==(const KeyId&, const KeyId&) = default;
+};
+
+/// By which a table's keys are hashed, and readers find buckets.
+struct KeySeeds {
+  record::HashSeed hash, proof;
+
+  [[nodiscard]] KeyId id_of(const Slice& key) const {
+    return {.hash = record::keyed_hash(key.data(), key.size(), hash),
+            .proof = record::keyed_hash(key.data(), key.size(), proof)};
+  }
+};
+
+/// What readers need to know of a table.
+struct TableShape {
+  std::uint32_t bucket_bits = 0;  // 2^so many buckets begin chains; others go on with them
+  std::uint32_t buckets = 0;      // all of them
+
+  /// Where the chain of a key begins.
+  [[nodiscard]] std::uint32_t first_bucket(std::uint64_t hash) const {
+    return bucket_bits == 0 ? 0 : static_cast<std::uint32_t>(hash >> (64 - bucket_bits));
+  }
+};
+
+/// The hash index of a server: buckets in memory that others read while this changes it, one bucket
+/// at a time, each of which is whole before and behind.
+///
+/// A bucket that its chain does not need any more is used for another one, and a reader may come to
+/// it all the same: it finds nothing there, and believes that only if no bucket on its way has
+/// another version meanwhile.
+///
+/// Owner   the buckets outlive it.
+/// Threads one; readers any, of other processes.
+/// Source  [hstore] 4.1. Deviation: which key an entry is of is known here, so that a change reads
+///         nobody's memory; chains become shorter again.
+class HashTable {
+ public:
+  /// Shape   as many buckets as shape.buckets, at least 2^bucket_bits; they are written.
+  HashTable(std::span<Bucket> buckets, const TableShape& shape);
+
+  [[nodiscard]] std::optional<Location> find(const KeyId& id) const;
+  /// What was there.
+  /// Errors  MemoryLimit: there is no bucket for one more entry; nothing has changed.
+  Result<std::optional<Location>> put(const KeyId& id, const Location& location);
+  std::optional<Location> erase(const KeyId& id);
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] std::uint64_t free_buckets() const { return free_.size(); }
+  /// visit(id, location) of each entry.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const Slot slot = buckets_[i / Bucket::kSlots].slot[i % Bucket::kSlots];
+      if (slot != 0) visit(ids_[i], location_in(slot));
+    }
+  }
+
+ private:
+  struct Place {
+    std::uint32_t bucket;
+    std::uint32_t slot;
+  };
+  [[nodiscard]] std::optional<Place> place_of(const KeyId& id) const;
+  [[nodiscard]] std::optional<Place> empty_place(const KeyId& id) const;
+  KeyId& id_at(const Place& place) { return ids_[place.bucket * Bucket::kSlots + place.slot]; }
+  [[nodiscard]] const KeyId& id_at(const Place& place) const {
+    return ids_[place.bucket * Bucket::kSlots + place.slot];
+  }
+  void set(const Place& place, Slot slot);
+  void seal(std::uint32_t bucket, const Bucket& changed);
+  void shorten(const KeyId& id, std::uint32_t bucket);
+
+  const std::span<Bucket> buckets_;
+  const TableShape shape_;
+  std::vector<KeyId> ids_;  // of all slots
+  std::vector<std::uint32_t> free_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace breccia::disagg

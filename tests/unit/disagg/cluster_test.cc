@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "disagg/client.h"
+#include "disagg/hash_server.h"
+#include "disagg/memory_server.h"
+#include "fabric/sim/net.h"
+#include "support/seeds.h"
+#include "unit/disagg/register_check.h"
+
+/// Clients, a hash server and memory servers on a simulated network.
+
+namespace breccia::disagg {
+
+namespace {
+
+using fabric::TimeUs;
+using testing::KeyOp;
+
+constexpr TimeUs kLong = 10'000'000;
+
+/// A small cluster, whose table is so small that chains are long.
+class Cluster {
+ public:
+  Cluster(std::uint64_t seed, const fabric::sim::Weather& weather, std::size_t memory_nodes)
+      : net_(seed, weather) {
+    HashServer::Options options{.bucket_bits = 1, .more_buckets = 8, .seeds = {}};
+    options.seeds.hash = {net_.random().next(), net_.random().next() | 1};
+    options.seeds.proof = {net_.random().next(), net_.random().next() | 1};
+    add_server(&client_options_.hash_server, [this, options](fabric::Port* port) {
+      auto server = HashServer::make(port, options);
+      EXPECT_TRUE(server.ok());
+      hash_server_ = server.take();
+      while (true) hash_server_->serve(net_.now_us() + kLong);
+    });
+    client_options_.memory_servers.resize(memory_nodes);
+    memory_servers_.resize(memory_nodes);
+    for (std::uint32_t i = 0; i < memory_nodes; ++i) {
+      add_server(&client_options_.memory_servers[i], [this, i](fabric::Port* port) {
+        auto server = MemoryServer::make(port, i, 2 * Pool::kChunkLines * kLineBytes);
+        EXPECT_TRUE(server.ok());
+        memory_servers_[i] = server.take();
+        while (true) memory_servers_[i]->serve(net_.now_us() + kLong);
+      });
+    }
+    client_options_.read_us = 2000;
+    client_options_.rest_us = 3000;
+    client_options_.ask_again_us = 500;
+    client_options_.lease_max = 1;  // so that blocks are soon used again
+  }
+  /// Servers end before their ports.
+  ~Cluster() {
+    hash_server_.reset();
+    memory_servers_.clear();
+  }
+
+  /// A client that does something, on a node of its own.
+  void add_client(const std::function<void(Client*)>& body) {
+    const auto node = net_.add_node();
+    ports_.push_back(net_.open(node));
+    ClientOptions options = client_options_;
+    options.seed = net_.random().next();
+    net_.start(node, [this, options, body, port = ports_.back().get()] {
+      auto client = Client::open(port, options, net_.now_us() + kLong);
+      ASSERT_TRUE(client.ok()) << client.status().ToString();
+      body(client.value().get());
+    });
+  }
+  void run() { net_.run(); }
+  fabric::sim::Net& net() { return net_; }
+  [[nodiscard]] const HashTable& table() const { return hash_server_->table(); }
+  [[nodiscard]] std::uint64_t used_blocks() const {
+    std::uint64_t used = 0;
+    for (const auto& server : memory_servers_) used += server->pool().used_blocks();
+    return used;
+  }
+
+ private:
+  void add_server(std::string* address, const std::function<void(fabric::Port*)>& body) {
+    const auto node = net_.add_node();
+    net_.let_serve(node);
+    ports_.push_back(net_.open(node));
+    *address = ports_.back()->address();
+    net_.start(node, [body, port = ports_.back().get()] { body(port); });
+  }
+
+  fabric::sim::Net net_;
+  std::vector<std::unique_ptr<fabric::Port>> ports_;
+  std::unique_ptr<HashServer> hash_server_;
+  std::vector<std::unique_ptr<MemoryServer>> memory_servers_;
+  ClientOptions client_options_;
+};
+
+/// What clients did to each key.
+using History = std::map<std::string, std::vector<KeyOp>>;
+
+/// Some operations on few keys, written down.
+void ask_at_random(Cluster* cluster, Client* client, std::uint64_t seed, int turns, TimeUs wait,
+                   History* history) {
+  base::Random random(seed);
+  for (int turn = 0; turn < turns; ++turn) {
+    const std::string key = "k" + std::to_string(random.below(6));
+    const TimeUs called = cluster->net().now_us();
+    const TimeUs until = called + wait;
+    KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = called, .returned = 0};
+    Status status;
+    if (random.one_in(2)) {
+      std::string found;
+      status = client->get(key, &found, until);
+      if (status.ok()) op.value = found;
+      if (!status.ok() && !status.IsNotFound()) continue;  // it has found nothing out
+      status = Status::OK();
+    } else {
+      op.what = KeyOp::What::kWrite;
+      const std::string value =
+          std::to_string(seed) + "." + std::to_string(turn) + std::string(random.below(300), '.');
+      const bool deletes = random.one_in(4);
+      if (!deletes) op.value = value;
+      status = deletes ? client->erase(key, until) : client->put(key, value, until);
+      if (status.IsMemoryLimit()) continue;
+    }
+    ASSERT_FALSE(status.IsCorruption()) << status.ToString();
+    op.returned = status.ok() ? cluster->net().now_us() : KeyOp::kNever;
+    (*history)[key].push_back(op);
+  }
+}
+
+void expect_linearizable(const History& history) {
+  for (const auto& [key, ops] : history) EXPECT_TRUE(testing::is_linearizable(ops)) << key;
+}
+
+}  // namespace
+
+// Goal: each key's lookups and writes are as if they came one after the other, and nothing stays of
+//   what was replaced.
+// Method: four clients over few keys in long chains, with torn and slow reads; behind them as many
+//   blocks are in use as there are keys.
+// Mutation: blocks that do not rest; a write that is acknowledged before its entry is there.
+TEST(DisaggCluster, IsLinearizable) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(1000)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 1}, 2);
+    History history;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      cluster.add_client([&, i](Client* client) {
+        ask_at_random(&cluster, client, 10 * seed + i, 30, kLong, &history);
+        EXPECT_TRUE(client->close(cluster.net().now_us() + kLong).ok());
+        EXPECT_EQ(client->counts().lost, 0U);
+      });
+    }
+    cluster.run();
+    expect_linearizable(history);
+    EXPECT_EQ(cluster.used_blocks(), cluster.table().size());
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: a key that is there all the time is found each time, while chains become longer and shorter
+//   around it.
+// Method: keys that stay, behind others that come and go, in chains of several buckets; slow reads.
+// Mutation: a miss that is believed at once.
+TEST(DisaggCluster, WhatStaysIsFound) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(500)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8}, 1);
+    constexpr std::uint64_t kStay = 10;
+    int ready = 0;
+    const auto late = [&] { return cluster.net().now_us() + kLong; };
+    const auto key_of = [](const char* of, std::uint64_t i) { return of + std::to_string(i); };
+    cluster.add_client([&](Client* client) {
+      // Those that go leave buckets before theirs.
+      for (std::uint64_t i = 0; i < 30; ++i)
+        ASSERT_TRUE(client->put(key_of("x", i), "", late()).ok());
+      for (std::uint64_t i = 0; i < kStay; ++i)
+        ASSERT_TRUE(client->put(key_of("s", i), "s", late()).ok());
+      ready = 1;
+    });
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      cluster.add_client([&, i](Client* client) {
+        while (ready == 0) cluster.net().sleep(100);
+        base::Random random(8 * seed + i);
+        std::string value;
+        for (int turn = 0; turn < 60; ++turn) {
+          const std::string other = key_of("x", random.below(30));
+          if (i < 2) {
+            const Status changed =
+                random.one_in(2) ? client->put(other, "", late()) : client->erase(other, late());
+            ASSERT_TRUE(changed.ok() || changed.IsMemoryLimit()) << changed.ToString();
+          } else {
+            ASSERT_TRUE(client->get(key_of("s", random.below(kStay)), &value, late()).ok());
+          }
+        }
+      });
+    }
+    cluster.run();
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: histories are linearizable where messages get lost, come twice, late and damaged, and what
+//   is slow is given up.
+// Mutation: a question that is answered twice; a write of which nobody knows whether it happened
+//   that is said not to have; its block used again.
+TEST(DisaggCluster, IsLinearizableInBadWeather) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(1000)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    const fabric::sim::Weather weather{.slow_one_in = 20,
+                                       .lost_one_in = 20,
+                                       .twice_one_in = 10,
+                                       .damaged_one_in = 30,
+                                       .overtaken_one_in = 10};
+    Cluster cluster(seed, weather, 2);
+    History history;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      cluster.add_client([&, i](Client* client) {
+        ask_at_random(&cluster, client, 10 * seed + i, 30, 3000, &history);
+      });
+    }
+    cluster.run();
+    expect_linearizable(history);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace breccia::disagg
