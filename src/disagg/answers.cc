@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace breccia::disagg {
 
 namespace {
@@ -11,36 +13,51 @@ constexpr fabric::TimeUs kSendUs = 100'000;
 
 }  // namespace
 
-void Answers::serve(fabric::TimeUs until, const Answer& answer) {
-  do {
-    const auto arrival = port_->poll(until);
-    if (!arrival.has_value()) return;
-    if (arrival->kind == fabric::Arrival::Kind::kGone) {
-      peers_.erase(arrival->peer);
-    } else if ((arrival->header.kind & kAnswerBit) == 0) {
-      hear(*arrival, answer);
-    }
-  } while (port_->now_us() < until);
-}
-
 void Answers::hear(const fabric::Arrival& arrival, const Answer& answer) {
+  if (arrival.kind == fabric::Arrival::Kind::kGone) {
+    peers_.erase(arrival.peer);
+    return;
+  }
   Peer& peer = peers_[arrival.peer];
+  const Asker asker{.peer = arrival.peer, .header = arrival.header};
   const std::uint64_t request = arrival.header.request;
   if (request <= peer.forgotten) return;
-  auto found = peer.answers.find(request);
-  if (found == peer.answers.end()) {
-    const WireWriter fresh =
-        answer(static_cast<Ask>(arrival.header.kind), WireReader(arrival.payload));
-    found = peer.answers.emplace(request, fresh.bytes()).first;
+  const auto [found, is_new] = peer.answers.try_emplace(request);
+  if (!is_new) {
+    if (!found->second.empty()) send(asker, found->second);
+    return;
   }
-  fabric::Header header = arrival.header;
-  header.kind |= kAnswerBit;
-  // Where it does not come through, who has asked will find out.
-  (void)port_->send(arrival.peer, header, found->second, port_->now_us() + kSendUs);
   while (peer.answers.size() > kKeptMax) {
     peer.forgotten = peer.answers.begin()->first;
     peer.answers.erase(peer.answers.begin());
   }
+  const Ask ask = static_cast<Ask>(arrival.header.kind);
+  if (const auto now = answer(asker, ask, WireReader(arrival.payload))) give(asker, *now);
+}
+
+void Answers::give(const Asker& asker, const WireWriter& answer) {
+  BRECCIA_ASSERT(!answer.bytes().empty());
+  const auto peer = peers_.find(asker.peer);
+  if (peer == peers_.end()) return;  // it is gone
+  const auto found = peer->second.answers.find(asker.header.request);
+  if (found != peer->second.answers.end()) found->second = answer.bytes();
+  send(asker, answer.bytes());
+}
+
+/// Where it does not come through, who has asked will find out.
+void Answers::send(const Asker& asker, const std::vector<std::byte>& answer) {
+  fabric::Header header = asker.header;
+  header.kind |= kAnswerBit;
+  (void)port_->send(asker.peer, header, answer, port_->now_us() + kSendUs);
+}
+
+void serve(fabric::Port* port, Answers* answers, const Answers::Answer& answer,
+           fabric::TimeUs until) {
+  do {
+    const auto arrival = port->poll(until);
+    if (!arrival.has_value()) return;
+    if ((arrival->header.kind & kAnswerBit) == 0) answers->hear(*arrival, answer);
+  } while (port->now_us() < until);
 }
 
 }  // namespace breccia::disagg

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "disagg/watermark.h"
 
 namespace breccia::disagg {
 
@@ -25,6 +26,11 @@ Status not_known(const Status& why) {
 
 bool is_known_not(const Status& status) {
   return status.IsMemoryLimit() || status.IsInvalidArgument() || status.IsBusy();
+}
+
+/// Where a bucket lies in its region.
+std::uint64_t offset_of(std::uint32_t bucket) {
+  return sizeof(Watermark) + std::uint64_t{bucket} * sizeof(Bucket);
 }
 
 Status check_key(const Slice& key) {
@@ -54,6 +60,9 @@ Status Client::meet(TimeUs until) {
   WireReader table(told);
   table_ = table.take<TableInfo>();
   if (!table.is_whole() || table_.shape.bucket_bits > 30) return Status::IOError("no table");
+  if (!options_.ordered_server.empty()) {
+    BRECCIA_TAKE(ordered_server_, port_->connect(options_.ordered_server, until));
+  }
   for (const std::string& address : options_.memory_servers) {
     BRECCIA_TAKE(const fabric::PeerId peer, port_->connect(address, until));
     BRECCIA_TAKE(const std::vector<std::byte> of_pool, ask(peer, Ask::kPool, {}, until));
@@ -160,7 +169,7 @@ Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::strin
 Result<Bucket> Client::read_bucket(std::uint32_t bucket, TimeUs until) {
   while (true) {
     std::array<std::byte, sizeof(Bucket)> bytes;
-    const fabric::Read read{table_.region, std::uint64_t{bucket} * sizeof(Bucket), bytes};
+    const fabric::Read read{table_.region, offset_of(bucket), bytes};
     ++counts_.reads;
     BRECCIA_TRY(port_->read(hash_server_, {&read, 1}, until));
     if (const auto whole = whole_bucket(bytes)) return *whole;
@@ -207,7 +216,7 @@ Result<bool> Client::are_same(const std::vector<std::pair<std::uint32_t, std::ui
   std::vector<std::array<std::byte, sizeof(Bucket)>> bytes(seen.size());
   std::vector<fabric::Read> reads;
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    reads.push_back({table_.region, std::uint64_t{seen[i].first} * sizeof(Bucket), bytes[i]});
+    reads.push_back({table_.region, offset_of(seen[i].first), bytes[i]});
   }
   counts_.reads += reads.size();
   BRECCIA_TRY(port_->read(hash_server_, reads, until));
@@ -216,6 +225,75 @@ Result<bool> Client::are_same(const std::vector<std::pair<std::uint32_t, std::ui
     if (!bucket.has_value() || bucket->version != seen[i].second) return false;
   }
   return true;
+}
+
+// ---- ranges ------------------------------------------------------------------------------------
+
+Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit,
+                    std::vector<std::pair<std::string, std::string>>* found, TimeUs until) {
+  if (!ordered_server_.has_value()) return Status::NotSupported("there is no ordered server");
+  if (limit > kScanMax) return Status::InvalidArgument("a range of more than 4096 keys");
+  WireWriter question;
+  question.add_bytes(begin).add_bytes(end).add(limit);
+  while (port_->now_us() < until) {
+    const TimeUs asked = port_->now_us();
+    BRECCIA_TAKE(const std::vector<std::byte> answer,
+                 ask(*ordered_server_, Ask::kScan, question, until));
+    WireReader reader(answer);
+    const auto through = reader.take<std::uint64_t>();
+    std::vector<Slot> slots;
+    while (reader.left() >= sizeof(Slot)) slots.push_back(reader.take<Slot>());
+    if (!reader.is_whole() || slots.size() > limit) return Status::IOError("no answer to a scan");
+    found->clear();
+    BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
+    // Behind that time a block may be another's.
+    const bool is_late = port_->now_us() - asked > options_.read_us;
+    if (is_whole && !is_late) return wait_for(through, until);
+    if (!is_whole && !is_late) return Status::Corruption("the index leads to what is no value");
+    ++counts_.anew;
+  }
+  return over("a scan");
+}
+
+/// Keys and values of blocks, those of each server at once. False: one is not whole.
+Result<bool> Client::read_values(std::span<const Slot> slots,
+                                 std::vector<std::pair<std::string, std::string>>* found,
+                                 TimeUs until) {
+  std::vector<std::vector<std::byte>> bytes(slots.size());
+  std::map<std::uint32_t, std::vector<fabric::Read>> reads;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Location location = location_in(slots[i]);
+    const auto node = memory_.find(location.node);
+    if (node == memory_.end() || location.size_class >= kSizeClasses) return false;
+    bytes[i].resize(location.bytes());
+    reads[location.node].push_back({node->second.region, location.offset(), bytes[i]});
+  }
+  for (const auto& [node, of_node] : reads) {
+    counts_.reads += of_node.size();
+    BRECCIA_TRY(port_->read(memory_.at(node).peer, of_node, until));
+  }
+  for (const std::vector<std::byte>& one : bytes) {
+    const auto block = whole_block(one);
+    if (!block.has_value()) {
+      ++counts_.torn;
+      return false;
+    }
+    found->emplace_back(block->key.ToString(), block->value.ToString());
+  }
+  return true;
+}
+
+/// Until lookups find all that a scan has found, so that none behind it is older.
+Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
+  while (true) {
+    std::array<std::byte, sizeof(Watermark)> bytes;
+    const fabric::Read read{table_.region, 0, bytes};
+    ++counts_.reads;
+    BRECCIA_TRY(port_->read(hash_server_, {&read, 1}, until));
+    const auto watermark = Watermark::in(bytes);
+    if (watermark.has_value() && *watermark >= sequence) return Status::OK();
+    if (port_->now_us() >= until) return over("a scan");
+  }
 }
 
 // ---- writes ------------------------------------------------------------------------------------

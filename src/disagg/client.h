@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ namespace breccia::disagg {
 
 struct ClientOptions {
   std::string hash_server;                  // addresses
+  std::string ordered_server;               // empty: there is none, and no scans
   std::vector<std::string> memory_servers;  // one at least
   /// Between the entry of a key and its value a lookup takes no longer, or begins anew; blocks
   /// rest longer than that of all clients before they are used again.
@@ -53,6 +55,12 @@ class Client {
   [[nodiscard]] Status get(const Slice& key, std::string* value, fabric::TimeUs until);
   [[nodiscard]] Status put(const Slice& key, const Slice& value, fabric::TimeUs until);
   [[nodiscard]] Status erase(const Slice& key, fabric::TimeUs until);
+  /// The first keys of [begin, end), `limit` at most, in their order, with their values, as of one
+  /// moment; an empty `end` is none.
+  /// Shape   limit up to kScanMax.
+  [[nodiscard]] Status scan(const Slice& begin, const Slice& end, std::uint32_t limit,
+                            std::vector<std::pair<std::string, std::string>>* found,
+                            fabric::TimeUs until);
   /// Gives back what it has of servers' memory, when that has rested.
   [[nodiscard]] Status close(fabric::TimeUs until);
 
@@ -93,6 +101,11 @@ class Client {
   Result<bool> are_same(const std::vector<std::pair<std::uint32_t, std::uint16_t>>& seen,
                         fabric::TimeUs until);
 
+  Result<bool> read_values(std::span<const Slot> slots,
+                           std::vector<std::pair<std::string, std::string>>* found,
+                           fabric::TimeUs until);
+  Status wait_for(std::uint64_t sequence, fabric::TimeUs until);
+
   Result<Location> take_block(std::uint32_t size_class, fabric::TimeUs until);
   void let_rest(const Location& block);
   Status give_back(std::uint32_t node, const WireWriter& blocks, fabric::TimeUs until);
@@ -102,6 +115,7 @@ class Client {
   const ClientOptions options_;
   base::Random random_;
   fabric::PeerId hash_server_ = 0;
+  std::optional<fabric::PeerId> ordered_server_;
   TableInfo table_;
   std::map<std::uint32_t, MemoryNode> memory_;  // by node
   std::vector<std::uint32_t> nodes_;

@@ -1,5 +1,6 @@
 #include "disagg/hash_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -8,69 +9,172 @@ namespace breccia::disagg {
 
 namespace {
 
+/// Arrivals that are heard before writes are shipped: those that come together go together.
+constexpr int kArrivalsAtOnce = 64;
+/// Of a message with writes; the last one may be larger.
+constexpr std::size_t kShipBytes = 512 << 10;
+constexpr fabric::TimeUs kSendUs = 100'000;
+
+Watermark* watermark_in(fabric::Region* region) {
+  return reinterpret_cast<Watermark*>(region->bytes().data());
+}
+
 std::span<Bucket> buckets_in(fabric::Region* region, const TableShape& shape) {
-  BRECCIA_ASSERT(region->bytes().size() == shape.buckets * sizeof(Bucket));
-  return {reinterpret_cast<Bucket*>(region->bytes().data()), shape.buckets};
+  BRECCIA_ASSERT(region->bytes().size() == sizeof(Watermark) + shape.buckets * sizeof(Bucket));
+  return {reinterpret_cast<Bucket*>(region->bytes().data() + sizeof(Watermark)), shape.buckets};
 }
 
 bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMax; }
 
-WireWriter replaced(Slot slot) { return answer_of(Code::kOk).add(Replaced{slot}); }
-
 }  // namespace
 
-Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const Options& options) {
+Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const Options& options,
+                                                     fabric::TimeUs until) {
   BRECCIA_ASSERT(options.bucket_bits < 31);
   const TableShape shape{.bucket_bits = options.bucket_bits,
                          .buckets = (1U << options.bucket_bits) + options.more_buckets};
-  BRECCIA_TAKE(std::unique_ptr<fabric::Region> region,
-               port->make_region(shape.buckets * sizeof(Bucket), fabric::Access::kRead));
-  return std::unique_ptr<HashServer>(new HashServer(port, options, shape, std::move(region)));
+  BRECCIA_TAKE(
+      std::unique_ptr<fabric::Region> region,
+      port->make_region(sizeof(Watermark) + shape.buckets * sizeof(Bucket), fabric::Access::kRead));
+  std::unique_ptr<HashServer> server(new HashServer(port, options, shape, std::move(region)));
+  if (!options.ordered_server.empty()) {
+    BRECCIA_TAKE(server->ordered_server_, port->connect(options.ordered_server, until));
+  }
+  return server;
 }
 
 HashServer::HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
                        std::unique_ptr<fabric::Region> region)
-    : seeds_(options.seeds),
+    : port_(port),
+      options_(options),
       shape_(shape),
       region_(std::move(region)),
       table_(buckets_in(region_.get(), shape), shape),
-      answers_(port) {}
-
-void HashServer::serve(fabric::TimeUs until) {
-  answers_.serve(until, [this](Ask ask, WireReader question) { return answer(ask, question); });
+      answers_(port) {
+  watermark_in(region_.get())->set(0);
 }
 
-WireWriter HashServer::answer(Ask ask, WireReader question) {
+Status HashServer::serve(fabric::TimeUs until) {
+  do {
+    const bool waits = shipped_ > logged_;
+    auto arrival = port_->poll(waits ? std::min(until, ship_again_) : until);
+    for (int n = 0; arrival.has_value(); arrival = port_->poll(0)) {
+      BRECCIA_TRY(hear(*arrival));
+      if (++n == kArrivalsAtOnce) break;
+    }
+    BRECCIA_TRY(ship());
+  } while (port_->now_us() < until);
+  return Status::OK();
+}
+
+Status HashServer::hear(const fabric::Arrival& arrival) {
+  const bool is_ordered_server = arrival.peer == ordered_server_;
+  if (is_ordered_server && arrival.kind == fabric::Arrival::Kind::kGone) {
+    return Status::IOError("the ordered server is gone");
+  }
+  if ((arrival.header.kind & kAnswerBit) == 0) {
+    answers_.hear(arrival, [this](const Answers::Asker& asker, Ask ask, WireReader question) {
+      return answer(asker, ask, question);
+    });
+    return Status::OK();
+  }
+  const bool is_logged = is_ordered_server && arrival.header.request == ship_request_;
+  return is_logged ? note_logged(WireReader(arrival.payload)) : Status::OK();
+}
+
+std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask ask,
+                                             WireReader question) {
   switch (ask) {
     case Ask::kTable:
-      return answer_of(Code::kOk).add(TableInfo{region_->name(), shape_, seeds_});
+      return answer_of(Code::kOk).add(TableInfo{region_->name(), shape_, options_.seeds});
     case Ask::kPut:
-      return put(question);
     case Ask::kErase:
-      return erase(question);
+      return write(asker, ask, question);
     default:
       return refusal(Code::kWrong, "a hash server does not do that");
   }
 }
 
-WireWriter HashServer::put(WireReader question) {
-  const auto slot = question.take<Slot>();
+// ---- writes ------------------------------------------------------------------------------------
+
+std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask,
+                                            WireReader question) {
+  const Slot slot = ask == Ask::kPut ? question.take<Slot>() : 0;
   const Slice key = question.take_bytes();
   const Location location = location_in(slot);
-  if (!question.is_whole() || !is_key(key) || location.line == 0 ||
-      location.size_class >= kSizeClasses) {
+  const bool has_place = location.line > 0 && location.size_class < kSizeClasses;
+  if (!question.is_whole() || !is_key(key) || (ask == Ask::kPut && !has_place)) {
     return refusal(Code::kWrong, "no key, or no place");
   }
-  auto before = table_.put(seeds_.id_of(key), location);
-  if (!before.ok()) return refusal(Code::kFull, "the hash index is full");
-  return replaced(before.value().has_value() ? slot_of(0, *before.value()) : 0);
+  if (waiting_bytes_ + key.size() > options_.log_bytes_max) {
+    return refusal(Code::kBusy, "too many writes wait for the ordered server");
+  }
+  // What is in the log is in the index before long, so it must have room by then: each write may
+  // want a bucket.
+  if (ask == Ask::kPut && table_.free_buckets() <= waiting_.size()) {
+    return refusal(Code::kFull, "the hash index is full");
+  }
+  waiting_bytes_ += key.size();
+  waiting_.push_back(
+      {.write = {.sequence = ++last_, .slot = slot, .key = key.ToString()}, .asker = asker});
+  if (!ordered_server_.has_value()) apply_through(last_);
+  return std::nullopt;
 }
 
-WireWriter HashServer::erase(WireReader question) {
-  const Slice key = question.take_bytes();
-  if (!question.is_whole() || !is_key(key)) return refusal(Code::kWrong, "no key");
-  const auto before = table_.erase(seeds_.id_of(key));
-  return replaced(before.has_value() ? slot_of(0, *before) : 0);
+/// Brings what waits to the ordered server, one message after the other was answered.
+Status HashServer::ship() {
+  if (!ordered_server_.has_value() || last_ == logged_) return Status::OK();
+  const bool is_under_way = shipped_ > logged_;
+  if (is_under_way && port_->now_us() < ship_again_) return Status::OK();
+  WireWriter writes;
+  for (const Waiting& one : waiting_) {
+    if (one.write.sequence <= logged_) continue;
+    one.write.add_to(&writes);
+    shipped_ = std::max(shipped_, one.write.sequence);
+    if (writes.bytes().size() >= kShipBytes) break;
+  }
+  const fabric::Header header{.kind = static_cast<std::uint8_t>(Ask::kShip),
+                              .request = ++ship_request_};
+  ship_again_ = port_->now_us() + options_.ship_again_us;
+  return port_->send(*ordered_server_, header, writes.bytes(), port_->now_us() + kSendUs);
+}
+
+/// The log may have less than what was shipped, where something was lost before it.
+Status HashServer::note_logged(WireReader answer) {
+  const auto code = answer.take<Code>();
+  const auto logged = answer.take<Logged>();
+  if (code != Code::kOk || !answer.is_whole() || logged.through > shipped_) {
+    return Status::IOError("the ordered server does not log");
+  }
+  logged_ = std::max(logged_, logged.through);
+  shipped_ = logged_;
+  apply_through(logged_);
+  return Status::OK();
+}
+
+void HashServer::apply_through(std::uint64_t sequence) {
+  while (!waiting_.empty() && waiting_.front().write.sequence <= sequence) {
+    const Waiting one = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= one.write.key.size();
+    const WireWriter answer = apply(one.write);
+    // Who has the answer finds what it says, and no scan shows it any more before a lookup.
+    watermark_in(region_.get())->set(one.write.sequence);
+    answers_.give(one.asker, answer);
+  }
+}
+
+WireWriter HashServer::apply(const LoggedWrite& write) {
+  const KeyId id = options_.seeds.id_of(write.key);
+  std::optional<Location> before;
+  if (write.slot == 0) {
+    before = table_.erase(id);
+  } else {
+    auto put = table_.put(id, location_in(write.slot));
+    BRECCIA_ASSERT(put.ok());  // write() has seen to that
+    before = put.value();
+  }
+  return answer_of(Code::kOk).add(Replaced{before.has_value() ? slot_of(0, *before) : 0});
 }
 
 }  // namespace breccia::disagg

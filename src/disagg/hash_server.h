@@ -1,50 +1,80 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "disagg/answers.h"
 #include "disagg/hash_table.h"
 #include "disagg/protocol.h"
+#include "disagg/watermark.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {
 
-/// The hash index: clients read its buckets themselves, and ask it for changes.
+/// The hash index: clients read its buckets themselves, and ask it for changes. It puts them in
+/// order, brings them to the ordered server's log, many at once, and has them in its buckets, and
+/// acknowledges them, when they are there.
 /// Owner   the port outlives it.
 /// Threads the port's.
-/// Source  [hstore] 3.2, the HTS.
+/// Source  [hstore] 3.2 and 4.2, the HTS.
 class HashServer {
  public:
   struct Options {
     std::uint32_t bucket_bits = 16;
     std::uint32_t more_buckets = 1 << 14;  // by which chains become longer
     KeySeeds seeds;
+    std::string ordered_server;              // its address; empty: there is none
+    fabric::TimeUs ship_again_us = 20'000;   // what was not answered so long is shipped again
+    std::uint64_t log_bytes_max = 64 << 20;  // of keys that wait; who writes more is told to wait
   };
 
-  /// Errors  MemoryLimit.
-  static Result<std::unique_ptr<HashServer>> make(fabric::Port* port, const Options& options);
+  /// Errors  MemoryLimit; those of a connection to the ordered server.
+  static Result<std::unique_ptr<HashServer>> make(fabric::Port* port, const Options& options,
+                                                  fabric::TimeUs until);
   HashServer(const HashServer&) = delete;
   HashServer& operator=(const HashServer&) = delete;
 
-  /// Answers what comes until then.
-  void serve(fabric::TimeUs until);
+  /// Does what comes until then.
+  /// Errors  IOError: the ordered server is gone; writes that wait are not acknowledged.
+  [[nodiscard]] Status serve(fabric::TimeUs until);
   [[nodiscard]] const HashTable& table() const { return table_; }
 
  private:
+  /// A write that the ordered server's log may not have yet.
+  struct Waiting {
+    LoggedWrite write;
+    Answers::Asker asker;
+  };
+
   HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
              std::unique_ptr<fabric::Region> region);
 
-  WireWriter answer(Ask ask, WireReader question);
-  WireWriter put(WireReader question);
-  WireWriter erase(WireReader question);
+  Status hear(const fabric::Arrival& arrival);
+  std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
+  std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
+  Status ship();
+  Status note_logged(WireReader answer);
+  void apply_through(std::uint64_t sequence);
+  WireWriter apply(const LoggedWrite& write);
 
-  const KeySeeds seeds_;
+  fabric::Port* const port_;
+  const Options options_;
   const TableShape shape_;
   const std::unique_ptr<fabric::Region> region_;
   HashTable table_;
   Answers answers_;
+  std::optional<fabric::PeerId> ordered_server_;
+  std::deque<Waiting> waiting_;  // by sequence
+  std::uint64_t waiting_bytes_ = 0;
+  std::uint64_t last_ = 0;     // write that came
+  std::uint64_t logged_ = 0;   // through this one the ordered server has them
+  std::uint64_t shipped_ = 0;  // through this one they are on their way, or there
+  std::uint64_t ship_request_ = 0;
+  fabric::TimeUs ship_again_ = 0;
 };
 
 }  // namespace breccia::disagg

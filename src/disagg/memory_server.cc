@@ -23,7 +23,10 @@ Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port, std
 }
 
 void MemoryServer::serve(fabric::TimeUs until) {
-  answers_.serve(until, [this](Ask ask, WireReader question) { return answer(ask, question); });
+  const auto now = [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
+    return std::optional(answer(ask, question));
+  };
+  disagg::serve(port_, &answers_, now, until);
 }
 
 WireWriter MemoryServer::answer(Ask ask, WireReader question) {

@@ -29,7 +29,8 @@ class MemoryServer {
 
  private:
   MemoryServer(fabric::Port* port, std::uint32_t node, std::unique_ptr<fabric::Region> region)
-      : node_(node),
+      : port_(port),
+        node_(node),
         region_(std::move(region)),
         pool_(region_->bytes().size() / kLineBytes),
         answers_(port) {}
@@ -38,6 +39,7 @@ class MemoryServer {
   WireWriter lease(WireReader question);
   WireWriter take_back(WireReader question);
 
+  fabric::Port* const port_;
   const std::uint32_t node_;
   const std::unique_ptr<fabric::Region> region_;
   Pool pool_;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "disagg/client.h"
 #include "disagg/hash_server.h"
 #include "disagg/memory_server.h"
+#include "disagg/ordered_server.h"
 #include "fabric/sim/net.h"
 #include "support/seeds.h"
 #include "unit/disagg/register_check.h"
@@ -29,14 +31,23 @@ class Cluster {
  public:
   Cluster(std::uint64_t seed, const fabric::sim::Weather& weather, std::size_t memory_nodes)
       : net_(seed, weather) {
-    HashServer::Options options{.bucket_bits = 1, .more_buckets = 8, .seeds = {}};
+    HashServer::Options options;
+    options.bucket_bits = 1;
+    options.more_buckets = 8;
     options.seeds.hash = {net_.random().next(), net_.random().next() | 1};
     options.seeds.proof = {net_.random().next(), net_.random().next() | 1};
+    options.ship_again_us = 300;
+    add_server(&options.ordered_server, [this](fabric::Port* port) {
+      ordered_server_ =
+          std::make_unique<OrderedServer>(port, OrderedServer::Options{.idle_us = 200});
+      while (true) ordered_server_->serve(net_.now_us() + kLong);
+    });
+    client_options_.ordered_server = options.ordered_server;
     add_server(&client_options_.hash_server, [this, options](fabric::Port* port) {
-      auto server = HashServer::make(port, options);
-      EXPECT_TRUE(server.ok());
+      auto server = HashServer::make(port, options, net_.now_us() + kLong);
+      ASSERT_TRUE(server.ok()) << server.status().ToString();
       hash_server_ = server.take();
-      while (true) hash_server_->serve(net_.now_us() + kLong);
+      while (true) ASSERT_TRUE(hash_server_->serve(net_.now_us() + kLong).ok());
     });
     client_options_.memory_servers.resize(memory_nodes);
     memory_servers_.resize(memory_nodes);
@@ -56,12 +67,14 @@ class Cluster {
   /// Servers end before their ports.
   ~Cluster() {
     hash_server_.reset();
+    ordered_server_.reset();
     memory_servers_.clear();
   }
 
   /// A client that does something, on a node of its own.
   void add_client(const std::function<void(Client*)>& body) {
     const auto node = net_.add_node();
+    clients_.push_back(node);
     ports_.push_back(net_.open(node));
     ClientOptions options = client_options_;
     options.seed = net_.random().next();
@@ -69,6 +82,18 @@ class Cluster {
       auto client = Client::open(port, options, net_.now_us() + kLong);
       ASSERT_TRUE(client.ok()) << client.status().ToString();
       body(client.value().get());
+    });
+  }
+  /// Lets clients stand still from time to time, for longer than blocks rest.
+  void let_clients_hang(int times) {
+    net_.start(net_.add_node(), [this, times] {
+      for (int i = 0; i < times; ++i) {
+        net_.sleep(net_.random().below(2000));
+        const auto victim = clients_[net_.random().below(clients_.size())];
+        net_.pause(victim);
+        net_.sleep(net_.random().below(10'000));
+        net_.go_on(victim);
+      }
     });
   }
   void run() { net_.run(); }
@@ -90,7 +115,9 @@ class Cluster {
   }
 
   fabric::sim::Net net_;
+  std::vector<fabric::sim::Net::Node> clients_;
   std::vector<std::unique_ptr<fabric::Port>> ports_;
+  std::unique_ptr<OrderedServer> ordered_server_;
   std::unique_ptr<HashServer> hash_server_;
   std::vector<std::unique_ptr<MemoryServer>> memory_servers_;
   ClientOptions client_options_;
@@ -99,16 +126,45 @@ class Cluster {
 /// What clients did to each key.
 using History = std::map<std::string, std::vector<KeyOp>>;
 
+constexpr std::uint64_t kKeys = 6;
+
+std::string key_of(std::uint64_t i) { return "k" + std::to_string(i); }
+
+/// A scan is a lookup of each key of its range.
+void scan_at_random(Cluster* cluster, Client* client, base::Random* random, TimeUs called,
+                    TimeUs until, History* history) {
+  // Numbers of one digit, as their order is that of bytes.
+  const std::uint64_t begin = random->below(kKeys), end = begin + random->below(5);
+  std::vector<std::pair<std::string, std::string>> found;
+  const Status status = client->scan(key_of(begin), key_of(end), 100, &found, until);
+  ASSERT_FALSE(status.IsCorruption()) << status.ToString();
+  if (!status.ok()) return;
+  ASSERT_TRUE(std::is_sorted(found.begin(), found.end()));
+  std::map<std::string, std::string> by_key(found.begin(), found.end());
+  for (std::uint64_t i = begin; i < std::min(end, kKeys); ++i) {
+    const auto one = by_key.find(key_of(i));
+    KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = called, .returned = 0};
+    if (one != by_key.end()) op.value = one->second;
+    op.returned = cluster->net().now_us();
+    (*history)[key_of(i)].push_back(op);
+  }
+  for (const auto& [key, value] : found) ASSERT_TRUE(key >= key_of(begin) && key < key_of(end));
+}
+
 /// Some operations on few keys, written down.
 void ask_at_random(Cluster* cluster, Client* client, std::uint64_t seed, int turns, TimeUs wait,
                    History* history) {
   base::Random random(seed);
   for (int turn = 0; turn < turns; ++turn) {
-    const std::string key = "k" + std::to_string(random.below(6));
+    const std::string key = key_of(random.below(kKeys));
     const TimeUs called = cluster->net().now_us();
     const TimeUs until = called + wait;
     KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = called, .returned = 0};
     Status status;
+    if (random.one_in(8)) {
+      scan_at_random(cluster, client, &random, called, until, history);
+      continue;
+    }
     if (random.one_in(2)) {
       std::string found;
       status = client->get(key, &found, until);
@@ -138,9 +194,11 @@ void expect_linearizable(const History& history) {
 
 // Goal: each key's lookups and writes are as if they came one after the other, and nothing stays of
 //   what was replaced.
-// Method: four clients over few keys in long chains, with torn and slow reads; behind them as many
-//   blocks are in use as there are keys.
-// Mutation: blocks that do not rest; a write that is acknowledged before its entry is there.
+// Method: four clients over few keys in long chains, with torn and slow reads, who hang from time
+//   to time; behind them as many blocks are in use as there are keys.
+// Mutation: blocks that do not rest, or are read behind that; a write that is acknowledged before
+//   its entry is there, or it is logged; a scan that is not waited for, or leaves out what is only
+//   logged.
 TEST(DisaggCluster, IsLinearizable) {
   for (const std::uint64_t seed : breccia::testing::seeds_to_run(1000)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
@@ -153,6 +211,7 @@ TEST(DisaggCluster, IsLinearizable) {
         EXPECT_EQ(client->counts().lost, 0U);
       });
     }
+    cluster.let_clients_hang(5);
     cluster.run();
     expect_linearizable(history);
     EXPECT_EQ(cluster.used_blocks(), cluster.table().size());
@@ -171,13 +230,13 @@ TEST(DisaggCluster, WhatStaysIsFound) {
     constexpr std::uint64_t kStay = 10;
     int ready = 0;
     const auto late = [&] { return cluster.net().now_us() + kLong; };
-    const auto key_of = [](const char* of, std::uint64_t i) { return of + std::to_string(i); };
+    const auto named = [](const char* of, std::uint64_t i) { return of + std::to_string(i); };
     cluster.add_client([&](Client* client) {
       // Those that go leave buckets before theirs.
       for (std::uint64_t i = 0; i < 30; ++i)
-        ASSERT_TRUE(client->put(key_of("x", i), "", late()).ok());
+        ASSERT_TRUE(client->put(named("x", i), "", late()).ok());
       for (std::uint64_t i = 0; i < kStay; ++i)
-        ASSERT_TRUE(client->put(key_of("s", i), "s", late()).ok());
+        ASSERT_TRUE(client->put(named("s", i), "s", late()).ok());
       ready = 1;
     });
     for (std::uint64_t i = 0; i < 4; ++i) {
@@ -186,13 +245,13 @@ TEST(DisaggCluster, WhatStaysIsFound) {
         base::Random random(8 * seed + i);
         std::string value;
         for (int turn = 0; turn < 60; ++turn) {
-          const std::string other = key_of("x", random.below(30));
+          const std::string other = named("x", random.below(30));
           if (i < 2) {
             const Status changed =
                 random.one_in(2) ? client->put(other, "", late()) : client->erase(other, late());
             ASSERT_TRUE(changed.ok() || changed.IsMemoryLimit()) << changed.ToString();
           } else {
-            ASSERT_TRUE(client->get(key_of("s", random.below(kStay)), &value, late()).ok());
+            ASSERT_TRUE(client->get(named("s", random.below(kStay)), &value, late()).ok());
           }
         }
       });
