@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -11,7 +14,9 @@
 #include "disagg/hash_server.h"
 #include "disagg/memory_server.h"
 #include "disagg/ordered_server.h"
+#include "fabric/local/local_port.h"
 #include "fabric/sim/net.h"
+#include "support/folder.h"
 #include "support/seeds.h"
 #include "unit/disagg/register_check.h"
 
@@ -98,6 +103,9 @@ class Cluster {
   }
   void run() { net_.run(); }
   fabric::sim::Net& net() { return net_; }
+  std::function<TimeUs()> clock() {
+    return [this] { return net_.now_us(); };
+  }
   [[nodiscard]] const HashTable& table() const { return hash_server_->table(); }
   [[nodiscard]] std::uint64_t used_blocks() const {
     std::uint64_t used = 0;
@@ -126,12 +134,14 @@ class Cluster {
 /// What clients did to each key.
 using History = std::map<std::string, std::vector<KeyOp>>;
 
+using Clock = std::function<TimeUs()>;
+
 constexpr std::uint64_t kKeys = 6;
 
 std::string key_of(std::uint64_t i) { return "k" + std::to_string(i); }
 
 /// A scan is a lookup of each key of its range.
-void scan_at_random(Cluster* cluster, Client* client, base::Random* random, TimeUs called,
+void scan_at_random(const Clock& clock, Client* client, base::Random* random, TimeUs called,
                     TimeUs until, History* history) {
   // Numbers of one digit, as their order is that of bytes.
   const std::uint64_t begin = random->below(kKeys), end = begin + random->below(5);
@@ -145,24 +155,24 @@ void scan_at_random(Cluster* cluster, Client* client, base::Random* random, Time
     const auto one = by_key.find(key_of(i));
     KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = called, .returned = 0};
     if (one != by_key.end()) op.value = one->second;
-    op.returned = cluster->net().now_us();
+    op.returned = clock();
     (*history)[key_of(i)].push_back(op);
   }
   for (const auto& [key, value] : found) ASSERT_TRUE(key >= key_of(begin) && key < key_of(end));
 }
 
 /// Some operations on few keys, written down.
-void ask_at_random(Cluster* cluster, Client* client, std::uint64_t seed, int turns, TimeUs wait,
+void ask_at_random(const Clock& clock, Client* client, std::uint64_t seed, int turns, TimeUs wait,
                    History* history) {
   base::Random random(seed);
   for (int turn = 0; turn < turns; ++turn) {
     const std::string key = key_of(random.below(kKeys));
-    const TimeUs called = cluster->net().now_us();
+    const TimeUs called = clock();
     const TimeUs until = called + wait;
     KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = called, .returned = 0};
     Status status;
     if (random.one_in(8)) {
-      scan_at_random(cluster, client, &random, called, until, history);
+      scan_at_random(clock, client, &random, called, until, history);
       continue;
     }
     if (random.one_in(2)) {
@@ -181,7 +191,7 @@ void ask_at_random(Cluster* cluster, Client* client, std::uint64_t seed, int tur
       if (status.IsMemoryLimit()) continue;
     }
     ASSERT_FALSE(status.IsCorruption()) << status.ToString();
-    op.returned = status.ok() ? cluster->net().now_us() : KeyOp::kNever;
+    op.returned = status.ok() ? clock() : KeyOp::kNever;
     (*history)[key].push_back(op);
   }
 }
@@ -206,7 +216,7 @@ TEST(DisaggCluster, IsLinearizable) {
     History history;
     for (std::uint64_t i = 0; i < 4; ++i) {
       cluster.add_client([&, i](Client* client) {
-        ask_at_random(&cluster, client, 10 * seed + i, 30, kLong, &history);
+        ask_at_random(cluster.clock(), client, 10 * seed + i, 30, kLong, &history);
         EXPECT_TRUE(client->close(cluster.net().now_us() + kLong).ok());
         EXPECT_EQ(client->counts().lost, 0U);
       });
@@ -277,13 +287,71 @@ TEST(DisaggCluster, IsLinearizableInBadWeather) {
     History history;
     for (std::uint64_t i = 0; i < 4; ++i) {
       cluster.add_client([&, i](Client* client) {
-        ask_at_random(&cluster, client, 10 * seed + i, 30, 3000, &history);
+        ask_at_random(cluster.clock(), client, 10 * seed + i, 30, 3000, &history);
       });
     }
     cluster.run();
     expect_linearizable(history);
     if (HasFailure()) return;
   }
+}
+
+// Goal: the same code serves processes of one computer: histories of threads over shared memory
+//   and sockets are linearizable (ThreadSanitizer).
+TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
+  const breccia::testing::Folder folder(breccia::testing::Place::kDisk);
+  std::vector<std::unique_ptr<fabric::Port>> ports;
+  for (int i = 0; i < 6; ++i) {
+    auto port = fabric::local::LocalPort::open(folder / std::to_string(i));
+    ASSERT_TRUE(port.ok()) << port.status().ToString();
+    ports.push_back(port.take());
+  }
+  const auto late = [&] { return ports.front()->now_us() + kLong; };
+  std::atomic<bool> is_over{false};
+  const auto serve = [&](const auto& once) {
+    while (!is_over) once(ports.front()->now_us() + 10'000);
+  };
+  OrderedServer ordered(ports[0].get(), {});
+  std::vector<std::thread> servers;
+  servers.emplace_back([&] { serve([&](TimeUs until) { ordered.serve(until); }); });
+  HashServer::Options options;
+  options.ordered_server = ports[0]->address();
+  options.seeds = {.hash = {1, 3}, .proof = {5, 7}};
+  auto hash = HashServer::make(ports[1].get(), options, late());
+  ASSERT_TRUE(hash.ok()) << hash.status().ToString();
+  servers.emplace_back(
+      [&] { serve([&](TimeUs until) { ASSERT_TRUE(hash.value()->serve(until).ok()); }); });
+  auto memory = MemoryServer::make(ports[2].get(), 0, 2 * Pool::kChunkLines * kLineBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status().ToString();
+  servers.emplace_back([&] { serve([&](TimeUs until) { memory.value()->serve(until); }); });
+
+  std::vector<History> histories(3);
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < histories.size(); ++i) {
+    clients.emplace_back([&, i, port = ports[3 + i].get()] {
+      ClientOptions of_client;
+      of_client.hash_server = ports[1]->address();
+      of_client.ordered_server = ports[0]->address();
+      of_client.memory_servers = {ports[2]->address()};
+      of_client.seed = i;
+      auto client = Client::open(port, of_client, late());
+      ASSERT_TRUE(client.ok()) << client.status().ToString();
+      ask_at_random([&] { return port->now_us(); }, client.value().get(), i, 300, kLong,
+                    &histories[i]);
+      EXPECT_TRUE(client.value()->close(late()).ok());
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  is_over = true;
+  for (std::thread& server : servers) server.join();
+  EXPECT_EQ(memory.value()->pool().used_blocks(), hash.value()->table().size());
+  History all;
+  for (const History& history : histories) {
+    for (const auto& [key, ops] : history) {
+      all[key].insert(all[key].end(), ops.begin(), ops.end());
+    }
+  }
+  expect_linearizable(all);
 }
 
 }  // namespace breccia::disagg
