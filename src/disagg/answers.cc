@@ -24,7 +24,7 @@ void Answers::hear(const fabric::Arrival& arrival, const Answer& answer) {
   if (request <= peer.forgotten) return;
   const auto [found, is_new] = peer.answers.try_emplace(request);
   if (!is_new) {
-    if (!found->second.empty()) send(asker, found->second);
+    if (!found->second.empty() && !send(asker, found->second)) forget(asker.peer);
     return;
   }
   while (peer.answers.size() > kKeptMax) {
@@ -32,7 +32,14 @@ void Answers::hear(const fabric::Arrival& arrival, const Answer& answer) {
     peer.answers.erase(peer.answers.begin());
   }
   const Ask ask = static_cast<Ask>(arrival.header.kind);
-  if (const auto now = answer(asker, ask, WireReader(arrival.payload))) give(asker, *now);
+  std::optional<WireWriter> now;
+  try {
+    now = answer(asker, ask, WireReader(arrival.payload));
+  } catch (...) {
+    peer.answers.erase(request);  // it may be asked again
+    throw;
+  }
+  if (now.has_value()) give(asker, *now);
 }
 
 void Answers::give(const Asker& asker, const WireWriter& answer) {
@@ -41,14 +48,20 @@ void Answers::give(const Asker& asker, const WireWriter& answer) {
   if (peer == peers_.end()) return;  // it is gone
   const auto found = peer->second.answers.find(asker.header.request);
   if (found != peer->second.answers.end()) found->second = answer.bytes();
-  send(asker, answer.bytes());
+  if (!send(asker, answer.bytes())) forget(asker.peer);
 }
 
-/// Where it does not come through, who has asked will find out.
-void Answers::send(const Asker& asker, const std::vector<std::byte>& answer) {
+/// False: the peer does not take it.
+bool Answers::send(const Asker& asker, const std::vector<std::byte>& answer) {
   fabric::Header header = asker.header;
   header.kind |= kAnswerBit;
-  (void)port_->send(asker.peer, header, answer, port_->now_us() + kSendUs);
+  return port_->send(asker.peer, header, answer, port_->now_us() + kSendUs).ok();
+}
+
+/// Who asks, and takes no answers, is waited for once.
+void Answers::forget(fabric::PeerId peer) {
+  peers_.erase(peer);
+  port_->disconnect(peer);
 }
 
 void serve(fabric::Port* port, Answers* answers, const Answers::Answer& answer,

@@ -46,7 +46,8 @@ class Answers {
     std::map<std::uint64_t, std::vector<std::byte>> answers;  // by request; empty: it comes later
     std::uint64_t forgotten = 0;  // requests up to this one are not known any more
   };
-  void send(const Asker& asker, const std::vector<std::byte>& answer);
+  [[nodiscard]] bool send(const Asker& asker, const std::vector<std::byte>& answer);
+  void forget(fabric::PeerId peer);
 
   fabric::Port* const port_;
   std::map<fabric::PeerId, Peer> peers_;

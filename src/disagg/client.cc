@@ -1,6 +1,7 @@
 #include "disagg/client.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
 #include "disagg/watermark.h"
@@ -14,8 +15,11 @@ using fabric::TimeUs;
 /// Blocks that are asked for at once: of small ones many.
 constexpr std::uint64_t kLeaseBytes = 64 << 10;
 constexpr std::size_t kGiveBackMax = 256;
-/// A chain so long is none: the table changed on the way.
-constexpr std::size_t kChainMax = 64;
+/// Between two looks at a watermark.
+constexpr TimeUs kWatermarkUs = 10;
+/// Who is told to try again does so behind a pause, each time a longer one.
+constexpr TimeUs kPauseUs = 50;
+constexpr TimeUs kPauseUsMax = 5000;
 
 Status over(const char* what) { return Status::TimedOut(what); }
 
@@ -31,6 +35,17 @@ bool is_known_not(const Status& status) {
 /// Where a bucket lies in its region.
 std::uint64_t offset_of(std::uint32_t bucket) {
   return sizeof(Watermark) + std::uint64_t{bucket} * sizeof(Bucket);
+}
+
+/// Whether keys rise, and lie in [begin, end).
+bool is_in_order(const Slice& begin, const Slice& end,
+                 const std::vector<std::pair<std::string, std::string>>& found) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Slice key(found[i].first);
+    const bool is_behind = i == 0 ? key.compare(begin) >= 0 : key.compare(found[i - 1].first) > 0;
+    if (!is_behind || (!end.empty() && key.compare(end) >= 0)) return false;
+  }
+  return true;
 }
 
 Status check_key(const Slice& key) {
@@ -54,12 +69,22 @@ Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, const ClientOpt
   return client;
 }
 
+Client::~Client() {
+  for (const auto& [number, node] : memory_) port_->disconnect(node.peer);
+  if (ordered_server_.has_value()) port_->disconnect(*ordered_server_);
+  if (hash_server_.has_value()) port_->disconnect(*hash_server_);
+}
+
 Status Client::meet(TimeUs until) {
   BRECCIA_TAKE(hash_server_, port_->connect(options_.hash_server, until));
-  BRECCIA_TAKE(const std::vector<std::byte> told, ask(hash_server_, Ask::kTable, {}, until));
+  BRECCIA_TAKE(const std::vector<std::byte> told, ask(*hash_server_, Ask::kTable, {}, until));
   WireReader table(told);
   table_ = table.take<TableInfo>();
-  if (!table.is_whole() || table_.shape.bucket_bits > 30) return Status::IOError("no table");
+  const TableShape& shape = table_.shape;
+  const bool is_table = table.is_whole() && shape.bucket_bits <= 30 &&
+                        shape.buckets >= 1U << shape.bucket_bits &&
+                        table_.region.bytes == offset_of(shape.buckets);
+  if (!is_table) return Status::IOError("what a hash server told is no table");
   if (!options_.ordered_server.empty()) {
     BRECCIA_TAKE(ordered_server_, port_->connect(options_.ordered_server, until));
   }
@@ -101,6 +126,7 @@ Result<std::vector<std::byte>> Client::ask(fabric::PeerId peer, Ask what,
     const bool is_ours = arrival->peer == peer && arrival->header.request == header.request &&
                          arrival->header.kind == (header.kind | kAnswerBit);
     if (!is_ours) continue;  // of a question that was given up
+    if (arrival->payload.empty()) return Status::IOError("an answer without a code");
     WireReader answer(arrival->payload);
     const auto code = answer.take<Code>();
     if (code == Code::kOk) {
@@ -116,7 +142,12 @@ Result<std::vector<std::byte>> Client::ask(fabric::PeerId peer, Ask what,
 }
 
 Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
-  const auto answer = ask(hash_server_, what, question, until);
+  auto answer = ask(*hash_server_, what, question, until);
+  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < until;) {
+    (void)port_->poll(std::min(until, port_->now_us() + pause));
+    pause = std::min(2 * pause, kPauseUsMax);
+    answer = ask(*hash_server_, what, question, until);
+  }
   if (!answer.ok()) {
     return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
   }
@@ -143,19 +174,21 @@ Status Client::get(const Slice& key, std::string* value, TimeUs until) {
 /// Goes along a chain.
 Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::string* value,
                                    TimeUs until) {
-  std::vector<std::pair<std::uint32_t, std::uint16_t>> seen;
+  std::vector<std::pair<std::uint32_t, Bucket>> seen;
   std::uint32_t at = table_.shape.first_bucket(id.hash);
   do {
-    if (at >= table_.shape.buckets || seen.size() == kChainMax) return Found::kAnew;
+    // So long is no chain: the table changed on the way.
+    const bool is_chain = at < table_.shape.buckets && seen.size() < table_.shape.buckets;
+    if (!is_chain) return Found::kAnew;
     const TimeUs begin = port_->now_us();
     BRECCIA_TAKE(const Bucket bucket, read_bucket(at, until));
     BRECCIA_TAKE(const Found found, look_in(bucket, key, id, value, until));
     // Behind that time a block that the entry led to may be another's.
     if (port_->now_us() - begin > options_.read_us) return Found::kAnew;
     if (found == Found::kValue) return found;
-    seen.emplace_back(at, bucket.version);
+    seen.emplace_back(at, bucket);
     if (found == Found::kAnew) {
-      BRECCIA_TAKE(const bool is_same, are_same({seen.back()}, until));
+      BRECCIA_TAKE(const bool is_same, are_same(std::span(seen).last(1), until));
       if (is_same) return Status::Corruption("an entry leads to what is no value");
       return Found::kAnew;
     }
@@ -171,7 +204,7 @@ Result<Bucket> Client::read_bucket(std::uint32_t bucket, TimeUs until) {
     std::array<std::byte, sizeof(Bucket)> bytes;
     const fabric::Read read{table_.region, offset_of(bucket), bytes};
     ++counts_.reads;
-    BRECCIA_TRY(port_->read(hash_server_, {&read, 1}, until));
+    BRECCIA_TRY(port_->read(*hash_server_, {&read, 1}, until));
     if (const auto whole = whole_bucket(bytes)) return *whole;
     ++counts_.torn;
     if (port_->now_us() >= until) return over("a bucket that always changes");
@@ -210,21 +243,20 @@ Result<Client::Found> Client::look_at(const Location& location, const Slice& key
   return Found::kValue;
 }
 
-/// Whether buckets are as they were.
-Result<bool> Client::are_same(const std::vector<std::pair<std::uint32_t, std::uint16_t>>& seen,
+/// Whether buckets are as they were, byte by byte.
+Result<bool> Client::are_same(std::span<const std::pair<std::uint32_t, Bucket>> seen,
                               TimeUs until) {
-  std::vector<std::array<std::byte, sizeof(Bucket)>> bytes(seen.size());
+  std::vector<Bucket> now(seen.size());
   std::vector<fabric::Read> reads;
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    reads.push_back({table_.region, offset_of(seen[i].first), bytes[i]});
+    reads.push_back({table_.region, offset_of(seen[i].first),
+                     std::as_writable_bytes(std::span(now).subspan(i, 1))});
   }
   counts_.reads += reads.size();
-  BRECCIA_TRY(port_->read(hash_server_, reads, until));
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const auto bucket = whole_bucket(bytes[i]);
-    if (!bucket.has_value() || bucket->version != seen[i].second) return false;
-  }
-  return true;
+  BRECCIA_TRY(port_->read(*hash_server_, reads, until));
+  return std::equal(seen.begin(), seen.end(), now.begin(), [](const auto& before, const Bucket& b) {
+    return std::memcmp(&before.second, &b, sizeof b) == 0;
+  });
 }
 
 // ---- ranges ------------------------------------------------------------------------------------
@@ -233,6 +265,9 @@ Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit,
                     std::vector<std::pair<std::string, std::string>>* found, TimeUs until) {
   if (!ordered_server_.has_value()) return Status::NotSupported("there is no ordered server");
   if (limit > kScanMax) return Status::InvalidArgument("a range of more than 4096 keys");
+  if (begin.size() > kKeyBytesMax || end.size() > kKeyBytesMax) {
+    return Status::InvalidArgument("a key has up to 65536 bytes");
+  }
   WireWriter question;
   question.add_bytes(begin).add_bytes(end).add(limit);
   while (port_->now_us() < until) {
@@ -248,8 +283,9 @@ Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit,
     BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
     // Behind that time a block may be another's.
     const bool is_late = port_->now_us() - asked > options_.read_us;
-    if (is_whole && !is_late) return wait_for(through, until);
-    if (!is_whole && !is_late) return Status::Corruption("the index leads to what is no value");
+    const bool is_range = is_whole && is_in_order(begin, end, *found);
+    if (is_range && !is_late) return wait_for(through, until);
+    if (!is_late) return Status::Corruption("the index leads to what is no value of the range");
     ++counts_.anew;
   }
   return over("a scan");
@@ -289,10 +325,12 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
     std::array<std::byte, sizeof(Watermark)> bytes;
     const fabric::Read read{table_.region, 0, bytes};
     ++counts_.reads;
-    BRECCIA_TRY(port_->read(hash_server_, {&read, 1}, until));
+    BRECCIA_TRY(port_->read(*hash_server_, {&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
     if (watermark.has_value() && *watermark >= sequence) return Status::OK();
     if (port_->now_us() >= until) return over("a scan");
+    // Answers to what was given up may come meanwhile.
+    (void)port_->poll(std::min(until, port_->now_us() + kWatermarkUs));
   }
 }
 
@@ -355,7 +393,14 @@ Result<Location> Client::take_block(std::uint32_t size_class, TimeUs until) {
       }
       WireReader reader(answer.value());
       while (reader.left() >= sizeof(std::uint64_t)) lines.push_back(reader.take<std::uint64_t>());
-      if (!reader.is_whole() || lines.empty()) return Status::IOError("no lease");
+      const std::uint64_t of_node = node.region.bytes / kLineBytes;
+      const bool are_lines = std::all_of(lines.begin(), lines.end(), [&](std::uint64_t line) {
+        return line > 0 && line < of_node && lines_of(size_class) <= of_node - line;
+      });
+      if (!reader.is_whole() || lines.empty() || !are_lines) {
+        lines.clear();
+        return Status::IOError("what a memory server leased is none of its lines");
+      }
     }
     const std::uint64_t line = lines.back();
     lines.pop_back();
@@ -379,8 +424,12 @@ Status Client::tend(TimeUs until) {
     resting_.pop_front();
     blocks[block.node].add(block.size_class).add(block.line);
   }
-  for (const auto& [node, of_node] : blocks) BRECCIA_TRY(give_back(node, of_node, until));
-  return Status::OK();
+  Status all;
+  for (const auto& [node, of_node] : blocks) {
+    Status one = give_back(node, of_node, until);
+    if (all.ok()) all = std::move(one);
+  }
+  return all;
 }
 
 Status Client::give_back(std::uint32_t node, const WireWriter& blocks, TimeUs until) {

@@ -49,6 +49,7 @@ class Client {
  public:
   static Result<std::unique_ptr<Client>> open(fabric::Port* port, const ClientOptions& options,
                                               fabric::TimeUs until);
+  ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -98,7 +99,7 @@ class Client {
                         fabric::TimeUs until);
   Result<Found> look_at(const Location& location, const Slice& key, std::string* value,
                         fabric::TimeUs until);
-  Result<bool> are_same(const std::vector<std::pair<std::uint32_t, std::uint16_t>>& seen,
+  Result<bool> are_same(std::span<const std::pair<std::uint32_t, Bucket>> seen,
                         fabric::TimeUs until);
 
   Result<bool> read_values(std::span<const Slot> slots,
@@ -114,7 +115,7 @@ class Client {
   fabric::Port* const port_;
   const ClientOptions options_;
   base::Random random_;
-  fabric::PeerId hash_server_ = 0;
+  std::optional<fabric::PeerId> hash_server_;
   std::optional<fabric::PeerId> ordered_server_;
   TableInfo table_;
   std::map<std::uint32_t, MemoryNode> memory_;  // by node

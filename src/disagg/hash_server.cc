@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/secret.h"
 
 namespace breccia::disagg {
 
@@ -22,6 +23,12 @@ Watermark* watermark_in(fabric::Region* region) {
 std::span<Bucket> buckets_in(fabric::Region* region, const TableShape& shape) {
   BRECCIA_ASSERT(region->bytes().size() == sizeof(Watermark) + shape.buckets * sizeof(Bucket));
   return {reinterpret_cast<Bucket*>(region->bytes().data() + sizeof(Watermark)), shape.buckets};
+}
+
+/// What a write that waits takes.
+std::uint64_t bytes_of(const LoggedWrite& write) {
+  constexpr std::uint64_t kAsker = sizeof(Answers::Asker);
+  return sizeof write + kAsker + write.key.size();
 }
 
 bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMax; }
@@ -47,6 +54,7 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
                        std::unique_ptr<fabric::Region> region)
     : port_(port),
       options_(options),
+      log_id_(options.log_id == 0 ? base::draw_secret_word() : options.log_id),
       shape_(shape),
       region_(std::move(region)),
       table_(buckets_in(region_.get(), shape), shape),
@@ -78,8 +86,10 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
     });
     return Status::OK();
   }
-  const bool is_logged = is_ordered_server && arrival.header.request == ship_request_;
-  return is_logged ? note_logged(WireReader(arrival.payload)) : Status::OK();
+  constexpr std::uint8_t kLoggedKind = static_cast<std::uint8_t>(Ask::kShip) | kAnswerBit;
+  if (!is_ordered_server || arrival.header.kind != kLoggedKind) return Status::OK();
+  // Also one that comes late says what is logged.
+  return note_logged(WireReader(arrival.payload), arrival.header.request == ship_request_);
 }
 
 std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask ask,
@@ -106,19 +116,26 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask
   if (!question.is_whole() || !is_key(key) || (ask == Ask::kPut && !has_place)) {
     return refusal(Code::kWrong, "no key, or no place");
   }
-  if (waiting_bytes_ + key.size() > options_.log_bytes_max) {
-    return refusal(Code::kBusy, "too many writes wait for the ordered server");
-  }
-  // What is in the log is in the index before long, so it must have room by then: each write may
-  // want a bucket.
-  if (ask == Ask::kPut && table_.free_buckets() <= waiting_.size()) {
-    return refusal(Code::kFull, "the hash index is full");
-  }
-  waiting_bytes_ += key.size();
+  if (const auto refused = refusal_of(ask, key)) return refused;
   waiting_.push_back(
-      {.write = {.sequence = ++last_, .slot = slot, .key = key.ToString()}, .asker = asker});
+      {.write = {.sequence = last_ + 1, .slot = slot, .key = key.ToString()}, .asker = asker});
+  ++last_;
+  waiting_bytes_ += bytes_of(waiting_.back().write);
+  if (ask == Ask::kPut) ++waiting_puts_;
   if (!ordered_server_.has_value()) apply_through(last_);
   return std::nullopt;
+}
+
+/// What is logged is in the index before long, so it must have room by then: each put may want a
+/// bucket.
+std::optional<WireWriter> HashServer::refusal_of(Ask ask, const Slice& key) const {
+  if (waiting_bytes_ > options_.log_bytes_max) {
+    return refusal(Code::kBusy, "too many writes wait for the ordered server");
+  }
+  if (ask != Ask::kPut || table_.free_buckets() > waiting_puts_) return std::nullopt;
+  if (waiting_puts_ > 0) return refusal(Code::kBusy, "puts wait that the index may be full with");
+  if (table_.has_room_for(options_.seeds.id_of(key))) return std::nullopt;
+  return refusal(Code::kFull, "the hash index is full");
 }
 
 /// Brings what waits to the ordered server, one message after the other was answered.
@@ -127,6 +144,7 @@ Status HashServer::ship() {
   const bool is_under_way = shipped_ > logged_;
   if (is_under_way && port_->now_us() < ship_again_) return Status::OK();
   WireWriter writes;
+  writes.add(log_id_);
   for (const Waiting& one : waiting_) {
     if (one.write.sequence <= logged_) continue;
     one.write.add_to(&writes);
@@ -136,18 +154,20 @@ Status HashServer::ship() {
   const fabric::Header header{.kind = static_cast<std::uint8_t>(Ask::kShip),
                               .request = ++ship_request_};
   ship_again_ = port_->now_us() + options_.ship_again_us;
-  return port_->send(*ordered_server_, header, writes.bytes(), port_->now_us() + kSendUs);
+  Status sent = port_->send(*ordered_server_, header, writes.bytes(), port_->now_us() + kSendUs);
+  // It may be slow; what is not answered is shipped again.
+  return sent.IsTimedOut() ? Status::OK() : std::move(sent);
 }
 
 /// The log may have less than what was shipped, where something was lost before it.
-Status HashServer::note_logged(WireReader answer) {
+Status HashServer::note_logged(WireReader answer, bool is_last) {
   const auto code = answer.take<Code>();
   const auto logged = answer.take<Logged>();
-  if (code != Code::kOk || !answer.is_whole() || logged.through > shipped_) {
-    return Status::IOError("the ordered server does not log");
+  if (code != Code::kOk || !answer.is_whole() || logged.through > last_) {
+    return Status::IOError("the ordered server does not log", "it may be another one's");
   }
   logged_ = std::max(logged_, logged.through);
-  shipped_ = logged_;
+  shipped_ = is_last ? logged_ : std::max(shipped_, logged_);
   apply_through(logged_);
   return Status::OK();
 }
@@ -156,7 +176,8 @@ void HashServer::apply_through(std::uint64_t sequence) {
   while (!waiting_.empty() && waiting_.front().write.sequence <= sequence) {
     const Waiting one = std::move(waiting_.front());
     waiting_.pop_front();
-    waiting_bytes_ -= one.write.key.size();
+    waiting_bytes_ -= bytes_of(one.write);
+    if (one.write.slot != 0) --waiting_puts_;
     const WireWriter answer = apply(one.write);
     // Who has the answer finds what it says, and no scan shows it any more before a lookup.
     watermark_in(region_.get())->set(one.write.sequence);

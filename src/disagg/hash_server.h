@@ -29,7 +29,8 @@ class HashServer {
     KeySeeds seeds;
     std::string ordered_server;              // its address; empty: there is none
     fabric::TimeUs ship_again_us = 20'000;   // what was not answered so long is shipped again
-    std::uint64_t log_bytes_max = 64 << 20;  // of keys that wait; who writes more is told to wait
+    std::uint64_t log_bytes_max = 64 << 20;  // of writes that wait; who has more tries again
+    std::uint64_t log_id = 0;                // not another server's; 0: a random one
   };
 
   /// Errors  MemoryLimit; those of a connection to the ordered server.
@@ -57,12 +58,14 @@ class HashServer {
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
   std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
   Status ship();
-  Status note_logged(WireReader answer);
+  Status note_logged(WireReader answer, bool is_last);
+  [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, const Slice& key) const;
   void apply_through(std::uint64_t sequence);
   WireWriter apply(const LoggedWrite& write);
 
   fabric::Port* const port_;
   const Options options_;
+  const std::uint64_t log_id_;
   const TableShape shape_;
   const std::unique_ptr<fabric::Region> region_;
   HashTable table_;
@@ -70,6 +73,7 @@ class HashServer {
   std::optional<fabric::PeerId> ordered_server_;
   std::deque<Waiting> waiting_;  // by sequence
   std::uint64_t waiting_bytes_ = 0;
+  std::uint64_t waiting_puts_ = 0;
   std::uint64_t last_ = 0;     // write that came
   std::uint64_t logged_ = 0;   // through this one the ordered server has them
   std::uint64_t shipped_ = 0;  // through this one they are on their way, or there

@@ -57,6 +57,10 @@ class HashTable {
   HashTable(std::span<Bucket> buckets, const TableShape& shape);
 
   [[nodiscard]] std::optional<Location> find(const KeyId& id) const;
+  /// Whether put() of this key finds a place.
+  [[nodiscard]] bool has_room_for(const KeyId& id) const {
+    return !free_.empty() || place_of(id).has_value() || empty_place(id).has_value();
+  }
   /// What was there.
   /// Errors  MemoryLimit: there is no bucket for one more entry; nothing has changed.
   Result<std::optional<Location>> put(const KeyId& id, const Location& location);

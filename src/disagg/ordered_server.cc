@@ -13,6 +13,8 @@ namespace {
 
 /// Writes that go into the index between two looks at what has come.
 constexpr std::size_t kApplyAtOnce = 256;
+/// With more of them in the log alone they are not put off any more.
+constexpr std::size_t kLagMax = 64 << 10;
 
 }  // namespace
 
@@ -27,6 +29,7 @@ void OrderedServer::serve(fabric::TimeUs until) {
       apply(kApplyAtOnce);
     } else if ((arrival->header.kind & kAnswerBit) == 0) {
       answers_.hear(*arrival, now);
+      if (log_.size() > kLagMax) apply(kApplyAtOnce);
     }
   } while (port_->now_us() < until);
 }
@@ -44,13 +47,16 @@ WireWriter OrderedServer::answer(Ask ask, WireReader question) {
 
 /// Takes writes that come behind those that it has; others came before, or are to come again.
 WireWriter OrderedServer::log(WireReader question) {
+  const auto log_id = question.take<std::uint64_t>();
+  if (log_id_ == 0) log_id_ = log_id;
+  if (log_id == 0 || log_id != log_id_) return refusal(Code::kWrong, "another server's log");
   while (question.left() > 0) {
     LoggedWrite write = LoggedWrite::taken_from(&question);
     const bool is_one = !write.key.empty() && write.key.size() <= kKeyBytesMax;
     if (!is_one) return refusal(Code::kWrong, "no write");
     if (write.sequence != through_ + 1) continue;
-    ++through_;
     log_.push_back(std::move(write));
+    ++through_;
   }
   return answer_of(Code::kOk).add(Logged{through_});
 }

@@ -44,6 +44,7 @@ class OrderedServer {
   fabric::Port* const port_;
   const Options options_;
   Answers answers_;
+  std::uint64_t log_id_ = 0;     // of the hash server whose writes it has; 0: nobody's yet
   std::deque<LoggedWrite> log_;  // behind the index
   std::uint64_t through_ = 0;    // of the log
   std::map<std::string, Slot, std::less<>> index_;

@@ -20,6 +20,7 @@ namespace {
 /// Who connects says hello so soon, or is not heard.
 constexpr TimeUs kSilenceUsMax = 1'000'000;
 constexpr std::size_t kSilentMax = 256;
+constexpr int kPauseMs = 50;
 
 void ring(const Descriptor& bell) {
   const std::uint64_t one = 1;
@@ -66,28 +67,33 @@ std::vector<Door::Guest> Door::take_guests() {
   return guests;
 }
 
-/// Where there is no memory for somebody, it is not let in.
+/// Where there is no memory, or no descriptor, for somebody, it waits, or is not let in.
 void Door::serve() {
-  while (true) {
-    bool stops = false;
-    base::as_memory_allows([&] {
-      std::vector<pollfd> all = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-      for (const Silent& one : silent_) all.push_back({one.socket.get(), POLLIN, 0});
-      const int wait_ms = silent_.empty() ? -1 : 100;
-      ::poll(all.data(), all.size(), wait_ms);
-      stops = all.front().revents != 0;
-      if (stops) return;
-      hear_all();
-      accept_all();
-    });
-    if (stops) return;
+  bool stops = false;
+  while (!stops) {
+    bool could = false;
+    base::as_memory_allows([&] { could = serve_once(&stops); });
+    if (could) continue;
+    pollfd stop{.fd = stop_.get(), .events = POLLIN, .revents = 0};
+    stops = ::poll(&stop, 1, kPauseMs) > 0;
   }
 }
 
-void Door::accept_all() {
+/// False: not now.
+bool Door::serve_once(bool* stops) {
+  std::vector<pollfd> all = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+  for (const Silent& one : silent_) all.push_back({one.socket.get(), POLLIN, 0});
+  ::poll(all.data(), all.size(), silent_.empty() ? -1 : kPauseMs);
+  *stops = all.front().revents != 0;
+  if (*stops) return true;
+  hear_all();
+  return accept_all();
+}
+
+bool Door::accept_all() {
   while (true) {
     Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.is_open()) return;
+    if (!socket.is_open()) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
     if (!is_of_same_user(socket) || silent_.size() >= kSilentMax) continue;
     silent_.push_back({std::move(socket), base::now_us() + kSilenceUsMax});
   }
@@ -95,6 +101,7 @@ void Door::accept_all() {
 
 void Door::hear_all() {
   std::vector<Silent> still;
+  still.reserve(silent_.size());  // before any of them is moved
   for (Silent& one : silent_) {
     Hello hello;
     // All of it, or nothing: it was sent by one call, into an empty socket.

@@ -46,7 +46,8 @@ class Door {
   explicit Door(std::string path) : path_(std::move(path)) {}
 
   void serve();
-  void accept_all();
+  bool serve_once(bool* stops);
+  bool accept_all();
   void hear_all();
   void hear(Descriptor socket, const Hello& hello);
 

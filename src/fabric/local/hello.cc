@@ -43,7 +43,10 @@ Result<Descriptor> connect_to(const std::string& path, TimeUs until) {
     Descriptor socket = make_socket();
     if (!socket.is_open()) return failed("no socket for", path);
     const auto* const to = reinterpret_cast<const sockaddr*>(&address);
-    if (::connect(socket.get(), to, sizeof address) == 0) return socket;
+    if (::connect(socket.get(), to, sizeof address) == 0) {
+      if (is_of_same_user(socket)) return socket;
+      return Status::InvalidArgument("another user listens at " + path);
+    }
     if (errno != EAGAIN) return failed("nobody listens at", path);
     if (base::now_us() >= until) return Status::TimedOut("too many connect to " + path);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -61,7 +64,8 @@ Result<Answer> receive_answer(const Descriptor& socket, const std::string& path,
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  // Of one: with the padding there would be room for two.
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   if (got != sizeof answer) return failed("no answer from", path);
   const cmsghdr* const rights = CMSG_FIRSTHDR(&message);

@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +21,8 @@ namespace {
 constexpr std::string_view kScheme = "local:";
 constexpr TimeUs kLookUs = 1000;
 constexpr std::size_t kReceiveBytes = 256 << 10;
+/// Who waits for room to send takes so much meanwhile, and then waits alone.
+constexpr std::size_t kInboxBytesMax = 16 << 20;
 constexpr int kEventsMax = 64;
 /// Of epoll events: that of the door. Others have their peer's number.
 constexpr std::uint64_t kDoor = ~std::uint64_t{0};
@@ -87,15 +88,22 @@ Result<PeerId> LocalPort::connect(const std::string& address, TimeUs until) {
 }
 
 Result<PeerId> LocalPort::add_peer(Descriptor socket, std::string path) {
-  const auto peer = static_cast<PeerId>(peers_.size());
+  const PeerId peer = next_peer_++;
   epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = peer}};
   if (::epoll_ctl(watch_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
     return Status::IOError("a connection cannot be watched", std::strerror(errno));
   }
-  peers_.emplace_back();
-  peers_.back().socket = std::move(socket);
-  peers_.back().path = std::move(path);
+  Peer& added = peers_[peer];
+  added.socket = std::move(socket);
+  added.path = std::move(path);
   return peer;
+}
+
+/// Null: it is gone.
+LocalPort::Peer* LocalPort::find(PeerId peer) {
+  BRECCIA_ASSERT(peer < next_peer_);
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? nullptr : &found->second;
 }
 
 void LocalPort::let_guests_in() {
@@ -104,33 +112,26 @@ void LocalPort::let_guests_in() {
   }
 }
 
-void LocalPort::disconnect(PeerId peer) {
-  Peer& gone = peers_.at(peer);
-  gone.is_gone = true;
-  gone.socket = Descriptor();
-  gone.memory.clear();
-  gone.came = {};
-}
+void LocalPort::disconnect(PeerId peer) { peers_.erase(peer); }
 
 void LocalPort::note_gone(PeerId peer) {
-  if (peers_.at(peer).is_gone) return;
-  disconnect(peer);
-  inbox_.push_back({.kind = Arrival::Kind::kGone, .peer = peer, .header = {}, .payload = {}});
+  if (peers_.erase(peer) == 0) return;
+  arrive({.kind = Arrival::Kind::kGone, .peer = peer, .header = {}, .payload = {}});
 }
 
 /// Looks from time to time: memory of who has ended stays mapped.
 bool LocalPort::is_there(PeerId peer) {
-  Peer& one = peers_.at(peer);
-  if (one.is_gone) return false;
+  Peer* const one = find(peer);
+  if (one == nullptr) return false;
   const TimeUs now = base::now_us();
-  if (now - one.looked_us < kLookUs) return true;
-  pollfd socket{.fd = one.socket.get(), .events = POLLRDHUP, .revents = 0};
+  if (now - one->looked_us < kLookUs) return true;
+  pollfd socket{.fd = one->socket.get(), .events = POLLRDHUP, .revents = 0};
   if (::poll(&socket, 1, 0) > 0) {
     // What it has sent before comes first.
-    while (!one.is_gone) receive(peer);
+    while (find(peer) != nullptr) receive(peer);
     return false;
   }
-  one.looked_us = now;
+  one->looked_us = now;
   return true;
 }
 
@@ -140,10 +141,11 @@ Result<SharedMemory*> LocalPort::memory_of(PeerId peer, const RegionName& region
                                            std::uint64_t offset, std::uint64_t bytes,
                                            TimeUs until) {
   if (!is_there(peer)) return Status::IOError("the peer is gone");
-  auto& known = peers_.at(peer).memory;
+  Peer& owner = peers_.at(peer);
+  auto& known = owner.memory;
   auto found = known.find(region.key);
   if (found == known.end()) {
-    BRECCIA_TAKE(Descriptor file, ask_for_region(peers_.at(peer).path, region.key, until));
+    BRECCIA_TAKE(Descriptor file, ask_for_region(owner.path, region.key, until));
     BRECCIA_TAKE(auto memory, SharedMemory::map(std::move(file), region.key));
     found = known.emplace(region.key, std::move(memory)).first;
   }
@@ -192,53 +194,87 @@ Status LocalPort::write(PeerId peer, std::span<const Write> writes, TimeUs until
 
 Status LocalPort::send(PeerId peer, const Header& header, std::span<const std::byte> payload,
                        TimeUs until) {
-  if (peers_.at(peer).is_gone) return Status::IOError("the peer is gone");
-  const WireHeader head = encode(header, payload);
-  std::array<std::span<const std::byte>, 2> left = {std::span(head), payload};
-  while (!left[0].empty() || !left[1].empty()) {
-    Peer& to = peers_.at(peer);
-    if (to.is_gone) return Status::IOError("the peer is gone");
-    std::array<iovec, 2> parts;
-    for (std::size_t i = 0; i < 2; ++i) {
-      parts[i] = {const_cast<std::byte*>(left[i].data()), left[i].size()};
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = parts.size();
-    const ssize_t sent = ::sendmsg(to.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno != EAGAIN) {
-      note_gone(peer);
-      continue;
-    }
-    auto more = static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
-    for (auto& part : left) {
-      const std::size_t of_part = std::min(more, part.size());
-      part = part.subspan(of_part);
-      more -= of_part;
-    }
-    if (sent > 0) continue;
-    // It may wait for room itself, so what it has sent is taken meanwhile.
-    pollfd socket{.fd = to.socket.get(), .events = POLLOUT | POLLIN, .revents = 0};
-    if (!wait_for(socket.fd, POLLOUT | POLLIN, until)) {
-      // Half a message is no beginning of another.
-      const bool is_half = left[0].size() + left[1].size() < kHeaderBytes + payload.size();
-      if (is_half) note_gone(peer);
-      return Status::TimedOut("a peer takes no messages");
-    }
-    if (::poll(&socket, 1, 0) > 0 && (socket.revents & POLLIN) != 0) receive(peer);
+  // What did not fit of the message before goes first.
+  if (Peer* const to = find(peer); to != nullptr && !to->rest.empty()) {
+    const std::vector<std::byte> rest = std::move(to->rest);
+    std::span<const std::byte> left = rest;
+    const Status pushed = push_until(peer, &left, until);
+    keep_rest(peer, left);
+    BRECCIA_TRY(base::copy_of(pushed));
   }
+  const WireHeader head = encode(header, payload);
+  std::vector<std::byte> message;
+  message.reserve(head.size() + payload.size());
+  message.insert(message.end(), head.begin(), head.end());
+  message.insert(message.end(), payload.begin(), payload.end());
+  std::span<const std::byte> left = message;
+  Status pushed = push_until(peer, &left, until);
+  if (!pushed.IsTimedOut() || left.size() == message.size()) return pushed;
+  // Half of it is there, and the rest follows: it is handed over.
+  keep_rest(peer, left);
   return Status::OK();
 }
 
+/// As many bytes as the socket takes. None: the peer is gone.
+std::optional<std::size_t> LocalPort::push(PeerId peer, std::span<const std::byte> bytes) {
+  const Peer* const to = find(peer);
+  if (to == nullptr) return std::nullopt;
+  const ssize_t sent =
+      ::send(to->socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  note_gone(peer);
+  return std::nullopt;
+}
+
+Status LocalPort::push_until(PeerId peer, std::span<const std::byte>* left, TimeUs until) {
+  while (true) {
+    const auto sent = push(peer, *left);
+    if (!sent.has_value()) return Status::IOError("the peer is gone");
+    *left = left->subspan(*sent);
+    if (left->empty()) return Status::OK();
+    if (base::now_us() >= until) return Status::TimedOut("a peer takes no messages");
+    // It may wait for room itself, so what it has sent is taken meanwhile.
+    const bool takes = inbox_bytes_ < kInboxBytesMax;
+    const int socket = peers_.at(peer).socket.get();
+    (void)wait_for(socket, static_cast<short>(takes ? POLLOUT | POLLIN : POLLOUT), until);
+    if (takes && wait_for(socket, POLLIN, 0)) receive(peer);
+  }
+}
+
+void LocalPort::keep_rest(PeerId peer, std::span<const std::byte> left) {
+  Peer* const to = find(peer);
+  if (to == nullptr) return;
+  to->rest.assign(left.begin(), left.end());
+  watch(peer, /*for_room=*/!left.empty());
+}
+
+void LocalPort::push_rest(PeerId peer) {
+  Peer* const to = find(peer);
+  if (to == nullptr) return;
+  const std::vector<std::byte> rest = std::move(to->rest);
+  const auto sent = push(peer, rest);
+  if (sent.has_value()) keep_rest(peer, std::span(rest).subspan(*sent));
+}
+
+void LocalPort::watch(PeerId peer, bool for_room) {
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = peer}};
+  if (for_room) event.events |= EPOLLOUT;
+  const int socket = peers_.at(peer).socket.get();
+  BRECCIA_ASSERT(::epoll_ctl(watch_.get(), EPOLL_CTL_MOD, socket, &event) == 0);
+}
+
 std::optional<Arrival> LocalPort::poll(TimeUs until) {
-  while (inbox_.empty()) {
-    look_who_sends();
+  while (true) {
+    if (inbox_.empty()) look_who_sends();
     if (!inbox_.empty()) break;
-    if (!wait_for(watch_.get(), POLLIN, until)) return std::nullopt;
+    if (base::now_us() >= until || !wait_for(watch_.get(), POLLIN, until)) return std::nullopt;
   }
   Arrival arrival = std::move(inbox_.front());
   inbox_.pop_front();
+  const std::size_t bytes = sizeof arrival + arrival.payload.size();
+  BRECCIA_ASSERT(inbox_bytes_ >= bytes);
+  inbox_bytes_ -= bytes;
   return arrival;
 }
 
@@ -248,43 +284,58 @@ void LocalPort::look_who_sends() {
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u64 == kDoor) {
       let_guests_in();
-    } else {
-      receive(static_cast<PeerId>(events[i].data.u64));
+      continue;
     }
+    const auto peer = static_cast<PeerId>(events[i].data.u64);
+    if ((events[i].events & EPOLLOUT) != 0) push_rest(peer);
+    if ((events[i].events & ~std::uint32_t{EPOLLOUT}) != 0) receive(peer);
   }
 }
 
 /// What a peer has sent, up to a bound, and not more: who sends too much waits.
 void LocalPort::receive(PeerId peer) {
-  Peer& from = peers_.at(peer);
-  if (from.is_gone) return;
-  const std::size_t before = from.came.size();
-  from.came.resize(before + kReceiveBytes);
-  const ssize_t got =
-      ::recv(from.socket.get(), from.came.data() + before, kReceiveBytes, MSG_DONTWAIT);
-  from.came.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  Peer* const from = find(peer);
+  if (from == nullptr) return;
+  buffer_.resize(kReceiveBytes);
+  const ssize_t got = ::recv(from->socket.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0 || !take_messages(peer)) note_gone(peer);
+  if (got <= 0) return note_gone(peer);
+  std::span<const std::byte> came = std::span(buffer_).first(static_cast<std::size_t>(got));
+  if (!from->came.empty()) {
+    from->came.insert(from->came.end(), came.begin(), came.end());
+    came = from->came;
+  }
+  // Where there is no memory for one of them, those behind it are lost, too.
+  std::optional<std::size_t> taken;
+  base::as_memory_allows([&] { taken = take_messages(peer, came); });
+  if (!taken.has_value()) return note_gone(peer);
+  const std::vector<std::byte> left(came.begin() + static_cast<std::ptrdiff_t>(*taken), came.end());
+  from->came = left;
 }
 
-/// False: what came is no message, so what comes behind it is not known to be one.
-bool LocalPort::take_messages(PeerId peer) {
-  std::vector<std::byte>& came = peers_.at(peer).came;
+/// How many bytes were messages. None: what came is no message, so what comes behind it is not
+/// known to be one.
+std::optional<std::size_t> LocalPort::take_messages(PeerId peer, std::span<const std::byte> came) {
   std::size_t at = 0;
   while (came.size() - at >= kHeaderBytes) {
-    const std::span<const std::byte> rest = std::span(came).subspan(at);
+    const std::span<const std::byte> rest = came.subspan(at);
     const auto bytes = message_bytes(rest);
-    if (!bytes.has_value()) return false;
+    if (!bytes.has_value()) return std::nullopt;
     if (*bytes > rest.size()) break;
     Arrival arrival{.kind = Arrival::Kind::kMessage, .peer = peer, .header = {}, .payload = {}};
     std::span<const std::byte> payload;
-    if (decode(rest.first(*bytes), &arrival.header, &payload) != Damage::kNone) return false;
+    if (decode(rest.first(*bytes), &arrival.header, &payload) != Damage::kNone) return std::nullopt;
     arrival.payload.assign(payload.begin(), payload.end());
-    inbox_.push_back(std::move(arrival));
+    arrive(std::move(arrival));
     at += *bytes;
   }
-  came.erase(came.begin(), came.begin() + static_cast<std::ptrdiff_t>(at));
-  return true;
+  return at;
+}
+
+void LocalPort::arrive(Arrival arrival) {
+  const std::size_t bytes = sizeof arrival + arrival.payload.size();
+  inbox_.push_back(std::move(arrival));
+  inbox_bytes_ += bytes;
 }
 
 }  // namespace breccia::fabric::local

@@ -31,7 +31,7 @@ class LocalPort final : public Port {
   [[nodiscard]] Result<std::unique_ptr<Region>> make_region(std::uint64_t bytes,
                                                             Access access) override;
   [[nodiscard]] Result<PeerId> connect(const std::string& address, TimeUs until) override;
-  [[nodiscard]] bool is_gone(PeerId peer) const override { return peers_.at(peer).is_gone; }
+  [[nodiscard]] bool is_gone(PeerId peer) const override { return !peers_.contains(peer); }
   void disconnect(PeerId peer) override;
   [[nodiscard]] Status read(PeerId peer, std::span<const Read> reads, TimeUs until) override;
   [[nodiscard]] Status write(PeerId peer, std::span<const Write> writes, TimeUs until) override;
@@ -44,28 +44,38 @@ class LocalPort final : public Port {
   struct Peer {
     Descriptor socket;
     std::string path;
-    bool is_gone = false;
     TimeUs looked_us = 0;         // when it was there
     std::vector<std::byte> came;  // of a message that is not whole yet
+    std::vector<std::byte> rest;  // of one that was handed over, and did not fit
     std::map<std::uint64_t, std::unique_ptr<SharedMemory>> memory;
   };
 
   explicit LocalPort(std::unique_ptr<Door> door) : door_(std::move(door)) {}
   Result<PeerId> add_peer(Descriptor socket, std::string path);
+  [[nodiscard]] Peer* find(PeerId peer);
   [[nodiscard]] bool is_there(PeerId peer);
   Result<SharedMemory*> memory_of(PeerId peer, const RegionName& region, std::uint64_t offset,
                                   std::uint64_t bytes, TimeUs until);
   void let_guests_in();
   void receive(PeerId peer);
-  bool take_messages(PeerId peer);
+  std::optional<std::size_t> take_messages(PeerId peer, std::span<const std::byte> came);
+  std::optional<std::size_t> push(PeerId peer, std::span<const std::byte> bytes);
+  Status push_until(PeerId peer, std::span<const std::byte>* left, TimeUs until);
+  void keep_rest(PeerId peer, std::span<const std::byte> left);
+  void push_rest(PeerId peer);
+  void watch(PeerId peer, bool for_room);
   void note_gone(PeerId peer);
+  void arrive(Arrival arrival);
   void look_who_sends();
 
   const std::unique_ptr<Door> door_;
   Descriptor watch_;  // epoll
   std::uint64_t next_key_ = 1;
-  std::deque<Peer> peers_;
+  PeerId next_peer_ = 0;
+  std::map<PeerId, Peer> peers_;  // those that are not gone
   std::deque<Arrival> inbox_;
+  std::size_t inbox_bytes_ = 0;
+  std::vector<std::byte> buffer_;  // what is received goes there first
 };
 
 }  // namespace breccia::fabric::local

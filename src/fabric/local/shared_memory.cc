@@ -37,7 +37,8 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::uint64_t key, std:
   static_assert(sizeof(Page) <= kPageBytes && std::atomic<std::uint32_t>::is_always_lock_free);
   const std::uint64_t all = kPageBytes + bytes;
   Descriptor file(memfd_create("breccia", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file.is_open() || ftruncate(file.get(), static_cast<off_t>(all)) != 0) {
+  // All of it now: whoever touches it first is not to find out that there is none.
+  if (!file.is_open() || fallocate(file.get(), 0, 0, static_cast<off_t>(all)) != 0) {
     return no_memory("no file");
   }
   void* const mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -47,7 +48,8 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::uint64_t key, std:
                                        .bytes = bytes,
                                        .may_write = access == Access::kReadWrite ? 1U : 0U,
                                        .is_revoked = 0};
-  std::unique_ptr<SharedMemory> memory(new SharedMemory(std::move(file), page, all));
+  std::unique_ptr<SharedMemory> memory(
+      new SharedMemory(std::move(file), page, all, /*may_write=*/true));
   // Behind the mapping of its own, which may go on writing.
   const int of_writes = access == Access::kRead ? F_SEAL_FUTURE_WRITE : 0;
   const int seals = F_SEAL_SHRINK | F_SEAL_GROW | of_writes | F_SEAL_SEAL;
@@ -65,12 +67,11 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::map(Descriptor file, std::ui
   const int rights = (seals & F_SEAL_FUTURE_WRITE) != 0 ? PROT_READ : PROT_READ | PROT_WRITE;
   void* const mapped = mmap(nullptr, all, rights, MAP_SHARED, file.get(), 0);
   if (mapped == MAP_FAILED) return no_memory("no mapping");
+  const bool may_write = rights != PROT_READ && static_cast<Page*>(mapped)->may_write != 0;
   std::unique_ptr<SharedMemory> memory(
-      new SharedMemory(std::move(file), static_cast<Page*>(mapped), all));
+      new SharedMemory(std::move(file), static_cast<Page*>(mapped), all, may_write));
   const Page& page = *memory->page_;
   if (page.magic != kMagic || page.key != key || page.bytes != all - kPageBytes) return wrong();
-  // Who says that others may write has let the kernel allow it.
-  if (page.may_write != 0 && (rights & PROT_WRITE) == 0) return wrong();
   return memory;
 }
 
@@ -79,8 +80,6 @@ SharedMemory::~SharedMemory() { BRECCIA_ASSERT(munmap(page_, mapped_bytes_) == 0
 std::span<std::byte> SharedMemory::bytes() const {
   return {reinterpret_cast<std::byte*>(page_) + kPageBytes, mapped_bytes_ - kPageBytes};
 }
-bool SharedMemory::may_write() const { return page_->may_write != 0; }
-
 void SharedMemory::revoke() { page_->is_revoked.store(1, std::memory_order_seq_cst); }
 bool SharedMemory::is_revoked() const {
   return page_->is_revoked.load(std::memory_order_seq_cst) != 0;

@@ -30,19 +30,20 @@ class SharedMemory {
 
   [[nodiscard]] int file() const { return file_.get(); }
   [[nodiscard]] std::span<std::byte> bytes() const;
-  [[nodiscard]] bool may_write() const;
+  [[nodiscard]] bool may_write() const { return may_write_; }
   /// Of who made it: whoever has it mapped is to leave it alone from here on.
   void revoke();
   [[nodiscard]] bool is_revoked() const;
 
  private:
   struct Page;
-  SharedMemory(Descriptor file, Page* page, std::uint64_t mapped_bytes)
-      : file_(std::move(file)), page_(page), mapped_bytes_(mapped_bytes) {}
+  SharedMemory(Descriptor file, Page* page, std::uint64_t mapped_bytes, bool may_write)
+      : file_(std::move(file)), page_(page), mapped_bytes_(mapped_bytes), may_write_(may_write) {}
 
   const Descriptor file_;
   Page* const page_;
   const std::uint64_t mapped_bytes_;
+  const bool may_write_;  // as it was mapped: what the page says its owner may change
 };
 
 }  // namespace breccia::fabric::local

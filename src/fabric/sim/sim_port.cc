@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -114,7 +115,9 @@ Result<PeerId> SimPort::connect(const std::string& address, TimeUs until) {
       net->wake(self);
     });
   });
-  while (!attempt->is_done && now_us() < until) net_->wait(until);
+  while (!attempt->is_done && now_us() < until && std::uncaught_exceptions() == 0) {
+    net_->wait(until);
+  }
   if (attempt->is_done) return peer;
   link(peer).is_gone = true;
   return Status::TimedOut("nobody answers at " + address);
@@ -177,7 +180,10 @@ Status SimPort::access(PeerId peer, const std::shared_ptr<Accesses>& accesses, T
   accesses->to = link(peer).port;
   accesses->waits = net_->running();
   for (std::size_t which = 0; which < accesses->all.size(); ++which) divide(accesses, which);
-  while (accesses->pieces > 0 && !accesses->is_refused && now_us() < until) net_->wait(until);
+  while (accesses->pieces > 0 && !accesses->is_refused && now_us() < until &&
+         std::uncaught_exceptions() == 0) {
+    net_->wait(until);
+  }
   if (accesses->is_refused) {
     // As networks do: whoever asks for what there is not is not listened to any more.
     disconnect(peer);

@@ -42,6 +42,7 @@ class Cluster {
     options.seeds.hash = {net_.random().next(), net_.random().next() | 1};
     options.seeds.proof = {net_.random().next(), net_.random().next() | 1};
     options.ship_again_us = 300;
+    options.log_id = 1;
     add_server(&options.ordered_server, [this](fabric::Port* port) {
       ordered_server_ =
           std::make_unique<OrderedServer>(port, OrderedServer::Options{.idle_us = 200});
@@ -148,6 +149,7 @@ void scan_at_random(const Clock& clock, Client* client, base::Random* random, Ti
   std::vector<std::pair<std::string, std::string>> found;
   const Status status = client->scan(key_of(begin), key_of(end), 100, &found, until);
   ASSERT_FALSE(status.IsCorruption()) << status.ToString();
+  ASSERT_TRUE(status.ok() || until < called + kLong) << status.ToString();
   if (!status.ok()) return;
   ASSERT_TRUE(std::is_sorted(found.begin(), found.end()));
   std::map<std::string, std::string> by_key(found.begin(), found.end());
@@ -179,7 +181,9 @@ void ask_at_random(const Clock& clock, Client* client, std::uint64_t seed, int t
       std::string found;
       status = client->get(key, &found, until);
       if (status.ok()) op.value = found;
-      if (!status.ok() && !status.IsNotFound()) continue;  // it has found nothing out
+      const bool has_found_out = status.ok() || status.IsNotFound();
+      ASSERT_TRUE(has_found_out || wait < kLong) << status.ToString();
+      if (!has_found_out) continue;
       status = Status::OK();
     } else {
       op.what = KeyOp::What::kWrite;
@@ -227,6 +231,102 @@ TEST(DisaggCluster, IsLinearizable) {
     EXPECT_EQ(cluster.used_blocks(), cluster.table().size());
     if (HasFailure()) return;
   }
+}
+
+// Goal: a range is as of one moment, also across its keys.
+// Method: a writer that writes a number to one key, then to another; who sees the second one has the
+//   first one, or the next.
+// Mutation: an ordered server that puts what it logged into its index in another order.
+TEST(DisaggCluster, RangesAreOfOneMoment) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(300)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8}, 2);
+    const auto late = [&] { return cluster.net().now_us() + kLong; };
+    bool is_over = false;
+    cluster.add_client([&](Client* client) {
+      for (int i = 0; i < 30; ++i) {
+        ASSERT_TRUE(client->put("a", std::to_string(i), late()).ok());
+        ASSERT_TRUE(client->put("b", std::to_string(i), late()).ok());
+      }
+      is_over = true;
+    });
+    cluster.add_client([&](Client* client) {
+      std::vector<std::pair<std::string, std::string>> found;
+      while (!is_over) {
+        ASSERT_TRUE(client->scan("", "", 10, &found, late()).ok());
+        if (found.size() < 2) continue;
+        const int a = std::stoi(found[0].second), b = std::stoi(found[1].second);
+        ASSERT_TRUE(b <= a && a <= b + 1) << a << " " << b;
+        ASSERT_TRUE(client->scan("", "", 1, &found, late()).ok());
+        ASSERT_EQ(found.size(), 1U);
+        ASSERT_EQ(found[0].first, "a");
+      }
+    });
+    cluster.run();
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: an index without a free bucket takes what needs none, and says of other keys that it is
+//   full; nothing of these stays.
+TEST(DisaggCluster, FullIndex) {
+  Cluster cluster(1, fabric::sim::Weather(), 1);
+  const auto late = [&] { return cluster.net().now_us() + kLong; };
+  cluster.add_client([&](Client* client) {
+    std::vector<std::string> there;
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      const Status put = client->put(key, "one", late());
+      ASSERT_TRUE(put.ok() || put.IsMemoryLimit()) << put.ToString();
+      if (put.ok()) there.push_back(key);
+    }
+    ASSERT_GE(there.size(), 63U);
+    ASSERT_LE(there.size(), 70U);
+    std::string value;
+    for (const std::string& key : there) {
+      ASSERT_TRUE(client->put(key, "two", late()).ok());
+      ASSERT_TRUE(client->get(key, &value, late()).ok());
+      ASSERT_EQ(value, "two");
+    }
+    ASSERT_TRUE(client->erase(there.front(), late()).ok());
+    ASSERT_TRUE(client->put(there.front(), "three", late()).ok());
+    ASSERT_TRUE(client->close(late()).ok());
+  });
+  cluster.run();
+  EXPECT_EQ(cluster.used_blocks(), cluster.table().size());
+}
+
+// Goal: an ordered server has the log of one hash server; another one that comes to it is told so,
+//   and acknowledges nothing.
+// Mutation: a log that takes whatever has the next numbers.
+TEST(DisaggCluster, OneLogOneServer) {
+  fabric::sim::Net net(1, fabric::sim::Weather());
+  const auto ordered_node = net.add_node(), first = net.add_node(), second = net.add_node();
+  net.let_serve(ordered_node);
+  const auto ordered_port = net.open(ordered_node);
+  net.start(ordered_node, [&] {
+    OrderedServer server(ordered_port.get(), {});
+    while (true) server.serve(net.now_us() + kLong);
+  });
+  const auto ship = [&](fabric::sim::Net::Node node, std::uint64_t log_id, std::uint8_t expected) {
+    net.start(node, [&net, node, log_id, expected, &ordered_port] {
+      const auto port = net.open(node);
+      const auto peer = port->connect(ordered_port->address(), net.now_us() + kLong);
+      ASSERT_TRUE(peer.ok());
+      if (node % 2 == 0) net.sleep(10'000);
+      WireWriter writes;
+      writes.add(log_id);
+      LoggedWrite{.sequence = 1, .slot = 0, .key = "k"}.add_to(&writes);
+      const fabric::Header header{.kind = static_cast<std::uint8_t>(Ask::kShip), .request = 1};
+      ASSERT_TRUE(port->send(peer.value(), header, writes.bytes(), kLong).ok());
+      const auto answer = port->poll(net.now_us() + kLong);
+      ASSERT_TRUE(answer.has_value() && !answer->payload.empty());
+      EXPECT_EQ(answer->payload.front(), std::byte{expected});
+    });
+  };
+  ship(first, 7, static_cast<std::uint8_t>(Code::kOk));
+  ship(second, 8, static_cast<std::uint8_t>(Code::kWrong));
+  net.run();
 }
 
 // Goal: a key that is there all the time is found each time, while chains become longer and shorter
