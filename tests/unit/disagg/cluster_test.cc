@@ -234,8 +234,8 @@ TEST(DisaggCluster, IsLinearizable) {
 }
 
 // Goal: a range is as of one moment, also across its keys.
-// Method: a writer that writes a number to one key, then to another; who sees the second one has the
-//   first one, or the next.
+// Method: a writer that writes a number to one key, then to another; who sees the second one has
+//   the first one, or the next.
 // Mutation: an ordered server that puts what it logged into its index in another order.
 TEST(DisaggCluster, RangesAreOfOneMoment) {
   for (const std::uint64_t seed : breccia::testing::seeds_to_run(300)) {
