@@ -94,7 +94,7 @@ inline std::vector<Kind> kinds() {
            [](std::uint64_t seed) -> std::unique_ptr<World> {
              return std::make_unique<SimWorld>(seed);
            },
-           500},
+           100},
           {"Local",
            [](std::uint64_t /*seed*/) -> std::unique_ptr<World> {
              return std::make_unique<LocalWorld>();

@@ -214,7 +214,7 @@ void expect_linearizable(const History& history) {
 //   its entry is there, or it is logged; a scan that is not waited for, or leaves out what is only
 //   logged.
 TEST(DisaggCluster, IsLinearizable) {
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(1000)) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(400)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 1}, 2);
     History history;
@@ -238,7 +238,7 @@ TEST(DisaggCluster, IsLinearizable) {
 //   the first one, or the next.
 // Mutation: an ordered server that puts what it logged into its index in another order.
 TEST(DisaggCluster, RangesAreOfOneMoment) {
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(300)) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(200)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8}, 2);
     const auto late = [&] { return cluster.net().now_us() + kLong; };
@@ -334,7 +334,7 @@ TEST(DisaggCluster, OneLogOneServer) {
 // Method: keys that stay, behind others that come and go, in chains of several buckets; slow reads.
 // Mutation: a miss that is believed at once.
 TEST(DisaggCluster, WhatStaysIsFound) {
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(500)) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(200)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8}, 1);
     constexpr std::uint64_t kStay = 10;
@@ -376,7 +376,7 @@ TEST(DisaggCluster, WhatStaysIsFound) {
 // Mutation: a question that is answered twice; a write of which nobody knows whether it happened
 //   that is said not to have; its block used again.
 TEST(DisaggCluster, IsLinearizableInBadWeather) {
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(1000)) {
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(400)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     const fabric::sim::Weather weather{.slow_one_in = 20,
                                        .lost_one_in = 20,
