@@ -1,7 +1,5 @@
 #include "disagg/answers.h"
 
-#include <algorithm>
-
 #include "base/assert.h"
 
 namespace breccia::disagg {

@@ -68,14 +68,6 @@ class HashTable {
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t free_buckets() const { return free_.size(); }
-  /// visit(id, location) of each entry.
-  template <class Visit>
-  void for_each(const Visit& visit) const {
-    for (std::size_t i = 0; i < ids_.size(); ++i) {
-      const Slot slot = buckets_[i / Bucket::kSlots].slot[i % Bucket::kSlots];
-      if (slot != 0) visit(ids_[i], location_in(slot));
-    }
-  }
 
  private:
   struct Place {

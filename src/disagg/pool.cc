@@ -20,8 +20,8 @@ std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t co
     if (open.empty()) open_chunk(size_class);
     if (open.empty()) break;
     Chunk& chunk = chunks_[open.back()];
-    const bool has_free = chunk.size_class == size_class && !chunk.free.empty();
-    if (!has_free) {
+    BRECCIA_ASSERT(chunk.size_class == size_class);
+    if (chunk.free.empty()) {
       chunk.is_listed = false;
       open.pop_back();
       continue;
@@ -63,7 +63,7 @@ bool Pool::give_back(std::uint32_t size_class, std::uint64_t line) {
   --used_blocks_;
   const auto index = static_cast<std::uint32_t>(number);
   if (chunk.free.size() == chunk.is_used.size()) {
-    // Listed or not, it is none of its class any more; who comes to it there passes on.
+    // It is none of its class any more.
     std::erase(open_[size_class], index);
     chunk.is_listed = false;
     chunk.is_used.clear();

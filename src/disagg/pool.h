@@ -37,7 +37,7 @@ class Pool {
 
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> free_chunks_;
-  std::vector<std::vector<std::uint32_t>> open_;  // by class: chunks with free blocks, among others
+  std::vector<std::vector<std::uint32_t>> open_;  // by class: all chunks with free blocks, and more
   std::uint64_t used_blocks_ = 0;
 };
 

@@ -207,13 +207,15 @@ class Leaver {
 bool add_writes(const Roads::Way& way, const batch::Writes& writes, const record::HashSeed& seed,
                 std::uint64_t value_bytes_max, Exchange* exchange) {
   constexpr std::size_t kWritesOfPart = 1024;
+  // Each part looks through the lists of all.
+  constexpr std::size_t kPartsMax = 32;
   if (!writes.range_deletes().empty() || writes.merges() > 0) return false;
   const std::vector<std::vector<ToldWrite>> told = told_of(way, writes.keys(), seed);
   std::size_t count = 0;
   for (const std::vector<ToldWrite>& list : told) count += list.size();
   if (count == 0) return true;
   if (writes.numbers() == nullptr && !writes.gather()) return false;
-  const std::size_t parts = count / kWritesOfPart + 1;
+  const std::size_t parts = std::min(count / kWritesOfPart + 1, kPartsMax);
   if (!exchange->open(parts)) return false;
   const Leaver leaver(way, writes, value_bytes_max, told, parts, exchange);
   std::atomic<bool> is_known{true};

@@ -198,9 +198,9 @@ Status LocalPort::send(PeerId peer, const Header& header, std::span<const std::b
   if (Peer* const to = find(peer); to != nullptr && !to->rest.empty()) {
     const std::vector<std::byte> rest = std::move(to->rest);
     std::span<const std::byte> left = rest;
-    const Status pushed = push_until(peer, &left, until);
+    Status pushed = push_until(peer, &left, until);
     keep_rest(peer, left);
-    BRECCIA_TRY(base::copy_of(pushed));
+    BRECCIA_TRY(std::move(pushed));
   }
   const WireHeader head = encode(header, payload);
   std::vector<std::byte> message;
@@ -309,8 +309,9 @@ void LocalPort::receive(PeerId peer) {
   std::optional<std::size_t> taken;
   base::as_memory_allows([&] { taken = take_messages(peer, came); });
   if (!taken.has_value()) return note_gone(peer);
-  const std::vector<std::byte> left(came.begin() + static_cast<std::ptrdiff_t>(*taken), came.end());
-  from->came = left;
+  // A copy first: they may lie there.
+  std::vector<std::byte> left(came.begin() + static_cast<std::ptrdiff_t>(*taken), came.end());
+  from->came = std::move(left);
 }
 
 /// How many bytes were messages. None: what came is no message, so what comes behind it is not
