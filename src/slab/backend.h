@@ -18,7 +18,8 @@ struct TableOptions {
   /// Keys that it has room for without growing; it grows by itself.
   std::uint64_t keys_expected = 0;
   /// Memory that it may take, of the backend's own. What it needs beyond that lies in memory of the
-  /// host, if the backend reaches that, up to host_bytes_max.
+  /// host, if the backend reaches that, up to host_bytes_max; what is hot of it comes up to where
+  /// the backend has memory left.
   std::uint64_t bytes_max = ~std::uint64_t{0};
   std::uint64_t host_bytes_max = ~std::uint64_t{0};
   /// Lanes that work on one request: 4, 8 or 16.
@@ -30,6 +31,8 @@ struct TableOptions {
   std::uint64_t combined_min = 64;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.
   std::uint64_t keys_of_bucket = 20;
+  /// Requests for each head, behind which those of the host's memory change places with others.
+  std::uint64_t requests_of_head = 128;
   /// Not Secret(): the factor is odd, and not 1.
   Secret secret;
 };
@@ -45,6 +48,8 @@ class Table {
     std::uint64_t chained_free = 0;  // these
     std::uint64_t bytes = 0;
     std::uint64_t host_bytes = 0;
+    std::uint64_t reserve = 0;  // slabs of the backend's memory that are for heads of the host's
+    std::uint64_t risen = 0;    // heads that came there because they were hot
   };
 
   explicit Table(const TableOptions& options) : options_(options) {}

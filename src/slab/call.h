@@ -22,6 +22,9 @@ class Call {
       : x_(x), table_(table), requests_(requests) {}
 
   Status run() {
+    if (table_.note_requests(requests_.count)) {
+      BRECCIA_TRY(in_section([&] { return table_.move_heads(x_); }));
+    }
     if (only_finds(requests_)) {
       const std::shared_lock lock(table_.mutex());
       BRECCIA_TRY(table_.fault());

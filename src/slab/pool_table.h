@@ -15,6 +15,7 @@
 #include "exec/executor.h"
 #include "slab/algo/split.cuh"
 #include "slab/backend.h"
+#include "slab/reserve.h"
 #include "slab/segments.h"
 
 namespace breccia::slab {
@@ -66,7 +67,7 @@ class PoolTable final : public Table {
   /// Errors  MemoryLimit; IOError: the device.
   template <class X>
   Status make(X& x) {
-    BRECCIA_TRY(heads_.grow(x, &budget_));
+    while (heads_.count() < heads_expected(options())) BRECCIA_TRY(add_heads(x));
     bucket_count_ = heads_.count() - 1;
     BRECCIA_TAKE(counters_, exec::make_array<std::uint64_t>(x, Counters::kWords));
     BRECCIA_TRY(exec::clear(x, counters_.data(), counters_.count()));
@@ -80,7 +81,9 @@ class PoolTable final : public Table {
             .chained = chained_.count(),
             .chained_free = free_count_ - std::min(free_count_, taken_seen_.load()),
             .bytes = budget_.bytes,
-            .host_bytes = budget_.host_bytes};
+            .host_bytes = budget_.host_bytes,
+            .reserve = reserve_.slabs(),
+            .risen = reserve_.risen()};
   }
 
   /// What ended a batch in its middle, or OK.
@@ -97,6 +100,7 @@ class PoolTable final : public Table {
   [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
   [[nodiscard]] TableRef ref() const {
     return {.heads = heads_.ref(),
+            .reserve = reserve_.ref(),
             .chained = chained_.ref(),
             .bucket_count = bucket_count_,
             .bucket_mask = std::bit_ceil(bucket_count_) - 1,
@@ -134,6 +138,11 @@ class PoolTable final : public Table {
     return keys > crowded_from_.load(std::memory_order_relaxed) &&
            keys / options().keys_of_bucket >= bucket_count_;
   }
+  /// By a batch of so many requests. Whether it is time for heads to change places.
+  bool note_requests(std::uint64_t count) {
+    const std::uint64_t before = requests_.fetch_add(count, std::memory_order_relaxed);
+    return before + count >= move_at_.load(std::memory_order_relaxed);
+  }
   /// Requests that run at once at most, so that no chain becomes long before buckets are split.
   [[nodiscard]] std::uint64_t piece_max() const {
     return std::max(kPieceMin, bucket_count_ * options().keys_of_bucket);
@@ -166,7 +175,7 @@ class PoolTable final : public Table {
       const std::uint64_t half = std::bit_floor(bucket_count_);
       const std::uint64_t first = bucket_count_ - half;
       Status status;
-      if (heads_.count() == bucket_count_ + 1) status = heads_.grow(x, &budget_);
+      if (heads_.count() == bucket_count_ + 1) status = add_heads(x);
       std::uint64_t count = std::min({buckets, half - first, heads_.count() - 1 - bucket_count_});
       if (status.ok()) status = split_off(x, first, count, half);
       while (status.IsMemoryLimit() && count > 1) {
@@ -185,16 +194,50 @@ class PoolTable final : public Table {
     return Status::OK();
   }
 
+  /// Hot heads come up, if nobody else has just seen to that.
+  template <class X>
+  Status move_heads(X& x) {
+    if (!note_requests(0)) return Status::OK();
+    bool is_done = true;
+    BRECCIA_TRY(begun(reserve_.move(x, ref(), &is_done)));
+    requests_.store(0, std::memory_order_relaxed);
+    move_behind(is_done ? 1 : 8);
+    return Status::OK();
+  }
+
  private:
   static constexpr int kChainedBitsMin = 4;
   static constexpr std::uint64_t kPieceMin = 4096;
+  /// So that no head is counted until its note is full.
+  static constexpr std::uint64_t kRequestsOfMoveMax = std::uint64_t{1} << 34;
 
-  /// So that all keys that are expected find their buckets.
-  static int first_bits(const TableOptions& options) {
+  /// So that all keys that are expected find their buckets; and the head of the key that is kFree.
+  static std::uint64_t heads_expected(const TableOptions& options) {
     constexpr std::uint64_t kBucketsMax = std::uint64_t{1} << 32;
     const std::uint64_t buckets =
         std::min(options.keys_expected / options.keys_of_bucket + 1, kBucketsMax);
-    return std::bit_width(buckets);  // and the head of the key that is kFree
+    return std::uint64_t{1} << std::bit_width(buckets);
+  }
+  /// All of these, if the backend has room for so many.
+  static int first_bits(const TableOptions& options) {
+    const std::uint64_t room = std::max<std::uint64_t>(options.bytes_max / sizeof(Slab), 1);
+    return std::bit_width(std::min(heads_expected(options), std::bit_floor(room))) - 1;
+  }
+
+  /// Twice as many heads.
+  template <class X>
+  Status add_heads(X& x) {
+    BRECCIA_TRY(heads_.grow(x, &budget_));
+    BRECCIA_TRY(reserve_.cover(x, heads_, &budget_));
+    if (reserve_.slabs() > 0) move_behind(1);
+    return Status::OK();
+  }
+
+  /// Heads change places behind so many requests, or a `share`th of them.
+  void move_behind(std::uint64_t share) {
+    const std::uint64_t all =
+        std::min(heads_.count() * options().requests_of_head, kRequestsOfMoveMax);
+    move_at_.store(std::max<std::uint64_t>(all / share, 1), std::memory_order_relaxed);
   }
 
   [[nodiscard]] std::uint64_t free_of(const Counters& counters) const {
@@ -302,6 +345,7 @@ class PoolTable final : public Table {
   mutable base::SectionMutex mutex_;
   Segments heads_;
   Segments chained_;
+  Reserve reserve_;
   Budget budget_;
   exec::Array<std::uint64_t> counters_;
   exec::Array<std::uint32_t> free_;
@@ -311,6 +355,8 @@ class PoolTable final : public Table {
   std::atomic<std::uint64_t> taken_seen_{0};
   std::atomic<std::uint64_t> crowded_from_{0};  // with fewer keys it stays as it is
   std::atomic<bool> has_deletions_{false};
+  std::atomic<std::uint64_t> requests_{0};                 // since heads changed places
+  std::atomic<std::uint64_t> move_at_{~std::uint64_t{0}};  // behind so many they do again
   mutable std::mutex fault_mutex_;
   Status fault_;
 };

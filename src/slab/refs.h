@@ -70,6 +70,46 @@ struct Secret {
 inline constexpr int kTallies = 64;
 inline constexpr int kTallyWords = 4;
 
+/// What is known of a head of the host's memory: which slab of the reserve it lies in, and how
+/// often it was asked for of late. One word, as both are looked at together.
+class HeadNote {
+ public:
+  BRECCIA_HD explicit HeadNote(std::uint64_t word) : word_(word) {}
+  BRECCIA_HD static HeadNote of(std::uint64_t place, std::uint64_t heat) {
+    return HeadNote((place + 1) << kHeatBits | heat);
+  }
+
+  [[nodiscard]] BRECCIA_HD std::uint64_t word() const { return word_; }
+  [[nodiscard]] BRECCIA_HD bool is_up() const { return word_ >> kHeatBits != 0; }
+  [[nodiscard]] BRECCIA_HD std::uint64_t place() const { return (word_ >> kHeatBits) - 1; }
+  /// Requests that were counted, one of kHeatShare. Adding one to the word adds one to it.
+  [[nodiscard]] BRECCIA_HD std::uint64_t heat() const { return word_ & kHeatMask; }
+  [[nodiscard]] BRECCIA_HD HeadNote with_place(std::uint64_t place) const {
+    return of(place, heat());
+  }
+  [[nodiscard]] BRECCIA_HD HeadNote without_place() const { return HeadNote(heat()); }
+  [[nodiscard]] BRECCIA_HD HeadNote cooler() const {
+    return HeadNote((word_ & ~kHeatMask) | heat() / 2);
+  }
+
+  static constexpr std::uint64_t kHeatShare = 8;
+
+ private:
+  static constexpr int kHeatBits = 32;
+  static constexpr std::uint64_t kHeatMask = (std::uint64_t{1} << kHeatBits) - 1;
+  std::uint64_t word_;
+};
+
+/// Heads that belong into the host's memory, of which some lie in a reserve of the backend's.
+/// Shape   note[count]: of heads [first, first + count). Each slab of the reserve is one of these.
+///         A head that lies there is nowhere else: its own slab is stale.
+struct ReserveRef {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::uint64_t* note = nullptr;
+  Slab* slab = nullptr;
+};
+
 /// A table.
 /// Shape   heads: bucket_count + 1 slabs, the first one of the key that is kFree. bucket_mask: as
 ///         many bits as the highest bucket's number has. Bucket b holds keys whose hash ends like
@@ -80,6 +120,7 @@ inline constexpr int kTallyWords = 4;
 /// Source  linear hashing (Litwin 1980).
 struct TableRef {
   SlabsRef heads;
+  ReserveRef reserve;
   SlabsRef chained;
   std::uint64_t bucket_count = 0;
   std::uint64_t bucket_mask = 0;

@@ -22,10 +22,10 @@ struct Budget {
 };
 
 /// Slabs of a table, which stay where they are when there are more: in memory of the executor's,
-/// and of the host's where that is full.
+/// and from the first one that finds no room there in the host's.
 /// Threads one owner.
 /// Source  [kvcg] 5.2. Deviation: no managed memory, which a GPU may hang on when there is more of
-///         it than the device has; who is where is decided once, by age (docs/impl/slab.md).
+///         it than the device has (docs/impl/slab.md).
 class Segments {
  public:
   /// The first segment has 2^first_bits.
@@ -48,6 +48,12 @@ class Segments {
     return segments_ == 0 ? std::uint64_t{1} << ref_.first_bits : count();
   }
   [[nodiscard]] const SlabsRef& ref() const { return ref_; }
+  /// Whether some lie in the host's memory, and from which number on.
+  [[nodiscard]] bool has_host() const { return !of_host_.empty(); }
+  [[nodiscard]] std::uint64_t host_from() const {
+    BRECCIA_ASSERT(has_host());
+    return of_host_.front().first;
+  }
 
   /// One segment more, of slabs with nothing in them. While nobody is at the table.
   /// Errors  MemoryLimit: there is no room for it; nothing was changed.
@@ -80,6 +86,7 @@ class Segments {
     Slab* slabs;
     void* memory;
     std::uint64_t bytes;
+    std::uint64_t first;  // number of its first slab
   };
 
   template <class X>
@@ -105,7 +112,7 @@ class Segments {
   template <class X>
   Result<Slab*> take_memory(X& x, Budget* budget) {
     const std::uint64_t bytes = next_count() * sizeof(Slab);
-    if (bytes <= budget->bytes_max - std::min(budget->bytes, budget->bytes_max)) {
+    if (!has_host() && bytes <= budget->bytes_max - std::min(budget->bytes, budget->bytes_max)) {
       auto made = exec::Array<Slab>::make(x.pool(), next_count());
       if (made.ok()) {
         own_.push_back(made.take());
@@ -122,7 +129,7 @@ class Segments {
       host_.release(memory, bytes);
       return Status::MemoryLimit("no memory for more slabs that the device reaches");
     }
-    of_host_.push_back({slabs, memory, bytes});
+    of_host_.push_back({slabs, memory, bytes, count()});
     budget->host_bytes += bytes;
     return slabs;
   }

@@ -43,6 +43,7 @@ TEST(SlabFaults, EachOperationMayFail) {
       const auto backend = backend_on(exec::fake::make_fake_device(&faults));
       auto made = backend->make_table({.bytes_max = 200 * sizeof(Slab),
                                        .keys_of_bucket = k % 2 == 0 ? 5U : 60U,
+                                       .requests_of_head = 1,
                                        .secret = random_secret(random)});
       ASSERT_TRUE(made.ok());
       Table& table = *made.value();

@@ -264,6 +264,21 @@ void HashFlags::add_to(console::App* app) {
       ->capture_default_str();
   app->add_option("--skew", skews, "zipf: theta, 0 or more; several with commas")
       ->capture_default_str();
+  add_shapes_to(app);
+  app->add_option("--rounds", rounds, "How often, each with new keys")->capture_default_str();
+  app->add_option("--seed", seed, "Seed of the first round")->capture_default_str();
+  app->add_flag("--json", json, "Print one JSON object a line");
+}
+
+/// What tables are made of, and asked with.
+void HashFlags::add_shapes_to(console::App* app) {
+  if (slabs) {
+    app->add_option("--table_mib", table_mib,
+                    "MiB that the table may take of the backend's memory; what is more lies in the "
+                    "host's, but for what is hot of it; 0: no bound")
+        ->range(0, 1ULL << 20)
+        ->capture_default_str();
+  }
   app->add_option("--load_percents", load_percents,
                   slabs
                       ? "Keys of a hundred places of a bucket's first slab, when the table splits "
@@ -283,9 +298,6 @@ void HashFlags::add_to(console::App* app) {
   app->add_option("--value_sizes", value_sizes,
                   "Bytes of a value, a multiple of 8; other than 8: in rows; several with commas")
       ->capture_default_str();
-  app->add_option("--rounds", rounds, "How often, each with new keys")->capture_default_str();
-  app->add_option("--seed", seed, "Seed of the first round")->capture_default_str();
-  app->add_flag("--json", json, "Print one JSON object a line");
 }
 
 }  // namespace breccia::bench::tables

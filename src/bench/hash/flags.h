@@ -27,11 +27,15 @@ struct HashFlags {
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
   bool json = false;
+  std::uint64_t table_mib = 0;
   /// What is measured is tables of chained slabs.
   bool slabs = false;
 
   static HashFlags of_slabs();
   void add_to(console::App* app);
+
+ private:
+  void add_shapes_to(console::App* app);
 };
 
 /// What a table is made of.

@@ -104,6 +104,7 @@ void say(const Run& run, const std::string& benchmark, const Choice& choice, std
     if (has_skew(choice)) row["skew"] = choice.skew;
     if (has_lanes) row["lanes"] = shape.lanes;
     if (!has_lanes) row["copy_seconds"] = timing.copy_seconds;
+    for (const auto& [name, figure] : target.figures()) row[name] = figure;
     row.update(more);
     fmt::print("{}\n", row.dump());
   }

@@ -26,6 +26,14 @@ class SlabTarget final : public Target {
   std::uint64_t growths() const override { return 0; }
   bool is_growing() const override { return false; }
 
+  std::vector<std::pair<std::string, std::uint64_t>> figures() const override {
+    const slab::Table::Figures of = table_->figures();
+    return {{"table_bytes", of.bytes},
+            {"table_host_bytes", of.host_bytes},
+            {"reserve_slabs", of.reserve},
+            {"heads_risen", of.risen}};
+  }
+
   Result<std::unique_ptr<Target>> make_other(const Room& room) const override {
     slab::TableOptions options = table_->options();
     options.keys_expected = room.keys;
@@ -53,6 +61,7 @@ Result<std::unique_ptr<Target>> make_slabs(hash::Backend& backend, const Shape& 
   base::Random random(seed);
   slab::TableOptions options;
   options.keys_expected = room.keys;
+  if (room.bytes_max > 0) options.bytes_max = room.bytes_max;
   options.lanes = shape.lanes;
   options.keys_of_bucket = std::max<std::uint64_t>(shape.load_percent * slab::kSlabKeys / 100, 1);
   options.secret = {.add = random.next(), .factor = random.next() | 3};

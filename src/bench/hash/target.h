@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "bench/hash/flags.h"
@@ -16,6 +18,7 @@ struct Room {
   std::uint64_t slots_max = 0;  // that it may grow to; 0: it may not
   std::uint64_t keys = 0;       // that it holds at most
   std::uint64_t batch = 0;      // requests of a call at most
+  std::uint64_t bytes_max = 0;  // slabs: of the backend's memory, then of the host's; 0: no bound
 };
 
 /// A hash table that is measured. Its requests lie in the backend's memory.
@@ -39,6 +42,10 @@ class Target {
   [[nodiscard]] virtual bool is_growing() const = 0;
   /// What of all calls' time it copied requests and results.
   [[nodiscard]] virtual double copy_seconds() const { return 0; }
+  /// What else its rows say of it.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::uint64_t>> figures() const {
+    return {};
+  }
   /// Another one, empty.
   [[nodiscard]] virtual Result<std::unique_ptr<Target>> make_other(const Room& room) const = 0;
 

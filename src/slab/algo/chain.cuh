@@ -36,6 +36,23 @@ BRECCIA_HD inline std::uint64_t key_of(std::uint64_t head, std::uint64_t word) {
   return head == 0 ? kFree : word;
 }
 
+/// The note of a head, null if there is none.
+BRECCIA_HD inline std::uint64_t* note_of(const TableRef& table, std::uint64_t number) {
+  const std::uint64_t at = number - table.reserve.first;  // those before it come far behind
+  return at < table.reserve.count ? table.reserve.note + at : nullptr;
+}
+
+/// Where a head is. It stays there as long as anybody shares the table.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD Slab* head_of(const Group& group, const TableRef& table, std::uint64_t number) {
+  if (const std::uint64_t* const at = note_of(table, number)) {
+    const HeadNote note(exec::load_relaxed_device(group, at));
+    if (note.is_up()) return table.reserve.slab + note.place();
+  }
+  return table.heads.at(number);
+}
+
 /// The tail of a slab: the next one, and of a head the bucket's version.
 class Tail {
  public:

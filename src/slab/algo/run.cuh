@@ -52,7 +52,8 @@ struct Run {
     const std::uint64_t i = list == nullptr ? g : list[g];
     const Operation operation = hash::operation_of(requests, i);
     const Place place = place_of(table, requests.key[i]);
-    Slab* const head = table.heads.at(place.head);
+    count_heat(group, place.head, i);
+    Slab* const head = head_of(group, table, place.head);
     for (int turn = 0;; ++turn) {
       if (operation == Operation::kFind && turn < kTries) {
         if (get(group, head, place.word, i)) return;
@@ -69,6 +70,17 @@ struct Run {
   }
 
  private:
+  /// One request of some is counted, where that may move the head.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void count_heat(const Group& group, std::uint64_t head, std::uint64_t i) const {
+    std::uint64_t* const note = note_of(table, head);
+    if (note == nullptr || i % HeadNote::kHeatShare != 0) return;
+    group.each_lane([&](int lane) {
+      if (lane == 0) exec::add_relaxed_device(group, note, std::uint64_t{1});
+    });
+  }
+
   /// Called by all lanes; one of them answers.
   BRECCIA_SINGLE_SOURCE
   template <class Group>

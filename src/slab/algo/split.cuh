@@ -23,7 +23,7 @@ struct CountMoved {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t item) {
-      const Slab* slab = table.heads.at(first_bucket + item + 1);
+      const Slab* slab = head_of(group, table, first_bucket + item + 1);
       // What does not fill a slab does not fill two.
       if (!Tail(slab->key[kSlabKeys]).has_next()) return;
       std::uint64_t moved = 0;
@@ -78,9 +78,9 @@ struct Split {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void split(const Group& group, std::uint64_t head_number) const {
-    Slab* const head = table.heads.at(head_number);
+    Slab* const head = head_of(group, table, head_number);
     End kept{head};
-    End moved{distance == 0 ? nullptr : table.heads.at(head_number + distance)};
+    End moved{distance == 0 ? nullptr : head_of(group, table, head_number + distance)};
     for (Slab* from = head;;) {
       // Places are filled behind those that were read: a key never goes to one that is still to
       // come.
@@ -155,7 +155,7 @@ struct Extract {
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t item) {
       const std::uint64_t number = first_head + item;
-      for (const Slab* slab = table.heads.at(number);;) {
+      for (const Slab* slab = head_of(group, table, number);;) {
         for (int i = 0; i < kSlabKeys; ++i) {
           if (slab->key[i] == kFree) continue;
           const std::uint64_t at = exec::add_relaxed_device(group, found, 1U);

@@ -55,7 +55,8 @@ inline Holder::Figures figures_of(const Table::Figures& table) {
   return {{"breccia.slab.buckets", std::to_string(table.buckets)},
           {"breccia.slab.chained", std::to_string(table.chained - table.chained_free)},
           {"breccia.slab.index_bytes", std::to_string(table.bytes)},
-          {"breccia.slab.index_host_bytes", std::to_string(table.host_bytes)}};
+          {"breccia.slab.index_host_bytes", std::to_string(table.host_bytes)},
+          {"breccia.slab.index_risen", std::to_string(table.risen)}};
 }
 
 }  // namespace breccia::slab
