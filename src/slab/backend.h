@@ -31,7 +31,7 @@ struct TableOptions {
   std::uint64_t combined_min = 64;
   /// A bucket of more keys than that, on average, is one of too few. Tests have longer chains.
   std::uint64_t keys_of_bucket = 20;
-  /// Requests for each head, behind which those of the host's memory change places with others.
+  /// Requests for each head, behind which hot ones of the host's memory come up; 0: none does.
   std::uint64_t requests_of_head = 128;
   /// Not Secret(): the factor is odd, and not 1.
   Secret secret;

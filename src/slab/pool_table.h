@@ -229,7 +229,7 @@ class PoolTable final : public Table {
   Status add_heads(X& x) {
     BRECCIA_TRY(heads_.grow(x, &budget_));
     BRECCIA_TRY(reserve_.cover(x, heads_, &budget_));
-    if (reserve_.slabs() > 0) move_behind(1);
+    if (reserve_.slabs() > 0 && options().requests_of_head > 0) move_behind(8);
     return Status::OK();
   }
 

@@ -70,7 +70,7 @@ class Reserve {
   /// So many heads tell how hot how many are.
   static constexpr std::uint64_t kSample = std::uint64_t{1} << 16;
   /// What waits for a move waits for some milliseconds at most.
-  static constexpr std::uint64_t kMovesMax = std::uint64_t{1} << 16;
+  static constexpr std::uint64_t kMovesMax = std::uint64_t{1} << 17;
   static constexpr std::uint64_t kCounts = 2 * algo::kHeats;
 
   [[nodiscard]] std::uint64_t moves_max() const { return std::min(slabs(), kMovesMax); }

@@ -28,6 +28,7 @@ struct HashFlags {
   std::uint64_t seed = 1;
   bool json = false;
   std::uint64_t table_mib = 0;
+  std::uint64_t requests_of_head = 128;
   /// What is measured is tables of chained slabs.
   bool slabs = false;
 

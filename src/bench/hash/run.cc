@@ -41,6 +41,7 @@ Status Run::make_target(const Room& asked) {
   Room room = asked;
   room.batch = std::min(room.batch, flags_.entries);  // no call has more, as the columns have not
   room.bytes_max = flags_.table_mib << 20;
+  room.requests_of_head = flags_.requests_of_head;
   target_.reset();
   BRECCIA_TAKE(target_, whose_ == Whose::kBreccia ? make_table(backend_, shape_, seed_, room)
                         : whose_ == Whose::kSlabs ? make_slabs(backend_, shape_, seed_, room)

@@ -62,6 +62,7 @@ Result<std::unique_ptr<Target>> make_slabs(hash::Backend& backend, const Shape& 
   slab::TableOptions options;
   options.keys_expected = room.keys;
   if (room.bytes_max > 0) options.bytes_max = room.bytes_max;
+  options.requests_of_head = room.requests_of_head;
   options.lanes = shape.lanes;
   options.keys_of_bucket = std::max<std::uint64_t>(shape.load_percent * slab::kSlabKeys / 100, 1);
   options.secret = {.add = random.next(), .factor = random.next() | 3};

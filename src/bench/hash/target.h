@@ -18,7 +18,9 @@ struct Room {
   std::uint64_t slots_max = 0;  // that it may grow to; 0: it may not
   std::uint64_t keys = 0;       // that it holds at most
   std::uint64_t batch = 0;      // requests of a call at most
-  std::uint64_t bytes_max = 0;  // slabs: of the backend's memory, then of the host's; 0: no bound
+  // ---- of slabs ----
+  std::uint64_t bytes_max = 0;         // of the backend's memory, then of the host's; 0: no bound
+  std::uint64_t requests_of_head = 0;  // as slab::TableOptions
 };
 
 /// A hash table that is measured. Its requests lie in the backend's memory.
