@@ -70,14 +70,15 @@ Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, const ClientOpt
 }
 
 Client::~Client() {
-  for (const auto& [number, node] : memory_) port_->disconnect(node.peer);
+  for (const auto& [number, node] : memory_) port_->disconnect(node.of.peer);
   if (ordered_server_.has_value()) port_->disconnect(*ordered_server_);
   if (hash_server_.has_value()) port_->disconnect(*hash_server_);
 }
 
 Status Client::meet(TimeUs until) {
   BRECCIA_TAKE(hash_server_, port_->connect(options_.hash_server, until));
-  BRECCIA_TAKE(const std::vector<std::byte> told, ask(*hash_server_, Ask::kTable, {}, until));
+  BRECCIA_TAKE(const std::vector<std::byte> told,
+               asking_.ask(*hash_server_, Ask::kTable, {}, until));
   WireReader table(told);
   table_ = table.take<TableInfo>();
   const TableShape& shape = table_.shape;
@@ -85,68 +86,28 @@ Status Client::meet(TimeUs until) {
                         shape.buckets >= 1U << shape.bucket_bits &&
                         table_.region.bytes == offset_of(shape.buckets);
   if (!is_table) return Status::IOError("what a hash server told is no table");
+  if (table_.marks == 1) cache_ = LocationCache(options_.cached_places);
   if (!options_.ordered_server.empty()) {
     BRECCIA_TAKE(ordered_server_, port_->connect(options_.ordered_server, until));
   }
   for (const std::string& address : options_.memory_servers) {
-    BRECCIA_TAKE(const fabric::PeerId peer, port_->connect(address, until));
-    BRECCIA_TAKE(const std::vector<std::byte> of_pool, ask(peer, Ask::kPool, {}, until));
-    WireReader reader(of_pool);
-    const auto pool = reader.take<PoolInfo>();
-    if (!reader.is_whole() || pool.node >= kNodesMax) return Status::IOError("no pool");
-    const auto node = static_cast<std::uint32_t>(pool.node);
-    const MemoryNode memory{.peer = peer, .region = pool.region, .leased = {}};
-    if (!memory_.emplace(node, memory).second) {
+    BRECCIA_TAKE(const MemoryPeer of, meet_memory(port_, &asking_, address, until));
+    if (!memory_.emplace(of.node, MemoryNode{.of = of, .leased = {}}).second) {
       return Status::InvalidArgument("two memory servers have one number: " + address);
     }
-    nodes_.push_back(node);
+    nodes_.push_back(of.node);
   }
   return Status::OK();
 }
 
 // ---- questions ---------------------------------------------------------------------------------
 
-/// What was answered behind its code. A question that may have got lost is put again, as the same
-/// one: servers answer each once (answers.h).
-Result<std::vector<std::byte>> Client::ask(fabric::PeerId peer, Ask what,
-                                           const WireWriter& question, TimeUs until) {
-  const fabric::Header header{.kind = static_cast<std::uint8_t>(what), .request = next_request_++};
-  TimeUs again = 0;
-  while (port_->now_us() < until) {
-    if (port_->now_us() >= again) {
-      BRECCIA_TRY(port_->send(peer, header, question.bytes(), until));
-      again = port_->now_us() + options_.ask_again_us;
-    }
-    auto arrival = port_->poll(std::min(until, again));
-    if (!arrival.has_value()) continue;
-    if (arrival->kind == fabric::Arrival::Kind::kGone) {
-      if (arrival->peer == peer) return Status::IOError("a server is gone");
-      continue;
-    }
-    const bool is_ours = arrival->peer == peer && arrival->header.request == header.request &&
-                         arrival->header.kind == (header.kind | kAnswerBit);
-    if (!is_ours) continue;  // of a question that was given up
-    if (arrival->payload.empty()) return Status::IOError("an answer without a code");
-    WireReader answer(arrival->payload);
-    const auto code = answer.take<Code>();
-    if (code == Code::kOk) {
-      arrival->payload.erase(arrival->payload.begin());
-      return std::move(arrival->payload);
-    }
-    const std::string sentence = answer.take_bytes().ToString();
-    if (code == Code::kFull) return Status::MemoryLimit(sentence);
-    if (code == Code::kBusy) return Status::Busy(sentence);
-    return Status::InvalidArgument(sentence);
-  }
-  return over("a server does not answer");
-}
-
 Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
-  auto answer = ask(*hash_server_, what, question, until);
+  auto answer = asking_.ask(*hash_server_, what, question, until);
   for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < until;) {
     (void)port_->poll(std::min(until, port_->now_us() + pause));
     pause = std::min(2 * pause, kPauseUsMax);
-    answer = ask(*hash_server_, what, question, until);
+    answer = asking_.ask(*hash_server_, what, question, until);
   }
   if (!answer.ok()) {
     return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
@@ -162,6 +123,8 @@ Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, Ti
 Status Client::get(const Slice& key, std::string* value, TimeUs until) {
   BRECCIA_TRY(check_key(key));
   const KeyId id = table_.seeds.id_of(key);
+  BRECCIA_TAKE(const bool is_where_it_was, look_where_it_was(key, id, value, until));
+  if (is_where_it_was) return Status::OK();
   while (port_->now_us() < until) {
     BRECCIA_TAKE(const Found found, look(key, id, value, until));
     if (found == Found::kValue) return Status::OK();
@@ -169,6 +132,28 @@ Status Client::get(const Slice& key, std::string* value, TimeUs until) {
     ++counts_.anew;
   }
   return over("a lookup");
+}
+
+/// One read, of the block that had the key's value: of the same use of the block, and not said to
+/// be replaced, it is the value as long as its server has not answered the next write.
+Result<bool> Client::look_where_it_was(const Slice& key, const KeyId& id, std::string* value,
+                                       TimeUs until) {
+  const LocationCache::Known* const known = cache_.find(id);
+  if (known == nullptr) return false;
+  const TimeUs begin = port_->now_us();
+  std::vector<std::byte> bytes;
+  BRECCIA_TAKE(const auto block, read_block(location_in(known->slot), &bytes, until));
+  // What was read may be of two uses of the block behind that time.
+  const bool is_late = port_->now_us() - begin > options_.read_us;
+  if (is_late || !block.has_value() || block->generation != known->generation ||
+      block->is_replaced || block->key != key) {
+    ++counts_.stale;
+    cache_.forget(id);
+    return false;
+  }
+  ++counts_.cached;
+  value->assign(block->value.data(), block->value.size());
+  return true;
 }
 
 /// Goes along a chain.
@@ -217,7 +202,7 @@ Result<Client::Found> Client::look_in(const Bucket& bucket, const Slice& key, co
   Found found = Found::kNothing;
   for (const Slot slot : bucket.slot) {
     if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
-    BRECCIA_TAKE(const Found here, look_at(location_in(slot), key, value, until));
+    BRECCIA_TAKE(const Found here, look_at(location_in(slot), key, id, value, until));
     if (here == Found::kValue) return here;
     if (here == Found::kAnew) found = here;
   }
@@ -225,22 +210,30 @@ Result<Client::Found> Client::look_in(const Bucket& bucket, const Slice& key, co
 }
 
 /// kNothing: it is another key's.
-Result<Client::Found> Client::look_at(const Location& location, const Slice& key,
+Result<Client::Found> Client::look_at(const Location& location, const Slice& key, const KeyId& id,
                                       std::string* value, TimeUs until) {
-  const auto node = memory_.find(location.node);
-  if (node == memory_.end() || location.size_class >= kSizeClasses) return Found::kAnew;
-  std::vector<std::byte> bytes(location.bytes());
-  const fabric::Read read{node->second.region, location.offset(), bytes};
-  ++counts_.reads;
-  BRECCIA_TRY(port_->read(node->second.peer, {&read, 1}, until));
-  const auto block = whole_block(bytes);
-  if (!block.has_value()) {
-    ++counts_.torn;
-    return Found::kAnew;
-  }
+  if (!memory_.contains(location.node) || location.size_class >= kSizeClasses) return Found::kAnew;
+  std::vector<std::byte> bytes;
+  BRECCIA_TAKE(const auto block, read_block(location, &bytes, until));
+  if (!block.has_value()) return Found::kAnew;
   if (block->key != key) return Found::kNothing;
+  if (!block->is_replaced) cache_.keep(id, location, block->generation);
   value->assign(block->value.data(), block->value.size());
   return Found::kValue;
+}
+
+/// None: it is not whole. What is told lies in `bytes`.
+/// Shape   the location's node is known, and its class one.
+Result<std::optional<BlockView>> Client::read_block(const Location& location,
+                                                    std::vector<std::byte>* bytes, TimeUs until) {
+  const MemoryNode& node = memory_.at(location.node);
+  bytes->resize(location.bytes());
+  const fabric::Read read{node.of.region, location.offset(), *bytes};
+  ++counts_.reads;
+  BRECCIA_TRY(port_->read(node.of.peer, {&read, 1}, until));
+  auto block = whole_block(*bytes);
+  if (!block.has_value()) ++counts_.torn;
+  return block;
 }
 
 /// Whether buckets are as they were, byte by byte.
@@ -273,7 +266,7 @@ Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit,
   while (port_->now_us() < until) {
     const TimeUs asked = port_->now_us();
     BRECCIA_TAKE(const std::vector<std::byte> answer,
-                 ask(*ordered_server_, Ask::kScan, question, until));
+                 asking_.ask(*ordered_server_, Ask::kScan, question, until));
     WireReader reader(answer);
     const auto through = reader.take<std::uint64_t>();
     std::vector<Slot> slots;
@@ -302,11 +295,11 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
     const auto node = memory_.find(location.node);
     if (node == memory_.end() || location.size_class >= kSizeClasses) return false;
     bytes[i].resize(location.bytes());
-    reads[location.node].push_back({node->second.region, location.offset(), bytes[i]});
+    reads[location.node].push_back({node->second.of.region, location.offset(), bytes[i]});
   }
   for (const auto& [node, of_node] : reads) {
     counts_.reads += of_node.size();
-    BRECCIA_TRY(port_->read(memory_.at(node).peer, of_node, until));
+    BRECCIA_TRY(port_->read(memory_.at(node).of.peer, of_node, until));
   }
   for (const std::vector<std::byte>& one : bytes) {
     const auto block = whole_block(one);
@@ -340,12 +333,12 @@ Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
   BRECCIA_TRY(check_key(key));
   if (value.size() > kValueBytesMax) return Status::InvalidArgument("a value has up to 1 MiB");
   BRECCIA_TRY(tend(until));
-  const std::vector<std::byte> block =
-      make_block(static_cast<std::uint32_t>(random_.next()), key, value);
+  const auto generation = static_cast<std::uint32_t>(random_.next());
+  const std::vector<std::byte> block = make_block(generation, key, value);
   BRECCIA_TAKE(const Location location, take_block(class_of(block.size()), until));
   const MemoryNode& node = memory_.at(location.node);
-  const fabric::Write write{node.region, location.offset(), block};
-  Status written = port_->write(node.peer, {&write, 1}, until);
+  const fabric::Write write{node.of.region, location.offset(), block};
+  Status written = port_->write(node.of.peer, {&write, 1}, until);
   if (!written.ok()) {
     ++counts_.lost;  // it may come yet
     return written;
@@ -358,6 +351,7 @@ Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
     return replaced.status();
   }
   if (replaced.value().slot != 0) let_rest(location_in(replaced.value().slot));
+  cache_.keep(table_.seeds.id_of(key), location, generation);
   return Status::OK();
 }
 
@@ -368,6 +362,7 @@ Status Client::erase(const Slice& key, TimeUs until) {
   question.add_bytes(key);
   BRECCIA_TAKE(const Replaced replaced, ask_for_change(Ask::kErase, question, until));
   if (replaced.slot != 0) let_rest(location_in(replaced.slot));
+  cache_.forget(table_.seeds.id_of(key));
   return Status::OK();
 }
 
@@ -386,14 +381,14 @@ Result<Location> Client::take_block(std::uint32_t size_class, TimeUs until) {
     if (lines.empty()) {
       WireWriter question;
       question.add(size_class).add(static_cast<std::uint32_t>(count));
-      const auto answer = ask(node.peer, Ask::kLease, question, until);
+      const auto answer = asking_.ask(node.of.peer, Ask::kLease, question, until);
       if (!answer.ok()) {
         none = answer.status();
         continue;
       }
       WireReader reader(answer.value());
       while (reader.left() >= sizeof(std::uint64_t)) lines.push_back(reader.take<std::uint64_t>());
-      const std::uint64_t of_node = node.region.bytes / kLineBytes;
+      const std::uint64_t of_node = node.of.region.bytes / kLineBytes;
       const bool are_lines = std::all_of(lines.begin(), lines.end(), [&](std::uint64_t line) {
         return line > 0 && line < of_node && lines_of(size_class) <= of_node - line;
       });
@@ -435,7 +430,7 @@ Status Client::tend(TimeUs until) {
 Status Client::give_back(std::uint32_t node, const WireWriter& blocks, TimeUs until) {
   const auto found = memory_.find(node);
   if (found == memory_.end()) return Status::OK();  // a server that this client does not know
-  const auto answer = ask(found->second.peer, Ask::kGiveBack, blocks, until);
+  const auto answer = asking_.ask(found->second.of.peer, Ask::kGiveBack, blocks, until);
   if (!answer.ok()) ++counts_.lost;
   // Who has no answer cannot ask again: the blocks may be others' by now.
   return answer.status().IsInvalidArgument()

@@ -13,8 +13,10 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "disagg/asking.h"
 #include "disagg/block.h"
 #include "disagg/bucket.h"
+#include "disagg/location_cache.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
 
@@ -32,6 +34,8 @@ struct ClientOptions {
   fabric::TimeUs ask_again_us = 20'000;
   /// Blocks of a class that it takes at once, at most, so as not to ask for each.
   std::uint32_t lease_max = 64;
+  /// Keys of which it remembers where their values lie, where the hash server allows that.
+  std::uint64_t cached_places = 1 << 14;
   /// Of generations of blocks, and of which server gets the next one.
   std::uint64_t seed = 1;
 };
@@ -66,17 +70,18 @@ class Client {
   [[nodiscard]] Status close(fabric::TimeUs until);
 
   struct Counts {
-    std::uint64_t reads = 0;  // of others' memory
-    std::uint64_t torn = 0;   // of these, not whole
-    std::uint64_t anew = 0;   // lookups that began once more
-    std::uint64_t lost = 0;   // blocks of which nobody knows whether they are in use
+    std::uint64_t reads = 0;   // of others' memory
+    std::uint64_t torn = 0;    // of these, not whole
+    std::uint64_t anew = 0;    // lookups that began once more
+    std::uint64_t cached = 0;  // lookups that found the value where it had been
+    std::uint64_t stale = 0;   // and that did not
+    std::uint64_t lost = 0;    // blocks of which nobody knows whether they are in use
   };
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
   struct MemoryNode {
-    fabric::PeerId peer;
-    fabric::RegionName region;
+    MemoryPeer of;
     std::map<std::uint32_t, std::vector<std::uint64_t>> leased;  // lines by class
   };
   struct Resting {
@@ -86,19 +91,25 @@ class Client {
   enum class Found : std::uint8_t { kValue, kNothing, kAnew };
 
   Client(fabric::Port* port, const ClientOptions& options)
-      : port_(port), options_(options), random_(options.seed) {}
+      : port_(port),
+        options_(options),
+        random_(options.seed),
+        asking_(port, options.ask_again_us),
+        cache_(0) {}
 
   Status meet(fabric::TimeUs until);
-  Result<std::vector<std::byte>> ask(fabric::PeerId peer, Ask ask, const WireWriter& question,
-                                     fabric::TimeUs until);
   Result<Replaced> ask_for_change(Ask what, const WireWriter& question, fabric::TimeUs until);
 
+  Result<bool> look_where_it_was(const Slice& key, const KeyId& id, std::string* value,
+                                 fabric::TimeUs until);
   Result<Found> look(const Slice& key, const KeyId& id, std::string* value, fabric::TimeUs until);
   Result<Bucket> read_bucket(std::uint32_t bucket, fabric::TimeUs until);
   Result<Found> look_in(const Bucket& bucket, const Slice& key, const KeyId& id, std::string* value,
                         fabric::TimeUs until);
-  Result<Found> look_at(const Location& location, const Slice& key, std::string* value,
-                        fabric::TimeUs until);
+  Result<Found> look_at(const Location& location, const Slice& key, const KeyId& id,
+                        std::string* value, fabric::TimeUs until);
+  Result<std::optional<BlockView>> read_block(const Location& location,
+                                              std::vector<std::byte>* bytes, fabric::TimeUs until);
   Result<bool> are_same(std::span<const std::pair<std::uint32_t, Bucket>> seen,
                         fabric::TimeUs until);
 
@@ -115,13 +126,14 @@ class Client {
   fabric::Port* const port_;
   const ClientOptions options_;
   base::Random random_;
+  Asking asking_;
+  LocationCache cache_;
   std::optional<fabric::PeerId> hash_server_;
   std::optional<fabric::PeerId> ordered_server_;
   TableInfo table_;
   std::map<std::uint32_t, MemoryNode> memory_;  // by node
   std::vector<std::uint32_t> nodes_;
   std::deque<Resting> resting_;
-  std::uint64_t next_request_ = 1;
   Counts counts_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/secret.h"
+#include "disagg/block.h"
 
 namespace breccia::disagg {
 
@@ -44,10 +45,22 @@ Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const O
       std::unique_ptr<fabric::Region> region,
       port->make_region(sizeof(Watermark) + shape.buckets * sizeof(Bucket), fabric::Access::kRead));
   std::unique_ptr<HashServer> server(new HashServer(port, options, shape, std::move(region)));
-  if (!options.ordered_server.empty()) {
-    BRECCIA_TAKE(server->ordered_server_, port->connect(options.ordered_server, until));
-  }
+  BRECCIA_TRY(server->meet(until));
   return server;
+}
+
+Status HashServer::meet(fabric::TimeUs until) {
+  if (!options_.ordered_server.empty()) {
+    BRECCIA_TAKE(ordered_server_, port_->connect(options_.ordered_server, until));
+  }
+  Asking asking(port_, options_.ship_again_us);
+  for (const std::string& address : options_.memory_servers) {
+    BRECCIA_TAKE(const MemoryPeer of, meet_memory(port_, &asking, address, until));
+    if (!memory_.emplace(of.node, of).second) {
+      return Status::InvalidArgument("two memory servers have one number: " + address);
+    }
+  }
+  return Status::OK();
 }
 
 HashServer::HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
@@ -64,21 +77,27 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
 
 Status HashServer::serve(fabric::TimeUs until) {
   do {
-    const bool waits = shipped_ > logged_;
-    auto arrival = port_->poll(waits ? std::min(until, ship_again_) : until);
+    auto arrival = port_->poll(waiting_.empty() ? until : std::min(until, ship_again_));
     for (int n = 0; arrival.has_value(); arrival = port_->poll(0)) {
       BRECCIA_TRY(hear(*arrival));
       if (++n == kArrivalsAtOnce) break;
     }
     BRECCIA_TRY(ship());
+    // While the ordered server logs.
+    BRECCIA_TRY(mark());
+    apply_through(std::min(logged_, marked_));
   } while (port_->now_us() < until);
   return Status::OK();
 }
 
 Status HashServer::hear(const fabric::Arrival& arrival) {
   const bool is_ordered_server = arrival.peer == ordered_server_;
-  if (is_ordered_server && arrival.kind == fabric::Arrival::Kind::kGone) {
-    return Status::IOError("the ordered server is gone");
+  if (arrival.kind == fabric::Arrival::Kind::kGone) {
+    const bool is_memory = std::any_of(memory_.begin(), memory_.end(), [&](const auto& one) {
+      return one.second.peer == arrival.peer;
+    });
+    if (is_ordered_server) return Status::IOError("the ordered server is gone");
+    if (is_memory) return Status::IOError("a memory server is gone");
   }
   if ((arrival.header.kind & kAnswerBit) == 0) {
     answers_.hear(arrival, [this](const Answers::Asker& asker, Ask ask, WireReader question) {
@@ -96,7 +115,10 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
                                              WireReader question) {
   switch (ask) {
     case Ask::kTable:
-      return answer_of(Code::kOk).add(TableInfo{region_->name(), shape_, options_.seeds});
+      return answer_of(Code::kOk).add(TableInfo{.region = region_->name(),
+                                                .shape = shape_,
+                                                .seeds = options_.seeds,
+                                                .marks = memory_.empty() ? 0U : 1U});
     case Ask::kPut:
     case Ask::kErase:
       return write(asker, ask, question);
@@ -116,14 +138,29 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask
   if (!question.is_whole() || !is_key(key) || (ask == Ask::kPut && !has_place)) {
     return refusal(Code::kWrong, "no key, or no place");
   }
+  if (slot != 0 && !memory_.empty() && !memory_.contains(location.node)) {
+    return refusal(Code::kWrong, "a place in a memory server that the hash server does not know");
+  }
   if (const auto refused = refusal_of(ask, key)) return refused;
-  waiting_.push_back(
-      {.write = {.sequence = last_ + 1, .slot = slot, .key = key.ToString()}, .asker = asker});
+  LoggedWrite write{.sequence = last_ + 1,
+                    .slot = ask == Ask::kPut ? slot_of(0, location) : 0,
+                    .key = key.ToString()};
+  const Slot before = last_of(write.key);
+  last_of_key_[write.key] = write;
+  waiting_.push_back({.write = std::move(write), .before = before, .asker = asker});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
   if (ask == Ask::kPut) ++waiting_puts_;
-  if (!ordered_server_.has_value()) apply_through(last_);
+  if (!ordered_server_.has_value()) logged_ = shipped_ = last_;
   return std::nullopt;
+}
+
+/// Where a key's value lies when all that waits is done; 0: nowhere.
+Slot HashServer::last_of(const std::string& key) const {
+  const auto waiting = last_of_key_.find(key);
+  if (waiting != last_of_key_.end()) return waiting->second.slot;
+  const auto now = table_.find(options_.seeds.id_of(key));
+  return now.has_value() ? slot_of(0, *now) : 0;
 }
 
 /// What is logged is in the index before long, so it must have room by then: each put may want a
@@ -159,6 +196,31 @@ Status HashServer::ship() {
   return sent.IsTimedOut() ? Status::OK() : std::move(sent);
 }
 
+/// Blocks say that they are replaced before their writes are in the buckets, or acknowledged: who
+/// remembers such a block looks for the key anew, and finds its value in the buckets, the same as
+/// long as the write is not there.
+Status HashServer::mark() {
+  static constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::map<std::uint32_t, std::vector<fabric::Write>> of_node;
+  for (std::size_t i = waiting_.size() - (last_ - marked_); i < waiting_.size(); ++i) {
+    const Waiting& one = waiting_[i];
+    BRECCIA_ASSERT(one.write.sequence > marked_);
+    if (memory_.empty() || one.before == 0) continue;
+    const Location block = location_in(one.before);
+    of_node[block.node].push_back({memory_.at(block.node).region,
+                                   block.offset() + BlockHeader::kStateOffset,
+                                   std::as_bytes(std::span(&kState, 1))});
+  }
+  for (const auto& [node, writes] : of_node) {
+    Status written =
+        port_->write(memory_.at(node).peer, writes, port_->now_us() + options_.ship_again_us);
+    if (written.IsTimedOut()) return Status::OK();  // once more, then
+    BRECCIA_TRY(std::move(written));
+  }
+  marked_ = last_;
+  return Status::OK();
+}
+
 /// The log may have less than what was shipped, where something was lost before it.
 Status HashServer::note_logged(WireReader answer, bool is_last) {
   const auto code = answer.take<Code>();
@@ -168,7 +230,6 @@ Status HashServer::note_logged(WireReader answer, bool is_last) {
   }
   logged_ = std::max(logged_, logged.through);
   shipped_ = is_last ? logged_ : std::max(shipped_, logged_);
-  apply_through(logged_);
   return Status::OK();
 }
 
@@ -178,24 +239,27 @@ void HashServer::apply_through(std::uint64_t sequence) {
     waiting_.pop_front();
     waiting_bytes_ -= bytes_of(one.write);
     if (one.write.slot != 0) --waiting_puts_;
-    const WireWriter answer = apply(one.write);
+    const auto last = last_of_key_.find(one.write.key);
+    if (last->second.sequence == one.write.sequence) last_of_key_.erase(last);
+    const WireWriter answer = apply(one);
     // Who has the answer finds what it says, and no scan shows it any more before a lookup.
     watermark_in(region_.get())->set(one.write.sequence);
     answers_.give(one.asker, answer);
   }
 }
 
-WireWriter HashServer::apply(const LoggedWrite& write) {
-  const KeyId id = options_.seeds.id_of(write.key);
+WireWriter HashServer::apply(const Waiting& one) {
+  const KeyId id = options_.seeds.id_of(one.write.key);
   std::optional<Location> before;
-  if (write.slot == 0) {
+  if (one.write.slot == 0) {
     before = table_.erase(id);
   } else {
-    auto put = table_.put(id, location_in(write.slot));
+    auto put = table_.put(id, location_in(one.write.slot));
     BRECCIA_ASSERT(put.ok());  // write() has seen to that
     before = put.value();
   }
-  return answer_of(Code::kOk).add(Replaced{before.has_value() ? slot_of(0, *before) : 0});
+  BRECCIA_ASSERT((before.has_value() ? slot_of(0, *before) : 0) == one.before);
+  return answer_of(Code::kOk).add(Replaced{one.before});
 }
 
 }  // namespace breccia::disagg

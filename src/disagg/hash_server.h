@@ -2,12 +2,16 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "base/result.h"
 #include "disagg/answers.h"
+#include "disagg/asking.h"
 #include "disagg/hash_table.h"
 #include "disagg/protocol.h"
 #include "disagg/watermark.h"
@@ -16,8 +20,8 @@
 namespace breccia::disagg {
 
 /// The hash index: clients read its buckets themselves, and ask it for changes. It puts them in
-/// order, brings them to the ordered server's log, many at once, and has them in its buckets, and
-/// acknowledges them, when they are there.
+/// order, brings them to the ordered server's log, many at once, marks the blocks of values that
+/// they replace, and has them in its buckets, and acknowledges them, when all that is done.
 /// Owner   the port outlives it.
 /// Threads the port's.
 /// Source  [hstore] 3.2 and 4.2, the HTS.
@@ -27,27 +31,29 @@ class HashServer {
     std::uint32_t bucket_bits = 16;
     std::uint32_t more_buckets = 1 << 14;  // by which chains become longer
     KeySeeds seeds;
-    std::string ordered_server;              // its address; empty: there is none
-    fabric::TimeUs ship_again_us = 20'000;   // what was not answered so long is shipped again
-    std::uint64_t log_bytes_max = 64 << 20;  // of writes that wait; who has more tries again
-    std::uint64_t log_id = 0;                // not another server's; 0: a random one
+    std::string ordered_server;               // its address; empty: there is none
+    std::vector<std::string> memory_servers;  // all of them; empty: nothing is marked
+    fabric::TimeUs ship_again_us = 20'000;    // what was not answered so long is shipped again
+    std::uint64_t log_bytes_max = 64 << 20;   // of writes that wait; who has more tries again
+    std::uint64_t log_id = 0;                 // not another server's; 0: a random one
   };
 
-  /// Errors  MemoryLimit; those of a connection to the ordered server.
+  /// Errors  MemoryLimit; those of connections to other servers, and of what they tell.
   static Result<std::unique_ptr<HashServer>> make(fabric::Port* port, const Options& options,
                                                   fabric::TimeUs until);
   HashServer(const HashServer&) = delete;
   HashServer& operator=(const HashServer&) = delete;
 
   /// Does what comes until then.
-  /// Errors  IOError: the ordered server is gone; writes that wait are not acknowledged.
+  /// Errors  IOError: a server that it needs is gone; writes that wait are not acknowledged.
   [[nodiscard]] Status serve(fabric::TimeUs until);
   [[nodiscard]] const HashTable& table() const { return table_; }
 
  private:
-  /// A write that the ordered server's log may not have yet.
+  /// A write that the ordered server's log may not have yet, or whose mark may not be there.
   struct Waiting {
     LoggedWrite write;
+    Slot before;  // where the value lies that it replaces; 0: there is none
     Answers::Asker asker;
   };
 
@@ -57,11 +63,14 @@ class HashServer {
   Status hear(const fabric::Arrival& arrival);
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
   std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
+  Status meet(fabric::TimeUs until);
+  [[nodiscard]] Slot last_of(const std::string& key) const;
   Status ship();
+  Status mark();
   Status note_logged(WireReader answer, bool is_last);
   [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, const Slice& key) const;
   void apply_through(std::uint64_t sequence);
-  WireWriter apply(const LoggedWrite& write);
+  WireWriter apply(const Waiting& one);
 
   fabric::Port* const port_;
   const Options options_;
@@ -71,11 +80,14 @@ class HashServer {
   HashTable table_;
   Answers answers_;
   std::optional<fabric::PeerId> ordered_server_;
-  std::deque<Waiting> waiting_;  // by sequence
+  std::map<std::uint32_t, MemoryPeer> memory_;                // by node
+  std::deque<Waiting> waiting_;                               // by sequence
+  std::unordered_map<std::string, LoggedWrite> last_of_key_;  // of those that wait
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
   std::uint64_t last_ = 0;     // write that came
   std::uint64_t logged_ = 0;   // through this one the ordered server has them
+  std::uint64_t marked_ = 0;   // through this one blocks say that they are replaced
   std::uint64_t shipped_ = 0;  // through this one they are on their way, or there
   std::uint64_t ship_request_ = 0;
   fabric::TimeUs ship_again_ = 0;

@@ -36,6 +36,9 @@ struct TableInfo {
   fabric::RegionName region;
   TableShape shape;
   KeySeeds seeds;
+  /// 1: blocks say that they are replaced before that is so, and where a value lies may be
+  /// remembered; 0: they do not.
+  std::uint64_t marks = 0;
 };
 
 /// What kPool tells.

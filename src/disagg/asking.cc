@@ -1,0 +1,61 @@
+#include "disagg/asking.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace breccia::disagg {
+
+using fabric::TimeUs;
+
+Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
+                                           const WireWriter& question, TimeUs until) {
+  const fabric::Header header{.kind = static_cast<std::uint8_t>(what), .request = next_request_++};
+  TimeUs again = 0;
+  while (port_->now_us() < until) {
+    if (port_->now_us() >= again) {
+      BRECCIA_TRY(port_->send(peer, header, question.bytes(), until));
+      again = port_->now_us() + again_us_;
+    }
+    auto arrival = port_->poll(std::min(until, again));
+    if (!arrival.has_value()) continue;
+    if (arrival->kind == fabric::Arrival::Kind::kGone) {
+      if (arrival->peer == peer) return Status::IOError("a server is gone");
+      continue;
+    }
+    const bool is_ours = arrival->peer == peer && arrival->header.request == header.request &&
+                         arrival->header.kind == (header.kind | kAnswerBit);
+    if (!is_ours) continue;  // of a question that was given up
+    if (arrival->payload.empty()) return Status::IOError("an answer without a code");
+    WireReader answer(arrival->payload);
+    const auto code = answer.take<Code>();
+    if (code == Code::kOk) {
+      arrival->payload.erase(arrival->payload.begin());
+      return std::move(arrival->payload);
+    }
+    const std::string sentence = answer.take_bytes().ToString();
+    if (code == Code::kFull) return Status::MemoryLimit(sentence);
+    if (code == Code::kBusy) return Status::Busy(sentence);
+    return Status::InvalidArgument(sentence);
+  }
+  return Status::TimedOut("a server does not answer");
+}
+
+Result<MemoryPeer> meet_memory(fabric::Port* port, Asking* asking, const std::string& address,
+                               TimeUs until) {
+  BRECCIA_TAKE(const fabric::PeerId peer, port->connect(address, until));
+  const auto told = asking->ask(peer, Ask::kPool, {}, until);
+  if (!told.ok()) {
+    port->disconnect(peer);
+    return told.status();
+  }
+  WireReader reader(told.value());
+  const auto pool = reader.take<PoolInfo>();
+  if (!reader.is_whole() || pool.node >= kNodesMax) {
+    port->disconnect(peer);
+    return Status::IOError("what a memory server told is no pool");
+  }
+  return MemoryPeer{
+      .peer = peer, .node = static_cast<std::uint32_t>(pool.node), .region = pool.region};
+}
+
+}  // namespace breccia::disagg
