@@ -13,5 +13,6 @@ console::Command add_bench_hash(console::App* parent);
 console::Command add_bench_slab(console::App* parent);
 console::Command add_bench_hot(console::App* parent);
 console::Command add_bench_rows(console::App* parent);
+console::Command add_bench_disagg(console::App* parent);
 
 }  // namespace breccia::bench

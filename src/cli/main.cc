@@ -43,11 +43,12 @@ int run(int argc, char** argv) {
   App* const bench = commands.back().app;
   App* const sst = commands[commands.size() - 2].app;
   App* const db = commands[commands.size() - 3].app;
-  commands.insert(commands.begin(),
-                  {breccia::bench::add_bench_ycsb(bench), breccia::bench::add_bench_recovery(bench),
-                   breccia::bench::add_bench_compaction(bench),
-                   breccia::bench::add_bench_hash(bench), breccia::bench::add_bench_slab(bench),
-                   breccia::bench::add_bench_hot(bench), breccia::bench::add_bench_rows(bench)});
+  commands.insert(
+      commands.begin(),
+      {breccia::bench::add_bench_ycsb(bench), breccia::bench::add_bench_recovery(bench),
+       breccia::bench::add_bench_compaction(bench), breccia::bench::add_bench_hash(bench),
+       breccia::bench::add_bench_slab(bench), breccia::bench::add_bench_hot(bench),
+       breccia::bench::add_bench_rows(bench), breccia::bench::add_bench_disagg(bench)});
   const auto in_db = breccia::cli::add_db_commands(db);
   commands.insert(commands.begin(), in_db.begin(), in_db.end());
   const auto in_sst = breccia::cli::add_sst_commands(sst);

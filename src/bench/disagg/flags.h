@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace breccia::bench::disagg {
+
+/// What `breccia bench disagg` is asked for. Lists are words with commas between them.
+struct DisaggFlags {
+  std::uint64_t keys = 80'000;
+  std::string value_sizes = "256";
+  std::string clients = "1";
+  std::uint32_t memory_servers = 2;
+  double seconds = 1;
+  std::uint32_t rounds = 5;
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+
+/// Runs what the flags ask for and prints a row for each figure. Returns an ExitCode.
+int run_disagg(const DisaggFlags& flags);
+
+}  // namespace breccia::bench::disagg

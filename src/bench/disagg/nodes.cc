@@ -1,0 +1,116 @@
+#include "bench/disagg/nodes.h"
+
+#include <algorithm>
+#include <bit>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "disagg/pool.h"
+
+namespace breccia::bench::disagg {
+
+namespace {
+
+using namespace breccia::disagg;
+using fabric::TimeUs;
+
+constexpr TimeUs kMeetUs = 10'000'000;
+/// Between two looks at whether it is over.
+constexpr TimeUs kTurnUs = 20'000;
+/// Values that were replaced rest, so blocks are more than keys.
+constexpr std::uint64_t kRestingBytes = 256 << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<Nodes>> Nodes::start(const Options& options) {
+  std::unique_ptr<Nodes> nodes(new Nodes(options));
+  BRECCIA_TRY(nodes->make());
+  return nodes;
+}
+
+Nodes::~Nodes() {
+  is_over_ = true;
+  for (std::thread& thread : threads_) thread.join();
+}
+
+Result<std::unique_ptr<fabric::Port>> Nodes::open_port() {
+  const std::string path = options_.folder + "/" + std::to_string(next_port_++);
+  BRECCIA_TAKE(auto port, fabric::local::LocalPort::open(path));
+  return std::unique_ptr<fabric::Port>(std::move(port));
+}
+
+void Nodes::serve(const std::function<Status(TimeUs until)>& once) {
+  threads_.emplace_back([this, once, clock = ports_.back().get()] {
+    while (!is_over_) {
+      const Status status = once(clock->now_us() + kTurnUs);
+      if (status.ok()) continue;
+      log(LogLevel::kError, "a server ended: " + status.ToString());
+      return;
+    }
+  });
+}
+
+Status Nodes::make() {
+  const std::uint64_t lines = lines_of(class_of(options_.block_bytes));
+  const std::uint64_t bytes =
+      (options_.keys * lines * kLineBytes + kRestingBytes) / options_.memory_servers;
+  const std::uint64_t chunk = Pool::kChunkLines * kLineBytes;
+  for (std::uint32_t node = 0; node < options_.memory_servers; ++node) {
+    BRECCIA_TAKE(auto port, open_port());
+    ports_.push_back(std::move(port));
+    BRECCIA_TAKE(auto server,
+                 MemoryServer::make(ports_.back().get(), node, (bytes / chunk + 2) * chunk));
+    memory_.push_back(std::move(server));
+    serve([server = memory_.back().get()](TimeUs until) {
+      server->serve(until);
+      return Status::OK();
+    });
+    client_.memory_servers.push_back(ports_.back()->address());
+  }
+  BRECCIA_TAKE(auto ordered_port, open_port());
+  ports_.push_back(std::move(ordered_port));
+  client_.ordered_server = ports_.back()->address();
+  ordered_ = std::make_unique<OrderedServer>(ports_.back().get(), OrderedServer::Options());
+  serve([this](TimeUs until) {
+    ordered_->serve(until);
+    return Status::OK();
+  });
+
+  BRECCIA_TAKE(auto hash_port, open_port());
+  ports_.push_back(std::move(hash_port));
+  client_.hash_server = ports_.back()->address();
+  base::Random random(options_.seed);
+  HashServer::Options of_hash;
+  // Seven tenths full at most.
+  bucket_bits_ =
+      static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
+  of_hash.bucket_bits = bucket_bits_;
+  of_hash.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
+  of_hash.seeds = {.hash = {random.next(), random.next() | 1},
+                   .proof = {random.next(), random.next() | 1}};
+  of_hash.ordered_server = client_.ordered_server;
+  of_hash.memory_servers = client_.memory_servers;
+  BRECCIA_TAKE(hash_,
+               HashServer::make(ports_.back().get(), of_hash, ports_.back()->now_us() + kMeetUs));
+  serve([this](TimeUs until) { return hash_->serve(until); });
+  hash_thread_ = threads_.back().native_handle();
+  return Status::OK();
+}
+
+double Nodes::fill_percent() const {
+  const std::uint64_t slots = std::uint64_t{Bucket::kSlots} << bucket_bits_;
+  return 100 * static_cast<double>(options_.keys) / static_cast<double>(slots);
+}
+
+double Nodes::hash_server_cpu() const {
+  clockid_t clock{};
+  timespec time{};
+  if (pthread_getcpuclockid(hash_thread_, &clock) != 0) return 0;
+  if (clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace breccia::bench::disagg

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "disagg/client.h"
+#include "disagg/hash_server.h"
+#include "disagg/memory_server.h"
+#include "disagg/ordered_server.h"
+#include "fabric/local/local_port.h"
+
+namespace breccia::bench::disagg {
+
+/// Servers of a disaggregated store on this computer: a hash server, an ordered server and memory
+/// servers, each with a port and a thread of its own.
+/// Threads one owner; its clients have threads of their own.
+class Nodes {
+ public:
+  struct Options {
+    std::string folder;             // for the ports' doors; it exists
+    std::uint64_t keys = 0;         // that there are at most
+    std::uint64_t block_bytes = 0;  // of a key with its value
+    std::uint32_t memory_servers = 2;
+    std::uint64_t seed = 1;
+  };
+
+  /// Errors  IOError; MemoryLimit.
+  static Result<std::unique_ptr<Nodes>> start(const Options& options);
+  ~Nodes();
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
+
+  /// Whom clients talk to.
+  [[nodiscard]] const breccia::disagg::ClientOptions& client_options() const { return client_; }
+  /// A port of a client's.
+  Result<std::unique_ptr<fabric::Port>> open_port();
+  /// Entries of a hundred that the index has room for without longer chains, with all keys.
+  [[nodiscard]] double fill_percent() const;
+  /// What the hash server's thread has worked so far, in seconds.
+  [[nodiscard]] double hash_server_cpu() const;
+
+ private:
+  explicit Nodes(const Options& options) : options_(options) {}
+  Status make();
+  void serve(const std::function<Status(fabric::TimeUs until)>& once);
+
+  const Options options_;
+  breccia::disagg::ClientOptions client_;
+  int next_port_ = 0;
+  std::uint32_t bucket_bits_ = 0;
+  std::vector<std::unique_ptr<fabric::Port>> ports_;
+  std::vector<std::unique_ptr<breccia::disagg::MemoryServer>> memory_;
+  std::unique_ptr<breccia::disagg::OrderedServer> ordered_;
+  std::unique_ptr<breccia::disagg::HashServer> hash_;
+  std::atomic<bool> is_over_{false};
+  std::vector<std::thread> threads_;
+  pthread_t hash_thread_{};
+};
+
+}  // namespace breccia::bench::disagg
