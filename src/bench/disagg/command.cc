@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -114,7 +115,8 @@ class Round {
         seed_(seed) {}
 
   Status run() {
-    const Place place{default_folder() + "-disagg", ""};
+    // Sockets alone lie there, so each process has its own.
+    const Place place{fmt::format("{}-disagg-{}", default_folder(), getpid()), ""};
     BRECCIA_TRY(make_fresh(place));
     Status status = run_in(place.db);
     workers_.clear();
