@@ -58,9 +58,11 @@ class PoolTable final : public Table {
   PoolTable(exec::TenantPtr tenant, const TableOptions& options)
       : Table(options),
         tenant_(std::move(tenant)),
-        heads_(tenant_->device().host_memory(), first_bits(options)),
+        heads_(tenant_->device().host_memory(), first_bits(*tenant_, options),
+               Segments::Behind::kHost),
         chained_(tenant_->device().host_memory(),
-                 std::max(kChainedBitsMin, first_bits(options) - 4)),
+                 std::max(kChainedBitsMin, first_bits(*tenant_, options) - 4),
+                 Segments::Behind::kAnywhere),
         budget_{.bytes_max = options.bytes_max, .host_bytes_max = options.host_bytes_max} {}
 
   /// Once, before all else.
@@ -99,8 +101,10 @@ class PoolTable final : public Table {
   /// Batches share it; a section has it for itself. Whoever calls what follows has it.
   [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
   [[nodiscard]] TableRef ref() const {
+    ReserveRef reserve = reserve_.ref();
+    reserve.salt = requests_.load(std::memory_order_relaxed);
     return {.heads = heads_.ref(),
-            .reserve = reserve_.ref(),
+            .reserve = reserve,
             .chained = chained_.ref(),
             .bucket_count = bucket_count_,
             .bucket_mask = std::bit_ceil(bucket_count_) - 1,
@@ -199,10 +203,10 @@ class PoolTable final : public Table {
   Status move_heads(X& x) {
     if (!note_requests(0)) return Status::OK();
     bool is_done = true;
-    BRECCIA_TRY(begun(reserve_.move(x, ref(), &is_done)));
+    Status moved = reserve_.move(x, ref(), &is_done);
     requests_.store(0, std::memory_order_relaxed);
     move_behind(is_done ? 1 : 8);
-    return Status::OK();
+    return moved.IsMemoryLimit() ? Status::OK() : std::move(moved);
   }
 
  private:
@@ -219,8 +223,9 @@ class PoolTable final : public Table {
     return std::uint64_t{1} << std::bit_width(buckets);
   }
   /// All of these, if the backend has room for so many.
-  static int first_bits(const TableOptions& options) {
-    const std::uint64_t room = std::max<std::uint64_t>(options.bytes_max / sizeof(Slab), 1);
+  static int first_bits(exec::Tenant& tenant, const TableOptions& options) {
+    const std::uint64_t bytes = std::min(options.bytes_max, tenant.bytes_max());
+    const std::uint64_t room = std::max<std::uint64_t>(bytes / sizeof(Slab), 1);
     return std::bit_width(std::min(heads_expected(options), std::bit_floor(room))) - 1;
   }
 
@@ -228,7 +233,7 @@ class PoolTable final : public Table {
   template <class X>
   Status add_heads(X& x) {
     BRECCIA_TRY(heads_.grow(x, &budget_));
-    BRECCIA_TRY(reserve_.cover(x, heads_, &budget_));
+    BRECCIA_TRY(reserve_.cover(x, heads_, chained_.next_count() * sizeof(Slab), &budget_));
     if (reserve_.slabs() > 0 && options().requests_of_head > 0) move_behind(8);
     return Status::OK();
   }
@@ -242,12 +247,6 @@ class PoolTable final : public Table {
 
   [[nodiscard]] std::uint64_t free_of(const Counters& counters) const {
     return free_count_ - std::min(free_count_, counters.word[Counters::kTaken]);
-  }
-
-  /// For what was begun, and cannot be taken back.
-  static Status begun(Status status) {
-    return status.IsMemoryLimit() ? base::io_error("memory ran out in mid-change")
-                                  : std::move(status);
   }
 
   /// Splits buckets; bucket_count_ is as it was.

@@ -82,7 +82,7 @@ class HeadNote {
   [[nodiscard]] BRECCIA_HD std::uint64_t word() const { return word_; }
   [[nodiscard]] BRECCIA_HD bool is_up() const { return word_ >> kHeatBits != 0; }
   [[nodiscard]] BRECCIA_HD std::uint64_t place() const { return (word_ >> kHeatBits) - 1; }
-  /// Requests that were counted, one of kHeatShare. Adding one to the word adds one to it.
+  /// Requests that were counted. Adding one to the word adds one to it.
   [[nodiscard]] BRECCIA_HD std::uint64_t heat() const { return word_ & kHeatMask; }
   [[nodiscard]] BRECCIA_HD HeadNote with_place(std::uint64_t place) const {
     return of(place, heat());
@@ -92,7 +92,9 @@ class HeadNote {
     return HeadNote((word_ & ~kHeatMask) | heat() / 2);
   }
 
+  /// One request of so many is counted, until there are kHeatMax: others would get into the place.
   static constexpr std::uint64_t kHeatShare = 8;
+  static constexpr std::uint64_t kHeatMax = std::uint64_t{1} << 31;
 
  private:
   static constexpr int kHeatBits = 32;
@@ -102,12 +104,14 @@ class HeadNote {
 
 /// Heads that belong into the host's memory, of which some lie in a reserve of the backend's.
 /// Shape   note[count]: of heads [first, first + count). Each slab of the reserve is one of these.
-///         A head that lies there is nowhere else: its own slab is stale.
+///         A head that lies there is nowhere else: its own slab is stale. salt: another number for
+///         each batch.
 struct ReserveRef {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   std::uint64_t* note = nullptr;
   Slab* slab = nullptr;
+  std::uint64_t salt = 0;
 };
 
 /// A table.

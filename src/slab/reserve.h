@@ -24,22 +24,23 @@ class Reserve {
   /// Heads that came up, since the beginning.
   [[nodiscard]] std::uint64_t risen() const { return risen_; }
 
-  /// Behind each growth of `heads`: takes what the backend has left, once, and has notes of what is
-  /// new. Heads without a note stay where they are, where there is no memory for more.
+  /// Behind each growth of `heads`: takes what the backend has left but for notes of twice as many
+  /// heads and `spare` bytes, once, and has notes of what is new. Heads without a note stay where
+  /// they are, where there is no memory for more.
   /// Shape   heads that are new have nothing in them, and nobody has used one yet.
   /// Errors  IOError: the device.
   template <class X>
-  Status cover(X& x, const Segments& heads, Budget* budget) {
+  Status cover(X& x, const Segments& heads, std::uint64_t spare, Budget* budget) {
     if (!heads.has_host() || (is_made_ && slabs() == 0)) return Status::OK();
-    Status status = is_made_ ? note_more(x, heads, budget) : make(x, heads, budget);
+    Status status = is_made_ ? note_more(x, heads, budget) : make(x, heads, spare, budget);
     if (status.IsMemoryLimit()) status = is_made_ ? Status::OK() : leave(x, budget);
     is_made_ = true;
     return status;
   }
 
-  /// Hot heads change places with cold ones, kMovesMax pairs at most; heat is halved.
-  /// *is_done: not all that are hot came up.
-  /// Errors  IOError: the device; nobody knows what was done.
+  /// Hot heads change places with cold ones, kMovesMax pairs at most; heat is halved. *is_done:
+  /// there were fewer, so others need not be looked for soon.
+  /// Errors  MemoryLimit: none moved. IOError: the device; nobody knows what was done.
   /// Cost    a kernel over the notes and one over pairs, of 1 KiB over the bus each; three waits.
   template <class X>
   Status move(X& x, const TableRef& table, bool* is_done) {
@@ -58,10 +59,11 @@ class Reserve {
     BRECCIA_TRY(x.copy_out(found, moving, 2));
     BRECCIA_TRY(x.finish());
     const std::uint64_t pairs = std::min({found[0], found[1], moves_max()});
-    *is_done = pairs < moves_max();
+    *is_done = pairs < kMovesMax;
     if (pairs == 0) return Status::OK();
-    BRECCIA_TRY(x.template launch<32>(pairs * 32, algo::ChangePlaces{table, rising, falling}));
-    BRECCIA_TRY(x.finish());
+    BRECCIA_TRY(
+        begun(x.template launch<32>(pairs * 32, algo::ChangePlaces{table, rising, falling})));
+    BRECCIA_TRY(begun(x.finish()));
     risen_ += pairs;
     return Status::OK();
   }
@@ -105,11 +107,14 @@ class Reserve {
   }
 
   template <class X>
-  Status make(X& x, const Segments& heads, Budget* budget) {
+  Status make(X& x, const Segments& heads, std::uint64_t spare, Budget* budget) {
     ref_.first = heads.host_from();
-    // A quarter is left for chains and notes of heads to come.
     const std::uint64_t left = budget->bytes_max - std::min(budget->bytes, budget->bytes_max);
-    BRECCIA_TRY(take_slabs(x, std::min(left / 4 * 3 / sizeof(Slab), heads.count() - ref_.first)));
+    std::uint64_t kept = (2 * heads.count() - ref_.first) * sizeof(std::uint64_t);
+    // What takes more than half of it had better lie elsewhere.
+    if (spare <= left / 2) kept += spare;
+    const std::uint64_t room = (left - std::min(left, kept)) / sizeof(Slab);
+    BRECCIA_TRY(take_slabs(x, std::min(room, heads.count() - ref_.first)));
     budget->bytes += slab_.bytes();
     const std::uint64_t count = slabs();
     BRECCIA_TAKE(counts_, exec::make_array<std::uint64_t>(x, kCounts));

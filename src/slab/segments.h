@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -13,6 +14,12 @@
 
 namespace breccia::slab {
 
+/// What became of something that was begun, and cannot be taken back.
+inline Status begun(Status status) {
+  return status.IsMemoryLimit() ? base::io_error("memory ran out in mid-change")
+                                : std::move(status);
+}
+
 /// What slabs may take, and what they do.
 struct Budget {
   std::uint64_t bytes_max = 0;
@@ -22,14 +29,17 @@ struct Budget {
 };
 
 /// Slabs of a table, which stay where they are when there are more: in memory of the executor's,
-/// and from the first one that finds no room there in the host's.
+/// and where that has no room in the host's.
 /// Threads one owner.
 /// Source  [kvcg] 5.2. Deviation: no managed memory, which a GPU may hang on when there is more of
 ///         it than the device has (docs/impl/slab.md).
 class Segments {
  public:
+  /// Whether behind a segment in the host's memory others may lie in the executor's again.
+  enum class Behind : std::uint8_t { kAnywhere, kHost };
+
   /// The first segment has 2^first_bits.
-  Segments(exec::HostMemory& host, int first_bits) : host_(host) {
+  Segments(exec::HostMemory& host, int first_bits, Behind behind) : host_(host), behind_(behind) {
     BRECCIA_ASSERT(first_bits >= 0);
     ref_.first_bits = first_bits;
   }
@@ -112,7 +122,8 @@ class Segments {
   template <class X>
   Result<Slab*> take_memory(X& x, Budget* budget) {
     const std::uint64_t bytes = next_count() * sizeof(Slab);
-    if (!has_host() && bytes <= budget->bytes_max - std::min(budget->bytes, budget->bytes_max)) {
+    const bool may_be_own = behind_ == Behind::kAnywhere || !has_host();
+    if (may_be_own && bytes <= budget->bytes_max - std::min(budget->bytes, budget->bytes_max)) {
       auto made = exec::Array<Slab>::make(x.pool(), next_count());
       if (made.ok()) {
         own_.push_back(made.take());
@@ -135,6 +146,7 @@ class Segments {
   }
 
   exec::HostMemory& host_;
+  const Behind behind_;
   SlabsRef ref_;
   int segments_ = 0;
   std::vector<exec::Array<Slab>> own_;

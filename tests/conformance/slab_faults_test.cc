@@ -27,32 +27,38 @@ void note(const std::vector<Request>& batch, Model* model) {
 }
 
 // Goal: what a device says that fails is true: nothing was done, or the table is of no use now.
-// Method: a batch in which buckets are split, chains made shorter and slabs added, with each
-//   operation failing in turn, once; then the same batch again, and all that is there.
+// Method: a batch in which heads change places, buckets are split, chains made shorter and slabs
+//   added, with each operation failing in turn, once; then the same batch again, and all that is
+//   there.
 // Mutation: memory that runs out behind a split, and is called nothing done; a list of free slabs
 //   that is renewed half.
 TEST(SlabFaults, EachOperationMayFail) {
   for (const exec::Fault fault : {exec::Fault::kOutOfMemory, exec::Fault::kLaunchFailure}) {
     bool is_through = false;
     int undone = 0;
+    std::uint64_t risen = 0;
+    std::uint64_t reserves = 0;
     for (std::uint64_t k = 1; !is_through; ++k) {
       SCOPED_TRACE("operation " + std::to_string(k));
       ASSERT_LT(k, 2'000U);
       exec::FakeFaults faults;
       base::Random random(k % 8);
       const auto backend = backend_on(exec::fake::make_fake_device(&faults));
-      auto made = backend->make_table({.bytes_max = 200 * sizeof(Slab),
-                                       .keys_of_bucket = k % 2 == 0 ? 5U : 60U,
+      const bool has_chains = k % 2 == 1;
+      auto made = backend->make_table({.bytes_max = (has_chains ? 200 : 110) * sizeof(Slab),
+                                       .keys_of_bucket = has_chains ? 60U : 5U,
                                        .requests_of_head = 1,
                                        .secret = random_secret(random)});
-      ASSERT_TRUE(made.ok());
+      ASSERT_TRUE(made.ok()) << made.status().ToString();
       Table& table = *made.value();
       Model model;
-      for (int turn = 0; turn < 2; ++turn) {
+      // Heads go to the host in the third batch, or change places in the fourth.
+      for (std::uint64_t turn = 0; turn < 2 + k / 2 % 2; ++turn) {
         std::vector<Request> batch = some_batch(model, random);
         ASSERT_TRUE(run_batch(*backend, table, &batch).ok());
         note(batch, &model);
       }
+      if (table.figures().reserve > 0) ++reserves;  // not where the host's memory is out of reach
       std::vector<Request> batch = some_batch(model, random);
       faults.fail_after(k, fault);
       const std::uint64_t before = faults.operations();
@@ -75,8 +81,11 @@ TEST(SlabFaults, EachOperationMayFail) {
         continue;
       }
       ASSERT_EQ(contents(*backend, table), model);
+      risen += table.figures().risen;
     }
     EXPECT_GT(undone, 0);
+    EXPECT_GT(reserves, 10U);
+    EXPECT_GT(risen, 0U);
   }
 }
 

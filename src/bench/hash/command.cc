@@ -281,6 +281,7 @@ void HashFlags::add_shapes_to(console::App* app) {
     app->add_option("--requests_of_head", requests_of_head,
                     "Requests for each of the table's heads, behind which those that are hot come "
                     "out of the host's memory; 0: none does")
+        ->range(0, 1ULL << 20)
         ->capture_default_str();
   }
   app->add_option("--load_percents", load_percents,

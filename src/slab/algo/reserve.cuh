@@ -98,7 +98,8 @@ struct ChangePlaces {
     const std::uint64_t up = rising[pair];
     const std::uint64_t down = falling[pair];
     std::uint64_t* const note = table.reserve.note;
-    const std::uint64_t place = HeadNote(note[down]).place();
+    // Known to all before one of them changes it.
+    const std::uint64_t place = HeadNote(group.from(0, [&](int) { return note[down]; })).place();
     Slab* const shared = table.reserve.slab + place;
     Slab* const from = table.heads.at(table.reserve.first + up);
     Slab* const to = table.heads.at(table.reserve.first + down);

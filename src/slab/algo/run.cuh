@@ -70,14 +70,20 @@ struct Run {
   }
 
  private:
-  /// One request of some is counted, where that may move the head.
+  /// One request of some is counted, where that may move the head: any of a batch, also of one.
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void count_heat(const Group& group, std::uint64_t head, std::uint64_t i) const {
     std::uint64_t* const note = note_of(table, head);
-    if (note == nullptr || i % HeadNote::kHeatShare != 0) return;
+    if (note == nullptr) return;
+    constexpr std::uint64_t kFactor = 0x9e37'79b9'7f4a'7c15;
+    if (((i + table.reserve.salt) * kFactor >> 32) % HeadNote::kHeatShare != 0) return;
     group.each_lane([&](int lane) {
-      if (lane == 0) exec::add_relaxed_device(group, note, std::uint64_t{1});
+      if (lane != 0) return;
+      const HeadNote seen(exec::load_relaxed_device(group, note));
+      if (seen.heat() < HeadNote::kHeatMax) {
+        exec::add_relaxed_device(group, note, std::uint64_t{1});
+      }
     });
   }
 

@@ -18,11 +18,12 @@ namespace {
 class Heads {
  public:
   explicit Heads(std::uint64_t slabs)
-      : slabs_(exec::plain_host_memory(), 2), budget_{.bytes_max = slabs * sizeof(Slab)} {
+      : slabs_(exec::plain_host_memory(), 2, Segments::Behind::kHost),
+        budget_{.bytes_max = slabs * sizeof(Slab)} {
     budget_.host_bytes_max = ~std::uint64_t{0};
     while (slabs_.count() < kHeads) {
       BRECCIA_ASSERT(slabs_.grow(x_, &budget_).ok());
-      BRECCIA_ASSERT(reserve_.cover(x_, slabs_, &budget_).ok());
+      BRECCIA_ASSERT(reserve_.cover(x_, slabs_, kSpare, &budget_).ok());
     }
     for (std::uint64_t i = 0; i < kHeads; ++i) head(i)->key[0] = i;
   }
@@ -60,6 +61,7 @@ class Heads {
   }
 
   static constexpr std::uint64_t kHeads = 512;
+  static constexpr std::uint64_t kSpare = 2 * sizeof(Slab);
 
  private:
   exec::host::HostPool pool_{~std::uint64_t{0}};
@@ -78,7 +80,9 @@ TEST(Reserve, TakesWhatIsLeft) {
     const Heads heads(slabs);
     EXPECT_LE(heads.budget().bytes, slabs * sizeof(Slab));
     const std::uint64_t own = std::bit_floor(slabs);
-    EXPECT_LE(heads.reserve().slabs(), (slabs - own) * 3 / 4);
+    EXPECT_LE(heads.reserve().slabs(), slabs - own);
+    EXPECT_TRUE(heads.reserve().slabs() == 0 ||
+                heads.budget().bytes + Heads::kSpare <= slabs * sizeof(Slab));
     EXPECT_EQ(heads.budget().bytes, (own + heads.reserve().slabs()) * sizeof(Slab) +
                                         heads.ref().reserve.count * sizeof(std::uint64_t));
     if (slabs - own > 16) {
