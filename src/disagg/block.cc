@@ -20,7 +20,8 @@ std::vector<std::byte> make_block(std::uint32_t generation, const Slice& key, co
   BRECCIA_ASSERT(!key.empty() && key.size() <= kKeyBytesMax && value.size() <= kValueBytesMax);
   BlockHeader header{.key_bytes_less_one = static_cast<std::uint16_t>(key.size() - 1),
                      .value_bytes = static_cast<std::uint32_t>(value.size()),
-                     .generation = generation};
+                     .generation = generation,
+                     .state = BlockHeader::live(generation)};
   std::vector<std::byte> block(block_bytes(key.size(), value.size()));
   std::byte* const rest = block.data() + sizeof header;
   std::memcpy(rest, key.data(), key.size());
@@ -44,7 +45,7 @@ std::optional<BlockView> whole_block(std::span<const std::byte> bytes) {
   return BlockView{.key = Slice(rest, key_bytes),
                    .value = Slice(rest + key_bytes, header.value_bytes),
                    .generation = header.generation,
-                   .is_replaced = (header.state & BlockHeader::kReplaced) != 0};
+                   .is_replaced = header.state != BlockHeader::live(header.generation)};
 }
 
 }  // namespace breccia::disagg

@@ -20,14 +20,19 @@ namespace breccia::disagg {
 ///     4   value bytes 4
 ///     8   generation  4   another one each time that the block is used
 ///     12  checksum    4   CRC32C of the bytes before it, then of key and value
-///     16  state       8   bit 0: another value has come, or is about to; the rest is zero. Not in
-///                         the checksum
+///     16  state       8   the live word of the generation; another one, as zero: another value has
+///                         come, or is about to. Not in the checksum
 ///
 /// Source  [hstore] 4.1 has keys and values alone. Deviation: see docs/impl/disagg.md.
 struct BlockHeader {
   static constexpr std::uint16_t kMagic = 0x7642;
   static constexpr std::uint64_t kStateOffset = 16;
-  static constexpr std::uint64_t kReplaced = 1;
+  static constexpr std::uint64_t kReplaced = 0;
+
+  /// Of another generation it is another one: what was read of two uses of a block is not live.
+  static constexpr std::uint64_t live(std::uint32_t generation) {
+    return std::uint64_t{~generation} << 32 | generation;
+  }
 
   std::uint16_t magic = kMagic;
   std::uint16_t key_bytes_less_one = 0;

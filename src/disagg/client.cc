@@ -93,6 +93,7 @@ Status Client::meet(TimeUs until) {
   for (const std::string& address : options_.memory_servers) {
     BRECCIA_TAKE(const MemoryPeer of, meet_memory(port_, &asking_, address, until));
     if (!memory_.emplace(of.node, MemoryNode{.of = of, .leased = {}}).second) {
+      port_->disconnect(of.peer);
       return Status::InvalidArgument("two memory servers have one number: " + address);
     }
     nodes_.push_back(of.node);
@@ -134,25 +135,28 @@ Status Client::get(const Slice& key, std::string* value, TimeUs until) {
   return over("a lookup");
 }
 
-/// One read, of the block that had the key's value: of the same use of the block, and not said to
-/// be replaced, it is the value as long as its server has not answered the next write.
+/// One read, of the block that had the key's value: of the same use of the block, and live, it is
+/// the value as long as its server has not answered the next write.
 Result<bool> Client::look_where_it_was(const Slice& key, const KeyId& id, std::string* value,
                                        TimeUs until) {
   const LocationCache::Known* const known = cache_.find(id);
   if (known == nullptr) return false;
   const TimeUs begin = port_->now_us();
   std::vector<std::byte> bytes;
-  BRECCIA_TAKE(const auto block, read_block(location_in(known->slot), &bytes, until));
-  // What was read may be of two uses of the block behind that time.
+  const auto block = read_block(location_in(known->slot), &bytes, until);
+  // What was read may be of many uses of the block behind that time.
   const bool is_late = port_->now_us() - begin > options_.read_us;
-  if (is_late || !block.has_value() || block->generation != known->generation ||
-      block->is_replaced || block->key != key) {
+  const bool is_it = block.ok() && !is_late && block.value().has_value() &&
+                     block.value()->generation == known->generation &&
+                     !block.value()->is_replaced && block.value()->key == key;
+  if (!is_it) {
     ++counts_.stale;
     cache_.forget(id);
-    return false;
+    // By now it may lie elsewhere, where nothing is wrong.
+    return block.status().IsTimedOut() ? Result<bool>(block.status()) : Result<bool>(false);
   }
   ++counts_.cached;
-  value->assign(block->value.data(), block->value.size());
+  value->assign(block.value()->value.data(), block.value()->value.size());
   return true;
 }
 
@@ -169,7 +173,10 @@ Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::strin
     BRECCIA_TAKE(const Bucket bucket, read_bucket(at, until));
     BRECCIA_TAKE(const Found found, look_in(bucket, key, id, value, until));
     // Behind that time a block that the entry led to may be another's.
-    if (port_->now_us() - begin > options_.read_us) return Found::kAnew;
+    if (port_->now_us() - begin > options_.read_us) {
+      cache_.forget(id);
+      return Found::kAnew;
+    }
     if (found == Found::kValue) return found;
     seen.emplace_back(at, bucket);
     if (found == Found::kAnew) {

@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "base/secret.h"
 #include "disagg/asking.h"
 #include "disagg/block.h"
 #include "disagg/bucket.h"
@@ -36,8 +37,9 @@ struct ClientOptions {
   std::uint32_t lease_max = 64;
   /// Keys of which it remembers where their values lie, where the hash server allows that.
   std::uint64_t cached_places = 1 << 14;
-  /// Of generations of blocks, and of which server gets the next one.
-  std::uint64_t seed = 1;
+  /// Of generations of blocks, which no two clients may share, and of which server gets the next
+  /// one; 0: a random one.
+  std::uint64_t seed = 0;
 };
 
 /// Keys and values in the memory of servers. A lookup is two reads, of a bucket and of the value,
@@ -93,7 +95,7 @@ class Client {
   Client(fabric::Port* port, const ClientOptions& options)
       : port_(port),
         options_(options),
-        random_(options.seed),
+        random_(options.seed == 0 ? base::draw_secret_word() : options.seed),
         asking_(port, options.ask_again_us),
         cache_(0) {}
 

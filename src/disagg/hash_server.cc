@@ -26,10 +26,13 @@ std::span<Bucket> buckets_in(fabric::Region* region, const TableShape& shape) {
   return {reinterpret_cast<Bucket*>(region->bytes().data() + sizeof(Watermark)), shape.buckets};
 }
 
-/// What a write that waits takes.
+/// Marks of one turn.
+constexpr std::uint64_t kMarksAtOnce = 1024;
+
+/// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
   constexpr std::uint64_t kAsker = sizeof(Answers::Asker);
-  return sizeof write + kAsker + write.key.size();
+  return sizeof write + kAsker + 2 * write.key.size();
 }
 
 bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMax; }
@@ -57,10 +60,21 @@ Status HashServer::meet(fabric::TimeUs until) {
   for (const std::string& address : options_.memory_servers) {
     BRECCIA_TAKE(const MemoryPeer of, meet_memory(port_, &asking, address, until));
     if (!memory_.emplace(of.node, of).second) {
+      port_->disconnect(of.peer);
       return Status::InvalidArgument("two memory servers have one number: " + address);
     }
   }
-  return Status::OK();
+  // Who went meanwhile was not heard.
+  const bool is_gone = (ordered_server_.has_value() && port_->is_gone(*ordered_server_)) ||
+                       std::any_of(memory_.begin(), memory_.end(), [&](const auto& one) {
+                         return port_->is_gone(one.second.peer);
+                       });
+  return is_gone ? Status::IOError("a server went while others were asked") : Status::OK();
+}
+
+HashServer::~HashServer() {
+  if (ordered_server_.has_value()) port_->disconnect(*ordered_server_);
+  for (const auto& [node, of] : memory_) port_->disconnect(of.peer);
 }
 
 HashServer::HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
@@ -138,21 +152,28 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask
   if (!question.is_whole() || !is_key(key) || (ask == Ask::kPut && !has_place)) {
     return refusal(Code::kWrong, "no key, or no place");
   }
-  if (slot != 0 && !memory_.empty() && !memory_.contains(location.node)) {
-    return refusal(Code::kWrong, "a place in a memory server that the hash server does not know");
+  if (ask == Ask::kPut && !is_place(location)) {
+    return refusal(Code::kWrong, "a place that no memory server has");
   }
   if (const auto refused = refusal_of(ask, key)) return refused;
   LoggedWrite write{.sequence = last_ + 1,
                     .slot = ask == Ask::kPut ? slot_of(0, location) : 0,
                     .key = key.ToString()};
   const Slot before = last_of(write.key);
-  last_of_key_[write.key] = write;
+  last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
   waiting_.push_back({.write = std::move(write), .before = before, .asker = asker});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
   if (ask == Ask::kPut) ++waiting_puts_;
   if (!ordered_server_.has_value()) logged_ = shipped_ = last_;
   return std::nullopt;
+}
+
+/// Whether a value may lie there, as far as this server knows.
+bool HashServer::is_place(const Location& location) const {
+  if (memory_.empty()) return true;
+  const auto of = memory_.find(location.node);
+  return of != memory_.end() && location.offset() + location.bytes() <= of->second.region.bytes;
 }
 
 /// Where a key's value lies when all that waits is done; 0: nowhere.
@@ -201,10 +222,12 @@ Status HashServer::ship() {
 /// long as the write is not there.
 Status HashServer::mark() {
   static constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  const std::uint64_t through = std::min(last_, marked_ + kMarksAtOnce);
+  const std::size_t first = waiting_.size() - (last_ - marked_);
   std::map<std::uint32_t, std::vector<fabric::Write>> of_node;
-  for (std::size_t i = waiting_.size() - (last_ - marked_); i < waiting_.size(); ++i) {
+  for (std::size_t i = first; i < first + (through - marked_); ++i) {
     const Waiting& one = waiting_[i];
-    BRECCIA_ASSERT(one.write.sequence > marked_);
+    BRECCIA_ASSERT(one.write.sequence > marked_ && one.write.sequence <= through);
     if (memory_.empty() || one.before == 0) continue;
     const Location block = location_in(one.before);
     of_node[block.node].push_back({memory_.at(block.node).region,
@@ -213,11 +236,18 @@ Status HashServer::mark() {
   }
   for (const auto& [node, writes] : of_node) {
     Status written =
-        port_->write(memory_.at(node).peer, writes, port_->now_us() + options_.ship_again_us);
-    if (written.IsTimedOut()) return Status::OK();  // once more, then
-    BRECCIA_TRY(std::move(written));
+        port_->write(memory_.at(node).peer, writes, port_->now_us() + options_.mark_us);
+    if (!written.IsTimedOut()) {
+      BRECCIA_TRY(std::move(written));
+      continue;
+    }
+    // Once more, then. As the first ones may come yet, nobody may use these blocks again.
+    for (std::size_t i = first; i < first + (through - marked_); ++i) {
+      if (location_in(waiting_[i].before).node == node) waiting_[i].is_marked_late = true;
+    }
+    return Status::OK();
   }
-  marked_ = last_;
+  marked_ = through;
   return Status::OK();
 }
 
@@ -259,7 +289,7 @@ WireWriter HashServer::apply(const Waiting& one) {
     before = put.value();
   }
   BRECCIA_ASSERT((before.has_value() ? slot_of(0, *before) : 0) == one.before);
-  return answer_of(Code::kOk).add(Replaced{one.before});
+  return answer_of(Code::kOk).add(Replaced{one.is_marked_late ? 0 : one.before});
 }
 
 }  // namespace breccia::disagg

@@ -34,6 +34,7 @@ class HashServer {
     std::string ordered_server;               // its address; empty: there is none
     std::vector<std::string> memory_servers;  // all of them; empty: nothing is marked
     fabric::TimeUs ship_again_us = 20'000;    // what was not answered so long is shipped again
+    fabric::TimeUs mark_us = 100'000;         // marks of one turn have so long
     std::uint64_t log_bytes_max = 64 << 20;   // of writes that wait; who has more tries again
     std::uint64_t log_id = 0;                 // not another server's; 0: a random one
   };
@@ -43,6 +44,7 @@ class HashServer {
                                                   fabric::TimeUs until);
   HashServer(const HashServer&) = delete;
   HashServer& operator=(const HashServer&) = delete;
+  ~HashServer();
 
   /// Does what comes until then.
   /// Errors  IOError: a server that it needs is gone; writes that wait are not acknowledged.
@@ -50,10 +52,16 @@ class HashServer {
   [[nodiscard]] const HashTable& table() const { return table_; }
 
  private:
+  /// The last write of a key among those that wait.
+  struct Last {
+    std::uint64_t sequence = 0;
+    Slot slot = 0;
+  };
   /// A write that the ordered server's log may not have yet, or whose mark may not be there.
   struct Waiting {
     LoggedWrite write;
-    Slot before;  // where the value lies that it replaces; 0: there is none
+    Slot before;                  // where the value lies that it replaces; 0: there is none
+    bool is_marked_late = false;  // a mark of that may come yet
     Answers::Asker asker;
   };
 
@@ -64,6 +72,7 @@ class HashServer {
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
   std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
   Status meet(fabric::TimeUs until);
+  [[nodiscard]] bool is_place(const Location& location) const;
   [[nodiscard]] Slot last_of(const std::string& key) const;
   Status ship();
   Status mark();
@@ -80,9 +89,9 @@ class HashServer {
   HashTable table_;
   Answers answers_;
   std::optional<fabric::PeerId> ordered_server_;
-  std::map<std::uint32_t, MemoryPeer> memory_;                // by node
-  std::deque<Waiting> waiting_;                               // by sequence
-  std::unordered_map<std::string, LoggedWrite> last_of_key_;  // of those that wait
+  std::map<std::uint32_t, MemoryPeer> memory_;  // by node
+  std::deque<Waiting> waiting_;                 // by sequence
+  std::unordered_map<std::string, Last> last_of_key_;
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
   std::uint64_t last_ = 0;     // write that came

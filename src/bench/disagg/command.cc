@@ -168,14 +168,18 @@ class Round {
 
   /// Puts all keys, and has each client look at each of them once.
   Status fill() {
-    return hot::on_threads(clients_, [&](std::uint32_t t) {
+    BRECCIA_TRY(hot::on_threads(clients_, [&](std::uint32_t t) {
       Worker* const worker = workers_[t].get();
       for (std::uint64_t i = t; i < data_.keys(); i += clients_) {
         const std::string key = data_.key(i);
         BRECCIA_TRY(worker->plain->put(key, data_.value(key, 0), worker->late()));
       }
+      return Status::OK();
+    }));
+    return hot::on_threads(clients_, [&](std::uint32_t t) {
+      Worker* const worker = workers_[t].get();
       std::string value;
-      for (std::uint64_t i = t; i < data_.keys(); i += clients_) {
+      for (std::uint64_t i = 0; i < data_.keys(); ++i) {
         BRECCIA_TRY(worker->remembering->get(data_.key(i), &value, worker->late()));
       }
       return Status::OK();
@@ -316,13 +320,13 @@ class Round {
 
 int run_disagg(const DisaggFlags& flags) {
   const auto clients = numbers_of(flags.clients, 256);
-  const auto value_sizes = numbers_of(flags.value_sizes, 1U << 20);
+  const auto value_sizes = numbers_of(flags.value_sizes, 1U << 16);
   const auto has_less_than = [](const auto& numbers, std::uint32_t least) {
     return numbers.empty() || *std::min_element(numbers.begin(), numbers.end()) < least;
   };
   if (has_less_than(clients, 1) || has_less_than(value_sizes, Data::kValueMin)) {
     console::say(
-        "error: --clients wants numbers from 1 to 256, --value_sizes from 32 to 1048576; "
+        "error: --clients wants numbers from 1 to 256, --value_sizes from 32 to 65536; "
         "several with commas");
     return console::kExitUsage;
   }
@@ -360,7 +364,9 @@ void add_flags(console::App* app, DisaggFlags* flags) {
   app->add_option("--memory_servers", flags->memory_servers, "Servers that values lie in")
       ->range(1, 16)
       ->capture_default_str();
-  app->add_option("--seconds", flags->seconds, "Seconds of each figure")->capture_default_str();
+  app->add_option("--seconds", flags->seconds, "Seconds of each figure")
+      ->range(0.01, 86'400.0)
+      ->capture_default_str();
   app->add_option("--rounds", flags->rounds, "How often, each with new keys")
       ->capture_default_str();
   app->add_option("--seed", flags->seed, "Seed of the first round")->capture_default_str();

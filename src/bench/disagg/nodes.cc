@@ -20,8 +20,9 @@ using fabric::TimeUs;
 constexpr TimeUs kMeetUs = 10'000'000;
 /// Between two looks at whether it is over.
 constexpr TimeUs kTurnUs = 20'000;
-/// Values that were replaced rest, so blocks are more than keys.
-constexpr std::uint64_t kRestingBytes = 256 << 20;
+/// Values that were replaced rest, so blocks are more than keys: what some 27,000 writes a second
+/// leave in the time that it takes.
+constexpr std::uint64_t kResting = 8192;
 
 }  // namespace
 
@@ -56,7 +57,7 @@ void Nodes::serve(const std::function<Status(TimeUs until)>& once) {
 Status Nodes::make() {
   const std::uint64_t lines = lines_of(class_of(options_.block_bytes));
   const std::uint64_t bytes =
-      (options_.keys * lines * kLineBytes + kRestingBytes) / options_.memory_servers;
+      (options_.keys + kResting) * lines * kLineBytes / options_.memory_servers;
   const std::uint64_t chunk = Pool::kChunkLines * kLineBytes;
   for (std::uint32_t node = 0; node < options_.memory_servers; ++node) {
     BRECCIA_TAKE(auto port, open_port());

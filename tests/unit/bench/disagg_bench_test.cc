@@ -39,11 +39,13 @@ TEST(DisaggBench, CountsReads) {
   EXPECT_GE(reads_of("fabric_get"), 2);
   EXPECT_LT(reads_of("fabric_get"), 2.3);
   EXPECT_GE(reads_of("fabric_get_cached"), 1);
-  EXPECT_LT(reads_of("fabric_get_cached"), 1.6);  // some keys share a place
+  EXPECT_LT(reads_of("fabric_get_cached"), 1.4);  // some keys share a place
   EXPECT_GE(reads_of("fabric_miss"), 2);
   EXPECT_GT(reads_of("fabric_scan100"), 50);
-  EXPECT_LT(rows.at("fabric_get")["hash_server_cpu_us_per_op"], 1);
-  EXPECT_GT(rows.at("fabric_put")["hash_server_cpu_us_per_op"], 0);
+  const auto cpu_of = [&](const char* name) {
+    return rows.at(name)["hash_server_cpu_us_per_op"].get<double>();
+  };
+  EXPECT_LT(cpu_of("fabric_get"), cpu_of("fabric_put") / 4);
 }
 
 TEST(DisaggBench, SaysWhatIsWrong) {

@@ -42,6 +42,7 @@ class Cluster {
     options.seeds.hash = {net_.random().next(), net_.random().next() | 1};
     options.seeds.proof = {net_.random().next(), net_.random().next() | 1};
     options.ship_again_us = 300;
+    options.mark_us = 5000;
     options.log_id = 1;
     client_options_.memory_servers.resize(memory_nodes);
     memory_servers_.resize(memory_nodes);
@@ -218,7 +219,8 @@ void expect_linearizable(const History& history) {
 //   logged.
 TEST(DisaggCluster, IsLinearizable) {
   std::uint64_t cached = 0, stale = 0;
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(400)) {
+  const auto seeds = breccia::testing::seeds_to_run(400);
+  for (const std::uint64_t seed : seeds) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 1}, 2);
     History history;
@@ -237,8 +239,9 @@ TEST(DisaggCluster, IsLinearizable) {
     EXPECT_EQ(cluster.used_blocks(), cluster.table().size());
     if (HasFailure()) return;
   }
-  EXPECT_GT(cached, 0U);
-  EXPECT_GT(stale, 0U);
+  constexpr std::size_t kMany = 20;  // of one seed clients may remember nothing
+  EXPECT_TRUE(cached > 0 || seeds.size() < kMany);
+  EXPECT_TRUE(stale > 0 || seeds.size() < kMany);
 }
 
 // Goal: a range is as of one moment, also across its keys.

@@ -70,6 +70,32 @@ TEST(DisaggBlock, IsWholeOrNone) {
   }
 }
 
+// Goal: a block that was replaced is never live, also where a reader has its state from the block's
+//   next use, or half of a mark.
+// Mutation: a state that is the same in all uses.
+TEST(DisaggBlock, IsLiveInItsOwnUse) {
+  const auto bytes_of = [](std::uint32_t generation, const char* value) {
+    return make_block(generation, "the same key", value);
+  };
+  const std::vector<std::byte> before = bytes_of(7, "before"), behind = bytes_of(8, "behind");
+  constexpr std::size_t kBegin = BlockHeader::kStateOffset, kEnd = sizeof(BlockHeader);
+  ASSERT_FALSE(whole_block(before)->is_replaced);
+  std::vector<std::byte> marked = before;
+  std::fill(marked.begin() + kBegin, marked.begin() + kEnd, std::byte{0});
+  for (std::size_t begin = kBegin; begin < kEnd; ++begin) {
+    for (std::size_t end = begin + 1; end <= kEnd; ++end) {
+      for (const auto* over : {&before, &behind}) {
+        std::vector<std::byte> mixed = marked;
+        std::copy(over->begin() + begin, over->begin() + end, mixed.begin() + begin);
+        const auto view = whole_block(mixed);
+        ASSERT_TRUE(view.has_value());
+        const bool is_before_the_mark = over == &before && begin == kBegin && end == kEnd;
+        EXPECT_EQ(view->is_replaced, !is_before_the_mark) << begin << " " << end;
+      }
+    }
+  }
+}
+
 // Goal: the table has what a map has, and its buckets say so to who reads them: whole, each entry
 //   in the chain of its key; no bucket gets lost.
 // Method: random changes of few buckets, so that it is full at times.
