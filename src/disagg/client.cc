@@ -60,9 +60,6 @@ Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, const ClientOpt
   if (options.memory_servers.empty()) {
     return Status::InvalidArgument("no memory server", "name one at least");
   }
-  if (options.rest_us <= options.read_us) {
-    return Status::InvalidArgument("blocks have to rest for longer than a lookup takes");
-  }
   if (options.lease_max == 0) return Status::InvalidArgument("no block at once");
   std::unique_ptr<Client> client(new Client(port, options));
   BRECCIA_TRY(client->meet(until));
@@ -82,9 +79,9 @@ Status Client::meet(TimeUs until) {
   WireReader table(told);
   table_ = table.take<TableInfo>();
   const TableShape& shape = table_.shape;
-  const bool is_table = table.is_whole() && shape.bucket_bits <= 30 &&
-                        shape.buckets >= 1U << shape.bucket_bits &&
-                        table_.region.bytes == offset_of(shape.buckets);
+  const bool is_table =
+      table.is_whole() && shape.bucket_bits <= 30 && shape.buckets >= 1U << shape.bucket_bits &&
+      table_.region.bytes == offset_of(shape.buckets) && table_.read_us < table_.rest_us;
   if (!is_table) return Status::IOError("what a hash server told is no table");
   if (table_.marks == 1) cache_ = LocationCache(options_.cached_places);
   if (!options_.ordered_server.empty()) {
@@ -145,7 +142,7 @@ Result<bool> Client::look_where_it_was(const Slice& key, const KeyId& id, std::s
   std::vector<std::byte> bytes;
   const auto block = read_block(location_in(known->slot), &bytes, until);
   // What was read may be of many uses of the block behind that time.
-  const bool is_late = port_->now_us() - begin > options_.read_us;
+  const bool is_late = port_->now_us() - begin > table_.read_us;
   const bool is_it = block.ok() && !is_late && block.value().has_value() &&
                      block.value()->generation == known->generation &&
                      !block.value()->is_replaced && block.value()->key == key;
@@ -173,7 +170,7 @@ Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::strin
     BRECCIA_TAKE(const Bucket bucket, read_bucket(at, until));
     BRECCIA_TAKE(const Found found, look_in(bucket, key, id, value, until));
     // Behind that time a block that the entry led to may be another's.
-    if (port_->now_us() - begin > options_.read_us) {
+    if (port_->now_us() - begin > table_.read_us) {
       cache_.forget(id);
       return Found::kAnew;
     }
@@ -282,7 +279,7 @@ Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit,
     found->clear();
     BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
     // Behind that time a block may be another's.
-    const bool is_late = port_->now_us() - asked > options_.read_us;
+    const bool is_late = port_->now_us() - asked > table_.read_us;
     const bool is_range = is_whole && is_in_order(begin, end, *found);
     if (is_range && !is_late) return wait_for(through, until);
     if (!is_late) return Status::Corruption("the index leads to what is no value of the range");
@@ -412,7 +409,7 @@ Result<Location> Client::take_block(std::uint32_t size_class, TimeUs until) {
 }
 
 void Client::let_rest(const Location& block) {
-  resting_.push_back({port_->now_us() + options_.rest_us, block});
+  resting_.push_back({port_->now_us() + table_.rest_us, block});
 }
 
 /// Gives back what has rested.

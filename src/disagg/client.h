@@ -27,10 +27,6 @@ struct ClientOptions {
   std::string hash_server;                  // addresses
   std::string ordered_server;               // empty: there is none, and no scans
   std::vector<std::string> memory_servers;  // one at least
-  /// Between the entry of a key and its value a lookup takes no longer, or begins anew; blocks
-  /// rest longer than that of all clients before they are used again.
-  fabric::TimeUs read_us = 100'000;
-  fabric::TimeUs rest_us = 300'000;
   /// A question that was not answered so long is put again.
   fabric::TimeUs ask_again_us = 20'000;
   /// Blocks of a class that it takes at once, at most, so as not to ask for each.

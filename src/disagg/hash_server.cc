@@ -41,7 +41,7 @@ bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMa
 
 Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const Options& options,
                                                      fabric::TimeUs until) {
-  BRECCIA_ASSERT(options.bucket_bits < 31);
+  BRECCIA_ASSERT(options.bucket_bits < 31 && options.read_us < options.rest_us);
   const TableShape shape{.bucket_bits = options.bucket_bits,
                          .buckets = (1U << options.bucket_bits) + options.more_buckets};
   BRECCIA_TAKE(
@@ -132,7 +132,9 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
       return answer_of(Code::kOk).add(TableInfo{.region = region_->name(),
                                                 .shape = shape_,
                                                 .seeds = options_.seeds,
-                                                .marks = memory_.empty() ? 0U : 1U});
+                                                .marks = memory_.empty() ? 0U : 1U,
+                                                .read_us = options_.read_us,
+                                                .rest_us = options_.rest_us});
     case Ask::kPut:
     case Ask::kErase:
       return write(asker, ask, question);

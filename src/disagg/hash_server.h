@@ -33,10 +33,12 @@ class HashServer {
     KeySeeds seeds;
     std::string ordered_server;               // its address; empty: there is none
     std::vector<std::string> memory_servers;  // all of them; empty: nothing is marked
-    fabric::TimeUs ship_again_us = 20'000;    // what was not answered so long is shipped again
-    fabric::TimeUs mark_us = 100'000;         // marks of one turn have so long
-    std::uint64_t log_bytes_max = 64 << 20;   // of writes that wait; who has more tries again
-    std::uint64_t log_id = 0;                 // not another server's; 0: a random one
+    fabric::TimeUs read_us = 100'000;         // what it tells all clients (TableInfo)
+    fabric::TimeUs rest_us = 300'000;
+    fabric::TimeUs ship_again_us = 20'000;   // what was not answered so long is shipped again
+    fabric::TimeUs mark_us = 100'000;        // marks of one turn have so long
+    std::uint64_t log_bytes_max = 64 << 20;  // of writes that wait; who has more tries again
+    std::uint64_t log_id = 0;                // not another server's; 0: a random one
   };
 
   /// Errors  MemoryLimit; those of connections to other servers, and of what they tell.

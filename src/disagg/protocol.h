@@ -39,6 +39,10 @@ struct TableInfo {
   /// 1: blocks say that they are replaced before that is so, and where a value lies may be
   /// remembered; 0: they do not.
   std::uint64_t marks = 0;
+  /// Between the entry of a key and its value a lookup takes no longer than read_us, or begins
+  /// anew; blocks rest for rest_us, which is longer, before they are used again.
+  fabric::TimeUs read_us = 0;
+  fabric::TimeUs rest_us = 0;
 };
 
 /// What kPool tells.

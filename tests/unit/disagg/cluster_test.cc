@@ -43,6 +43,8 @@ class Cluster {
     options.seeds.proof = {net_.random().next(), net_.random().next() | 1};
     options.ship_again_us = 300;
     options.mark_us = 5000;
+    options.read_us = 2000;
+    options.rest_us = 3000;
     options.log_id = 1;
     client_options_.memory_servers.resize(memory_nodes);
     memory_servers_.resize(memory_nodes);
@@ -68,8 +70,6 @@ class Cluster {
       hash_server_ = server.take();
       while (true) ASSERT_TRUE(hash_server_->serve(net_.now_us() + kLong).ok());
     });
-    client_options_.read_us = 2000;
-    client_options_.rest_us = 3000;
     client_options_.ask_again_us = 500;
     client_options_.lease_max = 1;  // so that blocks are soon used again
   }
