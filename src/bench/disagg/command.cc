@@ -16,10 +16,10 @@
 #include "bench/commands.h"
 #include "bench/disagg/flags.h"
 #include "bench/disagg/nodes.h"
-#include "bench/hot/threads.h"
 #include "bench/lists.h"
 #include "bench/places.h"
 #include "bench/rows.h"
+#include "bench/threads.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
 #include "disagg/asking.h"
@@ -40,8 +40,6 @@ using breccia::disagg::Client;
 using breccia::disagg::ClientOptions;
 using breccia::disagg::TableInfo;
 using fabric::TimeUs;
-using hot::Clock;
-using hot::ns_between;
 
 constexpr TimeUs kUntilUs = 10'000'000;
 constexpr std::uint32_t kScanKeys = 100;
@@ -168,7 +166,7 @@ class Round {
 
   /// Puts all keys, and has each client look at each of them once.
   Status fill() {
-    BRECCIA_TRY(hot::on_threads(clients_, [&](std::uint32_t t) {
+    BRECCIA_TRY(on_threads(clients_, [&](std::uint32_t t) {
       Worker* const worker = workers_[t].get();
       for (std::uint64_t i = t; i < data_.keys(); i += clients_) {
         const std::string key = data_.key(i);
@@ -176,7 +174,7 @@ class Round {
       }
       return Status::OK();
     }));
-    return hot::on_threads(clients_, [&](std::uint32_t t) {
+    return on_threads(clients_, [&](std::uint32_t t) {
       Worker* const worker = workers_[t].get();
       std::string value;
       for (std::uint64_t i = 0; i < data_.keys(); ++i) {
@@ -193,7 +191,7 @@ class Round {
     const std::uint64_t reads = reads_so_far();
     const double cpu = nodes_->hash_server_cpu();
     const auto begin = Clock::now();
-    BRECCIA_TRY(hot::on_threads(clients_, [&](std::uint32_t t) {
+    BRECCIA_TRY(on_threads(clients_, [&](std::uint32_t t) {
       Worker* const worker = workers_[t].get();
       for (auto now = Clock::now();
            1e-9 * static_cast<double>(ns_between(begin, now)) < flags_.seconds;) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/memory.h"
-#include "bench/hot/threads.h"
+#include "bench/threads.h"
 
 namespace breccia::bench::hot {
 

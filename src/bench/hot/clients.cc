@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "bench/hot/batches.h"
-#include "bench/hot/threads.h"
+#include "bench/threads.h"
 
 namespace breccia::bench::hot {
 

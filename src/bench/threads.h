@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace breccia::bench::hot {
+namespace breccia::bench {
 
 using Clock = std::chrono::steady_clock;
 
@@ -32,4 +32,4 @@ Status on_threads(std::uint32_t count, const Work& work) {
   return Status::OK();
 }
 
-}  // namespace breccia::bench::hot
+}  // namespace breccia::bench
