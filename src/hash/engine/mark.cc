@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/checksum.h"
-#include "hash/engine/small_file.h"
+#include "pmem/small_file.h"
 
 namespace breccia::hash {
 
@@ -35,8 +35,9 @@ MarkFile::MarkFile(std::shared_ptr<pmem::Disk> disk, std::string folder)
 
 Result<Mark> MarkFile::read() const {
   Bytes bytes;
-  BRECCIA_TAKE(const bool is_there,
-               read_small_file(disk_.get(), path_, std::as_writable_bytes(std::span(&bytes, 1))));
+  BRECCIA_TAKE(
+      const bool is_there,
+      pmem::read_small_file(disk_.get(), path_, std::as_writable_bytes(std::span(&bytes, 1))));
   if (!is_there) return Mark();
   if (bytes.magic != kMagic || bytes.crc != crc_of(bytes)) {
     return Status::Corruption(path_ + " is not the mark of a store of the hash engine");
@@ -51,7 +52,7 @@ Result<Mark> MarkFile::read() const {
 Status MarkFile::write(const Mark& mark) const {
   Bytes bytes{kMagic, kVersion, 0, mark.store_id, mark.from, 0, 0};
   bytes.crc = crc_of(bytes);
-  return replace_small_file(disk_.get(), path_, std::as_bytes(std::span(&bytes, 1)));
+  return pmem::replace_small_file(disk_.get(), path_, std::as_bytes(std::span(&bytes, 1)));
 }
 
 }  // namespace breccia::hash

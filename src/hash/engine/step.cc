@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "hash/engine/engine.h"
-#include "hash/engine/small_file.h"
+#include "pmem/small_file.h"
 
 namespace breccia::hash {
 
@@ -34,8 +34,9 @@ std::uint32_t crc_of(const Bytes& bytes) { return base::crc32c(0, &bytes, offset
 
 Result<std::optional<StepMark>> StepFile::read() const {
   Bytes bytes;
-  BRECCIA_TAKE(const bool is_there,
-               read_small_file(disk_.get(), path_, std::as_writable_bytes(std::span(&bytes, 1))));
+  BRECCIA_TAKE(
+      const bool is_there,
+      pmem::read_small_file(disk_.get(), path_, std::as_writable_bytes(std::span(&bytes, 1))));
   if (!is_there) return std::optional<StepMark>();
   if (bytes.magic != kMagic || bytes.crc != crc_of(bytes) || bytes.store_id != store_id_) {
     return Status::Corruption(path_ + " is not the flushed step of this store",
@@ -52,7 +53,7 @@ Result<std::optional<StepMark>> StepFile::read() const {
 Status StepFile::write(const StepMark& step) const {
   Bytes bytes{kMagic, kVersion, 0, store_id_, step.step, step.position, 0, 0};
   bytes.crc = crc_of(bytes);
-  return replace_small_file(disk_.get(), path_, std::as_bytes(std::span(&bytes, 1)));
+  return pmem::replace_small_file(disk_.get(), path_, std::as_bytes(std::span(&bytes, 1)));
 }
 
 // ---- the store's calls -----------------------------------------------------------------------
