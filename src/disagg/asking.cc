@@ -8,36 +8,48 @@ namespace breccia::disagg {
 using fabric::TimeUs;
 
 Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
-                                           const WireWriter& question, TimeUs until) {
-  const fabric::Header header{.kind = static_cast<std::uint8_t>(what), .request = next_request_++};
+                                           const WireWriter& question, TimeUs until,
+                                           const IsOff& is_off) {
+  const fabric::Header header{
+      .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = draw_request()};
   TimeUs again = 0;
   while (port_->now_us() < until) {
     if (port_->now_us() >= again) {
+      if (again > 0 && is_off && is_off()) return Status::IOError("a server has another role");
       BRECCIA_TRY(port_->send(peer, header, question.bytes(), until));
       again = port_->now_us() + again_us_;
     }
     auto arrival = port_->poll(std::min(until, again));
     if (!arrival.has_value()) continue;
-    if (arrival->kind == fabric::Arrival::Kind::kGone) {
-      if (arrival->peer == peer) return Status::IOError("a server is gone");
-      continue;
-    }
+    const bool is_gone = arrival->kind == fabric::Arrival::Kind::kGone && arrival->peer == peer;
     const bool is_ours = arrival->peer == peer && arrival->header.request == header.request &&
                          arrival->header.kind == (header.kind | kAnswerBit);
+    if (!is_ours && hears_others_) hears_others_(*arrival);
+    if (is_gone) return Status::IOError("a server is gone");
     if (!is_ours) continue;  // of a question that was given up
-    if (arrival->payload.empty()) return Status::IOError("an answer without a code");
     WireReader answer(arrival->payload);
-    const auto code = answer.take<Code>();
-    if (code == Code::kOk) {
-      arrival->payload.erase(arrival->payload.begin());
-      return std::move(arrival->payload);
-    }
-    const std::string sentence = answer.take_bytes().ToString();
-    if (code == Code::kFull) return Status::MemoryLimit(sentence);
-    if (code == Code::kBusy) return Status::Busy(sentence);
-    return Status::InvalidArgument(sentence);
+    BRECCIA_TRY(take_code(&answer));
+    arrival->payload.erase(arrival->payload.begin());
+    return std::move(arrival->payload);
   }
   return Status::TimedOut("a server does not answer");
+}
+
+Status take_code(WireReader* answer) {
+  if (answer->left() == 0) return Status::IOError("an answer without a code");
+  const auto code = answer->take<Code>();
+  if (code == Code::kOk) return Status::OK();
+  const std::string sentence = answer->take_bytes().ToString();
+  switch (code) {
+    case Code::kFull:
+      return Status::MemoryLimit(sentence);
+    case Code::kBusy:
+      return Status::Busy(sentence);
+    case Code::kEpoch:
+      return Status::TryAgain(sentence);
+    default:
+      return Status::InvalidArgument(sentence);
+  }
 }
 
 Result<MemoryPeer> meet_memory(fabric::Port* port, Asking* asking, const std::string& address,

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -12,24 +14,43 @@
 namespace breccia::disagg {
 
 /// Questions of one port, one after the other. A question that may have got lost is put again, as
-/// the same one: servers answer each once (answers.h). What else comes meanwhile is forgotten.
+/// the same one: servers answer each once (answers.h). What else comes meanwhile goes to whoever
+/// hears others, or is forgotten.
 /// Owner   the port outlives it.
 /// Threads the port's.
 class Asking {
  public:
   Asking(fabric::Port* port, fabric::TimeUs again_us) : port_(port), again_us_(again_us) {}
 
-  /// What was answered behind its code.
-  /// Errors  TimedOut: nothing was. IOError: the peer is gone. MemoryLimit, Busy, InvalidArgument:
-  ///         what it says by its code.
+  /// Whether a question is not worth waiting for any more.
+  using IsOff = std::function<bool()>;
+
+  /// What was answered behind its code. `is_off` is asked each time before the question is put once
+  /// more; it asks nobody by this.
+  /// Errors  TimedOut: nothing was. IOError: the peer is gone, or it is off. MemoryLimit, Busy,
+  ///         TryAgain (another epoch), InvalidArgument: what it says by its code.
   Result<std::vector<std::byte>> ask(fabric::PeerId peer, Ask what, const WireWriter& question,
-                                     fabric::TimeUs until);
+                                     fabric::TimeUs until, const IsOff& is_off = {});
+
+  using Hears = std::function<void(const fabric::Arrival&)>;
+  void let_hear_others(Hears hears) { hears_others_ = std::move(hears); }
+
+  /// What stands before all questions from here on.
+  void set_epoch(std::uint32_t epoch) { epoch_ = epoch; }
+  /// A number that no other question of the port has.
+  std::uint64_t draw_request() { return next_request_++; }
 
  private:
   fabric::Port* const port_;
   const fabric::TimeUs again_us_;
+  Hears hears_others_;
+  std::uint32_t epoch_ = 0;
   std::uint64_t next_request_ = 1;
 };
+
+/// What an answer has behind its code.
+/// Errors  as of Asking::ask().
+[[nodiscard]] Status take_code(WireReader* answer);
 
 /// A memory server, as who uses its blocks knows it.
 struct MemoryPeer {

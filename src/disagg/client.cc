@@ -12,24 +12,27 @@ namespace {
 
 using fabric::TimeUs;
 
-/// Blocks that are asked for at once: of small ones many.
-constexpr std::uint64_t kLeaseBytes = 64 << 10;
-constexpr std::size_t kGiveBackMax = 256;
 /// Between two looks at a watermark.
 constexpr TimeUs kWatermarkUs = 10;
 /// Who is told to try again does so behind a pause, each time a longer one.
 constexpr TimeUs kPauseUs = 50;
 constexpr TimeUs kPauseUsMax = 5000;
 
-Status over(const char* what) { return Status::TimedOut(what); }
+/// Nothing has happened, and something may be another way next time.
+bool is_to_try_again(const Status& status) {
+  return status.IsTryAgain() || status.IsBusy() || status.IsTimedOut();
+}
 
+/// Of a write whose question had no answer that tells.
 Status not_known(const Status& why) {
   const char* const sentence = "whether it was written is not known";
-  return why.IsTimedOut() ? Status::TimedOut(sentence) : Status::IOError(sentence, why.ToString());
+  return why.IsTimedOut() ? Status::IOError(sentence, "the time is over")
+                          : Status::IOError(sentence, why.ToString());
 }
 
 bool is_known_not(const Status& status) {
-  return status.IsMemoryLimit() || status.IsInvalidArgument() || status.IsBusy();
+  return status.IsMemoryLimit() || status.IsInvalidArgument() || status.IsBusy() ||
+         status.IsTryAgain();
 }
 
 /// Where a bucket lies in its region.
@@ -55,81 +58,81 @@ Status check_key(const Slice& key) {
 
 }  // namespace
 
-Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, const ClientOptions& options,
-                                             TimeUs until) {
-  if (options.memory_servers.empty()) {
-    return Status::InvalidArgument("no memory server", "name one at least");
-  }
+Client::Client(fabric::Port* port, Coordinator* coordinator, const ClientOptions& options)
+    : port_(port),
+      options_(options),
+      random_(options.seed == 0 ? base::draw_secret_word() : options.seed),
+      routes_(port, coordinator, {.again_us = options.ask_again_us, .try_us = options.try_us}),
+      blocks_(port, &routes_, options.lease_max),
+      cache_(0) {}
+
+Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, Coordinator* coordinator,
+                                             const ClientOptions& options, TimeUs until) {
   if (options.lease_max == 0) return Status::InvalidArgument("no block at once");
-  std::unique_ptr<Client> client(new Client(port, options));
-  BRECCIA_TRY(client->meet(until));
+  std::unique_ptr<Client> client(new Client(port, coordinator, options));
+  BRECCIA_TRY(client->again_and_again(until, [&] { return client->ready(until); }));
   return client;
 }
 
-Client::~Client() {
-  for (const auto& [number, node] : memory_) port_->disconnect(node.of.peer);
-  if (ordered_server_.has_value()) port_->disconnect(*ordered_server_);
-  if (hash_server_.has_value()) port_->disconnect(*hash_server_);
-}
-
-Status Client::meet(TimeUs until) {
-  BRECCIA_TAKE(hash_server_, port_->connect(options_.hash_server, until));
-  BRECCIA_TAKE(const std::vector<std::byte> told,
-               asking_.ask(*hash_server_, Ask::kTable, {}, until));
-  WireReader table(told);
-  table_ = table.take<TableInfo>();
-  const TableShape& shape = table_.shape;
-  const bool is_table =
-      table.is_whole() && shape.bucket_bits <= 30 && shape.buckets >= 1U << shape.bucket_bits &&
-      table_.region.bytes == offset_of(shape.buckets) && table_.read_us < table_.rest_us;
-  if (!is_table) return Status::IOError("what a hash server told is no table");
-  if (table_.marks == 1) cache_ = LocationCache(options_.cached_places);
-  if (!options_.ordered_server.empty()) {
-    BRECCIA_TAKE(ordered_server_, port_->connect(options_.ordered_server, until));
-  }
-  for (const std::string& address : options_.memory_servers) {
-    BRECCIA_TAKE(const MemoryPeer of, meet_memory(port_, &asking_, address, until));
-    if (!memory_.emplace(of.node, MemoryNode{.of = of, .leased = {}}).second) {
-      port_->disconnect(of.peer);
-      return Status::InvalidArgument("two memory servers have one number: " + address);
+/// Tries until it is known, or the time is over. What ends by its time may be tried again, too, as
+/// a server's time is shorter.
+template <class Once>
+Status Client::again_and_again(TimeUs until, Once once) {
+  Status last = Status::TimedOut("the time is over");
+  while (port_->now_us() < until) {
+    last = once();
+    if (!is_to_try_again(last)) {
+      routes_.rest_assured();
+      return last;
     }
-    nodes_.push_back(of.node);
+    ++counts_.again;
+    routes_.reconsider(until);
   }
-  return Status::OK();
+  return last.IsTimedOut() ? last : Status::TimedOut("the time is over", last.ToString());
 }
 
-// ---- questions ---------------------------------------------------------------------------------
-
-Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
-  auto answer = asking_.ask(*hash_server_, what, question, until);
-  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < until;) {
-    (void)port_->poll(std::min(until, port_->now_us() + pause));
-    pause = std::min(2 * pause, kPauseUsMax);
-    answer = asking_.ask(*hash_server_, what, question, until);
-  }
-  if (!answer.ok()) {
-    return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
-  }
-  WireReader reader(answer.value());
-  const auto replaced = reader.take<Replaced>();
-  if (!reader.is_whole()) return not_known(Status::IOError("no answer to a write"));
-  return replaced;
+/// The hash server's table is known, and where values of its keys lie is remembered.
+Status Client::ready(TimeUs until) {
+  BRECCIA_TRY(routes_.find(until));
+  if (tables_ == routes_.tables()) return Status::OK();
+  tables_ = routes_.tables();
+  cache_ = LocationCache(options_.cached_places);
+  return Status::OK();
 }
 
 // ---- lookups -----------------------------------------------------------------------------------
 
 Status Client::get(const Slice& key, std::string* value, TimeUs until) {
   BRECCIA_TRY(check_key(key));
-  const KeyId id = table_.seeds.id_of(key);
+  return again_and_again(until, [&] { return get_once(key, value, until); });
+}
+
+Status Client::get_once(const Slice& key, std::string* value, TimeUs until) {
+  BRECCIA_TRY(ready(until));
+  BRECCIA_TRY(routes_.trust(until));
+  if (!routes_.is_whole()) return get_in_order(key, value, until);
+  const KeyId id = routes_.table().seeds.id_of(key);
   BRECCIA_TAKE(const bool is_where_it_was, look_where_it_was(key, id, value, until));
   if (is_where_it_was) return Status::OK();
   while (port_->now_us() < until) {
     BRECCIA_TAKE(const Found found, look(key, id, value, until));
+    if (!routes_.is_trusted()) return Status::TryAgain("there may be another hash server");
     if (found == Found::kValue) return Status::OK();
     if (found == Found::kNothing) return Status::NotFound();
     ++counts_.anew;
   }
-  return over("a lookup");
+  return Status::TimedOut("a lookup");
+}
+
+/// A range of one key.
+Status Client::get_in_order(const Slice& key, std::string* value, TimeUs until) {
+  ++counts_.ordered;
+  const std::string behind = key.ToString() + '\0';
+  Pairs found;
+  BRECCIA_TRY(scan_once(key, behind, 1, &found, until));
+  if (found.empty()) return Status::NotFound();
+  *value = std::move(found.front().second);
+  return Status::OK();
 }
 
 /// One read, of the block that had the key's value: of the same use of the block, and live, it is
@@ -142,8 +145,8 @@ Result<bool> Client::look_where_it_was(const Slice& key, const KeyId& id, std::s
   std::vector<std::byte> bytes;
   const auto block = read_block(location_in(known->slot), &bytes, until);
   // What was read may be of many uses of the block behind that time.
-  const bool is_late = port_->now_us() - begin > table_.read_us;
-  const bool is_it = block.ok() && !is_late && block.value().has_value() &&
+  const bool is_late = port_->now_us() - begin > routes_.table().read_us;
+  const bool is_it = block.ok() && !is_late && routes_.is_trusted() && block.value().has_value() &&
                      block.value()->generation == known->generation &&
                      !block.value()->is_replaced && block.value()->key == key;
   if (!is_it) {
@@ -161,16 +164,17 @@ Result<bool> Client::look_where_it_was(const Slice& key, const KeyId& id, std::s
 Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::string* value,
                                    TimeUs until) {
   std::vector<std::pair<std::uint32_t, Bucket>> seen;
-  std::uint32_t at = table_.shape.first_bucket(id.hash);
+  std::uint32_t at = routes_.table().shape.first_bucket(id.hash);
   do {
     // So long is no chain: the table changed on the way.
-    const bool is_chain = at < table_.shape.buckets && seen.size() < table_.shape.buckets;
+    const bool is_chain =
+        at < routes_.table().shape.buckets && seen.size() < routes_.table().shape.buckets;
     if (!is_chain) return Found::kAnew;
     const TimeUs begin = port_->now_us();
     BRECCIA_TAKE(const Bucket bucket, read_bucket(at, until));
     BRECCIA_TAKE(const Found found, look_in(bucket, key, id, value, until));
     // Behind that time a block that the entry led to may be another's.
-    if (port_->now_us() - begin > table_.read_us) {
+    if (port_->now_us() - begin > routes_.table().read_us) {
       cache_.forget(id);
       return Found::kAnew;
     }
@@ -191,12 +195,12 @@ Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::strin
 Result<Bucket> Client::read_bucket(std::uint32_t bucket, TimeUs until) {
   while (true) {
     std::array<std::byte, sizeof(Bucket)> bytes;
-    const fabric::Read read{table_.region, offset_of(bucket), bytes};
+    const fabric::Read read{routes_.table().region, offset_of(bucket), bytes};
     ++counts_.reads;
-    BRECCIA_TRY(port_->read(*hash_server_, {&read, 1}, until));
+    BRECCIA_TRY(routes_.read_table({&read, 1}, until));
     if (const auto whole = whole_bucket(bytes)) return *whole;
     ++counts_.torn;
-    if (port_->now_us() >= until) return over("a bucket that always changes");
+    if (port_->now_us() >= until) return Status::TimedOut("a bucket that always changes");
   }
 }
 
@@ -216,7 +220,7 @@ Result<Client::Found> Client::look_in(const Bucket& bucket, const Slice& key, co
 /// kNothing: it is another key's.
 Result<Client::Found> Client::look_at(const Location& location, const Slice& key, const KeyId& id,
                                       std::string* value, TimeUs until) {
-  if (!memory_.contains(location.node) || location.size_class >= kSizeClasses) return Found::kAnew;
+  if (location.line == 0 || location.size_class >= kSizeClasses) return Found::kAnew;
   std::vector<std::byte> bytes;
   BRECCIA_TAKE(const auto block, read_block(location, &bytes, until));
   if (!block.has_value()) return Found::kAnew;
@@ -227,14 +231,14 @@ Result<Client::Found> Client::look_at(const Location& location, const Slice& key
 }
 
 /// None: it is not whole. What is told lies in `bytes`.
-/// Shape   the location's node is known, and its class one.
+/// Shape   its class is one.
 Result<std::optional<BlockView>> Client::read_block(const Location& location,
                                                     std::vector<std::byte>* bytes, TimeUs until) {
-  const MemoryNode& node = memory_.at(location.node);
+  BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
   bytes->resize(location.bytes());
-  const fabric::Read read{node.of.region, location.offset(), *bytes};
+  const fabric::Read read{region, location.offset(), *bytes};
   ++counts_.reads;
-  BRECCIA_TRY(port_->read(node.of.peer, {&read, 1}, until));
+  BRECCIA_TRY(routes_.read_memory(location.node, {&read, 1}, until));
   auto block = whole_block(*bytes);
   if (!block.has_value()) ++counts_.torn;
   return block;
@@ -246,11 +250,11 @@ Result<bool> Client::are_same(std::span<const std::pair<std::uint32_t, Bucket>> 
   std::vector<Bucket> now(seen.size());
   std::vector<fabric::Read> reads;
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    reads.push_back({table_.region, offset_of(seen[i].first),
+    reads.push_back({routes_.table().region, offset_of(seen[i].first),
                      std::as_writable_bytes(std::span(now).subspan(i, 1))});
   }
   counts_.reads += reads.size();
-  BRECCIA_TRY(port_->read(*hash_server_, reads, until));
+  BRECCIA_TRY(routes_.read_table(reads, until));
   return std::equal(seen.begin(), seen.end(), now.begin(), [](const auto& before, const Bucket& b) {
     return std::memcmp(&before.second, &b, sizeof b) == 0;
   });
@@ -258,34 +262,43 @@ Result<bool> Client::are_same(std::span<const std::pair<std::uint32_t, Bucket>> 
 
 // ---- ranges ------------------------------------------------------------------------------------
 
-Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit,
-                    std::vector<std::pair<std::string, std::string>>* found, TimeUs until) {
-  if (!ordered_server_.has_value()) return Status::NotSupported("there is no ordered server");
+Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
+                    TimeUs until) {
   if (limit > kScanMax) return Status::InvalidArgument("a range of more than 4096 keys");
   if (begin.size() > kKeyBytesMax || end.size() > kKeyBytesMax) {
     return Status::InvalidArgument("a key has up to 65536 bytes");
   }
+  return again_and_again(until, [&]() -> Status {
+    BRECCIA_TRY(ready(until));
+    return scan_once(begin, end, limit, found, until);
+  });
+}
+
+Status Client::scan_once(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
+                         TimeUs until) {
   WireWriter question;
   question.add_bytes(begin).add_bytes(end).add(limit);
-  while (port_->now_us() < until) {
-    const TimeUs asked = port_->now_us();
-    BRECCIA_TAKE(const std::vector<std::byte> answer,
-                 asking_.ask(*ordered_server_, Ask::kScan, question, until));
-    WireReader reader(answer);
-    const auto through = reader.take<std::uint64_t>();
-    std::vector<Slot> slots;
-    while (reader.left() >= sizeof(Slot)) slots.push_back(reader.take<Slot>());
-    if (!reader.is_whole() || slots.size() > limit) return Status::IOError("no answer to a scan");
-    found->clear();
-    BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
-    // Behind that time a block may be another's.
-    const bool is_late = port_->now_us() - asked > table_.read_us;
-    const bool is_range = is_whole && is_in_order(begin, end, *found);
-    if (is_range && !is_late) return wait_for(through, until);
-    if (!is_late) return Status::Corruption("the index leads to what is no value of the range");
-    ++counts_.anew;
+  const TimeUs asked = port_->now_us();
+  BRECCIA_TAKE(const auto answer, routes_.ask_ordered(Ask::kScan, question, until));
+  WireReader reader(answer);
+  const auto head = reader.take<ScanHead>();
+  std::vector<Slot> slots;
+  while (reader.left() >= sizeof(Slot)) slots.push_back(reader.take<Slot>());
+  if (!reader.is_whole() || slots.size() > limit) return Status::IOError("no answer to a scan");
+  if (port_->now_us() - asked >= head.for_us) {
+    return Status::TryAgain("there may be another ordered server");
   }
-  return over("a scan");
+  found->clear();
+  BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
+  // Behind that time a block may be another's.
+  if (port_->now_us() - asked > routes_.table().read_us) {
+    ++counts_.anew;
+    return Status::TryAgain("a range that took too long");
+  }
+  if (!is_whole || !is_in_order(begin, end, *found)) {
+    return Status::Corruption("the index leads to what is no value of the range");
+  }
+  return wait_for(head.sequence, until);
 }
 
 /// Keys and values of blocks, those of each server at once. False: one is not whole.
@@ -296,14 +309,14 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
   std::map<std::uint32_t, std::vector<fabric::Read>> reads;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Location location = location_in(slots[i]);
-    const auto node = memory_.find(location.node);
-    if (node == memory_.end() || location.size_class >= kSizeClasses) return false;
+    if (location.line == 0 || location.size_class >= kSizeClasses) return false;
+    BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
     bytes[i].resize(location.bytes());
-    reads[location.node].push_back({node->second.of.region, location.offset(), bytes[i]});
+    reads[location.node].push_back({region, location.offset(), bytes[i]});
   }
   for (const auto& [node, of_node] : reads) {
     counts_.reads += of_node.size();
-    BRECCIA_TRY(port_->read(memory_.at(node).of.peer, of_node, until));
+    BRECCIA_TRY(routes_.read_memory(node, of_node, until));
   }
   for (const std::vector<std::byte>& one : bytes) {
     const auto block = whole_block(one);
@@ -320,12 +333,12 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
 Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
   while (true) {
     std::array<std::byte, sizeof(Watermark)> bytes;
-    const fabric::Read read{table_.region, 0, bytes};
+    const fabric::Read read{routes_.table().region, 0, bytes};
     ++counts_.reads;
-    BRECCIA_TRY(port_->read(*hash_server_, {&read, 1}, until));
+    BRECCIA_TRY(routes_.read_table({&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
     if (watermark.has_value() && *watermark >= sequence) return Status::OK();
-    if (port_->now_us() >= until) return over("a scan");
+    if (port_->now_us() >= until) return Status::TimedOut("a scan");
     // Answers to what was given up may come meanwhile.
     (void)port_->poll(std::min(until, port_->now_us() + kWatermarkUs));
   }
@@ -336,127 +349,65 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
 Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
   BRECCIA_TRY(check_key(key));
   if (value.size() > kValueBytesMax) return Status::InvalidArgument("a value has up to 1 MiB");
-  BRECCIA_TRY(tend(until));
+  return again_and_again(until, [&] { return put_once(key, value, until); });
+}
+
+Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
+  BRECCIA_TRY(ready(until));
+  BRECCIA_TRY(blocks_.tend(until));
   const auto generation = static_cast<std::uint32_t>(random_.next());
   const std::vector<std::byte> block = make_block(generation, key, value);
-  BRECCIA_TAKE(const Location location, take_block(class_of(block.size()), until));
-  const MemoryNode& node = memory_.at(location.node);
-  const fabric::Write write{node.of.region, location.offset(), block};
-  Status written = port_->write(node.of.peer, {&write, 1}, until);
+  BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
+  BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
+  const fabric::Write write{region, location.offset(), block};
+  Status written = routes_.write_memory(location.node, write, until);
   if (!written.ok()) {
-    ++counts_.lost;  // it may come yet
+    blocks_.lose();  // it may come yet
     return written;
   }
   WireWriter question;
   question.add(slot_of(0, location)).add_bytes(key);
   const auto replaced = ask_for_change(Ask::kPut, question, until);
   if (!replaced.ok()) {
-    is_known_not(replaced.status()) ? let_rest(location) : void(++counts_.lost);
+    is_known_not(replaced.status()) ? blocks_.let_rest(location) : blocks_.lose();
     return replaced.status();
   }
-  if (replaced.value().slot != 0) let_rest(location_in(replaced.value().slot));
-  cache_.keep(table_.seeds.id_of(key), location, generation);
+  if (replaced.value().slot != 0) blocks_.let_rest(location_in(replaced.value().slot));
+  cache_.keep(routes_.table().seeds.id_of(key), location, generation);
   return Status::OK();
 }
 
 Status Client::erase(const Slice& key, TimeUs until) {
   BRECCIA_TRY(check_key(key));
-  BRECCIA_TRY(tend(until));
-  WireWriter question;
-  question.add_bytes(key);
-  BRECCIA_TAKE(const Replaced replaced, ask_for_change(Ask::kErase, question, until));
-  if (replaced.slot != 0) let_rest(location_in(replaced.slot));
-  cache_.forget(table_.seeds.id_of(key));
-  return Status::OK();
+  return again_and_again(until, [&]() -> Status {
+    BRECCIA_TRY(ready(until));
+    BRECCIA_TRY(blocks_.tend(until));
+    WireWriter question;
+    question.add_bytes(key);
+    BRECCIA_TAKE(const Replaced replaced, ask_for_change(Ask::kErase, question, until));
+    if (replaced.slot != 0) blocks_.let_rest(location_in(replaced.slot));
+    cache_.forget(routes_.table().seeds.id_of(key));
+    return Status::OK();
+  });
 }
 
-// ---- blocks ------------------------------------------------------------------------------------
-
-/// Of any server that has one, a random one first.
-Result<Location> Client::take_block(std::uint32_t size_class, TimeUs until) {
-  const std::uint64_t count = std::clamp<std::uint64_t>(
-      kLeaseBytes / (lines_of(size_class) * kLineBytes), 1, options_.lease_max);
-  const std::size_t first = random_.below(nodes_.size());
-  Status none = Status::MemoryLimit("no memory server has room");
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const std::uint32_t number = nodes_[(first + i) % nodes_.size()];
-    MemoryNode& node = memory_.at(number);
-    std::vector<std::uint64_t>& lines = node.leased[size_class];
-    if (lines.empty()) {
-      WireWriter question;
-      question.add(size_class).add(static_cast<std::uint32_t>(count));
-      const auto answer = asking_.ask(node.of.peer, Ask::kLease, question, until);
-      if (!answer.ok()) {
-        none = answer.status();
-        continue;
-      }
-      WireReader reader(answer.value());
-      while (reader.left() >= sizeof(std::uint64_t)) lines.push_back(reader.take<std::uint64_t>());
-      const std::uint64_t of_node = node.of.region.bytes / kLineBytes;
-      const bool are_lines = std::all_of(lines.begin(), lines.end(), [&](std::uint64_t line) {
-        return line > 0 && line < of_node && lines_of(size_class) <= of_node - line;
-      });
-      if (!reader.is_whole() || lines.empty() || !are_lines) {
-        lines.clear();
-        return Status::IOError("what a memory server leased is none of its lines");
-      }
-    }
-    const std::uint64_t line = lines.back();
-    lines.pop_back();
-    return Location{.node = number, .size_class = size_class, .line = line};
+/// Errors  what is to be tried again: nothing has happened. IOError: that is not known.
+Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
+  auto answer = routes_.ask_hash(what, question, until);
+  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < until;) {
+    (void)port_->poll(std::min(until, port_->now_us() + pause));
+    pause = std::min(2 * pause, kPauseUsMax);
+    answer = routes_.ask_hash(what, question, until);
   }
-  return none;
+  if (!answer.ok()) {
+    return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
+  }
+  WireReader reader(answer.value());
+  const auto replaced = reader.take<Replaced>();
+  if (!reader.is_whole()) return not_known(Status::IOError("no answer to a write"));
+  return replaced;
 }
 
-void Client::let_rest(const Location& block) {
-  resting_.push_back({port_->now_us() + table_.rest_us, block});
-}
-
-/// Gives back what has rested.
-Status Client::tend(TimeUs until) {
-  const TimeUs now = port_->now_us();
-  if (resting_.empty() || resting_.front().until > now) return Status::OK();
-  std::map<std::uint32_t, WireWriter> blocks;
-  for (std::size_t n = 0; n < kGiveBackMax && !resting_.empty(); ++n) {
-    if (resting_.front().until > now) break;
-    const Location block = resting_.front().block;
-    resting_.pop_front();
-    blocks[block.node].add(block.size_class).add(block.line);
-  }
-  Status all;
-  for (const auto& [node, of_node] : blocks) {
-    Status one = give_back(node, of_node, until);
-    if (all.ok()) all = std::move(one);
-  }
-  return all;
-}
-
-Status Client::give_back(std::uint32_t node, const WireWriter& blocks, TimeUs until) {
-  const auto found = memory_.find(node);
-  if (found == memory_.end()) return Status::OK();  // a server that this client does not know
-  const auto answer = asking_.ask(found->second.of.peer, Ask::kGiveBack, blocks, until);
-  if (!answer.ok()) ++counts_.lost;
-  // Who has no answer cannot ask again: the blocks may be others' by now.
-  return answer.status().IsInvalidArgument()
-             ? Status::Corruption("a block was given back that is not in use")
-             : Status::OK();
-}
-
-Status Client::close(TimeUs until) {
-  for (auto& [number, node] : memory_) {
-    for (auto& [size_class, lines] : node.leased) {
-      WireWriter blocks;
-      for (const std::uint64_t line : lines) blocks.add(size_class).add(line);
-      if (!lines.empty()) BRECCIA_TRY(give_back(number, blocks, until));
-      lines.clear();
-    }
-  }
-  while (!resting_.empty()) {
-    if (port_->now_us() >= until) return over("blocks rest");
-    (void)port_->poll(std::min(until, resting_.front().until));
-    BRECCIA_TRY(tend(until));
-  }
-  return Status::OK();
-}
+Status Client::close(TimeUs until) { return blocks_.close(until); }
 
 }  // namespace breccia::disagg

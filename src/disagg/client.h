@@ -3,8 +3,6 @@
 #include <breccia/status.h>
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,24 +12,25 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/secret.h"
-#include "disagg/asking.h"
 #include "disagg/block.h"
 #include "disagg/bucket.h"
+#include "disagg/coordinator/coordinator.h"
+#include "disagg/leased_blocks.h"
 #include "disagg/location_cache.h"
 #include "disagg/protocol.h"
+#include "disagg/routes.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {
 
 struct ClientOptions {
-  std::string hash_server;                  // addresses
-  std::string ordered_server;               // empty: there is none, and no scans
-  std::vector<std::string> memory_servers;  // one at least
   /// A question that was not answered so long is put again.
   fabric::TimeUs ask_again_us = 20'000;
+  /// Behind so long a silence of a server it asks the coordinator who has its role.
+  fabric::TimeUs try_us = 50'000;
   /// Blocks of a class that it takes at once, at most, so as not to ask for each.
   std::uint32_t lease_max = 64;
-  /// Keys of which it remembers where their values lie, where the hash server allows that.
+  /// Keys of which it remembers where their values lie.
   std::uint64_t cached_places = 1 << 14;
   /// Of generations of blocks, which no two clients may share, and of which server gets the next
   /// one; 0: a random one.
@@ -41,17 +40,21 @@ struct ClientOptions {
 /// Keys and values in the memory of servers. A lookup is two reads, of a bucket and of the value,
 /// and no work of a server; a write is one of the value, and a question to the hash server.
 ///
-/// Errors  TimedOut: the time is over; of a write: whether it was, or will be, is not known.
-///         IOError: a server is gone; of a write also that. Corruption: what an entry leads to is
-///         no value. MemoryLimit: servers are full; nothing was written.
-/// Owner   the port outlives it.
+/// Where a server is gone, it waits for another one in its place; while the hash index is built,
+/// lookups ask the ordered server.
+///
+/// Errors  TimedOut: the time is over, and nothing was written. IOError: of a write: whether it
+///         was, or will be, is not known; of others: the memory server that had the value is lost.
+///         Corruption: what an entry leads to is no value. MemoryLimit: servers are full; nothing
+///         was written.
+/// Owner   port and coordinator outlive it.
 /// Threads the port's.
 /// Source  [hstore] 3.2 and 4.2.
 class Client {
  public:
-  static Result<std::unique_ptr<Client>> open(fabric::Port* port, const ClientOptions& options,
-                                              fabric::TimeUs until);
-  ~Client();
+  /// Waits until there is a cluster.
+  static Result<std::unique_ptr<Client>> open(fabric::Port* port, Coordinator* coordinator,
+                                              const ClientOptions& options, fabric::TimeUs until);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -68,36 +71,33 @@ class Client {
   [[nodiscard]] Status close(fabric::TimeUs until);
 
   struct Counts {
-    std::uint64_t reads = 0;   // of others' memory
-    std::uint64_t torn = 0;    // of these, not whole
-    std::uint64_t anew = 0;    // lookups that began once more
-    std::uint64_t cached = 0;  // lookups that found the value where it had been
-    std::uint64_t stale = 0;   // and that did not
-    std::uint64_t lost = 0;    // blocks of which nobody knows whether they are in use
+    std::uint64_t reads = 0;    // of others' memory
+    std::uint64_t torn = 0;     // of these, not whole
+    std::uint64_t anew = 0;     // lookups that began once more
+    std::uint64_t cached = 0;   // lookups that found the value where it had been
+    std::uint64_t stale = 0;    // and that did not
+    std::uint64_t ordered = 0;  // lookups of the ordered server, as the hash index was being built
+    std::uint64_t again = 0;    // operations that began once more, maybe with another server
+    std::uint64_t lost = 0;     // blocks of which nobody knows whether they are in use
   };
-  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] Counts counts() const {
+    Counts counts = counts_;
+    counts.lost = blocks_.lost();
+    return counts;
+  }
 
  private:
-  struct MemoryNode {
-    MemoryPeer of;
-    std::map<std::uint32_t, std::vector<std::uint64_t>> leased;  // lines by class
-  };
-  struct Resting {
-    fabric::TimeUs until;
-    Location block;
-  };
   enum class Found : std::uint8_t { kValue, kNothing, kAnew };
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-  Client(fabric::Port* port, const ClientOptions& options)
-      : port_(port),
-        options_(options),
-        random_(options.seed == 0 ? base::draw_secret_word() : options.seed),
-        asking_(port, options.ask_again_us),
-        cache_(0) {}
+  Client(fabric::Port* port, Coordinator* coordinator, const ClientOptions& options);
 
-  Status meet(fabric::TimeUs until);
-  Result<Replaced> ask_for_change(Ask what, const WireWriter& question, fabric::TimeUs until);
+  template <class Once>
+  Status again_and_again(fabric::TimeUs until, Once once);
+  Status ready(fabric::TimeUs until);
 
+  Status get_once(const Slice& key, std::string* value, fabric::TimeUs until);
+  Status get_in_order(const Slice& key, std::string* value, fabric::TimeUs until);
   Result<bool> look_where_it_was(const Slice& key, const KeyId& id, std::string* value,
                                  fabric::TimeUs until);
   Result<Found> look(const Slice& key, const KeyId& id, std::string* value, fabric::TimeUs until);
@@ -111,27 +111,21 @@ class Client {
   Result<bool> are_same(std::span<const std::pair<std::uint32_t, Bucket>> seen,
                         fabric::TimeUs until);
 
-  Result<bool> read_values(std::span<const Slot> slots,
-                           std::vector<std::pair<std::string, std::string>>* found,
-                           fabric::TimeUs until);
+  Status scan_once(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
+                   fabric::TimeUs until);
+  Result<bool> read_values(std::span<const Slot> slots, Pairs* found, fabric::TimeUs until);
   Status wait_for(std::uint64_t sequence, fabric::TimeUs until);
 
-  Result<Location> take_block(std::uint32_t size_class, fabric::TimeUs until);
-  void let_rest(const Location& block);
-  Status give_back(std::uint32_t node, const WireWriter& blocks, fabric::TimeUs until);
-  Status tend(fabric::TimeUs until);
+  Status put_once(const Slice& key, const Slice& value, fabric::TimeUs until);
+  Result<Replaced> ask_for_change(Ask what, const WireWriter& question, fabric::TimeUs until);
 
   fabric::Port* const port_;
   const ClientOptions options_;
   base::Random random_;
-  Asking asking_;
+  Routes routes_;
+  LeasedBlocks blocks_;
   LocationCache cache_;
-  std::optional<fabric::PeerId> hash_server_;
-  std::optional<fabric::PeerId> ordered_server_;
-  TableInfo table_;
-  std::map<std::uint32_t, MemoryNode> memory_;  // by node
-  std::vector<std::uint32_t> nodes_;
-  std::deque<Resting> resting_;
+  std::uint64_t tables_ = 0;  // that the cache was made for
   Counts counts_;
 };
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/secret.h"
 #include "disagg/block.h"
 
 namespace breccia::disagg {
@@ -13,9 +12,14 @@ namespace {
 
 /// Arrivals that are heard before writes are shipped: those that come together go together.
 constexpr int kArrivalsAtOnce = 64;
-/// Of a message with writes; the last one may be larger.
+/// Of a message with writes, or with entries; the last one may be larger.
 constexpr std::size_t kShipBytes = 512 << 10;
-constexpr fabric::TimeUs kSendUs = 100'000;
+/// Clients ask again behind that time, if not before.
+constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
+/// Marks of one turn.
+constexpr std::size_t kMarksAtOnce = 1024;
+/// Who could not be reached is left alone for so many times as long as was waited.
+constexpr fabric::TimeUs kPauses = 4;
 
 Watermark* watermark_in(fabric::Region* region) {
   return reinterpret_cast<Watermark*>(region->bytes().data());
@@ -26,9 +30,6 @@ std::span<Bucket> buckets_in(fabric::Region* region, const TableShape& shape) {
   return {reinterpret_cast<Bucket*>(region->bytes().data() + sizeof(Watermark)), shape.buckets};
 }
 
-/// Marks of one turn.
-constexpr std::uint64_t kMarksAtOnce = 1024;
-
 /// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
   constexpr std::uint64_t kAsker = sizeof(Answers::Asker);
@@ -37,81 +38,85 @@ std::uint64_t bytes_of(const LoggedWrite& write) {
 
 bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMax; }
 
+WireWriter other_epoch() { return refusal(Code::kEpoch, "another map of the cluster"); }
+
 }  // namespace
 
-Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const Options& options,
-                                                     fabric::TimeUs until) {
+Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const Options& options) {
   BRECCIA_ASSERT(options.bucket_bits < 31 && options.read_us < options.rest_us);
   const TableShape shape{.bucket_bits = options.bucket_bits,
                          .buckets = (1U << options.bucket_bits) + options.more_buckets};
   BRECCIA_TAKE(
       std::unique_ptr<fabric::Region> region,
       port->make_region(sizeof(Watermark) + shape.buckets * sizeof(Bucket), fabric::Access::kRead));
-  std::unique_ptr<HashServer> server(new HashServer(port, options, shape, std::move(region)));
-  BRECCIA_TRY(server->meet(until));
-  return server;
-}
-
-Status HashServer::meet(fabric::TimeUs until) {
-  if (!options_.ordered_server.empty()) {
-    BRECCIA_TAKE(ordered_server_, port_->connect(options_.ordered_server, until));
-  }
-  Asking asking(port_, options_.ship_again_us);
-  for (const std::string& address : options_.memory_servers) {
-    BRECCIA_TAKE(const MemoryPeer of, meet_memory(port_, &asking, address, until));
-    if (!memory_.emplace(of.node, of).second) {
-      port_->disconnect(of.peer);
-      return Status::InvalidArgument("two memory servers have one number: " + address);
-    }
-  }
-  // Who went meanwhile was not heard.
-  const bool is_gone = (ordered_server_.has_value() && port_->is_gone(*ordered_server_)) ||
-                       std::any_of(memory_.begin(), memory_.end(), [&](const auto& one) {
-                         return port_->is_gone(one.second.peer);
-                       });
-  return is_gone ? Status::IOError("a server went while others were asked") : Status::OK();
-}
-
-HashServer::~HashServer() {
-  if (ordered_server_.has_value()) port_->disconnect(*ordered_server_);
-  for (const auto& [node, of] : memory_) port_->disconnect(of.peer);
+  return std::unique_ptr<HashServer>(new HashServer(port, options, shape, std::move(region)));
 }
 
 HashServer::HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
                        std::unique_ptr<fabric::Region> region)
     : port_(port),
       options_(options),
-      log_id_(options.log_id == 0 ? base::draw_secret_word() : options.log_id),
+      seeds_(options.seeds.has_value() ? *options.seeds : KeySeeds::draw()),
       shape_(shape),
       region_(std::move(region)),
       table_(buckets_in(region_.get(), shape), shape),
-      answers_(port) {
+      answers_(port),
+      asking_(port, options.again_us),
+      memory_(port, &asking_),
+      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
+      is_whole_(options.is_first),
+      has_begun_(options.is_first) {
   watermark_in(region_.get())->set(0);
+}
+
+/// Behind the time that clients were told, nobody reads what lies on servers that this map has as
+/// lost: until then marks are to be there, too.
+Status HashServer::follow(const ClusterMap& map) {
+  if (map.epoch < epoch_) return Status::InvalidArgument("a map of the past");
+  epoch_ = map.epoch;
+  asking_.set_epoch(epoch_);
+  for (const ClusterMap::Memory& one : map.memory) {
+    if (one.is_lost) lost_at_.try_emplace(one.node, told_until_);
+  }
+  memory_.follow(map);
+  meet_again_ = 0;
+  ordered_.follow(map.ordered, epoch_);
+  return Status::OK();
 }
 
 Status HashServer::serve(fabric::TimeUs until) {
   do {
-    auto arrival = port_->poll(waiting_.empty() ? until : std::min(until, ship_again_));
+    auto arrival = port_->poll(std::min(until, wake()));
     for (int n = 0; arrival.has_value(); arrival = port_->poll(0)) {
       BRECCIA_TRY(hear(*arrival));
       if (++n == kArrivalsAtOnce) break;
     }
+    if (port_->now_us() >= meet_again_) {
+      const bool are_all = memory_.meet(port_->now_us() + options_.meet_us).ok();
+      meet_again_ = port_->now_us() + (are_all ? options_.again_us : kPauses * options_.meet_us);
+    }
+    ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
     BRECCIA_TRY(ship());
     // While the ordered server logs.
-    BRECCIA_TRY(mark());
+    mark();
     apply_through(std::min(logged_, marked_));
+    gather();
   } while (port_->now_us() < until);
   return Status::OK();
 }
 
+/// When there is something to do though nothing has come.
+fabric::TimeUs HashServer::wake() const {
+  fabric::TimeUs first = std::min(meet_again_, ordered_.wake());
+  if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
+  return first;
+}
+
 Status HashServer::hear(const fabric::Arrival& arrival) {
-  const bool is_ordered_server = arrival.peer == ordered_server_;
-  if (arrival.kind == fabric::Arrival::Kind::kGone) {
-    const bool is_memory = std::any_of(memory_.begin(), memory_.end(), [&](const auto& one) {
-      return one.second.peer == arrival.peer;
-    });
-    if (is_ordered_server) return Status::IOError("the ordered server is gone");
-    if (is_memory) return Status::IOError("a memory server is gone");
+  const bool is_ordered = ordered_.is_peer(arrival.peer);
+  if (arrival.kind == fabric::Arrival::Kind::kGone && is_ordered) {
+    ordered_.leave();
+    if (has_begun_ && !is_whole_) return Status::IOError("what it is built from is gone");
   }
   if ((arrival.header.kind & kAnswerBit) == 0) {
     answers_.hear(arrival, [this](const Answers::Asker& asker, Ask ask, WireReader question) {
@@ -119,28 +124,68 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
     });
     return Status::OK();
   }
-  constexpr std::uint8_t kLoggedKind = static_cast<std::uint8_t>(Ask::kShip) | kAnswerBit;
-  if (!is_ordered_server || arrival.header.kind != kLoggedKind) return Status::OK();
-  // Also one that comes late says what is logged.
-  return note_logged(WireReader(arrival.payload), arrival.header.request == ship_request_);
+  if (!is_ordered) return Status::OK();
+  WireReader answer(arrival.payload);
+  const Status code = take_code(&answer);
+  const auto what = ordered_.hear(arrival.header, code.ok());
+  if (!what.has_value()) return Status::OK();
+  if (code.IsTryAgain() || code.IsBusy()) {
+    // It has another map, or this one has; who is right will be seen.
+    if (*what != Ask::kFollow) ordered_.leave();
+    return Status::OK();
+  }
+  BRECCIA_TRY(code);
+  if (*what == Ask::kShip) return note_logged(answer);
+  if (*what == Ask::kKeysBehind) return take_keys(answer);
+  const auto followed = answer.take<Followed>();
+  return answer.is_whole() ? begin(followed) : Status::IOError("no answer of an ordered server");
 }
 
 std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask ask,
                                              WireReader question) {
+  const bool is_of_epoch = asker.header.epoch == epoch_;
   switch (ask) {
     case Ask::kTable:
       return answer_of(Code::kOk).add(TableInfo{.region = region_->name(),
                                                 .shape = shape_,
-                                                .seeds = options_.seeds,
-                                                .marks = memory_.empty() ? 0U : 1U,
+                                                .seeds = seeds_,
                                                 .read_us = options_.read_us,
                                                 .rest_us = options_.rest_us});
+    case Ask::kTrust:
+      return is_of_epoch ? trust() : other_epoch();
+    case Ask::kChains:
+      return is_of_epoch ? chains(asker, question) : other_epoch();
     case Ask::kPut:
     case Ask::kErase:
-      return write(asker, ask, question);
+      return is_of_epoch ? write(asker, ask, question) : other_epoch();
     default:
       return refusal(Code::kWrong, "a hash server does not do that");
   }
+}
+
+WireWriter HashServer::trust() {
+  const fabric::TimeUs now = port_->now_us();
+  if (now >= trust_until_) return refusal(Code::kBusy, "it may not be the hash server any more");
+  const fabric::TimeUs until = std::min(trust_until_, now + kTrustUsMax);
+  told_until_ = std::max(told_until_, until);
+  return answer_of(Code::kOk).add(Trust{.for_us = until - now, .is_whole = is_whole_ ? 1U : 0U});
+}
+
+/// Entries of whole chains, as of now: all writes through this moment are in the asker's log.
+WireWriter HashServer::chains(const Answers::Asker& asker, WireReader question) const {
+  auto bucket = question.take<std::uint32_t>();
+  const std::uint32_t end = 1U << shape_.bucket_bits;
+  const bool is_asker = ordered_.is_met() && ordered_.is_peer(asker.peer);
+  if (!question.is_whole() || bucket >= end) return refusal(Code::kWrong, "no chain");
+  if (!is_asker || !is_whole_) return refusal(Code::kBusy, "chains are the ordered server's");
+  std::vector<std::pair<KeyId, Slot>> entries;
+  while (bucket < end && entries.size() * sizeof(ChainEntry) < kShipBytes) {
+    table_.append_chain(bucket++, &entries);
+  }
+  WireWriter answer = answer_of(Code::kOk);
+  answer.add(bucket == end ? 0U : bucket);
+  for (const auto& [id, slot] : entries) answer.add(ChainEntry{.id = id, .slot = slot});
+  return answer;
 }
 
 // ---- writes ------------------------------------------------------------------------------------
@@ -149,120 +194,139 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask
                                             WireReader question) {
   const Slot slot = ask == Ask::kPut ? question.take<Slot>() : 0;
   const Slice key = question.take_bytes();
-  const Location location = location_in(slot);
-  const bool has_place = location.line > 0 && location.size_class < kSizeClasses;
-  if (!question.is_whole() || !is_key(key) || (ask == Ask::kPut && !has_place)) {
-    return refusal(Code::kWrong, "no key, or no place");
-  }
-  if (ask == Ask::kPut && !is_place(location)) {
-    return refusal(Code::kWrong, "a place that no memory server has");
-  }
-  if (const auto refused = refusal_of(ask, key)) return refused;
+  if (!question.is_whole() || !is_key(key)) return refusal(Code::kWrong, "no key");
+  if (const auto refused = refusal_of(ask, slot, key)) return refused;
   LoggedWrite write{.sequence = last_ + 1,
-                    .slot = ask == Ask::kPut ? slot_of(0, location) : 0,
+                    .slot = ask == Ask::kPut ? slot_of(0, location_in(slot)) : 0,
                     .key = key.ToString()};
-  const Slot before = last_of(write.key);
+  std::optional<Slot> before;
+  if (is_whole_) {
+    before = last_of(write.key);
+  } else {
+    written_.insert(seeds_.id_of(key));
+  }
   last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
   waiting_.push_back({.write = std::move(write), .before = before, .asker = asker});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
   if (ask == Ask::kPut) ++waiting_puts_;
-  if (!ordered_server_.has_value()) logged_ = shipped_ = last_;
   return std::nullopt;
-}
-
-/// Whether a value may lie there, as far as this server knows.
-bool HashServer::is_place(const Location& location) const {
-  if (memory_.empty()) return true;
-  const auto of = memory_.find(location.node);
-  return of != memory_.end() && location.offset() + location.bytes() <= of->second.region.bytes;
 }
 
 /// Where a key's value lies when all that waits is done; 0: nowhere.
 Slot HashServer::last_of(const std::string& key) const {
+  BRECCIA_ASSERT(is_whole_);
   const auto waiting = last_of_key_.find(key);
   if (waiting != last_of_key_.end()) return waiting->second.slot;
-  const auto now = table_.find(options_.seeds.id_of(key));
+  const auto now = table_.find(seeds_.id_of(key));
   return now.has_value() ? slot_of(0, *now) : 0;
 }
 
 /// What is logged is in the index before long, so it must have room by then: each put may want a
 /// bucket.
-std::optional<WireWriter> HashServer::refusal_of(Ask ask, const Slice& key) const {
+std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
+  if (!has_begun_ || !ordered_.is_met()) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
   }
-  if (ask != Ask::kPut || table_.free_buckets() > waiting_puts_) return std::nullopt;
+  if (ask != Ask::kPut) return std::nullopt;
+  const Location location = location_in(slot);
+  if (memory_.is_lost(location.node)) return refusal(Code::kEpoch, "a memory server that is lost");
+  if (memory_.find(location.node) == nullptr) {
+    return refusal(Code::kBusy, "a memory server that this one has not reached yet");
+  }
+  if (!memory_.is_place(location)) return refusal(Code::kWrong, "a place that no server has");
+  if (table_.free_buckets() > waiting_puts_) return std::nullopt;
   if (waiting_puts_ > 0) return refusal(Code::kBusy, "puts wait that the index may be full with");
-  if (table_.has_room_for(options_.seeds.id_of(key))) return std::nullopt;
+  if (!table_.wants_bucket(seeds_.id_of(key))) return std::nullopt;
   return refusal(Code::kFull, "the hash index is full");
 }
 
 /// Brings what waits to the ordered server, one message after the other was answered.
 Status HashServer::ship() {
-  if (!ordered_server_.has_value() || last_ == logged_) return Status::OK();
-  const bool is_under_way = shipped_ > logged_;
-  if (is_under_way && port_->now_us() < ship_again_) return Status::OK();
-  WireWriter writes;
-  writes.add(log_id_);
-  for (const Waiting& one : waiting_) {
-    if (one.write.sequence <= logged_) continue;
-    one.write.add_to(&writes);
-    shipped_ = std::max(shipped_, one.write.sequence);
-    if (writes.bytes().size() >= kShipBytes) break;
+  if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || last_ == logged_) return Status::OK();
+  const std::size_t first = waiting_.size() - (last_ - logged_);
+  std::size_t end = first;
+  bool tells = false;
+  for (std::size_t bytes = 0; end < waiting_.size() && bytes < kShipBytes; ++end) {
+    BRECCIA_ASSERT(waiting_[end].write.sequence == logged_ + 1 + (end - first));
+    bytes += sizeof(LoggedWrite) + waiting_[end].write.key.size();
+    tells = tells || !waiting_[end].before.has_value();
   }
-  const fabric::Header header{.kind = static_cast<std::uint8_t>(Ask::kShip),
-                              .request = ++ship_request_};
-  ship_again_ = port_->now_us() + options_.ship_again_us;
-  Status sent = port_->send(*ordered_server_, header, writes.bytes(), port_->now_us() + kSendUs);
-  // It may be slow; what is not answered is shipped again.
-  return sent.IsTimedOut() ? Status::OK() : std::move(sent);
+  WireWriter writes;
+  writes.add(static_cast<std::uint8_t>(tells ? 1 : 0));
+  for (std::size_t i = first; i < end; ++i) waiting_[i].write.add_to(&writes);
+  ordered_.ask(Ask::kShip, writes.bytes());
+  return Status::OK();
+}
+
+/// Behind the log's end, if the ordered server was asked, where values lie that were replaced.
+Status HashServer::note_logged(WireReader answer) {
+  const auto logged = answer.take<Logged>();
+  if (logged.through <= logged_ || logged.through > last_) {
+    return Status::IOError("the ordered server does not log what it is sent");
+  }
+  const std::size_t first = waiting_.size() - (last_ - logged_);
+  for (std::size_t i = first; answer.left() > 0; ++i) {
+    const auto before = answer.take<Slot>();
+    if (i >= waiting_.size() || waiting_[i].write.sequence > logged.through) break;
+    if (!waiting_[i].before.has_value()) waiting_[i].before = before;
+  }
+  if (!answer.is_whole()) return Status::IOError("no answer of an ordered server");
+  logged_ = logged.through;
+  mark_again_ = 0;
+  return Status::OK();
 }
 
 /// Blocks say that they are replaced before their writes are in the buckets, or acknowledged: who
 /// remembers such a block looks for the key anew, and finds its value in the buckets, the same as
-/// long as the write is not there.
-Status HashServer::mark() {
-  static constexpr std::uint64_t kState = BlockHeader::kReplaced;
-  const std::uint64_t through = std::min(last_, marked_ + kMarksAtOnce);
-  const std::size_t first = waiting_.size() - (last_ - marked_);
+/// long as the write is not there. Whoever may have been replaced writes nowhere any more: its
+/// successor lets blocks be used again.
+void HashServer::mark() {
+  const fabric::TimeUs now = port_->now_us();
+  if (marked_ == last_ || now < mark_again_ || now >= trust_until_) return;
   std::map<std::uint32_t, std::vector<fabric::Write>> of_node;
-  for (std::size_t i = first; i < first + (through - marked_); ++i) {
-    const Waiting& one = waiting_[i];
-    BRECCIA_ASSERT(one.write.sequence > marked_ && one.write.sequence <= through);
-    if (memory_.empty() || one.before == 0) continue;
-    const Location block = location_in(one.before);
-    of_node[block.node].push_back({memory_.at(block.node).region,
-                                   block.offset() + BlockHeader::kStateOffset,
-                                   std::as_bytes(std::span(&kState, 1))});
-  }
+  const std::uint64_t through = markable(&of_node);
+  bool are_all = true;
   for (const auto& [node, writes] : of_node) {
-    Status written =
-        port_->write(memory_.at(node).peer, writes, port_->now_us() + options_.mark_us);
-    if (!written.IsTimedOut()) {
-      BRECCIA_TRY(std::move(written));
-      continue;
-    }
+    const fabric::PeerId peer = memory_.find(node)->peer;
+    if (port_->write(peer, writes, port_->now_us() + options_.mark_us).ok()) continue;
+    are_all = false;
     // Once more, then. As the first ones may come yet, nobody may use these blocks again.
-    for (std::size_t i = first; i < first + (through - marked_); ++i) {
-      if (location_in(waiting_[i].before).node == node) waiting_[i].is_marked_late = true;
+    for (Waiting& one : waiting_) {
+      const bool is_one = one.write.sequence > marked_ && one.write.sequence <= through;
+      if (is_one && location_in(*one.before).node == node) one.is_marked_late = true;
     }
-    return Status::OK();
   }
-  marked_ = through;
-  return Status::OK();
+  // With the next turn, if this one was full; else somebody is waited for.
+  const bool was_full = through == marked_ + kMarksAtOnce;
+  if (are_all) marked_ = through;
+  mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
+  if (marked_ == last_) mark_again_ = 0;
 }
 
-/// The log may have less than what was shipped, where something was lost before it.
-Status HashServer::note_logged(WireReader answer, bool is_last) {
-  const auto code = answer.take<Code>();
-  const auto logged = answer.take<Logged>();
-  if (code != Code::kOk || !answer.is_whole() || logged.through > last_) {
-    return Status::IOError("the ordered server does not log", "it may be another one's");
+/// Through which write blocks can be marked now, and what is to be written.
+std::uint64_t HashServer::markable(
+    std::map<std::uint32_t, std::vector<fabric::Write>>* of_node) const {
+  static constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::uint64_t through = marked_;
+  const std::size_t first = waiting_.size() - (last_ - marked_);
+  for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
+    const Waiting& one = waiting_[i];
+    BRECCIA_ASSERT(one.write.sequence == through + 1);
+    if (!one.before.has_value()) break;
+    const Location block = location_in(*one.before);
+    if (*one.before != 0 && memory_.is_lost(block.node)) {
+      if (port_->now_us() < lost_at_.at(block.node)) break;
+    } else if (*one.before != 0) {
+      const MemoryPeer* const of = memory_.find(block.node);
+      if (of == nullptr) break;
+      (*of_node)[block.node].push_back({of->region, block.offset() + BlockHeader::kStateOffset,
+                                        std::as_bytes(std::span(&kState, 1))});
+    }
+    ++through;
   }
-  logged_ = std::max(logged_, logged.through);
-  shipped_ = is_last ? logged_ : std::max(shipped_, logged_);
-  return Status::OK();
+  return through;
 }
 
 void HashServer::apply_through(std::uint64_t sequence) {
@@ -274,14 +338,15 @@ void HashServer::apply_through(std::uint64_t sequence) {
     const auto last = last_of_key_.find(one.write.key);
     if (last->second.sequence == one.write.sequence) last_of_key_.erase(last);
     const WireWriter answer = apply(one);
+    applied_ = one.write.sequence;
     // Who has the answer finds what it says, and no scan shows it any more before a lookup.
-    watermark_in(region_.get())->set(one.write.sequence);
+    watermark_in(region_.get())->set(applied_);
     answers_.give(one.asker, answer);
   }
 }
 
 WireWriter HashServer::apply(const Waiting& one) {
-  const KeyId id = options_.seeds.id_of(one.write.key);
+  const KeyId id = seeds_.id_of(one.write.key);
   std::optional<Location> before;
   if (one.write.slot == 0) {
     before = table_.erase(id);
@@ -290,8 +355,65 @@ WireWriter HashServer::apply(const Waiting& one) {
     BRECCIA_ASSERT(put.ok());  // write() has seen to that
     before = put.value();
   }
-  BRECCIA_ASSERT((before.has_value() ? slot_of(0, *before) : 0) == one.before);
-  return answer_of(Code::kOk).add(Replaced{one.is_marked_late ? 0 : one.before});
+  // While it is built, the value before may not be there.
+  BRECCIA_ASSERT(!is_whole_ || (before.has_value() ? slot_of(0, *before) : 0) == *one.before);
+  return answer_of(Code::kOk).add(Replaced{one.is_marked_late ? 0 : *one.before});
+}
+
+// ---- built from the ordered server -------------------------------------------------------------
+
+/// The ordered server has met this one. What it has not logged is shipped to it, also what another
+/// one had logged.
+Status HashServer::begin(const Followed& followed) {
+  if (has_begun_ && !is_whole_) return Status::IOError("what it is built from was gone");
+  if (!has_begun_) {
+    if (followed.is_whole == 0) return Status::IOError("neither index is whole");
+    BRECCIA_ASSERT(waiting_.empty() && table_.size() == 0);
+    last_ = logged_ = marked_ = applied_ = followed.through;
+    watermark_in(region_.get())->set(applied_);
+    has_begun_ = true;
+    return Status::OK();
+  }
+  if (followed.through < applied_ || followed.through > last_) {
+    return Status::IOError("the ordered server's log is another one's");
+  }
+  logged_ = followed.through;
+  return Status::OK();
+}
+
+/// Asks for the next keys, until there are no more; it is whole when all that was written meanwhile
+/// is in the buckets.
+void HashServer::gather() {
+  if (is_whole_ || !has_begun_ || !ordered_.is_met()) return;
+  if (has_gathered_) {
+    is_whole_ = applied_ >= whole_at_;
+    if (is_whole_) written_.clear();
+  } else if (!ordered_.is_asked(Ask::kKeysBehind)) {
+    ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
+  }
+}
+
+/// Keys that were written since this server began are in the buckets, or on their way there.
+Status HashServer::take_keys(WireReader answer) {
+  if (answer.left() == 0) {
+    has_gathered_ = true;
+    whole_at_ = last_;
+  }
+  while (answer.left() > 0) {
+    const auto slot = answer.take<Slot>();
+    const Slice key = answer.take_bytes();
+    const bool is_one = slot != 0 && location_in(slot).size_class < kSizeClasses && is_key(key);
+    if (!is_one || key.compare(gathered_) <= 0) return Status::IOError("no keys in their order");
+    gathered_ = key.ToString();
+    const KeyId id = seeds_.id_of(key);
+    if (written_.contains(id)) continue;
+    // Writes that wait have been promised theirs.
+    if (table_.wants_bucket(id) && table_.free_buckets() <= waiting_puts_) {
+      return Status::MemoryLimit("the hash index is too small", "make it larger");
+    }
+    BRECCIA_TRY(table_.put(id, location_in(slot)).status());
+  }
+  return Status::OK();
 }
 
 }  // namespace breccia::disagg

@@ -7,12 +7,16 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
 #include "disagg/answers.h"
 #include "disagg/asking.h"
 #include "disagg/hash_table.h"
+#include "disagg/index_server.h"
+#include "disagg/memory_peers.h"
+#include "disagg/ordered_link.h"
 #include "disagg/protocol.h"
 #include "disagg/watermark.h"
 #include "fabric/port.h"
@@ -22,35 +26,35 @@ namespace breccia::disagg {
 /// The hash index: clients read its buckets themselves, and ask it for changes. It puts them in
 /// order, brings them to the ordered server's log, many at once, marks the blocks of values that
 /// they replace, and has them in its buckets, and acknowledges them, when all that is done.
+///
+/// One that takes the place of another is built from the ordered server, and takes writes
+/// meanwhile.
 /// Owner   the port outlives it.
 /// Threads the port's.
-/// Source  [hstore] 3.2 and 4.2, the HTS.
-class HashServer {
+/// Source  [hstore] 3.2, 4.2 and 4.3, the HTS. Deviation: writes are taken while it is built.
+class HashServer final : public IndexServer {
  public:
   struct Options {
     std::uint32_t bucket_bits = 16;
     std::uint32_t more_buckets = 1 << 14;  // by which chains become longer
-    KeySeeds seeds;
-    std::string ordered_server;               // its address; empty: there is none
-    std::vector<std::string> memory_servers;  // all of them; empty: nothing is marked
-    fabric::TimeUs read_us = 100'000;         // what it tells all clients (TableInfo)
+    std::optional<KeySeeds> seeds;         // none: random ones
+    bool is_first = false;                 // of its cluster: it is whole as it is, without a key
+    fabric::TimeUs read_us = 100'000;      // what it tells all clients (TableInfo)
     fabric::TimeUs rest_us = 300'000;
-    fabric::TimeUs ship_again_us = 20'000;   // what was not answered so long is shipped again
+    fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
+    fabric::TimeUs meet_us = 10'000;         // it waits for a connection so long
     fabric::TimeUs mark_us = 100'000;        // marks of one turn have so long
     std::uint64_t log_bytes_max = 64 << 20;  // of writes that wait; who has more tries again
-    std::uint64_t log_id = 0;                // not another server's; 0: a random one
   };
 
-  /// Errors  MemoryLimit; those of connections to other servers, and of what they tell.
-  static Result<std::unique_ptr<HashServer>> make(fabric::Port* port, const Options& options,
-                                                  fabric::TimeUs until);
-  HashServer(const HashServer&) = delete;
-  HashServer& operator=(const HashServer&) = delete;
-  ~HashServer();
+  /// Errors  MemoryLimit.
+  static Result<std::unique_ptr<HashServer>> make(fabric::Port* port, const Options& options);
+  ~HashServer() override = default;
 
-  /// Does what comes until then.
-  /// Errors  IOError: a server that it needs is gone; writes that wait are not acknowledged.
-  [[nodiscard]] Status serve(fabric::TimeUs until);
+  [[nodiscard]] Status follow(const ClusterMap& map) override;
+  void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
+  [[nodiscard]] Status serve(fabric::TimeUs until) override;
+  [[nodiscard]] bool is_whole() const override { return is_whole_; }
   [[nodiscard]] const HashTable& table() const { return table_; }
 
  private:
@@ -62,46 +66,70 @@ class HashServer {
   /// A write that the ordered server's log may not have yet, or whose mark may not be there.
   struct Waiting {
     LoggedWrite write;
-    Slot before;                  // where the value lies that it replaces; 0: there is none
+    /// Where the value lies that it replaces, 0: there is none; none: the ordered server will tell.
+    std::optional<Slot> before;
     bool is_marked_late = false;  // a mark of that may come yet
     Answers::Asker asker;
+  };
+  struct IdHash {
+    std::size_t operator()(const KeyId& id) const { return id.hash; }
   };
 
   HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
              std::unique_ptr<fabric::Region> region);
 
+  [[nodiscard]] fabric::TimeUs wake() const;
   Status hear(const fabric::Arrival& arrival);
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
+  WireWriter trust();
+  WireWriter chains(const Answers::Asker& asker, WireReader question) const;
+
   std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
-  Status meet(fabric::TimeUs until);
-  [[nodiscard]] bool is_place(const Location& location) const;
   [[nodiscard]] Slot last_of(const std::string& key) const;
+  [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, Slot slot, const Slice& key) const;
   Status ship();
-  Status mark();
-  Status note_logged(WireReader answer, bool is_last);
-  [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, const Slice& key) const;
+  Status note_logged(WireReader answer);
+  void mark();
+  std::uint64_t markable(std::map<std::uint32_t, std::vector<fabric::Write>>* of_node) const;
   void apply_through(std::uint64_t sequence);
   WireWriter apply(const Waiting& one);
 
+  Status begin(const Followed& followed);
+  void gather();
+  Status take_keys(WireReader answer);
+
   fabric::Port* const port_;
   const Options options_;
-  const std::uint64_t log_id_;
+  const KeySeeds seeds_;
   const TableShape shape_;
   const std::unique_ptr<fabric::Region> region_;
   HashTable table_;
   Answers answers_;
-  std::optional<fabric::PeerId> ordered_server_;
-  std::map<std::uint32_t, MemoryPeer> memory_;  // by node
-  std::deque<Waiting> waiting_;                 // by sequence
+  Asking asking_;
+  MemoryPeers memory_;
+  OrderedLink ordered_;
+  std::uint32_t epoch_ = 0;
+  fabric::TimeUs trust_until_ = 0;
+  fabric::TimeUs told_until_ = 0;                    // that clients were told
+  std::map<std::uint32_t, fabric::TimeUs> lost_at_;  // nodes, and when nobody reads them any more
+  fabric::TimeUs meet_again_ = 0;
+
+  std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
   std::uint64_t last_ = 0;     // write that came
   std::uint64_t logged_ = 0;   // through this one the ordered server has them
   std::uint64_t marked_ = 0;   // through this one blocks say that they are replaced
-  std::uint64_t shipped_ = 0;  // through this one they are on their way, or there
-  std::uint64_t ship_request_ = 0;
-  fabric::TimeUs ship_again_ = 0;
+  std::uint64_t applied_ = 0;  // through this one the buckets have them
+  fabric::TimeUs mark_again_ = 0;
+
+  bool is_whole_;
+  bool has_begun_;                             // it knows where the log goes on
+  bool has_gathered_ = false;                  // all keys of the ordered server
+  std::uint64_t whole_at_ = 0;                 // then with this write it is whole
+  std::string gathered_;                       // up to this key
+  std::unordered_set<KeyId, IdHash> written_;  // while it was built
 };
 
 }  // namespace breccia::disagg

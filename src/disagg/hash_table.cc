@@ -6,8 +6,15 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/secret.h"
 
 namespace breccia::disagg {
+
+KeySeeds KeySeeds::draw() {
+  using base::draw_secret_word;
+  return {.hash = {draw_secret_word(), draw_secret_word() | 1},
+          .proof = {draw_secret_word(), draw_secret_word() | 1}};
+}
 
 HashTable::HashTable(std::span<Bucket> buckets, const TableShape& shape)
     : buckets_(buckets), shape_(shape), ids_(buckets.size() * Bucket::kSlots) {
@@ -37,6 +44,19 @@ std::optional<HashTable::Place> HashTable::place_of(const KeyId& id) const {
     at = bucket.next;
   } while (at != 0);
   return std::nullopt;
+}
+
+void HashTable::append_chain(std::uint32_t first_bucket,
+                             std::vector<std::pair<KeyId, Slot>>* entries) const {
+  BRECCIA_ASSERT(first_bucket < 1U << shape_.bucket_bits);
+  std::uint32_t at = first_bucket;
+  do {
+    const Bucket& bucket = buckets_[at];
+    for (std::uint32_t i = 0; i < Bucket::kSlots; ++i) {
+      if (bucket.slot[i] != 0) entries->emplace_back(id_at({at, i}), bucket.slot[i]);
+    }
+    at = bucket.next;
+  } while (at != 0);
 }
 
 /// The first one of a key's chain.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +23,8 @@ struct KeyId {
 /// By which a table's keys are hashed, and readers find buckets.
 struct KeySeeds {
   record::HashSeed hash, proof;
+
+  [[nodiscard]] static KeySeeds draw();
 
   [[nodiscard]] KeyId id_of(const Slice& key) const {
     return {.hash = record::keyed_hash(key.data(), key.size(), hash),
@@ -57,14 +60,17 @@ class HashTable {
   HashTable(std::span<Bucket> buckets, const TableShape& shape);
 
   [[nodiscard]] std::optional<Location> find(const KeyId& id) const;
-  /// Whether put() of this key finds a place.
-  [[nodiscard]] bool has_room_for(const KeyId& id) const {
-    return !free_.empty() || place_of(id).has_value() || empty_place(id).has_value();
+  /// Whether put() of this key makes a chain longer by a bucket.
+  [[nodiscard]] bool wants_bucket(const KeyId& id) const {
+    return !place_of(id).has_value() && !empty_place(id).has_value();
   }
   /// What was there.
   /// Errors  MemoryLimit: there is no bucket for one more entry; nothing has changed.
   Result<std::optional<Location>> put(const KeyId& id, const Location& location);
   std::optional<Location> erase(const KeyId& id);
+
+  /// The entries of the chain that begins in a bucket, behind those that are there.
+  void append_chain(std::uint32_t first_bucket, std::vector<std::pair<KeyId, Slot>>* entries) const;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t free_buckets() const { return free_.size(); }

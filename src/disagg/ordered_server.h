@@ -4,9 +4,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "disagg/answers.h"
+#include "disagg/asking.h"
+#include "disagg/index_server.h"
+#include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
 
@@ -15,39 +22,79 @@ namespace breccia::disagg {
 /// Keys in their order, and where their values lie: what ranges are read from, and what a lost hash
 /// index is made of. It has writes in its log before they are acknowledged, and in the index
 /// afterwards, when nobody waits, or somebody wants to see them.
+///
+/// It is built from the hash server that comes to it first: that one's entries say where blocks
+/// lie, and these have the keys. It logs meanwhile.
 /// Owner   the port outlives it.
 /// Threads the port's.
-/// Source  [hstore] 3.2 and 4.2, the SLS.
-class OrderedServer {
+/// Source  [hstore] 3.2, 4.2 and 4.3, the SLS. Deviation: it is built from the entries of the hash
+///         index, not from all that memory servers have, and writes are taken meanwhile.
+class OrderedServer final : public IndexServer {
  public:
   struct Options {
     /// Writes go into the index when nothing has come for so long, or a scan wants them.
     fabric::TimeUs idle_us = 0;
+    fabric::TimeUs again_us = 20'000;  // what was not answered so long is asked again
+    fabric::TimeUs meet_us = 10'000;   // it waits for a connection so long
+    fabric::TimeUs read_us = 100'000;  // reads of keys have so long
   };
 
   OrderedServer(fabric::Port* port, const Options& options)
-      : port_(port), options_(options), answers_(port) {}
-  OrderedServer(const OrderedServer&) = delete;
-  OrderedServer& operator=(const OrderedServer&) = delete;
+      : port_(port),
+        options_(options),
+        answers_(port),
+        asking_(port, options.again_us),
+        memory_(port, &asking_) {}
 
-  /// Does what comes until then.
-  void serve(fabric::TimeUs until);
+  [[nodiscard]] Status follow(const ClusterMap& map) override;
+  void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
+  [[nodiscard]] Status serve(fabric::TimeUs until) override;
+  [[nodiscard]] bool is_whole() const override { return is_whole_; }
   /// Writes that are in the log alone.
   [[nodiscard]] std::size_t lag() const { return log_.size(); }
+  [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
-  WireWriter answer(Ask ask, WireReader question);
+  void hear(const fabric::Arrival& arrival);
+  WireWriter answer(const Answers::Asker& asker, Ask ask, WireReader question);
+  WireWriter meet(const Answers::Asker& asker, WireReader question);
   WireWriter log(WireReader question);
   WireWriter scan(WireReader question);
+  WireWriter keys_behind(WireReader question);
+  Slot apply_one();
   void apply(std::size_t most);
+
+  void gather();
+  void ask_for_chains();
+  void take_chains(WireReader answer);
+  [[nodiscard]] bool read_keys(std::span<const ChainEntry> entries);
+  [[nodiscard]] Result<std::string> read_long_key(const Location& block, std::size_t key_bytes);
 
   fabric::Port* const port_;
   const Options options_;
   Answers answers_;
-  std::uint64_t log_id_ = 0;     // of the hash server whose writes it has; 0: nobody's yet
-  std::deque<LoggedWrite> log_;  // behind the index
-  std::uint64_t through_ = 0;    // of the log
+  Asking asking_;
+  MemoryPeers memory_;
+  std::uint32_t epoch_ = 0;
+  fabric::TimeUs trust_until_ = 0;
+  fabric::TimeUs meet_again_ = 0;
+
+  std::optional<fabric::PeerId> leader_;  // the hash server whose writes it logs
+  std::uint32_t leader_epoch_ = 0;        // one of an older epoch is not listened to
+  bool has_begun_ = false;                // it knows where the log goes on
+  std::deque<LoggedWrite> log_;           // behind the index
+  std::uint64_t through_ = 0;             // of the log
   std::map<std::string, Slot, std::less<>> index_;
+
+  bool is_whole_ = false;
+  std::uint32_t next_chain_ = 0;      // that was not told yet
+  bool are_all_told_ = false;         // there are no more chains
+  std::uint64_t chains_request_ = 0;  // 0: none is under way
+  fabric::TimeUs gather_again_ = 0;
+  std::vector<ChainEntry> entries_;             // of chains, up to next_chain_
+  std::size_t read_ = 0;                        // so many of these have their keys in the index
+  KeySeeds seeds_;                              // by which their keys are known
+  std::set<std::string, std::less<>> written_;  // while it was built
 };
 
 }  // namespace breccia::disagg

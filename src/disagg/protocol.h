@@ -23,22 +23,28 @@ enum class Ask : std::uint8_t {
   kGiveBack,   // (blocks: 12 each, class 4, line 8) -> ()
   kPut,        // (slot: 8, key) -> Replaced; of a hash server
   kErase,      // (key) -> Replaced
-  kShip,       // (writes in their order) -> Logged; of an ordered server, asked by a hash server
-  kScan,       // (begin, end, limit: 4) -> (sequence: 8, slots: 8 each); of an ordered server
+  kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
+            //   of an ordered server, asked by the hash server that it follows
+  kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server
+  kTrust,   // () -> Trust; of a hash server
+  kFollow,  // Follow -> Followed; of an ordered server
+  kChains,  // (bucket: 4) -> (the next bucket: 4, entries: ChainEntry each); of a hash server
+  kKeysBehind,  // (key) -> (slot: 8, key, each); of an ordered server; none: there are no more
+  kLook,        // (member, empty: none) -> LookHead, document, members; of a coordinator
+  kJoin,        // (member) -> ()
+  kReplace,     // (version: 8, document) -> (1: it was replaced: 1)
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
 
-enum class Code : std::uint8_t { kOk = 0, kFull, kWrong, kBusy };
+/// kEpoch: the asker has another map of the cluster; nothing happened.
+enum class Code : std::uint8_t { kOk = 0, kFull, kWrong, kBusy, kEpoch };
 
 /// What kTable tells. The region has a line before its buckets (watermark.h).
 struct TableInfo {
   fabric::RegionName region;
   TableShape shape;
   KeySeeds seeds;
-  /// 1: blocks say that they are replaced before that is so, and where a value lies may be
-  /// remembered; 0: they do not.
-  std::uint64_t marks = 0;
   /// Between the entry of a key and its value a lookup takes no longer than read_us, or begins
   /// anew; blocks rest for rest_us, which is longer, before they are used again.
   fabric::TimeUs read_us = 0;
@@ -49,6 +55,45 @@ struct TableInfo {
 struct PoolInfo {
   fabric::RegionName region;
   std::uint64_t node = 0;
+};
+
+/// What kTrust tells: for so long, from when it was asked, this is the hash server, and its buckets
+/// are the index if they are whole.
+struct Trust {
+  fabric::TimeUs for_us = 0;
+  std::uint64_t is_whole = 0;
+};
+
+/// What kFollow says, and is told: the hash server's buckets have all writes through `from`, and
+/// the ordered server's log has all `through` that one.
+struct Follow {
+  std::uint64_t from = 0;
+  std::uint64_t is_whole = 0;
+  KeySeeds seeds;
+};
+struct Followed {
+  std::uint64_t through = 0;
+  std::uint64_t is_whole = 0;
+};
+
+/// An entry of a hash server's table, and whose it is.
+struct ChainEntry {
+  KeyId id;
+  Slot slot = 0;
+};
+
+/// What kScan's answer begins with: it has all writes through `sequence`, and for so long, from
+/// when it was asked, who answers is the ordered server.
+struct ScanHead {
+  std::uint64_t sequence = 0;
+  fabric::TimeUs for_us = 0;
+};
+
+/// What kLook's answer begins with.
+struct LookHead {
+  std::uint64_t version = 0;
+  fabric::TimeUs sure_us =
+      0;  // the asker stays a member for so long from when it asked; 0: it is none
 };
 
 /// Keys of one kScan.

@@ -23,6 +23,8 @@
 #include "console/console.h"
 #include "console/exit_codes.h"
 #include "disagg/asking.h"
+#include "disagg/client.h"
+#include "disagg/coordinator/fixed.h"
 
 /// `breccia bench disagg`: a disaggregated store on this computer, over shared memory, asked by one
 /// client a thread. Each operation has its own clock; every value that comes is looked at. Figures
@@ -38,6 +40,7 @@ using breccia::disagg::Ask;
 using breccia::disagg::Asking;
 using breccia::disagg::Client;
 using breccia::disagg::ClientOptions;
+using breccia::disagg::FixedCoordinator;
 using breccia::disagg::TableInfo;
 using fabric::TimeUs;
 
@@ -78,6 +81,7 @@ class Data {
 /// One client's thread: a port with two clients, one of which remembers where values are.
 struct Worker {
   std::unique_ptr<fabric::Port> port;
+  std::unique_ptr<FixedCoordinator> coordinator;
   std::unique_ptr<Client> plain, remembering;
   fabric::PeerId hash_server = 0;
   TableInfo table;
@@ -148,15 +152,19 @@ class Round {
   Status add_worker(std::uint32_t number) {
     auto worker = std::make_unique<Worker>();
     BRECCIA_TAKE(worker->port, nodes_->open_port());
+    worker->coordinator = std::make_unique<FixedCoordinator>(nodes_->map().encode());
     worker->random = base::Random(base::mix64(seed_) + number);
-    ClientOptions options = nodes_->client_options();
+    ClientOptions options;
     options.seed = base::mix64(seed_ + number);
     options.cached_places = 0;
-    BRECCIA_TAKE(worker->plain, Client::open(worker->port.get(), options, worker->late()));
+    BRECCIA_TAKE(worker->plain, Client::open(worker->port.get(), worker->coordinator.get(), options,
+                                             worker->late()));
     options.seed += 1;
     options.cached_places = 4 * data_.keys();
-    BRECCIA_TAKE(worker->remembering, Client::open(worker->port.get(), options, worker->late()));
-    BRECCIA_TAKE(worker->hash_server, worker->port->connect(options.hash_server, worker->late()));
+    BRECCIA_TAKE(worker->remembering, Client::open(worker->port.get(), worker->coordinator.get(),
+                                                   options, worker->late()));
+    BRECCIA_TAKE(worker->hash_server,
+                 worker->port->connect(nodes_->map().hash.address, worker->late()));
     Asking asking(worker->port.get(), options.ask_again_us);
     BRECCIA_TAKE(const auto told, asking.ask(worker->hash_server, Ask::kTable, {}, worker->late()));
     worker->table = breccia::disagg::WireReader(told).take<TableInfo>();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <ctime>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,6 @@ namespace {
 using namespace breccia::disagg;
 using fabric::TimeUs;
 
-constexpr TimeUs kMeetUs = 10'000'000;
 /// Between two looks at whether it is over.
 constexpr TimeUs kTurnUs = 20'000;
 /// Values that were replaced rest, so blocks are more than keys: what some 27,000 writes a second
@@ -69,20 +69,28 @@ Status Nodes::make() {
       server->serve(until);
       return Status::OK();
     });
-    client_.memory_servers.push_back(ports_.back()->address());
+    map_.memory.push_back({.node = node,
+                           .member = "memory " + std::to_string(node),
+                           .address = ports_.back()->address()});
   }
+  BRECCIA_TRY(make_index_servers());
+  for (IndexServer* const server :
+       {static_cast<IndexServer*>(ordered_.get()), static_cast<IndexServer*>(hash_.get())}) {
+    BRECCIA_TRY(server->follow(map_));
+    server->trust_until(std::numeric_limits<TimeUs>::max());
+    serve([server](TimeUs until) { return server->serve(until); });
+  }
+  hash_thread_ = threads_.back().native_handle();
+  return Status::OK();
+}
+
+Status Nodes::make_index_servers() {
   BRECCIA_TAKE(auto ordered_port, open_port());
+  ordered_ = std::make_unique<OrderedServer>(ordered_port.get(), OrderedServer::Options());
+  map_.ordered = {.member = "ordered", .address = ordered_port->address()};
   ports_.push_back(std::move(ordered_port));
-  client_.ordered_server = ports_.back()->address();
-  ordered_ = std::make_unique<OrderedServer>(ports_.back().get(), OrderedServer::Options());
-  serve([this](TimeUs until) {
-    ordered_->serve(until);
-    return Status::OK();
-  });
 
   BRECCIA_TAKE(auto hash_port, open_port());
-  ports_.push_back(std::move(hash_port));
-  client_.hash_server = ports_.back()->address();
   base::Random random(options_.seed);
   HashServer::Options of_hash;
   // Seven tenths full at most.
@@ -90,14 +98,13 @@ Status Nodes::make() {
       static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
   of_hash.bucket_bits = bucket_bits_;
   of_hash.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
-  of_hash.seeds = {.hash = {random.next(), random.next() | 1},
-                   .proof = {random.next(), random.next() | 1}};
-  of_hash.ordered_server = client_.ordered_server;
-  of_hash.memory_servers = client_.memory_servers;
-  BRECCIA_TAKE(hash_,
-               HashServer::make(ports_.back().get(), of_hash, ports_.back()->now_us() + kMeetUs));
-  serve([this](TimeUs until) { return hash_->serve(until); });
-  hash_thread_ = threads_.back().native_handle();
+  of_hash.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
+                           .proof = {random.next(), random.next() | 1}};
+  of_hash.is_first = true;
+  BRECCIA_TAKE(hash_, HashServer::make(hash_port.get(), of_hash));
+  map_.hash = {.member = "hash", .address = hash_port->address(), .is_whole = true};
+  map_.epoch = 1;
+  ports_.push_back(std::move(hash_port));
   return Status::OK();
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "disagg/client.h"
+#include "disagg/cluster_map.h"
 #include "disagg/hash_server.h"
 #include "disagg/memory_server.h"
 #include "disagg/ordered_server.h"
@@ -38,8 +38,8 @@ class Nodes {
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
 
-  /// Whom clients talk to.
-  [[nodiscard]] const breccia::disagg::ClientOptions& client_options() const { return client_; }
+  /// Who is who, for clients.
+  [[nodiscard]] const breccia::disagg::ClusterMap& map() const { return map_; }
   /// A port of a client's.
   Result<std::unique_ptr<fabric::Port>> open_port();
   /// Entries of a hundred that the index has room for without longer chains, with all keys.
@@ -50,10 +50,11 @@ class Nodes {
  private:
   explicit Nodes(const Options& options) : options_(options) {}
   Status make();
+  Status make_index_servers();
   void serve(const std::function<Status(fabric::TimeUs until)>& once);
 
   const Options options_;
-  breccia::disagg::ClientOptions client_;
+  breccia::disagg::ClusterMap map_;
   int next_port_ = 0;
   std::uint32_t bucket_bits_ = 0;
   std::vector<std::unique_ptr<fabric::Port>> ports_;

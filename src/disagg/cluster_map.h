@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace breccia::disagg {
+
+/// Which of the two indexes a server has.
+enum class Role : std::uint8_t { kHash, kOrdered };
+
+/// Who does what in a cluster, as the coordinator's document has it (docs/format/disagg.md). Who
+/// takes a role, and who marks a memory server as lost, makes the epoch one more: messages of
+/// another epoch are refused.
+struct ClusterMap {
+  struct Index {
+    std::string member;     // of the coordinator; empty: nobody has had the role yet
+    std::string address;    // of its port
+    bool is_whole = false;  // it has all keys; if not, it is being built from the other one
+
+    friend bool operator==(const Index&, const Index&) = default;
+  };
+  struct Memory {
+    std::uint32_t node = 0;
+    std::string member;
+    std::string address;
+    bool is_lost = false;  // and so is what lay there; its number is not used again
+
+    friend bool operator==(const Memory&, const Memory&) = default;
+  };
+
+  std::uint32_t epoch = 0;
+  Index hash, ordered;
+  std::vector<Memory> memory;  // by node
+
+  [[nodiscard]] Index& of(Role role) { return role == Role::kHash ? hash : ordered; }
+  [[nodiscard]] const Index& of(Role role) const { return role == Role::kHash ? hash : ordered; }
+
+  [[nodiscard]] std::string encode() const;
+  /// Of no document at all it is an empty map.
+  /// Errors  Corruption: it is no map.
+  static Result<ClusterMap> decode(const std::string& document);
+
+  friend bool operator==(const ClusterMap&, const ClusterMap&) = default;
+};
+
+}  // namespace breccia::disagg

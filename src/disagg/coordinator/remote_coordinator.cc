@@ -1,0 +1,111 @@
+#include "disagg/coordinator/remote_coordinator.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace breccia::disagg {
+
+using fabric::TimeUs;
+
+namespace {
+
+/// Of questions under way: older ones are not answered any more.
+constexpr std::size_t kLooksMax = 64;
+
+}  // namespace
+
+RemoteCoordinator::~RemoteCoordinator() {
+  if (peer_.has_value()) port_->disconnect(*peer_);
+}
+
+Status RemoteCoordinator::connect(TimeUs until) {
+  if (peer_.has_value() && !port_->is_gone(*peer_)) return Status::OK();
+  peer_.reset();
+  BRECCIA_TAKE(peer_, port_->connect(options_.address, until));
+  return Status::OK();
+}
+
+const Coordinator::View* RemoteCoordinator::look() {
+  while (const auto arrival = port_->poll(0)) hear(*arrival);
+  const TimeUs now = port_->now_us();
+  const bool is_due = looked_ == 0 || now >= looked_ + options_.look_us;
+  if (is_due && (peer_.has_value() || now >= connect_again_)) {
+    const bool is_there = connect(now + options_.connect_us).ok();
+    // Who is not there now is not asked all the time.
+    if (!is_there) connect_again_ = port_->now_us() + 4 * options_.connect_us;
+    if (is_there) {
+      looked_ = port_->now_us();
+      const fabric::Header header{.kind = static_cast<std::uint8_t>(Ask::kLook),
+                                  .request = asking_.draw_request()};
+      looks_.emplace(header.request, looked_);
+      if (looks_.size() > kLooksMax) looks_.erase(looks_.begin());
+      WireWriter question;
+      question.add_bytes(name_);
+      // What does not go at once is asked again.
+      (void)port_->send(*peer_, header, question.bytes(), looked_);
+    }
+  }
+  return view_.has_value() ? &*view_ : nullptr;
+}
+
+/// Of answers those that are newer than what is known.
+void RemoteCoordinator::hear(const fabric::Arrival& arrival) {
+  if (arrival.kind == fabric::Arrival::Kind::kGone) {
+    if (arrival.peer == peer_) peer_.reset();
+    return;
+  }
+  constexpr std::uint8_t kLooked = static_cast<std::uint8_t>(Ask::kLook) | kAnswerBit;
+  const auto look = looks_.find(arrival.header.request);
+  const bool is_it =
+      arrival.peer == peer_ && arrival.header.kind == kLooked && look != looks_.end();
+  if (!is_it) return;
+  const TimeUs asked = look->second;
+  looks_.erase(looks_.begin(), std::next(look));
+  WireReader answer(arrival.payload);
+  if (take_code(&answer).ok()) take_view(answer, asked);
+}
+
+void RemoteCoordinator::take_view(WireReader answer, TimeUs asked) {
+  const auto head = answer.take<LookHead>();
+  View view{.version = head.version, .document = answer.take_bytes().ToString(), .members = {}};
+  while (answer.left() > 0) view.members.insert(answer.take_bytes().ToString());
+  if (!answer.is_whole()) return;
+  // Whoever is none any more does not become one again.
+  is_lost_ = is_lost_ || (!name_.empty() && head.sure_us == 0);
+  sure_until_ = is_lost_ || name_.empty() ? 0 : asked + head.sure_us;
+  view_ = std::move(view);
+}
+
+Status RemoteCoordinator::join(const std::string& name, TimeUs until) {
+  BRECCIA_ASSERT(!name.empty());
+  if (!name_.empty()) return Status::InvalidArgument("it has joined before");
+  BRECCIA_TRY(connect(until));
+  WireWriter question;
+  question.add_bytes(name);
+  const TimeUs asked = port_->now_us();
+  const auto joined = asking_.ask(*peer_, Ask::kJoin, question, until);
+  BRECCIA_TRY(joined.status());
+  name_ = name;
+  // Until the first look says for how long; those that are under way were nobody's.
+  looked_ = 0;
+  looks_.clear();
+  sure_until_ = asked;
+  return Status::OK();
+}
+
+Result<bool> RemoteCoordinator::replace(std::uint64_t version, const std::string& document,
+                                        TimeUs until) {
+  BRECCIA_TRY(connect(until));
+  WireWriter question;
+  question.add(version).add_bytes(document);
+  BRECCIA_TAKE(const auto answer, asking_.ask(*peer_, Ask::kReplace, question, until));
+  WireReader reader(answer);
+  const auto is_replaced = reader.take<std::uint8_t>();
+  if (!reader.is_whole()) return Status::IOError("no answer of a coordinator");
+  return is_replaced == 1;
+}
+
+}  // namespace breccia::disagg

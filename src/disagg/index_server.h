@@ -1,0 +1,32 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include "disagg/cluster_map.h"
+#include "fabric/port.h"
+
+namespace breccia::disagg {
+
+/// A server of one of the two indexes, as whoever keeps it in its role knows it (seat.h).
+/// Threads its port's.
+class IndexServer {
+ public:
+  IndexServer() = default;
+  virtual ~IndexServer() = default;
+  IndexServer(const IndexServer&) = delete;
+  IndexServer& operator=(const IndexServer&) = delete;
+
+  /// From here on the others are those of the map, in which this one has its role. Servers that
+  /// cannot be reached are tried again.
+  /// Errors  InvalidArgument: no map of this cluster.
+  [[nodiscard]] virtual Status follow(const ClusterMap& map) = 0;
+  /// Until then nobody else has the role.
+  virtual void trust_until(fabric::TimeUs until) = 0;
+  /// Does what comes until then.
+  /// Errors  IOError, MemoryLimit: it cannot go on.
+  [[nodiscard]] virtual Status serve(fabric::TimeUs until) = 0;
+  /// It has all keys, and another one can be built from it.
+  [[nodiscard]] virtual bool is_whole() const = 0;
+};
+
+}  // namespace breccia::disagg

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "disagg/location.h"
+#include "disagg/routes.h"
+
+namespace breccia::disagg {
+
+/// The blocks of memory servers that a client has: those that it was leased, many at once, and has
+/// not written yet, and those that nobody needs any more, which rest before it gives them back.
+/// Owner   routes and port outlive it.
+/// Threads the port's.
+class LeasedBlocks {
+ public:
+  /// Shape   at most lease_max blocks at once.
+  LeasedBlocks(fabric::Port* port, Routes* routes, std::uint32_t lease_max)
+      : port_(port), routes_(routes), lease_max_(lease_max) {}
+
+  /// Of any server that has one, a random one first.
+  /// Errors  MemoryLimit: none has; TryAgain, TimedOut: none can be asked.
+  Result<Location> take(std::uint32_t size_class, base::Random* random, fabric::TimeUs until);
+  /// Nobody begins to read it any more.
+  void let_rest(const Location& block);
+  /// Gives back what has rested.
+  /// Errors  Corruption: a server says that a block was not in use.
+  Status tend(fabric::TimeUs until);
+  /// Gives all back, when that has rested.
+  /// Errors  TimedOut; Corruption.
+  Status close(fabric::TimeUs until);
+  /// Blocks of which nobody knows whether they are in use.
+  [[nodiscard]] std::uint64_t lost() const { return lost_; }
+  void lose() { ++lost_; }
+
+ private:
+  struct Resting {
+    fabric::TimeUs until;
+    Location block;
+  };
+  using Lines = std::vector<std::uint64_t>;
+
+  Status lease(std::uint32_t node, std::uint32_t size_class, Lines* lines, fabric::TimeUs until);
+  Status give_back(std::uint32_t node, const WireWriter& blocks, fabric::TimeUs until);
+
+  fabric::Port* const port_;
+  Routes* const routes_;
+  const std::uint32_t lease_max_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Lines> leased_;  // by node and class
+  std::deque<Resting> resting_;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace breccia::disagg

@@ -1,0 +1,67 @@
+#include "disagg/memory_peers.h"
+
+#include <utility>
+
+namespace breccia::disagg {
+
+MemoryPeers::~MemoryPeers() {
+  for (auto& [node, one] : all_) leave(&one);
+}
+
+void MemoryPeers::leave(One* one) {
+  if (one->peer.has_value()) port_->disconnect(one->peer->peer);
+  one->peer.reset();
+}
+
+void MemoryPeers::follow(const ClusterMap& map) {
+  std::map<std::uint32_t, One> next;
+  nodes_.clear();
+  for (const ClusterMap::Memory& of : map.memory) {
+    One one{.of = of, .peer = {}};
+    const auto before = all_.find(of.node);
+    if (before != all_.end() && before->second.of == of) {
+      one.peer = std::exchange(before->second.peer, std::nullopt);
+    }
+    if (!of.is_lost) nodes_.push_back(of.node);
+    next.emplace(of.node, std::move(one));
+  }
+  for (auto& [node, one] : all_) leave(&one);
+  all_ = std::move(next);
+}
+
+Status MemoryPeers::meet(fabric::TimeUs until) {
+  Status last;
+  for (auto& [node, one] : all_) {
+    if (one.of.is_lost) continue;
+    if (one.peer.has_value() && !port_->is_gone(one.peer->peer)) continue;
+    one.peer.reset();
+    auto met = meet_memory(port_, asking_, one.of.address, until);
+    if (!met.ok()) {
+      last = met.status();
+    } else if (met.value().node != node) {
+      port_->disconnect(met.value().peer);
+      last = Status::IOError("a memory server has another number: " + one.of.address);
+    } else {
+      one.peer = met.take();
+    }
+  }
+  return last;
+}
+
+const MemoryPeer* MemoryPeers::find(std::uint32_t node) const {
+  const auto found = all_.find(node);
+  return found != all_.end() && found->second.peer.has_value() ? &*found->second.peer : nullptr;
+}
+
+bool MemoryPeers::is_lost(std::uint32_t node) const {
+  const auto found = all_.find(node);
+  return found != all_.end() && found->second.of.is_lost;
+}
+
+bool MemoryPeers::is_place(const Location& location) const {
+  const MemoryPeer* const of = find(location.node);
+  return of != nullptr && location.line > 0 && location.size_class < kSizeClasses &&
+         location.offset() + location.bytes() <= of->region.bytes;
+}
+
+}  // namespace breccia::disagg

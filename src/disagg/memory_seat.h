@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "disagg/cluster_map.h"
+#include "disagg/coordinator/coordinator.h"
+#include "disagg/memory_server.h"
+#include "fabric/port.h"
+
+namespace breccia::disagg {
+
+/// A memory server of a cluster: it puts itself into the map, under the next number that nobody has
+/// had.
+/// Owner   port and coordinator outlive it; the coordinator is this one's alone.
+/// Threads the port's.
+class MemorySeat {
+ public:
+  struct Options {
+    std::string member;                 // its name, which nobody has had
+    std::uint64_t bytes = 0;            // of its memory
+    fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
+    fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
+  };
+
+  MemorySeat(fabric::Port* port, Coordinator* coordinator, const Options& options)
+      : port_(port), coordinator_(coordinator), options_(options) {}
+  MemorySeat(const MemorySeat&) = delete;
+  MemorySeat& operator=(const MemorySeat&) = delete;
+
+  /// Does what comes until then.
+  /// Errors  Aborted: others do not take it for a member any more, or have it as lost. MemoryLimit.
+  [[nodiscard]] Status serve(fabric::TimeUs until);
+  /// Null: it has no number yet.
+  [[nodiscard]] const MemoryServer* server() const { return server_.get(); }
+
+ private:
+  Status turn(fabric::TimeUs until);
+  Status take_view(const Coordinator::View& view);
+  Status enter(const ClusterMap& map, std::uint64_t version);
+
+  fabric::Port* const port_;
+  Coordinator* const coordinator_;
+  const Options options_;
+  bool has_joined_ = false;
+  std::uint64_t version_ = 0;  // of the map
+  std::unique_ptr<MemoryServer> server_;
+};
+
+}  // namespace breccia::disagg

@@ -1,0 +1,114 @@
+#include "disagg/seat.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/log.h"
+
+namespace breccia::disagg {
+
+namespace {
+
+Role other(Role role) { return role == Role::kHash ? Role::kOrdered : Role::kHash; }
+
+const char* name_of(Role role) { return role == Role::kHash ? "hash" : "ordered"; }
+
+}  // namespace
+
+Status Seat::serve(fabric::TimeUs until) {
+  do {
+    BRECCIA_TRY(turn(std::min(until, port_->now_us() + options_.turn_us)));
+  } while (port_->now_us() < until);
+  return Status::OK();
+}
+
+Status Seat::turn(fabric::TimeUs until) {
+  if (!has_joined_) {
+    const Status joined = coordinator_->join(options_.member, port_->now_us() + options_.agree_us);
+    // It may be a member all the same, and then the name is taken.
+    if (joined.IsInvalidArgument()) return Status::Aborted("no member", joined.ToString());
+    has_joined_ = joined.ok();
+  }
+  view_ = coordinator_->look();
+  if (has_joined_ && view_ != nullptr) BRECCIA_TRY(take_view());
+  if (server_ == nullptr) {
+    if (has_joined_ && view_ != nullptr && may_take()) take_role();
+    (void)port_->poll(until);  // who asks is not answered
+    return Status::OK();
+  }
+  server_->trust_until(coordinator_->sure_until_us());
+  BRECCIA_TRY(server_->serve(until));
+  tell(news());
+  return Status::OK();
+}
+
+/// What the cluster agreed on since.
+Status Seat::take_view() {
+  if (coordinator_->sure_until_us() == 0) {
+    return Status::Aborted("the cluster does not take this server for a member any more");
+  }
+  if (view_->version != version_) {
+    BRECCIA_TAKE(map_, ClusterMap::decode(view_->document));
+    version_ = view_->version;
+    const bool has_role = map_.of(options_.role).member == options_.member;
+    if (server_ != nullptr && !has_role) return Status::Aborted("another server has the role");
+    if (server_ == nullptr && has_role) BRECCIA_TRY(begin());
+    if (server_ != nullptr) BRECCIA_TRY(server_->follow(map_));
+  }
+  return Status::OK();
+}
+
+bool Seat::may_take() const {
+  const auto is_there = [this](const ClusterMap::Index& index) {
+    return !index.member.empty() && view_->members.contains(index.member);
+  };
+  const ClusterMap::Index& mine = map_.of(options_.role);
+  const ClusterMap::Index& of_other = map_.of(other(options_.role));
+  if (is_there(mine)) return false;
+  const bool is_new = mine.member.empty() && of_other.member.empty();
+  return (is_new && options_.role == Role::kHash) || (is_there(of_other) && of_other.is_whole);
+}
+
+void Seat::take_role() {
+  const bool is_first = map_.hash.member.empty() && map_.ordered.member.empty();
+  ClusterMap next = map_;
+  ++next.epoch;
+  next.of(options_.role) = {
+      .member = options_.member, .address = port_->address(), .is_whole = is_first};
+  tell(next);
+}
+
+Status Seat::begin() {
+  log(LogLevel::kInfo, std::string("this server has the ") + name_of(options_.role) +
+                           " index, epoch " + std::to_string(map_.epoch));
+  if (options_.role == Role::kOrdered) {
+    server_ = std::make_unique<OrderedServer>(port_, options_.ordered);
+    return Status::OK();
+  }
+  HashServer::Options options = options_.hash;
+  options.is_first = map_.hash.is_whole;
+  BRECCIA_TAKE(server_, HashServer::make(port_, options));
+  return Status::OK();
+}
+
+/// The map, with what this server knows and the cluster does not.
+ClusterMap Seat::news() const {
+  ClusterMap next = map_;
+  if (server_->is_whole()) next.of(options_.role).is_whole = true;
+  if (options_.role != Role::kHash) return next;
+  for (ClusterMap::Memory& one : next.memory) {
+    if (one.is_lost || view_->members.contains(one.member)) continue;
+    one.is_lost = true;
+    next.epoch = map_.epoch + 1;
+  }
+  return next;
+}
+
+/// Who was first with the next map, its is taken; whether that was this one, the next view tells.
+void Seat::tell(const ClusterMap& next) {
+  if (next == map_) return;
+  (void)coordinator_->replace(version_, next.encode(), port_->now_us() + options_.agree_us);
+}
+
+}  // namespace breccia::disagg

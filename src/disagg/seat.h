@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "disagg/cluster_map.h"
+#include "disagg/coordinator/coordinator.h"
+#include "disagg/hash_server.h"
+#include "disagg/index_server.h"
+#include "disagg/ordered_server.h"
+#include "fabric/port.h"
+
+namespace breccia::disagg {
+
+/// A server that has one of the two indexes, or waits to have it: when nobody has the role, or who
+/// has is no member of the cluster any more, it takes the role (a new epoch), builds the index from
+/// the other one, and says when it is whole.
+///
+/// Of several that wait one gets it, whose map the coordinator takes. None does while the other
+/// index is not there, or not whole: it would have nothing to build from.
+/// Owner   port and coordinator outlive it; the coordinator is this one's alone.
+/// Threads the port's.
+/// Source  [hstore] 4.3. Deviation: who takes over is settled by the coordinator's versions.
+class Seat {
+ public:
+  struct Options {
+    Role role = Role::kHash;
+    std::string member;        // its name, which nobody has had
+    HashServer::Options hash;  // is_first is not looked at
+    OrderedServer::Options ordered;
+    fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
+    fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
+  };
+
+  Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
+      : port_(port), coordinator_(coordinator), options_(options) {}
+  Seat(const Seat&) = delete;
+  Seat& operator=(const Seat&) = delete;
+
+  /// Does what comes until then.
+  /// Errors  Aborted: others do not take it for a member any more, or have its role; it is of no
+  ///         use from here on. Those of its server.
+  [[nodiscard]] Status serve(fabric::TimeUs until);
+  /// Null: it waits.
+  [[nodiscard]] const IndexServer* server() const { return server_.get(); }
+
+ private:
+  Status turn(fabric::TimeUs until);
+  Status take_view();
+  [[nodiscard]] bool may_take() const;
+  void take_role();
+  Status begin();
+  [[nodiscard]] ClusterMap news() const;
+  void tell(const ClusterMap& next);
+
+  fabric::Port* const port_;
+  Coordinator* const coordinator_;
+  const Options options_;
+  bool has_joined_ = false;
+  const Coordinator::View* view_ = nullptr;
+  std::uint64_t version_ = 0;  // of the map
+  ClusterMap map_;
+  std::unique_ptr<IndexServer> server_;
+};
+
+}  // namespace breccia::disagg

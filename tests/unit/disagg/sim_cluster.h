@@ -1,0 +1,200 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "disagg/client.h"
+#include "disagg/coordinator/coordinator_server.h"
+#include "disagg/coordinator/remote_coordinator.h"
+#include "disagg/memory_seat.h"
+#include "disagg/seat.h"
+#include "fabric/sim/net.h"
+
+namespace breccia::disagg::testing {
+
+/// A small cluster on a simulated network, whose table is so small that chains are long: a
+/// coordinator, memory servers, a seat for each index and as many as are added, and clients.
+class SimCluster {
+ public:
+  using TimeUs = fabric::TimeUs;
+  using Node = fabric::sim::Net::Node;
+  static constexpr TimeUs kLong = 10'000'000;
+
+  struct Options {
+    std::uint32_t memory_servers = 2;
+    TimeUs session_us = 100'000;
+  };
+
+  SimCluster(std::uint64_t seed, const fabric::sim::Weather& weather, const Options& options)
+      : options_(options), net_(seed, weather), coordinator_node_(net_.add_node()) {
+    net_.let_serve(coordinator_node_);
+    coordinator_port_ = net_.open(coordinator_node_);
+    net_.start(coordinator_node_, [this] {
+      CoordinatorServer::Options of_server;
+      of_server.session_us = options_.session_us;
+      auto server = CoordinatorServer::make(coordinator_port_.get(), of_server);
+      ASSERT_TRUE(server.ok());
+      while (true) ASSERT_TRUE(server.value()->serve(late()).ok());
+    });
+    if (net_.random().one_in(4)) client_options_.cached_places = 0;
+    client_options_.ask_again_us = 500;
+    client_options_.try_us = 5000;
+    client_options_.lease_max = 1;  // so that blocks are soon used again
+    seat_options_.hash.bucket_bits = 1;
+    seat_options_.hash.more_buckets = 8;
+    seat_options_.hash.again_us = 300;
+    seat_options_.hash.meet_us = 1000;
+    seat_options_.hash.mark_us = 5000;
+    seat_options_.hash.read_us = 2000;
+    seat_options_.hash.rest_us = 3000;
+    seat_options_.ordered.idle_us = 200;
+    seat_options_.ordered.again_us = 300;
+    seat_options_.ordered.meet_us = 1000;
+    seat_options_.ordered.read_us = 5000;
+    seat_options_.turn_us = 400;
+    seat_options_.agree_us = 3000;
+    for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
+    add_seat(Role::kHash);
+    add_seat(Role::kOrdered);
+  }
+
+  void add_memory_server() {
+    const Node node = add_server();
+    net_.start(node, [this, node] {
+      const auto port = net_.open(node);
+      const auto coordinator = meet_coordinator(node);
+      MemorySeat seat(port.get(), &coordinator->it,
+                      {.member = name(node),
+                       .bytes = 2 * Pool::kChunkLines * kLineBytes,
+                       .turn_us = seat_options_.turn_us,
+                       .agree_us = seat_options_.agree_us});
+      const Kept<MemorySeat> kept(&memory_seats_, node, &seat);
+      while (seat.serve(late()).ok()) continue;
+    });
+  }
+  /// A seat on a node of its own, which begins anew each time that it was of no use any more.
+  void add_seat(Role role) {
+    const Node node = add_server();
+    net_.start(node, [this, node, role] {
+      while (true) {
+        const auto port = net_.open(node);
+        const auto coordinator = meet_coordinator(node);
+        Seat::Options options = seat_options_;
+        options.role = role;
+        options.member = name(node);
+        options.hash.seeds = KeySeeds{.hash = {net_.random().next(), net_.random().next() | 1},
+                                      .proof = {net_.random().next(), net_.random().next() | 1}};
+        Seat seat(port.get(), &coordinator->it, options);
+        const Kept<Seat> kept(&seats_, node, &seat);
+        while (seat.serve(late()).ok()) continue;
+      }
+    });
+  }
+  /// A client that does something, on a node of its own.
+  void add_client(const std::function<void(Client*)>& body) {
+    const Node node = net_.add_node();
+    clients_.push_back(node);
+    ClientOptions options = client_options_;
+    options.seed = net_.random().next();
+    net_.start(node, [this, node, options, body] {
+      const auto port = net_.open(node);
+      const auto coordinator = meet_coordinator(node);
+      auto client = Client::open(port.get(), &coordinator->it, options, late());
+      ASSERT_TRUE(client.ok()) << client.status().ToString();
+      body(client.value().get());
+    });
+  }
+  /// Lets clients stand still from time to time, for longer than blocks rest.
+  void let_clients_hang(int times) {
+    net_.start(net_.add_node(), [this, times] {
+      for (int i = 0; i < times; ++i) {
+        net_.sleep(net_.random().below(2000));
+        const auto victim = clients_[net_.random().below(clients_.size())];
+        net_.pause(victim);
+        net_.sleep(net_.random().below(10'000));
+        net_.go_on(victim);
+      }
+    });
+  }
+
+  void run() { net_.run(); }
+  fabric::sim::Net& net() { return net_; }
+  [[nodiscard]] TimeUs late() const { return net_.now_us() + kLong; }
+  std::function<TimeUs()> clock() {
+    return [this] { return net_.now_us(); };
+  }
+  [[nodiscard]] Node coordinator_node() const { return coordinator_node_; }
+
+  /// A coordinator's address, met by who looks at the cluster from a thread of a node.
+  struct MetCoordinator {
+    MetCoordinator(std::unique_ptr<fabric::Port> on, const RemoteCoordinator::Options& options)
+        : port(std::move(on)), it(port.get(), options) {}
+    std::unique_ptr<fabric::Port> port;
+    RemoteCoordinator it;
+  };
+  [[nodiscard]] std::unique_ptr<MetCoordinator> meet_coordinator(Node node) {
+    return std::make_unique<MetCoordinator>(
+        net_.open(node),
+        RemoteCoordinator::Options{
+            .address = coordinator_port_->address(), .look_us = 300, .connect_us = 2000});
+  }
+  /// Which node has a member's name.
+  [[nodiscard]] Node node_of(const std::string& member) const { return names_.at(member); }
+
+  [[nodiscard]] const HashTable& table() const {
+    for (const auto& [node, seat] : seats_) {
+      const auto* const hash = dynamic_cast<const HashServer*>(seat->server());
+      if (hash != nullptr) return hash->table();
+    }
+    BRECCIA_ASSERT(false);
+  }
+  [[nodiscard]] std::uint64_t used_blocks() const {
+    std::uint64_t used = 0;
+    for (const auto& [node, seat] : memory_seats_) used += seat->server()->pool().used_blocks();
+    return used;
+  }
+
+ private:
+  template <class T>
+  class Kept {
+   public:
+    Kept(std::map<Node, T*>* all, Node node, T* one) : all_(all), node_(node) {
+      (*all)[node] = one;
+    }
+    ~Kept() { all_->erase(node_); }
+
+   private:
+    std::map<Node, T*>* const all_;
+    const Node node_;
+  };
+  Node add_server() {
+    const Node node = net_.add_node();
+    net_.let_serve(node);
+    return node;
+  }
+  std::string name(Node node) {
+    const std::string name = std::to_string(node) + "." + std::to_string(next_name_++);
+    names_.emplace(name, node);
+    return name;
+  }
+
+  const Options options_;
+  std::map<std::string, Node> names_;
+  int next_name_ = 1;
+  std::map<Node, MemorySeat*> memory_seats_;
+  std::map<Node, Seat*> seats_;
+  std::vector<Node> clients_;
+  ClientOptions client_options_;
+  Seat::Options seat_options_;
+  // Threads of nodes end with it, so what they use is before it.
+  fabric::sim::Net net_;
+  const Node coordinator_node_;
+  std::unique_ptr<fabric::Port> coordinator_port_;
+};
+
+}  // namespace breccia::disagg::testing
