@@ -62,9 +62,10 @@ void ZooKeeperServer::start() {
   BRECCIA_ASSERT(process_ == 0);
   if (port_ == 0) port_ = free_port();
   const std::string settings = folder_ / "zoo.cfg";
-  std::ofstream(settings) << "tickTime=50\nminSessionTimeout=100\nmaxClientCnxns=0\n"
-                          << "clientPortAddress=127.0.0.1\nclientPort=" << port_
-                          << "\ndataDir=" << folder_.path() << "\n";
+  std::ofstream(settings)
+      << "tickTime=50\nminSessionTimeout=100\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n"
+      << "clientPortAddress=127.0.0.1\nclientPort=" << port_ << "\ndataDir=" << folder_.path()
+      << "\n";
   const std::string log = folder_ / "log";
   const char* const command[] = {"java",
                                  "-Xmx64m",
