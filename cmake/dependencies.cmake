@@ -13,6 +13,14 @@ pkg_check_modules(snappy REQUIRED IMPORTED_TARGET snappy)
 pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 
+# The distribution has no pkg-config file of it.
+find_library(BRECCIA_ZOOKEEPER_LIBRARY zookeeper_mt REQUIRED)
+find_path(BRECCIA_ZOOKEEPER_INCLUDE zookeeper/zookeeper.h REQUIRED)
+add_library(breccia_zookeeper SHARED IMPORTED)
+set_target_properties(breccia_zookeeper PROPERTIES
+  IMPORTED_LOCATION "${BRECCIA_ZOOKEEPER_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${BRECCIA_ZOOKEEPER_INCLUDE}")
+
 # RocksDB: the system's, or one built in Release mode by `./dev rocksdb-release`. The distribution's
 # CMake package names private paths of its build, so the library is looked up by name.
 if(BRECCIA_ROCKSDB_ROOT)
@@ -41,7 +49,7 @@ add_library(breccia_dependencies INTERFACE)
 target_link_libraries(breccia_dependencies INTERFACE
   TBB::tbb fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
   PkgConfig::pmem2 PkgConfig::uring PkgConfig::xxhash PkgConfig::isal
-  PkgConfig::snappy PkgConfig::lz4 PkgConfig::zstd Threads::Threads
+  PkgConfig::snappy PkgConfig::lz4 PkgConfig::zstd breccia_zookeeper Threads::Threads
   ${CMAKE_DL_LIBS} breccia_rocksdb)
 
 if(BRECCIA_BENCH)

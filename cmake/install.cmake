@@ -24,7 +24,7 @@ Libs: -L${libdir} @libraries@
   install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
 
-set(core_libraries "-lbreccia_core -lrocksdb")
+set(core_libraries "-lbreccia_core -lrocksdb -lzookeeper_mt")
 if(BRECCIA_CUDA)
   list(TRANSFORM CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES PREPEND "-L" OUTPUT_VARIABLE toolkit)
   list(JOIN toolkit " " toolkit)
