@@ -17,6 +17,8 @@ console::Command add_compact(console::App* parent);
 console::Command add_doctor(console::App* parent);
 console::Command add_db(console::App* parent);
 std::vector<console::Command> add_db_commands(console::App* parent);
+console::Command add_fabric(console::App* parent);
+std::vector<console::Command> add_fabric_commands(console::App* parent);
 console::Command add_sst(console::App* parent);
 std::vector<console::Command> add_sst_commands(console::App* parent);
 

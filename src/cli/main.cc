@@ -36,13 +36,14 @@ int run(int argc, char** argv) {
       breccia::cli::add_multiget(&app), breccia::cli::add_put(&app),
       breccia::cli::add_delete(&app),   breccia::cli::add_detach(&app),
       breccia::cli::add_compact(&app),  breccia::cli::add_doctor(&app),
-      breccia::cli::add_db(&app),       breccia::cli::add_sst(&app),
-      breccia::bench::add_bench(&app),
+      breccia::cli::add_fabric(&app),   breccia::cli::add_db(&app),
+      breccia::cli::add_sst(&app),      breccia::bench::add_bench(&app),
   };
   // A command inside another goes before it: the first that was named runs.
   App* const bench = commands.back().app;
   App* const sst = commands[commands.size() - 2].app;
   App* const db = commands[commands.size() - 3].app;
+  App* const fabric = commands[commands.size() - 4].app;
   commands.insert(
       commands.begin(),
       {breccia::bench::add_bench_ycsb(bench), breccia::bench::add_bench_recovery(bench),
@@ -51,6 +52,8 @@ int run(int argc, char** argv) {
        breccia::bench::add_bench_rows(bench), breccia::bench::add_bench_disagg(bench)});
   const auto in_db = breccia::cli::add_db_commands(db);
   commands.insert(commands.begin(), in_db.begin(), in_db.end());
+  const auto in_fabric = breccia::cli::add_fabric_commands(fabric);
+  commands.insert(commands.begin(), in_fabric.begin(), in_fabric.end());
   const auto in_sst = breccia::cli::add_sst_commands(sst);
   commands.insert(commands.begin(), in_sst.begin(), in_sst.end());
   if (const auto helped = app.parse(with_two_dashes({argv + 1, argv + argc}))) {

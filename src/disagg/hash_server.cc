@@ -151,6 +151,11 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
                                                 .seeds = seeds_,
                                                 .read_us = options_.read_us,
                                                 .rest_us = options_.rest_us});
+    case Ask::kState:
+      return answer_of(Code::kOk).add(IndexState{.sequence = applied_,
+                                                 .waiting = waiting_.size(),
+                                                 .keys = table_.size(),
+                                                 .is_whole = is_whole_ ? 1U : 0U});
     case Ask::kTrust:
       return is_of_epoch ? trust() : other_epoch();
     case Ask::kChains:

@@ -78,6 +78,11 @@ WireWriter OrderedServer::answer(const Answers::Asker& asker, Ask ask, WireReade
   const bool is_leader = leader_ == asker.peer;
   const WireWriter other_epoch = refusal(Code::kEpoch, "another map of the cluster");
   switch (ask) {
+    case Ask::kState:
+      return answer_of(Code::kOk).add(IndexState{.sequence = through_,
+                                                 .waiting = log_.size(),
+                                                 .keys = index_.size(),
+                                                 .is_whole = is_whole_ ? 1U : 0U});
     case Ask::kFollow:
       return asker.header.epoch < leader_epoch_ ? other_epoch : meet(asker, question);
     case Ask::kShip:

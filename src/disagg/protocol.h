@@ -33,6 +33,7 @@ enum class Ask : std::uint8_t {
   kLook,        // (member, empty: none) -> LookHead, document, members; of a coordinator
   kJoin,        // (member) -> ()
   kReplace,     // (version: 8, document) -> (1: it was replaced: 1)
+  kState,       // () -> IndexState; of a hash server and an ordered server
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -61,6 +62,14 @@ struct PoolInfo {
 /// are the index if they are whole.
 struct Trust {
   fabric::TimeUs for_us = 0;
+  std::uint64_t is_whole = 0;
+};
+
+/// What kState tells, for people.
+struct IndexState {
+  std::uint64_t sequence = 0;  // of the last write in the hash server's buckets, or in the log
+  std::uint64_t waiting = 0;   // writes behind that, or in the log alone
+  std::uint64_t keys = 0;
   std::uint64_t is_whole = 0;
 };
 

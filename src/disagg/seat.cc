@@ -16,6 +16,10 @@ const char* name_of(Role role) { return role == Role::kHash ? "hash" : "ordered"
 
 }  // namespace
 
+Seat::~Seat() {
+  if (is_counted_) --*options_.roles_here;
+}
+
 Status Seat::serve(fabric::TimeUs until) {
   do {
     BRECCIA_TRY(turn(std::min(until, port_->now_us() + options_.turn_us)));
@@ -33,7 +37,9 @@ Status Seat::turn(fabric::TimeUs until) {
   view_ = coordinator_->look();
   if (has_joined_ && view_ != nullptr) BRECCIA_TRY(take_view());
   if (server_ == nullptr) {
-    if (has_joined_ && view_ != nullptr && may_take()) take_role();
+    const bool may = has_joined_ && view_ != nullptr && may_take();
+    if (!may) vacant_since_ = 0;
+    if (may && !is_patient()) take_role();
     (void)port_->poll(until);  // who asks is not answered
     return Status::OK();
   }
@@ -70,6 +76,12 @@ bool Seat::may_take() const {
   return (is_new && options_.role == Role::kHash) || (is_there(of_other) && of_other.is_whole);
 }
 
+/// Two indexes of one process are lost together, so another one takes the second if it is there.
+bool Seat::is_patient() {
+  if (vacant_since_ == 0) vacant_since_ = port_->now_us();
+  return *options_.roles_here > 0 && port_->now_us() < vacant_since_ + options_.patience_us;
+}
+
 void Seat::take_role() {
   const bool is_first = map_.hash.member.empty() && map_.ordered.member.empty();
   ClusterMap next = map_;
@@ -80,6 +92,9 @@ void Seat::take_role() {
 }
 
 Status Seat::begin() {
+  BRECCIA_ASSERT(server_ == nullptr);
+  is_counted_ = true;
+  ++*options_.roles_here;
   log(LogLevel::kInfo, std::string("this server has the ") + name_of(options_.role) +
                            " index, epoch " + std::to_string(map_.epoch));
   if (options_.role == Role::kOrdered) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,10 +34,14 @@ class Seat {
     OrderedServer::Options ordered;
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
+    /// Roles that seats of this process have; where it has one, others come first for so long.
+    std::shared_ptr<std::atomic<int>> roles_here = std::make_shared<std::atomic<int>>(0);
+    fabric::TimeUs patience_us = 1'000'000;
   };
 
   Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
       : port_(port), coordinator_(coordinator), options_(options) {}
+  ~Seat();
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
 
@@ -51,6 +56,7 @@ class Seat {
   Status turn(fabric::TimeUs until);
   Status take_view();
   [[nodiscard]] bool may_take() const;
+  [[nodiscard]] bool is_patient();
   void take_role();
   Status begin();
   [[nodiscard]] ClusterMap news() const;
@@ -63,6 +69,8 @@ class Seat {
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
+  fabric::TimeUs vacant_since_ = 0;  // 0: it is not
+  bool is_counted_ = false;          // among the roles of the process
   std::unique_ptr<IndexServer> server_;
 };
 

@@ -1,0 +1,135 @@
+#include <unistd.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/fabric/serve.h"
+#include "cli/fabric/status.h"
+#include "cli/fabric/up.h"
+#include "console/console.h"
+#include "console/exit_codes.h"
+
+namespace breccia::cli {
+
+namespace {
+
+constexpr std::uint64_t kMemoryMibMax = 1 << 20;
+constexpr std::uint64_t kKeysMax = 4'000'000'000;
+
+struct FabricFlags {
+  std::string config;
+  std::string folder = "/tmp/breccia-fabric-" + std::to_string(::getuid());
+  std::string file;
+  std::uint64_t memory_mib = 256;
+  std::uint64_t keys = 1'000'000;
+  std::uint32_t index_servers = 2;
+  std::uint32_t memory_servers = 2;
+  bool local = false;
+  bool json = false;
+};
+
+using Flags = std::shared_ptr<FabricFlags>;
+
+int code_of(const char* what, const Status& status, const char* next) {
+  if (status.ok()) return console::kExitOk;
+  console::say_error(what, status, next);
+  return status.IsInvalidArgument() ? console::kExitUsage : console::kExitFailed;
+}
+
+void add_config(console::App* app, const Flags& flags) {
+  app->add_option("--config", flags->config, "The cluster's file, as `breccia fabric up` writes it")
+      ->required();
+}
+
+void add_memory(console::App* app, const Flags& flags) {
+  app->add_option("--memory_mib", flags->memory_mib, "Memory for values of a memory server, in MiB")
+      ->range(4, kMemoryMibMax)
+      ->capture_default_str();
+}
+
+void add_keys(console::App* app, const Flags& flags) {
+  app->add_option("--keys", flags->keys, "Keys that the indexes have room for")
+      ->range(1, kKeysMax)
+      ->capture_default_str();
+}
+
+console::Command add_up(console::App* parent) {
+  const auto flags = std::make_shared<FabricFlags>();
+  console::App* app = parent->add_subcommand(
+      "up",
+      "Run a whole cluster on this computer, until ctrl-C: a coordinator, index servers, "
+      "memory servers");
+  app->add_flag("--local", flags->local, "On this computer; there is no other way yet")->required();
+  app->add_option("--folder", flags->folder, "For cluster.json and sockets")->capture_default_str();
+  app->add_option("--index_servers", flags->index_servers, "Index servers")
+      ->range(2, 16)
+      ->capture_default_str();
+  app->add_option("--memory_servers", flags->memory_servers, "Memory servers")
+      ->range(1, 64)
+      ->capture_default_str();
+  add_memory(app, flags);
+  add_keys(app, flags);
+  return {app, [flags] {
+            return code_of("the cluster cannot be run",
+                           fabric::run_up({.folder = flags->folder,
+                                           .index_servers = flags->index_servers,
+                                           .memory_servers = flags->memory_servers,
+                                           .memory_bytes = flags->memory_mib << 20,
+                                           .keys = flags->keys}),
+                           "breccia fabric up --local --folder ANOTHER");
+          }};
+}
+
+console::Command add_status(console::App* parent) {
+  const auto flags = std::make_shared<FabricFlags>();
+  console::App* app = parent->add_subcommand(
+      "status", "Who has which role in a cluster, its epoch, and how far each server is");
+  add_config(app, flags);
+  app->add_flag("--json", flags->json, "As JSON");
+  return {app, [flags] {
+            return code_of("the cluster's status is not known",
+                           fabric::print_status(flags->config, flags->json),
+                           "breccia fabric up --local");
+          }};
+}
+
+}  // namespace
+
+console::Command add_fabric(console::App* parent) {
+  console::App* app =
+      parent->add_subcommand("fabric", "The store in the memory of servers: its cluster");
+  app->require_subcommand();
+  return {app, [] { return console::kExitUsage; }};
+}
+
+std::vector<console::Command> add_fabric_commands(console::App* parent) {
+  std::vector<console::Command> all = {add_up(parent), add_status(parent)};
+  const auto add = [&](const char* name, const char* help, const auto& add_flags,
+                       const auto& serve) {
+    const auto flags = std::make_shared<FabricFlags>();
+    console::App* app = parent->add_subcommand(name, help);
+    add_config(app, flags);
+    add_flags(app, flags);
+    all.push_back({app, [flags, serve] {
+                     return code_of("the server cannot go on", serve(*flags),
+                                    "breccia fabric status --config");
+                   }});
+  };
+  add(
+      "coordinator", "Run a cluster's coordinator",
+      [](console::App* one, const Flags& flags) {
+        one->add_option("--file", flags->file, "Where it keeps what it knows")->required();
+      },
+      [](const FabricFlags& flags) { return fabric::serve_coordinator(flags.config, flags.file); });
+  add("memory", "Run a memory server", add_memory, [](const FabricFlags& flags) {
+    return fabric::serve_memory(flags.config, flags.memory_mib << 20);
+  });
+  add("index", "Run an index server: it has one of the indexes, or waits to take one over",
+      add_keys,
+      [](const FabricFlags& flags) { return fabric::serve_index(flags.config, flags.keys); });
+  return all;
+}
+
+}  // namespace breccia::cli

@@ -1,0 +1,126 @@
+#include "cli/fabric/serve.h"
+
+#include <unistd.h>
+#include <csignal>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "base/secret.h"
+#include "console/text.h"
+#include "disagg/cluster_config.h"
+#include "disagg/coordinator/coordinator_server.h"
+#include "disagg/memory_seat.h"
+#include "disagg/seat.h"
+
+namespace breccia::cli::fabric {
+
+namespace {
+
+using disagg::ClusterConfig;
+using disagg::MetCoordinator;
+using disagg::Role;
+using TimeUs = ::breccia::fabric::TimeUs;
+
+/// Between two looks at whether it is to end.
+constexpr TimeUs kTurnUs = 20'000;
+/// Who failed begins anew behind that time.
+constexpr auto kPause = std::chrono::milliseconds(100);
+
+std::atomic<bool> g_is_over{false};
+
+void end_by_signals() {
+  std::signal(SIGTERM, [](int) { g_is_over = true; });
+  std::signal(SIGINT, [](int) { g_is_over = true; });
+}
+
+/// A name that nobody had or will have.
+std::string new_name(const char* what) {
+  return std::string(what) + "-" + std::to_string(::getpid()) + "-" +
+         std::to_string(base::draw_secret_word() % 1'000'000'000);
+}
+
+/// Sits down on a seat again each time that it is of no use any more.
+template <class MakeSeat>
+void sit(const ClusterConfig& config, const char* what, const MakeSeat& make_seat) {
+  while (!g_is_over) {
+    const std::string name = new_name(what);
+    Status status;
+    auto port = config.open_port(name);
+    auto met = MetCoordinator::meet(config, name + ".c");
+    if (port.ok() && met.ok()) {
+      const auto seat = make_seat(port.value().get(), met.value().coordinator.get(), name);
+      while (!g_is_over && status.ok()) {
+        status = seat->serve(port.value()->now_us() + kTurnUs);
+      }
+    } else {
+      status = port.ok() ? met.status() : port.status();
+    }
+    if (status.ok()) continue;
+    log(LogLevel::kWarning, name + " begins anew: " + status.ToString());
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
+
+Status serve_coordinator(const std::string& config_file, const std::string& file) {
+  end_by_signals();
+  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
+  const std::string prefix = "local:" + config.ports + "/";
+  if (!config.coordinator.starts_with(prefix)) {
+    return Status::InvalidArgument(config_file + " names another coordinator than one of this kind",
+                                   config.coordinator);
+  }
+  BRECCIA_TAKE(const auto port, config.open_port(config.coordinator.substr(prefix.size())));
+  disagg::CoordinatorServer::Options options;
+  options.file = file;
+  BRECCIA_TAKE(const auto server, disagg::CoordinatorServer::make(port.get(), options));
+  while (!g_is_over) BRECCIA_TRY(server->serve(port->now_us() + kTurnUs));
+  return Status::OK();
+}
+
+Status serve_memory(const std::string& config_file, std::uint64_t bytes) {
+  end_by_signals();
+  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
+  sit(config, "memory", [bytes](auto* port, auto* coordinator, const std::string& name) {
+    disagg::MemorySeat::Options options;
+    options.member = name;
+    options.bytes = bytes;
+    return std::make_unique<disagg::MemorySeat>(port, coordinator, options);
+  });
+  return Status::OK();
+}
+
+Status serve_index(const std::string& config_file, std::uint64_t keys) {
+  end_by_signals();
+  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
+  const auto roles_here = std::make_shared<std::atomic<int>>(0);
+  const auto sit_as = [&config, &roles_here, keys](Role role, const char* what) {
+    sit(config, what, [&](auto* port, auto* coordinator, const std::string& name) {
+      disagg::Seat::Options options;
+      options.role = role;
+      options.member = name;
+      options.roles_here = roles_here;
+      // Seven tenths full with all keys.
+      const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * disagg::Bucket::kSlots) + 1);
+      options.hash.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
+      options.hash.more_buckets =
+          static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
+      return std::make_unique<disagg::Seat>(port, coordinator, options);
+    });
+  };
+  std::thread hash([&sit_as] { sit_as(Role::kHash, "hash"); });
+  sit_as(Role::kOrdered, "ordered");
+  hash.join();
+  return Status::OK();
+}
+
+}  // namespace breccia::cli::fabric

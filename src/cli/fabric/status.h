@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "disagg/cluster_config.h"
+#include "disagg/cluster_map.h"
+#include "disagg/coordinator/coordinator.h"
+#include "disagg/protocol.h"
+
+namespace breccia::cli::fabric {
+
+/// What was seen of a cluster.
+struct Seen {
+  disagg::ClusterMap map;
+  disagg::Coordinator::View view;
+  std::optional<disagg::IndexState> hash, ordered;  // none: it does not answer
+};
+
+/// Asks the coordinator, and both index servers, a second each at most.
+/// Errors  TimedOut: the coordinator does not answer; Corruption; those of a port.
+[[nodiscard]] Result<Seen> look_at(const disagg::ClusterConfig& config);
+
+/// Prints roles, epoch, what is missing, and how far each is, or all of that as JSON.
+[[nodiscard]] Status print_status(const std::string& config_file, bool json);
+
+}  // namespace breccia::cli::fabric

@@ -1,0 +1,157 @@
+#include "cli/fabric/up.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cli/fabric/status.h"
+#include "console/console.h"
+#include "disagg/cluster_config.h"
+
+namespace breccia::cli::fabric {
+
+namespace {
+
+namespace fs = std::filesystem;
+using disagg::ClusterConfig;
+
+constexpr auto kTurn = std::chrono::milliseconds(50);
+/// Who ended by itself begins again behind that time.
+constexpr auto kPause = std::chrono::milliseconds(500);
+constexpr auto kUpWithin = std::chrono::seconds(30);
+
+std::atomic<bool> g_is_over{false};
+
+/// Processes of this program, by what they were told to do.
+/// Threads one, and there is no other one in the process.
+class Servers {
+ public:
+  ~Servers() { end(); }
+
+  /// Errors  IOError: there is no process.
+  Status start(const std::vector<std::string>& words) {
+    const pid_t parent = ::getpid();
+    const pid_t child = ::fork();
+    if (child < 0) return Status::IOError("cannot start a process", std::strerror(errno));
+    if (child == 0) run(parent, words);
+    words_.emplace(child, words);
+    return Status::OK();
+  }
+  /// Starts those again that have ended.
+  Status tend() {
+    int ended = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &ended, WNOHANG)) > 0;) {
+      const auto found = words_.find(child);
+      if (found == words_.end()) continue;
+      const std::vector<std::string> words = std::move(found->second);
+      words_.erase(found);
+      console::say(fmt::format("`breccia {}` (process {}) ended; it begins again",
+                               fmt::join(words, " "), child));
+      std::this_thread::sleep_for(kPause);
+      BRECCIA_TRY(start(words));
+    }
+    return Status::OK();
+  }
+  void say() const {
+    for (const auto& [child, words] : words_) {
+      console::say(fmt::format("  {:>8}  {}", child, words.at(1)));
+    }
+  }
+
+ private:
+  [[noreturn]] static void run(pid_t parent, const std::vector<std::string>& words) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(0);
+    std::vector<char*> arguments = {const_cast<char*>("breccia")};
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execv("/proc/self/exe", arguments.data());
+    ::_exit(127);
+  }
+  void end() {
+    for (const auto& [child, words] : words_) ::kill(child, SIGTERM);
+    for (const auto& [child, words] : words_) ::waitpid(child, nullptr, 0);
+    words_.clear();
+  }
+
+  std::map<pid_t, std::vector<std::string>> words_;
+};
+
+Status start_all(const UpOptions& options, const std::string& config, const std::string& kept,
+                 Servers* servers) {
+  BRECCIA_TRY(servers->start({"fabric", "coordinator", "--config", config, "--file", kept}));
+  const std::string bytes = std::to_string(options.memory_bytes >> 20);
+  for (std::uint32_t i = 0; i < options.memory_servers; ++i) {
+    BRECCIA_TRY(servers->start({"fabric", "memory", "--config", config, "--memory_mib", bytes}));
+  }
+  const std::string keys = std::to_string(options.keys);
+  for (std::uint32_t i = 0; i < options.index_servers; ++i) {
+    BRECCIA_TRY(servers->start({"fabric", "index", "--config", config, "--keys", keys}));
+  }
+  return Status::OK();
+}
+
+/// Until both indexes are whole.
+Status wait_until_up(const ClusterConfig& config, Servers* servers) {
+  const auto late = std::chrono::steady_clock::now() + kUpWithin;
+  while (!g_is_over && std::chrono::steady_clock::now() < late) {
+    BRECCIA_TRY(servers->tend());
+    const auto seen = look_at(config);
+    const bool is_up = seen.ok() && seen.value().map.hash.is_whole &&
+                       seen.value().map.ordered.is_whole && !seen.value().map.memory.empty();
+    if (is_up) return Status::OK();
+    std::this_thread::sleep_for(kTurn);
+  }
+  return g_is_over ? Status::OK() : Status::TimedOut("the cluster is not there after 30 seconds");
+}
+
+}  // namespace
+
+Status run_up(const UpOptions& options) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(options.folder, error);
+  const fs::path ports = folder / ("run-" + std::to_string(::getpid()));
+  fs::create_directories(ports, error);
+  if (error) return Status::IOError("cannot make " + ports.string(), error.message());
+  fs::permissions(ports, fs::perms::owner_all, error);
+  ClusterConfig config;
+  config.ports = ports.string();
+  config.coordinator = "local:" + (ports / "coordinator").string();
+  const std::string file = (folder / "cluster.json").string();
+  BRECCIA_TRY(config.write(file));
+  ::signal(SIGTERM, [](int) { g_is_over = true; });
+  ::signal(SIGINT, [](int) { g_is_over = true; });
+  Status status;
+  {
+    Servers servers;
+    status = start_all(options, file, (ports / "coordinator.json").string(), &servers);
+    if (status.ok()) status = wait_until_up(config, &servers);
+    if (status.ok() && !g_is_over) {
+      console::say("the cluster is up; its processes:");
+      servers.say();
+      console::say(fmt::format("look at it: breccia fabric status --config {}", file));
+    }
+    while (status.ok() && !g_is_over) {
+      std::this_thread::sleep_for(kTurn);
+      status = servers.tend();
+    }
+  }
+  fs::remove_all(ports, error);
+  fs::remove(file, error);
+  return status;
+}
+
+}  // namespace breccia::cli::fabric

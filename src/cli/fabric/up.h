@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace breccia::cli::fabric {
+
+/// A whole little cluster on this computer: a process for each server.
+struct UpOptions {
+  std::string folder;  // made if it is not there; cluster.json in it is what others name
+  std::uint32_t index_servers = 2;
+  std::uint32_t memory_servers = 2;
+  std::uint64_t memory_bytes = 0;  // of each
+  std::uint64_t keys = 0;          // that there is room for
+};
+
+/// Runs until it is told to end (SIGTERM, SIGINT); servers that end by themselves begin again, and
+/// none outlives this.
+[[nodiscard]] Status run_up(const UpOptions& options);
+
+}  // namespace breccia::cli::fabric
