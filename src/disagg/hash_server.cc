@@ -63,9 +63,7 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
       answers_(port),
       asking_(port, options.again_us),
       memory_(port, &asking_),
-      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
-      is_whole_(options.is_first),
-      has_begun_(options.is_first) {
+      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
   watermark_in(region_.get())->set(0);
 }
 

@@ -38,7 +38,6 @@ class HashServer final : public IndexServer {
     std::uint32_t bucket_bits = 16;
     std::uint32_t more_buckets = 1 << 14;  // by which chains become longer
     std::optional<KeySeeds> seeds;         // none: random ones
-    bool is_first = false;                 // of its cluster: it is whole as it is, without a key
     fabric::TimeUs read_us = 100'000;      // what it tells all clients (TableInfo)
     fabric::TimeUs rest_us = 300'000;
     fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
@@ -51,6 +50,8 @@ class HashServer final : public IndexServer {
   static Result<std::unique_ptr<HashServer>> make(fabric::Port* port, const Options& options);
   ~HashServer() override = default;
 
+  /// It is the first one of its cluster: whole as it is, without a key.
+  void be_first() { is_whole_ = has_begun_ = true; }
   [[nodiscard]] Status follow(const ClusterMap& map) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
@@ -124,8 +125,8 @@ class HashServer final : public IndexServer {
   std::uint64_t applied_ = 0;  // through this one the buckets have them
   fabric::TimeUs mark_again_ = 0;
 
-  bool is_whole_;
-  bool has_begun_;                             // it knows where the log goes on
+  bool is_whole_ = false;
+  bool has_begun_ = false;                     // it knows where the log goes on
   bool has_gathered_ = false;                  // all keys of the ordered server
   std::uint64_t whole_at_ = 0;                 // then with this write it is whole
   std::string gathered_;                       // up to this key

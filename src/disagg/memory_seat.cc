@@ -14,6 +14,10 @@ Status MemorySeat::serve(fabric::TimeUs until) {
 
 Status MemorySeat::turn(fabric::TimeUs until) {
   if (!has_joined_) {
+    // Before it is anybody: that takes long.
+    if (made_ == nullptr) {
+      BRECCIA_TAKE(made_, MemoryServer::make(port_, options_.bytes));
+    }
     const Status joined = coordinator_->join(options_.member, port_->now_us() + options_.agree_us);
     // It may be a member all the same, and then the name is taken.
     if (joined.IsInvalidArgument()) return Status::Aborted("no member", joined.ToString());
@@ -40,9 +44,9 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
                                [this](const auto& one) { return one.member == options_.member; });
   if (me == map.memory.end()) return enter(map, view.version);
   if (me->is_lost) return Status::Aborted("the cluster has this server as lost");
-  if (server_ == nullptr) {
-    BRECCIA_TAKE(server_, MemoryServer::make(port_, me->node, options_.bytes));
-  }
+  if (server_ != nullptr) return Status::OK();
+  server_ = std::move(made_);
+  server_->be_node(me->node);
   return Status::OK();
 }
 

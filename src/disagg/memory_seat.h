@@ -46,7 +46,8 @@ class MemorySeat {
   Coordinator* const coordinator_;
   const Options options_;
   bool has_joined_ = false;
-  std::uint64_t version_ = 0;  // of the map
+  std::uint64_t version_ = 0;           // of the map
+  std::unique_ptr<MemoryServer> made_;  // and has no number yet
   std::unique_ptr<MemoryServer> server_;
 };
 

@@ -14,12 +14,16 @@ constexpr std::uint32_t kLeaseMax = 4096;
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port, std::uint32_t node,
-                                                         std::uint64_t bytes) {
-  BRECCIA_ASSERT(node < kNodesMax && bytes / kLineBytes <= kLinesOfNode);
+Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port, std::uint64_t bytes) {
+  BRECCIA_ASSERT(bytes / kLineBytes <= kLinesOfNode);
   BRECCIA_TAKE(std::unique_ptr<fabric::Region> region,
                port->make_region(bytes, fabric::Access::kReadWrite));
-  return std::unique_ptr<MemoryServer>(new MemoryServer(port, node, std::move(region)));
+  return std::unique_ptr<MemoryServer>(new MemoryServer(port, std::move(region)));
+}
+
+void MemoryServer::be_node(std::uint32_t node) {
+  BRECCIA_ASSERT(node < kNodesMax && !node_.has_value());
+  node_ = node;
 }
 
 void MemoryServer::serve(fabric::TimeUs until) {
@@ -30,9 +34,10 @@ void MemoryServer::serve(fabric::TimeUs until) {
 }
 
 WireWriter MemoryServer::answer(Ask ask, WireReader question) {
+  if (!node_.has_value()) return refusal(Code::kBusy, "this server has no number yet");
   switch (ask) {
     case Ask::kPool:
-      return answer_of(Code::kOk).add(PoolInfo{.region = region_->name(), .node = node_});
+      return answer_of(Code::kOk).add(PoolInfo{.region = region_->name(), .node = *node_});
     case Ask::kLease:
       return lease(question);
     case Ask::kGiveBack:

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
 #include "disagg/answers.h"
@@ -18,19 +19,19 @@ namespace breccia::disagg {
 class MemoryServer {
  public:
   /// Errors  MemoryLimit.
-  static Result<std::unique_ptr<MemoryServer>> make(fabric::Port* port, std::uint32_t node,
-                                                    std::uint64_t bytes);
+  static Result<std::unique_ptr<MemoryServer>> make(fabric::Port* port, std::uint64_t bytes);
   MemoryServer(const MemoryServer&) = delete;
   MemoryServer& operator=(const MemoryServer&) = delete;
 
+  /// Its number, by which entries name it; before that it answers nobody.
+  void be_node(std::uint32_t node);
   /// Answers what comes until then.
   void serve(fabric::TimeUs until);
   [[nodiscard]] const Pool& pool() const { return pool_; }
 
  private:
-  MemoryServer(fabric::Port* port, std::uint32_t node, std::unique_ptr<fabric::Region> region)
+  MemoryServer(fabric::Port* port, std::unique_ptr<fabric::Region> region)
       : port_(port),
-        node_(node),
         region_(std::move(region)),
         pool_(region_->bytes().size() / kLineBytes),
         answers_(port) {}
@@ -40,7 +41,7 @@ class MemoryServer {
   WireWriter take_back(WireReader question);
 
   fabric::Port* const port_;
-  const std::uint32_t node_;
+  std::optional<std::uint32_t> node_;
   const std::unique_ptr<fabric::Region> region_;
   Pool pool_;
   Answers answers_;

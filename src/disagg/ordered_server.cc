@@ -114,8 +114,7 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
 /// built asks where the values lie that they replace.
 WireWriter OrderedServer::log(WireReader question) {
   const bool tells = question.take<std::uint8_t>() != 0;
-  const bool at_once = tells || !is_whole_;
-  if (at_once) apply(kAll);
+  if (tells) apply(kAll);
   std::vector<Slot> replaced;
   while (question.left() > 0) {
     LoggedWrite write = LoggedWrite::taken_from(&question);
@@ -128,13 +127,11 @@ WireWriter OrderedServer::log(WireReader question) {
     if (!is_whole_) written_.insert(write.key);
     log_.push_back(std::move(write));
     ++through_;
-    if (at_once) replaced.push_back(apply_one());
+    if (tells) replaced.push_back(apply_one());
   }
   WireWriter answer = answer_of(Code::kOk);
   answer.add(Logged{through_});
-  for (const Slot slot : replaced) {
-    if (tells) answer.add(slot);
-  }
+  for (const Slot slot : replaced) answer.add(slot);
   return answer;
 }
 

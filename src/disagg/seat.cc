@@ -29,6 +29,9 @@ Status Seat::serve(fabric::TimeUs until) {
 
 Status Seat::turn(fabric::TimeUs until) {
   if (!has_joined_) {
+    if (options_.role == Role::kHash && table_ == nullptr) {
+      BRECCIA_TAKE(table_, HashServer::make(port_, options_.hash));
+    }
     const Status joined = coordinator_->join(options_.member, port_->now_us() + options_.agree_us);
     // It may be a member all the same, and then the name is taken.
     if (joined.IsInvalidArgument()) return Status::Aborted("no member", joined.ToString());
@@ -59,7 +62,7 @@ Status Seat::take_view() {
     version_ = view_->version;
     const bool has_role = map_.of(options_.role).member == options_.member;
     if (server_ != nullptr && !has_role) return Status::Aborted("another server has the role");
-    if (server_ == nullptr && has_role) BRECCIA_TRY(begin());
+    if (server_ == nullptr && has_role) begin();
     if (server_ != nullptr) BRECCIA_TRY(server_->follow(map_));
   }
   return Status::OK();
@@ -91,7 +94,7 @@ void Seat::take_role() {
   tell(next);
 }
 
-Status Seat::begin() {
+void Seat::begin() {
   BRECCIA_ASSERT(server_ == nullptr);
   is_counted_ = true;
   ++*options_.roles_here;
@@ -99,12 +102,10 @@ Status Seat::begin() {
                            " index, epoch " + std::to_string(map_.epoch));
   if (options_.role == Role::kOrdered) {
     server_ = std::make_unique<OrderedServer>(port_, options_.ordered);
-    return Status::OK();
+    return;
   }
-  HashServer::Options options = options_.hash;
-  options.is_first = map_.hash.is_whole;
-  BRECCIA_TAKE(server_, HashServer::make(port_, options));
-  return Status::OK();
+  if (map_.hash.is_whole) table_->be_first();
+  server_ = std::move(table_);
 }
 
 /// The map, with what this server knows and the cluster does not.

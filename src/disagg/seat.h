@@ -29,8 +29,8 @@ class Seat {
  public:
   struct Options {
     Role role = Role::kHash;
-    std::string member;        // its name, which nobody has had
-    HashServer::Options hash;  // is_first is not looked at
+    std::string member;  // its name, which nobody has had
+    HashServer::Options hash;
     OrderedServer::Options ordered;
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
@@ -58,7 +58,7 @@ class Seat {
   [[nodiscard]] bool may_take() const;
   [[nodiscard]] bool is_patient();
   void take_role();
-  Status begin();
+  void begin();
   [[nodiscard]] ClusterMap news() const;
   void tell(const ClusterMap& next);
 
@@ -69,8 +69,9 @@ class Seat {
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
-  fabric::TimeUs vacant_since_ = 0;  // 0: it is not
-  bool is_counted_ = false;          // among the roles of the process
+  fabric::TimeUs vacant_since_ = 0;    // 0: it is not
+  bool is_counted_ = false;            // among the roles of the process
+  std::unique_ptr<HashServer> table_;  // made before it is anybody: that takes long
   std::unique_ptr<IndexServer> server_;
 };
 

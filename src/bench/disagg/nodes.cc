@@ -62,8 +62,8 @@ Status Nodes::make() {
   for (std::uint32_t node = 0; node < options_.memory_servers; ++node) {
     BRECCIA_TAKE(auto port, open_port());
     ports_.push_back(std::move(port));
-    BRECCIA_TAKE(auto server,
-                 MemoryServer::make(ports_.back().get(), node, (bytes / chunk + 2) * chunk));
+    BRECCIA_TAKE(auto server, MemoryServer::make(ports_.back().get(), (bytes / chunk + 2) * chunk));
+    server->be_node(node);
     memory_.push_back(std::move(server));
     serve([server = memory_.back().get()](TimeUs until) {
       server->serve(until);
@@ -100,8 +100,8 @@ Status Nodes::make_index_servers() {
   of_hash.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
   of_hash.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
                            .proof = {random.next(), random.next() | 1}};
-  of_hash.is_first = true;
   BRECCIA_TAKE(hash_, HashServer::make(hash_port.get(), of_hash));
+  hash_->be_first();
   map_.hash = {.member = "hash", .address = hash_port->address(), .is_whole = true};
   map_.epoch = 1;
   ports_.push_back(std::move(hash_port));

@@ -280,12 +280,12 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
                        .ordered = {.member = "o", .address = ports[0]->address()},
                        .memory = {{.node = 0, .member = "m", .address = ports[2]->address()}}};
   OrderedServer ordered(ports[0].get(), {});
-  auto memory = MemoryServer::make(ports[2].get(), 0, 2 * Pool::kChunkLines * kLineBytes);
+  auto memory = MemoryServer::make(ports[2].get(), 2 * Pool::kChunkLines * kLineBytes);
   ASSERT_TRUE(memory.ok()) << memory.status().ToString();
-  HashServer::Options of_hash;
-  of_hash.is_first = true;
-  auto hash = HashServer::make(ports[1].get(), of_hash);
+  auto hash = HashServer::make(ports[1].get(), {});
   ASSERT_TRUE(hash.ok()) << hash.status().ToString();
+  memory.value()->be_node(0);
+  hash.value()->be_first();
   for (IndexServer* const server :
        {static_cast<IndexServer*>(&ordered), static_cast<IndexServer*>(hash.value().get())}) {
     ASSERT_TRUE(server->follow(map).ok());

@@ -109,7 +109,7 @@ class SimCluster {
       body(client.value().get());
     });
   }
-  /// Lets clients stand still from time to time, for longer than blocks rest.
+  /// Lets clients stand still from time to time, for longer than blocks rest, or sessions last.
   void let_clients_hang(int times) {
     net_.start(net_.add_node(), [this, times] {
       for (int i = 0; i < times; ++i) {
