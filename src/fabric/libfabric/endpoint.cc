@@ -3,7 +3,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-
 #include "base/assert.h"
 
 namespace breccia::fabric::libfabric {
@@ -169,9 +168,8 @@ std::span<const Endpoint::Done> Endpoint::progress() {
   if (count == -FI_EAVAIL) return std::span(done_).first(take_error(&done_[0]) ? 1 : 0);
   const std::size_t got = count > 0 ? static_cast<std::size_t>(count) : 0;
   for (std::size_t i = 0; i < got; ++i) {
-    done_[i] = {.slot = static_cast<Slot*>(entries[i].op_context),
-                .bytes = entries[i].len,
-                .is_ok = true};
+    done_[i] = {
+        .slot = static_cast<Slot*>(entries[i].op_context), .bytes = entries[i].len, .is_ok = true};
   }
   return std::span(done_).first(got);
 }

@@ -35,6 +35,7 @@ constexpr TimeUs kLingerUs = 50'000;
 /// Whoever is silent is asked whether it is there, and so many times in vain.
 constexpr TimeUs kPingUs = 1'000'000;
 constexpr int kPingsMax = 20;
+constexpr TimeUs kStuckUsMax = 1'000'000;
 
 }  // namespace
 
@@ -50,12 +51,11 @@ Result<std::unique_ptr<Engine>> Engine::open(const Options& options) {
   if (!engine->bells_.is_open()) return Status::IOError("no epoll", std::strerror(errno));
   BRECCIA_TAKE(const Endpoint* const door, engine->add_endpoint(kDoorReceives, kSlotsOfLink));
   BRECCIA_ASSERT(door->address().size() <= kAddressBytesMax);
+  engine->address_ = engine->provider_->text_of(door->address());
   return engine;
 }
 
 Engine::~Engine() = default;
-
-std::string Engine::address() const { return provider_->text_of(door()->address()); }
 
 Result<Endpoint*> Engine::add_endpoint(std::size_t receives, std::size_t slots) {
   BRECCIA_TAKE(auto endpoint, Endpoint::open(*provider_, receives, slots));
@@ -77,15 +77,16 @@ bool Engine::turn(Lock* lock, Wait* wait) {
   if (has_come) return true;
   if (now - wait->idle_us < kSpinUs) {
     std::this_thread::yield();
-  } else {
-    pause(lock, *wait);
+  } else if (pause(lock, *wait)) {
+    wait->idle_us = base::now_us();  // peers may be at this port's memory, which is not told
   }
   return true;
 }
 
-void Engine::pause(Lock* lock, const Wait& wait) {
+/// True: there may be something to do.
+bool Engine::pause(Lock* lock, const Wait& wait) {
   for (const auto& endpoint : endpoints_) {
-    if (!endpoint->may_block()) return;
+    if (!endpoint->may_block()) return false;
   }
   const TimeUs now = base::now_us();
   TimeUs most = kPauseUsMax;
@@ -96,8 +97,9 @@ void Engine::pause(Lock* lock, const Wait& wait) {
   std::array<pollfd, 2> bells = {pollfd{.fd = bells_.get(), .events = POLLIN, .revents = 0},
                                  pollfd{.fd = wait.also, .events = POLLIN, .revents = 0}};
   lock->unlock();
-  (void)::ppoll(bells.data(), bells.size(), &time, nullptr);
+  const int rung = ::ppoll(bells.data(), bells.size(), &time, nullptr);
   lock->lock();
+  return rung > 0;
 }
 
 /// Endpoints come and go outside of it.
@@ -332,8 +334,7 @@ bool Engine::pump(Link* link) {
 bool Engine::pump_one(Link* link) {
   const bool has_part = link->has_message() && link->may_send_part();
   if (link->waiting.empty() && !has_part && !link->owes_grant()) return false;
-  Endpoint::Slot* const slot =
-      link->slots_held < kSlotsOfLink ? link->endpoint->take() : nullptr;
+  Endpoint::Slot* const slot = link->slots_held < kSlotsOfLink ? link->endpoint->take() : nullptr;
   if (slot == nullptr) {
     wanting_.insert(link->peer);
     return false;
@@ -356,12 +357,23 @@ bool Engine::pump_one(Link* link) {
     return true;
   }
   link->endpoint->give_back(slot);
-  if (posted == Endpoint::Posted::kNotNow) {
+  if (!is_lost(link, posted)) {
     wanting_.insert(link->peer);
   } else {
     note_gone(link->peer);
   }
   return false;
+}
+
+/// Whether a packet or an access that was not taken never will be. Where nothing is under way there
+/// is room, and so there is no connection: the provider is making a new one for ever, and what was
+/// sent by the old one nobody knows.
+bool Engine::is_lost(Link* link, Endpoint::Posted posted) {
+  if (posted == Endpoint::Posted::kNever) return true;
+  if (link->slots_held > 0 || link->other == 0) return false;
+  const TimeUs now = base::now_us();
+  if (link->stuck_us == 0) link->stuck_us = now;
+  return now - link->stuck_us >= kStuckUsMax;
 }
 
 /// None: it asked for something that is no question.
@@ -380,6 +392,7 @@ std::optional<std::size_t> Engine::write_body(Link* link, std::span<std::byte> i
 }
 
 void Engine::sent(Link* link, Kind kind, std::size_t body_bytes) {
+  link->stuck_us = 0;
   ++link->slots_held;
   ++link->sequence_out;
   link->parts_told = link->parts_let;
@@ -401,20 +414,21 @@ bool Engine::post(Link* link, const Transfer& transfer, Batch* batch) {
   slot->into = transfer.into;
   auto posted = Endpoint::Posted::kNever;
   if (transfer.from.empty()) {
-    posted = link->endpoint->read(slot, link->to, transfer.key, transfer.remote,
-                                  transfer.into.size());
+    posted =
+        link->endpoint->read(slot, link->to, transfer.key, transfer.remote, transfer.into.size());
   } else {
     std::memcpy(slot->bytes.data(), transfer.from.data(), transfer.from.size());
-    posted = link->endpoint->write(slot, link->to, transfer.key, transfer.remote,
-                                   transfer.from.size());
+    posted =
+        link->endpoint->write(slot, link->to, transfer.key, transfer.remote, transfer.from.size());
   }
   if (posted == Endpoint::Posted::kYes) {
+    link->stuck_us = 0;
     ++link->slots_held;
     ++batch->under_way;
     return true;
   }
   link->endpoint->give_back(slot);
-  if (posted == Endpoint::Posted::kNever) note_gone(link->peer);
+  if (is_lost(link, posted)) note_gone(link->peer);
   return false;
 }
 

@@ -64,7 +64,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   [[nodiscard]] const Provider& provider() const { return *provider_; }
-  [[nodiscard]] std::string address() const;
+  [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] Lock lock() { return Lock(mutex_); }
 
   /// Does what there is to do; if that is nothing for a while, waits without the lock.
@@ -109,7 +109,7 @@ class Engine {
   Link* add(Endpoint* endpoint, fi_addr_t to, const RawAddress& address);
 
   bool progress();
-  void pause(Lock* lock, const Wait& wait);
+  bool pause(Lock* lock, const Wait& wait);
   void handle(Endpoint* at, const Endpoint::Done& done);
   void finish(const Endpoint::Done& done);
   void tend(TimeUs now);
@@ -119,6 +119,7 @@ class Engine {
   bool pump_one(Link* link);
   [[nodiscard]] std::optional<std::size_t> write_body(Link* link, std::span<std::byte> into);
   void sent(Link* link, Kind kind, std::size_t body_bytes);
+  [[nodiscard]] static bool is_lost(Link* link, Endpoint::Posted posted);
 
   void hear(Endpoint* at, std::span<const std::byte> bytes);
   void hear_hello(const Packet& packet);
@@ -140,6 +141,7 @@ class Engine {
 
   std::mutex mutex_;
   const std::unique_ptr<Provider> provider_;
+  std::string address_;  // of the door
   Regions regions_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;  // the first is the door
   local::Descriptor bells_;                           // epoll of theirs

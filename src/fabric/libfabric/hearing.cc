@@ -119,9 +119,8 @@ void Engine::forget_address(const RawAddress& address) {
     if (!link.owns_endpoint && link.address == address) before.push_back(peer);
   }
   for (const PeerId peer : before) note_gone(peer);
-  std::erase_if(leaving_, [&](const Leaving& one) {
-    return !one.owns_endpoint && one.address == address;
-  });
+  std::erase_if(leaving_,
+                [&](const Leaving& one) { return !one.owns_endpoint && one.address == address; });
 }
 
 /// Each guest brings its slots. Those of guests that are gone stay where they are, and some of them
@@ -163,8 +162,7 @@ bool Engine::hear_part(Link* link, std::span<const std::byte> body) {
     if (is_first) came.assign(body.begin(), body.end());
     return true;
   }
-  Arrival arrival{
-      .kind = Arrival::Kind::kMessage, .peer = link->peer, .header = {}, .payload = {}};
+  Arrival arrival{.kind = Arrival::Kind::kMessage, .peer = link->peer, .header = {}, .payload = {}};
   std::span<const std::byte> payload;
   if (decode(all, &arrival.header, &payload) != Damage::kNone) return false;
   arrival.payload.assign(payload.begin(), payload.end());

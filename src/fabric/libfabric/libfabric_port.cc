@@ -36,8 +36,7 @@ std::vector<std::byte> question_for(std::uint32_t number, std::span<const Read> 
   std::memcpy(question.data(), &head, sizeof head);
   std::byte* at = question.data() + sizeof head;
   for (const Read& read : reads) {
-    const Piece piece{
-        .key = read.region.key, .offset = read.offset, .bytes = read.into.size()};
+    const Piece piece{.key = read.region.key, .offset = read.offset, .bytes = read.into.size()};
     std::memcpy(at, &piece, sizeof piece);
     at += sizeof piece;
   }

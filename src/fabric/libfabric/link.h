@@ -45,6 +45,7 @@ struct Link {
   std::uint32_t sequence_out = 0;
   std::uint32_t parts_sent = 0, parts_granted = 0;
   std::size_t slots_held = 0;
+  TimeUs stuck_us = 0;  // since when it takes nothing, though nothing is under way
 
   // What comes.
   std::uint32_t sequence_in = 0;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include "base/assert.h"
 
@@ -92,7 +93,8 @@ std::optional<RawAddress> from_socket_text(std::string_view text, std::uint32_t 
   if (colon == std::string_view::npos) return std::nullopt;
   std::uint16_t port = 0;
   const char* const end = text.data() + text.size();
-  if (std::from_chars(text.data() + colon + 1, end, port).ptr != end) return std::nullopt;
+  const auto [read_to, failed] = std::from_chars(text.data() + colon + 1, end, port);
+  if (failed != std::errc() || read_to != end) return std::nullopt;
   std::string host(text.substr(0, colon));
   if (format == FI_SOCKADDR_IN) {
     sockaddr_in socket{};
@@ -130,8 +132,8 @@ Provider::Info Provider::look_for(const Candidate& candidate, const Options& opt
   const int failed = fi_getinfo(kApiVersion, node, service, flags, wishes.get(), &found);
   Info info(found);
   if (failed == 0) return info;
-  *why_not += std::string(why_not->empty() ? "" : ", ") + candidate.word + ": " +
-              fi_strerror(-failed);
+  *why_not +=
+      std::string(why_not->empty() ? "" : ", ") + candidate.word + ": " + fi_strerror(-failed);
   return nullptr;
 }
 

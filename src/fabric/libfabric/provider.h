@@ -69,9 +69,7 @@ class Provider {
   Provider(Info info, const Candidate& chosen);
   static Info look_for(const Candidate& candidate, const Options& options, std::string* why_not);
   Status open_domain();
-  [[nodiscard]] bool has_mode(int mode) const {
-    return (info_->domain_attr->mr_mode & mode) != 0;
-  }
+  [[nodiscard]] bool has_mode(int mode) const { return (info_->domain_attr->mr_mode & mode) != 0; }
 
   const Info info_;
   const std::string scheme_;  // of addresses

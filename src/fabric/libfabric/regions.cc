@@ -50,9 +50,8 @@ void Regions::end(std::uint64_t key) {
 Facts Regions::facts(std::uint64_t key) const {
   const auto found = all_.find(key);
   if (found == all_.end()) return {.key = key, .bytes = 0, .rights = Rights::kNone};
-  return {.key = key,
-          .bytes = found->second.memory->bytes().size(),
-          .rights = found->second.rights};
+  return {
+      .key = key, .bytes = found->second.memory->bytes().size(), .rights = found->second.rights};
 }
 
 std::optional<std::size_t> Regions::gather(std::span<const std::byte> question,
