@@ -9,10 +9,12 @@ pkg_check_modules(pmem2 REQUIRED IMPORTED_TARGET libpmem2)
 pkg_check_modules(uring REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(fabric REQUIRED IMPORTED_TARGET libfabric)
 pkg_check_modules(snappy REQUIRED IMPORTED_TARGET snappy)
 pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+
+# Its headers alone: the library is loaded by what uses a network (src/fabric/libfabric/library.h).
+pkg_check_modules(fabric REQUIRED libfabric)
 
 # RocksDB: the system's, or one built in Release mode by `./dev rocksdb-release`. The distribution's
 # CMake package names private paths of its build, so the library is looked up by name.
@@ -41,9 +43,11 @@ set_target_properties(breccia_rocksdb PROPERTIES
 add_library(breccia_dependencies INTERFACE)
 target_link_libraries(breccia_dependencies INTERFACE
   TBB::tbb fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
-  PkgConfig::pmem2 PkgConfig::uring PkgConfig::xxhash PkgConfig::isal PkgConfig::fabric
+  PkgConfig::pmem2 PkgConfig::uring PkgConfig::xxhash PkgConfig::isal
   PkgConfig::snappy PkgConfig::lz4 PkgConfig::zstd Threads::Threads
   ${CMAKE_DL_LIBS} breccia_rocksdb)
+
+target_include_directories(breccia_dependencies SYSTEM INTERFACE ${fabric_INCLUDE_DIRS})
 
 if(BRECCIA_BENCH)
   find_package(benchmark REQUIRED)

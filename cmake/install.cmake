@@ -32,4 +32,4 @@ if(BRECCIA_CUDA)
 endif()
 breccia_pkg_config(breccia C "-lbreccia" "")
 breccia_pkg_config(breccia-cpp C++ "${core_libraries}"
-  "tbb fmt spdlog libpmem2 liburing libxxhash libisal libfabric snappy liblz4 libzstd")
+  "tbb fmt spdlog libpmem2 liburing libxxhash libisal snappy liblz4 libzstd")

@@ -4,6 +4,7 @@
 #include <rdma/fi_rma.h>
 
 #include "base/assert.h"
+#include "fabric/libfabric/library.h"
 
 namespace breccia::fabric::libfabric {
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::size_t kQueueEntries = 4096;
 
-Status failed(const char* what, int code) { return Status::IOError(what, fi_strerror(-code)); }
+Status failed(const char* what, int code) { return Status::IOError(what, words_of(code)); }
 
 Endpoint::Posted posted(ssize_t code) {
   if (code == 0) return Endpoint::Posted::kYes;

@@ -1,10 +1,10 @@
 #include "fabric/libfabric/memory.h"
 
-#include <rdma/fi_errno.h>
 #include <sys/mman.h>
 
 #include "base/assert.h"
 #include "base/secret.h"
+#include "fabric/libfabric/library.h"
 
 namespace breccia::fabric::libfabric {
 
@@ -23,7 +23,7 @@ Result<std::unique_ptr<Memory>> Memory::make(const Provider& provider, std::uint
   const int failed = fi_mr_reg(provider.domain(), mapped, bytes, access, /*offset=*/0, key,
                                /*flags=*/0, &registered, nullptr);
   if (failed != 0) {
-    return Status::IOError("memory is not taken by " + provider.name(), fi_strerror(-failed));
+    return Status::IOError("memory is not taken by " + provider.name(), words_of(failed));
   }
   memory->registered_ = Handle(registered);
   return memory;

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <rdma/fi_errno.h>
 
 #include <charconv>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <system_error>
 
 #include "base/assert.h"
+#include "fabric/libfabric/library.h"
 
 namespace breccia::fabric::libfabric {
 
@@ -119,25 +119,30 @@ Provider::Provider(Info info, const Candidate& chosen)
       scheme_(std::string("fi:") + chosen.word + ":"),
       is_software_(chosen.is_software) {}
 
+void Provider::FreeInfo::operator()(fi_info* info) const {
+  Library::load().value()->freeinfo(info);
+}
+
 /// Null, and why.
 Provider::Info Provider::look_for(const Candidate& candidate, const Options& options,
                                   std::string* why_not) {
-  const Info wishes(fi_allocinfo());
+  const Library* const library = Library::load().value();
+  const Info wishes(library->dupinfo(nullptr));
   if (wishes == nullptr) throw std::bad_alloc();
   say_wishes(wishes.get(), candidate.name);
   const char* const node = options.node.empty() ? nullptr : options.node.c_str();
   const char* const service = options.service.empty() ? nullptr : options.service.c_str();
   const std::uint64_t flags = node != nullptr || service != nullptr ? FI_SOURCE : 0;
   fi_info* found = nullptr;
-  const int failed = fi_getinfo(kApiVersion, node, service, flags, wishes.get(), &found);
+  const int failed = library->getinfo(kApiVersion, node, service, flags, wishes.get(), &found);
   Info info(found);
   if (failed == 0) return info;
-  *why_not +=
-      std::string(why_not->empty() ? "" : ", ") + candidate.word + ": " + fi_strerror(-failed);
+  *why_not += std::string(why_not->empty() ? "" : ", ") + candidate.word + ": " + words_of(failed);
   return nullptr;
 }
 
 Result<std::unique_ptr<Provider>> Provider::open(const Options& options) {
+  BRECCIA_TRY(Library::load().status());
   std::string why_not;
   for (const Candidate& candidate : kCandidates) {
     const bool is_auto = options.policy == Policy::kAuto;
@@ -160,10 +165,11 @@ Result<std::unique_ptr<Provider>> Provider::open(const Options& options) {
 
 Status Provider::open_domain() {
   const auto failed = [this](int code) {
-    return Status::IOError(name() + " does not open", fi_strerror(-code));
+    return Status::IOError(name() + " does not open", words_of(code));
   };
   fid_fabric* fabric = nullptr;
-  if (const int code = fi_fabric(info_->fabric_attr, &fabric, nullptr)) return failed(code);
+  BRECCIA_TAKE(const Library* const library, Library::load());
+  if (const int code = library->fabric(info_->fabric_attr, &fabric, nullptr)) return failed(code);
   fabric_ = Handle(fabric);
   fid_domain* domain = nullptr;
   if (const int code = fi_domain(fabric, info_.get(), &domain, nullptr)) return failed(code);

@@ -36,8 +36,8 @@ using RawAddress = std::vector<std::byte>;
 /// The provider that was chosen, opened.
 class Provider {
  public:
-  /// Errors  NotSupported: there is none that the policy allows; the text says what was found, and
-  ///         what to do. IOError: there is one, and it does not open.
+  /// Errors  NotSupported: libfabric is not there, or no provider that the policy allows; the text
+  ///         says what was found, and what to do. IOError: there is one, and it does not open.
   static Result<std::unique_ptr<Provider>> open(const Options& options);
 
   [[nodiscard]] fi_info* info() const { return info_.get(); }
@@ -60,7 +60,7 @@ class Provider {
 
  private:
   struct FreeInfo {
-    void operator()(fi_info* info) const { fi_freeinfo(info); }
+    void operator()(fi_info* info) const;
   };
   using Info = std::unique_ptr<fi_info, FreeInfo>;
   struct Candidate;
