@@ -21,16 +21,16 @@ Endpoint::Posted posted(ssize_t code) {
 
 }  // namespace
 
-Result<std::unique_ptr<Endpoint>> Endpoint::open(const Provider& provider, std::size_t receives,
-                                                 std::size_t slots) {
+Result<std::unique_ptr<Endpoint>> Endpoint::open(const Provider& provider, fi_info* info,
+                                                 std::size_t receives, std::size_t slots) {
   std::unique_ptr<Endpoint> endpoint(new Endpoint(provider));
-  BRECCIA_TRY(endpoint->make());
+  BRECCIA_TRY(endpoint->make(info));
   BRECCIA_TRY(endpoint->add_receives(receives));
   BRECCIA_TRY(endpoint->add_slots(slots));
   return endpoint;
 }
 
-Status Endpoint::make() {
+Status Endpoint::make(fi_info* info) {
   fid_domain* const domain = provider_.domain();
   fi_av_attr peers_wish{};
   fid_av* peers = nullptr;
@@ -48,7 +48,7 @@ Status Endpoint::make() {
   }
   queue_ = Handle(queue);
   fid_ep* endpoint = nullptr;
-  if (const int code = fi_endpoint(domain, provider_.info(), &endpoint, nullptr)) {
+  if (const int code = fi_endpoint(domain, info, &endpoint, nullptr)) {
     return failed("no endpoint", code);
   }
   endpoint_ = Handle(endpoint);

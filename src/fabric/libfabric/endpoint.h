@@ -54,8 +54,8 @@ class Endpoint {
 
   /// With so many receives that wait, and slots for the rest.
   /// Errors  IOError; MemoryLimit.
-  static Result<std::unique_ptr<Endpoint>> open(const Provider& provider, std::size_t receives,
-                                                std::size_t slots);
+  static Result<std::unique_ptr<Endpoint>> open(const Provider& provider, fi_info* info,
+                                                std::size_t receives, std::size_t slots);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -90,7 +90,7 @@ class Endpoint {
   static constexpr std::size_t kDoneMax = 32;
 
   explicit Endpoint(const Provider& provider) : provider_(provider) {}
-  Status make();
+  Status make(fi_info* info);
   Status add_receives(std::size_t count);
   Result<std::span<Slot>> make_slots(std::size_t count);
   [[nodiscard]] bool take_error(Done* done);

@@ -49,7 +49,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const Options& options) {
   std::unique_ptr<Engine> engine(new Engine(std::move(provider)));
   engine->bells_ = local::Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!engine->bells_.is_open()) return Status::IOError("no epoll", std::strerror(errno));
-  BRECCIA_TAKE(const Endpoint* const door, engine->add_endpoint(kDoorReceives, kSlotsOfLink));
+  BRECCIA_TAKE(const Endpoint* const door,
+               engine->add_endpoint(engine->provider_->door_info(), kDoorReceives, kSlotsOfLink));
   BRECCIA_ASSERT(door->address().size() <= kAddressBytesMax);
   engine->address_ = engine->provider_->text_of(door->address());
   return engine;
@@ -57,8 +58,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const Options& options) {
 
 Engine::~Engine() = default;
 
-Result<Endpoint*> Engine::add_endpoint(std::size_t receives, std::size_t slots) {
-  BRECCIA_TAKE(auto endpoint, Endpoint::open(*provider_, receives, slots));
+Result<Endpoint*> Engine::add_endpoint(fi_info* info, std::size_t receives, std::size_t slots) {
+  BRECCIA_TAKE(auto endpoint, Endpoint::open(*provider_, info, receives, slots));
   epoll_event event{.events = EPOLLIN, .data = {.u64 = 0}};
   if (::epoll_ctl(bells_.get(), EPOLL_CTL_ADD, endpoint->bell(), &event) != 0) {
     return Status::IOError("an endpoint cannot be watched", std::strerror(errno));
@@ -198,7 +199,7 @@ void Engine::ping(TimeUs now) {
 // ---- links -------------------------------------------------------------------------------------
 
 Result<PeerId> Engine::add_link(const RawAddress& address) {
-  BRECCIA_TAKE(Endpoint* const endpoint, add_endpoint(kReceives, kSlotsOfLink));
+  BRECCIA_TAKE(Endpoint* const endpoint, add_endpoint(provider_->info(), kReceives, kSlotsOfLink));
   auto to = endpoint->insert(address);
   Link* const link = add(endpoint, to.ok() ? to.value() : FI_ADDR_UNSPEC, address);
   link->owns_endpoint = true;

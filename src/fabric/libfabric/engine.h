@@ -104,7 +104,7 @@ class Engine {
   };
 
   explicit Engine(std::unique_ptr<Provider> provider) : provider_(std::move(provider)) {}
-  Result<Endpoint*> add_endpoint(std::size_t receives, std::size_t slots);
+  Result<Endpoint*> add_endpoint(fi_info* info, std::size_t receives, std::size_t slots);
   [[nodiscard]] Endpoint* door() const { return endpoints_.front().get(); }
   Link* add(Endpoint* endpoint, fi_addr_t to, const RawAddress& address);
 

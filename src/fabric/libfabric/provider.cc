@@ -114,8 +114,9 @@ std::optional<RawAddress> from_socket_text(std::string_view text, std::uint32_t 
 
 }  // namespace
 
-Provider::Provider(Info info, const Candidate& chosen)
-    : info_(std::move(info)),
+Provider::Provider(Info door_info, Info info, const Candidate& chosen)
+    : door_info_(std::move(door_info)),
+      info_(std::move(info)),
       scheme_(std::string("fi:") + chosen.word + ":"),
       is_software_(chosen.is_software) {}
 
@@ -123,13 +124,14 @@ void Provider::FreeInfo::operator()(fi_info* info) const {
   Library::load().value()->freeinfo(info);
 }
 
-/// Null, and why.
+/// Null, and why. In a domain, or in any.
 Provider::Info Provider::look_for(const Candidate& candidate, const Options& options,
-                                  std::string* why_not) {
+                                  const char* domain, std::string* why_not) {
   const Library* const library = Library::load().value();
   const Info wishes(library->dupinfo(nullptr));
   if (wishes == nullptr) throw std::bad_alloc();
   say_wishes(wishes.get(), candidate.name);
+  if (domain != nullptr) wishes->domain_attr->name = ::strdup(domain);
   const char* const node = options.node.empty() ? nullptr : options.node.c_str();
   const char* const service = options.service.empty() ? nullptr : options.service.c_str();
   const std::uint64_t flags = node != nullptr || service != nullptr ? FI_SOURCE : 0;
@@ -149,13 +151,18 @@ Result<std::unique_ptr<Provider>> Provider::open(const Options& options) {
     if (!is_auto && options.policy != candidate.policy) continue;
     if (is_auto && candidate.is_software && !options.allow_software) {
       std::string not_used;
-      const bool is_there = look_for(candidate, options, &not_used) != nullptr;
+      const bool is_there = look_for(candidate, options, nullptr, &not_used) != nullptr;
       why_not += is_there ? ", tcp: there, in software" : ", " + not_used;
       continue;
     }
-    Info info = look_for(candidate, options, &why_not);
+    Info door_info = look_for(candidate, options, nullptr, &why_not);
+    if (door_info == nullptr) continue;
+    Options any_port = options;
+    any_port.service.clear();
+    Info info = look_for(candidate, any_port, door_info->domain_attr->name, &why_not);
     if (info == nullptr) continue;
-    std::unique_ptr<Provider> provider(new Provider(std::move(info), candidate));
+    std::unique_ptr<Provider> provider(
+        new Provider(std::move(door_info), std::move(info), candidate));
     BRECCIA_TRY(provider->open_domain());
     return provider;
   }

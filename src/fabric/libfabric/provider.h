@@ -40,6 +40,9 @@ class Provider {
   ///         says what was found, and what to do. IOError: there is one, and it does not open.
   static Result<std::unique_ptr<Provider>> open(const Options& options);
 
+  /// Of endpoints that others come in by: they have the port that was asked for.
+  [[nodiscard]] fi_info* door_info() const { return door_info_.get(); }
+  /// Of others.
   [[nodiscard]] fi_info* info() const { return info_.get(); }
   [[nodiscard]] fid_fabric* fabric() const { return fabric_.get(); }
   [[nodiscard]] fid_domain* domain() const { return domain_.get(); }
@@ -66,12 +69,13 @@ class Provider {
   struct Candidate;
   static const Candidate kCandidates[];
 
-  Provider(Info info, const Candidate& chosen);
-  static Info look_for(const Candidate& candidate, const Options& options, std::string* why_not);
+  Provider(Info door_info, Info info, const Candidate& chosen);
+  static Info look_for(const Candidate& candidate, const Options& options, const char* domain,
+                       std::string* why_not);
   Status open_domain();
   [[nodiscard]] bool has_mode(int mode) const { return (info_->domain_attr->mr_mode & mode) != 0; }
 
-  const Info info_;
+  const Info door_info_, info_;
   const std::string scheme_;  // of addresses
   const bool is_software_;
   Handle<fid_fabric> fabric_;

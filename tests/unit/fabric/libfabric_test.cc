@@ -109,7 +109,7 @@ class Stranger {
  public:
   explicit Stranger(const std::string& address) {
     provider_ = Provider::open(by_tcp()).take();
-    endpoint_ = Endpoint::open(*provider_, 8, 8).take();
+    endpoint_ = Endpoint::open(*provider_, provider_->info(), 8, 8).take();
     to_ = endpoint_->insert(provider_->address_of(address).value()).value();
   }
   /// Whether it left.
@@ -222,6 +222,20 @@ TEST(FabricLibfabric, AddressesAreTexts) {
   const auto provider = Provider::open(by_tcp()).take();
   const std::string text = "fi:tcp:127.0.0.1:4711";
   EXPECT_EQ(provider->text_of(provider->address_of(text).value()), text);
+}
+
+// Goal: a port that was asked for is had, by one, who goes to others as all do.
+TEST(FabricLibfabric, PortsMayBeChosen) {
+  const auto other = open_port();
+  Options options = by_tcp();
+  const std::string free = open_port()->address();  // by now
+  options.service = free.substr(free.rfind(':') + 1);
+  const auto first = LibfabricPort::open(options);
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  EXPECT_EQ(first.value()->address(), free);
+  EXPECT_FALSE(LibfabricPort::open(options).ok());
+  connect(first.value().get(), other->address());
+  connect(other.get(), free);
 }
 
 // Goal: what a question asks for is what the regions hold, and nothing else.
