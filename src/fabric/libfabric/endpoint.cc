@@ -100,14 +100,26 @@ bool Endpoint::may_block() {
 }
 
 Result<fi_addr_t> Endpoint::insert(const RawAddress& address) {
+  const auto found = inserted_.find(address);
+  if (found != inserted_.end()) {
+    ++found->second.times;
+    return found->second.peer;
+  }
   fi_addr_t peer = FI_ADDR_UNSPEC;
   if (fi_av_insert(peers_.get(), address.data(), 1, &peer, 0, nullptr) != 1) {
     return Status::IOError("an address that the network does not take");
   }
+  inserted_.emplace(address, Inserted{.peer = peer, .times = 1});
   return peer;
 }
 
-void Endpoint::remove(fi_addr_t peer) { (void)fi_av_remove(peers_.get(), &peer, 1, 0); }
+void Endpoint::remove(const RawAddress& address) {
+  const auto found = inserted_.find(address);
+  BRECCIA_ASSERT(found != inserted_.end() && found->second.times > 0);
+  if (--found->second.times > 0) return;
+  (void)fi_av_remove(peers_.get(), &found->second.peer, 1, 0);
+  inserted_.erase(found);
+}
 
 Endpoint::Slot* Endpoint::take() {
   if (free_.empty()) return nullptr;

@@ -8,7 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -22,9 +24,8 @@ namespace breccia::fabric::libfabric {
 /// An endpoint of the provider, with memory of its own for all that comes and goes: what a call
 /// gave up on may be done yet, and then must not touch what is the caller's.
 ///
-/// One access that is refused, and the connection to that peer is dead for good: an endpoint is
-/// made for one peer, and thrown away with it, or it is that by which others come in, which have
-/// such endpoints.
+/// One access that is refused, or a connection that breaks, and it may reach that address never
+/// again, while a new endpoint does: its address is spoiled.
 /// Threads one at a time.
 class Endpoint {
  public:
@@ -64,9 +65,17 @@ class Endpoint {
   [[nodiscard]] int bell() const { return bell_; }
   [[nodiscard]] bool may_block();
 
+  /// Once more, or for the first time.
   /// Errors  IOError: no such address.
   [[nodiscard]] Result<fi_addr_t> insert(const RawAddress& address);
-  void remove(fi_addr_t peer);
+  /// As often as it was inserted.
+  void remove(const RawAddress& address);
+  void spoil(const RawAddress& address) { spoiled_.insert(address); }
+  [[nodiscard]] bool has_spoiled() const { return !spoiled_.empty(); }
+  [[nodiscard]] bool is_in_use() const { return !inserted_.empty(); }
+  [[nodiscard]] bool is_spoiled(const RawAddress& address) const {
+    return spoiled_.contains(address);
+  }
 
   Status add_slots(std::size_t count);
   [[nodiscard]] std::size_t slot_count() const { return slot_count_; }
@@ -102,7 +111,13 @@ class Endpoint {
   Handle<fid_av> peers_;
   Handle<fid_cq> queue_;
   Handle<fid_ep> endpoint_;
+  struct Inserted {
+    fi_addr_t peer;
+    int times;
+  };
   RawAddress address_;
+  std::map<RawAddress, Inserted> inserted_;
+  std::set<RawAddress> spoiled_;
   int bell_ = -1;
   std::size_t slot_count_ = 0;  // without those of receives
   std::vector<Slot*> free_;

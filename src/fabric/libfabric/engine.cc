@@ -20,7 +20,6 @@ namespace breccia::fabric::libfabric {
 namespace {
 
 constexpr std::size_t kDoorReceives = 256;
-constexpr std::size_t kReceives = 64;
 /// Slots that one link has under way, and so no other has to wait for it.
 constexpr std::size_t kSlotsOfLink = 32;
 constexpr std::size_t kWaitingMax = 256;
@@ -49,23 +48,30 @@ Result<std::unique_ptr<Engine>> Engine::open(const Options& options) {
   std::unique_ptr<Engine> engine(new Engine(std::move(provider)));
   engine->bells_ = local::Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!engine->bells_.is_open()) return Status::IOError("no epoll", std::strerror(errno));
-  BRECCIA_TAKE(const Endpoint* const door,
-               engine->add_endpoint(engine->provider_->door_info(), kDoorReceives, kSlotsOfLink));
+  BRECCIA_TAKE(auto door, Endpoint::open(*engine->provider_, engine->provider_->door_info(),
+                                         kDoorReceives, kSlotsOfLink));
   BRECCIA_ASSERT(door->address().size() <= kAddressBytesMax);
   engine->address_ = engine->provider_->text_of(door->address());
+  BRECCIA_TRY(engine->add_endpoint(std::move(door)));
   return engine;
 }
 
 Engine::~Engine() = default;
 
-Result<Endpoint*> Engine::add_endpoint(fi_info* info, std::size_t receives, std::size_t slots) {
-  BRECCIA_TAKE(auto endpoint, Endpoint::open(*provider_, info, receives, slots));
+Status Engine::add_endpoint(std::unique_ptr<Endpoint> endpoint) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = 0}};
   if (::epoll_ctl(bells_.get(), EPOLL_CTL_ADD, endpoint->bell(), &event) != 0) {
     return Status::IOError("an endpoint cannot be watched", std::strerror(errno));
   }
   endpoints_.push_back(std::move(endpoint));
-  return endpoints_.back().get();
+  return Status::OK();
+}
+
+void Engine::look_for_spare() {
+  auto spare = spare_.take();
+  if (spare.ok() && spare.value() == nullptr) return;
+  awaits_spare_ = false;
+  no_spare_ = spare.ok() ? add_endpoint(spare.take()) : spare.status();
 }
 
 // ---- time --------------------------------------------------------------------------------------
@@ -92,7 +98,7 @@ bool Engine::pause(Lock* lock, const Wait& wait) {
   const TimeUs now = base::now_us();
   TimeUs most = kPauseUsMax;
   if (!leaving_.empty()) most = kTendUs;
-  if (!wanting_.empty()) most = kWantingPauseUs;
+  if (!wanting_.empty() || awaits_spare_) most = kWantingPauseUs;
   const TimeUs pause = std::min(most, wait.until > now ? wait.until - now : 0);
   const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(pause * 1000)};
   std::array<pollfd, 2> bells = {pollfd{.fd = bells_.get(), .events = POLLIN, .revents = 0},
@@ -118,6 +124,7 @@ bool Engine::progress() {
       if (Link* const link = find(peer)) (void)pump(link);
     }
   }
+  if (awaits_spare_) look_for_spare();
   const TimeUs now = base::now_us();
   if (now - tended_us_ >= kTendUs) tend(now);
   return has_come;
@@ -139,7 +146,7 @@ void Engine::handle(Endpoint* at, const Endpoint::Done& done) {
   if (link == nullptr) return;
   BRECCIA_ASSERT(link->slots_held > 0);
   --link->slots_held;
-  if (!done.is_ok) note_gone(peer);
+  if (!done.is_ok) lose(peer);
 }
 
 /// Tells the call that a read or write is about, if it is not over.
@@ -165,15 +172,16 @@ void Engine::tend(TimeUs now) {
 
 void Engine::let_go(TimeUs now) {
   for (const Leaving& one : leaving_) {
-    if (now < one.until_us) continue;
-    if (!one.owns_endpoint) {
-      one.endpoint->remove(one.to);
-      continue;
-    }
-    (void)::epoll_ctl(bells_.get(), EPOLL_CTL_DEL, one.endpoint->bell(), nullptr);
-    std::erase_if(endpoints_, [&](const auto& other) { return other.get() == one.endpoint; });
+    if (now >= one.until_us) one.endpoint->remove(one.address);
   }
   std::erase_if(leaving_, [now](const Leaving& one) { return now >= one.until_us; });
+  // Those that nobody uses, and that are of no use for some.
+  for (std::size_t i = endpoints_.size(); i-- > 1;) {
+    if (endpoints_[i]->is_in_use() || !endpoints_[i]->has_spoiled()) continue;
+    (void)::epoll_ctl(bells_.get(), EPOLL_CTL_DEL, endpoints_[i]->bell(), nullptr);
+    spare_.throw_away(std::move(endpoints_[i]));
+    endpoints_.erase(endpoints_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 /// Counted, and not measured: whoever was stopped itself hears first what came meanwhile.
@@ -189,7 +197,7 @@ void Engine::ping(TimeUs now) {
     Link* const link = find(peer);
     if (link == nullptr) continue;
     if (link->pings > kPingsMax) {
-      note_gone(peer);
+      lose(peer);
     } else if (link->waiting.empty()) {
       (void)say(link, Kind::kPing, {});
     }
@@ -198,25 +206,32 @@ void Engine::ping(TimeUs now) {
 
 // ---- links -------------------------------------------------------------------------------------
 
-Result<PeerId> Engine::add_link(const RawAddress& address) {
-  BRECCIA_TAKE(Endpoint* const endpoint, add_endpoint(provider_->info(), kReceives, kSlotsOfLink));
-  auto to = endpoint->insert(address);
-  Link* const link = add(endpoint, to.ok() ? to.value() : FI_ADDR_UNSPEC, address);
-  link->owns_endpoint = true;
-  const PeerId peer = link->peer;
-  if (!to.ok()) {
-    drop(peer);
-    return to.status();
+std::optional<Result<PeerId>> Engine::add_link(const RawAddress& address) {
+  Status no_spare = std::exchange(no_spare_, Status::OK());
+  if (!no_spare.ok()) return no_spare;
+  const auto found = std::find_if(endpoints_.begin(), endpoints_.end(), [&](const auto& endpoint) {
+    return !endpoint->is_spoiled(address);
+  });
+  if (found == endpoints_.end()) {
+    awaits_spare_ = true;
+    return std::nullopt;
   }
+  Endpoint* const endpoint = found->get();
+  auto added = add(endpoint, address);
+  if (!added.ok()) return added.status();
+  Link* const link = added.value();
+  const PeerId peer = link->peer;
   Greeting greeting{};
   greeting.link = link->name;
   greeting.address_bytes = endpoint->address().size();
   std::memcpy(greeting.address, endpoint->address().data(), endpoint->address().size());
   if (say(link, Kind::kHello, std::as_bytes(std::span(&greeting, 1)))) return peer;
-  return Status::IOError("an endpoint takes no packets");
+  return Status::IOError("the network does not reach there");
 }
 
-Link* Engine::add(Endpoint* endpoint, fi_addr_t to, const RawAddress& address) {
+Result<Link*> Engine::add(Endpoint* endpoint, const RawAddress& address) {
+  BRECCIA_TRY(make_room_for_link(endpoint));
+  BRECCIA_TAKE(const fi_addr_t to, endpoint->insert(address));
   const PeerId peer = next_peer_++;
   Link& link = links_[peer];
   link.peer = peer;
@@ -227,6 +242,20 @@ Link* Engine::add(Endpoint* endpoint, fi_addr_t to, const RawAddress& address) {
   while (link.name == 0) link.name = base::draw_secret_word();
   BRECCIA_ASSERT(names_.emplace(link.name, peer).second);
   return &link;
+}
+
+/// Each link brings its slots. Those of links that are gone stay where they are, and some of them
+/// may be under way for long.
+Status Engine::make_room_for_link(Endpoint* endpoint) {
+  std::size_t links = 1, held = 0;
+  for (const auto& [peer, link] : links_) {
+    if (link.endpoint != endpoint) continue;
+    ++links;
+    held += link.slots_held;
+  }
+  const std::size_t lost = endpoint->slots_under_way() - held;
+  if (endpoint->slot_count() >= links * kSlotsOfLink + lost) return Status::OK();
+  return endpoint->add_slots(kSlotsOfLink);
 }
 
 Link* Engine::find(PeerId peer) {
@@ -255,8 +284,6 @@ void Engine::drop(PeerId peer) {
   if (found == links_.end()) return;
   Link& link = found->second;
   leaving_.push_back({.endpoint = link.endpoint,
-                      .owns_endpoint = link.owns_endpoint,
-                      .to = link.to,
                       .address = std::move(link.address),
                       .until_us = base::now_us() + kLingerUs});
   names_.erase(link.name);
@@ -270,6 +297,14 @@ void Engine::note_gone(PeerId peer) {
   drop(peer);
   if (!was_there) return;  // connect() says so
   arrive({.kind = Arrival::Kind::kGone, .peer = peer, .header = {}, .payload = {}});
+}
+
+/// Its connection is of no use any more. Guests come in by another one.
+void Engine::lose(PeerId peer) {
+  const Link* const link = find(peer);
+  if (link == nullptr) return;
+  if (!link->is_guest) link->endpoint->spoil(link->address);
+  note_gone(peer);
 }
 
 void Engine::arrive(Arrival arrival) {
@@ -361,7 +396,7 @@ bool Engine::pump_one(Link* link) {
   if (!is_lost(link, posted)) {
     wanting_.insert(link->peer);
   } else {
-    note_gone(link->peer);
+    lose(link->peer);
   }
   return false;
 }
@@ -429,7 +464,7 @@ bool Engine::post(Link* link, const Transfer& transfer, Batch* batch) {
     return true;
   }
   link->endpoint->give_back(slot);
-  if (is_lost(link, posted)) note_gone(link->peer);
+  if (is_lost(link, posted)) lose(link->peer);
   return false;
 }
 

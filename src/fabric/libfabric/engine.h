@@ -17,6 +17,7 @@
 #include "fabric/libfabric/endpoint.h"
 #include "fabric/libfabric/link.h"
 #include "fabric/libfabric/regions.h"
+#include "fabric/libfabric/spare.h"
 #include "fabric/local/descriptor.h"
 #include "fabric/port.h"
 
@@ -71,8 +72,9 @@ class Engine {
   /// False: the time is over.
   bool turn(Lock* lock, Wait* wait);
 
-  /// Links to whoever is there: it has a hello under way.
-  Result<PeerId> add_link(const RawAddress& address);
+  /// Links to whoever is there: it has a hello under way. None: not yet, as there is no endpoint
+  /// for it.
+  std::optional<Result<PeerId>> add_link(const RawAddress& address);
   /// Null: it is gone. Not across a turn().
   [[nodiscard]] Link* find(PeerId peer);
   [[nodiscard]] bool has_been(PeerId peer) const { return peer < next_peer_; }
@@ -97,16 +99,16 @@ class Engine {
   /// What is let go a while after the last packet.
   struct Leaving {
     Endpoint* endpoint;
-    bool owns_endpoint;
-    fi_addr_t to;
     RawAddress address;
     TimeUs until_us;
   };
 
   explicit Engine(std::unique_ptr<Provider> provider) : provider_(std::move(provider)) {}
-  Result<Endpoint*> add_endpoint(fi_info* info, std::size_t receives, std::size_t slots);
+  Status add_endpoint(std::unique_ptr<Endpoint> endpoint);
+  void look_for_spare();
   [[nodiscard]] Endpoint* door() const { return endpoints_.front().get(); }
-  Link* add(Endpoint* endpoint, fi_addr_t to, const RawAddress& address);
+  Result<Link*> add(Endpoint* endpoint, const RawAddress& address);
+  Status make_room_for_link(Endpoint* endpoint);
 
   bool progress();
   bool pause(Lock* lock, const Wait& wait);
@@ -123,8 +125,6 @@ class Engine {
 
   void hear(Endpoint* at, std::span<const std::byte> bytes);
   void hear_hello(const Packet& packet);
-  void forget_address(const RawAddress& address);
-  Status make_room_for_link();
   [[nodiscard]] bool hear_of(Link* link, const Packet& packet);
   [[nodiscard]] bool hear_welcome(Link* link, std::span<const std::byte> body);
   [[nodiscard]] bool hear_part(Link* link, std::span<const std::byte> body);
@@ -137,15 +137,20 @@ class Engine {
 
   void drop(PeerId peer);
   void note_gone(PeerId peer);
+  void lose(PeerId peer);
   void arrive(Arrival arrival);
 
   std::mutex mutex_;
   const std::unique_ptr<Provider> provider_;
   std::string address_;  // of the door
   Regions regions_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // the first is the door
-  local::Descriptor bells_;                           // epoll of theirs
-  std::map<PeerId, Link> links_;                      // those that are not gone
+  // The first is the door, by which others come in. More there are where addresses are spoiled.
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  Spare spare_{provider_.get()};
+  bool awaits_spare_ = false;
+  Status no_spare_;               // why there is none
+  local::Descriptor bells_;       // epoll of theirs
+  std::map<PeerId, Link> links_;  // those that are not gone
   std::unordered_map<std::uint64_t, PeerId> names_;
   std::set<PeerId> wanting_;  // whose packets found no room
   std::vector<Leaving> leaving_;

@@ -13,9 +13,8 @@ namespace breccia::fabric::libfabric {
 
 namespace {
 
-/// Peers that have come in; who comes when there are so many is not heard.
+/// Who comes in when there are so many is not heard.
 constexpr std::size_t kPeersMax = 1024;
-constexpr std::size_t kSlotsOfGuest = 32;
 /// Whoever has messages of so many bytes waiting here has to wait with the next.
 constexpr std::size_t kInboxBytesMax = 4 << 20;
 /// Nobody else comes in while so much is waiting.
@@ -44,13 +43,14 @@ void Engine::hear(Endpoint* at, std::span<const std::byte> bytes) {
   Link* const link = find(peer);
   BRECCIA_ASSERT(link != nullptr);
   if (link->endpoint != at) return;
+  if (packet->envelope.kind == Kind::kGoodbye) return note_gone(peer);
   bool goes_on = false;
   base::as_memory_allows([&] { goes_on = hear_of(link, *packet); });
-  if (!goes_on) return note_gone(peer);
+  if (!goes_on) return lose(peer);
   if (Link* const still = find(peer)) (void)pump(still);
 }
 
-/// False: it says something that no peer says, or that it goes.
+/// False: it says something that no peer says.
 bool Engine::hear_of(Link* link, const Packet& packet) {
   const Envelope& envelope = packet.envelope;
   // One that is missing was lost with its connection, and what it was nobody knows.
@@ -98,43 +98,16 @@ void Engine::hear_hello(const Packet& packet) {
   if (hello.address_bytes != door()->address().size()) return;
   const RawAddress address(hello.address, hello.address + hello.address_bytes);
   if (links_.size() >= kPeersMax || inbox_bytes_ >= kInboxOfAllBytesMax) return;
-  if (!make_room_for_link().ok()) return;
-  const auto to = door()->insert(address);
-  if (!to.ok()) return;
-  forget_address(address);
-  Link* const link = add(door(), to.value(), address);
+  auto added = add(door(), address);
+  if (!added.ok()) return;
+  Link* const link = added.value();
+  link->is_guest = true;
   link->other = hello.link;
   link->sequence_in = packet.envelope.sequence + 1;
   link->parts_granted = packet.envelope.granted;
   Greeting welcome{};
   welcome.link = link->name;
   (void)say(link, Kind::kWelcome, std::as_bytes(std::span(&welcome, 1)));
-}
-
-/// Whoever was found there before is no more: nobody else has its address. That is in use again,
-/// and so is not let go of.
-void Engine::forget_address(const RawAddress& address) {
-  std::vector<PeerId> before;
-  for (const auto& [peer, link] : links_) {
-    if (!link.owns_endpoint && link.address == address) before.push_back(peer);
-  }
-  for (const PeerId peer : before) note_gone(peer);
-  std::erase_if(leaving_,
-                [&](const Leaving& one) { return !one.owns_endpoint && one.address == address; });
-}
-
-/// Each guest brings its slots. Those of guests that are gone stay where they are, and some of them
-/// may be under way for long.
-Status Engine::make_room_for_link() {
-  std::size_t guests = 1, held = 0;
-  for (const auto& [peer, link] : links_) {
-    if (link.owns_endpoint) continue;
-    ++guests;
-    held += link.slots_held;
-  }
-  const std::size_t lost = door()->slots_under_way() - held;
-  if (door()->slot_count() >= guests * kSlotsOfGuest + lost) return Status::OK();
-  return door()->add_slots(kSlotsOfGuest);
 }
 
 bool Engine::hear_welcome(Link* link, std::span<const std::byte> body) {

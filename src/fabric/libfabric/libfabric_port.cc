@@ -113,7 +113,13 @@ Result<std::unique_ptr<Region>> LibfabricPort::make_region(std::uint64_t bytes, 
 Result<PeerId> LibfabricPort::connect(const std::string& address, TimeUs until) {
   BRECCIA_TAKE(const RawAddress raw, engine_->provider().address_of(address));
   Call call(this, until);
-  BRECCIA_TAKE(const PeerId peer, engine_->add_link(raw));
+  auto added = engine_->add_link(raw);
+  while (!added.has_value()) {
+    if (!call.turn()) return over("no endpoint yet to go there by");
+    added = engine_->add_link(raw);
+  }
+  if (!added->ok()) return added->status();
+  const PeerId peer = added->value();
   while (true) {
     const Link* const link = engine_->find(peer);
     if (link == nullptr) return Status::IOError("nobody answers at " + address);

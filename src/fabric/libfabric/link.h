@@ -32,7 +32,7 @@ struct Link {
 
   PeerId peer = 0;
   Endpoint* endpoint = nullptr;
-  bool owns_endpoint = false;  // of who has connected
+  bool is_guest = false;  // it has connected
   fi_addr_t to = FI_ADDR_UNSPEC;
   RawAddress address;
   std::uint64_t name = 0;   // what the other side calls it

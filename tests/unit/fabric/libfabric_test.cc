@@ -224,6 +224,39 @@ TEST(FabricLibfabric, AddressesAreTexts) {
   EXPECT_EQ(provider->text_of(provider->address_of(text).value()), text);
 }
 
+// Goal: who was refused comes back, also to one that has started again, and to one that was not
+//   there when it was tried first.
+// Method: a name whose base is wrong, which nobody but the provider notices.
+TEST(FabricLibfabric, ConnectionsAreMadeAnew) {
+  const auto here = open_port();
+  auto there = open_port();
+  const std::string address = there->address();
+  Options options = by_tcp();
+  options.service = address.substr(address.rfind(':') + 1);
+  std::vector<std::byte> bytes(64);
+  for (int round = 0; round < 3; ++round) {
+    const auto region = there->make_region(kBytes, Access::kRead).take();
+    for (int again = 0; again < 2; ++again) {
+      const PeerId peer = connect(here.get(), address);
+      ASSERT_TRUE(read(here.get(), peer, region->name(), bytes).ok());
+      RegionName wrong = region->name();
+      wrong.base += kBytes;
+      EXPECT_TRUE(read(here.get(), peer, wrong, bytes).IsIOError());
+      EXPECT_TRUE(here->is_gone(peer));
+    }
+    const PeerId peer = connect(here.get(), address);
+    ASSERT_TRUE(read(here.get(), peer, region->name(), bytes).ok());
+  }
+  there.reset();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_FALSE(here->connect(address, here->now_us() + 30'000).ok());
+    there = LibfabricPort::open(options).take();
+    const PeerId peer = connect(here.get(), address);
+    EXPECT_TRUE(here->send(peer, {}, bytes, here->now_us() + kLong).ok());
+    there.reset();
+  }
+}
+
 // Goal: a port that was asked for is had, by one, who goes to others as all do.
 TEST(FabricLibfabric, PortsMayBeChosen) {
   const auto other = open_port();
@@ -448,7 +481,6 @@ TEST(FabricLibfabric, StrangePackets) {
         (void)stranger.say(Kind::kPing, {});
       },
       [&] { (void)stranger.say(Kind::kGoodbye, {}); },
-      [&] { stranger.come_in(); },  // another one from the same address
   };
   for (std::size_t i = 0; i < acts.size(); ++i) {
     SCOPED_TRACE(i);
