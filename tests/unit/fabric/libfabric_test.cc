@@ -390,6 +390,7 @@ TEST(FabricLibfabric, PeersThatHang) {
 }
 
 // Goal: who has died holds nobody either, and is gone; another one is had.
+// Mutation: waiting for the provider, which goes on connecting, to say so.
 TEST(FabricLibfabric, PeersThatDie) {
   const auto here = open_port();
   for (int round = 0; round < 2; ++round) {
@@ -530,7 +531,7 @@ TEST(FabricLibfabric, TheProviderRefuses) {
 
 // Goal: who sends to somebody that does not poll waits, and what was handed over comes whole and in
 //   order when that does.
-// Mutation: a window that does not end; half a message before another.
+// Mutation: a window that goes on whatever waits to be polled.
 TEST(FabricLibfabric, WhoDoesNotPollIsWaitedFor) {
   const auto here = open_port(), there = open_port();
   const PeerId peer = connect(here.get(), there->address());
