@@ -13,6 +13,9 @@ pkg_check_modules(snappy REQUIRED IMPORTED_TARGET snappy)
 pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 
+# Its headers alone: the library is loaded by what uses a network (src/fabric/libfabric/library.h).
+pkg_check_modules(fabric REQUIRED libfabric)
+
 # The distribution has no pkg-config file of it.
 find_library(BRECCIA_ZOOKEEPER_LIBRARY zookeeper_mt REQUIRED)
 find_path(BRECCIA_ZOOKEEPER_INCLUDE zookeeper/zookeeper.h REQUIRED)
@@ -51,6 +54,8 @@ target_link_libraries(breccia_dependencies INTERFACE
   PkgConfig::pmem2 PkgConfig::uring PkgConfig::xxhash PkgConfig::isal
   PkgConfig::snappy PkgConfig::lz4 PkgConfig::zstd breccia_zookeeper Threads::Threads
   ${CMAKE_DL_LIBS} breccia_rocksdb)
+
+target_include_directories(breccia_dependencies SYSTEM INTERFACE ${fabric_INCLUDE_DIRS})
 
 if(BRECCIA_BENCH)
   find_package(benchmark REQUIRED)

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "fabric/libfabric/libfabric_port.h"
 #include "fabric/local/local_port.h"
 #include "fabric/port.h"
 #include "fabric/sim/net.h"
@@ -58,15 +59,14 @@ class SimWorld final : public World {
 };
 
 /// Nodes are threads of this process.
-class LocalWorld final : public World {
+class ThreadWorld : public World {
  public:
   void run(const std::vector<Body>& bodies) override {
     std::vector<std::unique_ptr<Port>> ports;
     addresses_.clear();
     for (std::size_t i = 0; i < bodies.size(); ++i) {
-      auto port = local::LocalPort::open(folder_.path() + "/" + std::to_string(i));
-      ASSERT_TRUE(port.ok()) << port.status().ToString();
-      ports.push_back(port.take());
+      ports.push_back(open(i));
+      ASSERT_NE(ports.back(), nullptr);
       addresses_.push_back(ports.back()->address());
     }
     std::vector<std::thread> threads;
@@ -78,9 +78,36 @@ class LocalWorld final : public World {
   [[nodiscard]] std::string address(std::size_t node) const override { return addresses_.at(node); }
   void sleep(TimeUs us) override { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
 
+ protected:
+  template <class Opened>
+  static std::unique_ptr<Port> port_of(Opened opened) {
+    EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+    return opened.ok() ? opened.take() : nullptr;
+  }
+
  private:
-  breccia::testing::Folder folder_{breccia::testing::Place::kDisk};
+  virtual std::unique_ptr<Port> open(std::size_t node) = 0;
+
   std::vector<std::string> addresses_;
+};
+
+class LocalWorld final : public ThreadWorld {
+ private:
+  std::unique_ptr<Port> open(std::size_t node) override {
+    return port_of(local::LocalPort::open(folder_.path() + "/" + std::to_string(node)));
+  }
+  breccia::testing::Folder folder_{breccia::testing::Place::kDisk};
+};
+
+/// By TCP, as everybody has that.
+class LibfabricWorld final : public ThreadWorld {
+ private:
+  std::unique_ptr<Port> open(std::size_t /*node*/) override {
+    libfabric::Options options;
+    options.policy = libfabric::Policy::kTcp;
+    options.node = "127.0.0.1";
+    return port_of(libfabric::LibfabricPort::open(options));
+  }
 };
 
 struct Kind {
@@ -99,7 +126,12 @@ inline std::vector<Kind> kinds() {
            [](std::uint64_t /*seed*/) -> std::unique_ptr<World> {
              return std::make_unique<LocalWorld>();
            },
-           5}};
+           5},
+          {"Libfabric",
+           [](std::uint64_t /*seed*/) -> std::unique_ptr<World> {
+             return std::make_unique<LibfabricWorld>();
+           },
+           3}};
 }
 
 }  // namespace breccia::fabric::testing
