@@ -16,6 +16,8 @@ void Answers::hear(const fabric::Arrival& arrival, const Answer& answer) {
     peers_.erase(arrival.peer);
     return;
   }
+  // What it asked, and was answered, may be forgotten.
+  if (port_->is_gone(arrival.peer)) return;
   Peer& peer = peers_[arrival.peer];
   const Asker asker{.peer = arrival.peer, .header = arrival.header};
   const std::uint64_t request = arrival.header.request;

@@ -94,10 +94,14 @@ Status Client::again_and_again(TimeUs until, Once once) {
 /// The hash server's table is known, and where values of its keys lie is remembered.
 Status Client::ready(TimeUs until) {
   BRECCIA_TRY(routes_.find(until));
-  if (tables_ == routes_.tables()) return Status::OK();
+  forget_other_table();
+  return Status::OK();
+}
+
+void Client::forget_other_table() {
+  if (tables_ == routes_.tables()) return;
   tables_ = routes_.tables();
   cache_ = LocationCache(options_.cached_places);
-  return Status::OK();
 }
 
 // ---- lookups -----------------------------------------------------------------------------------
@@ -108,8 +112,8 @@ Status Client::get(const Slice& key, std::string* value, TimeUs until) {
 }
 
 Status Client::get_once(const Slice& key, std::string* value, TimeUs until) {
-  BRECCIA_TRY(ready(until));
   BRECCIA_TRY(routes_.trust(until));
+  forget_other_table();
   if (!routes_.is_whole()) return get_in_order(key, value, until);
   const KeyId id = routes_.table().seeds.id_of(key);
   BRECCIA_TAKE(const bool is_where_it_was, look_where_it_was(key, id, value, until));
@@ -182,7 +186,8 @@ Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::strin
     seen.emplace_back(at, bucket);
     if (found == Found::kAnew) {
       BRECCIA_TAKE(const bool is_same, are_same(std::span(seen).last(1), until));
-      if (is_same) return Status::Corruption("an entry leads to what is no value");
+      if (is_same && routes_.is_trusted())
+        return Status::Corruption("an entry leads to what is no value");
       return Found::kAnew;
     }
     at = bucket.next;
@@ -200,7 +205,8 @@ Result<Bucket> Client::read_bucket(std::uint32_t bucket, TimeUs until) {
     BRECCIA_TRY(routes_.read_table({&read, 1}, until));
     if (const auto whole = whole_bucket(bytes)) return *whole;
     ++counts_.torn;
-    if (port_->now_us() >= until) return Status::TimedOut("a bucket that always changes");
+    const bool goes_on = routes_.is_trusted() && port_->now_us() < until;
+    if (!goes_on) return Status::TryAgain("a bucket that is never whole");
   }
 }
 
@@ -220,7 +226,7 @@ Result<Client::Found> Client::look_in(const Bucket& bucket, const Slice& key, co
 /// kNothing: it is another key's.
 Result<Client::Found> Client::look_at(const Location& location, const Slice& key, const KeyId& id,
                                       std::string* value, TimeUs until) {
-  if (location.line == 0 || location.size_class >= kSizeClasses) return Found::kAnew;
+  if (!is_block(location)) return Found::kAnew;
   std::vector<std::byte> bytes;
   BRECCIA_TAKE(const auto block, read_block(location, &bytes, until));
   if (!block.has_value()) return Found::kAnew;
@@ -309,7 +315,7 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
   std::map<std::uint32_t, std::vector<fabric::Read>> reads;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Location location = location_in(slots[i]);
-    if (location.line == 0 || location.size_class >= kSizeClasses) return false;
+    if (!is_block(location)) return false;
     BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
     bytes[i].resize(location.bytes());
     reads[location.node].push_back({region, location.offset(), bytes[i]});
@@ -331,6 +337,7 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
 
 /// Until lookups find all that a scan has found, so that none behind it is older.
 Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
+  const TimeUs tries_until = std::min(until, port_->now_us() + options_.try_us);
   while (true) {
     std::array<std::byte, sizeof(Watermark)> bytes;
     const fabric::Read read{routes_.table().region, 0, bytes};
@@ -338,7 +345,7 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
     BRECCIA_TRY(routes_.read_table({&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
     if (watermark.has_value() && *watermark >= sequence) return Status::OK();
-    if (port_->now_us() >= until) return Status::TimedOut("a scan");
+    if (port_->now_us() >= tries_until) return Status::TryAgain("a watermark that stands still");
     // Answers to what was given up may come meanwhile.
     (void)port_->poll(std::min(until, port_->now_us() + kWatermarkUs));
   }
@@ -393,9 +400,11 @@ Status Client::erase(const Slice& key, TimeUs until) {
 
 /// Errors  what is to be tried again: nothing has happened. IOError: that is not known.
 Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
+  // Who is busy for long may have another one in its place.
+  const TimeUs busy_until = std::min(until, port_->now_us() + options_.try_us);
   auto answer = routes_.ask_hash(what, question, until);
-  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < until;) {
-    (void)port_->poll(std::min(until, port_->now_us() + pause));
+  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < busy_until;) {
+    (void)port_->poll(std::min(busy_until, port_->now_us() + pause));
     pause = std::min(2 * pause, kPauseUsMax);
     answer = routes_.ask_hash(what, question, until);
   }

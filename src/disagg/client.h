@@ -95,6 +95,7 @@ class Client {
   template <class Once>
   Status again_and_again(fabric::TimeUs until, Once once);
   Status ready(fabric::TimeUs until);
+  void forget_other_table();
 
   Status get_once(const Slice& key, std::string* value, fabric::TimeUs until);
   Status get_in_order(const Slice& key, std::string* value, fabric::TimeUs until);

@@ -12,8 +12,6 @@ namespace {
 
 /// Arrivals that are heard before writes are shipped: those that come together go together.
 constexpr int kArrivalsAtOnce = 64;
-/// Of a message with writes, or with entries; the last one may be larger.
-constexpr std::size_t kShipBytes = 512 << 10;
 /// Clients ask again behind that time, if not before.
 constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 /// Marks of one turn.
@@ -65,6 +63,7 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
       memory_(port, &asking_),
       ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
   watermark_in(region_.get())->set(0);
+  asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
 }
 
 /// Behind the time that clients were told, nobody reads what lies on servers that this map has as
@@ -84,6 +83,7 @@ Status HashServer::follow(const ClusterMap& map) {
 
 Status HashServer::serve(fabric::TimeUs until) {
   do {
+    for (; !others_.empty(); others_.pop_front()) BRECCIA_TRY(hear(others_.front()));
     auto arrival = port_->poll(std::min(until, wake()));
     for (int n = 0; arrival.has_value(); arrival = port_->poll(0)) {
       BRECCIA_TRY(hear(*arrival));
@@ -95,9 +95,9 @@ Status HashServer::serve(fabric::TimeUs until) {
     }
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
     BRECCIA_TRY(ship());
-    // While the ordered server logs.
     mark();
-    apply_through(std::min(logged_, marked_));
+    // What another ordered server is told of it is to stay so until that one answers.
+    if (ordered_.is_met()) apply_through(std::min(logged_, marked_));
     gather();
   } while (port_->now_us() < until);
   return Status::OK();
@@ -182,7 +182,7 @@ WireWriter HashServer::chains(const Answers::Asker& asker, WireReader question) 
   if (!question.is_whole() || bucket >= end) return refusal(Code::kWrong, "no chain");
   if (!is_asker || !is_whole_) return refusal(Code::kBusy, "chains are the ordered server's");
   std::vector<std::pair<KeyId, Slot>> entries;
-  while (bucket < end && entries.size() * sizeof(ChainEntry) < kShipBytes) {
+  while (bucket < end && entries.size() * sizeof(ChainEntry) < options_.page_bytes) {
     table_.append_chain(bucket++, &entries);
   }
   WireWriter answer = answer_of(Code::kOk);
@@ -240,6 +240,7 @@ std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice
   }
   if (!memory_.is_place(location)) return refusal(Code::kWrong, "a place that no server has");
   if (table_.free_buckets() > waiting_puts_) return std::nullopt;
+  if (!is_whole_) return refusal(Code::kBusy, "keys come that the index may be full with");
   if (waiting_puts_ > 0) return refusal(Code::kBusy, "puts wait that the index may be full with");
   if (!table_.wants_bucket(seeds_.id_of(key))) return std::nullopt;
   return refusal(Code::kFull, "the hash index is full");
@@ -251,7 +252,7 @@ Status HashServer::ship() {
   const std::size_t first = waiting_.size() - (last_ - logged_);
   std::size_t end = first;
   bool tells = false;
-  for (std::size_t bytes = 0; end < waiting_.size() && bytes < kShipBytes; ++end) {
+  for (std::size_t bytes = 0; end < waiting_.size() && bytes < options_.page_bytes; ++end) {
     BRECCIA_ASSERT(waiting_[end].write.sequence == logged_ + 1 + (end - first));
     bytes += sizeof(LoggedWrite) + waiting_[end].write.key.size();
     tells = tells || !waiting_[end].before.has_value();
@@ -273,6 +274,7 @@ Status HashServer::note_logged(WireReader answer) {
   for (std::size_t i = first; answer.left() > 0; ++i) {
     const auto before = answer.take<Slot>();
     if (i >= waiting_.size() || waiting_[i].write.sequence > logged.through) break;
+    if (before != 0 && !is_block(location_in(before))) break;
     if (!waiting_[i].before.has_value()) waiting_[i].before = before;
   }
   if (!answer.is_whole()) return Status::IOError("no answer of an ordered server");
@@ -283,17 +285,20 @@ Status HashServer::note_logged(WireReader answer) {
 
 /// Blocks say that they are replaced before their writes are in the buckets, or acknowledged: who
 /// remembers such a block looks for the key anew, and finds its value in the buckets, the same as
-/// long as the write is not there. Whoever may have been replaced writes nowhere any more: its
-/// successor lets blocks be used again.
+/// long as the write is not there.
+///
+/// Only what is logged is marked. Whoever takes this server's place has such a write, so the block
+/// that it replaces is used again only when this server lets it be: a mark that comes late, or when
+/// there is another hash server, hits nobody else's block.
 void HashServer::mark() {
   const fabric::TimeUs now = port_->now_us();
-  if (marked_ == last_ || now < mark_again_ || now >= trust_until_) return;
+  if (marked_ >= logged_ || now < mark_again_) return;
   std::map<std::uint32_t, std::vector<fabric::Write>> of_node;
   const std::uint64_t through = markable(&of_node);
   bool are_all = true;
   for (const auto& [node, writes] : of_node) {
     const fabric::PeerId peer = memory_.find(node)->peer;
-    if (port_->write(peer, writes, port_->now_us() + options_.mark_us).ok()) continue;
+    if (port_->write(peer, writes, now + options_.mark_us).ok()) continue;
     are_all = false;
     // Once more, then. As the first ones may come yet, nobody may use these blocks again.
     for (Waiting& one : waiting_) {
@@ -305,7 +310,7 @@ void HashServer::mark() {
   const bool was_full = through == marked_ + kMarksAtOnce;
   if (are_all) marked_ = through;
   mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
-  if (marked_ == last_) mark_again_ = 0;
+  if (marked_ >= logged_) mark_again_ = 0;
 }
 
 /// Through which write blocks can be marked now, and what is to be written.
@@ -317,7 +322,7 @@ std::uint64_t HashServer::markable(
   for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
     const Waiting& one = waiting_[i];
     BRECCIA_ASSERT(one.write.sequence == through + 1);
-    if (!one.before.has_value()) break;
+    if (one.write.sequence > logged_ || !one.before.has_value()) break;
     const Location block = location_in(*one.before);
     if (*one.before != 0 && memory_.is_lost(block.node)) {
       if (port_->now_us() < lost_at_.at(block.node)) break;
@@ -389,10 +394,23 @@ Status HashServer::begin(const Followed& followed) {
 void HashServer::gather() {
   if (is_whole_ || !has_begun_ || !ordered_.is_met()) return;
   if (has_gathered_) {
-    is_whole_ = applied_ >= whole_at_;
-    if (is_whole_) written_.clear();
+    if (applied_ >= whole_at_) be_whole();
   } else if (!ordered_.is_asked(Ask::kKeysBehind)) {
     ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
+  }
+}
+
+/// From here on it knows itself what writes replace, also those that wait.
+void HashServer::be_whole() {
+  is_whole_ = true;
+  written_.clear();
+  std::unordered_map<std::string, Slot> last;
+  for (Waiting& one : waiting_) {
+    const auto waiting = last.find(one.write.key);
+    const auto now = table_.find(seeds_.id_of(one.write.key));
+    const Slot in_table = now.has_value() ? slot_of(0, *now) : 0;
+    if (!one.before.has_value()) one.before = waiting == last.end() ? in_table : waiting->second;
+    last[one.write.key] = one.write.slot;
   }
 }
 
@@ -405,7 +423,7 @@ Status HashServer::take_keys(WireReader answer) {
   while (answer.left() > 0) {
     const auto slot = answer.take<Slot>();
     const Slice key = answer.take_bytes();
-    const bool is_one = slot != 0 && location_in(slot).size_class < kSizeClasses && is_key(key);
+    const bool is_one = is_block(location_in(slot)) && is_key(key);
     if (!is_one || key.compare(gathered_) <= 0) return Status::IOError("no keys in their order");
     gathered_ = key.ToString();
     const KeyId id = seeds_.id_of(key);

@@ -42,7 +42,8 @@ class HashServer final : public IndexServer {
     fabric::TimeUs rest_us = 300'000;
     fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
     fabric::TimeUs meet_us = 10'000;         // it waits for a connection so long
-    fabric::TimeUs mark_us = 100'000;        // marks of one turn have so long
+    fabric::TimeUs mark_us = 50'000;         // marks of one turn have so long
+    std::uint64_t page_bytes = 512 << 10;    // of a message with writes, or entries, and one more
     std::uint64_t log_bytes_max = 64 << 20;  // of writes that wait; who has more tries again
   };
 
@@ -97,6 +98,7 @@ class HashServer final : public IndexServer {
 
   Status begin(const Followed& followed);
   void gather();
+  void be_whole();
   Status take_keys(WireReader answer);
 
   fabric::Port* const port_;
@@ -109,6 +111,7 @@ class HashServer final : public IndexServer {
   Asking asking_;
   MemoryPeers memory_;
   OrderedLink ordered_;
+  std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
   fabric::TimeUs trust_until_ = 0;
   fabric::TimeUs told_until_ = 0;                    // that clients were told

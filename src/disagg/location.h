@@ -76,4 +76,9 @@ constexpr Location location_in(Slot slot) {
           .line = slot & (kLinesOfNode - 1)};
 }
 
+/// Whether there may be such a block.
+constexpr bool is_block(const Location& location) {
+  return location.line > 0 && location.size_class < kSizeClasses;
+}
+
 }  // namespace breccia::disagg

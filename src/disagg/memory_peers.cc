@@ -30,22 +30,23 @@ void MemoryPeers::follow(const ClusterMap& map) {
 }
 
 Status MemoryPeers::meet(fabric::TimeUs until) {
-  Status last;
-  for (auto& [node, one] : all_) {
+  auto at = all_.upper_bound(last_);
+  for (std::size_t n = 0; n < all_.size(); ++n, ++at) {
+    if (at == all_.end()) at = all_.begin();
+    auto& [node, one] = *at;
     if (one.of.is_lost) continue;
     if (one.peer.has_value() && !port_->is_gone(one.peer->peer)) continue;
     one.peer.reset();
+    last_ = node;
     auto met = meet_memory(port_, asking_, one.of.address, until);
-    if (!met.ok()) {
-      last = met.status();
-    } else if (met.value().node != node) {
+    BRECCIA_TRY(met.status());
+    if (met.value().node != node) {
       port_->disconnect(met.value().peer);
-      last = Status::IOError("a memory server has another number: " + one.of.address);
-    } else {
-      one.peer = met.take();
+      return Status::IOError("a memory server has another number: " + one.of.address);
     }
+    one.peer = met.take();
   }
-  return last;
+  return Status::OK();
 }
 
 const MemoryPeer* MemoryPeers::find(std::uint32_t node) const {
@@ -60,7 +61,7 @@ bool MemoryPeers::is_lost(std::uint32_t node) const {
 
 bool MemoryPeers::is_place(const Location& location) const {
   const MemoryPeer* const of = find(location.node);
-  return of != nullptr && location.line > 0 && location.size_class < kSizeClasses &&
+  return of != nullptr && is_block(location) &&
          location.offset() + location.bytes() <= of->region.bytes;
 }
 

@@ -23,8 +23,9 @@ class MemoryPeers {
   MemoryPeers& operator=(const MemoryPeers&) = delete;
 
   void follow(const ClusterMap& map);
-  /// Connects to those that it has no connection to. Waits until then for each.
-  /// Errors  those of the last one that was not reached.
+  /// Connects to those that it has no connection to, until one cannot be reached; the next time it
+  /// begins behind that one.
+  /// Errors  those of this one.
   Status meet(fabric::TimeUs until);
 
   /// Null: there is no such server, or none that was reached.
@@ -46,6 +47,7 @@ class MemoryPeers {
   Asking* const asking_;
   std::map<std::uint32_t, One> all_;  // by node
   std::vector<std::uint32_t> nodes_;
+  std::uint32_t last_ = 0;  // that was tried
 };
 
 }  // namespace breccia::disagg

@@ -18,12 +18,8 @@ constexpr std::size_t kApplyAtOnce = 256;
 /// With more of them in the log alone they are not put off any more.
 constexpr std::size_t kLagMax = 64 << 10;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-/// Blocks whose keys are read between two looks at what has come, and what is read of each: most
-/// keys are there.
-constexpr std::size_t kKeysAtOnce = 1024;
+/// What is read of a block for its key: most keys are there.
 constexpr std::uint64_t kKeyHeadBytes = 128;
-/// Of a message with keys; the last one may be larger.
-constexpr std::size_t kKeysBytes = 512 << 10;
 
 }  // namespace
 
@@ -41,10 +37,11 @@ Status OrderedServer::serve(fabric::TimeUs until) {
     const fabric::TimeUs idle = port_->now_us() + options_.idle_us;
     fabric::TimeUs wake = log_.empty() ? until : std::min(until, idle);
     if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_again_, meet_again_});
+    for (; !others_.empty(); others_.pop_front()) hear(others_.front());
     const auto arrival = port_->poll(wake);
     if (arrival.has_value()) {
       hear(*arrival);
-      if (log_.size() > kLagMax) apply(kApplyAtOnce);
+      if (log_.size() > kLagMax) apply(log_.size() - kLagMax);
     } else {
       apply(kApplyAtOnce);
     }
@@ -185,7 +182,7 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
   apply(kAll);
   WireWriter answer = answer_of(Code::kOk);
   auto at = index_.upper_bound(std::string_view(behind.data(), behind.size()));
-  for (; at != index_.end() && answer.bytes().size() < kKeysBytes; ++at) {
+  for (; at != index_.end() && answer.bytes().size() < options_.page_bytes; ++at) {
     answer.add(at->second).add_bytes(at->first);
   }
   return answer;
@@ -211,7 +208,7 @@ void OrderedServer::gather() {
     return;
   }
   if (now < gather_again_) return;
-  const std::size_t count = std::min(kKeysAtOnce, entries_.size() - read_);
+  const std::size_t count = std::min(options_.keys_at_once, entries_.size() - read_);
   if (read_keys(std::span(entries_).subspan(read_, count))) {
     read_ += count;
     gather_again_ = 0;
@@ -234,7 +231,10 @@ void OrderedServer::ask_for_chains() {
 void OrderedServer::take_chains(WireReader answer) {
   const auto next = answer.take<std::uint32_t>();
   std::vector<ChainEntry> entries;
-  while (answer.left() > 0) entries.push_back(answer.take<ChainEntry>());
+  while (answer.left() > 0) {
+    entries.push_back(answer.take<ChainEntry>());
+    if (!is_block(location_in(entries.back().slot))) return;
+  }
   if (!answer.is_whole() || (next != 0 && next <= next_chain_)) return;
   next_chain_ = next;
   are_all_told_ = next == 0;

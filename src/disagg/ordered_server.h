@@ -34,9 +34,11 @@ class OrderedServer final : public IndexServer {
   struct Options {
     /// Writes go into the index when nothing has come for so long, or a scan wants them.
     fabric::TimeUs idle_us = 0;
-    fabric::TimeUs again_us = 20'000;  // what was not answered so long is asked again
-    fabric::TimeUs meet_us = 10'000;   // it waits for a connection so long
-    fabric::TimeUs read_us = 100'000;  // reads of keys have so long
+    fabric::TimeUs again_us = 20'000;    // what was not answered so long is asked again
+    fabric::TimeUs meet_us = 10'000;     // it waits for a connection so long
+    fabric::TimeUs read_us = 100'000;    // reads of keys have so long
+    std::size_t keys_at_once = 1024;     // whose blocks are read between two looks at what has come
+    std::size_t page_bytes = 512 << 10;  // of a message with keys, and one more
   };
 
   OrderedServer(fabric::Port* port, const Options& options)
@@ -44,7 +46,9 @@ class OrderedServer final : public IndexServer {
         options_(options),
         answers_(port),
         asking_(port, options.again_us),
-        memory_(port, &asking_) {}
+        memory_(port, &asking_) {
+    asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
+  }
 
   [[nodiscard]] Status follow(const ClusterMap& map) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
@@ -75,6 +79,7 @@ class OrderedServer final : public IndexServer {
   Answers answers_;
   Asking asking_;
   MemoryPeers memory_;
+  std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
   fabric::TimeUs trust_until_ = 0;
   fabric::TimeUs meet_again_ = 0;

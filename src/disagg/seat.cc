@@ -75,7 +75,8 @@ bool Seat::may_take() const {
   const ClusterMap::Index& mine = map_.of(options_.role);
   const ClusterMap::Index& of_other = map_.of(other(options_.role));
   if (is_there(mine)) return false;
-  const bool is_new = mine.member.empty() && of_other.member.empty();
+  // Without a log nothing was acknowledged yet.
+  const bool is_new = map_.ordered.member.empty();
   return (is_new && options_.role == Role::kHash) || (is_there(of_other) && of_other.is_whole);
 }
 
@@ -86,7 +87,7 @@ bool Seat::is_patient() {
 }
 
 void Seat::take_role() {
-  const bool is_first = map_.hash.member.empty() && map_.ordered.member.empty();
+  const bool is_first = options_.role == Role::kHash && map_.ordered.member.empty();
   ClusterMap next = map_;
   ++next.epoch;
   next.of(options_.role) = {

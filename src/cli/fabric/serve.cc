@@ -60,6 +60,10 @@ void sit(const ClusterConfig& config, const char* what, const MakeSeat& make_sea
       while (!g_is_over && status.ok()) {
         status = seat->serve(port.value()->now_us() + kTurnUs);
       }
+      // Others believe what its server told until then, so it does not leave before.
+      while (port.value()->now_us() < met.value().coordinator->sure_until_us()) {
+        (void)port.value()->poll(port.value()->now_us() + kTurnUs);
+      }
     } else {
       status = port.ok() ? met.status() : port.status();
     }

@@ -13,8 +13,19 @@ namespace breccia::disagg {
 namespace {
 
 constexpr std::size_t kNameMax = 255;
+constexpr std::size_t kMembersMax = 1024;
 constexpr std::size_t kDocumentMax = 512 << 10;
-constexpr std::size_t kMembersMax = 4096;
+/// Arrivals that are heard before somebody is let go for not having been heard of.
+constexpr int kArrivalsAtOnce = 1024;
+/// So that one answer has all.
+static_assert(kDocumentMax + kMembersMax * (kNameMax + sizeof(std::uint32_t)) + 4096 <
+              fabric::kPayloadMax);
+
+bool is_name(const Slice& name) {
+  const auto is_of_names = [](char c) { return c > ' ' && c < 127 && c != '/'; };
+  return !name.empty() && name.size() <= kNameMax &&
+         std::all_of(name.data(), name.data() + name.size(), is_of_names);
+}
 
 }  // namespace
 
@@ -59,11 +70,12 @@ Status CoordinatorServer::serve(fabric::TimeUs until) {
   };
   const fabric::TimeUs often = options_.session_us / 8;
   do {
-    const auto arrival = port_->poll(std::min(until, port_->now_us() + often));
-    let_go();
-    if (arrival.has_value() && (arrival->header.kind & kAnswerBit) == 0) {
-      answers_.hear(*arrival, now);
+    auto arrival = port_->poll(std::min(until, port_->now_us() + often));
+    for (int n = 0; arrival.has_value(); arrival = port_->poll(0)) {
+      if ((arrival->header.kind & kAnswerBit) == 0) answers_.hear(*arrival, now);
+      if (++n == kArrivalsAtOnce) break;
     }
+    let_go();
     BRECCIA_TRY(failed_);
   } while (port_->now_us() < until);
   return Status::OK();
@@ -109,9 +121,7 @@ WireWriter CoordinatorServer::look(WireReader question) {
 
 WireWriter CoordinatorServer::join(WireReader question) {
   const Slice name = question.take_bytes();
-  if (!question.is_whole() || name.empty() || name.size() > kNameMax) {
-    return refusal(Code::kWrong, "no name");
-  }
+  if (!question.is_whole() || !is_name(name)) return refusal(Code::kWrong, "no name");
   if (members_.size() >= kMembersMax) return refusal(Code::kFull, "too many members");
   const fabric::TimeUs until = port_->now_us() + options_.session_us;
   if (!members_.emplace(name.ToString(), until).second) {
@@ -124,9 +134,9 @@ WireWriter CoordinatorServer::join(WireReader question) {
 WireWriter CoordinatorServer::replace(WireReader question) {
   const auto version = question.take<std::uint64_t>();
   const Slice document = question.take_bytes();
-  if (!question.is_whole() || document.size() > kDocumentMax) {
-    return refusal(Code::kWrong, "no document");
-  }
+  const bool is_one = question.is_whole() && document.size() <= kDocumentMax &&
+                      nlohmann::json::accept(document.data(), document.data() + document.size());
+  if (!is_one) return refusal(Code::kWrong, "no document of JSON");
   const bool is_replaced = version == version_;
   if (is_replaced) {
     ++version_;

@@ -14,6 +14,8 @@ namespace {
 
 /// Of questions under way: older ones are not answered any more.
 constexpr std::size_t kLooksMax = 64;
+/// Whose answers do not come for so many times as long as is between two is silent.
+constexpr TimeUs kSilent = 32;
 
 }  // namespace
 
@@ -31,6 +33,14 @@ Status RemoteCoordinator::connect(TimeUs until) {
 const Coordinator::View* RemoteCoordinator::look() {
   while (const auto arrival = port_->poll(0)) hear(*arrival);
   const TimeUs now = port_->now_us();
+  // Who went without a word is met anew.
+  const bool is_silent =
+      !looks_.empty() && looks_.begin()->second + kSilent * options_.look_us < now;
+  if (is_silent && peer_.has_value()) {
+    port_->disconnect(*peer_);
+    peer_.reset();
+    looks_.clear();
+  }
   const bool is_due = looked_ == 0 || now >= looked_ + options_.look_us;
   if (is_due && (peer_.has_value() || now >= connect_again_)) {
     const bool is_there = connect(now + options_.connect_us).ok();

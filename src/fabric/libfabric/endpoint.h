@@ -116,8 +116,8 @@ class Endpoint {
     int times;
   };
   RawAddress address_;
-  std::map<RawAddress, Inserted> inserted_;
-  std::set<RawAddress> spoiled_;
+  std::map<RawAddress, Inserted, EarlierAddress> inserted_;
+  std::set<RawAddress, EarlierAddress> spoiled_;
   int bell_ = -1;
   std::size_t slot_count_ = 0;  // without those of receives
   std::vector<Slot*> free_;

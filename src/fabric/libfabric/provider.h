@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -32,6 +33,16 @@ struct Options {
 
 /// What an endpoint is found by, as the provider has it.
 using RawAddress = std::vector<std::byte>;
+
+/// An order of them.
+struct EarlierAddress {
+  bool operator()(const RawAddress& one, const RawAddress& other) const {
+    return text_of(one) < text_of(other);
+  }
+  static std::string_view text_of(const RawAddress& address) {
+    return {reinterpret_cast<const char*>(address.data()), address.size()};
+  }
+};
 
 /// The provider that was chosen, opened.
 class Provider {

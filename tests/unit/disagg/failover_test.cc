@@ -19,10 +19,19 @@ using namespace testing;
 using fabric::TimeUs;
 using fabric::sim::Net;
 
-/// What befalls a server that has a role.
-enum class Blow : std::uint8_t { kKilled, kHangs, kCutOffFromCoordinator, kCutOffFromOther };
+/// What befalls a server that has a role. What lasts is made good by another seat.
+enum class Blow : std::uint8_t {
+  kKilled,
+  kHangs,
+  kHangsForEver,
+  kCutOffFromCoordinator,
+  kCutOffFromCoordinatorForEver,
+  kCutOffFromOther,
+};
+constexpr std::uint64_t kBlows = 6;
 
-/// Waits until both indexes are whole and their servers there, and tells who has them.
+/// Waits until both indexes are whole and their servers there, and a memory server, and tells who
+/// has them.
 ClusterMap wait_until_whole(SimCluster* cluster, Net::Node node) {
   while (true) {
     // Anew each time: what was heard before may be of long ago.
@@ -34,47 +43,66 @@ ClusterMap wait_until_whole(SimCluster* cluster, Net::Node node) {
     }
     const auto map = ClusterMap::decode(view->document);
     if (!map.ok() || !map.value().hash.is_whole || !map.value().ordered.is_whole) continue;
+    if (map.value().memory.empty()) continue;
     if (!view->members.contains(map.value().hash.member)) continue;
     if (view->members.contains(map.value().ordered.member)) return map.value();
   }
 }
 
-/// Strikes servers of either index, one at a time, and has another seat each time that one is
-/// killed.
+/// Strikes the server that has an index.
+void strike_one(SimCluster* cluster, const ClusterMap& map, Role role, TimeUs session_us) {
+  Net& net = cluster->net();
+  const Role other = role == Role::kHash ? Role::kOrdered : Role::kHash;
+  const Net::Node victim = cluster->node_of(map.of(role).member);
+  const Net::Node of_other = cluster->node_of(map.of(other).member);
+  const Net::Node coordinator = cluster->coordinator_node();
+  const TimeUs some_time = net.random().below(3 * session_us);
+  switch (static_cast<Blow>(net.random().below(kBlows))) {
+    case Blow::kKilled:
+      cluster->add_seat(role);
+      return net.kill(victim);
+    case Blow::kHangs:
+      net.pause(victim);
+      net.sleep(some_time);
+      return net.go_on(victim);
+    case Blow::kHangsForEver:
+      cluster->add_seat(role);
+      return net.pause(victim);
+    case Blow::kCutOffFromCoordinator:
+      net.cut(victim, coordinator);
+      net.sleep(some_time);
+      return net.heal(victim, coordinator);
+    case Blow::kCutOffFromCoordinatorForEver:
+      cluster->add_seat(role);
+      return net.cut(victim, coordinator);
+    case Blow::kCutOffFromOther:
+      net.cut(victim, of_other);
+      net.sleep(some_time);
+      return net.heal(victim, of_other);
+  }
+}
+
+/// Strikes servers of either index, one at a time, some as soon as both are whole.
 void strike(SimCluster* cluster, int times, TimeUs session_us, bool* is_over) {
   Net& net = cluster->net();
   const Net::Node node = net.add_node();
   net.start(node, [cluster, &net, node, times, session_us, is_over] {
     for (int i = 0; i < times; ++i) {
       const ClusterMap map = wait_until_whole(cluster, node);
-      net.sleep(net.random().below(3000));
+      if (net.random().one_in(2)) net.sleep(net.random().below(3000));
       const Role role = net.random().one_in(2) ? Role::kHash : Role::kOrdered;
-      const Role other = role == Role::kHash ? Role::kOrdered : Role::kHash;
-      const Net::Node victim = cluster->node_of(map.of(role).member);
-      const Net::Node of_other = cluster->node_of(map.of(other).member);
-      switch (static_cast<Blow>(net.random().below(4))) {
-        case Blow::kKilled:
-          cluster->add_seat(role);
-          net.kill(victim);
-          break;
-        case Blow::kHangs:
-          net.pause(victim);
-          net.sleep(net.random().below(3 * session_us));
-          net.go_on(victim);
-          break;
-        case Blow::kCutOffFromCoordinator:
-          net.cut(victim, cluster->coordinator_node());
-          net.sleep(net.random().below(3 * session_us));
-          net.heal(victim, cluster->coordinator_node());
-          break;
-        case Blow::kCutOffFromOther:
-          net.cut(victim, of_other);
-          net.sleep(net.random().below(2 * session_us));
-          net.heal(victim, of_other);
-          break;
-      }
+      // Marks wait for it meanwhile; it is a member all the time.
+      const Net::Node memory = cluster->node_of(map.memory.front().member);
+      const bool hangs = net.random().one_in(3);
+      if (hangs) net.pause(memory);
+      net.start(net.add_node(), [&net, memory, session_us] {
+        net.sleep(session_us / 2);
+        net.go_on(memory);
+      });
+      strike_one(cluster, map, role, session_us);
       net.sleep(2 * session_us);  // by then everybody has noticed
     }
+    (void)wait_until_whole(cluster, node);
     *is_over = true;
   });
 }
@@ -113,6 +141,12 @@ TEST(DisaggFailover, IsLinearizable) {
                         SimCluster::kLong, &history);
           cluster.net().sleep(cluster.net().random().below(4000));
         }
+        // The cluster is as good as new.
+        const std::string own = "own" + std::to_string(i);
+        std::string value;
+        EXPECT_TRUE(client->put(own, "last", cluster.late()).ok());
+        EXPECT_TRUE(client->get(own, &value, cluster.late()).ok());
+        EXPECT_EQ(value, "last");
         ordered += client->counts().ordered;
         again += client->counts().again;
       });
@@ -126,6 +160,35 @@ TEST(DisaggFailover, IsLinearizable) {
   constexpr std::size_t kMany = 20;
   EXPECT_TRUE(ordered > 0 || seeds.size() < kMany);
   EXPECT_TRUE(again > 0 || seeds.size() < kMany);
+}
+
+// Goal: a cluster whose first hash server went before there was a log has another one.
+TEST(DisaggFailover, FirstHashServerGoes) {
+  set_log_level(LogLevel::kWarning);
+  SimCluster cluster(1, fabric::sim::Weather(),
+                     {.memory_servers = 1, .session_us = 10'000, .has_ordered_seat = false});
+  Net& net = cluster.net();
+  const Net::Node node = net.add_node();
+  bool is_there = false;
+  net.start(node, [&] {
+    const auto coordinator = cluster.meet_coordinator(node);
+    ClusterMap map;
+    while (map.hash.member.empty()) {
+      net.sleep(300);
+      const Coordinator::View* const view = coordinator->it.look();
+      if (view != nullptr) map = ClusterMap::decode(view->document).take();
+    }
+    net.kill(cluster.node_of(map.hash.member));
+    cluster.add_seat(Role::kHash);
+    cluster.add_seat(Role::kOrdered);
+    (void)wait_until_whole(&cluster, node);
+    is_there = true;
+  });
+  cluster.add_client([&](Client* client) {
+    EXPECT_TRUE(client->put("key", "value", cluster.late()).ok());
+    EXPECT_TRUE(is_there);
+  });
+  cluster.run();
 }
 
 }  // namespace breccia::disagg

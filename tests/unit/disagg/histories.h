@@ -28,7 +28,10 @@ using Clock = std::function<TimeUs()>;
 
 constexpr std::uint64_t kKeys = 6;
 
-inline std::string key_of(std::uint64_t i) { return "k" + std::to_string(i); }
+inline std::string key_of(std::uint64_t i) {
+  // One in three is longer than what is read of a block for its key.
+  return "k" + std::to_string(i) + std::string(i % 3 == 2 ? 200 : 0, '.');
+}
 
 /// A scan is a lookup of each key of its range.
 inline void scan_at_random(const Clock& clock, Client* client, base::Random* random, TimeUs called,

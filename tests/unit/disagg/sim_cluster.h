@@ -28,6 +28,7 @@ class SimCluster {
   struct Options {
     std::uint32_t memory_servers = 2;
     TimeUs session_us = 100'000;
+    bool has_ordered_seat = true;
   };
 
   SimCluster(std::uint64_t seed, const fabric::sim::Weather& weather, const Options& options)
@@ -56,11 +57,14 @@ class SimCluster {
     seat_options_.ordered.again_us = 300;
     seat_options_.ordered.meet_us = 1000;
     seat_options_.ordered.read_us = 5000;
+    seat_options_.hash.page_bytes = 64;  // so that there are many
+    seat_options_.ordered.page_bytes = 64;
+    seat_options_.ordered.keys_at_once = 2;
     seat_options_.turn_us = 400;
     seat_options_.agree_us = 3000;
     for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
     add_seat(Role::kHash);
-    add_seat(Role::kOrdered);
+    if (options.has_ordered_seat) add_seat(Role::kOrdered);
   }
 
   void add_memory_server() {
@@ -70,7 +74,7 @@ class SimCluster {
       const auto coordinator = meet_coordinator(node);
       MemorySeat seat(port.get(), &coordinator->it,
                       {.member = name(node),
-                       .bytes = 2 * Pool::kChunkLines * kLineBytes,
+                       .bytes = 8 * Pool::kChunkLines * kLineBytes,
                        .turn_us = seat_options_.turn_us,
                        .agree_us = seat_options_.agree_us});
       const Kept<MemorySeat> kept(&memory_seats_, node, &seat);
