@@ -22,11 +22,9 @@ ClusterMap::Index index_in(const nlohmann::json& json) {
 }  // namespace
 
 std::string ClusterMap::encode() const {
-  nlohmann::json all = {{"version", kVersion},
-                        {"epoch", epoch},
-                        {"hash", json_of(hash)},
-                        {"ordered", json_of(ordered)},
-                        {"memory", nlohmann::json::array()}};
+  nlohmann::json all = {{"version", kVersion},         {"epoch", epoch},
+                        {"has_begun", has_begun},      {"hash", json_of(hash)},
+                        {"ordered", json_of(ordered)}, {"memory", nlohmann::json::array()}};
   for (const Memory& one : memory) {
     all["memory"].push_back({{"node", one.node},
                              {"member", one.member},
@@ -43,6 +41,7 @@ Result<ClusterMap> ClusterMap::decode(const std::string& document) {
     const auto all = nlohmann::json::parse(document);
     if (all.at("version") != kVersion) return Status::Corruption("a map of another version");
     map.epoch = all.at("epoch");
+    map.has_begun = all.at("has_begun");
     map.hash = index_in(all.at("hash"));
     map.ordered = index_in(all.at("ordered"));
     for (const auto& one : all.at("memory")) {

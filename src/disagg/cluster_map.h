@@ -32,6 +32,8 @@ struct ClusterMap {
   };
 
   std::uint32_t epoch = 0;
+  /// Both indexes were there and whole once: no write was taken before.
+  bool has_begun = false;
   Index hash, ordered;
   std::vector<Memory> memory;  // by node
 

@@ -71,6 +71,7 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
 Status HashServer::follow(const ClusterMap& map) {
   if (map.epoch < epoch_) return Status::InvalidArgument("a map of the past");
   epoch_ = map.epoch;
+  has_cluster_begun_ = map.has_begun;
   asking_.set_epoch(epoch_);
   for (const ClusterMap::Memory& one : map.memory) {
     if (one.is_lost) lost_at_.try_emplace(one.node, told_until_);
@@ -228,7 +229,9 @@ Slot HashServer::last_of(const std::string& key) const {
 /// What is logged is in the index before long, so it must have room by then: each put may want a
 /// bucket.
 std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
-  if (!has_begun_ || !ordered_.is_met()) return refusal(Code::kBusy, "no ordered server yet");
+  // What is taken before is lost with either server.
+  const bool takes_writes = has_begun_ && has_cluster_begun_ && ordered_.is_met();
+  if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
   }

@@ -113,6 +113,7 @@ class HashServer final : public IndexServer {
   OrderedLink ordered_;
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
+  bool has_cluster_begun_ = false;
   fabric::TimeUs trust_until_ = 0;
   fabric::TimeUs told_until_ = 0;                    // that clients were told
   std::map<std::uint32_t, fabric::TimeUs> lost_at_;  // nodes, and when nobody reads them any more

@@ -75,9 +75,8 @@ bool Seat::may_take() const {
   const ClusterMap::Index& mine = map_.of(options_.role);
   const ClusterMap::Index& of_other = map_.of(other(options_.role));
   if (is_there(mine)) return false;
-  // Without a log nothing was acknowledged yet.
-  const bool is_new = map_.ordered.member.empty();
-  return (is_new && options_.role == Role::kHash) || (is_there(of_other) && of_other.is_whole);
+  const bool is_first = options_.role == Role::kHash && !map_.has_begun;
+  return is_first || (is_there(of_other) && of_other.is_whole);
 }
 
 /// Two indexes of one process are lost together, so another one takes the second if it is there.
@@ -87,7 +86,8 @@ bool Seat::is_patient() {
 }
 
 void Seat::take_role() {
-  const bool is_first = options_.role == Role::kHash && map_.ordered.member.empty();
+  // Before the cluster has begun there are no keys.
+  const bool is_first = options_.role == Role::kHash && !map_.has_begun;
   ClusterMap next = map_;
   ++next.epoch;
   next.of(options_.role) = {
@@ -113,6 +113,7 @@ void Seat::begin() {
 ClusterMap Seat::news() const {
   ClusterMap next = map_;
   if (server_->is_whole()) next.of(options_.role).is_whole = true;
+  next.has_begun = next.has_begun || (next.hash.is_whole && next.ordered.is_whole);
   if (options_.role != Role::kHash) return next;
   for (ClusterMap::Memory& one : next.memory) {
     if (one.is_lost || view_->members.contains(one.member)) continue;

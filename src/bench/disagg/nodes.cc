@@ -104,6 +104,7 @@ Status Nodes::make_index_servers() {
   hash_->be_first();
   map_.hash = {.member = "hash", .address = hash_port->address(), .is_whole = true};
   map_.epoch = 1;
+  map_.has_begun = true;
   ports_.push_back(std::move(hash_port));
   return Status::OK();
 }

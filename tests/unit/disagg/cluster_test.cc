@@ -276,6 +276,7 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
   }
   const auto late = [&] { return ports.front()->now_us() + kLong; };
   const ClusterMap map{.epoch = 1,
+                       .has_begun = true,
                        .hash = {.member = "h", .address = ports[1]->address(), .is_whole = true},
                        .ordered = {.member = "o", .address = ports[0]->address()},
                        .memory = {{.node = 0, .member = "m", .address = ports[2]->address()}}};
