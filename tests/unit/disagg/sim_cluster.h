@@ -134,6 +134,7 @@ class SimCluster {
     return [this] { return net_.now_us(); };
   }
   [[nodiscard]] Node coordinator_node() const { return coordinator_node_; }
+  [[nodiscard]] std::string coordinator_address() const { return coordinator_port_->address(); }
 
   /// A coordinator's address, met by who looks at the cluster from a thread of a node.
   struct MetCoordinator {
