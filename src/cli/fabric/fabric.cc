@@ -1,15 +1,18 @@
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/fabric/serve.h"
 #include "cli/fabric/status.h"
 #include "cli/fabric/up.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
+#include "disagg/cluster_servers.h"
 
 namespace breccia::cli {
 
@@ -36,6 +39,17 @@ int code_of(const char* what, const Status& status, const char* next) {
   if (status.ok()) return console::kExitOk;
   console::say_error(what, status, next);
   return status.IsInvalidArgument() ? console::kExitUsage : console::kExitFailed;
+}
+
+std::atomic<bool> g_is_over{false};
+
+/// Runs a server of the cluster that the file tells of, until a signal comes.
+Status serve(const std::string& config_file,
+             const std::function<Status(const disagg::ClusterConfig&)>& run) {
+  std::signal(SIGTERM, [](int) { g_is_over = true; });
+  std::signal(SIGINT, [](int) { g_is_over = true; });
+  BRECCIA_TAKE(const auto config, disagg::ClusterConfig::read(config_file));
+  return run(config);
 }
 
 void add_config(console::App* app, const Flags& flags) {
@@ -106,14 +120,13 @@ console::Command add_fabric(console::App* parent) {
 
 std::vector<console::Command> add_fabric_commands(console::App* parent) {
   std::vector<console::Command> all = {add_up(parent), add_status(parent)};
-  const auto add = [&](const char* name, const char* help, const auto& add_flags,
-                       const auto& serve) {
+  const auto add = [&](const char* name, const char* help, const auto& add_flags, const auto& run) {
     const auto flags = std::make_shared<FabricFlags>();
     console::App* app = parent->add_subcommand(name, help);
     add_config(app, flags);
     add_flags(app, flags);
-    all.push_back({app, [flags, serve] {
-                     return code_of("the server cannot go on", serve(*flags),
+    all.push_back({app, [flags, run] {
+                     return code_of("the server cannot go on", run(*flags),
                                     "breccia fabric status --config");
                    }});
   };
@@ -122,13 +135,24 @@ std::vector<console::Command> add_fabric_commands(console::App* parent) {
       [](console::App* one, const Flags& flags) {
         one->add_option("--file", flags->file, "Where it keeps what it knows")->required();
       },
-      [](const FabricFlags& flags) { return fabric::serve_coordinator(flags.config, flags.file); });
+      [](const FabricFlags& flags) {
+        return serve(flags.config, [&](const disagg::ClusterConfig& config) {
+          return disagg::run_coordinator(config, flags.file, g_is_over);
+        });
+      });
   add("memory", "Run a memory server", add_memory, [](const FabricFlags& flags) {
-    return fabric::serve_memory(flags.config, flags.memory_mib << 20);
+    return serve(flags.config, [&](const disagg::ClusterConfig& config) {
+      disagg::run_memory_server(config, flags.memory_mib << 20, g_is_over);
+      return Status::OK();
+    });
   });
   add("index", "Run an index server: it has one of the indexes, or waits to take one over",
-      add_keys,
-      [](const FabricFlags& flags) { return fabric::serve_index(flags.config, flags.keys); });
+      add_keys, [](const FabricFlags& flags) {
+        return serve(flags.config, [&](const disagg::ClusterConfig& config) {
+          disagg::run_index_server(config, flags.keys, g_is_over);
+          return Status::OK();
+        });
+      });
   return all;
 }
 

@@ -62,7 +62,7 @@ TEST(DisaggCluster, IsLinearizable) {
         stale += client->counts().stale;
       });
     }
-    cluster.let_clients_hang(5);
+    cluster.let_clients_hang(5, 10'000);
     cluster.run();
     expect_linearizable(history);
     EXPECT_GE(cluster.used_blocks(), cluster.table().size());

@@ -155,7 +155,7 @@ TEST(DisaggFailover, IsLinearizable) {
         again += client->counts().again;
       });
     }
-    if (random.one_in(2)) cluster.let_clients_hang(40);
+    if (random.one_in(2)) cluster.let_clients_hang(40, 4 * kSession);
     strike(&cluster, 4, kSession, &is_over);
     cluster.run();
     expect_linearizable(history);

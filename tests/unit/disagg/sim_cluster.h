@@ -115,13 +115,13 @@ class SimCluster {
     });
   }
   /// Lets clients stand still from time to time, for longer than blocks rest, or sessions last.
-  void let_clients_hang(int times) {
-    net_.start(net_.add_node(), [this, times] {
+  void let_clients_hang(int times, TimeUs longest_us) {
+    net_.start(net_.add_node(), [this, times, longest_us] {
       for (int i = 0; i < times; ++i) {
         net_.sleep(net_.random().below(2000));
         const auto victim = clients_[net_.random().below(clients_.size())];
         net_.pause(victim);
-        net_.sleep(net_.random().below(10'000));
+        net_.sleep(net_.random().below(longest_us));
         net_.go_on(victim);
       }
     });

@@ -1,7 +1,6 @@
-#include "cli/fabric/serve.h"
+#include "disagg/cluster_servers.h"
 
 #include <unistd.h>
-#include <csignal>
 
 #include <algorithm>
 #include <atomic>
@@ -14,32 +13,20 @@
 
 #include "base/log.h"
 #include "base/secret.h"
-#include "console/text.h"
-#include "disagg/cluster_config.h"
 #include "disagg/coordinator/coordinator_server.h"
 #include "disagg/memory_seat.h"
 #include "disagg/seat.h"
 
-namespace breccia::cli::fabric {
+namespace breccia::disagg {
 
 namespace {
 
-using disagg::ClusterConfig;
-using disagg::MetCoordinator;
-using disagg::Role;
-using TimeUs = ::breccia::fabric::TimeUs;
+using fabric::TimeUs;
 
 /// Between two looks at whether it is to end.
 constexpr TimeUs kTurnUs = 20'000;
 /// Who failed begins anew behind that time.
 constexpr auto kPause = std::chrono::milliseconds(100);
-
-std::atomic<bool> g_is_over{false};
-
-void end_by_signals() {
-  std::signal(SIGTERM, [](int) { g_is_over = true; });
-  std::signal(SIGINT, [](int) { g_is_over = true; });
-}
 
 /// A name that nobody had or will have.
 std::string new_name(const char* what) {
@@ -49,15 +36,16 @@ std::string new_name(const char* what) {
 
 /// Sits down on a seat again each time that it is of no use any more.
 template <class MakeSeat>
-void sit(const ClusterConfig& config, const char* what, const MakeSeat& make_seat) {
-  while (!g_is_over) {
+void sit(const ClusterConfig& config, const char* what, const std::atomic<bool>& is_over,
+         const MakeSeat& make_seat) {
+  while (!is_over) {
     const std::string name = new_name(what);
     Status status;
     auto port = config.open_port(name);
     auto met = MetCoordinator::meet(config, name + ".c");
     if (port.ok() && met.ok()) {
       const auto seat = make_seat(port.value().get(), met.value().coordinator.get(), name);
-      while (!g_is_over && status.ok()) {
+      while (!is_over && status.ok()) {
         status = seat->serve(port.value()->now_us() + kTurnUs);
       }
       // Others believe what its server told until then, so it does not leave before.
@@ -75,56 +63,51 @@ void sit(const ClusterConfig& config, const char* what, const MakeSeat& make_sea
 
 }  // namespace
 
-Status serve_coordinator(const std::string& config_file, const std::string& file) {
-  end_by_signals();
-  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
+Status run_coordinator(const ClusterConfig& config, const std::string& file,
+                       const std::atomic<bool>& is_over) {
   const std::string prefix = "local:" + config.ports + "/";
   if (!config.coordinator.starts_with(prefix)) {
-    return Status::InvalidArgument(config_file + " names another coordinator than one of this kind",
+    return Status::InvalidArgument("the configuration names another kind of coordinator",
                                    config.coordinator);
   }
   BRECCIA_TAKE(const auto port, config.open_port(config.coordinator.substr(prefix.size())));
-  disagg::CoordinatorServer::Options options;
+  CoordinatorServer::Options options;
   options.file = file;
-  BRECCIA_TAKE(const auto server, disagg::CoordinatorServer::make(port.get(), options));
-  while (!g_is_over) BRECCIA_TRY(server->serve(port->now_us() + kTurnUs));
+  BRECCIA_TAKE(const auto server, CoordinatorServer::make(port.get(), options));
+  while (!is_over) BRECCIA_TRY(server->serve(port->now_us() + kTurnUs));
   return Status::OK();
 }
 
-Status serve_memory(const std::string& config_file, std::uint64_t bytes) {
-  end_by_signals();
-  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
-  sit(config, "memory", [bytes](auto* port, auto* coordinator, const std::string& name) {
-    disagg::MemorySeat::Options options;
+void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
+                       const std::atomic<bool>& is_over) {
+  sit(config, "memory", is_over, [bytes](auto* port, auto* coordinator, const std::string& name) {
+    MemorySeat::Options options;
     options.member = name;
     options.bytes = bytes;
-    return std::make_unique<disagg::MemorySeat>(port, coordinator, options);
+    return std::make_unique<MemorySeat>(port, coordinator, options);
   });
-  return Status::OK();
 }
 
-Status serve_index(const std::string& config_file, std::uint64_t keys) {
-  end_by_signals();
-  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
+void run_index_server(const ClusterConfig& config, std::uint64_t keys,
+                      const std::atomic<bool>& is_over) {
   const auto roles_here = std::make_shared<std::atomic<int>>(0);
-  const auto sit_as = [&config, &roles_here, keys](Role role, const char* what) {
-    sit(config, what, [&](auto* port, auto* coordinator, const std::string& name) {
-      disagg::Seat::Options options;
+  const auto sit_as = [&](Role role, const char* what) {
+    sit(config, what, is_over, [&](auto* port, auto* coordinator, const std::string& name) {
+      Seat::Options options;
       options.role = role;
       options.member = name;
       options.roles_here = roles_here;
       // Seven tenths full with all keys.
-      const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * disagg::Bucket::kSlots) + 1);
+      const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * Bucket::kSlots) + 1);
       options.hash.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
       options.hash.more_buckets =
           static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
-      return std::make_unique<disagg::Seat>(port, coordinator, options);
+      return std::make_unique<Seat>(port, coordinator, options);
     });
   };
   std::thread hash([&sit_as] { sit_as(Role::kHash, "hash"); });
   sit_as(Role::kOrdered, "ordered");
   hash.join();
-  return Status::OK();
 }
 
-}  // namespace breccia::cli::fabric
+}  // namespace breccia::disagg

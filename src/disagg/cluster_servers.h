@@ -1,0 +1,27 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "disagg/cluster_config.h"
+
+/// The servers of a cluster, as processes have them: each runs until it is told to end, and begins
+/// anew where the cluster does not take it for a member any more.
+
+namespace breccia::disagg {
+
+/// Has the cluster's coordinator, whose address the configuration names, and keeps what it knows in
+/// a file; empty: it keeps nothing.
+/// Errors  InvalidArgument: it names another kind of coordinator; those of its port and its file.
+[[nodiscard]] Status run_coordinator(const ClusterConfig& config, const std::string& file,
+                                     const std::atomic<bool>& is_over);
+/// Has memory for values; where the cluster takes it for lost, it begins anew, without them.
+void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
+                       const std::atomic<bool>& is_over);
+/// Has one of the indexes, or both, or waits to have one. Room for `keys` keys.
+void run_index_server(const ClusterConfig& config, std::uint64_t keys,
+                      const std::atomic<bool>& is_over);
+
+}  // namespace breccia::disagg
