@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "disagg/asking.h"
 #include "disagg/client.h"
 #include "disagg/coordinator/fixed.h"
+#include "disagg/memory_peers.h"
 
 /// `breccia bench disagg`: a disaggregated store on this computer, over shared memory, asked by one
 /// client a thread. Each operation has its own clock; every value that comes is looked at. Figures
@@ -41,6 +43,9 @@ using breccia::disagg::Asking;
 using breccia::disagg::Client;
 using breccia::disagg::ClientOptions;
 using breccia::disagg::FixedCoordinator;
+using breccia::disagg::MemoryPeer;
+using breccia::disagg::MemoryPeers;
+using breccia::disagg::Role;
 using breccia::disagg::TableInfo;
 using fabric::TimeUs;
 
@@ -146,7 +151,8 @@ class Round {
     BRECCIA_TRY(measure("fabric_scan100", [this](Worker* w) { return scan(w); }));
     BRECCIA_TRY(measure("fabric_read64", [this](Worker* w) { return read_64(w); }));
     say();
-    return Status::OK();
+    BRECCIA_TRY(rebuild("fabric_rebuild_hash", Role::kHash));
+    return rebuild("fabric_rebuild_ordered", Role::kOrdered);
   }
 
   Status add_worker(std::uint32_t number) {
@@ -264,6 +270,79 @@ class Round {
     return Status::OK();
   }
 
+  // ---- an index that is built anew -------------------------------------------------------------
+
+  /// While clients write; all keys are looked up afterwards.
+  Status rebuild(const char* name, Role role) {
+    double ceiling = 0;
+    BRECCIA_TRY(read_heads(&ceiling));
+    const auto begin = Clock::now();
+    BRECCIA_TRY(nodes_->begin_rebuild(role));
+    for (const auto& worker : workers_) worker->coordinator->change(nodes_->map().encode());
+    std::vector<base::Histogram> of_thread(clients_);
+    std::atomic<std::int64_t> whole_ns{0};
+    BRECCIA_TRY(on_threads(clients_, [&](std::uint32_t t) {
+      for (auto now = Clock::now(); whole_ns == 0;) {
+        BRECCIA_TRY(put(workers_[t].get()));
+        const auto end = Clock::now();
+        of_thread[t].record(ns_between(now, end));
+        now = end;
+        if (nodes_->is_rebuilt()) whole_ns = ns_between(begin, end);
+      }
+      return Status::OK();
+    }));
+    base::Histogram writes;
+    for (const base::Histogram& one : of_thread) writes.merge(one);
+    say_rebuild(name, 1e-9 * static_cast<double>(whole_ns), ceiling, writes);
+    return look_at_all();
+  }
+
+  /// Keys a second that one thread reads out of memory servers, 1,024 at a time, as who builds an
+  /// ordered index does.
+  Status read_heads(double* per_sec) const {
+    constexpr std::size_t kAtOnce = 1024, kHeadBytes = 128;
+    Worker* const worker = workers_.front().get();
+    Asking asking(worker->port.get(), kUntilUs / 10);
+    MemoryPeers peers(worker->port.get(), &asking);
+    peers.follow(nodes_->map());
+    BRECCIA_TRY(peers.meet(worker->late()));
+    std::vector<std::array<std::byte, kHeadBytes>> heads(kAtOnce);
+    const auto begin = Clock::now();
+    std::uint64_t count = 0;
+    double seconds = 0;
+    for (; seconds < flags_.seconds / 4; count += kAtOnce) {
+      const MemoryPeer* const of =
+          peers.find(peers.nodes()[worker->random.below(peers.nodes().size())]);
+      std::vector<fabric::Read> reads;
+      for (auto& head : heads) {
+        const std::uint64_t line = worker->random.below(of->region.bytes / 64 - 2);
+        reads.push_back({of->region, 64 * line, head});
+      }
+      BRECCIA_TRY(worker->port->read(of->peer, reads, worker->late()));
+      seconds = 1e-9 * static_cast<double>(ns_between(begin, Clock::now()));
+    }
+    *per_sec = static_cast<double>(count) / seconds;
+    return Status::OK();
+  }
+
+  Status look_at_all() const {
+    Worker* const worker = workers_.front().get();
+    std::string value;
+    for (std::uint64_t i = 0; i < data_.keys(); ++i) {
+      const std::string key = data_.key(i);
+      BRECCIA_TRY(worker->plain->get(key, &value, worker->late()));
+      if (!data_.is_value(key, value)) return wrong("a lookup in a new index", key);
+    }
+    std::vector<std::pair<std::string, std::string>> found;
+    std::string at;
+    for (std::uint64_t seen = 0; seen < data_.keys(); seen += found.size()) {
+      BRECCIA_TRY(worker->plain->scan(at, "", breccia::disagg::kScanMax, &found, worker->late()));
+      if (found.empty()) return wrong("ranges of a new index", at);
+      at = found.back().first + '\0';
+    }
+    return Status::OK();
+  }
+
   // ---- rows ------------------------------------------------------------------------------------
 
   void say() const {
@@ -308,6 +387,37 @@ class Round {
                                 {"r_units", p50_us / r_us},
                                 {"reads_per_op", reads},
                                 {"hash_server_cpu_us_per_op", cpu_us},
+                                {"seed", seed_},
+                                {"machine", machine_name()}};
+    fmt::print("{}\n", row.dump());
+  }
+
+  void say_rebuild(const char* name, double seconds, double ceiling,
+                   const base::Histogram& writes) const {
+    const double per_sec = static_cast<double>(data_.keys()) / seconds;
+    const auto us = [&](double percent) {
+      return 1e-3 * static_cast<double>(writes.percentile(percent));
+    };
+    if (!flags_.json) {
+      fmt::print(
+          "{:<22} {:>2} clients: {} keys in {:.3f} s: {:10.0f} keys/s, where {:.0f} can be read; "
+          "{} writes meanwhile, p50 {:.1f} us, p99 {:.1f} us\n",
+          name, clients_, data_.keys(), seconds, per_sec, ceiling, writes.count(), us(50), us(99));
+      return;
+    }
+    const nlohmann::json row = {{"benchmark", name},
+                                {"network", workers_.front()->port->describe()},
+                                {"clients", clients_},
+                                {"memory_servers", flags_.memory_servers},
+                                {"keys", data_.keys()},
+                                {"key_size", data_.key(0).size()},
+                                {"value_size", data_.value_bytes()},
+                                {"seconds", seconds},
+                                {"keys_per_sec", per_sec},
+                                {"read_keys_per_sec", ceiling},
+                                {"writes", writes.count()},
+                                {"write_p50_us", us(50)},
+                                {"write_p99_us", us(99)},
                                 {"seed", seed_},
                                 {"machine", machine_name()}};
     fmt::print("{}\n", row.dump());
@@ -359,7 +469,10 @@ void add_flags(console::App* app, DisaggFlags* flags) {
       "64\n"
       "bytes, before and behind all others; fabric_get looks keys up in the index,\n"
       "fabric_get_cached where their values were; fabric_put writes values anew; fabric_scan100\n"
-      "reads 100 keys in their order. reads are those of servers' memory, for each operation.");
+      "reads 100 keys in their order; fabric_rebuild_hash and fabric_rebuild_ordered build an "
+      "index\n"
+      "anew from the other one while clients write. reads are those of servers' memory, for each "
+      "operation.");
   app->add_option("--keys", flags->keys, "Keys of 16 bytes")
       ->range(kScanKeys, 1ULL << 30)
       ->capture_default_str();

@@ -1,5 +1,7 @@
 #include "bench/disagg/nodes.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <bit>
 #include <ctime>
@@ -33,8 +35,15 @@ Result<std::unique_ptr<Nodes>> Nodes::start(const Options& options) {
 }
 
 Nodes::~Nodes() {
-  is_over_ = true;
-  for (std::thread& thread : threads_) thread.join();
+  for (const auto& one : memory_threads_) stop(one.get());
+  stop(ordered_thread_.get());
+  stop(hash_thread_.get());
+}
+
+void Nodes::stop(Served* served) {
+  if (served == nullptr || !served->thread.joinable()) return;
+  served->is_over = true;
+  served->thread.join();
 }
 
 Result<std::unique_ptr<fabric::Port>> Nodes::open_port() {
@@ -43,15 +52,17 @@ Result<std::unique_ptr<fabric::Port>> Nodes::open_port() {
   return std::unique_ptr<fabric::Port>(std::move(port));
 }
 
-void Nodes::serve(const std::function<Status(TimeUs until)>& once) {
-  threads_.emplace_back([this, once, clock = ports_.back().get()] {
-    while (!is_over_) {
+std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs until)>& once) {
+  auto served = std::make_unique<Served>();
+  served->thread = std::thread([once, of = served.get(), clock = ports_.back().get()] {
+    while (!of->is_over) {
       const Status status = once(clock->now_us() + kTurnUs);
       if (status.ok()) continue;
       log(LogLevel::kError, "a server ended: " + status.ToString());
       return;
     }
   });
+  return served;
 }
 
 Status Nodes::make() {
@@ -65,48 +76,78 @@ Status Nodes::make() {
     BRECCIA_TAKE(auto server, MemoryServer::make(ports_.back().get(), (bytes / chunk + 2) * chunk));
     server->be_node(node);
     memory_.push_back(std::move(server));
-    serve([server = memory_.back().get()](TimeUs until) {
+    memory_threads_.push_back(serve([server = memory_.back().get()](TimeUs until) {
       server->serve(until);
       return Status::OK();
-    });
+    }));
     map_.memory.push_back({.node = node,
                            .member = "memory " + std::to_string(node),
                            .address = ports_.back()->address()});
   }
-  BRECCIA_TRY(make_index_servers());
+  // Seven tenths full at most.
+  bucket_bits_ =
+      static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
+  BRECCIA_TAKE(ordered_, make_ordered_server());
+  BRECCIA_TAKE(hash_, make_hash_server());
+  hash_->be_first();
+  map_.hash.is_whole = true;
+  map_.has_begun = true;
+  return serve_indexes();
+}
+
+Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
+  BRECCIA_TAKE(auto port, open_port());
+  auto server = std::make_unique<OrderedServer>(port.get(), OrderedServer::Options());
+  map_.ordered = {.member = port->address(), .address = port->address()};
+  ports_.push_back(std::move(port));
+  return server;
+}
+
+Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
+  BRECCIA_TAKE(auto port, open_port());
+  base::Random random(options_.seed);
+  HashServer::Options options;
+  options.bucket_bits = bucket_bits_;
+  options.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
+  options.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
+                           .proof = {random.next(), random.next() | 1}};
+  BRECCIA_TAKE(auto server, HashServer::make(port.get(), options));
+  map_.hash = {.member = port->address(), .address = port->address()};
+  ports_.push_back(std::move(port));
+  return server;
+}
+
+/// With the map as it is now; the epoch is the next one.
+Status Nodes::serve_indexes() {
+  ++map_.epoch;
+  is_rebuilt_ = false;
+  const auto serve_one = [this](IndexServer* server) {
+    return serve([this, server, is_built = !server->is_whole()](TimeUs until) {
+      Status served = server->serve(until);
+      if (is_built && server->is_whole()) is_rebuilt_ = true;
+      return served;
+    });
+  };
   for (IndexServer* const server :
        {static_cast<IndexServer*>(ordered_.get()), static_cast<IndexServer*>(hash_.get())}) {
     BRECCIA_TRY(server->follow(map_));
     server->trust_until(std::numeric_limits<TimeUs>::max());
-    serve([server](TimeUs until) { return server->serve(until); });
   }
-  hash_thread_ = threads_.back().native_handle();
+  ordered_thread_ = serve_one(ordered_.get());
+  hash_thread_ = serve_one(hash_.get());
   return Status::OK();
 }
 
-Status Nodes::make_index_servers() {
-  BRECCIA_TAKE(auto ordered_port, open_port());
-  ordered_ = std::make_unique<OrderedServer>(ordered_port.get(), OrderedServer::Options());
-  map_.ordered = {.member = "ordered", .address = ordered_port->address()};
-  ports_.push_back(std::move(ordered_port));
-
-  BRECCIA_TAKE(auto hash_port, open_port());
-  base::Random random(options_.seed);
-  HashServer::Options of_hash;
-  // Seven tenths full at most.
-  bucket_bits_ =
-      static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
-  of_hash.bucket_bits = bucket_bits_;
-  of_hash.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
-  of_hash.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
-                           .proof = {random.next(), random.next() | 1}};
-  BRECCIA_TAKE(hash_, HashServer::make(hash_port.get(), of_hash));
-  hash_->be_first();
-  map_.hash = {.member = "hash", .address = hash_port->address(), .is_whole = true};
-  map_.epoch = 1;
-  map_.has_begun = true;
-  ports_.push_back(std::move(hash_port));
-  return Status::OK();
+Status Nodes::begin_rebuild(Role role) {
+  stop(ordered_thread_.get());
+  stop(hash_thread_.get());
+  map_.hash.is_whole = map_.ordered.is_whole = true;
+  if (role == Role::kHash) {
+    BRECCIA_TAKE(hash_, make_hash_server());
+  } else {
+    BRECCIA_TAKE(ordered_, make_ordered_server());
+  }
+  return serve_indexes();
 }
 
 double Nodes::fill_percent() const {
@@ -117,7 +158,7 @@ double Nodes::fill_percent() const {
 double Nodes::hash_server_cpu() const {
   clockid_t clock{};
   timespec time{};
-  if (pthread_getcpuclockid(hash_thread_, &clock) != 0) return 0;
+  if (pthread_getcpuclockid(hash_thread_->thread.native_handle(), &clock) != 0) return 0;
   if (clock_gettime(clock, &time) != 0) return 0;
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -40,6 +38,11 @@ class Nodes {
 
   /// Who is who, for clients.
   [[nodiscard]] const breccia::disagg::ClusterMap& map() const { return map_; }
+  /// Takes the server of an index away and begins to build another one in its place; who asks needs
+  /// the map anew.
+  Status begin_rebuild(breccia::disagg::Role role);
+  /// Whether the last one that was begun is whole.
+  [[nodiscard]] bool is_rebuilt() const { return is_rebuilt_; }
   /// A port of a client's.
   Result<std::unique_ptr<fabric::Port>> open_port();
   /// Entries of a hundred that the index has room for without longer chains, with all keys.
@@ -50,8 +53,16 @@ class Nodes {
  private:
   explicit Nodes(const Options& options) : options_(options) {}
   Status make();
-  Status make_index_servers();
-  void serve(const std::function<Status(fabric::TimeUs until)>& once);
+  /// A thread that serves.
+  struct Served {
+    std::atomic<bool> is_over{false};
+    std::thread thread;
+  };
+  std::unique_ptr<Served> serve(const std::function<Status(fabric::TimeUs until)>& once);
+  static void stop(Served* served);
+  Result<std::unique_ptr<breccia::disagg::HashServer>> make_hash_server();
+  Result<std::unique_ptr<breccia::disagg::OrderedServer>> make_ordered_server();
+  Status serve_indexes();
 
   const Options options_;
   breccia::disagg::ClusterMap map_;
@@ -61,9 +72,9 @@ class Nodes {
   std::vector<std::unique_ptr<breccia::disagg::MemoryServer>> memory_;
   std::unique_ptr<breccia::disagg::OrderedServer> ordered_;
   std::unique_ptr<breccia::disagg::HashServer> hash_;
-  std::atomic<bool> is_over_{false};
-  std::vector<std::thread> threads_;
-  pthread_t hash_thread_{};
+  std::atomic<bool> is_rebuilt_{false};
+  std::vector<std::unique_ptr<Served>> memory_threads_;
+  std::unique_ptr<Served> ordered_thread_, hash_thread_;
 };
 
 }  // namespace breccia::bench::disagg

@@ -6,12 +6,17 @@
 
 namespace breccia::disagg {
 
-/// Of a cluster in which nothing changes.
+/// Of a cluster in which nothing changes but by who has this.
 /// Threads one.
 class FixedCoordinator final : public Coordinator {
  public:
   explicit FixedCoordinator(const std::string& document)
       : view_{.version = 1, .document = document, .members = {}} {}
+
+  void change(const std::string& document) {
+    ++view_.version;
+    view_.document = document;
+  }
 
   [[nodiscard]] std::string describe() const override { return "fixed"; }
   [[nodiscard]] const View* look() override { return &view_; }
@@ -25,7 +30,7 @@ class FixedCoordinator final : public Coordinator {
   }
 
  private:
-  const View view_;
+  View view_;
 };
 
 }  // namespace breccia::disagg
