@@ -417,22 +417,33 @@ void HashServer::be_whole() {
   }
 }
 
-/// Keys that were written since this server began are in the buckets, or on their way there.
+/// While these go into the buckets, the next ones are on their way.
 Status HashServer::take_keys(WireReader answer) {
-  if (answer.left() == 0) {
-    has_gathered_ = true;
-    whole_at_ = last_;
-  }
+  std::vector<std::pair<KeyId, Slot>> keys;
+  const bool are_all = answer.left() == 0;
   while (answer.left() > 0) {
     const auto slot = answer.take<Slot>();
     const Slice key = answer.take_bytes();
     const bool is_one = is_block(location_in(slot)) && is_key(key);
     if (!is_one || key.compare(gathered_) <= 0) return Status::IOError("no keys in their order");
-    gathered_ = key.ToString();
-    const KeyId id = seeds_.id_of(key);
+    gathered_.assign(key.data(), key.size());
+    keys.emplace_back(seeds_.id_of(key), slot);
+  }
+  if (!are_all) ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
+  BRECCIA_TRY(put_gathered(keys));
+  if (are_all) {
+    has_gathered_ = true;
+    whole_at_ = last_;
+  }
+  return Status::OK();
+}
+
+/// Keys that were written since this server began are in the buckets, or on their way there.
+Status HashServer::put_gathered(std::span<const std::pair<KeyId, Slot>> keys) {
+  for (const auto& [id, slot] : keys) {
     if (written_.contains(id)) continue;
     // Writes that wait have been promised theirs.
-    if (table_.wants_bucket(id) && table_.free_buckets() <= waiting_puts_) {
+    if (table_.free_buckets() <= waiting_puts_ && table_.wants_bucket(id)) {
       return Status::MemoryLimit("the hash index is too small", "make it larger");
     }
     BRECCIA_TRY(table_.put(id, location_in(slot)).status());

@@ -100,6 +100,7 @@ class HashServer final : public IndexServer {
   void gather();
   void be_whole();
   Status take_keys(WireReader answer);
+  Status put_gathered(std::span<const std::pair<KeyId, Slot>> keys);
 
   fabric::Port* const port_;
   const Options options_;

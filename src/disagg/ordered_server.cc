@@ -1,6 +1,7 @@
 #include "disagg/ordered_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <string_view>
@@ -18,6 +19,8 @@ constexpr std::size_t kApplyAtOnce = 256;
 /// With more of them in the log alone they are not put off any more.
 constexpr std::size_t kLagMax = 64 << 10;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+/// Between two looks at whether keys are sorted.
+constexpr fabric::TimeUs kSortUs = 1000;
 /// What is read of a block for its key: most keys are there.
 constexpr std::uint64_t kKeyHeadBytes = 128;
 
@@ -121,7 +124,6 @@ WireWriter OrderedServer::log(WireReader question) {
       if (write.sequence > through_ || tells) return refusal(Code::kWrong, "no next write");
       continue;
     }
-    if (!is_whole_) written_.insert(write.key);
     log_.push_back(std::move(write));
     ++through_;
     if (tells) replaced.push_back(apply_one());
@@ -150,6 +152,7 @@ Slot OrderedServer::apply_one() {
 }
 
 void OrderedServer::apply(std::size_t most) {
+  if (!is_whole_) return;  // what is built is of before the log
   for (; most > 0 && !log_.empty(); --most) (void)apply_one();
 }
 
@@ -197,16 +200,7 @@ void OrderedServer::gather() {
     (void)memory_.meet(now + options_.meet_us);
     meet_again_ = port_->now_us() + options_.again_us;
   }
-  if (read_ == entries_.size()) {
-    is_whole_ = are_all_told_;
-    if (is_whole_) {
-      entries_ = {};
-      written_.clear();
-    } else {
-      ask_for_chains();
-    }
-    return;
-  }
+  if (read_ == entries_.size()) return are_all_told_ ? put_together() : ask_for_chains();
   if (now < gather_again_) return;
   const std::size_t count = std::min(options_.keys_at_once, entries_.size() - read_);
   if (read_keys(std::span(entries_).subspan(read_, count))) {
@@ -215,6 +209,28 @@ void OrderedServer::gather() {
   } else {
     gather_again_ = port_->now_us() + options_.again_us;
   }
+}
+
+/// All keys are there, by their hashes; sorting takes long.
+void OrderedServer::put_together() {
+  if (!together_.valid()) {
+    entries_ = {};
+    read_ = 0;
+    const auto when = options_.sorts_aside ? std::launch::async : std::launch::deferred;
+    together_ = std::async(when, &OrderedServer::index_of, std::move(keys_));
+  }
+  gather_again_ = port_->now_us() + kSortUs;
+  const auto now = std::chrono::seconds(0);
+  if (options_.sorts_aside && together_.wait_for(now) != std::future_status::ready) return;
+  index_ = together_.get();
+  is_whole_ = true;
+}
+
+OrderedServer::Index OrderedServer::index_of(std::vector<std::pair<std::string, Slot>> keys) {
+  std::sort(keys.begin(), keys.end());
+  Index index;
+  for (auto& [key, slot] : keys) index.emplace_hint(index.end(), std::move(key), slot);
+  return index;
 }
 
 void OrderedServer::ask_for_chains() {
@@ -243,37 +259,41 @@ void OrderedServer::take_chains(WireReader answer) {
   gather_again_ = 0;
 }
 
-/// Puts their keys into the index. What a block has not, or not any more, was replaced since the
+/// Reads their keys. What a block has not, or not any more, was replaced since the
 /// hash server told of it, and a write of that key is in the log. False: they cannot be read now.
 bool OrderedServer::read_keys(std::span<const ChainEntry> entries) {
-  std::vector<std::vector<std::byte>> bytes(entries.size());
+  std::vector<std::byte> heads(entries.size() * kKeyHeadBytes);
+  const auto head_of = [&](std::size_t i) {
+    const std::uint64_t bytes = std::min(location_in(entries[i].slot).bytes(), kKeyHeadBytes);
+    return std::span(heads).subspan(i * kKeyHeadBytes, bytes);
+  };
   std::map<std::uint32_t, std::vector<fabric::Read>> reads;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Location block = location_in(entries[i].slot);
     if (memory_.is_lost(block.node)) continue;
     if (!memory_.is_place(block)) return false;
-    bytes[i].resize(std::min(block.bytes(), kKeyHeadBytes));
-    reads[block.node].push_back({memory_.find(block.node)->region, block.offset(), bytes[i]});
+    reads[block.node].push_back({memory_.find(block.node)->region, block.offset(), head_of(i)});
   }
   const fabric::TimeUs until = port_->now_us() + options_.read_us;
   for (const auto& [node, of_node] : reads) {
     if (!port_->read(memory_.find(node)->peer, of_node, until).ok()) return false;
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (bytes[i].empty()) continue;
     const Location block = location_in(entries[i].slot);
+    if (memory_.is_lost(block.node)) continue;
+    const std::span<const std::byte> head = head_of(i);
     BlockHeader header;
-    std::memcpy(&header, bytes[i].data(), sizeof header);
+    std::memcpy(&header, head.data(), sizeof header);
     const std::size_t key_bytes = std::size_t{header.key_bytes_less_one} + 1;
-    std::string key(reinterpret_cast<const char*>(bytes[i].data()) + sizeof header,
-                    std::min(key_bytes, bytes[i].size() - sizeof header));
+    std::string key(reinterpret_cast<const char*>(head.data()) + sizeof header,
+                    std::min(key_bytes, head.size() - sizeof header));
     if (key.size() < key_bytes && block.bytes() >= sizeof header + key_bytes) {
       auto longer = read_long_key(block, key_bytes);
       if (!longer.ok()) return false;
       key = longer.take();
     }
-    if (seeds_.id_of(key) != entries[i].id || written_.contains(key)) continue;
-    index_.insert_or_assign(std::move(key), slot_of(0, block));
+    if (seeds_.id_of(key) != entries[i].id) continue;
+    keys_.emplace_back(std::move(key), slot_of(0, block));
   }
   return true;
 }

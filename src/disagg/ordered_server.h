@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "disagg/answers.h"
@@ -39,6 +40,7 @@ class OrderedServer final : public IndexServer {
     fabric::TimeUs read_us = 100'000;    // reads of keys have so long
     std::size_t keys_at_once = 1024;     // whose blocks are read between two looks at what has come
     std::size_t page_bytes = 512 << 10;  // of a message with keys, and one more
+    bool sorts_aside = true;             // a thread of its own sorts them meanwhile
   };
 
   OrderedServer(fabric::Port* port, const Options& options)
@@ -59,6 +61,8 @@ class OrderedServer final : public IndexServer {
   [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
+  using Index = std::map<std::string, Slot, std::less<>>;
+
   void hear(const fabric::Arrival& arrival);
   WireWriter answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter meet(const Answers::Asker& asker, WireReader question);
@@ -72,6 +76,8 @@ class OrderedServer final : public IndexServer {
   void ask_for_chains();
   void take_chains(WireReader answer);
   [[nodiscard]] bool read_keys(std::span<const ChainEntry> entries);
+  void put_together();
+  static Index index_of(std::vector<std::pair<std::string, Slot>> keys);
   [[nodiscard]] Result<std::string> read_long_key(const Location& block, std::size_t key_bytes);
 
   fabric::Port* const port_;
@@ -89,17 +95,18 @@ class OrderedServer final : public IndexServer {
   bool has_begun_ = false;                // it knows where the log goes on
   std::deque<LoggedWrite> log_;           // behind the index
   std::uint64_t through_ = 0;             // of the log
-  std::map<std::string, Slot, std::less<>> index_;
+  Index index_;
 
   bool is_whole_ = false;
   std::uint32_t next_chain_ = 0;      // that was not told yet
   bool are_all_told_ = false;         // there are no more chains
   std::uint64_t chains_request_ = 0;  // 0: none is under way
   fabric::TimeUs gather_again_ = 0;
-  std::vector<ChainEntry> entries_;             // of chains, up to next_chain_
-  std::size_t read_ = 0;                        // so many of these have their keys in the index
-  KeySeeds seeds_;                              // by which their keys are known
-  std::set<std::string, std::less<>> written_;  // while it was built
+  std::vector<ChainEntry> entries_;                 // of chains, up to next_chain_
+  std::size_t read_ = 0;                            // so many of these have their keys in the index
+  KeySeeds seeds_;                                  // by which their keys are known
+  std::vector<std::pair<std::string, Slot>> keys_;  // that were read
+  std::future<Index> together_;                     // of these, when all were
 };
 
 }  // namespace breccia::disagg

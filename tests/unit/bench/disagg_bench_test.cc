@@ -59,6 +59,9 @@ TEST(DisaggBench, SaysWhatIsWrong) {
   flags = DisaggFlags();
   flags.clients = "0";
   EXPECT_EQ(run_disagg(flags), console::kExitUsage);
+  flags = DisaggFlags();
+  flags.seconds = 0;
+  EXPECT_EQ(run_disagg(flags), console::kExitUsage);
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ class SimCluster {
     seat_options_.hash.page_bytes = 64;  // so that there are many
     seat_options_.ordered.page_bytes = 64;
     seat_options_.ordered.keys_at_once = 2;
+    seat_options_.ordered.sorts_aside = false;
     seat_options_.turn_us = 400;
     seat_options_.agree_us = 3000;
     for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
