@@ -14,6 +14,8 @@ namespace {
 constexpr int kArrivalsAtOnce = 64;
 /// Clients ask again behind that time, if not before.
 constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
+/// Keys whose buckets are on their way into the cache while one goes into its.
+constexpr std::size_t kAhead = 8;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
 /// Who could not be reached is left alone for so many times as long as was waited.
@@ -440,7 +442,9 @@ Status HashServer::take_keys(WireReader answer) {
 
 /// Keys that were written since this server began are in the buckets, or on their way there.
 Status HashServer::put_gathered(std::span<const std::pair<KeyId, Slot>> keys) {
-  for (const auto& [id, slot] : keys) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i + kAhead < keys.size()) table_.prefetch(keys[i + kAhead].first);
+    const auto& [id, slot] = keys[i];
     if (written_.contains(id)) continue;
     // Writes that wait have been promised theirs.
     if (table_.free_buckets() <= waiting_puts_ && table_.wants_bucket(id)) {

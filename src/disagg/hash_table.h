@@ -72,6 +72,14 @@ class HashTable {
   /// The entries of the chain that begins in a bucket, behind those that are there.
   void append_chain(std::uint32_t first_bucket, std::vector<std::pair<KeyId, Slot>>* entries) const;
 
+  /// Has the beginning of a key's chain in the cache before long.
+  void prefetch(const KeyId& id) const {
+    const std::uint32_t first = shape_.first_bucket(id.hash);
+    __builtin_prefetch(&buckets_[first]);
+    __builtin_prefetch(&ids_[first * Bucket::kSlots]);
+    __builtin_prefetch(&ids_[first * Bucket::kSlots + Bucket::kSlots - 1]);
+  }
+
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t free_buckets() const { return free_.size(); }
 

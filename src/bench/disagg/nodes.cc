@@ -22,9 +22,9 @@ using fabric::TimeUs;
 
 /// Between two looks at whether it is over.
 constexpr TimeUs kTurnUs = 20'000;
-/// Values that were replaced rest, so blocks are more than keys: what some 27,000 writes a second
-/// leave in the time that it takes.
-constexpr std::uint64_t kResting = 8192;
+/// Values that were replaced rest, so blocks are more than keys: what some 200,000 writes a
+/// second leave in the time that it takes.
+constexpr std::uint64_t kResting = 1 << 16;
 
 }  // namespace
 

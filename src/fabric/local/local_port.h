@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fabric/local/door.h"
@@ -40,6 +41,9 @@ class LocalPort final : public Port {
   [[nodiscard]] std::optional<Arrival> poll(TimeUs until) override;
 
  private:
+  static constexpr unsigned kSpinProcessorsMin = 8;
+  static constexpr TimeUs kSpinUs = 50;
+
   class Memory;  // a region
   struct Peer {
     Descriptor socket;
@@ -76,6 +80,10 @@ class LocalPort final : public Port {
   std::deque<Arrival> inbox_;
   std::size_t inbox_bytes_ = 0;
   std::vector<std::byte> buffer_;  // what is received goes there first
+  /// Behind an arrival it looks for so long without waiting, where processors are many: with few,
+  /// others could not work meanwhile.
+  const TimeUs spin_us_ = std::thread::hardware_concurrency() >= kSpinProcessorsMin ? kSpinUs : 0;
+  TimeUs heard_ = 0;  // when something came
 };
 
 }  // namespace breccia::fabric::local

@@ -415,7 +415,9 @@ TEST_F(ZooKeeperTest, EndsWithoutTheServer) {
   server_->send(SIGSTOP);
   static_cast<void>(stopped->look());
   TimeUs begin_us = now_us();
-  EXPECT_TRUE(stopped->replace(0, "", begin_us + 50'000).status().IsTimedOut());
+  // Of a busy machine the connection may be over by now.
+  const Status replaced = stopped->replace(0, "", begin_us + 50'000).status();
+  EXPECT_TRUE(replaced.IsTimedOut() || replaced.IsIOError()) << replaced.ToString();
   stopped.reset();
   EXPECT_LT(now_us() - begin_us, 3'000'000);  // the library asks for an answer
   server_->kill();
