@@ -30,7 +30,7 @@ TEST(DisaggBench, CountsReads) {
   for (std::string line; std::getline(lines, line);) {
     const auto row = nlohmann::json::parse(line);
     rows[row["benchmark"]] = row;
-    if (row.contains("operations")) EXPECT_GT(row["operations"], 0);
+    EXPECT_TRUE(!row.contains("operations") || row["operations"] > 0);
   }
   const auto reads_of = [&](const char* name) {
     return rows.at(name)["reads_per_op"].get<double>();
