@@ -41,6 +41,7 @@ Result<ClusterConfig> ClusterConfig::read(const std::string& file) {
     config.transport = json.at("transport");
     config.ports = json.at("ports");
     config.coordinator = json.at("coordinator");
+    config.session_ms = json.value("session_ms", config.session_ms);
   } catch (const nlohmann::json::exception& error) {
     return Status::InvalidArgument(file + " says nothing of a cluster", error.what());
   }
@@ -51,8 +52,10 @@ Result<ClusterConfig> ClusterConfig::read(const std::string& file) {
 }
 
 Status ClusterConfig::write(const std::string& file) const {
-  const nlohmann::json json = {
-      {"transport", transport}, {"ports", ports}, {"coordinator", coordinator}};
+  const nlohmann::json json = {{"transport", transport},
+                               {"ports", ports},
+                               {"coordinator", coordinator},
+                               {"session_ms", session_ms}};
   std::ofstream stream(file);
   stream << json.dump(2) << "\n";
   stream.close();
@@ -68,7 +71,8 @@ Result<std::unique_ptr<fabric::Port>> ClusterConfig::open_port(const std::string
 Result<MetCoordinator> MetCoordinator::meet(const ClusterConfig& config, const std::string& name) {
   MetCoordinator met;
   if (config.coordinator.starts_with(kZooKeeper)) {
-    const auto options = zookeeper_in(config.coordinator.substr(kZooKeeper.size()));
+    auto options = zookeeper_in(config.coordinator.substr(kZooKeeper.size()));
+    options.session_us = 1000 * config.session_ms;
     BRECCIA_TAKE(met.coordinator, ZooKeeper::open(options));
     return met;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,7 @@ struct ClusterConfig {
   std::string transport = "local";
   std::string ports;  // a folder for the sockets of this computer
   std::string coordinator;
+  std::uint64_t session_ms = 200;  // who was not heard of so long is gone; of "session_ms", if any
 
   /// Errors  NotFound, IOError; InvalidArgument: it is no such file, or says what there is not.
   static Result<ClusterConfig> read(const std::string& file);

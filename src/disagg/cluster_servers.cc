@@ -73,6 +73,7 @@ Status run_coordinator(const ClusterConfig& config, const std::string& file,
   BRECCIA_TAKE(const auto port, config.open_port(config.coordinator.substr(prefix.size())));
   CoordinatorServer::Options options;
   options.file = file;
+  options.session_us = 1000 * config.session_ms;
   BRECCIA_TAKE(const auto server, CoordinatorServer::make(port.get(), options));
   while (!is_over) BRECCIA_TRY(server->serve(port->now_us() + kTurnUs));
   return Status::OK();
