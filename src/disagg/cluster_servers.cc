@@ -91,13 +91,13 @@ void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
 
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over) {
-  const auto roles_here = std::make_shared<std::atomic<int>>(0);
+  const auto siblings = std::make_shared<Seat::Siblings>();
   const auto sit_as = [&](Role role, const char* what) {
     sit(config, what, is_over, [&](auto* port, auto* coordinator, const std::string& name) {
       Seat::Options options;
       options.role = role;
       options.member = name;
-      options.roles_here = roles_here;
+      options.siblings = siblings;
       // Seven tenths full with all keys.
       const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * Bucket::kSlots) + 1);
       options.hash.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);

@@ -16,10 +16,6 @@ const char* name_of(Role role) { return role == Role::kHash ? "hash" : "ordered"
 
 }  // namespace
 
-Seat::~Seat() {
-  if (is_counted_) --*options_.roles_here;
-}
-
 Status Seat::serve(fabric::TimeUs until) {
   do {
     BRECCIA_TRY(turn(std::min(until, port_->now_us() + options_.turn_us)));
@@ -82,7 +78,9 @@ bool Seat::may_take() const {
 /// Two indexes of one process are lost together, so another one takes the second if it is there.
 bool Seat::is_patient() {
   if (vacant_since_ == 0) vacant_since_ = port_->now_us();
-  return *options_.roles_here > 0 && port_->now_us() < vacant_since_ + options_.patience_us;
+  const std::string& has_other = map_.of(other(options_.role)).member;
+  return options_.siblings->contains(has_other) &&
+         port_->now_us() < vacant_since_ + options_.patience_us;
 }
 
 void Seat::take_role() {
@@ -97,8 +95,6 @@ void Seat::take_role() {
 
 void Seat::begin() {
   BRECCIA_ASSERT(server_ == nullptr);
-  is_counted_ = true;
-  ++*options_.roles_here;
   log(LogLevel::kInfo, std::string("this server has the ") + name_of(options_.role) +
                            " index, epoch " + std::to_string(map_.epoch));
   if (options_.role == Role::kOrdered) {

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -27,6 +28,28 @@ namespace breccia::disagg {
 /// Source  [hstore] 4.3. Deviation: who takes over is settled by the coordinator's versions.
 class Seat {
  public:
+  /// Names of the seats of a process.
+  /// Threads any.
+  class Siblings {
+   public:
+    void add(const std::string& member) {
+      const std::lock_guard lock(mutex_);
+      members_.insert(member);
+    }
+    void remove(const std::string& member) {
+      const std::lock_guard lock(mutex_);
+      members_.erase(member);
+    }
+    [[nodiscard]] bool contains(const std::string& member) const {
+      const std::lock_guard lock(mutex_);
+      return members_.contains(member);
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::set<std::string> members_;
+  };
+
   struct Options {
     Role role = Role::kHash;
     std::string member;  // its name, which nobody has had
@@ -34,14 +57,16 @@ class Seat {
     OrderedServer::Options ordered;
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
-    /// Roles that seats of this process have; where it has one, others come first for so long.
-    std::shared_ptr<std::atomic<int>> roles_here = std::make_shared<std::atomic<int>>(0);
+    /// Seats of this process: where one of them has the other role, others come first for so long.
+    std::shared_ptr<Siblings> siblings = std::make_shared<Siblings>();
     fabric::TimeUs patience_us = 1'000'000;
   };
 
   Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
-      : port_(port), coordinator_(coordinator), options_(options) {}
-  ~Seat();
+      : port_(port), coordinator_(coordinator), options_(options) {
+    options_.siblings->add(options_.member);
+  }
+  ~Seat() { options_.siblings->remove(options_.member); }
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
 
@@ -70,7 +95,6 @@ class Seat {
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
   fabric::TimeUs vacant_since_ = 0;    // 0: it is not
-  bool is_counted_ = false;            // among the roles of the process
   std::unique_ptr<HashServer> table_;  // made before it is anybody: that takes long
   std::unique_ptr<IndexServer> server_;
 };

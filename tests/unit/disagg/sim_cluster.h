@@ -91,7 +91,7 @@ class SimCluster {
         const auto coordinator = meet_coordinator(node);
         Seat::Options options = seat_options_;
         options.role = role;
-        options.roles_here = std::make_shared<std::atomic<int>>(0);
+        options.siblings = std::make_shared<Seat::Siblings>();
         options.member = name(node);
         options.hash.seeds = KeySeeds{.hash = {net_.random().next(), net_.random().next() | 1},
                                       .proof = {net_.random().next(), net_.random().next() | 1}};
