@@ -18,8 +18,6 @@ constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 constexpr std::size_t kAhead = 8;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
-/// Who could not be reached is left alone for so many times as long as was waited.
-constexpr fabric::TimeUs kPauses = 4;
 
 Watermark* watermark_in(fabric::Region* region) {
   return reinterpret_cast<Watermark*>(region->bytes().data());
@@ -62,7 +60,7 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
       table_(buckets_in(region_.get(), shape), shape),
       answers_(port),
       asking_(port, options.again_us),
-      memory_(port, &asking_),
+      memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
       ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
   watermark_in(region_.get())->set(0);
   asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
@@ -79,7 +77,6 @@ Status HashServer::follow(const ClusterMap& map) {
     if (one.is_lost) lost_at_.try_emplace(one.node, told_until_);
   }
   memory_.follow(map);
-  meet_again_ = 0;
   ordered_.follow(map.ordered, epoch_);
   return Status::OK();
 }
@@ -92,10 +89,7 @@ Status HashServer::serve(fabric::TimeUs until) {
       BRECCIA_TRY(hear(*arrival));
       if (++n == kArrivalsAtOnce) break;
     }
-    if (port_->now_us() >= meet_again_) {
-      const bool are_all = memory_.meet(port_->now_us() + options_.meet_us).ok();
-      meet_again_ = port_->now_us() + (are_all ? options_.again_us : kPauses * options_.meet_us);
-    }
+    memory_.tend(port_->now_us() + options_.meet_us);
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
     BRECCIA_TRY(ship());
     mark();
@@ -108,7 +102,7 @@ Status HashServer::serve(fabric::TimeUs until) {
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs HashServer::wake() const {
-  fabric::TimeUs first = std::min(meet_again_, ordered_.wake());
+  fabric::TimeUs first = std::min(memory_.wake(), ordered_.wake());
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
   return first;
 }

@@ -118,7 +118,6 @@ class HashServer final : public IndexServer {
   fabric::TimeUs trust_until_ = 0;
   fabric::TimeUs told_until_ = 0;                    // that clients were told
   std::map<std::uint32_t, fabric::TimeUs> lost_at_;  // nodes, and when nobody reads them any more
-  fabric::TimeUs meet_again_ = 0;
 
   std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;

@@ -1,5 +1,6 @@
 #include "disagg/memory_peers.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace breccia::disagg {
@@ -27,6 +28,16 @@ void MemoryPeers::follow(const ClusterMap& map) {
   }
   for (auto& [node, one] : all_) leave(&one);
   all_ = std::move(next);
+  again_ = 0;
+}
+
+void MemoryPeers::tend(fabric::TimeUs until) {
+  // Who could not be reached is left alone for so many times as long as was waited.
+  constexpr fabric::TimeUs kPauses = 4;
+  const fabric::TimeUs now = port_->now_us();
+  if (now < again_) return;
+  const bool are_all = meet(std::min(until, now + options_.meet_us)).ok();
+  again_ = port_->now_us() + (are_all ? options_.again_us : kPauses * options_.meet_us);
 }
 
 Status MemoryPeers::meet(fabric::TimeUs until) {

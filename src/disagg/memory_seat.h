@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "disagg/cluster_map.h"
 #include "disagg/coordinator/coordinator.h"
+#include "disagg/membership.h"
 #include "disagg/memory_server.h"
 #include "fabric/port.h"
 
@@ -27,7 +28,9 @@ class MemorySeat {
   };
 
   MemorySeat(fabric::Port* port, Coordinator* coordinator, const Options& options)
-      : port_(port), coordinator_(coordinator), options_(options) {}
+      : port_(port),
+        options_(options),
+        membership_(port, coordinator, options.member, options.agree_us) {}
   MemorySeat(const MemorySeat&) = delete;
   MemorySeat& operator=(const MemorySeat&) = delete;
 
@@ -43,9 +46,8 @@ class MemorySeat {
   Status enter(const ClusterMap& map, std::uint64_t version);
 
   fabric::Port* const port_;
-  Coordinator* const coordinator_;
   const Options options_;
-  bool has_joined_ = false;
+  Membership membership_;
   std::uint64_t version_ = 0;           // of the map
   std::unique_ptr<MemoryServer> made_;  // and has no number yet
   std::unique_ptr<MemoryServer> server_;

@@ -42,7 +42,6 @@ Status OrderedServer::follow(const ClusterMap& map) {
   epoch_ = map.epoch;
   asking_.set_epoch(epoch_);
   memory_.follow(map);
-  meet_again_ = 0;
   return Status::OK();
 }
 
@@ -50,7 +49,7 @@ Status OrderedServer::serve(fabric::TimeUs until) {
   do {
     const fabric::TimeUs idle = port_->now_us() + options_.idle_us;
     fabric::TimeUs wake = log_.empty() ? until : std::min(until, idle);
-    if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_again_, meet_again_});
+    if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_again_, memory_.wake()});
     for (; !others_.empty(); others_.pop_front()) hear(others_.front());
     const auto arrival = port_->poll(wake);
     if (arrival.has_value()) {
@@ -207,10 +206,7 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
 void OrderedServer::gather() {
   if (is_whole_ || !has_begun_) return;
   const fabric::TimeUs now = port_->now_us();
-  if (now >= meet_again_) {
-    (void)memory_.meet(now + options_.meet_us);
-    meet_again_ = port_->now_us() + options_.again_us;
-  }
+  memory_.tend(now + options_.meet_us);
   if (read_ == entries_.size()) return are_all_told_ ? put_together() : ask_for_chains();
   if (now < gather_again_) return;
   const std::size_t count = std::min(options_.keys_at_once, entries_.size() - read_);

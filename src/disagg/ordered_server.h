@@ -48,7 +48,7 @@ class OrderedServer final : public IndexServer {
         options_(options),
         answers_(port),
         asking_(port, options.again_us),
-        memory_(port, &asking_) {
+        memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
     asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
   }
 
@@ -88,7 +88,6 @@ class OrderedServer final : public IndexServer {
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
   fabric::TimeUs trust_until_ = 0;
-  fabric::TimeUs meet_again_ = 0;
 
   std::optional<fabric::PeerId> leader_;  // the hash server whose writes it logs
   std::uint32_t leader_epoch_ = 0;        // one of an older epoch is not listened to

@@ -64,7 +64,6 @@ bool Routes::look() {
   if (map_.ordered.member != before.ordered.member) leave(&ordered_);
   if (map_.epoch != before.epoch) trusted_until_ = 0;
   memory_.follow(map_);
-  meet_again_ = 0;
   return true;
 }
 
@@ -72,10 +71,8 @@ Status Routes::find(TimeUs until) {
   if (!look() || map_.hash.address.empty()) return Status::TryAgain("the cluster has no map yet");
   if (hash_.has_value() && port_->is_gone(*hash_)) leave(&hash_);
   if (!hash_.has_value() || !has_table_) BRECCIA_TRY(again(meet_hash(try_until(until))));
-  if (port_->now_us() < meet_again_) return Status::OK();
   // Those that are not there now may not be needed.
-  const bool are_all = memory_.meet(try_until(until)).ok();
-  meet_again_ = port_->now_us() + (are_all ? options_.try_us : options_.again_us);
+  memory_.tend(until);
   return Status::OK();
 }
 
@@ -134,7 +131,7 @@ Result<fabric::RegionName> Routes::region_of(std::uint32_t node) {
   if (memory_.is_lost(node)) return Status::IOError("the server that had the value is lost");
   const MemoryPeer* const of = memory_.find(node);
   if (of != nullptr) return of->region;
-  meet_again_ = 0;
+  memory_.doubt();
   return Status::TryAgain("a memory server was not reached");
 }
 
@@ -142,7 +139,7 @@ Status Routes::read_memory(std::uint32_t node, std::span<const fabric::Read> rea
   const MemoryPeer* const of = memory_.find(node);
   BRECCIA_ASSERT(of != nullptr);  // region_of() has found it
   Status read = port_->read(of->peer, reads, try_until(until));
-  if (!read.ok()) meet_again_ = 0;
+  if (!read.ok()) memory_.doubt();
   return again(std::move(read));
 }
 
@@ -150,7 +147,7 @@ Status Routes::write_memory(std::uint32_t node, const fabric::Write& write, Time
   const MemoryPeer* const of = memory_.find(node);
   BRECCIA_ASSERT(of != nullptr);
   Status written = port_->write(of->peer, {&write, 1}, try_until(until));
-  if (!written.ok()) meet_again_ = 0;
+  if (!written.ok()) memory_.doubt();
   return again(std::move(written));
 }
 
@@ -183,7 +180,7 @@ Result<std::vector<std::byte>> Routes::ask_memory(std::uint32_t node, Ask what,
   if (of == nullptr) return Status::TryAgain("a memory server was not reached");
   auto answer = asking_.ask(of->peer, what, question, try_until(until));
   if (!answer.status().IsIOError()) return answer;
-  meet_again_ = 0;
+  memory_.doubt();
   return again(answer.status());
 }
 

@@ -33,7 +33,7 @@ class Routes {
         coordinator_(coordinator),
         options_(options),
         asking_(port, options.again_us),
-        memory_(port, &asking_) {}
+        memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.try_us}) {}
   ~Routes();
   Routes(const Routes&) = delete;
   Routes& operator=(const Routes&) = delete;
@@ -89,7 +89,6 @@ class Routes {
   std::uint64_t tables_ = 0;
   fabric::TimeUs trusted_until_ = 0;
   bool is_whole_ = false;
-  fabric::TimeUs meet_again_ = 0;
   fabric::TimeUs pause_us_ = 0;
 };
 

@@ -24,44 +24,33 @@ Status Seat::serve(fabric::TimeUs until) {
 }
 
 Status Seat::turn(fabric::TimeUs until) {
-  if (!has_joined_) {
-    if (options_.role == Role::kHash && table_ == nullptr) {
-      BRECCIA_TAKE(table_, HashServer::make(port_, options_.hash));
-    }
-    const Status joined = coordinator_->join(options_.member, port_->now_us() + options_.agree_us);
-    // It may be a member all the same, and then the name is taken.
-    if (joined.IsInvalidArgument()) return Status::Aborted("no member", joined.ToString());
-    has_joined_ = joined.ok();
+  if (options_.role == Role::kHash && table_ == nullptr && server_ == nullptr) {
+    BRECCIA_TAKE(table_, HashServer::make(port_, options_.hash));
   }
-  view_ = coordinator_->look();
-  if (has_joined_ && view_ != nullptr) BRECCIA_TRY(take_view());
+  BRECCIA_TAKE(view_, membership_.look());
+  if (view_ != nullptr && view_->version != version_) BRECCIA_TRY(take_view());
   if (server_ == nullptr) {
-    const bool may = has_joined_ && view_ != nullptr && may_take();
+    const bool may = view_ != nullptr && may_take();
     if (!may) vacant_since_ = 0;
     if (may && !is_patient()) take_role();
     (void)port_->poll(until);  // who asks is not answered
     return Status::OK();
   }
-  server_->trust_until(coordinator_->sure_until_us());
+  server_->trust_until(membership_.sure_until_us());
   BRECCIA_TRY(server_->serve(until));
-  tell(news());
+  const ClusterMap next = news();
+  if (next != map_) membership_.offer(next, version_);
   return Status::OK();
 }
 
 /// What the cluster agreed on since.
 Status Seat::take_view() {
-  if (coordinator_->sure_until_us() == 0) {
-    return Status::Aborted("the cluster does not take this server for a member any more");
-  }
-  if (view_->version != version_) {
-    BRECCIA_TAKE(map_, ClusterMap::decode(view_->document));
-    version_ = view_->version;
-    const bool has_role = map_.of(options_.role).member == options_.member;
-    if (server_ != nullptr && !has_role) return Status::Aborted("another server has the role");
-    if (server_ == nullptr && has_role) begin();
-    if (server_ != nullptr) BRECCIA_TRY(server_->follow(map_));
-  }
-  return Status::OK();
+  BRECCIA_TAKE(map_, ClusterMap::decode(view_->document));
+  version_ = view_->version;
+  const bool has_role = map_.of(options_.role).member == membership_.name();
+  if (server_ != nullptr && !has_role) return Status::Aborted("another server has the role");
+  if (server_ == nullptr && has_role) begin();
+  return server_ == nullptr ? Status::OK() : server_->follow(map_);
 }
 
 bool Seat::may_take() const {
@@ -89,8 +78,8 @@ void Seat::take_role() {
   ClusterMap next = map_;
   ++next.epoch;
   next.of(options_.role) = {
-      .member = options_.member, .address = port_->address(), .is_whole = is_first};
-  tell(next);
+      .member = membership_.name(), .address = port_->address(), .is_whole = is_first};
+  membership_.offer(next, version_);
 }
 
 void Seat::begin() {
@@ -117,12 +106,6 @@ ClusterMap Seat::news() const {
     next.epoch = map_.epoch + 1;
   }
   return next;
-}
-
-/// Who was first with the next map, its is taken; whether that was this one, the next view tells.
-void Seat::tell(const ClusterMap& next) {
-  if (next == map_) return;
-  (void)coordinator_->replace(version_, next.encode(), port_->now_us() + options_.agree_us);
 }
 
 }  // namespace breccia::disagg

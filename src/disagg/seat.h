@@ -12,6 +12,7 @@
 #include "disagg/coordinator/coordinator.h"
 #include "disagg/hash_server.h"
 #include "disagg/index_server.h"
+#include "disagg/membership.h"
 #include "disagg/ordered_server.h"
 #include "fabric/port.h"
 
@@ -63,7 +64,9 @@ class Seat {
   };
 
   Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
-      : port_(port), coordinator_(coordinator), options_(options) {
+      : port_(port),
+        options_(options),
+        membership_(port, coordinator, options.member, options.agree_us) {
     options_.siblings->add(options_.member);
   }
   ~Seat() { options_.siblings->remove(options_.member); }
@@ -85,12 +88,10 @@ class Seat {
   void take_role();
   void begin();
   [[nodiscard]] ClusterMap news() const;
-  void tell(const ClusterMap& next);
 
   fabric::Port* const port_;
-  Coordinator* const coordinator_;
   const Options options_;
-  bool has_joined_ = false;
+  Membership membership_;
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;

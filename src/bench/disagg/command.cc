@@ -303,9 +303,9 @@ class Round {
     constexpr std::size_t kAtOnce = 1024, kHeadBytes = 128;
     Worker* const worker = workers_.front().get();
     Asking asking(worker->port.get(), kUntilUs / 10);
-    MemoryPeers peers(worker->port.get(), &asking);
+    MemoryPeers peers(worker->port.get(), &asking, {.meet_us = kUntilUs});
     peers.follow(nodes_->map());
-    BRECCIA_TRY(peers.meet(worker->late()));
+    peers.tend(worker->late());
     std::vector<std::array<std::byte, kHeadBytes>> heads(kAtOnce);
     const auto begin = Clock::now();
     std::uint64_t count = 0;
@@ -313,6 +313,7 @@ class Round {
     for (; seconds < flags_.seconds / 4; count += kAtOnce) {
       const MemoryPeer* const of =
           peers.find(peers.nodes()[worker->random.below(peers.nodes().size())]);
+      if (of == nullptr) return Status::IOError("a memory server cannot be reached");
       std::vector<fabric::Read> reads;
       for (auto& head : heads) {
         const std::uint64_t line = worker->random.below(of->region.bytes / 64 - 2);
