@@ -67,6 +67,7 @@ Status count_cached(int file, std::uint64_t size, const std::string& name, Cache
 
 Status drop_cached(const std::string& name, CachedBytes* bytes) {
   const int file = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0 && errno == ENOENT) return Status();  // compacted since the folder was listed
   if (file < 0) return file_error("open", name);
   // Pages that wait to be written cannot be dropped.
   Status status = fdatasync(file) == 0 ? Status() : file_error("sync", name);
@@ -125,6 +126,7 @@ Status Database::bring_into(State state, const Step& step) {
   settle();
   config_.clean_bytes = 0;  // an opened store takes back what its log still has
   BRECCIA_TRY(open());
+  settle();  // opening may begin a compaction
   if (state == State::kTreeWarm) return warm(step);
   BRECCIA_TAKE(const double cached, drop_cached_tables(place_.db));
   if (cached > 0) {
