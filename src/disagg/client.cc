@@ -240,9 +240,8 @@ Result<Client::Found> Client::look_at(const Location& location, const Slice& key
 /// Shape   its class is one.
 Result<std::optional<BlockView>> Client::read_block(const Location& location,
                                                     std::vector<std::byte>* bytes, TimeUs until) {
-  BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
   bytes->resize(location.bytes());
-  const fabric::Read read{region, location.offset(), *bytes};
+  const Routes::BlockRead read{location.offset(), *bytes};
   ++counts_.reads;
   BRECCIA_TRY(routes_.read_memory(location.node, {&read, 1}, until));
   auto block = whole_block(*bytes);
@@ -312,13 +311,12 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
                                  std::vector<std::pair<std::string, std::string>>* found,
                                  TimeUs until) {
   std::vector<std::vector<std::byte>> bytes(slots.size());
-  std::map<std::uint32_t, std::vector<fabric::Read>> reads;
+  std::map<std::uint32_t, std::vector<Routes::BlockRead>> reads;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Location location = location_in(slots[i]);
     if (!is_block(location)) return false;
-    BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
     bytes[i].resize(location.bytes());
-    reads[location.node].push_back({region, location.offset(), bytes[i]});
+    reads[location.node].push_back({location.offset(), bytes[i]});
   }
   for (const auto& [node, of_node] : reads) {
     counts_.reads += of_node.size();
@@ -365,9 +363,7 @@ Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
   const auto generation = static_cast<std::uint32_t>(random_.next());
   const std::vector<std::byte> block = make_block(generation, key, value);
   BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
-  BRECCIA_TAKE(const fabric::RegionName region, routes_.region_of(location.node));
-  const fabric::Write write{region, location.offset(), block};
-  Status written = routes_.write_memory(location.node, write, until);
+  Status written = routes_.write_memory(location, block, until);
   if (!written.ok()) {
     blocks_.lose();  // it may come yet
     return written;

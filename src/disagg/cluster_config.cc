@@ -42,11 +42,16 @@ Result<ClusterConfig> ClusterConfig::read(const std::string& file) {
     config.ports = json.at("ports");
     config.coordinator = json.at("coordinator");
     config.session_ms = json.value("session_ms", config.session_ms);
+    config.copies = json.value("copies", config.copies);
   } catch (const nlohmann::json::exception& error) {
     return Status::InvalidArgument(file + " says nothing of a cluster", error.what());
   }
   if (config.transport != kLocal) {
     return Status::InvalidArgument(file + " names a transport that there is not", config.transport);
+  }
+  if (config.copies != 1 && config.copies != 2) {
+    return Status::InvalidArgument(file + " wants copies that there are not",
+                                   "one or two of each value");
   }
   return config;
 }
@@ -55,7 +60,8 @@ Status ClusterConfig::write(const std::string& file) const {
   const nlohmann::json json = {{"transport", transport},
                                {"ports", ports},
                                {"coordinator", coordinator},
-                               {"session_ms", session_ms}};
+                               {"session_ms", session_ms},
+                               {"copies", copies}};
   std::ofstream stream(file);
   stream << json.dump(2) << "\n";
   stream.close();

@@ -21,6 +21,7 @@ struct ClusterConfig {
   std::string ports;  // a folder for the sockets of this computer
   std::string coordinator;
   std::uint64_t session_ms = 200;  // who was not heard of so long is gone; of "session_ms", if any
+  std::uint32_t copies = 1;  // of each value, on servers of their own: 1 or 2; of "copies", if any
 
   /// Errors  NotFound, IOError; InvalidArgument: it is no such file, or says what there is not.
   static Result<ClusterConfig> read(const std::string& file);

@@ -12,8 +12,8 @@ namespace breccia::disagg {
 enum class Role : std::uint8_t { kHash, kOrdered };
 
 /// Who does what in a cluster, as the coordinator's document has it (docs/format/disagg.md). Who
-/// takes a role, and who marks a memory server as lost, makes the epoch one more: messages of
-/// another epoch are refused.
+/// takes a role, and who comes to memory servers or takes them out, makes the epoch one more:
+/// messages of another epoch are refused.
 struct ClusterMap {
   struct Index {
     std::string member;     // of the coordinator; empty: nobody has had the role yet
@@ -22,11 +22,22 @@ struct ClusterMap {
 
     friend bool operator==(const Index&, const Index&) = default;
   };
+  /// A second server that has, or is to have, what a memory server has.
+  struct Mirror {
+    std::string member;  // empty: there is none
+    std::string address;
+    bool is_written = false;  // what is written from here on is there, too
+    bool is_whole = false;    // and so is what was before: it can take the first one's place
+
+    friend bool operator==(const Mirror&, const Mirror&) = default;
+  };
   struct Memory {
     std::uint32_t node = 0;
     std::string member;
     std::string address;
+    std::uint64_t bytes = 0;
     bool is_lost = false;  // and so is what lay there; its number is not used again
+    Mirror mirror = {};
 
     friend bool operator==(const Memory&, const Memory&) = default;
   };

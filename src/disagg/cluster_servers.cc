@@ -81,12 +81,15 @@ Status run_coordinator(const ClusterConfig& config, const std::string& file,
 
 void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
                        const std::atomic<bool>& is_over) {
-  sit(config, "memory", is_over, [bytes](auto* port, auto* coordinator, const std::string& name) {
-    MemorySeat::Options options;
-    options.member = name;
-    options.bytes = bytes;
-    return std::make_unique<MemorySeat>(port, coordinator, options);
-  });
+  const std::uint32_t copies = config.copies;
+  sit(config, "memory", is_over,
+      [bytes, copies](auto* port, auto* coordinator, const std::string& name) {
+        MemorySeat::Options options;
+        options.server.member = name;
+        options.server.bytes = bytes;
+        options.copies = copies;
+        return std::make_unique<MemorySeat>(port, coordinator, options);
+      });
 }
 
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,

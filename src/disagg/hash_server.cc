@@ -34,6 +34,19 @@ std::uint64_t bytes_of(const LoggedWrite& write) {
   return sizeof write + kAsker + 2 * write.key.size();
 }
 
+/// Whether a server that may have been read is none any more.
+bool has_lost_memory(const ClusterMap& before, const ClusterMap& now) {
+  const auto is_read = [&now](const std::string& member) {
+    return std::any_of(now.memory.begin(), now.memory.end(), [&](const auto& one) {
+      return !one.is_lost && (one.member == member || one.mirror.member == member);
+    });
+  };
+  return std::any_of(before.memory.begin(), before.memory.end(), [&](const auto& one) {
+    const std::string& mirror = one.mirror.member;
+    return !one.is_lost && (!is_read(one.member) || (!mirror.empty() && !is_read(mirror)));
+  });
+}
+
 bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMax; }
 
 WireWriter other_epoch() { return refusal(Code::kEpoch, "another map of the cluster"); }
@@ -66,16 +79,14 @@ HashServer::HashServer(fabric::Port* port, const Options& options, const TableSh
   asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
 }
 
-/// Behind the time that clients were told, nobody reads what lies on servers that this map has as
-/// lost: until then marks are to be there, too.
+/// Clients that were told so before read memory servers that this map does not have any more, where
+/// nothing is marked or written from here on. Until their time is over nothing changes for them.
 Status HashServer::follow(const ClusterMap& map) {
   if (map.epoch < epoch_) return Status::InvalidArgument("a map of the past");
   epoch_ = map.epoch;
-  has_cluster_begun_ = map.has_begun;
   asking_.set_epoch(epoch_);
-  for (const ClusterMap::Memory& one : map.memory) {
-    if (one.is_lost) lost_at_.try_emplace(one.node, told_until_);
-  }
+  if (has_lost_memory(map_, map)) holds_until_ = told_until_;
+  map_ = map;
   memory_.follow(map);
   ordered_.follow(map.ordered, epoch_);
   return Status::OK();
@@ -94,7 +105,8 @@ Status HashServer::serve(fabric::TimeUs until) {
     BRECCIA_TRY(ship());
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
-    if (ordered_.is_met()) apply_through(std::min(logged_, marked_));
+    const bool may_apply = ordered_.is_met() && port_->now_us() >= holds_until_;
+    if (may_apply) apply_through(std::min(logged_, marked_));
     gather();
   } while (port_->now_us() < until);
   return Status::OK();
@@ -104,6 +116,7 @@ Status HashServer::serve(fabric::TimeUs until) {
 fabric::TimeUs HashServer::wake() const {
   fabric::TimeUs first = std::min(memory_.wake(), ordered_.wake());
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
+  if (!waiting_.empty() && holds_until_ > port_->now_us()) first = std::min(first, holds_until_);
   return first;
 }
 
@@ -226,7 +239,7 @@ Slot HashServer::last_of(const std::string& key) const {
 /// bucket.
 std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
   // What is taken before is lost with either server.
-  const bool takes_writes = has_begun_ && has_cluster_begun_ && ordered_.is_met();
+  const bool takes_writes = has_begun_ && map_.has_begun && ordered_.is_met();
   if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
@@ -234,7 +247,7 @@ std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice
   if (ask != Ask::kPut) return std::nullopt;
   const Location location = location_in(slot);
   if (memory_.is_lost(location.node)) return refusal(Code::kEpoch, "a memory server that is lost");
-  if (memory_.find(location.node) == nullptr) {
+  if (memory_.find_all(location.node).empty()) {
     return refusal(Code::kBusy, "a memory server that this one has not reached yet");
   }
   if (!memory_.is_place(location)) return refusal(Code::kWrong, "a place that no server has");
@@ -292,12 +305,11 @@ Status HashServer::note_logged(WireReader answer) {
 void HashServer::mark() {
   const fabric::TimeUs now = port_->now_us();
   if (marked_ >= logged_ || now < mark_again_) return;
-  std::map<std::uint32_t, std::vector<fabric::Write>> of_node;
-  const std::uint64_t through = markable(&of_node);
+  Marks marks;
+  const std::uint64_t through = markable(&marks);
   bool are_all = true;
-  for (const auto& [node, writes] : of_node) {
-    const fabric::PeerId peer = memory_.find(node)->peer;
-    if (port_->write(peer, writes, now + options_.mark_us).ok()) continue;
+  for (const auto& [node, offsets] : marks) {
+    if (mark(node, offsets, now + options_.mark_us)) continue;
     are_all = false;
     // Once more, then. As the first ones may come yet, nobody may use these blocks again.
     for (Waiting& one : waiting_) {
@@ -312,10 +324,23 @@ void HashServer::mark() {
   if (marked_ >= logged_) mark_again_ = 0;
 }
 
-/// Through which write blocks can be marked now, and what is to be written.
-std::uint64_t HashServer::markable(
-    std::map<std::uint32_t, std::vector<fabric::Write>>* of_node) const {
+/// False: not all are there.
+bool HashServer::mark(std::uint32_t node, std::span<const std::uint64_t> offsets,
+                      fabric::TimeUs until) {
   static constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  bool are_all = true;
+  for (const MemoryPeer* const of : memory_.find_all(node)) {
+    std::vector<fabric::Write> writes;
+    for (const std::uint64_t offset : offsets) {
+      writes.push_back({of->region, offset, std::as_bytes(std::span(&kState, 1))});
+    }
+    are_all = port_->write(of->peer, writes, until).ok() && are_all;
+  }
+  return are_all;
+}
+
+/// Through which write blocks can be marked now, and what is to be written.
+std::uint64_t HashServer::markable(Marks* marks) const {
   std::uint64_t through = marked_;
   const std::size_t first = waiting_.size() - (last_ - marked_);
   for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
@@ -323,13 +348,9 @@ std::uint64_t HashServer::markable(
     BRECCIA_ASSERT(one.write.sequence == through + 1);
     if (one.write.sequence > logged_ || !one.before.has_value()) break;
     const Location block = location_in(*one.before);
-    if (*one.before != 0 && memory_.is_lost(block.node)) {
-      if (port_->now_us() < lost_at_.at(block.node)) break;
-    } else if (*one.before != 0) {
-      const MemoryPeer* const of = memory_.find(block.node);
-      if (of == nullptr) break;
-      (*of_node)[block.node].push_back({of->region, block.offset() + BlockHeader::kStateOffset,
-                                        std::as_bytes(std::span(&kState, 1))});
+    if (*one.before != 0 && !memory_.is_lost(block.node)) {
+      if (memory_.find_all(block.node).empty()) break;
+      (*marks)[block.node].push_back(block.offset() + BlockHeader::kStateOffset);
     }
     ++through;
   }

@@ -56,6 +56,8 @@ class HashServer final : public IndexServer {
   [[nodiscard]] Status follow(const ClusterMap& map) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
+  /// Writes that another one logged are in the log that it began with.
+  [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
   [[nodiscard]] const HashTable& table() const { return table_; }
 
@@ -92,7 +94,9 @@ class HashServer final : public IndexServer {
   Status ship();
   Status note_logged(WireReader answer);
   void mark();
-  std::uint64_t markable(std::map<std::uint32_t, std::vector<fabric::Write>>* of_node) const;
+  using Marks = std::map<std::uint32_t, std::vector<std::uint64_t>>;  // by node, where they go
+  std::uint64_t markable(Marks* marks) const;
+  bool mark(std::uint32_t node, std::span<const std::uint64_t> offsets, fabric::TimeUs until);
   void apply_through(std::uint64_t sequence);
   WireWriter apply(const Waiting& one);
 
@@ -114,10 +118,10 @@ class HashServer final : public IndexServer {
   OrderedLink ordered_;
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
-  bool has_cluster_begun_ = false;
   fabric::TimeUs trust_until_ = 0;
-  fabric::TimeUs told_until_ = 0;                    // that clients were told
-  std::map<std::uint32_t, fabric::TimeUs> lost_at_;  // nodes, and when nobody reads them any more
+  fabric::TimeUs told_until_ = 0;   // that clients were told
+  fabric::TimeUs holds_until_ = 0;  // by then nobody reads memory servers that went
+  ClusterMap map_;
 
   std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;

@@ -25,6 +25,9 @@ class IndexServer {
   /// Does what comes until then.
   /// Errors  IOError, MemoryLimit: it cannot go on.
   [[nodiscard]] virtual Status serve(fabric::TimeUs until) = 0;
+  /// What it takes from here on, and what others in its role had taken before, knows of the map
+  /// that it follows.
+  [[nodiscard]] virtual bool has_settled() const = 0;
   /// It has all keys, and another one can be built from it.
   [[nodiscard]] virtual bool is_whole() const = 0;
 };

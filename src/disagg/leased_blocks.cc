@@ -13,6 +13,13 @@ using fabric::TimeUs;
 /// Blocks that are asked for at once: of small ones many.
 constexpr std::uint64_t kLeaseBytes = 64 << 10;
 constexpr std::size_t kGiveBackMax = 256;
+/// What a server does not take now is kept so long.
+constexpr TimeUs kKeepUs = 5000;
+
+/// Nothing has happened.
+bool is_refused(const Status& status) {
+  return status.IsMemoryLimit() || status.IsBusy() || status.IsTryAgain();
+}
 
 }  // namespace
 
@@ -23,23 +30,35 @@ Result<Location> LeasedBlocks::take(std::uint32_t size_class, base::Random* rand
   Status none = Status::MemoryLimit("no memory server has room");
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const std::uint32_t node = nodes[(first + i) % nodes.size()];
-    if (routes_->memory().find(node) == nullptr) {
-      none = Status::TryAgain("a memory server was not reached");
+    const auto lines = lease_lines(node, size_class, until);
+    if (!lines.ok()) {
+      none = lines.status();
       continue;
     }
-    Lines& lines = leased_[{node, size_class}];
-    if (lines.empty()) {
-      const Status leased = lease(node, size_class, &lines, until);
-      if (!leased.ok()) {
-        none = leased;
-        continue;
-      }
-    }
-    const std::uint64_t line = lines.back();
-    lines.pop_back();
+    const std::uint64_t line = lines.value()->back();
+    lines.value()->pop_back();
     return Location{.node = node, .size_class = size_class, .line = line};
   }
   return none;
+}
+
+/// Of a server, some at least.
+Result<LeasedBlocks::Lines*> LeasedBlocks::lease_lines(std::uint32_t node, std::uint32_t size_class,
+                                                       TimeUs until) {
+  if (routes_->memory().find_all(node).empty()) {
+    return Status::TryAgain("a memory server was not reached");
+  }
+  Leased& leased = leased_[{node, size_class}];
+  const std::uint64_t servers = routes_->memory().servers_of(node);
+  if (leased.servers != servers) {
+    for (const std::uint64_t line : leased.lines) {
+      resting_.push_front({0, {.node = node, .size_class = size_class, .line = line}});
+    }
+    leased = {.servers = servers, .lines = {}};
+  }
+  if (leased.lines.empty()) BRECCIA_TRY(lease(node, size_class, &leased.lines, until));
+  BRECCIA_ASSERT(!leased.lines.empty());
+  return &leased.lines;
 }
 
 Status LeasedBlocks::lease(std::uint32_t node, std::uint32_t size_class, Lines* lines,
@@ -50,7 +69,7 @@ Status LeasedBlocks::lease(std::uint32_t node, std::uint32_t size_class, Lines* 
   question.add(size_class).add(static_cast<std::uint32_t>(count));
   const auto answer = routes_->ask_memory(node, Ask::kLease, question, until);
   // Who has no answer may have the blocks.
-  if (!answer.ok() && !answer.status().IsMemoryLimit()) lost_ += count;
+  if (!answer.ok() && !is_refused(answer.status())) lost_ += count;
   BRECCIA_TRY(answer.status());
   WireReader reader(answer.value());
   while (reader.left() >= sizeof(std::uint64_t)) lines->push_back(reader.take<std::uint64_t>());
@@ -69,12 +88,12 @@ void LeasedBlocks::let_rest(const Location& block) {
 Status LeasedBlocks::tend(TimeUs until) {
   const TimeUs now = port_->now_us();
   if (resting_.empty() || resting_.front().until > now) return Status::OK();
-  std::map<std::uint32_t, WireWriter> blocks;
+  std::map<std::uint32_t, std::vector<Location>> blocks;
   for (std::size_t n = 0; n < kGiveBackMax && !resting_.empty(); ++n) {
     if (resting_.front().until > now) break;
     const Location block = resting_.front().block;
     resting_.pop_front();
-    blocks[block.node].add(block.size_class).add(block.line);
+    blocks[block.node].push_back(block);
   }
   Status all;
   for (const auto& [node, of_node] : blocks) {
@@ -84,26 +103,35 @@ Status LeasedBlocks::tend(TimeUs until) {
   return all;
 }
 
-Status LeasedBlocks::give_back(std::uint32_t node, const WireWriter& blocks, TimeUs until) {
+Status LeasedBlocks::give_back(std::uint32_t node, const std::vector<Location>& blocks,
+                               TimeUs until) {
   if (routes_->memory().is_lost(node)) return Status::OK();
-  const auto answer = routes_->ask_memory(node, Ask::kGiveBack, blocks, until);
-  if (!answer.ok()) ++lost_;
+  WireWriter question;
+  for (const Location& block : blocks) question.add(block.size_class).add(block.line);
+  const auto answer = routes_->ask_memory(node, Ask::kGiveBack, question, until);
+  if (answer.ok()) return Status::OK();
+  if (is_refused(answer.status())) {
+    for (const Location& block : blocks) resting_.push_back({port_->now_us() + kKeepUs, block});
+    return Status::OK();
+  }
   // Who has no answer cannot ask again: the blocks may be others' by now.
+  lost_ += blocks.size();
   return answer.status().IsInvalidArgument()
              ? Status::Corruption("a block was given back that is not in use")
              : Status::OK();
 }
 
 Status LeasedBlocks::close(TimeUs until) {
-  for (auto& [of, lines] : leased_) {
-    WireWriter blocks;
-    for (const std::uint64_t line : lines) blocks.add(of.second).add(line);
-    if (!lines.empty()) BRECCIA_TRY(give_back(of.first, blocks, until));
-    lines.clear();
+  for (auto& [of, leased] : leased_) {
+    for (const std::uint64_t line : leased.lines) {
+      resting_.push_front({0, {.node = of.first, .size_class = of.second, .line = line}});
+    }
+    leased.lines.clear();
   }
   while (!resting_.empty()) {
     if (port_->now_us() >= until) return Status::TimedOut("blocks rest");
     (void)port_->poll(std::min(until, resting_.front().until));
+    (void)routes_->find(until);  // servers of another map take nothing
     BRECCIA_TRY(tend(until));
   }
   return Status::OK();

@@ -15,6 +15,8 @@ namespace breccia::disagg {
 
 /// The blocks of memory servers that a client has: those that it was leased, many at once, and has
 /// not written yet, and those that nobody needs any more, which rest before it gives them back.
+/// What it was leased before other servers had a part in that memory it gives back unwritten: a
+/// mirror may be copying it.
 /// Owner   routes and port outlive it.
 /// Threads the port's.
 class LeasedBlocks {
@@ -44,14 +46,19 @@ class LeasedBlocks {
     Location block;
   };
   using Lines = std::vector<std::uint64_t>;
+  struct Leased {
+    std::uint64_t servers = 0;  // of which these were leased
+    Lines lines;
+  };
 
   Status lease(std::uint32_t node, std::uint32_t size_class, Lines* lines, fabric::TimeUs until);
-  Status give_back(std::uint32_t node, const WireWriter& blocks, fabric::TimeUs until);
+  Result<Lines*> lease_lines(std::uint32_t node, std::uint32_t size_class, fabric::TimeUs until);
+  Status give_back(std::uint32_t node, const std::vector<Location>& blocks, fabric::TimeUs until);
 
   fabric::Port* const port_;
   Routes* const routes_;
   const std::uint32_t lease_max_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Lines> leased_;  // by node and class
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Leased> leased_;  // by node and class
   std::deque<Resting> resting_;
   std::uint64_t lost_ = 0;
 };

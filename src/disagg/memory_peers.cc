@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace breccia::disagg {
 
 MemoryPeers::~MemoryPeers() {
@@ -10,25 +12,49 @@ MemoryPeers::~MemoryPeers() {
 }
 
 void MemoryPeers::leave(One* one) {
-  if (one->peer.has_value()) port_->disconnect(one->peer->peer);
-  one->peer.reset();
+  for (Server& server : one->server) {
+    if (server.peer.has_value()) port_->disconnect(server.peer->peer);
+    server.peer.reset();
+  }
 }
 
 void MemoryPeers::follow(const ClusterMap& map) {
   std::map<std::uint32_t, One> next;
   nodes_.clear();
+  const bool are_two = std::any_of(map.memory.begin(), map.memory.end(), [](const auto& of) {
+    return !of.is_lost && of.mirror.is_written;
+  });
   for (const ClusterMap::Memory& of : map.memory) {
-    One one{.of = of, .peer = {}};
+    One one{
+        .is_lost = of.is_lost, .has_whole_mirror = of.mirror.is_whole, .servers = 0, .server = {}};
+    one.server[0] = {.member = of.member, .address = of.address, .peer = {}};
+    one.server[1] = {.member = of.mirror.member, .address = of.mirror.address, .peer = {}};
     const auto before = all_.find(of.node);
-    if (before != all_.end() && before->second.of == of) {
-      one.peer = std::exchange(before->second.peer, std::nullopt);
+    if (before == all_.end()) {
+      one.servers = ++servers_;
+    } else {
+      keep(&one, &before->second);
     }
-    if (!of.is_lost) nodes_.push_back(of.node);
+    if (!of.is_lost && of.mirror.is_written == are_two) nodes_.push_back(of.node);
     next.emplace(of.node, std::move(one));
   }
   for (auto& [node, one] : all_) leave(&one);
   all_ = std::move(next);
   again_ = 0;
+}
+
+/// Who was met before stays so, also a mirror that has taken its server's place.
+void MemoryPeers::keep(One* next, One* before) {
+  bool are_same = true;
+  for (std::size_t i = 0; i < next->server.size(); ++i) {
+    Server& server = next->server.at(i);
+    are_same = are_same && server.member == before->server.at(i).member;
+    for (Server& old : before->server) {
+      const bool is_it = server.member == old.member && server.address == old.address;
+      if (is_it && old.peer.has_value()) server.peer = std::exchange(old.peer, std::nullopt);
+    }
+  }
+  next->servers = are_same ? before->servers : ++servers_;
 }
 
 void MemoryPeers::tend(fabric::TimeUs until) {
@@ -45,29 +71,60 @@ Status MemoryPeers::meet(fabric::TimeUs until) {
   for (std::size_t n = 0; n < all_.size(); ++n, ++at) {
     if (at == all_.end()) at = all_.begin();
     auto& [node, one] = *at;
-    if (one.of.is_lost) continue;
-    if (one.peer.has_value() && !port_->is_gone(one.peer->peer)) continue;
-    one.peer.reset();
-    last_ = node;
-    auto met = meet_memory(port_, asking_, one.of.address, until);
-    BRECCIA_TRY(met.status());
-    if (met.value().node != node) {
-      port_->disconnect(met.value().peer);
-      return Status::IOError("a memory server has another number: " + one.of.address);
+    if (one.is_lost) continue;
+    Status met;
+    for (Server& server : one.server) {
+      Status this_one = meet(node, &server, until);
+      if (met.ok()) met = std::move(this_one);
     }
-    one.peer = met.take();
+    if (!met.ok()) last_ = node;
+    BRECCIA_TRY(met);
   }
+  return Status::OK();
+}
+
+Status MemoryPeers::meet(std::uint32_t node, Server* server, fabric::TimeUs until) {
+  if (server->member.empty()) return Status::OK();
+  if (server->peer.has_value() && !port_->is_gone(server->peer->peer)) return Status::OK();
+  server->peer.reset();
+  BRECCIA_TAKE(const MemoryPeer met, meet_memory(port_, asking_, server->address, until));
+  if (met.node != node) {
+    port_->disconnect(met.peer);
+    return Status::IOError("a memory server has another number: " + server->address);
+  }
+  server->peer = met;
   return Status::OK();
 }
 
 const MemoryPeer* MemoryPeers::find(std::uint32_t node) const {
   const auto found = all_.find(node);
-  return found != all_.end() && found->second.peer.has_value() ? &*found->second.peer : nullptr;
+  if (found == all_.end() || !found->second.server[0].peer.has_value()) return nullptr;
+  return &*found->second.server[0].peer;
+}
+
+const MemoryPeer* MemoryPeers::find_whole_mirror(std::uint32_t node) const {
+  const auto found = all_.find(node);
+  if (found == all_.end() || !found->second.has_whole_mirror) return nullptr;
+  const Server& mirror = found->second.server[1];
+  return mirror.peer.has_value() ? &*mirror.peer : nullptr;
+}
+
+std::vector<const MemoryPeer*> MemoryPeers::find_all(std::uint32_t node) const {
+  const auto found = all_.find(node);
+  if (found == all_.end()) return {};
+  std::vector<const MemoryPeer*> all;
+  for (const Server& server : found->second.server) {
+    if (server.member.empty()) continue;
+    if (!server.peer.has_value()) return {};
+    all.push_back(&*server.peer);
+  }
+  BRECCIA_ASSERT(!all.empty());
+  return all;
 }
 
 bool MemoryPeers::is_lost(std::uint32_t node) const {
   const auto found = all_.find(node);
-  return found != all_.end() && found->second.of.is_lost;
+  return found != all_.end() && found->second.is_lost;
 }
 
 bool MemoryPeers::is_place(const Location& location) const {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "disagg/asking.h"
@@ -12,7 +15,7 @@
 
 namespace breccia::disagg {
 
-/// The memory servers of a map, with connections where these can be had.
+/// The memory servers of a map, and their mirrors, with connections where these can be had.
 /// Owner   port and asking outlive it.
 /// Threads the port's.
 class MemoryPeers {
@@ -37,21 +40,40 @@ class MemoryPeers {
   /// One of them did not do what it was asked for.
   void doubt() { again_ = 0; }
 
-  /// Null: there is no such server, or none that was reached.
+  /// The one that is asked for blocks, and that is read. Null: there is no such server, or none
+  /// that was reached.
   [[nodiscard]] const MemoryPeer* find(std::uint32_t node) const;
+  /// The one that has all of that server's values, too. Null: there is none, or it was not reached.
+  [[nodiscard]] const MemoryPeer* find_whole_mirror(std::uint32_t node) const;
+  /// All that are written: the server, and its mirror if it has one. Empty: one of them was not
+  /// reached.
+  [[nodiscard]] std::vector<const MemoryPeer*> find_all(std::uint32_t node) const;
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
   /// Whether a value may lie there, as far as is known.
   [[nodiscard]] bool is_place(const Location& location) const;
-  /// Those that are not lost.
+  /// Those that values are to go to: where two servers have them, if there are such.
   [[nodiscard]] const std::vector<std::uint32_t>& nodes() const { return nodes_; }
+  /// Another number each time that other servers have what is written there.
+  /// Shape   a node of the map.
+  [[nodiscard]] std::uint64_t servers_of(std::uint32_t node) const { return all_.at(node).servers; }
 
  private:
-  Status meet(fabric::TimeUs until);
-
-  struct One {
-    ClusterMap::Memory of;
+  /// A server that was met, or is to be.
+  struct Server {
+    std::string member;  // empty: there is none
+    std::string address;
     std::optional<MemoryPeer> peer;
   };
+  struct One {
+    bool is_lost = false;
+    bool has_whole_mirror = false;
+    std::uint64_t servers = 0;
+    std::array<Server, 2> server;  // and its mirror
+  };
+
+  void keep(One* next, One* before);
+  Status meet(fabric::TimeUs until);
+  Status meet(std::uint32_t node, Server* server, fabric::TimeUs until);
   void leave(One* one);
 
   fabric::Port* const port_;
@@ -59,6 +81,7 @@ class MemoryPeers {
   const Options options_;
   std::map<std::uint32_t, One> all_;  // by node
   std::vector<std::uint32_t> nodes_;
+  std::uint64_t servers_ = 0;
   std::uint32_t last_ = 0;  // that was tried
   fabric::TimeUs again_ = 0;
 };

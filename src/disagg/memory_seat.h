@@ -14,15 +14,15 @@
 
 namespace breccia::disagg {
 
-/// A memory server of a cluster: it puts itself into the map, under the next number that nobody has
-/// had.
+/// A memory server of a cluster: it puts itself into the map, as the mirror of a server that has
+/// none, if there is to be one, or under the next number that nobody has had.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 class MemorySeat {
  public:
   struct Options {
-    std::string member;                 // its name, which nobody has had
-    std::uint64_t bytes = 0;            // of its memory
+    MemoryServer::Options server;       // its member is a name that nobody has had
+    std::uint32_t copies = 1;           // of each value, 1 or 2
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
   };
@@ -30,26 +30,28 @@ class MemorySeat {
   MemorySeat(fabric::Port* port, Coordinator* coordinator, const Options& options)
       : port_(port),
         options_(options),
-        membership_(port, coordinator, options.member, options.agree_us) {}
+        membership_(port, coordinator, options.server.member, options.agree_us) {}
   MemorySeat(const MemorySeat&) = delete;
   MemorySeat& operator=(const MemorySeat&) = delete;
 
   /// Does what comes until then.
   /// Errors  Aborted: others do not take it for a member any more, or have it as lost. MemoryLimit.
   [[nodiscard]] Status serve(fabric::TimeUs until);
-  /// Null: it has no number yet.
+  /// Null: it has no place yet.
   [[nodiscard]] const MemoryServer* server() const { return server_.get(); }
 
  private:
   Status turn(fabric::TimeUs until);
   Status take_view(const Coordinator::View& view);
-  Status enter(const ClusterMap& map, std::uint64_t version);
+  Status enter(const Coordinator::View& view);
+  void say_whole();
 
   fabric::Port* const port_;
   const Options options_;
   Membership membership_;
-  std::uint64_t version_ = 0;           // of the map
-  std::unique_ptr<MemoryServer> made_;  // and has no number yet
+  std::uint64_t version_ = 0;  // of the map
+  ClusterMap map_;
+  std::unique_ptr<MemoryServer> made_;  // and has no place yet
   std::unique_ptr<MemoryServer> server_;
 };
 

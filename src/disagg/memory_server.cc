@@ -11,43 +11,120 @@ namespace breccia::disagg {
 namespace {
 
 constexpr std::uint32_t kLeaseMax = 4096;
+/// Arrivals that are heard before changes are told the mirror: those that come together go
+/// together.
+constexpr int kArrivalsAtOnce = 64;
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port, std::uint64_t bytes) {
-  BRECCIA_ASSERT(bytes / kLineBytes <= kLinesOfNode);
+Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port,
+                                                         const Options& options) {
+  BRECCIA_ASSERT(options.bytes / kLineBytes <= kLinesOfNode);
   BRECCIA_TAKE(std::unique_ptr<fabric::Region> region,
-               port->make_region(bytes, fabric::Access::kReadWrite));
-  return std::unique_ptr<MemoryServer>(new MemoryServer(port, std::move(region)));
+               port->make_region(options.bytes, fabric::Access::kReadWrite));
+  return std::unique_ptr<MemoryServer>(new MemoryServer(port, options, std::move(region)));
 }
 
-void MemoryServer::be_node(std::uint32_t node) {
-  BRECCIA_ASSERT(node < kNodesMax && !node_.has_value());
-  node_ = node;
+MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
+                           std::unique_ptr<fabric::Region> region)
+    : port_(port),
+      options_(options),
+      region_(std::move(region)),
+      pool_(region_->bytes().size() / kLineBytes),
+      answers_(port),
+      asking_(port, options.again_us),
+      link_(port, &asking_, &answers_, &pool_,
+            {.again_us = options.again_us, .page_bytes = options.part_bytes}) {}
+
+void MemoryServer::follow(const ClusterMap::Memory& mine, std::uint32_t epoch) {
+  BRECCIA_ASSERT(mine.node < kNodesMax && node_.value_or(mine.node) == mine.node);
+  node_ = mine.node;
+  epoch_ = epoch;
+  if (mine.member == options_.member) {
+    if (mirror_ != nullptr) {
+      // It takes its server's place.
+      BRECCIA_ASSERT(mirror_->is_whole());
+      pool_ = Pool(mirror_->image());
+      mirror_.reset();
+    }
+    link_.follow(mine.mirror.member, epoch);
+    return;
+  }
+  if (mirror_ == nullptr) {
+    mirror_ = std::make_unique<Mirror>(port_, &asking_, region_->bytes(),
+                                       Mirror::Options{.member = options_.member,
+                                                       .again_us = options_.again_us,
+                                                       .meet_us = options_.meet_us,
+                                                       .read_us = options_.read_us,
+                                                       .part_bytes = options_.part_bytes});
+  }
+  mirror_->follow(mine, epoch);
 }
 
 void MemoryServer::serve(fabric::TimeUs until) {
-  const auto now = [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
-    return std::optional(answer(ask, question));
-  };
-  disagg::serve(port_, &answers_, now, until);
+  do {
+    auto arrival = port_->poll(std::min(until, wake()));
+    for (int n = 0; arrival.has_value(); arrival = port_->poll(0)) {
+      hear(*arrival);
+      if (++n == kArrivalsAtOnce) break;
+    }
+    link_.tend();
+    if (mirror_ != nullptr) mirror_->tend();
+  } while (port_->now_us() < until);
 }
 
-WireWriter MemoryServer::answer(Ask ask, WireReader question) {
+/// When there is something to do though nothing has come.
+fabric::TimeUs MemoryServer::wake() const {
+  return mirror_ == nullptr ? link_.wake() : mirror_->wake();
+}
+
+void MemoryServer::hear(const fabric::Arrival& arrival) {
+  link_.hear(arrival);
+  if (mirror_ != nullptr) mirror_->hear(arrival);
+  const bool is_answer = (arrival.header.kind & kAnswerBit) != 0;
+  if (arrival.kind == fabric::Arrival::Kind::kMessage && is_answer) return;
+  answers_.hear(arrival, [this](const Answers::Asker& asker, Ask ask, WireReader question) {
+    return answer(asker, ask, question);
+  });
+}
+
+std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask ask,
+                                               WireReader question) {
   if (!node_.has_value()) return refusal(Code::kBusy, "this server has no number yet");
   switch (ask) {
     case Ask::kPool:
       return answer_of(Code::kOk).add(PoolInfo{.region = region_->name(), .node = *node_});
     case Ask::kLease:
-      return lease(question);
     case Ask::kGiveBack:
-      return take_back(question);
+      return change(asker, ask, question);
+    case Ask::kUse:
+      return mirror_ == nullptr ? link_.use(asker, region_->name(), question)
+                                : refusal(Code::kEpoch, "a mirror has no mirror");
+    case Ask::kKeep:
+      return mirror_ != nullptr ? mirror_->keep(asker, question)
+                                : refusal(Code::kEpoch, "no mirror any more");
     default:
       return refusal(Code::kWrong, "a memory server does not do that");
   }
 }
 
-WireWriter MemoryServer::lease(WireReader question) {
+/// Who has another map may not write all servers that are to have what it writes.
+std::optional<WireWriter> MemoryServer::change(const Answers::Asker& asker, Ask ask,
+                                               WireReader question) {
+  if (asker.header.epoch != epoch_) return refusal(Code::kEpoch, "another map of the cluster");
+  if (mirror_ != nullptr) return refusal(Code::kEpoch, "it is the other server of its memory");
+  if (!link_.takes_changes()) {
+    return refusal(Code::kBusy, "the other server of this memory is to hear of it first");
+  }
+  MirrorLink::Change change{
+      .asker = asker, .answer = {}, .is_lease = ask == Ask::kLease, .blocks = {}};
+  change.answer = change.is_lease ? lease(question, &change) : take_back(question, &change);
+  if (change.blocks.empty()) return change.answer;
+  link_.tell(std::move(change));
+  return std::nullopt;
+}
+
+WireWriter MemoryServer::lease(WireReader question, MirrorLink::Change* change) {
   const auto size_class = question.take<std::uint32_t>();
   const auto count = question.take<std::uint32_t>();
   if (!question.is_whole() || size_class >= kSizeClasses || count > kLeaseMax) {
@@ -56,18 +133,25 @@ WireWriter MemoryServer::lease(WireReader question) {
   const std::vector<std::uint64_t> lines = pool_.take(size_class, count);
   if (lines.empty() && count > 0) return refusal(Code::kFull, "the memory server is full");
   WireWriter answer = answer_of(Code::kOk);
-  for (const std::uint64_t line : lines) answer.add(line);
+  for (const std::uint64_t line : lines) {
+    answer.add(line);
+    change->blocks.emplace_back(size_class, line);
+  }
   return answer;
 }
 
 /// What is no block in use is said, and the others are taken.
-WireWriter MemoryServer::take_back(WireReader question) {
+WireWriter MemoryServer::take_back(WireReader question, MirrorLink::Change* change) {
   bool are_all = true;
   while (question.left() > 0) {
     const auto size_class = question.take<std::uint32_t>();
     const auto line = question.take<std::uint64_t>();
     are_all = are_all && question.left() % (sizeof size_class + sizeof line) == 0;
-    are_all = pool_.give_back(size_class, line) && are_all;
+    if (pool_.give_back(size_class, line)) {
+      change->blocks.emplace_back(size_class, line);
+    } else {
+      are_all = false;
+    }
   }
   return are_all ? answer_of(Code::kOk) : refusal(Code::kWrong, "a block that is not in use");
 }

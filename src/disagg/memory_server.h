@@ -3,9 +3,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "disagg/answers.h"
+#include "disagg/asking.h"
+#include "disagg/cluster_map.h"
+#include "disagg/mirror.h"
+#include "disagg/mirror_link.h"
 #include "disagg/pool.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
@@ -13,38 +18,54 @@
 namespace breccia::disagg {
 
 /// Memory for keys and values, which clients read and write themselves; it only keeps which blocks
-/// are whose.
+/// are whose. It has a number, or is the mirror of the server that has it.
 /// Owner   the port outlives it.
 /// Threads the port's.
 class MemoryServer {
  public:
+  struct Options {
+    std::string member;                    // its name
+    std::uint64_t bytes = 0;               // of its memory
+    fabric::TimeUs again_us = 20'000;      // what was not answered so long is asked again
+    fabric::TimeUs meet_us = 10'000;       // a mirror waits for a connection so long
+    fabric::TimeUs read_us = 100'000;      // and for what it reads of its server
+    std::uint64_t part_bytes = 512 << 10;  // of what is read at once, or told, and one more
+  };
+
   /// Errors  MemoryLimit.
-  static Result<std::unique_ptr<MemoryServer>> make(fabric::Port* port, std::uint64_t bytes);
+  static Result<std::unique_ptr<MemoryServer>> make(fabric::Port* port, const Options& options);
   MemoryServer(const MemoryServer&) = delete;
   MemoryServer& operator=(const MemoryServer&) = delete;
 
-  /// Its number, by which entries name it; before that it answers nobody.
-  void be_node(std::uint32_t node);
-  /// Answers what comes until then.
+  /// From here on it does what the map says of its member. Before that it answers nobody.
+  /// Shape   `mine` is a part of the map of this epoch, and names its member.
+  void follow(const ClusterMap::Memory& mine, std::uint32_t epoch);
+  /// Does what comes until then.
   void serve(fabric::TimeUs until);
+  /// Null: it is no mirror.
+  [[nodiscard]] const Mirror* mirror() const { return mirror_.get(); }
   [[nodiscard]] const Pool& pool() const { return pool_; }
 
  private:
-  MemoryServer(fabric::Port* port, std::unique_ptr<fabric::Region> region)
-      : port_(port),
-        region_(std::move(region)),
-        pool_(region_->bytes().size() / kLineBytes),
-        answers_(port) {}
+  MemoryServer(fabric::Port* port, const Options& options, std::unique_ptr<fabric::Region> region);
 
-  WireWriter answer(Ask ask, WireReader question);
-  WireWriter lease(WireReader question);
-  WireWriter take_back(WireReader question);
+  [[nodiscard]] fabric::TimeUs wake() const;
+  void hear(const fabric::Arrival& arrival);
+  std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
+  std::optional<WireWriter> change(const Answers::Asker& asker, Ask ask, WireReader question);
+  WireWriter lease(WireReader question, MirrorLink::Change* change);
+  WireWriter take_back(WireReader question, MirrorLink::Change* change);
 
   fabric::Port* const port_;
-  std::optional<std::uint32_t> node_;
+  const Options options_;
   const std::unique_ptr<fabric::Region> region_;
+  std::optional<std::uint32_t> node_;
+  std::uint32_t epoch_ = 0;
   Pool pool_;
   Answers answers_;
+  Asking asking_;
+  MirrorLink link_;
+  std::unique_ptr<Mirror> mirror_;
 };
 
 }  // namespace breccia::disagg

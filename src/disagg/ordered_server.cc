@@ -96,11 +96,13 @@ WireWriter OrderedServer::answer(const Answers::Asker& asker, Ask ask, WireReade
     case Ask::kFollow:
       return asker.header.epoch < leader_epoch_ ? other_epoch : meet(asker, question);
     case Ask::kShip:
-      return is_leader ? log(question) : other_epoch;
+      return is_leader ? log(asker, question) : other_epoch;
     case Ask::kKeysBehind:
       return is_leader ? keys_behind(question) : other_epoch;
     case Ask::kScan:
-      return asker.header.epoch == epoch_ ? scan(question) : other_epoch;
+      // What it has may lie where another map of the asker's does not lead.
+      return asker.header.epoch == std::max(epoch_, epoch_of_writes_) ? scan(question)
+                                                                      : other_epoch;
     default:
       return refusal(Code::kWrong, "an ordered server does not do that");
   }
@@ -122,7 +124,8 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
 
 /// Takes writes that come behind those that it has; others came before. A hash server that is being
 /// built asks where the values lie that they replace.
-WireWriter OrderedServer::log(WireReader question) {
+WireWriter OrderedServer::log(const Answers::Asker& asker, WireReader question) {
+  epoch_of_writes_ = std::max(epoch_of_writes_, asker.header.epoch);
   const bool tells = question.take<std::uint8_t>() != 0;
   if (tells) apply(kAll);
   std::vector<Slot> replaced;

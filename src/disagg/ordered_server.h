@@ -55,6 +55,7 @@ class OrderedServer final : public IndexServer {
   [[nodiscard]] Status follow(const ClusterMap& map) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
+  [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
   /// Writes that are in the log alone.
   [[nodiscard]] std::size_t lag() const { return log_.size(); }
@@ -66,7 +67,7 @@ class OrderedServer final : public IndexServer {
   void hear(const fabric::Arrival& arrival);
   WireWriter answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter meet(const Answers::Asker& asker, WireReader question);
-  WireWriter log(WireReader question);
+  WireWriter log(const Answers::Asker& asker, WireReader question);
   WireWriter scan(WireReader question);
   WireWriter keys_behind(WireReader question);
   Slot apply_one();
@@ -87,6 +88,7 @@ class OrderedServer final : public IndexServer {
   MemoryPeers memory_;
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
+  std::uint32_t epoch_of_writes_ = 0;  // of the hash server's map, as it has last said
   fabric::TimeUs trust_until_ = 0;
 
   std::optional<fabric::PeerId> leader_;  // the hash server whose writes it logs

@@ -4,12 +4,28 @@
 
 namespace breccia::disagg {
 
-/// The first line is nobody's, so blocks begin behind it in each chunk.
-constexpr std::uint64_t kLinesBefore = 1;
+Pool::Pool(const PoolImage& image) : chunks_(image.chunks().size()), open_(kSizeClasses) {
+  for (auto i = static_cast<std::uint32_t>(chunks_.size()); i-- > 0;) {
+    chunks_[i].use = image.chunks()[i];
+    if (chunks_[i].use.is_used.empty()) {
+      free_chunks_.push_back(i);
+    } else {
+      list_free(i);
+      used_blocks_ += chunks_[i].use.is_used.size() - chunks_[i].free.size();
+    }
+  }
+}
 
-Pool::Pool(std::uint64_t lines) : chunks_(lines / kChunkLines), open_(kSizeClasses) {
-  static_assert(lines_of(kSizeClasses - 1) + kLinesBefore <= kChunkLines);
-  for (auto i = static_cast<std::uint32_t>(chunks_.size()); i-- > 0;) free_chunks_.push_back(i);
+/// Its free blocks are its class's to give.
+void Pool::list_free(std::uint32_t number) {
+  Chunk& chunk = chunks_[number];
+  BRECCIA_ASSERT(!chunk.is_listed && chunk.free.empty());
+  for (std::uint64_t i = chunk.use.is_used.size(); i-- > 0;) {
+    if (!chunk.use.is_used[i]) chunk.free.push_back(static_cast<std::uint16_t>(i));
+  }
+  if (chunk.free.empty()) return;
+  chunk.is_listed = true;
+  open_[chunk.use.size_class].push_back(number);
 }
 
 std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t count) {
@@ -20,7 +36,7 @@ std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t co
     if (open.empty()) open_chunk(size_class);
     if (open.empty()) break;
     Chunk& chunk = chunks_[open.back()];
-    BRECCIA_ASSERT(chunk.size_class == size_class);
+    BRECCIA_ASSERT(chunk.use.size_class == size_class);
     if (chunk.free.empty()) {
       chunk.is_listed = false;
       open.pop_back();
@@ -28,9 +44,9 @@ std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t co
     }
     const std::uint16_t block = chunk.free.back();
     chunk.free.pop_back();
-    BRECCIA_ASSERT(!chunk.is_used[block]);
-    chunk.is_used[block] = true;
-    lines.push_back(open.back() * kChunkLines + kLinesBefore + block * lines_of(size_class));
+    BRECCIA_ASSERT(!chunk.use.is_used[block]);
+    chunk.use.is_used[block] = true;
+    lines.push_back(PoolImage::line_of(size_class, {.chunk = open.back(), .block = block}));
   }
   used_blocks_ += lines.size();
   return lines;
@@ -40,38 +56,33 @@ void Pool::open_chunk(std::uint32_t size_class) {
   if (free_chunks_.empty()) return;
   const std::uint32_t number = free_chunks_.back();
   free_chunks_.pop_back();
-  Chunk& chunk = chunks_[number];
-  const std::uint64_t blocks = (kChunkLines - kLinesBefore) / lines_of(size_class);
-  chunk.size_class = size_class;
-  chunk.is_used.assign(blocks, false);
-  chunk.free.clear();
-  for (std::uint64_t i = blocks; i-- > 0;) chunk.free.push_back(static_cast<std::uint16_t>(i));
-  chunk.is_listed = true;
-  open_[size_class].push_back(number);
+  chunks_[number].use.size_class = size_class;
+  chunks_[number].use.is_used.assign(PoolImage::blocks_of(size_class), false);
+  list_free(number);
 }
 
 bool Pool::give_back(std::uint32_t size_class, std::uint64_t line) {
-  const std::uint64_t number = line / kChunkLines, within = line % kChunkLines;
-  if (size_class >= kSizeClasses || number >= chunks_.size() || within < kLinesBefore) return false;
-  Chunk& chunk = chunks_[number];
-  const std::uint64_t block = (within - kLinesBefore) / lines_of(size_class);
-  const bool is_one = chunk.size_class == size_class && block < chunk.is_used.size() &&
-                      (within - kLinesBefore) % lines_of(size_class) == 0 && chunk.is_used[block];
-  if (!is_one) return false;
-  chunk.is_used[block] = false;
-  chunk.free.push_back(static_cast<std::uint16_t>(block));
+  PoolImage::Place place;
+  const bool is_place = PoolImage::find_place(size_class, line, &place);
+  if (!is_place || place.chunk >= chunks_.size()) return false;
+  Chunk& chunk = chunks_[place.chunk];
+  PoolImage::Chunk& use = chunk.use;
+  if (use.size_class != size_class || use.is_used.empty() || !use.is_used[place.block])
+    return false;
+  use.is_used[place.block] = false;
+  chunk.free.push_back(static_cast<std::uint16_t>(place.block));
   --used_blocks_;
-  const auto index = static_cast<std::uint32_t>(number);
-  if (chunk.free.size() == chunk.is_used.size()) {
+  const auto number = static_cast<std::uint32_t>(place.chunk);
+  if (chunk.free.size() == use.is_used.size()) {
     // It is none of its class any more.
-    std::erase(open_[size_class], index);
+    std::erase(open_[size_class], number);
     chunk.is_listed = false;
-    chunk.is_used.clear();
+    use.is_used.clear();
     chunk.free.clear();
-    free_chunks_.push_back(index);
+    free_chunks_.push_back(number);
   } else if (!chunk.is_listed) {
     chunk.is_listed = true;
-    open_[size_class].push_back(index);
+    open_[size_class].push_back(number);
   }
   return true;
 }

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/result.h"
 #include "disagg/location.h"
+#include "disagg/pool_image.h"
 
 namespace breccia::disagg {
 
@@ -13,27 +13,34 @@ namespace breccia::disagg {
 /// Threads one owner.
 class Pool {
  public:
-  static constexpr std::uint64_t kChunkLines = 32'768;  // 2 MiB: some blocks of the largest class
+  static constexpr std::uint64_t kChunkLines = PoolImage::kChunkLines;
 
   /// Shape   whole chunks are used.
-  explicit Pool(std::uint64_t lines);
+  explicit Pool(std::uint64_t lines) : Pool(PoolImage(lines / kChunkLines)) {}
+  /// One in which what the image has in use is.
+  explicit Pool(const PoolImage& image);
 
   /// Lines where blocks begin: as many as there are, up to `count`.
   [[nodiscard]] std::vector<std::uint64_t> take(std::uint32_t size_class, std::uint64_t count);
   /// False: it is no block of the class that is in use; nothing has changed.
   [[nodiscard]] bool give_back(std::uint32_t size_class, std::uint64_t line);
 
+  [[nodiscard]] std::uint64_t chunks() const { return chunks_.size(); }
+  /// One of them, as an image has it.
+  [[nodiscard]] const PoolImage::Chunk& chunk(std::uint64_t number) const {
+    return chunks_[number].use;
+  }
   [[nodiscard]] std::uint64_t used_blocks() const { return used_blocks_; }
   [[nodiscard]] std::uint64_t free_chunks() const { return free_chunks_.size(); }
 
  private:
   struct Chunk {
-    std::uint32_t size_class = 0;
-    std::vector<bool> is_used;        // by block; empty: the chunk is anybody's
+    PoolImage::Chunk use;             // no block: the chunk is anybody's
     std::vector<std::uint16_t> free;  // blocks
     bool is_listed = false;           // in open_ of its class
   };
   void open_chunk(std::uint32_t size_class);
+  void list_free(std::uint32_t number);
 
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> free_chunks_;

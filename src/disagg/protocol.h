@@ -34,6 +34,9 @@ enum class Ask : std::uint8_t {
   kJoin,        // (member) -> ()
   kReplace,     // (version: 8, document) -> (1: it was replaced: 1)
   kState,       // () -> IndexState; of a hash server and an ordered server
+  kUse,   // (member, chunk: 8) -> UseHead, chunks (pool_image.h); of a memory server, asked by its
+          //   mirror; from its last chunk on the server tells what changes
+  kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -56,6 +59,12 @@ struct TableInfo {
 struct PoolInfo {
   fabric::RegionName region;
   std::uint64_t node = 0;
+};
+
+/// What kUse's answer begins with.
+struct UseHead {
+  fabric::RegionName region;
+  std::uint64_t next = 0;  // the chunk that its chunks go up to
 };
 
 /// What kTrust tells: for so long, from when it was asked, this is the hash server, and its buckets

@@ -127,26 +127,35 @@ Status Routes::read_table(std::span<const fabric::Read> reads, TimeUs until) {
   return again(port_->read(*hash_, reads, try_until(until)));
 }
 
-Result<fabric::RegionName> Routes::region_of(std::uint32_t node) {
+Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads, TimeUs until) {
   if (memory_.is_lost(node)) return Status::IOError("the server that had the value is lost");
   const MemoryPeer* const of = memory_.find(node);
-  if (of != nullptr) return of->region;
+  const MemoryPeer* const mirror = memory_.find_whole_mirror(node);
+  // What is read too late is not believed, so there is to be time for the mirror.
+  const TimeUs some = mirror == nullptr ? options_.try_us : table_.read_us / 3;
+  Status read = Status::TryAgain("a memory server was not reached");
+  if (of != nullptr) read = read_of(*of, reads, std::min(until, port_->now_us() + some));
+  if (read.ok()) return read;
   memory_.doubt();
-  return Status::TryAgain("a memory server was not reached");
-}
-
-Status Routes::read_memory(std::uint32_t node, std::span<const fabric::Read> reads, TimeUs until) {
-  const MemoryPeer* const of = memory_.find(node);
-  BRECCIA_ASSERT(of != nullptr);  // region_of() has found it
-  Status read = port_->read(of->peer, reads, try_until(until));
-  if (!read.ok()) memory_.doubt();
+  if (mirror != nullptr) read = read_of(*mirror, reads, std::min(until, port_->now_us() + some));
   return again(std::move(read));
 }
 
-Status Routes::write_memory(std::uint32_t node, const fabric::Write& write, TimeUs until) {
-  const MemoryPeer* const of = memory_.find(node);
-  BRECCIA_ASSERT(of != nullptr);
-  Status written = port_->write(of->peer, {&write, 1}, try_until(until));
+Status Routes::read_of(const MemoryPeer& of, std::span<const BlockRead> reads, TimeUs until) {
+  std::vector<fabric::Read> all;
+  all.reserve(reads.size());
+  for (const BlockRead& one : reads) all.push_back({of.region, one.offset, one.into});
+  return port_->read(of.peer, all, until);
+}
+
+Status Routes::write_memory(const Location& block, std::span<const std::byte> bytes, TimeUs until) {
+  if (memory_.is_lost(block.node)) return Status::TryAgain("the memory server is lost");
+  const auto all = memory_.find_all(block.node);
+  Status written = all.empty() ? Status::TryAgain("a memory server was not reached") : Status();
+  for (const MemoryPeer* const of : all) {
+    const fabric::Write write{of->region, block.offset(), bytes};
+    if (written.ok()) written = port_->write(of->peer, {&write, 1}, try_until(until));
+  }
   if (!written.ok()) memory_.doubt();
   return again(std::move(written));
 }
@@ -181,7 +190,7 @@ Result<std::vector<std::byte>> Routes::ask_memory(std::uint32_t node, Ask what,
   auto answer = asking_.ask(of->peer, what, question, try_until(until));
   if (!answer.status().IsIOError()) return answer;
   memory_.doubt();
-  return again(answer.status());
+  return Status::TimedOut("a memory server went before it answered", answer.status().ToString());
 }
 
 }  // namespace breccia::disagg

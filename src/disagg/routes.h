@@ -8,6 +8,7 @@
 #include "disagg/asking.h"
 #include "disagg/cluster_map.h"
 #include "disagg/coordinator/coordinator.h"
+#include "disagg/location.h"
 #include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
@@ -56,16 +57,25 @@ class Routes {
   [[nodiscard]] std::uint64_t tables() const { return tables_; }
   [[nodiscard]] MemoryPeers& memory() { return memory_; }
 
-  /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
-  Result<fabric::RegionName> region_of(std::uint32_t node);
   /// Bytes of the hash server's region.
   Status read_table(std::span<const fabric::Read> reads, fabric::TimeUs until);
-  Status read_memory(std::uint32_t node, std::span<const fabric::Read> reads, fabric::TimeUs until);
-  Status write_memory(std::uint32_t node, const fabric::Write& write, fabric::TimeUs until);
+  /// Bytes of a memory server's region.
+  struct BlockRead {
+    std::uint64_t offset;
+    std::span<std::byte> into;
+  };
+  /// Of the server, or else of its mirror.
+  /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
+  Status read_memory(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs until);
+  /// To the server and its mirror.
+  /// Errors  TryAgain, TimedOut: one of them was not written, or may be yet.
+  Status write_memory(const Location& block, std::span<const std::byte> bytes,
+                      fabric::TimeUs until);
   Result<std::vector<std::byte>> ask_hash(Ask what, const WireWriter& question,
                                           fabric::TimeUs until);
   Result<std::vector<std::byte>> ask_ordered(Ask what, const WireWriter& question,
                                              fabric::TimeUs until);
+  /// Errors  TimedOut: it may have done that. TryAgain, and what it says: it has not.
   Result<std::vector<std::byte>> ask_memory(std::uint32_t node, Ask what,
                                             const WireWriter& question, fabric::TimeUs until);
 
@@ -74,6 +84,7 @@ class Routes {
   void leave(std::optional<fabric::PeerId>* peer);
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
   Status meet_hash(fabric::TimeUs until);
+  Status read_of(const MemoryPeer& of, std::span<const BlockRead> reads, fabric::TimeUs until);
   Result<fabric::PeerId> meet_ordered(fabric::TimeUs until);
 
   fabric::Port* const port_;

@@ -1,6 +1,8 @@
 #include "disagg/seat.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/assert.h"
@@ -13,6 +15,23 @@ namespace {
 Role other(Role role) { return role == Role::kHash ? Role::kOrdered : Role::kHash; }
 
 const char* name_of(Role role) { return role == Role::kHash ? "hash" : "ordered"; }
+
+/// Whether a memory server, or its mirror, is no member any more; then the map's part knows that.
+bool take_out_lost(const std::set<std::string>& members, ClusterMap::Memory* one) {
+  ClusterMap::Mirror& mirror = one->mirror;
+  const bool is_there = members.contains(one->member);
+  const bool is_mirror_there = !mirror.member.empty() && members.contains(mirror.member);
+  if (is_there && (mirror.member.empty() || is_mirror_there)) return false;
+  if (!is_there) {
+    one->is_lost = !is_mirror_there || !mirror.is_whole;
+    if (!one->is_lost) {
+      one->member = mirror.member;
+      one->address = mirror.address;
+    }
+  }
+  mirror = {};
+  return true;
+}
 
 }  // namespace
 
@@ -100,11 +119,14 @@ ClusterMap Seat::news() const {
   if (server_->is_whole()) next.of(options_.role).is_whole = true;
   next.has_begun = next.has_begun || (next.hash.is_whole && next.ordered.is_whole);
   if (options_.role != Role::kHash) return next;
+  bool has_lost = false;
   for (ClusterMap::Memory& one : next.memory) {
-    if (one.is_lost || view_->members.contains(one.member)) continue;
-    one.is_lost = true;
-    next.epoch = map_.epoch + 1;
+    if (one.is_lost) continue;
+    has_lost = take_out_lost(view_->members, &one) || has_lost;
+    const bool is_new = !one.mirror.member.empty() && !one.mirror.is_written;
+    if (is_new && server_->has_settled()) one.mirror.is_written = true;
   }
+  if (has_lost) next.epoch = map_.epoch + 1;
   return next;
 }
 

@@ -29,6 +29,11 @@ class WireWriter {
     bytes_.insert(bytes_.end(), bytes, bytes + more.size());
     return *this;
   }
+  /// What another one has put together.
+  WireWriter& append(const WireWriter& other) {
+    bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
+    return *this;
+  }
   [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:

@@ -36,6 +36,7 @@ Result<std::unique_ptr<Nodes>> Nodes::start(const Options& options) {
 
 Nodes::~Nodes() {
   for (const auto& one : memory_threads_) stop(one.get());
+  for (const auto& one : memory_threads_) stop(one.get());
   stop(ordered_thread_.get());
   stop(hash_thread_.get());
 }
@@ -73,16 +74,17 @@ Status Nodes::make() {
   for (std::uint32_t node = 0; node < options_.memory_servers; ++node) {
     BRECCIA_TAKE(auto port, open_port());
     ports_.push_back(std::move(port));
-    BRECCIA_TAKE(auto server, MemoryServer::make(ports_.back().get(), (bytes / chunk + 2) * chunk));
-    server->be_node(node);
+    MemoryServer::Options options;
+    options.member = ports_.back()->address();
+    options.bytes = (bytes / chunk + 2) * chunk;
+    BRECCIA_TAKE(auto server, MemoryServer::make(ports_.back().get(), options));
     memory_.push_back(std::move(server));
-    memory_threads_.push_back(serve([server = memory_.back().get()](TimeUs until) {
-      server->serve(until);
-      return Status::OK();
-    }));
     map_.memory.push_back({.node = node,
-                           .member = "memory " + std::to_string(node),
-                           .address = ports_.back()->address()});
+                           .member = options.member,
+                           .address = ports_.back()->address(),
+                           .bytes = options.bytes,
+                           .is_lost = false,
+                           .mirror = {}});
   }
   // Seven tenths full at most.
   bucket_bits_ =
@@ -92,7 +94,7 @@ Status Nodes::make() {
   hash_->be_first();
   map_.hash.is_whole = true;
   map_.has_begun = true;
-  return serve_indexes();
+  return serve_all();
 }
 
 Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
@@ -118,9 +120,17 @@ Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
 }
 
 /// With the map as it is now; the epoch is the next one.
-Status Nodes::serve_indexes() {
+Status Nodes::serve_all() {
   ++map_.epoch;
   is_rebuilt_ = false;
+  memory_threads_.clear();
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    memory_[i]->follow(map_.memory[i], map_.epoch);
+    memory_threads_.push_back(serve([server = memory_[i].get()](TimeUs until) {
+      server->serve(until);
+      return Status::OK();
+    }));
+  }
   const auto serve_one = [this](IndexServer* server) {
     return serve([this, server, is_built = !server->is_whole()](TimeUs until) {
       Status served = server->serve(until);
@@ -147,7 +157,7 @@ Status Nodes::begin_rebuild(Role role) {
   } else {
     BRECCIA_TAKE(ordered_, make_ordered_server());
   }
-  return serve_indexes();
+  return serve_all();
 }
 
 double Nodes::fill_percent() const {

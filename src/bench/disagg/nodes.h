@@ -62,7 +62,7 @@ class Nodes {
   static void stop(Served* served);
   Result<std::unique_ptr<breccia::disagg::HashServer>> make_hash_server();
   Result<std::unique_ptr<breccia::disagg::OrderedServer>> make_ordered_server();
-  Status serve_indexes();
+  Status serve_all();
 
   const Options options_;
   breccia::disagg::ClusterMap map_;

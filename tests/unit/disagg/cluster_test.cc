@@ -279,13 +279,19 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
                        .has_begun = true,
                        .hash = {.member = "h", .address = ports[1]->address(), .is_whole = true},
                        .ordered = {.member = "o", .address = ports[0]->address()},
-                       .memory = {{.node = 0, .member = "m", .address = ports[2]->address()}}};
+                       .memory = {{.node = 0,
+                                   .member = "m",
+                                   .address = ports[2]->address(),
+                                   .bytes = 2 * Pool::kChunkLines * kLineBytes}}};
   OrderedServer ordered(ports[0].get(), {});
-  auto memory = MemoryServer::make(ports[2].get(), 2 * Pool::kChunkLines * kLineBytes);
+  MemoryServer::Options of_memory;
+  of_memory.member = map.memory.front().member;
+  of_memory.bytes = map.memory.front().bytes;
+  auto memory = MemoryServer::make(ports[2].get(), of_memory);
   ASSERT_TRUE(memory.ok()) << memory.status().ToString();
   auto hash = HashServer::make(ports[1].get(), {});
   ASSERT_TRUE(hash.ok()) << hash.status().ToString();
-  memory.value()->be_node(0);
+  memory.value()->follow(map.memory.front(), map.epoch);
   hash.value()->be_first();
   for (IndexServer* const server :
        {static_cast<IndexServer*>(&ordered), static_cast<IndexServer*>(hash.value().get())}) {

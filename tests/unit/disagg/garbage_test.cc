@@ -251,11 +251,19 @@ TEST(DisaggGarbage, AnswersToAskers) {
 
 // Goal: what the coordinator has need not be a map.
 TEST(DisaggGarbage, Maps) {
-  const ClusterMap map{.epoch = 7,
-                       .has_begun = true,
-                       .hash = {.member = "h", .address = "a", .is_whole = true},
-                       .ordered = {.member = "o", .address = "b", .is_whole = false},
-                       .memory = {{.node = 3, .member = "m", .address = "c", .is_lost = true}}};
+  const ClusterMap map{
+      .epoch = 7,
+      .has_begun = true,
+      .hash = {.member = "h", .address = "a", .is_whole = true},
+      .ordered = {.member = "o", .address = "b", .is_whole = false},
+      .memory = {
+          {.node = 3, .member = "m", .address = "c", .is_lost = true},
+          {.node = 5,
+           .member = "n",
+           .address = "d",
+           .bytes = 1 << 20,
+           .is_lost = false,
+           .mirror = {.member = "p", .address = "e", .is_written = true, .is_whole = false}}}};
   const std::string good = map.encode();
   ASSERT_TRUE(ClusterMap::decode(good).ok());
   EXPECT_EQ(ClusterMap::decode(good).value(), map);

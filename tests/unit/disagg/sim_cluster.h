@@ -27,6 +27,7 @@ class SimCluster {
 
   struct Options {
     std::uint32_t memory_servers = 2;
+    std::uint32_t copies = 1;
     TimeUs session_us = 100'000;
     bool has_ordered_seat = true;
   };
@@ -68,18 +69,27 @@ class SimCluster {
     if (options.has_ordered_seat) add_seat(Role::kOrdered);
   }
 
+  /// A memory server on a node of its own; without mirrors it ends when the cluster has it as lost.
   void add_memory_server() {
     const Node node = add_server();
     net_.start(node, [this, node] {
-      const auto port = net_.open(node);
-      const auto coordinator = meet_coordinator(node);
-      MemorySeat seat(port.get(), &coordinator->it,
-                      {.member = name(node),
-                       .bytes = 8 * Pool::kChunkLines * kLineBytes,
-                       .turn_us = seat_options_.turn_us,
-                       .agree_us = seat_options_.agree_us});
-      const Kept<MemorySeat> kept(&memory_seats_, node, &seat);
-      while (seat.serve(late()).ok()) continue;
+      do {
+        const auto port = net_.open(node);
+        const auto coordinator = meet_coordinator(node);
+        MemorySeat::Options options;
+        options.server.member = name(node);
+        options.server.bytes = 8 * Pool::kChunkLines * kLineBytes;
+        options.server.again_us = 300;
+        options.server.meet_us = 1000;
+        options.server.read_us = 5000;
+        options.server.part_bytes = 256;  // so that there are many
+        options.copies = options_.copies;
+        options.turn_us = seat_options_.turn_us;
+        options.agree_us = seat_options_.agree_us;
+        MemorySeat seat(port.get(), &coordinator->it, options);
+        const Kept<MemorySeat> kept(&memory_seats_, node, &seat);
+        while (seat.serve(late()).ok()) continue;
+      } while (options_.copies > 1);
     });
   }
   /// A seat on a node of its own, which begins anew each time that it was of no use any more.
@@ -162,7 +172,9 @@ class SimCluster {
   }
   [[nodiscard]] std::uint64_t used_blocks() const {
     std::uint64_t used = 0;
-    for (const auto& [node, seat] : memory_seats_) used += seat->server()->pool().used_blocks();
+    for (const auto& [node, seat] : memory_seats_) {
+      if (seat->server()->mirror() == nullptr) used += seat->server()->pool().used_blocks();
+    }
     return used;
   }
 

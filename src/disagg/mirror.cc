@@ -1,0 +1,204 @@
+#include "disagg/mirror.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.h"
+#include "disagg/block.h"
+
+namespace breccia::disagg {
+
+namespace {
+
+using fabric::TimeUs;
+
+constexpr TimeUs kNever = std::numeric_limits<TimeUs>::max();
+/// A message is handed over within so long, or goes again.
+constexpr TimeUs kSendUs = 100'000;
+/// Who could not be reached is left alone for so many times as long as was waited.
+constexpr TimeUs kPauses = 4;
+
+}  // namespace
+
+void Mirror::follow(const ClusterMap::Memory& of, std::uint32_t epoch) {
+  BRECCIA_ASSERT(of.mirror.member == options_.member);
+  if (of.address != address_) leave();
+  address_ = of.address;
+  epoch_ = epoch;
+  may_copy_ = of.mirror.is_written;
+}
+
+/// What it has stays; what is in use it is told anew.
+void Mirror::leave() {
+  if (peer_.has_value()) port_->disconnect(*peer_);
+  peer_.reset();
+  request_ = 0;
+  coming_.reset();
+  has_image_ = false;
+}
+
+void Mirror::tend() {
+  const TimeUs now = port_->now_us();
+  if (peer_.has_value() && port_->is_gone(*peer_)) leave();
+  if (!peer_.has_value()) {
+    if (now < connect_again_) return;
+    auto connected = port_->connect(address_, now + options_.meet_us);
+    connect_again_ = port_->now_us() + kPauses * options_.meet_us;
+    if (!connected.ok()) return;
+    peer_ = connected.take();
+    ask_again_ = 0;
+  }
+  if (!has_image_) {
+    if (port_->now_us() >= ask_again_) ask();
+  } else if (!is_copied_ && may_copy_ && port_->now_us() >= copy_again_) {
+    copy();
+  }
+}
+
+TimeUs Mirror::wake() const {
+  if (!peer_.has_value()) return connect_again_;
+  if (!has_image_) return ask_again_;
+  return !is_copied_ && may_copy_ ? copy_again_ : kNever;
+}
+
+void Mirror::hear(const fabric::Arrival& arrival) {
+  if (arrival.peer != peer_) return;
+  if (arrival.kind == fabric::Arrival::Kind::kGone) return leave();
+  constexpr std::uint8_t kTold = static_cast<std::uint8_t>(Ask::kUse) | kAnswerBit;
+  const bool is_it =
+      arrival.header.kind == kTold && request_ != 0 && arrival.header.request == request_;
+  if (!is_it) return;
+  request_ = 0;
+  WireReader answer(arrival.payload);
+  // Who does not tell yet is asked from the beginning.
+  if (!take_code(&answer).ok()) return coming_.reset();
+  take_page(answer);
+}
+
+// ---- what is in use ----------------------------------------------------------------------------
+
+void Mirror::ask() {
+  BRECCIA_ASSERT(peer_.has_value() && !has_image_);
+  if (!coming_.has_value()) {
+    coming_.emplace(image_.chunks().size());
+    next_chunk_ = 0;
+    request_ = 0;
+  }
+  if (request_ == 0) request_ = asking_->draw_request();
+  ask_again_ = port_->now_us() + options_.again_us;
+  const fabric::Header header{
+      .kind = static_cast<std::uint8_t>(Ask::kUse), .epoch = epoch_, .request = request_};
+  const WireWriter question = WireWriter().add_bytes(options_.member).add(next_chunk_);
+  (void)port_->send(*peer_, header, question.bytes(), port_->now_us() + kSendUs);
+}
+
+void Mirror::take_page(WireReader answer) {
+  BRECCIA_ASSERT(coming_.has_value());
+  const std::uint64_t chunks = image_.chunks().size();
+  const auto head = answer.take<UseHead>();
+  const std::uint64_t next = head.next;
+  bool are_chunks = head.region.bytes == memory_.size() && next > next_chunk_ && next <= chunks;
+  while (are_chunks && answer.left() > 0) are_chunks = take_chunk(&answer, &*coming_);
+  // What makes no sense is asked for anew, behind a pause.
+  if (!are_chunks || !answer.is_whole()) return coming_.reset();
+  region_ = head.region;
+  next_chunk_ = next;
+  ask_again_ = 0;
+  if (next == chunks) take_image();
+}
+
+/// What is not in use there any more is not copied; what has come to be in use since the server
+/// was met for the first time is written here by whoever writes it.
+void Mirror::take_image() {
+  image_ = std::move(*coming_);
+  coming_.reset();
+  has_image_ = true;
+  copied_ = 0;
+  if (!std::exchange(has_image_once_, true)) {
+    to_copy_ = image_;
+    return;
+  }
+  for (std::uint64_t i = 0; i < to_copy_.chunks().size(); ++i) {
+    to_copy_.chunks()[i].keep_common(image_.chunks()[i]);
+  }
+}
+
+WireWriter Mirror::keep(const Answers::Asker& asker, WireReader question) {
+  if (asker.peer != peer_) return refusal(Code::kEpoch, "another server's mirror");
+  if (!has_image_) return refusal(Code::kBusy, "it is not known yet what is in use");
+  while (question.left() > 0) {
+    if (keep_one(&question)) continue;
+    leave();
+    return refusal(Code::kWrong, "no change of what is in use");
+  }
+  return answer_of(Code::kOk);
+}
+
+bool Mirror::keep_one(WireReader* question) {
+  const bool is_lease = question->take<std::uint8_t>() != 0;
+  const auto size_class = question->take<std::uint32_t>();
+  const auto line = question->take<std::uint64_t>();
+  if (is_lease) return image_.take(size_class, line);
+  (void)to_copy_.give_back(size_class, line);
+  return image_.give_back(size_class, line);
+}
+
+// ---- what lies there ---------------------------------------------------------------------------
+
+std::vector<Location> Mirror::next_part() {
+  std::vector<Location> part;
+  std::uint64_t bytes = 0;
+  for (std::uint64_t number = copied_; number < to_copy_.chunks().size(); ++number) {
+    const PoolImage::Chunk& chunk = to_copy_.chunks()[number];
+    for (std::uint64_t block = 0; block < chunk.is_used.size(); ++block) {
+      if (!chunk.is_used[block]) continue;
+      if (bytes >= options_.part_bytes) return part;
+      part.push_back(
+          {.node = 0,
+           .size_class = chunk.size_class,
+           .line = PoolImage::line_of(chunk.size_class, {.chunk = number, .block = block})});
+      bytes += part.back().bytes();
+    }
+    if (part.empty()) copied_ = number + 1;
+  }
+  return part;
+}
+
+/// Nothing is heard between the reads and what is done with them, so blocks that were in use are
+/// nobody else's by then.
+void Mirror::copy() {
+  const std::vector<Location> part = next_part();
+  std::uint64_t bytes = 0;
+  for (const Location& block : part) bytes += block.bytes();
+  std::vector<std::byte> all(bytes);
+  std::vector<fabric::Read> reads;
+  std::size_t at = 0;
+  for (const Location& block : part) {
+    reads.push_back({region_, block.offset(), std::span(all).subspan(at, block.bytes())});
+    at += block.bytes();
+  }
+  if (!part.empty() && !port_->read(*peer_, reads, port_->now_us() + options_.read_us).ok()) {
+    copy_again_ = port_->now_us() + options_.again_us;
+    return;
+  }
+  copy_again_ = 0;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    put(part[i], reads[i].into);
+    const bool was_there = to_copy_.give_back(part[i].size_class, part[i].line);
+    BRECCIA_ASSERT(was_there);
+  }
+  is_copied_ = part.empty();
+}
+
+/// What is not whole was never written to the end, or by who was told that it is not known whether
+/// it was: no entry leads there.
+void Mirror::put(const Location& block, std::span<std::byte> bytes) {
+  if (!whole_block(bytes).has_value()) return;
+  BRECCIA_ASSERT(block.offset() + bytes.size() <= memory_.size());
+  constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::memcpy(bytes.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
+  std::memcpy(memory_.data() + block.offset(), bytes.data(), bytes.size());
+}
+
+}  // namespace breccia::disagg

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "disagg/answers.h"
+#include "disagg/asking.h"
+#include "disagg/cluster_map.h"
+#include "disagg/pool_image.h"
+#include "fabric/port.h"
+
+namespace breccia::disagg {
+
+/// What a memory server does while it is another one's mirror: it keeps which blocks are in use
+/// there, as that one tells it before it answers anybody, and copies those that were in use before
+/// what is written came here, too.
+///
+/// A block that it copied says that it is replaced, as nobody marks it here: through an entry it is
+/// believed, by who remembers it it is not. So a mark that comes to the server while the block is
+/// under way is not missed.
+///
+/// Order   it copies when writes of clients that do not know of it are taken no more, and only what
+///         was leased before the server knew of it: no client writes that meanwhile.
+/// Owner   port, asking and region outlive it.
+/// Threads the port's.
+class Mirror {
+ public:
+  struct Options {
+    std::string member;  // its own name
+    fabric::TimeUs again_us = 0;
+    fabric::TimeUs meet_us = 0;
+    fabric::TimeUs read_us = 0;    // reads of one part have so long
+    std::uint64_t part_bytes = 0;  // of a part, and one more block
+  };
+
+  Mirror(fabric::Port* port, Asking* asking, std::span<std::byte> memory, const Options& options)
+      : port_(port),
+        asking_(asking),
+        memory_(memory),
+        options_(options),
+        image_(memory.size() / kLineBytes / PoolImage::kChunkLines),
+        to_copy_(image_) {}
+  ~Mirror() { leave(); }
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  /// Whose mirror it is.
+  void follow(const ClusterMap::Memory& of, std::uint32_t epoch);
+  /// Connects, asks, copies a part: whatever is next.
+  void tend();
+  /// When tend() has something to do.
+  [[nodiscard]] fabric::TimeUs wake() const;
+  /// An answer of the server's, or its end.
+  void hear(const fabric::Arrival& arrival);
+  /// Answers kKeep.
+  WireWriter keep(const Answers::Asker& asker, WireReader question);
+
+  /// It has all that the server has.
+  [[nodiscard]] bool is_whole() const { return has_image_once_ && is_copied_; }
+  [[nodiscard]] const PoolImage& image() const { return image_; }
+
+ private:
+  void leave();
+  void ask();
+  void take_page(WireReader answer);
+  void take_image();
+  [[nodiscard]] bool keep_one(WireReader* question);
+  void copy();
+  [[nodiscard]] std::vector<Location> next_part();
+  void put(const Location& block, std::span<std::byte> bytes);
+
+  fabric::Port* const port_;
+  Asking* const asking_;
+  const std::span<std::byte> memory_;
+  const Options options_;
+  std::string address_;
+  std::uint32_t epoch_ = 0;
+  bool may_copy_ = false;
+
+  std::optional<fabric::PeerId> peer_;
+  fabric::TimeUs connect_again_ = 0;
+  std::uint64_t request_ = 0;  // for a page; 0: none is under way
+  fabric::TimeUs ask_again_ = 0;
+  std::optional<PoolImage> coming_;  // up to next_chunk_
+  fabric::RegionName region_;        // of the server
+  std::uint64_t next_chunk_ = 0;
+  bool has_image_ = false;       // of this connection
+  bool has_image_once_ = false;  // of one
+
+  PoolImage image_;
+  PoolImage to_copy_;
+  std::uint64_t copied_ = 0;  // chunks before this one have nothing to copy
+  bool is_copied_ = false;
+  fabric::TimeUs copy_again_ = 0;
+};
+
+}  // namespace breccia::disagg
