@@ -20,11 +20,9 @@ ClusterMap::Index index_in(const nlohmann::json& json) {
 }
 
 nlohmann::json json_of(const ClusterMap::Memory& one) {
-  nlohmann::json json = {{"node", one.node},
-                         {"member", one.member},
-                         {"address", one.address},
-                         {"bytes", one.bytes},
-                         {"is_lost", one.is_lost}};
+  nlohmann::json json = {{"node", one.node},           {"member", one.member},
+                         {"address", one.address},     {"bytes", one.bytes},
+                         {"is_in_use", one.is_in_use}, {"is_lost", one.is_lost}};
   if (one.mirror.member.empty()) return json;
   json["mirror"] = {{"member", one.mirror.member},
                     {"address", one.mirror.address},
@@ -38,6 +36,7 @@ ClusterMap::Memory memory_in(const nlohmann::json& json) {
                          .member = json.at("member"),
                          .address = json.at("address"),
                          .bytes = json.at("bytes"),
+                         .is_in_use = json.at("is_in_use"),
                          .is_lost = json.at("is_lost"),
                          .mirror = {}};
   if (one.member.empty()) throw nlohmann::json::other_error::create(0, "no member", &json);

@@ -36,7 +36,8 @@ struct ClusterMap {
     std::string member;
     std::string address;
     std::uint64_t bytes = 0;
-    bool is_lost = false;  // and so is what lay there; its number is not used again
+    bool is_in_use = true;  // values may lie there
+    bool is_lost = false;   // and so is what lay there; its number is not used again
     Mirror mirror = {};
 
     friend bool operator==(const Memory&, const Memory&) = default;

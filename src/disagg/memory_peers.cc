@@ -35,7 +35,7 @@ void MemoryPeers::follow(const ClusterMap& map) {
     } else {
       keep(&one, &before->second);
     }
-    if (!of.is_lost && of.mirror.is_written == are_two) nodes_.push_back(of.node);
+    if (of.is_in_use && !of.is_lost && of.mirror.is_written == are_two) nodes_.push_back(of.node);
     next.emplace(of.node, std::move(one));
   }
   for (auto& [node, one] : all_) leave(&one);

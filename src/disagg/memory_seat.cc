@@ -40,22 +40,41 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
     return Status::Aborted("the cluster goes on without this server");
   }
   if (mine->is_lost) return Status::Aborted("the cluster has this server as lost");
+  const bool is_spare = !mine->is_in_use && mine->mirror.member.empty();
+  if (is_spare && options_.copies == 2 && find_lonely(view).has_value()) {
+    ClusterMap next = map_;
+    std::erase_if(next.memory, [&](const auto& one) { return one.node == mine->node; });
+    ++next.epoch;
+    membership_.offer(next, version_);
+    return Status::Aborted("another server wants a mirror");
+  }
   if (server_ == nullptr) server_ = std::move(made_);
   server_->follow(*mine, map_.epoch);
   return Status::OK();
+}
+
+/// A server whose mirror this one can be; of two that nothing lies on, the second is the first's.
+std::optional<std::size_t> MemorySeat::find_lonely(const Coordinator::View& view) const {
+  bool is_behind = false;  // this one
+  for (std::size_t i = 0; i < map_.memory.size(); ++i) {
+    const ClusterMap::Memory& one = map_.memory[i];
+    is_behind = is_behind || one.member == membership_.name();
+    const bool is_one = !one.is_lost && one.mirror.member.empty() &&
+                        one.member != membership_.name() && (one.is_in_use || !is_behind) &&
+                        one.bytes == options_.server.bytes && view.members.contains(one.member);
+    if (is_one) return i;
+  }
+  return std::nullopt;
 }
 
 /// Puts itself into the map.
 Status MemorySeat::enter(const Coordinator::View& view) {
   ClusterMap next = map_;
   ++next.epoch;
-  const auto lonely = std::find_if(next.memory.begin(), next.memory.end(), [&](const auto& one) {
-    return !one.is_lost && one.mirror.member.empty() && one.bytes == options_.server.bytes &&
-           view.members.contains(one.member);
-  });
-  if (options_.copies == 2 && lonely != next.memory.end()) {
-    lonely->mirror.member = membership_.name();
-    lonely->mirror.address = port_->address();
+  const auto lonely = options_.copies == 2 ? find_lonely(view) : std::nullopt;
+  if (lonely.has_value()) {
+    next.memory[*lonely].mirror.member = membership_.name();
+    next.memory[*lonely].mirror.address = port_->address();
   } else {
     const std::uint32_t node = next.memory.empty() ? 0 : next.memory.back().node + 1;
     if (node >= kNodesMax) return Status::MemoryLimit("all numbers of memory servers are taken");
@@ -63,6 +82,7 @@ Status MemorySeat::enter(const Coordinator::View& view) {
                            .member = membership_.name(),
                            .address = port_->address(),
                            .bytes = options_.server.bytes,
+                           .is_in_use = options_.copies == 1,
                            .is_lost = false,
                            .mirror = {}});
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,7 +16,8 @@
 namespace breccia::disagg {
 
 /// A memory server of a cluster: it puts itself into the map, as the mirror of a server that has
-/// none, if there is to be one, or under the next number that nobody has had.
+/// none, if there is to be one, or under the next number that nobody has had. Where each value is
+/// to have two servers, one that no value has gone to gives its number up when it can be a mirror.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 class MemorySeat {
@@ -44,6 +46,7 @@ class MemorySeat {
   Status turn(fabric::TimeUs until);
   Status take_view(const Coordinator::View& view);
   Status enter(const Coordinator::View& view);
+  [[nodiscard]] std::optional<std::size_t> find_lonely(const Coordinator::View& view) const;
   void say_whole();
 
   fabric::Port* const port_;

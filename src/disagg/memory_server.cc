@@ -40,6 +40,7 @@ void MemoryServer::follow(const ClusterMap::Memory& mine, std::uint32_t epoch) {
   BRECCIA_ASSERT(mine.node < kNodesMax && node_.value_or(mine.node) == mine.node);
   node_ = mine.node;
   epoch_ = epoch;
+  is_in_use_ = mine.is_in_use;
   if (mine.member == options_.member) {
     if (mirror_ != nullptr) {
       // It takes its server's place.
@@ -113,6 +114,7 @@ std::optional<WireWriter> MemoryServer::change(const Answers::Asker& asker, Ask 
                                                WireReader question) {
   if (asker.header.epoch != epoch_) return refusal(Code::kEpoch, "another map of the cluster");
   if (mirror_ != nullptr) return refusal(Code::kEpoch, "it is the other server of its memory");
+  if (!is_in_use_) return refusal(Code::kBusy, "values are to have two servers, and have one");
   if (!link_.takes_changes()) {
     return refusal(Code::kBusy, "the other server of this memory is to hear of it first");
   }

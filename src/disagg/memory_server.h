@@ -61,6 +61,7 @@ class MemoryServer {
   const std::unique_ptr<fabric::Region> region_;
   std::optional<std::uint32_t> node_;
   std::uint32_t epoch_ = 0;
+  bool is_in_use_ = false;
   Pool pool_;
   Answers answers_;
   Asking asking_;

@@ -124,7 +124,7 @@ ClusterMap Seat::news() const {
     if (one.is_lost) continue;
     has_lost = take_out_lost(view_->members, &one) || has_lost;
     const bool is_new = !one.mirror.member.empty() && !one.mirror.is_written;
-    if (is_new && server_->has_settled()) one.mirror.is_written = true;
+    if (is_new && server_->has_settled()) one.mirror.is_written = one.is_in_use = true;
   }
   if (has_lost) next.epoch = map_.epoch + 1;
   return next;

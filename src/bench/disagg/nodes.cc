@@ -83,6 +83,7 @@ Status Nodes::make() {
                            .member = options.member,
                            .address = ports_.back()->address(),
                            .bytes = options.bytes,
+                           .is_in_use = true,
                            .is_lost = false,
                            .mirror = {}});
   }

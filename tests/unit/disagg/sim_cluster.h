@@ -139,6 +139,7 @@ class SimCluster {
   }
 
   void run() { net_.run(); }
+  [[nodiscard]] std::uint32_t copies() const { return options_.copies; }
   fabric::sim::Net& net() { return net_; }
   [[nodiscard]] TimeUs late() const { return net_.now_us() + kLong; }
   std::function<TimeUs()> clock() {
