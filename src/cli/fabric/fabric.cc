@@ -29,6 +29,7 @@ struct FabricFlags {
   std::uint64_t keys = 1'000'000;
   std::uint32_t index_servers = 2;
   std::uint32_t memory_servers = 2;
+  std::uint32_t copies = 2;
   bool local = false;
   bool json = false;
 };
@@ -83,6 +84,10 @@ console::Command add_up(console::App* parent) {
   app->add_option("--memory_servers", flags->memory_servers, "Memory servers")
       ->range(1, 64)
       ->capture_default_str();
+  app->add_option("--copies", flags->copies,
+                  "Servers that have each value; with two, one of them may be lost")
+      ->range(1, 2)
+      ->capture_default_str();
   add_memory(app, flags);
   add_keys(app, flags);
   return {app, [flags] {
@@ -90,6 +95,7 @@ console::Command add_up(console::App* parent) {
                            fabric::run_up({.folder = flags->folder,
                                            .index_servers = flags->index_servers,
                                            .memory_servers = flags->memory_servers,
+                                           .copies = flags->copies,
                                            .memory_bytes = flags->memory_mib << 20,
                                            .keys = flags->keys}),
                            "breccia fabric up --local --folder ANOTHER");

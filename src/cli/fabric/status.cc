@@ -69,6 +69,30 @@ void print_index(const char* name, const Seen& seen, const ClusterMap::Index& in
   fmt::print("\n");
 }
 
+nlohmann::json json_of(const Seen& seen, const ClusterMap::Memory& one) {
+  nlohmann::json json = {{"node", one.node},
+                         {"address", one.address},
+                         {"is_in_use", one.is_in_use},
+                         {"is_lost", one.is_lost},
+                         {"is_member", seen.view.members.contains(one.member)}};
+  if (one.mirror.member.empty()) return json;
+  json["mirror"] = {{"address", one.mirror.address},
+                    {"is_whole", one.mirror.is_whole},
+                    {"is_member", seen.view.members.contains(one.mirror.member)}};
+  return json;
+}
+
+void print_memory(const Seen& seen, const ClusterMap::Memory& one) {
+  const bool is_member = seen.view.members.contains(one.member);
+  const char* const there = one.is_in_use ? "there" : "spare";
+  fmt::print("memory {:<3}{:<14}{}\n", one.node,
+             one.is_lost ? "lost" : (is_member ? there : "gone"), one.address);
+  if (one.mirror.member.empty()) return;
+  const bool is_mirror_member = seen.view.members.contains(one.mirror.member);
+  const char* const of_mirror = one.mirror.is_whole ? "has all" : "is copying";
+  fmt::print("  mirror  {:<14}{}\n", is_mirror_member ? of_mirror : "gone", one.mirror.address);
+}
+
 }  // namespace
 
 Result<Seen> look_at(const ClusterConfig& config) {
@@ -101,10 +125,7 @@ Status print_status(const std::string& config_file, bool json) {
                           {"ordered", json_of(seen, seen.map.ordered, seen.ordered)},
                           {"memory", nlohmann::json::array()}};
     for (const ClusterMap::Memory& one : seen.map.memory) {
-      all["memory"].push_back({{"node", one.node},
-                               {"address", one.address},
-                               {"is_lost", one.is_lost},
-                               {"is_member", seen.view.members.contains(one.member)}});
+      all["memory"].push_back(json_of(seen, one));
     }
     fmt::print("{}\n", all.dump(2));
     return Status::OK();
@@ -112,11 +133,7 @@ Status print_status(const std::string& config_file, bool json) {
   fmt::print("epoch {}\n", seen.map.epoch);
   print_index("hash", seen, seen.map.hash, seen.hash);
   print_index("ordered", seen, seen.map.ordered, seen.ordered);
-  for (const ClusterMap::Memory& one : seen.map.memory) {
-    const bool is_member = seen.view.members.contains(one.member);
-    fmt::print("memory {:<3}{:<14}{}\n", one.node,
-               one.is_lost ? "lost" : (is_member ? "there" : "gone"), one.address);
-  }
+  for (const ClusterMap::Memory& one : seen.map.memory) print_memory(seen, one);
   return Status::OK();
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -104,6 +105,13 @@ Status start_all(const UpOptions& options, const std::string& config, const std:
   return Status::OK();
 }
 
+/// Whether values can be written.
+bool has_memory(const disagg::ClusterMap& map, const ClusterConfig& config) {
+  return std::any_of(map.memory.begin(), map.memory.end(), [&](const auto& one) {
+    return !one.is_lost && (config.copies == 1 || one.mirror.is_whole);
+  });
+}
+
 /// Until both indexes are whole.
 Status wait_until_up(const ClusterConfig& config, Servers* servers) {
   const auto late = std::chrono::steady_clock::now() + kUpWithin;
@@ -111,7 +119,7 @@ Status wait_until_up(const ClusterConfig& config, Servers* servers) {
     BRECCIA_TRY(servers->tend());
     const auto seen = look_at(config);
     const bool is_up = seen.ok() && seen.value().map.hash.is_whole &&
-                       seen.value().map.ordered.is_whole && !seen.value().map.memory.empty();
+                       seen.value().map.ordered.is_whole && has_memory(seen.value().map, config);
     if (is_up) return Status::OK();
     std::this_thread::sleep_for(kTurn);
   }
@@ -121,6 +129,10 @@ Status wait_until_up(const ClusterConfig& config, Servers* servers) {
 }  // namespace
 
 Status run_up(const UpOptions& options) {
+  if (options.memory_servers < options.copies) {
+    return Status::InvalidArgument("more copies than memory servers",
+                                   "--copies 1, or more --memory_servers");
+  }
   std::error_code error;
   const fs::path folder = fs::absolute(options.folder, error);
   const fs::path ports = folder / ("run-" + std::to_string(::getpid()));
@@ -128,6 +140,7 @@ Status run_up(const UpOptions& options) {
   if (error) return Status::IOError("cannot make " + ports.string(), error.message());
   fs::permissions(ports, fs::perms::owner_all, error);
   ClusterConfig config;
+  config.copies = options.copies;
   config.ports = ports.string();
   config.coordinator = "local:" + (ports / "coordinator").string();
   const std::string file = (folder / "cluster.json").string();

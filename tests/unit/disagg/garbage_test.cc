@@ -27,6 +27,7 @@ using fabric::sim::Net;
 constexpr TimeUs kLong = 10'000'000;
 constexpr std::uint8_t kKinds = 20;  // more than there are
 constexpr std::uint64_t kTableLines = 5;
+constexpr std::uint64_t kMirrorBytes = PoolImage::kChunkLines * kLineBytes;
 
 /// Bytes that are a payload here and there: lengths and numbers that are small, or all ones.
 std::vector<std::byte> draw_payload(base::Random* random) {
@@ -106,9 +107,33 @@ std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
     case Ask::kLease:
       for (std::uint64_t n = random->below(4); n > 0; --n) writer.add(any_word());
       break;
+    case Ask::kUse: {
+      writer.add(UseHead{.region = {.key = random->below(4), .base = 0, .bytes = kMirrorBytes},
+                         .next = 1 + random->below(2)});
+      PoolImage::Chunk chunk{.size_class = static_cast<std::uint32_t>(random->below(60)),
+                             .is_used = {}};
+      chunk.is_used.resize(chunk.size_class < kSizeClasses ? PoolImage::blocks_of(chunk.size_class)
+                                                           : random->below(100));
+      for (std::uint64_t n = random->below(9); n > 0 && !chunk.is_used.empty(); --n) {
+        chunk.is_used[random->below(chunk.is_used.size())] = true;
+      }
+      add_chunk(random->below(8) == 0 ? any_word() : 0, chunk, &writer);
+      break;
+    }
     default:
       writer.add(any_slot());
       break;
+  }
+  return writer.bytes();
+}
+
+/// Changes of what is in use, as a memory server tells its mirror.
+std::vector<std::byte> draw_changes(base::Random* random) {
+  WireWriter writer;
+  for (std::uint64_t n = random->below(4); n > 0; --n) {
+    writer.add(static_cast<std::uint8_t>(random->below(3)))
+        .add(static_cast<std::uint32_t>(random->below(60)))
+        .add(random->one_in(2) ? random->below(100) : random->next() >> random->below(64));
   }
   return writer.bytes();
 }
@@ -128,8 +153,9 @@ std::unique_ptr<fabric::Region> draw_region(fabric::Port* port, base::Random* ra
   return region;
 }
 
-/// Answers whatever comes with what makes no sense.
+/// Answers whatever comes with what makes no sense, and asks such things.
 void answer_garbage(fabric::Port* port, base::Random* random) {
+  std::uint64_t request = 0;
   while (true) {
     const auto arrival = port->poll(port->now_us() + kLong);
     if (!arrival.has_value() || arrival->kind == fabric::Arrival::Kind::kGone) continue;
@@ -140,6 +166,8 @@ void answer_garbage(fabric::Port* port, base::Random* random) {
     fabric::Header header = arrival->header;
     header.kind |= kAnswerBit;
     (void)port->send(arrival->peer, header, answer, port->now_us() + kLong);
+    header = {.kind = static_cast<std::uint8_t>(Ask::kKeep), .epoch = 1, .request = ++request};
+    (void)port->send(arrival->peer, header, draw_changes(random), port->now_us() + kLong);
   }
 }
 
@@ -151,7 +179,10 @@ TEST(DisaggGarbage, QuestionsToServers) {
   set_log_level(LogLevel::kError);
   for (const std::uint64_t seed : breccia::testing::seeds_to_run(400)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
-    SimCluster cluster(seed, fabric::sim::Weather(), {.memory_servers = 2, .session_us = 20'000});
+    SimCluster cluster(seed, fabric::sim::Weather(),
+                       {.memory_servers = 2,
+                        .copies = static_cast<std::uint32_t>(1 + seed % 2),
+                        .session_us = 20'000});
     Net& net = cluster.net();
     const Net::Node node = net.add_node();
     net.start(node, [&] {
@@ -164,9 +195,12 @@ TEST(DisaggGarbage, QuestionsToServers) {
       }
       const auto port = net.open(node);
       std::vector<fabric::PeerId> peers;
-      for (const std::string& address :
-           {map.hash.address, map.ordered.address, map.memory.front().address,
-            cluster.coordinator_address()}) {
+      std::vector<std::string> addresses = {map.hash.address, map.ordered.address,
+                                            map.memory.front().address,
+                                            cluster.coordinator_address()};
+      const std::string& mirror = map.memory.front().mirror.address;
+      if (!mirror.empty()) addresses.push_back(mirror);
+      for (const std::string& address : addresses) {
         peers.push_back(port->connect(address, cluster.late()).take());
       }
       base::Random random(seed);
@@ -184,11 +218,10 @@ TEST(DisaggGarbage, QuestionsToServers) {
 }
 
 // Goal: no answer ends who asked by an assertion, and each ends by its time.
-// Method: a hash server, an ordered server and a client among peers that answer what makes no
-//   sense.
+// Method: a hash server, a mirror and a client among peers that answer what makes no sense.
 TEST(DisaggGarbage, AnswersToAskers) {
   set_log_level(LogLevel::kError);
-  std::uint64_t opened = 0, runs = 0;
+  std::uint64_t opened = 0, copied = 0, runs = 0;
   for (const std::uint64_t seed : breccia::testing::seeds_to_run(400)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     Net net(seed, fabric::sim::Weather());
@@ -226,6 +259,20 @@ TEST(DisaggGarbage, AnswersToAskers) {
       // It may see that something is wrong.
       (void)server.value()->serve(net.now_us() + 20'000);
     });
+    fabric::Port* const of_mirror = open(node);
+    net.start(node, [&, of_mirror] {
+      MemoryServer::Options options;
+      options.member = "mirror";
+      options.bytes = kMirrorBytes;
+      options.again_us = 300;
+      auto server = MemoryServer::make(of_mirror, options);
+      ASSERT_TRUE(server.ok());
+      ClusterMap::Memory of = map.memory.front();
+      of.mirror = {.member = "mirror", .address = "", .is_written = true, .is_whole = false};
+      server.value()->follow(of, map.epoch);
+      server.value()->serve(net.now_us() + 20'000);
+      copied += server.value()->mirror()->is_whole() ? 1 : 0;
+    });
     fabric::Port* const of_client = open(node);
     net.start(node, [&, of_client] {
       FixedCoordinator coordinator(map.encode());
@@ -246,7 +293,7 @@ TEST(DisaggGarbage, AnswersToAskers) {
     });
     net.run();
   }
-  EXPECT_TRUE(opened > 0 || runs < 20);
+  EXPECT_TRUE((opened > 0 && copied > 0) || runs < 20);
 }
 
 // Goal: what the coordinator has need not be a map.
