@@ -159,6 +159,14 @@ void Net::kill(Node node) {
   }
 }
 
+/// A message left the node, or came there, or a part of an access did.
+void Net::note_event(Node node) {
+  const auto found = doomed_.find(node);
+  if (found == doomed_.end() || --found->second > 0) return;
+  doomed_.erase(found);
+  kill(node);
+}
+
 SimPort* Net::port(PortId id) const {
   const auto found = ports_.find(id);
   return found == ports_.end() ? nullptr : found->second;

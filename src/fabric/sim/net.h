@@ -61,6 +61,10 @@ class Net {
 
   /// Its threads end where they are, its memory is gone. Others may hear of it, or not.
   void kill(Node node);
+  /// The same, behind so many messages, and parts of accesses to memory, that leave it or reach it
+  /// from here on.
+  /// Shape   one or more.
+  void kill_behind(Node node, std::uint64_t events) { doomed_[node] = events; }
   [[nodiscard]] bool is_killed(Node node) const { return killed_.contains(node); }
   /// Its threads stand still; its memory can be reached.
   void pause(Node node) { paused_.insert(node); }
@@ -87,6 +91,7 @@ class Net {
     return cut_.contains(std::minmax(one, other));
   }
   [[nodiscard]] class SimPort* port(PortId id) const;
+  void note_event(Node node);
 
   bool step();
   void go_on_with(Thread* thread);
@@ -97,6 +102,7 @@ class Net {
   TimeUs now_us_ = 1;
   Node nodes_ = 0;
   std::set<Node> killed_, paused_, serving_;
+  std::map<Node, std::uint64_t> doomed_;  // and behind how many events
   std::set<std::pair<Node, Node>> cut_;
   base::Fiber main_;
   Thread* running_ = nullptr;

@@ -230,6 +230,8 @@ void SimPort::divide(const std::shared_ptr<Accesses>& accesses, std::size_t whic
         accesses->writes ? std::memcpy(remote + begin, local + begin, end - begin)
                          : std::memcpy(local + begin, remote + begin, end - begin);
       }
+      net->note_event(there->node_);
+      net->note_event(accesses->from_node);
       net->at(net->now_us() + net->draw_delay(), [net, accesses, is_there] {
         accesses->is_refused = accesses->is_refused || !is_there;
         if (--accesses->pieces == 0 || !is_there) net->wake(accesses->waits);
@@ -244,6 +246,7 @@ Status SimPort::send(PeerId peer, const Header& header, std::span<const std::byt
                      TimeUs /*until*/) {
   Link& to = link(peer);
   if (to.is_gone) return Status::IOError("the peer is gone");
+  if (net_->is_killed(node_)) return Status::OK();  // it has not noticed yet
   const WireHeader head = encode(header, payload);
   std::vector<std::byte> message(head.begin(), head.end());
   message.insert(message.end(), payload.begin(), payload.end());
@@ -262,8 +265,10 @@ Status SimPort::send(PeerId peer, const Header& header, std::span<const std::byt
       if (there == nullptr || net->is_killed(there->node_) || net->is_cut(there->node_, node))
         return;
       there->deliver(from, message);
+      net->note_event(there->node_);
     });
   }
+  net_->note_event(node_);
   return Status::OK();
 }
 

@@ -26,13 +26,16 @@ using fabric::sim::Net;
 /// What befalls a server that has a role. What lasts is made good by another seat.
 enum class Blow : std::uint8_t {
   kKilled,
+  kKilledAtMessage,
   kHangs,
   kHangsForEver,
   kCutOffFromCoordinator,
   kCutOffFromCoordinatorForEver,
   kCutOffFromOther,
 };
-constexpr std::uint64_t kBlows = 6;
+constexpr std::uint64_t kBlows = 7;
+/// What a server may send and hear before it is killed: many operations.
+constexpr std::uint64_t kEventsMax = 300;
 
 /// Whether all values have as many servers as there are to be.
 bool has_memory(const ClusterMap& map, std::uint32_t copies, const std::set<std::string>& members) {
@@ -97,15 +100,32 @@ Victim memory_victim(SimCluster* cluster, const ClusterMap& map) {
           }};
 }
 
+/// Lets a server stand still behind a while, for less than a session.
+void hold_up(Net* net, Net::Node node, TimeUs session_us) {
+  net->start(net->add_node(), [net, node, session_us] {
+    net->sleep(net->random().below(2 * session_us));
+    net->pause(node);
+    net->sleep(net->random().below(session_us / 4));
+    net->go_on(node);
+  });
+}
+
 void strike_one(SimCluster* cluster, const Victim& one, TimeUs session_us) {
   Net& net = cluster->net();
   const Net::Node victim = one.node;
   const Net::Node coordinator = cluster->coordinator_node();
+  // A server that stands still for a moment, while others go on, follows older maps for longer.
+  if (net.random().one_in(3)) hold_up(&net, one.other, session_us);
   const TimeUs some_time = net.random().below(3 * session_us);
   switch (static_cast<Blow>(net.random().below(kBlows))) {
     case Blow::kKilled:
       one.replace();
       return net.kill(victim);
+    case Blow::kKilledAtMessage:
+      one.replace();
+      net.kill_behind(victim, 1 + net.random().below(kEventsMax));
+      while (!net.is_killed(victim)) net.sleep(100);
+      return;
     case Blow::kHangs:
       net.pause(victim);
       net.sleep(some_time);

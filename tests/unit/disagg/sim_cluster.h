@@ -46,7 +46,8 @@ class SimCluster {
     if (net_.random().one_in(4)) client_options_.cached_places = 0;
     client_options_.ask_again_us = 500;
     client_options_.try_us = 5000;
-    client_options_.lease_max = 1;  // so that blocks are soon used again
+    client_options_.lease_max =
+        net_.random().one_in(2) ? 1 : 3;  // so that blocks are soon used again
     seat_options_.hash.bucket_bits = 1;
     seat_options_.hash.more_buckets = 8;
     seat_options_.hash.again_us = 300;
