@@ -324,7 +324,7 @@ void HashServer::mark() {
   if (marked_ >= logged_) mark_again_ = 0;
 }
 
-/// False: not all are there.
+/// On a server before its mirror, which may be copying it (Mirror::copy). False: not all are there.
 bool HashServer::mark(std::uint32_t node, std::span<const std::uint64_t> offsets,
                       fabric::TimeUs until) {
   static constexpr std::uint64_t kState = BlockHeader::kReplaced;
@@ -334,7 +334,7 @@ bool HashServer::mark(std::uint32_t node, std::span<const std::uint64_t> offsets
     for (const std::uint64_t offset : offsets) {
       writes.push_back({of->region, offset, std::as_bytes(std::span(&kState, 1))});
     }
-    are_all = port_->write(of->peer, writes, until).ok() && are_all;
+    are_all = are_all && port_->write(of->peer, writes, until).ok();
   }
   return are_all;
 }

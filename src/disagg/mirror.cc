@@ -166,25 +166,34 @@ std::vector<Location> Mirror::next_part() {
 }
 
 /// Nothing is heard between the reads and what is done with them, so blocks that were in use are
-/// nobody else's by then.
+/// nobody else's by then. A mark goes to the server first, and then here (HashServer::mark): what
+/// was not marked there behind the copy is marked here behind it, too.
 void Mirror::copy() {
   const std::vector<Location> part = next_part();
   std::uint64_t bytes = 0;
   for (const Location& block : part) bytes += block.bytes();
   std::vector<std::byte> all(bytes);
-  std::vector<fabric::Read> reads;
+  std::vector<std::uint64_t> states(part.size());
+  std::vector<fabric::Read> reads, again;
   std::size_t at = 0;
-  for (const Location& block : part) {
-    reads.push_back({region_, block.offset(), std::span(all).subspan(at, block.bytes())});
-    at += block.bytes();
-  }
-  if (!part.empty() && !port_->read(*peer_, reads, port_->now_us() + options_.read_us).ok()) {
-    copy_again_ = port_->now_us() + options_.again_us;
-    return;
-  }
-  copy_again_ = 0;
   for (std::size_t i = 0; i < part.size(); ++i) {
-    put(part[i], reads[i].into);
+    reads.push_back({region_, part[i].offset(), std::span(all).subspan(at, part[i].bytes())});
+    again.push_back({region_, part[i].offset() + BlockHeader::kStateOffset,
+                     std::as_writable_bytes(std::span(states).subspan(i, 1))});
+    at += part[i].bytes();
+  }
+  const auto read = [this](std::span<const fabric::Read> from) {
+    return from.empty() || port_->read(*peer_, from, port_->now_us() + options_.read_us).ok();
+  };
+  bool is_read = read(reads);
+  if (is_read) {
+    for (std::size_t i = 0; i < part.size(); ++i) put(part[i], reads[i].into);
+    is_read = read(again);
+  }
+  copy_again_ = is_read ? 0 : port_->now_us() + options_.again_us;
+  if (!is_read) return;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    mark_as(part[i], states[i]);
     const bool was_there = to_copy_.give_back(part[i].size_class, part[i].line);
     BRECCIA_ASSERT(was_there);
   }
@@ -193,12 +202,18 @@ void Mirror::copy() {
 
 /// What is not whole was never written to the end, or by who was told that it is not known whether
 /// it was: no entry leads there.
-void Mirror::put(const Location& block, std::span<std::byte> bytes) {
-  if (!whole_block(bytes).has_value()) return;
+void Mirror::put(const Location& block, std::span<const std::byte> bytes) {
   BRECCIA_ASSERT(block.offset() + bytes.size() <= memory_.size());
-  constexpr std::uint64_t kState = BlockHeader::kReplaced;
-  std::memcpy(bytes.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
+  if (!whole_block(bytes).has_value()) return;
   std::memcpy(memory_.data() + block.offset(), bytes.data(), bytes.size());
+}
+
+/// It is replaced if it is so there.
+void Mirror::mark_as(const Location& block, std::uint64_t state) {
+  std::byte* const at = memory_.data() + block.offset() + BlockHeader::kStateOffset;
+  if (std::memcmp(at, &state, sizeof state) == 0) return;
+  constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::memcpy(at, &kState, sizeof kState);
 }
 
 }  // namespace breccia::disagg

@@ -20,10 +20,6 @@ namespace breccia::disagg {
 /// there, as that one tells it before it answers anybody, and copies those that were in use before
 /// what is written came here, too.
 ///
-/// A block that it copied says that it is replaced, as nobody marks it here: through an entry it is
-/// believed, by who remembers it it is not. So a mark that comes to the server while the block is
-/// under way is not missed.
-///
 /// Order   it copies when writes of clients that do not know of it are taken no more, and only what
 ///         was leased before the server knew of it: no client writes that meanwhile.
 /// Owner   port, asking and region outlive it.
@@ -72,7 +68,8 @@ class Mirror {
   [[nodiscard]] bool keep_one(WireReader* question);
   void copy();
   [[nodiscard]] std::vector<Location> next_part();
-  void put(const Location& block, std::span<std::byte> bytes);
+  void put(const Location& block, std::span<const std::byte> bytes);
+  void mark_as(const Location& block, std::uint64_t state);
 
   fabric::Port* const port_;
   Asking* const asking_;
