@@ -66,8 +66,10 @@ Result<MemoryPeer> meet_memory(fabric::Port* port, Asking* asking, const std::st
     port->disconnect(peer);
     return Status::IOError("what a memory server told is no pool");
   }
-  return MemoryPeer{
-      .peer = peer, .node = static_cast<std::uint32_t>(pool.node), .region = pool.region};
+  return MemoryPeer{.peer = peer,
+                    .node = static_cast<std::uint32_t>(pool.node),
+                    .region = pool.region,
+                    .hold_us = pool.hold_us};
 }
 
 }  // namespace breccia::disagg

@@ -57,6 +57,7 @@ struct MemoryPeer {
   fabric::PeerId peer = 0;
   std::uint32_t node = 0;
   fabric::RegionName region;
+  fabric::TimeUs hold_us = 0;
 };
 
 /// Connects to a memory server, and asks for its pool.

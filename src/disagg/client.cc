@@ -358,6 +358,7 @@ Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
 }
 
 Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
+  const TimeUs since = port_->now_us();
   BRECCIA_TRY(ready(until));
   BRECCIA_TRY(blocks_.tend(until));
   const auto generation = static_cast<std::uint32_t>(random_.next());
@@ -370,12 +371,12 @@ Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
   }
   WireWriter question;
   question.add(slot_of(0, location)).add_bytes(key);
-  const auto replaced = ask_for_change(Ask::kPut, question, until);
+  const auto replaced = ask_for_change(Ask::kPut, question, blocks_.ask_until(location, until));
   if (!replaced.ok()) {
-    is_known_not(replaced.status()) ? blocks_.let_rest(location) : blocks_.lose();
+    is_known_not(replaced.status()) ? blocks_.let_rest(location, since) : blocks_.lose();
     return replaced.status();
   }
-  if (replaced.value().slot != 0) blocks_.let_rest(location_in(replaced.value().slot));
+  if (replaced.value().slot != 0) blocks_.let_rest(location_in(replaced.value().slot), since);
   cache_.keep(routes_.table().seeds.id_of(key), location, generation);
   return Status::OK();
 }
@@ -383,12 +384,13 @@ Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
 Status Client::erase(const Slice& key, TimeUs until) {
   BRECCIA_TRY(check_key(key));
   return again_and_again(until, [&]() -> Status {
+    const TimeUs since = port_->now_us();
     BRECCIA_TRY(ready(until));
     BRECCIA_TRY(blocks_.tend(until));
     WireWriter question;
     question.add_bytes(key);
     BRECCIA_TAKE(const Replaced replaced, ask_for_change(Ask::kErase, question, until));
-    if (replaced.slot != 0) blocks_.let_rest(location_in(replaced.slot));
+    if (replaced.slot != 0) blocks_.let_rest(location_in(replaced.slot), since);
     cache_.forget(routes_.table().seeds.id_of(key));
     return Status::OK();
   });

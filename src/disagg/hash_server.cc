@@ -168,6 +168,8 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
       return is_of_epoch ? trust() : other_epoch();
     case Ask::kChains:
       return is_of_epoch ? chains(asker, question) : other_epoch();
+    case Ask::kPlaces:
+      return is_of_epoch ? places(question) : other_epoch();
     case Ask::kPut:
     case Ask::kErase:
       return is_of_epoch ? write(asker, ask, question) : other_epoch();
@@ -198,6 +200,31 @@ WireWriter HashServer::chains(const Answers::Asker& asker, WireReader question) 
   WireWriter answer = answer_of(Code::kOk);
   answer.add(bucket == end ? 0U : bucket);
   for (const auto& [id, slot] : entries) answer.add(ChainEntry{.id = id, .slot = slot});
+  return answer;
+}
+
+/// Where entries of whole chains lead on a server, and behind the first ones what waits.
+WireWriter HashServer::places(WireReader question) const {
+  const auto node = question.take<std::uint32_t>();
+  auto bucket = question.take<std::uint32_t>();
+  const std::uint32_t end = 1U << shape_.bucket_bits;
+  if (!question.is_whole() || bucket >= end) return refusal(Code::kWrong, "no chain");
+  if (!is_whole_) return refusal(Code::kBusy, "the hash index is being built");
+  const std::uint64_t places_max = options_.page_bytes / sizeof(Slot);
+  if (bucket == 0 && waiting_.size() > places_max) return refusal(Code::kBusy, "many writes wait");
+  std::vector<Slot> places;
+  const auto note = [&](Slot slot) {
+    if (slot != 0 && location_in(slot).node == node) places.push_back(slot);
+  };
+  if (bucket == 0) {
+    for (const Waiting& one : waiting_) note(one.write.slot);
+  }
+  std::vector<std::pair<KeyId, Slot>> entries;
+  while (bucket < end && entries.size() < places_max) table_.append_chain(bucket++, &entries);
+  for (const auto& [id, slot] : entries) note(slot);
+  WireWriter answer = answer_of(Code::kOk);
+  answer.add(bucket == end ? 0U : bucket);
+  for (const Slot slot : places) answer.add(slot);
   return answer;
 }
 

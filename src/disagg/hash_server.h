@@ -87,6 +87,7 @@ class HashServer final : public IndexServer {
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter trust();
   WireWriter chains(const Answers::Asker& asker, WireReader question) const;
+  WireWriter places(WireReader question) const;
 
   std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
   [[nodiscard]] Slot last_of(const std::string& key) const;

@@ -50,15 +50,35 @@ Result<LeasedBlocks::Lines*> LeasedBlocks::lease_lines(std::uint32_t node, std::
   }
   Leased& leased = leased_[{node, size_class}];
   const std::uint64_t servers = routes_->memory().servers_of(node);
-  if (leased.servers != servers) {
-    for (const std::uint64_t line : leased.lines) {
-      resting_.push_front({0, {.node = node, .size_class = size_class, .line = line}});
-    }
-    leased = {.servers = servers, .lines = {}};
+  if (leased.servers != servers || !is_held(node, leased.since)) {
+    return_unwritten(node, size_class, &leased);
+    leased.servers = servers;
   }
-  if (leased.lines.empty()) BRECCIA_TRY(lease(node, size_class, &leased.lines, until));
+  if (leased.lines.empty()) {
+    leased.since = port_->now_us();
+    BRECCIA_TRY(lease(node, size_class, &leased.lines, until));
+  }
   BRECCIA_ASSERT(!leased.lines.empty());
   return &leased.lines;
+}
+
+void LeasedBlocks::return_unwritten(std::uint32_t node, std::uint32_t size_class, Leased* leased) {
+  for (const std::uint64_t line : leased->lines) {
+    const Location block{.node = node, .size_class = size_class, .line = line};
+    resting_.push_front({.until = 0, .since = leased->since, .block = block});
+  }
+  leased->lines.clear();
+}
+
+/// Whether what was leased, or replaced, at that time is still this client's to write or give back.
+bool LeasedBlocks::is_held(std::uint32_t node, TimeUs since) const {
+  const MemoryPeer* const of = routes_->memory().find(node);
+  return of != nullptr && port_->now_us() - since <= of->hold_us / 2;
+}
+
+TimeUs LeasedBlocks::ask_until(const Location& block, TimeUs until) const {
+  const MemoryPeer* const of = routes_->memory().find(block.node);
+  return of == nullptr ? until : std::min(until, port_->now_us() + of->hold_us / 4);
 }
 
 Status LeasedBlocks::lease(std::uint32_t node, std::uint32_t size_class, Lines* lines,
@@ -81,19 +101,27 @@ Status LeasedBlocks::lease(std::uint32_t node, std::uint32_t size_class, Lines* 
   return Status::IOError("what a memory server leased is none of its lines");
 }
 
-void LeasedBlocks::let_rest(const Location& block) {
-  resting_.push_back({port_->now_us() + routes_->table().rest_us, block});
+void LeasedBlocks::let_rest(const Location& block, TimeUs since) {
+  const TimeUs until = port_->now_us() + routes_->table().rest_us;
+  resting_.push_back({.until = until, .since = since, .block = block});
 }
 
 Status LeasedBlocks::tend(TimeUs until) {
   const TimeUs now = port_->now_us();
   if (resting_.empty() || resting_.front().until > now) return Status::OK();
-  std::map<std::uint32_t, std::vector<Location>> blocks;
+  std::map<std::uint32_t, std::vector<Resting>> blocks;
   for (std::size_t n = 0; n < kGiveBackMax && !resting_.empty(); ++n) {
     if (resting_.front().until > now) break;
-    const Location block = resting_.front().block;
+    const Resting one = resting_.front();
     resting_.pop_front();
-    blocks[block.node].push_back(block);
+    if (routes_->memory().is_lost(one.block.node)) continue;
+    if (routes_->memory().find(one.block.node) == nullptr) {
+      put_off(one);
+    } else if (is_held(one.block.node, one.since)) {
+      blocks[one.block.node].push_back(one);
+    } else {
+      ++lost_;
+    }
   }
   Status all;
   for (const auto& [node, of_node] : blocks) {
@@ -103,15 +131,19 @@ Status LeasedBlocks::tend(TimeUs until) {
   return all;
 }
 
-Status LeasedBlocks::give_back(std::uint32_t node, const std::vector<Location>& blocks,
+void LeasedBlocks::put_off(Resting one) {
+  one.until = port_->now_us() + kKeepUs;
+  resting_.push_back(one);
+}
+
+Status LeasedBlocks::give_back(std::uint32_t node, const std::vector<Resting>& blocks,
                                TimeUs until) {
-  if (routes_->memory().is_lost(node)) return Status::OK();
   WireWriter question;
-  for (const Location& block : blocks) question.add(block.size_class).add(block.line);
+  for (const Resting& one : blocks) question.add(one.block.size_class).add(one.block.line);
   const auto answer = routes_->ask_memory(node, Ask::kGiveBack, question, until);
   if (answer.ok()) return Status::OK();
   if (is_refused(answer.status())) {
-    for (const Location& block : blocks) resting_.push_back({port_->now_us() + kKeepUs, block});
+    for (const Resting& one : blocks) put_off(one);
     return Status::OK();
   }
   // Who has no answer cannot ask again: the blocks may be others' by now.
@@ -122,12 +154,7 @@ Status LeasedBlocks::give_back(std::uint32_t node, const std::vector<Location>& 
 }
 
 Status LeasedBlocks::close(TimeUs until) {
-  for (auto& [of, leased] : leased_) {
-    for (const std::uint64_t line : leased.lines) {
-      resting_.push_front({0, {.node = of.first, .size_class = of.second, .line = line}});
-    }
-    leased.lines.clear();
-  }
+  for (auto& [of, leased] : leased_) return_unwritten(of.first, of.second, &leased);
   while (!resting_.empty()) {
     if (port_->now_us() >= until) return Status::TimedOut("blocks rest");
     (void)port_->poll(std::min(until, resting_.front().until));

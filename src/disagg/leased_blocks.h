@@ -16,7 +16,7 @@ namespace breccia::disagg {
 /// The blocks of memory servers that a client has: those that it was leased, many at once, and has
 /// not written yet, and those that nobody needs any more, which rest before it gives them back.
 /// What it was leased before other servers had a part in that memory it gives back unwritten: a
-/// mirror may be copying it.
+/// mirror may be copying it. What it has for too long it forgets: the server finds it (orphans.h).
 /// Owner   routes and port outlive it.
 /// Threads the port's.
 class LeasedBlocks {
@@ -28,8 +28,10 @@ class LeasedBlocks {
   /// Of any server that has one, a random one first.
   /// Errors  MemoryLimit: none has; TryAgain, TimedOut: none can be asked.
   Result<Location> take(std::uint32_t size_class, base::Random* random, fabric::TimeUs until);
-  /// Nobody begins to read it any more.
-  void let_rest(const Location& block);
+  /// Until then who begins a write now may ask for it, which is to be done by `until`.
+  [[nodiscard]] fabric::TimeUs ask_until(const Location& block, fabric::TimeUs until) const;
+  /// Nobody begins to read it any more. Whoever let it rest began that write at `since`.
+  void let_rest(const Location& block, fabric::TimeUs since);
   /// Gives back what has rested.
   /// Errors  Corruption: a server says that a block was not in use.
   Status tend(fabric::TimeUs until);
@@ -43,17 +45,22 @@ class LeasedBlocks {
  private:
   struct Resting {
     fabric::TimeUs until;
+    fabric::TimeUs since;
     Location block;
   };
   using Lines = std::vector<std::uint64_t>;
   struct Leased {
     std::uint64_t servers = 0;  // of which these were leased
+    fabric::TimeUs since = 0;   // when they were asked for
     Lines lines;
   };
 
   Status lease(std::uint32_t node, std::uint32_t size_class, Lines* lines, fabric::TimeUs until);
+  [[nodiscard]] bool is_held(std::uint32_t node, fabric::TimeUs since) const;
   Result<Lines*> lease_lines(std::uint32_t node, std::uint32_t size_class, fabric::TimeUs until);
-  Status give_back(std::uint32_t node, const std::vector<Location>& blocks, fabric::TimeUs until);
+  void return_unwritten(std::uint32_t node, std::uint32_t size_class, Leased* leased);
+  void put_off(Resting one);
+  Status give_back(std::uint32_t node, const std::vector<Resting>& blocks, fabric::TimeUs until);
 
   fabric::Port* const port_;
   Routes* const routes_;

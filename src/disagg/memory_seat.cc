@@ -49,7 +49,7 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
     return Status::Aborted("another server wants a mirror");
   }
   if (server_ == nullptr) server_ = std::move(made_);
-  server_->follow(*mine, map_.epoch);
+  server_->follow(map_);
   return Status::OK();
 }
 

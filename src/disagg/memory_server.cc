@@ -34,23 +34,35 @@ MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
       answers_(port),
       asking_(port, options.again_us),
       link_(port, &asking_, &answers_, &pool_,
-            {.again_us = options.again_us, .page_bytes = options.part_bytes}) {}
+            {.again_us = options.again_us, .page_bytes = options.part_bytes}),
+      orphans_(
+          port, &asking_, &pool_,
+          {.hold_us = options.hold_us, .again_us = options.again_us, .meet_us = options.meet_us}) {}
 
-void MemoryServer::follow(const ClusterMap::Memory& mine, std::uint32_t epoch) {
-  BRECCIA_ASSERT(mine.node < kNodesMax && node_.value_or(mine.node) == mine.node);
-  node_ = mine.node;
-  epoch_ = epoch;
-  is_in_use_ = mine.is_in_use;
-  if (mine.member == options_.member) {
-    if (mirror_ != nullptr) {
-      // It takes its server's place.
-      BRECCIA_ASSERT(mirror_->is_whole());
-      pool_ = Pool(mirror_->image());
-      mirror_.reset();
-    }
-    link_.follow(mine.mirror.member, epoch);
-    return;
+void MemoryServer::follow(const ClusterMap& map) {
+  const auto mine = std::find_if(map.memory.begin(), map.memory.end(), [this](const auto& one) {
+    return one.member == options_.member || one.mirror.member == options_.member;
+  });
+  BRECCIA_ASSERT(mine != map.memory.end());
+  BRECCIA_ASSERT(mine->node < kNodesMax && node_.value_or(mine->node) == mine->node);
+  node_ = mine->node;
+  epoch_ = map.epoch;
+  is_in_use_ = mine->is_in_use;
+  mine->member == options_.member ? be_server(*mine, map) : be_mirror(*mine);
+}
+
+void MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap& map) {
+  if (mirror_ != nullptr) {
+    // It takes its server's place.
+    BRECCIA_ASSERT(mirror_->is_whole());
+    pool_ = Pool(mirror_->image());
+    mirror_.reset();
   }
+  link_.follow(mine.mirror.member, epoch_);
+  orphans_.follow(map.hash, mine.node, epoch_);
+}
+
+void MemoryServer::be_mirror(const ClusterMap::Memory& mine) {
   if (mirror_ == nullptr) {
     mirror_ = std::make_unique<Mirror>(port_, &asking_, region_->bytes(),
                                        Mirror::Options{.member = options_.member,
@@ -59,7 +71,7 @@ void MemoryServer::follow(const ClusterMap::Memory& mine, std::uint32_t epoch) {
                                                        .read_us = options_.read_us,
                                                        .part_bytes = options_.part_bytes});
   }
-  mirror_->follow(mine, epoch);
+  mirror_->follow(mine, epoch_);
 }
 
 void MemoryServer::serve(fabric::TimeUs until) {
@@ -69,18 +81,40 @@ void MemoryServer::serve(fabric::TimeUs until) {
       hear(*arrival);
       if (++n == kArrivalsAtOnce) break;
     }
-    link_.tend();
-    if (mirror_ != nullptr) mirror_->tend();
+    if (mirror_ != nullptr) {
+      mirror_->tend();
+    } else {
+      if (link_.takes_changes()) take_orphans();
+      link_.tend();
+    }
   } while (port_->now_us() < until);
+}
+
+/// What is nobody's is given back.
+void MemoryServer::take_orphans() {
+  MirrorLink::Change change;
+  const auto tell = [&] {
+    if (!change.blocks.empty()) link_.tell(std::exchange(change, {}));
+  };
+  for (const auto& [size_class, line] : orphans_.tend()) {
+    const bool was_used = pool_.give_back(size_class, line);
+    BRECCIA_ASSERT(was_used);
+    change.blocks.emplace_back(size_class, line);
+    ++found_orphans_;
+    if (change.blocks.size() == kLeaseMax) tell();
+  }
+  tell();
 }
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs MemoryServer::wake() const {
-  return mirror_ == nullptr ? link_.wake() : mirror_->wake();
+  if (mirror_ != nullptr) return mirror_->wake();
+  return link_.takes_changes() ? std::min(link_.wake(), orphans_.wake()) : link_.wake();
 }
 
 void MemoryServer::hear(const fabric::Arrival& arrival) {
   link_.hear(arrival);
+  orphans_.hear(arrival);
   if (mirror_ != nullptr) mirror_->hear(arrival);
   const bool is_answer = (arrival.header.kind & kAnswerBit) != 0;
   if (arrival.kind == fabric::Arrival::Kind::kMessage && is_answer) return;
@@ -94,7 +128,8 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
   if (!node_.has_value()) return refusal(Code::kBusy, "this server has no number yet");
   switch (ask) {
     case Ask::kPool:
-      return answer_of(Code::kOk).add(PoolInfo{.region = region_->name(), .node = *node_});
+      return answer_of(Code::kOk).add(
+          PoolInfo{.region = region_->name(), .node = *node_, .hold_us = options_.hold_us});
     case Ask::kLease:
     case Ask::kGiveBack:
       return change(asker, ask, question);

@@ -11,6 +11,7 @@
 #include "disagg/cluster_map.h"
 #include "disagg/mirror.h"
 #include "disagg/mirror_link.h"
+#include "disagg/orphans.h"
 #include "disagg/pool.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
@@ -18,18 +19,20 @@
 namespace breccia::disagg {
 
 /// Memory for keys and values, which clients read and write themselves; it only keeps which blocks
-/// are whose. It has a number, or is the mirror of the server that has it.
+/// are whose, and finds those that are nobody's any more. It has a number, or is the mirror of the
+/// server that has it.
 /// Owner   the port outlives it.
 /// Threads the port's.
 class MemoryServer {
  public:
   struct Options {
-    std::string member;                    // its name
-    std::uint64_t bytes = 0;               // of its memory
-    fabric::TimeUs again_us = 20'000;      // what was not answered so long is asked again
-    fabric::TimeUs meet_us = 10'000;       // a mirror waits for a connection so long
-    fabric::TimeUs read_us = 100'000;      // and for what it reads of its server
-    std::uint64_t part_bytes = 512 << 10;  // of what is read at once, or told, and one more
+    std::string member;                      // its name
+    std::uint64_t bytes = 0;                 // of its memory
+    fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
+    fabric::TimeUs meet_us = 10'000;         // a mirror waits for a connection so long
+    fabric::TimeUs read_us = 100'000;        // and for what it reads of its server
+    fabric::TimeUs hold_us = 1'800'000'000;  // what it tells clients (PoolInfo)
+    std::uint64_t part_bytes = 512 << 10;    // of what is read at once, or told, and one more
   };
 
   /// Errors  MemoryLimit.
@@ -38,17 +41,22 @@ class MemoryServer {
   MemoryServer& operator=(const MemoryServer&) = delete;
 
   /// From here on it does what the map says of its member. Before that it answers nobody.
-  /// Shape   `mine` is a part of the map of this epoch, and names its member.
-  void follow(const ClusterMap::Memory& mine, std::uint32_t epoch);
+  /// Shape   its member is there, or a mirror.
+  void follow(const ClusterMap& map);
   /// Does what comes until then.
   void serve(fabric::TimeUs until);
   /// Null: it is no mirror.
   [[nodiscard]] const Mirror* mirror() const { return mirror_.get(); }
   [[nodiscard]] const Pool& pool() const { return pool_; }
+  /// Blocks that were nobody's, so far.
+  [[nodiscard]] std::uint64_t found_orphans() const { return found_orphans_; }
 
  private:
   MemoryServer(fabric::Port* port, const Options& options, std::unique_ptr<fabric::Region> region);
 
+  void be_server(const ClusterMap::Memory& mine, const ClusterMap& map);
+  void be_mirror(const ClusterMap::Memory& mine);
+  void take_orphans();
   [[nodiscard]] fabric::TimeUs wake() const;
   void hear(const fabric::Arrival& arrival);
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
@@ -66,7 +74,9 @@ class MemoryServer {
   Answers answers_;
   Asking asking_;
   MirrorLink link_;
+  Orphans orphans_;
   std::unique_ptr<Mirror> mirror_;
+  std::uint64_t found_orphans_ = 0;
 };
 
 }  // namespace breccia::disagg

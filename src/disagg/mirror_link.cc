@@ -46,7 +46,7 @@ void MirrorLink::answer_first(std::size_t count) {
   for (; count > 0; --count) {
     const Change change = std::move(changes_.front());
     changes_.pop_front();
-    answers_->give(change.asker, change.answer);
+    if (change.asker.has_value()) answers_->give(*change.asker, change.answer);
   }
   request_ = 0;
   asked_ = 0;
@@ -85,9 +85,10 @@ void MirrorLink::tend() {
   if (!is_told_ || changes_.empty() || (request_ != 0 && port_->now_us() < again_)) return;
   if (request_ == 0) {
     request_ = asking_->draw_request();
-    asked_ = changes_.size();
     WireWriter question;
-    for (const Change& change : changes_) {
+    for (asked_ = 0; asked_ < changes_.size(); ++asked_) {
+      if (question.bytes().size() >= options_.page_bytes) break;
+      const Change& change = changes_[asked_];
       for (const auto& [size_class, line] : change.blocks) {
         question.add(static_cast<std::uint8_t>(change.is_lease ? 1 : 0)).add(size_class).add(line);
       }

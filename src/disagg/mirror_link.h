@@ -27,7 +27,7 @@ class MirrorLink {
   };
   /// Blocks that were leased, or given back, and what is answered when the mirror has that.
   struct Change {
-    Answers::Asker asker;
+    std::optional<Answers::Asker> asker;  // none: nobody has asked
     WireWriter answer;
     bool is_lease = false;
     std::vector<std::pair<std::uint32_t, std::uint64_t>> blocks;  // class and line

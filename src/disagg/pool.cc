@@ -4,7 +4,8 @@
 
 namespace breccia::disagg {
 
-Pool::Pool(const PoolImage& image) : chunks_(image.chunks().size()), open_(kSizeClasses) {
+Pool::Pool(const PoolImage& image)
+    : chunks_(image.chunks().size()), open_(kSizeClasses), watched_(image.chunks().size()) {
   for (auto i = static_cast<std::uint32_t>(chunks_.size()); i-- > 0;) {
     chunks_[i].use = image.chunks()[i];
     if (chunks_[i].use.is_used.empty()) {
@@ -26,6 +27,10 @@ void Pool::list_free(std::uint32_t number) {
   if (chunk.free.empty()) return;
   chunk.is_listed = true;
   open_[chunk.use.size_class].push_back(number);
+}
+
+void Pool::watch() {
+  for (std::uint64_t i = 0; i < chunks_.size(); ++i) watched_.chunks()[i] = chunks_[i].use;
 }
 
 std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t count) {
@@ -70,6 +75,7 @@ bool Pool::give_back(std::uint32_t size_class, std::uint64_t line) {
   if (use.size_class != size_class || use.is_used.empty() || !use.is_used[place.block])
     return false;
   use.is_used[place.block] = false;
+  forget_watched(size_class, line);
   chunk.free.push_back(static_cast<std::uint16_t>(place.block));
   --used_blocks_;
   const auto number = static_cast<std::uint32_t>(place.chunk);

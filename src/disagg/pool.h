@@ -25,6 +25,14 @@ class Pool {
   /// False: it is no block of the class that is in use; nothing has changed.
   [[nodiscard]] bool give_back(std::uint32_t size_class, std::uint64_t line);
 
+  /// From here on it notes which of the blocks in use now stay so.
+  void watch();
+  /// Those that have, but for what was forgotten since.
+  [[nodiscard]] const PoolImage& watched() const { return watched_; }
+  void forget_watched(std::uint32_t size_class, std::uint64_t line) {
+    (void)watched_.give_back(size_class, line);
+  }
+
   [[nodiscard]] std::uint64_t chunks() const { return chunks_.size(); }
   /// One of them, as an image has it.
   [[nodiscard]] const PoolImage::Chunk& chunk(std::uint64_t number) const {
@@ -46,6 +54,7 @@ class Pool {
   std::vector<std::uint32_t> free_chunks_;
   std::vector<std::vector<std::uint32_t>> open_;  // by class: all chunks with free blocks, and more
   std::uint64_t used_blocks_ = 0;
+  PoolImage watched_;
 };
 
 }  // namespace breccia::disagg

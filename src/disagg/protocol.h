@@ -37,6 +37,8 @@ enum class Ask : std::uint8_t {
   kUse,   // (member, chunk: 8) -> UseHead, chunks (pool_image.h); of a memory server, asked by its
           //   mirror; from its last chunk on the server tells what changes
   kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
+  kPlaces,  // (node: 4, bucket: 4) -> (the next bucket: 4, slots: 8 each); of a hash server; behind
+            //   bucket 0 what waits comes, too
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -59,6 +61,9 @@ struct TableInfo {
 struct PoolInfo {
   fabric::RegionName region;
   std::uint64_t node = 0;
+  /// Clients write no block that they were leased longer ago than half of that, and give back none
+  /// that was replaced so long ago: orphans.h.
+  fabric::TimeUs hold_us = 0;
 };
 
 /// What kUse's answer begins with.

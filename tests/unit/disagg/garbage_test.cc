@@ -267,9 +267,10 @@ TEST(DisaggGarbage, AnswersToAskers) {
       options.again_us = 300;
       auto server = MemoryServer::make(of_mirror, options);
       ASSERT_TRUE(server.ok());
-      ClusterMap::Memory of = map.memory.front();
-      of.mirror = {.member = "mirror", .address = "", .is_written = true, .is_whole = false};
-      server.value()->follow(of, map.epoch);
+      ClusterMap with_mirror = map;
+      with_mirror.memory.front().mirror = {
+          .member = "mirror", .address = "", .is_written = true, .is_whole = false};
+      server.value()->follow(with_mirror);
       server.value()->serve(net.now_us() + 20'000);
       copied += server.value()->mirror()->is_whole() ? 1 : 0;
     });

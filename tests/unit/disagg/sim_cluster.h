@@ -24,6 +24,7 @@ class SimCluster {
   using TimeUs = fabric::TimeUs;
   using Node = fabric::sim::Net::Node;
   static constexpr TimeUs kLong = 10'000'000;
+  static constexpr TimeUs kHoldUs = 60'000;  // behind that blocks may be nobody's
 
   struct Options {
     std::uint32_t memory_servers = 2;
@@ -84,6 +85,7 @@ class SimCluster {
         options.server.meet_us = 1000;
         options.server.read_us = 5000;
         options.server.part_bytes = 256;  // so that there are many
+        options.server.hold_us = kHoldUs;
         options.copies = options_.copies;
         options.turn_us = seat_options_.turn_us;
         options.agree_us = seat_options_.agree_us;
@@ -113,7 +115,7 @@ class SimCluster {
     });
   }
   /// A client that does something, on a node of its own.
-  void add_client(const std::function<void(Client*)>& body) {
+  Node add_client(const std::function<void(Client*)>& body) {
     const Node node = net_.add_node();
     clients_.push_back(node);
     ClientOptions options = client_options_;
@@ -125,6 +127,7 @@ class SimCluster {
       ASSERT_TRUE(client.ok()) << client.status().ToString();
       body(client.value().get());
     });
+    return node;
   }
   /// Lets clients stand still from time to time, for longer than blocks rest, or sessions last.
   void let_clients_hang(int times, TimeUs longest_us) {
@@ -171,6 +174,11 @@ class SimCluster {
       if (hash != nullptr) return hash->table();
     }
     BRECCIA_ASSERT(false);
+  }
+  [[nodiscard]] std::uint64_t found_orphans() const {
+    std::uint64_t found = 0;
+    for (const auto& [node, seat] : memory_seats_) found += seat->server()->found_orphans();
+    return found;
   }
   [[nodiscard]] std::uint64_t used_blocks() const {
     std::uint64_t used = 0;
