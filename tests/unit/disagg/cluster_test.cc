@@ -34,6 +34,13 @@ using namespace testing;
 using Cluster = SimCluster;
 using fabric::TimeUs;
 
+MemoryServer::Options options_of(const ClusterMap::Memory& one) {
+  MemoryServer::Options options;
+  options.member = one.member;
+  options.bytes = one.bytes;
+  return options;
+}
+
 }  // namespace
 
 // Goal: each key's lookups and writes are as if they came one after the other, and nothing stays of
@@ -321,10 +328,7 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
                                    .address = ports[2]->address(),
                                    .bytes = 2 * Pool::kChunkLines * kLineBytes}}};
   OrderedServer ordered(ports[0].get(), {});
-  MemoryServer::Options of_memory;
-  of_memory.member = map.memory.front().member;
-  of_memory.bytes = map.memory.front().bytes;
-  auto memory = MemoryServer::make(ports[2].get(), of_memory);
+  auto memory = MemoryServer::make(ports[2].get(), options_of(map.memory.front()));
   ASSERT_TRUE(memory.ok()) << memory.status().ToString();
   auto hash = HashServer::make(ports[1].get(), {});
   ASSERT_TRUE(hash.ok()) << hash.status().ToString();
