@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "disagg/coordinator/coordinator_server.h"
-#include "disagg/memory_seat.h"
-#include "disagg/seat.h"
+#include "disagg/index/seat.h"
+#include "disagg/memory/memory_seat.h"
 
 namespace breccia::disagg {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "disagg/hash_table.h"
+#include "disagg/key_id.h"
 #include "disagg/location.h"
 #include "disagg/wire.h"
 #include "fabric/port.h"

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "crash/kill_process.h"
-#include "disagg/client.h"
+#include "disagg/client/client.h"
 #include "disagg/cluster_config.h"
 #include "disagg/cluster_map.h"
 #include "disagg/cluster_servers.h"

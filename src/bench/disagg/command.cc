@@ -24,7 +24,7 @@
 #include "console/console.h"
 #include "console/exit_codes.h"
 #include "disagg/asking.h"
-#include "disagg/client.h"
+#include "disagg/client/client.h"
 #include "disagg/coordinator/fixed.h"
 #include "disagg/memory_peers.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "disagg/pool.h"
+#include "disagg/memory/pool.h"
 
 namespace breccia::bench::disagg {
 

@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "disagg/cluster_map.h"
-#include "disagg/hash_server.h"
-#include "disagg/memory_server.h"
-#include "disagg/ordered_server.h"
+#include "disagg/index/hash_server.h"
+#include "disagg/index/ordered_server.h"
+#include "disagg/memory/memory_server.h"
 #include "fabric/local/local_port.h"
 
 namespace breccia::bench::disagg {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/random.h"
-#include "disagg/client.h"
+#include "disagg/client/client.h"
 #include "disagg/coordinator/fixed.h"
-#include "disagg/hash_server.h"
-#include "disagg/memory_server.h"
-#include "disagg/ordered_server.h"
+#include "disagg/index/hash_server.h"
+#include "disagg/index/ordered_server.h"
+#include "disagg/memory/memory_server.h"
 #include "fabric/local/local_port.h"
 #include "fabric/sim/net.h"
 #include "support/folder.h"

@@ -8,9 +8,9 @@
 #include "base/random.h"
 #include "disagg/block.h"
 #include "disagg/bucket.h"
-#include "disagg/hash_table.h"
+#include "disagg/index/hash_table.h"
 #include "disagg/location.h"
-#include "disagg/pool.h"
+#include "disagg/memory/pool.h"
 #include "support/seeds.h"
 
 /// What lies in the memory of servers, and who keeps it in order.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "disagg/client.h"
+#include "disagg/client/client.h"
 #include "unit/disagg/register_check.h"
 
 /// What clients do at random, written down, to be judged by each key's order.

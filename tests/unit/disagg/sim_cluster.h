@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "disagg/client.h"
+#include "disagg/client/client.h"
 #include "disagg/coordinator/coordinator_server.h"
 #include "disagg/coordinator/remote_coordinator.h"
-#include "disagg/memory_seat.h"
-#include "disagg/seat.h"
+#include "disagg/index/seat.h"
+#include "disagg/memory/memory_seat.h"
 #include "fabric/sim/net.h"
 
 namespace breccia::disagg::testing {

@@ -1,4 +1,4 @@
-#include "disagg/mirror.h"
+#include "disagg/memory/mirror.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "disagg/hash_server.h"
+#include "disagg/index/hash_server.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "disagg/ordered_link.h"
+#include "disagg/index/ordered_link.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "disagg/location.h"
-#include "disagg/pool_image.h"
+#include "disagg/memory/pool_image.h"
 
 namespace breccia::disagg {
 

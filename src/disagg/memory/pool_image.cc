@@ -1,4 +1,4 @@
-#include "disagg/pool_image.h"
+#include "disagg/memory/pool_image.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "disagg/memory_server.h"
+#include "disagg/memory/memory_server.h"
 
 #include <algorithm>
 #include <utility>

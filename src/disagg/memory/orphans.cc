@@ -1,4 +1,4 @@
-#include "disagg/orphans.h"
+#include "disagg/memory/orphans.h"
 
 #include "base/assert.h"
 

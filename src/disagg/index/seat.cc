@@ -1,4 +1,4 @@
-#include "disagg/seat.h"
+#include "disagg/index/seat.h"
 
 #include <algorithm>
 #include <set>

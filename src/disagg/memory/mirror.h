@@ -11,7 +11,7 @@
 #include "disagg/answers.h"
 #include "disagg/asking.h"
 #include "disagg/cluster_map.h"
-#include "disagg/pool_image.h"
+#include "disagg/memory/pool_image.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {

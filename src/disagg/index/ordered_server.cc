@@ -1,4 +1,4 @@
-#include "disagg/ordered_server.h"
+#include "disagg/index/ordered_server.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 
 #include "disagg/answers.h"
 #include "disagg/asking.h"
-#include "disagg/pool.h"
+#include "disagg/memory/pool.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {

@@ -1,4 +1,4 @@
-#include "disagg/leased_blocks.h"
+#include "disagg/client/leased_blocks.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include "disagg/cluster_map.h"
 #include "disagg/coordinator/coordinator.h"
 #include "disagg/membership.h"
-#include "disagg/memory_server.h"
+#include "disagg/memory/memory_server.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {

@@ -1,4 +1,4 @@
-#include "disagg/hash_table.h"
+#include "disagg/index/hash_table.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,15 +6,8 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "base/secret.h"
 
 namespace breccia::disagg {
-
-KeySeeds KeySeeds::draw() {
-  using base::draw_secret_word;
-  return {.hash = {draw_secret_word(), draw_secret_word() | 1},
-          .proof = {draw_secret_word(), draw_secret_word() | 1}};
-}
 
 HashTable::HashTable(std::span<Bucket> buckets, const TableShape& shape)
     : buckets_(buckets), shape_(shape), ids_(buckets.size() * Bucket::kSlots) {

@@ -1,4 +1,4 @@
-#include "disagg/mirror_link.h"
+#include "disagg/memory/mirror_link.h"
 
 #include <limits>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "disagg/hash_table.h"
+#include "disagg/key_id.h"
 #include "disagg/location.h"
 
 namespace breccia::disagg {

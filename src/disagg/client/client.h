@@ -14,11 +14,11 @@
 #include "base/secret.h"
 #include "disagg/block.h"
 #include "disagg/bucket.h"
+#include "disagg/client/leased_blocks.h"
+#include "disagg/client/location_cache.h"
+#include "disagg/client/routes.h"
 #include "disagg/coordinator/coordinator.h"
-#include "disagg/leased_blocks.h"
-#include "disagg/location_cache.h"
 #include "disagg/protocol.h"
-#include "disagg/routes.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {

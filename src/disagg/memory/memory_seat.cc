@@ -1,4 +1,4 @@
-#include "disagg/memory_seat.h"
+#include "disagg/memory/memory_seat.h"
 
 #include <algorithm>
 #include <utility>

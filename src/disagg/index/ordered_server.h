@@ -13,7 +13,7 @@
 
 #include "disagg/answers.h"
 #include "disagg/asking.h"
-#include "disagg/index_server.h"
+#include "disagg/index/index_server.h"
 #include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"

@@ -10,10 +10,10 @@
 #include "base/result.h"
 #include "disagg/cluster_map.h"
 #include "disagg/coordinator/coordinator.h"
-#include "disagg/hash_server.h"
-#include "disagg/index_server.h"
+#include "disagg/index/hash_server.h"
+#include "disagg/index/index_server.h"
+#include "disagg/index/ordered_server.h"
 #include "disagg/membership.h"
-#include "disagg/ordered_server.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {

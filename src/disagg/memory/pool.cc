@@ -1,4 +1,4 @@
-#include "disagg/pool.h"
+#include "disagg/memory/pool.h"
 
 #include "base/assert.h"
 

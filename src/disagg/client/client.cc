@@ -1,4 +1,4 @@
-#include "disagg/client.h"
+#include "disagg/client/client.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "disagg/routes.h"
+#include "disagg/client/routes.h"
 
 #include <algorithm>
 #include <utility>

@@ -8,7 +8,7 @@
 
 #include "disagg/asking.h"
 #include "disagg/cluster_map.h"
-#include "disagg/pool.h"
+#include "disagg/memory/pool.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {

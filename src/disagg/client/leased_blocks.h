@@ -8,8 +8,8 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "disagg/client/routes.h"
 #include "disagg/location.h"
-#include "disagg/routes.h"
 
 namespace breccia::disagg {
 
