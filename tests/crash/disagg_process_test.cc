@@ -64,6 +64,7 @@ class Processes {
   explicit Processes(bool by_zookeeper) {
     config_.ports = folder_.path();
     config_.session_ms = session_us() / 1000;
+    config_.copies = 2;
     config_.coordinator = "local:" + folder_.path() + "/coordinator";
     if (by_zookeeper) {
       zookeeper_ = std::make_unique<breccia::testing::ZooKeeperServer>();
@@ -101,7 +102,13 @@ class Processes {
   std::set<pid_t> all_;
 };
 
-/// Waits until both indexes are whole and their servers there, and both memory servers.
+/// Whether a memory server and its mirror are there, and have the same.
+bool has_two(const ClusterMap::Memory& one, const std::set<std::string>& members) {
+  return !one.is_lost && one.mirror.is_whole && members.contains(one.member) &&
+         members.contains(one.mirror.member);
+}
+
+/// Waits until both indexes are whole and their servers there, and two memory servers.
 /// Shape   a map without members, if that takes too long.
 ClusterMap wait_until_whole(const ClusterConfig& config, const std::string& name) {
   auto met = disagg::MetCoordinator::meet(config, name);
@@ -111,7 +118,8 @@ ClusterMap wait_until_whole(const ClusterConfig& config, const std::string& name
     if (view == nullptr) continue;
     const auto map = ClusterMap::decode(view->document);
     const bool is_whole = map.ok() && map.value().hash.is_whole && map.value().ordered.is_whole &&
-                          map.value().memory.size() >= 2;
+                          !map.value().memory.empty() &&
+                          has_two(map.value().memory.front(), view->members);
     if (is_whole && view->members.contains(map.value().hash.member) &&
         view->members.contains(map.value().ordered.member)) {
       return map.value();
@@ -200,15 +208,19 @@ class Worker {
   std::atomic<TimeUs> last_write_{0};
 };
 
-/// Strikes one index server, and returns when.
+/// Strikes one index or memory server, and returns when.
 TimeUs strike(Processes* processes, const ClusterMap& map, base::Random* random, bool* is_kill) {
-  const auto& victim = random->one_in(2) ? map.hash : map.ordered;
-  const pid_t process = process_of(victim.member);
+  const bool is_index = random->one_in(2);
+  const ClusterMap::Memory& memory = map.memory.front();
+  const std::string& victim = random->one_in(2)
+                                  ? (is_index ? map.hash.member : memory.member)
+                                  : (is_index ? map.ordered.member : memory.mirror.member);
+  const pid_t process = process_of(victim);
   *is_kill = random->one_in(2);
   const TimeUs time = base::now_us();
   if (*is_kill) {
     processes->kill(process);
-    processes->start("Index");
+    processes->start(is_index ? "Index" : "Memory");
   } else {
     ::kill(process, SIGSTOP);
     sleep_us(random->below(3 * session_us()));
@@ -293,7 +305,8 @@ TEST(DISABLED_DisaggServer, Coordinator) {
 TEST(DISABLED_DisaggServer, Memory) { disagg::run_memory_server(begin_child(), 64 << 20, g_never); }
 TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'000, g_never); }
 
-// Goal: each key's history is linearizable where index servers are killed, or stand still.
+// Goal: each key's history is linearizable where servers of indexes or of memory are killed, or
+//   stand still.
 // Method: processes over shared memory, their own coordinator; a blow a run.
 TEST(DisaggProcess, OwnCoordinator) { run_all(/*by_zookeeper=*/false, 75); }
 

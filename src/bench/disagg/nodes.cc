@@ -126,7 +126,7 @@ Status Nodes::serve_all() {
   is_rebuilt_ = false;
   memory_threads_.clear();
   for (std::size_t i = 0; i < memory_.size(); ++i) {
-    memory_[i]->follow(map_);
+    BRECCIA_TRY(memory_[i]->follow(map_));
     memory_threads_.push_back(serve([server = memory_[i].get()](TimeUs until) {
       server->serve(until);
       return Status::OK();

@@ -49,8 +49,7 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
     return Status::Aborted("another server wants a mirror");
   }
   if (server_ == nullptr) server_ = std::move(made_);
-  server_->follow(map_);
-  return Status::OK();
+  return server_->follow(map_);
 }
 
 /// A server whose mirror this one can be; of two that nothing lies on, the second is the first's.

@@ -39,27 +39,31 @@ MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
           port, &asking_, &pool_,
           {.hold_us = options.hold_us, .again_us = options.again_us, .meet_us = options.meet_us}) {}
 
-void MemoryServer::follow(const ClusterMap& map) {
+Status MemoryServer::follow(const ClusterMap& map) {
   const auto mine = std::find_if(map.memory.begin(), map.memory.end(), [this](const auto& one) {
     return one.member == options_.member || one.mirror.member == options_.member;
   });
   BRECCIA_ASSERT(mine != map.memory.end());
-  BRECCIA_ASSERT(mine->node < kNodesMax && node_.value_or(mine->node) == mine->node);
+  BRECCIA_ASSERT(mine->node < kNodesMax);
+  if (node_.value_or(mine->node) != mine->node) return Status::Aborted("it has another number");
   node_ = mine->node;
   epoch_ = map.epoch;
   is_in_use_ = mine->is_in_use;
-  mine->member == options_.member ? be_server(*mine, map) : be_mirror(*mine);
+  if (mine->member == options_.member) return be_server(*mine, map);
+  be_mirror(*mine);
+  return Status::OK();
 }
 
-void MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap& map) {
+Status MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap& map) {
   if (mirror_ != nullptr) {
     // It takes its server's place.
-    BRECCIA_ASSERT(mirror_->is_whole());
+    if (!mirror_->is_whole()) return Status::Aborted("it has not all values yet");
     pool_ = Pool(mirror_->image());
     mirror_.reset();
   }
   link_.follow(mine.mirror.member, epoch_);
   orphans_.follow(map.hash, mine.node, epoch_);
+  return Status::OK();
 }
 
 void MemoryServer::be_mirror(const ClusterMap::Memory& mine) {

@@ -42,7 +42,8 @@ class MemoryServer {
 
   /// From here on it does what the map says of its member. Before that it answers nobody.
   /// Shape   its member is there, or a mirror.
-  void follow(const ClusterMap& map);
+  /// Errors  Aborted: that it cannot do, as it has another number, or not all values.
+  [[nodiscard]] Status follow(const ClusterMap& map);
   /// Does what comes until then.
   void serve(fabric::TimeUs until);
   /// Null: it is no mirror.
@@ -54,7 +55,7 @@ class MemoryServer {
  private:
   MemoryServer(fabric::Port* port, const Options& options, std::unique_ptr<fabric::Region> region);
 
-  void be_server(const ClusterMap::Memory& mine, const ClusterMap& map);
+  Status be_server(const ClusterMap::Memory& mine, const ClusterMap& map);
   void be_mirror(const ClusterMap::Memory& mine);
   void take_orphans();
   [[nodiscard]] fabric::TimeUs wake() const;

@@ -332,7 +332,7 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
   ASSERT_TRUE(memory.ok()) << memory.status().ToString();
   auto hash = HashServer::make(ports[1].get(), {});
   ASSERT_TRUE(hash.ok()) << hash.status().ToString();
-  memory.value()->follow(map);
+  ASSERT_TRUE(memory.value()->follow(map).ok());
   hash.value()->be_first();
   for (IndexServer* const server :
        {static_cast<IndexServer*>(&ordered), static_cast<IndexServer*>(hash.value().get())}) {

@@ -181,7 +181,7 @@ bool serve_mirror(fabric::Port* port, const ClusterMap& map, TimeUs until) {
   ClusterMap with_mirror = map;
   with_mirror.memory.front().mirror = {
       .member = "mirror", .address = "", .is_written = true, .is_whole = false};
-  server->follow(with_mirror);
+  EXPECT_TRUE(server->follow(with_mirror).ok());
   server->serve(until);
   return server->mirror()->is_whole();
 }
