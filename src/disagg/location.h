@@ -78,7 +78,7 @@ constexpr Location location_in(Slot slot) {
 
 /// Whether there may be such a block.
 constexpr bool is_block(const Location& location) {
-  return location.line > 0 && location.size_class < kSizeClasses;
+  return location.line > 0 && location.line < kLinesOfNode && location.size_class < kSizeClasses;
 }
 
 }  // namespace breccia::disagg

@@ -62,7 +62,7 @@ void MemoryPeers::tend(fabric::TimeUs until) {
   constexpr fabric::TimeUs kPauses = 4;
   const fabric::TimeUs now = port_->now_us();
   if (now < again_) return;
-  const bool are_all = meet(std::min(until, now + options_.meet_us)).ok();
+  const bool are_all = meet(until).ok();
   again_ = port_->now_us() + (are_all ? options_.again_us : kPauses * options_.meet_us);
 }
 
@@ -87,7 +87,8 @@ Status MemoryPeers::meet(std::uint32_t node, Server* server, fabric::TimeUs unti
   if (server->member.empty()) return Status::OK();
   if (server->peer.has_value() && !port_->is_gone(server->peer->peer)) return Status::OK();
   server->peer.reset();
-  BRECCIA_TAKE(const MemoryPeer met, meet_memory(port_, asking_, server->address, until));
+  const fabric::TimeUs own = std::min(until, port_->now_us() + options_.meet_us);
+  BRECCIA_TAKE(const MemoryPeer met, meet_memory(port_, asking_, server->address, own));
   if (met.node != node) {
     port_->disconnect(met.peer);
     return Status::IOError("a memory server has another number: " + server->address);

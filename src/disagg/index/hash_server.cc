@@ -42,8 +42,8 @@ bool has_lost_memory(const ClusterMap& before, const ClusterMap& now) {
     });
   };
   return std::any_of(before.memory.begin(), before.memory.end(), [&](const auto& one) {
-    const std::string& mirror = one.mirror.member;
-    return !one.is_lost && (!is_read(one.member) || (!mirror.empty() && !is_read(mirror)));
+    if (!one.is_in_use || one.is_lost) return false;
+    return !is_read(one.member) || (one.mirror.is_whole && !is_read(one.mirror.member));
   });
 }
 

@@ -126,6 +126,8 @@ ClusterMap Seat::news() const {
     const bool is_new = !one.mirror.member.empty() && !one.mirror.is_written;
     if (is_new && server_->has_settled()) one.mirror.is_written = one.is_in_use = true;
   }
+  // No value can lie on those.
+  std::erase_if(next.memory, [](const auto& one) { return one.is_lost && !one.is_in_use; });
   if (has_lost) next.epoch = map_.epoch + 1;
   return next;
 }

@@ -50,6 +50,9 @@ Status MemoryServer::follow(const ClusterMap& map) {
   epoch_ = map.epoch;
   is_in_use_ = mine->is_in_use;
   if (mine->member == options_.member) return be_server(*mine, map);
+  if (mirror_ == nullptr && pool_.used_blocks() > 0) {
+    return Status::Aborted("it has values of its own");
+  }
   be_mirror(*mine);
   return Status::OK();
 }
@@ -58,7 +61,7 @@ Status MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap&
   if (mirror_ != nullptr) {
     // It takes its server's place.
     if (!mirror_->is_whole()) return Status::Aborted("it has not all values yet");
-    pool_ = Pool(mirror_->image());
+    pool_ = Pool(mirror_->take_image());
     mirror_.reset();
   }
   link_.follow(mine.mirror.member, epoch_);
@@ -183,11 +186,13 @@ WireWriter MemoryServer::lease(WireReader question, MirrorLink::Change* change) 
 
 /// What is no block in use is said, and the others are taken.
 WireWriter MemoryServer::take_back(WireReader question, MirrorLink::Change* change) {
+  constexpr std::size_t kBlockBytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
+  if (question.left() > kLeaseMax * kBlockBytes) return refusal(Code::kWrong, "too many blocks");
   bool are_all = true;
   while (question.left() > 0) {
     const auto size_class = question.take<std::uint32_t>();
     const auto line = question.take<std::uint64_t>();
-    are_all = are_all && question.left() % (sizeof size_class + sizeof line) == 0;
+    are_all = are_all && question.left() % kBlockBytes == 0;
     if (pool_.give_back(size_class, line)) {
       change->blocks.emplace_back(size_class, line);
     } else {

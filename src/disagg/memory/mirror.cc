@@ -49,17 +49,15 @@ void Mirror::tend() {
     peer_ = connected.take();
     ask_again_ = 0;
   }
-  if (!has_image_) {
-    if (port_->now_us() >= ask_again_) ask();
-  } else if (!is_copied_ && may_copy_ && port_->now_us() >= copy_again_) {
+  if (port_->now_us() >= ask_again_) ask();
+  if (has_image_ && !is_copied_ && may_copy_ && port_->now_us() >= copy_again_) {
     copy();
   }
 }
 
 TimeUs Mirror::wake() const {
   if (!peer_.has_value()) return connect_again_;
-  if (!has_image_) return ask_again_;
-  return !is_copied_ && may_copy_ ? copy_again_ : kNever;
+  return has_image_ && !is_copied_ && may_copy_ ? std::min(ask_again_, copy_again_) : ask_again_;
 }
 
 void Mirror::hear(const fabric::Arrival& arrival) {
@@ -71,16 +69,20 @@ void Mirror::hear(const fabric::Arrival& arrival) {
   if (!is_it) return;
   request_ = 0;
   WireReader answer(arrival.payload);
+  const bool is_told = take_code(&answer).ok();
+  // Whom it does not tell any more is to begin anew, by another connection.
+  if (has_image_) return is_told ? void() : leave();
   // Who does not tell yet is asked from the beginning.
-  if (!take_code(&answer).ok()) return coming_.reset();
+  if (!is_told) return coming_.reset();
   take_page(answer);
 }
 
 // ---- what is in use ----------------------------------------------------------------------------
 
+/// For the next page; behind the last one whether it still is told what changes.
 void Mirror::ask() {
-  BRECCIA_ASSERT(peer_.has_value() && !has_image_);
-  if (!coming_.has_value()) {
+  BRECCIA_ASSERT(peer_.has_value());
+  if (!has_image_ && !coming_.has_value()) {
     coming_.emplace(image_.chunks().size());
     next_chunk_ = 0;
     request_ = 0;
@@ -105,15 +107,16 @@ void Mirror::take_page(WireReader answer) {
   region_ = head.region;
   next_chunk_ = next;
   ask_again_ = 0;
-  if (next == chunks) take_image();
+  if (next == chunks) have_image();
 }
 
 /// What is not in use there any more is not copied; what has come to be in use since the server
 /// was met for the first time is written here by whoever writes it.
-void Mirror::take_image() {
+void Mirror::have_image() {
   image_ = std::move(*coming_);
   coming_.reset();
   has_image_ = true;
+  ask_again_ = port_->now_us() + options_.again_us;
   copied_ = 0;
   if (!std::exchange(has_image_once_, true)) {
     to_copy_ = image_;

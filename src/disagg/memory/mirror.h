@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "disagg/answers.h"
@@ -21,7 +22,8 @@ namespace breccia::disagg {
 /// what is written came here, too.
 ///
 /// Order   it copies when writes of clients that do not know of it are taken no more, and only what
-///         was leased before the server knew of it: no client writes that meanwhile.
+///         was leased before the server knew of it. Such a client may write that meanwhile, on the
+///         server alone: its write is refused, so no entry leads to what is copied of it.
 /// Owner   port, asking and region outlive it.
 /// Threads the port's.
 class Mirror {
@@ -58,13 +60,15 @@ class Mirror {
 
   /// It has all that the server has.
   [[nodiscard]] bool is_whole() const { return has_image_once_ && is_copied_; }
-  [[nodiscard]] const PoolImage& image() const { return image_; }
+  /// Which blocks are in use.
+  /// Shape   is_whole(); it is of no use any more.
+  [[nodiscard]] PoolImage take_image() { return std::move(image_); }
 
  private:
   void leave();
   void ask();
   void take_page(WireReader answer);
-  void take_image();
+  void have_image();
   [[nodiscard]] bool keep_one(WireReader* question);
   void copy();
   [[nodiscard]] std::vector<Location> next_part();

@@ -18,24 +18,23 @@ constexpr TimeUs kSendUs = 100'000;
 void MirrorLink::follow(const std::string& member, std::uint32_t epoch) {
   epoch_ = epoch;
   if (member == member_) return;
-  // With no mirror there is nobody to be waited for.
-  if (member.empty()) answer_first(changes_.size());
   leave();
   member_ = member;
 }
 
-/// The mirror is told all anew when it comes again. Whether it has what was under way is not known:
-/// nobody has got such blocks, so they are free again; what was given back is.
+/// The mirror is told all anew when it comes again, as it hears that it was left. Whether it has
+/// what was under way is not known: nobody has got such blocks, so they are free again, if they are
+/// not yet; what was given back is.
 void MirrorLink::leave() {
   for (Change& change : changes_) {
     if (!change.is_lease) continue;
     for (const auto& [size_class, line] : change.blocks) {
-      const bool was_used = pool_->give_back(size_class, line);
-      BRECCIA_ASSERT(was_used);
+      (void)pool_->give_back(size_class, line);
     }
     change.answer = refusal(Code::kBusy, "the other server of this memory went");
   }
   answer_first(changes_.size());
+  if (peer_.has_value()) port_->disconnect(*peer_);
   peer_.reset();
   told_ = 0;
   is_told_ = false;
@@ -67,8 +66,13 @@ WireWriter MirrorLink::use(const Answers::Asker& asker, const fabric::RegionName
     return refusal(Code::kEpoch, "another map of the cluster");
   }
   if (from == 0) {
+    if (peer_ == asker.peer) peer_.reset();
     leave();
     peer_ = asker.peer;
+  }
+  // It looks whether it still is told all.
+  if (peer_ == asker.peer && is_told_ && from == told_) {
+    return answer_of(Code::kOk).add(UseHead{.region = region, .next = told_});
   }
   const bool goes_on = peer_ == asker.peer && from == told_ && from < pool_->chunks();
   if (!goes_on) return refusal(Code::kBusy, "the mirror is to begin anew");
@@ -82,6 +86,7 @@ WireWriter MirrorLink::use(const Answers::Asker& asker, const fabric::RegionName
 }
 
 void MirrorLink::tend() {
+  if (peer_.has_value() && port_->is_gone(*peer_)) leave();
   if (!is_told_ || changes_.empty() || (request_ != 0 && port_->now_us() < again_)) return;
   if (request_ == 0) {
     request_ = asking_->draw_request();

@@ -1,32 +1,34 @@
 #include "disagg/memory/pool.h"
 
+#include <utility>
+
 #include "base/assert.h"
 
 namespace breccia::disagg {
 
-Pool::Pool(const PoolImage& image)
+/// Free blocks are looked for when they are wanted: what takes a server's place has no time.
+Pool::Pool(PoolImage image)
     : chunks_(image.chunks().size()), open_(kSizeClasses), watched_(image.chunks().size()) {
   for (auto i = static_cast<std::uint32_t>(chunks_.size()); i-- > 0;) {
-    chunks_[i].use = image.chunks()[i];
-    if (chunks_[i].use.is_used.empty()) {
+    PoolImage::Chunk& use = chunks_[i].use;
+    use = std::move(image.chunks()[i]);
+    used_blocks_ += use.used;
+    if (use.is_used.empty()) {
       free_chunks_.push_back(i);
-    } else {
-      list_free(i);
-      used_blocks_ += chunks_[i].use.is_used.size() - chunks_[i].free.size();
+    } else if (use.used < use.is_used.size()) {
+      chunks_[i].is_listed = true;
+      open_[use.size_class].push_back(i);
     }
   }
 }
 
-/// Its free blocks are its class's to give.
-void Pool::list_free(std::uint32_t number) {
-  Chunk& chunk = chunks_[number];
-  BRECCIA_ASSERT(!chunk.is_listed && chunk.free.empty());
-  for (std::uint64_t i = chunk.use.is_used.size(); i-- > 0;) {
-    if (!chunk.use.is_used[i]) chunk.free.push_back(static_cast<std::uint16_t>(i));
+void Pool::find_free(Chunk* chunk) {
+  if (chunk->has_free) return;
+  BRECCIA_ASSERT(chunk->free.empty());
+  for (std::uint64_t i = chunk->use.is_used.size(); i-- > 0;) {
+    if (!chunk->use.is_used[i]) chunk->free.push_back(static_cast<std::uint16_t>(i));
   }
-  if (chunk.free.empty()) return;
-  chunk.is_listed = true;
-  open_[chunk.use.size_class].push_back(number);
+  chunk->has_free = true;
 }
 
 void Pool::watch() {
@@ -42,6 +44,7 @@ std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t co
     if (open.empty()) break;
     Chunk& chunk = chunks_[open.back()];
     BRECCIA_ASSERT(chunk.use.size_class == size_class);
+    find_free(&chunk);
     if (chunk.free.empty()) {
       chunk.is_listed = false;
       open.pop_back();
@@ -51,6 +54,7 @@ std::vector<std::uint64_t> Pool::take(std::uint32_t size_class, std::uint64_t co
     chunk.free.pop_back();
     BRECCIA_ASSERT(!chunk.use.is_used[block]);
     chunk.use.is_used[block] = true;
+    ++chunk.use.used;
     lines.push_back(PoolImage::line_of(size_class, {.chunk = open.back(), .block = block}));
   }
   used_blocks_ += lines.size();
@@ -63,7 +67,10 @@ void Pool::open_chunk(std::uint32_t size_class) {
   free_chunks_.pop_back();
   chunks_[number].use.size_class = size_class;
   chunks_[number].use.is_used.assign(PoolImage::blocks_of(size_class), false);
-  list_free(number);
+  BRECCIA_ASSERT(!chunks_[number].is_listed && chunks_[number].use.used == 0);
+  find_free(&chunks_[number]);
+  chunks_[number].is_listed = true;
+  open_[size_class].push_back(number);
 }
 
 bool Pool::give_back(std::uint32_t size_class, std::uint64_t line) {
@@ -76,15 +83,16 @@ bool Pool::give_back(std::uint32_t size_class, std::uint64_t line) {
     return false;
   use.is_used[place.block] = false;
   forget_watched(size_class, line);
-  chunk.free.push_back(static_cast<std::uint16_t>(place.block));
+  if (chunk.has_free) chunk.free.push_back(static_cast<std::uint16_t>(place.block));
   --used_blocks_;
   const auto number = static_cast<std::uint32_t>(place.chunk);
-  if (chunk.free.size() == use.is_used.size()) {
+  if (--use.used == 0) {
     // It is none of its class any more.
     std::erase(open_[size_class], number);
     chunk.is_listed = false;
     use.is_used.clear();
     chunk.free.clear();
+    chunk.has_free = false;
     free_chunks_.push_back(number);
   } else if (!chunk.is_listed) {
     chunk.is_listed = true;

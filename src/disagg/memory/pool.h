@@ -18,7 +18,7 @@ class Pool {
   /// Shape   whole chunks are used.
   explicit Pool(std::uint64_t lines) : Pool(PoolImage(lines / kChunkLines)) {}
   /// One in which what the image has in use is.
-  explicit Pool(const PoolImage& image);
+  explicit Pool(PoolImage image);
 
   /// Lines where blocks begin: as many as there are, up to `count`.
   [[nodiscard]] std::vector<std::uint64_t> take(std::uint32_t size_class, std::uint64_t count);
@@ -44,11 +44,12 @@ class Pool {
  private:
   struct Chunk {
     PoolImage::Chunk use;             // no block: the chunk is anybody's
-    std::vector<std::uint16_t> free;  // blocks
+    std::vector<std::uint16_t> free;  // blocks, if they were looked for
+    bool has_free = false;            // they were
     bool is_listed = false;           // in open_ of its class
   };
   void open_chunk(std::uint32_t size_class);
-  void list_free(std::uint32_t number);
+  static void find_free(Chunk* chunk);
 
   std::vector<Chunk> chunks_;
   std::vector<std::uint32_t> free_chunks_;

@@ -35,9 +35,17 @@ bool PoolImage::find_place(std::uint32_t size_class, std::uint64_t line, Place* 
 
 void PoolImage::Chunk::keep_common(const Chunk& other) {
   if (is_used.empty()) return;
-  if (other.is_used.empty() || other.size_class != size_class) return is_used.clear();
+  if (other.is_used.empty() || other.size_class != size_class) {
+    is_used.clear();
+    used = 0;
+    return;
+  }
   BRECCIA_ASSERT(is_used.size() == other.is_used.size());
-  for (std::size_t i = 0; i < is_used.size(); ++i) is_used[i] = is_used[i] && other.is_used[i];
+  used = 0;
+  for (std::size_t i = 0; i < is_used.size(); ++i) {
+    is_used[i] = is_used[i] && other.is_used[i];
+    used += is_used[i] ? 1 : 0;
+  }
 }
 
 bool PoolImage::take(std::uint32_t size_class, std::uint64_t line) {
@@ -50,6 +58,7 @@ bool PoolImage::take(std::uint32_t size_class, std::uint64_t line) {
   }
   if (chunk.size_class != size_class || chunk.is_used[place.block]) return false;
   chunk.is_used[place.block] = true;
+  ++chunk.used;
   return true;
 }
 
@@ -61,10 +70,7 @@ bool PoolImage::give_back(std::uint32_t size_class, std::uint64_t line) {
   if (!is_one || !chunk.is_used[place.block]) return false;
   chunk.is_used[place.block] = false;
   // Who has none in use may have another class next time.
-  for (const bool is_used : chunk.is_used) {
-    if (is_used) return true;
-  }
-  chunk.is_used.clear();
+  if (--chunk.used == 0) chunk.is_used.clear();
   return true;
 }
 
@@ -78,14 +84,18 @@ void add_chunk(std::uint64_t number, const PoolImage::Chunk& chunk, WireWriter* 
 
 bool take_chunk(WireReader* reader, PoolImage* image) {
   const auto number = reader->take<std::uint64_t>();
-  PoolImage::Chunk chunk{.size_class = reader->take<std::uint32_t>(), .is_used = {}};
+  PoolImage::Chunk chunk{.size_class = reader->take<std::uint32_t>(), .is_used = {}, .used = 0};
   const Slice bits = reader->take_bytes();
   if (number >= image->chunks().size() || chunk.size_class >= kSizeClasses) return false;
   chunk.is_used.resize(PoolImage::blocks_of(chunk.size_class));
   if (bits.size() != (chunk.is_used.size() + kBitsOfByte - 1) / kBitsOfByte) return false;
   for (std::size_t i = 0; i < chunk.is_used.size(); ++i) {
-    chunk.is_used[i] = (static_cast<unsigned char>(bits[i / kBitsOfByte]) >> (i % kBitsOfByte)) & 1;
+    const bool is_used =
+        (static_cast<unsigned char>(bits[i / kBitsOfByte]) >> (i % kBitsOfByte)) & 1;
+    chunk.is_used[i] = is_used;
+    chunk.used += is_used ? 1 : 0;
   }
+  if (chunk.used == 0) chunk.is_used.clear();
   image->chunks()[number] = std::move(chunk);
   return true;
 }

@@ -18,6 +18,7 @@ class PoolImage {
   struct Chunk {
     std::uint32_t size_class = 0;
     std::vector<bool> is_used;  // by block; empty: no block is in use
+    std::uint64_t used = 0;     // blocks
 
     /// What is in use in both, of one class.
     void keep_common(const Chunk& other);

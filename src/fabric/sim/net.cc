@@ -167,6 +167,14 @@ void Net::note_event(Node node) {
   kill(node);
 }
 
+void Net::part(Node one, Node other, TimeUs later_us) {
+  if (random_.one_in(2)) std::swap(one, other);
+  for (const auto& [id, port] : ports_) {
+    port->note_parted(one, other, now_us_);
+    port->note_parted(other, one, now_us_ + random_.below(later_us));
+  }
+}
+
 SimPort* Net::port(PortId id) const {
   const auto found = ports_.find(id);
   return found == ports_.end() ? nullptr : found->second;

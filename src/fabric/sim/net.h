@@ -72,6 +72,8 @@ class Net {
   /// Nothing crosses between them until heal().
   void cut(Node one, Node other) { cut_.insert(std::minmax(one, other)); }
   void heal(Node one, Node other) { cut_.erase(std::minmax(one, other)); }
+  /// Ends all connections between them; one side may hear of it up to so much later.
+  void part(Node one, Node other, TimeUs later_us);
 
  private:
   friend class SimPort;

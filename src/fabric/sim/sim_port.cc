@@ -144,6 +144,17 @@ void SimPort::note_killed(Net::Node node) {
   }
 }
 
+/// If it is a port of the one node: its peers on the other one are gone.
+void SimPort::note_parted(Net::Node here, Net::Node there, TimeUs time) {
+  for (PeerId peer = 0; node_ == here && peer < links_.size(); ++peer) {
+    const SimPort* const other = net_->port(links_[peer].port);
+    if (other == nullptr || other->node_ != there) continue;
+    net_->at(time, [net = net_, id = id_, peer] {
+      if (SimPort* const port = net->port(id)) port->note_gone(peer);
+    });
+  }
+}
+
 void SimPort::note_gone(PeerId peer) {
   if (std::exchange(link(peer).is_gone, true)) return;
   arrive({.kind = Arrival::Kind::kGone, .peer = peer, .header = {}, .payload = {}});

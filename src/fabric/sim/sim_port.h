@@ -51,6 +51,7 @@ class SimPort final : public Port {
   [[nodiscard]] bool reaches(const Link& to) const;
   void deliver(PeerId from, std::vector<std::byte> message);
   void note_killed(Net::Node node);
+  void note_parted(Net::Node here, Net::Node there, TimeUs time);
   void note_gone(PeerId peer);
   void arrive(Arrival arrival);
 

@@ -32,8 +32,9 @@ enum class Blow : std::uint8_t {
   kCutOffFromCoordinator,
   kCutOffFromCoordinatorForEver,
   kCutOffFromOther,
+  kPartedFromOther,
 };
-constexpr std::uint64_t kBlows = 7;
+constexpr std::uint64_t kBlows = 8;
 /// What a server may send and hear before it is killed: many operations.
 constexpr std::uint64_t kEventsMax = 300;
 
@@ -41,6 +42,7 @@ constexpr std::uint64_t kEventsMax = 300;
 bool has_memory(const ClusterMap& map, std::uint32_t copies, const std::set<std::string>& members) {
   std::size_t in_use = 0;
   for (const ClusterMap::Memory& one : map.memory) {
+    EXPECT_FALSE(copies == 2 && one.is_lost);
     if (one.is_lost || !one.is_in_use) continue;
     ++in_use;
     if (!members.contains(one.member)) return false;
@@ -144,6 +146,8 @@ void strike_one(SimCluster* cluster, const Victim& one, TimeUs session_us) {
       net.cut(victim, one.other);
       net.sleep(some_time);
       return net.heal(victim, one.other);
+    case Blow::kPartedFromOther:
+      return net.part(victim, one.other, 2 * session_us);
   }
 }
 

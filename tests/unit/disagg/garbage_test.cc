@@ -110,8 +110,8 @@ std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
     case Ask::kUse: {
       writer.add(UseHead{.region = {.key = random->below(4), .base = 0, .bytes = kMirrorBytes},
                          .next = 1 + random->below(2)});
-      PoolImage::Chunk chunk{.size_class = static_cast<std::uint32_t>(random->below(60)),
-                             .is_used = {}};
+      PoolImage::Chunk chunk{
+          .size_class = static_cast<std::uint32_t>(random->below(60)), .is_used = {}, .used = 0};
       chunk.is_used.resize(chunk.size_class < kSizeClasses ? PoolImage::blocks_of(chunk.size_class)
                                                            : random->below(100));
       for (std::uint64_t n = random->below(9); n > 0 && !chunk.is_used.empty(); --n) {
