@@ -366,7 +366,7 @@ Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
   BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
   Status written = routes_.write_memory(location, block, until);
   if (!written.ok()) {
-    blocks_.lose();  // it may come yet
+    blocks_.lose_unwritten(location);
     return written;
   }
   WireWriter question;

@@ -13,6 +13,8 @@ using fabric::TimeUs;
 /// Blocks that are asked for at once: of small ones many.
 constexpr std::uint64_t kLeaseBytes = 64 << 10;
 constexpr std::size_t kGiveBackMax = 256;
+/// A server that could not be written gives no block so long: each one would be lost.
+constexpr TimeUs kAvoidUs = 500'000;
 /// What a server does not take now is kept so long.
 constexpr TimeUs kKeepUs = 5000;
 
@@ -42,10 +44,22 @@ Result<Location> LeasedBlocks::take(std::uint32_t size_class, base::Random* rand
   return none;
 }
 
+void LeasedBlocks::lose_unwritten(const Location& block) {
+  ++lost_;
+  avoided_[block.node] = {.servers = routes_->memory().servers_of(block.node),
+                          .until = port_->now_us() + kAvoidUs};
+}
+
+bool LeasedBlocks::is_avoided(std::uint32_t node) const {
+  const auto found = avoided_.find(node);
+  return found != avoided_.end() && port_->now_us() < found->second.until &&
+         found->second.servers == routes_->memory().servers_of(node);
+}
+
 /// Of a server, some at least.
 Result<LeasedBlocks::Lines*> LeasedBlocks::lease_lines(std::uint32_t node, std::uint32_t size_class,
                                                        TimeUs until) {
-  if (routes_->memory().find_all(node).empty()) {
+  if (routes_->memory().find_all(node).empty() || is_avoided(node)) {
     return Status::TryAgain("a memory server was not reached");
   }
   Leased& leased = leased_[{node, size_class}];

@@ -28,6 +28,9 @@ class LeasedBlocks {
   /// Of any server that has one, a random one first.
   /// Errors  MemoryLimit: none has; TryAgain, TimedOut: none can be asked.
   Result<Location> take(std::uint32_t size_class, base::Random* random, fabric::TimeUs until);
+  /// It could not be written, and may be yet: it is lost. For a while none is leased there, unless
+  /// other servers come to have that memory.
+  void lose_unwritten(const Location& block);
   /// Until then who begins a write now may ask for it, which is to be done by `until`.
   [[nodiscard]] fabric::TimeUs ask_until(const Location& block, fabric::TimeUs until) const;
   /// Nobody begins to read it any more. Whoever let it rest began that write at `since`.
@@ -56,6 +59,7 @@ class LeasedBlocks {
   };
 
   Status lease(std::uint32_t node, std::uint32_t size_class, Lines* lines, fabric::TimeUs until);
+  [[nodiscard]] bool is_avoided(std::uint32_t node) const;
   [[nodiscard]] bool is_held(std::uint32_t node, fabric::TimeUs since) const;
   Result<Lines*> lease_lines(std::uint32_t node, std::uint32_t size_class, fabric::TimeUs until);
   void return_unwritten(std::uint32_t node, std::uint32_t size_class, Leased* leased);
@@ -67,6 +71,11 @@ class LeasedBlocks {
   const std::uint32_t lease_max_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Leased> leased_;  // by node and class
   std::deque<Resting> resting_;
+  struct Avoided {
+    std::uint64_t servers = 0;
+    fabric::TimeUs until = 0;
+  };
+  std::map<std::uint32_t, Avoided> avoided_;  // by node
   std::uint64_t lost_ = 0;
 };
 
