@@ -94,7 +94,7 @@ Status HashServer::serve(fabric::TimeUs until) {
     BRECCIA_TRY(ship());
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
-    if (ordered_.is_met()) apply_through(std::min(logged_, marked_));
+    if (has_log()) apply_through(std::min(logged_, marked_));
     gather();
   } while (port_->now_us() < until);
   return Status::OK();
@@ -226,7 +226,7 @@ Slot HashServer::last_of(const std::string& key) const {
 /// bucket.
 std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
   // What is taken before is lost with either server.
-  const bool takes_writes = has_begun_ && has_cluster_begun_ && ordered_.is_met();
+  const bool takes_writes = has_begun_ && has_cluster_begun_ && has_log();
   if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
@@ -247,6 +247,7 @@ std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice
 
 /// Brings what waits to the ordered server, one message after the other was answered.
 Status HashServer::ship() {
+  if (options_.is_alone) logged_ = last_;
   if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || last_ == logged_) return Status::OK();
   const std::size_t first = waiting_.size() - (last_ - logged_);
   std::size_t end = first;

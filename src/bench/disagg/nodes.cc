@@ -22,6 +22,8 @@ using fabric::TimeUs;
 
 /// Between two looks at whether it is over.
 constexpr TimeUs kTurnUs = 20'000;
+/// The same while an index is built, so that it is seen when that is over.
+constexpr TimeUs kBuildTurnUs = 500;
 /// Values that were replaced rest, so blocks are more than keys: what some 200,000 writes a
 /// second leave in the time that it takes.
 constexpr std::uint64_t kResting = 1 << 16;
@@ -87,17 +89,33 @@ Status Nodes::make() {
   // Seven tenths full at most.
   bucket_bits_ =
       static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
-  BRECCIA_TAKE(ordered_, make_ordered_server());
-  BRECCIA_TAKE(hash_, make_hash_server());
-  hash_->be_first();
+  BRECCIA_TRY(make_indexes());
   map_.hash.is_whole = true;
   map_.has_begun = true;
   return serve_indexes();
 }
 
+Status Nodes::make_indexes() {
+  if (!has_hash(options_.indexes)) {
+    BRECCIA_TAKE(auto port, open_port());
+    BRECCIA_TAKE(alone_, OrderedAlone::make(port.get(), options_.keys));
+    map_.ordered = map_.hash = {.member = port->address(), .address = port->address()};
+    ports_.push_back(std::move(port));
+    return Status::OK();
+  }
+  if (has_order(options_.indexes)) {
+    BRECCIA_TAKE(ordered_, make_ordered_server());
+  }
+  BRECCIA_TAKE(hash_, make_hash_server());
+  hash_->be_first();
+  return Status::OK();
+}
+
 Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
   BRECCIA_TAKE(auto port, open_port());
-  auto server = std::make_unique<OrderedServer>(port.get(), OrderedServer::Options());
+  OrderedServer::Options options;
+  options.keeps_step = options_.indexes == Indexes::kInStep;
+  auto server = std::make_unique<OrderedServer>(port.get(), options);
   map_.ordered = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
@@ -105,10 +123,14 @@ Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
 
 Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
   BRECCIA_TAKE(auto port, open_port());
+  if (options_.hash_watch != nullptr) {
+    port = std::make_unique<WatchedPort>(std::move(port), options_.hash_watch);
+  }
   base::Random random(options_.seed);
   HashServer::Options options;
   options.bucket_bits = bucket_bits_;
   options.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
+  options.is_alone = options_.indexes == Indexes::kHash;
   options.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
                            .proof = {random.next(), random.next() | 1}};
   BRECCIA_TAKE(auto server, HashServer::make(port.get(), options));
@@ -117,24 +139,35 @@ Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
   return server;
 }
 
+std::unique_ptr<Nodes::Served> Nodes::serve_index(IndexServer* server) {
+  return serve([this, server, is_built = !server->is_whole()](TimeUs until) {
+    const bool goes_on = is_built && !server->is_whole();
+    Status served = server->serve(goes_on ? until - kTurnUs + kBuildTurnUs : until);
+    if (is_built && server->is_whole()) is_rebuilt_ = true;
+    return served;
+  });
+}
+
+void Nodes::let_hash_server_pause(const std::function<void()>& meanwhile) {
+  stop(hash_thread_.get());
+  meanwhile();
+  hash_thread_ = serve_index(hash_.get());
+}
+
 /// With the map as it is now; the epoch is the next one.
 Status Nodes::serve_indexes() {
   ++map_.epoch;
   is_rebuilt_ = false;
-  const auto serve_one = [this](IndexServer* server) {
-    return serve([this, server, is_built = !server->is_whole()](TimeUs until) {
-      Status served = server->serve(until);
-      if (is_built && server->is_whole()) is_rebuilt_ = true;
-      return served;
-    });
-  };
-  for (IndexServer* const server :
-       {static_cast<IndexServer*>(ordered_.get()), static_cast<IndexServer*>(hash_.get())}) {
+  IndexServer* const hash = hash_.get();
+  IndexServer* const ordered = alone_ != nullptr ? static_cast<IndexServer*>(alone_.get())
+                                                 : static_cast<IndexServer*>(ordered_.get());
+  for (IndexServer* const server : {ordered, hash}) {
+    if (server == nullptr) continue;
     BRECCIA_TRY(server->follow(map_));
     server->trust_until(std::numeric_limits<TimeUs>::max());
   }
-  ordered_thread_ = serve_one(ordered_.get());
-  hash_thread_ = serve_one(hash_.get());
+  if (ordered != nullptr) ordered_thread_ = serve_index(ordered);
+  if (hash != nullptr) hash_thread_ = serve_index(hash);
   return Status::OK();
 }
 
@@ -150,17 +183,21 @@ Status Nodes::begin_rebuild(Role role) {
   return serve_indexes();
 }
 
-double Nodes::fill_percent() const {
+double Nodes::fill_percent(std::uint64_t keys) const {
   const std::uint64_t slots = std::uint64_t{Bucket::kSlots} << bucket_bits_;
-  return 100 * static_cast<double>(options_.keys) / static_cast<double>(slots);
+  return 100 * static_cast<double>(keys) / static_cast<double>(slots);
 }
 
-double Nodes::hash_server_cpu() const {
-  clockid_t clock{};
-  timespec time{};
-  if (pthread_getcpuclockid(hash_thread_->thread.native_handle(), &clock) != 0) return 0;
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+Nodes::Cpu Nodes::index_cpu() const {
+  const auto of = [](Served* served) {
+    clockid_t clock{};
+    timespec time{};
+    if (served == nullptr) return 0.0;
+    if (pthread_getcpuclockid(served->thread.native_handle(), &clock) != 0) return 0.0;
+    if (clock_gettime(clock, &time) != 0) return 0.0;
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  return {.hash = of(hash_thread_.get()), .ordered = of(ordered_thread_.get())};
 }
 
 }  // namespace breccia::bench::disagg
