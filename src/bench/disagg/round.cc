@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "bench/disagg/phases.h"
@@ -93,7 +94,7 @@ Status Round::add_worker(std::uint32_t number) {
   auto worker = std::make_unique<Worker>();
   worker->number = number;
   BRECCIA_TAKE(worker->port, nodes_->open_port());
-  watches_.push_back(std::make_unique<Watch>());
+  watches_.push_back(std::make_unique<Watch>(1 << 18));
   if (options_.is_watched) {
     worker->port = std::make_unique<WatchedPort>(std::move(worker->port), watches_.back().get());
   }
@@ -138,8 +139,7 @@ Status Round::fill() {
   });
 }
 
-// ---- measuring
-// -----------------------------------------------------------------------------------
+// ---- measuring ----------------------------------------------------------------------------------
 
 /// A figure of all operations, called `name`, and one of each part, if there are several, called
 /// by its name, too.
@@ -148,8 +148,8 @@ Status Round::measure(const std::string& name, const std::vector<std::string>& p
   using OfParts = std::vector<std::unique_ptr<base::Histogram>>;
   std::vector<OfParts> of_thread(options_.clients);
   for (OfParts& one : of_thread) {
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      one.push_back(std::make_unique<base::Histogram>());
+    std::generate_n(std::back_inserter(one), parts.size(),
+                    [] { return std::make_unique<base::Histogram>(); });
   }
   const std::uint64_t reads = reads_so_far();
   const Nodes::Cpu before = nodes_->index_cpu();
@@ -256,8 +256,7 @@ Status Round::watch(const char* name, const std::function<Status(Worker*)>& oper
   return Status::OK();
 }
 
-// ---- YCSB
-// ----------------------------------------------------------------------------------------
+// ---- YCSB ---------------------------------------------------------------------------------------
 
 /// By clients that remember nothing, and by those that do, where there is something to remember.
 Status Round::measure_ycsb(char letter) {
@@ -305,8 +304,7 @@ std::uint64_t Round::inserts_max() const {
   return most;
 }
 
-// ---- operations
-// ----------------------------------------------------------------------------------
+// ---- operations ---------------------------------------------------------------------------------
 
 Status Round::read_64(Worker* worker) const {
   std::array<std::byte, 64> bytes;
@@ -349,8 +347,7 @@ Status Round::scan(Worker* worker) const {
   return Status::OK();
 }
 
-// ---- an index that is built anew
-// -----------------------------------------------------------------
+// ---- an index that is built anew ----------------------------------------------------------------
 
 /// While clients write, and again while they read: what a store does that has lost an index.
 Status Round::measure_rebuilds() {
@@ -456,8 +453,7 @@ Status Round::look_at_all() const {
   return seen == data_.keys() ? Status::OK() : wrong_answer("ranges of a new index", at);
 }
 
-// ---- rows
-// ----------------------------------------------------------------------------------------
+// ---- rows ---------------------------------------------------------------------------------------
 
 void Round::say_all(Reference* reference) {
   r_us_ = (figures_.front()->us(50) + figures_.back()->us(50)) / 2;

@@ -80,7 +80,7 @@ class Round {
   const RoundOptions options_;
   const Data data_;
   Setting setting_;
-  Watch hash_watch_;
+  Watch hash_watch_{1 << 22};
   std::vector<std::unique_ptr<Watch>> watches_;  // of the workers
   std::unique_ptr<Nodes> nodes_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -20,12 +20,14 @@ std::uint64_t word_of(std::span<const std::byte> payload) {
 std::uint64_t Watch::now_ns() { return ns_between(Clock::time_point(), Clock::now()); }
 
 void Watch::note(Event::Kind kind) {
+  if (!looks()) return;
   const std::uint64_t now = now_ns();
   keep({.kind = kind, .begin_ns = now, .end_ns = now});
 }
 
 Status WatchedPort::read(fabric::PeerId peer, std::span<const fabric::Read> reads,
                          fabric::TimeUs until) {
+  if (!watch_->looks()) return port_->read(peer, reads, until);
   Event event{.kind = Event::Kind::kRead, .peer = peer, .begin_ns = Watch::now_ns()};
   Status status = port_->read(peer, reads, until);
   event.end_ns = Watch::now_ns();
@@ -36,6 +38,7 @@ Status WatchedPort::read(fabric::PeerId peer, std::span<const fabric::Read> read
 
 Status WatchedPort::write(fabric::PeerId peer, std::span<const fabric::Write> writes,
                           fabric::TimeUs until) {
+  if (!watch_->looks()) return port_->write(peer, writes, until);
   Event event{.kind = Event::Kind::kWrite, .peer = peer, .begin_ns = Watch::now_ns()};
   Status status = port_->write(peer, writes, until);
   event.end_ns = Watch::now_ns();
@@ -46,6 +49,7 @@ Status WatchedPort::write(fabric::PeerId peer, std::span<const fabric::Write> wr
 
 Status WatchedPort::send(fabric::PeerId peer, const fabric::Header& header,
                          std::span<const std::byte> payload, fabric::TimeUs until) {
+  if (!watch_->looks()) return port_->send(peer, header, payload, until);
   Event event{.kind = Event::Kind::kSend,
               .message = header.kind,
               .peer = peer,
@@ -59,6 +63,7 @@ Status WatchedPort::send(fabric::PeerId peer, const fabric::Header& header,
 }
 
 std::optional<fabric::Arrival> WatchedPort::poll(fabric::TimeUs until) {
+  if (!watch_->looks()) return port_->poll(until);
   const std::uint64_t begin = Watch::now_ns();
   auto arrival = port_->poll(until);
   if (arrival.has_value() && arrival->kind == fabric::Arrival::Kind::kMessage) {

@@ -32,16 +32,21 @@ struct Event {
   std::uint64_t end_ns = 0;
 };
 
-/// What happened while it was on.
+/// The first events while it was on.
+/// Bound   so many of them.
 /// Threads the port's; is_on anybody.
 struct Watch {
+  explicit Watch(std::size_t events_max) : most(events_max) {}
+
+  const std::size_t most;
   std::atomic<bool> is_on{false};
   std::vector<Event> events;
 
+  [[nodiscard]] bool looks() const { return is_on.load(std::memory_order_acquire); }
   /// Something that takes no time.
   void note(Event::Kind kind);
   void keep(const Event& event) {
-    if (is_on.load(std::memory_order_acquire)) events.push_back(event);
+    if (events.size() < most) events.push_back(event);
   }
   [[nodiscard]] static std::uint64_t now_ns();
 };

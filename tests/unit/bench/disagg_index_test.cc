@@ -173,7 +173,7 @@ class Told {
   [[nodiscard]] const Watch& watch() const { return watch_; }
 
  private:
-  Watch watch_;
+  Watch watch_{1000};
 };
 
 constexpr auto kPut = static_cast<std::uint8_t>(Ask::kPut);
