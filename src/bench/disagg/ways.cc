@@ -102,7 +102,8 @@ class OrderedWay : public Way {
   Status again_and_again(TimeUs until, Once once) {
     while (port_->now_us() < until) {
       Status last = once();
-      if (!last.IsTryAgain() && !last.IsBusy()) {
+      // A server's time is shorter than the operation's.
+      if (!last.IsTryAgain() && !last.IsBusy() && !last.IsTimedOut()) {
         routes_.rest_assured();
         return last;
       }
