@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <iterator>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -12,7 +14,11 @@
 #include "bench/disagg/phases.h"
 #include "bench/disagg/tree.h"
 #include "bench/disagg/versions.h"
+#include "disagg/asking.h"
+#include "disagg/ordered_server.h"
 #include "disagg/protocol.h"
+#include "fabric/local/local_port.h"
+#include "support/folder.h"
 #include "support/seeds.h"
 
 namespace breccia::bench::disagg {
@@ -115,6 +121,63 @@ TEST(DisaggTree, IsFull) {
   EXPECT_TRUE(put.IsMemoryLimit());
   EXPECT_EQ(tree.size(), count);
   for (std::uint64_t i = 0; i < count; ++i) EXPECT_EQ(tree.find(TreeKey::of(key_of(i))), 1);
+}
+
+// Goal: an ordered server that keeps step has a write in its index when it says that it is logged.
+// Method: one that would wait long before it has something in its index is told a write, and asked
+//   at once how many wait.
+// Mutation: one that does not keep step.
+TEST(DisaggBench, OrderedServerKeepsStep) {
+  using namespace breccia::disagg;
+  constexpr fabric::TimeUs kLong = 10'000'000;
+  const breccia::testing::Folder folder(breccia::testing::Place::kDisk);
+  const auto port = fabric::local::LocalPort::open(folder / "server").take();
+  const auto asker = fabric::local::LocalPort::open(folder / "asker").take();
+  OrderedServer server(port.get(), {.idle_us = kLong, .sorts_aside = false, .keeps_step = true});
+  std::atomic<bool> is_over{false};
+  std::thread thread([&] {
+    while (!is_over) EXPECT_TRUE(server.serve(port->now_us() + 200'000).ok());
+  });
+  const auto peer = asker->connect(port->address(), asker->now_us() + kLong).take();
+  const auto ask = [&](Ask what, std::uint64_t request, const WireWriter& question) {
+    const fabric::Header header{
+        .kind = static_cast<std::uint8_t>(what), .epoch = 1, .request = request};
+    EXPECT_TRUE(asker->send(peer, header, question.bytes(), asker->now_us() + kLong).ok());
+  };
+  const auto hear = [&](Ask what) {
+    while (true) {
+      const auto arrival = asker->poll(asker->now_us() + kLong);
+      if (!arrival.has_value()) return IndexState{.waiting = 99};
+      if (arrival->header.kind == static_cast<std::uint8_t>(Ask::kChains)) {
+        // There is nothing that it could be built of: it is whole.
+        fabric::Header header = arrival->header;
+        header.kind |= kAnswerBit;
+        const WireWriter none = WireWriter().add(Code::kOk).add(0U);
+        EXPECT_TRUE(asker->send(peer, header, none.bytes(), asker->now_us() + kLong).ok());
+      }
+      if (arrival->header.kind != (static_cast<std::uint8_t>(what) | kAnswerBit)) continue;
+      WireReader answer(arrival->payload);
+      EXPECT_TRUE(take_code(&answer).ok());
+      return answer.take<IndexState>();
+    }
+  };
+  ask(Ask::kFollow, 1, WireWriter().add(Follow{.from = 0, .is_whole = 1, .seeds = {}}));
+  (void)hear(Ask::kFollow);
+  std::uint64_t request = 2;
+  do {
+    ask(Ask::kState, request++, WireWriter());
+  } while (hear(Ask::kState).is_whole == 0 && request < 100'000);
+  WireWriter writes;
+  writes.add(std::uint8_t{0});
+  LoggedWrite{.sequence = 1, .slot = slot_of(0, {.line = 1}), .key = "k"}.add_to(&writes);
+  ask(Ask::kShip, request++, writes);
+  ask(Ask::kState, request++, WireWriter());
+  const IndexState state = hear(Ask::kState);
+  EXPECT_EQ(state.sequence, 1);
+  EXPECT_EQ(state.waiting, 0);
+  EXPECT_EQ(state.keys, 1);
+  is_over = true;
+  thread.join();
 }
 
 // Goal: a value says which key and version it is of, and no other bytes pass for it.
