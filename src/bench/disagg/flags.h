@@ -10,8 +10,11 @@ struct DisaggFlags {
   std::uint64_t keys = 80'000;
   std::string value_sizes = "256";
   std::string clients = "1";
+  std::string indexes = "both";
+  std::string workloads = "basic,rebuild";
   std::uint32_t memory_servers = 2;
   double seconds = 1;
+  std::uint64_t requests = 200'000;  // of each client in a workload of YCSB
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
   bool json = false;

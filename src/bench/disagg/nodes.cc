@@ -22,9 +22,12 @@ using fabric::TimeUs;
 
 /// Between two looks at whether it is over.
 constexpr TimeUs kTurnUs = 20'000;
+/// The same while an index is built, so that it is seen when that is over.
+constexpr TimeUs kBuildTurnUs = 500;
 /// Values that were replaced rest, so blocks are more than keys: what some 200,000 writes a
-/// second leave in the time that it takes.
+/// second leave in the time that it takes; an index alone takes more of them.
 constexpr std::uint64_t kResting = 1 << 16;
+constexpr std::uint64_t kRestingAlone = 1 << 18;
 
 }  // namespace
 
@@ -35,7 +38,6 @@ Result<std::unique_ptr<Nodes>> Nodes::start(const Options& options) {
 }
 
 Nodes::~Nodes() {
-  for (const auto& one : memory_threads_) stop(one.get());
   for (const auto& one : memory_threads_) stop(one.get());
   stop(ordered_thread_.get());
   stop(hash_thread_.get());
@@ -68,8 +70,10 @@ std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs un
 
 Status Nodes::make() {
   const std::uint64_t lines = lines_of(class_of(options_.block_bytes));
+  const bool is_alone = !has_hash(options_.indexes) || !has_order(options_.indexes);
+  const std::uint64_t resting = is_alone ? kRestingAlone : kResting;
   const std::uint64_t bytes =
-      (options_.keys + kResting) * lines * kLineBytes / options_.memory_servers;
+      (options_.keys + resting) * lines * kLineBytes / options_.memory_servers;
   const std::uint64_t chunk = Pool::kChunkLines * kLineBytes;
   for (std::uint32_t node = 0; node < options_.memory_servers; ++node) {
     BRECCIA_TAKE(auto port, open_port());
@@ -90,17 +94,33 @@ Status Nodes::make() {
   // Seven tenths full at most.
   bucket_bits_ =
       static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
-  BRECCIA_TAKE(ordered_, make_ordered_server());
-  BRECCIA_TAKE(hash_, make_hash_server());
-  hash_->be_first();
+  BRECCIA_TRY(make_indexes());
   map_.hash.is_whole = true;
   map_.has_begun = true;
   return serve_all();
 }
 
+Status Nodes::make_indexes() {
+  if (!has_hash(options_.indexes)) {
+    BRECCIA_TAKE(auto port, open_port());
+    BRECCIA_TAKE(alone_, OrderedAlone::make(port.get(), options_.keys));
+    map_.ordered = map_.hash = {.member = port->address(), .address = port->address()};
+    ports_.push_back(std::move(port));
+    return Status::OK();
+  }
+  if (has_order(options_.indexes)) {
+    BRECCIA_TAKE(ordered_, make_ordered_server());
+  }
+  BRECCIA_TAKE(hash_, make_hash_server());
+  hash_->be_first();
+  return Status::OK();
+}
+
 Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
   BRECCIA_TAKE(auto port, open_port());
-  auto server = std::make_unique<OrderedServer>(port.get(), OrderedServer::Options());
+  OrderedServer::Options options;
+  options.keeps_step = options_.indexes == Indexes::kInStep;
+  auto server = std::make_unique<OrderedServer>(port.get(), options);
   map_.ordered = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
@@ -108,16 +128,35 @@ Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
 
 Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
   BRECCIA_TAKE(auto port, open_port());
+  if (options_.hash_watch != nullptr) {
+    port = std::make_unique<WatchedPort>(std::move(port), options_.hash_watch);
+  }
   base::Random random(options_.seed);
   HashServer::Options options;
   options.bucket_bits = bucket_bits_;
   options.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
+  options.is_alone = options_.indexes == Indexes::kHash;
   options.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
                            .proof = {random.next(), random.next() | 1}};
   BRECCIA_TAKE(auto server, HashServer::make(port.get(), options));
   map_.hash = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
+}
+
+std::unique_ptr<Nodes::Served> Nodes::serve_index(IndexServer* server) {
+  return serve([this, server, is_built = !server->is_whole()](TimeUs until) {
+    const bool goes_on = is_built && !server->is_whole();
+    Status served = server->serve(goes_on ? until - kTurnUs + kBuildTurnUs : until);
+    if (is_built && server->is_whole()) is_rebuilt_ = true;
+    return served;
+  });
+}
+
+void Nodes::let_hash_server_pause(const std::function<void()>& meanwhile) {
+  stop(hash_thread_.get());
+  meanwhile();
+  hash_thread_ = serve_index(hash_.get());
 }
 
 /// With the map as it is now; the epoch is the next one.
@@ -132,24 +171,21 @@ Status Nodes::serve_all() {
       return Status::OK();
     }));
   }
-  const auto serve_one = [this](IndexServer* server) {
-    return serve([this, server, is_built = !server->is_whole()](TimeUs until) {
-      Status served = server->serve(until);
-      if (is_built && server->is_whole()) is_rebuilt_ = true;
-      return served;
-    });
-  };
-  for (IndexServer* const server :
-       {static_cast<IndexServer*>(ordered_.get()), static_cast<IndexServer*>(hash_.get())}) {
+  IndexServer* const hash = hash_.get();
+  IndexServer* const ordered = alone_ != nullptr ? static_cast<IndexServer*>(alone_.get())
+                                                 : static_cast<IndexServer*>(ordered_.get());
+  for (IndexServer* const server : {ordered, hash}) {
+    if (server == nullptr) continue;
     BRECCIA_TRY(server->follow(map_));
     server->trust_until(std::numeric_limits<TimeUs>::max());
   }
-  ordered_thread_ = serve_one(ordered_.get());
-  hash_thread_ = serve_one(hash_.get());
+  if (ordered != nullptr) ordered_thread_ = serve_index(ordered);
+  if (hash != nullptr) hash_thread_ = serve_index(hash);
   return Status::OK();
 }
 
 Status Nodes::begin_rebuild(Role role) {
+  for (const auto& one : memory_threads_) stop(one.get());
   stop(ordered_thread_.get());
   stop(hash_thread_.get());
   map_.hash.is_whole = map_.ordered.is_whole = true;
@@ -161,17 +197,21 @@ Status Nodes::begin_rebuild(Role role) {
   return serve_all();
 }
 
-double Nodes::fill_percent() const {
+double Nodes::fill_percent(std::uint64_t keys) const {
   const std::uint64_t slots = std::uint64_t{Bucket::kSlots} << bucket_bits_;
-  return 100 * static_cast<double>(options_.keys) / static_cast<double>(slots);
+  return 100 * static_cast<double>(keys) / static_cast<double>(slots);
 }
 
-double Nodes::hash_server_cpu() const {
-  clockid_t clock{};
-  timespec time{};
-  if (pthread_getcpuclockid(hash_thread_->thread.native_handle(), &clock) != 0) return 0;
-  if (clock_gettime(clock, &time) != 0) return 0;
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+Nodes::Cpu Nodes::index_cpu() const {
+  const auto of = [](Served* served) {
+    clockid_t clock{};
+    timespec time{};
+    if (served == nullptr) return 0.0;
+    if (pthread_getcpuclockid(served->thread.native_handle(), &clock) != 0) return 0.0;
+    if (clock_gettime(clock, &time) != 0) return 0.0;
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  return {.hash = of(hash_thread_.get()), .ordered = of(ordered_thread_.get())};
 }
 
 }  // namespace breccia::bench::disagg

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "bench/disagg/ordered_alone.h"
+#include "bench/disagg/watched_port.h"
+#include "bench/disagg/ways.h"
 #include "disagg/cluster_map.h"
 #include "disagg/index/hash_server.h"
 #include "disagg/index/ordered_server.h"
@@ -18,7 +21,8 @@
 namespace breccia::bench::disagg {
 
 /// Servers of a disaggregated store on this computer: a hash server, an ordered server and memory
-/// servers, each with a port and a thread of its own.
+/// servers, each with a port and a thread of its own; or one index alone.
+/// Owner   the watch outlives it.
 /// Threads one owner; its clients have threads of their own.
 class Nodes {
  public:
@@ -27,6 +31,8 @@ class Nodes {
     std::uint64_t keys = 0;         // that there are at most
     std::uint64_t block_bytes = 0;  // of a key with its value
     std::uint32_t memory_servers = 2;
+    Indexes indexes = Indexes::kBoth;
+    Watch* hash_watch = nullptr;  // on the hash server's port, if it is wanted
     std::uint64_t seed = 1;
   };
 
@@ -39,16 +45,21 @@ class Nodes {
   /// Who is who, for clients.
   [[nodiscard]] const breccia::disagg::ClusterMap& map() const { return map_; }
   /// Takes the server of an index away and begins to build another one in its place; who asks needs
-  /// the map anew.
+  /// the map anew. There are both.
   Status begin_rebuild(breccia::disagg::Role role);
   /// Whether the last one that was begun is whole.
   [[nodiscard]] bool is_rebuilt() const { return is_rebuilt_; }
+  /// There is a hash server, and meanwhile it does nothing, neither has its port anything to do.
+  void let_hash_server_pause(const std::function<void()>& meanwhile);
   /// A port of a client's.
   Result<std::unique_ptr<fabric::Port>> open_port();
-  /// Entries of a hundred that the index has room for without longer chains, with all keys.
-  [[nodiscard]] double fill_percent() const;
-  /// What the hash server's thread has worked so far, in seconds.
-  [[nodiscard]] double hash_server_cpu() const;
+  /// Entries of a hundred that a hash index has room for without longer chains, with so many keys.
+  [[nodiscard]] double fill_percent(std::uint64_t keys) const;
+  /// What index servers' threads have worked so far, in seconds; of one that is not there none.
+  struct Cpu {
+    double hash = 0, ordered = 0;
+  };
+  [[nodiscard]] Cpu index_cpu() const;
 
  private:
   explicit Nodes(const Options& options) : options_(options) {}
@@ -62,7 +73,9 @@ class Nodes {
   static void stop(Served* served);
   Result<std::unique_ptr<breccia::disagg::HashServer>> make_hash_server();
   Result<std::unique_ptr<breccia::disagg::OrderedServer>> make_ordered_server();
+  Status make_indexes();
   Status serve_all();
+  std::unique_ptr<Served> serve_index(breccia::disagg::IndexServer* server);
 
   const Options options_;
   breccia::disagg::ClusterMap map_;
@@ -72,6 +85,7 @@ class Nodes {
   std::vector<std::unique_ptr<breccia::disagg::MemoryServer>> memory_;
   std::unique_ptr<breccia::disagg::OrderedServer> ordered_;
   std::unique_ptr<breccia::disagg::HashServer> hash_;
+  std::unique_ptr<OrderedAlone> alone_;
   std::atomic<bool> is_rebuilt_{false};
   std::vector<std::unique_ptr<Served>> memory_threads_;
   std::unique_ptr<Served> ordered_thread_, hash_thread_;

@@ -105,7 +105,7 @@ Status HashServer::serve(fabric::TimeUs until) {
     BRECCIA_TRY(ship());
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
-    const bool may_apply = ordered_.is_met() && port_->now_us() >= holds_until_;
+    const bool may_apply = has_log() && port_->now_us() >= holds_until_;
     if (may_apply) apply_through(std::min(logged_, marked_));
     gather();
   } while (port_->now_us() < until);
@@ -266,7 +266,7 @@ Slot HashServer::last_of(const std::string& key) const {
 /// bucket.
 std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
   // What is taken before is lost with either server.
-  const bool takes_writes = has_begun_ && map_.has_begun && ordered_.is_met();
+  const bool takes_writes = has_begun_ && map_.has_begun && has_log();
   if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
@@ -287,6 +287,7 @@ std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice
 
 /// Brings what waits to the ordered server, one message after the other was answered.
 Status HashServer::ship() {
+  if (options_.is_alone) logged_ = last_;
   if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || last_ == logged_) return Status::OK();
   const std::size_t first = waiting_.size() - (last_ - logged_);
   std::size_t end = first;

@@ -45,6 +45,7 @@ class HashServer final : public IndexServer {
     fabric::TimeUs mark_us = 50'000;         // marks of one turn have so long
     std::uint64_t page_bytes = 512 << 10;    // of a message with writes, or entries, and one more
     std::uint64_t log_bytes_max = 64 << 20;  // of writes that wait; who has more tries again
+    bool is_alone = false;  // there is no ordered server, and writes wait for none: to measure that
   };
 
   /// Errors  MemoryLimit.
@@ -92,6 +93,7 @@ class HashServer final : public IndexServer {
   std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
   [[nodiscard]] Slot last_of(const std::string& key) const;
   [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, Slot slot, const Slice& key) const;
+  [[nodiscard]] bool has_log() const { return options_.is_alone || ordered_.is_met(); }
   Status ship();
   Status note_logged(WireReader answer);
   void mark();

@@ -141,6 +141,7 @@ WireWriter OrderedServer::log(const Answers::Asker& asker, WireReader question) 
     ++through_;
     if (tells) replaced.push_back(apply_one());
   }
+  if (options_.keeps_step) apply(kAll);
   WireWriter answer = answer_of(Code::kOk);
   answer.add(Logged{through_});
   for (const Slot slot : replaced) answer.add(slot);

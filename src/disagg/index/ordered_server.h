@@ -41,6 +41,7 @@ class OrderedServer final : public IndexServer {
     std::size_t keys_at_once = 1024;     // whose blocks are read between two looks at what has come
     std::size_t page_bytes = 512 << 10;  // of a message with keys, and one more
     bool sorts_aside = true;             // a thread of its own sorts them meanwhile
+    bool keeps_step = false;  // writes go into the index before they are said to be logged
   };
 
   OrderedServer(fabric::Port* port, const Options& options)

@@ -1,0 +1,468 @@
+#include "bench/disagg/round.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "bench/disagg/phases.h"
+#include "bench/places.h"
+#include "disagg/asking.h"
+#include "disagg/block.h"
+#include "disagg/memory_peers.h"
+
+namespace breccia::bench::disagg {
+
+using breccia::disagg::Ask;
+using breccia::disagg::Asking;
+using breccia::disagg::MemoryPeer;
+using breccia::disagg::MemoryPeers;
+using breccia::disagg::Role;
+using breccia::disagg::TableInfo;
+
+namespace {
+
+constexpr std::uint32_t kScanKeys = 100;
+
+}  // namespace
+
+Round::Round(const DisaggFlags& flags, const RoundOptions& options)
+    : flags_(flags),
+      options_(options),
+      data_(flags.keys, options.value_bytes, base::mix64(options.seed)) {}
+
+Round::~Round() {
+  workers_.clear();
+  nodes_.reset();
+}
+
+Status Round::run(Reference* reference) {
+  // Sockets alone lie there, so each process has its own.
+  const Place place{fmt::format("{}-disagg-{}", default_folder(), getpid()), ""};
+  BRECCIA_TRY(make_fresh(place));
+  Status status = run_in(place.db, reference);
+  workers_.clear();
+  nodes_.reset();
+  const Status removed = remove_marked(place);
+  return status.ok() ? removed : status;
+}
+
+Status Round::run_in(const std::string& folder, Reference* reference) {
+  const std::uint64_t block_bytes =
+      breccia::disagg::block_bytes(data_.key(0).size(), data_.value_bytes());
+  BRECCIA_TAKE(nodes_, Nodes::start({.folder = folder,
+                                     .keys = data_.keys() + inserts_max(),
+                                     .block_bytes = block_bytes,
+                                     .memory_servers = flags_.memory_servers,
+                                     .indexes = options_.indexes,
+                                     .hash_watch = options_.is_watched ? &hash_watch_ : nullptr,
+                                     .seed = options_.seed}));
+  for (std::uint32_t i = 0; i < options_.clients; ++i) BRECCIA_TRY(add_worker(i));
+  for (const auto& worker : workers_) versions_.push_back(worker->versions.get());
+  setting_ = {.json = flags_.json,
+              .network = workers_.front()->port->describe(),
+              .indexes = options_.indexes_name,
+              .clients = options_.clients,
+              .memory_servers = flags_.memory_servers,
+              .keys = data_.keys(),
+              .key_bytes = data_.key(0).size(),
+              .value_bytes = data_.value_bytes(),
+              .fill_percent = nodes_->fill_percent(data_.keys()),
+              .seed = options_.seed};
+  BRECCIA_TRY(fill());
+  if (options_.is_watched) return measure_phases();
+  BRECCIA_TRY(measure("fabric_read64", [this](Worker* w) { return read_64(w); }));
+  if (wants("basic")) BRECCIA_TRY(measure_basic());
+  for (const std::string& workload : options_.workloads) {
+    if (workload.size() == 1) BRECCIA_TRY(measure_ycsb(workload[0]));
+  }
+  BRECCIA_TRY(measure("fabric_read64", [this](Worker* w) { return read_64(w); }));
+  say_all(reference);
+  const bool rebuilds = wants("rebuild") && options_.indexes == Indexes::kBoth;
+  return rebuilds ? measure_rebuilds() : Status::OK();
+}
+
+bool Round::wants(const char* workload) const {
+  return std::find(options_.workloads.begin(), options_.workloads.end(), workload) !=
+         options_.workloads.end();
+}
+
+Status Round::add_worker(std::uint32_t number) {
+  auto worker = std::make_unique<Worker>();
+  worker->number = number;
+  BRECCIA_TAKE(worker->port, nodes_->open_port());
+  watches_.push_back(std::make_unique<Watch>(1 << 18));
+  if (options_.is_watched) {
+    worker->port = std::make_unique<WatchedPort>(std::move(worker->port), watches_.back().get());
+  }
+  worker->coordinator = std::make_unique<breccia::disagg::FixedCoordinator>(nodes_->map().encode());
+  worker->random = base::Random(base::mix64(options_.seed) + number);
+  worker->versions = std::make_unique<Versions>(number, data_.keys());
+  WayOptions options;
+  options.seed = base::mix64(options_.seed + number);
+  BRECCIA_TAKE(worker->plain, open_way(options_.indexes, worker->port.get(),
+                                       worker->coordinator.get(), options, worker->late()));
+  options.seed += 1;
+  options.remembered = 4 * data_.keys();
+  BRECCIA_TAKE(worker->remembering, open_way(options_.indexes, worker->port.get(),
+                                             worker->coordinator.get(), options, worker->late()));
+  BRECCIA_TAKE(worker->index_server,
+               worker->port->connect(nodes_->map().hash.address, worker->late()));
+  Asking asking(worker->port.get(), Worker::kUntilUs / 100);
+  asking.set_epoch(nodes_->map().epoch);
+  BRECCIA_TAKE(const auto told, asking.ask(worker->index_server, Ask::kTable, {}, worker->late()));
+  worker->table = breccia::disagg::WireReader(told).take<TableInfo>();
+  workers_.push_back(std::move(worker));
+  return Status::OK();
+}
+
+/// Puts all keys, and has each client look at each of them once.
+Status Round::fill() {
+  BRECCIA_TRY(on_threads(options_.clients, [&](std::uint32_t t) {
+    Worker* const worker = workers_[t].get();
+    for (std::uint64_t i = t; i < data_.keys(); i += options_.clients) {
+      const std::string key = data_.key(i);
+      BRECCIA_TRY(worker->plain->put(key, data_.value(key, 0), worker->late()));
+    }
+    return Status::OK();
+  }));
+  return on_threads(options_.clients, [&](std::uint32_t t) {
+    Worker* const worker = workers_[t].get();
+    std::string value;
+    for (std::uint64_t i = 0; i < data_.keys(); ++i) {
+      BRECCIA_TRY(worker->remembering->get(data_.key(i), &value, worker->late()));
+    }
+    return Status::OK();
+  });
+}
+
+// ---- measuring ----------------------------------------------------------------------------------
+
+/// A figure of all operations, called `name`, and one of each part, if there are several, called
+/// by its name, too.
+Status Round::measure(const std::string& name, const std::vector<std::string>& parts,
+                      const Operation& operation, const GoesOn& goes_on, Figures* figures) {
+  using OfParts = std::vector<std::unique_ptr<base::Histogram>>;
+  std::vector<OfParts> of_thread(options_.clients);
+  for (OfParts& one : of_thread) {
+    std::generate_n(std::back_inserter(one), parts.size(),
+                    [] { return std::make_unique<base::Histogram>(); });
+  }
+  const std::uint64_t reads = reads_so_far();
+  const Nodes::Cpu before = nodes_->index_cpu();
+  const auto begin = Clock::now();
+  BRECCIA_TRY(on_threads(options_.clients, [&](std::uint32_t t) {
+    Worker* const worker = workers_[t].get();
+    auto now = Clock::now();
+    do {
+      std::size_t part = 0;
+      BRECCIA_TRY(operation(worker, &part));
+      if (part == kNoMore) break;
+      const auto end = Clock::now();
+      if (part != kLeftOut) of_thread[t][part]->record(ns_between(now, end));
+      now = end;
+    } while (goes_on(now));
+    return Status::OK();
+  }));
+  const double seconds = 1e-9 * static_cast<double>(ns_between(begin, Clock::now()));
+  const Nodes::Cpu cpu = nodes_->index_cpu();
+  auto all = std::make_unique<Figure>();
+  all->name = name;
+  all->work = {.reads = reads_so_far() - reads,
+               .cpu = {.hash = cpu.hash - before.hash, .ordered = cpu.ordered - before.ordered}};
+  Figures of_parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    of_parts.push_back(std::make_unique<Figure>());
+    of_parts.back()->name = name + "_" + parts[i];
+    for (const OfParts& one : of_thread) of_parts.back()->ns.merge(*one[i]);
+    all->ns.merge(of_parts.back()->ns);
+  }
+  all->seconds = seconds;
+  figures->push_back(std::move(all));
+  for (auto& part : of_parts) {
+    part->seconds = seconds;
+    if (parts.size() > 1 && part->ns.count() > 0) figures->push_back(std::move(part));
+  }
+  return Status::OK();
+}
+
+Status Round::measure(const char* name, const std::function<Status(Worker*)>& operation) {
+  const auto begin = Clock::now();
+  const auto goes_on = [this, begin](Clock::time_point now) {
+    return 1e-9 * static_cast<double>(ns_between(begin, now)) < flags_.seconds;
+  };
+  return measure(
+      name, {""}, [&](Worker* worker, std::size_t*) { return operation(worker); }, goes_on,
+      &figures_);
+}
+
+Status Round::measure_basic() {
+  BRECCIA_TRY(measure("fabric_get", [this](Worker* w) { return get(w, w->plain.get()); }));
+  if (options_.indexes != Indexes::kOrdered) {
+    BRECCIA_TRY(
+        measure("fabric_get_cached", [this](Worker* w) { return get(w, w->remembering.get()); }));
+  }
+  BRECCIA_TRY(measure("fabric_miss", [this](Worker* w) { return miss(w); }));
+  BRECCIA_TRY(measure("fabric_put", [this](Worker* w) { return put(w); }));
+  if (!has_order(options_.indexes)) return Status::OK();
+  return measure("fabric_scan100", [this](Worker* w) { return scan(w); });
+}
+
+// ---- phases -------------------------------------------------------------------------------------
+
+/// Beside R, as of all.
+Status Round::measure_phases() {
+  BRECCIA_TRY(measure("fabric_read64", [this](Worker* w) { return read_64(w); }));
+  const std::array<std::pair<const char*, std::function<Status(Worker*)>>, 3> all = {
+      {{"fabric_get_phase", [this](Worker* w) { return get(w, w->plain.get()); }},
+       {"fabric_put_phase", [this](Worker* w) { return put(w); }},
+       {"fabric_scan100_phase", [this](Worker* w) { return scan(w); }}}};
+  for (const auto& [name, operation] : all) BRECCIA_TRY(watch(name, operation));
+  r_us_ = figures_.front()->us(50);
+  for (std::size_t i = 1; i < figures_.size(); ++i) say(setting_, *figures_[i], r_us_, nullptr);
+  std::fflush(stdout);
+  return Status::OK();
+}
+
+Status Round::watch(const char* name, const std::function<Status(Worker*)>& operation) {
+  const auto turn = [this](bool on) {
+    hash_watch_.is_on = on;
+    for (const auto& one : watches_) one->is_on = on;
+  };
+  turn(true);
+  BRECCIA_TRY(measure(name, [&](Worker* worker) {
+    Watch* const watch = watches_[worker->number].get();
+    watch->note(Event::Kind::kBegin);
+    BRECCIA_TRY(operation(worker));
+    watch->note(Event::Kind::kEnd);
+    return Status::OK();
+  }));
+  turn(false);
+  const std::string kind(name);
+  const double seconds = figures_.back()->seconds;
+  Watches clients;
+  for (const auto& one : watches_) clients.push_back(one.get());
+  nodes_->let_hash_server_pause([&] {
+    const Phases phases = kind == "fabric_put_phase"   ? phases_of_puts(clients, hash_watch_)
+                          : kind == "fabric_get_phase" ? phases_of_gets(clients)
+                                                       : phases_of_scans(clients);
+    for (auto& figure : figures_of(phases, kind, seconds)) figures_.push_back(std::move(figure));
+    hash_watch_.events.clear();
+    for (const auto& one : watches_) one->events.clear();
+  });
+  return Status::OK();
+}
+
+// ---- YCSB ---------------------------------------------------------------------------------------
+
+/// By clients that remember nothing, and by those that do, where there is something to remember.
+Status Round::measure_ycsb(char letter) {
+  if (Ycsb::has_ranges(letter) && !has_order(options_.indexes)) return Status::OK();
+  for (const bool remembers : {false, true}) {
+    if (remembers && options_.indexes == Indexes::kOrdered) continue;
+    Ycsb ycsb(letter, data_, options_.clients, flags_.requests, options_.seed + letter);
+    const auto way_of = [remembers](Worker* worker) {
+      return remembers ? worker->remembering.get() : worker->plain.get();
+    };
+    BRECCIA_TRY(on_threads(options_.clients, [&](std::uint32_t t) {
+      ycsb.choose(t);
+      return Status::OK();
+    }));
+    const auto begin = Clock::now();
+    const auto goes_on = [this, begin](Clock::time_point now) {
+      return 1e-9 * static_cast<double>(ns_between(begin, now)) < flags_.seconds;
+    };
+    const auto step = [&](Worker* worker, std::size_t* part) {
+      return ycsb.step(worker, way_of(worker), versions_, part);
+    };
+    const std::string name = fmt::format("fabric_ycsb_{}{}", letter, remembers ? "_cached" : "");
+    BRECCIA_TRY(measure(name, ycsb.parts(), step, goes_on, &figures_));
+    BRECCIA_TRY(on_threads(options_.clients, [&](std::uint32_t t) {
+      return ycsb.clean(workers_[t].get(), workers_[t]->plain.get());
+    }));
+  }
+  return Status::OK();
+}
+
+std::uint64_t Round::reads_so_far() const {
+  std::uint64_t reads = 0;
+  for (const auto& worker : workers_) {
+    reads += worker->plain->reads() + worker->remembering->reads() + worker->reads;
+  }
+  return reads;
+}
+
+std::uint64_t Round::inserts_max() const {
+  std::uint64_t most = 0;
+  for (const std::string& workload : options_.workloads) {
+    if (workload.size() != 1) continue;
+    most = std::max(most, Ycsb::inserts_max(workload[0], options_.clients, flags_.requests));
+  }
+  return most;
+}
+
+// ---- operations ---------------------------------------------------------------------------------
+
+Status Round::read_64(Worker* worker) const {
+  std::array<std::byte, 64> bytes;
+  const std::uint64_t lines = worker->table.region.bytes / bytes.size();
+  const fabric::Read read{worker->table.region, worker->random.below(lines) * bytes.size(), bytes};
+  ++worker->reads;
+  return worker->port->read(worker->index_server, {&read, 1}, worker->late());
+}
+
+Status Round::get(Worker* worker, Way* way) const {
+  const std::string key = data_.key(worker->random.below(data_.keys()));
+  std::string value;
+  BRECCIA_TRY(way->get(key, &value, worker->late()));
+  return data_.is_value(key, value) ? Status::OK() : wrong_answer("a lookup", key);
+}
+
+Status Round::miss(Worker* worker) const {
+  const std::string key = data_.key(data_.keys() + worker->random.below(data_.keys()));
+  std::string value;
+  const Status status = worker->plain->get(key, &value, worker->late());
+  if (status.ok()) return wrong_answer("a lookup of what is nowhere", key);
+  return status.IsNotFound() ? Status::OK() : status;
+}
+
+Status Round::put(Worker* worker) const {
+  const std::uint64_t record = worker->random.below(data_.keys());
+  const std::string key = data_.key(record);
+  const std::uint64_t version = worker->versions->begin_write(record);
+  return worker->plain->put(key, data_.value(key, version), worker->late());
+}
+
+Status Round::scan(Worker* worker) const {
+  const std::string begin = data_.key(worker->random.below(data_.keys()));
+  Way::Pairs found;
+  BRECCIA_TRY(worker->plain->scan(begin, kScanKeys, &found, worker->late()));
+  if (found.empty() || found.front().first != begin) return wrong_answer("a range", begin);
+  for (const auto& [key, value] : found) {
+    if (!data_.is_value(key, value)) return wrong_answer("a range", key);
+  }
+  return Status::OK();
+}
+
+// ---- an index that is built anew ----------------------------------------------------------------
+
+/// While clients write, and again while they read: what a store does that has lost an index.
+Status Round::measure_rebuilds() {
+  struct Lost {
+    Role role;
+    const char* name;
+  };
+  const Operation puts = [this](Worker* w, std::size_t*) { return put(w); };
+  const Operation gets = [this](Worker* w, std::size_t*) { return get(w, w->plain.get()); };
+  const Operation scans = [this](Worker* w, std::size_t*) { return scan(w); };
+  // Behind the moment at which the index is whole, and before that is seen, there are some more.
+  const Operation gets_in_order = [this](Worker* w, std::size_t* part) {
+    const std::uint64_t before = w->plain->gets_in_order();
+    Status status = get(w, w->plain.get());
+    if (w->plain->gets_in_order() == before) *part = kLeftOut;
+    return status;
+  };
+  for (const Lost& lost : {Lost{Role::kHash, "hash"}, Lost{Role::kOrdered, "ordered"}}) {
+    Rebuild anew{.name = fmt::format("fabric_rebuild_{}", lost.name)};
+    std::unique_ptr<Figure> figure;
+    BRECCIA_TRY(read_heads(&anew.read_keys_per_sec));
+    BRECCIA_TRY(rebuild(lost.role, fmt::format("fabric_put_no_{}", lost.name), puts, &anew.seconds,
+                        &figure));
+    say(setting_, anew, *figure);
+    say(setting_, *figure, r_us_, nullptr);
+    double seconds = 0;
+    const Operation& lookups = lost.role == Role::kHash ? gets_in_order : gets;
+    BRECCIA_TRY(
+        rebuild(lost.role, fmt::format("fabric_get_no_{}", lost.name), lookups, &seconds, &figure));
+    if (figure->ns.count() > 0) say(setting_, *figure, r_us_, nullptr);
+    if (lost.role == Role::kOrdered) continue;  // ranges wait for it
+    BRECCIA_TRY(rebuild(lost.role, "fabric_scan100_no_hash", scans, &seconds, &figure));
+    say(setting_, *figure, r_us_, nullptr);
+  }
+  std::fflush(stdout);
+  return Status::OK();
+}
+
+/// All keys are looked up afterwards.
+Status Round::rebuild(Role role, const std::string& name, const Operation& operation,
+                      double* seconds, std::unique_ptr<Figure>* figure) {
+  const auto begin = Clock::now();
+  BRECCIA_TRY(nodes_->begin_rebuild(role));
+  for (const auto& worker : workers_) worker->coordinator->change(nodes_->map().encode());
+  std::atomic<std::uint64_t> whole_ns{0};
+  const auto goes_on = [&](Clock::time_point now) {
+    if (nodes_->is_rebuilt() && whole_ns == 0) whole_ns = ns_between(begin, now);
+    return whole_ns == 0;
+  };
+  Figures figures;
+  BRECCIA_TRY(measure(name, {""}, operation, goes_on, &figures));
+  *seconds = 1e-9 * static_cast<double>(whole_ns);
+  *figure = std::move(figures.front());
+  return look_at_all();
+}
+
+/// Keys a second that one thread reads out of memory servers, 1,024 at a time, as who builds an
+/// ordered index does.
+Status Round::read_heads(double* per_sec) const {
+  constexpr std::size_t kAtOnce = 1024, kHeadBytes = 128;
+  Worker* const worker = workers_.front().get();
+  Asking asking(worker->port.get(), Worker::kUntilUs / 10);
+  MemoryPeers peers(worker->port.get(), &asking, {.meet_us = Worker::kUntilUs});
+  peers.follow(nodes_->map());
+  peers.tend(worker->late());
+  std::vector<std::array<std::byte, kHeadBytes>> heads(kAtOnce);
+  const auto begin = Clock::now();
+  std::uint64_t count = 0;
+  double seconds = 0;
+  for (; seconds < flags_.seconds / 4; count += kAtOnce) {
+    const MemoryPeer* const of =
+        peers.find(peers.nodes()[worker->random.below(peers.nodes().size())]);
+    if (of == nullptr) return Status::IOError("a memory server cannot be reached");
+    std::vector<fabric::Read> reads;
+    for (auto& head : heads) {
+      const std::uint64_t line = worker->random.below(of->region.bytes / 64 - 2);
+      reads.push_back({of->region, 64 * line, head});
+    }
+    BRECCIA_TRY(worker->port->read(of->peer, reads, worker->late()));
+    seconds = 1e-9 * static_cast<double>(ns_between(begin, Clock::now()));
+  }
+  *per_sec = static_cast<double>(count) / seconds;
+  return Status::OK();
+}
+
+Status Round::look_at_all() const {
+  Worker* const worker = workers_.front().get();
+  std::string value;
+  for (std::uint64_t i = 0; i < data_.keys(); ++i) {
+    const std::string key = data_.key(i);
+    BRECCIA_TRY(worker->plain->get(key, &value, worker->late()));
+    if (!data_.is_value(key, value)) return wrong_answer("a lookup in a new index", key);
+  }
+  Way::Pairs found;
+  std::string at;
+  std::uint64_t seen = 0;
+  while (true) {
+    BRECCIA_TRY(worker->plain->scan(at, breccia::disagg::kScanMax, &found, worker->late()));
+    if (found.empty()) break;
+    seen += found.size();
+    at = found.back().first + '\0';
+  }
+  return seen == data_.keys() ? Status::OK() : wrong_answer("ranges of a new index", at);
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+void Round::say_all(Reference* reference) {
+  r_us_ = (figures_.front()->us(50) + figures_.back()->us(50)) / 2;
+  const bool is_both = options_.indexes == Indexes::kBoth;
+  for (const auto& figure : figures_) {
+    say(setting_, *figure, r_us_, is_both ? nullptr : reference);
+    if (is_both) (*reference)[figure->name] = figure->per_sec();
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace breccia::bench::disagg
