@@ -152,8 +152,8 @@ std::vector<LooseKeys> parts_of(const std::vector<std::pair<std::string, Slot>>&
 
 // Goal: what is built at once has all keys, each once, is the same by many threads as by one, and
 //   takes changes like any other.
-// Mutation: keys that are compared by heads alone; ranges whose ends are off by one; a range's first
-//   page with the separator of another; keys that are there twice.
+// Mutation: keys that are compared by heads alone; ranges whose ends are off by one; pages whose
+//   separators are of other pages; keys that are there twice.
 TEST(DisaggOrderedIndex, IsBuiltOfManyKeys) {
   const std::vector<MakeKey> all = ways();
   for (const std::uint64_t seed : testing::seeds_to_run(4 * all.size())) {
@@ -186,7 +186,7 @@ TEST(DisaggOrderedIndex, IsBuiltOfManyKeys) {
 
 // Goal: a key of 16 bytes takes 32 bytes of memory when it is built, 42 when keys came one by one,
 //   in any order, and 32 if they came in theirs.
-// Mutation: pages that are divided in the middle wherever a key comes; beginnings that each key has.
+// Mutation: pages that are divided in the middle wherever a key comes; keys with all their bytes.
 TEST(DisaggOrderedIndex, TakesLittleMemory) {
   constexpr std::uint64_t kKeys = 100'000;
   std::vector<std::pair<std::string, Slot>> keys;
