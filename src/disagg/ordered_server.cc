@@ -184,11 +184,10 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
   WireWriter answer = answer_of(Code::kOk);
   // What comes right behind a key is that with one more byte.
   auto at = index_.lower_bound(behind.empty() ? "" : behind.ToString() + '\0');
-  std::string key;
   for (; !at.is_at_end() && answer.bytes().size() < options_.page_bytes; at.next()) {
-    key.clear();
-    at.append_key(&key);
-    answer.add(at.slot()).add_bytes(key);
+    const auto key_bytes = static_cast<std::uint32_t>(at.key_bytes());
+    answer.add(at.slot()).add(key_bytes);
+    at.copy_key(reinterpret_cast<char*>(answer.add_room(key_bytes)));
   }
   return answer;
 }

@@ -46,7 +46,8 @@ class OrderedIndex {
     /// Shape   these three not at the end.
     [[nodiscard]] Slot slot() const { return page_->word(at_); }
     [[nodiscard]] std::size_t key_bytes() const { return page_->key_bytes(at_); }
-    void append_key(std::string* to) const { page_->append_key(at_, to); }
+    /// Writes key_bytes() bytes.
+    void copy_key(char* to) const { page_->copy_key(at_, to); }
     void next();
     friend bool operator==(const Cursor&, const Cursor&) = default;
 

@@ -1,6 +1,7 @@
 #include "disagg/index/ordered_page.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -69,16 +70,17 @@ std::size_t OrderedPage::key_bytes(std::uint32_t at) const {
   return prefix_bytes_ + head_bytes_[at] + (ends_[at] - begin_of(at));
 }
 
-void OrderedPage::append_key(std::uint32_t at, std::string* to) const {
+void OrderedPage::copy_key(std::uint32_t at, char* to) const {
   const std::uint64_t head = __builtin_bswap64(heads_[at]);
-  to->append(prefix())
-      .append(reinterpret_cast<const char*>(&head), head_bytes_[at])
-      .append(rest(at));
+  const std::string_view behind = rest(at);
+  base::copy_inline(to, bytes_.data(), prefix_bytes_);
+  std::memcpy(to + prefix_bytes_, &head, head_bytes_[at]);
+  base::copy_inline(to + prefix_bytes_ + head_bytes_[at], behind.data(), behind.size());
 }
 
 std::string OrderedPage::key(std::uint32_t at) const {
-  std::string key;
-  append_key(at, &key);
+  std::string key(key_bytes(at), '\0');
+  copy_key(at, key.data());
   return key;
 }
 
@@ -177,15 +179,15 @@ std::vector<OrderedPage::Entry> OrderedPage::unpack(std::string* bytes) const {
   BRECCIA_ASSERT(bytes->empty());
   std::size_t all = 0;
   for (std::uint32_t i = 0; i < size_; ++i) all += key_bytes(i);
-  bytes->reserve(all);
+  bytes->resize(all);
   std::vector<Entry> entries;
   entries.reserve(kKeysMax + 1);
-  for (std::uint32_t i = 0; i < size_; ++i) {
-    const std::size_t begin = bytes->size();
-    append_key(i, bytes);
-    entries.push_back({.key = {bytes->data() + begin, bytes->size() - begin}, .word = words_[i]});
+  char* to = bytes->data();
+  for (std::uint32_t i = 0; i < size_; to += key_bytes(i++)) {
+    copy_key(i, to);
+    entries.push_back({.key = {to, key_bytes(i)}, .word = words_[i]});
   }
-  BRECCIA_ASSERT(bytes->size() == all);
+  BRECCIA_ASSERT(to == bytes->data() + all);
   return entries;
 }
 

@@ -46,7 +46,8 @@ class OrderedPage {
   [[nodiscard]] std::uint64_t word(std::uint32_t at) const { return words_[at]; }
   void set_word(std::uint32_t at, std::uint64_t word) { words_[at] = word; }
   [[nodiscard]] std::size_t key_bytes(std::uint32_t at) const;
-  void append_key(std::uint32_t at, std::string* to) const;
+  /// Writes key_bytes(at) bytes.
+  void copy_key(std::uint32_t at, char* to) const;
   [[nodiscard]] std::string key(std::uint32_t at) const;
 
   /// At the place of the key, which is not there. Returns a page with the keys behind this one's if

@@ -59,17 +59,19 @@ std::vector<MakeKey> ways() {
       [](base::Random* random) { return std::to_string(base::mix64(random->below(20'000))); }};
 }
 
+std::string key_at(const OrderedIndex::Cursor& at) {
+  std::string key(at.key_bytes(), '\0');
+  at.copy_key(key.data());
+  return key;
+}
+
 void expect_same(const OrderedIndex& index, const Model& model) {
   index.check();
   ASSERT_EQ(index.size(), model.size());
   auto at = index.lower_bound("");
-  std::string key;
   for (const auto& [of_model, slot] : model) {
     ASSERT_FALSE(at.is_at_end());
-    key.clear();
-    at.append_key(&key);
-    ASSERT_EQ(key, of_model);
-    ASSERT_EQ(at.key_bytes(), key.size());
+    ASSERT_EQ(key_at(at), of_model);
     ASSERT_EQ(at.slot(), slot);
     at.next();
   }
@@ -80,9 +82,9 @@ void expect_same_from(const OrderedIndex& index, const Model& model, const std::
   const auto of_model = model.lower_bound(key);
   const auto at = index.lower_bound(key);
   ASSERT_EQ(at.is_at_end(), of_model == model.end());
-  std::string found;
-  if (!at.is_at_end()) at.append_key(&found);
-  ASSERT_EQ(found, of_model == model.end() ? "" : of_model->first);
+  if (!at.is_at_end()) {
+    ASSERT_EQ(key_at(at), of_model->first);
+  }
 }
 
 Slot slot_of(const Model& model, const std::string& key) {
