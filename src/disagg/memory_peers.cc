@@ -123,13 +123,29 @@ std::vector<const MemoryPeer*> MemoryPeers::find_all(std::uint32_t node) const {
   return all;
 }
 
+Status MemoryPeers::read(std::uint32_t node, std::span<const BlockRead> reads,
+                         fabric::TimeUs each_us, fabric::TimeUs until) {
+  Status read = Status::TryAgain("a memory server was not reached");
+  for (const MemoryPeer* const of : {find(node), find_whole_mirror(node)}) {
+    if (of == nullptr) continue;
+    std::vector<fabric::Read> all;
+    all.reserve(reads.size());
+    for (const BlockRead& one : reads) all.push_back({of->region, one.offset, one.into});
+    read = port_->read(of->peer, all, std::min(until, port_->now_us() + each_us));
+    if (read.ok()) return read;
+    doubt();
+  }
+  return read;
+}
+
 bool MemoryPeers::is_lost(std::uint32_t node) const {
   const auto found = all_.find(node);
   return found != all_.end() && found->second.is_lost;
 }
 
 bool MemoryPeers::is_place(const Location& location) const {
-  const MemoryPeer* const of = find(location.node);
+  const MemoryPeer* of = find(location.node);
+  if (of == nullptr) of = find_whole_mirror(location.node);
   return of != nullptr && is_block(location) &&
          location.offset() + location.bytes() <= of->region.bytes;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -48,6 +49,15 @@ class MemoryPeers {
   /// All that are written: the server, and its mirror if it has one. Empty: one of them was not
   /// reached.
   [[nodiscard]] std::vector<const MemoryPeer*> find_all(std::uint32_t node) const;
+  /// Bytes of a server's memory.
+  struct BlockRead {
+    std::uint64_t offset;
+    std::span<std::byte> into;
+  };
+  /// Of the server, or else of its whole mirror, each of which has so long at most.
+  /// Errors  TryAgain: neither was reached; those of a port.
+  Status read(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs each_us,
+              fabric::TimeUs until);
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
   /// Whether a value may lie there, as far as is known.
   [[nodiscard]] bool is_place(const Location& location) const;

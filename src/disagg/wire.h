@@ -34,6 +34,12 @@ class WireWriter {
     bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
     return *this;
   }
+  /// Room for bytes that the caller puts there before anything else is added.
+  std::byte* add_room(std::size_t bytes) {
+    bytes_.resize(bytes_.size() + bytes);
+    return bytes_.data() + bytes_.size() - bytes;
+  }
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:

@@ -129,23 +129,10 @@ Status Routes::read_table(std::span<const fabric::Read> reads, TimeUs until) {
 
 Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads, TimeUs until) {
   if (memory_.is_lost(node)) return Status::IOError("the server that had the value is lost");
-  const MemoryPeer* const of = memory_.find(node);
-  const MemoryPeer* const mirror = memory_.find_whole_mirror(node);
   // What is read too late is not believed, so there is to be time for the mirror.
-  const TimeUs some = mirror == nullptr ? options_.try_us : table_.read_us / 3;
-  Status read = Status::TryAgain("a memory server was not reached");
-  if (of != nullptr) read = read_of(*of, reads, std::min(until, port_->now_us() + some));
-  if (read.ok()) return read;
-  memory_.doubt();
-  if (mirror != nullptr) read = read_of(*mirror, reads, std::min(until, port_->now_us() + some));
-  return again(std::move(read));
-}
-
-Status Routes::read_of(const MemoryPeer& of, std::span<const BlockRead> reads, TimeUs until) {
-  std::vector<fabric::Read> all;
-  all.reserve(reads.size());
-  for (const BlockRead& one : reads) all.push_back({of.region, one.offset, one.into});
-  return port_->read(of.peer, all, until);
+  const bool has_mirror = memory_.find_whole_mirror(node) != nullptr;
+  const TimeUs each = has_mirror ? table_.read_us / 3 : options_.try_us;
+  return again(memory_.read(node, reads, each, until));
 }
 
 Status Routes::write_memory(const Location& block, std::span<const std::byte> bytes, TimeUs until) {

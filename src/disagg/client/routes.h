@@ -59,12 +59,8 @@ class Routes {
 
   /// Bytes of the hash server's region.
   Status read_table(std::span<const fabric::Read> reads, fabric::TimeUs until);
-  /// Bytes of a memory server's region.
-  struct BlockRead {
-    std::uint64_t offset;
-    std::span<std::byte> into;
-  };
-  /// Of the server, or else of its mirror.
+  using BlockRead = MemoryPeers::BlockRead;
+  /// Of a memory server, or else of its mirror.
   /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
   Status read_memory(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs until);
   /// To the server and its mirror.
@@ -84,7 +80,6 @@ class Routes {
   void leave(std::optional<fabric::PeerId>* peer);
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
   Status meet_hash(fabric::TimeUs until);
-  Status read_of(const MemoryPeer& of, std::span<const BlockRead> reads, fabric::TimeUs until);
   Result<fabric::PeerId> meet_ordered(fabric::TimeUs until);
 
   fabric::Port* const port_;

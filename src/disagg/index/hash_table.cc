@@ -14,7 +14,8 @@ HashTable::HashTable(std::span<Bucket> buckets, const TableShape& shape)
   BRECCIA_ASSERT(buckets.size() == shape.buckets && shape.bucket_bits < 32);
   const std::uint32_t first = 1U << shape.bucket_bits;
   BRECCIA_ASSERT(buckets.size() >= first);
-  for (std::uint32_t i = 0; i < buckets_.size(); ++i) seal(i, Bucket());
+  const Bucket empty = sealed(Bucket());
+  for (std::uint32_t i = 0; i < buckets_.size(); ++i) store(i, empty);
   for (std::uint32_t i = shape.buckets; i-- > first;) free_.push_back(i);
 }
 
@@ -24,19 +25,28 @@ std::optional<Location> HashTable::find(const KeyId& id) const {
   return location_in(buckets_[place->bucket].slot[place->slot]);
 }
 
-std::optional<HashTable::Place> HashTable::place_of(const KeyId& id) const {
+/// Where the key's entry is. Otherwise in `empty`, which has none, there is the first place of its
+/// chain that no entry has, if there is such a one.
+std::optional<HashTable::Place> HashTable::place_of(const KeyId& id,
+                                                    std::optional<Place>* empty) const {
   const std::uint32_t fingerprint = fingerprint_of(id.hash);
   std::uint32_t at = shape_.first_bucket(id.hash);
   do {
     const Bucket& bucket = buckets_[at];
     for (std::uint32_t i = 0; i < Bucket::kSlots; ++i) {
       const Slot slot = bucket.slot[i];
+      if (slot == 0 && !empty->has_value()) *empty = Place{at, i};
       if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
       if (id_at({at, i}) == id) return Place{at, i};
     }
     at = bucket.next;
   } while (at != 0);
   return std::nullopt;
+}
+
+std::optional<HashTable::Place> HashTable::place_of(const KeyId& id) const {
+  std::optional<Place> empty;
+  return place_of(id, &empty);
 }
 
 void HashTable::append_chain(std::uint32_t first_bucket,
@@ -52,28 +62,14 @@ void HashTable::append_chain(std::uint32_t first_bucket,
   } while (at != 0);
 }
 
-/// The first one of a key's chain.
-std::optional<HashTable::Place> HashTable::empty_place(const KeyId& id) const {
-  std::uint32_t at = shape_.first_bucket(id.hash);
-  do {
-    const Bucket& bucket = buckets_[at];
-    const auto* const empty = std::find(bucket.slot.begin(), bucket.slot.end(), Slot{0});
-    if (empty != bucket.slot.end()) {
-      return Place{at, static_cast<std::uint32_t>(empty - bucket.slot.begin())};
-    }
-    at = bucket.next;
-  } while (at != 0);
-  return std::nullopt;
-}
-
 Result<std::optional<Location>> HashTable::put(const KeyId& id, const Location& location) {
   const Slot slot = slot_of(fingerprint_of(id.hash), location);
-  if (const auto place = place_of(id)) {
-    const Location before = location_in(buckets_[place->bucket].slot[place->slot]);
-    set(*place, slot);
+  std::optional<Place> place;
+  if (const auto there = place_of(id, &place)) {
+    const Location before = location_in(buckets_[there->bucket].slot[there->slot]);
+    set(*there, slot);
     return std::optional(before);
   }
-  auto place = empty_place(id);
   if (!place.has_value()) {
     if (free_.empty()) return Status::MemoryLimit("the hash index is full");
     place = Place{free_.back(), 0};
@@ -128,12 +124,20 @@ void HashTable::set(const Place& place, Slot slot) {
   seal(place.bucket, changed);
 }
 
-/// Word by word, each whole, where the computer has such: between them a reader sees what is no
-/// bucket.
 void HashTable::seal(std::uint32_t bucket, const Bucket& changed) {
+  store(bucket, sealed(changed));
+}
+
+Bucket HashTable::sealed(const Bucket& changed) {
   Bucket next = changed;
   ++next.version;
   next.checksum = next.sum();
+  return next;
+}
+
+/// Word by word, each whole, where the computer has such: between them a reader sees what is no
+/// bucket.
+void HashTable::store(std::uint32_t bucket, const Bucket& next) {
   constexpr std::size_t kWords = sizeof(Bucket) / sizeof(std::uint64_t);
   const auto words = std::bit_cast<std::array<std::uint64_t, kWords>>(next);
   auto* const to = reinterpret_cast<std::uint64_t*>(&buckets_[bucket]);

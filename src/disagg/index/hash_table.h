@@ -31,7 +31,8 @@ class HashTable {
   [[nodiscard]] std::optional<Location> find(const KeyId& id) const;
   /// Whether put() of this key makes a chain longer by a bucket.
   [[nodiscard]] bool wants_bucket(const KeyId& id) const {
-    return !place_of(id).has_value() && !empty_place(id).has_value();
+    std::optional<Place> empty;
+    return !place_of(id, &empty).has_value() && !empty.has_value();
   }
   /// What was there.
   /// Errors  MemoryLimit: there is no bucket for one more entry; nothing has changed.
@@ -58,13 +59,15 @@ class HashTable {
     std::uint32_t slot;
   };
   [[nodiscard]] std::optional<Place> place_of(const KeyId& id) const;
-  [[nodiscard]] std::optional<Place> empty_place(const KeyId& id) const;
+  [[nodiscard]] std::optional<Place> place_of(const KeyId& id, std::optional<Place>* empty) const;
   KeyId& id_at(const Place& place) { return ids_[place.bucket * Bucket::kSlots + place.slot]; }
   [[nodiscard]] const KeyId& id_at(const Place& place) const {
     return ids_[place.bucket * Bucket::kSlots + place.slot];
   }
   void set(const Place& place, Slot slot);
   void seal(std::uint32_t bucket, const Bucket& changed);
+  static Bucket sealed(const Bucket& changed);
+  void store(std::uint32_t bucket, const Bucket& next);
   void shorten(const KeyId& id, std::uint32_t bucket);
 
   const std::span<Bucket> buckets_;

@@ -1,10 +1,8 @@
 #include "disagg/index/ordered_server.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
-#include <execution>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -21,19 +19,19 @@ constexpr std::size_t kApplyAtOnce = 256;
 /// With more of them in the log alone they are not put off any more.
 constexpr std::size_t kLagMax = 64 << 10;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-/// The first bytes of a key, in its order.
-std::uint64_t prefix_of(const std::string& key) {
-  std::array<unsigned char, sizeof(std::uint64_t)> bytes{};
-  std::copy_n(key.begin(), std::min(key.size(), bytes.size()), bytes.begin());
-  std::uint64_t prefix = 0;
-  for (const unsigned char byte : bytes) prefix = prefix << 8 | byte;
-  return prefix;
-}
-
 /// Between two looks at whether keys are sorted.
 constexpr fabric::TimeUs kSortUs = 1000;
 /// What is read of a block for its key: most keys are there.
 constexpr std::uint64_t kKeyHeadBytes = 128;
+
+/// Bytes of the key of a block whose head was read.
+std::size_t key_bytes_in(std::span<const std::byte> head) {
+  BlockHeader header;
+  std::memcpy(&header, head.data(), sizeof header);
+  return std::size_t{header.key_bytes_less_one} + 1;
+}
+
+std::string_view view_of(const Slice& slice) { return {slice.data(), slice.size()}; }
 
 }  // namespace
 
@@ -49,7 +47,7 @@ Status OrderedServer::serve(fabric::TimeUs until) {
   do {
     const fabric::TimeUs idle = port_->now_us() + options_.idle_us;
     fabric::TimeUs wake = log_.empty() ? until : std::min(until, idle);
-    if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_again_, memory_.wake()});
+    if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_wake(), memory_.wake()});
     for (; !others_.empty(); others_.pop_front()) hear(others_.front());
     const auto arrival = port_->poll(wake);
     if (arrival.has_value()) {
@@ -153,16 +151,7 @@ Slot OrderedServer::apply_one() {
   BRECCIA_ASSERT(!log_.empty());
   LoggedWrite write = std::move(log_.front());
   log_.pop_front();
-  const auto there = index_.find(write.key);
-  const Slot before = there == index_.end() ? 0 : there->second;
-  if (write.slot == 0) {
-    if (there != index_.end()) index_.erase(there);
-  } else if (there != index_.end()) {
-    there->second = write.slot;
-  } else {
-    index_.emplace(std::move(write.key), write.slot);
-  }
-  return before;
+  return write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
 }
 
 void OrderedServer::apply(std::size_t most) {
@@ -185,11 +174,10 @@ WireWriter OrderedServer::scan(WireReader question) {
   apply(kAll);
   WireWriter answer = answer_of(Code::kOk);
   answer.add(ScanHead{.sequence = through_, .for_us = trust_until_ - now});
-  auto at = index_.lower_bound(std::string_view(begin.data(), begin.size()));
-  for (std::uint32_t n = 0; n < limit && at != index_.end(); ++n, ++at) {
-    if (!end.empty() && Slice(at->first).compare(end) >= 0) break;
-    answer.add(at->second);
-  }
+  if (!end.empty() && begin.compare(end) >= 0) return answer;
+  auto at = index_.lower_bound(view_of(begin));
+  const auto behind = end.empty() ? OrderedIndex::Cursor() : index_.lower_bound(view_of(end));
+  for (std::uint32_t n = 0; n < limit && at != behind; ++n, at.next()) answer.add(at.slot());
   return answer;
 }
 
@@ -198,37 +186,54 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
   if (!question.is_whole() || !is_whole_) return refusal(Code::kWrong, "no key, or not all keys");
   apply(kAll);
   WireWriter answer = answer_of(Code::kOk);
-  auto at = index_.upper_bound(std::string_view(behind.data(), behind.size()));
-  for (; at != index_.end() && answer.bytes().size() < options_.page_bytes; ++at) {
-    answer.add(at->second).add_bytes(at->first);
+  // What comes right behind a key is that with one more byte.
+  auto at = index_.lower_bound(behind.empty() ? "" : behind.ToString() + '\0');
+  for (; !at.is_at_end() && answer.bytes().size() < options_.page_bytes; at.next()) {
+    const auto key_bytes = static_cast<std::uint32_t>(at.key_bytes());
+    answer.add(at.slot()).add(key_bytes);
+    at.copy_key(reinterpret_cast<char*>(answer.add_room(key_bytes)));
   }
   return answer;
 }
 
 // ---- built from the hash server ----------------------------------------------------------------
 
+/// The next chains are on their way while keys of those before are read.
 void OrderedServer::gather() {
   if (is_whole_ || !has_begun_) return;
+  memory_.tend(port_->now_us() + options_.meet_us);
+  if (read_ == entries_.size()) {
+    entries_ = std::exchange(following_, {});
+    read_ = 0;
+  }
+  if (following_.empty() && !are_all_told_) ask_for_chains();
   const fabric::TimeUs now = port_->now_us();
-  memory_.tend(now + options_.meet_us);
-  if (read_ == entries_.size()) return are_all_told_ ? put_together() : ask_for_chains();
   if (now < gather_again_) return;
+  if (entries_.empty()) {
+    if (are_all_told_ && following_.empty()) put_together();
+    return;
+  }
   const std::size_t count = std::min(options_.keys_at_once, entries_.size() - read_);
   if (read_keys(std::span(entries_).subspan(read_, count))) {
     read_ += count;
-    gather_again_ = 0;
   } else {
     gather_again_ = port_->now_us() + options_.again_us;
   }
 }
 
+/// When there is something to do for it though nothing has come.
+fabric::TimeUs OrderedServer::gather_wake() const {
+  const bool waits = entries_.empty() && following_.empty() && !are_all_told_;
+  return waits ? chains_again_ : gather_again_;
+}
+
 /// All keys are there, by their hashes; sorting takes long.
 void OrderedServer::put_together() {
   if (!together_.valid()) {
-    entries_ = {};
-    read_ = 0;
     const auto when = options_.sorts_aside ? std::launch::async : std::launch::deferred;
-    together_ = std::async(when, &OrderedServer::index_of, std::move(keys_));
+    together_ = std::async(when, [keys = std::move(keys_), is_shared = options_.sorts_aside] {
+      return OrderedIndex::build(keys, is_shared);
+    });
   }
   gather_again_ = port_->now_us() + kSortUs;
   const auto now = std::chrono::seconds(0);
@@ -237,96 +242,99 @@ void OrderedServer::put_together() {
   is_whole_ = true;
 }
 
-OrderedServer::Index OrderedServer::index_of(std::vector<std::pair<std::string, Slot>> keys) {
-  // Most keys differ in their first bytes, which lie side by side here.
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order(keys.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    order[i] = {prefix_of(keys[i].first), static_cast<std::uint32_t>(i)};
-  }
-  std::sort(std::execution::par_unseq, order.begin(), order.end(),
-            [&keys](const auto& one, const auto& other) {
-              if (one.first != other.first) return one.first < other.first;
-              return keys[one.second].first < keys[other.second].first;
-            });
-  Index index;
-  for (const auto& [prefix, i] : order) {
-    index.emplace_hint(index.end(), std::move(keys[i].first), keys[i].second);
-  }
-  return index;
-}
-
 void OrderedServer::ask_for_chains() {
   const fabric::TimeUs now = port_->now_us();
-  if (!leader_.has_value() || now < gather_again_) return;
-  gather_again_ = now + options_.again_us;
+  if (!leader_.has_value() || now < chains_again_) return;
+  chains_again_ = now + options_.again_us;
   if (chains_request_ == 0) chains_request_ = asking_.draw_request();
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(Ask::kChains), .epoch = epoch_, .request = chains_request_};
   // What is not answered is asked again.
-  (void)port_->send(*leader_, header, WireWriter().add(next_chain_).bytes(), gather_again_);
+  (void)port_->send(*leader_, header, WireWriter().add(next_chain_).bytes(), chains_again_);
 }
 
 void OrderedServer::take_chains(WireReader answer) {
   const auto next = answer.take<std::uint32_t>();
   std::vector<ChainEntry> entries;
+  entries.reserve(answer.left() / sizeof(ChainEntry));
   while (answer.left() > 0) {
     entries.push_back(answer.take<ChainEntry>());
     if (!is_block(location_in(entries.back().slot))) return;
   }
   if (!answer.is_whole() || (next != 0 && next <= next_chain_)) return;
+  BRECCIA_ASSERT(following_.empty());
   next_chain_ = next;
   are_all_told_ = next == 0;
-  entries_ = std::move(entries);
-  read_ = 0;
-  gather_again_ = 0;
+  following_ = std::move(entries);
+  chains_again_ = 0;
 }
 
 /// Reads their keys. What a block has not, or not any more, was replaced since the
 /// hash server told of it, and a write of that key is in the log. False: they cannot be read now.
 bool OrderedServer::read_keys(std::span<const ChainEntry> entries) {
-  std::vector<std::byte> heads(entries.size() * kKeyHeadBytes);
-  const auto head_of = [&](std::size_t i) {
-    const std::uint64_t bytes = std::min(location_in(entries[i].slot).bytes(), kKeyHeadBytes);
-    return std::span(heads).subspan(i * kKeyHeadBytes, bytes);
+  if (!read_heads(entries) || !read_long_keys(entries)) return false;
+  const auto key_of = [&](std::size_t i) -> std::string_view {
+    if (const auto found = long_keys_.find(i); found != long_keys_.end()) return found->second;
+    const std::span<const std::byte> head = head_of(i, entries[i]);
+    const auto* const key = reinterpret_cast<const char*>(head.data()) + sizeof(BlockHeader);
+    return {key, std::min(key_bytes_in(head), head.size() - sizeof(BlockHeader))};
   };
-  std::map<std::uint32_t, std::vector<fabric::Read>> reads;
+  std::size_t key_bytes = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) key_bytes += key_of(i).size();
+  LooseKeys keys;
+  keys.reserve(entries.size(), key_bytes);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Location block = location_in(entries[i].slot);
+    if (memory_.is_lost(block.node)) continue;
+    const std::string_view key = key_of(i);
+    if (seeds_.id_of(Slice(key.data(), key.size())) != entries[i].id) continue;
+    keys.add(key, slot_of(0, block));
+  }
+  keys_.push_back(std::move(keys));
+  return true;
+}
+
+std::span<std::byte> OrderedServer::head_of(std::size_t i, const ChainEntry& entry) {
+  const std::uint64_t bytes = std::min(location_in(entry.slot).bytes(), kKeyHeadBytes);
+  return std::span(heads_).subspan(i * kKeyHeadBytes, bytes);
+}
+
+/// The beginnings of their blocks. Of those of servers that are lost there is none.
+bool OrderedServer::read_heads(std::span<const ChainEntry> entries) {
+  heads_.assign(entries.size() * kKeyHeadBytes, std::byte{0});
+  Reads of_node;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Location block = location_in(entries[i].slot);
     if (memory_.is_lost(block.node)) continue;
     if (!memory_.is_place(block)) return false;
-    reads[block.node].push_back({memory_.find(block.node)->region, block.offset(), head_of(i)});
+    of_node[block.node].push_back({block.offset(), head_of(i, entries[i])});
   }
-  const fabric::TimeUs until = port_->now_us() + options_.read_us;
-  for (const auto& [node, of_node] : reads) {
-    if (!port_->read(memory_.find(node)->peer, of_node, until).ok()) return false;
-  }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Location block = location_in(entries[i].slot);
-    if (memory_.is_lost(block.node)) continue;
-    const std::span<const std::byte> head = head_of(i);
-    BlockHeader header;
-    std::memcpy(&header, head.data(), sizeof header);
-    const std::size_t key_bytes = std::size_t{header.key_bytes_less_one} + 1;
-    std::string key(reinterpret_cast<const char*>(head.data()) + sizeof header,
-                    std::min(key_bytes, head.size() - sizeof header));
-    if (key.size() < key_bytes && block.bytes() >= sizeof header + key_bytes) {
-      auto longer = read_long_key(block, key_bytes);
-      if (!longer.ok()) return false;
-      key = longer.take();
-    }
-    if (seeds_.id_of(key) != entries[i].id) continue;
-    keys_.emplace_back(std::move(key), slot_of(0, block));
-  }
-  return true;
+  return read_all(of_node);
 }
 
-Result<std::string> OrderedServer::read_long_key(const Location& block, std::size_t key_bytes) {
-  const MemoryPeer* const of = memory_.find(block.node);
-  std::string key(key_bytes, '\0');
-  const fabric::Read read{of->region, block.offset() + sizeof(BlockHeader),
-                          std::as_writable_bytes(std::span(key))};
-  BRECCIA_TRY(port_->read(of->peer, {&read, 1}, port_->now_us() + options_.read_us));
-  return key;
+/// Those keys that their heads have not all of.
+bool OrderedServer::read_long_keys(std::span<const ChainEntry> entries) {
+  long_keys_.clear();
+  Reads of_node;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::span<const std::byte> head = head_of(i, entries[i]);
+    const std::size_t bytes = key_bytes_in(head);
+    const Location block = location_in(entries[i].slot);
+    if (sizeof(BlockHeader) + bytes <= head.size()) continue;
+    if (sizeof(BlockHeader) + bytes > block.bytes() || memory_.is_lost(block.node)) continue;
+    std::string& key = long_keys_[i];
+    key.resize(bytes);
+    of_node[block.node].push_back(
+        {block.offset() + sizeof(BlockHeader), std::as_writable_bytes(std::span(key))});
+  }
+  return read_all(of_node);
+}
+
+bool OrderedServer::read_all(const Reads& of_node) {
+  const fabric::TimeUs until = port_->now_us() + options_.read_us;
+  return std::all_of(of_node.begin(), of_node.end(), [&](const auto& one) {
+    return memory_.read(one.first, one.second, options_.read_us / 2, until).ok();
+  });
 }
 
 }  // namespace breccia::disagg

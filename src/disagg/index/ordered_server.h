@@ -14,6 +14,8 @@
 #include "disagg/answers.h"
 #include "disagg/asking.h"
 #include "disagg/index/index_server.h"
+#include "disagg/index/loose_keys.h"
+#include "disagg/index/ordered_index.h"
 #include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
@@ -63,8 +65,6 @@ class OrderedServer final : public IndexServer {
   [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
-  using Index = std::map<std::string, Slot, std::less<>>;
-
   void hear(const fabric::Arrival& arrival);
   WireWriter answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter meet(const Answers::Asker& asker, WireReader question);
@@ -75,12 +75,16 @@ class OrderedServer final : public IndexServer {
   void apply(std::size_t most);
 
   void gather();
+  [[nodiscard]] fabric::TimeUs gather_wake() const;
   void ask_for_chains();
   void take_chains(WireReader answer);
   [[nodiscard]] bool read_keys(std::span<const ChainEntry> entries);
+  [[nodiscard]] bool read_heads(std::span<const ChainEntry> entries);
+  [[nodiscard]] bool read_long_keys(std::span<const ChainEntry> entries);
+  using Reads = std::map<std::uint32_t, std::vector<MemoryPeers::BlockRead>>;  // by node
+  [[nodiscard]] bool read_all(const Reads& of_node);
+  [[nodiscard]] std::span<std::byte> head_of(std::size_t i, const ChainEntry& entry);
   void put_together();
-  static Index index_of(std::vector<std::pair<std::string, Slot>> keys);
-  [[nodiscard]] Result<std::string> read_long_key(const Location& block, std::size_t key_bytes);
 
   fabric::Port* const port_;
   const Options options_;
@@ -97,18 +101,22 @@ class OrderedServer final : public IndexServer {
   bool has_begun_ = false;                // it knows where the log goes on
   std::deque<LoggedWrite> log_;           // behind the index
   std::uint64_t through_ = 0;             // of the log
-  Index index_;
+  OrderedIndex index_;
 
   bool is_whole_ = false;
-  std::uint32_t next_chain_ = 0;      // that was not told yet
-  bool are_all_told_ = false;         // there are no more chains
-  std::uint64_t chains_request_ = 0;  // 0: none is under way
-  fabric::TimeUs gather_again_ = 0;
-  std::vector<ChainEntry> entries_;                 // of chains, up to next_chain_
-  std::size_t read_ = 0;                            // so many of these have their keys in the index
-  KeySeeds seeds_;                                  // by which their keys are known
-  std::vector<std::pair<std::string, Slot>> keys_;  // that were read
-  std::future<Index> together_;                     // of these, when all were
+  std::uint32_t next_chain_ = 0;       // that was not told yet
+  bool are_all_told_ = false;          // there are no more chains
+  std::uint64_t chains_request_ = 0;   // 0: none is under way
+  fabric::TimeUs chains_again_ = 0;    // they are asked for, if they were not told
+  fabric::TimeUs gather_again_ = 0;    // there is something to read, or to be put together
+  std::vector<ChainEntry> entries_;    // of chains, up to next_chain_
+  std::size_t read_ = 0;               // so many of these have their keys in keys_
+  std::vector<ChainEntry> following_;  // of the next chains, if they have come
+  KeySeeds seeds_;                     // by which their keys are known
+  std::vector<std::byte> heads_;       // of blocks whose keys are read
+  std::map<std::size_t, std::string> long_keys_;  // of these, by entry
+  std::vector<LooseKeys> keys_;                   // that were read
+  std::future<OrderedIndex> together_;            // of these, when all were
 };
 
 }  // namespace breccia::disagg
