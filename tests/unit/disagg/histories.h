@@ -83,7 +83,7 @@ inline void ask_at_random(const Clock& clock, Client* client, std::uint64_t seed
     } else {
       op.what = KeyOp::What::kWrite;
       const std::string value =
-          std::to_string(seed) + "." + std::to_string(turn) + std::string(random.below(300), '.');
+          std::to_string(seed) + "." + std::to_string(turn) + std::string(random.below(100), '.');
       const bool deletes = random.one_in(4);
       if (!deletes) op.value = value;
       op.returned = KeyOp::kNever;

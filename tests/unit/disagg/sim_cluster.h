@@ -80,7 +80,7 @@ class SimCluster {
         const auto coordinator = meet_coordinator(node);
         MemorySeat::Options options;
         options.server.member = name(node);
-        options.server.bytes = 16 * Pool::kChunkLines * kLineBytes;
+        options.server.bytes = 8 * Pool::kChunkLines * kLineBytes;
         options.server.again_us = 300;
         options.server.meet_us = 1000;
         options.server.read_us = 5000;
