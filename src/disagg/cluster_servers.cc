@@ -44,6 +44,8 @@ void sit(const ClusterConfig& config, const char* what, const std::atomic<bool>&
     auto port = config.open_port(name);
     auto met = MetCoordinator::meet(config, name + ".c");
     if (port.ok() && met.ok()) {
+      log(LogLevel::kInfo,
+          name + " at " + port.value()->address() + ", " + port.value()->describe());
       const auto seat = make_seat(port.value().get(), met.value().coordinator.get(), name);
       while (!is_over && status.ok()) {
         status = seat->serve(port.value()->now_us() + kTurnUs);
@@ -65,12 +67,8 @@ void sit(const ClusterConfig& config, const char* what, const std::atomic<bool>&
 
 Status run_coordinator(const ClusterConfig& config, const std::string& file,
                        const std::atomic<bool>& is_over) {
-  const std::string prefix = "local:" + config.ports + "/";
-  if (!config.coordinator.starts_with(prefix)) {
-    return Status::InvalidArgument("the configuration names another kind of coordinator",
-                                   config.coordinator);
-  }
-  BRECCIA_TAKE(const auto port, config.open_port(config.coordinator.substr(prefix.size())));
+  BRECCIA_TAKE(const auto port, config.open_coordinator_port());
+  log(LogLevel::kInfo, "coordinator at " + port->address() + ", " + port->describe());
   CoordinatorServer::Options options;
   options.file = file;
   options.session_us = 1000 * config.session_ms;

@@ -50,6 +50,7 @@ Status serve(const std::string& config_file,
   std::signal(SIGTERM, [](int) { g_is_over = true; });
   std::signal(SIGINT, [](int) { g_is_over = true; });
   BRECCIA_TAKE(const auto config, disagg::ClusterConfig::read(config_file));
+  config.prepare_process();
   return run(config);
 }
 

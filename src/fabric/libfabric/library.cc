@@ -45,6 +45,11 @@ Result<const Library*> Library::load() {
   return Status::NotSupported(std::string(kFile) + " is not there", "install libfabric1");
 }
 
+void prepare_process() {
+  ::setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", /*overwrite=*/0);
+  ::setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000", /*overwrite=*/0);
+}
+
 std::string words_of(long code) {
   BRECCIA_ASSERT(library() != nullptr);
   return library()->strerror(static_cast<int>(std::abs(code)));

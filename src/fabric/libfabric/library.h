@@ -25,6 +25,12 @@ struct Library {
   static Result<const Library*> load();
 };
 
+/// Gives the variables of the environment that make ports over TCP smaller, and connections there
+/// quicker, their values, but for those that have one. The library reads them when it is loaded:
+/// this is for programs, before they open a port.
+/// Threads there is no other one yet.
+void prepare_process();
+
 /// What a code of a call that failed says. Behind a load().
 [[nodiscard]] std::string words_of(long code);
 

@@ -184,6 +184,14 @@ Status Provider::open_domain() {
   return Status::OK();
 }
 
+std::optional<Policy> Provider::policy_of(std::string_view name) {
+  if (name.empty()) return Policy::kAuto;
+  for (const Candidate& candidate : kCandidates) {
+    if (name == candidate.word || name == candidate.name) return candidate.policy;
+  }
+  return std::nullopt;
+}
+
 std::string Provider::name() const {
   return std::string(info_->fabric_attr->prov_name) + (is_software_ ? " (software)" : "");
 }

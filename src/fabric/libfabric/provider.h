@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,8 @@ class Provider {
   [[nodiscard]] std::string text_of(const RawAddress& address) const;
   /// Errors  InvalidArgument: it is none, or of another network.
   [[nodiscard]] Result<RawAddress> address_of(const std::string& text) const;
+  /// Of "tcp;ofi_rxm" or "tcp", and so on; empty is kAuto. None: there is no such provider.
+  [[nodiscard]] static std::optional<Policy> policy_of(std::string_view name);
 
  private:
   struct FreeInfo {
