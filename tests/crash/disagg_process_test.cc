@@ -210,7 +210,10 @@ class Worker {
 
 /// Strikes one index or memory server, and returns when.
 TimeUs strike(Processes* processes, const ClusterMap& map, base::Random* random, bool* is_kill) {
-  const bool is_index = random->one_in(2);
+  // Where one process came to have both indexes, as no other one was there in time, they would be
+  // lost together.
+  const bool is_one = process_of(map.hash.member) == process_of(map.ordered.member);
+  const bool is_index = random->one_in(2) && !is_one;
   const ClusterMap::Memory& memory = map.memory.front();
   const std::string& victim = random->one_in(2)
                                   ? (is_index ? map.hash.member : memory.member)
