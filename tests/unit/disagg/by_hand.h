@@ -1,0 +1,175 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "disagg/block.h"
+#include "disagg/index/index_server.h"
+#include "disagg/location.h"
+#include "disagg/memory/memory_server.h"
+#include "disagg/memory/pool_image.h"
+#include "disagg/protocol.h"
+#include "fabric/sim/net.h"
+
+/// Servers one at a time, and by hand whoever they talk to: what comes in which order is written
+/// down in the test, not drawn.
+
+namespace breccia::disagg::testing {
+
+using fabric::TimeUs;
+using fabric::sim::Net;
+
+constexpr TimeUs kAgainUs = 300;
+constexpr TimeUs kSoonUs = 2000;  // what is answered at all is answered by then
+constexpr std::uint64_t kSmallBytes = PoolImage::kChunkLines * kLineBytes;
+constexpr std::uint32_t kSmallClass = 1;
+
+/// A thread on a network without surprises, where each way takes up to ten microseconds.
+inline void run_by_hand(const std::function<void(Net*)>& body) {
+  Net net(1, {.delay_us_max = 10, .torn_one_in = 0});
+  net.start(net.add_node(), [&] { body(&net); });
+  net.run();
+}
+
+inline Location small_block(std::uint64_t number) {
+  return {.node = 0,
+          .size_class = kSmallClass,
+          .line = PoolImage::line_of(kSmallClass, {.chunk = 0, .block = number})};
+}
+
+inline void write_block(std::span<std::byte> memory, const Location& block,
+                        const std::string& value) {
+  static std::uint32_t generation = 1;
+  const std::vector<std::byte> bytes = make_block(++generation, "key", value);
+  ASSERT_LE(bytes.size(), block.bytes());
+  std::memcpy(memory.data() + block.offset(), bytes.data(), bytes.size());
+}
+
+inline void mark_block(std::span<std::byte> memory, const Location& block) {
+  constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::memcpy(memory.data() + block.offset() + BlockHeader::kStateOffset, &kState, sizeof kState);
+}
+
+/// Its value, behind it a mark if it has one; "none": it is no block.
+inline std::string block_in(std::span<const std::byte> memory, const Location& block) {
+  const auto view = whole_block(memory.subspan(block.offset(), block.bytes()));
+  if (!view.has_value()) return "none";
+  return view->value.ToString() + (view->is_replaced ? ", marked" : "");
+}
+
+/// A server in a thread of its own, as long as the network is.
+template <class Server>
+struct Served {
+  Server* server = nullptr;
+  std::string address;
+  Net::Node node = 0;
+};
+
+inline bool serve_once(MemoryServer* server, TimeUs until) {
+  server->serve(until);
+  return true;
+}
+inline bool serve_once(IndexServer* server, TimeUs until) {
+  const Status served = server->serve(until);
+  EXPECT_TRUE(served.ok()) << served.ToString();
+  return served.ok();
+}
+
+template <class Server>
+Served<Server> serve(Net* net,
+                     const std::function<std::unique_ptr<Server>(fabric::Port* port)>& make) {
+  constexpr TimeUs kTurnUs = 100;
+  Served<Server> served{.node = net->add_node()};
+  net->let_serve(served.node);
+  net->start(served.node, [net, &served, node = served.node, make] {
+    const auto port = net->open(node);
+    const auto server = make(port.get());
+    served.address = port->address();
+    served.server = server.get();
+    while (serve_once(server.get(), net->now_us() + kTurnUs)) continue;
+  });
+  while (served.server == nullptr) net->sleep(1);
+  return served;
+}
+
+/// Asks servers, and is asked by them, by hand.
+class Hand {
+ public:
+  explicit Hand(Net* net) : node_(net->add_node()), port_(net->open(node_)) {}
+
+  [[nodiscard]] Net::Node node() const { return node_; }
+  [[nodiscard]] fabric::Port* port() const { return port_.get(); }
+  [[nodiscard]] fabric::PeerId meet(const std::string& address) {
+    return port_->connect(address, port_->now_us() + kSoonUs).take();
+  }
+
+  /// Puts a question; its number.
+  std::uint64_t put(fabric::PeerId peer, Ask what, std::uint32_t epoch,
+                    const WireWriter& question) {
+    const fabric::Header header{
+        .kind = static_cast<std::uint8_t>(what), .epoch = epoch, .request = ++request_};
+    EXPECT_TRUE(port_->send(peer, header, question.bytes(), port_->now_us() + kSoonUs).ok());
+    return request_;
+  }
+  /// What was answered, or is within so long. Empty: nothing.
+  std::vector<std::byte> answer_to(std::uint64_t request, TimeUs wait = kSoonUs) {
+    const TimeUs until = port_->now_us() + wait;
+    do {
+      hear(until);
+    } while (!answers_.contains(request) && port_->now_us() < until);
+    return answers_[request];
+  }
+  /// Its code; none: there is no answer.
+  std::optional<Code> code_of(std::uint64_t request, TimeUs wait = kSoonUs) {
+    const std::vector<std::byte> answer = answer_to(request, wait);
+    return answer.empty() ? std::nullopt : std::optional(WireReader(answer).take<Code>());
+  }
+  /// The next question that has come, or comes within so long.
+  std::optional<fabric::Arrival> question(TimeUs wait = kSoonUs) {
+    const TimeUs until = port_->now_us() + wait;
+    do {
+      hear(until);
+    } while (questions_.empty() && port_->now_us() < until);
+    if (questions_.empty()) return std::nullopt;
+    fabric::Arrival first = std::move(questions_.front());
+    questions_.pop_front();
+    return first;
+  }
+  void answer(const fabric::Arrival& question, const WireWriter& answer) {
+    fabric::Header header = question.header;
+    header.kind |= kAnswerBit;
+    EXPECT_TRUE(port_->send(question.peer, header, answer.bytes(), port_->now_us() + kSoonUs).ok());
+  }
+
+ private:
+  /// One thing, or nothing.
+  void hear(TimeUs until) {
+    auto arrival = port_->poll(until);
+    if (!arrival.has_value() || arrival->kind != fabric::Arrival::Kind::kMessage) return;
+    if ((arrival->header.kind & kAnswerBit) != 0) {
+      answers_[arrival->header.request] = std::move(arrival->payload);
+    } else {
+      questions_.push_back(*std::move(arrival));
+    }
+  }
+
+  const Net::Node node_;
+  const std::unique_ptr<fabric::Port> port_;
+  std::uint64_t request_ = 0;
+  std::map<std::uint64_t, std::vector<std::byte>> answers_;  // by request
+  std::deque<fabric::Arrival> questions_;
+};
+
+}  // namespace breccia::disagg::testing

@@ -1,0 +1,231 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "disagg/memory/mirror.h"
+#include "unit/disagg/by_hand.h"
+
+/// Memory servers and their mirrors, at the moments at which it is seen whether they keep to what
+/// docs/impl/disagg.md says ("Values on two servers").
+
+namespace breccia::disagg {
+
+namespace {
+
+using namespace testing;
+
+/// A mirror, and by hand the server that it is of. What clients and hash servers write, tests put
+/// into both memories themselves.
+class MirrorByHand {
+ public:
+  explicit MirrorByHand(Net* net)
+      : server_(net),
+        region_(server_.port()->make_region(kSmallBytes, fabric::Access::kReadWrite).take()),
+        port_(net->open(net->add_node())),
+        own_(kSmallBytes),
+        answers_(port_.get()),
+        asking_(port_.get(), kAgainUs),
+        mirror_(port_.get(), &asking_, own_,
+                {.member = "mirror",
+                 .again_us = kAgainUs,
+                 .meet_us = 50,
+                 .read_us = kSoonUs,
+                 .part_bytes = 1}) {}
+
+  [[nodiscard]] std::span<std::byte> of_server() { return region_->bytes(); }
+  [[nodiscard]] std::span<std::byte> own() { return own_; }
+  [[nodiscard]] const Mirror& mirror() const { return mirror_; }
+  /// Which blocks are in use, when the mirror asks next.
+  PoolImage& in_use() { return in_use_; }
+
+  void follow(bool is_written) {
+    ClusterMap::Memory of{.member = "server", .address = server_.port()->address()};
+    of.mirror = {.member = "mirror", .address = "", .is_written = is_written, .is_whole = false};
+    mirror_.follow(of, 1);
+  }
+  /// Lets both go on until the mirror has heard which blocks are in use.
+  void meet() {
+    has_told_ = false;
+    while (!has_told_) go_on(kAgainUs);
+    go_on(kAgainUs);
+  }
+  /// The server forgets that it has met the mirror.
+  void part() { server_.port()->disconnect(peer_); }
+  /// Tells the mirror of a block that is leased, or given back; what it answers.
+  std::optional<Code> tell(bool is_lease, const Location& block) {
+    WireWriter change;
+    change.add(static_cast<std::uint8_t>(is_lease ? 1 : 0)).add(block.size_class).add(block.line);
+    const std::uint64_t request = server_.put(peer_, Ask::kKeep, 1, change);
+    go_on(kAgainUs);
+    return server_.code_of(request);
+  }
+  void go_on(TimeUs us) {
+    const TimeUs until = port_->now_us() + us;
+    while (port_->now_us() < until) {
+      mirror_.tend();
+      while (const auto question = server_.question(0)) tell_in_use(*question);
+      while (const auto arrival = port_->poll(0)) hear(*arrival);
+    }
+  }
+
+ private:
+  void tell_in_use(const fabric::Arrival& question) {
+    ASSERT_EQ(question.header.kind, static_cast<std::uint8_t>(Ask::kUse));
+    peer_ = question.peer;
+    WireReader reader(question.payload);
+    (void)reader.take_bytes();
+    const auto from = reader.take<std::uint64_t>();
+    WireWriter answer = answer_of(Code::kOk);
+    answer.add(UseHead{.region = region_->name(), .next = 1});
+    if (from == 0) add_chunk(0, in_use_.chunks()[0], &answer);
+    server_.answer(question, answer);
+    has_told_ = true;
+  }
+  void hear(const fabric::Arrival& arrival) {
+    mirror_.hear(arrival);
+    const bool is_answer = (arrival.header.kind & kAnswerBit) != 0;
+    if (arrival.kind == fabric::Arrival::Kind::kMessage && is_answer) return;
+    answers_.hear(arrival, [this](const Answers::Asker& asker, Ask ask, WireReader question) {
+      EXPECT_EQ(ask, Ask::kKeep);
+      return mirror_.keep(asker, question);
+    });
+  }
+
+  Hand server_;
+  const std::unique_ptr<fabric::Region> region_;
+  PoolImage in_use_{1};
+  fabric::PeerId peer_ = 0;  // the mirror, as the server knows it
+  bool has_told_ = false;
+  const std::unique_ptr<fabric::Port> port_;
+  std::vector<std::byte> own_;
+  Answers answers_;
+  Asking asking_;
+  Mirror mirror_;
+};
+
+/// Lets the mirror copy, until it has all, and lets something happen so long behind its beginning.
+template <class Happens>
+void copy_beside(Net* net, MirrorByHand* one, TimeUs behind, Happens happens) {
+  bool has_happened = false;
+  net->start(net->add_node(), [&] {
+    net->sleep(behind);
+    happens();
+    has_happened = true;
+  });
+  one->follow(/*is_written=*/true);
+  for (int turn = 0; turn < 20 || !has_happened; ++turn) one->go_on(20);
+  EXPECT_TRUE(one->mirror().is_whole());
+}
+
+/// Longer than a mirror takes to copy two blocks.
+constexpr TimeUs kMoments = 120;
+
+const Location kA = small_block(0), kB = small_block(1), kC = small_block(2);
+
+}  // namespace
+
+// Goal: what clients write on the server alone, as they do not know the mirror yet, is copied.
+// Method: it is written when the mirror has heard what is in use, before the map says that there
+//   are no such clients any more.
+// Mutation: a mirror that copies as soon as it knows what is in use.
+TEST(DisaggMirror, CopiesBehindWritesOfOlderMaps) {
+  run_by_hand([](Net* net) {
+    MirrorByHand one(net);
+    write_block(one.of_server(), kA, "before");
+    ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+    one.follow(/*is_written=*/false);
+    one.meet();
+    one.go_on(kSoonUs);
+    EXPECT_FALSE(one.mirror().is_whole());
+    write_block(one.of_server(), kA, "behind");
+    copy_beside(net, &one, 0, [] {});
+    EXPECT_EQ(block_in(one.own(), kA), "behind");
+  });
+}
+
+// Goal: a mark that comes while its block is copied is on the mirror, too.
+// Method: marks on the server, and then on the mirror, at each moment of a copy.
+// Mutation: a mirror that does not look whether the block was marked behind what it has read of it.
+TEST(DisaggMirror, MarksBesideACopyStay) {
+  run_by_hand([](Net* net) {
+    for (TimeUs moment = 0; moment < kMoments; ++moment) {
+      SCOPED_TRACE(moment);
+      MirrorByHand one(net);
+      write_block(one.of_server(), kA, "a");
+      ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+      one.follow(/*is_written=*/false);
+      one.meet();
+      copy_beside(net, &one, moment, [&] {
+        mark_block(one.of_server(), kA);
+        mark_block(one.own(), kA);
+      });
+      ASSERT_EQ(block_in(one.own(), kA), "a, marked");
+    }
+  });
+}
+
+// Goal: a block that is given back is not copied any more: its next value is written here, too.
+// Method: it is given back, and leased again, before it was copied; its client writes it on both
+//   servers at each moment of the copy.
+// Mutation: a mirror that copies all that was in use when it came.
+TEST(DisaggMirror, WhatIsGivenBackIsNotCopied) {
+  run_by_hand([](Net* net) {
+    for (TimeUs moment = 0; moment < kMoments; ++moment) {
+      SCOPED_TRACE(moment);
+      MirrorByHand one(net);
+      for (const Location& block : {kA, kB}) {
+        write_block(one.of_server(), block, "before");
+        ASSERT_TRUE(one.in_use().take(kSmallClass, block.line));
+      }
+      one.follow(/*is_written=*/false);
+      one.meet();
+      ASSERT_EQ(one.tell(/*is_lease=*/false, kB), Code::kOk);
+      ASSERT_EQ(one.tell(/*is_lease=*/true, kB), Code::kOk);
+      copy_beside(net, &one, moment, [&] {
+        for (const auto memory : {one.of_server(), one.own()}) write_block(memory, kB, "behind");
+      });
+      ASSERT_EQ(block_in(one.own(), kA), "before");
+      ASSERT_EQ(block_in(one.own(), kB), "behind");
+    }
+  });
+}
+
+// Goal: a mirror that meets its server once more copies what was in use all the time alone.
+// Method: of three blocks one was leased behind the first time, and one is not in use at the second
+//   time, and leased again; their clients write both servers at each moment of the copy.
+// Mutation: all copied that is in use at the second time; all that was at the first.
+TEST(DisaggMirror, CopiesWhatWasInUseAllTheTime) {
+  run_by_hand([](Net* net) {
+    for (TimeUs moment = 0; moment < kMoments; ++moment) {
+      SCOPED_TRACE(moment);
+      MirrorByHand one(net);
+      for (const Location& block : {kA, kB, kC}) write_block(one.of_server(), block, "before");
+      ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+      ASSERT_TRUE(one.in_use().take(kSmallClass, kB.line));
+      one.follow(/*is_written=*/false);
+      one.meet();
+      ASSERT_EQ(one.tell(/*is_lease=*/true, kC), Code::kOk);
+      ASSERT_TRUE(one.in_use().take(kSmallClass, kC.line));
+      // Of this the mirror does not hear.
+      ASSERT_TRUE(one.in_use().give_back(kSmallClass, kB.line));
+      one.part();
+      one.meet();
+      ASSERT_EQ(one.tell(/*is_lease=*/true, kB), Code::kOk);
+      copy_beside(net, &one, moment, [&] {
+        for (const Location& block : {kB, kC}) {
+          for (const auto memory : {one.of_server(), one.own()}) {
+            write_block(memory, block, "behind");
+          }
+        }
+      });
+      ASSERT_EQ(block_in(one.own(), kA), "before");
+      ASSERT_EQ(block_in(one.own(), kB), "behind");
+      ASSERT_EQ(block_in(one.own(), kC), "behind");
+    }
+  });
+}
+
+}  // namespace breccia::disagg
