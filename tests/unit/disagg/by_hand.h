@@ -91,7 +91,7 @@ template <class Server>
 Served<Server> serve(Net* net,
                      const std::function<std::unique_ptr<Server>(fabric::Port* port)>& make) {
   constexpr TimeUs kTurnUs = 100;
-  Served<Server> served{.node = net->add_node()};
+  Served<Server> served{.server = nullptr, .address = {}, .node = net->add_node()};
   net->let_serve(served.node);
   net->start(served.node, [net, &served, node = served.node, make] {
     const auto port = net->open(node);
@@ -129,7 +129,8 @@ class Hand {
     do {
       hear(until);
     } while (!answers_.contains(request) && port_->now_us() < until);
-    return answers_[request];
+    const auto found = answers_.find(request);
+    return found == answers_.end() ? std::vector<std::byte>() : found->second;
   }
   /// Its code; none: there is no answer.
   std::optional<Code> code_of(std::uint64_t request, TimeUs wait = kSoonUs) {

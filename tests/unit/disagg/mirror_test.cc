@@ -125,6 +125,48 @@ constexpr TimeUs kMoments = 120;
 
 const Location kA = small_block(0), kB = small_block(1), kC = small_block(2);
 
+constexpr std::uint32_t kEpoch = 7;
+
+/// A server of memory that has another one's, or is to have one.
+Served<MemoryServer> serve_memory(Net* net, const ClusterMap::Mirror& mirror) {
+  return serve<MemoryServer>(net, [mirror](fabric::Port* port) {
+    auto made =
+        MemoryServer::make(port, {.member = "server", .bytes = kSmallBytes, .again_us = kAgainUs});
+    ClusterMap map{.epoch = kEpoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
+    map.memory.push_back({.member = "server", .address = "", .bytes = kSmallBytes});
+    map.memory.front().mirror = mirror;
+    EXPECT_TRUE(made.value()->follow(map).ok());
+    return made.take();
+  });
+}
+
+WireWriter lease_of(std::uint32_t count) { return WireWriter().add(kSmallClass).add(count); }
+WireWriter use_from(std::uint64_t chunk) { return WireWriter().add_bytes("mirror").add(chunk); }
+WireWriter block_as_told(std::uint64_t line) { return WireWriter().add(kSmallClass).add(line); }
+
+/// The first line of those that were leased.
+std::uint64_t line_in(const std::vector<std::byte>& answer) {
+  WireReader reader(answer);
+  EXPECT_EQ(reader.take<Code>(), Code::kOk);
+  return reader.take<std::uint64_t>();
+}
+
+/// What a server tells its mirror of one block.
+struct Told {
+  bool is_lease;
+  std::uint64_t line;
+  friend bool operator==(const Told&, const Told&) = default;
+};
+Told told_in(const fabric::Arrival& question) {
+  EXPECT_EQ(question.header.kind, static_cast<std::uint8_t>(Ask::kKeep));
+  WireReader reader(question.payload);
+  const bool is_lease = reader.take<std::uint8_t>() == 1;
+  EXPECT_EQ(reader.take<std::uint32_t>(), kSmallClass);
+  const auto line = reader.take<std::uint64_t>();
+  EXPECT_TRUE(reader.is_whole());
+  return {.is_lease = is_lease, .line = line};
+}
+
 }  // namespace
 
 // Goal: what clients write on the server alone, as they do not know the mirror yet, is copied.
@@ -225,6 +267,106 @@ TEST(DisaggMirror, CopiesWhatWasInUseAllTheTime) {
       ASSERT_EQ(block_in(one.own(), kB), "behind");
       ASSERT_EQ(block_in(one.own(), kC), "behind");
     }
+  });
+}
+
+// Goal: who has another map, an older one or a newer one, is neither leased blocks nor gives any
+//   back: it may not write all servers that are to have what it writes.
+// Mutation: leases, or blocks given back, without a look at the epoch, or with one at older ones.
+TEST(DisaggMirror, LeasesAreOfOneMap) {
+  run_by_hand([](Net* net) {
+    const auto served = serve_memory(net, {});
+    Hand client(net);
+    const fabric::PeerId server = client.meet(served.address);
+    const std::uint64_t line =
+        line_in(client.answer_to(client.put(server, Ask::kLease, kEpoch, lease_of(1))));
+    for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
+      const std::uint64_t lease = client.put(server, Ask::kLease, other, lease_of(1));
+      EXPECT_EQ(client.code_of(lease), Code::kEpoch);
+      const std::uint64_t back = client.put(server, Ask::kGiveBack, other, block_as_told(line));
+      EXPECT_EQ(client.code_of(back), Code::kEpoch);
+      EXPECT_EQ(served.server->pool().used_blocks(), 1U);
+    }
+  });
+}
+
+// Goal: a server whose mirror has not heard which blocks are in use, all of them, changes nothing.
+// Mutation: blocks that are leased, or taken back, as soon as the server has a mirror; a mirror of
+//   another name.
+TEST(DisaggMirror, HearsWhatIsInUseBeforeThatChanges) {
+  run_by_hand([](Net* net) {
+    const auto served = serve_memory(net, {.member = "mirror", .address = "a"});
+    Hand client(net), mirror(net);
+    const fabric::PeerId server = client.meet(served.address);
+    const fabric::PeerId of = mirror.meet(served.address);
+    const auto lease = [&] { return client.put(server, Ask::kLease, kEpoch, lease_of(1)); };
+    EXPECT_EQ(client.code_of(lease()), Code::kBusy);
+    const WireWriter other = WireWriter().add_bytes("other").add(std::uint64_t{0});
+    EXPECT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, other)), Code::kEpoch);
+    EXPECT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(1))), Code::kBusy);
+    EXPECT_EQ(client.code_of(lease()), Code::kBusy);
+    EXPECT_EQ(served.server->pool().used_blocks(), 0U);
+    EXPECT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
+    (void)lease();
+    EXPECT_TRUE(mirror.question().has_value());
+  });
+}
+
+// Goal: a client hears of blocks, leased or given back, when the mirror has that, and not before.
+// Mutation: answers that do not wait for the mirror's.
+TEST(DisaggMirror, ClientsAreAnsweredBehindIt) {
+  run_by_hand([](Net* net) {
+    const auto served = serve_memory(net, {.member = "mirror", .address = "a"});
+    Hand client(net), mirror(net);
+    const fabric::PeerId server = client.meet(served.address);
+    const fabric::PeerId of = mirror.meet(served.address);
+    ASSERT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
+
+    const std::uint64_t lease = client.put(server, Ask::kLease, kEpoch, lease_of(1));
+    auto told = mirror.question();
+    ASSERT_TRUE(told.has_value());
+    EXPECT_FALSE(client.code_of(lease).has_value());
+    mirror.answer(*told, answer_of(Code::kOk));
+    const std::uint64_t line = line_in(client.answer_to(lease));
+    EXPECT_EQ(told_in(*told), (Told{.is_lease = true, .line = line}));
+
+    // What it was asked once more before it answered.
+    while (mirror.question(0).has_value()) continue;
+    const std::uint64_t back = client.put(server, Ask::kGiveBack, kEpoch, block_as_told(line));
+    told = mirror.question();
+    ASSERT_TRUE(told.has_value());
+    EXPECT_EQ(told_in(*told), (Told{.is_lease = false, .line = line}));
+    EXPECT_FALSE(client.code_of(back).has_value());
+    mirror.answer(*told, answer_of(Code::kOk));
+    EXPECT_EQ(client.code_of(back), Code::kOk);
+  });
+}
+
+// Goal: what the mirror has not heard when it goes is not leased, and free again; what was given
+//   back stays so.
+// Mutation: such blocks stay in use, or their clients get them.
+TEST(DisaggMirror, GoesBeforeItHasHeard) {
+  run_by_hand([](Net* net) {
+    const auto served = serve_memory(net, {.member = "mirror", .address = "a"});
+    Hand client(net), mirror(net);
+    const fabric::PeerId server = client.meet(served.address);
+    const fabric::PeerId of = mirror.meet(served.address);
+    ASSERT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
+    const std::uint64_t first = client.put(server, Ask::kLease, kEpoch, lease_of(1));
+    const auto told = mirror.question();
+    ASSERT_TRUE(told.has_value());
+    mirror.answer(*told, answer_of(Code::kOk));
+    const std::uint64_t line = line_in(client.answer_to(first));
+
+    const std::uint64_t back = client.put(server, Ask::kGiveBack, kEpoch, block_as_told(line));
+    const std::uint64_t lease = client.put(server, Ask::kLease, kEpoch, lease_of(2));
+    EXPECT_FALSE(client.code_of(lease).has_value());
+    EXPECT_EQ(served.server->pool().used_blocks(), 2U);
+    mirror.port()->disconnect(of);
+    EXPECT_EQ(client.code_of(lease), Code::kBusy);
+    EXPECT_EQ(client.code_of(back), Code::kOk);
+    EXPECT_EQ(served.server->pool().used_blocks(), 0U);
+    EXPECT_EQ(client.code_of(client.put(server, Ask::kLease, kEpoch, lease_of(1))), Code::kBusy);
   });
 }
 
