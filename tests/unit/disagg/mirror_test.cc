@@ -127,15 +127,20 @@ const Location kA = small_block(0), kB = small_block(1), kC = small_block(2);
 
 constexpr std::uint32_t kEpoch = 7;
 
-/// A server of memory that has another one's, or is to have one.
+ClusterMap map_of(std::uint32_t epoch, const ClusterMap::Mirror& mirror) {
+  ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
+  map.memory.push_back({.member = "server", .address = "", .bytes = 2 * kSmallBytes});
+  map.memory.front().mirror = mirror;
+  return map;
+}
+
+/// A server of memory that has a mirror, or is to have one; it tells that of a chunk at once.
 Served<MemoryServer> serve_memory(Net* net, const ClusterMap::Mirror& mirror) {
   return serve<MemoryServer>(net, [mirror](fabric::Port* port) {
-    auto made =
-        MemoryServer::make(port, {.member = "server", .bytes = kSmallBytes, .again_us = kAgainUs});
-    ClusterMap map{.epoch = kEpoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
-    map.memory.push_back({.member = "server", .address = "", .bytes = kSmallBytes});
-    map.memory.front().mirror = mirror;
-    EXPECT_TRUE(made.value()->follow(map).ok());
+    auto made = MemoryServer::make(
+        port,
+        {.member = "server", .bytes = 2 * kSmallBytes, .again_us = kAgainUs, .part_bytes = 1});
+    EXPECT_TRUE(made.value()->follow(map_of(kEpoch, mirror)).ok());
     return made.take();
   });
 }
@@ -291,24 +296,39 @@ TEST(DisaggMirror, LeasesAreOfOneMap) {
 }
 
 // Goal: a server whose mirror has not heard which blocks are in use, all of them, changes nothing.
-// Mutation: blocks that are leased, or taken back, as soon as the server has a mirror; a mirror of
-//   another name.
+// Method: there are two pages to hear; somebody else comes, and the same mirror once more.
+// Mutation: blocks that are leased, or taken back, as soon as the server has a mirror, or has told
+//   it the first page; a mirror of another name; one that is told what changes by a connection by
+//   which it was not told what was in use.
 TEST(DisaggMirror, HearsWhatIsInUseBeforeThatChanges) {
   run_by_hand([](Net* net) {
-    const auto served = serve_memory(net, {.member = "mirror", .address = "a"});
+    const auto served = serve_memory(net, {});
     Hand client(net), mirror(net);
     const fabric::PeerId server = client.meet(served.address);
     const fabric::PeerId of = mirror.meet(served.address);
-    const auto lease = [&] { return client.put(server, Ask::kLease, kEpoch, lease_of(1)); };
-    EXPECT_EQ(client.code_of(lease()), Code::kBusy);
-    const WireWriter other = WireWriter().add_bytes("other").add(std::uint64_t{0});
-    EXPECT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, other)), Code::kEpoch);
-    EXPECT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(1))), Code::kBusy);
-    EXPECT_EQ(client.code_of(lease()), Code::kBusy);
-    EXPECT_EQ(served.server->pool().used_blocks(), 0U);
-    EXPECT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
-    (void)lease();
-    EXPECT_TRUE(mirror.question().has_value());
+    const auto lease = [&](std::uint32_t epoch) {
+      return client.code_of(client.put(server, Ask::kLease, epoch, lease_of(1)));
+    };
+    const auto use = [&](fabric::PeerId peer, const WireWriter& from) {
+      return mirror.code_of(mirror.put(peer, Ask::kUse, kEpoch + 1, from));
+    };
+    EXPECT_EQ(lease(kEpoch), Code::kOk);
+    const ClusterMap::Mirror comes{.member = "mirror", .address = "a"};
+    ASSERT_TRUE(served.server->follow(map_of(kEpoch + 1, comes)).ok());
+    EXPECT_EQ(lease(kEpoch + 1), Code::kBusy);
+    EXPECT_EQ(use(of, WireWriter().add_bytes("other").add(std::uint64_t{0})), Code::kEpoch);
+    EXPECT_EQ(use(of, use_from(2)), Code::kBusy);
+    EXPECT_EQ(use(of, use_from(0)), Code::kOk);
+    EXPECT_EQ(lease(kEpoch + 1), Code::kBusy);
+    EXPECT_EQ(use(of, use_from(1)), Code::kOk);
+    EXPECT_EQ(use(of, use_from(2)), Code::kOk);
+    const fabric::PeerId other = mirror.meet(served.address);
+    EXPECT_EQ(use(other, use_from(2)), Code::kBusy);
+    EXPECT_EQ(served.server->pool().used_blocks(), 1U);
+    EXPECT_EQ(lease(kEpoch + 1), std::nullopt);
+    const auto told = mirror.question();
+    ASSERT_TRUE(told.has_value());
+    EXPECT_EQ(told->peer, of);
   });
 }
 

@@ -1,0 +1,441 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "disagg/client/client.h"
+#include "disagg/cluster_map.h"
+#include "disagg/coordinator/fixed.h"
+#include "disagg/index/hash_server.h"
+#include "disagg/index/ordered_server.h"
+#include "disagg/watermark.h"
+#include "unit/disagg/by_hand.h"
+
+/// What clients and servers of indexes do where values have two servers, or come to have them, and
+/// where one of the two goes; memory servers are played by the test.
+
+namespace breccia::disagg {
+
+namespace {
+
+using namespace testing;
+
+constexpr std::uint32_t kEpoch = 7;
+constexpr TimeUs kFar = 10'000'000;
+
+/// A memory server that gives each block once, and notes which come back.
+class MemoryByHand {
+ public:
+  MemoryByHand(fabric::Port* port, TimeUs hold_us)
+      : port_(port),
+        hold_us_(hold_us),
+        region_(port->make_region(kSmallBytes, fabric::Access::kReadWrite).take()),
+        answers_(port) {}
+
+  void serve(TimeUs until) {
+    disagg::serve(
+        port_, &answers_,
+        [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
+          return std::optional(answer(ask, question));
+        },
+        until);
+  }
+  [[nodiscard]] std::span<std::byte> memory() { return region_->bytes(); }
+  [[nodiscard]] const std::vector<Location>& leased() const { return leased_; }
+  [[nodiscard]] const std::vector<Location>& given_back() const { return given_back_; }
+
+ private:
+  WireWriter answer(Ask ask, WireReader question) {
+    WireWriter answer = answer_of(Code::kOk);
+    if (ask == Ask::kPool) {
+      return answer.add(PoolInfo{.region = region_->name(), .node = 0, .hold_us = hold_us_});
+    }
+    if (ask == Ask::kLease) {
+      EXPECT_EQ(question.take<std::uint32_t>(), kSmallClass);
+      for (auto n = question.take<std::uint32_t>(); n > 0; --n) {
+        leased_.push_back(small_block(leased_.size()));
+        answer.add(leased_.back().line);
+      }
+      return answer;
+    }
+    EXPECT_EQ(ask, Ask::kGiveBack);
+    while (question.left() > 0) {
+      const auto size_class = question.take<std::uint32_t>();
+      given_back_.push_back({0, size_class, question.take<std::uint64_t>()});
+    }
+    return answer;
+  }
+
+  fabric::Port* const port_;
+  const TimeUs hold_us_;
+  const std::unique_ptr<fabric::Region> region_;
+  Answers answers_;
+  std::vector<Location> leased_, given_back_;
+};
+
+bool serve_once(MemoryByHand* server, TimeUs until) {
+  server->serve(until);
+  return true;
+}
+
+/// A hash server that takes all writes, and notes where their values lie.
+class HashByHand {
+ public:
+  explicit HashByHand(fabric::Port* port)
+      : port_(port),
+        region_(
+            port->make_region(sizeof(Watermark) + sizeof(Bucket), fabric::Access::kRead).take()),
+        answers_(port) {}
+
+  void serve(TimeUs until) {
+    disagg::serve(
+        port_, &answers_,
+        [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
+          return std::optional(answer(ask, question));
+        },
+        until);
+  }
+  [[nodiscard]] const std::vector<Location>& written() const { return written_; }
+
+ private:
+  WireWriter answer(Ask ask, WireReader question) {
+    WireWriter answer = answer_of(Code::kOk);
+    if (ask == Ask::kTable) {
+      return answer.add(TableInfo{.region = region_->name(),
+                                  .shape = {.bucket_bits = 0, .buckets = 1},
+                                  .seeds = {},
+                                  .read_us = 1000,
+                                  .rest_us = 1001});
+    }
+    EXPECT_EQ(ask, Ask::kPut);
+    written_.push_back(location_in(question.take<Slot>()));
+    return answer.add(Replaced{});
+  }
+
+  fabric::Port* const port_;
+  const std::unique_ptr<fabric::Region> region_;
+  Answers answers_;
+  std::vector<Location> written_;
+};
+
+bool serve_once(HashByHand* server, TimeUs until) {
+  server->serve(until);
+  return true;
+}
+
+Served<MemoryByHand> serve_memory(Net* net, TimeUs hold_us = kFar) {
+  return serve<MemoryByHand>(
+      net, [hold_us](fabric::Port* port) { return std::make_unique<MemoryByHand>(port, hold_us); });
+}
+
+/// Of one memory server, and its mirror if there is an address.
+ClusterMap map_of(std::uint32_t epoch, const std::string& hash, const std::string& memory,
+                  const std::string& mirror) {
+  ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
+  map.hash = {.member = "hash", .address = hash, .is_whole = true};
+  map.memory.push_back({.member = memory, .address = memory, .bytes = kSmallBytes});
+  if (!mirror.empty()) {
+    map.memory.front().mirror = {.member = mirror, .address = mirror, .is_written = true};
+  }
+  return map;
+}
+
+/// A client of a map that the test changes.
+struct ClientByHand {
+  ClientByHand(Net* net, const ClusterMap& map)
+      : node(net->add_node()), port(net->open(node)), coordinator(map.encode()) {
+    auto opened = Client::open(port.get(), &coordinator,
+                               {.ask_again_us = kAgainUs,
+                                .try_us = kSoonUs,
+                                .lease_max = 3,
+                                .cached_places = 0,
+                                .seed = 1},
+                               port->now_us() + kSoonUs);
+    client = opened.take();
+  }
+  /// A block of this value is of kSmallClass.
+  Status put(TimeUs wait = 4 * kSoonUs) {
+    return client->put("key", std::string(60, 'v'), port->now_us() + wait);
+  }
+
+  const Net::Node node;
+  const std::unique_ptr<fabric::Port> port;
+  FixedCoordinator coordinator;
+  std::unique_ptr<Client> client;
+};
+
+using Blocks = std::vector<Location>;
+
+/// A hash server that waits for no ordered one, of the map.
+Served<HashServer> serve_hash(Net* net, const ClusterMap& map) {
+  return serve<HashServer>(net, [&map](fabric::Port* port) {
+    auto server = HashServer::make(port, {.bucket_bits = 1,
+                                          .more_buckets = 8,
+                                          .seeds = KeySeeds(),
+                                          .again_us = kAgainUs,
+                                          .meet_us = 200,
+                                          .mark_us = kAgainUs,
+                                          .is_alone = true})
+                      .take();
+    server->be_first();
+    EXPECT_TRUE(server->follow(map).ok());
+    server->trust_until(kFar);
+    return server;
+  });
+}
+
+WireWriter put_at(const Location& block) {
+  return WireWriter().add(slot_of(0, block)).add_bytes("key");
+}
+
+/// Puts that, again while the server is busy with meeting others; the answer's number.
+std::uint64_t put_soon(Hand* client, fabric::PeerId hash, std::uint32_t epoch,
+                       const Location& block) {
+  std::uint64_t request = 0;
+  do {
+    request = client->put(hash, Ask::kPut, epoch, put_at(block));
+  } while (client->code_of(request, kAgainUs) == Code::kBusy);
+  return request;
+}
+
+Slot replaced_in(const std::vector<std::byte>& answer) {
+  WireReader reader(answer);
+  EXPECT_EQ(reader.take<Code>(), Code::kOk);
+  return reader.take<Replaced>().slot;
+}
+
+}  // namespace
+
+// Goal: what a client was leased before its server had a mirror is given back unwritten: the mirror
+//   may be copying it.
+// Method: of three blocks that it was leased one is written before the mirror comes.
+// Mutation: blocks that are written whoever has that memory by then.
+TEST(DisaggMirrored, LeasesOfBeforeAreNotWritten) {
+  run_by_hand([](Net* net) {
+    const auto memory = serve_memory(net), mirror = serve_memory(net);
+    const auto hash = serve<HashByHand>(
+        net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
+    ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
+    ASSERT_TRUE(one.put().ok());
+    Blocks unwritten = memory.server->leased();
+    ASSERT_EQ(unwritten.size(), 3U);
+    std::erase(unwritten, hash.server->written().at(0));
+
+    const ClusterMap next = map_of(kEpoch + 1, hash.address, memory.address, mirror.address);
+    one.coordinator.change(next.encode());
+    ASSERT_TRUE(one.put().ok());
+    const Location written = hash.server->written().at(1);
+    EXPECT_EQ(std::count(unwritten.begin(), unwritten.end(), written), 0);
+    for (MemoryByHand* const of : {memory.server, mirror.server}) {
+      EXPECT_EQ(block_in(of->memory(), written), std::string(60, 'v'));
+      for (const Location& block : unwritten) EXPECT_EQ(block_in(of->memory(), block), "none");
+    }
+    ASSERT_TRUE(one.put().ok());
+    Blocks back = memory.server->given_back();
+    std::sort(back.begin(), back.end(),
+              [](const auto& a, const auto& b) { return a.line < b.line; });
+    EXPECT_EQ(back, unwritten);
+  });
+}
+
+// Goal: what a client was leased long ago is neither written nor given back: it may be another's.
+// Mutation: blocks that are a client's for ever.
+TEST(DisaggMirrored, OldLeasesAreForgotten) {
+  run_by_hand([](Net* net) {
+    constexpr TimeUs kHold = 4 * kSoonUs;
+    const auto memory = serve_memory(net, kHold);
+    const auto hash = serve<HashByHand>(
+        net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
+    ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
+    ASSERT_TRUE(one.put().ok());
+    const Blocks before = memory.server->leased();
+    net->sleep(kHold / 2);
+    ASSERT_TRUE(one.put().ok());
+    ASSERT_TRUE(one.put().ok());
+    for (std::size_t i : {1U, 2U}) {
+      EXPECT_EQ(std::count(before.begin(), before.end(), hash.server->written().at(i)), 0);
+    }
+    EXPECT_TRUE(memory.server->given_back().empty());
+    EXPECT_EQ(one.client->counts().lost, 2U);
+  });
+}
+
+// Goal: no client writes, and no hash server takes, what one of two servers would not have.
+// Mutation: writes to those servers alone that were reached.
+TEST(DisaggMirrored, NothingIsWrittenToOneAlone) {
+  run_by_hand([](Net* net) {
+    const auto memory = serve_memory(net), mirror = serve_memory(net);
+    const auto by_hand = serve<HashByHand>(
+        net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
+    ClusterMap map = map_of(kEpoch, by_hand.address, memory.address, "sim:1000");
+    ClientByHand one(net, map);
+    EXPECT_TRUE(one.put().IsTimedOut());
+    EXPECT_TRUE(memory.server->leased().empty());
+    Hand client(net);
+    const auto hash = serve_hash(net, map);
+    const fabric::PeerId to = client.meet(hash.address);
+    net->sleep(kSoonUs);
+    const WireWriter put = put_at(small_block(0));
+    EXPECT_EQ(client.code_of(client.put(to, Ask::kPut, kEpoch, put)), Code::kBusy);
+
+    // One that is there, and is not reached any more: its block is lost.
+    map = map_of(kEpoch + 1, by_hand.address, memory.address, mirror.address);
+    one.coordinator.change(map.encode());
+    ASSERT_TRUE(one.put().ok());
+    net->pause(mirror.node);
+    net->cut(one.node, mirror.node);
+    EXPECT_TRUE(one.put().IsTimedOut());
+    EXPECT_EQ(by_hand.server->written().size(), 1U);
+    EXPECT_EQ(one.client->counts().lost, 1U);
+    net->go_on(mirror.node);
+    net->heal(one.node, mirror.node);
+    net->sleep(kFar / 10);
+    ASSERT_TRUE(one.put().ok());
+    EXPECT_EQ(by_hand.server->written().at(1), memory.server->leased().at(0));
+  });
+}
+
+// Goal: a hash server does nothing for who has another map: what it was sent may not lie on all
+//   servers that are to have it.
+// Mutation: writes, of either kind, or trust, without a look at the epoch, or with one at older
+//   ones.
+TEST(DisaggMirrored, WritesAreOfOneMap) {
+  run_by_hand([](Net* net) {
+    const auto memory = serve_memory(net);
+    const auto hash = serve_hash(net, map_of(kEpoch, "", memory.address, ""));
+    Hand client(net);
+    const fabric::PeerId to = client.meet(hash.address);
+    const Location first = small_block(0);
+    EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, first)), Code::kOk);
+    const WireWriter put = put_at(small_block(1)), erase = WireWriter().add_bytes("key");
+    const WireWriter places = WireWriter().add(0U).add(0U);
+    for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kPut, other, put)), Code::kEpoch);
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kErase, other, erase)), Code::kEpoch);
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kTrust, other, {})), Code::kEpoch);
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kPlaces, other, places)), Code::kEpoch);
+    }
+    EXPECT_EQ(hash.server->table().find(KeySeeds().id_of("key")), first);
+  });
+}
+
+// Goal: ranges are for who has the newest map that the ordered server has, or has heard of from the
+//   hash server: what that one logs may lie where an older map does not lead.
+// Mutation: ranges without a look at the epoch; with one at the server's own map alone.
+TEST(DisaggMirrored, RangesAreOfTheNewestMap) {
+  run_by_hand([](Net* net) {
+    const ClusterMap map = map_of(kEpoch, "", "sim:1000", "");
+    const auto ordered = serve<OrderedServer>(net, [&map](fabric::Port* port) {
+      auto server = std::make_unique<OrderedServer>(
+          port, OrderedServer::Options{
+                    .idle_us = 100, .again_us = kAgainUs, .meet_us = 100, .sorts_aside = false});
+      EXPECT_TRUE(server->follow(map).ok());
+      server->trust_until(kFar);
+      return server;
+    });
+    Hand hash(net), client(net);
+    const fabric::PeerId of_hash = hash.meet(ordered.address);
+    const fabric::PeerId to = client.meet(ordered.address);
+    const WireWriter follow = WireWriter().add(Follow{.from = 0, .is_whole = 1, .seeds = {}});
+    ASSERT_EQ(hash.code_of(hash.put(of_hash, Ask::kFollow, kEpoch, follow)), Code::kOk);
+    const auto chains = hash.question();
+    ASSERT_TRUE(chains.has_value());
+    hash.answer(*chains, answer_of(Code::kOk).add(0U));  // no keys
+    while (!ordered.server->is_whole()) net->sleep(100);
+
+    const WireWriter all = WireWriter().add_bytes("").add_bytes("").add(10U);
+    const auto scan = [&](std::uint32_t epoch) {
+      return client.code_of(client.put(to, Ask::kScan, epoch, all));
+    };
+    EXPECT_EQ(scan(kEpoch - 1), Code::kEpoch);
+    EXPECT_EQ(scan(kEpoch), Code::kOk);
+    EXPECT_EQ(scan(kEpoch + 1), Code::kEpoch);
+    const WireWriter writes = WireWriter().add(std::uint8_t{0});
+    ASSERT_EQ(hash.code_of(hash.put(of_hash, Ask::kShip, kEpoch + 1, writes)), Code::kOk);
+    EXPECT_EQ(scan(kEpoch), Code::kEpoch);
+    EXPECT_EQ(scan(kEpoch + 1), Code::kOk);
+    ClusterMap next = map;
+    next.epoch = kEpoch + 2;
+    ASSERT_TRUE(ordered.server->follow(next).ok());
+    EXPECT_EQ(scan(kEpoch + 1), Code::kEpoch);
+    EXPECT_EQ(scan(kEpoch + 2), Code::kOk);
+  });
+}
+
+// Goal: a mark is on the server before it is on the mirror, which may be copying the block, and on
+//   both before the write is acknowledged; of a block with a mark that may come yet nobody is told.
+// Method: one of the two cannot be reached for a while.
+// Mutation: the mirror is marked first, or the server alone; marks that are not waited for.
+TEST(DisaggMirrored, MarksAreOnBoth) {
+  run_by_hand([](Net* net) {
+    const auto memory = serve_memory(net), mirror = serve_memory(net);
+    const auto hash = serve_hash(net, map_of(kEpoch, "", memory.address, mirror.address));
+    Hand client(net);
+    const fabric::PeerId to = client.meet(hash.address);
+    const Blocks blocks = {small_block(0), small_block(1), small_block(2), small_block(3)};
+    for (const Location& block : blocks) {
+      for (MemoryByHand* const of : {memory.server, mirror.server}) {
+        write_block(of->memory(), block, "v");
+      }
+    }
+    EXPECT_EQ(replaced_in(client.answer_to(put_soon(&client, to, kEpoch, blocks[0]))), 0U);
+    const auto put = [&](std::size_t i) {
+      return client.put(to, Ask::kPut, kEpoch, put_at(blocks[i]));
+    };
+    const auto is_on = [&](MemoryByHand* of, std::size_t i) {
+      return block_in(of->memory(), blocks[i]) == "v, marked";
+    };
+    EXPECT_EQ(replaced_in(client.answer_to(put(1))), slot_of(0, blocks[0]));
+    EXPECT_TRUE(is_on(memory.server, 0) && is_on(mirror.server, 0));
+
+    net->cut(hash.node, memory.node);
+    const std::uint64_t third = put(2);
+    EXPECT_FALSE(client.code_of(third).has_value());
+    EXPECT_FALSE(is_on(mirror.server, 1));
+    net->heal(hash.node, memory.node);
+    EXPECT_EQ(replaced_in(client.answer_to(third)), 0U);
+    EXPECT_TRUE(is_on(memory.server, 1) && is_on(mirror.server, 1));
+
+    net->cut(hash.node, mirror.node);
+    const std::uint64_t fourth = put(3);
+    EXPECT_FALSE(client.code_of(fourth).has_value());
+    EXPECT_TRUE(is_on(memory.server, 2));
+    net->heal(hash.node, mirror.node);
+    EXPECT_EQ(replaced_in(client.answer_to(fourth)), 0U);
+    EXPECT_TRUE(is_on(mirror.server, 2));
+  });
+}
+
+// Goal: while clients may read a memory server that went, as they were told that this is the hash
+//   server, no write is acknowledged: it would not be marked, or lie, where they read.
+// Mutation: no such wait; one if the server went alone, not its mirror.
+TEST(DisaggMirrored, NothingChangesWhileAServerThatWentIsRead) {
+  run_by_hand([](Net* net) {
+    const auto memory = serve_memory(net), mirror = serve_memory(net);
+    for (const bool goes_server : {true, false}) {
+      ClusterMap map = map_of(kEpoch, "", memory.address, mirror.address);
+      map.memory.front().mirror.is_whole = true;
+      const auto hash = serve_hash(net, map);
+      Hand client(net);
+      const fabric::PeerId to = client.meet(hash.address);
+      EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, small_block(0))), Code::kOk);
+      constexpr TimeUs kTrustUs = 3 * kSoonUs;
+      const TimeUs until = net->now_us() + kTrustUs;
+      hash.server->trust_until(until);
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kTrust, kEpoch, {})), Code::kOk);
+      hash.server->trust_until(kFar);
+      const std::string& stays = goes_server ? mirror.address : memory.address;
+      ASSERT_TRUE(hash.server->follow(map_of(kEpoch + 1, "", stays, "")).ok());
+      const std::uint64_t put = put_soon(&client, to, kEpoch + 1, small_block(1));
+      EXPECT_FALSE(client.code_of(put, until - 100 - net->now_us()).has_value());
+      EXPECT_EQ(client.code_of(put), Code::kOk);
+      EXPECT_GE(net->now_us(), until);
+    }
+  });
+}
+
+}  // namespace breccia::disagg
