@@ -46,6 +46,7 @@ void PoolImage::Chunk::keep_common(const Chunk& other) {
     is_used[i] = is_used[i] && other.is_used[i];
     used += is_used[i] ? 1 : 0;
   }
+  if (used == 0) is_used.clear();
 }
 
 bool PoolImage::take(std::uint32_t size_class, std::uint64_t line) {

@@ -48,7 +48,8 @@ class PoolImage {
   std::vector<Chunk> chunks_;
 };
 
-/// A chunk as servers tell it: its number, its class, and a bit for each block.
+/// A chunk as servers tell it: its number, its class, and a bit for each block. One without a block
+/// in use is not told.
 void add_chunk(std::uint64_t number, const PoolImage::Chunk& chunk, WireWriter* writer);
 /// False: it is no chunk of `image`, which has not changed.
 [[nodiscard]] bool take_chunk(WireReader* reader, PoolImage* image);
