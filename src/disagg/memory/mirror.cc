@@ -188,16 +188,18 @@ void Mirror::copy() {
   const auto read = [this](std::span<const fabric::Read> from) {
     return from.empty() || port_->read(*peer_, from, port_->now_us() + options_.read_us).ok();
   };
-  bool is_read = read(reads);
+  const bool is_read = read(reads);
   if (is_read) {
     for (std::size_t i = 0; i < part.size(); ++i) put(part[i], reads[i].into);
-    is_read = read(again);
   }
-  copy_again_ = is_read ? 0 : port_->now_us() + options_.again_us;
-  if (!is_read) return;
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    mark_as(part[i], states[i]);
-    const bool was_there = to_copy_.give_back(part[i].size_class, part[i].line);
+  const bool is_known = is_read && read(again);
+  // Until it is copied once more, or if it is given back before, it may have been marked.
+  if (!is_known) std::fill(states.begin(), states.end(), BlockHeader::kReplaced);
+  for (std::size_t i = 0; i < part.size(); ++i) mark_as(part[i], states[i]);
+  copy_again_ = is_known ? 0 : port_->now_us() + options_.again_us;
+  if (!is_known) return;
+  for (const Location& block : part) {
+    const bool was_there = to_copy_.give_back(block.size_class, block.line);
     BRECCIA_ASSERT(was_there);
   }
   is_copied_ = part.empty();

@@ -24,7 +24,8 @@ class MirrorByHand {
   explicit MirrorByHand(Net* net)
       : server_(net),
         region_(server_.port()->make_region(kSmallBytes, fabric::Access::kReadWrite).take()),
-        port_(net->open(net->add_node())),
+        node_(net->add_node()),
+        port_(net->open(node_)),
         own_(kSmallBytes),
         answers_(port_.get()),
         asking_(port_.get(), kAgainUs),
@@ -56,12 +57,17 @@ class MirrorByHand {
   void part() { server_.port()->disconnect(peer_); }
   /// Tells the mirror of a block that is leased, or given back; what it answers.
   std::optional<Code> tell(bool is_lease, const Location& block) {
-    WireWriter change;
-    change.add(static_cast<std::uint8_t>(is_lease ? 1 : 0)).add(block.size_class).add(block.line);
-    const std::uint64_t request = server_.put(peer_, Ask::kKeep, 1, change);
+    const std::uint64_t request = send(is_lease, block);
     go_on(kAgainUs);
     return server_.code_of(request);
   }
+  std::uint64_t send(bool is_lease, const Location& block) {
+    WireWriter change;
+    change.add(static_cast<std::uint8_t>(is_lease ? 1 : 0)).add(block.size_class).add(block.line);
+    return server_.put(peer_, Ask::kKeep, 1, change);
+  }
+  [[nodiscard]] Net::Node server_node() const { return server_.node(); }
+  [[nodiscard]] Net::Node node() const { return node_; }
   void go_on(TimeUs us) {
     const TimeUs until = port_->now_us() + us;
     while (port_->now_us() < until) {
@@ -99,6 +105,7 @@ class MirrorByHand {
   PoolImage in_use_{1};
   fabric::PeerId peer_ = 0;  // the mirror, as the server knows it
   bool has_told_ = false;
+  const Net::Node node_;
   const std::unique_ptr<fabric::Port> port_;
   std::vector<std::byte> own_;
   Answers answers_;
@@ -120,8 +127,11 @@ void copy_beside(Net* net, MirrorByHand* one, TimeUs behind, Happens happens) {
   EXPECT_TRUE(one->mirror().is_whole());
 }
 
-/// Longer than a mirror takes to copy two blocks.
-constexpr TimeUs kMoments = 120;
+/// Longer than a mirror takes to copy one block, and all of a test; between two moments it can do
+/// next to nothing.
+constexpr TimeUs kMomentsOfOne = 50;
+constexpr TimeUs kMoments = 100;
+constexpr TimeUs kStep = 2;
 
 const Location kA = small_block(0), kB = small_block(1), kC = small_block(2);
 
@@ -198,7 +208,7 @@ TEST(DisaggMirror, CopiesBehindWritesOfOlderMaps) {
 // Mutation: a mirror that does not look whether the block was marked behind what it has read of it.
 TEST(DisaggMirror, MarksBesideACopyStay) {
   run_by_hand([](Net* net) {
-    for (TimeUs moment = 0; moment < kMoments; ++moment) {
+    for (TimeUs moment = 0; moment < kMomentsOfOne; moment += kStep) {
       SCOPED_TRACE(moment);
       MirrorByHand one(net);
       write_block(one.of_server(), kA, "a");
@@ -214,13 +224,39 @@ TEST(DisaggMirror, MarksBesideACopyStay) {
   });
 }
 
+// Goal: so is one of a block whose copy does not come to its end, as it is given back meanwhile.
+// Method: the connection is gone at the moment of the marks, and there again when the mirror has
+//   given up what it reads; the block is given back before it reads once more.
+// Mutation: what was copied stays live where it is not known whether it was marked meanwhile.
+TEST(DisaggMirror, MarksBesideHalfACopyStay) {
+  run_by_hand([](Net* net) {
+    for (TimeUs moment = 0; moment < kMomentsOfOne; moment += kStep) {
+      SCOPED_TRACE(moment);
+      MirrorByHand one(net);
+      write_block(one.of_server(), kA, "a");
+      ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+      one.follow(/*is_written=*/false);
+      one.meet();
+      copy_beside(net, &one, moment, [&] {
+        mark_block(one.of_server(), kA);
+        mark_block(one.own(), kA);
+        net->cut(one.server_node(), one.node());
+        net->sleep(kSoonUs / 2);
+        net->heal(one.server_node(), one.node());
+        (void)one.send(/*is_lease=*/false, kA);
+      });
+      ASSERT_NE(block_in(one.own(), kA), "a");
+    }
+  });
+}
+
 // Goal: a block that is given back is not copied any more: its next value is written here, too.
 // Method: it is given back, and leased again, before it was copied; its client writes it on both
 //   servers at each moment of the copy.
 // Mutation: a mirror that copies all that was in use when it came.
 TEST(DisaggMirror, WhatIsGivenBackIsNotCopied) {
   run_by_hand([](Net* net) {
-    for (TimeUs moment = 0; moment < kMoments; ++moment) {
+    for (TimeUs moment = 0; moment < kMoments; moment += kStep) {
       SCOPED_TRACE(moment);
       MirrorByHand one(net);
       for (const Location& block : {kA, kB}) {
@@ -246,7 +282,7 @@ TEST(DisaggMirror, WhatIsGivenBackIsNotCopied) {
 // Mutation: all copied that is in use at the second time; all that was at the first.
 TEST(DisaggMirror, CopiesWhatWasInUseAllTheTime) {
   run_by_hand([](Net* net) {
-    for (TimeUs moment = 0; moment < kMoments; ++moment) {
+    for (TimeUs moment = 0; moment < kMoments; moment += kStep) {
       SCOPED_TRACE(moment);
       MirrorByHand one(net);
       for (const Location& block : {kA, kB, kC}) write_block(one.of_server(), block, "before");

@@ -264,6 +264,24 @@ TEST(DisaggMirrored, OldLeasesAreForgotten) {
   });
 }
 
+// Goal: a client does not wait for a write for longer than its block may be without an entry.
+// Mutation: it waits for as long as its caller does.
+TEST(DisaggMirrored, WritesAreNotWaitedForAsLongAsBlocksAreHeld) {
+  run_by_hand([](Net* net) {
+    constexpr TimeUs kHold = 8 * kSoonUs;
+    const auto memory = serve_memory(net, kHold);
+    const auto hash = serve<HashByHand>(
+        net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
+    ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
+    ASSERT_TRUE(one.put().ok());
+    net->pause(hash.node);
+    const TimeUs began = net->now_us();
+    EXPECT_TRUE(one.put(2 * kHold).IsIOError());
+    EXPECT_LE(net->now_us() - began, kHold / 4 + 100);
+    EXPECT_EQ(one.client->counts().lost, 1U);
+  });
+}
+
 // Goal: no client writes, and no hash server takes, what one of two servers would not have.
 // Mutation: writes to those servers alone that were reached.
 TEST(DisaggMirrored, NothingIsWrittenToOneAlone) {
