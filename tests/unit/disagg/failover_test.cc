@@ -304,10 +304,9 @@ TEST(DisaggFailover, IsLinearizable) {
 
 // Goal: the same with one server of memory gone at a time, where two have each value.
 // Mutation: values, or marks, that go to one of the two servers; a mirror that counts as whole
-//   before it has copied all, or copies before the hash server takes no older writes, or more than
-//   was in use when it came; blocks that are leased before the mirror has heard of it; blocks of
-//   before a mirror came that are written behind it; changes that clients of a server that went do
-//   not see, and that are not held back.
+//   before it has copied all; changes that clients of a server that went do not see, and that are
+//   not held back. What takes more luck than a thousand seeds have is in mirror_test.cc and
+//   mirrored_writes_test.cc.
 TEST(DisaggFailover, MirroredMemoryIsLinearizable) {
   const Seen seen = expect_linearizable_with_strikes(2, 400);
   constexpr std::size_t kMany = 20;
