@@ -33,8 +33,7 @@ using fabric::sim::Net;
 
 constexpr TimeUs kAgainUs = 300;
 constexpr TimeUs kSoonUs = 2000;  // what is answered at all is answered by then
-constexpr std::uint64_t kSmallBytes = PoolImage::kChunkLines * kLineBytes;
-constexpr std::uint32_t kSmallClass = 1;
+constexpr std::uint64_t kChunkBytes = PoolImage::kChunkLines * kLineBytes;
 
 /// A thread on a network without surprises, where each way takes up to ten microseconds.
 inline void run_by_hand(const std::function<void(Net*)>& body) {
@@ -43,10 +42,10 @@ inline void run_by_hand(const std::function<void(Net*)>& body) {
   net.run();
 }
 
-inline Location small_block(std::uint64_t number) {
+inline Location nth_block(std::uint32_t size_class, std::uint64_t number) {
   return {.node = 0,
-          .size_class = kSmallClass,
-          .line = PoolImage::line_of(kSmallClass, {.chunk = 0, .block = number})};
+          .size_class = size_class,
+          .line = PoolImage::line_of(size_class, {.chunk = 0, .block = number})};
 }
 
 inline void write_block(std::span<std::byte> memory, const Location& block,
@@ -90,7 +89,7 @@ inline bool serve_once(IndexServer* server, TimeUs until) {
 template <class Server>
 Served<Server> serve(Net* net,
                      const std::function<std::unique_ptr<Server>(fabric::Port* port)>& make) {
-  constexpr TimeUs kTurnUs = 100;
+  constexpr TimeUs kTurnUs = 1000;
   Served<Server> served{.server = nullptr, .address = {}, .node = net->add_node()};
   net->let_serve(served.node);
   net->start(served.node, [net, &served, node = served.node, make] {

@@ -17,16 +17,21 @@ namespace {
 
 using namespace testing;
 
+/// A chunk has few blocks of it, so that images are soon looked through.
+constexpr std::uint32_t kBlockClass = 32;
+/// In which something is sent there and back.
+constexpr TimeUs kRoundUs = 50;
+
 /// A mirror, and by hand the server that it is of. What clients and hash servers write, tests put
 /// into both memories themselves.
 class MirrorByHand {
  public:
   explicit MirrorByHand(Net* net)
       : server_(net),
-        region_(server_.port()->make_region(kSmallBytes, fabric::Access::kReadWrite).take()),
+        region_(server_.port()->make_region(kChunkBytes, fabric::Access::kReadWrite).take()),
         node_(net->add_node()),
         port_(net->open(node_)),
-        own_(kSmallBytes),
+        own_(kChunkBytes),
         answers_(port_.get()),
         asking_(port_.get(), kAgainUs),
         mirror_(port_.get(), &asking_, own_,
@@ -50,15 +55,15 @@ class MirrorByHand {
   /// Lets both go on until the mirror has heard which blocks are in use.
   void meet() {
     has_told_ = false;
-    while (!has_told_) go_on(kAgainUs);
-    go_on(kAgainUs);
+    while (!has_told_) go_on(kRoundUs);
+    go_on(kRoundUs);
   }
   /// The server forgets that it has met the mirror.
   void part() { server_.port()->disconnect(peer_); }
   /// Tells the mirror of a block that is leased, or given back; what it answers.
   std::optional<Code> tell(bool is_lease, const Location& block) {
     const std::uint64_t request = send(is_lease, block);
-    go_on(kAgainUs);
+    go_on(kRoundUs);
     return server_.code_of(request);
   }
   std::uint64_t send(bool is_lease, const Location& block) {
@@ -73,7 +78,8 @@ class MirrorByHand {
     while (port_->now_us() < until) {
       mirror_.tend();
       while (const auto question = server_.question(0)) tell_in_use(*question);
-      while (const auto arrival = port_->poll(0)) hear(*arrival);
+      // Most of the time there is nothing to hear.
+      while (const auto arrival = port_->poll(port_->now_us() + 10)) hear(*arrival);
     }
   }
 
@@ -123,7 +129,7 @@ void copy_beside(Net* net, MirrorByHand* one, TimeUs behind, Happens happens) {
     has_happened = true;
   });
   one->follow(/*is_written=*/true);
-  for (int turn = 0; turn < 20 || !has_happened; ++turn) one->go_on(20);
+  for (int turn = 0; turn < 8 || !has_happened; ++turn) one->go_on(kRoundUs);
   EXPECT_TRUE(one->mirror().is_whole());
 }
 
@@ -133,13 +139,14 @@ constexpr TimeUs kMomentsOfOne = 50;
 constexpr TimeUs kMoments = 100;
 constexpr TimeUs kStep = 2;
 
-const Location kA = small_block(0), kB = small_block(1), kC = small_block(2);
+const Location kA = nth_block(kBlockClass, 0), kB = nth_block(kBlockClass, 1),
+               kC = nth_block(kBlockClass, 2);
 
 constexpr std::uint32_t kEpoch = 7;
 
 ClusterMap map_of(std::uint32_t epoch, const ClusterMap::Mirror& mirror) {
   ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
-  map.memory.push_back({.member = "server", .address = "", .bytes = 2 * kSmallBytes});
+  map.memory.push_back({.member = "server", .address = "", .bytes = 2 * kChunkBytes});
   map.memory.front().mirror = mirror;
   return map;
 }
@@ -149,15 +156,15 @@ Served<MemoryServer> serve_memory(Net* net, const ClusterMap::Mirror& mirror) {
   return serve<MemoryServer>(net, [mirror](fabric::Port* port) {
     auto made = MemoryServer::make(
         port,
-        {.member = "server", .bytes = 2 * kSmallBytes, .again_us = kAgainUs, .part_bytes = 1});
+        {.member = "server", .bytes = 2 * kChunkBytes, .again_us = kAgainUs, .part_bytes = 1});
     EXPECT_TRUE(made.value()->follow(map_of(kEpoch, mirror)).ok());
     return made.take();
   });
 }
 
-WireWriter lease_of(std::uint32_t count) { return WireWriter().add(kSmallClass).add(count); }
+WireWriter lease_of(std::uint32_t count) { return WireWriter().add(kBlockClass).add(count); }
 WireWriter use_from(std::uint64_t chunk) { return WireWriter().add_bytes("mirror").add(chunk); }
-WireWriter block_as_told(std::uint64_t line) { return WireWriter().add(kSmallClass).add(line); }
+WireWriter block_as_told(std::uint64_t line) { return WireWriter().add(kBlockClass).add(line); }
 
 /// The first line of those that were leased.
 std::uint64_t line_in(const std::vector<std::byte>& answer) {
@@ -176,7 +183,7 @@ Told told_in(const fabric::Arrival& question) {
   EXPECT_EQ(question.header.kind, static_cast<std::uint8_t>(Ask::kKeep));
   WireReader reader(question.payload);
   const bool is_lease = reader.take<std::uint8_t>() == 1;
-  EXPECT_EQ(reader.take<std::uint32_t>(), kSmallClass);
+  EXPECT_EQ(reader.take<std::uint32_t>(), kBlockClass);
   const auto line = reader.take<std::uint64_t>();
   EXPECT_TRUE(reader.is_whole());
   return {.is_lease = is_lease, .line = line};
@@ -192,7 +199,7 @@ TEST(DisaggMirror, CopiesBehindWritesOfOlderMaps) {
   run_by_hand([](Net* net) {
     MirrorByHand one(net);
     write_block(one.of_server(), kA, "before");
-    ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+    ASSERT_TRUE(one.in_use().take(kBlockClass, kA.line));
     one.follow(/*is_written=*/false);
     one.meet();
     one.go_on(kSoonUs);
@@ -212,7 +219,7 @@ TEST(DisaggMirror, MarksBesideACopyStay) {
       SCOPED_TRACE(moment);
       MirrorByHand one(net);
       write_block(one.of_server(), kA, "a");
-      ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+      ASSERT_TRUE(one.in_use().take(kBlockClass, kA.line));
       one.follow(/*is_written=*/false);
       one.meet();
       copy_beside(net, &one, moment, [&] {
@@ -234,7 +241,7 @@ TEST(DisaggMirror, MarksBesideHalfACopyStay) {
       SCOPED_TRACE(moment);
       MirrorByHand one(net);
       write_block(one.of_server(), kA, "a");
-      ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
+      ASSERT_TRUE(one.in_use().take(kBlockClass, kA.line));
       one.follow(/*is_written=*/false);
       one.meet();
       copy_beside(net, &one, moment, [&] {
@@ -261,7 +268,7 @@ TEST(DisaggMirror, WhatIsGivenBackIsNotCopied) {
       MirrorByHand one(net);
       for (const Location& block : {kA, kB}) {
         write_block(one.of_server(), block, "before");
-        ASSERT_TRUE(one.in_use().take(kSmallClass, block.line));
+        ASSERT_TRUE(one.in_use().take(kBlockClass, block.line));
       }
       one.follow(/*is_written=*/false);
       one.meet();
@@ -286,14 +293,14 @@ TEST(DisaggMirror, CopiesWhatWasInUseAllTheTime) {
       SCOPED_TRACE(moment);
       MirrorByHand one(net);
       for (const Location& block : {kA, kB, kC}) write_block(one.of_server(), block, "before");
-      ASSERT_TRUE(one.in_use().take(kSmallClass, kA.line));
-      ASSERT_TRUE(one.in_use().take(kSmallClass, kB.line));
+      ASSERT_TRUE(one.in_use().take(kBlockClass, kA.line));
+      ASSERT_TRUE(one.in_use().take(kBlockClass, kB.line));
       one.follow(/*is_written=*/false);
       one.meet();
       ASSERT_EQ(one.tell(/*is_lease=*/true, kC), Code::kOk);
-      ASSERT_TRUE(one.in_use().take(kSmallClass, kC.line));
+      ASSERT_TRUE(one.in_use().take(kBlockClass, kC.line));
       // Of this the mirror does not hear.
-      ASSERT_TRUE(one.in_use().give_back(kSmallClass, kB.line));
+      ASSERT_TRUE(one.in_use().give_back(kBlockClass, kB.line));
       one.part();
       one.meet();
       ASSERT_EQ(one.tell(/*is_lease=*/true, kB), Code::kOk);

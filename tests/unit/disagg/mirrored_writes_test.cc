@@ -26,6 +26,9 @@ using namespace testing;
 
 constexpr std::uint32_t kEpoch = 7;
 constexpr TimeUs kFar = 10'000'000;
+constexpr std::uint32_t kBlockClass = 1;
+/// A block with it is of that class, of which a client is leased several at once.
+const std::string kValue(60, 'v');
 
 /// A memory server that gives each block once, and notes which come back.
 class MemoryByHand {
@@ -33,7 +36,7 @@ class MemoryByHand {
   MemoryByHand(fabric::Port* port, TimeUs hold_us)
       : port_(port),
         hold_us_(hold_us),
-        region_(port->make_region(kSmallBytes, fabric::Access::kReadWrite).take()),
+        region_(port->make_region(kChunkBytes, fabric::Access::kReadWrite).take()),
         answers_(port) {}
 
   void serve(TimeUs until) {
@@ -55,9 +58,9 @@ class MemoryByHand {
       return answer.add(PoolInfo{.region = region_->name(), .node = 0, .hold_us = hold_us_});
     }
     if (ask == Ask::kLease) {
-      EXPECT_EQ(question.take<std::uint32_t>(), kSmallClass);
+      EXPECT_EQ(question.take<std::uint32_t>(), kBlockClass);
       for (auto n = question.take<std::uint32_t>(); n > 0; --n) {
-        leased_.push_back(small_block(leased_.size()));
+        leased_.push_back(nth_block(kBlockClass, leased_.size()));
         answer.add(leased_.back().line);
       }
       return answer;
@@ -137,7 +140,7 @@ ClusterMap map_of(std::uint32_t epoch, const std::string& hash, const std::strin
                   const std::string& mirror) {
   ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
   map.hash = {.member = "hash", .address = hash, .is_whole = true};
-  map.memory.push_back({.member = memory, .address = memory, .bytes = kSmallBytes});
+  map.memory.push_back({.member = memory, .address = memory, .bytes = kChunkBytes});
   if (!mirror.empty()) {
     map.memory.front().mirror = {.member = mirror, .address = mirror, .is_written = true};
   }
@@ -157,9 +160,8 @@ struct ClientByHand {
                                port->now_us() + kSoonUs);
     client = opened.take();
   }
-  /// A block of this value is of kSmallClass.
   Status put(TimeUs wait = 4 * kSoonUs) {
-    return client->put("key", std::string(60, 'v'), port->now_us() + wait);
+    return client->put("key", kValue, port->now_us() + wait);
   }
 
   const Net::Node node;
@@ -231,7 +233,7 @@ TEST(DisaggMirrored, LeasesOfBeforeAreNotWritten) {
     const Location written = hash.server->written().at(1);
     EXPECT_EQ(std::count(unwritten.begin(), unwritten.end(), written), 0);
     for (MemoryByHand* const of : {memory.server, mirror.server}) {
-      EXPECT_EQ(block_in(of->memory(), written), std::string(60, 'v'));
+      EXPECT_EQ(block_in(of->memory(), written), kValue);
       for (const Location& block : unwritten) EXPECT_EQ(block_in(of->memory(), block), "none");
     }
     ASSERT_TRUE(one.put().ok());
@@ -297,7 +299,7 @@ TEST(DisaggMirrored, NothingIsWrittenToOneAlone) {
     const auto hash = serve_hash(net, map);
     const fabric::PeerId to = client.meet(hash.address);
     net->sleep(kSoonUs);
-    const WireWriter put = put_at(small_block(0));
+    const WireWriter put = put_at(nth_block(kBlockClass, 0));
     EXPECT_EQ(client.code_of(client.put(to, Ask::kPut, kEpoch, put)), Code::kBusy);
 
     // One that is there, and is not reached any more: its block is lost.
@@ -327,9 +329,9 @@ TEST(DisaggMirrored, WritesAreOfOneMap) {
     const auto hash = serve_hash(net, map_of(kEpoch, "", memory.address, ""));
     Hand client(net);
     const fabric::PeerId to = client.meet(hash.address);
-    const Location first = small_block(0);
+    const Location first = nth_block(kBlockClass, 0);
     EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, first)), Code::kOk);
-    const WireWriter put = put_at(small_block(1)), erase = WireWriter().add_bytes("key");
+    const WireWriter put = put_at(nth_block(kBlockClass, 1)), erase = WireWriter().add_bytes("key");
     const WireWriter places = WireWriter().add(0U).add(0U);
     for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
       EXPECT_EQ(client.code_of(client.put(to, Ask::kPut, other, put)), Code::kEpoch);
@@ -394,7 +396,8 @@ TEST(DisaggMirrored, MarksAreOnBoth) {
     const auto hash = serve_hash(net, map_of(kEpoch, "", memory.address, mirror.address));
     Hand client(net);
     const fabric::PeerId to = client.meet(hash.address);
-    const Blocks blocks = {small_block(0), small_block(1), small_block(2), small_block(3)};
+    const Blocks blocks = {nth_block(kBlockClass, 0), nth_block(kBlockClass, 1),
+                           nth_block(kBlockClass, 2), nth_block(kBlockClass, 3)};
     for (const Location& block : blocks) {
       for (MemoryByHand* const of : {memory.server, mirror.server}) {
         write_block(of->memory(), block, "v");
@@ -440,7 +443,8 @@ TEST(DisaggMirrored, NothingChangesWhileAServerThatWentIsRead) {
       const auto hash = serve_hash(net, map);
       Hand client(net);
       const fabric::PeerId to = client.meet(hash.address);
-      EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, small_block(0))), Code::kOk);
+      EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, nth_block(kBlockClass, 0))),
+                Code::kOk);
       constexpr TimeUs kTrustUs = 3 * kSoonUs;
       const TimeUs until = net->now_us() + kTrustUs;
       hash.server->trust_until(until);
@@ -448,7 +452,7 @@ TEST(DisaggMirrored, NothingChangesWhileAServerThatWentIsRead) {
       hash.server->trust_until(kFar);
       const std::string& stays = goes_server ? mirror.address : memory.address;
       ASSERT_TRUE(hash.server->follow(map_of(kEpoch + 1, "", stays, "")).ok());
-      const std::uint64_t put = put_soon(&client, to, kEpoch + 1, small_block(1));
+      const std::uint64_t put = put_soon(&client, to, kEpoch + 1, nth_block(kBlockClass, 1));
       EXPECT_FALSE(client.code_of(put, until - 100 - net->now_us()).has_value());
       EXPECT_EQ(client.code_of(put), Code::kOk);
       EXPECT_GE(net->now_us(), until);

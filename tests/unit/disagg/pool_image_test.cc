@@ -128,7 +128,7 @@ WireWriter told(const PoolImage& image) {
 // Mutation: blocks off by one, or over a chunk's end; chunks whose class stays when no block is in
 //   use; bits of other blocks; a count that is not theirs.
 TEST(DisaggPoolImage, IsASet) {
-  for (const std::uint64_t seed : testing::seeds_to_run(50)) {
+  for (const std::uint64_t seed : testing::seeds_to_run(30)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     PoolImage image(kChunks);
