@@ -305,8 +305,8 @@ TEST(DisaggFailover, IsLinearizable) {
 // Goal: the same with one server of memory gone at a time, where two have each value.
 // Mutation: values, or marks, that go to one of the two servers; a mirror that counts as whole
 //   before it has copied all; changes that clients of a server that went do not see, and that are
-//   not held back. What takes more luck than a thousand seeds have is in mirror_test.cc and
-//   mirrored_writes_test.cc.
+//   not held back. What takes more luck than a thousand seeds have is in mirror_test.cc,
+//   memory_server_test.cc and mirrored_writes_test.cc.
 TEST(DisaggFailover, MirroredMemoryIsLinearizable) {
   const Seen seen = expect_linearizable_with_strikes(2, 400);
   constexpr std::size_t kMany = 20;

@@ -8,7 +8,7 @@
 #include "disagg/memory/mirror.h"
 #include "unit/disagg/by_hand.h"
 
-/// Memory servers and their mirrors, at the moments at which it is seen whether they keep to what
+/// Mirrors of memory servers, at the moments at which it is seen whether they keep to what
 /// docs/impl/disagg.md says ("Values on two servers").
 
 namespace breccia::disagg {
@@ -58,6 +58,11 @@ class MirrorByHand {
     while (!has_told_) go_on(kRoundUs);
     go_on(kRoundUs);
   }
+  /// From here on the server says that the mirror is to begin anew, or does no more.
+  void refuse(bool refuses) { refuses_ = refuses; }
+  /// How often the mirror has asked from the beginning.
+  [[nodiscard]] int begun() const { return begun_; }
+  [[nodiscard]] std::string address() const { return port_->address(); }
   /// The server forgets that it has met the mirror.
   void part() { server_.port()->disconnect(peer_); }
   /// Tells the mirror of a block that is leased, or given back; what it answers.
@@ -90,9 +95,12 @@ class MirrorByHand {
     WireReader reader(question.payload);
     (void)reader.take_bytes();
     const auto from = reader.take<std::uint64_t>();
+    if (from == 0) ++begun_;
+    if (refuses_) return server_.answer(question, refusal(Code::kBusy, "begin anew"));
     WireWriter answer = answer_of(Code::kOk);
     answer.add(UseHead{.region = region_->name(), .next = 1});
-    if (from == 0) add_chunk(0, in_use_.chunks()[0], &answer);
+    const PoolImage::Chunk& chunk = in_use_.chunks()[0];
+    if (from == 0 && !chunk.is_used.empty()) add_chunk(0, chunk, &answer);
     server_.answer(question, answer);
     has_told_ = true;
   }
@@ -111,6 +119,8 @@ class MirrorByHand {
   PoolImage in_use_{1};
   fabric::PeerId peer_ = 0;  // the mirror, as the server knows it
   bool has_told_ = false;
+  bool refuses_ = false;
+  int begun_ = 0;
   const Net::Node node_;
   const std::unique_ptr<fabric::Port> port_;
   std::vector<std::byte> own_;
@@ -141,53 +151,6 @@ constexpr TimeUs kStep = 2;
 
 const Location kA = nth_block(kBlockClass, 0), kB = nth_block(kBlockClass, 1),
                kC = nth_block(kBlockClass, 2);
-
-constexpr std::uint32_t kEpoch = 7;
-
-ClusterMap map_of(std::uint32_t epoch, const ClusterMap::Mirror& mirror) {
-  ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
-  map.memory.push_back({.member = "server", .address = "", .bytes = 2 * kChunkBytes});
-  map.memory.front().mirror = mirror;
-  return map;
-}
-
-/// A server of memory that has a mirror, or is to have one; it tells that of a chunk at once.
-Served<MemoryServer> serve_memory(Net* net, const ClusterMap::Mirror& mirror) {
-  return serve<MemoryServer>(net, [mirror](fabric::Port* port) {
-    auto made = MemoryServer::make(
-        port,
-        {.member = "server", .bytes = 2 * kChunkBytes, .again_us = kAgainUs, .part_bytes = 1});
-    EXPECT_TRUE(made.value()->follow(map_of(kEpoch, mirror)).ok());
-    return made.take();
-  });
-}
-
-WireWriter lease_of(std::uint32_t count) { return WireWriter().add(kBlockClass).add(count); }
-WireWriter use_from(std::uint64_t chunk) { return WireWriter().add_bytes("mirror").add(chunk); }
-WireWriter block_as_told(std::uint64_t line) { return WireWriter().add(kBlockClass).add(line); }
-
-/// The first line of those that were leased.
-std::uint64_t line_in(const std::vector<std::byte>& answer) {
-  WireReader reader(answer);
-  EXPECT_EQ(reader.take<Code>(), Code::kOk);
-  return reader.take<std::uint64_t>();
-}
-
-/// What a server tells its mirror of one block.
-struct Told {
-  bool is_lease;
-  std::uint64_t line;
-  friend bool operator==(const Told&, const Told&) = default;
-};
-Told told_in(const fabric::Arrival& question) {
-  EXPECT_EQ(question.header.kind, static_cast<std::uint8_t>(Ask::kKeep));
-  WireReader reader(question.payload);
-  const bool is_lease = reader.take<std::uint8_t>() == 1;
-  EXPECT_EQ(reader.take<std::uint32_t>(), kBlockClass);
-  const auto line = reader.take<std::uint64_t>();
-  EXPECT_TRUE(reader.is_whole());
-  return {.is_lease = is_lease, .line = line};
-}
 
 }  // namespace
 
@@ -318,118 +281,46 @@ TEST(DisaggMirror, CopiesWhatWasInUseAllTheTime) {
   });
 }
 
-// Goal: who has another map, an older one or a newer one, is neither leased blocks nor gives any
-//   back: it may not write all servers that are to have what it writes.
-// Mutation: leases, or blocks given back, without a look at the epoch, or with one at older ones.
-TEST(DisaggMirror, LeasesAreOfOneMap) {
+// Goal: a mirror takes changes of its server alone, when it has heard what is in use; where what it
+//   hears makes no sense, or is not all any more, it asks from the beginning.
+// Mutation: changes that anybody tells, or before it has heard; a mirror that goes on with what it
+//   has.
+TEST(DisaggMirror, BeginsAnewWhereItIsNotToldAll) {
   run_by_hand([](Net* net) {
-    const auto served = serve_memory(net, {});
-    Hand client(net);
-    const fabric::PeerId server = client.meet(served.address);
-    const std::uint64_t line =
-        line_in(client.answer_to(client.put(server, Ask::kLease, kEpoch, lease_of(1))));
-    for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
-      const std::uint64_t lease = client.put(server, Ask::kLease, other, lease_of(1));
-      EXPECT_EQ(client.code_of(lease), Code::kEpoch);
-      const std::uint64_t back = client.put(server, Ask::kGiveBack, other, block_as_told(line));
-      EXPECT_EQ(client.code_of(back), Code::kEpoch);
-      EXPECT_EQ(served.server->pool().used_blocks(), 1U);
+    MirrorByHand one(net);
+    one.refuse(true);
+    one.follow(/*is_written=*/false);
+    while (one.begun() == 0) one.go_on(kRoundUs);
+    EXPECT_EQ(one.tell(/*is_lease=*/true, kA), Code::kBusy);
+    one.refuse(false);
+    one.meet();
+
+    Hand other(net);
+    const fabric::PeerId to = other.meet(one.address());
+    WireWriter change;
+    change.add(std::uint8_t{1}).add(kBlockClass).add(kA.line);
+    const std::uint64_t request = other.put(to, Ask::kKeep, 1, change);
+    one.go_on(kRoundUs);
+    EXPECT_EQ(other.code_of(request), Code::kEpoch);
+    EXPECT_EQ(one.tell(/*is_lease=*/true, kA), Code::kOk);
+
+    for (const bool is_wrong : {true, false}) {
+      const int begun = one.begun();
+      one.go_on(kSoonUs);
+      EXPECT_EQ(one.begun(), begun);
+      if (is_wrong) {
+        EXPECT_NE(one.tell(/*is_lease=*/false, kB), Code::kOk);
+      } else {
+        one.refuse(true);
+        one.go_on(2 * kAgainUs);
+        one.refuse(false);
+      }
+      one.go_on(kSoonUs);
+      EXPECT_GT(one.begun(), begun);
+      // What is in use is what it was told last: that is nothing.
+      EXPECT_EQ(one.tell(/*is_lease=*/true, kA), Code::kOk);
+      EXPECT_EQ(one.tell(/*is_lease=*/false, kA), Code::kOk);
     }
-  });
-}
-
-// Goal: a server whose mirror has not heard which blocks are in use, all of them, changes nothing.
-// Method: there are two pages to hear; somebody else comes, and the same mirror once more.
-// Mutation: blocks that are leased, or taken back, as soon as the server has a mirror, or has told
-//   it the first page; a mirror of another name; one that is told what changes by a connection by
-//   which it was not told what was in use.
-TEST(DisaggMirror, HearsWhatIsInUseBeforeThatChanges) {
-  run_by_hand([](Net* net) {
-    const auto served = serve_memory(net, {});
-    Hand client(net), mirror(net);
-    const fabric::PeerId server = client.meet(served.address);
-    const fabric::PeerId of = mirror.meet(served.address);
-    const auto lease = [&](std::uint32_t epoch) {
-      return client.code_of(client.put(server, Ask::kLease, epoch, lease_of(1)));
-    };
-    const auto use = [&](fabric::PeerId peer, const WireWriter& from) {
-      return mirror.code_of(mirror.put(peer, Ask::kUse, kEpoch + 1, from));
-    };
-    EXPECT_EQ(lease(kEpoch), Code::kOk);
-    const ClusterMap::Mirror comes{.member = "mirror", .address = "a"};
-    ASSERT_TRUE(served.server->follow(map_of(kEpoch + 1, comes)).ok());
-    EXPECT_EQ(lease(kEpoch + 1), Code::kBusy);
-    EXPECT_EQ(use(of, WireWriter().add_bytes("other").add(std::uint64_t{0})), Code::kEpoch);
-    EXPECT_EQ(use(of, use_from(2)), Code::kBusy);
-    EXPECT_EQ(use(of, use_from(0)), Code::kOk);
-    EXPECT_EQ(lease(kEpoch + 1), Code::kBusy);
-    EXPECT_EQ(use(of, use_from(1)), Code::kOk);
-    EXPECT_EQ(use(of, use_from(2)), Code::kOk);
-    const fabric::PeerId other = mirror.meet(served.address);
-    EXPECT_EQ(use(other, use_from(2)), Code::kBusy);
-    EXPECT_EQ(served.server->pool().used_blocks(), 1U);
-    EXPECT_EQ(lease(kEpoch + 1), std::nullopt);
-    const auto told = mirror.question();
-    ASSERT_TRUE(told.has_value());
-    EXPECT_EQ(told->peer, of);
-  });
-}
-
-// Goal: a client hears of blocks, leased or given back, when the mirror has that, and not before.
-// Mutation: answers that do not wait for the mirror's.
-TEST(DisaggMirror, ClientsAreAnsweredBehindIt) {
-  run_by_hand([](Net* net) {
-    const auto served = serve_memory(net, {.member = "mirror", .address = "a"});
-    Hand client(net), mirror(net);
-    const fabric::PeerId server = client.meet(served.address);
-    const fabric::PeerId of = mirror.meet(served.address);
-    ASSERT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
-
-    const std::uint64_t lease = client.put(server, Ask::kLease, kEpoch, lease_of(1));
-    auto told = mirror.question();
-    ASSERT_TRUE(told.has_value());
-    EXPECT_FALSE(client.code_of(lease).has_value());
-    mirror.answer(*told, answer_of(Code::kOk));
-    const std::uint64_t line = line_in(client.answer_to(lease));
-    EXPECT_EQ(told_in(*told), (Told{.is_lease = true, .line = line}));
-
-    // What it was asked once more before it answered.
-    while (mirror.question(0).has_value()) continue;
-    const std::uint64_t back = client.put(server, Ask::kGiveBack, kEpoch, block_as_told(line));
-    told = mirror.question();
-    ASSERT_TRUE(told.has_value());
-    EXPECT_EQ(told_in(*told), (Told{.is_lease = false, .line = line}));
-    EXPECT_FALSE(client.code_of(back).has_value());
-    mirror.answer(*told, answer_of(Code::kOk));
-    EXPECT_EQ(client.code_of(back), Code::kOk);
-  });
-}
-
-// Goal: what the mirror has not heard when it goes is not leased, and free again; what was given
-//   back stays so.
-// Mutation: such blocks stay in use, or their clients get them.
-TEST(DisaggMirror, GoesBeforeItHasHeard) {
-  run_by_hand([](Net* net) {
-    const auto served = serve_memory(net, {.member = "mirror", .address = "a"});
-    Hand client(net), mirror(net);
-    const fabric::PeerId server = client.meet(served.address);
-    const fabric::PeerId of = mirror.meet(served.address);
-    ASSERT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
-    const std::uint64_t first = client.put(server, Ask::kLease, kEpoch, lease_of(1));
-    const auto told = mirror.question();
-    ASSERT_TRUE(told.has_value());
-    mirror.answer(*told, answer_of(Code::kOk));
-    const std::uint64_t line = line_in(client.answer_to(first));
-
-    const std::uint64_t back = client.put(server, Ask::kGiveBack, kEpoch, block_as_told(line));
-    const std::uint64_t lease = client.put(server, Ask::kLease, kEpoch, lease_of(2));
-    EXPECT_FALSE(client.code_of(lease).has_value());
-    EXPECT_EQ(served.server->pool().used_blocks(), 2U);
-    mirror.port()->disconnect(of);
-    EXPECT_EQ(client.code_of(lease), Code::kBusy);
-    EXPECT_EQ(client.code_of(back), Code::kOk);
-    EXPECT_EQ(served.server->pool().used_blocks(), 0U);
-    EXPECT_EQ(client.code_of(client.put(server, Ask::kLease, kEpoch, lease_of(1))), Code::kBusy);
   });
 }
 

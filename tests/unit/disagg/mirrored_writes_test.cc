@@ -26,64 +26,9 @@ using namespace testing;
 
 constexpr std::uint32_t kEpoch = 7;
 constexpr TimeUs kFar = 10'000'000;
-constexpr std::uint32_t kBlockClass = 1;
+constexpr std::uint32_t kBlockClass = MemoryByHand::kBlockClass;
 /// A block with it is of that class, of which a client is leased several at once.
 const std::string kValue(60, 'v');
-
-/// A memory server that gives each block once, and notes which come back.
-class MemoryByHand {
- public:
-  MemoryByHand(fabric::Port* port, TimeUs hold_us)
-      : port_(port),
-        hold_us_(hold_us),
-        region_(port->make_region(kChunkBytes, fabric::Access::kReadWrite).take()),
-        answers_(port) {}
-
-  void serve(TimeUs until) {
-    disagg::serve(
-        port_, &answers_,
-        [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
-          return std::optional(answer(ask, question));
-        },
-        until);
-  }
-  [[nodiscard]] std::span<std::byte> memory() { return region_->bytes(); }
-  [[nodiscard]] const std::vector<Location>& leased() const { return leased_; }
-  [[nodiscard]] const std::vector<Location>& given_back() const { return given_back_; }
-
- private:
-  WireWriter answer(Ask ask, WireReader question) {
-    WireWriter answer = answer_of(Code::kOk);
-    if (ask == Ask::kPool) {
-      return answer.add(PoolInfo{.region = region_->name(), .node = 0, .hold_us = hold_us_});
-    }
-    if (ask == Ask::kLease) {
-      EXPECT_EQ(question.take<std::uint32_t>(), kBlockClass);
-      for (auto n = question.take<std::uint32_t>(); n > 0; --n) {
-        leased_.push_back(nth_block(kBlockClass, leased_.size()));
-        answer.add(leased_.back().line);
-      }
-      return answer;
-    }
-    EXPECT_EQ(ask, Ask::kGiveBack);
-    while (question.left() > 0) {
-      const auto size_class = question.take<std::uint32_t>();
-      given_back_.push_back({0, size_class, question.take<std::uint64_t>()});
-    }
-    return answer;
-  }
-
-  fabric::Port* const port_;
-  const TimeUs hold_us_;
-  const std::unique_ptr<fabric::Region> region_;
-  Answers answers_;
-  std::vector<Location> leased_, given_back_;
-};
-
-bool serve_once(MemoryByHand* server, TimeUs until) {
-  server->serve(until);
-  return true;
-}
 
 /// A hash server that takes all writes, and notes where their values lie.
 class HashByHand {
