@@ -178,4 +178,41 @@ TEST(DisaggMemoryServer, GoesBeforeItHasHeard) {
   });
 }
 
+// Goal: a server is what the map says, if it can be: a mirror leases nothing, nor takes its
+//   server's place before it has all; who has values is no mirror, and keeps its number; where
+//   values are to have two servers, and have one, nothing is leased.
+// Mutation: each of these without a look.
+TEST(DisaggMemoryServer, IsWhatItCanBe) {
+  run_by_hand([](Net* net) {
+    const auto served = serve_memory(net, {});
+    Hand client(net);
+    const fabric::PeerId server = client.meet(served.address);
+    const auto lease = [&](std::uint32_t epoch) {
+      return client.code_of(client.put(server, Ask::kLease, epoch, lease_of(1)));
+    };
+    const ClusterMap is_server = map_of(kEpoch + 1, {});
+    ClusterMap is_mirror = map_of(kEpoch + 1, {.member = "server", .address = served.address});
+    is_mirror.memory.front().member = "other";
+    is_mirror.memory.front().address = "sim:1000";
+    ASSERT_TRUE(served.server->follow(is_mirror).ok());
+    EXPECT_EQ(lease(kEpoch + 1), Code::kEpoch);
+    EXPECT_TRUE(served.server->follow(is_server).IsAborted());
+
+    const auto second = serve_memory(net, {});
+    const fabric::PeerId to = client.meet(second.address);
+    ClusterMap waits = is_server;
+    waits.memory.front().is_in_use = false;
+    ASSERT_TRUE(second.server->follow(waits).ok());
+    const std::uint64_t early = client.put(to, Ask::kLease, kEpoch + 1, lease_of(1));
+    EXPECT_EQ(client.code_of(early), Code::kBusy);
+    ASSERT_TRUE(second.server->follow(is_server).ok());
+    const std::uint64_t first = client.put(to, Ask::kLease, kEpoch + 1, lease_of(1));
+    EXPECT_EQ(client.code_of(first), Code::kOk);
+    EXPECT_TRUE(second.server->follow(is_mirror).IsAborted());
+    ClusterMap other = is_server;
+    other.memory.front().node = 1;
+    EXPECT_TRUE(second.server->follow(other).IsAborted());
+  });
+}
+
 }  // namespace breccia::disagg
