@@ -117,7 +117,6 @@ void Mirror::have_image() {
   coming_.reset();
   has_image_ = true;
   ask_again_ = port_->now_us() + options_.again_us;
-  copied_ = 0;
   if (!std::exchange(has_image_once_, true)) {
     to_copy_ = image_;
     return;
