@@ -178,6 +178,35 @@ TEST(DisaggMemoryServer, GoesBeforeItHasHeard) {
   });
 }
 
+// Goal: so it is where the mirror says that what it hears makes no sense, or the map has another
+//   mirror; either is to hear all anew.
+// Mutation: a mirror that is told the same again, or another one that has not heard all.
+TEST(DisaggMemoryServer, TellsAllAnew) {
+  run_by_hand([](Net* net) {
+    for (const bool is_refused : {true, false}) {
+      const ClusterMap::Mirror first{.member = "mirror", .address = "a"};
+      const auto served = serve_memory(net, first);
+      Hand client(net), mirror(net);
+      const fabric::PeerId server = client.meet(served.address);
+      const fabric::PeerId of = mirror.meet(served.address);
+      ASSERT_EQ(mirror.code_of(mirror.put(of, Ask::kUse, kEpoch, use_from(0))), Code::kOk);
+      const std::uint64_t lease = client.put(server, Ask::kLease, kEpoch, lease_of(1));
+      const auto told = mirror.question();
+      ASSERT_TRUE(told.has_value());
+      const std::uint32_t epoch = is_refused ? kEpoch : kEpoch + 1;
+      if (is_refused) {
+        mirror.answer(*told, refusal(Code::kWrong, "no change"));
+      } else {
+        const ClusterMap::Mirror other{.member = "other", .address = "b"};
+        ASSERT_TRUE(served.server->follow(map_of(epoch, other)).ok());
+      }
+      EXPECT_EQ(client.code_of(lease), Code::kBusy);
+      EXPECT_EQ(served.server->pool().used_blocks(), 0U);
+      EXPECT_EQ(client.code_of(client.put(server, Ask::kLease, epoch, lease_of(1))), Code::kBusy);
+    }
+  });
+}
+
 // Goal: a server is what the map says, if it can be: a mirror leases nothing, nor takes its
 //   server's place before it has all; who has values is no mirror, and keeps its number; where
 //   values are to have two servers, and have one, nothing is leased.
