@@ -21,8 +21,9 @@ enum class Ask : std::uint8_t {
   kPool,       // () -> PoolInfo; of a memory server, as the others that follow
   kLease,      // (class: 4, count: 4) -> (lines: 8 each)
   kGiveBack,   // (blocks: 12 each, class 4, line 8) -> ()
-  kPut,        // (slot: 8, key) -> Replaced; of a hash server
-  kErase,      // (key) -> Replaced
+  kWrite,      // (slot: 8, 0: the key is deleted, key; each) -> (slot: 8, where the value before
+               //   lies, 0: there was none; each of the first of them, one at least); of a hash
+               //   server
   kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
             //   of an ordered server, asked by the hash server that it follows
   kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server
@@ -141,11 +142,6 @@ struct LoggedWrite {
 /// What kShip tells: up to which write the log has all.
 struct Logged {
   std::uint64_t through = 0;
-};
-
-/// What a write found: where the value before it lies; slot 0: there was none.
-struct Replaced {
-  Slot slot = 0;
 };
 
 }  // namespace breccia::disagg

@@ -135,13 +135,15 @@ Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads,
   return again(memory_.read(node, reads, each, until));
 }
 
-Status Routes::write_memory(const Location& block, std::span<const std::byte> bytes, TimeUs until) {
-  if (memory_.is_lost(block.node)) return Status::TryAgain("the memory server is lost");
-  const auto all = memory_.find_all(block.node);
+Status Routes::write_memory(std::uint32_t node, std::span<const BlockWrite> writes, TimeUs until) {
+  if (memory_.is_lost(node)) return Status::TryAgain("the memory server is lost");
+  const auto all = memory_.find_all(node);
   Status written = all.empty() ? Status::TryAgain("a memory server was not reached") : Status();
   for (const MemoryPeer* const of : all) {
-    const fabric::Write write{of->region, block.offset(), bytes};
-    if (written.ok()) written = port_->write(of->peer, {&write, 1}, try_until(until));
+    std::vector<fabric::Write> to_peer;
+    to_peer.reserve(writes.size());
+    for (const BlockWrite& one : writes) to_peer.push_back({of->region, one.offset, one.from});
+    if (written.ok()) written = port_->write(of->peer, to_peer, try_until(until));
   }
   if (!written.ok()) memory_.doubt();
   return again(std::move(written));

@@ -170,9 +170,8 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
       return is_of_epoch ? chains(asker, question) : other_epoch();
     case Ask::kPlaces:
       return is_of_epoch ? places(question) : other_epoch();
-    case Ask::kPut:
-    case Ask::kErase:
-      return is_of_epoch ? write(asker, ask, question) : other_epoch();
+    case Ask::kWrite:
+      return is_of_epoch ? write(asker, question) : other_epoch();
     default:
       return refusal(Code::kWrong, "a hash server does not do that");
   }
@@ -230,14 +229,32 @@ WireWriter HashServer::places(WireReader question) const {
 
 // ---- writes ------------------------------------------------------------------------------------
 
-std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask,
-                                            WireReader question) {
-  const Slot slot = ask == Ask::kPut ? question.take<Slot>() : 0;
-  const Slice key = question.take_bytes();
-  if (!question.is_whole() || !is_key(key)) return refusal(Code::kWrong, "no key");
-  if (const auto refused = refusal_of(ask, slot, key)) return refused;
+/// Takes as many of the first ones as there is room for; the answer comes when these are done.
+std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireReader question) {
+  std::vector<std::pair<Slot, Slice>> writes;
+  do {
+    const auto slot = question.take<Slot>();
+    const Slice key = question.take_bytes();
+    if (!is_key(key)) return refusal(Code::kWrong, "no key");
+    writes.emplace_back(slot, key);
+  } while (question.left() > 0);
+  if (!question.is_whole()) return refusal(Code::kWrong, "no writes");
+  std::optional<WireWriter> refused;
+  std::size_t taken = 0;
+  for (const auto& [slot, key] : writes) {
+    refused = refusal_of(slot, key);
+    if (refused.has_value()) break;
+    take(slot, key);
+    ++taken;
+  }
+  if (taken == 0) return refused;
+  waiting_.back().asker = asker;
+  return std::nullopt;
+}
+
+void HashServer::take(Slot slot, const Slice& key) {
   LoggedWrite write{.sequence = last_ + 1,
-                    .slot = ask == Ask::kPut ? slot_of(0, location_in(slot)) : 0,
+                    .slot = slot == 0 ? 0 : slot_of(0, location_in(slot)),
                     .key = key.ToString()};
   std::optional<Slot> before;
   if (is_whole_) {
@@ -246,11 +263,10 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask
     written_.insert(seeds_.id_of(key));
   }
   last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
-  waiting_.push_back({.write = std::move(write), .before = before, .asker = asker});
+  waiting_.push_back({.write = std::move(write), .before = before, .asker = {}});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
-  if (ask == Ask::kPut) ++waiting_puts_;
-  return std::nullopt;
+  if (slot != 0) ++waiting_puts_;
 }
 
 /// Where a key's value lies when all that waits is done; 0: nowhere.
@@ -264,14 +280,14 @@ Slot HashServer::last_of(const std::string& key) const {
 
 /// What is logged is in the index before long, so it must have room by then: each put may want a
 /// bucket.
-std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
+std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) const {
   // What is taken before is lost with either server.
   const bool takes_writes = has_begun_ && map_.has_begun && has_log();
   if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
   }
-  if (ask != Ask::kPut) return std::nullopt;
+  if (slot == 0) return std::nullopt;
   const Location location = location_in(slot);
   if (memory_.is_lost(location.node)) return refusal(Code::kEpoch, "a memory server that is lost");
   if (memory_.find_all(location.node).empty()) {
@@ -393,15 +409,19 @@ void HashServer::apply_through(std::uint64_t sequence) {
     if (one.write.slot != 0) --waiting_puts_;
     const auto last = last_of_key_.find(one.write.key);
     if (last->second.sequence == one.write.sequence) last_of_key_.erase(last);
-    const WireWriter answer = apply(one);
+    replaced_.push_back(apply(one));
     applied_ = one.write.sequence;
     // Who has the answer finds what it says, and no scan shows it any more before a lookup.
     watermark_in(region_.get())->set(applied_);
-    answers_.give(one.asker, answer);
+    if (!one.asker.has_value()) continue;
+    WireWriter answer = answer_of(Code::kOk);
+    for (const Slot slot : std::exchange(replaced_, {})) answer.add(slot);
+    answers_.give(*one.asker, answer);
   }
 }
 
-WireWriter HashServer::apply(const Waiting& one) {
+/// What the asker is told that it replaces.
+Slot HashServer::apply(const Waiting& one) {
   const KeyId id = seeds_.id_of(one.write.key);
   std::optional<Location> before;
   if (one.write.slot == 0) {
@@ -413,7 +433,7 @@ WireWriter HashServer::apply(const Waiting& one) {
   }
   // While it is built, the value before may not be there.
   BRECCIA_ASSERT(!is_whole_ || (before.has_value() ? slot_of(0, *before) : 0) == *one.before);
-  return answer_of(Code::kOk).add(Replaced{one.is_marked_late ? 0 : *one.before});
+  return one.is_marked_late ? 0 : *one.before;
 }
 
 // ---- built from the ordered server -------------------------------------------------------------

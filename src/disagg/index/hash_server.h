@@ -73,8 +73,8 @@ class HashServer final : public IndexServer {
     LoggedWrite write;
     /// Where the value lies that it replaces, 0: there is none; none: the ordered server will tell.
     std::optional<Slot> before;
-    bool is_marked_late = false;  // a mark of that may come yet
-    Answers::Asker asker;
+    bool is_marked_late = false;          // a mark of that may come yet
+    std::optional<Answers::Asker> asker;  // none: it is one of a question's writes, not the last
   };
   struct IdHash {
     std::size_t operator()(const KeyId& id) const { return id.hash; }
@@ -90,9 +90,10 @@ class HashServer final : public IndexServer {
   WireWriter chains(const Answers::Asker& asker, WireReader question) const;
   WireWriter places(WireReader question) const;
 
-  std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
+  std::optional<WireWriter> write(const Answers::Asker& asker, WireReader question);
+  void take(Slot slot, const Slice& key);
   [[nodiscard]] Slot last_of(const std::string& key) const;
-  [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, Slot slot, const Slice& key) const;
+  [[nodiscard]] std::optional<WireWriter> refusal_of(Slot slot, const Slice& key) const;
   [[nodiscard]] bool has_log() const { return options_.is_alone || ordered_.is_met(); }
   Status ship();
   Status note_logged(WireReader answer);
@@ -101,7 +102,7 @@ class HashServer final : public IndexServer {
   std::uint64_t markable(Marks* marks) const;
   bool mark(std::uint32_t node, std::span<const std::uint64_t> offsets, fabric::TimeUs until);
   void apply_through(std::uint64_t sequence);
-  WireWriter apply(const Waiting& one);
+  Slot apply(const Waiting& one);
 
   Status begin(const Followed& followed);
   void gather();
@@ -128,6 +129,7 @@ class HashServer final : public IndexServer {
 
   std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;
+  std::vector<Slot> replaced_;  // by those writes of a question that are applied
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
   std::uint64_t last_ = 0;     // write that came
