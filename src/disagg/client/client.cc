@@ -197,7 +197,10 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
     BRECCIA_TRY(routes_.read_table({&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
     if (watermark.has_value() && *watermark >= sequence) return Status::OK();
-    if (port_->now_us() >= tries_until) return Status::TryAgain("a watermark that stands still");
+    if (port_->now_us() >= tries_until) {
+      routes_.doubt_table();
+      return Status::TryAgain("a watermark that stands still");
+    }
     // Answers to what was given up may come meanwhile.
     (void)port_->poll(std::min(until, port_->now_us() + kWatermarkUs));
   }

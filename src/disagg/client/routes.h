@@ -53,9 +53,12 @@ class Routes {
   void rest_assured() { pause_us_ = 0; }
 
   [[nodiscard]] const TableInfo& table() const { return table_; }
-  /// Another one each time that another table was found.
+  /// Another one each time that another server's table was found.
   [[nodiscard]] std::uint64_t tables() const { return tables_; }
   [[nodiscard]] MemoryPeers& memory() { return memory_; }
+
+  /// What it tells stands still: there may be another table by now.
+  void doubt_table() { has_table_ = false; }
 
   /// Bytes of the hash server's region.
   Status read_table(std::span<const fabric::Read> reads, fabric::TimeUs until);

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "disagg/answers.h"
 #include "disagg/asking.h"
-#include "disagg/index/hash_table.h"
+#include "disagg/index/growing_table.h"
 #include "disagg/index/index_server.h"
 #include "disagg/index/ordered_link.h"
 #include "disagg/memory_peers.h"
@@ -35,10 +35,9 @@ namespace breccia::disagg {
 class HashServer final : public IndexServer {
  public:
   struct Options {
-    std::uint32_t bucket_bits = 16;
-    std::uint32_t more_buckets = 1 << 14;  // by which chains become longer
-    std::optional<KeySeeds> seeds;         // none: random ones
-    fabric::TimeUs read_us = 100'000;      // what it tells all clients (TableInfo)
+    GrowingTable::Options table;
+    std::optional<KeySeeds> seeds;     // none: random ones
+    fabric::TimeUs read_us = 100'000;  // what it tells all clients (TableInfo)
     fabric::TimeUs rest_us = 300'000;
     fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
     fabric::TimeUs meet_us = 10'000;         // it waits for a connection so long
@@ -60,7 +59,7 @@ class HashServer final : public IndexServer {
   /// Writes that another one logged are in the log that it began with.
   [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
-  [[nodiscard]] const HashTable& table() const { return table_; }
+  [[nodiscard]] const GrowingTable& table() const { return *table_; }
 
  private:
   /// The last write of a key among those that wait.
@@ -80,8 +79,7 @@ class HashServer final : public IndexServer {
     std::size_t operator()(const KeyId& id) const { return id.hash; }
   };
 
-  HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
-             std::unique_ptr<fabric::Region> region);
+  HashServer(fabric::Port* port, const Options& options, std::unique_ptr<GrowingTable> table);
 
   [[nodiscard]] fabric::TimeUs wake() const;
   Status hear(const fabric::Arrival& arrival);
@@ -113,9 +111,7 @@ class HashServer final : public IndexServer {
   fabric::Port* const port_;
   const Options options_;
   const KeySeeds seeds_;
-  const TableShape shape_;
-  const std::unique_ptr<fabric::Region> region_;
-  HashTable table_;
+  const std::unique_ptr<GrowingTable> table_;
   Answers answers_;
   Asking asking_;
   MemoryPeers memory_;

@@ -254,7 +254,7 @@ void OrderedServer::ask_for_chains() {
 }
 
 void OrderedServer::take_chains(WireReader answer) {
-  const auto next = answer.take<std::uint32_t>();
+  const auto next = answer.take<std::uint64_t>();
   std::vector<ChainEntry> entries;
   entries.reserve(answer.left() / sizeof(ChainEntry));
   while (answer.left() > 0) {
