@@ -16,8 +16,6 @@ namespace {
 
 using fabric::TimeUs;
 
-/// Chains that are copied in a turn.
-constexpr std::size_t kChainsAtOnce = 256;
 /// Whether a table is made by now is looked at so often.
 constexpr TimeUs kMakeUs = 1000;
 /// Behind that time a larger table is tried again.
@@ -104,7 +102,7 @@ void GrowingTable::tend(TimeUs told_until) {
     return;
   }
   if (!next_.has_value()) return;
-  copy(kChainsAtOnce);
+  copy(options_.chains_at_once);
   if (next_.has_value() && copied_ == 1U << now_->shape.bucket_bits) change_over(told_until);
 }
 
@@ -195,7 +193,6 @@ std::uint64_t GrowingTable::append_chains(std::uint64_t position, std::size_t en
 void GrowingTable::set_watermark(std::uint64_t sequence) {
   watermark_ = sequence;
   watermark_in(now_->region.get())->set(sequence);
-  if (before_.has_value()) watermark_in(before_->region.get())->set(sequence);
 }
 
 }  // namespace breccia::disagg

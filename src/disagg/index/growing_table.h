@@ -35,6 +35,7 @@ class GrowingTable {
     std::uint32_t more_buckets = 1 << 14;  // by which chains become longer; grows alike
     std::uint32_t bucket_bits_max = 16;    // and not more than that at last
     std::uint32_t full_percent = 70;       // of the first buckets' slots; beyond that it grows
+    std::uint32_t chains_at_once = 256;    // that are copied in a turn
     bool makes_aside = true;  // by a thread; tests that want the same steps each time do without
   };
 
@@ -78,7 +79,7 @@ class GrowingTable {
   /// there are `entries_max` or more; returns the position behind them, 0: there are no more.
   std::uint64_t append_chains(std::uint64_t position, std::size_t entries_max,
                               std::vector<std::pair<KeyId, Slot>>* entries) const;
-  /// Readers of all tables see it.
+  /// Readers of the table as it is now see it; those of the one before hear of this one.
   void set_watermark(std::uint64_t sequence);
 
  private:

@@ -57,8 +57,10 @@ TEST(DisaggCluster, IsLinearizable) {
   for (const std::uint64_t seed : seeds) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     std::uint64_t lost = 0;
-    Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 1},
-                    {.memory_servers = 2, .grows = seed % 2 == 0});
+    Cluster cluster(
+        seed,
+        fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 1, .regions_stay = seed % 4 == 0},
+        {.memory_servers = 2, .grows = seed % 2 == 0});
     History history;
     for (std::uint64_t i = 0; i < 4; ++i) {
       cluster.add_client([&, i](Client* client) {
@@ -244,7 +246,8 @@ TEST(DisaggCluster, Grows) {
   constexpr std::uint64_t kClients = 3, kOwn = 60;
   for (const std::uint64_t seed : breccia::testing::seeds_to_run(100)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
-    Cluster cluster(seed, fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 4},
+    Cluster cluster(seed,
+                    fabric::sim::Weather{.slow_one_in = 8, .torn_one_in = 4, .regions_stay = true},
                     {.memory_servers = 2, .grows = true});
     std::map<std::string, std::string> model;
     std::uint64_t lost = 0;
