@@ -100,7 +100,7 @@ Status HashServer::serve(fabric::TimeUs until) {
       BRECCIA_TRY(hear(*arrival));
       if (++n == kArrivalsAtOnce) break;
     }
-    memory_.tend(port_->now_us() + options_.meet_us);
+    memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
     BRECCIA_TRY(ship());
     mark();

@@ -201,7 +201,7 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
 /// The next chains are on their way while keys of those before are read.
 void OrderedServer::gather() {
   if (is_whole_ || !has_begun_) return;
-  memory_.tend(port_->now_us() + options_.meet_us);
+  memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
   if (read_ == entries_.size()) {
     entries_ = std::exchange(following_, {});
     read_ = 0;
