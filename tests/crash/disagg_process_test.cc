@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -132,14 +131,9 @@ enum class Blow : std::uint8_t { kKill, kStop, kCut, kLose, kSlow };
 constexpr std::array kBlows = {Blow::kKill, Blow::kStop, Blow::kCut, Blow::kLose, Blow::kSlow};
 constexpr std::array kNames = {"kill", "stop", "link that is cut", "computer that is lost",
                                "link that is slow"};
+/// The server does not come back, so another one comes.
+bool is_for_ever(Blow blow) { return blow == Blow::kKill || blow == Blow::kLose; }
 constexpr std::uint64_t kSlowBits = 4'000'000;
-
-/// A blow, and what is to be done when the run is over.
-struct Struck {
-  Blow blow;
-  TimeUs time;
-  std::function<void()> mend;
-};
 
 /// Whom a blow hits: a server of one index, or of memory.
 struct Victim {
@@ -159,39 +153,17 @@ Victim draw_victim(const ClusterMap& map, base::Random* random) {
   return {.process = process_of(member), .what = is_index ? "Index" : "Memory"};
 }
 
-/// Strikes a server; what does not last is over when this returns.
-Struck strike(DisaggProcesses* processes, Meet meet, const ClusterMap& map, base::Random* random) {
-  const Victim victim = draw_victim(map, random);
-  const Blow blow = kBlows.at(random->below(meet == Meet::kTcp ? kBlows.size() : 2));
-  const TimeUs lasts = random->below(3 * session_us(meet));
-  Struck struck{.blow = blow, .time = base::now_us(), .mend = [] {}};
-  switch (blow) {
-    case Blow::kKill:
-      processes->kill(victim.process);
-      processes->start(victim.what);
-      break;
-    case Blow::kStop:
-      ::kill(victim.process, SIGSTOP);
-      sleep_us(lasts);
-      ::kill(victim.process, SIGCONT);
-      break;
-    case Blow::kCut:
-      processes->set_link(victim.process, /*is_up=*/false);
-      sleep_us(lasts);
-      processes->set_link(victim.process, /*is_up=*/true);
-      break;
-    case Blow::kLose:
-      processes->set_link(victim.process, /*is_up=*/false);
-      processes->start(victim.what);
-      struck.mend = [processes, process = victim.process] { processes->kill(process); };
-      break;
-    case Blow::kSlow:
-      processes->set_speed(victim.process, kSlowBits);
-      sleep_us(lasts);
-      struck.mend = [processes, process = victim.process] { processes->set_speed(process, 0); };
-      break;
-  }
-  return struck;
+void begin(Blow blow, const Victim& victim, DisaggProcesses* processes) {
+  if (blow == Blow::kKill) processes->kill(victim.process);
+  if (blow == Blow::kStop) ::kill(victim.process, SIGSTOP);
+  if (blow == Blow::kCut || blow == Blow::kLose) processes->set_link(victim.process, false);
+  if (blow == Blow::kSlow) processes->set_speed(victim.process, kSlowBits);
+}
+
+void end(Blow blow, const Victim& victim, DisaggProcesses* processes) {
+  if (blow == Blow::kStop) ::kill(victim.process, SIGCONT);
+  if (blow == Blow::kCut) processes->set_link(victim.process, true);
+  if (blow == Blow::kSlow) processes->set_speed(victim.process, 0);
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
@@ -225,8 +197,17 @@ void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uin
     threads.emplace_back([&worker, &is_over] { worker->run(is_over); });
   }
   sleep_us(50'000 + random.below(100'000));
-  const Struck struck = strike(processes, meet, map, &random);
-  const TimeUs time = struck.time;
+  const Victim victim = draw_victim(map, &random);
+  const Blow blow = kBlows.at(random.below(meet == Meet::kTcp ? kBlows.size() : 2));
+  begin(blow, victim, processes);
+  // What was begun before it was there does not count.
+  const TimeUs time = base::now_us();
+  if (is_for_ever(blow)) {
+    processes->start(victim.what);
+  } else {
+    sleep_us(random.below(3 * session_us(meet)));
+    end(blow, victim, processes);
+  }
   const auto goes_on = [&] {
     return std::all_of(workers.begin(), workers.end(),
                        [time](const auto& worker) { return worker->writes_behind(time); });
@@ -237,11 +218,11 @@ void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uin
   sleep_us(50'000);
   is_over = true;
   for (std::thread& thread : threads) thread.join();
-  struck.mend();
+  if (blow == Blow::kLose) processes->kill(victim.process);
 
   for (const auto& worker : workers) {
     const TimeUs again = worker->first_write_behind(time);
-    if (again > 0) (*routed)[struck.blow].push_back(again - time);
+    if (again > 0) (*routed)[blow].push_back(again - time);
   }
   check_histories(workers);
 }
