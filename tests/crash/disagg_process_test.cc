@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +22,7 @@
 #include "disagg/client/client.h"
 #include "disagg/cluster_config.h"
 #include "disagg/cluster_map.h"
+#include "disagg/cluster_servers.h"
 #include "support/seeds.h"
 #include "unit/disagg/register_check.h"
 
@@ -248,7 +251,25 @@ void run_all(Meet meet, std::uint64_t runs) {
   }
 }
 
+/// What a child begins with: it ends with the test.
+ClusterConfig begin_child() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  auto config = ClusterConfig::read(std::getenv(kDisaggConfig));
+  EXPECT_TRUE(config.ok()) << config.status().ToString();
+  config.value().prepare_process();
+  return config.take();
+}
+
+const std::atomic<bool> g_never{false};
+
 }  // namespace
+
+// Children.
+TEST(DISABLED_DisaggServer, Coordinator) {
+  (void)disagg::run_coordinator(begin_child(), "", g_never);
+}
+TEST(DISABLED_DisaggServer, Memory) { disagg::run_memory_server(begin_child(), 64 << 20, g_never); }
+TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'000, g_never); }
 
 // Goal: each key's history is linearizable where servers of indexes or of memory are killed, or
 //   stand still.
@@ -260,6 +281,8 @@ TEST(DisaggProcess, ZooKeeper) { run_all(Meet::kZooKeeper, 75); }
 
 // Goal: the same over TCP, where cables are pulled out and in, or slow, and computers lost.
 // Method: libfabric in software, each server in a network namespace of its own.
+// Mutation: a question that is given to a server for as long as it may take in all fails within 20
+//   runs.
 TEST(DisaggProcess, Tcp) { run_all(Meet::kTcp, 75); }
 
 }  // namespace breccia::crash

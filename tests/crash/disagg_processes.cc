@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
@@ -16,7 +14,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "crash/kill_process.h"
-#include "disagg/cluster_servers.h"
 
 namespace breccia::crash {
 
@@ -27,34 +24,13 @@ using disagg::ClusterConfig;
 using disagg::ClusterMap;
 using fabric::TimeUs;
 
-/// What a child is told.
-constexpr const char* kConfig = "BRECCIA_CLUSTER";
-
 /// Whether a memory server and its mirror are there, and have the same.
 bool has_two(const ClusterMap::Memory& one, const std::set<std::string>& members) {
   return !one.is_lost && one.mirror.is_whole && members.contains(one.member) &&
          members.contains(one.mirror.member);
 }
 
-/// What a child begins with: it ends with the test.
-ClusterConfig begin_child() {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto config = ClusterConfig::read(std::getenv(kConfig));
-  EXPECT_TRUE(config.ok()) << config.status().ToString();
-  config.value().prepare_process();
-  return config.take();
-}
-
-const std::atomic<bool> g_never{false};
-
 }  // namespace
-
-// Children.
-TEST(DISABLED_DisaggServer, Coordinator) {
-  (void)disagg::run_coordinator(begin_child(), "", g_never);
-}
-TEST(DISABLED_DisaggServer, Memory) { disagg::run_memory_server(begin_child(), 64 << 20, g_never); }
-TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'000, g_never); }
 
 pid_t process_of(const std::string& member) {
   const std::size_t dash = member.find('-');
@@ -117,8 +93,9 @@ void DisaggProcesses::start(const std::string& what) {
   const std::string file = folder_ / ("cluster" + std::to_string(files_++) + ".json");
   const Status written = config.write(file);
   EXPECT_TRUE(written.ok()) << written.ToString();
-  all_.emplace(spawn_self("DISABLED_DisaggServer." + what, {std::string(kConfig) + "=" + file}),
-               space);
+  all_.emplace(
+      spawn_self("DISABLED_DisaggServer." + what, {std::string(kDisaggConfig) + "=" + file}),
+      space);
 }
 
 void DisaggProcesses::kill(pid_t process) {

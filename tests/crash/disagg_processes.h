@@ -15,6 +15,9 @@
 
 namespace breccia::crash {
 
+/// Of a child's environment: its cluster's file.
+constexpr const char* kDisaggConfig = "BRECCIA_CLUSTER";
+
 /// How servers find one another, and by what.
 enum class Meet : std::uint8_t {
   kShared,     // shared memory, and a coordinator of the cluster's own
@@ -23,7 +26,8 @@ enum class Meet : std::uint8_t {
 };
 
 /// The processes of a cluster's servers, each value on two of them. Over TCP each is on a computer
-/// of its own (net_spaces.h), and who makes this is on one more.
+/// of its own (net_spaces.h), and who makes this is on one more. Each is this program again, with
+/// the test DISABLED_DisaggServer.WHAT.
 /// Threads one: children end with it.
 class DisaggProcesses {
  public:
@@ -34,7 +38,7 @@ class DisaggProcesses {
   DisaggProcesses(const DisaggProcesses&) = delete;
   DisaggProcesses& operator=(const DisaggProcesses&) = delete;
 
-  /// "Index", "Memory": one more; on a computer where there is none, if there are any.
+  /// "Index", "Memory": one more, on a computer that is new, if there are any.
   void start(const std::string& what);
   void kill(pid_t process);
   /// The cable to its computer is pulled out, or is in.
