@@ -50,9 +50,7 @@ void Nodes::stop(Served* served) {
 }
 
 Result<std::unique_ptr<fabric::Port>> Nodes::open_port() {
-  const std::string path = options_.folder + "/" + std::to_string(next_port_++);
-  BRECCIA_TAKE(auto port, fabric::local::LocalPort::open(path));
-  return std::unique_ptr<fabric::Port>(std::move(port));
+  return options_.network.open_port(std::to_string(next_port_++));
 }
 
 std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs until)>& once) {

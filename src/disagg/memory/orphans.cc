@@ -8,8 +8,6 @@ namespace {
 
 using fabric::TimeUs;
 
-/// A message is handed over within so long, or goes again.
-constexpr TimeUs kSendUs = 100'000;
 /// Who could not be reached is left alone for so many times as long as was waited.
 constexpr TimeUs kPauses = 4;
 
@@ -68,7 +66,7 @@ void Orphans::look() {
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(Ask::kPlaces), .epoch = epoch_, .request = request_};
   const WireWriter question = WireWriter().add(node_).add(position_);
-  (void)port_->send(*peer_, header, question.bytes(), port_->now_us() + kSendUs);
+  (void)port_->send(*peer_, header, question.bytes(), next_);
 }
 
 void Orphans::hear(const fabric::Arrival& arrival) {
