@@ -22,7 +22,7 @@ struct AskingOf {
   Asking asking{&port, kAgainUs};
 
   auto ask(const Asking::IsOff& is_off = {}) {
-    return asking.ask(kPeer, Ask::kPut, {}, kUntil, is_off);
+    return asking.ask(kPeer, Ask::kWrite, {}, kUntil, is_off);
   }
 };
 
@@ -74,7 +74,7 @@ TEST(Asking, WaitsForTheAnswerBehindASlowSend) {
 TEST(Asking, HearsTheAnswerToWhatWasNotSent) {
   AskingOf one;
   int looks = 0;
-  one.port.answer({.kind = static_cast<std::uint8_t>(Ask::kPut), .epoch = 0, .request = 1});
+  one.port.answer({.kind = static_cast<std::uint8_t>(Ask::kWrite), .epoch = 0, .request = 1});
   EXPECT_TRUE(one.ask([&] { return ++looks > 0; }).ok());
   EXPECT_EQ(looks, 0);
 }
