@@ -68,7 +68,7 @@ void add_memory(console::App* app, const Flags& flags) {
 }
 
 void add_keys(console::App* app, const Flags& flags) {
-  app->add_option("--keys", flags->keys, "Keys that the indexes have room for")
+  app->add_option("--keys", flags->keys, "Keys that the indexes have room for at first")
       ->range(1, kKeysMax)
       ->capture_default_str();
 }
