@@ -16,6 +16,7 @@ namespace breccia {
 struct Options;
 struct HashOptions;
 struct SlabOptions;
+struct DisaggOptions;
 
 /// What the last Open found in the log.
 struct RecoveryReport {
@@ -56,6 +57,10 @@ class Store {
   /// An empty store of the slab engine, by SlabOptions (breccia/slab_options.h): nothing of it
   /// outlives it.
   static Status Open(const SlabOptions& options, std::unique_ptr<Store>* store);
+  /// The store of a cluster of servers, by DisaggOptions (breccia/disagg_options.h), as one of its
+  /// clients.
+  /// Errors  besides those above: TimedOut: no cluster is there.
+  static Status Open(const DisaggOptions& options, std::unique_ptr<Store>* store);
 
   /// Ends the store: what was submitted to run later runs, what has no log yet is logged, and with
   /// Options::flush_at_close everything is flushed. Afterwards figures, names and positions can

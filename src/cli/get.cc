@@ -95,7 +95,7 @@ int get_from_tree(const GetFlags& flags, const std::vector<std::string>& keys) {
   });
 }
 
-int get_from_hash(const GetFlags& flags, const std::vector<std::string>& keys) {
+int get_from_store(const GetFlags& flags, const std::vector<std::string>& keys) {
   console::StoreFlags where;
   where.db = flags.db.db;
   where.wal_dir = flags.db.wal_dir;
@@ -115,14 +115,15 @@ int run_get(const GetFlags& flags) {
     if (!key) return console::kExitUsage;
     keys.push_back(*std::move(key));
   }
-  return flags.engine == "hash" ? get_from_hash(flags, keys) : get_from_tree(flags, keys);
+  return flags.engine == "ordered" ? get_from_tree(flags, keys) : get_from_store(flags, keys);
 }
 
 console::Command add(console::App* parent, const char* name, const char* help, bool pairs) {
   auto flags = std::make_shared<GetFlags>();
   flags->pairs = pairs;
   console::App* app = parent->add_subcommand(name, help);
-  flags->db.add_db(app);
+  app->add_option(console::kStoreNames, flags->db.db, console::kStoreHelp)->required();
+  app->add_option("--wal_dir", flags->db.wal_dir, console::kWalDirHelp);
   console::add_engine_flag(app, &flags->engine);
   flags->db.hex.add_to(app);
   app->add_flag("--json", flags->json, "Print one JSON object per key that was found");

@@ -210,7 +210,8 @@ int Import::run() {
   if (!submit()) exit_code = console::kExitFailed;
   const Status status = store_->SyncLog();
   progress_.clear();
-  if (!status.ok()) {
+  // Not every engine has a log.
+  if (!status.ok() && !status.IsNotSupported()) {
     console::say_error("cannot sync the log", status, "see `breccia doctor --db`");
     exit_code = console::kExitFailed;
   }

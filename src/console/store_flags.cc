@@ -1,5 +1,6 @@
 #include "console/store_flags.h"
 
+#include <breccia/disagg_options.h>
 #include <breccia/hash_options.h>
 #include <breccia/merge_operators.h>
 #include <breccia/rocks.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/assert.h"
 #include "console/console.h"
@@ -92,7 +94,7 @@ std::string open_advice(const Status& status, const std::string& db) {
 
 void StoreFlags::add_to(App* app, const std::string& backend_default) {
   backend = backend_default;
-  app->add_option("--db", db, "Folder of the store")->required();
+  app->add_option(kStoreNames, db, kStoreHelp)->required();
   app->add_option("--wal_dir", wal_dir, kWalDirHelp);
   app->add_option("--backend", backend, "Where batches run: auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
@@ -104,9 +106,11 @@ void StoreFlags::add_engine(App* app) { add_engine_flag(app, &engine); }
 void StoreFlags::add_convert(App* app) { add_convert_flag(app, &convert); }
 
 void add_engine_flag(App* app, std::string* engine) {
-  app->add_option("--engine", *engine,
-                  "Engine of the store: ordered, above a RocksDB database, or hash, of single keys")
-      ->one_of({"ordered", "hash"})
+  app->add_option(
+         "--engine", *engine,
+         "Engine of the store: ordered, above a RocksDB database; hash, of single keys; or "
+         "disagg, in the memory of servers")
+      ->one_of({"ordered", "hash", "disagg"})
       ->capture_default_str();
 }
 
@@ -128,11 +132,24 @@ Status StoreFlags::open_hash(std::unique_ptr<Store>* store) const {
   return Store::Open(options, db, store);
 }
 
+Status StoreFlags::open_disagg(std::unique_ptr<Store>* store) const {
+  DisaggOptions options;
+  options.config = db;
+  return Store::Open(options, store);
+}
+
 std::unique_ptr<Store> StoreFlags::open() const {
+  using Open = Status (StoreFlags::*)(std::unique_ptr<Store>*) const;
+  static const std::map<std::string, Open> kOpen = {{"ordered", &StoreFlags::open_ordered},
+                                                    {"hash", &StoreFlags::open_hash},
+                                                    {"disagg", &StoreFlags::open_disagg}};
   std::unique_ptr<Store> store;
-  const Status status = engine == "hash" ? open_hash(&store) : open_ordered(&store);
+  const Status status = (this->*kOpen.at(engine))(&store);
   if (!status.ok()) {
-    say_error(fmt::format("cannot open the store in {}", db), status, open_advice(status, db));
+    const std::string advice = engine == "disagg"
+                                   ? fmt::format("see `breccia fabric status --config {}`", db)
+                                   : open_advice(status, db);
+    say_error(fmt::format("cannot open the store in {}", db), status, advice);
     return nullptr;
   }
   const std::string found = store->recovery().message;

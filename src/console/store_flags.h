@@ -21,7 +21,7 @@ inline constexpr char kWalDirHelp[] =
 
 /// Flags that name a store, with ldb's names, shared by the commands that open one.
 struct StoreFlags {
-  std::string db;
+  std::string db;  // a folder; of a cluster its file
   std::string engine = "ordered";
   std::string wal_dir;
   std::string backend;
@@ -40,7 +40,13 @@ struct StoreFlags {
  private:
   [[nodiscard]] Status open_ordered(std::unique_ptr<Store>* store) const;
   [[nodiscard]] Status open_hash(std::unique_ptr<Store>* store) const;
+  [[nodiscard]] Status open_disagg(std::unique_ptr<Store>* store) const;
 };
+
+/// Names of the option that says where a store is, and what it says of itself.
+inline constexpr char kStoreNames[] = "--db,--config";
+inline constexpr char kStoreHelp[] =
+    "Folder of the store; with --engine=disagg the file of its cluster (--config says the same)";
 
 /// Adds --engine.
 void add_engine_flag(App* app, std::string* engine);

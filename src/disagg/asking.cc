@@ -16,8 +16,11 @@ Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
   while (port_->now_us() < until) {
     if (port_->now_us() >= again) {
       if (again > 0 && is_off && is_off()) return Status::IOError("a server has another role");
-      BRECCIA_TRY(port_->send(peer, header, question.bytes(), until));
-      again = port_->now_us() + again_us_;
+      // A peer that takes nothing is to hold nobody up for longer than one that does not answer.
+      const TimeUs late = std::min(until, port_->now_us() + again_us_);
+      const Status sent = port_->send(peer, header, question.bytes(), late);
+      if (!sent.ok() && !sent.IsTimedOut()) return sent;
+      again = port_->now_us() + (sent.ok() ? again_us_ : 0);
     }
     auto arrival = port_->poll(std::min(until, again));
     if (!arrival.has_value()) continue;

@@ -26,7 +26,7 @@ class Asking {
   using IsOff = std::function<bool()>;
 
   /// What was answered behind its code. `is_off` is asked each time before the question is put once
-  /// more; it asks nobody by this.
+  /// more, which is also where the peer took no message for that time; it asks nobody by this.
   /// Errors  TimedOut: nothing was. IOError: the peer is gone, or it is off. MemoryLimit, Busy,
   ///         TryAgain (another epoch), InvalidArgument: what it says by its code.
   Result<std::vector<std::byte>> ask(fabric::PeerId peer, Ask what, const WireWriter& question,

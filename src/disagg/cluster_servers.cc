@@ -101,9 +101,10 @@ void run_index_server(const ClusterConfig& config, std::uint64_t keys,
       options.siblings = siblings;
       // Seven tenths full with all keys.
       const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * Bucket::kSlots) + 1);
-      options.hash.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
-      options.hash.more_buckets =
-          static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
+      GrowingTable::Options& table = options.hash.table;
+      table.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
+      table.more_buckets = static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
+      table.bucket_bits_max = GrowingTable::kBitsMax;
       return std::make_unique<Seat>(port, coordinator, options);
     });
   };

@@ -20,7 +20,8 @@ namespace breccia::disagg {
 /// Has memory for values; where the cluster takes it for lost, it begins anew, without them.
 void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
                        const std::atomic<bool>& is_over);
-/// Has one of the indexes, or both, or waits to have one. Room for `keys` keys.
+/// Has one of the indexes, or both, or waits to have one. The hash index has room for `keys` keys,
+/// and gets larger as more come.
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over);
 

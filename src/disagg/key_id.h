@@ -21,6 +21,10 @@ struct KeyId {
 /// By which a table's keys are hashed, and readers find buckets.
 struct KeySeeds {
   record::HashSeed hash, proof;
+  friend bool operator==(const KeySeeds& a, const KeySeeds& b) {
+    return a.hash.start == b.hash.start && a.hash.factor == b.hash.factor &&
+           a.proof.start == b.proof.start && a.proof.factor == b.proof.factor;
+  }
 
   [[nodiscard]] static KeySeeds draw();
 

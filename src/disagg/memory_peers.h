@@ -16,6 +16,9 @@
 
 namespace breccia::disagg {
 
+/// Of a number: the server, and its mirror.
+constexpr std::size_t kServersOfANode = 2;
+
 /// The memory servers of a map, and their mirrors, with connections where these can be had.
 /// Owner   port and asking outlive it.
 /// Threads the port's.
@@ -34,7 +37,8 @@ class MemoryPeers {
 
   void follow(const ClusterMap& map);
   /// Connects to those that it has no connection to, if it is time to, until one cannot be reached;
-  /// the next time it begins behind that one.
+  /// the next time it begins behind that one. A server and its mirror have meet_us each, so there
+  /// is to be time for both.
   void tend(fabric::TimeUs until);
   /// When tend() has something to do again.
   [[nodiscard]] fabric::TimeUs wake() const { return again_; }
@@ -78,7 +82,7 @@ class MemoryPeers {
     bool is_lost = false;
     bool has_whole_mirror = false;
     std::uint64_t servers = 0;
-    std::array<Server, 2> server;  // and its mirror
+    std::array<Server, kServersOfANode> server;  // and its mirror
   };
 
   void keep(One* next, One* before);

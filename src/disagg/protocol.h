@@ -21,14 +21,17 @@ enum class Ask : std::uint8_t {
   kPool,       // () -> PoolInfo; of a memory server, as the others that follow
   kLease,      // (class: 4, count: 4) -> (lines: 8 each)
   kGiveBack,   // (blocks: 12 each, class 4, line 8) -> ()
-  kPut,        // (slot: 8, key) -> Replaced; of a hash server
-  kErase,      // (key) -> Replaced
+  kWrite,      // (slot: 8, 0: the key is deleted, key; each) -> (slot: 8, where the value before
+               //   lies, 0: there was none; each of the first of them, one at least); of a hash
+               //   server
   kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
             //   of an ordered server, asked by the hash server that it follows
   kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server
   kTrust,   // () -> Trust; of a hash server
   kFollow,  // Follow -> Followed; of an ordered server
-  kChains,  // (bucket: 4) -> (the next bucket: 4, entries: ChainEntry each); of a hash server
+  kChains,  // (position: 8) -> (the next one: 8, 0: there are no more, entries: ChainEntry each);
+            // of
+            //   a hash server: chains in the order of hashes, of which positions are some
   kKeysBehind,  // (key) -> (slot: 8, key, each); of an ordered server; none: there are no more
   kLook,        // (member, empty: none) -> LookHead, document, members; of a coordinator
   kJoin,        // (member) -> ()
@@ -37,8 +40,8 @@ enum class Ask : std::uint8_t {
   kUse,   // (member, chunk: 8) -> UseHead, chunks (pool_image.h); of a memory server, asked by its
           //   mirror; from its last chunk on the server tells what changes
   kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
-  kPlaces,  // (node: 4, bucket: 4) -> (the next bucket: 4, slots: 8 each); of a hash server; behind
-            //   bucket 0 what waits comes, too
+  kPlaces,  // (node: 4, position: 8) -> (the next one: 8, slots: 8 each); of a hash server; with
+            //   position 0 what waits comes, too
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -49,6 +52,7 @@ enum class Code : std::uint8_t { kOk = 0, kFull, kWrong, kBusy, kEpoch };
 /// What kTable tells. The region has a line before its buckets (watermark.h).
 struct TableInfo {
   fabric::RegionName region;
+  std::uint64_t number = 0;  // of this table; Trust has another one if there is another table
   TableShape shape;
   KeySeeds seeds;
   /// Between the entry of a key and its value a lookup takes no longer than read_us, or begins
@@ -77,6 +81,7 @@ struct UseHead {
 struct Trust {
   fabric::TimeUs for_us = 0;
   std::uint64_t is_whole = 0;
+  std::uint64_t table = 0;  // TableInfo::number of what is to be read
 };
 
 /// What kState tells, for people.
@@ -141,11 +146,6 @@ struct LoggedWrite {
 /// What kShip tells: up to which write the log has all.
 struct Logged {
   std::uint64_t through = 0;
-};
-
-/// What a write found: where the value before it lies; slot 0: there was none.
-struct Replaced {
-  Slot slot = 0;
 };
 
 }  // namespace breccia::disagg

@@ -1,8 +1,10 @@
+#include <breccia/disagg_options.h>
 #include <breccia/hash_store.h>
 #include <breccia/slab_options.h>
 #include <breccia/store.h>
 
 #include "base/memory.h"
+#include "disagg/store/engine.h"
 #include "hash/engine/engine.h"
 #include "hot/tier.h"
 #include "ordered/engine.h"
@@ -96,6 +98,18 @@ Status Store::Open(const SlabOptions& options, std::unique_ptr<Store>* store) {
     std::unique_ptr<slab::Engine> engine;
     BRECCIA_TRY(slab::Engine::open(options, ~std::uint64_t{0}, &engine));
     return stack(options, std::move(engine), store);
+  });
+}
+
+Status Store::Open(const DisaggOptions& options, std::unique_ptr<Store>* store) {
+  if (options.hot_tier.has_value()) {
+    return Status::InvalidArgument("hot_tier of a cluster: other clients change what keys have");
+  }
+  return base::or_memory_limit([&] {
+    std::unique_ptr<disagg::Engine> engine;
+    BRECCIA_TRY(disagg::Engine::open(options, &engine));
+    *store = std::move(engine);
+    return Status::OK();
   });
 }
 

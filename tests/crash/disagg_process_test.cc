@@ -1,35 +1,33 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "crash/kill_process.h"
+#include "crash/disagg_processes.h"
 #include "disagg/client/client.h"
 #include "disagg/cluster_config.h"
 #include "disagg/cluster_map.h"
 #include "disagg/cluster_servers.h"
-#include "support/folder.h"
 #include "support/seeds.h"
-#include "support/zookeeper_server.h"
 #include "unit/disagg/register_check.h"
 
-/// A cluster of real processes over shared memory, some of which are killed, or stand still.
+/// A cluster of real processes, over shared memory or TCP, some of which are killed, or stand
+/// still, or cannot be reached.
 
 namespace breccia::crash {
 
@@ -43,96 +41,16 @@ using fabric::TimeUs;
 using std::chrono::microseconds;
 
 /// A session: short ones are measured where all seeds run; where tests run beside others, a server
-/// may not come to a processor for longer.
-TimeUs session_us() {
+/// may not come to a processor for longer. TCP sends again what was lost behind 200 ms at least, so
+/// a cable that was out for a moment would end sessions that are no longer than that.
+TimeUs session_us(Meet meet) {
   constexpr std::uint64_t kAll = 100;
-  return breccia::testing::share_of(kAll) >= kAll ? 200'000 : 2'000'000;
+  if (breccia::testing::share_of(kAll) < kAll) return 2'000'000;
+  return meet == Meet::kTcp ? 400'000 : 200'000;
 }
-/// An operation has so long, and a cluster to be whole again.
-constexpr TimeUs kLong = 20'000'000;
 constexpr std::uint64_t kClients = 3, kKeys = 6;
 
-/// What a child is told.
-constexpr const char* kConfig = "BRECCIA_CLUSTER";
-
 void sleep_us(TimeUs us) { std::this_thread::sleep_for(microseconds(us)); }
-
-/// The processes of a cluster's servers.
-class Processes {
- public:
-  /// By a server of its own, or ZooKeeper.
-  explicit Processes(bool by_zookeeper) {
-    config_.ports = folder_.path();
-    config_.session_ms = session_us() / 1000;
-    config_.copies = 2;
-    config_.coordinator = "local:" + folder_.path() + "/coordinator";
-    if (by_zookeeper) {
-      zookeeper_ = std::make_unique<breccia::testing::ZooKeeperServer>();
-      config_.coordinator = "zookeeper:" + zookeeper_->hosts() + ";/breccia";
-    }
-    EXPECT_TRUE(config_.write(folder_ / "cluster.json").ok());
-    if (!by_zookeeper) start("Coordinator");
-    for (int i = 0; i < 2; ++i) start("Memory");
-    // One of each, and one that waits.
-    for (int i = 0; i < 3; ++i) start("Index");
-  }
-  ~Processes() {
-    for (const pid_t process : all_) {
-      ::kill(process, SIGCONT);
-      ::kill(process, SIGKILL);
-      ::waitpid(process, nullptr, 0);
-    }
-  }
-
-  void start(const std::string& what) {
-    all_.insert(spawn_self("DISABLED_DisaggServer." + what,
-                           {std::string(kConfig) + "=" + (folder_ / "cluster.json")}));
-  }
-  void kill(pid_t process) {
-    ASSERT_EQ(all_.erase(process), 1U);
-    ::kill(process, SIGKILL);
-    ::waitpid(process, nullptr, 0);
-  }
-  [[nodiscard]] const ClusterConfig& config() const { return config_; }
-
- private:
-  const breccia::testing::Folder folder_{breccia::testing::Place::kMemory};
-  ClusterConfig config_;
-  std::unique_ptr<breccia::testing::ZooKeeperServer> zookeeper_;
-  std::set<pid_t> all_;
-};
-
-/// Whether a memory server and its mirror are there, and have the same.
-bool has_two(const ClusterMap::Memory& one, const std::set<std::string>& members) {
-  return !one.is_lost && one.mirror.is_whole && members.contains(one.member) &&
-         members.contains(one.mirror.member);
-}
-
-/// Waits until both indexes are whole and their servers there, and two memory servers.
-/// Shape   a map without members, if that takes too long.
-ClusterMap wait_until_whole(const ClusterConfig& config, const std::string& name) {
-  auto met = disagg::MetCoordinator::meet(config, name);
-  if (!met.ok()) return {};
-  for (const TimeUs late = base::now_us() + kLong; base::now_us() < late; sleep_us(5000)) {
-    const auto* const view = met.value().coordinator->look();
-    if (view == nullptr) continue;
-    const auto map = ClusterMap::decode(view->document);
-    const bool is_whole = map.ok() && map.value().hash.is_whole && map.value().ordered.is_whole &&
-                          !map.value().memory.empty() &&
-                          has_two(map.value().memory.front(), view->members);
-    if (is_whole && view->members.contains(map.value().hash.member) &&
-        view->members.contains(map.value().ordered.member)) {
-      return map.value();
-    }
-  }
-  return {};
-}
-
-/// Of a member's name: WHAT-PROCESS-NUMBER.
-pid_t process_of(const std::string& member) {
-  const std::size_t dash = member.find('-');
-  return dash == std::string::npos ? 0 : std::atoi(member.c_str() + dash + 1);
-}
 
 /// One client's operations on a run's keys, until it is over.
 class Worker {
@@ -147,7 +65,8 @@ class Worker {
     if (!port.ok() || !met.ok()) return;
     port_ = port.take();
     met_ = met.take();
-    auto client = Client::open(port_.get(), met_.coordinator.get(), {}, base::now_us() + kLong);
+    auto client =
+        Client::open(port_.get(), met_.coordinator.get(), {}, base::now_us() + kDisaggLongUs);
     EXPECT_TRUE(client.ok()) << client.status().ToString();
     if (client.ok()) client_ = client.take();
   }
@@ -175,7 +94,7 @@ class Worker {
   void step(std::uint64_t turn) {
     const std::string key = prefix_ + std::to_string(random_.below(kKeys));
     KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = base::now_us(), .returned = 0};
-    const TimeUs until = op.called + kLong;
+    const TimeUs until = op.called + kDisaggLongUs;
     Status status;
     if (random_.one_in(2)) {
       std::string found;
@@ -208,36 +127,68 @@ class Worker {
   std::atomic<TimeUs> last_write_{0};
 };
 
-/// Strikes one index or memory server, and returns when.
-TimeUs strike(Processes* processes, const ClusterMap& map, base::Random* random, bool* is_kill) {
+// ---- blows --------------------------------------------------------------------------------------
+
+enum class Blow : std::uint8_t { kKill, kStop, kCut, kLose, kSlow };
+/// The last three are of networks.
+constexpr std::array kBlows = {Blow::kKill, Blow::kStop, Blow::kCut, Blow::kLose, Blow::kSlow};
+constexpr std::array kNames = {"kill", "stop", "link that is cut", "computer that is lost",
+                               "link that is slow"};
+/// The server does not come back, so another one comes.
+bool is_for_ever(Blow blow) { return blow == Blow::kKill || blow == Blow::kLose; }
+constexpr std::uint64_t kSlowBits = 4'000'000;
+
+/// Whom a blow hits: a server of one index, or of memory.
+struct Victim {
+  pid_t process;
+  const char* what;
+};
+
+Victim draw_victim(const ClusterMap& map, base::Random* random) {
   // Where one process came to have both indexes, as no other one was there in time, they would be
   // lost together.
   const bool is_one = process_of(map.hash.member) == process_of(map.ordered.member);
   const bool is_index = random->one_in(2) && !is_one;
   const ClusterMap::Memory& memory = map.memory.front();
-  const std::string& victim = random->one_in(2)
+  const std::string& member = random->one_in(2)
                                   ? (is_index ? map.hash.member : memory.member)
                                   : (is_index ? map.ordered.member : memory.mirror.member);
-  const pid_t process = process_of(victim);
-  *is_kill = random->one_in(2);
-  const TimeUs time = base::now_us();
-  if (*is_kill) {
-    processes->kill(process);
-    processes->start(is_index ? "Index" : "Memory");
-  } else {
-    ::kill(process, SIGSTOP);
-    sleep_us(random->below(3 * session_us()));
-    ::kill(process, SIGCONT);
-  }
-  return time;
+  return {.process = process_of(member), .what = is_index ? "Index" : "Memory"};
 }
 
-/// A run: clients, and in the midst of it a blow. What it took to acknowledge writes again goes to
-/// *routed.
-void run_once(Processes* processes, std::uint64_t run, std::uint64_t seed,
-              std::vector<TimeUs>* routed) {
+void begin(Blow blow, const Victim& victim, DisaggProcesses* processes) {
+  if (blow == Blow::kKill) processes->kill(victim.process);
+  if (blow == Blow::kStop) ::kill(victim.process, SIGSTOP);
+  if (blow == Blow::kCut || blow == Blow::kLose) processes->set_link(victim.process, false);
+  if (blow == Blow::kSlow) processes->set_speed(victim.process, kSlowBits);
+}
+
+void end(Blow blow, const Victim& victim, DisaggProcesses* processes) {
+  if (blow == Blow::kStop) ::kill(victim.process, SIGCONT);
+  if (blow == Blow::kCut) processes->set_link(victim.process, true);
+  if (blow == Blow::kSlow) processes->set_speed(victim.process, 0);
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+/// What it took until writes were acknowledged again, by blows.
+using Routed = std::map<Blow, std::vector<TimeUs>>;
+
+void check_histories(const std::vector<std::unique_ptr<Worker>>& workers) {
+  std::map<std::string, std::vector<KeyOp>> all;
+  for (const auto& worker : workers) {
+    for (const auto& [key, ops] : worker->history()) {
+      all[key].insert(all[key].end(), ops.begin(), ops.end());
+    }
+  }
+  for (const auto& [key, ops] : all) EXPECT_TRUE(disagg::testing::is_linearizable(ops)) << key;
+}
+
+/// A run: clients, and in the midst of it a blow.
+void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uint64_t seed,
+              Routed* routed) {
   base::Random random(seed);
-  const ClusterMap map = wait_until_whole(processes->config(), "look" + std::to_string(run));
+  const ClusterMap map = processes->wait_until_whole("look" + std::to_string(run));
   ASSERT_FALSE(map.hash.member.empty()) << "the cluster is not whole";
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint64_t i = 0; i < kClients; ++i) {
@@ -249,51 +200,63 @@ void run_once(Processes* processes, std::uint64_t run, std::uint64_t seed,
     threads.emplace_back([&worker, &is_over] { worker->run(is_over); });
   }
   sleep_us(50'000 + random.below(100'000));
-  bool is_kill = false;
-  const TimeUs time = strike(processes, map, &random, &is_kill);
+  const Victim victim = draw_victim(map, &random);
+  const Blow blow = kBlows.at(random.below(meet == Meet::kTcp ? kBlows.size() : 2));
+  begin(blow, victim, processes);
+  // What was begun before it was there does not count.
+  const TimeUs time = base::now_us();
+  if (is_for_ever(blow)) {
+    processes->start(victim.what);
+  } else {
+    sleep_us(random.below(3 * session_us(meet)));
+    end(blow, victim, processes);
+  }
   const auto goes_on = [&] {
     return std::all_of(workers.begin(), workers.end(),
                        [time](const auto& worker) { return worker->writes_behind(time); });
   };
-  for (const TimeUs late = time + kLong; !goes_on() && base::now_us() < late;) sleep_us(2000);
+  const TimeUs late = time + kDisaggLongUs;
+  while (!goes_on() && base::now_us() < late) sleep_us(2000);
   EXPECT_TRUE(goes_on());
   sleep_us(50'000);
   is_over = true;
   for (std::thread& thread : threads) thread.join();
+  if (blow == Blow::kLose) processes->kill(victim.process);
 
-  std::map<std::string, std::vector<KeyOp>> all;
   for (const auto& worker : workers) {
-    for (const auto& [key, ops] : worker->history()) {
-      all[key].insert(all[key].end(), ops.begin(), ops.end());
-    }
     const TimeUs again = worker->first_write_behind(time);
-    if (is_kill && again > 0) routed->push_back(again - time);
+    if (again > 0) (*routed)[blow].push_back(again - time);
   }
-  for (const auto& [key, ops] : all) EXPECT_TRUE(disagg::testing::is_linearizable(ops)) << key;
+  check_histories(workers);
 }
 
-void run_all(bool by_zookeeper, std::uint64_t runs) {
+void run_all(Meet meet, std::uint64_t runs) {
   const auto seeds = breccia::testing::seeds_to_run(runs);
-  Processes processes(by_zookeeper);
-  std::vector<TimeUs> routed;
+  std::string why_not;
+  const auto processes = DisaggProcesses::make(meet, session_us(meet), &why_not);
+  if (processes == nullptr) GTEST_SKIP() << why_not;
+  Routed routed;
   std::uint64_t run = 0;
   for (const std::uint64_t seed : seeds) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
-    run_once(&processes, ++run, seed, &routed);
+    run_once(processes.get(), meet, ++run, seed, &routed);
     if (::testing::Test::HasFailure()) return;
   }
-  if (routed.empty()) return;
-  std::sort(routed.begin(), routed.end());
-  std::printf("clients were routed again behind a kill: %zu times, p50 %.0f ms, p99 %.0f ms\n",
-              routed.size(), static_cast<double>(routed[routed.size() / 2]) / 1000,
-              static_cast<double>(routed[routed.size() * 99 / 100]) / 1000);
+  for (auto& [blow, times] : routed) {
+    std::sort(times.begin(), times.end());
+    std::printf("clients were routed again behind a %s: %zu times, p50 %.0f ms, p99 %.0f ms\n",
+                kNames.at(static_cast<std::size_t>(blow)), times.size(),
+                static_cast<double>(times[times.size() / 2]) / 1000,
+                static_cast<double>(times[times.size() * 99 / 100]) / 1000);
+  }
 }
 
 /// What a child begins with: it ends with the test.
 ClusterConfig begin_child() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto config = ClusterConfig::read(std::getenv(kConfig));
+  auto config = ClusterConfig::read(std::getenv(kDisaggConfig));
   EXPECT_TRUE(config.ok()) << config.status().ToString();
+  config.value().prepare_process();
   return config.take();
 }
 
@@ -311,9 +274,15 @@ TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'
 // Goal: each key's history is linearizable where servers of indexes or of memory are killed, or
 //   stand still.
 // Method: processes over shared memory, their own coordinator; a blow a run.
-TEST(DisaggProcess, OwnCoordinator) { run_all(/*by_zookeeper=*/false, 75); }
+TEST(DisaggProcess, OwnCoordinator) { run_all(Meet::kShared, 75); }
 
 // Goal: the same, where ZooKeeper says who is there.
-TEST(DisaggProcess, ZooKeeper) { run_all(/*by_zookeeper=*/true, 75); }
+TEST(DisaggProcess, ZooKeeper) { run_all(Meet::kZooKeeper, 75); }
+
+// Goal: the same over TCP, where cables are pulled out and in, or slow, and computers lost.
+// Method: libfabric in software, each server in a network namespace of its own.
+// Mutation: a question that is given to a server for as long as it may take in all fails within 20
+//   runs.
+TEST(DisaggProcess, Tcp) { run_all(Meet::kTcp, 75); }
 
 }  // namespace breccia::crash

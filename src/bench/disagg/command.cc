@@ -13,10 +13,10 @@
 #include "console/console.h"
 #include "console/exit_codes.h"
 
-/// `breccia bench disagg`: a disaggregated store on this computer, over shared memory, asked by one
-/// client a thread. Each operation has its own clock; every value that comes is looked at. Figures
-/// are in microseconds, and in units of R, a plain read of 64 bytes out of a server's memory in the
-/// same run.
+/// `breccia bench disagg`: a disaggregated store on this computer, over shared memory or a network
+/// by which it reaches itself, asked by one client a thread. Each operation has its own clock;
+/// every value that comes is looked at. Figures are in microseconds, and in units of R, a plain
+/// read of 64 bytes out of a server's memory in the same run.
 /// Source  [hstore] section 5.
 
 namespace breccia::bench::disagg {
@@ -87,7 +87,14 @@ int run_disagg(const DisaggFlags& flags) {
     console::say(error);
     return console::kExitUsage;
   }
+  auto network = flags.network.network();
+  if (!network.ok()) {
+    console::say_error("there is no such network", network.status(),
+                       "breccia bench disagg --transport local");
+    return console::kExitUsage;
+  }
   RoundOptions options;
+  options.network = network.take();
   options.workloads = words_of(flags.workloads);
   for (std::uint32_t round = 0; round < flags.rounds; ++round) {
     options.seed = flags.seed + round;
@@ -103,7 +110,9 @@ int run_disagg(const DisaggFlags& flags) {
           const Status status = run_rounds(flags, options, &reference);
           if (status.ok()) continue;
           console::say_error("the benchmark did not end", status,
-                             "fewer --keys or --requests need less memory");
+                             status.IsNotSupported()
+                                 ? "--allow_software, or --transport local"
+                                 : "fewer --keys or --requests need less memory");
           return console::kExitFailed;
         }
       }
@@ -118,9 +127,10 @@ void add_flags(console::App* app, DisaggFlags* flags) {
   app->footer(
       "A hash server, an ordered server and memory servers run in this process, a thread each, "
       "and\n"
-      "clients beside them, over shared memory and sockets. fabric_read64 is R, a plain read of "
-      "64 bytes,\n"
-      "before and behind all others. reads are those of servers' memory, for each operation.\n"
+      "clients beside them, over shared memory and sockets, or the network that --transport names. "
+      "fabric_read64\n"
+      "is R, a plain read of 64 bytes over the same, before and behind all others. reads are those "
+      "of servers' memory, for each operation.\n"
       "\n"
       "Workloads:\n"
       "  basic    fabric_get looks keys up in the index, fabric_get_cached where their values "
@@ -163,6 +173,7 @@ void add_flags(console::App* app, DisaggFlags* flags) {
   app->add_option("--rounds", flags->rounds, "How often, each with new keys")
       ->capture_default_str();
   app->add_option("--seed", flags->seed, "Seed of the first round")->capture_default_str();
+  flags->network.add_to(app);
   app->add_flag("--json", flags->json, "Print one JSON object a line");
 }
 

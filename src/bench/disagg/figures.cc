@@ -30,10 +30,10 @@ void say_words(const Setting& setting, const Figure& figure, double r_us, double
   fmt::print("{:10.0f} op/s, p10 {:.2f} us, p50 {:.2f} us ({:.2f} R), p99 {:.1f} us",
              figure.per_sec(), figure.us(10), figure.us(50), figure.us(50) / r_us, figure.us(99));
   if (figure.work.has_value()) {
-    const double one = 1 / figure.operations();
+    const double all = figure.operations();
     fmt::print(", {:.3f} reads, {:.3f} and {:.3f} us of the hash and the ordered server",
-               one * static_cast<double>(figure.work->reads), 1e6 * one * figure.work->cpu.hash,
-               1e6 * one * figure.work->cpu.ordered);
+               static_cast<double>(figure.work->reads) / all, 1e6 * figure.work->cpu.hash / all,
+               1e6 * figure.work->cpu.ordered / all);
   }
   if (figure.share_percent.has_value()) fmt::print(", {:.1f} % of it", *figure.share_percent);
   if (times > 0) fmt::print("; both {:.2f}x", times);
@@ -61,10 +61,11 @@ void say(const Setting& setting, const Figure& figure, double r_us, const Refere
               {"r_units", figure.us(50) / r_us},
               {"p10_r_units", figure.us(10) / r_us}});
   if (figure.work.has_value()) {
-    const double one = 1 / figure.operations();
-    row["reads_per_op"] = one * static_cast<double>(figure.work->reads);
-    row["hash_server_cpu_us_per_op"] = 1e6 * one * figure.work->cpu.hash;
-    row["ordered_server_cpu_us_per_op"] = 1e6 * one * figure.work->cpu.ordered;
+    // Not by multiplication: as many reads as operations are one each.
+    const double all = figure.operations();
+    row["reads_per_op"] = static_cast<double>(figure.work->reads) / all;
+    row["hash_server_cpu_us_per_op"] = 1e6 * figure.work->cpu.hash / all;
+    row["ordered_server_cpu_us_per_op"] = 1e6 * figure.work->cpu.ordered / all;
   }
   if (figure.share_percent.has_value()) row["share_percent"] = *figure.share_percent;
   if (times > 0) row["both_times"] = times;

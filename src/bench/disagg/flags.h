@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <string>
 
+#include "console/network_flags.h"
+
 namespace breccia::bench::disagg {
 
 /// What `breccia bench disagg` is asked for. Lists are words with commas between them.
 struct DisaggFlags {
+  console::NetworkFlags network;
   std::uint64_t keys = 80'000;
   std::string value_sizes = "256";
   std::string clients = "1";

@@ -50,9 +50,7 @@ void Nodes::stop(Served* served) {
 }
 
 Result<std::unique_ptr<fabric::Port>> Nodes::open_port() {
-  const std::string path = options_.folder + "/" + std::to_string(next_port_++);
-  BRECCIA_TAKE(auto port, fabric::local::LocalPort::open(path));
-  return std::unique_ptr<fabric::Port>(std::move(port));
+  return options_.network.open_port(std::to_string(next_port_++));
 }
 
 std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs until)>& once) {
@@ -133,8 +131,9 @@ Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
   }
   base::Random random(options_.seed);
   HashServer::Options options;
-  options.bucket_bits = bucket_bits_;
-  options.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
+  // It does not grow while it is measured.
+  options.table.bucket_bits = options.table.bucket_bits_max = bucket_bits_;
+  options.table.more_buckets = std::max(1U << bucket_bits_ >> 2, 64U);
   options.is_alone = options_.indexes == Indexes::kHash;
   options.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
                            .proof = {random.next(), random.next() | 1}};

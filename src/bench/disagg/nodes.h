@@ -12,11 +12,11 @@
 #include "bench/disagg/ordered_alone.h"
 #include "bench/disagg/watched_port.h"
 #include "bench/disagg/ways.h"
+#include "disagg/cluster_config.h"
 #include "disagg/cluster_map.h"
 #include "disagg/index/hash_server.h"
 #include "disagg/index/ordered_server.h"
 #include "disagg/memory/memory_server.h"
-#include "fabric/local/local_port.h"
 
 namespace breccia::bench::disagg {
 
@@ -27,9 +27,9 @@ namespace breccia::bench::disagg {
 class Nodes {
  public:
   struct Options {
-    std::string folder;             // for the ports' doors; it exists
-    std::uint64_t keys = 0;         // that there are at most
-    std::uint64_t block_bytes = 0;  // of a key with its value
+    breccia::disagg::ClusterConfig network;  // that ports are opened by; all that is said of it
+    std::uint64_t keys = 0;                  // that there are at most
+    std::uint64_t block_bytes = 0;           // of a key with its value
     std::uint32_t memory_servers = 2;
     Indexes indexes = Indexes::kBoth;
     Watch* hash_watch = nullptr;  // on the hash server's port, if it is wanted

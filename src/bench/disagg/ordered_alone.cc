@@ -66,9 +66,8 @@ WireWriter OrderedAlone::answer(Ask ask, WireReader question) {
                                                 .read_us = kReadUs,
                                                 .rest_us = kRestUs});
     }
-    case Ask::kPut:
-    case Ask::kErase:
-      return write(ask, question);
+    case Ask::kWrite:
+      return write(question);
     case Ask::kScan:
       return scan(question);
     default:
@@ -76,18 +75,17 @@ WireWriter OrderedAlone::answer(Ask ask, WireReader question) {
   }
 }
 
-WireWriter OrderedAlone::write(Ask ask, WireReader question) {
-  const Slot slot = ask == Ask::kPut ? question.take<Slot>() : 0;
+/// One write a question.
+WireWriter OrderedAlone::write(WireReader question) {
+  const auto slot = question.take<Slot>();
   const Slice key = question.take_bytes();
   const bool is_one =
-      question.is_whole() && is_key(key) && (ask == Ask::kErase || is_block(location_in(slot)));
+      question.is_whole() && is_key(key) && (slot == 0 || is_block(location_in(slot)));
   if (!is_one) return refusal(Code::kWrong, "no key, or no place");
-  if (ask == Ask::kErase) {
-    return answer_of(Code::kOk).add(Replaced{tree_.erase(TreeKey::of(key))});
-  }
+  if (slot == 0) return answer_of(Code::kOk).add(tree_.erase(TreeKey::of(key)));
   const auto before = tree_.put(TreeKey::of(key), slot);
   if (!before.ok()) return refusal(Code::kFull, "the ordered index is full");
-  return answer_of(Code::kOk).add(Replaced{before.value()});
+  return answer_of(Code::kOk).add(before.value());
 }
 
 /// A range without an end, or of one key.

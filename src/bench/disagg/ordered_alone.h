@@ -37,7 +37,7 @@ class OrderedAlone final : public breccia::disagg::IndexServer {
 
   breccia::disagg::WireWriter answer(breccia::disagg::Ask ask,
                                      breccia::disagg::WireReader question);
-  breccia::disagg::WireWriter write(breccia::disagg::Ask ask, breccia::disagg::WireReader question);
+  breccia::disagg::WireWriter write(breccia::disagg::WireReader question);
   breccia::disagg::WireWriter scan(breccia::disagg::WireReader question) const;
 
   fabric::Port* const port_;

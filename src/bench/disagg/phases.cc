@@ -54,7 +54,7 @@ class ServedPuts {
   using Asker = std::pair<fabric::PeerId, std::uint64_t>;
 
   void see(const Event& event) {
-    if (is(event, Event::Kind::kHear, question(Ask::kPut))) {
+    if (is(event, Event::Kind::kHear, question(Ask::kWrite))) {
       open_.try_emplace({event.peer, event.request},
                         Served{.slot = event.word, .heard = event.end_ns});
     } else if (is(event, Event::Kind::kSend, question(Ask::kShip))) {
@@ -71,7 +71,7 @@ class ServedPuts {
       for (auto& [asker, put] : open_) {
         if (put.logged != 0) put.marking += time_of(event);
       }
-    } else if (is(event, Event::Kind::kSend, answer(Ask::kPut))) {
+    } else if (is(event, Event::Kind::kSend, answer(Ask::kWrite))) {
       const auto found = open_.find({event.peer, event.request});
       if (found == open_.end()) return;
       // Others were refused.
@@ -143,7 +143,7 @@ Phases phases_of_puts(const Watches& clients, const Watch& hash_server) {
   Phases phases{.names = {"value", "rpc", "queue", "log", "mark", "apply", "rest"}, .ns = {}};
   const ServedPuts served(hash_server);
   for_operations(clients, [&](std::span<const Event> operation) {
-    const auto asked = question_in(operation, Ask::kPut);
+    const auto asked = question_in(operation, Ask::kWrite);
     if (!asked.has_value()) return;
     const Served* const put = served.find(asked->word, asked->begin, asked->end);
     if (put == nullptr) return;

@@ -53,7 +53,9 @@ Status Round::run(Reference* reference) {
 Status Round::run_in(const std::string& folder, Reference* reference) {
   const std::uint64_t block_bytes =
       breccia::disagg::block_bytes(data_.key(0).size(), data_.value_bytes());
-  BRECCIA_TAKE(nodes_, Nodes::start({.folder = folder,
+  breccia::disagg::ClusterConfig network = options_.network;
+  if (network.transport == "local") network.ports = folder;
+  BRECCIA_TAKE(nodes_, Nodes::start({.network = network,
                                      .keys = data_.keys() + inserts_max(),
                                      .block_bytes = block_bytes,
                                      .memory_servers = flags_.memory_servers,

@@ -18,6 +18,7 @@
 namespace breccia::bench::disagg {
 
 struct RoundOptions {
+  breccia::disagg::ClusterConfig network;
   Indexes indexes = Indexes::kBoth;
   std::string indexes_name;
   std::vector<std::string> workloads;

@@ -65,8 +65,8 @@ class OrderedWay : public Way {
   Status erase(const Slice& key, TimeUs until) override {
     return again_and_again(until, [&]() -> Status {
       WireWriter question;
-      question.add_bytes(key);
-      return change(Ask::kErase, question, until);
+      question.add(Slot{0}).add_bytes(key);
+      return change(question, until);
     });
   }
   Status scan(const Slice& begin, std::uint32_t limit, Pairs* found, TimeUs until) override {
@@ -143,19 +143,20 @@ class OrderedWay : public Way {
     BRECCIA_TRY(blocks_.tend(until));
     const auto block = make_block(static_cast<std::uint32_t>(random_.next()), key, value);
     BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
-    BRECCIA_TRY(routes_.write_memory(location, block, until));
+    const Routes::BlockWrite write{location.offset(), block};
+    BRECCIA_TRY(routes_.write_memory(location.node, {&write, 1}, until));
     WireWriter question;
     question.add(slot_of(0, location)).add_bytes(key);
-    return change(Ask::kPut, question, until);
+    return change(question, until);
   }
 
-  Status change(Ask what, const WireWriter& question, TimeUs until) {
+  Status change(const WireWriter& question, TimeUs until) {
     const TimeUs asked = port_->now_us();
-    BRECCIA_TAKE(const auto answer, routes_.ask_hash(what, question, until));
+    BRECCIA_TAKE(const auto answer, routes_.ask_hash(Ask::kWrite, question, until));
     WireReader reader(answer);
-    const auto replaced = reader.take<Replaced>();
+    const auto replaced = reader.take<Slot>();
     if (!reader.is_whole()) return Status::IOError("no answer to a write");
-    if (replaced.slot != 0) blocks_.let_rest(location_in(replaced.slot), asked);
+    if (replaced != 0) blocks_.let_rest(location_in(replaced), asked);
     return Status::OK();
   }
 

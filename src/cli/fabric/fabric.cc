@@ -12,6 +12,7 @@
 #include "cli/fabric/up.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
+#include "console/network_flags.h"
 #include "disagg/cluster_servers.h"
 
 namespace breccia::cli {
@@ -23,6 +24,7 @@ constexpr std::uint64_t kKeysMax = 4'000'000'000;
 
 struct FabricFlags {
   std::string config;
+  console::NetworkFlags network;
   std::string folder = "/tmp/breccia-fabric-" + std::to_string(::getuid());
   std::string file;
   std::uint64_t memory_mib = 256;
@@ -45,18 +47,18 @@ int code_of(const char* what, const Status& status, const char* next) {
 std::atomic<bool> g_is_over{false};
 
 /// Runs a server of the cluster that the file tells of, until a signal comes.
-Status serve(const std::string& config_file,
+Status serve(const FabricFlags& flags,
              const std::function<Status(const disagg::ClusterConfig&)>& run) {
   std::signal(SIGTERM, [](int) { g_is_over = true; });
   std::signal(SIGINT, [](int) { g_is_over = true; });
-  BRECCIA_TAKE(const auto config, disagg::ClusterConfig::read(config_file));
-  config.prepare_process();
+  BRECCIA_TAKE(const auto config, flags.network.read(flags.config));
   return run(config);
 }
 
 void add_config(console::App* app, const Flags& flags) {
   app->add_option("--config", flags->config, "The cluster's file, as `breccia fabric up` writes it")
       ->required();
+  flags->network.add_node(app);
 }
 
 void add_memory(console::App* app, const Flags& flags) {
@@ -66,9 +68,20 @@ void add_memory(console::App* app, const Flags& flags) {
 }
 
 void add_keys(console::App* app, const Flags& flags) {
-  app->add_option("--keys", flags->keys, "Keys that the indexes have room for")
+  app->add_option("--keys", flags->keys, "Keys that the indexes have room for at first")
       ->range(1, kKeysMax)
       ->capture_default_str();
+}
+
+Status run_up(const FabricFlags& flags) {
+  BRECCIA_TAKE(const auto network, flags.network.network());
+  return fabric::run_up({.network = network,
+                         .folder = flags.folder,
+                         .index_servers = flags.index_servers,
+                         .memory_servers = flags.memory_servers,
+                         .copies = flags.copies,
+                         .memory_bytes = flags.memory_mib << 20,
+                         .keys = flags.keys});
 }
 
 console::Command add_up(console::App* parent) {
@@ -91,16 +104,18 @@ console::Command add_up(console::App* parent) {
       ->capture_default_str();
   add_memory(app, flags);
   add_keys(app, flags);
+  flags->network.add_to(app);
   return {app, [flags] {
-            return code_of("the cluster cannot be run",
-                           fabric::run_up({.folder = flags->folder,
-                                           .index_servers = flags->index_servers,
-                                           .memory_servers = flags->memory_servers,
-                                           .copies = flags->copies,
-                                           .memory_bytes = flags->memory_mib << 20,
-                                           .keys = flags->keys}),
-                           "breccia fabric up --local --folder ANOTHER");
+            const Status status = run_up(*flags);
+            return code_of("the cluster cannot be run", status,
+                           status.IsNotSupported() ? "--allow_software, or --transport local"
+                                                   : "breccia fabric up --local --folder ANOTHER");
           }};
+}
+
+Status print_status(const FabricFlags& flags) {
+  BRECCIA_TAKE(const auto config, flags.network.read(flags.config));
+  return fabric::print_status(config, flags.json);
 }
 
 console::Command add_status(console::App* parent) {
@@ -110,8 +125,7 @@ console::Command add_status(console::App* parent) {
   add_config(app, flags);
   app->add_flag("--json", flags->json, "As JSON");
   return {app, [flags] {
-            return code_of("the cluster's status is not known",
-                           fabric::print_status(flags->config, flags->json),
+            return code_of("the cluster's status is not known", print_status(*flags),
                            "breccia fabric up --local");
           }};
 }
@@ -143,19 +157,19 @@ std::vector<console::Command> add_fabric_commands(console::App* parent) {
         one->add_option("--file", flags->file, "Where it keeps what it knows")->required();
       },
       [](const FabricFlags& flags) {
-        return serve(flags.config, [&](const disagg::ClusterConfig& config) {
+        return serve(flags, [&](const disagg::ClusterConfig& config) {
           return disagg::run_coordinator(config, flags.file, g_is_over);
         });
       });
   add("memory", "Run a memory server", add_memory, [](const FabricFlags& flags) {
-    return serve(flags.config, [&](const disagg::ClusterConfig& config) {
+    return serve(flags, [&](const disagg::ClusterConfig& config) {
       disagg::run_memory_server(config, flags.memory_mib << 20, g_is_over);
       return Status::OK();
     });
   });
   add("index", "Run an index server: it has one of the indexes, or waits to take one over",
       add_keys, [](const FabricFlags& flags) {
-        return serve(flags.config, [&](const disagg::ClusterConfig& config) {
+        return serve(flags, [&](const disagg::ClusterConfig& config) {
           disagg::run_index_server(config, flags.keys, g_is_over);
           return Status::OK();
         });

@@ -109,6 +109,7 @@ Result<Seen> look_at(const ClusterConfig& config) {
     return Status::TimedOut("the coordinator does not answer", config.coordinator);
   }
   Seen seen;
+  seen.network = port->describe();
   seen.view = *view;
   BRECCIA_TAKE(seen.map, ClusterMap::decode(view->document));
   seen.hash = state_of(port.get(), seen.map.hash.address);
@@ -116,11 +117,12 @@ Result<Seen> look_at(const ClusterConfig& config) {
   return seen;
 }
 
-Status print_status(const std::string& config_file, bool json) {
-  BRECCIA_TAKE(const auto config, ClusterConfig::read(config_file));
+Status print_status(const ClusterConfig& config, bool json) {
   BRECCIA_TAKE(const Seen seen, look_at(config));
   if (json) {
-    nlohmann::json all = {{"epoch", seen.map.epoch},
+    nlohmann::json all = {{"transport", config.transport},
+                          {"network", seen.network},
+                          {"epoch", seen.map.epoch},
                           {"hash", json_of(seen, seen.map.hash, seen.hash)},
                           {"ordered", json_of(seen, seen.map.ordered, seen.ordered)},
                           {"memory", nlohmann::json::array()}};
@@ -130,7 +132,7 @@ Status print_status(const std::string& config_file, bool json) {
     fmt::print("{}\n", all.dump(2));
     return Status::OK();
   }
-  fmt::print("epoch {}\n", seen.map.epoch);
+  fmt::print("epoch {}, by {}\n", seen.map.epoch, seen.network);
   print_index("hash", seen, seen.map.hash, seen.hash);
   print_index("ordered", seen, seen.map.ordered, seen.ordered);
   for (const ClusterMap::Memory& one : seen.map.memory) print_memory(seen, one);

@@ -13,6 +13,7 @@ namespace breccia::cli::fabric {
 
 /// What was seen of a cluster.
 struct Seen {
+  std::string network;  // that it was seen by, as Port::describe() has it
   disagg::ClusterMap map;
   disagg::Coordinator::View view;
   std::optional<disagg::IndexState> hash, ordered;  // none: it does not answer
@@ -22,7 +23,8 @@ struct Seen {
 /// Errors  TimedOut: the coordinator does not answer; Corruption; those of a port.
 [[nodiscard]] Result<Seen> look_at(const disagg::ClusterConfig& config);
 
-/// Prints roles, epoch, what is missing, and how far each is, or all of that as JSON.
-[[nodiscard]] Status print_status(const std::string& config_file, bool json);
+/// Prints by what network, roles, epoch, what is missing, and how far each is, or all of that as
+/// JSON.
+[[nodiscard]] Status print_status(const disagg::ClusterConfig& config, bool json);
 
 }  // namespace breccia::cli::fabric

@@ -126,6 +126,13 @@ Status wait_until_up(const ClusterConfig& config, Servers* servers) {
   return g_is_over ? Status::OK() : Status::TimedOut("the cluster is not there after 30 seconds");
 }
 
+/// Where the coordinator is to be. Over a network at a port that is free now.
+Result<std::string> coordinator_address(const ClusterConfig& config) {
+  if (config.transport == "local") return "local:" + config.ports + "/coordinator";
+  BRECCIA_TAKE(const auto port, config.open_port("coordinator"));
+  return port->address();
+}
+
 }  // namespace
 
 Status run_up(const UpOptions& options) {
@@ -136,13 +143,13 @@ Status run_up(const UpOptions& options) {
   std::error_code error;
   const fs::path folder = fs::absolute(options.folder, error);
   const fs::path ports = folder / ("run-" + std::to_string(::getpid()));
+  ClusterConfig config = options.network;
+  config.copies = options.copies;
+  if (config.transport == "local") config.ports = ports.string();
+  BRECCIA_TAKE(config.coordinator, coordinator_address(config));
   fs::create_directories(ports, error);
   if (error) return Status::IOError("cannot make " + ports.string(), error.message());
   fs::permissions(ports, fs::perms::owner_all, error);
-  ClusterConfig config;
-  config.copies = options.copies;
-  config.ports = ports.string();
-  config.coordinator = "local:" + (ports / "coordinator").string();
   const std::string file = (folder / "cluster.json").string();
   BRECCIA_TRY(config.write(file));
   ::signal(SIGTERM, [](int) { g_is_over = true; });

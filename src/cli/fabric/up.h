@@ -4,12 +4,14 @@
 #include <string>
 
 #include "base/result.h"
+#include "disagg/cluster_config.h"
 
 namespace breccia::cli::fabric {
 
 /// A whole little cluster on this computer: a process for each server.
 struct UpOptions {
-  std::string folder;  // made if it is not there; cluster.json in it is what others name
+  disagg::ClusterConfig network;  // the transport, and what is of that
+  std::string folder;             // made if it is not there; cluster.json in it is what others name
   std::uint32_t index_servers = 2;
   std::uint32_t memory_servers = 2;
   std::uint32_t copies = 2;        // of each value, on a server each

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "disagg/block.h"
 #include "disagg/watermark.h"
 
 namespace breccia::disagg {
@@ -14,30 +15,10 @@ using fabric::TimeUs;
 
 /// Between two looks at a watermark.
 constexpr TimeUs kWatermarkUs = 10;
-/// Who is told to try again does so behind a pause, each time a longer one.
-constexpr TimeUs kPauseUs = 50;
-constexpr TimeUs kPauseUsMax = 5000;
 
 /// Nothing has happened, and something may be another way next time.
 bool is_to_try_again(const Status& status) {
   return status.IsTryAgain() || status.IsBusy() || status.IsTimedOut();
-}
-
-/// Of a write whose question had no answer that tells.
-Status not_known(const Status& why) {
-  const char* const sentence = "whether it was written is not known";
-  return why.IsTimedOut() ? Status::IOError(sentence, "the time is over")
-                          : Status::IOError(sentence, why.ToString());
-}
-
-bool is_known_not(const Status& status) {
-  return status.IsMemoryLimit() || status.IsInvalidArgument() || status.IsBusy() ||
-         status.IsTryAgain();
-}
-
-/// Where a bucket lies in its region.
-std::uint64_t offset_of(std::uint32_t bucket) {
-  return sizeof(Watermark) + std::uint64_t{bucket} * sizeof(Bucket);
 }
 
 /// Whether keys rise, and lie in [begin, end).
@@ -61,10 +42,13 @@ Status check_key(const Slice& key) {
 Client::Client(fabric::Port* port, Coordinator* coordinator, const ClientOptions& options)
     : port_(port),
       options_(options),
-      random_(options.seed == 0 ? base::draw_secret_word() : options.seed),
       routes_(port, coordinator, {.again_us = options.ask_again_us, .try_us = options.try_us}),
       blocks_(port, &routes_, options.lease_max),
-      cache_(0) {}
+      cache_(0),
+      lookups_(port, &routes_, &cache_, &counts_),
+      writes_(port, &routes_, &blocks_, &cache_,
+              {.busy_us = options.try_us,
+               .seed = options.seed == 0 ? base::draw_secret_word() : options.seed}) {}
 
 Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, Coordinator* coordinator,
                                              const ClientOptions& options, TimeUs until) {
@@ -107,162 +91,32 @@ void Client::forget_other_table() {
 // ---- lookups -----------------------------------------------------------------------------------
 
 Status Client::get(const Slice& key, std::string* value, TimeUs until) {
-  BRECCIA_TRY(check_key(key));
-  return again_and_again(until, [&] { return get_once(key, value, until); });
+  Lookup one{.key = key, .value = value};
+  BRECCIA_TRY(get({&one, 1}, until));
+  return one.status();
 }
 
-Status Client::get_once(const Slice& key, std::string* value, TimeUs until) {
-  BRECCIA_TRY(routes_.trust(until));
-  forget_other_table();
-  if (!routes_.is_whole()) return get_in_order(key, value, until);
-  const KeyId id = routes_.table().seeds.id_of(key);
-  BRECCIA_TAKE(const bool is_where_it_was, look_where_it_was(key, id, value, until));
-  if (is_where_it_was) return Status::OK();
-  while (port_->now_us() < until) {
-    BRECCIA_TAKE(const Found found, look(key, id, value, until));
-    if (!routes_.is_trusted()) return Status::TryAgain("there may be another hash server");
-    if (found == Found::kValue) return Status::OK();
-    if (found == Found::kNothing) return Status::NotFound();
-    ++counts_.anew;
-  }
-  return Status::TimedOut("a lookup");
+Status Client::get(std::span<Lookup> lookups, TimeUs until) {
+  for (const Lookup& one : lookups) BRECCIA_TRY(check_key(one.key));
+  return again_and_again(until, [&]() -> Status {
+    BRECCIA_TRY(routes_.trust(until));
+    forget_other_table();
+    if (routes_.is_whole()) return lookups_.run(lookups, until);
+    for (Lookup& one : lookups) BRECCIA_TRY(get_in_order(&one, until));
+    return Status::OK();
+  });
 }
 
 /// A range of one key.
-Status Client::get_in_order(const Slice& key, std::string* value, TimeUs until) {
+Status Client::get_in_order(Lookup* lookup, TimeUs until) {
+  if (lookup->found != Lookup::Found::kNotYet) return Status::OK();
   ++counts_.ordered;
-  const std::string behind = key.ToString() + '\0';
+  const std::string behind = lookup->key.ToString() + '\0';
   Pairs found;
-  BRECCIA_TRY(scan_once(key, behind, 1, &found, until));
-  if (found.empty()) return Status::NotFound();
-  *value = std::move(found.front().second);
+  BRECCIA_TRY(scan_once(lookup->key, behind, 1, &found, until));
+  lookup->found = found.empty() ? Lookup::Found::kNothing : Lookup::Found::kValue;
+  if (!found.empty()) *lookup->value = std::move(found.front().second);
   return Status::OK();
-}
-
-/// One read, of the block that had the key's value: of the same use of the block, and live, it is
-/// the value as long as its server has not answered the next write.
-Result<bool> Client::look_where_it_was(const Slice& key, const KeyId& id, std::string* value,
-                                       TimeUs until) {
-  const LocationCache::Known* const known = cache_.find(id);
-  if (known == nullptr) return false;
-  const TimeUs begin = port_->now_us();
-  std::vector<std::byte> bytes;
-  const auto block = read_block(location_in(known->slot), &bytes, until);
-  // What was read may be of many uses of the block behind that time.
-  const bool is_late = port_->now_us() - begin > routes_.table().read_us;
-  const bool is_it = block.ok() && !is_late && routes_.is_trusted() && block.value().has_value() &&
-                     block.value()->generation == known->generation &&
-                     !block.value()->is_replaced && block.value()->key == key;
-  if (!is_it) {
-    ++counts_.stale;
-    cache_.forget(id);
-    // By now it may lie elsewhere, where nothing is wrong.
-    return block.status().IsTimedOut() ? Result<bool>(block.status()) : Result<bool>(false);
-  }
-  ++counts_.cached;
-  value->assign(block.value()->value.data(), block.value()->value.size());
-  return true;
-}
-
-/// Goes along a chain.
-Result<Client::Found> Client::look(const Slice& key, const KeyId& id, std::string* value,
-                                   TimeUs until) {
-  std::vector<std::pair<std::uint32_t, Bucket>> seen;
-  std::uint32_t at = routes_.table().shape.first_bucket(id.hash);
-  do {
-    // So long is no chain: the table changed on the way.
-    const bool is_chain =
-        at < routes_.table().shape.buckets && seen.size() < routes_.table().shape.buckets;
-    if (!is_chain) return Found::kAnew;
-    const TimeUs begin = port_->now_us();
-    BRECCIA_TAKE(const Bucket bucket, read_bucket(at, until));
-    BRECCIA_TAKE(const Found found, look_in(bucket, key, id, value, until));
-    // Behind that time a block that the entry led to may be another's.
-    if (port_->now_us() - begin > routes_.table().read_us) {
-      cache_.forget(id);
-      return Found::kAnew;
-    }
-    if (found == Found::kValue) return found;
-    seen.emplace_back(at, bucket);
-    if (found == Found::kAnew) {
-      BRECCIA_TAKE(const bool is_same, are_same(std::span(seen).last(1), until));
-      if (is_same && routes_.is_trusted())
-        return Status::Corruption("an entry leads to what is no value");
-      return Found::kAnew;
-    }
-    at = bucket.next;
-  } while (at != 0);
-  // That it is nowhere is believed if all was so at one moment, the first look's end.
-  BRECCIA_TAKE(const bool is_same, are_same(seen, until));
-  return is_same ? Found::kNothing : Found::kAnew;
-}
-
-Result<Bucket> Client::read_bucket(std::uint32_t bucket, TimeUs until) {
-  while (true) {
-    std::array<std::byte, sizeof(Bucket)> bytes;
-    const fabric::Read read{routes_.table().region, offset_of(bucket), bytes};
-    ++counts_.reads;
-    BRECCIA_TRY(routes_.read_table({&read, 1}, until));
-    if (const auto whole = whole_bucket(bytes)) return *whole;
-    ++counts_.torn;
-    const bool goes_on = routes_.is_trusted() && port_->now_us() < until;
-    if (!goes_on) return Status::TryAgain("a bucket that is never whole");
-  }
-}
-
-Result<Client::Found> Client::look_in(const Bucket& bucket, const Slice& key, const KeyId& id,
-                                      std::string* value, TimeUs until) {
-  const std::uint32_t fingerprint = fingerprint_of(id.hash);
-  Found found = Found::kNothing;
-  for (const Slot slot : bucket.slot) {
-    if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
-    BRECCIA_TAKE(const Found here, look_at(location_in(slot), key, id, value, until));
-    if (here == Found::kValue) return here;
-    if (here == Found::kAnew) found = here;
-  }
-  return found;
-}
-
-/// kNothing: it is another key's.
-Result<Client::Found> Client::look_at(const Location& location, const Slice& key, const KeyId& id,
-                                      std::string* value, TimeUs until) {
-  if (!is_block(location)) return Found::kAnew;
-  std::vector<std::byte> bytes;
-  BRECCIA_TAKE(const auto block, read_block(location, &bytes, until));
-  if (!block.has_value()) return Found::kAnew;
-  if (block->key != key) return Found::kNothing;
-  if (!block->is_replaced) cache_.keep(id, location, block->generation);
-  value->assign(block->value.data(), block->value.size());
-  return Found::kValue;
-}
-
-/// None: it is not whole. What is told lies in `bytes`.
-/// Shape   its class is one.
-Result<std::optional<BlockView>> Client::read_block(const Location& location,
-                                                    std::vector<std::byte>* bytes, TimeUs until) {
-  bytes->resize(location.bytes());
-  const Routes::BlockRead read{location.offset(), *bytes};
-  ++counts_.reads;
-  BRECCIA_TRY(routes_.read_memory(location.node, {&read, 1}, until));
-  auto block = whole_block(*bytes);
-  if (!block.has_value()) ++counts_.torn;
-  return block;
-}
-
-/// Whether buckets are as they were, byte by byte.
-Result<bool> Client::are_same(std::span<const std::pair<std::uint32_t, Bucket>> seen,
-                              TimeUs until) {
-  std::vector<Bucket> now(seen.size());
-  std::vector<fabric::Read> reads;
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    reads.push_back({routes_.table().region, offset_of(seen[i].first),
-                     std::as_writable_bytes(std::span(now).subspan(i, 1))});
-  }
-  counts_.reads += reads.size();
-  BRECCIA_TRY(routes_.read_table(reads, until));
-  return std::equal(seen.begin(), seen.end(), now.begin(), [](const auto& before, const Bucket& b) {
-    return std::memcmp(&before.second, &b, sizeof b) == 0;
-  });
 }
 
 // ---- ranges ------------------------------------------------------------------------------------
@@ -343,7 +197,10 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
     BRECCIA_TRY(routes_.read_table({&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
     if (watermark.has_value() && *watermark >= sequence) return Status::OK();
-    if (port_->now_us() >= tries_until) return Status::TryAgain("a watermark that stands still");
+    if (port_->now_us() >= tries_until) {
+      routes_.doubt_table();
+      return Status::TryAgain("a watermark that stands still");
+    }
     // Answers to what was given up may come meanwhile.
     (void)port_->poll(std::min(until, port_->now_us() + kWatermarkUs));
   }
@@ -352,67 +209,34 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
 // ---- writes ------------------------------------------------------------------------------------
 
 Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
-  BRECCIA_TRY(check_key(key));
-  if (value.size() > kValueBytesMax) return Status::InvalidArgument("a value has up to 1 MiB");
-  return again_and_again(until, [&] { return put_once(key, value, until); });
-}
-
-Status Client::put_once(const Slice& key, const Slice& value, TimeUs until) {
-  const TimeUs since = port_->now_us();
-  BRECCIA_TRY(ready(until));
-  BRECCIA_TRY(blocks_.tend(until));
-  const auto generation = static_cast<std::uint32_t>(random_.next());
-  const std::vector<std::byte> block = make_block(generation, key, value);
-  BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
-  Status written = routes_.write_memory(location, block, until);
-  if (!written.ok()) {
-    blocks_.lose_unwritten(location);
-    return written;
-  }
-  WireWriter question;
-  question.add(slot_of(0, location)).add_bytes(key);
-  const auto replaced = ask_for_change(Ask::kPut, question, blocks_.ask_until(location, until));
-  if (!replaced.ok()) {
-    is_known_not(replaced.status()) ? blocks_.let_rest(location, since) : blocks_.lose();
-    return replaced.status();
-  }
-  if (replaced.value().slot != 0) blocks_.let_rest(location_in(replaced.value().slot), since);
-  cache_.keep(routes_.table().seeds.id_of(key), location, generation);
-  return Status::OK();
+  const Change one{.key = key, .value = value};
+  std::size_t done = 0;
+  return write({&one, 1}, &done, until);
 }
 
 Status Client::erase(const Slice& key, TimeUs until) {
-  BRECCIA_TRY(check_key(key));
-  return again_and_again(until, [&]() -> Status {
-    const TimeUs since = port_->now_us();
-    BRECCIA_TRY(ready(until));
-    BRECCIA_TRY(blocks_.tend(until));
-    WireWriter question;
-    question.add_bytes(key);
-    BRECCIA_TAKE(const Replaced replaced, ask_for_change(Ask::kErase, question, until));
-    if (replaced.slot != 0) blocks_.let_rest(location_in(replaced.slot), since);
-    cache_.forget(routes_.table().seeds.id_of(key));
-    return Status::OK();
-  });
+  const Change one{.key = key, .value = {}};
+  std::size_t done = 0;
+  return write({&one, 1}, &done, until);
 }
 
-/// Errors  what is to be tried again: nothing has happened. IOError: that is not known.
-Result<Replaced> Client::ask_for_change(Ask what, const WireWriter& question, TimeUs until) {
-  // Who is busy for long may have another one in its place.
-  const TimeUs busy_until = std::min(until, port_->now_us() + options_.try_us);
-  auto answer = routes_.ask_hash(what, question, until);
-  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < busy_until;) {
-    (void)port_->poll(std::min(busy_until, port_->now_us() + pause));
-    pause = std::min(2 * pause, kPauseUsMax);
-    answer = routes_.ask_hash(what, question, until);
+Status Client::write(std::span<const Change> changes, std::size_t* done, TimeUs until) {
+  *done = 0;
+  for (const Change& one : changes) {
+    BRECCIA_TRY(check_key(one.key));
+    if (one.value.has_value() && one.value->size() > kValueBytesMax) {
+      return Status::InvalidArgument("a value has up to 1 MiB");
+    }
   }
-  if (!answer.ok()) {
-    return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
-  }
-  WireReader reader(answer.value());
-  const auto replaced = reader.take<Replaced>();
-  if (!reader.is_whole()) return not_known(Status::IOError("no answer to a write"));
-  return replaced;
+  return again_and_again(until, [&]() -> Status {
+    while (*done < changes.size()) {
+      BRECCIA_TRY(ready(until));
+      BRECCIA_TRY(blocks_.tend(until));
+      BRECCIA_TAKE(const std::size_t more, writes_.run(changes.subspan(*done), until));
+      *done += more;
+    }
+    return Status::OK();
+  });
 }
 
 Status Client::close(TimeUs until) { return blocks_.close(until); }

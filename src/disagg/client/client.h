@@ -4,19 +4,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
 #include "base/result.h"
 #include "base/secret.h"
-#include "disagg/block.h"
-#include "disagg/bucket.h"
 #include "disagg/client/leased_blocks.h"
 #include "disagg/client/location_cache.h"
+#include "disagg/client/lookups.h"
 #include "disagg/client/routes.h"
+#include "disagg/client/writes.h"
 #include "disagg/coordinator/coordinator.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
@@ -59,8 +58,16 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   [[nodiscard]] Status get(const Slice& key, std::string* value, fabric::TimeUs until);
+  /// Many at once, each by itself: lookups say what came of them. Those that are done are left
+  /// alone.
+  /// Errors  TimedOut: some are not done.
+  [[nodiscard]] Status get(std::span<Lookup> lookups, fabric::TimeUs until);
   [[nodiscard]] Status put(const Slice& key, const Slice& value, fabric::TimeUs until);
   [[nodiscard]] Status erase(const Slice& key, fabric::TimeUs until);
+  /// Many writes, each by itself, in their order. The first *done of them are written.
+  /// Errors  of those behind: nothing was written, but with IOError, where of some it is not known.
+  [[nodiscard]] Status write(std::span<const Change> changes, std::size_t* done,
+                             fabric::TimeUs until);
   /// The first keys of [begin, end), `limit` at most, in their order, with their values, as of one
   /// moment; an empty `end` is none.
   /// Shape   limit up to kScanMax.
@@ -70,16 +77,7 @@ class Client {
   /// Gives back what it has of servers' memory, when that has rested.
   [[nodiscard]] Status close(fabric::TimeUs until);
 
-  struct Counts {
-    std::uint64_t reads = 0;    // of others' memory
-    std::uint64_t torn = 0;     // of these, not whole
-    std::uint64_t anew = 0;     // lookups that began once more
-    std::uint64_t cached = 0;   // lookups that found the value where it had been
-    std::uint64_t stale = 0;    // and that did not
-    std::uint64_t ordered = 0;  // lookups of the ordered server, as the hash index was being built
-    std::uint64_t again = 0;    // operations that began once more, maybe with another server
-    std::uint64_t lost = 0;     // blocks of which nobody knows whether they are in use
-  };
+  using Counts = ClientCounts;
   [[nodiscard]] Counts counts() const {
     Counts counts = counts_;
     counts.lost = blocks_.lost();
@@ -87,7 +85,6 @@ class Client {
   }
 
  private:
-  enum class Found : std::uint8_t { kValue, kNothing, kAnew };
   using Pairs = std::vector<std::pair<std::string, std::string>>;
 
   Client(fabric::Port* port, Coordinator* coordinator, const ClientOptions& options);
@@ -97,37 +94,23 @@ class Client {
   Status ready(fabric::TimeUs until);
   void forget_other_table();
 
-  Status get_once(const Slice& key, std::string* value, fabric::TimeUs until);
-  Status get_in_order(const Slice& key, std::string* value, fabric::TimeUs until);
-  Result<bool> look_where_it_was(const Slice& key, const KeyId& id, std::string* value,
-                                 fabric::TimeUs until);
-  Result<Found> look(const Slice& key, const KeyId& id, std::string* value, fabric::TimeUs until);
-  Result<Bucket> read_bucket(std::uint32_t bucket, fabric::TimeUs until);
-  Result<Found> look_in(const Bucket& bucket, const Slice& key, const KeyId& id, std::string* value,
-                        fabric::TimeUs until);
-  Result<Found> look_at(const Location& location, const Slice& key, const KeyId& id,
-                        std::string* value, fabric::TimeUs until);
-  Result<std::optional<BlockView>> read_block(const Location& location,
-                                              std::vector<std::byte>* bytes, fabric::TimeUs until);
-  Result<bool> are_same(std::span<const std::pair<std::uint32_t, Bucket>> seen,
-                        fabric::TimeUs until);
+  Status get_once(std::span<Lookup> lookups, fabric::TimeUs until);
+  Status get_in_order(Lookup* lookup, fabric::TimeUs until);
 
   Status scan_once(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
                    fabric::TimeUs until);
   Result<bool> read_values(std::span<const Slot> slots, Pairs* found, fabric::TimeUs until);
   Status wait_for(std::uint64_t sequence, fabric::TimeUs until);
 
-  Status put_once(const Slice& key, const Slice& value, fabric::TimeUs until);
-  Result<Replaced> ask_for_change(Ask what, const WireWriter& question, fabric::TimeUs until);
-
   fabric::Port* const port_;
   const ClientOptions options_;
-  base::Random random_;
   Routes routes_;
   LeasedBlocks blocks_;
   LocationCache cache_;
   std::uint64_t tables_ = 0;  // that the cache was made for
   Counts counts_;
+  Lookups lookups_;
+  Writes writes_;
 };
 
 }  // namespace breccia::disagg

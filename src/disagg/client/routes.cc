@@ -85,9 +85,10 @@ Status Routes::meet_hash(TimeUs until) {
   WireReader reader(told);
   const auto table = reader.take<TableInfo>();
   if (!reader.is_whole() || !is_table(table)) return Status::IOError("no table of a hash server");
+  // A larger table of the same server leads to the same places.
+  if (tables_ == 0 || table.seeds != table_.seeds) ++tables_;
   table_ = table;
   has_table_ = true;
-  ++tables_;
   return Status::OK();
 }
 
@@ -109,6 +110,10 @@ Status Routes::trust(TimeUs until) {
   WireReader reader(told.value());
   const auto trust = reader.take<Trust>();
   if (!reader.is_whole()) return Status::TryAgain("no answer of a hash server");
+  if (trust.table != table_.number) {
+    doubt_table();
+    return Status::TryAgain("the hash index has grown");
+  }
   trusted_until_ = asked + trust.for_us;
   is_whole_ = trust.is_whole == 1;
   return Status::OK();
@@ -124,7 +129,9 @@ void Routes::reconsider(TimeUs until) {
 
 Status Routes::read_table(std::span<const fabric::Read> reads, TimeUs until) {
   if (!hash_.has_value()) return Status::TryAgain("the hash server was left");
-  return again(port_->read(*hash_, reads, try_until(until)));
+  Status read = port_->read(*hash_, reads, try_until(until));
+  if (!read.ok()) doubt_table();
+  return again(std::move(read));
 }
 
 Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads, TimeUs until) {
@@ -135,13 +142,15 @@ Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads,
   return again(memory_.read(node, reads, each, until));
 }
 
-Status Routes::write_memory(const Location& block, std::span<const std::byte> bytes, TimeUs until) {
-  if (memory_.is_lost(block.node)) return Status::TryAgain("the memory server is lost");
-  const auto all = memory_.find_all(block.node);
+Status Routes::write_memory(std::uint32_t node, std::span<const BlockWrite> writes, TimeUs until) {
+  if (memory_.is_lost(node)) return Status::TryAgain("the memory server is lost");
+  const auto all = memory_.find_all(node);
   Status written = all.empty() ? Status::TryAgain("a memory server was not reached") : Status();
   for (const MemoryPeer* const of : all) {
-    const fabric::Write write{of->region, block.offset(), bytes};
-    if (written.ok()) written = port_->write(of->peer, {&write, 1}, try_until(until));
+    std::vector<fabric::Write> to_peer;
+    to_peer.reserve(writes.size());
+    for (const BlockWrite& one : writes) to_peer.push_back({of->region, one.offset, one.from});
+    if (written.ok()) written = port_->write(of->peer, to_peer, try_until(until));
   }
   if (!written.ok()) memory_.doubt();
   return again(std::move(written));

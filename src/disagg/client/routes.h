@@ -53,9 +53,12 @@ class Routes {
   void rest_assured() { pause_us_ = 0; }
 
   [[nodiscard]] const TableInfo& table() const { return table_; }
-  /// Another one each time that another table was found.
+  /// Another one each time that another server's table was found.
   [[nodiscard]] std::uint64_t tables() const { return tables_; }
   [[nodiscard]] MemoryPeers& memory() { return memory_; }
+
+  /// What it tells stands still: there may be another table by now.
+  void doubt_table() { has_table_ = false; }
 
   /// Bytes of the hash server's region.
   Status read_table(std::span<const fabric::Read> reads, fabric::TimeUs until);
@@ -63,10 +66,14 @@ class Routes {
   /// Of a memory server, or else of its mirror.
   /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
   Status read_memory(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs until);
+  /// Bytes that are to lie in a server's memory.
+  struct BlockWrite {
+    std::uint64_t offset;
+    std::span<const std::byte> from;
+  };
   /// To the server and its mirror.
   /// Errors  TryAgain, TimedOut: one of them was not written, or may be yet.
-  Status write_memory(const Location& block, std::span<const std::byte> bytes,
-                      fabric::TimeUs until);
+  Status write_memory(std::uint32_t node, std::span<const BlockWrite> writes, fabric::TimeUs until);
   Result<std::vector<std::byte>> ask_hash(Ask what, const WireWriter& question,
                                           fabric::TimeUs until);
   Result<std::vector<std::byte>> ask_ordered(Ask what, const WireWriter& question,

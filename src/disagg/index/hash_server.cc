@@ -19,15 +19,6 @@ constexpr std::size_t kAhead = 8;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
 
-Watermark* watermark_in(fabric::Region* region) {
-  return reinterpret_cast<Watermark*>(region->bytes().data());
-}
-
-std::span<Bucket> buckets_in(fabric::Region* region, const TableShape& shape) {
-  BRECCIA_ASSERT(region->bytes().size() == sizeof(Watermark) + shape.buckets * sizeof(Bucket));
-  return {reinterpret_cast<Bucket*>(region->bytes().data() + sizeof(Watermark)), shape.buckets};
-}
-
 /// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
   constexpr std::uint64_t kAsker = sizeof(Answers::Asker);
@@ -54,28 +45,21 @@ WireWriter other_epoch() { return refusal(Code::kEpoch, "another map of the clus
 }  // namespace
 
 Result<std::unique_ptr<HashServer>> HashServer::make(fabric::Port* port, const Options& options) {
-  BRECCIA_ASSERT(options.bucket_bits < 31 && options.read_us < options.rest_us);
-  const TableShape shape{.bucket_bits = options.bucket_bits,
-                         .buckets = (1U << options.bucket_bits) + options.more_buckets};
-  BRECCIA_TAKE(
-      std::unique_ptr<fabric::Region> region,
-      port->make_region(sizeof(Watermark) + shape.buckets * sizeof(Bucket), fabric::Access::kRead));
-  return std::unique_ptr<HashServer>(new HashServer(port, options, shape, std::move(region)));
+  BRECCIA_ASSERT(options.read_us < options.rest_us);
+  BRECCIA_TAKE(auto table, GrowingTable::make(port, options.table));
+  return std::unique_ptr<HashServer>(new HashServer(port, options, std::move(table)));
 }
 
-HashServer::HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
-                       std::unique_ptr<fabric::Region> region)
+HashServer::HashServer(fabric::Port* port, const Options& options,
+                       std::unique_ptr<GrowingTable> table)
     : port_(port),
       options_(options),
       seeds_(options.seeds.has_value() ? *options.seeds : KeySeeds::draw()),
-      shape_(shape),
-      region_(std::move(region)),
-      table_(buckets_in(region_.get(), shape), shape),
+      table_(std::move(table)),
       answers_(port),
       asking_(port, options.again_us),
       memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
       ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
-  watermark_in(region_.get())->set(0);
   asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
 }
 
@@ -100,13 +84,14 @@ Status HashServer::serve(fabric::TimeUs until) {
       BRECCIA_TRY(hear(*arrival));
       if (++n == kArrivalsAtOnce) break;
     }
-    memory_.tend(port_->now_us() + options_.meet_us);
+    memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
     BRECCIA_TRY(ship());
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
     const bool may_apply = has_log() && port_->now_us() >= holds_until_;
     if (may_apply) apply_through(std::min(logged_, marked_));
+    table_->tend(told_until_);
     gather();
   } while (port_->now_us() < until);
   return Status::OK();
@@ -114,7 +99,7 @@ Status HashServer::serve(fabric::TimeUs until) {
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs HashServer::wake() const {
-  fabric::TimeUs first = std::min(memory_.wake(), ordered_.wake());
+  fabric::TimeUs first = std::min({memory_.wake(), ordered_.wake(), table_->wake()});
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
   if (!waiting_.empty() && holds_until_ > port_->now_us()) first = std::min(first, holds_until_);
   return first;
@@ -154,15 +139,16 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
   const bool is_of_epoch = asker.header.epoch == epoch_;
   switch (ask) {
     case Ask::kTable:
-      return answer_of(Code::kOk).add(TableInfo{.region = region_->name(),
-                                                .shape = shape_,
+      return answer_of(Code::kOk).add(TableInfo{.region = table_->region(),
+                                                .number = table_->number(),
+                                                .shape = table_->shape(),
                                                 .seeds = seeds_,
                                                 .read_us = options_.read_us,
                                                 .rest_us = options_.rest_us});
     case Ask::kState:
       return answer_of(Code::kOk).add(IndexState{.sequence = applied_,
                                                  .waiting = waiting_.size(),
-                                                 .keys = table_.size(),
+                                                 .keys = table_->size(),
                                                  .is_whole = is_whole_ ? 1U : 0U});
     case Ask::kTrust:
       return is_of_epoch ? trust() : other_epoch();
@@ -170,9 +156,8 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
       return is_of_epoch ? chains(asker, question) : other_epoch();
     case Ask::kPlaces:
       return is_of_epoch ? places(question) : other_epoch();
-    case Ask::kPut:
-    case Ask::kErase:
-      return is_of_epoch ? write(asker, ask, question) : other_epoch();
+    case Ask::kWrite:
+      return is_of_epoch ? write(asker, question) : other_epoch();
     default:
       return refusal(Code::kWrong, "a hash server does not do that");
   }
@@ -183,22 +168,21 @@ WireWriter HashServer::trust() {
   if (now >= trust_until_) return refusal(Code::kBusy, "it may not be the hash server any more");
   const fabric::TimeUs until = std::min(trust_until_, now + kTrustUsMax);
   told_until_ = std::max(told_until_, until);
-  return answer_of(Code::kOk).add(Trust{.for_us = until - now, .is_whole = is_whole_ ? 1U : 0U});
+  return answer_of(Code::kOk).add(
+      Trust{.for_us = until - now, .is_whole = is_whole_ ? 1U : 0U, .table = table_->number()});
 }
 
 /// Entries of whole chains, as of now: all writes through this moment are in the asker's log.
 WireWriter HashServer::chains(const Answers::Asker& asker, WireReader question) const {
-  auto bucket = question.take<std::uint32_t>();
-  const std::uint32_t end = 1U << shape_.bucket_bits;
+  const auto position = question.take<std::uint64_t>();
   const bool is_asker = ordered_.is_met() && ordered_.is_peer(asker.peer);
-  if (!question.is_whole() || bucket >= end) return refusal(Code::kWrong, "no chain");
+  if (!question.is_whole()) return refusal(Code::kWrong, "no chain");
   if (!is_asker || !is_whole_) return refusal(Code::kBusy, "chains are the ordered server's");
   std::vector<std::pair<KeyId, Slot>> entries;
-  while (bucket < end && entries.size() * sizeof(ChainEntry) < options_.page_bytes) {
-    table_.append_chain(bucket++, &entries);
-  }
+  const std::uint64_t next =
+      table_->append_chains(position, options_.page_bytes / sizeof(ChainEntry), &entries);
   WireWriter answer = answer_of(Code::kOk);
-  answer.add(bucket == end ? 0U : bucket);
+  answer.add(next);
   for (const auto& [id, slot] : entries) answer.add(ChainEntry{.id = id, .slot = slot});
   return answer;
 }
@@ -206,38 +190,57 @@ WireWriter HashServer::chains(const Answers::Asker& asker, WireReader question) 
 /// Where entries of whole chains lead on a server, and behind the first ones what waits.
 WireWriter HashServer::places(WireReader question) const {
   const auto node = question.take<std::uint32_t>();
-  auto bucket = question.take<std::uint32_t>();
-  const std::uint32_t end = 1U << shape_.bucket_bits;
-  if (!question.is_whole() || bucket >= end) return refusal(Code::kWrong, "no chain");
+  const auto position = question.take<std::uint64_t>();
+  if (!question.is_whole()) return refusal(Code::kWrong, "no chain");
   if (!is_whole_) return refusal(Code::kBusy, "the hash index is being built");
   const std::uint64_t places_max = options_.page_bytes / sizeof(Slot);
-  if (bucket == 0 && waiting_.size() > places_max) return refusal(Code::kBusy, "many writes wait");
+  if (position == 0 && waiting_.size() > places_max) {
+    return refusal(Code::kBusy, "many writes wait");
+  }
   std::vector<Slot> places;
   const auto note = [&](Slot slot) {
     if (slot != 0 && location_in(slot).node == node) places.push_back(slot);
   };
-  if (bucket == 0) {
+  if (position == 0) {
     for (const Waiting& one : waiting_) note(one.write.slot);
   }
   std::vector<std::pair<KeyId, Slot>> entries;
-  while (bucket < end && entries.size() < places_max) table_.append_chain(bucket++, &entries);
+  const std::uint64_t next = table_->append_chains(position, places_max, &entries);
   for (const auto& [id, slot] : entries) note(slot);
   WireWriter answer = answer_of(Code::kOk);
-  answer.add(bucket == end ? 0U : bucket);
+  answer.add(next);
   for (const Slot slot : places) answer.add(slot);
   return answer;
 }
 
 // ---- writes ------------------------------------------------------------------------------------
 
-std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask,
-                                            WireReader question) {
-  const Slot slot = ask == Ask::kPut ? question.take<Slot>() : 0;
-  const Slice key = question.take_bytes();
-  if (!question.is_whole() || !is_key(key)) return refusal(Code::kWrong, "no key");
-  if (const auto refused = refusal_of(ask, slot, key)) return refused;
+/// Takes as many of the first ones as there is room for; the answer comes when these are done.
+std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireReader question) {
+  std::vector<std::pair<Slot, Slice>> writes;
+  do {
+    const auto slot = question.take<Slot>();
+    const Slice key = question.take_bytes();
+    if (!is_key(key)) return refusal(Code::kWrong, "no key");
+    writes.emplace_back(slot, key);
+  } while (question.left() > 0);
+  if (!question.is_whole()) return refusal(Code::kWrong, "no writes");
+  std::optional<WireWriter> refused;
+  std::size_t taken = 0;
+  for (const auto& [slot, key] : writes) {
+    refused = refusal_of(slot, key);
+    if (refused.has_value()) break;
+    take(slot, key);
+    ++taken;
+  }
+  if (taken == 0) return refused;
+  waiting_.back().asker = asker;
+  return std::nullopt;
+}
+
+void HashServer::take(Slot slot, const Slice& key) {
   LoggedWrite write{.sequence = last_ + 1,
-                    .slot = ask == Ask::kPut ? slot_of(0, location_in(slot)) : 0,
+                    .slot = slot == 0 ? 0 : slot_of(0, location_in(slot)),
                     .key = key.ToString()};
   std::optional<Slot> before;
   if (is_whole_) {
@@ -246,11 +249,10 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, Ask ask
     written_.insert(seeds_.id_of(key));
   }
   last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
-  waiting_.push_back({.write = std::move(write), .before = before, .asker = asker});
+  waiting_.push_back({.write = std::move(write), .before = before, .asker = {}});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
-  if (ask == Ask::kPut) ++waiting_puts_;
-  return std::nullopt;
+  if (slot != 0) ++waiting_puts_;
 }
 
 /// Where a key's value lies when all that waits is done; 0: nowhere.
@@ -258,30 +260,30 @@ Slot HashServer::last_of(const std::string& key) const {
   BRECCIA_ASSERT(is_whole_);
   const auto waiting = last_of_key_.find(key);
   if (waiting != last_of_key_.end()) return waiting->second.slot;
-  const auto now = table_.find(seeds_.id_of(key));
+  const auto now = table_->find(seeds_.id_of(key));
   return now.has_value() ? slot_of(0, *now) : 0;
 }
 
 /// What is logged is in the index before long, so it must have room by then: each put may want a
 /// bucket.
-std::optional<WireWriter> HashServer::refusal_of(Ask ask, Slot slot, const Slice& key) const {
+std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) const {
   // What is taken before is lost with either server.
   const bool takes_writes = has_begun_ && map_.has_begun && has_log();
   if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
   }
-  if (ask != Ask::kPut) return std::nullopt;
+  if (slot == 0) return std::nullopt;
   const Location location = location_in(slot);
   if (memory_.is_lost(location.node)) return refusal(Code::kEpoch, "a memory server that is lost");
   if (memory_.find_all(location.node).empty()) {
     return refusal(Code::kBusy, "a memory server that this one has not reached yet");
   }
   if (!memory_.is_place(location)) return refusal(Code::kWrong, "a place that no server has");
-  if (table_.free_buckets() > waiting_puts_) return std::nullopt;
+  if (table_->free_buckets() > waiting_puts_) return std::nullopt;
   if (!is_whole_) return refusal(Code::kBusy, "keys come that the index may be full with");
   if (waiting_puts_ > 0) return refusal(Code::kBusy, "puts wait that the index may be full with");
-  if (!table_.wants_bucket(seeds_.id_of(key))) return std::nullopt;
+  if (!table_->wants_bucket(seeds_.id_of(key))) return std::nullopt;
   return refusal(Code::kFull, "the hash index is full");
 }
 
@@ -387,33 +389,39 @@ std::uint64_t HashServer::markable(Marks* marks) const {
 
 void HashServer::apply_through(std::uint64_t sequence) {
   while (!waiting_.empty() && waiting_.front().write.sequence <= sequence) {
+    const LoggedWrite& first = waiting_.front().write;
+    if (first.slot != 0 && !table_->takes(seeds_.id_of(first.key))) return;
     const Waiting one = std::move(waiting_.front());
     waiting_.pop_front();
     waiting_bytes_ -= bytes_of(one.write);
     if (one.write.slot != 0) --waiting_puts_;
     const auto last = last_of_key_.find(one.write.key);
     if (last->second.sequence == one.write.sequence) last_of_key_.erase(last);
-    const WireWriter answer = apply(one);
+    replaced_.push_back(apply(one));
     applied_ = one.write.sequence;
     // Who has the answer finds what it says, and no scan shows it any more before a lookup.
-    watermark_in(region_.get())->set(applied_);
-    answers_.give(one.asker, answer);
+    table_->set_watermark(applied_);
+    if (!one.asker.has_value()) continue;
+    WireWriter answer = answer_of(Code::kOk);
+    for (const Slot slot : std::exchange(replaced_, {})) answer.add(slot);
+    answers_.give(*one.asker, answer);
   }
 }
 
-WireWriter HashServer::apply(const Waiting& one) {
+/// What the asker is told that it replaces.
+Slot HashServer::apply(const Waiting& one) {
   const KeyId id = seeds_.id_of(one.write.key);
   std::optional<Location> before;
   if (one.write.slot == 0) {
-    before = table_.erase(id);
+    before = table_->erase(id);
   } else {
-    auto put = table_.put(id, location_in(one.write.slot));
+    auto put = table_->put(id, location_in(one.write.slot));
     BRECCIA_ASSERT(put.ok());  // write() has seen to that
     before = put.value();
   }
   // While it is built, the value before may not be there.
   BRECCIA_ASSERT(!is_whole_ || (before.has_value() ? slot_of(0, *before) : 0) == *one.before);
-  return answer_of(Code::kOk).add(Replaced{one.is_marked_late ? 0 : *one.before});
+  return one.is_marked_late ? 0 : *one.before;
 }
 
 // ---- built from the ordered server -------------------------------------------------------------
@@ -424,9 +432,9 @@ Status HashServer::begin(const Followed& followed) {
   if (has_begun_ && !is_whole_) return Status::IOError("what it is built from was gone");
   if (!has_begun_) {
     if (followed.is_whole == 0) return Status::IOError("neither index is whole");
-    BRECCIA_ASSERT(waiting_.empty() && table_.size() == 0);
+    BRECCIA_ASSERT(waiting_.empty() && table_->size() == 0);
     last_ = logged_ = marked_ = applied_ = followed.through;
-    watermark_in(region_.get())->set(applied_);
+    table_->set_watermark(applied_);
     has_begun_ = true;
     return Status::OK();
   }
@@ -455,7 +463,7 @@ void HashServer::be_whole() {
   std::unordered_map<std::string, Slot> last;
   for (Waiting& one : waiting_) {
     const auto waiting = last.find(one.write.key);
-    const auto now = table_.find(seeds_.id_of(one.write.key));
+    const auto now = table_->find(seeds_.id_of(one.write.key));
     const Slot in_table = now.has_value() ? slot_of(0, *now) : 0;
     if (!one.before.has_value()) one.before = waiting == last.end() ? in_table : waiting->second;
     last[one.write.key] = one.write.slot;
@@ -486,14 +494,14 @@ Status HashServer::take_keys(WireReader answer) {
 /// Keys that were written since this server began are in the buckets, or on their way there.
 Status HashServer::put_gathered(std::span<const std::pair<KeyId, Slot>> keys) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i + kAhead < keys.size()) table_.prefetch(keys[i + kAhead].first);
+    if (i + kAhead < keys.size()) table_->prefetch(keys[i + kAhead].first);
     const auto& [id, slot] = keys[i];
     if (written_.contains(id)) continue;
     // Writes that wait have been promised theirs.
-    if (table_.free_buckets() <= waiting_puts_ && table_.wants_bucket(id)) {
-      return Status::MemoryLimit("the hash index is too small", "make it larger");
+    if (table_->free_buckets() <= waiting_puts_ && table_->wants_bucket(id)) {
+      BRECCIA_TRY(table_->grow_now(told_until_));
     }
-    BRECCIA_TRY(table_.put(id, location_in(slot)).status());
+    BRECCIA_TRY(table_->put(id, location_in(slot)).status());
   }
   return Status::OK();
 }

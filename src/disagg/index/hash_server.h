@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "disagg/answers.h"
 #include "disagg/asking.h"
-#include "disagg/index/hash_table.h"
+#include "disagg/index/growing_table.h"
 #include "disagg/index/index_server.h"
 #include "disagg/index/ordered_link.h"
 #include "disagg/memory_peers.h"
@@ -35,10 +35,9 @@ namespace breccia::disagg {
 class HashServer final : public IndexServer {
  public:
   struct Options {
-    std::uint32_t bucket_bits = 16;
-    std::uint32_t more_buckets = 1 << 14;  // by which chains become longer
-    std::optional<KeySeeds> seeds;         // none: random ones
-    fabric::TimeUs read_us = 100'000;      // what it tells all clients (TableInfo)
+    GrowingTable::Options table;
+    std::optional<KeySeeds> seeds;     // none: random ones
+    fabric::TimeUs read_us = 100'000;  // what it tells all clients (TableInfo)
     fabric::TimeUs rest_us = 300'000;
     fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
     fabric::TimeUs meet_us = 10'000;         // it waits for a connection so long
@@ -60,7 +59,7 @@ class HashServer final : public IndexServer {
   /// Writes that another one logged are in the log that it began with.
   [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
-  [[nodiscard]] const HashTable& table() const { return table_; }
+  [[nodiscard]] const GrowingTable& table() const { return *table_; }
 
  private:
   /// The last write of a key among those that wait.
@@ -73,15 +72,14 @@ class HashServer final : public IndexServer {
     LoggedWrite write;
     /// Where the value lies that it replaces, 0: there is none; none: the ordered server will tell.
     std::optional<Slot> before;
-    bool is_marked_late = false;  // a mark of that may come yet
-    Answers::Asker asker;
+    bool is_marked_late = false;          // a mark of that may come yet
+    std::optional<Answers::Asker> asker;  // none: it is one of a question's writes, not the last
   };
   struct IdHash {
     std::size_t operator()(const KeyId& id) const { return id.hash; }
   };
 
-  HashServer(fabric::Port* port, const Options& options, const TableShape& shape,
-             std::unique_ptr<fabric::Region> region);
+  HashServer(fabric::Port* port, const Options& options, std::unique_ptr<GrowingTable> table);
 
   [[nodiscard]] fabric::TimeUs wake() const;
   Status hear(const fabric::Arrival& arrival);
@@ -90,9 +88,10 @@ class HashServer final : public IndexServer {
   WireWriter chains(const Answers::Asker& asker, WireReader question) const;
   WireWriter places(WireReader question) const;
 
-  std::optional<WireWriter> write(const Answers::Asker& asker, Ask ask, WireReader question);
+  std::optional<WireWriter> write(const Answers::Asker& asker, WireReader question);
+  void take(Slot slot, const Slice& key);
   [[nodiscard]] Slot last_of(const std::string& key) const;
-  [[nodiscard]] std::optional<WireWriter> refusal_of(Ask ask, Slot slot, const Slice& key) const;
+  [[nodiscard]] std::optional<WireWriter> refusal_of(Slot slot, const Slice& key) const;
   [[nodiscard]] bool has_log() const { return options_.is_alone || ordered_.is_met(); }
   Status ship();
   Status note_logged(WireReader answer);
@@ -101,7 +100,7 @@ class HashServer final : public IndexServer {
   std::uint64_t markable(Marks* marks) const;
   bool mark(std::uint32_t node, std::span<const std::uint64_t> offsets, fabric::TimeUs until);
   void apply_through(std::uint64_t sequence);
-  WireWriter apply(const Waiting& one);
+  Slot apply(const Waiting& one);
 
   Status begin(const Followed& followed);
   void gather();
@@ -112,9 +111,7 @@ class HashServer final : public IndexServer {
   fabric::Port* const port_;
   const Options options_;
   const KeySeeds seeds_;
-  const TableShape shape_;
-  const std::unique_ptr<fabric::Region> region_;
-  HashTable table_;
+  const std::unique_ptr<GrowingTable> table_;
   Answers answers_;
   Asking asking_;
   MemoryPeers memory_;
@@ -128,6 +125,7 @@ class HashServer final : public IndexServer {
 
   std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;
+  std::vector<Slot> replaced_;  // by those writes of a question that are applied
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
   std::uint64_t last_ = 0;     // write that came

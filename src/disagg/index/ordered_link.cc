@@ -10,8 +10,6 @@ namespace breccia::disagg {
 
 namespace {
 
-/// A message is handed over within so long, or goes again.
-constexpr fabric::TimeUs kSendUs = 100'000;
 /// Who could not be reached is left alone for so many times as long as was waited.
 constexpr fabric::TimeUs kPauses = 4;
 
@@ -52,7 +50,7 @@ void OrderedLink::tend(const Follow& follow) {
     ask(Ask::kFollow, WireWriter().add(follow).bytes());
   }
   for (const Ask what : kKinds) {
-    if (is_asked(what) && port_->now_us() >= of(what).again) send(what);
+    if (is_asked(what) && now >= of(what).again) send(what);
   }
 }
 
@@ -79,8 +77,8 @@ void OrderedLink::send(Ask what) {
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = question.request};
   question.again = port_->now_us() + options_.again_us;
-  // The peer may be slow, or gone: it goes again, or the peer is met anew.
-  (void)port_->send(*peer_, header, question.bytes, port_->now_us() + kSendUs);
+  // The peer may be slow, or gone: what does not go goes again, or the peer is met anew.
+  (void)port_->send(*peer_, header, question.bytes, question.again);
 }
 
 std::optional<Ask> OrderedLink::hear(const fabric::Header& header, bool is_ok) {

@@ -201,7 +201,7 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
 /// The next chains are on their way while keys of those before are read.
 void OrderedServer::gather() {
   if (is_whole_ || !has_begun_) return;
-  memory_.tend(port_->now_us() + options_.meet_us);
+  memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
   if (read_ == entries_.size()) {
     entries_ = std::exchange(following_, {});
     read_ = 0;
@@ -254,7 +254,7 @@ void OrderedServer::ask_for_chains() {
 }
 
 void OrderedServer::take_chains(WireReader answer) {
-  const auto next = answer.take<std::uint32_t>();
+  const auto next = answer.take<std::uint64_t>();
   std::vector<ChainEntry> entries;
   entries.reserve(answer.left() / sizeof(ChainEntry));
   while (answer.left() > 0) {

@@ -104,7 +104,7 @@ class OrderedServer final : public IndexServer {
   OrderedIndex index_;
 
   bool is_whole_ = false;
-  std::uint32_t next_chain_ = 0;       // that was not told yet
+  std::uint64_t next_chain_ = 0;       // the position of the first that was not told yet
   bool are_all_told_ = false;          // there are no more chains
   std::uint64_t chains_request_ = 0;   // 0: none is under way
   fabric::TimeUs chains_again_ = 0;    // they are asked for, if they were not told

@@ -14,8 +14,6 @@ namespace {
 using fabric::TimeUs;
 
 constexpr TimeUs kNever = std::numeric_limits<TimeUs>::max();
-/// A message is handed over within so long, or goes again.
-constexpr TimeUs kSendUs = 100'000;
 /// Who could not be reached is left alone for so many times as long as was waited.
 constexpr TimeUs kPauses = 4;
 
@@ -92,7 +90,7 @@ void Mirror::ask() {
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(Ask::kUse), .epoch = epoch_, .request = request_};
   const WireWriter question = WireWriter().add_bytes(options_.member).add(next_chunk_);
-  (void)port_->send(*peer_, header, question.bytes(), port_->now_us() + kSendUs);
+  (void)port_->send(*peer_, header, question.bytes(), ask_again_);
 }
 
 void Mirror::take_page(WireReader answer) {

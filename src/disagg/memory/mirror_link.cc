@@ -10,9 +10,6 @@ namespace {
 
 using fabric::TimeUs;
 
-/// A message is handed over within so long, or goes again.
-constexpr TimeUs kSendUs = 100'000;
-
 }  // namespace
 
 void MirrorLink::follow(const std::string& member, std::uint32_t epoch) {
@@ -103,7 +100,7 @@ void MirrorLink::tend() {
   again_ = port_->now_us() + options_.again_us;
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(Ask::kKeep), .epoch = epoch_, .request = request_};
-  (void)port_->send(*peer_, header, question_, port_->now_us() + kSendUs);
+  (void)port_->send(*peer_, header, question_, again_);
 }
 
 TimeUs MirrorLink::wake() const {

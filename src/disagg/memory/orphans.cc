@@ -8,8 +8,6 @@ namespace {
 
 using fabric::TimeUs;
 
-/// A message is handed over within so long, or goes again.
-constexpr TimeUs kSendUs = 100'000;
 /// Who could not be reached is left alone for so many times as long as was waited.
 constexpr TimeUs kPauses = 4;
 
@@ -26,7 +24,7 @@ void Orphans::follow(const ClusterMap::Index& hash, std::uint32_t node, std::uin
     begin();
   } else if (phase_ == Phase::kLook) {
     // From its first chain on, as of this epoch.
-    request_ = bucket_ = 0;
+    request_ = position_ = 0;
   }
 }
 
@@ -39,7 +37,7 @@ void Orphans::begin() {
 void Orphans::leave() {
   if (peer_.has_value()) port_->disconnect(*peer_);
   peer_.reset();
-  request_ = bucket_ = 0;
+  request_ = position_ = 0;
 }
 
 Orphans::Blocks Orphans::tend() {
@@ -67,8 +65,8 @@ void Orphans::look() {
   next_ = port_->now_us() + options_.again_us;
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(Ask::kPlaces), .epoch = epoch_, .request = request_};
-  const WireWriter question = WireWriter().add(node_).add(bucket_);
-  (void)port_->send(*peer_, header, question.bytes(), port_->now_us() + kSendUs);
+  const WireWriter question = WireWriter().add(node_).add(position_);
+  (void)port_->send(*peer_, header, question.bytes(), next_);
 }
 
 void Orphans::hear(const fabric::Arrival& arrival) {
@@ -81,18 +79,18 @@ void Orphans::hear(const fabric::Arrival& arrival) {
   request_ = 0;
   WireReader answer(arrival.payload);
   if (take_code(&answer).ok()) return take_places(answer);
-  bucket_ = 0;  // it does not tell now: from the first chain on, behind a pause
+  position_ = 0;  // it does not tell now: from the first chain on, behind a pause
 }
 
 /// All that has been told is of this hash server, from its first chain on, and what waited then.
 void Orphans::take_places(WireReader answer) {
-  const auto next = answer.take<std::uint32_t>();
+  const auto next = answer.take<std::uint64_t>();
   while (answer.left() > 0) {
     const Location place = location_in(answer.take<Slot>());
     pool_->forget_watched(place.size_class, place.line);
   }
-  if (!answer.is_whole() || (next != 0 && next <= bucket_)) return leave();
-  bucket_ = next;
+  if (!answer.is_whole() || (next != 0 && next <= position_)) return leave();
+  position_ = next;
   next_ = port_->now_us();
   if (next != 0) return;
   phase_ = Phase::kRest;

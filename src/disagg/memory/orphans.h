@@ -67,8 +67,8 @@ class Orphans {
   Phase phase_ = Phase::kAge;
   fabric::TimeUs next_ = 0;
   std::optional<fabric::PeerId> peer_;
-  std::uint64_t request_ = 0;  // 0: none is under way
-  std::uint32_t bucket_ = 0;   // chains before this one were told
+  std::uint64_t request_ = 0;   // 0: none is under way
+  std::uint64_t position_ = 0;  // chains before this one were told
 };
 
 }  // namespace breccia::disagg

@@ -24,6 +24,7 @@ struct Weather {
   std::uint32_t damaged_one_in = 0;    // messages of which a bit is another
   std::uint32_t overtaken_one_in = 0;  // messages that come behind later ones
   std::uint32_t torn_one_in = 2;       // reads and writes that happen in several pieces
+  bool regions_stay = false;  // those that ended are read as they were, as shared memory is
 };
 
 /// Computers and what lies between them, on one thread: a seed decides what comes when, and which

@@ -25,7 +25,12 @@ class SimPort::Memory final : public Region {
     lines_.resize(base::round_up(bytes, kLineBytes) / kLineBytes);
     port_->regions_.emplace(key, this);
   }
-  ~Memory() override { port_->regions_.erase(name_.key); }
+  ~Memory() override {
+    port_->regions_.erase(name_.key);
+    if (port_->net_->weather_.regions_stay) {
+      port_->ended_.emplace(name_.key, std::vector<std::byte>(bytes().begin(), bytes().end()));
+    }
+  }
 
   [[nodiscard]] std::span<std::byte> bytes() override {
     return {reinterpret_cast<std::byte*>(lines_.data()), name_.bytes};
@@ -230,13 +235,11 @@ void SimPort::divide(const std::shared_ptr<Accesses>& accesses, std::size_t whic
         return;
       }
       Access& access = accesses->all[which];
-      const auto found = there->regions_.find(access.region.key);
-      const bool is_there = found != there->regions_.end() &&
-                            access.offset <= found->second->name().bytes &&
-                            access.bytes.size() <= found->second->name().bytes - access.offset &&
-                            (!accesses->writes || found->second->may_write());
+      const std::span<std::byte> region = there->region_of(access.region.key, accesses->writes);
+      const bool is_there = !region.empty() && access.offset <= region.size() &&
+                            access.bytes.size() <= region.size() - access.offset;
       if (is_there) {
-        std::byte* const remote = found->second->bytes().data() + access.offset;
+        std::byte* const remote = region.data() + access.offset;
         std::byte* const local = access.bytes.data();
         accesses->writes ? std::memcpy(remote + begin, local + begin, end - begin)
                          : std::memcpy(local + begin, remote + begin, end - begin);
@@ -249,6 +252,16 @@ void SimPort::divide(const std::shared_ptr<Accesses>& accesses, std::size_t whic
       });
     });
   }
+}
+
+/// Empty: nobody reaches it so.
+std::span<std::byte> SimPort::region_of(std::uint64_t key, bool writes) {
+  if (const auto found = regions_.find(key); found != regions_.end()) {
+    const bool may = !writes || found->second->may_write();
+    return may ? found->second->bytes() : std::span<std::byte>();
+  }
+  const auto ended = ended_.find(key);
+  return writes || ended == ended_.end() ? std::span<std::byte>() : std::span(ended->second);
 }
 
 // ---- messages ----------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ class SimPort final : public Port {
   struct Accesses;
   struct Access;
 
+  [[nodiscard]] std::span<std::byte> region_of(std::uint64_t key, bool writes);
   [[nodiscard]] const Link& link(PeerId peer) const;
   [[nodiscard]] Link& link(PeerId peer);
   [[nodiscard]] Status access(PeerId peer, const std::shared_ptr<Accesses>& accesses, TimeUs until);
@@ -63,6 +64,7 @@ class SimPort final : public Port {
   Net::ThreadId polls_ = 0;  // 0: nobody does
   std::uint64_t next_key_ = 1;
   std::map<std::uint64_t, Memory*> regions_;
+  std::map<std::uint64_t, std::vector<std::byte>> ended_;  // what they had, if regions stay
 };
 
 }  // namespace breccia::fabric::sim

@@ -77,6 +77,24 @@ TEST(DisaggBench, CountsReads) {
             2 * number_in(rows, "both", "fabric_get_no_ordered", "p50_us"));
 }
 
+// Goal: the same over a network, which the rows name, and R is a read over it.
+// Method: TCP of this computer; a reading of its memory takes more than ten times as long as one of
+//   shared memory.
+// Mutation: ports that are opened by shared memory nevertheless.
+TEST(DisaggBench, IsOverTheNetworkThatIsNamed) {
+  DisaggFlags flags;
+  flags.workloads = "basic";
+  const Rows shared = rows_of(flags);
+  flags.network.transport = "libfabric";
+  flags.network.provider = "tcp;ofi_rxm";
+  flags.network.node = "127.0.0.1";
+  const Rows rows = rows_of(flags);
+  EXPECT_EQ(rows.at({"both", "fabric_get"}).at("network"), "libfabric: tcp;ofi_rxm (software)");
+  EXPECT_GE(number_in(rows, "both", "fabric_get", "reads_per_op"), 2);
+  EXPECT_GT(number_in(rows, "both", "fabric_read64", "p50_us"),
+            10 * number_in(shared, "both", "fabric_read64", "p50_us"));
+}
+
 // Goal: each index alone does what it is there for: lookups of a hash index are two reads, of an
 //   ordered one that is asked one, and of one that is read one for each level, or one of those by a
 //   client that remembers the inner ones; who has no part in it does no work.

@@ -251,8 +251,9 @@ Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_
       weather.damaged_one_in = 50;
     }
     constexpr TimeUs kSession = 10'000;
-    SimCluster cluster(seed, weather,
-                       {.memory_servers = 2, .copies = copies, .session_us = kSession});
+    SimCluster cluster(
+        seed, weather,
+        {.memory_servers = 2, .copies = copies, .session_us = kSession, .grows = seed % 4 == 0});
     cluster.add_seat(Role::kHash);
     cluster.add_seat(Role::kOrdered);
     History history;

@@ -265,7 +265,8 @@ TEST(DisaggGarbage, AnswersToAskers) {
     fabric::Port* const of_hash = open(node);
     net.start(node, [&, of_hash] {
       HashServer::Options options;
-      options.bucket_bits = 1;
+      options.table.bucket_bits = 1;
+      options.table.makes_aside = false;
       options.again_us = 300;
       auto server = HashServer::make(of_hash, options);
       ASSERT_TRUE(server.ok());

@@ -58,6 +58,60 @@ inline void scan_at_random(const Clock& clock, Client* client, base::Random* ran
 /// Of a write that did not happen.
 constexpr TimeUs kDidNotHappen = 0;
 
+/// Lookups of some keys at once, some of them of one key.
+inline void get_many_at_random(const Clock& clock, Client* client, base::Random* random,
+                               TimeUs called, TimeUs until, History* history) {
+  std::vector<std::string> keys(1 + random->below(2 * kKeys)), values(keys.size());
+  std::vector<Lookup> lookups;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    keys[i] = key_of(random->below(kKeys));
+    lookups.push_back({.key = keys[i], .value = &values[i]});
+  }
+  const Status status = client->get(lookups, until);
+  ASSERT_TRUE(status.ok() || until < called + kLong) << status.ToString();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Status one = lookups[i].status();
+    ASSERT_FALSE(one.IsCorruption()) << one.ToString();
+    if (!one.ok() && !one.IsNotFound()) continue;
+    KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = called, .returned = clock()};
+    if (one.ok()) op.value = values[i];
+    (*history)[keys[i]].push_back(op);
+  }
+}
+
+/// Writes of some keys at once, each of them once, as a history knows no order of those that are
+/// under way together.
+inline void write_many_at_random(const Clock& clock, Client* client, base::Random* random,
+                                 const std::string& prefix, TimeUs until, History* history) {
+  std::vector<std::string> keys, values(kKeys);
+  std::vector<Change> changes;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    if (random->one_in(2)) keys.push_back(key_of(i));
+  }
+  const TimeUs called = clock();
+  std::vector<std::size_t> number;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    values[i] = prefix + "." + std::to_string(i) + std::string(random->below(100), '.');
+    KeyOp op{.what = KeyOp::What::kWrite, .value = {}, .called = called, .returned = KeyOp::kNever};
+    changes.push_back({.key = keys[i], .value = {}});
+    if (!random->one_in(4)) {
+      changes.back().value = values[i];
+      op.value = values[i];
+    }
+    number.push_back((*history)[keys[i]].size());
+    (*history)[keys[i]].push_back(op);
+  }
+  std::size_t done = 0;
+  const Status status = client->write(changes, &done, until);
+  ASSERT_FALSE(status.IsCorruption()) << status.ToString();
+  ASSERT_TRUE(done == keys.size() || !status.ok());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    TimeUs* const returned = &(*history)[keys[i]][number[i]].returned;
+    if (i < done) *returned = clock();
+    if (i >= done && status.IsMemoryLimit()) *returned = kDidNotHappen;
+  }
+}
+
 /// Some operations on few keys, written down; writes before they are begun, as whoever asks may not
 /// live to see their end.
 inline void ask_at_random(const Clock& clock, Client* client, std::uint64_t seed, int turns,
@@ -71,6 +125,15 @@ inline void ask_at_random(const Clock& clock, Client* client, std::uint64_t seed
     Status status;
     if (random.one_in(8)) {
       scan_at_random(clock, client, &random, called, until, history);
+      continue;
+    }
+    if (random.one_in(8)) {
+      get_many_at_random(clock, client, &random, called, until, history);
+      continue;
+    }
+    if (random.one_in(8)) {
+      const std::string prefix = std::to_string(seed) + "." + std::to_string(turn);
+      write_many_at_random(clock, client, &random, prefix, until, history);
       continue;
     }
     if (random.one_in(2)) {

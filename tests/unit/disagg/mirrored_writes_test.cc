@@ -54,14 +54,15 @@ class HashByHand {
     WireWriter answer = answer_of(Code::kOk);
     if (ask == Ask::kTable) {
       return answer.add(TableInfo{.region = region_->name(),
+                                  .number = 1,
                                   .shape = {.bucket_bits = 0, .buckets = 1},
                                   .seeds = {},
                                   .read_us = 1000,
                                   .rest_us = 1001});
     }
-    EXPECT_EQ(ask, Ask::kPut);
+    EXPECT_EQ(ask, Ask::kWrite);
     written_.push_back(location_in(question.take<Slot>()));
-    return answer.add(Replaced{});
+    return answer.add(Slot{0});
   }
 
   fabric::Port* const port_;
@@ -120,13 +121,13 @@ using Blocks = std::vector<Location>;
 /// A hash server that waits for no ordered one, of the map.
 Served<HashServer> serve_hash(Net* net, const ClusterMap& map) {
   return serve<HashServer>(net, [&map](fabric::Port* port) {
-    auto server = HashServer::make(port, {.bucket_bits = 1,
-                                          .more_buckets = 8,
-                                          .seeds = KeySeeds(),
-                                          .again_us = kAgainUs,
-                                          .meet_us = 200,
-                                          .mark_us = kAgainUs,
-                                          .is_alone = true})
+    auto server = HashServer::make(
+                      port, {.table = {.bucket_bits = 1, .more_buckets = 8, .bucket_bits_max = 1},
+                             .seeds = KeySeeds(),
+                             .again_us = kAgainUs,
+                             .meet_us = 200,
+                             .mark_us = kAgainUs,
+                             .is_alone = true})
                       .take();
     server->be_first();
     EXPECT_TRUE(server->follow(map).ok());
@@ -144,7 +145,7 @@ std::uint64_t put_soon(Hand* client, fabric::PeerId hash, std::uint32_t epoch,
                        const Location& block) {
   std::uint64_t request = 0;
   do {
-    request = client->put(hash, Ask::kPut, epoch, put_at(block));
+    request = client->put(hash, Ask::kWrite, epoch, put_at(block));
   } while (client->code_of(request, kAgainUs) == Code::kBusy);
   return request;
 }
@@ -152,7 +153,7 @@ std::uint64_t put_soon(Hand* client, fabric::PeerId hash, std::uint32_t epoch,
 Slot replaced_in(const std::vector<std::byte>& answer) {
   WireReader reader(answer);
   EXPECT_EQ(reader.take<Code>(), Code::kOk);
-  return reader.take<Replaced>().slot;
+  return reader.take<Slot>();
 }
 
 }  // namespace
@@ -245,7 +246,7 @@ TEST(DisaggMirrored, NothingIsWrittenToOneAlone) {
     const fabric::PeerId to = client.meet(hash.address);
     net->sleep(kSoonUs);
     const WireWriter put = put_at(nth_block(kBlockClass, 0));
-    EXPECT_EQ(client.code_of(client.put(to, Ask::kPut, kEpoch, put)), Code::kBusy);
+    EXPECT_EQ(client.code_of(client.put(to, Ask::kWrite, kEpoch, put)), Code::kBusy);
 
     // One that is there, and is not reached any more: its block is lost.
     map = map_of(kEpoch + 1, by_hand.address, memory.address, mirror.address);
@@ -276,11 +277,12 @@ TEST(DisaggMirrored, WritesAreOfOneMap) {
     const fabric::PeerId to = client.meet(hash.address);
     const Location first = nth_block(kBlockClass, 0);
     EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, first)), Code::kOk);
-    const WireWriter put = put_at(nth_block(kBlockClass, 1)), erase = WireWriter().add_bytes("key");
-    const WireWriter places = WireWriter().add(0U).add(0U);
+    const WireWriter put = put_at(nth_block(kBlockClass, 1)),
+                     erase = WireWriter().add(Slot{0}).add_bytes("key");
+    const WireWriter places = WireWriter().add(0U).add(std::uint64_t{0});
     for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
-      EXPECT_EQ(client.code_of(client.put(to, Ask::kPut, other, put)), Code::kEpoch);
-      EXPECT_EQ(client.code_of(client.put(to, Ask::kErase, other, erase)), Code::kEpoch);
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kWrite, other, put)), Code::kEpoch);
+      EXPECT_EQ(client.code_of(client.put(to, Ask::kWrite, other, erase)), Code::kEpoch);
       EXPECT_EQ(client.code_of(client.put(to, Ask::kTrust, other, {})), Code::kEpoch);
       EXPECT_EQ(client.code_of(client.put(to, Ask::kPlaces, other, places)), Code::kEpoch);
     }
@@ -309,7 +311,7 @@ TEST(DisaggMirrored, RangesAreOfTheNewestMap) {
     ASSERT_EQ(hash.code_of(hash.put(of_hash, Ask::kFollow, kEpoch, follow)), Code::kOk);
     const auto chains = hash.question();
     ASSERT_TRUE(chains.has_value());
-    hash.answer(*chains, answer_of(Code::kOk).add(0U));  // no keys
+    hash.answer(*chains, answer_of(Code::kOk).add(std::uint64_t{0}));  // no keys
     while (!ordered.server->is_whole()) net->sleep(100);
 
     const WireWriter all = WireWriter().add_bytes("").add_bytes("").add(10U);
@@ -350,7 +352,7 @@ TEST(DisaggMirrored, MarksAreOnBoth) {
     }
     EXPECT_EQ(replaced_in(client.answer_to(put_soon(&client, to, kEpoch, blocks[0]))), 0U);
     const auto put = [&](std::size_t i) {
-      return client.put(to, Ask::kPut, kEpoch, put_at(blocks[i]));
+      return client.put(to, Ask::kWrite, kEpoch, put_at(blocks[i]));
     };
     const auto is_on = [&](MemoryByHand* of, std::size_t i) {
       return block_in(of->memory(), blocks[i]) == "v, marked";

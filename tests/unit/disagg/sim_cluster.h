@@ -31,6 +31,7 @@ class SimCluster {
     std::uint32_t copies = 1;
     TimeUs session_us = 100'000;
     bool has_ordered_seat = true;
+    bool grows = false;  // the hash index, from one chain on
   };
 
   SimCluster(std::uint64_t seed, const fabric::sim::Weather& weather, const Options& options)
@@ -49,8 +50,16 @@ class SimCluster {
     client_options_.try_us = 5000;
     client_options_.lease_max =
         net_.random().one_in(2) ? 1 : 3;  // so that blocks are soon used again
-    seat_options_.hash.bucket_bits = 1;
-    seat_options_.hash.more_buckets = 8;
+    seat_options_.hash.table.bucket_bits = 1;
+    seat_options_.hash.table.more_buckets = 8;
+    seat_options_.hash.table.bucket_bits_max = 1;
+    seat_options_.hash.table.makes_aside = false;
+    if (options.grows) {
+      seat_options_.hash.table.bucket_bits = 0;
+      seat_options_.hash.table.bucket_bits_max = 6;
+      seat_options_.hash.table.chains_at_once = 1;
+      seat_options_.hash.table.full_percent = 10;  // of few keys each makes it larger
+    }
     seat_options_.hash.again_us = 300;
     seat_options_.hash.meet_us = 1000;
     seat_options_.hash.mark_us = 5000;
@@ -168,7 +177,7 @@ class SimCluster {
   /// Which node has a member's name.
   [[nodiscard]] Node node_of(const std::string& member) const { return names_.at(member); }
 
-  [[nodiscard]] const HashTable& table() const {
+  [[nodiscard]] const GrowingTable& table() const {
     for (const auto& [node, seat] : seats_) {
       const auto* const hash = dynamic_cast<const HashServer*>(seat->server());
       if (hash != nullptr) return hash->table();

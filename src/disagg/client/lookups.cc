@@ -1,0 +1,338 @@
+#include "disagg/client/lookups.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+#include "disagg/block.h"
+#include "disagg/watermark.h"
+
+namespace breccia::disagg {
+
+namespace {
+
+using fabric::TimeUs;
+using Found = Lookup::Found;
+
+/// Lookups that go together.
+constexpr std::size_t kAtOnce = 256;
+/// Bytes of blocks that are read together, and one block more.
+constexpr std::size_t kBytesAtOnce = 4 << 20;
+
+/// Where a bucket lies in its region.
+std::uint64_t offset_of(std::uint32_t bucket) {
+  return sizeof(Watermark) + std::uint64_t{bucket} * sizeof(Bucket);
+}
+
+std::span<std::byte, sizeof(Bucket)> bytes_in(Bucket* bucket) {
+  return std::as_writable_bytes(std::span<Bucket, 1>(bucket, 1));
+}
+
+Status no_hash_server() { return Status::TryAgain("there may be another hash server"); }
+
+}  // namespace
+
+Status Lookup::status() const {
+  switch (found) {
+    case Found::kValue:
+      return Status::OK();
+    case Found::kNothing:
+      return Status::NotFound();
+    case Found::kLost:
+      return Status::IOError("the server that had the value is lost");
+    case Found::kSpoiled:
+      return Status::Corruption("an entry leads to what is no value");
+    case Found::kNotYet:
+      break;
+  }
+  return Status::TimedOut("a lookup");
+}
+
+ClientCounts& ClientCounts::operator+=(const ClientCounts& more) {
+  reads += more.reads;
+  torn += more.torn;
+  anew += more.anew;
+  cached += more.cached;
+  stale += more.stale;
+  ordered += more.ordered;
+  again += more.again;
+  lost += more.lost;
+  return *this;
+}
+
+Status Lookups::run(std::span<Lookup> all, TimeUs until) {
+  for (std::size_t n = 0; n < all.size(); n += kAtOnce) {
+    BRECCIA_TRY(run_some(all.subspan(n, std::min(kAtOnce, all.size() - n)), until));
+  }
+  return Status::OK();
+}
+
+Status Lookups::run_some(std::span<Lookup> some, TimeUs until) {
+  ways_.clear();
+  seen_.clear();
+  for (Lookup& one : some) {
+    if (one.found != Found::kNotYet) continue;
+    Way& way = ways_.emplace_back();
+    way.of = &one;
+    way.id = routes_->table().seeds.id_of(one.key);
+    begin(&way);
+  }
+  BRECCIA_TRY(look_where_they_were(until));
+  while (!ways_.empty()) {
+    if (port_->now_us() >= until) return Status::TimedOut("a lookup");
+    BRECCIA_TRY(step(until));
+  }
+  return Status::OK();
+}
+
+void Lookups::begin(Way* way) const {
+  way->at = routes_->table().shape.first_bucket(way->id.hash);
+  way->length = 0;
+  way->has_ended = way->has_changed = false;
+}
+
+void Lookups::begin_anew(Way* way) {
+  ++counts_->anew;
+  std::erase_if(seen_, [way](const Seen& one) { return one.of == way->of; });
+  begin(way);
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+/// False: there are enough bytes to read.
+bool Lookups::add_candidate(std::size_t way, const Location& location) {
+  BRECCIA_ASSERT(is_block(location));
+  if (bytes_used_ > kBytesAtOnce) return false;
+  candidates_.push_back({.way = way, .location = location, .begin = bytes_used_});
+  bytes_used_ += location.bytes();
+  return true;
+}
+
+std::span<const std::byte> Lookups::bytes_of(const Candidate& candidate) const {
+  return std::span(bytes_).subspan(candidate.begin, candidate.location.bytes());
+}
+
+/// Those of each server together.
+/// Errors  the last one of those that are to be tried again; what is read says is_read.
+Status Lookups::read_candidates(TimeUs until) {
+  if (bytes_.size() < bytes_used_) bytes_.resize(bytes_used_);
+  std::stable_sort(candidates_.begin(), candidates_.end(),
+                   [](const auto& a, const auto& b) { return a.location.node < b.location.node; });
+  Status all;
+  for (std::size_t begin = 0, end = 0; begin < candidates_.size(); begin = end) {
+    const std::uint32_t node = candidates_[begin].location.node;
+    block_reads_.clear();
+    for (; end < candidates_.size() && candidates_[end].location.node == node; ++end) {
+      const Candidate& one = candidates_[end];
+      block_reads_.push_back({.offset = one.location.offset(),
+                              .into = std::span(bytes_).subspan(one.begin, one.location.bytes())});
+    }
+    counts_->reads += block_reads_.size();
+    Status read = routes_->read_memory(node, block_reads_, until);
+    for (std::size_t i = begin; i < end; ++i) {
+      candidates_[i].is_read = read.ok();
+      candidates_[i].is_lost = read.IsIOError();
+    }
+    if (!read.ok() && !read.IsIOError()) all = std::move(read);
+  }
+  return all;
+}
+
+/// One read each, of the block that had the key's value: of the same use of the block, and live, it
+/// is the value as long as its server has not answered the next write.
+Status Lookups::look_where_they_were(TimeUs until) {
+  candidates_.clear();
+  bytes_used_ = 0;
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    const LocationCache::Known* const known = cache_->find(ways_[i].id);
+    if (known != nullptr) (void)add_candidate(i, location_in(known->slot));
+  }
+  if (candidates_.empty()) return Status::OK();
+  const TimeUs begin = port_->now_us();
+  const Status read = read_candidates(until);
+  // What was read may be of many uses of the block behind that time.
+  const bool is_late = port_->now_us() - begin > routes_->table().read_us;
+  const bool is_believed = !is_late && routes_->is_trusted();
+  for (const Candidate& one : candidates_) {
+    const Way& way = ways_[one.way];
+    // Two keys that share a place in the cache are one entry.
+    const LocationCache::Known* const known = cache_->find(way.id);
+    BRECCIA_ASSERT(known != nullptr && location_in(known->slot) == one.location);
+    const auto block = one.is_read ? whole_block(bytes_of(one)) : std::nullopt;
+    if (one.is_read && !block.has_value()) ++counts_->torn;
+    const bool is_it = is_believed && block.has_value() && block->generation == known->generation &&
+                       !block->is_replaced && block->key == way.of->key;
+    if (is_it) {
+      way.of->value->assign(block->value.data(), block->value.size());
+      way.of->found = Found::kValue;
+    }
+    ++(is_it ? counts_->cached : counts_->stale);
+  }
+  for (const Candidate& one : candidates_) {
+    if (ways_[one.way].of->found != Found::kValue) cache_->forget(ways_[one.way].id);
+  }
+  std::erase_if(ways_, [](const Way& way) { return way.of->found != Found::kNotYet; });
+  // By now it may lie elsewhere, where nothing is wrong.
+  return read.IsTimedOut() ? read : Status::OK();
+}
+
+// ---- chains ------------------------------------------------------------------------------------
+
+/// A bucket further with each.
+Status Lookups::step(TimeUs until) {
+  const TimeUs begin = port_->now_us();
+  BRECCIA_TRY(read_buckets(until));
+  note_candidates();
+  BRECCIA_TRY(read_candidates(until));
+  // Behind that time a block that an entry led to may be another's.
+  const bool is_late = port_->now_us() - begin > routes_->table().read_us;
+  if (!routes_->is_trusted()) return no_hash_server();
+  return go_on(is_late, until);
+}
+
+Status Lookups::read_buckets(TimeUs until) {
+  const TableShape& shape = routes_->table().shape;
+  reads_.clear();
+  for (Way& way : ways_) {
+    // So long is no chain: the table changed on the way.
+    if (way.at >= shape.buckets || way.length >= shape.buckets) begin_anew(&way);
+    reads_.push_back({routes_->table().region, offset_of(way.at), bytes_in(&way.bucket)});
+  }
+  counts_->reads += reads_.size();
+  BRECCIA_TRY(routes_->read_table(reads_, until));
+  for (Way& way : ways_) {
+    way.is_read = whole_bucket(bytes_in(&way.bucket)).has_value();
+    way.has_doubt = way.is_lost = false;
+    if (!way.is_read) ++counts_->torn;
+  }
+  return Status::OK();
+}
+
+/// Blocks that entries with a key's bits lead to. What is too much for once has not read its
+/// bucket.
+void Lookups::note_candidates() {
+  candidates_.clear();
+  bytes_used_ = 0;
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    Way& way = ways_[i];
+    if (!way.is_read) continue;
+    const std::uint32_t fingerprint = fingerprint_of(way.id.hash);
+    for (const Slot slot : way.bucket.slot) {
+      if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
+      const Location location = location_in(slot);
+      if (!is_block(location)) {
+        way.has_doubt = true;
+      } else if (!add_candidate(i, location)) {
+        way.is_read = false;
+        break;
+      }
+    }
+  }
+}
+
+void Lookups::look_at(const Candidate& candidate) {
+  Way& way = ways_[candidate.way];
+  if (way.of->found == Found::kValue || !way.is_read) return;
+  const auto block = candidate.is_read ? whole_block(bytes_of(candidate)) : std::nullopt;
+  if (!block.has_value()) {
+    if (candidate.is_read) ++counts_->torn;
+    (candidate.is_lost ? way.is_lost : way.has_doubt) = true;
+    return;
+  }
+  if (block->key != way.of->key) return;
+  if (!block->is_replaced) cache_->keep(way.id, candidate.location, block->generation);
+  way.of->value->assign(block->value.data(), block->value.size());
+  way.of->found = Found::kValue;
+}
+
+Status Lookups::go_on(bool is_late, TimeUs until) {
+  for (const Candidate& one : candidates_) {
+    if (!is_late) look_at(one);
+  }
+  for (Way& way : ways_) {
+    if (!way.is_read || way.of->found == Found::kValue) continue;
+    if (is_late) {
+      begin_anew(&way);
+    } else if (way.is_lost) {
+      way.of->found = Found::kLost;
+    } else if (!way.has_doubt) {
+      seen_.push_back({.of = way.of, .at = way.at, .bucket = way.bucket});
+      way.at = way.bucket.next;
+      ++way.length;
+      way.has_ended = way.at == 0;
+    }
+  }
+  BRECCIA_TRY(settle_doubts(until));
+  BRECCIA_TRY(settle_ends(until));
+  std::erase_if(ways_, [](const Way& way) { return way.of->found != Found::kNotYet; });
+  return Status::OK();
+}
+
+/// Reads once more what stands in reads_' places.
+Status Lookups::read_again(std::span<Bucket> now, TimeUs until) {
+  for (std::size_t i = 0; i < reads_.size(); ++i) reads_[i].into = bytes_in(&now[i]);
+  counts_->reads += reads_.size();
+  BRECCIA_TRY(routes_->read_table(reads_, until));
+  return routes_->is_trusted() ? Status::OK() : no_hash_server();
+}
+
+/// An entry that leads to what is no value was changed since, or is spoiled.
+Status Lookups::settle_doubts(TimeUs until) {
+  const auto is_one = [](const Way& way) {
+    return way.is_read && way.has_doubt && way.of->found == Found::kNotYet;
+  };
+  reads_.clear();
+  for (const Way& way : ways_) {
+    if (is_one(way)) reads_.push_back({routes_->table().region, offset_of(way.at), {}});
+  }
+  if (reads_.empty()) return Status::OK();
+  now_.resize(reads_.size());
+  BRECCIA_TRY(read_again(now_, until));
+  std::size_t n = 0;
+  for (Way& way : ways_) {
+    if (!is_one(way)) continue;
+    const bool is_same = std::memcmp(&now_[n++], &way.bucket, sizeof(Bucket)) == 0;
+    if (is_same) {
+      way.of->found = Found::kSpoiled;
+    } else {
+      begin_anew(&way);
+    }
+  }
+  BRECCIA_ASSERT(n == now_.size());
+  return Status::OK();
+}
+
+/// That a key is nowhere is believed if all of its chain was so at one moment, the first look's
+/// end.
+Status Lookups::settle_ends(TimeUs until) {
+  const auto way_of = [this](const Lookup* of) {
+    return std::lower_bound(ways_.begin(), ways_.end(), of,
+                            [](const Way& way, const Lookup* one) { return way.of < one; });
+  };
+  reads_.clear();
+  std::vector<std::pair<Way*, const Seen*>> ended;
+  for (const Seen& one : seen_) {
+    const auto way = way_of(one.of);
+    if (way == ways_.end() || way->of != one.of || !way->has_ended) continue;
+    reads_.push_back({routes_->table().region, offset_of(one.at), {}});
+    ended.emplace_back(&*way, &one);
+  }
+  if (ended.empty()) return Status::OK();
+  now_.resize(reads_.size());
+  BRECCIA_TRY(read_again(now_, until));
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    const auto& [way, one] = ended[i];
+    if (std::memcmp(&now_[i], &one->bucket, sizeof(Bucket)) != 0) way->has_changed = true;
+  }
+  for (Way& way : ways_) {
+    if (!way.has_ended) continue;
+    if (way.has_changed) {
+      begin_anew(&way);
+    } else {
+      way.of->found = Found::kNothing;
+    }
+  }
+  return Status::OK();
+}
+
+}  // namespace breccia::disagg

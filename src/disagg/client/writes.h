@@ -1,0 +1,77 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "disagg/client/leased_blocks.h"
+#include "disagg/client/location_cache.h"
+#include "disagg/client/routes.h"
+#include "disagg/location.h"
+#include "fabric/port.h"
+
+namespace breccia::disagg {
+
+/// A write of a key.
+struct Change {
+  Slice key;
+  std::optional<Slice> value;  // none: it is deleted
+};
+
+/// Writes, many at once: their values into blocks of memory servers, those of each server
+/// together, then one question to the hash server, which takes them in their order.
+/// Owner   port, routes, blocks and cache outlive it.
+/// Threads the port's.
+/// Source  [hstore] 4.2. Deviation: a question has many writes.
+class Writes {
+ public:
+  struct Options {
+    fabric::TimeUs busy_us = 0;  // a hash server that is busy for so long may be another one
+    std::uint64_t seed = 0;      // of generations
+  };
+
+  Writes(fabric::Port* port, Routes* routes, LeasedBlocks* blocks, LocationCache* cache,
+         const Options& options)
+      : port_(port),
+        routes_(routes),
+        blocks_(blocks),
+        cache_(cache),
+        options_(options),
+        random_(options.seed) {}
+
+  /// Some of the first ones; returns how many. The hash server is known when this begins.
+  /// Shape   keys and values as long as blocks have them; at least one change.
+  /// Errors  TryAgain, Busy, TimedOut, MemoryLimit, InvalidArgument: nothing has happened. IOError:
+  ///         of some of the first ones that is not known.
+  Result<std::size_t> run(std::span<const Change> changes, fabric::TimeUs until);
+
+ private:
+  /// A block with a value that no entry leads to yet.
+  struct Block {
+    std::optional<Location> location;  // none: of a deletion
+    std::uint32_t generation = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  Status make_blocks(std::span<const Change> changes, fabric::TimeUs until);
+  Status write_blocks(fabric::TimeUs until);
+  void let_rest(std::size_t from, fabric::TimeUs since);
+  Result<std::vector<Slot>> ask(std::span<const Change> changes, fabric::TimeUs until);
+  void note(const Change& change, const Block& block, Slot replaced, fabric::TimeUs since);
+
+  fabric::Port* const port_;
+  Routes* const routes_;
+  LeasedBlocks* const blocks_;
+  LocationCache* const cache_;
+  const Options options_;
+  base::Random random_;
+  std::vector<Block> made_;  // of one run(): one for each change
+};
+
+}  // namespace breccia::disagg

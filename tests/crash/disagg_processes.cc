@@ -1,0 +1,136 @@
+#include "crash/disagg_processes.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "crash/kill_process.h"
+
+namespace breccia::crash {
+
+namespace {
+
+using breccia::testing::NetSpaces;
+using disagg::ClusterConfig;
+using disagg::ClusterMap;
+using fabric::TimeUs;
+
+/// Whether a memory server and its mirror are there, and have the same.
+bool has_two(const ClusterMap::Memory& one, const std::set<std::string>& members) {
+  return !one.is_lost && one.mirror.is_whole && members.contains(one.member) &&
+         members.contains(one.mirror.member);
+}
+
+}  // namespace
+
+pid_t process_of(const std::string& member) {
+  const std::size_t dash = member.find('-');
+  return dash == std::string::npos ? 0 : std::atoi(member.c_str() + dash + 1);
+}
+
+DisaggProcesses::DisaggProcesses(TimeUs session_us) {
+  config_.session_ms = session_us / 1000;
+  config_.copies = 2;
+}
+
+std::unique_ptr<DisaggProcesses> DisaggProcesses::make(Meet meet, TimeUs session_us,
+                                                       std::string* why_not) {
+  std::unique_ptr<DisaggProcesses> all(new DisaggProcesses(session_us));
+  ClusterConfig& config = all->config_;
+  if (meet == Meet::kTcp) {
+    all->spaces_ = NetSpaces::make(why_not);
+    if (all->spaces_ == nullptr) return nullptr;
+    config.transport = "libfabric";
+    config.provider = "tcp;ofi_rxm";
+    config.allow_software = true;
+    config.node = NetSpaces::own_address();
+    config.coordinator = "fi:tcp:" + all->spaces_->next_address() + ":4711";
+    config.prepare_process();
+  } else {
+    config.ports = all->folder_.path();
+    config.coordinator = "local:" + all->folder_.path() + "/coordinator";
+  }
+  if (meet == Meet::kZooKeeper) {
+    all->zookeeper_ = std::make_unique<breccia::testing::ZooKeeperServer>();
+    config.coordinator = "zookeeper:" + all->zookeeper_->hosts() + ";/breccia";
+  } else {
+    all->start("Coordinator");
+  }
+  for (int i = 0; i < 2; ++i) all->start("Memory");
+  // One of each, and one that waits.
+  for (int i = 0; i < 3; ++i) all->start("Index");
+  return all;
+}
+
+DisaggProcesses::~DisaggProcesses() {
+  for (const auto& [process, space] : all_) {
+    ::kill(process, SIGCONT);
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+  }
+}
+
+void DisaggProcesses::start(const std::string& what) {
+  ClusterConfig config = config_;
+  NetSpaces::Space space = 0;
+  std::optional<NetSpaces::Within> there;
+  if (spaces_ != nullptr) {
+    const auto added = spaces_->add();
+    BRECCIA_ASSERT(added.has_value());
+    space = *added;
+    config.node = spaces_->address(space);
+    there.emplace(*spaces_, space);
+  }
+  const std::string file = folder_ / ("cluster" + std::to_string(files_++) + ".json");
+  const Status written = config.write(file);
+  EXPECT_TRUE(written.ok()) << written.ToString();
+  all_.emplace(
+      spawn_self("DISABLED_DisaggServer." + what, {std::string(kDisaggConfig) + "=" + file}),
+      space);
+}
+
+void DisaggProcesses::kill(pid_t process) {
+  ASSERT_EQ(all_.erase(process), 1U);
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+}
+
+void DisaggProcesses::set_link(pid_t process, bool is_up) const {
+  ASSERT_TRUE(spaces_ != nullptr && all_.contains(process));
+  EXPECT_TRUE(spaces_->set_link(all_.at(process), is_up));
+}
+
+void DisaggProcesses::set_speed(pid_t process, std::uint64_t bits) const {
+  ASSERT_TRUE(spaces_ != nullptr && all_.contains(process));
+  EXPECT_TRUE(spaces_->set_speed(all_.at(process), bits));
+}
+
+ClusterMap DisaggProcesses::wait_until_whole(const std::string& name) const {
+  auto met = disagg::MetCoordinator::meet(config_, name);
+  if (!met.ok()) return {};
+  for (const TimeUs late = base::now_us() + kDisaggLongUs; base::now_us() < late;
+       std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    const auto* const view = met.value().coordinator->look();
+    if (view == nullptr) continue;
+    const auto map = ClusterMap::decode(view->document);
+    const bool is_whole = map.ok() && map.value().hash.is_whole && map.value().ordered.is_whole &&
+                          !map.value().memory.empty() &&
+                          has_two(map.value().memory.front(), view->members);
+    if (is_whole && view->members.contains(map.value().hash.member) &&
+        view->members.contains(map.value().ordered.member)) {
+      return map.value();
+    }
+  }
+  return {};
+}
+
+}  // namespace breccia::crash

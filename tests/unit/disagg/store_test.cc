@@ -1,0 +1,228 @@
+#include <breccia/disagg_options.h>
+#include <breccia/store.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "disagg/cluster_config.h"
+#include "disagg/cluster_servers.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+
+/// A cluster as a Store, beside a map.
+
+namespace breccia::disagg {
+
+namespace {
+
+using Model = std::map<std::string, std::string>;
+
+/// Servers in threads of this process, over shared memory.
+class DisaggStore : public ::testing::Test {
+ protected:
+  DisaggStore() {
+    config_.ports = folder_.path();
+    config_.session_ms = 2000;
+    config_.copies = 2;
+    config_.coordinator = "local:" + folder_.path() + "/coordinator";
+    EXPECT_TRUE(config_.write(file()).ok());
+    start([this] { EXPECT_TRUE(run_coordinator(config_, "", is_over_).ok()); });
+    for (int i = 0; i < 2; ++i) {
+      start([this] { run_memory_server(config_, 64 << 20, is_over_); });
+      start([this] { run_index_server(config_, 10'000, is_over_); });
+    }
+  }
+  ~DisaggStore() override {
+    is_over_ = true;
+    for (std::thread& server : servers_) server.join();
+  }
+
+  [[nodiscard]] std::string file() const { return folder_ / "cluster.json"; }
+  [[nodiscard]] std::unique_ptr<Store> open() const {
+    DisaggOptions options;
+    options.config = file();
+    options.clients_max = 2;
+    options.operation_us_max = 30'000'000;
+    std::unique_ptr<Store> store;
+    const Status opened = Store::Open(options, &store);
+    EXPECT_TRUE(opened.ok()) << opened.ToString();
+    return store;
+  }
+
+ private:
+  void start(const std::function<void()>& body) { servers_.emplace_back(body); }
+
+  const breccia::testing::Folder folder_{breccia::testing::Place::kMemory};
+  ClusterConfig config_;
+  std::atomic<bool> is_over_{false};
+  std::vector<std::thread> servers_;
+};
+
+std::string some_key(base::Random& random) {
+  const std::uint64_t i = random.below(50);
+  return "key" + std::to_string(i) + std::string(i % 3 == 2 ? 100 : 0, '.');
+}
+std::string some_value(base::Random& random) {
+  return std::to_string(random.next()) +
+         std::string(random.below(random.one_in(20) ? 9000 : 9), 'x');
+}
+
+/// A batch at random, and what it is to find.
+class Asked {
+ public:
+  Asked(Store* store, const std::string& prefix, base::Random& random, Model* model)
+      : batch_(store->NewBatch()) {
+    for (std::uint64_t n = random.below(40); n > 0; --n) {
+      const std::string key = prefix + some_key(random);
+      switch (random.below(5)) {
+        case 0:
+          EXPECT_TRUE(batch_.Delete(key).ok());
+          model->erase(key);
+          break;
+        case 1:
+        case 2:
+          (*model)[key] = some_value(random);
+          EXPECT_TRUE(batch_.Put(key, (*model)[key]).ok());
+          break;
+        case 3: {
+          EXPECT_TRUE(batch_.Get(key).ok());
+          const auto found = model->find(key);
+          values_.push_back(found == model->end() ? Model() : Model{*found});
+          break;
+        }
+        default:
+          add_range(key, prefix + some_key(random), random, *model);
+      }
+    }
+  }
+
+  Batch* batch() { return &batch_; }
+  void expect_found() {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const bool is_there = !values_[i].empty();
+      ASSERT_EQ(batch_.code(i), is_there ? Status::Code::kOk : Status::Code::kNotFound);
+      if (!is_there) continue;
+      ASSERT_EQ(batch_.value(i), values_[i].begin()->second);
+    }
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      ASSERT_EQ(batch_.range_code(i), Status::Code::kOk);
+      Model found;
+      for (std::size_t j = 0; j < batch_.range_size(i); ++j) {
+        const auto [key, value] = batch_.range_entry(i, j);
+        found[key.ToString()] = value.ToString();
+      }
+      ASSERT_EQ(found, ranges_[i]);
+      ASSERT_EQ(found.size(), batch_.range_size(i));
+    }
+  }
+
+ private:
+  void add_range(const std::string& one, const std::string& other, base::Random& random,
+                 const Model& model) {
+    const auto& [begin, end] = std::minmax(one, other);
+    const std::uint64_t limit = random.below(20);
+    EXPECT_TRUE(batch_.Range(begin, end, static_cast<std::uint32_t>(limit)).ok());
+    Model& range = ranges_.emplace_back();
+    for (auto at = model.lower_bound(begin); at != model.lower_bound(end); ++at) {
+      if (range.size() < limit) range.insert(*at);
+    }
+  }
+
+  Batch batch_;
+  std::vector<Model> values_, ranges_;  // of each lookup one entry, or none
+};
+
+}  // namespace
+
+// Goal: batches do what they say, each request at its place, while others write other keys.
+// Mutation: lookups that do not see the writes before them in their batch, or see those behind;
+//   ranges with another end, or without their limit.
+TEST_F(DisaggStore, BatchesAreAsBesideAMap) {
+  const auto store = open();
+  ASSERT_NE(store, nullptr);
+  std::vector<std::future<void>> writers;
+  for (int i = 0; i < 3; ++i) {
+    writers.push_back(std::async(std::launch::async, [&store, i] {
+      Model model;
+      for (const std::uint64_t seed : breccia::testing::seeds_to_run(200)) {
+        SCOPED_TRACE(breccia::testing::replay_command(seed));
+        base::Random random(10 * seed + static_cast<std::uint64_t>(i));
+        Asked asked(store.get(), "w" + std::to_string(i), random, &model);
+        if (random.one_in(4)) {
+          std::promise<Status> done;
+          store->SubmitAsync({}, asked.batch(), [&](Status status) { done.set_value(status); });
+          ASSERT_TRUE(done.get_future().get().ok());
+        } else {
+          const Status run = store->Submit({}, asked.batch());
+          ASSERT_TRUE(run.ok()) << run.ToString();
+        }
+        asked.expect_found();
+        if (HasFatalFailure()) return;
+      }
+    }));
+  }
+  for (auto& writer : writers) writer.get();
+  EXPECT_TRUE(store->Close().ok());
+}
+
+// Goal: single keys, many at once, and what the engine does not have.
+TEST_F(DisaggStore, OneAndMany) {
+  const auto store = open();
+  ASSERT_NE(store, nullptr);
+  std::string value = "before";
+  EXPECT_TRUE(store->Get("a", &value).IsNotFound());
+  EXPECT_EQ(value, "before");
+  ASSERT_TRUE(store->Put({}, "a", "1").ok());
+  ASSERT_TRUE(store->Put({}, "b", "").ok());
+  ASSERT_TRUE(store->Delete({}, "c").ok());
+  const std::vector<Slice> keys = {"a", "b", "c", "", "a"};
+  std::vector<std::string> values;
+  const std::vector<Status> found = store->MultiGet(keys, &values);
+  EXPECT_EQ(values, (std::vector<std::string>{"1", "", "", "", "1"}));
+  EXPECT_TRUE(found[0].ok() && found[1].ok() && found[4].ok());
+  EXPECT_TRUE(found[2].IsNotFound() && found[3].IsNotFound());
+  EXPECT_TRUE(store->Put({}, "", "1").IsInvalidArgument());
+  EXPECT_TRUE(store->Put({}, "d", std::string((1 << 20) + 1, 'x')).IsInvalidArgument());
+  EXPECT_TRUE(store->Merge({}, "a", "2").IsNotSupported());
+  EXPECT_TRUE(store->SyncLog().IsNotSupported());
+  EXPECT_TRUE(store->OpenTransaction()->Close({}).IsNotSupported());
+  Batch batch = store->NewBatch();
+  ASSERT_TRUE(batch.Put("a", "2").ok() && batch.Merge("a", "2").ok());
+  EXPECT_TRUE(store->Submit({}, &batch).IsNotSupported());
+  ASSERT_TRUE(store->Get("a", &value).ok());
+  EXPECT_EQ(value, "1");
+  std::string writes;
+  ASSERT_TRUE(store->GetProperty("breccia.writes", &writes));
+  EXPECT_EQ(writes, "3");
+  EXPECT_TRUE(store->Close().ok());
+  EXPECT_TRUE(store->Get("a", &value).IsShutdownInProgress());
+  EXPECT_TRUE(store->Put({}, "a", "2").IsShutdownInProgress());
+}
+
+// Goal: who opens the store of a cluster that is not there hears it in time.
+TEST(DisaggNoStore, HasNoCluster) {
+  const breccia::testing::Folder folder(breccia::testing::Place::kMemory);
+  ClusterConfig config;
+  config.ports = folder.path();
+  config.coordinator = "local:" + folder.path() + "/coordinator";
+  DisaggOptions options;
+  options.config = folder / "cluster.json";
+  options.operation_us_max = 50'000;
+  std::unique_ptr<Store> store;
+  EXPECT_TRUE(Store::Open(options, &store).IsNotFound());
+  ASSERT_TRUE(config.write(options.config).ok());
+  EXPECT_TRUE(Store::Open(options, &store).IsTimedOut());
+  options.hot_tier = HotOptions();
+  EXPECT_TRUE(Store::Open(options, &store).IsInvalidArgument());
+}
+
+}  // namespace breccia::disagg
