@@ -25,6 +25,8 @@ using fabric::TimeUs;
 
 /// Between two looks at whether it is to end.
 constexpr TimeUs kTurnUs = 20'000;
+/// A hash index grows up to so many bits of chains by itself.
+constexpr std::uint32_t kGrownBits = 22;
 /// Who failed begins anew behind that time.
 constexpr auto kPause = std::chrono::milliseconds(100);
 
@@ -104,7 +106,7 @@ void run_index_server(const ClusterConfig& config, std::uint64_t keys,
       GrowingTable::Options& table = options.hash.table;
       table.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
       table.more_buckets = static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
-      table.bucket_bits_max = GrowingTable::kBitsMax;
+      table.bucket_bits_max = std::max(table.bucket_bits, kGrownBits);
       return std::make_unique<Seat>(port, coordinator, options);
     });
   };

@@ -21,7 +21,9 @@ namespace breccia::disagg {
 void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
                        const std::atomic<bool>& is_over);
 /// Has one of the indexes, or both, or waits to have one. The hash index has room for `keys` keys,
-/// and gets larger as more come.
+/// and gets larger as
+/// more come, up to 20 million: the memory of a table beyond that is too much to be made, and given
+/// back, within a session.
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over);
 

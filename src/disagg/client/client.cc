@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/assert.h"
 #include "disagg/block.h"
@@ -19,6 +20,22 @@ constexpr TimeUs kWatermarkUs = 10;
 /// Nothing has happened, and something may be another way next time.
 bool is_to_try_again(const Status& status) {
   return status.IsTryAgain() || status.IsBusy() || status.IsTimedOut();
+}
+
+constexpr std::uint64_t kAllBytes = std::numeric_limits<std::uint64_t>::max();
+
+/// Leaves the first ones whose blocks have so many bytes, one at least. Whether there were more.
+bool cut(std::uint64_t bytes_max, std::vector<Slot>* slots) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < slots->size(); ++i) {
+    const Location location = location_in((*slots)[i]);
+    if (i > 0 && bytes > bytes_max) {
+      slots->resize(i);
+      return true;
+    }
+    if (is_block(location)) bytes += location.bytes();
+  }
+  return false;
 }
 
 /// Whether keys rise, and lie in [begin, end).
@@ -113,7 +130,8 @@ Status Client::get_in_order(Lookup* lookup, TimeUs until) {
   ++counts_.ordered;
   const std::string behind = lookup->key.ToString() + '\0';
   Pairs found;
-  BRECCIA_TRY(scan_once(lookup->key, behind, 1, &found, until));
+  bool is_cut = false;
+  BRECCIA_TRY(scan_once(lookup->key, behind, 1, kAllBytes, &found, &is_cut, until));
   lookup->found = found.empty() ? Lookup::Found::kNothing : Lookup::Found::kValue;
   if (!found.empty()) *lookup->value = std::move(found.front().second);
   return Status::OK();
@@ -123,18 +141,25 @@ Status Client::get_in_order(Lookup* lookup, TimeUs until) {
 
 Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
                     TimeUs until) {
+  bool is_cut = false;
+  return scan_part(begin, end, limit, kAllBytes, found, &is_cut, until);
+}
+
+Status Client::scan_part(const Slice& begin, const Slice& end, std::uint32_t limit,
+                         std::uint64_t bytes_max, Pairs* found, bool* is_cut, TimeUs until) {
   if (limit > kScanMax) return Status::InvalidArgument("a range of more than 4096 keys");
-  if (begin.size() > kKeyBytesMax || end.size() > kKeyBytesMax) {
+  // Behind the longest key a range begins with one byte more.
+  if (begin.size() > kKeyBytesMax + 1 || end.size() > kKeyBytesMax + 1) {
     return Status::InvalidArgument("a key has up to 65536 bytes");
   }
   return again_and_again(until, [&]() -> Status {
     BRECCIA_TRY(ready(until));
-    return scan_once(begin, end, limit, found, until);
+    return scan_once(begin, end, limit, bytes_max, found, is_cut, until);
   });
 }
 
-Status Client::scan_once(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
-                         TimeUs until) {
+Status Client::scan_once(const Slice& begin, const Slice& end, std::uint32_t limit,
+                         std::uint64_t bytes_max, Pairs* found, bool* is_cut, TimeUs until) {
   WireWriter question;
   question.add_bytes(begin).add_bytes(end).add(limit);
   const TimeUs asked = port_->now_us();
@@ -148,6 +173,7 @@ Status Client::scan_once(const Slice& begin, const Slice& end, std::uint32_t lim
     return Status::TryAgain("there may be another ordered server");
   }
   found->clear();
+  *is_cut = cut(bytes_max, &slots);
   BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
   // Behind that time a block may be another's.
   if (port_->now_us() - asked > routes_.table().read_us) {
@@ -222,12 +248,7 @@ Status Client::erase(const Slice& key, TimeUs until) {
 
 Status Client::write(std::span<const Change> changes, std::size_t* done, TimeUs until) {
   *done = 0;
-  for (const Change& one : changes) {
-    BRECCIA_TRY(check_key(one.key));
-    if (one.value.has_value() && one.value->size() > kValueBytesMax) {
-      return Status::InvalidArgument("a value has up to 1 MiB");
-    }
-  }
+  for (const Change& one : changes) BRECCIA_TRY(check(one));
   return again_and_again(until, [&]() -> Status {
     while (*done < changes.size()) {
       BRECCIA_TRY(ready(until));

@@ -74,6 +74,12 @@ class Client {
   [[nodiscard]] Status scan(const Slice& begin, const Slice& end, std::uint32_t limit,
                             std::vector<std::pair<std::string, std::string>>* found,
                             fabric::TimeUs until);
+  /// The same up to about so many bytes: of what comes behind that, *is_cut says that there may be
+  /// more.
+  [[nodiscard]] Status scan_part(const Slice& begin, const Slice& end, std::uint32_t limit,
+                                 std::uint64_t bytes_max,
+                                 std::vector<std::pair<std::string, std::string>>* found,
+                                 bool* is_cut, fabric::TimeUs until);
   /// Gives back what it has of servers' memory, when that has rested.
   [[nodiscard]] Status close(fabric::TimeUs until);
 
@@ -97,8 +103,8 @@ class Client {
   Status get_once(std::span<Lookup> lookups, fabric::TimeUs until);
   Status get_in_order(Lookup* lookup, fabric::TimeUs until);
 
-  Status scan_once(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
-                   fabric::TimeUs until);
+  Status scan_once(const Slice& begin, const Slice& end, std::uint32_t limit,
+                   std::uint64_t bytes_max, Pairs* found, bool* is_cut, fabric::TimeUs until);
   Result<bool> read_values(std::span<const Slot> slots, Pairs* found, fabric::TimeUs until);
   Status wait_for(std::uint64_t sequence, fabric::TimeUs until);
 

@@ -16,8 +16,9 @@ using Found = Lookup::Found;
 
 /// Lookups that go together.
 constexpr std::size_t kAtOnce = 256;
-/// Bytes of blocks that are read together, and one block more.
-constexpr std::size_t kBytesAtOnce = 4 << 20;
+/// Bytes of blocks that are read together, and one lookup's more: they are to be there within the
+/// time in which blocks rest, also over a slow link.
+constexpr std::size_t kBytesAtOnce = 256 << 10;
 
 /// Where a bucket lies in its region.
 std::uint64_t offset_of(std::uint32_t bucket) {
@@ -99,13 +100,10 @@ void Lookups::begin_anew(Way* way) {
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-/// False: there are enough bytes to read.
-bool Lookups::add_candidate(std::size_t way, const Location& location) {
+void Lookups::add_candidate(std::size_t way, const Location& location) {
   BRECCIA_ASSERT(is_block(location));
-  if (bytes_used_ > kBytesAtOnce) return false;
   candidates_.push_back({.way = way, .location = location, .begin = bytes_used_});
   bytes_used_ += location.bytes();
-  return true;
 }
 
 std::span<const std::byte> Lookups::bytes_of(const Candidate& candidate) const {
@@ -145,7 +143,8 @@ Status Lookups::look_where_they_were(TimeUs until) {
   bytes_used_ = 0;
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     const LocationCache::Known* const known = cache_->find(ways_[i].id);
-    if (known != nullptr) (void)add_candidate(i, location_in(known->slot));
+    const bool is_one = known != nullptr && bytes_used_ <= kBytesAtOnce;
+    if (is_one) add_candidate(i, location_in(known->slot));
   }
   if (candidates_.empty()) return Status::OK();
   const TimeUs begin = port_->now_us();
@@ -183,11 +182,16 @@ Status Lookups::step(TimeUs until) {
   const TimeUs begin = port_->now_us();
   BRECCIA_TRY(read_buckets(until));
   note_candidates();
-  BRECCIA_TRY(read_candidates(until));
+  Status read = read_candidates(until);
+  for (const Candidate& one : candidates_) {
+    const bool is_settled = one.is_read || one.is_lost;
+    if (!is_settled) ways_[one.way].is_read = false;
+  }
   // Behind that time a block that an entry led to may be another's.
   const bool is_late = port_->now_us() - begin > routes_->table().read_us;
   if (!routes_->is_trusted()) return no_hash_server();
-  return go_on(is_late, until);
+  BRECCIA_TRY(go_on(is_late, until));
+  return read;
 }
 
 Status Lookups::read_buckets(TimeUs until) {
@@ -215,16 +219,16 @@ void Lookups::note_candidates() {
   bytes_used_ = 0;
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     Way& way = ways_[i];
+    way.is_read = way.is_read && bytes_used_ <= kBytesAtOnce;
     if (!way.is_read) continue;
     const std::uint32_t fingerprint = fingerprint_of(way.id.hash);
     for (const Slot slot : way.bucket.slot) {
       if (slot == 0 || fingerprint_in(slot) != fingerprint) continue;
       const Location location = location_in(slot);
-      if (!is_block(location)) {
+      if (is_block(location)) {
+        add_candidate(i, location);
+      } else {
         way.has_doubt = true;
-      } else if (!add_candidate(i, location)) {
-        way.is_read = false;
-        break;
       }
     }
   }

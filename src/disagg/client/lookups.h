@@ -97,7 +97,7 @@ class Lookups {
   Status step(fabric::TimeUs until);
   Status read_buckets(fabric::TimeUs until);
   void note_candidates();
-  bool add_candidate(std::size_t way, const Location& location);
+  void add_candidate(std::size_t way, const Location& location);
   Status read_candidates(fabric::TimeUs until);
   void look_at(const Candidate& candidate);
   Status go_on(bool is_late, fabric::TimeUs until);

@@ -14,10 +14,11 @@ namespace {
 
 using fabric::TimeUs;
 
-/// Writes of one question, and bytes of it and of its blocks, and one write more.
+/// Writes of one question, and bytes of it and of its blocks, and one write more. Blocks that do
+/// not arrive in time are lost.
 constexpr std::size_t kAtOnce = 256;
 constexpr std::size_t kQuestionBytes = 256 << 10;
-constexpr std::size_t kBlockBytes = 4 << 20;
+constexpr std::size_t kBlockBytes = 256 << 10;
 /// Who is told to try again does so behind a pause, each time a longer one.
 constexpr TimeUs kPauseUs = 50;
 constexpr TimeUs kPauseUsMax = 5000;
@@ -47,6 +48,14 @@ std::span<const Change> some_of(std::span<const Change> changes) {
 }
 
 }  // namespace
+
+Status check(const Change& change) {
+  if (change.key.empty() || change.key.size() > kKeyBytesMax) {
+    return Status::InvalidArgument("a key has 1 to 65536 bytes");
+  }
+  if (!change.value.has_value() || change.value->size() <= kValueBytesMax) return Status::OK();
+  return Status::InvalidArgument("a value has up to 1 MiB");
+}
 
 Result<std::size_t> Writes::run(std::span<const Change> changes, TimeUs until) {
   const TimeUs since = port_->now_us();

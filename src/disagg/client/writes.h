@@ -24,6 +24,9 @@ struct Change {
   std::optional<Slice> value;  // none: it is deleted
 };
 
+/// Errors  InvalidArgument: no store has such a key, or such a value.
+[[nodiscard]] Status check(const Change& change);
+
 /// Writes, many at once: their values into blocks of memory servers, those of each server
 /// together, then one question to the hash server, which takes them in their order.
 /// Owner   port, routes, blocks and cache outlive it.

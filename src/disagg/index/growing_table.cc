@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/assert.h"
+#include "base/memory.h"
 #include "disagg/watermark.h"
 
 namespace breccia::disagg {
@@ -18,6 +19,8 @@ using fabric::TimeUs;
 
 /// Whether a table is made by now is looked at so often.
 constexpr TimeUs kMakeUs = 1000;
+/// Of chains, which may be empty, so many are told at once.
+constexpr std::size_t kChainsToldMax = 1 << 16;
 /// Behind that time a larger table is tried again.
 constexpr TimeUs kAgainUs = 5'000'000;
 
@@ -92,14 +95,16 @@ void GrowingTable::tend(TimeUs told_until) {
   if (before_.has_value() && now >= before_until_) before_.reset();
   if (making_.valid()) {
     if (making_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-    next_->table = making_.get();
+    const Status made = base::or_memory_limit([&] {
+      next_->table = making_.get();
+      return Status::OK();
+    });
+    if (!made.ok()) return give_up();
   } else if (!next_.has_value() && !before_.has_value() && now >= begin_again_ && is_to_grow()) {
-    const Status begun = begin();
-    if (!begun.ok()) {
-      spdlog::warn("the hash index cannot grow: {}", begun.ToString());
-      begin_again_ = now + kAgainUs;
-    }
-    return;
+    const Status begun = base::or_memory_limit([&] { return begin(); });
+    if (begun.ok()) return;
+    spdlog::warn("the hash index cannot grow: {}", begun.ToString());
+    return give_up();
   }
   if (!next_.has_value()) return;
   copy(options_.chains_at_once);
@@ -118,17 +123,10 @@ TimeUs GrowingTable::wake() const {
   return first;
 }
 
-Status GrowingTable::grow_now(TimeUs told_until) {
-  if (now_->shape.bucket_bits >= options_.bucket_bits_max) {
-    return Status::MemoryLimit("the hash index is too small", "make it larger");
-  }
-  before_.reset();
-  if (!next_.has_value()) BRECCIA_TRY(begin());
-  if (making_.valid()) next_->table = making_.get();
-  copy(std::numeric_limits<std::size_t>::max());
-  if (!next_.has_value()) return Status::MemoryLimit("the hash index finds no larger table");
-  change_over(told_until);
-  return Status::OK();
+bool GrowingTable::will_grow() const {
+  const bool may_grow = now_->shape.bucket_bits < options_.bucket_bits_max;
+  if (next_.has_value() || !may_grow) return next_.has_value();
+  return before_.has_value() || (is_to_grow() && port_->now_us() >= begin_again_);
 }
 
 /// What has changed since a chain was copied went to both.
@@ -145,7 +143,7 @@ void GrowingTable::copy(std::size_t chains) {
   }
 }
 
-/// Its chains have more holes than there is room for.
+/// There is no memory, or its chains have more holes than there is room for.
 void GrowingTable::give_up() {
   next_.reset();
   begin_again_ = port_->now_us() + kAgainUs;
@@ -155,6 +153,7 @@ void GrowingTable::change_over(TimeUs told_until) {
   BRECCIA_ASSERT(next_->table->size() == now_->table->size());
   before_ = std::exchange(now_, std::exchange(next_, std::nullopt));
   before_until_ = told_until;
+  if (port_->now_us() >= told_until) before_.reset();
   set_watermark(watermark_);
   ++number_;
 }
@@ -166,8 +165,27 @@ bool GrowingTable::takes(const KeyId& id) const {
          !before_->table->wants_bucket(id);
 }
 
+/// Who reads the table before finds a chain torn until both tables have a change: nobody sees it
+/// there as it was when somebody has seen it here as it is.
+class GrowingTable::Torn {
+ public:
+  Torn(std::optional<One>* table, const KeyId& id) : table_(table), id_(id) {
+    if (table_->has_value()) (*table_)->table->tear(id_);
+  }
+  ~Torn() {
+    if (table_->has_value()) (*table_)->table->mend(id_);
+  }
+  Torn(const Torn&) = delete;
+  Torn& operator=(const Torn&) = delete;
+
+ private:
+  std::optional<One>* const table_;
+  const KeyId id_;
+};
+
 Result<std::optional<Location>> GrowingTable::put(const KeyId& id, const Location& location) {
   BRECCIA_ASSERT(takes(id));
+  const Torn torn(&before_, id);
   BRECCIA_TAKE(const std::optional<Location> before, now_->table->put(id, location));
   const bool is_copied = next_.has_value() && next_->table != nullptr;
   if (is_copied && !next_->table->put(id, location).ok()) give_up();
@@ -176,6 +194,7 @@ Result<std::optional<Location>> GrowingTable::put(const KeyId& id, const Locatio
 }
 
 std::optional<Location> GrowingTable::erase(const KeyId& id) {
+  const Torn torn(&before_, id);
   if (next_.has_value() && next_->table != nullptr) next_->table->erase(id);
   if (before_.has_value()) before_->table->erase(id);
   return now_->table->erase(id);
@@ -186,7 +205,10 @@ std::uint64_t GrowingTable::append_chains(std::uint64_t position, std::size_t en
   const TableShape& shape = now_->shape;
   const std::uint32_t end = 1U << shape.bucket_bits;
   std::uint32_t chain = shape.first_bucket(position);
-  while (chain < end && entries->size() < entries_max) now_->table->append_chain(chain++, entries);
+  for (std::size_t n = 0; n < kChainsToldMax && chain < end; ++n) {
+    if (entries->size() >= entries_max) break;
+    now_->table->append_chain(chain++, entries);
+  }
   return chain == end ? 0 : position_of(chain, shape.bucket_bits);
 }
 

@@ -32,7 +32,7 @@ class GrowingTable {
 
   struct Options {
     std::uint32_t bucket_bits = 16;        // it has 2^so many buckets at first
-    std::uint32_t more_buckets = 1 << 14;  // by which chains become longer; grows alike
+    std::uint32_t more_buckets = 1 << 14;  // by which chains become longer, at first
     std::uint32_t bucket_bits_max = 16;    // and not more than that at last
     std::uint32_t full_percent = 70;       // of the first buckets' slots; beyond that it grows
     std::uint32_t chains_at_once = 256;    // that are copied in a turn
@@ -45,13 +45,11 @@ class GrowingTable {
   GrowingTable(const GrowingTable&) = delete;
   GrowingTable& operator=(const GrowingTable&) = delete;
 
-  /// Goes on with growing. Who was told of the table as it is now may read it until `told_until`.
+  /// Goes on with growing. Who was told of the table as it is now may read it until `told_until`;
+  /// 0: nobody reads it.
   void tend(fabric::TimeUs told_until);
   /// When tend() has something to do.
   [[nodiscard]] fabric::TimeUs wake() const;
-  /// At once, and for as long as that takes.
-  /// Errors  MemoryLimit: it does not grow any more.
-  Status grow_now(fabric::TimeUs told_until);
 
   [[nodiscard]] const TableShape& shape() const { return now_->shape; }
   [[nodiscard]] fabric::RegionName region() const { return now_->region->name(); }
@@ -59,8 +57,8 @@ class GrowingTable {
   [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] std::uint64_t size() const { return now_->table->size(); }
   [[nodiscard]] std::uint64_t free_buckets() const { return now_->table->free_buckets(); }
-  /// Whether it will have more.
-  [[nodiscard]] bool is_growing() const { return next_.has_value(); }
+  /// Whether there will be more room before long.
+  [[nodiscard]] bool will_grow() const;
 
   [[nodiscard]] std::optional<Location> find(const KeyId& id) const {
     return now_->table->find(id);
@@ -76,7 +74,8 @@ class GrowingTable {
   void prefetch(const KeyId& id) const { now_->table->prefetch(id); }
 
   /// Entries of whole chains, those that begin at `position` among all hashes, or behind it, until
-  /// there are `entries_max` or more; returns the position behind them, 0: there are no more.
+  /// there are `entries_max` or more, or many chains; returns the position behind them, 0: there
+  /// are no more.
   std::uint64_t append_chains(std::uint64_t position, std::size_t entries_max,
                               std::vector<std::pair<KeyId, Slot>>* entries) const;
   /// Readers of the table as it is now see it; those of the one before hear of this one.
@@ -88,6 +87,8 @@ class GrowingTable {
     std::unique_ptr<fabric::Region> region;
     std::unique_ptr<HashTable> table;
   };
+
+  class Torn;
 
   GrowingTable(fabric::Port* port, const Options& options) : port_(port), options_(options) {}
 

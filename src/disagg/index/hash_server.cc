@@ -91,8 +91,8 @@ Status HashServer::serve(fabric::TimeUs until) {
     // What another ordered server is told of it is to stay so until that one answers.
     const bool may_apply = has_log() && port_->now_us() >= holds_until_;
     if (may_apply) apply_through(std::min(logged_, marked_));
-    table_->tend(told_until_);
-    gather();
+    table_->tend(is_whole_ ? told_until_ : 0);
+    BRECCIA_TRY(gather());
   } while (port_->now_us() < until);
   return Status::OK();
 }
@@ -281,6 +281,7 @@ std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) co
   }
   if (!memory_.is_place(location)) return refusal(Code::kWrong, "a place that no server has");
   if (table_->free_buckets() > waiting_puts_) return std::nullopt;
+  if (table_->will_grow()) return refusal(Code::kBusy, "the hash index grows");
   if (!is_whole_) return refusal(Code::kBusy, "keys come that the index may be full with");
   if (waiting_puts_ > 0) return refusal(Code::kBusy, "puts wait that the index may be full with");
   if (!table_->wants_bucket(seeds_.id_of(key))) return std::nullopt;
@@ -447,13 +448,16 @@ Status HashServer::begin(const Followed& followed) {
 
 /// Asks for the next keys, until there are no more; it is whole when all that was written meanwhile
 /// is in the buckets.
-void HashServer::gather() {
-  if (is_whole_ || !has_begun_ || !ordered_.is_met()) return;
+Status HashServer::gather() {
+  if (is_whole_ || !has_begun_ || !ordered_.is_met()) return Status::OK();
+  BRECCIA_TRY(put_gathered());
+  if (!to_put_.empty()) return Status::OK();
   if (has_gathered_) {
     if (applied_ >= whole_at_) be_whole();
   } else if (!ordered_.is_asked(Ask::kKeysBehind)) {
     ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
   }
+  return Status::OK();
 }
 
 /// From here on it knows itself what writes replace, also those that wait.
@@ -470,9 +474,8 @@ void HashServer::be_whole() {
   }
 }
 
-/// While these go into the buckets, the next ones are on their way.
+/// While these go into the buckets, the next ones are on their way, if there is room.
 Status HashServer::take_keys(WireReader answer) {
-  std::vector<std::pair<KeyId, Slot>> keys;
   const bool are_all = answer.left() == 0;
   while (answer.left() > 0) {
     const auto slot = answer.take<Slot>();
@@ -480,26 +483,29 @@ Status HashServer::take_keys(WireReader answer) {
     const bool is_one = is_block(location_in(slot)) && is_key(key);
     if (!is_one || key.compare(gathered_) <= 0) return Status::IOError("no keys in their order");
     gathered_.assign(key.data(), key.size());
-    keys.emplace_back(seeds_.id_of(key), slot);
+    to_put_.emplace_back(seeds_.id_of(key), slot);
   }
-  if (!are_all) ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
-  BRECCIA_TRY(put_gathered(keys));
+  if (!are_all && !table_->will_grow()) {
+    ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
+  }
   if (are_all) {
     has_gathered_ = true;
     whole_at_ = last_;
   }
-  return Status::OK();
+  return put_gathered();
 }
 
-/// Keys that were written since this server began are in the buckets, or on their way there.
-Status HashServer::put_gathered(std::span<const std::pair<KeyId, Slot>> keys) {
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i + kAhead < keys.size()) table_->prefetch(keys[i + kAhead].first);
-    const auto& [id, slot] = keys[i];
+/// As many as there is room for; keys that were written since this server began are in the buckets,
+/// or on their way there.
+Status HashServer::put_gathered() {
+  for (; !to_put_.empty(); to_put_.pop_front()) {
+    if (to_put_.size() > kAhead) table_->prefetch(to_put_[kAhead].first);
+    const auto& [id, slot] = to_put_.front();
     if (written_.contains(id)) continue;
     // Writes that wait have been promised theirs.
     if (table_->free_buckets() <= waiting_puts_ && table_->wants_bucket(id)) {
-      BRECCIA_TRY(table_->grow_now(told_until_));
+      if (table_->will_grow()) return Status::OK();
+      return Status::MemoryLimit("the hash index is too small", "make it larger");
     }
     BRECCIA_TRY(table_->put(id, location_in(slot)).status());
   }

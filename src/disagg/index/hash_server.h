@@ -103,10 +103,10 @@ class HashServer final : public IndexServer {
   Slot apply(const Waiting& one);
 
   Status begin(const Followed& followed);
-  void gather();
+  Status gather();
   void be_whole();
   Status take_keys(WireReader answer);
-  Status put_gathered(std::span<const std::pair<KeyId, Slot>> keys);
+  Status put_gathered();
 
   fabric::Port* const port_;
   const Options options_;
@@ -139,6 +139,7 @@ class HashServer final : public IndexServer {
   bool has_gathered_ = false;                  // all keys of the ordered server
   std::uint64_t whole_at_ = 0;                 // then with this write it is whole
   std::string gathered_;                       // up to this key
+  std::deque<std::pair<KeyId, Slot>> to_put_;  // of these, not in the buckets yet
   std::unordered_set<KeyId, IdHash> written_;  // while it was built
 };
 

@@ -118,6 +118,18 @@ void HashTable::shorten(const KeyId& id, std::uint32_t bucket) {
   free_.push_back(bucket);
 }
 
+void HashTable::tear(const KeyId& id) {
+  const std::uint32_t first = shape_.first_bucket(id.hash);
+  Bucket torn = sealed(buckets_[first]);
+  torn.checksum = static_cast<std::uint16_t>(~torn.checksum);
+  store(first, torn);
+}
+
+void HashTable::mend(const KeyId& id) {
+  const std::uint32_t first = shape_.first_bucket(id.hash);
+  seal(first, buckets_[first]);
+}
+
 void HashTable::set(const Place& place, Slot slot) {
   Bucket changed = buckets_[place.bucket];
   changed.slot[place.slot] = slot;

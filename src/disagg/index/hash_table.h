@@ -39,6 +39,10 @@ class HashTable {
   Result<std::optional<Location>> put(const KeyId& id, const Location& location);
   std::optional<Location> erase(const KeyId& id);
 
+  /// Readers find no whole bucket where the chain of a key begins, until mend().
+  void tear(const KeyId& id);
+  void mend(const KeyId& id);
+
   /// The entries of the chain that begins in a bucket, behind those that are there.
   void append_chain(std::uint32_t first_bucket, std::vector<std::pair<KeyId, Slot>>* entries) const;
 

@@ -22,6 +22,8 @@ using fabric::TimeUs;
 
 /// Lookups whose keys and values are in memory at once beside the batch.
 constexpr std::uint64_t kLookupsAtOnce = 4096;
+/// Bytes of blocks that are read of a range at once.
+constexpr std::uint64_t kRangeBytes = 1 << 20;
 /// Writes that are handed over at once.
 constexpr std::uint64_t kWritesAtOnce = 4096;
 
@@ -45,6 +47,7 @@ class Run {
   Status run() {
     if (writes_ != nullptr && !writes_->gather()) return Status::MemoryLimit("a batch's records");
     if (reads_ != nullptr) reads_->settle();
+    BRECCIA_TRY(check_writes());
     while (true) {
       const std::uint64_t after = next_after();
       BRECCIA_TRY(write_up_to(after));
@@ -66,6 +69,8 @@ class Run {
     }
     return after;
   }
+  [[nodiscard]] Status check_writes() const;
+  [[nodiscard]] Change change_at(std::uint64_t i) const;
   Status write_up_to(std::uint64_t after);
   Status look_up(std::uint64_t after);
   Status look_up_some(std::uint64_t end);
@@ -83,6 +88,26 @@ class Run {
   std::uint64_t write_ = 0, read_ = 0, range_ = 0;  // that comes next
 };
 
+/// Before anything happens.
+Status Run::check_writes() const {
+  for (std::uint64_t i = 0; writes_ != nullptr && i < writes_->point_count(); ++i) {
+    BRECCIA_TRY(check(change_at(i)));
+  }
+  return Status::OK();
+}
+
+/// In the batch's records.
+Change Run::change_at(std::uint64_t i) const {
+  const std::uint64_t word = writes_->offsets()[i];
+  const std::byte* const at = writes_->records() + record::position_of(word);
+  const record::RecordHeader header = record::record_header(at);
+  Change change{.key = Slice(record::record_key(at), header.key_bytes()), .value = {}};
+  if (!record::is_deletion(record::op_of(word))) {
+    change.value = Slice(record::record_value(at), header.value_bytes);
+  }
+  return change;
+}
+
 Status Run::write_up_to(std::uint64_t after) {
   if (writes_ == nullptr) return Status::OK();
   std::vector<Change> changes;
@@ -93,14 +118,7 @@ Status Run::write_up_to(std::uint64_t after) {
   while (is_next()) {
     changes.clear();
     for (; is_next() && changes.size() < kWritesAtOnce; ++write_) {
-      const std::uint64_t word = writes_->offsets()[write_];
-      const std::byte* const at = writes_->records() + record::position_of(word);
-      const record::RecordHeader header = record::record_header(at);
-      Change& one = changes.emplace_back();
-      one.key = Slice(record::record_key(at), header.key_bytes());
-      if (!record::is_deletion(record::op_of(word))) {
-        one.value = Slice(record::record_value(at), header.value_bytes);
-      }
+      changes.push_back(change_at(write_));
     }
     std::size_t done = 0;
     BRECCIA_TRY(client_->write(changes, &done, until_));
@@ -151,7 +169,7 @@ Status Run::look_through(std::uint64_t after) {
   return Status::OK();
 }
 
-/// Part by part.
+/// Part by part, none of more bytes than can be read while blocks rest.
 Status Run::find_range(std::uint64_t i,
                        std::vector<std::pair<std::string, std::string>>* found) const {
   std::string begin = key_at(ranges_->begin(), i);
@@ -161,10 +179,12 @@ Status Run::find_range(std::uint64_t i,
   while (found->size() < limit) {
     const auto more =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(kScanMax, limit - found->size()));
-    BRECCIA_TRY(client_->scan(begin, end, more, &part, until_));
+    bool is_cut = false;
+    BRECCIA_TRY(client_->scan_part(begin, end, more, kRangeBytes, &part, &is_cut, until_));
+    const bool are_all = part.size() < more && !is_cut;
     if (!part.empty()) begin = part.back().first + '\0';
     std::move(part.begin(), part.end(), std::back_inserter(*found));
-    if (part.size() < more) break;
+    if (are_all) break;
   }
   return Status::OK();
 }

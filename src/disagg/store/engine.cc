@@ -69,15 +69,13 @@ class NoTransaction final : public Transaction {
 Engine::Engine(const DisaggOptions& options, ClusterConfig config)
     : options_(options),
       clients_(std::move(config), options.clients_max),
-      together_(std::make_unique<batch::Together>(batch::Together::Engine{
-          .check = check,
-          .submit = [this](const WriteOptions& how,
-                           batch::Requests* requests) { return submit(how, requests); },
-          .memory = [] { return exec::shared_plain_host_memory(); },
-          .note = [](std::uint64_t) {}})),
-      async_(std::make_unique<batch::AsyncQueue>(
-          batch::admission_options(options),
-          [this](std::span<batch::AsyncBatch> group) { together_->run(group); })) {}
+      async_(std::make_unique<batch::AsyncQueue>(batch::admission_options(options),
+                                                 [this](std::span<batch::AsyncBatch> group) {
+                                                   // Each by itself: where one fails, what the
+                                                   // others have written stays.
+                                                   for (batch::AsyncBatch& one : group)
+                                                     one.status = submit(one.options, one.requests);
+                                                 })) {}
 
 Status Engine::open(const DisaggOptions& options, std::unique_ptr<Engine>* engine) {
   if (options.clients_max == 0) return Status::InvalidArgument("clients_max: a store has one");
@@ -103,7 +101,9 @@ Status Engine::check_open() const {
 }
 
 TimeUs Engine::until(const WriteOptions& options) const {
-  return base::now_us() + options.wait_us_max.value_or(options_.operation_us_max);
+  constexpr TimeUs kYearUs = 365ULL * 24 * 3600 * 1'000'000;
+  return base::now_us() +
+         std::min(options.wait_us_max.value_or(options_.operation_us_max), kYearUs);
 }
 
 Status Engine::submit(const WriteOptions& options, batch::Requests* requests) {

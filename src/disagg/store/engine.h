@@ -14,7 +14,6 @@
 
 #include "batch/async_queue.h"
 #include "batch/requests.h"
-#include "batch/together.h"
 #include "disagg/store/clients.h"
 
 namespace breccia::disagg {
@@ -65,7 +64,6 @@ class Engine final : public Store {
 
   const DisaggOptions options_;
   Clients clients_;
-  std::unique_ptr<batch::Together> together_;
   std::unique_ptr<batch::AsyncQueue> async_;
   std::atomic<std::uint64_t> gets_{0}, writes_{0}, ranges_{0};
   std::atomic<bool> is_closed_{false};

@@ -343,4 +343,51 @@ TEST(DisaggFailover, FirstHashServerGoes) {
   cluster.run();
 }
 
+// Goal: a hash index that has become larger than those that wait for its place is built by one of
+//   them, and grows meanwhile; nothing is lost.
+// Mutation: a table that has no room for what is told, and is full; one that is waited for by
+//   nobody; a table before that changes are to go to though nobody reads it.
+TEST(DisaggFailover, AGrownIndexIsTakenOver) {
+  set_log_level(LogLevel::kWarning);
+  constexpr int kMany = 150;
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(50)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
+                       {.memory_servers = 2, .session_us = 10'000, .grows = true});
+    cluster.add_seat(Role::kHash);
+    Net& net = cluster.net();
+    bool is_filled = false, is_over = false;
+    const Net::Node node = net.add_node();
+    net.start(node, [&] {
+      while (!is_filled) net.sleep(300);
+      const ClusterMap map = wait_until_whole(&cluster, node);
+      net.kill(cluster.node_of(map.hash.member));
+      while (wait_until_whole(&cluster, node).hash.member == map.hash.member) net.sleep(300);
+      is_over = true;
+    });
+    cluster.add_client([&](Client* client) {
+      const auto write_all = [&](const std::string& value) {
+        for (int i = 0; i < kMany; ++i) {
+          const std::string key = "key" + std::to_string(i);
+          Status put = client->put(key, value, cluster.late());
+          while (put.IsIOError()) put = client->put(key, value, cluster.late());
+          ASSERT_TRUE(put.ok()) << put.ToString();
+        }
+      };
+      write_all("one");
+      is_filled = true;
+      write_all("two");
+      while (!is_over) net.sleep(300);
+      for (int i = 0; i < kMany; ++i) {
+        std::string value;
+        const Status found = client->get("key" + std::to_string(i), &value, cluster.late());
+        ASSERT_TRUE(found.ok()) << found.ToString();
+        ASSERT_EQ(value, "two");
+      }
+    });
+    cluster.run();
+    if (HasFailure()) return;
+  }
+}
+
 }  // namespace breccia::disagg

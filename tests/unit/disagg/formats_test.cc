@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -113,12 +115,21 @@ TEST(DisaggHashTable, IsAMap) {
     for (std::uint64_t i = 0; i < 90; ++i) ids.push_back({random.next(), random.next()});
     // Some have the same fingerprint and place.
     for (std::uint64_t i = 1; i < 10; ++i) ids[i].hash = ids[0].hash;
+    std::optional<std::uint64_t> torn;
     for (int turn = 0; turn < 400; ++turn) {
       const std::uint64_t i = random.below(ids.size());
       const auto known = model.find(i);
       const std::optional<Location> before =
           known == model.end() ? std::nullopt : std::optional(known->second);
       ASSERT_EQ(table.find(ids[i]), before);
+      // A chain is changed while it is torn, and whole behind that.
+      if (torn.has_value()) table.mend(ids[*std::exchange(torn, std::nullopt)]);
+      if (random.one_in(3)) {
+        torn = i;
+        table.tear(ids[i]);
+        const std::uint32_t first = shape.first_bucket(ids[i].hash);
+        ASSERT_FALSE(whole_bucket(std::as_bytes(std::span<Bucket, 1>(&buckets[first], 1))));
+      }
       if (random.one_in(3)) {
         ASSERT_EQ(table.erase(ids[i]), before);
         model.erase(i);
@@ -134,6 +145,7 @@ TEST(DisaggHashTable, IsAMap) {
       ASSERT_EQ(put.value(), before);
       model[i] = location;
     }
+    if (torn.has_value()) table.mend(ids[*torn]);
     ASSERT_EQ(table.size(), model.size());
     std::set<std::uint32_t> in_chains;
     std::uint64_t entries = 0;

@@ -56,6 +56,7 @@ class SimCluster {
     seat_options_.hash.table.makes_aside = false;
     if (options.grows) {
       seat_options_.hash.table.bucket_bits = 0;
+      seat_options_.hash.table.more_buckets = 2;
       seat_options_.hash.table.bucket_bits_max = 6;
       seat_options_.hash.table.chains_at_once = 1;
       seat_options_.hash.table.full_percent = 10;  // of few keys each makes it larger

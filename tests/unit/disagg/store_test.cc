@@ -174,6 +174,35 @@ TEST_F(DisaggStore, BatchesAreAsBesideAMap) {
   EXPECT_TRUE(store->Close().ok());
 }
 
+// Goal: batches that were given to run later are each by itself, also beside one that fails, and
+//   ranges of large values come in parts.
+// Mutation: batches that run again with others', or once more where another one failed.
+TEST_F(DisaggStore, LaterEachByItself) {
+  const auto store = open();
+  ASSERT_NE(store, nullptr);
+  Batch first = store->NewBatch(), bad = store->NewBatch(), last = store->NewBatch();
+  const std::string large(300 << 10, 'x');
+  ASSERT_TRUE(first.Get("a").ok() && first.Put("a", large).ok() && first.Put("b", large).ok());
+  ASSERT_TRUE(bad.Put("c", "1").ok() && bad.Put("d", std::string((1 << 20) + 1, 'x')).ok());
+  ASSERT_TRUE(last.Put("e", large).ok() && last.Put("f", large).ok() && last.Put("g", large).ok());
+  ASSERT_TRUE(last.Range("a", "z", 100).ok() && last.Range("b", "z", 2).ok());
+  std::promise<Status> done[3];
+  store->SubmitAsync({}, &first, [&](Status status) { done[0].set_value(status); });
+  store->SubmitAsync({}, &bad, [&](Status status) { done[1].set_value(status); });
+  store->SubmitAsync({}, &last, [&](Status status) { done[2].set_value(status); });
+  EXPECT_TRUE(done[0].get_future().get().ok());
+  EXPECT_TRUE(done[1].get_future().get().IsInvalidArgument());
+  EXPECT_TRUE(done[2].get_future().get().ok());
+  EXPECT_EQ(first.code(0), Status::Code::kNotFound);
+  ASSERT_EQ(last.range_size(0), 5U);
+  ASSERT_EQ(last.range_size(1), 2U);
+  EXPECT_EQ(last.range_entry(0, 4).first, "g");
+  EXPECT_EQ(last.range_entry(0, 4).second, large);
+  EXPECT_EQ(last.range_entry(1, 1).first, "e");
+  std::string value;
+  EXPECT_TRUE(store->Get("c", &value).IsNotFound());
+}
+
 // Goal: single keys, many at once, and what the engine does not have.
 TEST_F(DisaggStore, OneAndMany) {
   const auto store = open();
