@@ -372,6 +372,9 @@ TEST(DisaggFailover, AGrownIndexIsTakenOver) {
           Status put = client->put(key, value, cluster.late());
           while (put.IsIOError()) put = client->put(key, value, cluster.late());
           ASSERT_TRUE(put.ok()) << put.ToString();
+          std::string found;
+          ASSERT_TRUE(client->get(key, &found, cluster.late()).ok());
+          ASSERT_EQ(found, value);
         }
       };
       write_all("one");

@@ -59,7 +59,8 @@ class SimCluster {
       seat_options_.hash.table.more_buckets = 2;
       seat_options_.hash.table.bucket_bits_max = 6;
       seat_options_.hash.table.chains_at_once = 1;
-      seat_options_.hash.table.full_percent = 10;  // of few keys each makes it larger
+      // Of few keys each makes it larger, or chains are full before.
+      seat_options_.hash.table.full_percent = net_.random().one_in(2) ? 10 : 300;
     }
     seat_options_.hash.again_us = 300;
     seat_options_.hash.meet_us = 1000;
