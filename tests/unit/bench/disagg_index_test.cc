@@ -239,7 +239,7 @@ class Told {
   Watch watch_{1000};
 };
 
-constexpr auto kPut = static_cast<std::uint8_t>(Ask::kPut);
+constexpr auto kPut = static_cast<std::uint8_t>(Ask::kWrite);
 constexpr auto kShip = static_cast<std::uint8_t>(Ask::kShip);
 constexpr auto kScan = static_cast<std::uint8_t>(Ask::kScan);
 using Kind = Event::Kind;
