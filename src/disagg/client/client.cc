@@ -114,7 +114,9 @@ Status Client::get(const Slice& key, std::string* value, TimeUs until) {
 }
 
 Status Client::get(std::span<Lookup> lookups, TimeUs until) {
-  for (const Lookup& one : lookups) BRECCIA_TRY(check_key(one.key));
+  for (const Lookup& one : lookups) {
+    if (one.found == Lookup::Found::kNotYet) BRECCIA_TRY(check_key(one.key));
+  }
   return again_and_again(until, [&]() -> Status {
     BRECCIA_TRY(routes_.trust(until));
     forget_other_table();

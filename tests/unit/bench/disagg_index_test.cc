@@ -152,7 +152,7 @@ TEST(DisaggBench, OrderedServerKeepsStep) {
         // There is nothing that it could be built of: it is whole.
         fabric::Header header = arrival->header;
         header.kind |= kAnswerBit;
-        const WireWriter none = WireWriter().add(Code::kOk).add(0U);
+        const WireWriter none = WireWriter().add(Code::kOk).add(std::uint64_t{0});
         EXPECT_TRUE(asker->send(peer, header, none.bytes(), asker->now_us() + kLong).ok());
       }
       if (arrival->header.kind != (static_cast<std::uint8_t>(what) | kAnswerBit)) continue;
