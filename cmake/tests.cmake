@@ -111,6 +111,9 @@ foreach(folder IN LISTS folders)
     breccia_sources(kernels tests/device "cu")
     list(APPEND files ${kernels})
   endif()
+  if(NOT BRECCIA_TEST_PROGRAM)
+    list(FILTER files EXCLUDE REGEX "^tests/(preload|unit/(bench|cli|console))/")
+  endif()
   if(BRECCIA_TEST_WORD)
     breccia_keep_tests_with_word(${folder} files)
   endif()
@@ -213,7 +216,7 @@ if(NOT BRECCIA_SANITIZE)
     ! grep -l '${PROJECT_SOURCE_DIR}/' installed/bin/breccia installed/${CMAKE_INSTALL_LIBDIR}/lib*
     ")
 endif()
-if(NOT BRECCIA_SANITIZE STREQUAL "thread")
+if(BRECCIA_TEST_PROGRAM AND NOT BRECCIA_SANITIZE STREQUAL "thread")
   set(installed_preload installed_preload/${CMAKE_INSTALL_LIBDIR})
   breccia_add_test(install_preload sh -ec "
     ${CMAKE_COMMAND} --install . --prefix installed_preload >/dev/null
