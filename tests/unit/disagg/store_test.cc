@@ -26,6 +26,9 @@ namespace {
 
 using Model = std::map<std::string, std::string>;
 
+/// That index servers have room for at first.
+constexpr std::uint64_t kKeys = 100;
+
 /// Servers in threads of this process, over shared memory.
 class DisaggStore : public ::testing::Test {
  protected:
@@ -38,7 +41,7 @@ class DisaggStore : public ::testing::Test {
     start([this] { EXPECT_TRUE(run_coordinator(config_, "", is_over_).ok()); });
     for (int i = 0; i < 2; ++i) {
       start([this] { run_memory_server(config_, 64 << 20, is_over_); });
-      start([this] { run_index_server(config_, 10'000, is_over_); });
+      start([this] { run_index_server(config_, kKeys, is_over_); });
     }
   }
   ~DisaggStore() override {
@@ -201,6 +204,35 @@ TEST_F(DisaggStore, LaterEachByItself) {
   EXPECT_EQ(last.range_entry(1, 1).first, "e");
   std::string value;
   EXPECT_TRUE(store->Get("c", &value).IsNotFound());
+}
+
+// Goal: an index gets many times larger than its servers made it, while clients write and read.
+// Mutation: a larger table that is told of before all chains are there.
+TEST_F(DisaggStore, Grows) {
+  const auto store = open();
+  ASSERT_NE(store, nullptr);
+  std::vector<std::future<void>> writers;
+  constexpr int kBatches = 20, kEach = 300;
+  for (int i = 0; i < 2; ++i) {
+    writers.push_back(std::async(std::launch::async, [&store, i] {
+      const auto key_of = [i](int n) { return "w" + std::to_string(i) + "." + std::to_string(n); };
+      for (int batch = 0; batch < kBatches; ++batch) {
+        Batch puts = store->NewBatch(), gets = store->NewBatch();
+        const int end = (batch + 1) * kEach;
+        for (int n = batch * kEach; n < end; ++n) {
+          ASSERT_TRUE(puts.Put(key_of(n), std::to_string(n)).ok());
+        }
+        const Status put = store->Submit({}, &puts);
+        ASSERT_TRUE(put.ok()) << put.ToString();
+        for (int n = 0; n < end; n += 7) ASSERT_TRUE(gets.Get(key_of(n)).ok());
+        ASSERT_TRUE(store->Submit({}, &gets).ok());
+        for (int n = 0; n < end; n += 7) {
+          ASSERT_EQ(gets.value(static_cast<std::size_t>(n / 7)), std::to_string(n));
+        }
+      }
+    }));
+  }
+  for (auto& writer : writers) writer.get();
 }
 
 // Goal: single keys, many at once, and what the engine does not have.
