@@ -11,12 +11,17 @@ namespace {
 constexpr int kVersion = 1;
 
 nlohmann::json json_of(const ClusterMap::Index& index) {
-  return {{"member", index.member}, {"address", index.address}, {"is_whole", index.is_whole}};
+  return {{"member", index.member},
+          {"address", index.address},
+          {"is_whole", index.is_whole},
+          {"process", index.process}};
 }
 
 ClusterMap::Index index_in(const nlohmann::json& json) {
-  return {
-      .member = json.at("member"), .address = json.at("address"), .is_whole = json.at("is_whole")};
+  return {.member = json.at("member"),
+          .address = json.at("address"),
+          .is_whole = json.at("is_whole"),
+          .process = json.at("process")};
 }
 
 nlohmann::json json_of(const ClusterMap::Memory& one) {

@@ -16,9 +16,10 @@ enum class Role : std::uint8_t { kHash, kOrdered };
 /// messages of another epoch are refused.
 struct ClusterMap {
   struct Index {
-    std::string member;     // of the coordinator; empty: nobody has had the role yet
-    std::string address;    // of its port
-    bool is_whole = false;  // it has all keys; if not, it is being built from the other one
+    std::string member;        // of the coordinator; empty: nobody has had the role yet
+    std::string address;       // of its port
+    bool is_whole = false;     // it has all keys; if not, it is being built from the other one
+    std::string process = {};  // what of it is lost together
 
     friend bool operator==(const Index&, const Index&) = default;
   };

@@ -94,13 +94,13 @@ void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
 
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over) {
-  const auto siblings = std::make_shared<Seat::Siblings>();
+  const std::string process = new_name("process");
   const auto sit_as = [&](Role role, const char* what) {
     sit(config, what, is_over, [&](auto* port, auto* coordinator, const std::string& name) {
       Seat::Options options;
       options.role = role;
       options.member = name;
-      options.siblings = siblings;
+      options.process = process;
       // Seven tenths full with all keys.
       const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * Bucket::kSlots) + 1);
       GrowingTable::Options& table = options.hash.table;

@@ -50,7 +50,7 @@ Status Seat::turn(fabric::TimeUs until) {
   if (view_ != nullptr && view_->version != version_) BRECCIA_TRY(take_view());
   if (server_ == nullptr) {
     const bool may = view_ != nullptr && may_take();
-    if (!may) vacant_since_ = 0;
+    if (!may) free_since_ = 0;
     if (may && !is_patient()) take_role();
     (void)port_->poll(until);  // who asks is not answered
     return Status::OK();
@@ -72,23 +72,33 @@ Status Seat::take_view() {
   return server_ == nullptr ? Status::OK() : server_->follow(map_);
 }
 
+bool Seat::is_there(const ClusterMap::Index& index) const {
+  return !index.member.empty() && view_->members.contains(index.member);
+}
+
 bool Seat::may_take() const {
-  const auto is_there = [this](const ClusterMap::Index& index) {
-    return !index.member.empty() && view_->members.contains(index.member);
-  };
-  const ClusterMap::Index& mine = map_.of(options_.role);
   const ClusterMap::Index& of_other = map_.of(other(options_.role));
-  if (is_there(mine)) return false;
+  if (is_there(map_.of(options_.role))) return is_crowded();
   const bool is_first = options_.role == Role::kHash && !map_.has_begun;
   return is_first || (is_there(of_other) && of_other.is_whole);
 }
 
-/// Two indexes of one process are lost together, so another one takes the second if it is there.
+/// One other process has both indexes, and nothing is being built: the ordered one is to move, as
+/// single keys are read and written meanwhile as ever.
+bool Seat::is_crowded() const {
+  const bool is_one = map_.hash.process == map_.ordered.process;
+  const bool is_another = map_.ordered.process != options_.process;
+  return options_.role == Role::kOrdered && is_one && is_another && is_there(map_.hash) &&
+         map_.hash.is_whole && map_.ordered.is_whole;
+}
+
+/// Two indexes of one process are lost together, so another one takes the second if it is there;
+/// and who just came to have both may have to move nothing.
 bool Seat::is_patient() {
-  if (vacant_since_ == 0) vacant_since_ = port_->now_us();
-  const std::string& has_other = map_.of(other(options_.role)).member;
-  return options_.siblings->contains(has_other) &&
-         port_->now_us() < vacant_since_ + options_.patience_us;
+  if (free_since_ == 0) free_since_ = port_->now_us();
+  const bool waits =
+      is_there(map_.of(options_.role)) || map_.of(other(options_.role)).process == options_.process;
+  return waits && port_->now_us() < free_since_ + options_.patience_us;
 }
 
 void Seat::take_role() {
@@ -96,8 +106,10 @@ void Seat::take_role() {
   const bool is_first = options_.role == Role::kHash && !map_.has_begun;
   ClusterMap next = map_;
   ++next.epoch;
-  next.of(options_.role) = {
-      .member = membership_.name(), .address = port_->address(), .is_whole = is_first};
+  next.of(options_.role) = {.member = membership_.name(),
+                            .address = port_->address(),
+                            .is_whole = is_first,
+                            .process = options_.process};
   membership_.offer(next, version_);
 }
 

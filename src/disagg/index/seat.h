@@ -2,9 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -22,6 +19,9 @@ namespace breccia::disagg {
 /// has is no member of the cluster any more, it takes the role (a new epoch), builds the index from
 /// the other one, and says when it is whole.
 ///
+/// Where one process has both roles, which would be lost together, a seat of another one takes the
+/// ordered index.
+///
 /// Of several that wait one gets it, whose map the coordinator takes. None does while the other
 /// index is not there, or not whole: it would have nothing to build from.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
@@ -29,28 +29,6 @@ namespace breccia::disagg {
 /// Source  [hstore] 4.3. Deviation: who takes over is settled by the coordinator's versions.
 class Seat {
  public:
-  /// Names of the seats of a process.
-  /// Threads any.
-  class Siblings {
-   public:
-    void add(const std::string& member) {
-      const std::lock_guard lock(mutex_);
-      members_.insert(member);
-    }
-    void remove(const std::string& member) {
-      const std::lock_guard lock(mutex_);
-      members_.erase(member);
-    }
-    [[nodiscard]] bool contains(const std::string& member) const {
-      const std::lock_guard lock(mutex_);
-      return members_.contains(member);
-    }
-
-   private:
-    mutable std::mutex mutex_;
-    std::set<std::string> members_;
-  };
-
   struct Options {
     Role role = Role::kHash;
     std::string member;  // its name, which nobody has had
@@ -58,18 +36,17 @@ class Seat {
     OrderedServer::Options ordered;
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
-    /// Seats of this process: where one of them has the other role, others come first for so long.
-    std::shared_ptr<Siblings> siblings = std::make_shared<Siblings>();
+    std::string process;                // by its name, which seats of other processes do not have
+    /// Where the other role is had by this process, those of others come first for so long; and so
+    /// long both may be had by one before a seat of another process takes one of them.
     fabric::TimeUs patience_us = 1'000'000;
   };
 
   Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
       : port_(port),
         options_(options),
-        membership_(port, coordinator, options.member, options.agree_us) {
-    options_.siblings->add(options_.member);
-  }
-  ~Seat() { options_.siblings->remove(options_.member); }
+        membership_(port, coordinator, options.member, options.agree_us) {}
+  ~Seat() = default;
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
 
@@ -83,7 +60,9 @@ class Seat {
  private:
   Status turn(fabric::TimeUs until);
   Status take_view();
+  [[nodiscard]] bool is_there(const ClusterMap::Index& index) const;
   [[nodiscard]] bool may_take() const;
+  [[nodiscard]] bool is_crowded() const;
   [[nodiscard]] bool is_patient();
   void take_role();
   void begin();
@@ -95,7 +74,7 @@ class Seat {
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
-  fabric::TimeUs vacant_since_ = 0;    // 0: it is not
+  fabric::TimeUs free_since_ = 0;      // that it may have its role; 0: it may not
   std::unique_ptr<HashServer> table_;  // made before it is anybody: that takes long
   std::unique_ptr<IndexServer> server_;
 };

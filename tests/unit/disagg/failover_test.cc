@@ -393,4 +393,52 @@ TEST(DisaggFailover, AGrownIndexIsTakenOver) {
   }
 }
 
+// Goal: two indexes of one process do not stay there when another one comes; what is written
+//   meanwhile is there, and either process may go then.
+// Mutation: seats that wait for roles that nobody has; both roles that move.
+TEST(DisaggFailover, IndexesOfOneProcessPart) {
+  set_log_level(LogLevel::kWarning);
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(50)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
+                       {.memory_servers = 2, .session_us = 10'000, .process = "one"});
+    Net& net = cluster.net();
+    const Net::Node node = net.add_node();
+    bool is_over = false;
+    net.start(node, [&] {
+      const ClusterMap before = wait_until_whole(&cluster, node);
+      EXPECT_EQ(before.hash.process, before.ordered.process);
+      cluster.add_seat(Role::kHash, "other");
+      cluster.add_seat(Role::kOrdered, "other");
+      ClusterMap now = before;
+      while (now.ordered.process != "other") now = wait_until_whole(&cluster, node);
+      EXPECT_EQ(now.hash.member, before.hash.member);
+      // All of the first one goes; the other one has both then.
+      for (const ClusterMap::Index& index : {before.hash, before.ordered}) {
+        net.kill(cluster.node_of(index.member));
+      }
+      while (now.hash.process != "other") now = wait_until_whole(&cluster, node);
+      is_over = true;
+    });
+    cluster.add_client([&](Client* client) {
+      std::map<std::string, std::string> model;
+      for (int i = 0; !is_over || i < 20; ++i) {
+        const std::string key = key_of(static_cast<std::uint64_t>(i) % kKeys);
+        Status put = client->put(key, std::to_string(i), cluster.late());
+        while (put.IsIOError()) put = client->put(key, std::to_string(i), cluster.late());
+        ASSERT_TRUE(put.ok()) << put.ToString();
+        model[key] = std::to_string(i);
+        net.sleep(500);
+      }
+      for (const auto& [key, value] : model) {
+        std::string found;
+        ASSERT_TRUE(client->get(key, &found, cluster.late()).ok());
+        ASSERT_EQ(found, value);
+      }
+    });
+    cluster.run();
+    if (HasFailure()) return;
+  }
+}
+
 }  // namespace breccia::disagg

@@ -31,7 +31,8 @@ class SimCluster {
     std::uint32_t copies = 1;
     TimeUs session_us = 100'000;
     bool has_ordered_seat = true;
-    bool grows = false;  // the hash index, from one chain on
+    bool grows = false;        // the hash index, from one chain on
+    std::string process = {};  // that the first seats are of; empty: each of one of its own
   };
 
   SimCluster(std::uint64_t seed, const fabric::sim::Weather& weather, const Options& options)
@@ -77,9 +78,10 @@ class SimCluster {
     seat_options_.ordered.sorts_aside = false;
     seat_options_.turn_us = 400;
     seat_options_.agree_us = 3000;
+    seat_options_.patience_us = 20'000;
     for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
-    add_seat(Role::kHash);
-    if (options.has_ordered_seat) add_seat(Role::kOrdered);
+    add_seat(Role::kHash, options.process);
+    if (options.has_ordered_seat) add_seat(Role::kOrdered, options.process);
   }
 
   /// A memory server on a node of its own; without mirrors it ends when the cluster has it as lost.
@@ -107,15 +109,16 @@ class SimCluster {
     });
   }
   /// A seat on a node of its own, which begins anew each time that it was of no use any more.
-  void add_seat(Role role) {
+  /// `process`: it says that it is of this one; empty: of one of its own.
+  void add_seat(Role role, const std::string& process = "") {
     const Node node = add_server();
-    net_.start(node, [this, node, role] {
+    net_.start(node, [this, node, role, process] {
       while (true) {
         const auto port = net_.open(node);
         const auto coordinator = meet_coordinator(node);
         Seat::Options options = seat_options_;
         options.role = role;
-        options.siblings = std::make_shared<Seat::Siblings>();
+        options.process = process.empty() ? name(node) : process;
         options.member = name(node);
         options.hash.seeds = KeySeeds{.hash = {net_.random().next(), net_.random().next() | 1},
                                       .proof = {net_.random().next(), net_.random().next() | 1}};
