@@ -78,9 +78,11 @@ bool GrowingTable::is_to_grow() const {
 
 Status GrowingTable::begin() {
   BRECCIA_ASSERT(!next_.has_value() && !before_.has_value());
-  const TableShape& shape = now_->shape;
-  BRECCIA_TAKE(next_,
-               make_one({.bucket_bits = shape.bucket_bits + 1, .buckets = 2 * shape.buckets}));
+  // A small table may have many more buckets than chains, a large one need not.
+  const std::uint32_t bits = now_->shape.bucket_bits + 1;
+  const std::uint32_t first = 1U << bits;
+  const std::uint32_t more = std::max(first / 4, options_.more_buckets);
+  BRECCIA_TAKE(next_, make_one({.bucket_bits = bits, .buckets = first + more}));
   copied_ = 0;
   if (options_.makes_aside) {
     making_ = std::async(std::launch::async, [this] { return fill(*next_); });

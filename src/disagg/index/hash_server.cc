@@ -281,10 +281,10 @@ std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) co
   }
   if (!memory_.is_place(location)) return refusal(Code::kWrong, "a place that no server has");
   if (table_->free_buckets() > waiting_puts_) return std::nullopt;
-  if (table_->will_grow()) return refusal(Code::kBusy, "the hash index grows");
   if (!is_whole_) return refusal(Code::kBusy, "keys come that the index may be full with");
   if (waiting_puts_ > 0) return refusal(Code::kBusy, "puts wait that the index may be full with");
   if (!table_->wants_bucket(seeds_.id_of(key))) return std::nullopt;
+  if (table_->will_grow()) return refusal(Code::kBusy, "the hash index grows");
   return refusal(Code::kFull, "the hash index is full");
 }
 
