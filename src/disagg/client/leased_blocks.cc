@@ -13,8 +13,10 @@ using fabric::TimeUs;
 /// Blocks that are asked for at once: of small ones many.
 constexpr std::uint64_t kLeaseBytes = 64 << 10;
 constexpr std::size_t kGiveBackMax = 256;
-/// A server that could not be written gives no block so long: each one would be lost.
-constexpr TimeUs kAvoidUs = 500'000;
+/// A server that did not answer, or could not be written, is asked for no block so long, each time
+/// longer: each one would be lost. Who stood still for a moment is soon written again.
+constexpr TimeUs kAvoidUs = 20'000;
+constexpr TimeUs kAvoidUsMax = 500'000;
 /// What a server does not take now is kept so long.
 constexpr TimeUs kKeepUs = 5000;
 
@@ -46,8 +48,18 @@ Result<Location> LeasedBlocks::take(std::uint32_t size_class, base::Random* rand
 
 void LeasedBlocks::lose_unwritten(const Location& block) {
   ++lost_;
-  avoided_[block.node] = {.servers = routes_->memory().servers_of(block.node),
-                          .until = port_->now_us() + kAvoidUs};
+  avoid(block.node);
+}
+
+void LeasedBlocks::avoid(std::uint32_t node) {
+  if (is_avoided(node)) return;  // for another block of the same write
+  Avoided& avoided = avoided_[node];
+  const std::uint64_t servers = routes_->memory().servers_of(node);
+  const TimeUs now = port_->now_us();
+  const bool is_again = avoided.servers == servers && now < avoided.until + kAvoidUsMax;
+  avoided.servers = servers;
+  avoided.for_us = is_again ? std::min(2 * avoided.for_us, kAvoidUsMax) : kAvoidUs;
+  avoided.until = now + avoided.for_us;
 }
 
 bool LeasedBlocks::is_avoided(std::uint32_t node) const {
@@ -103,7 +115,10 @@ Status LeasedBlocks::lease(std::uint32_t node, std::uint32_t size_class, Lines* 
   question.add(size_class).add(static_cast<std::uint32_t>(count));
   const auto answer = routes_->ask_memory(node, Ask::kLease, question, until);
   // Who has no answer may have the blocks.
-  if (!answer.ok() && !is_refused(answer.status())) lost_ += count;
+  if (!answer.ok() && !is_refused(answer.status())) {
+    lost_ += count;
+    avoid(node);
+  }
   BRECCIA_TRY(answer.status());
   WireReader reader(answer.value());
   while (reader.left() >= sizeof(std::uint64_t)) lines->push_back(reader.take<std::uint64_t>());

@@ -59,6 +59,7 @@ class LeasedBlocks {
   };
 
   Status lease(std::uint32_t node, std::uint32_t size_class, Lines* lines, fabric::TimeUs until);
+  void avoid(std::uint32_t node);
   [[nodiscard]] bool is_avoided(std::uint32_t node) const;
   [[nodiscard]] bool is_held(std::uint32_t node, fabric::TimeUs since) const;
   Result<Lines*> lease_lines(std::uint32_t node, std::uint32_t size_class, fabric::TimeUs until);
@@ -73,6 +74,7 @@ class LeasedBlocks {
   std::deque<Resting> resting_;
   struct Avoided {
     std::uint64_t servers = 0;
+    fabric::TimeUs for_us = 0;
     fabric::TimeUs until = 0;
   };
   std::map<std::uint32_t, Avoided> avoided_;  // by node

@@ -265,6 +265,36 @@ TEST(DisaggMirrored, NothingIsWrittenToOneAlone) {
   });
 }
 
+// Goal: a server that stood still is written again within as long as that took, and one that stands
+//   still for long costs few blocks.
+// Mutation: it is avoided for half a second whatever it was; for a moment each time; not where it
+//   does not answer.
+TEST(DisaggMirrored, AServerThatStoodStillIsSoonWritten) {
+  run_by_hand([](Net* net) {
+    const auto memory = serve_memory(net);
+    const auto hash = serve<HashByHand>(
+        net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
+    ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
+    ASSERT_TRUE(one.put().ok());
+    struct Still {
+      TimeUs us, again_us;
+      std::uint64_t lost;
+    };
+    for (const Still still : {Still{30'000, 40'000, 2}, Still{kFar / 2, 600'000, 60}}) {
+      net->sleep(kFar / 10);
+      const std::uint64_t lost = one.client->counts().lost;
+      net->cut(one.node, memory.node);
+      const TimeUs ends = net->now_us() + still.us;
+      while (net->now_us() < ends) EXPECT_FALSE(one.put().ok());
+      net->heal(one.node, memory.node);
+      const TimeUs healed = net->now_us();
+      EXPECT_TRUE(one.put(kFar).ok());
+      EXPECT_LE(net->now_us() - healed, still.again_us);
+      EXPECT_LE(one.client->counts().lost - lost, still.lost);
+    }
+  });
+}
+
 // Goal: a hash server does nothing for who has another map: what it was sent may not lie on all
 //   servers that are to have it.
 // Mutation: writes, of either kind, or trust, without a look at the epoch, or with one at older
