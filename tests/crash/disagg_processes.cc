@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -23,6 +25,20 @@ using breccia::testing::NetSpaces;
 using disagg::ClusterConfig;
 using disagg::ClusterMap;
 using fabric::TimeUs;
+
+/// One for each index, and one that waits.
+constexpr std::size_t kIndexServers = 3;
+
+/// Whether each index has its server, and others wait for its place.
+bool has_indexes(const ClusterMap& map, const std::set<std::string>& members) {
+  const auto are_enough = [&members](const std::string& kind) {
+    return std::count_if(members.begin(), members.end(), [&kind](const std::string& member) {
+             return member.starts_with(kind);
+           }) >= static_cast<std::ptrdiff_t>(kIndexServers);
+  };
+  return map.hash.is_whole && members.contains(map.hash.member) && map.ordered.is_whole &&
+         members.contains(map.ordered.member) && are_enough("hash-") && are_enough("ordered-");
+}
 
 /// Whether a memory server and its mirror are there, and have the same.
 bool has_two(const ClusterMap::Memory& one, const std::set<std::string>& members) {
@@ -66,8 +82,7 @@ std::unique_ptr<DisaggProcesses> DisaggProcesses::make(Meet meet, TimeUs session
     all->start("Coordinator");
   }
   for (int i = 0; i < 2; ++i) all->start("Memory");
-  // One of each, and one that waits.
-  for (int i = 0; i < 3; ++i) all->start("Index");
+  for (std::size_t i = 0; i < kIndexServers; ++i) all->start("Index");
   return all;
 }
 
@@ -122,13 +137,10 @@ ClusterMap DisaggProcesses::wait_until_whole(const std::string& name) const {
     const auto* const view = met.value().coordinator->look();
     if (view == nullptr) continue;
     const auto map = ClusterMap::decode(view->document);
-    const bool is_whole = map.ok() && map.value().hash.is_whole && map.value().ordered.is_whole &&
+    const bool is_whole = map.ok() && has_indexes(map.value(), view->members) &&
                           !map.value().memory.empty() &&
                           has_two(map.value().memory.front(), view->members);
-    if (is_whole && view->members.contains(map.value().hash.member) &&
-        view->members.contains(map.value().ordered.member)) {
-      return map.value();
-    }
+    if (is_whole) return map.value();
   }
   return {};
 }

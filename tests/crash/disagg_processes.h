@@ -48,7 +48,8 @@ class DisaggProcesses {
 
   /// As clients have it.
   [[nodiscard]] const disagg::ClusterConfig& config() const { return config_; }
-  /// Waits until both indexes are whole and their servers there, and two memory servers.
+  /// Waits until both indexes are whole and their servers there, one that waits for their place,
+  /// and two memory servers.
   /// Shape   a map without members, if that takes too long.
   [[nodiscard]] disagg::ClusterMap wait_until_whole(const std::string& name) const;
 
