@@ -15,6 +15,13 @@ add_custom_command(OUTPUT "${linearize_program}"
   WORKING_DIRECTORY "${linearize_source}" DEPENDS ${linearize_files} VERBATIM)
 add_custom_target(breccia_linearize_check ALL DEPENDS "${linearize_program}")
 
+# Tests of processes ask it themselves.
+if(TARGET breccia_crash_tests)
+  target_compile_definitions(breccia_crash_tests PRIVATE
+    "BRECCIA_LINEARIZE=\"${linearize_program}\"")
+  add_dependencies(breccia_crash_tests breccia_linearize_check)
+endif()
+
 # Checks what the ctest entry `name`, if there is one, leaves in `folder`.
 function(breccia_check_histories name folder)
   set(full "${BRECCIA_TEST_NAME}.${name}")

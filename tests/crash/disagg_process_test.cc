@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,10 +21,12 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "crash/disagg_processes.h"
+#include "crash/porcupine.h"
 #include "disagg/client/client.h"
 #include "disagg/cluster_config.h"
 #include "disagg/cluster_map.h"
 #include "disagg/cluster_servers.h"
+#include "linearize/history.h"
 #include "support/seeds.h"
 #include "unit/disagg/register_check.h"
 
@@ -38,6 +42,10 @@ using disagg::ClusterConfig;
 using disagg::ClusterMap;
 using disagg::testing::KeyOp;
 using fabric::TimeUs;
+using linearize::delete_body;
+using linearize::get_body;
+using linearize::put_body;
+using linearize::range_body;
 using std::chrono::microseconds;
 
 /// Whether all seeds run, with nothing beside them: then times are measured. Where tests run beside
@@ -60,7 +68,8 @@ class Worker {
   Worker(const ClusterConfig& config, std::uint64_t run, std::uint64_t number, std::uint64_t seed)
       : name_("client" + std::to_string(run) + "." + std::to_string(number)),
         prefix_("r" + std::to_string(run) + "k"),
-        random_(seed) {
+        random_(seed),
+        recorder_(static_cast<int>(number)) {
     auto port = config.open_port(name_);
     auto met = disagg::MetCoordinator::meet(config, name_ + ".c");
     EXPECT_TRUE(port.ok() && met.ok());
@@ -91,32 +100,80 @@ class Worker {
   [[nodiscard]] const std::map<std::string, std::vector<KeyOp>>& history() const {
     return history_;
   }
+  /// The same for porcupine.
+  [[nodiscard]] const std::string& lines() const { return recorder_.lines(); }
 
  private:
   void step(std::uint64_t turn) {
     const std::string key = prefix_ + std::to_string(random_.below(kKeys));
-    KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = base::now_us(), .returned = 0};
-    const TimeUs until = op.called + kDisaggLongUs;
-    Status status;
-    if (random_.one_in(2)) {
-      std::string found;
-      status = client_->get(key, &found, until);
-      EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
-      if (status.ok()) op.value = found;
-      if (status.IsNotFound()) status = Status::OK();
-    } else {
-      op.what = KeyOp::What::kWrite;
-      const bool deletes = random_.one_in(4);
-      if (!deletes) op.value = name_ + "." + std::to_string(turn);
-      status = deletes ? client_->erase(key, until) : client_->put(key, *op.value, until);
-      EXPECT_TRUE(status.ok() || status.IsIOError()) << status.ToString();
-      if (status.ok()) {
-        writes_.emplace_back(op.called, base::now_us());
-        last_write_ = op.called;
-      }
+    switch (random_.below(8)) {
+      case 0:
+        return scan();
+      case 1:
+      case 2:
+      case 3:
+        return read(key);
+      case 4:
+        return write(key, std::nullopt);
+      default:
+        return write(key, name_ + "." + std::to_string(turn));
     }
-    op.returned = status.ok() ? base::now_us() : KeyOp::kNever;
+  }
+
+  void read(const std::string& key) {
+    KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = base::now_us(), .returned = 0};
+    std::string found;
+    const Status status = client_->get(key, &found, op.called + kDisaggLongUs);
+    EXPECT_TRUE(status.ok() || status.IsNotFound()) << status.ToString();
+    if (!status.ok() && !status.IsNotFound()) return;
+    if (status.ok()) op.value = found;
+    op.returned = base::now_us();
     history_[key].push_back(op);
+    record(op, get_body(key, status, found));
+  }
+
+  /// No value: a deletion.
+  void write(const std::string& key, const std::optional<std::string>& value) {
+    KeyOp op{.what = KeyOp::What::kWrite,
+             .value = value,
+             .called = base::now_us(),
+             .returned = KeyOp::kNever};
+    const TimeUs until = op.called + kDisaggLongUs;
+    const Status status =
+        value.has_value() ? client_->put(key, *value, until) : client_->erase(key, until);
+    EXPECT_TRUE(status.ok() || status.IsIOError()) << status.ToString();
+    if (status.ok()) {
+      op.returned = base::now_us();
+      writes_.emplace_back(op.called, op.returned);
+      last_write_ = op.called;
+    }
+    history_[key].push_back(op);
+    record(op, value.has_value() ? put_body(key, *value) : delete_body(key));
+  }
+
+  /// All of the run's keys; of each by itself that is a lookup.
+  void scan() {
+    KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = base::now_us(), .returned = 0};
+    const std::string end = prefix_ + "~";
+    std::vector<std::pair<std::string, std::string>> found;
+    const Status status = client_->scan(prefix_, end, kKeys, &found, op.called + kDisaggLongUs);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    if (!status.ok()) return;
+    op.returned = base::now_us();
+    record(op, range_body(prefix_, end, kKeys, found));
+    const std::map<std::string, std::string> by_key(found.begin(), found.end());
+    for (std::uint64_t i = 0; i < kKeys; ++i) {
+      const auto one = by_key.find(prefix_ + std::to_string(i));
+      op.value = one == by_key.end() ? std::nullopt : std::optional(one->second);
+      history_[prefix_ + std::to_string(i)].push_back(op);
+    }
+  }
+
+  void record(const KeyOp& op, const std::string& body) {
+    constexpr std::int64_t kNs = 1000;
+    const auto called = static_cast<std::int64_t>(op.called) * kNs;
+    if (op.returned == KeyOp::kNever) return recorder_.add_unknown(called, body);
+    recorder_.add(called, static_cast<std::int64_t>(op.returned) * kNs, body);
   }
 
   const std::string name_, prefix_;
@@ -125,6 +182,7 @@ class Worker {
   disagg::MetCoordinator met_;
   std::unique_ptr<Client> client_;
   std::map<std::string, std::vector<KeyOp>> history_;
+  linearize::Recorder recorder_;
   std::vector<std::pair<TimeUs, TimeUs>> writes_;
   std::atomic<TimeUs> last_write_{0};
 };
@@ -176,19 +234,24 @@ void end(Blow blow, const Victim& victim, DisaggProcesses* processes) {
 /// What it took until writes were acknowledged again, by blows.
 using Routed = std::map<Blow, std::vector<TimeUs>>;
 
-void check_histories(const std::vector<std::unique_ptr<Worker>>& workers) {
+/// Each key by itself at once; all of them together porcupine does, when all runs are over.
+void check_histories(const std::vector<std::unique_ptr<Worker>>& workers, std::uint64_t seed,
+                     const Porcupine& porcupine) {
   std::map<std::string, std::vector<KeyOp>> all;
+  std::string lines;
   for (const auto& worker : workers) {
+    lines += worker->lines();
     for (const auto& [key, ops] : worker->history()) {
       all[key].insert(all[key].end(), ops.begin(), ops.end());
     }
   }
   for (const auto& [key, ops] : all) EXPECT_TRUE(disagg::testing::is_linearizable(ops)) << key;
+  porcupine.add(std::to_string(seed), lines);
 }
 
 /// A run: clients, and in the midst of it a blow.
 void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uint64_t seed,
-              Routed* routed) {
+              const Porcupine& porcupine, Routed* routed) {
   base::Random random(seed);
   const ClusterMap map = processes->wait_until_whole("look" + std::to_string(run));
   ASSERT_FALSE(map.hash.member.empty()) << "the cluster is not whole";
@@ -229,7 +292,7 @@ void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uin
     const TimeUs again = worker->first_write_behind(time);
     if (again > 0) (*routed)[blow].push_back(again - time);
   }
-  check_histories(workers);
+  check_histories(workers, seed, porcupine);
 }
 
 void run_all(Meet meet, std::uint64_t runs) {
@@ -237,13 +300,16 @@ void run_all(Meet meet, std::uint64_t runs) {
   std::string why_not;
   const auto processes = DisaggProcesses::make(meet, session_us(), &why_not);
   if (processes == nullptr) GTEST_SKIP() << why_not;
+  const Porcupine porcupine(::testing::UnitTest::GetInstance()->current_test_info()->name());
   Routed routed;
   std::uint64_t run = 0;
   for (const std::uint64_t seed : seeds) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
-    run_once(processes.get(), meet, ++run, seed, &routed);
+    run_once(processes.get(), meet, ++run, seed, porcupine, &routed);
     if (::testing::Test::HasFailure()) return;
   }
+  const std::string wrong = porcupine.judge();
+  EXPECT_TRUE(wrong.empty()) << wrong;
   for (auto& [blow, times] : routed) {
     std::sort(times.begin(), times.end());
     EXPECT_TRUE(!measures() || times[times.size() / 2] <= kRoutedUs);
@@ -254,9 +320,12 @@ void run_all(Meet meet, std::uint64_t runs) {
   }
 }
 
-/// What a child begins with: it ends with the test.
+/// What a child begins with: it ends with the test. Where others use the processors it goes first,
+/// if it may: two servers that do not come to one for a session may be the end of the cluster.
 ClusterConfig begin_child() {
+  constexpr int kFirst = -10;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  (void)::setpriority(PRIO_PROCESS, 0, kFirst);
   auto config = ClusterConfig::read(std::getenv(kDisaggConfig));
   EXPECT_TRUE(config.ok()) << config.status().ToString();
   config.value().prepare_process();
@@ -274,9 +343,53 @@ TEST(DISABLED_DisaggServer, Coordinator) {
 TEST(DISABLED_DisaggServer, Memory) { disagg::run_memory_server(begin_child(), 64 << 20, g_never); }
 TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'000, g_never); }
 
-// Goal: each key's history is linearizable where servers of indexes or of memory are killed, or
+// Goal: a history that no order explains is found, whatever is wrong of it, and only that.
+// Method: short ones, as the tests below write them.
+// Mutation: a judgement that does not look at how the program ended; files that it does not read.
+TEST(DisaggProcess, PorcupineFindsWhatIsWrong) {
+  if (!Porcupine::is_there()) GTEST_SKIP() << "the build has no tools/linearize";
+  const auto judge = [](const auto& write) {
+    linearize::Recorder one(0);
+    const Status found, nothing = Status::NotFound();
+    one.add(10, 20, put_body("a", "1"));
+    one.add(30, 40, put_body("b", "2"));
+    one.add_unknown(50, put_body("a", "3"));
+    one.add(60, 70, get_body("b", found, "2"));
+    write(&one, found, nothing);
+    const Porcupine porcupine("PorcupineFindsWhatIsWrong");
+    porcupine.add("one", one.lines());
+    return porcupine.judge();
+  };
+  using Recorder = linearize::Recorder;
+  const auto right = [](Recorder* one, const Status& found, const Status& /*nothing*/) {
+    one->add(80, 90, get_body("a", found, "1"));
+    one->add(100, 110, range_body("a", "c", 2, {{"a", "3"}, {"b", "2"}}));
+  };
+  const auto lost = [](Recorder* one, const Status& /*found*/, const Status& nothing) {
+    one->add(80, 90, get_body("b", nothing, ""));
+  };
+  const auto older = [](Recorder* one, const Status& found, const Status& /*nothing*/) {
+    one->add(80, 90, get_body("a", found, "3"));
+    one->add(100, 110, get_body("a", found, "1"));
+  };
+  // Each key by itself is explained.
+  const auto ranges = [](Recorder* one, const Status& found, const Status& /*nothing*/) {
+    one->add(71, 72, get_body("a", found, "3"));
+    one->add(73, 200, put_body("a", "4"));
+    one->add(74, 200, put_body("b", "5"));
+    one->add(80, 90, range_body("a", "c", 2, {{"a", "4"}, {"b", "2"}}));
+    one->add(82, 92, range_body("a", "c", 2, {{"a", "3"}, {"b", "5"}}));
+  };
+  EXPECT_EQ(judge(right), "");
+  EXPECT_NE(judge(lost), "");
+  EXPECT_NE(judge(older), "");
+  EXPECT_NE(judge(ranges), "");
+}
+
+// Goal: the keys' history is linearizable where servers of indexes or of memory are killed, or
 //   stand still.
 // Method: processes over shared memory, their own coordinator; a blow a run.
+// Mutation: a range that is read in two halves, 3 ms apart, in each run, by porcupine alone.
 TEST(DisaggProcess, OwnCoordinator) { run_all(Meet::kShared, 75); }
 
 // Goal: the same, where ZooKeeper says who is there.

@@ -40,6 +40,11 @@ void Recorder::add(std::int64_t called, std::int64_t returned, const std::string
   ++count_;
 }
 
+void Recorder::add_unknown(std::int64_t called, const std::string& body) {
+  lines_ += fmt::format("{{\"client\":{},\"call\":{},{}}}\n", client_, called, body);
+  ++count_;
+}
+
 std::string put_body(const std::string& key, const std::string& value) {
   return fmt::format(R"("op":"put","key":"{}","value":"{}")", key, value);
 }

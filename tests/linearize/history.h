@@ -22,6 +22,8 @@ class Recorder {
   void done(std::int64_t called, const std::string& body);
   /// An operation with times of its own.
   void add(std::int64_t called, std::int64_t returned, const std::string& body);
+  /// One of which nobody knows whether it happened, or will.
+  void add_unknown(std::int64_t called, const std::string& body);
 
   [[nodiscard]] const std::string& lines() const { return lines_; }
   [[nodiscard]] std::uint64_t count() const { return count_; }
