@@ -363,7 +363,11 @@ bool Engine::pump(Link* link) {
   const PeerId peer = link->peer;
   while (pump_one(link)) {
   }
-  return find(peer) != nullptr;
+  Link* const left = find(peer);
+  if (left == nullptr) return false;
+  if (!left->is_guest || !left->is_of_other_version || !left->waiting.empty()) return true;
+  drop(peer);
+  return false;
 }
 
 /// False: there is nothing that may be sent, or the link is gone.

@@ -124,6 +124,8 @@ class Engine {
   [[nodiscard]] static bool is_lost(Link* link, Endpoint::Posted posted);
 
   void hear(Endpoint* at, std::span<const std::byte> bytes);
+  void hear_other_version(Endpoint* at, const Packet& packet);
+  Link* let_in(const Packet& hello);
   void hear_hello(const Packet& packet);
   [[nodiscard]] bool hear_of(Link* link, const Packet& packet);
   [[nodiscard]] bool hear_welcome(Link* link, std::span<const std::byte> body);

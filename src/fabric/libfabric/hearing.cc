@@ -33,6 +33,7 @@ template <class Body>
 void Engine::hear(Endpoint* at, std::span<const std::byte> bytes) {
   const auto packet = read_packet(bytes);
   if (!packet.has_value()) return;
+  if (packet->is_of_other_version) return hear_other_version(at, *packet);
   if (packet->envelope.kind == Kind::kHello) {
     if (at == door()) hear_hello(*packet);
     return;
@@ -92,19 +93,43 @@ bool Engine::hear_of(Link* link, const Packet& packet) {
 
 // ---- who comes in ------------------------------------------------------------------------------
 
-void Engine::hear_hello(const Packet& packet) {
+/// Who says hello is told goodbye, and who was said hello to, connect() tells.
+void Engine::hear_other_version(Endpoint* at, const Packet& packet) {
+  if (packet.envelope.kind == Kind::kHello) {
+    Link* const link = at == door() ? let_in(packet) : nullptr;
+    if (link == nullptr) return;
+    link->is_of_other_version = true;
+    (void)say(link, Kind::kGoodbye, {});
+    return;
+  }
+  const auto named = names_.find(packet.envelope.link);
+  if (named == names_.end()) return;
+  Link* const link = find(named->second);
+  BRECCIA_ASSERT(link != nullptr);
+  if (link->endpoint == at && link->other == 0) link->is_of_other_version = true;
+}
+
+/// Null: not now, or it is no hello.
+Link* Engine::let_in(const Packet& packet) {
   Greeting hello;
-  if (!read_body(packet.body, &hello) || hello.link == 0) return;
-  if (hello.address_bytes != door()->address().size()) return;
+  if (packet.body.size() < sizeof hello) return nullptr;
+  std::memcpy(&hello, packet.body.data(), sizeof hello);
+  if (hello.link == 0 || hello.address_bytes != door()->address().size()) return nullptr;
   const RawAddress address(hello.address, hello.address + hello.address_bytes);
-  if (links_.size() >= kPeersMax || inbox_bytes_ >= kInboxOfAllBytesMax) return;
+  if (links_.size() >= kPeersMax || inbox_bytes_ >= kInboxOfAllBytesMax) return nullptr;
   auto added = add(door(), address);
-  if (!added.ok()) return;
+  if (!added.ok()) return nullptr;
   Link* const link = added.value();
   link->is_guest = true;
   link->other = hello.link;
   link->sequence_in = packet.envelope.sequence + 1;
   link->parts_granted = packet.envelope.granted;
+  return link;
+}
+
+void Engine::hear_hello(const Packet& packet) {
+  Link* const link = packet.body.size() == sizeof(Greeting) ? let_in(packet) : nullptr;
+  if (link == nullptr) return;
   Greeting welcome{};
   welcome.link = link->name;
   (void)say(link, Kind::kWelcome, std::as_bytes(std::span(&welcome, 1)));

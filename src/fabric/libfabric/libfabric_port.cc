@@ -124,6 +124,10 @@ Result<PeerId> LibfabricPort::connect(const std::string& address, TimeUs until) 
     const Link* const link = engine_->find(peer);
     if (link == nullptr) return Status::IOError("nobody answers at " + address);
     if (link->other != 0) return peer;
+    if (link->is_of_other_version) {
+      engine_->leave(peer);
+      return Status::InvalidArgument(address + " speaks another version", "use the same release");
+    }
     if (call.turn()) continue;
     engine_->leave(peer);
     return over("nobody answers there");

@@ -32,7 +32,8 @@ struct Link {
 
   PeerId peer = 0;
   Endpoint* endpoint = nullptr;
-  bool is_guest = false;  // it has connected
+  bool is_guest = false;             // it has connected
+  bool is_of_other_version = false;  // it goes as soon as the other side is told
   fi_addr_t to = FI_ADDR_UNSPEC;
   RawAddress address;
   std::uint64_t name = 0;   // what the other side calls it

@@ -41,10 +41,12 @@ std::optional<Packet> read_packet(std::span<const std::byte> bytes) {
   Wire wire;
   if (bytes.size() < sizeof wire) return std::nullopt;
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  if (wire.magic != kMagic || wire.version != kPacketVersion) return std::nullopt;
-  if (wire.length != bytes.size() - sizeof wire) return std::nullopt;
-  if (wire.kind < Kind::kHello || wire.kind > Kind::kGoodbye) return std::nullopt;
-  return Packet{.envelope = {.kind = wire.kind,
+  if (wire.magic != kMagic) return std::nullopt;
+  const bool is_other = wire.version != kPacketVersion;
+  if (!is_other && wire.length != bytes.size() - sizeof wire) return std::nullopt;
+  if (!is_other && (wire.kind < Kind::kHello || wire.kind > Kind::kGoodbye)) return std::nullopt;
+  return Packet{.is_of_other_version = is_other,
+                .envelope = {.kind = wire.kind,
                              .sequence = wire.sequence,
                              .link = wire.link,
                              .granted = wire.granted},

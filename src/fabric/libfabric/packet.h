@@ -20,6 +20,9 @@ namespace breccia::fabric::libfabric {
 ///     8   link       8   as the receiver calls it; of a hello 0
 ///     16  granted    4   parts that the sender takes in all, from the first on
 ///     20  length     4   bytes of the body, which follows
+///
+/// In all versions magic, version, kind and link lie there, a hello has that kind and begins with a
+/// Greeting, and a goodbye has that kind: so ports of two versions tell each other that they are.
 enum class Kind : std::uint8_t {
   kHello = 1,  // Greeting and an address: a link is wanted
   kWelcome,    // Greeting: it is there
@@ -49,6 +52,7 @@ struct Envelope {
 };
 
 struct Packet {
+  bool is_of_other_version;  // only what all versions have is known of it
   Envelope envelope;
   std::span<const std::byte> body;
 };

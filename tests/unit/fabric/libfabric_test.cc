@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -124,22 +125,46 @@ class Stranger {
     const Envelope envelope{
         .kind = kind, .sequence = sequence_++, .link = link_, .granted = granted};
     write_envelope(envelope, body.size(), bytes);
+    bytes[kVersionAt] ^= version_bits_;
     std::copy(body.begin(), body.end(), bytes.begin() + kEnvelopeBytes);
     return send(bytes);
   }
-  /// Says hello, and waits for the welcome.
-  void come_in() {
+  void speak_another_version() { version_bits_ = std::byte{0x40}; }
+  bool say_hello() {
     Greeting hello{};
-    hello.link = 4711;
+    hello.link = kName;
     hello.address_bytes = endpoint_->address().size();
     std::memcpy(hello.address, endpoint_->address().data(), endpoint_->address().size());
     link_ = 0;
     sequence_ = 0;
-    ASSERT_TRUE(say(Kind::kHello, std::as_bytes(std::span(&hello, 1))));
+    return say(Kind::kHello, std::as_bytes(std::span(&hello, 1)));
+  }
+  /// Says hello, and waits for the welcome.
+  void come_in() {
+    ASSERT_TRUE(say_hello());
     const TimeUs until = base::now_us() + kLong;
     while (link_ == 0 && base::now_us() < until) work();
     ASSERT_NE(link_, 0U);
   }
+  /// The next packet of that kind that comes. None: there is none.
+  std::optional<Envelope> wait_for(Kind kind) {
+    const TimeUs until = base::now_us() + kLong;
+    const auto is_it = [kind](const auto& one) { return one.first.kind == kind; };
+    while (base::now_us() < until) {
+      const auto found = std::find_if(heard_.begin(), heard_.end(), is_it);
+      if (found == heard_.end()) {
+        work();
+        continue;
+      }
+      const auto [envelope, greeting] = *found;
+      heard_.erase(heard_.begin(), found + 1);
+      if (kind == Kind::kHello) answer_to(greeting);
+      return envelope;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::string address() const { return provider_->text_of(endpoint_->address()); }
+  static constexpr std::uint64_t kName = 4711;
   bool read(std::uint64_t key, std::uint64_t offset) {
     Endpoint::Slot* const slot = endpoint_->take();
     return finish(slot, [&] { return endpoint_->read(slot, to_, key, offset, 64); });
@@ -165,8 +190,12 @@ class Stranger {
     for (const Endpoint::Done& done : endpoint_->progress()) {
       if (done.slot->use == Endpoint::Use::kReceive) {
         const auto packet = read_packet(done.slot->bytes.first(done.bytes));
-        if (done.is_ok && packet.has_value() && packet->envelope.kind == Kind::kWelcome) {
-          std::memcpy(&link_, packet->body.data(), sizeof link_);
+        Greeting greeting{};
+        if (done.is_ok && packet.has_value()) {
+          std::memcpy(&greeting, packet->body.data(),
+                      std::min(sizeof greeting, packet->body.size()));
+          heard_.emplace_back(packet->envelope, greeting);
+          if (packet->envelope.kind == Kind::kWelcome) link_ = greeting.link;
         }
         endpoint_->receive(done.slot);
         continue;
@@ -177,6 +206,16 @@ class Stranger {
     }
   }
 
+  /// What is said from here on goes to who said that hello.
+  void answer_to(const Greeting& hello) {
+    link_ = hello.link;
+    sequence_ = 0;
+    to_ = endpoint_->insert(RawAddress(hello.address, hello.address + hello.address_bytes)).value();
+  }
+
+  static constexpr std::size_t kVersionAt = 2;
+  std::byte version_bits_{};
+  std::vector<std::pair<Envelope, Greeting>> heard_;
   std::unique_ptr<Provider> provider_;
   std::unique_ptr<Endpoint> endpoint_;
   fi_addr_t to_ = FI_ADDR_UNSPEC;
@@ -502,6 +541,39 @@ TEST(FabricLibfabric, StrangePackets) {
   const auto message = there->poll(there->now_us() + kLong);
   ASSERT_TRUE(message.has_value());
   EXPECT_EQ(message->header.request, 77U);
+}
+
+// Goal: who speaks another version is told so, whoever of the two connects, and costs nothing.
+// Method: a stranger whose packets are of another version, more often than links are let in.
+// Mutation: a goodbye that is not said, or whose link stays; a hello that is not answered.
+TEST(FabricLibfabric, AnotherVersionIsToldSo) {
+  const auto there = open_port();
+  {
+    Stranger newer(there->address());
+    newer.speak_another_version();
+    constexpr int kTimes = 1100;
+    for (int i = 0; i < kTimes; ++i) ASSERT_TRUE(newer.say_hello());
+    for (int i = 0; i < kTimes; ++i) {
+      const auto answer = newer.wait_for(Kind::kGoodbye);
+      ASSERT_TRUE(answer.has_value()) << i;
+      ASSERT_EQ(answer->link, Stranger::kName);
+    }
+  }
+  EXPECT_FALSE(there->poll(there->now_us() + 20'000).has_value());
+  const auto here = open_port();
+  connect(here.get(), there->address());
+
+  Stranger other(there->address());
+  other.speak_another_version();
+  std::thread answers([&other] {
+    ASSERT_TRUE(other.wait_for(Kind::kHello).has_value());
+    EXPECT_TRUE(other.say(Kind::kGoodbye, {}));
+  });
+  const TimeUs begin = here->now_us();
+  const auto peer = here->connect(other.address(), begin + kLong);
+  answers.join();
+  EXPECT_TRUE(peer.status().IsInvalidArgument()) << peer.status().ToString();
+  EXPECT_LE(here->now_us() - begin, kLong / 2);
 }
 
 // Goal: the provider lets nobody read what is no region, or is none any more, and whoever tries
