@@ -69,7 +69,10 @@ Result<ClusterMap> ClusterMap::decode(const std::string& document) {
   if (document.empty()) return map;
   try {
     const auto all = nlohmann::json::parse(document);
-    if (all.at("version") != kVersion) return Status::Corruption("a map of another version");
+    if (all.at("version") != kVersion) {
+      return Status::NotSupported("the cluster's map is of another version",
+                                  "use the same release");
+    }
     map.epoch = all.at("epoch");
     map.has_begun = all.at("has_begun");
     map.hash = index_in(all.at("hash"));

@@ -55,7 +55,7 @@ struct ClusterMap {
 
   [[nodiscard]] std::string encode() const;
   /// Of no document at all it is an empty map.
-  /// Errors  Corruption: it is no map.
+  /// Errors  Corruption: it is no map. NotSupported: one of another version.
   static Result<ClusterMap> decode(const std::string& document);
 
   friend bool operator==(const ClusterMap&, const ClusterMap&) = default;

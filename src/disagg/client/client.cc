@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/assert.h"
 #include "disagg/block.h"
@@ -65,6 +66,7 @@ Client::Client(fabric::Port* port, Coordinator* coordinator, const ClientOptions
       lookups_(port, &routes_, &cache_, &counts_),
       writes_(port, &routes_, &blocks_, &cache_,
               {.busy_us = options.try_us,
+               .answer_us = options.ask_again_us,
                .seed = options.seed == 0 ? base::draw_secret_word() : options.seed}) {}
 
 Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, Coordinator* coordinator,
@@ -251,7 +253,12 @@ Status Client::erase(const Slice& key, TimeUs until) {
 Status Client::write(std::span<const Change> changes, std::size_t* done, TimeUs until) {
   *done = 0;
   for (const Change& one : changes) BRECCIA_TRY(check(one));
+  bool is_again = false;
   return again_and_again(until, [&]() -> Status {
+    // What was refused is not put again where its answer may come too late: then it would not be
+    // known whether it was written.
+    const bool is_late = port_->now_us() + options_.ask_again_us >= until;
+    if (std::exchange(is_again, true) && is_late) return Status::TimedOut("servers refused it");
     while (*done < changes.size()) {
       BRECCIA_TRY(ready(until));
       BRECCIA_TRY(blocks_.tend(until));

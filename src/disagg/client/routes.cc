@@ -52,6 +52,7 @@ bool Routes::look() {
   const Coordinator::View* const view = coordinator_->look();
   if (view == nullptr || view->version == version_) return view != nullptr;
   auto map = ClusterMap::decode(view->document);
+  other_version_ = map.status().IsNotSupported() ? map.status() : Status::OK();
   // What is no map may become one.
   if (!map.ok() || map.value().epoch < map_.epoch) return version_ > 0;
   version_ = view->version;
@@ -68,7 +69,9 @@ bool Routes::look() {
 }
 
 Status Routes::find(TimeUs until) {
-  if (!look() || map_.hash.address.empty()) return Status::TryAgain("the cluster has no map yet");
+  const bool has_map = look();
+  BRECCIA_TRY(other_version_);
+  if (!has_map || map_.hash.address.empty()) return Status::TryAgain("the cluster has no map yet");
   if (hash_.has_value() && port_->is_gone(*hash_)) leave(&hash_);
   if (!hash_.has_value() || !has_table_) BRECCIA_TRY(again(meet_hash(try_until(until))));
   // Those that are not there now may not be needed.

@@ -18,7 +18,8 @@ namespace breccia::disagg {
 /// A client's way to the servers that have the roles of a cluster, as far as it knows the map: who
 /// is refused, or not answered, looks for another one.
 ///
-/// Errors  of all that asks: TryAgain, Busy, TimedOut: something is to be tried again, behind
+/// Errors  of find() and trust(): NotSupported: the map is of another version.
+///         of all that asks: TryAgain, Busy, TimedOut: something is to be tried again, behind
 ///         reconsider(). IOError, InvalidArgument: it is not.
 /// Owner   port and coordinator outlive it.
 /// Threads the port's.
@@ -95,6 +96,7 @@ class Routes {
   Asking asking_;
   MemoryPeers memory_;
   std::uint64_t version_ = 0;  // of the map
+  Status other_version_;       // what the coordinator has cannot be read
   ClusterMap map_;
   std::optional<fabric::PeerId> hash_, ordered_;
   bool has_table_ = false;

@@ -132,8 +132,10 @@ Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs un
     question.add(location.has_value() ? slot_of(0, *location) : Slot{0}).add_bytes(changes[i].key);
     if (location.has_value()) ask_until = blocks_->ask_until(*location, ask_until);
   }
-  // Who is busy for long may have another one in its place.
-  const TimeUs busy_until = std::min(ask_until, port_->now_us() + options_.busy_us);
+  // Who is busy for long may have another one in its place; and behind the last question there is
+  // to be time for its answer.
+  const TimeUs last = ask_until - std::min(ask_until, options_.answer_us);
+  const TimeUs busy_until = std::min(last, port_->now_us() + options_.busy_us);
   auto answer = routes_->ask_hash(Ask::kWrite, question, ask_until);
   for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < busy_until;) {
     (void)port_->poll(std::min(busy_until, port_->now_us() + pause));

@@ -35,8 +35,9 @@ struct Change {
 class Writes {
  public:
   struct Options {
-    fabric::TimeUs busy_us = 0;  // a hash server that is busy for so long may be another one
-    std::uint64_t seed = 0;      // of generations
+    fabric::TimeUs busy_us = 0;    // a hash server that is busy for so long may be another one
+    fabric::TimeUs answer_us = 0;  // an answer comes by then, or the question is put again
+    std::uint64_t seed = 0;        // of generations
   };
 
   Writes(fabric::Port* port, Routes* routes, LeasedBlocks* blocks, LocationCache* cache,

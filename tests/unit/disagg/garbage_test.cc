@@ -332,7 +332,8 @@ TEST(DisaggGarbage, Maps) {
     }
     const auto decoded = ClusterMap::decode(other);
     if (!decoded.ok()) {
-      ASSERT_TRUE(decoded.status().IsCorruption()) << other;
+      const bool is_known = decoded.status().IsCorruption() || decoded.status().IsNotSupported();
+      ASSERT_TRUE(is_known) << other;
       continue;
     }
     for (const auto& one : decoded.value().memory) ASSERT_LT(one.node, kNodesMax);

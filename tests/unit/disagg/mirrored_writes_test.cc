@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "disagg/client/client.h"
 #include "disagg/cluster_map.h"
-#include "disagg/coordinator/fixed.h"
 #include "disagg/index/hash_server.h"
 #include "disagg/index/ordered_server.h"
-#include "disagg/watermark.h"
 #include "unit/disagg/by_hand.h"
+#include "unit/disagg/client_by_hand.h"
 
 /// What clients and servers of indexes do where values have two servers, or come to have them, and
 /// where one of the two goes; memory servers are played by the test.
@@ -24,97 +22,7 @@ namespace {
 
 using namespace testing;
 
-constexpr std::uint32_t kEpoch = 7;
-constexpr TimeUs kFar = 10'000'000;
 constexpr std::uint32_t kBlockClass = MemoryByHand::kBlockClass;
-/// A block with it is of that class, of which a client is leased several at once.
-const std::string kValue(60, 'v');
-
-/// A hash server that takes all writes, and notes where their values lie.
-class HashByHand {
- public:
-  explicit HashByHand(fabric::Port* port)
-      : port_(port),
-        region_(
-            port->make_region(sizeof(Watermark) + sizeof(Bucket), fabric::Access::kRead).take()),
-        answers_(port) {}
-
-  void serve(TimeUs until) {
-    disagg::serve(
-        port_, &answers_,
-        [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
-          return std::optional(answer(ask, question));
-        },
-        until);
-  }
-  [[nodiscard]] const std::vector<Location>& written() const { return written_; }
-
- private:
-  WireWriter answer(Ask ask, WireReader question) {
-    WireWriter answer = answer_of(Code::kOk);
-    if (ask == Ask::kTable) {
-      return answer.add(TableInfo{.region = region_->name(),
-                                  .number = 1,
-                                  .shape = {.bucket_bits = 0, .buckets = 1},
-                                  .seeds = {},
-                                  .read_us = 1000,
-                                  .rest_us = 1001});
-    }
-    EXPECT_EQ(ask, Ask::kWrite);
-    written_.push_back(location_in(question.take<Slot>()));
-    return answer.add(Slot{0});
-  }
-
-  fabric::Port* const port_;
-  const std::unique_ptr<fabric::Region> region_;
-  Answers answers_;
-  std::vector<Location> written_;
-};
-
-bool serve_once(HashByHand* server, TimeUs until) {
-  server->serve(until);
-  return true;
-}
-
-Served<MemoryByHand> serve_memory(Net* net, TimeUs hold_us = kFar) {
-  return serve<MemoryByHand>(
-      net, [hold_us](fabric::Port* port) { return std::make_unique<MemoryByHand>(port, hold_us); });
-}
-
-/// Of one memory server, and its mirror if there is an address.
-ClusterMap map_of(std::uint32_t epoch, const std::string& hash, const std::string& memory,
-                  const std::string& mirror) {
-  ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
-  map.hash = {.member = "hash", .address = hash, .is_whole = true};
-  map.memory.push_back({.member = memory, .address = memory, .bytes = kChunkBytes});
-  if (!mirror.empty()) {
-    map.memory.front().mirror = {.member = mirror, .address = mirror, .is_written = true};
-  }
-  return map;
-}
-
-/// A client of a map that the test changes.
-struct ClientByHand {
-  ClientByHand(Net* net, const ClusterMap& map)
-      : node(net->add_node()), port(net->open(node)), coordinator(map.encode()) {
-    auto opened = Client::open(port.get(), &coordinator,
-                               {.ask_again_us = kAgainUs,
-                                .try_us = kSoonUs,
-                                .lease_max = 3,
-                                .cached_places = 0,
-                                .seed = 1},
-                               port->now_us() + kSoonUs);
-    client = opened.take();
-  }
-  Status put(TimeUs wait = 4 * kSoonUs) {
-    return client->put("key", kValue, port->now_us() + wait);
-  }
-
-  const Net::Node node;
-  const std::unique_ptr<fabric::Port> port;
-  FixedCoordinator coordinator;
-  std::unique_ptr<Client> client;
-};
 
 using Blocks = std::vector<Location>;
 
@@ -262,36 +170,6 @@ TEST(DisaggMirrored, NothingIsWrittenToOneAlone) {
     net->sleep(kFar / 10);
     ASSERT_TRUE(one.put().ok());
     EXPECT_EQ(by_hand.server->written().at(1), memory.server->leased().at(0));
-  });
-}
-
-// Goal: a server that stood still is written again within as long as that took, and one that stands
-//   still for long costs few blocks.
-// Mutation: it is avoided for half a second whatever it was; for a moment each time; not where it
-//   does not answer.
-TEST(DisaggMirrored, AServerThatStoodStillIsSoonWritten) {
-  run_by_hand([](Net* net) {
-    const auto memory = serve_memory(net);
-    const auto hash = serve<HashByHand>(
-        net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
-    ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
-    ASSERT_TRUE(one.put().ok());
-    struct Still {
-      TimeUs us, again_us;
-      std::uint64_t lost;
-    };
-    for (const Still still : {Still{30'000, 40'000, 2}, Still{kFar / 2, 600'000, 60}}) {
-      net->sleep(kFar / 10);
-      const std::uint64_t lost = one.client->counts().lost;
-      net->cut(one.node, memory.node);
-      const TimeUs ends = net->now_us() + still.us;
-      while (net->now_us() < ends) EXPECT_FALSE(one.put().ok());
-      net->heal(one.node, memory.node);
-      const TimeUs healed = net->now_us();
-      EXPECT_TRUE(one.put(kFar).ok());
-      EXPECT_LE(net->now_us() - healed, still.again_us);
-      EXPECT_LE(one.client->counts().lost - lost, still.lost);
-    }
   });
 }
 
