@@ -253,8 +253,9 @@ void check_histories(const std::vector<std::unique_ptr<Worker>>& workers, std::u
 void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uint64_t seed,
               const Porcupine& porcupine, Routed* routed) {
   base::Random random(seed);
-  const ClusterMap map = processes->wait_until_whole("look" + std::to_string(run));
-  ASSERT_FALSE(map.hash.member.empty()) << "the cluster is not whole";
+  std::string seen;
+  const ClusterMap map = processes->wait_until_whole("look" + std::to_string(run), &seen);
+  ASSERT_FALSE(map.hash.member.empty()) << "the cluster is not whole: " << seen;
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint64_t i = 0; i < kClients; ++i) {
     workers.push_back(std::make_unique<Worker>(processes->config(), run, i, random.next()));

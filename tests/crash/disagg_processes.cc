@@ -129,13 +129,15 @@ void DisaggProcesses::set_speed(pid_t process, std::uint64_t bits) const {
   EXPECT_TRUE(spaces_->set_speed(all_.at(process), bits));
 }
 
-ClusterMap DisaggProcesses::wait_until_whole(const std::string& name) const {
+ClusterMap DisaggProcesses::wait_until_whole(const std::string& name, std::string* seen) const {
   auto met = disagg::MetCoordinator::meet(config_, name);
   if (!met.ok()) return {};
   for (const TimeUs late = base::now_us() + kDisaggLongUs; base::now_us() < late;
        std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
     const auto* const view = met.value().coordinator->look();
     if (view == nullptr) continue;
+    *seen = view->document;
+    for (const std::string& member : view->members) *seen += "\n" + member;
     const auto map = ClusterMap::decode(view->document);
     const bool is_whole = map.ok() && has_indexes(map.value(), view->members) &&
                           !map.value().memory.empty() &&

@@ -50,8 +50,9 @@ class DisaggProcesses {
   [[nodiscard]] const disagg::ClusterConfig& config() const { return config_; }
   /// Waits until both indexes are whole and their servers there, one that waits for their place,
   /// and two memory servers.
-  /// Shape   a map without members, if that takes too long.
-  [[nodiscard]] disagg::ClusterMap wait_until_whole(const std::string& name) const;
+  /// Shape   a map without members, if that takes too long; *seen is what there is then.
+  [[nodiscard]] disagg::ClusterMap wait_until_whole(const std::string& name,
+                                                    std::string* seen) const;
 
  private:
   explicit DisaggProcesses(fabric::TimeUs session_us);
