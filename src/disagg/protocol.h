@@ -21,9 +21,9 @@ enum class Ask : std::uint8_t {
   kPool,       // () -> PoolInfo; of a memory server, as the others that follow
   kLease,      // (class: 4, count: 4) -> (lines: 8 each)
   kGiveBack,   // (blocks: 12 each, class 4, line 8) -> ()
-  kWrite,      // (slot: 8, 0: the key is deleted, key; each) -> (slot: 8, where the value before
-               //   lies, 0: there was none; each of the first of them, one at least); of a hash
-               //   server
+  kWrite,      // (slot: 8, 0: the key is deleted, generation of the block: 4, key; each) -> (slot: 8,
+               //   where the value before lies, 0: there was none; each of the first of them, one
+               //   at least); of a hash server
   kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
             //   of an ordered server, asked by the hash server that it follows
   kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server
@@ -42,6 +42,12 @@ enum class Ask : std::uint8_t {
   kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
   kPlaces,  // (node: 4, position: 8) -> (the next one: 8, slots: 8 each); of a hash server; with
             //   position 0 what waits comes, too
+  kCommit,  // (slot: 8, generation: 4, sequence: 8, each) -> (); of a memory server or a mirror:
+            //   blocks whose writes the hash server has taken
+  kRetire,  // (slot: 8, sequence: 8, each) -> (); of the same: blocks that were replaced by that
+            //   write, if they have none of a later one by now
+  kValues,  // (seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more, ValueEntry
+            //   each); of a memory server: which values lie there, from a line on
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -99,15 +105,30 @@ struct Follow {
   std::uint64_t is_whole = 0;
   KeySeeds seeds;
 };
+/// Behind it where values lay that the last writes have replaced: Replaced each.
 struct Followed {
   std::uint64_t through = 0;
   std::uint64_t is_whole = 0;
 };
+struct Replaced {
+  std::uint64_t sequence = 0;  // of the write
+  Slot slot = 0;               // where the value before it lay
+};
+/// A hash server has no more writes than that in the ordered server's log whose blocks before may
+/// have no mark; that one knows so many.
+constexpr std::uint64_t kUnmarkedMax = 8192;
 
 /// An entry of a hash server's table, and whose it is.
 struct ChainEntry {
   KeyId id;
   Slot slot = 0;
+};
+
+/// A value that a memory server has.
+struct ValueEntry {
+  KeyId id;
+  Slot slot = 0;
+  std::uint64_t sequence = 0;  // of its write
 };
 
 /// What kScan's answer begins with: it has all writes through `sequence`, and for so long, from

@@ -65,7 +65,7 @@ class OrderedWay : public Way {
   Status erase(const Slice& key, TimeUs until) override {
     return again_and_again(until, [&]() -> Status {
       WireWriter question;
-      question.add(Slot{0}).add_bytes(key);
+      question.add(Slot{0}).add(std::uint32_t{0}).add_bytes(key);
       return change(question, until);
     });
   }
@@ -141,12 +141,13 @@ class OrderedWay : public Way {
 
   Status put_once(const Slice& key, const Slice& value, TimeUs until) {
     BRECCIA_TRY(blocks_.tend(until));
-    const auto block = make_block(static_cast<std::uint32_t>(random_.next()), key, value);
+    const auto generation = static_cast<std::uint32_t>(random_.next());
+    const auto block = make_block(generation, key, value);
     BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
     const Routes::BlockWrite write{location.offset(), block};
     BRECCIA_TRY(routes_.write_memory(location.node, {&write, 1}, until));
     WireWriter question;
-    question.add(slot_of(0, location)).add_bytes(key);
+    question.add(slot_of(0, location)).add(generation).add_bytes(key);
     return change(question, until);
   }
 

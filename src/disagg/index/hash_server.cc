@@ -18,6 +18,10 @@ constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 constexpr std::size_t kAhead = 8;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
+/// Writes of which memory servers are told together.
+constexpr std::uint64_t kCommitsAtOnce = 4096;
+/// More than wait at a time.
+constexpr std::uint64_t kWritesLost = 1 << 20;
 
 /// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
@@ -59,7 +63,8 @@ HashServer::HashServer(fabric::Port* port, const Options& options,
       answers_(port),
       asking_(port, options.again_us),
       memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
-      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
+      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
+      telling_(port, &asking_, &memory_, options.again_us) {
   asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
 }
 
@@ -72,6 +77,8 @@ Status HashServer::follow(const ClusterMap& map) {
   if (has_lost_memory(map_, map)) holds_until_ = told_until_;
   map_ = map;
   memory_.follow(map);
+  telling_.follow(epoch_);
+  if (build_ != nullptr) build_->follow(map);
   ordered_.follow(map.ordered, epoch_);
   return Status::OK();
 }
@@ -86,6 +93,7 @@ Status HashServer::serve(fabric::TimeUs until) {
     }
     memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
+    commit();
     BRECCIA_TRY(ship());
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
@@ -99,7 +107,9 @@ Status HashServer::serve(fabric::TimeUs until) {
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs HashServer::wake() const {
-  fabric::TimeUs first = std::min({memory_.wake(), ordered_.wake(), table_->wake()});
+  fabric::TimeUs first =
+      std::min({memory_.wake(), ordered_.wake(), table_->wake(), telling_.wake()});
+  if (build_ != nullptr) first = std::min(first, build_->wake());
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
   if (!waiting_.empty() && holds_until_ > port_->now_us()) first = std::min(first, holds_until_);
   return first;
@@ -117,7 +127,11 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
     });
     return Status::OK();
   }
-  if (!is_ordered) return Status::OK();
+  if (!is_ordered) {
+    telling_.hear(arrival);
+    if (build_ != nullptr) build_->hear(arrival);
+    return Status::OK();
+  }
   WireReader answer(arrival.payload);
   const Status code = take_code(&answer);
   const auto what = ordered_.hear(arrival.header, code.ok());
@@ -130,8 +144,7 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
   BRECCIA_TRY(code);
   if (*what == Ask::kShip) return note_logged(answer);
   if (*what == Ask::kKeysBehind) return take_keys(answer);
-  const auto followed = answer.take<Followed>();
-  return answer.is_whole() ? begin(followed) : Status::IOError("no answer of an ordered server");
+  return begin(answer);
 }
 
 std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask ask,
@@ -217,20 +230,26 @@ WireWriter HashServer::places(WireReader question) const {
 
 /// Takes as many of the first ones as there is room for; the answer comes when these are done.
 std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireReader question) {
-  std::vector<std::pair<Slot, Slice>> writes;
+  struct One {
+    Slot slot;
+    std::uint32_t generation;
+    Slice key;
+  };
+  std::vector<One> writes;
   do {
     const auto slot = question.take<Slot>();
+    const auto generation = question.take<std::uint32_t>();
     const Slice key = question.take_bytes();
     if (!is_key(key)) return refusal(Code::kWrong, "no key");
-    writes.emplace_back(slot, key);
+    writes.push_back({slot, generation, key});
   } while (question.left() > 0);
   if (!question.is_whole()) return refusal(Code::kWrong, "no writes");
   std::optional<WireWriter> refused;
   std::size_t taken = 0;
-  for (const auto& [slot, key] : writes) {
+  for (const auto& [slot, generation, key] : writes) {
     refused = refusal_of(slot, key);
     if (refused.has_value()) break;
-    take(slot, key);
+    take(slot, generation, key);
     ++taken;
   }
   if (taken == 0) return refused;
@@ -238,7 +257,7 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireRea
   return std::nullopt;
 }
 
-void HashServer::take(Slot slot, const Slice& key) {
+void HashServer::take(Slot slot, std::uint32_t generation, const Slice& key) {
   LoggedWrite write{.sequence = last_ + 1,
                     .slot = slot == 0 ? 0 : slot_of(0, location_in(slot)),
                     .key = key.ToString()};
@@ -249,7 +268,8 @@ void HashServer::take(Slot slot, const Slice& key) {
     written_.insert(seeds_.id_of(key));
   }
   last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
-  waiting_.push_back({.write = std::move(write), .before = before, .asker = {}});
+  waiting_.push_back(
+      {.write = std::move(write), .generation = generation, .before = before, .asker = {}});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
   if (slot != 0) ++waiting_puts_;
@@ -288,14 +308,40 @@ std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) co
   return refusal(Code::kFull, "the hash index is full");
 }
 
-/// Brings what waits to the ordered server, one message after the other was answered.
+/// Tells memory servers which writes' blocks are there. The ordered server hears of these writes
+/// behind that, so whatever is in an index can be found without one.
+void HashServer::commit() {
+  if (options_.is_alone) committing_ = committed_ = last_;
+  telling_.tend();
+  if (!has_begun_ || !telling_.is_over()) return;
+  committed_ = committing_;
+  if (committed_ == last_) return;
+  committing_ = std::min(last_, committed_ + kCommitsAtOnce);
+  const std::size_t first = waiting_.size() - (last_ - committed_);
+  Telling::News news;
+  for (std::size_t i = first; i < first + (committing_ - committed_); ++i) {
+    const Waiting& one = waiting_[i];
+    const std::uint32_t node = location_in(one.write.slot).node;
+    if (one.write.slot == 0 || memory_.is_lost(node)) continue;
+    news[node].add(one.write.slot).add(one.generation).add(one.write.sequence);
+  }
+  telling_.begin(Ask::kCommit, std::move(news));
+  if (telling_.is_over()) committed_ = committing_;
+}
+
+/// Brings what waits to the ordered server, one message after the other was answered. Of what that
+/// one has, it knows the last blocks before, so no more may be without their marks.
 Status HashServer::ship() {
   if (options_.is_alone) logged_ = last_;
-  if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || last_ == logged_) return Status::OK();
+  const std::uint64_t through = std::min(committed_, marked_ + kUnmarkedMax);
+  if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || through <= logged_) {
+    return Status::OK();
+  }
   const std::size_t first = waiting_.size() - (last_ - logged_);
+  const std::size_t limit = first + (through - logged_);
   std::size_t end = first;
   bool tells = false;
-  for (std::size_t bytes = 0; end < waiting_.size() && bytes < options_.page_bytes; ++end) {
+  for (std::size_t bytes = 0; end < limit && bytes < options_.page_bytes; ++end) {
     BRECCIA_ASSERT(waiting_[end].write.sequence == logged_ + 1 + (end - first));
     bytes += sizeof(LoggedWrite) + waiting_[end].write.key.size();
     tells = tells || !waiting_[end].before.has_value();
@@ -429,14 +475,19 @@ Slot HashServer::apply(const Waiting& one) {
 
 /// The ordered server has met this one. What it has not logged is shipped to it, also what another
 /// one had logged.
-Status HashServer::begin(const Followed& followed) {
+Status HashServer::begin(WireReader answer) {
+  const auto followed = answer.take<Followed>();
+  if (answer.left() % sizeof(Replaced) != 0 || followed.is_whole > 1) {
+    return Status::IOError("no answer of an ordered server");
+  }
   if (has_begun_ && !is_whole_) return Status::IOError("what it is built from was gone");
   if (!has_begun_) {
     if (followed.is_whole == 0) return Status::IOError("neither index is whole");
     BRECCIA_ASSERT(waiting_.empty() && table_->size() == 0);
-    last_ = logged_ = marked_ = applied_ = followed.through;
+    last_ = committing_ = committed_ = logged_ = marked_ = applied_ = followed.through;
     table_->set_watermark(applied_);
     has_begun_ = true;
+    retire(answer);
     return Status::OK();
   }
   if (followed.through < applied_ || followed.through > last_) {
@@ -446,9 +497,23 @@ Status HashServer::begin(const Followed& followed) {
   return Status::OK();
 }
 
+/// The server before may have had no time to mark these.
+void HashServer::retire(WireReader replaced) {
+  Telling::News news;
+  while (replaced.left() > 0) {
+    const auto one = replaced.take<Replaced>();
+    const Location block = location_in(one.slot);
+    if (is_block(block) && !memory_.is_lost(block.node)) {
+      news[block.node].add(one.slot).add(one.sequence);
+    }
+  }
+  telling_.begin(Ask::kRetire, std::move(news));
+}
+
 /// Asks for the next keys, until there are no more; it is whole when all that was written meanwhile
 /// is in the buckets.
 Status HashServer::gather() {
+  if (build_ != nullptr) return gather_from_memory();
   if (is_whole_ || !has_begun_ || !ordered_.is_met()) return Status::OK();
   BRECCIA_TRY(put_gathered());
   if (!to_put_.empty()) return Status::OK();
@@ -509,6 +574,30 @@ Status HashServer::put_gathered() {
     }
     BRECCIA_TRY(table_->put(id, location_in(slot)).status());
   }
+  return Status::OK();
+}
+
+// ---- built from memory servers -----------------------------------------------------------------
+
+void HashServer::begin_from_memory() {
+  BRECCIA_ASSERT(!has_begun_ && build_ == nullptr && table_->size() == 0);
+  build_ = std::make_unique<MemoryBuild>(
+      port_, &asking_, &memory_, table_.get(),
+      MemoryBuild::Options{
+          .again_us = options_.again_us, .read_us = options_.mark_us, .seeds = seeds_});
+}
+
+/// It is whole when nothing but that is left where it was built from. Its writes come behind all
+/// that there were, also those that no memory server has heard of.
+Status HashServer::gather_from_memory() {
+  BRECCIA_TRY(build_->tend());
+  if (!build_->is_over()) return Status::OK();
+  if (!std::exchange(has_losers_, true)) telling_.begin(Ask::kRetire, build_->losers());
+  if (!telling_.is_over()) return Status::OK();
+  last_ = committing_ = committed_ = logged_ = marked_ = applied_ = build_->last() + kWritesLost;
+  table_->set_watermark(applied_);
+  has_begun_ = is_whole_ = true;
+  build_.reset();
   return Status::OK();
 }
 

@@ -117,7 +117,13 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
   chains_request_ = 0;
   seeds_ = follow.seeds;
   if (!std::exchange(has_begun_, true)) through_ = follow.from;
-  return answer_of(Code::kOk).add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
+  apply(kAll);
+  WireWriter answer = answer_of(Code::kOk);
+  answer.add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
+  // Who is whole has marked these, or will.
+  if (follow.is_whole != 0) return answer;
+  for (const Replaced& one : replaced_) answer.add(one);
+  return answer;
 }
 
 /// Takes writes that come behind those that it has; others came before. A hash server that is being
@@ -151,7 +157,13 @@ Slot OrderedServer::apply_one() {
   BRECCIA_ASSERT(!log_.empty());
   LoggedWrite write = std::move(log_.front());
   log_.pop_front();
-  return write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
+  const Slot before =
+      write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
+  if (before != 0) replaced_.push_back({.sequence = write.sequence, .slot = before});
+  while (!replaced_.empty() && replaced_.front().sequence + kUnmarkedMax <= write.sequence) {
+    replaced_.pop_front();
+  }
+  return before;
 }
 
 void OrderedServer::apply(std::size_t most) {

@@ -141,7 +141,28 @@ bool Mirror::keep_one(WireReader* question) {
   const auto line = question->take<std::uint64_t>();
   if (is_lease) return image_.take(size_class, line);
   (void)to_copy_.give_back(size_class, line);
-  return image_.give_back(size_class, line);
+  if (!image_.give_back(size_class, line)) return false;
+  wipe_block(bytes_of({.node = 0, .size_class = size_class, .line = line}));
+  news_.erase(line);
+  return true;
+}
+
+// ---- what writes blocks are of -----------------------------------------------------------------
+
+bool Mirror::is_copied_later(const Location& block) const {
+  return !has_image_once_ || to_copy_.has(block.size_class, block.line);
+}
+
+void Mirror::commit(const Location& block, std::uint32_t generation, std::uint64_t sequence) {
+  commit_block(bytes_of(block), generation, sequence);
+  if (!is_copied_later(block)) return;
+  news_[block.line].generation = generation;
+  news_[block.line].sequence = sequence;
+}
+
+void Mirror::retire(const Location& block, std::uint64_t sequence) {
+  retire_block(bytes_of(block), sequence);
+  if (is_copied_later(block)) news_[block.line].retired = sequence;
 }
 
 // ---- what lies there ---------------------------------------------------------------------------
@@ -198,8 +219,10 @@ void Mirror::copy() {
   for (const Location& block : part) {
     const bool was_there = to_copy_.give_back(block.size_class, block.line);
     BRECCIA_ASSERT(was_there);
+    news_.erase(block.line);
   }
   is_copied_ = part.empty();
+  if (is_copied_) news_.clear();
 }
 
 /// What is not whole was never written to the end, or by who was told that it is not known whether
@@ -208,6 +231,12 @@ void Mirror::put(const Location& block, std::span<const std::byte> bytes) {
   BRECCIA_ASSERT(block.offset() + bytes.size() <= memory_.size());
   if (!whole_block(bytes).has_value()) return;
   std::memcpy(memory_.data() + block.offset(), bytes.data(), bytes.size());
+  const auto news = news_.find(block.line);
+  if (news == news_.end()) return;
+  if (news->second.sequence > 0) {
+    commit_block(bytes_of(block), news->second.generation, news->second.sequence);
+  }
+  retire_block(bytes_of(block), news->second.retired);
 }
 
 /// It is replaced if it is so there.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,11 @@ class Mirror {
   void hear(const fabric::Arrival& arrival);
   /// Answers kKeep.
   WireWriter keep(const Answers::Asker& asker, WireReader question);
+  /// A write was taken whose value is there, or is copied yet.
+  /// Shape   the block is in the memory.
+  void commit(const Location& block, std::uint32_t generation, std::uint64_t sequence);
+  /// A block was replaced by that write, if it is of an earlier one.
+  void retire(const Location& block, std::uint64_t sequence);
 
   /// It has all that the server has.
   [[nodiscard]] bool is_whole() const { return has_image_once_ && is_copied_; }
@@ -74,6 +80,10 @@ class Mirror {
   [[nodiscard]] std::vector<Location> next_part();
   void put(const Location& block, std::span<const std::byte> bytes);
   void mark_as(const Location& block, std::uint64_t state);
+  [[nodiscard]] bool is_copied_later(const Location& block) const;
+  [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const {
+    return memory_.subspan(block.offset(), block.bytes());
+  }
 
   fabric::Port* const port_;
   Asking* const asking_;
@@ -95,6 +105,13 @@ class Mirror {
 
   PoolImage image_;
   PoolImage to_copy_;
+  /// What was said of blocks that are copied later, or once more: theirs says less.
+  struct News {
+    std::uint32_t generation = 0;
+    std::uint64_t sequence = 0;
+    std::uint64_t retired = 0;  // by this write
+  };
+  std::map<std::uint64_t, News> news_;  // by line
   std::uint64_t copied_ = 0;  // chunks before this one have nothing to copy
   bool is_copied_ = false;
   fabric::TimeUs copy_again_ = 0;

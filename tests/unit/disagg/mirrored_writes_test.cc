@@ -60,6 +60,7 @@ class HashByHand {
                                   .read_us = 1000,
                                   .rest_us = 1001});
     }
+    if (ask == Ask::kTrust) return answer.add(Trust{.for_us = 1000, .is_whole = 1, .table = 1});
     EXPECT_EQ(ask, Ask::kWrite);
     written_.push_back(location_in(question.take<Slot>()));
     return answer.add(Slot{0});
@@ -137,7 +138,7 @@ Served<HashServer> serve_hash(Net* net, const ClusterMap& map) {
 }
 
 WireWriter put_at(const Location& block) {
-  return WireWriter().add(slot_of(0, block)).add_bytes("key");
+  return WireWriter().add(slot_of(0, block)).add(1U).add_bytes("key");
 }
 
 /// Puts that, again while the server is busy with meeting others; the answer's number.
@@ -278,7 +279,7 @@ TEST(DisaggMirrored, WritesAreOfOneMap) {
     const Location first = nth_block(kBlockClass, 0);
     EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, first)), Code::kOk);
     const WireWriter put = put_at(nth_block(kBlockClass, 1)),
-                     erase = WireWriter().add(Slot{0}).add_bytes("key");
+                     erase = WireWriter().add(Slot{0}).add(0U).add_bytes("key");
     const WireWriter places = WireWriter().add(0U).add(std::uint64_t{0});
     for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
       EXPECT_EQ(client.code_of(client.put(to, Ask::kWrite, other, put)), Code::kEpoch);
