@@ -22,7 +22,8 @@ namespace breccia::disagg {
 ///     12  checksum    4   CRC32C of the bytes before it, then of key and value
 ///     16  state       8   the live word of the generation; another one, as zero: another value has
 ///                         come, or is about to. Not in the checksum
-///     24  sequence    8   of the write by which it is a key's value, as the hash server has numbered
+///     24  sequence    8   of the write by which it is a key's value, as the hash server has
+///     numbered
 ///                         it; 0: that has not taken it. Not in the checksum
 ///
 /// Source  [hstore] 4.1 has keys and values alone. Deviation: see docs/impl/disagg.md.

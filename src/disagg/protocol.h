@@ -21,9 +21,9 @@ enum class Ask : std::uint8_t {
   kPool,       // () -> PoolInfo; of a memory server, as the others that follow
   kLease,      // (class: 4, count: 4) -> (lines: 8 each)
   kGiveBack,   // (blocks: 12 each, class 4, line 8) -> ()
-  kWrite,      // (slot: 8, 0: the key is deleted, generation of the block: 4, key; each) -> (slot: 8,
-               //   where the value before lies, 0: there was none; each of the first of them, one
-               //   at least); of a hash server
+  kWrite,   // (slot: 8, 0: the key is deleted, generation of the block: 4, key; each) -> (slot: 8,
+            //   where the value before lies, 0: there was none; each of the first of them, one
+            //   at least); of a hash server
   kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
             //   of an ordered server, asked by the hash server that it follows
   kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server

@@ -125,7 +125,7 @@ class HashServer final : public IndexServer {
   Asking asking_;
   MemoryPeers memory_;
   OrderedLink ordered_;
-  Telling telling_;  // memory servers, one thing at a time
+  Telling telling_;                     // memory servers, one thing at a time
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
   fabric::TimeUs trust_until_ = 0;
@@ -138,12 +138,12 @@ class HashServer final : public IndexServer {
   std::vector<Slot> replaced_;  // by those writes of a question that are applied
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
-  std::uint64_t last_ = 0;     // write that came
+  std::uint64_t last_ = 0;        // write that came
   std::uint64_t committing_ = 0;  // through this one memory servers are told of them
   std::uint64_t committed_ = 0;   // through this one they know them
-  std::uint64_t logged_ = 0;   // through this one the ordered server has them
-  std::uint64_t marked_ = 0;   // through this one blocks say that they are replaced
-  std::uint64_t applied_ = 0;  // through this one the buckets have them
+  std::uint64_t logged_ = 0;      // through this one the ordered server has them
+  std::uint64_t marked_ = 0;      // through this one blocks say that they are replaced
+  std::uint64_t applied_ = 0;     // through this one the buckets have them
   fabric::TimeUs mark_again_ = 0;
 
   bool is_whole_ = false;

@@ -157,8 +157,7 @@ Slot OrderedServer::apply_one() {
   BRECCIA_ASSERT(!log_.empty());
   LoggedWrite write = std::move(log_.front());
   log_.pop_front();
-  const Slot before =
-      write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
+  const Slot before = write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
   if (before != 0) replaced_.push_back({.sequence = write.sequence, .slot = before});
   while (!replaced_.empty() && replaced_.front().sequence + kUnmarkedMax <= write.sequence) {
     replaced_.pop_front();

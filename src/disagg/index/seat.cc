@@ -114,8 +114,8 @@ void Seat::take_role() {
   ClusterMap next = map_;
   ++next.epoch;
   // Who has to be made of this one is no other one's beginning.
-  const bool is_last =
-      options_.role == Role::kHash && !is_first && !(is_there(map_.ordered) && map_.ordered.is_whole);
+  const bool is_last = options_.role == Role::kHash && !is_first &&
+                       !(is_there(map_.ordered) && map_.ordered.is_whole);
   if (is_last) next.ordered = {};
   next.of(options_.role) = {.member = membership_.name(),
                             .address = port_->address(),

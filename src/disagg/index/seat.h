@@ -17,8 +17,8 @@ namespace breccia::disagg {
 
 /// A server that has one of the two indexes, or waits to have it: when nobody has the role, or who
 /// has is no member of the cluster any more, it takes the role (a new epoch), builds the index from
-/// the other one, and says when it is whole. Where there is no other one, or none that is whole, the
-/// hash index is built from the memory servers, and the ordered one from that.
+/// the other one, and says when it is whole. Where there is no other one, or none that is whole,
+/// the hash index is built from the memory servers, and the ordered one from that.
 ///
 /// Where one process has both roles, which would be lost together, a seat of another one takes the
 /// ordered index.

@@ -82,9 +82,8 @@ void Telling::hear(const fabric::Arrival& arrival) {
   }
   one->has_heard = true;
   const std::uint32_t node = one->node;
-  const bool have_all = std::all_of(told_.begin(), told_.end(), [&](const One& of) {
-    return of.node != node || of.has_heard;
-  });
+  const bool have_all = std::all_of(told_.begin(), told_.end(),
+                                    [&](const One& of) { return of.node != node || of.has_heard; });
   if (have_all) be_over(node);
 }
 

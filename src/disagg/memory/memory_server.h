@@ -51,6 +51,7 @@ class MemoryServer {
   /// Null: it is no mirror.
   [[nodiscard]] const Mirror* mirror() const { return mirror_.get(); }
   [[nodiscard]] const Pool& pool() const { return pool_; }
+  [[nodiscard]] std::span<std::byte> memory() { return region_->bytes(); }
   /// Blocks that were nobody's, so far.
   [[nodiscard]] std::uint64_t found_orphans() const { return found_orphans_; }
 

@@ -112,7 +112,7 @@ class Mirror {
     std::uint64_t retired = 0;  // by this write
   };
   std::map<std::uint64_t, News> news_;  // by line
-  std::uint64_t copied_ = 0;  // chunks before this one have nothing to copy
+  std::uint64_t copied_ = 0;            // chunks before this one have nothing to copy
   bool is_copied_ = false;
   fabric::TimeUs copy_again_ = 0;
 };

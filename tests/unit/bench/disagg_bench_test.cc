@@ -191,7 +191,7 @@ TEST(DisaggBench, SaysWhereTimeGoes) {
   const Rows rows = rows_of(flags);
   const std::map<std::string, std::vector<std::string>> phases = {
       {"get", {"bucket", "block", "rest"}},
-      {"put", {"value", "rpc", "queue", "log", "mark", "apply", "rest"}},
+      {"put", {"value", "rpc", "queue", "commit", "log", "mark", "apply", "rest"}},
       {"scan100", {"index", "values", "watermark", "rest"}}};
   for (const auto& [operation, of] : phases) {
     double share = 0;

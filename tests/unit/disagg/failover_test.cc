@@ -373,8 +373,8 @@ TEST(DisaggFailover, MirroredMemoryIsLinearizable) {
 }
 
 // Goal: the same where both indexes are lost at once, and made of what memory servers have, also
-//   where that is begun anew; with servers that hang, or are cut off, for longer than a session, and
-//   go on.
+//   where that is begun anew; with servers that hang, or are cut off, for longer than a session,
+//   and go on.
 // Mutation: values that count before a hash server has taken their writes; writes that are logged
 //   before memory servers know them; of several values of a key not the last one; those before it
 //   that stay; what clients are told by servers that were replaced.

@@ -25,7 +25,7 @@ using fabric::TimeUs;
 using fabric::sim::Net;
 
 constexpr TimeUs kLong = 10'000'000;
-constexpr std::uint8_t kKinds = 22;  // more than there are
+constexpr std::uint8_t kKinds = 25;  // more than there are
 constexpr std::uint64_t kTableLines = 5;
 constexpr std::uint64_t kMirrorBytes = PoolImage::kChunkLines * kLineBytes;
 
@@ -86,6 +86,15 @@ std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
       break;
     case Ask::kFollow:
       writer.add(Followed{.through = any_word(), .is_whole = random->below(2)});
+      for (std::uint64_t n = random->below(4); n > 0; --n) writer.add(any_word()).add(any_slot());
+      break;
+    case Ask::kValues:
+      writer.add(random->one_in(2) ? 0 : any_word());
+      for (std::uint64_t n = random->below(4); n > 0; --n) {
+        writer.add(ValueEntry{.id = {.hash = random->next(), .proof = random->next()},
+                              .slot = any_slot(),
+                              .sequence = any_word()});
+      }
       break;
     case Ask::kTrust:
       writer.add(Trust{.for_us = any_word(), .is_whole = random->below(2)});
@@ -270,7 +279,13 @@ TEST(DisaggGarbage, AnswersToAskers) {
       options.again_us = 300;
       auto server = HashServer::make(of_hash, options);
       ASSERT_TRUE(server.ok());
-      ASSERT_TRUE(server.value()->follow(map).ok());
+      ClusterMap its_map = map;
+      if (random.one_in(2)) {
+        server.value()->begin_from_memory();
+        its_map.hash.is_whole = false;
+        its_map.ordered = {};
+      }
+      ASSERT_TRUE(server.value()->follow(its_map).ok());
       server.value()->trust_until(kLong);
       // It may see that something is wrong.
       (void)server.value()->serve(net.now_us() + 20'000);
