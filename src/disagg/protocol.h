@@ -105,18 +105,22 @@ struct Follow {
   std::uint64_t is_whole = 0;
   KeySeeds seeds;
 };
-/// Behind it where values lay that the last writes have replaced: Replaced each.
+/// Behind it the last writes, LastWrite each, if the hash server is not whole.
 struct Followed {
   std::uint64_t through = 0;
   std::uint64_t is_whole = 0;
 };
-struct Replaced {
-  std::uint64_t sequence = 0;  // of the write
-  Slot slot = 0;               // where the value before it lay
+/// A write of which memory servers may not know yet that it was taken, nor that it has replaced
+/// another one.
+struct LastWrite {
+  std::uint64_t sequence = 0;
+  Slot slot = 0;      // where its value lies; 0: it was a deletion
+  Slot replaced = 0;  // where the value before it lay; 0: there was none
+  std::uint64_t generation = 0;
 };
-/// A hash server has no more writes than that in the ordered server's log whose blocks before may
-/// have no mark; that one knows so many.
-constexpr std::uint64_t kUnmarkedMax = 8192;
+/// A hash server has no more such writes than that in the ordered server's log, which knows so
+/// many.
+constexpr std::uint64_t kLastWrites = 2048;
 
 /// An entry of a hash server's table, and whose it is.
 struct ChainEntry {
@@ -150,15 +154,19 @@ constexpr std::uint32_t kScanMax = 4096;
 
 /// A write as the log has it.
 struct LoggedWrite {
-  std::uint64_t sequence = 0;  // one more than that of the write before
-  Slot slot = 0;               // where the value lies; 0: the key was deleted
+  std::uint64_t sequence = 0;    // one more than that of the write before
+  Slot slot = 0;                 // where the value lies; 0: the key was deleted
+  std::uint32_t generation = 0;  // of its block
   std::string key;
 
-  void add_to(WireWriter* writer) const { writer->add(sequence).add(slot).add_bytes(key); }
+  void add_to(WireWriter* writer) const {
+    writer->add(sequence).add(slot).add(generation).add_bytes(key);
+  }
   static LoggedWrite taken_from(WireReader* reader) {
     LoggedWrite write;
     write.sequence = reader->take<std::uint64_t>();
     write.slot = reader->take<Slot>();
+    write.generation = reader->take<std::uint32_t>();
     write.key = reader->take_bytes().ToString();
     return write;
   }

@@ -98,7 +98,7 @@ Status HashServer::serve(fabric::TimeUs until) {
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
     const bool may_apply = has_log() && port_->now_us() >= holds_until_;
-    if (may_apply) apply_through(std::min(logged_, marked_));
+    if (may_apply) apply_through(std::min({committed_, logged_, marked_}));
     table_->tend(is_whole_ ? told_until_ : 0);
     BRECCIA_TRY(gather());
   } while (port_->now_us() < until);
@@ -260,6 +260,7 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireRea
 void HashServer::take(Slot slot, std::uint32_t generation, const Slice& key) {
   LoggedWrite write{.sequence = last_ + 1,
                     .slot = slot == 0 ? 0 : slot_of(0, location_in(slot)),
+                    .generation = generation,
                     .key = key.ToString()};
   std::optional<Slot> before;
   if (is_whole_) {
@@ -268,8 +269,7 @@ void HashServer::take(Slot slot, std::uint32_t generation, const Slice& key) {
     written_.insert(seeds_.id_of(key));
   }
   last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
-  waiting_.push_back(
-      {.write = std::move(write), .generation = generation, .before = before, .asker = {}});
+  waiting_.push_back({.write = std::move(write), .before = before, .asker = {}});
   ++last_;
   waiting_bytes_ += bytes_of(waiting_.back().write);
   if (slot != 0) ++waiting_puts_;
@@ -308,12 +308,13 @@ std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) co
   return refusal(Code::kFull, "the hash index is full");
 }
 
-/// Tells memory servers which writes' blocks are there. The ordered server hears of these writes
-/// behind that, so whatever is in an index can be found without one.
+/// Tells memory servers which blocks are of writes that were taken, so that these are found when
+/// both indexes are lost.
 void HashServer::commit() {
   if (options_.is_alone) committing_ = committed_ = last_;
   telling_.tend();
   if (!has_begun_ || !telling_.is_over()) return;
+  if (!has_ended_before_) return go_on_with_writes_of_before();
   committed_ = committing_;
   if (committed_ == last_) return;
   committing_ = std::min(last_, committed_ + kCommitsAtOnce);
@@ -321,19 +322,20 @@ void HashServer::commit() {
   Telling::News news;
   for (std::size_t i = first; i < first + (committing_ - committed_); ++i) {
     const Waiting& one = waiting_[i];
+    if (one.write.slot == 0) continue;
     const std::uint32_t node = location_in(one.write.slot).node;
-    if (one.write.slot == 0 || memory_.is_lost(node)) continue;
-    news[node].add(one.write.slot).add(one.generation).add(one.write.sequence);
+    news[node].add(one.write.slot).add(one.write.generation).add(one.write.sequence);
   }
   telling_.begin(Ask::kCommit, std::move(news));
   if (telling_.is_over()) committed_ = committing_;
 }
 
-/// Brings what waits to the ordered server, one message after the other was answered. Of what that
-/// one has, it knows the last blocks before, so no more may be without their marks.
+/// Brings what waits to the ordered server, one message after the other was answered. That one
+/// knows the last writes, so no more may be there of which memory servers do not know all.
 Status HashServer::ship() {
   if (options_.is_alone) logged_ = last_;
-  const std::uint64_t through = std::min(committed_, marked_ + kUnmarkedMax);
+  if (!has_ended_before_) return Status::OK();
+  const std::uint64_t through = std::min(last_, std::min(committed_, marked_) + kLastWrites);
   if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || through <= logged_) {
     return Status::OK();
   }
@@ -378,10 +380,11 @@ Status HashServer::note_logged(WireReader answer) {
 ///
 /// Only what is logged is marked. Whoever takes this server's place has such a write, so the block
 /// that it replaces is used again only when this server lets it be: a mark that comes late, or when
-/// there is another hash server, hits nobody else's block.
+/// there is another hash server, hits nobody else's block. And only what is
+/// committed is, or where both indexes are lost neither of the two values is there.
 void HashServer::mark() {
   const fabric::TimeUs now = port_->now_us();
-  if (marked_ >= logged_ || now < mark_again_) return;
+  if (marked_ >= std::min(committed_, logged_) || now < mark_again_) return;
   Marks marks;
   const std::uint64_t through = markable(&marks);
   bool are_all = true;
@@ -398,7 +401,7 @@ void HashServer::mark() {
   const bool was_full = through == marked_ + kMarksAtOnce;
   if (are_all) marked_ = through;
   mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
-  if (marked_ >= logged_) mark_again_ = 0;
+  if (marked_ >= std::min(committed_, logged_)) mark_again_ = 0;
 }
 
 /// On a server before its mirror, which may be copying it (Mirror::copy). False: not all are there.
@@ -423,7 +426,8 @@ std::uint64_t HashServer::markable(Marks* marks) const {
   for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
     const Waiting& one = waiting_[i];
     BRECCIA_ASSERT(one.write.sequence == through + 1);
-    if (one.write.sequence > logged_ || !one.before.has_value()) break;
+    const bool is_known = one.write.sequence <= std::min(committed_, logged_);
+    if (!is_known || !one.before.has_value()) break;
     const Location block = location_in(*one.before);
     if (*one.before != 0 && !memory_.is_lost(block.node)) {
       if (memory_.find_all(block.node).empty()) break;
@@ -477,7 +481,7 @@ Slot HashServer::apply(const Waiting& one) {
 /// one had logged.
 Status HashServer::begin(WireReader answer) {
   const auto followed = answer.take<Followed>();
-  if (answer.left() % sizeof(Replaced) != 0 || followed.is_whole > 1) {
+  if (answer.left() % sizeof(LastWrite) != 0 || followed.is_whole > 1) {
     return Status::IOError("no answer of an ordered server");
   }
   if (has_begun_ && !is_whole_) return Status::IOError("what it is built from was gone");
@@ -485,9 +489,8 @@ Status HashServer::begin(WireReader answer) {
     if (followed.is_whole == 0) return Status::IOError("neither index is whole");
     BRECCIA_ASSERT(waiting_.empty() && table_->size() == 0);
     last_ = committing_ = committed_ = logged_ = marked_ = applied_ = followed.through;
-    table_->set_watermark(applied_);
     has_begun_ = true;
-    retire(answer);
+    end_writes_of_before(answer);
     return Status::OK();
   }
   if (followed.through < applied_ || followed.through > last_) {
@@ -497,17 +500,30 @@ Status HashServer::begin(WireReader answer) {
   return Status::OK();
 }
 
-/// The server before may have had no time to mark these.
-void HashServer::retire(WireReader replaced) {
-  Telling::News news;
-  while (replaced.left() > 0) {
-    const auto one = replaced.take<Replaced>();
-    const Location block = location_in(one.slot);
-    if (is_block(block) && !memory_.is_lost(block.node)) {
-      news[block.node].add(one.slot).add(one.sequence);
+/// The server before may have had no time to tell memory servers of these. Nobody is told that they
+/// are in an index before they know.
+void HashServer::end_writes_of_before(WireReader last) {
+  Telling::News committed;
+  while (last.left() > 0) {
+    const auto one = last.take<LastWrite>();
+    const Location block = location_in(one.slot), before = location_in(one.replaced);
+    if (is_block(block) && one.sequence > 0) {
+      committed[block.node]
+          .add(one.slot)
+          .add(static_cast<std::uint32_t>(one.generation))
+          .add(one.sequence);
     }
+    if (is_block(before)) retired_[before.node].add(one.replaced).add(one.sequence);
   }
-  telling_.begin(Ask::kRetire, std::move(news));
+  has_ended_before_ = false;
+  telling_.begin(Ask::kCommit, std::move(committed));
+}
+
+void HashServer::go_on_with_writes_of_before() {
+  BRECCIA_ASSERT(!has_ended_before_ && telling_.is_over());
+  if (!retired_.empty()) return telling_.begin(Ask::kRetire, std::exchange(retired_, {}));
+  has_ended_before_ = true;
+  table_->set_watermark(applied_);
 }
 
 /// Asks for the next keys, until there are no more; it is whole when all that was written meanwhile
@@ -515,6 +531,7 @@ void HashServer::retire(WireReader replaced) {
 Status HashServer::gather() {
   if (build_ != nullptr) return gather_from_memory();
   if (is_whole_ || !has_begun_ || !ordered_.is_met()) return Status::OK();
+  if (!has_ended_before_) return Status::OK();
   BRECCIA_TRY(put_gathered());
   if (!to_put_.empty()) return Status::OK();
   if (has_gathered_) {

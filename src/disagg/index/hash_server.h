@@ -27,8 +27,8 @@ namespace breccia::disagg {
 
 /// The hash index: clients read its buckets themselves, and ask it for changes. It puts them in
 /// order, tells memory servers which blocks they are of, brings them to the ordered server's log,
-/// many at once, marks the blocks of values that they replace, and has them in its buckets, and
-/// acknowledges them, when all that is done.
+/// many at once, marks the blocks of values that they replace when they are there, and has them in
+/// its buckets, and acknowledges them, when all that is done.
 ///
 /// One that takes the place of another is built from the ordered server, and takes writes
 /// meanwhile; where both indexes were lost, from the memory servers, and takes none.
@@ -75,7 +75,6 @@ class HashServer final : public IndexServer {
   /// A write that the ordered server's log may not have yet, or whose mark may not be there.
   struct Waiting {
     LoggedWrite write;
-    std::uint32_t generation = 0;  // of its block
     /// Where the value lies that it replaces, 0: there is none; none: the ordered server will tell.
     std::optional<Slot> before;
     bool is_marked_late = false;          // a mark of that may come yet
@@ -110,7 +109,8 @@ class HashServer final : public IndexServer {
   Slot apply(const Waiting& one);
 
   Status begin(WireReader answer);
-  void retire(WireReader replaced);
+  void end_writes_of_before(WireReader last);
+  void go_on_with_writes_of_before();
   Status gather();
   Status gather_from_memory();
   void be_whole();
@@ -153,8 +153,10 @@ class HashServer final : public IndexServer {
   std::string gathered_;                       // up to this key
   std::deque<std::pair<KeyId, Slot>> to_put_;  // of these, not in the buckets yet
   std::unordered_set<KeyId, IdHash> written_;  // while it was built
-  std::unique_ptr<MemoryBuild> build_;         // from memory servers; null: it is not
-  bool has_losers_ = false;                    // that these are being told
+  bool has_ended_before_ = true;  // memory servers know of all writes of the hash server before
+  Telling::News retired_;         // by these, that they are to be told yet
+  std::unique_ptr<MemoryBuild> build_;  // from memory servers; null: it is not
+  bool has_losers_ = false;             // that these are being told
 };
 
 }  // namespace breccia::disagg

@@ -120,9 +120,9 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
   apply(kAll);
   WireWriter answer = answer_of(Code::kOk);
   answer.add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
-  // Who is whole has marked these, or will.
+  // Who is whole has told memory servers of these, or will.
   if (follow.is_whole != 0) return answer;
-  for (const Replaced& one : replaced_) answer.add(one);
+  for (const LastWrite& one : last_writes_) answer.add(one);
   return answer;
 }
 
@@ -158,10 +158,11 @@ Slot OrderedServer::apply_one() {
   LoggedWrite write = std::move(log_.front());
   log_.pop_front();
   const Slot before = write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
-  if (before != 0) replaced_.push_back({.sequence = write.sequence, .slot = before});
-  while (!replaced_.empty() && replaced_.front().sequence + kUnmarkedMax <= write.sequence) {
-    replaced_.pop_front();
-  }
+  last_writes_.push_back({.sequence = write.sequence,
+                          .slot = write.slot,
+                          .replaced = before,
+                          .generation = write.generation});
+  if (last_writes_.size() > kLastWrites) last_writes_.pop_front();
   return before;
 }
 

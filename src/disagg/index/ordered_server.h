@@ -101,7 +101,7 @@ class OrderedServer final : public IndexServer {
   bool has_begun_ = false;                // it knows where the log goes on
   std::deque<LoggedWrite> log_;           // behind the index
   std::uint64_t through_ = 0;             // of the log
-  std::deque<Replaced> replaced_;         // by the last writes in the index
+  std::deque<LastWrite> last_writes_;     // in the index
   OrderedIndex index_;
 
   bool is_whole_ = false;

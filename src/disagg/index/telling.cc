@@ -14,13 +14,18 @@ void Telling::begin(Ask what, News news) {
   BRECCIA_ASSERT(is_over() && told_.empty());
   what_ = what;
   news_ = std::move(news);
+  forget_lost();
   tend();
 }
 
 void Telling::follow(std::uint32_t epoch) {
   epoch_ = epoch;
   told_.clear();
-  std::erase_if(news_, [this](const auto& one) { return memory_->is_lost(one.first); });
+  forget_lost();
+}
+
+void Telling::forget_lost() {
+  std::erase_if(news_, [this](const auto& one) { return !memory_->is_kept(one.first); });
 }
 
 bool Telling::is_told(std::uint32_t node) const {

@@ -44,6 +44,7 @@ class Telling {
     fabric::TimeUs again = 0;
     bool has_heard = false;
   };
+  void forget_lost();
   [[nodiscard]] bool is_told(std::uint32_t node) const;
   void tell(std::uint32_t node);
   void send(One* one);
