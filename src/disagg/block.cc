@@ -62,13 +62,14 @@ void retire_block(std::span<std::byte> block, std::uint64_t sequence) {
   BRECCIA_ASSERT(block.size() >= sizeof header);
   std::memcpy(&header, block.data(), sizeof header);
   const bool is_taken = header.magic == BlockHeader::kMagic && header.sequence > 0;
-  if (is_taken && header.sequence < sequence) wipe_block(block);
+  if (!is_taken || header.sequence >= sequence) return;
+  constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::memcpy(block.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
 }
 
 void wipe_block(std::span<std::byte> block) {
-  constexpr std::uint64_t kState = BlockHeader::kReplaced;
   BRECCIA_ASSERT(block.size() >= sizeof(BlockHeader));
-  std::memcpy(block.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
+  std::memset(block.data(), 0, sizeof(BlockHeader));
 }
 
 }  // namespace breccia::disagg

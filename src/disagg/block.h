@@ -72,7 +72,7 @@ struct BlockView {
 void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
 /// Says in a block that it was replaced by that write, if it is of an earlier one that was taken.
 void retire_block(std::span<std::byte> block, std::uint64_t sequence);
-/// Says in a block that it is nobody's value.
+/// Says in a block that it is none: what is told late of its use before finds nothing.
 void wipe_block(std::span<std::byte> block);
 
 }  // namespace breccia::disagg

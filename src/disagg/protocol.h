@@ -46,8 +46,12 @@ enum class Ask : std::uint8_t {
             //   blocks whose writes the hash server has taken
   kRetire,  // (slot: 8, sequence: 8, each) -> (); of the same: blocks that were replaced by that
             //   write, if they have none of a later one by now
-  kValues,  // (seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more, ValueEntry
-            //   each); of a memory server: which values lie there, from a line on
+  kValues,  // (seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more, sequence of the
+            //   last write that it was told of: 8, ValueEntry each); of a memory server: which
+            //   values lie there, from a line on
+  kAgree,   // (line: 8, the next one: 8, 0: there are no more; slot: 8, generation: 4, sequence: 8,
+            //   each) -> (); of a mirror: what kValues has told of its server, who made nothing
+            //   else known of the lines between
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -121,6 +125,8 @@ struct LastWrite {
 /// A hash server has no more such writes than that in the ordered server's log, which knows so
 /// many.
 constexpr std::uint64_t kLastWrites = 2048;
+/// Writes go on so far behind the last that a lost server is known to have numbered.
+constexpr std::uint64_t kWritesLost = 1 << 20;
 
 /// An entry of a hash server's table, and whose it is.
 struct ChainEntry {
@@ -132,7 +138,8 @@ struct ChainEntry {
 struct ValueEntry {
   KeyId id;
   Slot slot = 0;
-  std::uint64_t sequence = 0;  // of its write
+  std::uint64_t sequence = 0;    // of its write
+  std::uint64_t generation = 0;  // of its block
 };
 
 /// What kScan's answer begins with: it has all writes through `sequence`, and for so long, from

@@ -20,8 +20,6 @@ constexpr std::size_t kAhead = 8;
 constexpr std::size_t kMarksAtOnce = 1024;
 /// Writes of which memory servers are told together.
 constexpr std::uint64_t kCommitsAtOnce = 4096;
-/// More than wait at a time.
-constexpr std::uint64_t kWritesLost = 1 << 20;
 
 /// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
@@ -317,7 +315,12 @@ void HashServer::commit() {
   if (!has_ended_before_) return go_on_with_writes_of_before();
   committed_ = committing_;
   if (committed_ == last_) return;
-  committing_ = std::min(last_, committed_ + kCommitsAtOnce);
+  // Of what is committed and not logged both values may be there when all is lost.
+  committing_ = std::min(last_, std::min(committed_ + kCommitsAtOnce, logged_ + kLastWrites));
+  if (committing_ <= committed_) {
+    committing_ = committed_;
+    return;
+  }
   const std::size_t first = waiting_.size() - (last_ - committed_);
   Telling::News news;
   for (std::size_t i = first; i < first + (committing_ - committed_); ++i) {
@@ -608,9 +611,12 @@ void HashServer::begin_from_memory() {
 /// that there were, also those that no memory server has heard of.
 Status HashServer::gather_from_memory() {
   BRECCIA_TRY(build_->tend());
-  if (!build_->is_over()) return Status::OK();
-  if (!std::exchange(has_losers_, true)) telling_.begin(Ask::kRetire, build_->losers());
-  if (!telling_.is_over()) return Status::OK();
+  if (!build_->is_over() || !telling_.is_over()) return Status::OK();
+  Telling::News losers = build_->take_losers();
+  if (!losers.empty()) {
+    telling_.begin(Ask::kRetire, std::move(losers));
+    return Status::OK();
+  }
   last_ = committing_ = committed_ = logged_ = marked_ = applied_ = build_->last() + kWritesLost;
   table_->set_watermark(applied_);
   has_begun_ = is_whole_ = true;

@@ -156,7 +156,6 @@ class HashServer final : public IndexServer {
   bool has_ended_before_ = true;  // memory servers know of all writes of the hash server before
   Telling::News retired_;         // by these, that they are to be told yet
   std::unique_ptr<MemoryBuild> build_;  // from memory servers; null: it is not
-  bool has_losers_ = false;             // that these are being told
 };
 
 }  // namespace breccia::disagg

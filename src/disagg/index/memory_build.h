@@ -2,7 +2,11 @@
 
 #include <breccia/status.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "disagg/asking.h"
@@ -44,30 +48,39 @@ class MemoryBuild {
   /// Asks for values, and puts what has come into the table, as far as there is room.
   /// Errors  MemoryLimit: the table is too small.
   [[nodiscard]] Status tend();
+  /// When tend() has something to do.
   [[nodiscard]] fabric::TimeUs wake() const;
   void hear(const fabric::Arrival& arrival) { scan_.hear(arrival); }
 
   /// Each key has its value.
   [[nodiscard]] bool is_over() const { return is_over_; }
-  /// No write that was found is a later one.
-  [[nodiscard]] std::uint64_t last() const { return last_; }
-  /// What is to be told memory servers by kRetire.
-  [[nodiscard]] const Telling::News& losers() const { return losers_; }
+  /// No write that was found, or that a memory server was told of, is a later one.
+  [[nodiscard]] std::uint64_t last() const { return std::max(last_, scan_.last()); }
+  /// Some of what is to be told memory servers by kRetire; nothing: they were told all.
+  [[nodiscard]] Telling::News take_losers();
 
  private:
   [[nodiscard]] Status put_found();
+  void note_rival(const ValueEntry& one);
   void settle();
-  [[nodiscard]] bool settle(const ValueEntry& other);
-  void lose(Slot slot, std::uint64_t sequence);
+  [[nodiscard]] bool read_sequences(std::span<const ValueEntry> others,
+                                    std::vector<std::uint64_t>* sequences);
+  void settle(const ValueEntry& other, std::uint64_t sequence);
 
   fabric::Port* const port_;
   MemoryPeers* const memory_;
   GrowingTable* const table_;
   const Options options_;
   MemoryScan scan_;
-  std::vector<ValueEntry> contested_;  // of keys that have another value in the table
+  /// The latest of each key beside that in the table, by both of its hashes.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, ValueEntry> rivals_;
   fabric::TimeUs settle_again_ = 0;
-  Telling::News losers_;
+  bool waits_for_room_ = false;
+  struct Loser {
+    Slot slot = 0;
+    std::uint64_t sequence = 0;
+  };
+  std::vector<Loser> losers_;
   std::uint64_t last_ = 0;
   bool is_over_ = false;
 };

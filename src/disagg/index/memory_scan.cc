@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/assert.h"
 #include "disagg/location.h"
 
 namespace breccia::disagg {
@@ -23,6 +24,9 @@ void MemoryScan::follow(const ClusterMap& map) {
     if (of.is_lost) continue;
     const auto before = all_.find(of.node);
     One one = before == all_.end() ? One() : before->second;
+    // What it has told was not agreed to by a mirror that has its place.
+    if (one.member != of.member) one.page.reset();
+    one.member = of.member;
     one.request = 0;
     one.again = 0;
     next.emplace(of.node, one);
@@ -33,7 +37,7 @@ void MemoryScan::follow(const ClusterMap& map) {
 void MemoryScan::tend() {
   if (found_.size() > kFoundMax) return;
   for (auto& [node, one] : all_) {
-    if (!one.is_over && port_->now_us() >= one.again) ask(node, &one);
+    if (!one.is_over && port_->now_us() >= one.again) go_on(node, &one);
   }
 }
 
@@ -46,51 +50,78 @@ TimeUs MemoryScan::wake() const {
   return first;
 }
 
-/// For its next page.
-void MemoryScan::ask(std::uint32_t node, One* one) {
+/// The server is asked for a page, or its mirror whether it agrees.
+void MemoryScan::go_on(std::uint32_t node, One* one) {
   one->again = port_->now_us() + again_us_;
-  const MemoryPeer* const of = memory_->find(node);
-  if (of == nullptr) return;
-  if (one->request == 0 || one->peer != of->peer) one->request = asking_->draw_request();
-  one->peer = of->peer;
+  const std::vector<const MemoryPeer*> all = memory_->find_all(node);
+  if (all.empty()) return;
+  if (!one->page.has_value()) {
+    return ask(one, *all.front(), Ask::kValues, WireWriter().add(seeds_).add(one->line));
+  }
+  if (all.size() == 1) return take(one);  // its mirror is gone
+  WireWriter question;
+  question.add(one->line).add(one->page->next);
+  for (const ValueEntry& entry : one->page->entries) {
+    question.add(entry.slot).add(static_cast<std::uint32_t>(entry.generation)).add(entry.sequence);
+  }
+  ask(one, *all.back(), Ask::kAgree, question);
+}
+
+void MemoryScan::ask(One* one, const MemoryPeer& of, Ask what, const WireWriter& question) {
+  if (one->request == 0 || one->peer != of.peer) one->request = asking_->draw_request();
+  one->peer = of.peer;
   const fabric::Header header{
-      .kind = static_cast<std::uint8_t>(Ask::kValues), .epoch = epoch_, .request = one->request};
-  const WireWriter question = WireWriter().add(seeds_).add(one->line);
-  (void)port_->send(of->peer, header, question.bytes(), one->again);
+      .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = one->request};
+  // What does not go now goes again.
+  (void)port_->send(of.peer, header, question.bytes(), one->again);
 }
 
 void MemoryScan::hear(const fabric::Arrival& arrival) {
-  constexpr std::uint8_t kTold = static_cast<std::uint8_t>(Ask::kValues) | kAnswerBit;
-  const bool is_message = arrival.kind == fabric::Arrival::Kind::kMessage;
-  if (!is_message || arrival.header.kind != kTold) return;
+  if (arrival.kind != fabric::Arrival::Kind::kMessage) return;
   const auto found = std::find_if(all_.begin(), all_.end(), [&](const auto& of) {
     return of.second.request != 0 && of.second.peer == arrival.peer &&
            of.second.request == arrival.header.request;
   });
   if (found == all_.end()) return;
   auto& [node, one] = *found;
+  const Ask asked = one.page.has_value() ? Ask::kAgree : Ask::kValues;
+  if (arrival.header.kind != (static_cast<std::uint8_t>(asked) | kAnswerBit)) return;
   one.request = 0;
   WireReader answer(arrival.payload);
   // Who has another map yet is asked again, behind a pause.
-  if (take_code(&answer).ok()) take(answer, node, &one);
+  if (!take_code(&answer).ok()) return;
+  if (asked == Ask::kAgree) return take(&one);
+  one.page = page_in(answer, node, one);
+  if (one.page.has_value()) one.again = 0;
 }
 
-/// What makes no sense is asked for anew.
-void MemoryScan::take(WireReader answer, std::uint32_t node, One* one) {
-  const auto next = answer.take<std::uint64_t>();
-  std::deque<ValueEntry> entries;
+/// None: it makes no sense, and is asked for anew.
+std::optional<MemoryScan::Page> MemoryScan::page_in(WireReader answer, std::uint32_t node,
+                                                    const One& one) {
+  Page page{.next = answer.take<std::uint64_t>(), .entries = {}};
+  const auto last = answer.take<std::uint64_t>();
   while (answer.left() > 0) {
-    entries.push_back(answer.take<ValueEntry>());
-    const Location block = location_in(entries.back().slot);
-    const bool is_one = is_block(block) && block.node == node && block.line >= one->line &&
-                        (next == 0 || block.line < next) && entries.back().sequence > 0;
-    if (!is_one) return;
+    page.entries.push_back(answer.take<ValueEntry>());
+    const ValueEntry& entry = page.entries.back();
+    const Location block = location_in(entry.slot);
+    const bool is_one = is_block(block) && block.node == node && block.line >= one.line &&
+                        (page.next == 0 || block.line < page.next) && entry.sequence > 0;
+    if (!is_one) return std::nullopt;
   }
-  if (!answer.is_whole() || (next != 0 && next <= one->line)) return;
-  one->line = next;
-  one->is_over = next == 0;
+  if (!answer.is_whole() || (page.next != 0 && page.next <= one.line)) return std::nullopt;
+  last_ = std::max(last_, last);
+  return page;
+}
+
+/// The page counts.
+void MemoryScan::take(One* one) {
+  BRECCIA_ASSERT(one->page.has_value());
+  found_.insert(found_.end(), one->page->entries.begin(), one->page->entries.end());
+  one->line = one->page->next;
+  one->is_over = one->line == 0;
+  one->page.reset();
+  one->request = 0;
   one->again = 0;
-  found_.insert(found_.end(), entries.begin(), entries.end());
 }
 
 bool MemoryScan::is_over() const {

@@ -118,6 +118,8 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
   seeds_ = follow.seeds;
   if (!std::exchange(has_begun_, true)) through_ = follow.from;
   apply(kAll);
+  // Memory servers may have heard of writes that the hash server before had no time to bring here.
+  if (follow.is_whole == 0) through_ += kWritesLost;
   WireWriter answer = answer_of(Code::kOk);
   answer.add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
   // Who is whole has told memory servers of these, or will.

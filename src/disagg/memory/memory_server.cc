@@ -146,9 +146,11 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
     case Ask::kCommit:
     case Ask::kRetire:
     case Ask::kValues:
+    case Ask::kAgree:
       if (asker.header.epoch != epoch_) return refusal(Code::kEpoch, "another map of the cluster");
       if (ask == Ask::kCommit) return commit(question);
       if (ask == Ask::kRetire) return retire(question);
+      if (ask == Ask::kAgree) return agree(question);
       return mirror_ == nullptr ? values(question)
                                 : refusal(Code::kEpoch, "it is the other server of its memory");
     case Ask::kUse:
@@ -236,6 +238,7 @@ WireWriter MemoryServer::commit(WireReader question) {
     const bool is_one = is_block(block) && sequence > 0 &&
                         block.offset() + block.bytes() <= region_->bytes().size();
     if (!is_one) return refusal(Code::kWrong, "no block");
+    last_ = std::max(last_, sequence);
     if (mirror_ != nullptr) {
       mirror_->commit(block, generation, sequence);
     } else if (pool_.has(block.size_class, block.line)) {
@@ -253,6 +256,7 @@ WireWriter MemoryServer::retire(WireReader question) {
     const bool is_one =
         is_block(block) && block.offset() + block.bytes() <= region_->bytes().size();
     if (!is_one) return refusal(Code::kWrong, "no block");
+    last_ = std::max(last_, sequence);
     if (mirror_ != nullptr) {
       mirror_->retire(block, sequence);
     } else if (pool_.has(block.size_class, block.line)) {
@@ -260,6 +264,15 @@ WireWriter MemoryServer::retire(WireReader question) {
     }
   }
   return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
+}
+
+WireWriter MemoryServer::agree(WireReader question) {
+  if (mirror_ == nullptr) return refusal(Code::kEpoch, "no mirror any more");
+  const auto line = question.take<std::uint64_t>();
+  const auto next = question.take<std::uint64_t>();
+  const std::uint64_t lines = region_->bytes().size() / kLineBytes;
+  const bool is_one = line < lines && next < lines && mirror_->agree(line, next, question);
+  return is_one ? answer_of(Code::kOk) : refusal(Code::kWrong, "no values");
 }
 
 /// Whole blocks in use that no other value has replaced, of writes that were taken.
@@ -275,20 +288,25 @@ WireWriter MemoryServer::values(WireReader question) const {
   };
   for (std::uint64_t number = line / Pool::kChunkLines; number < pool_.chunks(); ++number) {
     const PoolImage::Chunk& chunk = pool_.chunk(number);
+    // Where it goes on it gets on by a block at least.
+    if (number * Pool::kChunkLines >= line) looked_at += chunk.is_used.size();
     for (std::uint64_t i = 0; i < chunk.is_used.size(); ++i) {
+      if (!chunk.is_used[i]) continue;
       const Location block{.node = *node_,
                            .size_class = chunk.size_class,
                            .line = PoolImage::line_of(chunk.size_class, {number, i})};
-      if (!chunk.is_used[i] || block.line < line) continue;
-      if (is_full()) return answer_of(Code::kOk).add(block.line).append(entries);
+      if (block.line < line) continue;
+      if (is_full()) return answer_of(Code::kOk).add(block.line).add(last_).append(entries);
       looked_at += block.bytes();
       const auto view = whole_block(bytes_of(block));
       if (!view.has_value() || view->is_replaced || view->sequence == 0) continue;
-      entries.add(ValueEntry{
-          .id = seeds.id_of(view->key), .slot = slot_of(0, block), .sequence = view->sequence});
+      entries.add(ValueEntry{.id = seeds.id_of(view->key),
+                             .slot = slot_of(0, block),
+                             .sequence = view->sequence,
+                             .generation = view->generation});
     }
   }
-  return answer_of(Code::kOk).add(std::uint64_t{0}).append(entries);
+  return answer_of(Code::kOk).add(std::uint64_t{0}).add(last_).append(entries);
 }
 
 }  // namespace breccia::disagg

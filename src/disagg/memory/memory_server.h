@@ -70,6 +70,7 @@ class MemoryServer {
   [[nodiscard]] bool free_block(std::uint32_t size_class, std::uint64_t line);
   WireWriter commit(WireReader question);
   WireWriter retire(WireReader question);
+  WireWriter agree(WireReader question);
   WireWriter values(WireReader question) const;
   [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const;
 
@@ -86,6 +87,7 @@ class MemoryServer {
   Orphans orphans_;
   std::unique_ptr<Mirror> mirror_;
   std::uint64_t found_orphans_ = 0;
+  std::uint64_t last_ = 0;  // write that it was told of
 };
 
 }  // namespace breccia::disagg

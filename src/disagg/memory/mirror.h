@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,6 +62,10 @@ class Mirror {
   /// A write was taken whose value is there, or is copied yet.
   /// Shape   the block is in the memory.
   void commit(const Location& block, std::uint32_t generation, std::uint64_t sequence);
+  /// From a line to another one, 0: to the end, these are the values that its server has: slot,
+  /// generation, sequence each. What else was said of blocks there is forgotten.
+  /// False: that makes no sense.
+  [[nodiscard]] bool agree(std::uint64_t line, std::uint64_t next, WireReader values);
   /// A block was replaced by that write, if it is of an earlier one.
   void retire(const Location& block, std::uint64_t sequence);
 
@@ -75,11 +80,14 @@ class Mirror {
   void ask();
   void take_page(WireReader answer);
   void have_image();
+  void wipe_what_went();
   [[nodiscard]] bool keep_one(WireReader* question);
   void copy();
   [[nodiscard]] std::vector<Location> next_part();
   void put(const Location& block, std::span<const std::byte> bytes);
   void mark_as(const Location& block, std::uint64_t state);
+  void forget_values(std::uint64_t line, std::uint64_t next, const std::set<std::uint64_t>& but);
+  [[nodiscard]] bool is_in_use(const Location& block) const;
   [[nodiscard]] bool is_copied_later(const Location& block) const;
   [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const {
     return memory_.subspan(block.offset(), block.bytes());

@@ -25,7 +25,7 @@ using fabric::TimeUs;
 using fabric::sim::Net;
 
 constexpr TimeUs kLong = 10'000'000;
-constexpr std::uint8_t kKinds = 25;  // more than there are
+constexpr std::uint8_t kKinds = 26;  // more than there are
 constexpr std::uint64_t kTableLines = 5;
 constexpr std::uint64_t kMirrorBytes = PoolImage::kChunkLines * kLineBytes;
 
@@ -104,7 +104,7 @@ std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
       for (std::uint64_t n = random->below(4); n > 0; --n) writer.add(any_word()).add(any_slot());
       break;
     case Ask::kValues:
-      writer.add(random->one_in(2) ? 0 : any_word());
+      writer.add(random->one_in(2) ? 0 : any_word()).add(any_word());
       for (std::uint64_t n = random->below(4); n > 0; --n) {
         writer.add(ValueEntry{.id = {}, .slot = any_slot(), .sequence = any_word()});
       }

@@ -157,6 +157,7 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
     EXPECT_EQ(code(ask(Ask::kCommit, late)), Code::kOk);
     EXPECT_EQ(sequence_in(memory, blocks[1]), 0U);
 
+    std::uint64_t last = 9;
     const auto values = [&] {
       std::vector<std::pair<std::uint64_t, std::uint64_t>> found;  // line and sequence
       std::uint64_t line = 0;
@@ -164,6 +165,7 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
         const auto answer = ask(Ask::kValues, WireWriter().add(KeySeeds()).add(line));
         WireReader reader(std::span<const std::byte>(answer).subspan(1));
         line = reader.take<std::uint64_t>();
+        EXPECT_EQ(reader.take<std::uint64_t>(), last);
         EXPECT_LE(reader.left(), sizeof(ValueEntry));
         while (reader.left() > 0) {
           const auto one = reader.take<ValueEntry>();
@@ -187,6 +189,8 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
     EXPECT_EQ(line_in(ask(Ask::kLease, lease_of(1))), blocks[5].line);
     EXPECT_EQ(values(), Found());
     EXPECT_EQ(code(ask(Ask::kRetire, retired_by(1, 99))), Code::kOk);
+    last = 99;
+    EXPECT_EQ(values(), Found());
     EXPECT_EQ(block_in(memory, blocks[1]), "v");
     for (const Ask what : {Ask::kCommit, Ask::kRetire, Ask::kValues}) {
       EXPECT_EQ(code(ask(what, {}, kEpoch + 1)), Code::kEpoch);
