@@ -155,6 +155,9 @@ Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs un
                   [](Slot slot) { return slot == 0 || is_block(location_in(slot)); });
   if (!is_answer) return not_known(Status::IOError("no answer to a write"));
   if (!routes_->confirm(asked, until)) {
+    for (const Slot slot : replaced) {
+      if (slot != 0) blocks_->lose();
+    }
     return not_known(Status::IOError("by then it may have been another hash server"));
   }
   return replaced;

@@ -110,6 +110,7 @@ fabric::TimeUs HashServer::wake() const {
   if (build_ != nullptr) first = std::min(first, build_->wake());
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
   if (!waiting_.empty() && holds_until_ > port_->now_us()) first = std::min(first, holds_until_);
+  if (may_ship()) first = 0;  // a mark of this turn has made room
   return first;
 }
 
@@ -333,15 +334,21 @@ void HashServer::commit() {
   if (telling_.is_over()) committed_ = committing_;
 }
 
+std::uint64_t HashServer::ship_through() const {
+  return std::min(last_, std::min(committed_, marked_) + kLastWrites);
+}
+
+bool HashServer::may_ship() const {
+  return has_ended_before_ && ordered_.is_met() && !ordered_.is_asked(Ask::kShip) &&
+         ship_through() > logged_;
+}
+
 /// Brings what waits to the ordered server, one message after the other was answered. That one
 /// knows the last writes, so no more may be there of which memory servers do not know all.
 Status HashServer::ship() {
   if (options_.is_alone) logged_ = last_;
-  if (!has_ended_before_) return Status::OK();
-  const std::uint64_t through = std::min(last_, std::min(committed_, marked_) + kLastWrites);
-  if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || through <= logged_) {
-    return Status::OK();
-  }
+  if (!may_ship()) return Status::OK();
+  const std::uint64_t through = ship_through();
   const std::size_t first = waiting_.size() - (last_ - logged_);
   const std::size_t limit = first + (through - logged_);
   std::size_t end = first;

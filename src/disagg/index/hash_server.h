@@ -99,6 +99,8 @@ class HashServer final : public IndexServer {
   [[nodiscard]] std::optional<WireWriter> refusal_of(Slot slot, const Slice& key) const;
   [[nodiscard]] bool has_log() const { return options_.is_alone || ordered_.is_met(); }
   void commit();
+  [[nodiscard]] std::uint64_t ship_through() const;
+  [[nodiscard]] bool may_ship() const;
   Status ship();
   Status note_logged(WireReader answer);
   void mark();

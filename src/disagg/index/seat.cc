@@ -136,6 +136,9 @@ void Seat::begin() {
     table_->be_first();
   } else if (map_.ordered.member.empty()) {
     log(LogLevel::kWarning, "both indexes were lost: they are made of what memory servers have");
+    const bool has_lost = std::any_of(map_.memory.begin(), map_.memory.end(),
+                                      [](const auto& one) { return one.is_lost; });
+    if (has_lost) log(LogLevel::kWarning, "some of which are lost: their keys will not be found");
     table_->begin_from_memory();
   }
   server_ = std::move(table_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/log.h"
 
 namespace breccia::disagg {
 
@@ -80,11 +81,15 @@ void Telling::hear(const fabric::Arrival& arrival) {
   });
   if (one == told_.end()) return;
   WireReader answer(arrival.payload);
-  if (!take_code(&answer).ok()) {
+  const Status code = take_code(&answer);
+  if (!code.ok() && !code.IsInvalidArgument()) {
     // Who has another map yet is asked by another question: this one is answered.
     one->request = asking_->draw_request();
     return;
   }
+  // What makes no sense there does not later.
+  if (!code.ok())
+    log(LogLevel::kWarning, "a memory server was told of no block: " + code.ToString());
   one->has_heard = true;
   const std::uint32_t node = one->node;
   const bool have_all = std::all_of(told_.begin(), told_.end(),
