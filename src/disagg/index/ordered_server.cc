@@ -119,11 +119,11 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
   chains_request_ = 0;
   seeds_ = follow.seeds;
   if (!std::exchange(has_begun_, true)) through_ = follow.from;
-  apply(kAll);
   WireWriter answer = answer_of(Code::kOk);
   answer.add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
   // Who is whole has told memory servers of these, or will.
   if (follow.is_whole != 0) return answer;
+  apply(kAll);
   for (const LastWrite& one : last_writes_) answer.add(one);
   return answer;
 }
