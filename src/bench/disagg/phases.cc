@@ -72,8 +72,7 @@ class ServedPuts {
       // One message is under way at a time; if it goes again it is the same one.
       const bool is_again = std::exchange(ship_, event.request) == event.request;
       for (auto& [asker, put] : open_) {
-        const bool is_in_it = put.committed != 0 && put.shipped == 0;
-        if (!is_again && is_in_it) put.shipped = event.begin_ns;
+        if (!is_again && put.shipped == 0) put.shipped = event.begin_ns;
       }
     } else if (is(event, Event::Kind::kHear, answer(Ask::kShip))) {
       for (auto& [asker, put] : open_) {
@@ -88,7 +87,8 @@ class ServedPuts {
       if (found == open_.end()) return;
       // Others were refused.
       found->second.answered = event.begin_ns;
-      if (found->second.logged != 0) done_.emplace(found->second.slot, found->second);
+      const bool is_done = found->second.logged != 0 && found->second.committed != 0;
+      if (is_done) done_.emplace(found->second.slot, found->second);
       open_.erase(found);
     }
   }
@@ -153,7 +153,7 @@ Ns time_of_reads(std::span<const Event> operation, bool of_lines) {
 }  // namespace
 
 Phases phases_of_puts(const Watches& clients, const Watch& hash_server) {
-  Phases phases{.names = {"value", "rpc", "queue", "commit", "log", "mark", "apply", "rest"},
+  Phases phases{.names = {"value", "rpc", "queue", "log", "commit", "mark", "apply", "rest"},
                 .ns = {}};
   const ServedPuts served(hash_server);
   for_operations(clients, [&](std::span<const Event> operation) {
@@ -166,11 +166,11 @@ Phases phases_of_puts(const Watches& clients, const Watch& hash_server) {
       if (event.kind == Event::Kind::kWrite) value += time_of(event);
     }
     const Ns in_server = put->answered - put->heard;
+    const Ns behind = std::max(put->logged, put->committed);
     keep(operation,
-         {value, asked->end - asked->begin - in_server,
-          (put->told - put->heard) + (put->shipped - put->committed), put->committed - put->told,
-          put->logged - put->shipped, put->marking,
-          put->answered - put->logged - std::min(put->marking, put->answered - put->logged)},
+         {value, asked->end - asked->begin - in_server, put->shipped - put->heard,
+          put->logged - put->shipped, behind - put->logged, put->marking,
+          put->answered - behind - std::min(put->marking, put->answered - behind)},
          &phases);
   });
   return phases;

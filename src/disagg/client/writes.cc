@@ -69,9 +69,8 @@ Result<std::size_t> Writes::run(std::span<const Change> changes, TimeUs until) {
   }
   const auto replaced = ask(some, until);
   if (!replaced.ok() && !is_known_not(replaced.status())) {
-    for (const Block& one : made_) {
-      if (one.location.has_value()) blocks_->lose();
-    }
+    // Of each one: its own, or that which it has replaced.
+    for (std::size_t i = 0; i < made_.size(); ++i) blocks_->lose();
     return replaced.status();
   }
   const std::size_t done = replaced.ok() ? replaced.value().size() : 0;
@@ -155,9 +154,6 @@ Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs un
                   [](Slot slot) { return slot == 0 || is_block(location_in(slot)); });
   if (!is_answer) return not_known(Status::IOError("no answer to a write"));
   if (!routes_->confirm(asked, until)) {
-    for (const Slot slot : replaced) {
-      if (slot != 0) blocks_->lose();
-    }
     return not_known(Status::IOError("by then it may have been another hash server"));
   }
   return replaced;

@@ -143,7 +143,7 @@ TEST(DisaggHashServer, MarksWhatIsReplacedByWhatIsKnown) {
 }
 
 // Goal: who takes a hash server's place has memory servers hear of the last writes, and then of
-//   what these replaced, before it logs any, is whole, or says by its watermark that they are there.
+//   what these replaced, before it logs any, is whole, or says by its watermark that it has them.
 // Mutation: each of these before; one of the two that is left out, or told first.
 TEST(DisaggHashServer, EndsWritesOfBefore) {
   run_by_hand([](Net* net) {
