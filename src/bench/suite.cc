@@ -6,6 +6,7 @@
 #include <map>
 
 #include "bench/database.h"
+#include "bench/engines/advice.h"
 #include "bench/places.h"
 #include "bench/report.h"
 #include "bench/rocksdb_probe.h"
@@ -85,6 +86,7 @@ class SuiteRun {
     if (!config_.use_existing_db) BRECCIA_TRY(make_fresh(place));
     Database database(engine_config, place);
     BRECCIA_TRY(database.open());
+    if (!config_.use_existing_db) BRECCIA_TRY(database.engine()->check_new());
     if (round == 0) say_what_was_cut(name, database.engine()->in_effect());
     for (const Step& step : steps_) {
       if (step.flush) {
@@ -101,7 +103,7 @@ class SuiteRun {
       BRECCIA_TRY(run_step(database.engine(), name, step, round));
       if (loads) BRECCIA_TRY(database.open_for(tuning_));
     }
-    return Status();
+    return config_.compare.empty() ? Status() : database.engine()->clean();
   }
 
   [[nodiscard]] const std::vector<StepResult>& results() const { return results_; }
@@ -188,15 +190,9 @@ class SuiteRun {
   std::vector<StepResult> results_;
 };
 
-std::string advice(const Status& status) {
-  if (status.IsNotSupported()) return "use --backend=auto or --backend=host, or another --engine";
-  if (!status.IsInvalidArgument()) return "see `breccia doctor --db`";
-  return "choose another --db or --wal_dir, or pass --use_existing_db to run on what is there";
-}
-
 int failed(const std::string& engine, const Place& place, const Status& status) {
   console::say_error(fmt::format("benchmark on {} in {}", engine, place.db), status,
-                     advice(status));
+                     advice(engine, status));
   return console::kExitFailed;
 }
 

@@ -32,10 +32,12 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option(
          "--engine", engine,
          "breccia, hash (breccia with the hash engine), slab or slab_in_place (with the slab "
-         "engine, the latter of keys and values of 8 bytes), rocksdb, or flatmap: a hash table in "
-         "memory, of keys and values of 8 bytes")
+         "engine, the latter of keys and values of 8 bytes), rocksdb, flatmap: a hash table in "
+         "memory, of keys and values of 8 bytes; or disagg: a cluster of servers, which has to be "
+         "without keys")
       ->one_of({std::begin(kEngines), std::end(kEngines)})
       ->capture_default_str();
+  app->add_option("--config", cluster, "The file of the cluster that --engine=disagg measures");
   app->add_option("--backend", backend, "Where Breccia's batches run: auto, host or cuda")
       ->one_of({"auto", "host", "cuda"})
       ->capture_default_str();
@@ -120,6 +122,9 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   if (prebuilt && batch_size == 1) return "--prebuilt needs a --batch_size of 2 or more";
   if (columns && batch_size == 1) return "--columns needs a --batch_size of 2 or more";
   if (use_existing_db && db.empty()) return "--use_existing_db needs --db";
+  const bool has_disagg =
+      engine == "disagg" || std::find(compare.begin(), compare.end(), "disagg") != compare.end();
+  if (has_disagg == cluster.empty()) return "--engine=disagg and --config need one another";
   if (registered && !(columns && ready)) return "--registered needs --columns and --ready";
   suite->place = {db.empty() ? default_folder() : db, wal_dir};
   suite->use_existing_db = use_existing_db;
@@ -136,6 +141,8 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->engine.engine = engine;
   suite->engine.backend = console::backend_choice(backend);
   suite->engine.device = device;
+  suite->engine.cluster = cluster;
+  suite->engine.threads = threads;
   suite->engine.columns = columns;
   suite->engine.registered = registered;
   suite->engine.in_place = in_place;

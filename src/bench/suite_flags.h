@@ -14,6 +14,7 @@ struct SuiteFlags {
   std::string wal_dir;
   bool use_existing_db = false;
   std::string engine = "breccia";
+  std::string cluster;
   std::string backend = "auto";
   int device = 0;
   std::vector<std::string> compare;

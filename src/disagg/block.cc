@@ -45,7 +45,31 @@ std::optional<BlockView> whole_block(std::span<const std::byte> bytes) {
   return BlockView{.key = Slice(rest, key_bytes),
                    .value = Slice(rest + key_bytes, header.value_bytes),
                    .generation = header.generation,
-                   .is_replaced = header.state != BlockHeader::live(header.generation)};
+                   .is_replaced = header.state != BlockHeader::live(header.generation),
+                   .sequence = header.sequence};
+}
+
+void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence) {
+  BlockHeader header;
+  BRECCIA_ASSERT(block.size() >= sizeof header && sequence > 0);
+  std::memcpy(&header, block.data(), sizeof header);
+  if (header.magic != BlockHeader::kMagic || header.generation != generation) return;
+  std::memcpy(block.data() + BlockHeader::kSequenceOffset, &sequence, sizeof sequence);
+}
+
+void retire_block(std::span<std::byte> block, std::uint64_t sequence) {
+  BlockHeader header;
+  BRECCIA_ASSERT(block.size() >= sizeof header);
+  std::memcpy(&header, block.data(), sizeof header);
+  const bool is_taken = header.magic == BlockHeader::kMagic && header.sequence > 0;
+  if (!is_taken || header.sequence >= sequence) return;
+  constexpr std::uint64_t kState = BlockHeader::kReplaced;
+  std::memcpy(block.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
+}
+
+void wipe_block(std::span<std::byte> block) {
+  BRECCIA_ASSERT(block.size() >= sizeof(BlockHeader));
+  std::memset(block.data(), 0, sizeof(BlockHeader));
 }
 
 }  // namespace breccia::disagg

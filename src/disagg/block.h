@@ -22,11 +22,15 @@ namespace breccia::disagg {
 ///     12  checksum    4   CRC32C of the bytes before it, then of key and value
 ///     16  state       8   the live word of the generation; another one, as zero: another value has
 ///                         come, or is about to. Not in the checksum
+///     24  sequence    8   of the write by which it is a key's value, as the hash server has
+///     numbered
+///                         it; 0: that has not taken it. Not in the checksum
 ///
 /// Source  [hstore] 4.1 has keys and values alone. Deviation: see docs/impl/disagg.md.
 struct BlockHeader {
   static constexpr std::uint16_t kMagic = 0x7642;
   static constexpr std::uint64_t kStateOffset = 16;
+  static constexpr std::uint64_t kSequenceOffset = 24;
   static constexpr std::uint64_t kReplaced = 0;
 
   /// Of another generation it is another one: what was read of two uses of a block is not live.
@@ -40,8 +44,9 @@ struct BlockHeader {
   std::uint32_t generation = 0;
   std::uint32_t checksum = 0;
   std::uint64_t state = 0;
+  std::uint64_t sequence = 0;
 };
-static_assert(sizeof(BlockHeader) == 24);
+static_assert(sizeof(BlockHeader) == 32);
 
 /// Bytes of a block with such a key and value, before they are rounded to a class.
 constexpr std::uint64_t block_bytes(std::uint64_t key_bytes, std::uint64_t value_bytes) {
@@ -58,8 +63,16 @@ struct BlockView {
   Slice key, value;  // in what was read
   std::uint32_t generation;
   bool is_replaced;
+  std::uint64_t sequence;
 };
 /// None: it is not whole, or none.
 [[nodiscard]] std::optional<BlockView> whole_block(std::span<const std::byte> bytes);
+
+/// Says in a block that a write was taken, if it is still of that generation.
+void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
+/// Says in a block that it was replaced by that write, if it is of an earlier one that was taken.
+void retire_block(std::span<std::byte> block, std::uint64_t sequence);
+/// Says in a block that it is none: what is told late of its use before finds nothing.
+void wipe_block(std::span<std::byte> block);
 
 }  // namespace breccia::disagg

@@ -143,6 +143,11 @@ bool MemoryPeers::is_lost(std::uint32_t node) const {
   return found != all_.end() && found->second.is_lost;
 }
 
+bool MemoryPeers::is_kept(std::uint32_t node) const {
+  const auto found = all_.find(node);
+  return found != all_.end() && !found->second.is_lost;
+}
+
 bool MemoryPeers::is_place(const Location& location) const {
   const MemoryPeer* of = find(location.node);
   if (of == nullptr) of = find_whole_mirror(location.node);

@@ -63,6 +63,8 @@ class MemoryPeers {
   Status read(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs each_us,
               fabric::TimeUs until);
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
+  /// There is such a number, and it is not lost.
+  [[nodiscard]] bool is_kept(std::uint32_t node) const;
   /// Whether a value may lie there, as far as is known.
   [[nodiscard]] bool is_place(const Location& location) const;
   /// Those that values are to go to: where two servers have them, if there are such.

@@ -21,9 +21,9 @@ enum class Ask : std::uint8_t {
   kPool,       // () -> PoolInfo; of a memory server, as the others that follow
   kLease,      // (class: 4, count: 4) -> (lines: 8 each)
   kGiveBack,   // (blocks: 12 each, class 4, line 8) -> ()
-  kWrite,      // (slot: 8, 0: the key is deleted, key; each) -> (slot: 8, where the value before
-               //   lies, 0: there was none; each of the first of them, one at least); of a hash
-               //   server
+  kWrite,   // (slot: 8, 0: the key is deleted, generation of the block: 4, key; each) -> (slot: 8,
+            //   where the value before lies, 0: there was none; each of the first of them, one
+            //   at least); of a hash server
   kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
             //   of an ordered server, asked by the hash server that it follows
   kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server
@@ -42,6 +42,16 @@ enum class Ask : std::uint8_t {
   kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
   kPlaces,  // (node: 4, position: 8) -> (the next one: 8, slots: 8 each); of a hash server; with
             //   position 0 what waits comes, too
+  kCommit,  // (slot: 8, generation: 4, sequence: 8, each) -> (); of a memory server or a mirror:
+            //   blocks whose writes the hash server has taken
+  kRetire,  // (slot: 8, sequence: 8, each) -> (); of the same: blocks that were replaced by that
+            //   write, if they have none of a later one by now
+  kValues,  // (seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more, sequence of the
+            //   last write that it was told of: 8, ValueEntry each); of a memory server: which
+            //   values lie there, from a line on
+  kAgree,   // (line: 8, the next one: 8, 0: there are no more; slot: 8, generation: 4, sequence: 8,
+            //   each) -> (); of a mirror: what kValues has told of its server, who made nothing
+            //   else known of the lines between
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -99,15 +109,37 @@ struct Follow {
   std::uint64_t is_whole = 0;
   KeySeeds seeds;
 };
+/// Behind it the last writes, LastWrite each, if the hash server is not whole.
 struct Followed {
   std::uint64_t through = 0;
   std::uint64_t is_whole = 0;
 };
+/// A write of which memory servers may not know yet that it was taken, nor that it has replaced
+/// another one.
+struct LastWrite {
+  std::uint64_t sequence = 0;
+  Slot slot = 0;      // where its value lies; 0: it was a deletion
+  Slot replaced = 0;  // where the value before it lay; 0: there was none
+  std::uint64_t generation = 0;
+};
+/// A hash server has no more such writes than that in the ordered server's log, which knows so
+/// many.
+constexpr std::uint64_t kLastWrites = 2048;
+/// Writes go on so far behind the last that a lost server is known to have numbered.
+constexpr std::uint64_t kWritesLost = 1 << 20;
 
 /// An entry of a hash server's table, and whose it is.
 struct ChainEntry {
   KeyId id;
   Slot slot = 0;
+};
+
+/// A value that a memory server has.
+struct ValueEntry {
+  KeyId id;
+  Slot slot = 0;
+  std::uint64_t sequence = 0;    // of its write
+  std::uint64_t generation = 0;  // of its block
 };
 
 /// What kScan's answer begins with: it has all writes through `sequence`, and for so long, from
@@ -129,15 +161,19 @@ constexpr std::uint32_t kScanMax = 4096;
 
 /// A write as the log has it.
 struct LoggedWrite {
-  std::uint64_t sequence = 0;  // one more than that of the write before
-  Slot slot = 0;               // where the value lies; 0: the key was deleted
+  std::uint64_t sequence = 0;    // one more than that of the write before
+  Slot slot = 0;                 // where the value lies; 0: the key was deleted
+  std::uint32_t generation = 0;  // of its block
   std::string key;
 
-  void add_to(WireWriter* writer) const { writer->add(sequence).add(slot).add_bytes(key); }
+  void add_to(WireWriter* writer) const {
+    writer->add(sequence).add(slot).add(generation).add_bytes(key);
+  }
   static LoggedWrite taken_from(WireReader* reader) {
     LoggedWrite write;
     write.sequence = reader->take<std::uint64_t>();
     write.slot = reader->take<Slot>();
+    write.generation = reader->take<std::uint32_t>();
     write.key = reader->take_bytes().ToString();
     return write;
   }

@@ -41,7 +41,8 @@ std::optional<Indexes> indexes_of(const std::string& name) {
 
 bool is_workload(const std::string& name) {
   if (name.size() == 1) return Ycsb::is_workload(name[0]);
-  return name == "basic" || name == "phases" || name == "rebuild";
+  return name == "basic" || name == "batches" || name == "phases" || name == "rebuild" ||
+         name == "rebuild_reads";
 }
 
 /// What is wrong with them; null: nothing is.
@@ -63,7 +64,8 @@ const char* error_in(const DisaggFlags& flags) {
     return "error: --indexes wants some of both,sync,hash,ordered_rpc,ordered_reads";
   }
   if (!are_all(flags.workloads, is_workload)) {
-    return "error: --workloads wants some of basic,phases,a,b,c,d,e,f,rebuild";
+    return "error: --workloads wants some of "
+           "basic,batches,phases,a,b,c,d,e,f,rebuild,rebuild_reads";
   }
   return nullptr;
 }
@@ -136,6 +138,10 @@ void add_flags(console::App* app, DisaggFlags* flags) {
       "  basic    fabric_get looks keys up in the index, fabric_get_cached where their values "
       "were;\n"
       "           fabric_put writes values anew; fabric_scan100 reads 100 keys in their order\n"
+      "  batches  fabric_multiget32 and 256 look so many keys up at once, fabric_multiput32 and "
+      "256 "
+      "put\n"
+      "           them; r_units are of each key, times of a whole batch\n"
       "  a to f   YCSB's core workloads (fabric_ycsb_a), of clients that remember nothing, and "
       "of those\n"
       "           that do (fabric_ycsb_a_cached)\n"
@@ -143,7 +149,8 @@ void add_flags(console::App* app, DisaggFlags* flags) {
       "own\n"
       "  rebuild  fabric_rebuild_hash and fabric_rebuild_ordered build an index anew from the "
       "other one\n"
-      "           while clients write; fabric_get_no_hash is lookups meanwhile, and so on\n"
+      "           while clients write; read_keys_per_sec is what a thread reads of blocks\n"
+      "  rebuild_reads  the same while clients read: fabric_get_no_hash, and so on\n"
       "\n"
       "Indexes; with both before them rows say how many times as many operations both have "
       "(both_times):\n"
@@ -174,6 +181,8 @@ void add_flags(console::App* app, DisaggFlags* flags) {
       ->capture_default_str();
   app->add_option("--seed", flags->seed, "Seed of the first round")->capture_default_str();
   flags->network.add_to(app);
+  app->add_flag("-s,--progress", flags->progress,
+                "Say once a second how far it is, even if not to a terminal");
   app->add_flag("--json", flags->json, "Print one JSON object a line");
 }
 

@@ -10,6 +10,8 @@ namespace breccia::bench::disagg {
 
 namespace {
 
+constexpr const char* kFilling = "fabric_fill";
+
 nlohmann::json row_of(const Setting& setting, const std::string& name) {
   return {{"benchmark", name},
           {"network", setting.network},
@@ -28,9 +30,10 @@ void say_words(const Setting& setting, const Figure& figure, double r_us, double
   fmt::print("{:<13} {:<30} {:>2} clients, values of {} B: ", setting.indexes, figure.name,
              setting.clients, setting.value_bytes);
   fmt::print("{:10.0f} op/s, p10 {:.2f} us, p50 {:.2f} us ({:.2f} R), p99 {:.1f} us",
-             figure.per_sec(), figure.us(10), figure.us(50), figure.us(50) / r_us, figure.us(99));
+             figure.per_sec(), figure.us(10), figure.us(50), figure.r_units(50, r_us),
+             figure.us(99));
   if (figure.work.has_value()) {
-    const double all = figure.operations();
+    const auto all = static_cast<double>(figure.operations());
     fmt::print(", {:.3f} reads, {:.3f} and {:.3f} us of the hash and the ordered server",
                static_cast<double>(figure.work->reads) / all, 1e6 * figure.work->cpu.hash / all,
                1e6 * figure.work->cpu.ordered / all);
@@ -49,7 +52,7 @@ void say(const Setting& setting, const Figure& figure, double r_us, const Refere
   }
   if (!setting.json) return say_words(setting, figure, r_us, times);
   nlohmann::json row = row_of(setting, figure.name);
-  row.update({{"operations", figure.ns.count()},
+  row.update({{"operations", figure.operations()},
               {"seconds", figure.seconds},
               {"ops_per_sec", figure.per_sec()},
               {"mean_us", 1e-3 * figure.ns.mean()},
@@ -58,17 +61,36 @@ void say(const Setting& setting, const Figure& figure, double r_us, const Refere
               {"p99_us", figure.us(99)},
               {"max_us", 1e-3 * static_cast<double>(figure.ns.max())},
               {"r_us", r_us},
-              {"r_units", figure.us(50) / r_us},
-              {"p10_r_units", figure.us(10) / r_us}});
+              {"r_units", figure.r_units(50, r_us)},
+              {"p10_r_units", figure.r_units(10, r_us)}});
+  if (figure.batch > 1) row["batch"] = figure.batch;
   if (figure.work.has_value()) {
     // Not by multiplication: as many reads as operations are one each.
-    const double all = figure.operations();
+    const auto all = static_cast<double>(figure.operations());
     row["reads_per_op"] = static_cast<double>(figure.work->reads) / all;
     row["hash_server_cpu_us_per_op"] = 1e6 * figure.work->cpu.hash / all;
     row["ordered_server_cpu_us_per_op"] = 1e6 * figure.work->cpu.ordered / all;
   }
   if (figure.share_percent.has_value()) row["share_percent"] = *figure.share_percent;
   if (times > 0) row["both_times"] = times;
+  fmt::print("{}\n", row.dump());
+}
+
+void say(const Setting& setting, const Filling& filling) {
+  const auto keys = static_cast<double>(setting.keys);
+  if (!setting.json) {
+    fmt::print(
+        "{:<13} {:<30} {:>2} clients: {} keys in {:.3f} s: {:10.0f} keys/s, {:.3f} and {:.3f} us "
+        "of the hash and the ordered server\n",
+        setting.indexes, kFilling, setting.clients, setting.keys, filling.seconds,
+        keys / filling.seconds, 1e6 * filling.cpu.hash / keys, 1e6 * filling.cpu.ordered / keys);
+    return;
+  }
+  nlohmann::json row = row_of(setting, kFilling);
+  row.update({{"seconds", filling.seconds},
+              {"keys_per_sec", keys / filling.seconds},
+              {"hash_server_cpu_us_per_op", 1e6 * filling.cpu.hash / keys},
+              {"ordered_server_cpu_us_per_op", 1e6 * filling.cpu.ordered / keys}});
   fmt::print("{}\n", row.dump());
 }
 

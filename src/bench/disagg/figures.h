@@ -22,14 +22,19 @@ struct Figure {
   std::string name;
   double seconds = 0;  // in which they were done
   base::Histogram ns;
+  std::uint32_t batch = 1;  // operations of which each time is
   std::optional<Work> work;
   std::optional<double> share_percent;  // of a part: of the whole operations' time
 
   [[nodiscard]] double us(double percent) const {
     return 1e-3 * static_cast<double>(ns.percentile(percent));
   }
-  [[nodiscard]] double operations() const { return static_cast<double>(ns.count()); }
-  [[nodiscard]] double per_sec() const { return operations() / seconds; }
+  /// Of one operation, in units of a plain read.
+  [[nodiscard]] double r_units(double percent, double r_us) const {
+    return us(percent) / (batch * r_us);
+  }
+  [[nodiscard]] std::uint64_t operations() const { return batch * ns.count(); }
+  [[nodiscard]] double per_sec() const { return static_cast<double>(operations()) / seconds; }
 };
 
 /// What the rows of a round have in common.
@@ -52,6 +57,13 @@ using Reference = std::map<std::string, double>;
 /// Prints a figure, also in units of `r_us`, and how many times as many operations `reference` has
 /// a second, if it has that figure.
 void say(const Setting& setting, const Figure& figure, double r_us, const Reference* reference);
+
+/// All keys, put there many at once.
+struct Filling {
+  double seconds = 0;
+  Nodes::Cpu cpu;
+};
+void say(const Setting& setting, const Filling& filling);
 
 /// An index that was built anew, beside how many keys one thread can read a second.
 struct Rebuild {

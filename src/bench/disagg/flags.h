@@ -14,13 +14,14 @@ struct DisaggFlags {
   std::string value_sizes = "256";
   std::string clients = "1";
   std::string indexes = "both";
-  std::string workloads = "basic,rebuild";
+  std::string workloads = "basic,batches,rebuild,rebuild_reads";
   std::uint32_t memory_servers = 2;
   double seconds = 1;
   std::uint64_t requests = 200'000;  // of each client in a workload of YCSB
   std::uint32_t rounds = 5;
   std::uint64_t seed = 1;
   bool json = false;
+  bool progress = false;
 };
 
 /// Runs what the flags ask for and prints a row for each figure. Returns an ExitCode.

@@ -24,10 +24,9 @@ using fabric::TimeUs;
 constexpr TimeUs kTurnUs = 20'000;
 /// The same while an index is built, so that it is seen when that is over.
 constexpr TimeUs kBuildTurnUs = 500;
-/// Values that were replaced rest, so blocks are more than keys: what some 200,000 writes a
-/// second leave in the time that it takes; an index alone takes more of them.
-constexpr std::uint64_t kResting = 1 << 16;
-constexpr std::uint64_t kRestingAlone = 1 << 18;
+/// Values that were replaced rest, so blocks are more than keys: what some 800,000 writes a
+/// second leave in the time that it takes.
+constexpr std::uint64_t kResting = 1 << 18;
 
 }  // namespace
 
@@ -68,10 +67,8 @@ std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs un
 
 Status Nodes::make() {
   const std::uint64_t lines = lines_of(class_of(options_.block_bytes));
-  const bool is_alone = !has_hash(options_.indexes) || !has_order(options_.indexes);
-  const std::uint64_t resting = is_alone ? kRestingAlone : kResting;
   const std::uint64_t bytes =
-      (options_.keys + resting) * lines * kLineBytes / options_.memory_servers;
+      (options_.keys + kResting) * lines * kLineBytes / options_.memory_servers;
   const std::uint64_t chunk = Pool::kChunkLines * kLineBytes;
   for (std::uint32_t node = 0; node < options_.memory_servers; ++node) {
     BRECCIA_TAKE(auto port, open_port());
@@ -183,17 +180,20 @@ Status Nodes::serve_all() {
   return Status::OK();
 }
 
-Status Nodes::begin_rebuild(Role role) {
+/// The memory of the one that is lost is free before the other one takes as much.
+Status Nodes::lose(Role role) {
   for (const auto& one : memory_threads_) stop(one.get());
   stop(ordered_thread_.get());
   stop(hash_thread_.get());
   map_.hash.is_whole = map_.ordered.is_whole = true;
   if (role == Role::kHash) {
+    hash_.reset();
     BRECCIA_TAKE(hash_, make_hash_server());
   } else {
+    ordered_.reset();
     BRECCIA_TAKE(ordered_, make_ordered_server());
   }
-  return serve_all();
+  return Status::OK();
 }
 
 double Nodes::fill_percent(std::uint64_t keys) const {

@@ -44,9 +44,11 @@ class Nodes {
 
   /// Who is who, for clients.
   [[nodiscard]] const breccia::disagg::ClusterMap& map() const { return map_; }
-  /// Takes the server of an index away and begins to build another one in its place; who asks needs
-  /// the map anew. There are both.
-  Status begin_rebuild(breccia::disagg::Role role);
+  /// Takes the server of an index away, and makes ready another one, as one that waits has its
+  /// memory before. Nobody is answered until begin_rebuild(). There are both indexes.
+  Status lose(breccia::disagg::Role role);
+  /// That other one begins to build the index; who asks needs the map anew.
+  Status begin_rebuild() { return serve_all(); }
   /// Whether the last one that was begun is whole.
   [[nodiscard]] bool is_rebuilt() const { return is_rebuilt_; }
   /// There is a hash server, and meanwhile it does nothing, neither has its port anything to do.

@@ -78,6 +78,7 @@ WireWriter OrderedAlone::answer(Ask ask, WireReader question) {
 /// One write a question.
 WireWriter OrderedAlone::write(WireReader question) {
   const auto slot = question.take<Slot>();
+  (void)question.take<std::uint32_t>();  // its block's generation
   const Slice key = question.take_bytes();
   const bool is_one =
       question.is_whole() && is_key(key) && (slot == 0 || is_block(location_in(slot)));

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -30,7 +31,7 @@ Ns time_of(const Event& event) { return event.end_ns - event.begin_ns; }
 /// When a hash server did what with a put.
 struct Served {
   std::uint64_t slot = 0;
-  Ns heard = 0, shipped = 0, logged = 0, marked = 0, answered = 0;
+  Ns heard = 0, told = 0, committed = 0, shipped = 0, logged = 0, marked = 0, answered = 0;
   Ns marking = 0;
 };
 
@@ -57,6 +58,16 @@ class ServedPuts {
     if (is(event, Event::Kind::kHear, question(Ask::kWrite))) {
       open_.try_emplace({event.peer, event.request},
                         Served{.slot = event.word, .heard = event.end_ns});
+    } else if (is(event, Event::Kind::kSend, question(Ask::kCommit))) {
+      const bool is_again = !commits_.insert(event.request).second;
+      for (auto& [asker, put] : open_) {
+        if (!is_again && put.told == 0) put.told = event.begin_ns;
+      }
+    } else if (is(event, Event::Kind::kHear, answer(Ask::kCommit))) {
+      commits_.erase(event.request);
+      for (auto& [asker, put] : open_) {
+        if (commits_.empty() && put.told != 0 && put.committed == 0) put.committed = event.end_ns;
+      }
     } else if (is(event, Event::Kind::kSend, question(Ask::kShip))) {
       // One message is under way at a time; if it goes again it is the same one.
       const bool is_again = std::exchange(ship_, event.request) == event.request;
@@ -76,7 +87,8 @@ class ServedPuts {
       if (found == open_.end()) return;
       // Others were refused.
       found->second.answered = event.begin_ns;
-      if (found->second.logged != 0) done_.emplace(found->second.slot, found->second);
+      const bool is_done = found->second.logged != 0 && found->second.committed != 0;
+      if (is_done) done_.emplace(found->second.slot, found->second);
       open_.erase(found);
     }
   }
@@ -84,6 +96,7 @@ class ServedPuts {
   std::map<Asker, Served> open_;
   std::multimap<std::uint64_t, Served> done_;
   std::uint64_t ship_ = 0;
+  std::set<std::uint64_t> commits_;  // that are under way
 };
 
 /// Calls work(begin, end of its events) for each whole operation of clients.
@@ -140,7 +153,8 @@ Ns time_of_reads(std::span<const Event> operation, bool of_lines) {
 }  // namespace
 
 Phases phases_of_puts(const Watches& clients, const Watch& hash_server) {
-  Phases phases{.names = {"value", "rpc", "queue", "log", "mark", "apply", "rest"}, .ns = {}};
+  Phases phases{.names = {"value", "rpc", "queue", "log", "commit", "mark", "apply", "rest"},
+                .ns = {}};
   const ServedPuts served(hash_server);
   for_operations(clients, [&](std::span<const Event> operation) {
     const auto asked = question_in(operation, Ask::kWrite);
@@ -152,10 +166,11 @@ Phases phases_of_puts(const Watches& clients, const Watch& hash_server) {
       if (event.kind == Event::Kind::kWrite) value += time_of(event);
     }
     const Ns in_server = put->answered - put->heard;
+    const Ns behind = std::max(put->logged, put->committed);
     keep(operation,
          {value, asked->end - asked->begin - in_server, put->shipped - put->heard,
-          put->logged - put->shipped, put->marking,
-          put->answered - put->logged - std::min(put->marking, put->answered - put->logged)},
+          put->logged - put->shipped, behind - put->logged, put->marking,
+          put->answered - behind - std::min(put->marking, put->answered - behind)},
          &phases);
   });
   return phases;

@@ -23,8 +23,9 @@ struct Phases {
 };
 
 /// value: the value is written. rpc: the question and its answer are on their way. queue: it waits
-/// for the next message to the ordered server. log: that message, until it is answered. mark: the
-/// value before is marked. apply: all else in the hash server. rest: all else in the client.
+/// for the next message to the ordered server. log: that message, until it is answered. commit:
+/// memory servers, who are told meanwhile, have not answered yet. mark: the value before is marked.
+/// apply: all else in the hash server. rest: all else in the client.
 [[nodiscard]] Phases phases_of_puts(const Watches& clients, const Watch& hash_server);
 /// bucket: buckets are read; block: the value is. rest: hashes, checksums.
 [[nodiscard]] Phases phases_of_gets(const Watches& clients);

@@ -8,18 +8,17 @@
 #include <iterator>
 #include <utility>
 
+#include "bench/disagg/gathering.h"
 #include "bench/disagg/phases.h"
 #include "bench/places.h"
+#include "console/console.h"
 #include "disagg/asking.h"
 #include "disagg/block.h"
-#include "disagg/memory_peers.h"
 
 namespace breccia::bench::disagg {
 
 using breccia::disagg::Ask;
 using breccia::disagg::Asking;
-using breccia::disagg::MemoryPeer;
-using breccia::disagg::MemoryPeers;
 using breccia::disagg::Role;
 using breccia::disagg::TableInfo;
 
@@ -32,7 +31,8 @@ constexpr std::uint32_t kScanKeys = 100;
 Round::Round(const DisaggFlags& flags, const RoundOptions& options)
     : flags_(flags),
       options_(options),
-      data_(flags.keys, options.value_bytes, base::mix64(options.seed)) {}
+      data_(flags.keys, options.value_bytes, base::mix64(options.seed)),
+      all_keys_(data_, workers_, flags.progress || console::stderr_is_terminal()) {}
 
 Round::~Round() {
   workers_.clear();
@@ -78,19 +78,31 @@ Status Round::run_in(const std::string& folder, Reference* reference) {
   if (options_.is_watched) return measure_phases();
   BRECCIA_TRY(measure("fabric_read64", [this](Worker* w) { return read_64(w); }));
   if (wants("basic")) BRECCIA_TRY(measure_basic());
+  if (wants("batches") && has_hash(options_.indexes)) BRECCIA_TRY(measure_batches());
   for (const std::string& workload : options_.workloads) {
     if (workload.size() == 1) BRECCIA_TRY(measure_ycsb(workload[0]));
   }
   BRECCIA_TRY(measure("fabric_read64", [this](Worker* w) { return read_64(w); }));
   say_all(reference);
-  const bool rebuilds = wants("rebuild") && options_.indexes == Indexes::kBoth;
-  return rebuilds ? measure_rebuilds() : Status::OK();
+  if (options_.indexes != Indexes::kBoth) return Status::OK();
+  if (wants("rebuild")) BRECCIA_TRY(measure_rebuilds());
+  if (!wants("rebuild_reads")) return Status::OK();
+  BRECCIA_TRY(measure_reads_without(Role::kHash));
+  return measure_reads_without(Role::kOrdered);
 }
 
 bool Round::wants(const char* workload) const {
   return std::find(options_.workloads.begin(), options_.workloads.end(), workload) !=
          options_.workloads.end();
 }
+
+bool Round::wants_ycsb() const {
+  return std::any_of(options_.workloads.begin(), options_.workloads.end(),
+                     [](const std::string& workload) { return workload.size() == 1; });
+}
+
+/// Places of all keys take memory, and time to be remembered.
+bool Round::remembers() const { return wants("basic") || wants("batches") || wants_ycsb(); }
 
 Status Round::add_worker(std::uint32_t number) {
   auto worker = std::make_unique<Worker>();
@@ -102,15 +114,17 @@ Status Round::add_worker(std::uint32_t number) {
   }
   worker->coordinator = std::make_unique<breccia::disagg::FixedCoordinator>(nodes_->map().encode());
   worker->random = base::Random(base::mix64(options_.seed) + number);
-  worker->versions = std::make_unique<Versions>(number, data_.keys());
+  worker->versions = std::make_unique<Versions>(number, wants_ycsb() ? data_.keys() : 0);
   WayOptions options;
   options.seed = base::mix64(options_.seed + number);
   BRECCIA_TAKE(worker->plain, open_way(options_.indexes, worker->port.get(),
                                        worker->coordinator.get(), options, worker->late()));
-  options.seed += 1;
-  options.remembered = 4 * data_.keys();
-  BRECCIA_TAKE(worker->remembering, open_way(options_.indexes, worker->port.get(),
-                                             worker->coordinator.get(), options, worker->late()));
+  if (remembers()) {
+    options.seed += 1;
+    options.remembered = 4 * data_.keys();
+    BRECCIA_TAKE(worker->remembering, open_way(options_.indexes, worker->port.get(),
+                                               worker->coordinator.get(), options, worker->late()));
+  }
   BRECCIA_TAKE(worker->index_server,
                worker->port->connect(nodes_->map().hash.address, worker->late()));
   Asking asking(worker->port.get(), Worker::kUntilUs / 100);
@@ -121,24 +135,17 @@ Status Round::add_worker(std::uint32_t number) {
   return Status::OK();
 }
 
-/// Puts all keys, and has each client look at each of them once.
+/// Puts all keys, and has each client that remembers places look at all of them.
 Status Round::fill() {
-  BRECCIA_TRY(on_threads(options_.clients, [&](std::uint32_t t) {
-    Worker* const worker = workers_[t].get();
-    for (std::uint64_t i = t; i < data_.keys(); i += options_.clients) {
-      const std::string key = data_.key(i);
-      BRECCIA_TRY(worker->plain->put(key, data_.value(key, 0), worker->late()));
-    }
-    return Status::OK();
-  }));
-  return on_threads(options_.clients, [&](std::uint32_t t) {
-    Worker* const worker = workers_[t].get();
-    std::string value;
-    for (std::uint64_t i = 0; i < data_.keys(); ++i) {
-      BRECCIA_TRY(worker->remembering->get(data_.key(i), &value, worker->late()));
-    }
-    return Status::OK();
-  });
+  const Nodes::Cpu before = nodes_->index_cpu();
+  const auto begin = Clock::now();
+  BRECCIA_TRY(all_keys_.put());
+  const Nodes::Cpu cpu = nodes_->index_cpu();
+  say(setting_,
+      Filling{.seconds = 1e-9 * static_cast<double>(ns_between(begin, Clock::now())),
+              .cpu = {.hash = cpu.hash - before.hash, .ordered = cpu.ordered - before.ordered}});
+  std::fflush(stdout);
+  return remembers() ? all_keys_.remember() : Status::OK();
 }
 
 // ---- measuring ----------------------------------------------------------------------------------
@@ -191,7 +198,7 @@ Status Round::measure(const std::string& name, const std::vector<std::string>& p
   return Status::OK();
 }
 
-Status Round::measure(const char* name, const std::function<Status(Worker*)>& operation) {
+Status Round::measure(const std::string& name, const std::function<Status(Worker*)>& operation) {
   const auto begin = Clock::now();
   const auto goes_on = [this, begin](Clock::time_point now) {
     return 1e-9 * static_cast<double>(ns_between(begin, now)) < flags_.seconds;
@@ -211,6 +218,29 @@ Status Round::measure_basic() {
   BRECCIA_TRY(measure("fabric_put", [this](Worker* w) { return put(w); }));
   if (!has_order(options_.indexes)) return Status::OK();
   return measure("fabric_scan100", [this](Worker* w) { return scan(w); });
+}
+
+/// Each time is of a whole batch, and figures are of each of its keys. What was put before is not
+/// where clients remember it, so they look at all once more.
+Status Round::measure_batches() {
+  BRECCIA_TRY(all_keys_.remember());
+  constexpr std::array<std::uint32_t, 2> kSizes = {32, 256};
+  const auto measure_all = [&](const char* name, const auto& operation) -> Status {
+    for (const std::uint32_t size : kSizes) {
+      BRECCIA_TRY(measure(fmt::format(fmt::runtime(name), size),
+                          [&](Worker* worker) { return operation(worker, size); }));
+      figures_.back()->batch = size;
+    }
+    return Status::OK();
+  };
+  BRECCIA_TRY(measure_all("fabric_multiget{}", [this](Worker* w, std::uint32_t size) {
+    return get_batch(w, w->plain.get(), size);
+  }));
+  BRECCIA_TRY(measure_all("fabric_multiget{}_cached", [this](Worker* w, std::uint32_t size) {
+    return get_batch(w, w->remembering.get(), size);
+  }));
+  return measure_all("fabric_multiput{}",
+                     [this](Worker* w, std::uint32_t size) { return put_batch(w, size); });
 }
 
 // ---- phases -------------------------------------------------------------------------------------
@@ -292,7 +322,8 @@ Status Round::measure_ycsb(char letter) {
 std::uint64_t Round::reads_so_far() const {
   std::uint64_t reads = 0;
   for (const auto& worker : workers_) {
-    reads += worker->plain->reads() + worker->remembering->reads() + worker->reads;
+    reads += worker->plain->reads() + worker->reads;
+    if (worker->remembering != nullptr) reads += worker->remembering->reads();
   }
   return reads;
 }
@@ -349,17 +380,49 @@ Status Round::scan(Worker* worker) const {
   return Status::OK();
 }
 
+Status Round::get_batch(Worker* worker, Way* way, std::uint32_t size) const {
+  std::vector<std::string> keys, values;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    keys.push_back(data_.key(worker->random.below(data_.keys())));
+  }
+  BRECCIA_TRY(way->get_all(keys, &values, worker->late()));
+  for (std::uint32_t i = 0; i < size; ++i) {
+    if (!data_.is_value(keys[i], values[i])) return wrong_answer("a lookup of many", keys[i]);
+  }
+  return Status::OK();
+}
+
+Status Round::put_batch(Worker* worker, std::uint32_t size) const {
+  Way::Pairs pairs;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    const std::uint64_t record = worker->random.below(data_.keys());
+    std::string key = data_.key(record);
+    std::string value = data_.value(key, worker->versions->begin_write(record));
+    pairs.emplace_back(std::move(key), std::move(value));
+  }
+  return worker->plain->put_all(pairs, worker->late());
+}
+
 // ---- an index that is built anew ----------------------------------------------------------------
 
-/// While clients write, and again while they read: what a store does that has lost an index.
+/// Each index, while clients write: what a store does that has lost it.
 Status Round::measure_rebuilds() {
-  struct Lost {
-    Role role;
-    const char* name;
-  };
   const Operation puts = [this](Worker* w, std::size_t*) { return put(w); };
-  const Operation gets = [this](Worker* w, std::size_t*) { return get(w, w->plain.get()); };
-  const Operation scans = [this](Worker* w, std::size_t*) { return scan(w); };
+  for (const auto& [role, name] : {std::pair{Role::kHash, "hash"}, {Role::kOrdered, "ordered"}}) {
+    Rebuild anew{.name = fmt::format("fabric_rebuild_{}", name)};
+    std::unique_ptr<Figure> figure;
+    BRECCIA_TAKE(anew.read_keys_per_sec,
+                 keys_gathered_per_sec(workers_.front().get(), nodes_->map(), flags_.seconds / 4));
+    BRECCIA_TRY(rebuild(role, fmt::format("fabric_put_no_{}", name), puts, &anew.seconds, &figure));
+    say(setting_, anew, *figure);
+    say(setting_, *figure, r_us_, nullptr);
+    std::fflush(stdout);
+  }
+  return Status::OK();
+}
+
+/// The same while clients read; ranges wait for a lost ordered index.
+Status Round::measure_reads_without(Role lost) {
   // Behind the moment at which the index is whole, and before that is seen, there are some more.
   const Operation gets_in_order = [this](Worker* w, std::size_t* part) {
     const std::uint64_t before = w->plain->gets_in_order();
@@ -367,32 +430,28 @@ Status Round::measure_rebuilds() {
     if (w->plain->gets_in_order() == before) *part = kLeftOut;
     return status;
   };
-  for (const Lost& lost : {Lost{Role::kHash, "hash"}, Lost{Role::kOrdered, "ordered"}}) {
-    Rebuild anew{.name = fmt::format("fabric_rebuild_{}", lost.name)};
-    std::unique_ptr<Figure> figure;
-    BRECCIA_TRY(read_heads(&anew.read_keys_per_sec));
-    BRECCIA_TRY(rebuild(lost.role, fmt::format("fabric_put_no_{}", lost.name), puts, &anew.seconds,
-                        &figure));
-    say(setting_, anew, *figure);
-    say(setting_, *figure, r_us_, nullptr);
-    double seconds = 0;
-    const Operation& lookups = lost.role == Role::kHash ? gets_in_order : gets;
-    BRECCIA_TRY(
-        rebuild(lost.role, fmt::format("fabric_get_no_{}", lost.name), lookups, &seconds, &figure));
-    if (figure->ns.count() > 0) say(setting_, *figure, r_us_, nullptr);
-    if (lost.role == Role::kOrdered) continue;  // ranges wait for it
-    BRECCIA_TRY(rebuild(lost.role, "fabric_scan100_no_hash", scans, &seconds, &figure));
-    say(setting_, *figure, r_us_, nullptr);
+  const Operation gets = [this](Worker* w, std::size_t*) { return get(w, w->plain.get()); };
+  const Operation scans = [this](Worker* w, std::size_t*) { return scan(w); };
+  std::vector<std::pair<const char*, const Operation*>> all = {{"fabric_get_no_ordered", &gets}};
+  if (lost == Role::kHash) {
+    all = {{"fabric_get_no_hash", &gets_in_order}, {"fabric_scan100_no_hash", &scans}};
   }
-  std::fflush(stdout);
+  for (const auto& [name, operation] : all) {
+    double seconds = 0;
+    std::unique_ptr<Figure> figure;
+    BRECCIA_TRY(rebuild(lost, name, *operation, &seconds, &figure));
+    if (figure->ns.count() > 0) say(setting_, *figure, r_us_, nullptr);
+    std::fflush(stdout);
+  }
   return Status::OK();
 }
 
-/// All keys are looked up afterwards.
+/// What the new index has is looked at afterwards.
 Status Round::rebuild(Role role, const std::string& name, const Operation& operation,
                       double* seconds, std::unique_ptr<Figure>* figure) {
+  BRECCIA_TRY(nodes_->lose(role));
   const auto begin = Clock::now();
-  BRECCIA_TRY(nodes_->begin_rebuild(role));
+  BRECCIA_TRY(nodes_->begin_rebuild());
   for (const auto& worker : workers_) worker->coordinator->change(nodes_->map().encode());
   std::atomic<std::uint64_t> whole_ns{0};
   const auto goes_on = [&](Clock::time_point now) {
@@ -403,56 +462,7 @@ Status Round::rebuild(Role role, const std::string& name, const Operation& opera
   BRECCIA_TRY(measure(name, {""}, operation, goes_on, &figures));
   *seconds = 1e-9 * static_cast<double>(whole_ns);
   *figure = std::move(figures.front());
-  return look_at_all();
-}
-
-/// Keys a second that one thread reads out of memory servers, 1,024 at a time, as who builds an
-/// ordered index does.
-Status Round::read_heads(double* per_sec) const {
-  constexpr std::size_t kAtOnce = 1024, kHeadBytes = 128;
-  Worker* const worker = workers_.front().get();
-  Asking asking(worker->port.get(), Worker::kUntilUs / 10);
-  MemoryPeers peers(worker->port.get(), &asking, {.meet_us = Worker::kUntilUs});
-  peers.follow(nodes_->map());
-  peers.tend(worker->late());
-  std::vector<std::array<std::byte, kHeadBytes>> heads(kAtOnce);
-  const auto begin = Clock::now();
-  std::uint64_t count = 0;
-  double seconds = 0;
-  for (; seconds < flags_.seconds / 4; count += kAtOnce) {
-    const MemoryPeer* const of =
-        peers.find(peers.nodes()[worker->random.below(peers.nodes().size())]);
-    if (of == nullptr) return Status::IOError("a memory server cannot be reached");
-    std::vector<fabric::Read> reads;
-    for (auto& head : heads) {
-      const std::uint64_t line = worker->random.below(of->region.bytes / 64 - 2);
-      reads.push_back({of->region, 64 * line, head});
-    }
-    BRECCIA_TRY(worker->port->read(of->peer, reads, worker->late()));
-    seconds = 1e-9 * static_cast<double>(ns_between(begin, Clock::now()));
-  }
-  *per_sec = static_cast<double>(count) / seconds;
-  return Status::OK();
-}
-
-Status Round::look_at_all() const {
-  Worker* const worker = workers_.front().get();
-  std::string value;
-  for (std::uint64_t i = 0; i < data_.keys(); ++i) {
-    const std::string key = data_.key(i);
-    BRECCIA_TRY(worker->plain->get(key, &value, worker->late()));
-    if (!data_.is_value(key, value)) return wrong_answer("a lookup in a new index", key);
-  }
-  Way::Pairs found;
-  std::string at;
-  std::uint64_t seen = 0;
-  while (true) {
-    BRECCIA_TRY(worker->plain->scan(at, breccia::disagg::kScanMax, &found, worker->late()));
-    if (found.empty()) break;
-    seen += found.size();
-    at = found.back().first + '\0';
-  }
-  return seen == data_.keys() ? Status::OK() : wrong_answer("ranges of a new index", at);
+  return role == Role::kHash ? all_keys_.look_up() : all_keys_.range_over();
 }
 
 // ---- rows ---------------------------------------------------------------------------------------

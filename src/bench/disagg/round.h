@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/disagg/all_keys.h"
 #include "bench/disagg/data.h"
 #include "bench/disagg/figures.h"
 #include "bench/disagg/flags.h"
@@ -52,11 +53,14 @@ class Round {
   Status add_worker(std::uint32_t number);
   Status fill();
   [[nodiscard]] bool wants(const char* workload) const;
+  [[nodiscard]] bool wants_ycsb() const;
+  [[nodiscard]] bool remembers() const;
 
   Status measure(const std::string& name, const std::vector<std::string>& parts,
                  const Operation& operation, const GoesOn& goes_on, Figures* figures);
-  Status measure(const char* name, const std::function<Status(Worker*)>& operation);
+  Status measure(const std::string& name, const std::function<Status(Worker*)>& operation);
   Status measure_basic();
+  Status measure_batches();
   Status measure_phases();
   Status watch(const char* name, const std::function<Status(Worker*)>& operation);
   Status measure_ycsb(char letter);
@@ -68,23 +72,25 @@ class Round {
   Status miss(Worker* worker) const;
   Status put(Worker* worker) const;
   Status scan(Worker* worker) const;
+  Status get_batch(Worker* worker, Way* way, std::uint32_t size) const;
+  Status put_batch(Worker* worker, std::uint32_t size) const;
 
   Status measure_rebuilds();
+  Status measure_reads_without(breccia::disagg::Role lost);
   Status rebuild(breccia::disagg::Role role, const std::string& name, const Operation& operation,
                  double* seconds, std::unique_ptr<Figure>* figure);
-  Status read_heads(double* per_sec) const;
-  Status look_at_all() const;
 
   void say_all(Reference* reference);
 
   const DisaggFlags& flags_;
   const RoundOptions options_;
   const Data data_;
+  const AllKeys all_keys_;
   Setting setting_;
   Watch hash_watch_{1 << 22};
   std::vector<std::unique_ptr<Watch>> watches_;  // of the workers
   std::unique_ptr<Nodes> nodes_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  Workers workers_;
   std::vector<const Versions*> versions_;  // of the workers
   Figures figures_;
   double r_us_ = 0;

@@ -11,6 +11,7 @@ namespace breccia::bench::disagg {
 /// Threads one owner; begun() anybody.
 class Versions {
  public:
+  /// Of so many records at first; 0: nobody wants to know what it may see.
   Versions(std::uint32_t writer, std::uint64_t records) : writer_(writer), last_(records, 0) {}
 
   static constexpr std::uint32_t kNobody = ~0U;
@@ -25,8 +26,10 @@ class Versions {
   std::uint64_t begin_write(std::uint64_t record) {
     const std::uint64_t count = begun_.load(std::memory_order_relaxed) + 1;
     begun_.store(count, std::memory_order_release);
-    if (record >= last_.size()) last_.resize(record + 1, 0);
-    last_[record] = count;
+    if (!last_.empty()) {
+      if (record >= last_.size()) last_.resize(record + 1, 0);
+      last_[record] = count;
+    }
     return std::uint64_t{writer_ + 1} << kCountBits | count;
   }
   /// Whether this client, behind what it has written itself, may find a record so: not what was

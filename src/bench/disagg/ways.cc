@@ -31,6 +31,23 @@ class HashedWay final : public Way {
     return client_->put(key, value, until);
   }
   Status erase(const Slice& key, TimeUs until) override { return client_->erase(key, until); }
+  Status get_all(std::span<const std::string> keys, std::vector<std::string>* values,
+                 TimeUs until) override {
+    values->resize(keys.size());
+    lookups_.clear();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      lookups_.push_back({.key = keys[i], .value = &(*values)[i]});
+    }
+    BRECCIA_TRY(client_->get(lookups_, until));
+    for (const Lookup& one : lookups_) BRECCIA_TRY(one.status());
+    return Status::OK();
+  }
+  Status put_all(std::span<const Pair> pairs, TimeUs until) override {
+    changes_.clear();
+    for (const Pair& one : pairs) changes_.push_back({.key = one.first, .value = one.second});
+    std::size_t done = 0;
+    return client_->write(changes_, &done, until);
+  }
   Status scan(const Slice& begin, std::uint32_t limit, Pairs* found, TimeUs until) override {
     return client_->scan(begin, "", limit, found, until);
   }
@@ -39,6 +56,9 @@ class HashedWay final : public Way {
 
  private:
   const std::unique_ptr<Client> client_;
+  // Of one get_all() or put_all(); members, so that their memory is used again.
+  std::vector<Lookup> lookups_;
+  std::vector<Change> changes_;
 };
 
 /// Of an OrderedAlone. It goes to servers by what the store's own client goes by; only how a place
@@ -65,7 +85,7 @@ class OrderedWay : public Way {
   Status erase(const Slice& key, TimeUs until) override {
     return again_and_again(until, [&]() -> Status {
       WireWriter question;
-      question.add(Slot{0}).add_bytes(key);
+      question.add(Slot{0}).add(std::uint32_t{0}).add_bytes(key);
       return change(question, until);
     });
   }
@@ -141,12 +161,13 @@ class OrderedWay : public Way {
 
   Status put_once(const Slice& key, const Slice& value, TimeUs until) {
     BRECCIA_TRY(blocks_.tend(until));
-    const auto block = make_block(static_cast<std::uint32_t>(random_.next()), key, value);
+    const auto generation = static_cast<std::uint32_t>(random_.next());
+    const auto block = make_block(generation, key, value);
     BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
     const Routes::BlockWrite write{location.offset(), block};
     BRECCIA_TRY(routes_.write_memory(location.node, {&write, 1}, until));
     WireWriter question;
-    question.add(slot_of(0, location)).add_bytes(key);
+    question.add(slot_of(0, location)).add(generation).add_bytes(key);
     return change(question, until);
   }
 
@@ -293,6 +314,20 @@ class TreeWay final : public OrderedWay {
 };
 
 }  // namespace
+
+Status Way::get_all(std::span<const std::string> keys, std::vector<std::string>* values,
+                    TimeUs until) {
+  values->resize(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    BRECCIA_TRY(get(keys[i], &(*values)[i], until));
+  }
+  return Status::OK();
+}
+
+Status Way::put_all(std::span<const Pair> pairs, TimeUs until) {
+  for (const Pair& one : pairs) BRECCIA_TRY(put(one.first, one.second, until));
+  return Status::OK();
+}
 
 Result<std::unique_ptr<Way>> open_way(Indexes indexes, fabric::Port* port, Coordinator* coordinator,
                                       const WayOptions& options, TimeUs until) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +31,8 @@ enum class Indexes : std::uint8_t {
 /// Threads the port's.
 class Way {
  public:
-  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  using Pair = std::pair<std::string, std::string>;
+  using Pairs = std::vector<Pair>;
 
   Way() = default;
   virtual ~Way() = default;
@@ -40,6 +42,11 @@ class Way {
   [[nodiscard]] virtual Status get(const Slice& key, std::string* value, fabric::TimeUs until) = 0;
   [[nodiscard]] virtual Status put(const Slice& key, const Slice& value, fabric::TimeUs until) = 0;
   [[nodiscard]] virtual Status erase(const Slice& key, fabric::TimeUs until) = 0;
+  /// Many at once, each by itself; those of an ordered index alone one behind the other.
+  /// Errors  of the first one that failed; NotFound: there is no such key.
+  [[nodiscard]] virtual Status get_all(std::span<const std::string> keys,
+                                       std::vector<std::string>* values, fabric::TimeUs until);
+  [[nodiscard]] virtual Status put_all(std::span<const Pair> pairs, fabric::TimeUs until);
   /// The first keys from `begin` on. Of an ordered index alone they are not as of one moment.
   [[nodiscard]] virtual Status scan(const Slice& begin, std::uint32_t limit, Pairs* found,
                                     fabric::TimeUs until) = 0;

@@ -1,3 +1,4 @@
+#include <breccia/disagg_options.h>
 #include <breccia/hash_options.h>
 #include <breccia/options.h>
 #include <breccia/slab_options.h>
@@ -295,6 +296,7 @@ class BrecciaSession final : public Session {
 
 bool is_in_place(const EngineConfig& config) { return config.engine == "slab_in_place"; }
 bool is_slab(const EngineConfig& config) { return config.engine == "slab" || is_in_place(config); }
+bool is_disagg(const EngineConfig& config) { return config.engine == "disagg"; }
 
 class BrecciaEngine final : public Engine {
  public:
@@ -305,7 +307,26 @@ class BrecciaEngine final : public Engine {
     return std::make_unique<BrecciaSession>(store_.get(), config_, sampling, key_size_max);
   }
   Status flush() override { return keeps() ? store_->Flush() : Status::OK(); }
-  bool keeps() override { return !is_slab(config_); }
+  bool keeps() override { return !is_slab(config_) && !is_disagg(config_); }
+  Status check_new() override {
+    if (!is_disagg(config_)) return Status::OK();
+    Batch first = store_->NewBatch();
+    BRECCIA_TRY(find_keys(1, &first));
+    if (first.range_size(0) == 0) return Status::OK();
+    return Status::InvalidArgument("the cluster has keys that no benchmark may delete");
+  }
+  Status clean() override {
+    while (is_disagg(config_)) {
+      Batch found = store_->NewBatch(), deletions = store_->NewBatch();
+      BRECCIA_TRY(find_keys(kCleanedAtOnce, &found));
+      if (found.range_size(0) == 0) break;
+      for (std::size_t i = 0; i < found.range_size(0); ++i) {
+        BRECCIA_TRY(deletions.Delete(found.range_entry(0, i).first));
+      }
+      BRECCIA_TRY(store_->Submit({}, &deletions));
+    }
+    return Status::OK();
+  }
   bool compacts() override {
     return number("rocksdb.num-running-compactions") > 0 ||
            number("rocksdb.compaction-pending") > 0;
@@ -323,10 +344,18 @@ class BrecciaEngine final : public Engine {
   }
   std::string backend() override {
     std::string name;
-    return store_->GetProperty("breccia.backend", &name) ? name : "unknown";
+    const char* const property = is_disagg(config_) ? "breccia.disagg.network" : "breccia.backend";
+    return store_->GetProperty(property, &name) ? name : "unknown";
   }
 
  private:
+  static constexpr std::uint32_t kCleanedAtOnce = 4096;
+
+  Status find_keys(std::uint32_t limit, Batch* found) {
+    BRECCIA_TRY(found->Range("", scan_end(), limit));
+    BRECCIA_TRY(store_->Submit({}, found));
+    return batch::status_of(found->range_code(0));
+  }
   /// 0 of a name that the engine does not have.
   std::uint64_t number(const std::string& name) {
     std::string text;
@@ -393,6 +422,17 @@ Result<std::unique_ptr<Engine>> open_slab(const EngineConfig& config) {
   options.hot_tier = hot_tier(config);
   options.keys_expected = config.keys;
   options.in_place = is_in_place(config);
+  std::unique_ptr<Store> store;
+  BRECCIA_TRY(Store::Open(options, &store));
+  std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);
+  return engine;
+}
+
+Result<std::unique_ptr<Engine>> open_disagg(const EngineConfig& config) {
+  DisaggOptions options;
+  options.config = config.cluster;
+  options.hot_tier = hot_tier(config);
+  options.clients_max = config.threads + 1;  // one may write beside them
   std::unique_ptr<Store> store;
   BRECCIA_TRY(Store::Open(options, &store));
   std::unique_ptr<Engine> engine = std::make_unique<BrecciaEngine>(std::move(store), config);

@@ -77,14 +77,16 @@ struct EngineConfig {
   RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
   std::string compression;
+  std::string cluster;        // the file of one; disagg only
+  std::uint32_t threads = 1;  // that have sessions
   // What will be in it.
   std::uint64_t keys = 0;
   std::size_t key_size = 0;
   std::size_t value_size = 0;
 };
 
-inline constexpr const char* kEngines[] = {"breccia",       "hash",    "slab",
-                                           "slab_in_place", "rocksdb", "flatmap"};
+inline constexpr const char* kEngines[] = {"breccia", "hash",    "slab",  "slab_in_place",
+                                           "rocksdb", "flatmap", "disagg"};
 
 /// Where a database lies. An empty wal_dir is the engine's own default.
 struct Place {
@@ -115,6 +117,11 @@ class Engine {
   virtual InEffect in_effect() = 0;
   /// Whether what was written is there when the engine is opened again.
   virtual bool keeps() { return true; }
+  /// Whether it is as empty as the place that was made new for it.
+  /// Errors  InvalidArgument: it has keys, which lie elsewhere.
+  virtual Status check_new() { return Status::OK(); }
+  /// Deletes all keys that do not lie in its place.
+  virtual Status clean() { return Status::OK(); }
   /// How sessions that are made from now on use the engine; what its opening decides stays.
   virtual void retune(const RocksdbTuning& /*tuning*/) {}
   /// How the engine is used, in words; empty: there is nothing to choose.
@@ -134,6 +141,8 @@ Result<std::unique_ptr<Engine>> open_hash(const EngineConfig& config, const Plac
 /// Breccia with the slab engine, which has neither a folder nor a log.
 /// Errors  InvalidArgument: slab_in_place, and other sizes than 8 bytes.
 Result<std::unique_ptr<Engine>> open_slab(const EngineConfig& config);
+/// Breccia as a client of a cluster, whose keys lie there.
+Result<std::unique_ptr<Engine>> open_disagg(const EngineConfig& config);
 Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place);
 /// Errors  NotSupported: it was left out of this build; InvalidArgument: other sizes than 8 bytes.
 Result<std::unique_ptr<Engine>> open_flat_map(const EngineConfig& config);

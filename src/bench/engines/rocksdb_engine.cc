@@ -126,6 +126,7 @@ Result<std::unique_ptr<Engine>> open_engine(const EngineConfig& config, const Pl
   if (config.engine == "flatmap") return open_flat_map(config);
   if (config.engine == "hash") return open_hash(config, place);
   if (config.engine.starts_with("slab")) return open_slab(config);
+  if (config.engine == "disagg") return open_disagg(config);
   return config.engine == "rocksdb" ? open_rocksdb(config, place) : open_breccia(config, place);
 }
 

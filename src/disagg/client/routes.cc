@@ -122,6 +122,17 @@ Status Routes::trust(TimeUs until) {
   return Status::OK();
 }
 
+bool Routes::confirm(const std::string& member, TimeUs until) {
+  if (is_trusted() && map_.hash.member == member) return true;
+  do {
+    const Status trusted = trust(until);
+    if (map_.hash.member != member) return false;
+    if (trusted.ok()) return true;
+    reconsider(until);
+  } while (port_->now_us() < until);
+  return false;
+}
+
 void Routes::reconsider(TimeUs until) {
   pause_us_ = std::clamp(2 * pause_us_, kPauseUs, kPauseUsMax);
   (void)port_->poll(std::min(until, port_->now_us() + pause_us_));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -45,6 +46,10 @@ class Routes {
   /// That is so, and for a while nobody else is the hash server, as far as is_trusted() says;
   /// whether its buckets are the index, is_whole() does.
   Status trust(fabric::TimeUs until);
+  [[nodiscard]] const std::string& hash_member() const { return map_.hash.member; }
+  /// Whether that one is the hash server still, or was when this began: what it has answered by
+  /// then holds, also if both indexes are lost at once.
+  [[nodiscard]] bool confirm(const std::string& member, fabric::TimeUs until);
   /// So it has been all the time since trust().
   [[nodiscard]] bool is_trusted() const { return port_->now_us() < trusted_until_; }
   [[nodiscard]] bool is_whole() const { return is_whole_; }

@@ -41,7 +41,7 @@ std::span<const Change> some_of(std::span<const Change> changes) {
   for (std::size_t question = 0, blocks = 0; n < std::min(kAtOnce, changes.size()); ++n) {
     if (question > kQuestionBytes || blocks > kBlockBytes) break;
     const Change& one = changes[n];
-    question += sizeof(Slot) + sizeof(std::uint32_t) + one.key.size();
+    question += sizeof(Slot) + 2 * sizeof(std::uint32_t) + one.key.size();
     if (one.value.has_value()) blocks += block_bytes(one.key.size(), one.value->size());
   }
   return changes.first(n);
@@ -69,9 +69,8 @@ Result<std::size_t> Writes::run(std::span<const Change> changes, TimeUs until) {
   }
   const auto replaced = ask(some, until);
   if (!replaced.ok() && !is_known_not(replaced.status())) {
-    for (const Block& one : made_) {
-      if (one.location.has_value()) blocks_->lose();
-    }
+    // Of each one: its own, or that which it has replaced.
+    for (std::size_t i = 0; i < made_.size(); ++i) blocks_->lose();
     return replaced.status();
   }
   const std::size_t done = replaced.ok() ? replaced.value().size() : 0;
@@ -129,9 +128,12 @@ Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs un
   TimeUs ask_until = until;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const auto& location = made_[i].location;
-    question.add(location.has_value() ? slot_of(0, *location) : Slot{0}).add_bytes(changes[i].key);
+    question.add(location.has_value() ? slot_of(0, *location) : Slot{0})
+        .add(made_[i].generation)
+        .add_bytes(changes[i].key);
     if (location.has_value()) ask_until = blocks_->ask_until(*location, ask_until);
   }
+  const std::string asked = routes_->hash_member();
   // Who is busy for long may have another one in its place; and behind the last question there is
   // to be time for its answer.
   const TimeUs last = ask_until - std::min(ask_until, options_.answer_us);
@@ -153,6 +155,9 @@ Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs un
       std::all_of(replaced.begin(), replaced.end(),
                   [](Slot slot) { return slot == 0 || is_block(location_in(slot)); });
   if (!is_answer) return not_known(Status::IOError("no answer to a write"));
+  if (!routes_->confirm(asked, until)) {
+    return not_known(Status::IOError("by then it may have been another hash server"));
+  }
   return replaced;
 }
 

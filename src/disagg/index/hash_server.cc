@@ -18,6 +18,8 @@ constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 constexpr std::size_t kAhead = 8;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
+/// Writes of which memory servers are told together.
+constexpr std::uint64_t kCommitsAtOnce = 4096;
 
 /// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
@@ -59,7 +61,8 @@ HashServer::HashServer(fabric::Port* port, const Options& options,
       answers_(port),
       asking_(port, options.again_us),
       memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
-      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}) {
+      ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
+      telling_(port, &asking_, &memory_, options.again_us) {
   asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
 }
 
@@ -72,6 +75,8 @@ Status HashServer::follow(const ClusterMap& map) {
   if (has_lost_memory(map_, map)) holds_until_ = told_until_;
   map_ = map;
   memory_.follow(map);
+  telling_.follow(epoch_);
+  if (build_ != nullptr) build_->follow(map);
   ordered_.follow(map.ordered, epoch_);
   return Status::OK();
 }
@@ -86,11 +91,12 @@ Status HashServer::serve(fabric::TimeUs until) {
     }
     memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
+    commit();
     BRECCIA_TRY(ship());
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
     const bool may_apply = has_log() && port_->now_us() >= holds_until_;
-    if (may_apply) apply_through(std::min(logged_, marked_));
+    if (may_apply) apply_through(std::min({committed_, logged_, marked_}));
     table_->tend(is_whole_ ? told_until_ : 0);
     BRECCIA_TRY(gather());
   } while (port_->now_us() < until);
@@ -99,9 +105,12 @@ Status HashServer::serve(fabric::TimeUs until) {
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs HashServer::wake() const {
-  fabric::TimeUs first = std::min({memory_.wake(), ordered_.wake(), table_->wake()});
+  fabric::TimeUs first =
+      std::min({memory_.wake(), ordered_.wake(), table_->wake(), telling_.wake()});
+  if (build_ != nullptr) first = std::min(first, build_->wake());
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
   if (!waiting_.empty() && holds_until_ > port_->now_us()) first = std::min(first, holds_until_);
+  if (may_ship()) first = 0;  // a mark of this turn has made room
   return first;
 }
 
@@ -117,7 +126,11 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
     });
     return Status::OK();
   }
-  if (!is_ordered) return Status::OK();
+  if (!is_ordered) {
+    telling_.hear(arrival);
+    if (build_ != nullptr) build_->hear(arrival);
+    return Status::OK();
+  }
   WireReader answer(arrival.payload);
   const Status code = take_code(&answer);
   const auto what = ordered_.hear(arrival.header, code.ok());
@@ -130,8 +143,7 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
   BRECCIA_TRY(code);
   if (*what == Ask::kShip) return note_logged(answer);
   if (*what == Ask::kKeysBehind) return take_keys(answer);
-  const auto followed = answer.take<Followed>();
-  return answer.is_whole() ? begin(followed) : Status::IOError("no answer of an ordered server");
+  return begin(answer);
 }
 
 std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask ask,
@@ -217,20 +229,26 @@ WireWriter HashServer::places(WireReader question) const {
 
 /// Takes as many of the first ones as there is room for; the answer comes when these are done.
 std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireReader question) {
-  std::vector<std::pair<Slot, Slice>> writes;
+  struct One {
+    Slot slot;
+    std::uint32_t generation;
+    Slice key;
+  };
+  std::vector<One> writes;
   do {
     const auto slot = question.take<Slot>();
+    const auto generation = question.take<std::uint32_t>();
     const Slice key = question.take_bytes();
     if (!is_key(key)) return refusal(Code::kWrong, "no key");
-    writes.emplace_back(slot, key);
+    writes.push_back({slot, generation, key});
   } while (question.left() > 0);
   if (!question.is_whole()) return refusal(Code::kWrong, "no writes");
   std::optional<WireWriter> refused;
   std::size_t taken = 0;
-  for (const auto& [slot, key] : writes) {
+  for (const auto& [slot, generation, key] : writes) {
     refused = refusal_of(slot, key);
     if (refused.has_value()) break;
-    take(slot, key);
+    take(slot, generation, key);
     ++taken;
   }
   if (taken == 0) return refused;
@@ -238,9 +256,10 @@ std::optional<WireWriter> HashServer::write(const Answers::Asker& asker, WireRea
   return std::nullopt;
 }
 
-void HashServer::take(Slot slot, const Slice& key) {
+void HashServer::take(Slot slot, std::uint32_t generation, const Slice& key) {
   LoggedWrite write{.sequence = last_ + 1,
                     .slot = slot == 0 ? 0 : slot_of(0, location_in(slot)),
+                    .generation = generation,
                     .key = key.ToString()};
   std::optional<Slot> before;
   if (is_whole_) {
@@ -288,14 +307,53 @@ std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) co
   return refusal(Code::kFull, "the hash index is full");
 }
 
-/// Brings what waits to the ordered server, one message after the other was answered.
+/// Tells memory servers which blocks are of writes that were taken, so that these are found when
+/// both indexes are lost.
+void HashServer::commit() {
+  if (options_.is_alone) committing_ = committed_ = last_;
+  telling_.tend();
+  if (!has_begun_ || !telling_.is_over()) return;
+  if (!has_ended_before_) return go_on_with_writes_of_before();
+  committed_ = committing_;
+  if (committed_ == last_) return;
+  // Of what is committed and not logged both values may be there when all is lost.
+  committing_ = std::min(last_, std::min(committed_ + kCommitsAtOnce, logged_ + kLastWrites));
+  if (committing_ <= committed_) {
+    committing_ = committed_;
+    return;
+  }
+  const std::size_t first = waiting_.size() - (last_ - committed_);
+  Telling::News news;
+  for (std::size_t i = first; i < first + (committing_ - committed_); ++i) {
+    const Waiting& one = waiting_[i];
+    if (one.write.slot == 0) continue;
+    const std::uint32_t node = location_in(one.write.slot).node;
+    news[node].add(one.write.slot).add(one.write.generation).add(one.write.sequence);
+  }
+  telling_.begin(Ask::kCommit, std::move(news));
+  if (telling_.is_over()) committed_ = committing_;
+}
+
+std::uint64_t HashServer::ship_through() const {
+  return std::min(last_, std::min(committed_, marked_) + kLastWrites);
+}
+
+bool HashServer::may_ship() const {
+  return has_ended_before_ && ordered_.is_met() && !ordered_.is_asked(Ask::kShip) &&
+         ship_through() > logged_;
+}
+
+/// Brings what waits to the ordered server, one message after the other was answered. That one
+/// knows the last writes, so no more may be there of which memory servers do not know all.
 Status HashServer::ship() {
   if (options_.is_alone) logged_ = last_;
-  if (!ordered_.is_met() || ordered_.is_asked(Ask::kShip) || last_ == logged_) return Status::OK();
+  if (!may_ship()) return Status::OK();
+  const std::uint64_t through = ship_through();
   const std::size_t first = waiting_.size() - (last_ - logged_);
+  const std::size_t limit = first + (through - logged_);
   std::size_t end = first;
   bool tells = false;
-  for (std::size_t bytes = 0; end < waiting_.size() && bytes < options_.page_bytes; ++end) {
+  for (std::size_t bytes = 0; end < limit && bytes < options_.page_bytes; ++end) {
     BRECCIA_ASSERT(waiting_[end].write.sequence == logged_ + 1 + (end - first));
     bytes += sizeof(LoggedWrite) + waiting_[end].write.key.size();
     tells = tells || !waiting_[end].before.has_value();
@@ -332,10 +390,11 @@ Status HashServer::note_logged(WireReader answer) {
 ///
 /// Only what is logged is marked. Whoever takes this server's place has such a write, so the block
 /// that it replaces is used again only when this server lets it be: a mark that comes late, or when
-/// there is another hash server, hits nobody else's block.
+/// there is another hash server, hits nobody else's block. And only what is
+/// committed is, or where both indexes are lost neither of the two values is there.
 void HashServer::mark() {
   const fabric::TimeUs now = port_->now_us();
-  if (marked_ >= logged_ || now < mark_again_) return;
+  if (marked_ >= std::min(committed_, logged_) || now < mark_again_) return;
   Marks marks;
   const std::uint64_t through = markable(&marks);
   bool are_all = true;
@@ -352,7 +411,7 @@ void HashServer::mark() {
   const bool was_full = through == marked_ + kMarksAtOnce;
   if (are_all) marked_ = through;
   mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
-  if (marked_ >= logged_) mark_again_ = 0;
+  if (marked_ >= std::min(committed_, logged_)) mark_again_ = 0;
 }
 
 /// On a server before its mirror, which may be copying it (Mirror::copy). False: not all are there.
@@ -377,7 +436,8 @@ std::uint64_t HashServer::markable(Marks* marks) const {
   for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
     const Waiting& one = waiting_[i];
     BRECCIA_ASSERT(one.write.sequence == through + 1);
-    if (one.write.sequence > logged_ || !one.before.has_value()) break;
+    const bool is_known = one.write.sequence <= std::min(committed_, logged_);
+    if (!is_known || !one.before.has_value()) break;
     const Location block = location_in(*one.before);
     if (*one.before != 0 && !memory_.is_lost(block.node)) {
       if (memory_.find_all(block.node).empty()) break;
@@ -429,14 +489,18 @@ Slot HashServer::apply(const Waiting& one) {
 
 /// The ordered server has met this one. What it has not logged is shipped to it, also what another
 /// one had logged.
-Status HashServer::begin(const Followed& followed) {
+Status HashServer::begin(WireReader answer) {
+  const auto followed = answer.take<Followed>();
+  if (answer.left() % sizeof(LastWrite) != 0 || followed.is_whole > 1) {
+    return Status::IOError("no answer of an ordered server");
+  }
   if (has_begun_ && !is_whole_) return Status::IOError("what it is built from was gone");
   if (!has_begun_) {
     if (followed.is_whole == 0) return Status::IOError("neither index is whole");
     BRECCIA_ASSERT(waiting_.empty() && table_->size() == 0);
-    last_ = logged_ = marked_ = applied_ = followed.through;
-    table_->set_watermark(applied_);
+    last_ = committing_ = committed_ = logged_ = marked_ = applied_ = followed.through;
     has_begun_ = true;
+    end_writes_of_before(answer);
     return Status::OK();
   }
   if (followed.through < applied_ || followed.through > last_) {
@@ -446,10 +510,38 @@ Status HashServer::begin(const Followed& followed) {
   return Status::OK();
 }
 
+/// The server before may have had no time to tell memory servers of these. Nobody is told that they
+/// are in an index before they know.
+void HashServer::end_writes_of_before(WireReader last) {
+  Telling::News committed;
+  while (last.left() > 0) {
+    const auto one = last.take<LastWrite>();
+    const Location block = location_in(one.slot), before = location_in(one.replaced);
+    if (is_block(block) && one.sequence > 0) {
+      committed[block.node]
+          .add(one.slot)
+          .add(static_cast<std::uint32_t>(one.generation))
+          .add(one.sequence);
+    }
+    if (is_block(before)) retired_[before.node].add(one.replaced).add(one.sequence);
+  }
+  has_ended_before_ = false;
+  telling_.begin(Ask::kCommit, std::move(committed));
+}
+
+void HashServer::go_on_with_writes_of_before() {
+  BRECCIA_ASSERT(!has_ended_before_ && telling_.is_over());
+  if (!retired_.empty()) return telling_.begin(Ask::kRetire, std::exchange(retired_, {}));
+  has_ended_before_ = true;
+  table_->set_watermark(applied_);
+}
+
 /// Asks for the next keys, until there are no more; it is whole when all that was written meanwhile
 /// is in the buckets.
 Status HashServer::gather() {
+  if (build_ != nullptr) return gather_from_memory();
   if (is_whole_ || !has_begun_ || !ordered_.is_met()) return Status::OK();
+  if (!has_ended_before_) return Status::OK();
   BRECCIA_TRY(put_gathered());
   if (!to_put_.empty()) return Status::OK();
   if (has_gathered_) {
@@ -509,6 +601,33 @@ Status HashServer::put_gathered() {
     }
     BRECCIA_TRY(table_->put(id, location_in(slot)).status());
   }
+  return Status::OK();
+}
+
+// ---- built from memory servers -----------------------------------------------------------------
+
+void HashServer::begin_from_memory() {
+  BRECCIA_ASSERT(!has_begun_ && build_ == nullptr && table_->size() == 0);
+  build_ = std::make_unique<MemoryBuild>(
+      port_, &asking_, &memory_, table_.get(),
+      MemoryBuild::Options{
+          .again_us = options_.again_us, .read_us = options_.mark_us, .seeds = seeds_});
+}
+
+/// It is whole when nothing but that is left where it was built from. Its writes come behind all
+/// that there were, also those that no memory server has heard of.
+Status HashServer::gather_from_memory() {
+  BRECCIA_TRY(build_->tend());
+  if (!build_->is_over() || !telling_.is_over()) return Status::OK();
+  Telling::News losers = build_->take_losers();
+  if (!losers.empty()) {
+    telling_.begin(Ask::kRetire, std::move(losers));
+    return Status::OK();
+  }
+  last_ = committing_ = committed_ = logged_ = marked_ = applied_ = build_->last() + kWritesLost;
+  table_->set_watermark(applied_);
+  has_begun_ = is_whole_ = true;
+  build_.reset();
   return Status::OK();
 }
 

@@ -15,7 +15,9 @@
 #include "disagg/asking.h"
 #include "disagg/index/growing_table.h"
 #include "disagg/index/index_server.h"
+#include "disagg/index/memory_build.h"
 #include "disagg/index/ordered_link.h"
+#include "disagg/index/telling.h"
 #include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "disagg/watermark.h"
@@ -24,11 +26,12 @@
 namespace breccia::disagg {
 
 /// The hash index: clients read its buckets themselves, and ask it for changes. It puts them in
-/// order, brings them to the ordered server's log, many at once, marks the blocks of values that
-/// they replace, and has them in its buckets, and acknowledges them, when all that is done.
+/// order, tells memory servers which blocks they are of, brings them to the ordered server's log,
+/// many at once, marks the blocks of values that they replace when they are there, and has them in
+/// its buckets, and acknowledges them, when all that is done.
 ///
 /// One that takes the place of another is built from the ordered server, and takes writes
-/// meanwhile.
+/// meanwhile; where both indexes were lost, from the memory servers, and takes none.
 /// Owner   the port outlives it.
 /// Threads the port's.
 /// Source  [hstore] 3.2, 4.2 and 4.3, the HTS. Deviation: writes are taken while it is built.
@@ -53,6 +56,8 @@ class HashServer final : public IndexServer {
 
   /// It is the first one of its cluster: whole as it is, without a key.
   void be_first() { is_whole_ = has_begun_ = true; }
+  /// Both indexes were lost.
+  void begin_from_memory();
   [[nodiscard]] Status follow(const ClusterMap& map) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
@@ -89,10 +94,13 @@ class HashServer final : public IndexServer {
   WireWriter places(WireReader question) const;
 
   std::optional<WireWriter> write(const Answers::Asker& asker, WireReader question);
-  void take(Slot slot, const Slice& key);
+  void take(Slot slot, std::uint32_t generation, const Slice& key);
   [[nodiscard]] Slot last_of(const std::string& key) const;
   [[nodiscard]] std::optional<WireWriter> refusal_of(Slot slot, const Slice& key) const;
   [[nodiscard]] bool has_log() const { return options_.is_alone || ordered_.is_met(); }
+  void commit();
+  [[nodiscard]] std::uint64_t ship_through() const;
+  [[nodiscard]] bool may_ship() const;
   Status ship();
   Status note_logged(WireReader answer);
   void mark();
@@ -102,8 +110,11 @@ class HashServer final : public IndexServer {
   void apply_through(std::uint64_t sequence);
   Slot apply(const Waiting& one);
 
-  Status begin(const Followed& followed);
+  Status begin(WireReader answer);
+  void end_writes_of_before(WireReader last);
+  void go_on_with_writes_of_before();
   Status gather();
+  Status gather_from_memory();
   void be_whole();
   Status take_keys(WireReader answer);
   Status put_gathered();
@@ -116,6 +127,7 @@ class HashServer final : public IndexServer {
   Asking asking_;
   MemoryPeers memory_;
   OrderedLink ordered_;
+  Telling telling_;                     // memory servers, one thing at a time
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
   fabric::TimeUs trust_until_ = 0;
@@ -128,10 +140,12 @@ class HashServer final : public IndexServer {
   std::vector<Slot> replaced_;  // by those writes of a question that are applied
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
-  std::uint64_t last_ = 0;     // write that came
-  std::uint64_t logged_ = 0;   // through this one the ordered server has them
-  std::uint64_t marked_ = 0;   // through this one blocks say that they are replaced
-  std::uint64_t applied_ = 0;  // through this one the buckets have them
+  std::uint64_t last_ = 0;        // write that came
+  std::uint64_t committing_ = 0;  // through this one memory servers are told of them
+  std::uint64_t committed_ = 0;   // through this one they know them
+  std::uint64_t logged_ = 0;      // through this one the ordered server has them
+  std::uint64_t marked_ = 0;      // through this one blocks say that they are replaced
+  std::uint64_t applied_ = 0;     // through this one the buckets have them
   fabric::TimeUs mark_again_ = 0;
 
   bool is_whole_ = false;
@@ -141,6 +155,9 @@ class HashServer final : public IndexServer {
   std::string gathered_;                       // up to this key
   std::deque<std::pair<KeyId, Slot>> to_put_;  // of these, not in the buckets yet
   std::unordered_set<KeyId, IdHash> written_;  // while it was built
+  bool has_ended_before_ = true;  // memory servers know of all writes of the hash server before
+  Telling::News retired_;         // by these, that they are to be told yet
+  std::unique_ptr<MemoryBuild> build_;  // from memory servers; null: it is not
 };
 
 }  // namespace breccia::disagg

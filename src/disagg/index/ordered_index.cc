@@ -45,6 +45,7 @@ OrderedIndex::Path OrderedIndex::path_to(std::string_view key, OrderedPage::Plac
     const std::uint32_t at = next.is_there ? next.at : next.at - 1;
     path[level] = {.page = page, .at = at};
     page = page_in(page->word(at));
+    page->prefetch();
   }
   *place = page->place_of(key);
   path[0] = {.page = page, .at = place->at};

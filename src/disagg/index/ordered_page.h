@@ -43,6 +43,13 @@ class OrderedPage {
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] Place place_of(std::string_view key) const;
+  /// Has in the cache before long what place_of() reads: the lines of a search come one after the
+  /// other otherwise.
+  void prefetch() const {
+    constexpr std::uint32_t kHeadsOfALine = 64 / sizeof(std::uint64_t);
+    __builtin_prefetch(this);
+    for (std::uint32_t i = 0; i < kKeysMax; i += kHeadsOfALine) __builtin_prefetch(&heads_[i]);
+  }
   [[nodiscard]] std::uint64_t word(std::uint32_t at) const { return words_[at]; }
   void set_word(std::uint32_t at, std::uint64_t word) { words_[at] = word; }
   [[nodiscard]] std::size_t key_bytes(std::uint32_t at) const;

@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kApplyAtOnce = 256;
 /// With more of them in the log alone they are not put off any more.
 constexpr std::size_t kLagMax = 64 << 10;
+/// Of the log of a build at a time: more than a message brings, and less than takes a session.
+constexpr std::size_t kCatchUpAtOnce = 16 << 10;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 /// Between two looks at whether keys are sorted.
 constexpr fabric::TimeUs kSortUs = 1000;
@@ -52,7 +54,7 @@ Status OrderedServer::serve(fabric::TimeUs until) {
     const auto arrival = port_->poll(wake);
     if (arrival.has_value()) {
       hear(*arrival);
-      if (log_.size() > kLagMax) apply(log_.size() - kLagMax);
+      if (is_whole_ && log_.size() > kLagMax) apply(log_.size() - kLagMax);
     } else {
       apply(kApplyAtOnce);
     }
@@ -117,7 +119,15 @@ WireWriter OrderedServer::meet(const Answers::Asker& asker, WireReader question)
   chains_request_ = 0;
   seeds_ = follow.seeds;
   if (!std::exchange(has_begun_, true)) through_ = follow.from;
-  return answer_of(Code::kOk).add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
+  // Memory servers may have heard of writes that the hash server before had no time to bring here.
+  if (follow.is_whole == 0) through_ += kWritesLost;
+  WireWriter answer = answer_of(Code::kOk);
+  answer.add(Followed{.through = through_, .is_whole = is_whole_ ? 1U : 0U});
+  // Who is whole has told memory servers of these, or will.
+  if (follow.is_whole != 0) return answer;
+  apply(kAll);
+  for (const LastWrite& one : last_writes_) answer.add(one);
+  return answer;
 }
 
 /// Takes writes that come behind those that it has; others came before. A hash server that is being
@@ -151,11 +161,17 @@ Slot OrderedServer::apply_one() {
   BRECCIA_ASSERT(!log_.empty());
   LoggedWrite write = std::move(log_.front());
   log_.pop_front();
-  return write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
+  const Slot before = write.slot == 0 ? index_.erase(write.key) : index_.put(write.key, write.slot);
+  last_writes_.push_back({.sequence = write.sequence,
+                          .slot = write.slot,
+                          .replaced = before,
+                          .generation = write.generation});
+  if (last_writes_.size() > kLastWrites) last_writes_.pop_front();
+  return before;
 }
 
 void OrderedServer::apply(std::size_t most) {
-  if (!is_whole_) return;  // what is built is of before the log
+  if (!is_built_) return;  // what is built is of before the log
   for (; most > 0 && !log_.empty(); --most) (void)apply_one();
 }
 
@@ -201,6 +217,7 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
 /// The next chains are on their way while keys of those before are read.
 void OrderedServer::gather() {
   if (is_whole_ || !has_begun_) return;
+  if (is_built_) return catch_up();
   memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
   if (read_ == entries_.size()) {
     entries_ = std::exchange(following_, {});
@@ -239,7 +256,16 @@ void OrderedServer::put_together() {
   const auto now = std::chrono::seconds(0);
   if (options_.sorts_aside && together_.wait_for(now) != std::future_status::ready) return;
   index_ = together_.get();
-  is_whole_ = true;
+  is_built_ = true;
+  gather_again_ = 0;
+}
+
+/// Whoever asks a whole index for a range waits until all of the log is in it, and nobody else is
+/// answered meanwhile: what came while it was built, which may be millions of writes, is not to be
+/// among that.
+void OrderedServer::catch_up() {
+  apply(kCatchUpAtOnce);
+  is_whole_ = log_.size() <= kLagMax;
 }
 
 void OrderedServer::ask_for_chains() {

@@ -85,6 +85,7 @@ class OrderedServer final : public IndexServer {
   [[nodiscard]] bool read_all(const Reads& of_node);
   [[nodiscard]] std::span<std::byte> head_of(std::size_t i, const ChainEntry& entry);
   void put_together();
+  void catch_up();
 
   fabric::Port* const port_;
   const Options options_;
@@ -101,9 +102,11 @@ class OrderedServer final : public IndexServer {
   bool has_begun_ = false;                // it knows where the log goes on
   std::deque<LoggedWrite> log_;           // behind the index
   std::uint64_t through_ = 0;             // of the log
+  std::deque<LastWrite> last_writes_;     // in the index
   OrderedIndex index_;
 
-  bool is_whole_ = false;
+  bool is_built_ = false;              // the index has what was there when this server began
+  bool is_whole_ = false;              // and most of the log since
   std::uint64_t next_chain_ = 0;       // the position of the first that was not told yet
   bool are_all_told_ = false;          // there are no more chains
   std::uint64_t chains_request_ = 0;   // 0: none is under way

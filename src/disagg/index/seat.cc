@@ -55,6 +55,7 @@ Status Seat::turn(fabric::TimeUs until) {
     (void)port_->poll(until);  // who asks is not answered
     return Status::OK();
   }
+  if (has_lost_source()) return Status::Aborted("what its index is built from is gone");
   server_->trust_until(membership_.sure_until_us());
   BRECCIA_TRY(server_->serve(until));
   const ClusterMap next = news();
@@ -76,11 +77,17 @@ bool Seat::is_there(const ClusterMap::Index& index) const {
   return !index.member.empty() && view_->members.contains(index.member);
 }
 
+/// Its hash index is built from an ordered one that is no member any more.
+bool Seat::has_lost_source() const {
+  const bool is_built = options_.role == Role::kHash && !server_->is_whole();
+  return is_built && view_ != nullptr && !map_.ordered.member.empty() && !is_there(map_.ordered);
+}
+
 bool Seat::may_take() const {
   const ClusterMap::Index& of_other = map_.of(other(options_.role));
   if (is_there(map_.of(options_.role))) return is_crowded();
-  const bool is_first = options_.role == Role::kHash && !map_.has_begun;
-  return is_first || (is_there(of_other) && of_other.is_whole);
+  // A hash index can be made of what memory servers have.
+  return options_.role == Role::kHash || (is_there(of_other) && of_other.is_whole);
 }
 
 /// One other process has both indexes, and nothing is being built: the ordered one is to move, as
@@ -106,6 +113,10 @@ void Seat::take_role() {
   const bool is_first = options_.role == Role::kHash && !map_.has_begun;
   ClusterMap next = map_;
   ++next.epoch;
+  // Who has to be made of this one is no other one's beginning.
+  const bool is_last = options_.role == Role::kHash && !is_first &&
+                       !(is_there(map_.ordered) && map_.ordered.is_whole);
+  if (is_last) next.ordered = {};
   next.of(options_.role) = {.member = membership_.name(),
                             .address = port_->address(),
                             .is_whole = is_first,
@@ -121,7 +132,15 @@ void Seat::begin() {
     server_ = std::make_unique<OrderedServer>(port_, options_.ordered);
     return;
   }
-  if (map_.hash.is_whole) table_->be_first();
+  if (map_.hash.is_whole) {
+    table_->be_first();
+  } else if (map_.ordered.member.empty()) {
+    log(LogLevel::kWarning, "both indexes were lost: they are made of what memory servers have");
+    const bool has_lost = std::any_of(map_.memory.begin(), map_.memory.end(),
+                                      [](const auto& one) { return one.is_lost; });
+    if (has_lost) log(LogLevel::kWarning, "some of which are lost: their keys will not be found");
+    table_->begin_from_memory();
+  }
   server_ = std::move(table_);
 }
 

@@ -17,13 +17,14 @@ namespace breccia::disagg {
 
 /// A server that has one of the two indexes, or waits to have it: when nobody has the role, or who
 /// has is no member of the cluster any more, it takes the role (a new epoch), builds the index from
-/// the other one, and says when it is whole.
+/// the other one, and says when it is whole. Where there is no other one, or none that is whole,
+/// the hash index is built from the memory servers, and the ordered one from that.
 ///
 /// Where one process has both roles, which would be lost together, a seat of another one takes the
 /// ordered index.
 ///
-/// Of several that wait one gets it, whose map the coordinator takes. None does while the other
-/// index is not there, or not whole: it would have nothing to build from.
+/// Of several that wait one gets it, whose map the coordinator takes. Nobody gets the ordered one
+/// while the hash index is not there, or not whole: it would have nothing to build from.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 /// Source  [hstore] 4.3. Deviation: who takes over is settled by the coordinator's versions.
@@ -61,6 +62,7 @@ class Seat {
   Status turn(fabric::TimeUs until);
   Status take_view();
   [[nodiscard]] bool is_there(const ClusterMap::Index& index) const;
+  [[nodiscard]] bool has_lost_source() const;
   [[nodiscard]] bool may_take() const;
   [[nodiscard]] bool is_crowded() const;
   [[nodiscard]] bool is_patient();

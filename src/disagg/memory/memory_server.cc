@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "disagg/block.h"
 
 namespace breccia::disagg {
 
@@ -14,6 +15,8 @@ constexpr std::uint32_t kLeaseMax = 4096;
 /// Arrivals that are heard before changes are told the mirror: those that come together go
 /// together.
 constexpr int kArrivalsAtOnce = 64;
+/// Blocks are looked at for so many times the bytes of a page: most have more than what is told.
+constexpr std::uint64_t kLookedAt = 4;
 
 }  // namespace
 
@@ -104,7 +107,7 @@ void MemoryServer::take_orphans() {
     if (!change.blocks.empty()) link_.tell(std::exchange(change, {}));
   };
   for (const auto& [size_class, line] : orphans_.tend()) {
-    const bool was_used = pool_.give_back(size_class, line);
+    const bool was_used = free_block(size_class, line);
     BRECCIA_ASSERT(was_used);
     change.blocks.emplace_back(size_class, line);
     ++found_orphans_;
@@ -140,6 +143,16 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
     case Ask::kLease:
     case Ask::kGiveBack:
       return change(asker, ask, question);
+    case Ask::kCommit:
+    case Ask::kRetire:
+    case Ask::kValues:
+    case Ask::kAgree:
+      if (asker.header.epoch != epoch_) return refusal(Code::kEpoch, "another map of the cluster");
+      if (ask == Ask::kCommit) return commit(question);
+      if (ask == Ask::kRetire) return retire(question);
+      if (ask == Ask::kAgree) return agree(question);
+      return mirror_ == nullptr ? values(question)
+                                : refusal(Code::kEpoch, "it is the other server of its memory");
     case Ask::kUse:
       return mirror_ == nullptr ? link_.use(asker, region_->name(), question)
                                 : refusal(Code::kEpoch, "a mirror has no mirror");
@@ -193,13 +206,107 @@ WireWriter MemoryServer::take_back(WireReader question, MirrorLink::Change* chan
     const auto size_class = question.take<std::uint32_t>();
     const auto line = question.take<std::uint64_t>();
     are_all = are_all && question.left() % kBlockBytes == 0;
-    if (pool_.give_back(size_class, line)) {
+    if (free_block(size_class, line)) {
       change->blocks.emplace_back(size_class, line);
     } else {
       are_all = false;
     }
   }
   return are_all ? answer_of(Code::kOk) : refusal(Code::kWrong, "a block that is not in use");
+}
+
+/// False: it is no block that is in use. What lies in one that was leased, and not written, is
+/// nobody's value.
+bool MemoryServer::free_block(std::uint32_t size_class, std::uint64_t line) {
+  if (!pool_.give_back(size_class, line)) return false;
+  wipe_block(bytes_of({.node = 0, .size_class = size_class, .line = line}));
+  return true;
+}
+
+std::span<std::byte> MemoryServer::bytes_of(const Location& block) const {
+  return region_->bytes().subspan(block.offset(), block.bytes());
+}
+
+// ---- what writes blocks are of -----------------------------------------------------------------
+
+/// What is of another use by now is of a message that came late.
+WireWriter MemoryServer::commit(WireReader question) {
+  while (question.left() > 0) {
+    const Location block = location_in(question.take<Slot>());
+    const auto generation = question.take<std::uint32_t>();
+    const auto sequence = question.take<std::uint64_t>();
+    const bool is_one = is_block(block) && sequence > 0 &&
+                        block.offset() + block.bytes() <= region_->bytes().size();
+    if (!is_one) return refusal(Code::kWrong, "no block");
+    last_ = std::max(last_, sequence);
+    if (mirror_ != nullptr) {
+      mirror_->commit(block, generation, sequence);
+    } else if (pool_.has(block.size_class, block.line)) {
+      commit_block(bytes_of(block), generation, sequence);
+    }
+  }
+  return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
+}
+
+/// A block that was given back may be of a later write by now, or of one that is not taken yet.
+WireWriter MemoryServer::retire(WireReader question) {
+  while (question.left() > 0) {
+    const Location block = location_in(question.take<Slot>());
+    const auto sequence = question.take<std::uint64_t>();
+    const bool is_one =
+        is_block(block) && block.offset() + block.bytes() <= region_->bytes().size();
+    if (!is_one) return refusal(Code::kWrong, "no block");
+    last_ = std::max(last_, sequence);
+    if (mirror_ != nullptr) {
+      mirror_->retire(block, sequence);
+    } else if (pool_.has(block.size_class, block.line)) {
+      retire_block(bytes_of(block), sequence);
+    }
+  }
+  return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
+}
+
+WireWriter MemoryServer::agree(WireReader question) {
+  if (mirror_ == nullptr) return refusal(Code::kEpoch, "no mirror any more");
+  const auto line = question.take<std::uint64_t>();
+  const auto next = question.take<std::uint64_t>();
+  const std::uint64_t lines = region_->bytes().size() / kLineBytes;
+  const bool is_one = line < lines && next < lines && mirror_->agree(line, next, question);
+  return is_one ? answer_of(Code::kOk) : refusal(Code::kWrong, "no values");
+}
+
+/// Whole blocks in use that no other value has replaced, of writes that were taken.
+WireWriter MemoryServer::values(WireReader question) const {
+  const auto seeds = question.take<KeySeeds>();
+  const auto line = question.take<std::uint64_t>();
+  if (!question.is_whole()) return refusal(Code::kWrong, "no line");
+  WireWriter entries;
+  std::uint64_t looked_at = 0;
+  const auto is_full = [&] {
+    return entries.bytes().size() >= options_.part_bytes ||
+           looked_at >= kLookedAt * options_.part_bytes;
+  };
+  for (std::uint64_t number = line / Pool::kChunkLines; number < pool_.chunks(); ++number) {
+    const PoolImage::Chunk& chunk = pool_.chunk(number);
+    // Where it goes on it gets on by a block at least.
+    if (number * Pool::kChunkLines >= line) looked_at += chunk.is_used.size();
+    for (std::uint64_t i = 0; i < chunk.is_used.size(); ++i) {
+      if (!chunk.is_used[i]) continue;
+      const Location block{.node = *node_,
+                           .size_class = chunk.size_class,
+                           .line = PoolImage::line_of(chunk.size_class, {number, i})};
+      if (block.line < line) continue;
+      if (is_full()) return answer_of(Code::kOk).add(block.line).add(last_).append(entries);
+      looked_at += block.bytes();
+      const auto view = whole_block(bytes_of(block));
+      if (!view.has_value() || view->is_replaced || view->sequence == 0) continue;
+      entries.add(ValueEntry{.id = seeds.id_of(view->key),
+                             .slot = slot_of(0, block),
+                             .sequence = view->sequence,
+                             .generation = view->generation});
+    }
+  }
+  return answer_of(Code::kOk).add(std::uint64_t{0}).add(last_).append(entries);
 }
 
 }  // namespace breccia::disagg

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -18,9 +19,10 @@
 
 namespace breccia::disagg {
 
-/// Memory for keys and values, which clients read and write themselves; it only keeps which blocks
-/// are whose, and finds those that are nobody's any more. It has a number, or is the mirror of the
-/// server that has it.
+/// Memory for keys and values, which clients read and write themselves; it keeps which blocks are
+/// whose, finds those that are nobody's any more, and writes into blocks which write they are of,
+/// so that it can tell all values to who makes a hash index of them. It has a number, or is the
+/// mirror of the server that has it.
 /// Owner   the port outlives it.
 /// Threads the port's.
 class MemoryServer {
@@ -49,6 +51,7 @@ class MemoryServer {
   /// Null: it is no mirror.
   [[nodiscard]] const Mirror* mirror() const { return mirror_.get(); }
   [[nodiscard]] const Pool& pool() const { return pool_; }
+  [[nodiscard]] std::span<std::byte> memory() { return region_->bytes(); }
   /// Blocks that were nobody's, so far.
   [[nodiscard]] std::uint64_t found_orphans() const { return found_orphans_; }
 
@@ -64,6 +67,12 @@ class MemoryServer {
   std::optional<WireWriter> change(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter lease(WireReader question, MirrorLink::Change* change);
   WireWriter take_back(WireReader question, MirrorLink::Change* change);
+  [[nodiscard]] bool free_block(std::uint32_t size_class, std::uint64_t line);
+  WireWriter commit(WireReader question);
+  WireWriter retire(WireReader question);
+  WireWriter agree(WireReader question);
+  WireWriter values(WireReader question) const;
+  [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const;
 
   fabric::Port* const port_;
   const Options options_;
@@ -78,6 +87,7 @@ class MemoryServer {
   Orphans orphans_;
   std::unique_ptr<Mirror> mirror_;
   std::uint64_t found_orphans_ = 0;
+  std::uint64_t last_ = 0;  // write that it was told of
 };
 
 }  // namespace breccia::disagg

@@ -111,6 +111,7 @@ void Mirror::take_page(WireReader answer) {
 /// What is not in use there any more is not copied; what has come to be in use since the server
 /// was met for the first time is written here by whoever writes it.
 void Mirror::have_image() {
+  if (has_image_once_) wipe_what_went();
   image_ = std::move(*coming_);
   coming_.reset();
   has_image_ = true;
@@ -121,6 +122,19 @@ void Mirror::have_image() {
   }
   for (std::uint64_t i = 0; i < to_copy_.chunks().size(); ++i) {
     to_copy_.chunks()[i].keep_common(image_.chunks()[i]);
+  }
+}
+
+/// Blocks that were given back while nobody told.
+void Mirror::wipe_what_went() {
+  for (std::uint64_t number = 0; number < image_.chunks().size(); ++number) {
+    const PoolImage::Chunk& chunk = image_.chunks()[number];
+    for (std::uint64_t i = 0; i < chunk.is_used.size(); ++i) {
+      if (!chunk.is_used[i]) continue;
+      const std::uint64_t line = PoolImage::line_of(chunk.size_class, {number, i});
+      if (coming_->has(chunk.size_class, line)) continue;
+      wipe_block(bytes_of({.node = 0, .size_class = chunk.size_class, .line = line}));
+    }
   }
 }
 
@@ -141,7 +155,71 @@ bool Mirror::keep_one(WireReader* question) {
   const auto line = question->take<std::uint64_t>();
   if (is_lease) return image_.take(size_class, line);
   (void)to_copy_.give_back(size_class, line);
-  return image_.give_back(size_class, line);
+  if (!image_.give_back(size_class, line)) return false;
+  wipe_block(bytes_of({.node = 0, .size_class = size_class, .line = line}));
+  news_.erase(line);
+  return true;
+}
+
+// ---- what writes blocks are of -----------------------------------------------------------------
+
+/// As far as is known.
+bool Mirror::is_in_use(const Location& block) const {
+  return !has_image_once_ || image_.has(block.size_class, block.line);
+}
+
+bool Mirror::is_copied_later(const Location& block) const {
+  return !has_image_once_ || to_copy_.has(block.size_class, block.line);
+}
+
+bool Mirror::agree(std::uint64_t line, std::uint64_t next, WireReader values) {
+  if (next != 0 && next <= line) return false;
+  std::set<std::uint64_t> lines;
+  while (values.left() > 0) {
+    const Location block = location_in(values.take<Slot>());
+    const auto generation = values.take<std::uint32_t>();
+    const auto sequence = values.take<std::uint64_t>();
+    const bool is_one = is_block(block) && sequence > 0 && block.line >= line &&
+                        (next == 0 || block.line < next) &&
+                        block.offset() + block.bytes() <= memory_.size();
+    if (!is_one) return false;
+    lines.insert(block.line);
+    commit(block, generation, sequence);
+  }
+  forget_values(line, next, lines);
+  return values.is_whole();
+}
+
+/// A hash server that went may have told this one of a write, and not its server.
+void Mirror::forget_values(std::uint64_t line, std::uint64_t next,
+                           const std::set<std::uint64_t>& but) {
+  const auto is_in = [&](std::uint64_t of) {
+    return of >= line && (next == 0 || of < next) && !but.contains(of);
+  };
+  std::erase_if(news_, [&](const auto& one) { return is_in(one.first); });
+  const std::uint64_t end = next == 0 ? image_.chunks().size() : next / PoolImage::kChunkLines + 1;
+  for (std::uint64_t number = line / PoolImage::kChunkLines; number < end; ++number) {
+    const PoolImage::Chunk& chunk = image_.chunks().at(number);
+    for (std::uint64_t i = 0; i < chunk.is_used.size(); ++i) {
+      if (!chunk.is_used[i]) continue;
+      const std::uint64_t of = PoolImage::line_of(chunk.size_class, {number, i});
+      if (!is_in(of)) continue;
+      retire_block(bytes_of({.node = 0, .size_class = chunk.size_class, .line = of}),
+                   std::numeric_limits<std::uint64_t>::max());
+    }
+  }
+}
+
+void Mirror::commit(const Location& block, std::uint32_t generation, std::uint64_t sequence) {
+  if (is_in_use(block)) commit_block(bytes_of(block), generation, sequence);
+  if (!is_copied_later(block)) return;
+  news_[block.line].generation = generation;
+  news_[block.line].sequence = sequence;
+}
+
+void Mirror::retire(const Location& block, std::uint64_t sequence) {
+  if (is_in_use(block)) retire_block(bytes_of(block), sequence);
+  if (is_copied_later(block)) news_[block.line].retired = sequence;
 }
 
 // ---- what lies there ---------------------------------------------------------------------------
@@ -198,8 +276,10 @@ void Mirror::copy() {
   for (const Location& block : part) {
     const bool was_there = to_copy_.give_back(block.size_class, block.line);
     BRECCIA_ASSERT(was_there);
+    news_.erase(block.line);
   }
   is_copied_ = part.empty();
+  if (is_copied_) news_.clear();
 }
 
 /// What is not whole was never written to the end, or by who was told that it is not known whether
@@ -208,6 +288,12 @@ void Mirror::put(const Location& block, std::span<const std::byte> bytes) {
   BRECCIA_ASSERT(block.offset() + bytes.size() <= memory_.size());
   if (!whole_block(bytes).has_value()) return;
   std::memcpy(memory_.data() + block.offset(), bytes.data(), bytes.size());
+  const auto news = news_.find(block.line);
+  if (news == news_.end()) return;
+  if (news->second.sequence > 0) {
+    commit_block(bytes_of(block), news->second.generation, news->second.sequence);
+  }
+  retire_block(bytes_of(block), news->second.retired);
 }
 
 /// It is replaced if it is so there.

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,6 +59,15 @@ class Mirror {
   void hear(const fabric::Arrival& arrival);
   /// Answers kKeep.
   WireWriter keep(const Answers::Asker& asker, WireReader question);
+  /// A write was taken whose value is there, or is copied yet.
+  /// Shape   the block is in the memory.
+  void commit(const Location& block, std::uint32_t generation, std::uint64_t sequence);
+  /// From a line to another one, 0: to the end, these are the values that its server has: slot,
+  /// generation, sequence each. What else was said of blocks there is forgotten.
+  /// False: that makes no sense.
+  [[nodiscard]] bool agree(std::uint64_t line, std::uint64_t next, WireReader values);
+  /// A block was replaced by that write, if it is of an earlier one.
+  void retire(const Location& block, std::uint64_t sequence);
 
   /// It has all that the server has.
   [[nodiscard]] bool is_whole() const { return has_image_once_ && is_copied_; }
@@ -69,11 +80,18 @@ class Mirror {
   void ask();
   void take_page(WireReader answer);
   void have_image();
+  void wipe_what_went();
   [[nodiscard]] bool keep_one(WireReader* question);
   void copy();
   [[nodiscard]] std::vector<Location> next_part();
   void put(const Location& block, std::span<const std::byte> bytes);
   void mark_as(const Location& block, std::uint64_t state);
+  void forget_values(std::uint64_t line, std::uint64_t next, const std::set<std::uint64_t>& but);
+  [[nodiscard]] bool is_in_use(const Location& block) const;
+  [[nodiscard]] bool is_copied_later(const Location& block) const;
+  [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const {
+    return memory_.subspan(block.offset(), block.bytes());
+  }
 
   fabric::Port* const port_;
   Asking* const asking_;
@@ -95,7 +113,14 @@ class Mirror {
 
   PoolImage image_;
   PoolImage to_copy_;
-  std::uint64_t copied_ = 0;  // chunks before this one have nothing to copy
+  /// What was said of blocks that are copied later, or once more: theirs says less.
+  struct News {
+    std::uint32_t generation = 0;
+    std::uint64_t sequence = 0;
+    std::uint64_t retired = 0;  // by this write
+  };
+  std::map<std::uint64_t, News> news_;  // by line
+  std::uint64_t copied_ = 0;            // chunks before this one have nothing to copy
   bool is_copied_ = false;
   fabric::TimeUs copy_again_ = 0;
 };

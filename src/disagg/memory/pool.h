@@ -25,6 +25,9 @@ class Pool {
   /// False: it is no block of the class that is in use; nothing has changed.
   [[nodiscard]] bool give_back(std::uint32_t size_class, std::uint64_t line);
 
+  /// Whether a block of the class that is in use begins there.
+  [[nodiscard]] bool has(std::uint32_t size_class, std::uint64_t line) const;
+
   /// From here on it notes which of the blocks in use now stay so.
   void watch();
   /// Those that have, but for what was forgotten since.

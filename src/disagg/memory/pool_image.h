@@ -37,6 +37,8 @@ class PoolImage {
   /// False: no block of that class begins there. Whether there is such a chunk it does not know.
   static bool find_place(std::uint32_t size_class, std::uint64_t line, Place* place);
 
+  /// Whether a block of the class that is in use begins there.
+  [[nodiscard]] bool has(std::uint32_t size_class, std::uint64_t line) const;
   /// False: it is no block that is free, or in use, as the other one has it; nothing has changed.
   [[nodiscard]] bool take(std::uint32_t size_class, std::uint64_t line);
   [[nodiscard]] bool give_back(std::uint32_t size_class, std::uint64_t line);

@@ -240,6 +240,7 @@ class Told {
 };
 
 constexpr auto kPut = static_cast<std::uint8_t>(Ask::kWrite);
+constexpr auto kCommit = static_cast<std::uint8_t>(Ask::kCommit);
 constexpr auto kShip = static_cast<std::uint8_t>(Ask::kShip);
 constexpr auto kScan = static_cast<std::uint8_t>(Ask::kScan);
 using Kind = Event::Kind;
@@ -266,22 +267,29 @@ TEST(DisaggPhases, OfPuts) {
   server.message(Kind::kHear, kPut, 1, 71, 0, 145)
       .message(Kind::kSend, kPut | kAnswerBit, 1, 0, 146, 147)  // refused
       .message(Kind::kHear, kPut, 2, 71, 147, 160)
+      .message(Kind::kSend, kCommit, 3, 0, 161, 162)
+      .message(Kind::kSend, kCommit, 4, 0, 162, 163)
+      .message(Kind::kHear, kCommit | kAnswerBit, 4, 0, 163, 165)
+      .message(Kind::kSend, kCommit, 3, 0, 165, 166)  // once more
+      .message(Kind::kHear, kCommit | kAnswerBit, 3, 0, 166, 168)
       .message(Kind::kSend, kShip, 5, 0, 170, 172)
       .message(Kind::kHear, kPut, 3, 72, 172, 210)
+      .message(Kind::kSend, kCommit, 7, 0, 211, 212)
       .message(Kind::kSend, kShip, 5, 0, 215, 216)  // once more
       .message(Kind::kHear, kShip | kAnswerBit, 5, 0, 216, 220)
       .message(Kind::kSend, kShip, 6, 0, 230, 235)
       .access(Kind::kWrite, 8, 240, 250)
       .message(Kind::kSend, kPut | kAnswerBit, 2, 0, 280, 285)
       .message(Kind::kHear, kShip | kAnswerBit, 6, 0, 285, 400)
+      .message(Kind::kHear, kCommit | kAnswerBit, 7, 0, 401, 405)
       .access(Kind::kWrite, 8, 410, 430)
       .message(Kind::kSend, kPut | kAnswerBit, 3, 0, 450, 455);
   const Phases phases = phases_of_puts({&one.watch(), &other.watch()}, server.watch());
-  ASSERT_EQ(phases.names,
-            (std::vector<std::string>{"value", "rpc", "queue", "log", "mark", "apply", "rest"}));
+  ASSERT_EQ(phases.names, (std::vector<std::string>{"value", "rpc", "queue", "log", "commit",
+                                                    "mark", "apply", "rest"}));
   ASSERT_EQ(phases.ns.size(), 2);
-  EXPECT_EQ(phases.ns[0], (std::vector<std::uint64_t>{30, 38, 10, 50, 10, 50, 17}));
-  EXPECT_EQ(phases.ns[1], (std::vector<std::uint64_t>{5, 65, 20, 170, 20, 30, 10}));
+  EXPECT_EQ(phases.ns[0], (std::vector<std::uint64_t>{30, 38, 10, 50, 0, 10, 50, 17}));
+  EXPECT_EQ(phases.ns[1], (std::vector<std::uint64_t>{5, 65, 20, 170, 5, 20, 25, 10}));
 }
 
 // Goal: the same of lookups and ranges; parts of a hundred are of all of them.

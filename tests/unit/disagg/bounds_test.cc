@@ -103,7 +103,8 @@ TEST(DisaggBounds, WritesWaitForAnOrderedServerThatStandsStill) {
     const fabric::PeerId to = client.meet(hash.address);
     const auto erase = [&](int i) {
       const std::string key = kLongKey + std::to_string(i);
-      return client.put(to, Ask::kWrite, kEpoch, WireWriter().add(Slot{0}).add_bytes(key));
+      return client.put(to, Ask::kWrite, kEpoch,
+                        WireWriter().add(Slot{0}).add(std::uint32_t{0}).add_bytes(key));
     };
     std::vector<std::uint64_t> taken;
     for (int i = 0; i < 4000; ++i) {

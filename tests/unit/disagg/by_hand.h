@@ -56,6 +56,19 @@ inline void write_block(std::span<std::byte> memory, const Location& block,
   std::memcpy(memory.data() + block.offset(), bytes.data(), bytes.size());
 }
 
+/// A memory server is told that its write was taken.
+inline WireWriter commit_of(std::span<const std::byte> memory, const Location& block,
+                            std::uint64_t sequence) {
+  const auto view = whole_block(memory.subspan(block.offset(), block.bytes()));
+  EXPECT_TRUE(view.has_value());
+  return WireWriter().add(slot_of(0, block)).add(view->generation).add(sequence);
+}
+/// The write that it is of; 0: of none that was taken.
+inline std::uint64_t sequence_in(std::span<const std::byte> memory, const Location& block) {
+  const auto view = whole_block(memory.subspan(block.offset(), block.bytes()));
+  return view.has_value() ? view->sequence : 0;
+}
+
 inline void mark_block(std::span<std::byte> memory, const Location& block) {
   constexpr std::uint64_t kState = BlockHeader::kReplaced;
   std::memcpy(memory.data() + block.offset() + BlockHeader::kStateOffset, &kState, sizeof kState);

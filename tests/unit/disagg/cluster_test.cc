@@ -415,16 +415,22 @@ TEST(DisaggCluster, IsLinearizableInBadWeather) {
   }
 }
 
+static std::vector<std::unique_ptr<fabric::Port>> open_ports(const breccia::testing::Folder& folder,
+                                                             int count) {
+  std::vector<std::unique_ptr<fabric::Port>> ports;
+  for (int i = 0; i < count; ++i) {
+    auto port = fabric::local::LocalPort::open(folder / std::to_string(i));
+    EXPECT_TRUE(port.ok()) << port.status().ToString();
+    ports.push_back(port.take());
+  }
+  return ports;
+}
+
 // Goal: the same code serves processes of one computer: histories of threads over shared memory
 //   and sockets are linearizable (ThreadSanitizer).
 TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
   const breccia::testing::Folder folder(breccia::testing::Place::kDisk);
-  std::vector<std::unique_ptr<fabric::Port>> ports;
-  for (int i = 0; i < 6; ++i) {
-    auto port = fabric::local::LocalPort::open(folder / std::to_string(i));
-    ASSERT_TRUE(port.ok()) << port.status().ToString();
-    ports.push_back(port.take());
-  }
+  const auto ports = open_ports(folder, 6);
   const auto late = [&] { return ports.front()->now_us() + kLong; };
   const ClusterMap map{.epoch = 1,
                        .has_begun = true,
@@ -461,6 +467,7 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
   serve([&](TimeUs until) { return hash.value()->serve(until); });
 
   std::vector<History> histories(3);
+  std::atomic<std::uint64_t> lost{0};
   std::vector<std::thread> clients;
   for (std::size_t i = 0; i < histories.size(); ++i) {
     clients.emplace_back([&, i, port = ports[3 + i].get()] {
@@ -472,12 +479,14 @@ TEST(DisaggCluster, ConcurrentThreadsOnOneComputer) {
       ask_at_random([&] { return port->now_us(); }, client.value().get(), i, 300, kLong,
                     &histories[i]);
       EXPECT_TRUE(client.value()->close(late()).ok());
+      lost += client.value()->counts().lost;
     });
   }
   for (std::thread& client : clients) client.join();
   is_over = true;
   for (std::thread& server : servers) server.join();
-  EXPECT_EQ(memory.value()->pool().used_blocks(), hash.value()->table().size());
+  EXPECT_GE(memory.value()->pool().used_blocks(), hash.value()->table().size());
+  EXPECT_LE(memory.value()->pool().used_blocks(), hash.value()->table().size() + lost);
   History all;
   for (const History& history : histories) {
     for (const auto& [key, ops] : history) {

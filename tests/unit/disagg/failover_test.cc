@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -59,8 +60,7 @@ struct Look {
   std::set<std::string> members;
 };
 
-/// None: an index is not whole, or its server not there.
-std::optional<Look> look_at(SimCluster* cluster, Net::Node node) {
+Look look_at_once(SimCluster* cluster, Net::Node node) {
   // Anew each time: what was heard before may be of long ago.
   const auto coordinator = cluster->meet_coordinator(node);
   const Coordinator::View* view = nullptr;
@@ -68,12 +68,17 @@ std::optional<Look> look_at(SimCluster* cluster, Net::Node node) {
     cluster->net().sleep(300);
     view = coordinator->it.look();
   }
-  const auto map = ClusterMap::decode(view->document);
+  return {.map = ClusterMap::decode(view->document).take(), .members = view->members};
+}
+
+/// None: an index is not whole, or its server not there.
+std::optional<Look> look_at(SimCluster* cluster, Net::Node node) {
+  Look seen = look_at_once(cluster, node);
   const auto has = [&](const ClusterMap::Index& index) {
-    return index.is_whole && view->members.contains(index.member);
+    return index.is_whole && seen.members.contains(index.member);
   };
-  if (!map.ok() || !has(map.value().hash) || !has(map.value().ordered)) return std::nullopt;
-  return Look{.map = map.value(), .members = view->members};
+  if (!has(seen.map.hash) || !has(seen.map.ordered)) return std::nullopt;
+  return seen;
 }
 
 /// Waits until both indexes are whole and their servers there, and memory servers, and tells who
@@ -167,6 +172,47 @@ void strike_one(SimCluster* cluster, const Victim& one, TimeUs session_us) {
   }
 }
 
+/// Both servers of indexes at once, or one right behind the other.
+void strike_both(SimCluster* cluster, const ClusterMap& map, TimeUs session_us) {
+  Net& net = cluster->net();
+  std::vector<Net::Node> both = {cluster->node_of(map.hash.member),
+                                 cluster->node_of(map.ordered.member)};
+  if (net.random().one_in(2)) std::swap(both[0], both[1]);
+  const bool is_one_late = net.random().one_in(3);
+  const TimeUs some_time = net.random().below(4 * session_us);
+  const std::uint64_t how = net.random().below(3);
+  for (const Net::Node node : both) {
+    if (how == 0) net.kill(node);
+    if (how == 1) net.pause(node);
+    if (how == 2) net.cut(node, cluster->coordinator_node());
+    if (is_one_late) net.sleep(net.random().below(session_us));
+  }
+  if (how == 0 || net.random().one_in(2)) {
+    cluster->add_seat(Role::kHash);
+    cluster->add_seat(Role::kOrdered);
+  }
+  net.sleep(some_time);
+  for (const Net::Node node : both) {
+    if (how == 1) net.go_on(node);
+    if (how == 2) net.heal(node, cluster->coordinator_node());
+  }
+}
+
+/// If an index is being made before long, its server is killed. Whether it was.
+bool strike_while_built(SimCluster* cluster, Net::Node node) {
+  constexpr int kLooksMax = 60;
+  for (int looks = 0; looks < kLooksMax; ++looks) {
+    const Look seen = look_at_once(cluster, node);
+    const ClusterMap::Index& hash = seen.map.hash;
+    if (hash.is_whole || !seen.members.contains(hash.member)) continue;
+    cluster->net().sleep(cluster->net().random().below(1000));
+    cluster->net().kill(cluster->node_of(hash.member));
+    cluster->add_seat(Role::kHash);
+    return true;
+  }
+  return false;
+}
+
 /// If a mirror copies before long, strikes it, or a server of an index. Whether one did.
 bool strike_while_copying(SimCluster* cluster, Net::Node node, TimeUs session_us) {
   constexpr int kLooksMax = 60;
@@ -203,17 +249,28 @@ struct Seen {
   std::size_t seeds = 0;
   std::uint64_t ordered = 0, again = 0;  // as clients count
   std::uint64_t struck_while_copying = 0;
+  std::uint64_t struck_while_built = 0;
 };
+
+/// Who is struck at a time.
+enum class Struck : std::uint8_t { kOne, kBothIndexes };
 
 /// Strikes servers of either index, and of memory that has a mirror, one at a time, some as soon as
 /// all is whole.
-void strike(SimCluster* cluster, int times, TimeUs session_us, bool* is_over, Seen* seen) {
+void strike(SimCluster* cluster, Struck struck, int times, TimeUs session_us, bool* is_over,
+            Seen* seen) {
   Net& net = cluster->net();
   const Net::Node node = net.add_node();
-  net.start(node, [cluster, &net, node, times, session_us, is_over, seen] {
+  net.start(node, [cluster, &net, node, struck, times, session_us, is_over, seen] {
     for (int i = 0; i < times; ++i) {
       const ClusterMap map = wait_until_whole(cluster, node);
       if (net.random().one_in(2)) net.sleep(net.random().below(3000));
+      if (struck == Struck::kBothIndexes && !net.random().one_in(4)) {
+        strike_both(cluster, map, session_us);
+        if (net.random().one_in(3) && strike_while_built(cluster, node)) ++seen->struck_while_built;
+        net.sleep(2 * session_us);
+        continue;
+      }
       const bool is_index = cluster->copies() == 1 || net.random().one_in(3);
       const Victim one = is_index ? index_victim(cluster, map) : memory_victim(cluster, map);
       // Marks wait for it meanwhile; it is a member all the time.
@@ -236,8 +293,9 @@ void strike(SimCluster* cluster, int times, TimeUs session_us, bool* is_over, Se
   });
 }
 
-Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_max) {
-  set_log_level(LogLevel::kWarning);
+Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_max,
+                                      Struck struck = Struck::kOne) {
+  set_log_level(LogLevel::kError);
   Seen seen;
   const auto seeds = breccia::testing::seeds_to_run(seeds_max);
   seen.seeds = seeds.size();
@@ -280,7 +338,7 @@ Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_
       });
     }
     if (random.one_in(2)) cluster.let_clients_hang(40, 4 * kSession);
-    strike(&cluster, 4, kSession, &is_over, &seen);
+    strike(&cluster, struck, 4, kSession, &is_over, &seen);
     cluster.run();
     expect_linearizable(history);
     if (::testing::Test::HasFailure()) return seen;
@@ -312,6 +370,24 @@ TEST(DisaggFailover, MirroredMemoryIsLinearizable) {
   const Seen seen = expect_linearizable_with_strikes(2, 400);
   constexpr std::size_t kMany = 20;
   EXPECT_TRUE(seen.struck_while_copying > 0 || seen.seeds < kMany);
+}
+
+// Goal: the same where both indexes are lost at once, and made of what memory servers have, also
+//   where that is begun anew; with servers that hang, or are cut off, for longer than a session,
+//   and go on.
+// Mutation: values that count before a hash server has taken their writes; writes that are logged
+//   before memory servers know them; of several values of a key not the last one; those before it
+//   that stay; what clients are told by servers that were replaced.
+TEST(DisaggFailover, BothIndexesAreLost) {
+  const Seen seen = expect_linearizable_with_strikes(1, 150, Struck::kBothIndexes);
+  constexpr std::size_t kMany = 20;
+  EXPECT_TRUE(seen.struck_while_built > 0 || seen.seeds < kMany);
+}
+
+// Goal: the same with memory servers that have mirrors, which are struck in between.
+// Mutation: a mirror that does not hear which values count, or forgets it beside a copy.
+TEST(DisaggFailover, BothIndexesOfMirroredMemoryAreLost) {
+  (void)expect_linearizable_with_strikes(2, 150, Struck::kBothIndexes);
 }
 
 // Goal: a cluster whose first hash server went before there was a log has another one.

@@ -80,7 +80,7 @@ TEST(DisaggBlock, IsLiveInItsOwnUse) {
     return make_block(generation, "the same key", value);
   };
   const std::vector<std::byte> before = bytes_of(7, "before"), behind = bytes_of(8, "behind");
-  constexpr std::size_t kBegin = BlockHeader::kStateOffset, kEnd = sizeof(BlockHeader);
+  constexpr std::size_t kBegin = BlockHeader::kStateOffset, kEnd = BlockHeader::kSequenceOffset;
   ASSERT_FALSE(whole_block(before)->is_replaced);
   std::vector<std::byte> marked = before;
   std::fill(marked.begin() + kBegin, marked.begin() + kEnd, std::byte{0});

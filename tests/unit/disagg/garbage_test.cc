@@ -25,7 +25,7 @@ using fabric::TimeUs;
 using fabric::sim::Net;
 
 constexpr TimeUs kLong = 10'000'000;
-constexpr std::uint8_t kKinds = 22;  // more than there are
+constexpr std::uint8_t kKinds = 26;  // more than there are
 constexpr std::uint64_t kTableLines = 5;
 constexpr std::uint64_t kMirrorBytes = PoolImage::kChunkLines * kLineBytes;
 
@@ -59,6 +59,21 @@ std::vector<std::byte> draw_payload(base::Random* random) {
   return bytes;
 }
 
+/// Which blocks are in use, with contents by chance.
+void add_use(base::Random* random, WireWriter* writer) {
+  writer->add(UseHead{.region = {.key = random->below(4), .base = 0, .bytes = kMirrorBytes},
+                      .next = 1 + random->below(2)});
+  PoolImage::Chunk chunk{
+      .size_class = static_cast<std::uint32_t>(random->below(60)), .is_used = {}, .used = 0};
+  chunk.is_used.resize(chunk.size_class < kSizeClasses ? PoolImage::blocks_of(chunk.size_class)
+                                                       : random->below(100));
+  for (std::uint64_t n = random->below(9); n > 0 && !chunk.is_used.empty(); --n) {
+    chunk.is_used[random->below(chunk.is_used.size())] = true;
+  }
+  const std::uint64_t number = random->below(8) == 0 ? random->next() >> random->below(64) : 0;
+  add_chunk(number, chunk, writer);
+}
+
 /// An answer of the right shape, with contents by chance.
 std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
   const auto any_word = [random] {
@@ -86,6 +101,13 @@ std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
       break;
     case Ask::kFollow:
       writer.add(Followed{.through = any_word(), .is_whole = random->below(2)});
+      for (std::uint64_t n = random->below(4); n > 0; --n) writer.add(any_word()).add(any_slot());
+      break;
+    case Ask::kValues:
+      writer.add(random->one_in(2) ? 0 : any_word()).add(any_word());
+      for (std::uint64_t n = random->below(4); n > 0; --n) {
+        writer.add(ValueEntry{.id = {}, .slot = any_slot(), .sequence = any_word()});
+      }
       break;
     case Ask::kTrust:
       writer.add(Trust{.for_us = any_word(), .is_whole = random->below(2)});
@@ -107,19 +129,9 @@ std::vector<std::byte> draw_answer(Ask ask, base::Random* random) {
     case Ask::kLease:
       for (std::uint64_t n = random->below(4); n > 0; --n) writer.add(any_word());
       break;
-    case Ask::kUse: {
-      writer.add(UseHead{.region = {.key = random->below(4), .base = 0, .bytes = kMirrorBytes},
-                         .next = 1 + random->below(2)});
-      PoolImage::Chunk chunk{
-          .size_class = static_cast<std::uint32_t>(random->below(60)), .is_used = {}, .used = 0};
-      chunk.is_used.resize(chunk.size_class < kSizeClasses ? PoolImage::blocks_of(chunk.size_class)
-                                                           : random->below(100));
-      for (std::uint64_t n = random->below(9); n > 0 && !chunk.is_used.empty(); --n) {
-        chunk.is_used[random->below(chunk.is_used.size())] = true;
-      }
-      add_chunk(random->below(8) == 0 ? any_word() : 0, chunk, &writer);
+    case Ask::kUse:
+      add_use(random, &writer);
       break;
-    }
     default:
       writer.add(any_slot());
       break;
@@ -184,6 +196,25 @@ bool serve_mirror(fabric::Port* port, const ClusterMap& map, TimeUs until) {
   EXPECT_TRUE(server->follow(with_mirror).ok());
   server->serve(until);
   return server->mirror()->is_whole();
+}
+
+/// A hash server that is built from the ordered one, or from memory servers. It may see that
+/// something is wrong.
+void serve_hash(fabric::Port* port, ClusterMap map, bool from_memory, TimeUs until) {
+  HashServer::Options options;
+  options.table.bucket_bits = 1;
+  options.table.makes_aside = false;
+  options.again_us = 300;
+  auto server = HashServer::make(port, options);
+  ASSERT_TRUE(server.ok());
+  if (from_memory) {
+    server.value()->begin_from_memory();
+    map.hash.is_whole = false;
+    map.ordered = {};
+  }
+  ASSERT_TRUE(server.value()->follow(map).ok());
+  server.value()->trust_until(kLong);
+  (void)server.value()->serve(until);
 }
 
 }  // namespace
@@ -263,18 +294,8 @@ TEST(DisaggGarbage, AnswersToAskers) {
                          .memory = {{.node = 0, .member = "m", .address = addresses[2]}}};
     const Net::Node node = net.add_node();
     fabric::Port* const of_hash = open(node);
-    net.start(node, [&, of_hash] {
-      HashServer::Options options;
-      options.table.bucket_bits = 1;
-      options.table.makes_aside = false;
-      options.again_us = 300;
-      auto server = HashServer::make(of_hash, options);
-      ASSERT_TRUE(server.ok());
-      ASSERT_TRUE(server.value()->follow(map).ok());
-      server.value()->trust_until(kLong);
-      // It may see that something is wrong.
-      (void)server.value()->serve(net.now_us() + 20'000);
-    });
+    net.start(node,
+              [&, of_hash] { serve_hash(of_hash, map, random.one_in(2), net.now_us() + 20'000); });
     fabric::Port* const of_mirror = open(node);
     net.start(node, [&, of_mirror] {
       if (serve_mirror(of_mirror, map, net.now_us() + 20'000)) ++copied;

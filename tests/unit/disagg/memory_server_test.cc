@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "disagg/memory/memory_server.h"
@@ -117,6 +120,81 @@ TEST(DisaggMemoryServer, HearsWhatIsInUseBeforeThatChanges) {
     const auto told = mirror.question();
     ASSERT_TRUE(told.has_value());
     EXPECT_EQ(told->peer, of);
+  });
+}
+
+// Goal: a server tells as values whole blocks in use that were committed, and have no mark, alone,
+//   all of them, page by page; what is told late of a block that is of another use by now changes
+//   nothing; who has another map is refused.
+// Mutation: each of these conditions left out; what was given back still counts when it is leased.
+TEST(DisaggMemoryServer, TellsValuesThatCount) {
+  run_by_hand([](Net* net) {
+    const auto served = serve_memory(net, {});
+    Hand hand(net);
+    const fabric::PeerId to = hand.meet(served.address);
+    const auto ask = [&](Ask what, const WireWriter& question, std::uint32_t epoch = kEpoch) {
+      return hand.answer_to(hand.put(to, what, epoch, question));
+    };
+    const auto code = [](const std::vector<std::byte>& answer) {
+      return WireReader(answer).take<Code>();
+    };
+    std::vector<Location> blocks;
+    const auto leased = ask(Ask::kLease, lease_of(6));
+    WireReader lines(std::span<const std::byte>(leased).subspan(1));
+    while (lines.left() > 0) {
+      blocks.push_back({.node = 0, .size_class = kBlockClass, .line = lines.take<std::uint64_t>()});
+    }
+    ASSERT_EQ(blocks.size(), 6U);
+    const std::span<std::byte> memory = served.server->memory();
+    for (std::size_t i = 1; i < 6; ++i) write_block(memory, blocks[i], "v");
+    // 0 is not written; 1 is not committed; 2 is a value; 3 is marked; 4 is half; 5 is a value.
+    for (const std::size_t i : {2U, 3U, 4U, 5U}) {
+      ASSERT_EQ(code(ask(Ask::kCommit, commit_of(memory, blocks[i], i))), Code::kOk);
+    }
+    mark_block(memory, blocks[3]);
+    memory[blocks[4].offset() + sizeof(BlockHeader)] ^= std::byte{1};
+    const WireWriter late = WireWriter().add(slot_of(0, blocks[1])).add(1U).add(std::uint64_t{9});
+    EXPECT_EQ(code(ask(Ask::kCommit, late)), Code::kOk);
+    EXPECT_EQ(sequence_in(memory, blocks[1]), 0U);
+
+    std::uint64_t last = 9;
+    const auto values = [&] {
+      std::vector<std::pair<std::uint64_t, std::uint64_t>> found;  // line and sequence
+      std::uint64_t line = 0;
+      do {
+        const auto answer = ask(Ask::kValues, WireWriter().add(KeySeeds()).add(line));
+        WireReader reader(std::span<const std::byte>(answer).subspan(1));
+        line = reader.take<std::uint64_t>();
+        EXPECT_EQ(reader.take<std::uint64_t>(), last);
+        EXPECT_LE(reader.left(), sizeof(ValueEntry));
+        while (reader.left() > 0) {
+          const auto one = reader.take<ValueEntry>();
+          EXPECT_EQ(one.id, KeySeeds().id_of("key"));
+          found.emplace_back(location_in(one.slot).line, one.sequence);
+        }
+      } while (line != 0);
+      std::sort(found.begin(), found.end(),
+                [](const auto& a, const auto& b) { return a.second < b.second; });
+      return found;
+    };
+    using Found = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+    EXPECT_EQ(values(), (Found{{blocks[2].line, 2}, {blocks[5].line, 5}}));
+    const auto retired_by = [&](std::size_t i, std::uint64_t sequence) {
+      return WireWriter().add(slot_of(0, blocks[i])).add(sequence);
+    };
+    EXPECT_EQ(code(ask(Ask::kRetire, retired_by(5, 5))), Code::kOk);
+    EXPECT_EQ(code(ask(Ask::kRetire, retired_by(2, 3))), Code::kOk);
+    EXPECT_EQ(values(), (Found{{blocks[5].line, 5}}));
+    ASSERT_EQ(code(ask(Ask::kGiveBack, block_as_told(blocks[5].line))), Code::kOk);
+    EXPECT_EQ(line_in(ask(Ask::kLease, lease_of(1))), blocks[5].line);
+    EXPECT_EQ(code(ask(Ask::kRetire, retired_by(1, 99))), Code::kOk);
+    last = 99;
+    EXPECT_EQ(values(), Found());
+    EXPECT_EQ(block_in(memory, blocks[1]), "v");
+    for (const Ask what : {Ask::kCommit, Ask::kRetire, Ask::kValues}) {
+      EXPECT_EQ(code(ask(what, {}, kEpoch + 1)), Code::kEpoch);
+      EXPECT_EQ(code(ask(what, WireWriter().add(std::uint8_t{1}))), Code::kWrong);
+    }
   });
 }
 

@@ -44,6 +44,7 @@ class MirrorByHand {
   [[nodiscard]] std::span<std::byte> of_server() { return region_->bytes(); }
   [[nodiscard]] std::span<std::byte> own() { return own_; }
   [[nodiscard]] const Mirror& mirror() const { return mirror_; }
+  Mirror& mirror() { return mirror_; }
   /// Which blocks are in use, when the mirror asks next.
   PoolImage& in_use() { return in_use_; }
 
@@ -190,6 +191,47 @@ TEST(DisaggMirror, MarksBesideACopyStay) {
         mark_block(one.own(), kA);
       });
       ASSERT_EQ(block_in(one.own(), kA), "a, marked");
+    }
+  });
+}
+
+// Goal: what is said of a block beside its copy holds, also where the server hears of it later.
+// Method: a commit, and then a later write's that replaces it, at each moment of a copy, and before
+//   the mirror has heard what is in use.
+// Mutation: what is said of a block that is not there yet is forgotten; or by a copy once more.
+TEST(DisaggMirror, CommitsBesideACopyStay) {
+  run_by_hand([](Net* net) {
+    for (const bool is_early : {false, true}) {
+      for (TimeUs moment = 0; moment < (is_early ? kStep : kMoments); moment += kStep) {
+        SCOPED_TRACE(moment);
+        MirrorByHand one(net);
+        for (const Location& block : {kA, kB}) {
+          write_block(one.of_server(), block, "a");
+          ASSERT_TRUE(one.in_use().take(kBlockClass, block.line));
+        }
+        const auto generation_of = [&](const Location& block) {
+          return whole_block(one.of_server().subspan(block.offset(), block.bytes()))->generation;
+        };
+        const auto say = [&] {
+          one.mirror().commit(kA, generation_of(kA), 7);
+          one.mirror().commit(kB, generation_of(kB), 8);
+          one.mirror().retire(kB, 9);
+        };
+        if (is_early) say();
+        one.follow(/*is_written=*/false);
+        one.meet();
+        copy_beside(net, &one, moment, [&] {
+          if (is_early) return;
+          say();
+          // It reads all once more.
+          net->cut(one.server_node(), one.node());
+          net->sleep(kSoonUs / 2);
+          net->heal(one.server_node(), one.node());
+        });
+        ASSERT_EQ(block_in(one.own(), kA), "a");
+        ASSERT_EQ(sequence_in(one.own(), kA), 7U);
+        ASSERT_EQ(block_in(one.own(), kB), "a, marked");
+      }
     }
   });
 }

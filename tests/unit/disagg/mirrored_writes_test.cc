@@ -45,7 +45,7 @@ Served<HashServer> serve_hash(Net* net, const ClusterMap& map) {
 }
 
 WireWriter put_at(const Location& block) {
-  return WireWriter().add(slot_of(0, block)).add_bytes("key");
+  return WireWriter().add(slot_of(0, block)).add(1U).add_bytes("key");
 }
 
 /// Puts that, again while the server is busy with meeting others; the answer's number.
@@ -186,7 +186,7 @@ TEST(DisaggMirrored, WritesAreOfOneMap) {
     const Location first = nth_block(kBlockClass, 0);
     EXPECT_EQ(client.code_of(put_soon(&client, to, kEpoch, first)), Code::kOk);
     const WireWriter put = put_at(nth_block(kBlockClass, 1)),
-                     erase = WireWriter().add(Slot{0}).add_bytes("key");
+                     erase = WireWriter().add(Slot{0}).add(0U).add_bytes("key");
     const WireWriter places = WireWriter().add(0U).add(std::uint64_t{0});
     for (const std::uint32_t other : {kEpoch - 1, kEpoch + 1}) {
       EXPECT_EQ(client.code_of(client.put(to, Ask::kWrite, other, put)), Code::kEpoch);

@@ -3,19 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/random.h"
-#include "disagg/cluster_config.h"
-#include "disagg/cluster_servers.h"
-#include "support/folder.h"
+#include "support/local_cluster.h"
 #include "support/seeds.h"
 
 /// A cluster as a Store, beside a map.
@@ -29,30 +24,11 @@ using Model = std::map<std::string, std::string>;
 /// That index servers have room for at first.
 constexpr std::uint64_t kKeys = 100;
 
-/// Servers in threads of this process, over shared memory.
 class DisaggStore : public ::testing::Test {
  protected:
-  DisaggStore() {
-    config_.ports = folder_.path();
-    config_.session_ms = 2000;
-    config_.copies = 2;
-    config_.coordinator = "local:" + folder_.path() + "/coordinator";
-    EXPECT_TRUE(config_.write(file()).ok());
-    start([this] { EXPECT_TRUE(run_coordinator(config_, "", is_over_).ok()); });
-    for (int i = 0; i < 2; ++i) {
-      start([this] { run_memory_server(config_, 64 << 20, is_over_); });
-      start([this] { run_index_server(config_, kKeys, is_over_); });
-    }
-  }
-  ~DisaggStore() override {
-    is_over_ = true;
-    for (std::thread& server : servers_) server.join();
-  }
-
-  [[nodiscard]] std::string file() const { return folder_ / "cluster.json"; }
   [[nodiscard]] std::unique_ptr<Store> open() const {
     DisaggOptions options;
-    options.config = file();
+    options.config = cluster_.file();
     options.clients_max = 2;
     options.operation_us_max = 30'000'000;
     std::unique_ptr<Store> store;
@@ -62,12 +38,7 @@ class DisaggStore : public ::testing::Test {
   }
 
  private:
-  void start(const std::function<void()>& body) { servers_.emplace_back(body); }
-
-  const breccia::testing::Folder folder_{breccia::testing::Place::kMemory};
-  ClusterConfig config_;
-  std::atomic<bool> is_over_{false};
-  std::vector<std::thread> servers_;
+  const breccia::testing::LocalCluster cluster_{kKeys};
 };
 
 std::string some_key(base::Random& random) {
