@@ -36,33 +36,65 @@ std::string new_name(const char* what) {
          std::to_string(base::draw_secret_word() % 1'000'000'000);
 }
 
-/// Sits down on a seat again each time that it is of no use any more.
-template <class MakeSeat>
+/// Until it is of no use any more, or that is over.
+template <class AnySeat>
+Status sit_once(AnySeat* seat, fabric::Port* port, Coordinator* coordinator,
+                const std::atomic<bool>& is_over) {
+  Status status;
+  while (!is_over && status.ok()) status = seat->serve(port->now_us() + kTurnUs);
+  // Others believe what its server told until then, so it does not leave before.
+  while (port->now_us() < coordinator->sure_until_us()) {
+    (void)port->poll(port->now_us() + kTurnUs);
+  }
+  return status;
+}
+
+/// Opens a port, by a new name, and runs what sits there; again each time that it is of no use any
+/// more.
+template <class RunOn>
 void sit(const ClusterConfig& config, const char* what, const std::atomic<bool>& is_over,
-         const MakeSeat& make_seat) {
+         const RunOn& run_on) {
   while (!is_over) {
     const std::string name = new_name(what);
-    Status status;
-    auto port = config.open_port(name);
-    auto met = MetCoordinator::meet(config, name + ".c");
-    if (port.ok() && met.ok()) {
+    const auto port = config.open_port(name);
+    Status status = port.status();
+    if (port.ok()) {
       log(LogLevel::kInfo,
           name + " at " + port.value()->address() + ", " + port.value()->describe());
-      const auto seat = make_seat(port.value().get(), met.value().coordinator.get(), name);
-      while (!is_over && status.ok()) {
-        status = seat->serve(port.value()->now_us() + kTurnUs);
-      }
-      // Others believe what its server told until then, so it does not leave before.
-      while (port.value()->now_us() < met.value().coordinator->sure_until_us()) {
-        (void)port.value()->poll(port.value()->now_us() + kTurnUs);
-      }
-    } else {
-      status = port.ok() ? met.status() : port.status();
+      status = run_on(port.value().get(), name);
     }
     if (status.ok()) continue;
     log(LogLevel::kWarning, name + " begins anew: " + status.ToString());
     std::this_thread::sleep_for(kPause);
   }
+}
+
+/// A memory server, by other names too, as long as what it has is of use.
+Status sit_on_memory(const ClusterConfig& config, std::uint64_t bytes, fabric::Port* port,
+                     const std::string& name, const std::atomic<bool>& is_over) {
+  MemorySeat::Options options;
+  options.server.member = name;
+  options.server.bytes = bytes;
+  options.copies = config.copies;
+  std::unique_ptr<MemoryServer> server;
+  Status status;
+  do {
+    auto met = MetCoordinator::meet(config, options.server.member + ".c");
+    if (!met.ok()) {
+      status = met.status();
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    Coordinator* const coordinator = met.value().coordinator.get();
+    MemorySeat seat(port, coordinator, options, std::move(server));
+    status = sit_once(&seat, port, coordinator, is_over);
+    server = seat.take_server();
+    if (server == nullptr || is_over) break;
+    log(LogLevel::kWarning,
+        options.server.member + " comes back with its values: " + status.ToString());
+    options.server.member = new_name("memory");
+  } while (server != nullptr && !is_over);
+  return status;
 }
 
 }  // namespace
@@ -81,22 +113,17 @@ Status run_coordinator(const ClusterConfig& config, const std::string& file,
 
 void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
                        const std::atomic<bool>& is_over) {
-  const std::uint32_t copies = config.copies;
-  sit(config, "memory", is_over,
-      [bytes, copies](auto* port, auto* coordinator, const std::string& name) {
-        MemorySeat::Options options;
-        options.server.member = name;
-        options.server.bytes = bytes;
-        options.copies = copies;
-        return std::make_unique<MemorySeat>(port, coordinator, options);
-      });
+  sit(config, "memory", is_over, [&](fabric::Port* port, const std::string& name) {
+    return sit_on_memory(config, bytes, port, name, is_over);
+  });
 }
 
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over) {
   const std::string process = new_name("process");
   const auto sit_as = [&](Role role, const char* what) {
-    sit(config, what, is_over, [&](auto* port, auto* coordinator, const std::string& name) {
+    sit(config, what, is_over, [&](fabric::Port* port, const std::string& name) -> Status {
+      BRECCIA_TAKE(const auto met, MetCoordinator::meet(config, name + ".c"));
       Seat::Options options;
       options.role = role;
       options.member = name;
@@ -107,7 +134,8 @@ void run_index_server(const ClusterConfig& config, std::uint64_t keys,
       table.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
       table.more_buckets = static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
       table.bucket_bits_max = std::max(table.bucket_bits, kGrownBits);
-      return std::make_unique<Seat>(port, coordinator, options);
+      Seat seat(port, met.coordinator.get(), options);
+      return sit_once(&seat, port, met.coordinator.get(), is_over);
     });
   };
   std::thread hash([&sit_as] { sit_as(Role::kHash, "hash"); });

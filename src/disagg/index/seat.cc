@@ -16,6 +16,12 @@ Role other(Role role) { return role == Role::kHash ? Role::kOrdered : Role::kHas
 
 const char* name_of(Role role) { return role == Role::kHash ? "hash" : "ordered"; }
 
+/// Whether somebody is there who has all that lies on a memory server.
+bool has_all_values(const std::set<std::string>& members, const ClusterMap::Memory& one) {
+  return members.contains(one.member) || !one.is_in_use ||
+         (one.mirror.is_whole && members.contains(one.mirror.member));
+}
+
 /// Whether a memory server, or its mirror, is no member any more; then the map's part knows that.
 bool take_out_lost(const std::set<std::string>& members, ClusterMap::Memory* one) {
   ClusterMap::Mirror& mirror = one->mirror;
@@ -144,8 +150,14 @@ void Seat::begin() {
   server_ = std::move(table_);
 }
 
+/// Where all members went at once, memory servers are there again before long.
+bool Seat::has_waited_for(std::uint32_t node) {
+  const auto [since, is_new] = gone_since_.try_emplace(node, port_->now_us());
+  return port_->now_us() >= since->second + options_.return_us;
+}
+
 /// The map, with what this server knows and the cluster does not.
-ClusterMap Seat::news() const {
+ClusterMap Seat::news() {
   ClusterMap next = map_;
   if (server_->is_whole()) next.of(options_.role).is_whole = true;
   next.has_begun = next.has_begun || (next.hash.is_whole && next.ordered.is_whole);
@@ -153,6 +165,11 @@ ClusterMap Seat::news() const {
   bool has_lost = false;
   for (ClusterMap::Memory& one : next.memory) {
     if (one.is_lost) continue;
+    if (has_all_values(view_->members, one)) {
+      gone_since_.erase(one.node);
+    } else if (!has_waited_for(one.node)) {
+      continue;
+    }
     has_lost = take_out_lost(view_->members, &one) || has_lost;
     const bool is_new = !one.mirror.member.empty() && !one.mirror.is_written;
     if (is_new && server_->has_settled()) one.mirror.is_written = one.is_in_use = true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -41,6 +42,9 @@ class Seat {
     /// Where the other role is had by this process, those of others come first for so long; and so
     /// long both may be had by one before a seat of another process takes one of them.
     fabric::TimeUs patience_us = 1'000'000;
+    /// A memory server that is no member any more is waited for so long, if nobody has all of its
+    /// values; then it is lost.
+    fabric::TimeUs return_us = 2'000'000;
   };
 
   Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
@@ -68,7 +72,8 @@ class Seat {
   [[nodiscard]] bool is_patient();
   void take_role();
   void begin();
-  [[nodiscard]] ClusterMap news() const;
+  [[nodiscard]] ClusterMap news();
+  [[nodiscard]] bool has_waited_for(std::uint32_t node);
 
   fabric::Port* const port_;
   const Options options_;
@@ -76,7 +81,8 @@ class Seat {
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
-  fabric::TimeUs free_since_ = 0;      // that it may have its role; 0: it may not
+  std::map<std::uint32_t, fabric::TimeUs> gone_since_;  // memory servers, by node
+  fabric::TimeUs free_since_ = 0;                       // that it may have its role; 0: it may not
   std::unique_ptr<HashServer> table_;  // made before it is anybody: that takes long
   std::unique_ptr<IndexServer> server_;
 };

@@ -18,10 +18,14 @@ Status MemorySeat::turn(fabric::TimeUs until) {
     BRECCIA_TAKE(made_, MemoryServer::make(port_, options_.server));
   }
   BRECCIA_TAKE(const Coordinator::View* const view, membership_.look());
-  if (view != nullptr) BRECCIA_TRY(take_view(*view));
+  if (view != nullptr) {
+    const Status taken = take_view(*view);
+    is_of_use_ = taken.ok();
+    BRECCIA_TRY(taken);
+  }
   if (server_ != nullptr) {
     server_->serve(until);
-    say_whole();
+    if (has_place_) say_whole();
   } else {
     (void)port_->poll(until);
   }
@@ -29,15 +33,13 @@ Status MemorySeat::turn(fabric::TimeUs until) {
 }
 
 Status MemorySeat::take_view(const Coordinator::View& view) {
-  if (server_ != nullptr && view.version == version_) return Status::OK();
+  if (has_place_ && view.version == version_) return Status::OK();
   version_ = view.version;
   BRECCIA_TAKE(map_, ClusterMap::decode(view.document));
-  const auto mine = std::find_if(map_.memory.begin(), map_.memory.end(), [this](const auto& one) {
-    return one.member == membership_.name() || one.mirror.member == membership_.name();
-  });
+  const auto mine = find(&map_, membership_.name());
   if (mine == map_.memory.end()) {
-    if (server_ == nullptr) return enter(view);
-    return Status::Aborted("the cluster goes on without this server");
+    if (has_place_) return Status::Aborted("the cluster goes on without this server");
+    return server_ == nullptr ? enter(view) : come_back();
   }
   if (mine->is_lost) return Status::Aborted("the cluster has this server as lost");
   const bool is_spare = !mine->is_in_use && mine->mirror.member.empty();
@@ -49,7 +51,30 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
     return Status::OK();  // what became of that another view tells
   }
   if (server_ == nullptr) server_ = std::move(made_);
+  has_place_ = true;
+  server_->rename(membership_.name());
   return server_->follow(map_);
+}
+
+std::vector<ClusterMap::Memory>::iterator MemorySeat::find(ClusterMap* map,
+                                                           const std::string& member) const {
+  return std::find_if(map->memory.begin(), map->memory.end(), [&](const auto& one) {
+    return one.member == member || one.mirror.member == member;
+  });
+}
+
+/// The place that the server had by another name is had by this one.
+Status MemorySeat::come_back() {
+  ClusterMap next = map_;
+  const auto mine = find(&next, server_->member());
+  if (mine == next.memory.end() || mine->is_lost) {
+    return Status::Aborted("the cluster went on without this server");
+  }
+  std::string& member = mine->member == server_->member() ? mine->member : mine->mirror.member;
+  member = membership_.name();
+  ++next.epoch;
+  membership_.offer(next, version_);
+  return Status::OK();
 }
 
 /// A server whose mirror this one can be; of two that nothing lies on, the second is the first's.

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "disagg/cluster_map.h"
@@ -18,6 +20,10 @@ namespace breccia::disagg {
 /// A memory server of a cluster: it puts itself into the map, as the mirror of a server that has
 /// none, if there is to be one, or under the next number that nobody has had. Where each value is
 /// to have two servers, one that no value has gone to gives its number up when it can be a mirror.
+///
+/// A server that others do not take for a member any more, as it stood still or the coordinator
+/// did, has its values yet: the next seat takes it, by another name, and has its place again if
+/// nobody else has by then, and it is not lost.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 class MemorySeat {
@@ -29,22 +35,33 @@ class MemorySeat {
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
   };
 
-  MemorySeat(fabric::Port* port, Coordinator* coordinator, const Options& options)
+  /// `before`: what another seat on the same port has left, or null.
+  MemorySeat(fabric::Port* port, Coordinator* coordinator, const Options& options,
+             std::unique_ptr<MemoryServer> before = nullptr)
       : port_(port),
         options_(options),
-        membership_(port, coordinator, options.server.member, options.agree_us) {}
+        membership_(port, coordinator, options.server.member, options.agree_us),
+        server_(std::move(before)) {}
   MemorySeat(const MemorySeat&) = delete;
   MemorySeat& operator=(const MemorySeat&) = delete;
 
   /// Does what comes until then.
   /// Errors  Aborted: others do not take it for a member any more, or have it as lost. MemoryLimit.
   [[nodiscard]] Status serve(fabric::TimeUs until);
+  /// The server with its values, behind an error of serve(), for the next seat. Null: what it has
+  /// is of no use.
+  [[nodiscard]] std::unique_ptr<MemoryServer> take_server() {
+    return is_of_use_ ? std::move(server_) : nullptr;
+  }
   /// Null: it has no place yet.
   [[nodiscard]] const MemoryServer* server() const { return server_.get(); }
 
  private:
   Status turn(fabric::TimeUs until);
   Status take_view(const Coordinator::View& view);
+  [[nodiscard]] std::vector<ClusterMap::Memory>::iterator find(ClusterMap* map,
+                                                               const std::string& member) const;
+  Status come_back();
   Status enter(const Coordinator::View& view);
   [[nodiscard]] std::optional<std::size_t> find_lonely(const Coordinator::View& view) const;
   void say_whole();
@@ -56,6 +73,8 @@ class MemorySeat {
   ClusterMap map_;
   std::unique_ptr<MemoryServer> made_;  // and has no place yet
   std::unique_ptr<MemoryServer> server_;
+  bool has_place_ = false;  // by this name
+  bool is_of_use_ = true;   // what the server has
 };
 
 }  // namespace breccia::disagg

@@ -32,6 +32,7 @@ MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
                            std::unique_ptr<fabric::Region> region)
     : port_(port),
       options_(options),
+      member_(options.member),
       region_(std::move(region)),
       pool_(region_->bytes().size() / kLineBytes),
       answers_(port),
@@ -42,9 +43,14 @@ MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
           port, &asking_, &pool_,
           {.hold_us = options.hold_us, .again_us = options.again_us, .meet_us = options.meet_us}) {}
 
+void MemoryServer::rename(const std::string& member) {
+  member_ = member;
+  if (mirror_ != nullptr) mirror_->rename(member);
+}
+
 Status MemoryServer::follow(const ClusterMap& map) {
   const auto mine = std::find_if(map.memory.begin(), map.memory.end(), [this](const auto& one) {
-    return one.member == options_.member || one.mirror.member == options_.member;
+    return one.member == member_ || one.mirror.member == member_;
   });
   BRECCIA_ASSERT(mine != map.memory.end());
   BRECCIA_ASSERT(mine->node < kNodesMax);
@@ -52,7 +58,7 @@ Status MemoryServer::follow(const ClusterMap& map) {
   node_ = mine->node;
   epoch_ = map.epoch;
   is_in_use_ = mine->is_in_use;
-  if (mine->member == options_.member) return be_server(*mine, map);
+  if (mine->member == member_) return be_server(*mine, map);
   if (mirror_ == nullptr && pool_.used_blocks() > 0) {
     return Status::Aborted("it has values of its own");
   }
@@ -75,7 +81,7 @@ Status MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap&
 void MemoryServer::be_mirror(const ClusterMap::Memory& mine) {
   if (mirror_ == nullptr) {
     mirror_ = std::make_unique<Mirror>(port_, &asking_, region_->bytes(),
-                                       Mirror::Options{.member = options_.member,
+                                       Mirror::Options{.member = member_,
                                                        .again_us = options_.again_us,
                                                        .meet_us = options_.meet_us,
                                                        .read_us = options_.read_us,

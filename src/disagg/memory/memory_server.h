@@ -28,7 +28,7 @@ namespace breccia::disagg {
 class MemoryServer {
  public:
   struct Options {
-    std::string member;                      // its name
+    std::string member;                      // its name at first
     std::uint64_t bytes = 0;                 // of its memory
     fabric::TimeUs again_us = 20'000;        // what was not answered so long is asked again
     fabric::TimeUs meet_us = 10'000;         // a mirror waits for a connection so long
@@ -42,6 +42,9 @@ class MemoryServer {
   MemoryServer(const MemoryServer&) = delete;
   MemoryServer& operator=(const MemoryServer&) = delete;
 
+  /// It has another name.
+  void rename(const std::string& member);
+  [[nodiscard]] const std::string& member() const { return member_; }
   /// From here on it does what the map says of its member. Before that it answers nobody.
   /// Shape   its member is there, or a mirror.
   /// Errors  Aborted: that it cannot do, as it has another number, or not all values.
@@ -76,6 +79,7 @@ class MemoryServer {
 
   fabric::Port* const port_;
   const Options options_;
+  std::string member_;
   const std::unique_ptr<fabric::Region> region_;
   std::optional<std::uint32_t> node_;
   std::uint32_t epoch_ = 0;

@@ -20,7 +20,7 @@ constexpr TimeUs kPauses = 4;
 }  // namespace
 
 void Mirror::follow(const ClusterMap::Memory& of, std::uint32_t epoch) {
-  BRECCIA_ASSERT(of.mirror.member == options_.member);
+  BRECCIA_ASSERT(of.mirror.member == member_);
   if (of.address != address_) leave();
   address_ = of.address;
   epoch_ = epoch;
@@ -89,7 +89,7 @@ void Mirror::ask() {
   ask_again_ = port_->now_us() + options_.again_us;
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(Ask::kUse), .epoch = epoch_, .request = request_};
-  const WireWriter question = WireWriter().add_bytes(options_.member).add(next_chunk_);
+  const WireWriter question = WireWriter().add_bytes(member_).add(next_chunk_);
   (void)port_->send(*peer_, header, question.bytes(), ask_again_);
 }
 

@@ -31,7 +31,7 @@ namespace breccia::disagg {
 class Mirror {
  public:
   struct Options {
-    std::string member;  // its own name
+    std::string member;  // its own name at first
     fabric::TimeUs again_us = 0;
     fabric::TimeUs meet_us = 0;
     fabric::TimeUs read_us = 0;    // reads of one part have so long
@@ -43,12 +43,15 @@ class Mirror {
         asking_(asking),
         memory_(memory),
         options_(options),
+        member_(options.member),
         image_(memory.size() / kLineBytes / PoolImage::kChunkLines),
         to_copy_(image_) {}
   ~Mirror() { leave(); }
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
+  /// It has another name.
+  void rename(const std::string& member) { member_ = member; }
   /// Whose mirror it is.
   void follow(const ClusterMap::Memory& of, std::uint32_t epoch);
   /// Connects, asks, copies a part: whatever is next.
@@ -97,6 +100,7 @@ class Mirror {
   Asking* const asking_;
   const std::span<std::byte> memory_;
   const Options options_;
+  std::string member_;
   std::string address_;
   std::uint32_t epoch_ = 0;
   bool may_copy_ = false;

@@ -198,6 +198,31 @@ void strike_both(SimCluster* cluster, const ClusterMap& map, TimeUs session_us) 
   }
 }
 
+/// Nobody is lost, but members are none any more: the coordinator stands still, so all are, or a
+/// memory server does, or is cut off from it.
+void stall(SimCluster* cluster, const ClusterMap& map, TimeUs session_us) {
+  Net& net = cluster->net();
+  const Net::Node coordinator = cluster->coordinator_node();
+  const TimeUs some_time = net.random().below(4 * session_us);
+  const ClusterMap::Memory& memory = map.memory[net.random().below(map.memory.size())];
+  const bool is_mirror = !memory.mirror.member.empty() && net.random().one_in(2);
+  const Net::Node one = cluster->node_of(is_mirror ? memory.mirror.member : memory.member);
+  switch (net.random().below(3)) {
+    case 0:
+      net.pause(coordinator);
+      net.sleep(some_time);
+      return net.go_on(coordinator);
+    case 1:
+      net.pause(one);
+      net.sleep(some_time);
+      return net.go_on(one);
+    default:
+      net.cut(one, coordinator);
+      net.sleep(some_time);
+      return net.heal(one, coordinator);
+  }
+}
+
 /// If an index is being made before long, its server is killed. Whether it was.
 bool strike_while_built(SimCluster* cluster, Net::Node node) {
   constexpr int kLooksMax = 60;
@@ -250,10 +275,11 @@ struct Seen {
   std::uint64_t ordered = 0, again = 0;  // as clients count
   std::uint64_t struck_while_copying = 0;
   std::uint64_t struck_while_built = 0;
+  std::uint64_t came_back = 0;
 };
 
 /// Who is struck at a time.
-enum class Struck : std::uint8_t { kOne, kBothIndexes };
+enum class Struck : std::uint8_t { kOne, kBothIndexes, kNobodyForEver };
 
 /// Strikes servers of either index, and of memory that has a mirror, one at a time, some as soon as
 /// all is whole.
@@ -268,6 +294,11 @@ void strike(SimCluster* cluster, Struck struck, int times, TimeUs session_us, bo
       if (struck == Struck::kBothIndexes && !net.random().one_in(4)) {
         strike_both(cluster, map, session_us);
         if (net.random().one_in(3) && strike_while_built(cluster, node)) ++seen->struck_while_built;
+        net.sleep(2 * session_us);
+        continue;
+      }
+      if (struck == Struck::kNobodyForEver) {
+        stall(cluster, map, session_us);
         net.sleep(2 * session_us);
         continue;
       }
@@ -309,9 +340,12 @@ Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_
       weather.damaged_one_in = 50;
     }
     constexpr TimeUs kSession = 10'000;
-    SimCluster cluster(
-        seed, weather,
-        {.memory_servers = 2, .copies = copies, .session_us = kSession, .grows = seed % 4 == 0});
+    SimCluster cluster(seed, weather,
+                       {.memory_servers = 2,
+                        .copies = copies,
+                        .session_us = kSession,
+                        .grows = seed % 4 == 0,
+                        .return_us = struck == Struck::kNobodyForEver ? 20 * kSession : 0});
     cluster.add_seat(Role::kHash);
     cluster.add_seat(Role::kOrdered);
     History history;
@@ -341,6 +375,7 @@ Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_
     strike(&cluster, struck, 4, kSession, &is_over, &seen);
     cluster.run();
     expect_linearizable(history);
+    seen.came_back += cluster.came_back();
     if (::testing::Test::HasFailure()) return seen;
   }
   return seen;
@@ -388,6 +423,19 @@ TEST(DisaggFailover, BothIndexesAreLost) {
 // Mutation: a mirror that does not hear which values count, or forgets it beside a copy.
 TEST(DisaggFailover, BothIndexesOfMirroredMemoryAreLost) {
   (void)expect_linearizable_with_strikes(2, 150, Struck::kBothIndexes);
+}
+
+// Goal: where all servers are members no more at once, as the coordinator stood still, or a memory
+//   server alone is none, what they have is not lost: they are members by other names, and the
+//   indexes are made of what memory servers have.
+// Mutation: memory servers that begin anew; that come back where another one has their place; that
+//   are lost as soon as they are no members.
+TEST(DisaggFailover, MemoryServersComeBack) {
+  for (const std::uint32_t copies : {1U, 2U}) {
+    const Seen seen = expect_linearizable_with_strikes(copies, 75, Struck::kNobodyForEver);
+    constexpr std::size_t kMany = 20;
+    EXPECT_TRUE(seen.came_back > 0 || seen.seeds < kMany);
+  }
 }
 
 // Goal: a cluster whose first hash server went before there was a log has another one.

@@ -32,6 +32,7 @@ class SimCluster {
     TimeUs session_us = 100'000;
     bool has_ordered_seat = true;
     bool grows = false;        // the hash index, from one chain on
+    TimeUs return_us = 0;      // memory servers whose values nobody has are waited for so long
     std::string process = {};  // that the first seats are of; empty: each of one of its own
   };
 
@@ -79,20 +80,20 @@ class SimCluster {
     seat_options_.turn_us = 400;
     seat_options_.agree_us = 3000;
     seat_options_.patience_us = 20'000;
+    seat_options_.return_us = options.return_us;
     for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
     add_seat(Role::kHash, options.process);
     if (options.has_ordered_seat) add_seat(Role::kOrdered, options.process);
   }
 
-  /// A memory server on a node of its own; without mirrors it ends when the cluster has it as lost.
+  /// A memory server on a node of its own, which comes back with its values if it is not lost;
+  /// without mirrors it ends when the cluster has it as lost.
   void add_memory_server() {
     const Node node = add_server();
     net_.start(node, [this, node] {
       do {
         const auto port = net_.open(node);
-        const auto coordinator = meet_coordinator(node);
         MemorySeat::Options options;
-        options.server.member = name(node);
         options.server.bytes = 8 * Pool::kChunkLines * kLineBytes;
         options.server.again_us = 300;
         options.server.meet_us = 1000;
@@ -102,9 +103,16 @@ class SimCluster {
         options.copies = options_.copies;
         options.turn_us = seat_options_.turn_us;
         options.agree_us = seat_options_.agree_us;
-        MemorySeat seat(port.get(), &coordinator->it, options);
-        const Kept<MemorySeat> kept(&memory_seats_, node, &seat);
-        while (seat.serve(late()).ok()) continue;
+        std::unique_ptr<MemoryServer> server;
+        do {
+          options.server.member = name(node);
+          const auto coordinator = meet_coordinator(node);
+          came_back_ += server != nullptr ? 1 : 0;
+          MemorySeat seat(port.get(), &coordinator->it, options, std::move(server));
+          const Kept<MemorySeat> kept(&memory_seats_, node, &seat);
+          while (seat.serve(late()).ok()) continue;
+          server = seat.take_server();
+        } while (server != nullptr);
       } while (options_.copies > 1);
     });
   }
@@ -189,6 +197,8 @@ class SimCluster {
     }
     BRECCIA_ASSERT(false);
   }
+  /// Memory servers that had their places again.
+  [[nodiscard]] std::uint64_t came_back() const { return came_back_; }
   [[nodiscard]] std::uint64_t found_orphans() const {
     std::uint64_t found = 0;
     for (const auto& [node, seat] : memory_seats_) found += seat->server()->found_orphans();
@@ -229,6 +239,7 @@ class SimCluster {
   const Options options_;
   std::map<std::string, Node> names_;
   int next_name_ = 1;
+  std::uint64_t came_back_ = 0;
   std::map<Node, MemorySeat*> memory_seats_;
   std::map<Node, Seat*> seats_;
   std::vector<Node> clients_;
