@@ -79,7 +79,7 @@ std::unique_ptr<DisaggProcesses> DisaggProcesses::make(Meet meet, TimeUs session
     all->zookeeper_ = std::make_unique<breccia::testing::ZooKeeperServer>();
     config.coordinator = "zookeeper:" + all->zookeeper_->hosts() + ";/breccia";
   } else {
-    all->start("Coordinator");
+    all->coordinator_ = all->start("Coordinator");
   }
   for (int i = 0; i < 2; ++i) all->start("Memory");
   for (std::size_t i = 0; i < kIndexServers; ++i) all->start("Index");
@@ -94,7 +94,7 @@ DisaggProcesses::~DisaggProcesses() {
   }
 }
 
-void DisaggProcesses::start(const std::string& what) {
+pid_t DisaggProcesses::start(const std::string& what) {
   ClusterConfig config = config_;
   NetSpaces::Space space = 0;
   std::optional<NetSpaces::Within> there;
@@ -108,15 +108,21 @@ void DisaggProcesses::start(const std::string& what) {
   const std::string file = folder_ / ("cluster" + std::to_string(files_++) + ".json");
   const Status written = config.write(file);
   EXPECT_TRUE(written.ok()) << written.ToString();
-  all_.emplace(
-      spawn_self("DISABLED_DisaggServer." + what, {std::string(kDisaggConfig) + "=" + file}),
-      space);
+  const pid_t process =
+      spawn_self("DISABLED_DisaggServer." + what, {std::string(kDisaggConfig) + "=" + file});
+  all_.emplace(process, space);
+  return process;
 }
 
 void DisaggProcesses::kill(pid_t process) {
   ASSERT_EQ(all_.erase(process), 1U);
   ::kill(process, SIGKILL);
   ::waitpid(process, nullptr, 0);
+}
+
+void DisaggProcesses::hold_coordinator(bool stands) const {
+  const int signal = stands ? SIGSTOP : SIGCONT;
+  coordinator_ == 0 ? zookeeper_->send(signal) : void(::kill(coordinator_, signal));
 }
 
 void DisaggProcesses::set_link(pid_t process, bool is_up) const {

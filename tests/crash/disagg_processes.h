@@ -39,8 +39,10 @@ class DisaggProcesses {
   DisaggProcesses& operator=(const DisaggProcesses&) = delete;
 
   /// "Index", "Memory": one more, on a computer that is new, if there are any.
-  void start(const std::string& what);
+  pid_t start(const std::string& what);
   void kill(pid_t process);
+  /// The coordinator, whichever it is, stands still, or goes on.
+  void hold_coordinator(bool stands) const;
   /// The cable to its computer is pulled out, or is in.
   void set_link(pid_t process, bool is_up) const;
   /// What passes there in a second, each way; 0: as much as can.
@@ -63,6 +65,7 @@ class DisaggProcesses {
   disagg::ClusterConfig config_;
   std::unique_ptr<breccia::testing::ZooKeeperServer> zookeeper_;
   std::map<pid_t, breccia::testing::NetSpaces::Space> all_;  // with where they are
+  pid_t coordinator_ = 0;                                    // 0: it is ZooKeeper
   std::size_t files_ = 0;
 };
 
