@@ -57,6 +57,15 @@ void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uin
   std::memcpy(block.data() + BlockHeader::kSequenceOffset, &sequence, sizeof sequence);
 }
 
+void revive_block(std::span<std::byte> block, std::uint32_t generation) {
+  BlockHeader header;
+  BRECCIA_ASSERT(block.size() >= sizeof header);
+  std::memcpy(&header, block.data(), sizeof header);
+  if (header.magic != BlockHeader::kMagic || header.generation != generation) return;
+  const std::uint64_t state = BlockHeader::live(generation);
+  std::memcpy(block.data() + BlockHeader::kStateOffset, &state, sizeof state);
+}
+
 void retire_block(std::span<std::byte> block, std::uint64_t sequence) {
   BlockHeader header;
   BRECCIA_ASSERT(block.size() >= sizeof header);

@@ -70,6 +70,8 @@ struct BlockView {
 
 /// Says in a block that a write was taken, if it is still of that generation.
 void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
+/// Says in a block that it was not replaced, if it is still of that generation.
+void revive_block(std::span<std::byte> block, std::uint32_t generation);
 /// Says in a block that it was replaced by that write, if it is of an earlier one that was taken.
 void retire_block(std::span<std::byte> block, std::uint64_t sequence);
 /// Says in a block that it is none: what is told late of its use before finds nothing.

@@ -22,6 +22,23 @@ bool has_all_values(const std::set<std::string>& members, const ClusterMap::Memo
          (one.mirror.is_whole && members.contains(one.mirror.member));
 }
 
+/// Where all members went at once, a mirror comes back as well as its server: neither is to go on
+/// alone.
+bool are_all_there(const std::set<std::string>& members, const ClusterMap::Memory& one) {
+  return members.contains(one.member) &&
+         (one.mirror.member.empty() || members.contains(one.mirror.member));
+}
+
+/// Whether somebody came back by another name.
+bool has_come_back(const ClusterMap& before, const ClusterMap& now) {
+  return std::any_of(now.memory.begin(), now.memory.end(), [&](const auto& one) {
+    const auto old = std::find_if(before.memory.begin(), before.memory.end(),
+                                  [&](const auto& of) { return of.node == one.node; });
+    return old != before.memory.end() &&
+           (old->member != one.member || old->mirror.member != one.mirror.member);
+  });
+}
+
 /// Whether a memory server, or its mirror, is no member any more; then the map's part knows that.
 bool take_out_lost(const std::set<std::string>& members, ClusterMap::Memory* one) {
   ClusterMap::Mirror& mirror = one->mirror;
@@ -71,7 +88,10 @@ Status Seat::turn(fabric::TimeUs until) {
 
 /// What the cluster agreed on since.
 Status Seat::take_view() {
-  BRECCIA_TAKE(map_, ClusterMap::decode(view_->document));
+  BRECCIA_TAKE(ClusterMap next, ClusterMap::decode(view_->document));
+  // One after the other does, so the others have their time from here on.
+  if (has_come_back(map_, next)) gone_since_.clear();
+  map_ = std::move(next);
   version_ = view_->version;
   const bool has_role = map_.of(options_.role).member == membership_.name();
   if (server_ != nullptr && !has_role) return Status::Aborted("another server has the role");
@@ -162,10 +182,18 @@ ClusterMap Seat::news() {
   if (server_->is_whole()) next.of(options_.role).is_whole = true;
   next.has_begun = next.has_begun || (next.hash.is_whole && next.ordered.is_whole);
   if (options_.role != Role::kHash) return next;
+  // Who has not heard of the others for long does not know who is gone.
+  if (port_->now_us() >= membership_.sure_until_us()) {
+    gone_since_.clear();
+    return next;
+  }
+  const bool is_made_of_memory = !server_->is_whole() && map_.ordered.member.empty();
   bool has_lost = false;
   for (ClusterMap::Memory& one : next.memory) {
     if (one.is_lost) continue;
-    if (has_all_values(view_->members, one)) {
+    const bool are_enough = is_made_of_memory ? are_all_there(view_->members, one)
+                                              : has_all_values(view_->members, one);
+    if (are_enough) {
       gone_since_.erase(one.node);
     } else if (!has_waited_for(one.node)) {
       continue;

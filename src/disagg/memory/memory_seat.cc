@@ -20,7 +20,7 @@ Status MemorySeat::turn(fabric::TimeUs until) {
   BRECCIA_TAKE(const Coordinator::View* const view, membership_.look());
   if (view != nullptr) {
     const Status taken = take_view(*view);
-    is_of_use_ = taken.ok();
+    is_of_use_ = !taken.IsAborted();
     BRECCIA_TRY(taken);
   }
   if (server_ != nullptr) {
@@ -48,7 +48,8 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
     std::erase_if(next.memory, [&](const auto& one) { return one.node == mine->node; });
     ++next.epoch;
     membership_.offer(next, version_);
-    return Status::OK();  // what became of that another view tells
+    version_ = 0;  // it may not have been taken: the next turn tells
+    return Status::OK();
   }
   if (server_ == nullptr) server_ = std::move(made_);
   has_place_ = true;
@@ -66,11 +67,14 @@ std::vector<ClusterMap::Memory>::iterator MemorySeat::find(ClusterMap* map,
 /// The place that the server had by another name is had by this one.
 Status MemorySeat::come_back() {
   ClusterMap next = map_;
-  const auto mine = find(&next, server_->member());
+  const auto mine = std::find_if(next.memory.begin(), next.memory.end(), [this](const auto& one) {
+    return server_->may_have(one.member) || server_->may_have(one.mirror.member);
+  });
   if (mine == next.memory.end() || mine->is_lost) {
     return Status::Aborted("the cluster went on without this server");
   }
-  std::string& member = mine->member == server_->member() ? mine->member : mine->mirror.member;
+  server_->note_name(membership_.name());
+  std::string& member = server_->may_have(mine->member) ? mine->member : mine->mirror.member;
   member = membership_.name();
   ++next.epoch;
   membership_.offer(next, version_);

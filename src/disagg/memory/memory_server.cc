@@ -33,6 +33,7 @@ MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
     : port_(port),
       options_(options),
       member_(options.member),
+      names_{options.member},
       region_(std::move(region)),
       pool_(region_->bytes().size() / kLineBytes),
       answers_(port),
@@ -45,6 +46,7 @@ MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
 
 void MemoryServer::rename(const std::string& member) {
   member_ = member;
+  note_name(member);
   if (mirror_ != nullptr) mirror_->rename(member);
 }
 

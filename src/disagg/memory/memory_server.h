@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -44,7 +45,9 @@ class MemoryServer {
 
   /// It has another name.
   void rename(const std::string& member);
-  [[nodiscard]] const std::string& member() const { return member_; }
+  /// It may come to have that name: whether it has, others know.
+  void note_name(const std::string& member) { names_.insert(member); }
+  [[nodiscard]] bool may_have(const std::string& member) const { return names_.contains(member); }
   /// From here on it does what the map says of its member. Before that it answers nobody.
   /// Shape   its member is there, or a mirror.
   /// Errors  Aborted: that it cannot do, as it has another number, or not all values.
@@ -80,6 +83,7 @@ class MemoryServer {
   fabric::Port* const port_;
   const Options options_;
   std::string member_;
+  std::set<std::string> names_;  // that it had, or may have
   const std::unique_ptr<fabric::Region> region_;
   std::optional<std::uint32_t> node_;
   std::uint32_t epoch_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
@@ -184,7 +185,10 @@ bool Mirror::agree(std::uint64_t line, std::uint64_t next, WireReader values) {
                         block.offset() + block.bytes() <= memory_.size();
     if (!is_one) return false;
     lines.insert(block.line);
+    news_.erase(block.line);
     commit(block, generation, sequence);
+    // A mark of a client's next write is on the server first, so it would not tell this value.
+    if (is_in_use(block)) revive_block(bytes_of(block), generation);
   }
   forget_values(line, next, lines);
   return values.is_whole();
@@ -196,10 +200,15 @@ void Mirror::forget_values(std::uint64_t line, std::uint64_t next,
   const auto is_in = [&](std::uint64_t of) {
     return of >= line && (next == 0 || of < next) && !but.contains(of);
   };
-  std::erase_if(news_, [&](const auto& one) { return is_in(one.first); });
-  const std::uint64_t end = next == 0 ? image_.chunks().size() : next / PoolImage::kChunkLines + 1;
+  auto news = news_.lower_bound(line);
+  while (news != news_.end() && (next == 0 || news->first < next)) {
+    news = but.contains(news->first) ? std::next(news) : news_.erase(news);
+  }
+  const std::uint64_t chunks = image_.chunks().size();
+  const std::uint64_t end =
+      next == 0 ? chunks : std::min(chunks, next / PoolImage::kChunkLines + 1);
   for (std::uint64_t number = line / PoolImage::kChunkLines; number < end; ++number) {
-    const PoolImage::Chunk& chunk = image_.chunks().at(number);
+    const PoolImage::Chunk& chunk = image_.chunks()[number];
     for (std::uint64_t i = 0; i < chunk.is_used.size(); ++i) {
       if (!chunk.is_used[i]) continue;
       const std::uint64_t of = PoolImage::line_of(chunk.size_class, {number, i});

@@ -148,8 +148,8 @@ TEST(DisaggMemoryBuild, LastValueCounts) {
   });
 }
 
-// Goal: a mirror that was told more than its server, or less, has the same when the index is whole:
-//   it may have its server's place when both indexes are lost once more.
+// Goal: a mirror that was told more than its server, or less, or marks that it was not, has the same
+//   when the index is whole: it may have its server's place when both indexes are lost once more.
 // Mutation: pages that count before mirrors agree; mirrors that keep what they were told alone, or
 //   do not hear what the server was told alone.
 TEST(DisaggMemoryBuild, MirrorsAgree) {
@@ -159,6 +159,7 @@ TEST(DisaggMemoryBuild, MirrorsAgree) {
     one.tell_mirror(0, 101);
     one.tell_mirror(1, 103);
     one.tell_server(2, 102);
+    mark_block(one.mirror(), one.blocks()[2]);
     EXPECT_GT(one.build(), 103U);
     EXPECT_EQ(one.found(), one.blocks()[2]);
     for (const auto memory : {one.server(), one.mirror()}) {
