@@ -148,7 +148,7 @@ TEST(DisaggMemoryBuild, LastValueCounts) {
   });
 }
 
-// Goal: a mirror that was told more than its server, or less, or marks that it was not, has the same
+// Goal: a mirror that was told more than its server, or less, or has other marks, has the same
 //   when the index is whole: it may have its server's place when both indexes are lost once more.
 // Mutation: pages that count before mirrors agree; mirrors that keep what they were told alone, or
 //   do not hear what the server was told alone.
