@@ -56,7 +56,7 @@ class Played {
   void follow(const WireWriter& followed) {
     const auto question = take(&ordered, Ask::kFollow);
     ordered.answer(question, answer_of(Code::kOk).append(followed));
-    ordered.port()->poll(ordered.port()->now_us() + kShortUs);
+    (void)client.port()->poll(client.port()->now_us() + kShortUs);
   }
   /// The next question, which is of that kind.
   static fabric::Arrival take(Hand* hand, Ask what) {
