@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -227,7 +228,10 @@ TEST(DisaggBench, SaysWhereTimeGoes) {
     EXPECT_NEAR(share, 100, 0.001);
     const std::string whole = "fabric_" + operation + "_phase";
     const double known = number_in(rows, "both", whole + "_" + of.front(), "operations");
-    EXPECT_GT(known, 0.9 * number_in(rows, "both", whole, "operations"));
+    // Clients remember what they did of some 65,000 lookups each.
+    constexpr double kRemembered = 100'000;
+    const double all = number_in(rows, "both", whole, "operations");
+    EXPECT_GT(known, 0.9 * std::min(all, kRemembered));
   }
 }
 
