@@ -121,7 +121,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
            "--use_existing_db";
   if (prebuilt && batch_size == 1) return "--prebuilt needs a --batch_size of 2 or more";
   if (columns && batch_size == 1) return "--columns needs a --batch_size of 2 or more";
-  if (use_existing_db && db.empty()) return "--use_existing_db needs --db";
+  if (use_existing_db && db.empty() && engine != "disagg") return "--use_existing_db needs --db";
   const bool has_disagg =
       engine == "disagg" || std::find(compare.begin(), compare.end(), "disagg") != compare.end();
   if (has_disagg == cluster.empty()) return "--engine=disagg and --config need one another";

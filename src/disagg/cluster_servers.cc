@@ -77,24 +77,22 @@ Status sit_on_memory(const ClusterConfig& config, std::uint64_t bytes, fabric::P
   options.server.bytes = bytes;
   options.copies = config.copies;
   std::unique_ptr<MemoryServer> server;
-  Status status;
-  do {
-    auto met = MetCoordinator::meet(config, options.server.member + ".c");
-    if (!met.ok()) {
-      status = met.status();
-      std::this_thread::sleep_for(kPause);
-      continue;
+  while (true) {
+    const auto met = MetCoordinator::meet(config, options.server.member + ".c");
+    Status status = met.status();
+    if (met.ok()) {
+      Coordinator* const coordinator = met.value().coordinator.get();
+      MemorySeat seat(port, coordinator, options, std::move(server));
+      status = sit_once(&seat, port, coordinator, is_over);
+      server = seat.take_server();
     }
-    Coordinator* const coordinator = met.value().coordinator.get();
-    MemorySeat seat(port, coordinator, options, std::move(server));
-    status = sit_once(&seat, port, coordinator, is_over);
-    server = seat.take_server();
-    if (server == nullptr || is_over) break;
+    if (server == nullptr || is_over) return status;
     log(LogLevel::kWarning,
         options.server.member + " comes back with its values: " + status.ToString());
+    // Who is no member any more has no time to lose; others would come here at once again.
+    if (!status.IsAborted()) std::this_thread::sleep_for(kPause);
     options.server.member = new_name("memory");
-  } while (server != nullptr && !is_over);
-  return status;
+  }
 }
 
 }  // namespace

@@ -80,5 +80,9 @@ constexpr Location location_in(Slot slot) {
 constexpr bool is_block(const Location& location) {
   return location.line > 0 && location.line < kLinesOfNode && location.size_class < kSizeClasses;
 }
+/// The same in a memory of so many bytes.
+constexpr bool is_block_of(const Location& location, std::uint64_t bytes) {
+  return is_block(location) && location.offset() + location.bytes() <= bytes;
+}
 
 }  // namespace breccia::disagg

@@ -151,8 +151,7 @@ bool MemoryPeers::is_kept(std::uint32_t node) const {
 bool MemoryPeers::is_place(const Location& location) const {
   const MemoryPeer* of = find(location.node);
   if (of == nullptr) of = find_whole_mirror(location.node);
-  return of != nullptr && is_block(location) &&
-         location.offset() + location.bytes() <= of->region.bytes;
+  return of != nullptr && is_block_of(location, of->region.bytes);
 }
 
 }  // namespace breccia::disagg

@@ -18,8 +18,6 @@ constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 constexpr std::size_t kAhead = 8;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
-/// Writes of which memory servers are told together.
-constexpr std::uint64_t kCommitsAtOnce = 4096;
 
 /// What a write that waits takes, its key beside it once more.
 std::uint64_t bytes_of(const LoggedWrite& write) {
@@ -96,7 +94,8 @@ Status HashServer::serve(fabric::TimeUs until) {
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
     const bool may_apply = has_log() && port_->now_us() >= holds_until_;
-    if (may_apply) apply_through(std::min({committed_, logged_, marked_}));
+    BRECCIA_ASSERT(marked_ <= committed_);
+    if (may_apply) apply_through(std::min(logged_, marked_));
     table_->tend(is_whole_ ? told_until_ : 0);
     BRECCIA_TRY(gather());
   } while (port_->now_us() < until);
@@ -313,15 +312,13 @@ void HashServer::commit() {
   if (options_.is_alone) committing_ = committed_ = last_;
   telling_.tend();
   if (!has_begun_ || !telling_.is_over()) return;
-  if (!has_ended_before_) return go_on_with_writes_of_before();
+  if (!has_ended_before_) go_on_with_writes_of_before();
+  if (!has_ended_before_) return;
   committed_ = committing_;
-  if (committed_ == last_) return;
   // Of what is committed and not logged both values may be there when all is lost.
-  committing_ = std::min(last_, std::min(committed_ + kCommitsAtOnce, logged_ + kLastWrites));
-  if (committing_ <= committed_) {
-    committing_ = committed_;
-    return;
-  }
+  const std::uint64_t through = std::min(last_, logged_ + kLastWrites);
+  if (through <= committed_) return;
+  committing_ = through;
   const std::size_t first = waiting_.size() - (last_ - committed_);
   Telling::News news;
   for (std::size_t i = first; i < first + (committing_ - committed_); ++i) {
@@ -390,11 +387,11 @@ Status HashServer::note_logged(WireReader answer) {
 ///
 /// Only what is logged is marked. Whoever takes this server's place has such a write, so the block
 /// that it replaces is used again only when this server lets it be: a mark that comes late, or when
-/// there is another hash server, hits nobody else's block. And only what is
-/// committed is, or where both indexes are lost neither of the two values is there.
+/// there is another hash server, hits nobody else's block. And only what is committed is, or where
+/// both indexes are lost neither of the two values is there.
 void HashServer::mark() {
   const fabric::TimeUs now = port_->now_us();
-  if (marked_ >= std::min(committed_, logged_) || now < mark_again_) return;
+  if (marked_ >= known() || now < mark_again_) return;
   Marks marks;
   const std::uint64_t through = markable(&marks);
   bool are_all = true;
@@ -411,7 +408,7 @@ void HashServer::mark() {
   const bool was_full = through == marked_ + kMarksAtOnce;
   if (are_all) marked_ = through;
   mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
-  if (marked_ >= std::min(committed_, logged_)) mark_again_ = 0;
+  if (marked_ >= known()) mark_again_ = 0;
 }
 
 /// On a server before its mirror, which may be copying it (Mirror::copy). False: not all are there.
@@ -436,8 +433,7 @@ std::uint64_t HashServer::markable(Marks* marks) const {
   for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
     const Waiting& one = waiting_[i];
     BRECCIA_ASSERT(one.write.sequence == through + 1);
-    const bool is_known = one.write.sequence <= std::min(committed_, logged_);
-    if (!is_known || !one.before.has_value()) break;
+    if (one.write.sequence > known() || !one.before.has_value()) break;
     const Location block = location_in(*one.before);
     if (*one.before != 0 && !memory_.is_lost(block.node)) {
       if (memory_.find_all(block.node).empty()) break;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -103,6 +104,8 @@ class HashServer final : public IndexServer {
   [[nodiscard]] bool may_ship() const;
   Status ship();
   Status note_logged(WireReader answer);
+  /// Through this write both the ordered server and memory servers know them.
+  [[nodiscard]] std::uint64_t known() const { return std::min(committed_, logged_); }
   void mark();
   using Marks = std::map<std::uint32_t, std::vector<std::uint64_t>>;  // by node, where they go
   std::uint64_t markable(Marks* marks) const;

@@ -172,8 +172,8 @@ void Seat::begin() {
 
 /// Where all members went at once, memory servers are there again before long.
 bool Seat::has_waited_for(std::uint32_t node) {
-  const auto [since, is_new] = gone_since_.try_emplace(node, port_->now_us());
-  return port_->now_us() >= since->second + options_.return_us;
+  const fabric::TimeUs since = gone_since_.try_emplace(node, port_->now_us()).first->second;
+  return port_->now_us() >= since + options_.return_us;
 }
 
 /// The map, with what this server knows and the cluster does not.

@@ -36,7 +36,9 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
   if (has_place_ && view.version == version_) return Status::OK();
   version_ = view.version;
   BRECCIA_TAKE(map_, ClusterMap::decode(view.document));
-  const auto mine = find(&map_, membership_.name());
+  const auto mine = std::find_if(map_.memory.begin(), map_.memory.end(), [this](const auto& one) {
+    return one.member == membership_.name() || one.mirror.member == membership_.name();
+  });
   if (mine == map_.memory.end()) {
     if (has_place_) return Status::Aborted("the cluster goes on without this server");
     return server_ == nullptr ? enter(view) : come_back();
@@ -55,13 +57,6 @@ Status MemorySeat::take_view(const Coordinator::View& view) {
   has_place_ = true;
   server_->rename(membership_.name());
   return server_->follow(map_);
-}
-
-std::vector<ClusterMap::Memory>::iterator MemorySeat::find(ClusterMap* map,
-                                                           const std::string& member) const {
-  return std::find_if(map->memory.begin(), map->memory.end(), [&](const auto& one) {
-    return one.member == member || one.mirror.member == member;
-  });
 }
 
 /// The place that the server had by another name is had by this one.

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/result.h"
 #include "disagg/cluster_map.h"
@@ -59,8 +58,6 @@ class MemorySeat {
  private:
   Status turn(fabric::TimeUs until);
   Status take_view(const Coordinator::View& view);
-  [[nodiscard]] std::vector<ClusterMap::Memory>::iterator find(ClusterMap* map,
-                                                               const std::string& member) const;
   Status come_back();
   Status enter(const Coordinator::View& view);
   [[nodiscard]] std::optional<std::size_t> find_lonely(const Coordinator::View& view) const;

@@ -18,6 +18,8 @@ constexpr int kArrivalsAtOnce = 64;
 /// Blocks are looked at for so many times the bytes of a page: most have more than what is told.
 constexpr std::uint64_t kLookedAt = 4;
 
+WireWriter other_epoch() { return refusal(Code::kEpoch, "another map of the cluster"); }
+
 }  // namespace
 
 Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port,
@@ -144,6 +146,7 @@ void MemoryServer::hear(const fabric::Arrival& arrival) {
 std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask ask,
                                                WireReader question) {
   if (!node_.has_value()) return refusal(Code::kBusy, "this server has no number yet");
+  const bool is_of_epoch = asker.header.epoch == epoch_;
   switch (ask) {
     case Ask::kPool:
       return answer_of(Code::kOk).add(
@@ -152,15 +155,13 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
     case Ask::kGiveBack:
       return change(asker, ask, question);
     case Ask::kCommit:
+      return is_of_epoch ? commit(question) : other_epoch();
     case Ask::kRetire:
+      return is_of_epoch ? retire(question) : other_epoch();
     case Ask::kValues:
+      return is_of_epoch && mirror_ == nullptr ? values(question) : other_epoch();
     case Ask::kAgree:
-      if (asker.header.epoch != epoch_) return refusal(Code::kEpoch, "another map of the cluster");
-      if (ask == Ask::kCommit) return commit(question);
-      if (ask == Ask::kRetire) return retire(question);
-      if (ask == Ask::kAgree) return agree(question);
-      return mirror_ == nullptr ? values(question)
-                                : refusal(Code::kEpoch, "it is the other server of its memory");
+      return is_of_epoch && mirror_ != nullptr ? agree(question) : other_epoch();
     case Ask::kUse:
       return mirror_ == nullptr ? link_.use(asker, region_->name(), question)
                                 : refusal(Code::kEpoch, "a mirror has no mirror");
@@ -175,7 +176,7 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
 /// Who has another map may not write all servers that are to have what it writes.
 std::optional<WireWriter> MemoryServer::change(const Answers::Asker& asker, Ask ask,
                                                WireReader question) {
-  if (asker.header.epoch != epoch_) return refusal(Code::kEpoch, "another map of the cluster");
+  if (asker.header.epoch != epoch_) return other_epoch();
   if (mirror_ != nullptr) return refusal(Code::kEpoch, "it is the other server of its memory");
   if (!is_in_use_) return refusal(Code::kBusy, "values are to have two servers, and have one");
   if (!link_.takes_changes()) {
@@ -243,8 +244,7 @@ WireWriter MemoryServer::commit(WireReader question) {
     const Location block = location_in(question.take<Slot>());
     const auto generation = question.take<std::uint32_t>();
     const auto sequence = question.take<std::uint64_t>();
-    const bool is_one = is_block(block) && sequence > 0 &&
-                        block.offset() + block.bytes() <= region_->bytes().size();
+    const bool is_one = is_block_of(block, region_->bytes().size()) && sequence > 0;
     if (!is_one) return refusal(Code::kWrong, "no block");
     last_ = std::max(last_, sequence);
     if (mirror_ != nullptr) {
@@ -261,9 +261,7 @@ WireWriter MemoryServer::retire(WireReader question) {
   while (question.left() > 0) {
     const Location block = location_in(question.take<Slot>());
     const auto sequence = question.take<std::uint64_t>();
-    const bool is_one =
-        is_block(block) && block.offset() + block.bytes() <= region_->bytes().size();
-    if (!is_one) return refusal(Code::kWrong, "no block");
+    if (!is_block_of(block, region_->bytes().size())) return refusal(Code::kWrong, "no block");
     last_ = std::max(last_, sequence);
     if (mirror_ != nullptr) {
       mirror_->retire(block, sequence);
@@ -275,7 +273,6 @@ WireWriter MemoryServer::retire(WireReader question) {
 }
 
 WireWriter MemoryServer::agree(WireReader question) {
-  if (mirror_ == nullptr) return refusal(Code::kEpoch, "no mirror any more");
   const auto line = question.take<std::uint64_t>();
   const auto next = question.take<std::uint64_t>();
   const std::uint64_t lines = region_->bytes().size() / kLineBytes;

@@ -180,9 +180,8 @@ bool Mirror::agree(std::uint64_t line, std::uint64_t next, WireReader values) {
     const Location block = location_in(values.take<Slot>());
     const auto generation = values.take<std::uint32_t>();
     const auto sequence = values.take<std::uint64_t>();
-    const bool is_one = is_block(block) && sequence > 0 && block.line >= line &&
-                        (next == 0 || block.line < next) &&
-                        block.offset() + block.bytes() <= memory_.size();
+    const bool is_one = is_block_of(block, memory_.size()) && sequence > 0 && block.line >= line &&
+                        (next == 0 || block.line < next);
     if (!is_one) return false;
     lines.insert(block.line);
     news_.erase(block.line);

@@ -75,18 +75,17 @@ void Pool::open_chunk(std::uint32_t size_class) {
 
 bool Pool::has(std::uint32_t size_class, std::uint64_t line) const {
   PoolImage::Place place;
-  const bool is_place = PoolImage::find_place(size_class, line, &place);
-  if (!is_place || place.chunk >= chunks_.size()) return false;
-  const PoolImage::Chunk& use = chunks_[place.chunk].use;
-  return use.size_class == size_class && !use.is_used.empty() && use.is_used[place.block];
+  return PoolImage::find_place(size_class, line, &place) && place.chunk < chunks_.size() &&
+         chunks_[place.chunk].use.has(size_class, place.block);
 }
 
 bool Pool::give_back(std::uint32_t size_class, std::uint64_t line) {
-  if (!has(size_class, line)) return false;
   PoolImage::Place place;
-  (void)PoolImage::find_place(size_class, line, &place);
+  const bool is_place = PoolImage::find_place(size_class, line, &place);
+  if (!is_place || place.chunk >= chunks_.size()) return false;
   Chunk& chunk = chunks_[place.chunk];
   PoolImage::Chunk& use = chunk.use;
+  if (!use.has(size_class, place.block)) return false;
   use.is_used[place.block] = false;
   forget_watched(size_class, line);
   if (chunk.has_free) chunk.free.push_back(static_cast<std::uint16_t>(place.block));

@@ -51,9 +51,8 @@ void PoolImage::Chunk::keep_common(const Chunk& other) {
 
 bool PoolImage::has(std::uint32_t size_class, std::uint64_t line) const {
   Place place;
-  if (!find_place(size_class, line, &place) || place.chunk >= chunks_.size()) return false;
-  const Chunk& chunk = chunks_[place.chunk];
-  return chunk.size_class == size_class && !chunk.is_used.empty() && chunk.is_used[place.block];
+  return find_place(size_class, line, &place) && place.chunk < chunks_.size() &&
+         chunks_[place.chunk].has(size_class, place.block);
 }
 
 bool PoolImage::take(std::uint32_t size_class, std::uint64_t line) {
@@ -71,10 +70,10 @@ bool PoolImage::take(std::uint32_t size_class, std::uint64_t line) {
 }
 
 bool PoolImage::give_back(std::uint32_t size_class, std::uint64_t line) {
-  if (!has(size_class, line)) return false;
   Place place;
-  (void)find_place(size_class, line, &place);
+  if (!find_place(size_class, line, &place) || place.chunk >= chunks_.size()) return false;
   Chunk& chunk = chunks_[place.chunk];
+  if (!chunk.has(size_class, place.block)) return false;
   chunk.is_used[place.block] = false;
   // Who has none in use may have another class next time.
   if (--chunk.used == 0) chunk.is_used.clear();

@@ -20,6 +20,10 @@ class PoolImage {
     std::vector<bool> is_used;  // by block; empty: no block is in use
     std::uint64_t used = 0;     // blocks
 
+    /// Whether that block is in use, as one of that class.
+    [[nodiscard]] bool has(std::uint32_t of_class, std::uint64_t block) const {
+      return of_class == size_class && !is_used.empty() && is_used[block];
+    }
     /// What is in use in both, of one class.
     void keep_common(const Chunk& other);
   };

@@ -185,6 +185,17 @@ class Hand {
   std::deque<fabric::Arrival> questions_;
 };
 
+/// Answers at once what comes until then, whoever asks.
+template <class Answer>
+void answer_all(fabric::Port* port, Answers* answers, const Answer& answer, TimeUs until) {
+  disagg::serve(
+      port, answers,
+      [&answer](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
+        return std::optional(answer(ask, question));
+      },
+      until);
+}
+
 /// A memory server that gives each block once, and notes which come back.
 class MemoryByHand {
  public:
@@ -197,11 +208,8 @@ class MemoryByHand {
         answers_(port) {}
 
   void serve(TimeUs until) {
-    disagg::serve(
-        port_, &answers_,
-        [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
-          return std::optional(answer(ask, question));
-        },
+    answer_all(
+        port_, &answers_, [this](Ask ask, WireReader question) { return answer(ask, question); },
         until);
   }
   [[nodiscard]] std::span<std::byte> memory() { return region_->bytes(); }

@@ -35,11 +35,8 @@ class HashByHand {
         answers_(port) {}
 
   void serve(TimeUs until) {
-    disagg::serve(
-        port_, &answers_,
-        [this](const Answers::Asker& /*asker*/, Ask ask, WireReader question) {
-          return std::optional(answer(ask, question));
-        },
+    answer_all(
+        port_, &answers_, [this](Ask ask, WireReader question) { return answer(ask, question); },
         until);
   }
   [[nodiscard]] const std::vector<Location>& written() const { return written_; }
