@@ -90,7 +90,6 @@ TEST_F(DisaggEngineBench, SaysWhatItDoesNotDo) {
   ASSERT_TRUE(store->Put({}, "somebody's", "value").ok());
   flags.benchmarks = {"readrandom"};
   EXPECT_EQ(run(flags, &results), console::kExitFailed);
-  flags.suite.db = "unused";
   flags.suite.use_existing_db = true;
   EXPECT_EQ(run(flags, &results), console::kExitOk);
   std::string value;
