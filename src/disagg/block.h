@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "disagg/key_id.h"
 #include "disagg/location.h"
 
 namespace breccia::disagg {
@@ -72,8 +73,9 @@ struct BlockView {
 void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
 /// Says in a block that it was not replaced, if it is still of that generation.
 void revive_block(std::span<std::byte> block, std::uint32_t generation);
-/// Says in a block that it was replaced by that write, if it is of an earlier one that was taken.
-void retire_block(std::span<std::byte> block, std::uint64_t sequence);
+/// Says in a block that it was replaced by that write of a shard, if it is of an earlier one of it
+/// that was taken.
+void retire_block(std::span<std::byte> block, const ShardKeys& of, std::uint64_t sequence);
 /// Says in a block that it is none: what is told late of its use before finds nothing.
 void wipe_block(std::span<std::byte> block);
 

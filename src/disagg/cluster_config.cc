@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "disagg/coordinator/remote_coordinator.h"
 #include "disagg/coordinator/zookeeper.h"
+#include "disagg/key_id.h"
 #include "fabric/libfabric/libfabric_port.h"
 #include "fabric/libfabric/library.h"
 #include "fabric/local/local_port.h"
@@ -42,10 +43,15 @@ struct Field {
   const char* transport;  // null: of each
 };
 constexpr std::array kFields = {
-    Field{"transport", nullptr},  Field{"coordinator", nullptr},
-    Field{"session_ms", nullptr}, Field{"copies", nullptr},
-    Field{"ports", kLocal},       Field{"provider", kLibfabric},
-    Field{"node", kLibfabric},    Field{"allow_software", kLibfabric},
+    Field{"transport", nullptr},
+    Field{"coordinator", nullptr},
+    Field{"session_ms", nullptr},
+    Field{"copies", nullptr},
+    Field{"shards", nullptr},
+    Field{"ports", kLocal},
+    Field{"provider", kLibfabric},
+    Field{"node", kLibfabric},
+    Field{"allow_software", kLibfabric},
 };
 
 /// Errors  InvalidArgument: a field that there is not.
@@ -111,6 +117,7 @@ Result<ClusterConfig> ClusterConfig::read(const std::string& file) {
     config.coordinator = json.at("coordinator");
     config.session_ms = json.value("session_ms", config.session_ms);
     config.copies = json.value("copies", config.copies);
+    config.shards = json.value("shards", config.shards);
   } catch (const nlohmann::json::exception& error) {
     return Status::InvalidArgument(file + " says nothing of a cluster", error.what());
   }
@@ -125,7 +132,8 @@ Status ClusterConfig::write(const std::string& file) const {
   nlohmann::json json = {{"transport", transport},
                          {"coordinator", coordinator},
                          {"session_ms", session_ms},
-                         {"copies", copies}};
+                         {"copies", copies},
+                         {"shards", shards}};
   if (transport == kLocal) {
     json["ports"] = ports;
   } else {
@@ -142,6 +150,9 @@ Status ClusterConfig::write(const std::string& file) const {
 Status ClusterConfig::check() const {
   if (copies != 1 && copies != 2) {
     return Status::InvalidArgument("copies that there are not", "one or two of each value");
+  }
+  if (shards < 1 || shards > kShardsMax) {
+    return Status::InvalidArgument("shards that there are not", "there may be 1 to 64");
   }
   if (transport == kLocal) {
     const bool is_local = provider.empty() && !allow_software && node.empty();

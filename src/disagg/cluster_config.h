@@ -31,6 +31,9 @@ struct ClusterConfig {
   std::string coordinator;
   std::uint64_t session_ms = 200;  // who was not heard of so long is gone; of "session_ms", if any
   std::uint32_t copies = 1;  // of each value, on servers of their own: 1 or 2; of "copies", if any
+  /// Of "shards", if any: how many indexes of each kind a cluster that begins has, and how many of
+  /// each an index server may have at once.
+  std::uint32_t shards = 1;
 
   /// Errors  NotFound, IOError; InvalidArgument: it is no such file, or says what there is not.
   static Result<ClusterConfig> read(const std::string& file);

@@ -8,20 +8,43 @@ namespace breccia::disagg {
 
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 nlohmann::json json_of(const ClusterMap::Index& index) {
-  return {{"member", index.member},
-          {"address", index.address},
-          {"is_whole", index.is_whole},
-          {"process", index.process}};
+  nlohmann::json json = {{"member", index.member},
+                         {"address", index.address},
+                         {"is_whole", index.is_whole},
+                         {"process", index.process}};
+  if (!index.given_by.empty()) json["given_by"] = index.given_by;
+  const ClusterMap::Heir& heir = index.heir;
+  if (heir.member.empty()) return json;
+  json["heir"] = {{"member", heir.member}, {"address", heir.address}, {"process", heir.process}};
+  return json;
 }
 
 ClusterMap::Index index_in(const nlohmann::json& json) {
-  return {.member = json.at("member"),
-          .address = json.at("address"),
-          .is_whole = json.at("is_whole"),
-          .process = json.at("process")};
+  ClusterMap::Index index{.member = json.at("member"),
+                          .address = json.at("address"),
+                          .is_whole = json.at("is_whole"),
+                          .process = json.at("process"),
+                          .given_by = json.value("given_by", "")};
+  if (!json.contains("heir")) return index;
+  const nlohmann::json& heir = json.at("heir");
+  index.heir = {
+      .member = heir.at("member"), .address = heir.at("address"), .process = heir.at("process")};
+  return index;
+}
+
+nlohmann::json json_of(const ClusterMap::Shard& shard) {
+  return {{"has_begun", shard.has_begun},
+          {"hash", json_of(shard.hash)},
+          {"ordered", json_of(shard.ordered)}};
+}
+
+ClusterMap::Shard shard_in(const nlohmann::json& json) {
+  return {.has_begun = json.at("has_begun"),
+          .hash = index_in(json.at("hash")),
+          .ordered = index_in(json.at("ordered"))};
 }
 
 nlohmann::json json_of(const ClusterMap::Memory& one) {
@@ -31,7 +54,7 @@ nlohmann::json json_of(const ClusterMap::Memory& one) {
   if (one.mirror.member.empty()) return json;
   json["mirror"] = {{"member", one.mirror.member},
                     {"address", one.mirror.address},
-                    {"is_written", one.mirror.is_written},
+                    {"written_by", one.mirror.written_by},
                     {"is_whole", one.mirror.is_whole}};
   return json;
 }
@@ -49,17 +72,25 @@ ClusterMap::Memory memory_in(const nlohmann::json& json) {
   const nlohmann::json& mirror = json.at("mirror");
   one.mirror = {.member = mirror.at("member"),
                 .address = mirror.at("address"),
-                .is_written = mirror.at("is_written"),
+                .written_by = mirror.at("written_by"),
                 .is_whole = mirror.at("is_whole")};
   return one;
 }
 
 }  // namespace
 
+bool ClusterMap::is_written(const Mirror& mirror) const {
+  const std::uint64_t all = ShardSet::all(placement().shards).bits();
+  return all != 0 && (mirror.written_by & all) == all;
+}
+
 std::string ClusterMap::encode() const {
-  nlohmann::json all = {{"version", kVersion},         {"epoch", epoch},
-                        {"has_begun", has_begun},      {"hash", json_of(hash)},
-                        {"ordered", json_of(ordered)}, {"memory", nlohmann::json::array()}};
+  nlohmann::json all = {{"version", kVersion},
+                        {"epoch", epoch},
+                        {"placement", {placement_seed.start, placement_seed.factor}},
+                        {"shards", nlohmann::json::array()},
+                        {"memory", nlohmann::json::array()}};
+  for (const Shard& one : shards) all["shards"].push_back(json_of(one));
   for (const Memory& one : memory) all["memory"].push_back(json_of(one));
   return all.dump();
 }
@@ -74,9 +105,9 @@ Result<ClusterMap> ClusterMap::decode(const std::string& document) {
                                   "use the same release");
     }
     map.epoch = all.at("epoch");
-    map.has_begun = all.at("has_begun");
-    map.hash = index_in(all.at("hash"));
-    map.ordered = index_in(all.at("ordered"));
+    map.placement_seed = {.start = all.at("placement").at(0), .factor = all.at("placement").at(1)};
+    for (const auto& one : all.at("shards")) map.shards.push_back(shard_in(one));
+    if (map.shards.size() > kShardsMax) return Status::Corruption("a map of too many shards");
     for (const auto& one : all.at("memory")) {
       map.memory.push_back(memory_in(one));
       if (map.memory.back().node >= kNodesMax) return Status::Corruption("no number of a server");

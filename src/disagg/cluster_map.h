@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "disagg/key_id.h"
 
 namespace breccia::disagg {
 
@@ -15,20 +16,41 @@ enum class Role : std::uint8_t { kHash, kOrdered };
 /// takes a role, and who comes to memory servers or takes them out, makes the epoch one more:
 /// messages of another epoch are refused.
 struct ClusterMap {
+  /// Who is to have an index when its server has given it away.
+  struct Heir {
+    std::string member;  // empty: nobody
+    std::string address;
+    std::string process;
+
+    friend bool operator==(const Heir&, const Heir&) = default;
+  };
   struct Index {
-    std::string member;        // of the coordinator; empty: nobody has had the role yet
-    std::string address;       // of its port
-    bool is_whole = false;     // it has all keys; if not, it is being built from the other one
-    std::string process = {};  // what of it is lost together
+    std::string member;         // of the coordinator; empty: nobody has had the role yet
+    std::string address;        // of its port
+    bool is_whole = false;      // it has all keys; if not, it is being built from the other one
+    std::string process = {};   // what of it is lost together
+    std::string given_by = {};  // who had it and gave it away, all that it had acknowledged done
+    Heir heir = {};
 
     friend bool operator==(const Index&, const Index&) = default;
+  };
+  /// Some of the keys, and who indexes them.
+  struct Shard {
+    /// Both indexes were there and whole once: no write was taken before.
+    bool has_begun = false;
+    Index hash = {};
+    Index ordered = {};
+
+    [[nodiscard]] Index& of(Role role) { return role == Role::kHash ? hash : ordered; }
+    [[nodiscard]] const Index& of(Role role) const { return role == Role::kHash ? hash : ordered; }
+    friend bool operator==(const Shard&, const Shard&) = default;
   };
   /// A second server that has, or is to have, what a memory server has.
   struct Mirror {
     std::string member;  // empty: there is none
     std::string address;
-    bool is_written = false;  // what is written from here on is there, too
-    bool is_whole = false;    // and so is what was before: it can take the first one's place
+    std::uint64_t written_by = 0;  // bits of shards: what these write from here on is there, too
+    bool is_whole = false;         // so is what was before: it can take the first one's place
 
     friend bool operator==(const Mirror&, const Mirror&) = default;
   };
@@ -45,13 +67,16 @@ struct ClusterMap {
   };
 
   std::uint32_t epoch = 0;
-  /// Both indexes were there and whole once: no write was taken before.
-  bool has_begun = false;
-  Index hash, ordered;
-  std::vector<Memory> memory;  // by node
+  record::HashSeed placement_seed = {};
+  std::vector<Shard> shards =
+      {};  // as many for ever as the first index server has said; or none yet
+  std::vector<Memory> memory = {};  // by node
 
-  [[nodiscard]] Index& of(Role role) { return role == Role::kHash ? hash : ordered; }
-  [[nodiscard]] const Index& of(Role role) const { return role == Role::kHash ? hash : ordered; }
+  [[nodiscard]] Placement placement() const {
+    return {.seed = placement_seed, .shards = static_cast<std::uint32_t>(shards.size())};
+  }
+  /// What anybody writes is on that mirror, too.
+  [[nodiscard]] bool is_written(const Mirror& mirror) const;
 
   [[nodiscard]] std::string encode() const;
   /// Of no document at all it is an empty map.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/secret.h"
@@ -119,15 +120,17 @@ void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over) {
   const std::string process = new_name("process");
+  const std::uint64_t keys_of_each = (keys + config.shards - 1) / config.shards;
   const auto sit_as = [&](Role role, const char* what) {
     sit(config, what, is_over, [&](fabric::Port* port, const std::string& name) -> Status {
       BRECCIA_TAKE(const auto met, MetCoordinator::meet(config, name + ".c"));
       Seat::Options options;
       options.role = role;
+      options.shards = config.shards;
       options.member = name;
       options.process = process;
       // Seven tenths full with all keys.
-      const std::uint64_t buckets = std::bit_ceil(keys * 10 / (7 * Bucket::kSlots) + 1);
+      const std::uint64_t buckets = std::bit_ceil(keys_of_each * 10 / (7 * Bucket::kSlots) + 1);
       GrowingTable::Options& table = options.hash.table;
       table.bucket_bits = static_cast<std::uint32_t>(std::bit_width(buckets) - 1);
       table.more_buckets = static_cast<std::uint32_t>(std::max<std::uint64_t>(buckets / 4, 64));
@@ -136,9 +139,12 @@ void run_index_server(const ClusterConfig& config, std::uint64_t keys,
       return sit_once(&seat, port, met.coordinator.get(), is_over);
     });
   };
-  std::thread hash([&sit_as] { sit_as(Role::kHash, "hash"); });
-  sit_as(Role::kOrdered, "ordered");
-  hash.join();
+  std::vector<std::thread> seats;
+  for (std::uint32_t i = 0; i < config.shards; ++i) {
+    seats.emplace_back([&sit_as] { sit_as(Role::kHash, "hash"); });
+    seats.emplace_back([&sit_as] { sit_as(Role::kOrdered, "ordered"); });
+  }
+  for (std::thread& one : seats) one.join();
 }
 
 }  // namespace breccia::disagg

@@ -20,10 +20,10 @@ namespace breccia::disagg {
 /// Has memory for values; where the cluster takes it for lost, it begins anew, without them.
 void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
                        const std::atomic<bool>& is_over);
-/// Has one of the indexes, or both, or waits to have one. The hash index has room for `keys` keys,
-/// and gets larger as
-/// more come, up to 20 million: the memory of a table beyond that is too much to be made, and given
-/// back, within a session.
+/// Has some of the indexes, one of each kind and shard at most, or waits to have some. The hash
+/// indexes have room for `keys` keys, all shards together, and get larger as more come, up to 20
+/// million each: the memory of a table beyond that is too much to be made, and given back, within a
+/// session.
 void run_index_server(const ClusterConfig& config, std::uint64_t keys,
                       const std::atomic<bool>& is_over);
 

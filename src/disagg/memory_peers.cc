@@ -21,8 +21,8 @@ void MemoryPeers::leave(One* one) {
 void MemoryPeers::follow(const ClusterMap& map) {
   std::map<std::uint32_t, One> next;
   nodes_.clear();
-  const bool are_two = std::any_of(map.memory.begin(), map.memory.end(), [](const auto& of) {
-    return !of.is_lost && of.mirror.is_written;
+  const bool are_two = std::any_of(map.memory.begin(), map.memory.end(), [&](const auto& of) {
+    return !of.is_lost && map.is_written(of.mirror);
   });
   for (const ClusterMap::Memory& of : map.memory) {
     One one{
@@ -35,7 +35,8 @@ void MemoryPeers::follow(const ClusterMap& map) {
     } else {
       keep(&one, &before->second);
     }
-    if (of.is_in_use && !of.is_lost && of.mirror.is_written == are_two) nodes_.push_back(of.node);
+    const bool is_one = of.is_in_use && !of.is_lost && map.is_written(of.mirror) == are_two;
+    if (is_one) nodes_.push_back(of.node);
     next.emplace(of.node, std::move(one));
   }
   for (auto& [node, one] : all_) leave(&one);

@@ -26,7 +26,8 @@ enum class Ask : std::uint8_t {
             //   at least); of a hash server
   kShip,    // (tells: 1, writes in their order) -> Logged, if it tells with a slot for each write;
             //   of an ordered server, asked by the hash server that it follows
-  kScan,    // (begin, end, limit: 4) -> ScanHead, (slots: 8 each); of an ordered server
+  kScan,    // (begin, end, limit: 4, keys: 1) -> ScanHead, (slots: 8 each, behind each the key if
+            //   they are wanted); of an ordered server
   kTrust,   // () -> Trust; of a hash server
   kFollow,  // Follow -> Followed; of an ordered server
   kChains,  // (position: 8) -> (the next one: 8, 0: there are no more, entries: ChainEntry each);
@@ -42,16 +43,17 @@ enum class Ask : std::uint8_t {
   kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
   kPlaces,  // (node: 4, position: 8) -> (the next one: 8, slots: 8 each); of a hash server; with
             //   position 0 what waits comes, too
-  kCommit,  // (slot: 8, generation: 4, sequence: 8, each) -> (); of a memory server or a mirror:
-            //   blocks whose writes the hash server has taken
-  kRetire,  // (slot: 8, sequence: 8, each) -> (); of the same: blocks that were replaced by that
-            //   write, if they have none of a later one by now
-  kValues,  // (seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more, sequence of the
-            //   last write that it was told of: 8, ValueEntry each); of a memory server: which
-            //   values lie there, from a line on
-  kAgree,   // (line: 8, the next one: 8, 0: there are no more; slot: 8, generation: 4, sequence: 8,
-            //   each) -> (); of a mirror: what kValues has told of its server, who made nothing
-            //   else known of the lines between
+  kCommit,  // (shard: 4; slot: 8, generation: 4, sequence: 8, each) -> (); of a memory server or a
+            //   mirror: blocks whose writes the shard's hash server has taken
+  kRetire,  // (shard: 4; slot: 8, sequence: 8, each) -> (); of the same: blocks that were replaced
+            //   by that write of the shard, if they have none of a later one, or another shard's
+            //   key, by now
+  kValues,  // (shard: 4, seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more,
+            //   sequence of the last write that it was told of: 8, ValueEntry each); of a memory
+            //   server: which values of the shard's keys lie there, from a line on
+  kAgree,   // (shard: 4, line: 8, the next one: 8, 0: there are no more; slot: 8, generation: 4,
+            //   sequence: 8, each) -> (); of a mirror: what kValues has told of its server, who
+            //   made nothing else known of the shard's keys in the lines between
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;
@@ -143,10 +145,12 @@ struct ValueEntry {
 };
 
 /// What kScan's answer begins with: it has all writes through `sequence`, and for so long, from
-/// when it was asked, who answers is the ordered server.
+/// when it was asked, who answers is the ordered server. If it is cut there may be more than what
+/// it tells, which is too much for a message.
 struct ScanHead {
   std::uint64_t sequence = 0;
   fabric::TimeUs for_us = 0;
+  std::uint64_t is_cut = 0;
 };
 
 /// What kLook's answer begins with.

@@ -16,6 +16,8 @@ namespace breccia::record {
 struct HashSeed {
   std::uint64_t start = 0;
   std::uint64_t factor = 1;  // odd
+
+  friend bool operator==(const HashSeed&, const HashSeed&) = default;
 };
 
 /// The halves of a 128-bit product, one upon the other.

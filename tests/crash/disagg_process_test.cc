@@ -219,16 +219,17 @@ struct Victim {
 Victim draw_victim(const ClusterMap& map, base::Random* random) {
   // Where one process came to have both indexes, as no other one was there in time, they would be
   // lost together.
-  const bool is_one = process_of(map.hash.member) == process_of(map.ordered.member);
+  const ClusterMap::Shard& shard = map.shards[random->below(map.shards.size())];
+  const bool is_one = process_of(shard.hash.member) == process_of(shard.ordered.member);
   const bool is_index = random->one_in(2) && !is_one;
   const ClusterMap::Memory& memory = map.memory.front();
   const std::string& member = random->one_in(2)
-                                  ? (is_index ? map.hash.member : memory.member)
-                                  : (is_index ? map.ordered.member : memory.mirror.member);
+                                  ? (is_index ? shard.hash.member : memory.member)
+                                  : (is_index ? shard.ordered.member : memory.mirror.member);
   return {.process = process_of(member),
           .what = is_index ? "Index" : "Memory",
-          .hash = process_of(map.hash.member),
-          .ordered = process_of(map.ordered.member)};
+          .hash = process_of(shard.hash.member),
+          .ordered = process_of(shard.ordered.member)};
 }
 
 void begin(Blow blow, const Victim& victim, DisaggProcesses* processes) {
@@ -276,7 +277,7 @@ void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uin
   base::Random random(seed);
   std::string seen;
   const ClusterMap map = processes->wait_until_whole("look" + std::to_string(run), &seen);
-  ASSERT_FALSE(map.hash.member.empty()) << "the cluster is not whole: " << seen;
+  ASSERT_FALSE(map.shards.empty()) << "the cluster is not whole: " << seen;
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint64_t i = 0; i < kClients; ++i) {
     workers.push_back(std::make_unique<Worker>(processes->config(), run, i, random.next()));

@@ -36,8 +36,13 @@ bool has_indexes(const ClusterMap& map, const std::set<std::string>& members) {
              return member.starts_with(kind);
            }) >= static_cast<std::ptrdiff_t>(kIndexServers);
   };
-  return map.hash.is_whole && members.contains(map.hash.member) && map.ordered.is_whole &&
-         members.contains(map.ordered.member) && are_enough("hash-") && are_enough("ordered-");
+  const auto has = [&members](const ClusterMap::Index& index) {
+    return index.is_whole && members.contains(index.member);
+  };
+  return !map.shards.empty() &&
+         std::all_of(map.shards.begin(), map.shards.end(),
+                     [&](const auto& one) { return has(one.hash) && has(one.ordered); }) &&
+         are_enough("hash-") && are_enough("ordered-");
 }
 
 /// Whether a memory server and its mirror are there, and have the same.

@@ -66,6 +66,7 @@ std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs un
 }
 
 Status Nodes::make() {
+  map_.shards.resize(1);
   const std::uint64_t lines = lines_of(class_of(options_.block_bytes));
   const std::uint64_t bytes =
       (options_.keys + kResting) * lines * kLineBytes / options_.memory_servers;
@@ -90,8 +91,8 @@ Status Nodes::make() {
   bucket_bits_ =
       static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
   BRECCIA_TRY(make_indexes());
-  map_.hash.is_whole = true;
-  map_.has_begun = true;
+  map_.shards[0].hash.is_whole = true;
+  map_.shards[0].has_begun = true;
   return serve_all();
 }
 
@@ -99,7 +100,8 @@ Status Nodes::make_indexes() {
   if (!has_hash(options_.indexes)) {
     BRECCIA_TAKE(auto port, open_port());
     BRECCIA_TAKE(alone_, OrderedAlone::make(port.get(), options_.keys));
-    map_.ordered = map_.hash = {.member = port->address(), .address = port->address()};
+    map_.shards[0].ordered =
+        map_.shards[0].hash = {.member = port->address(), .address = port->address()};
     ports_.push_back(std::move(port));
     return Status::OK();
   }
@@ -116,7 +118,7 @@ Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
   OrderedServer::Options options;
   options.keeps_step = options_.indexes == Indexes::kInStep;
   auto server = std::make_unique<OrderedServer>(port.get(), options);
-  map_.ordered = {.member = port->address(), .address = port->address()};
+  map_.shards[0].ordered = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
 }
@@ -135,7 +137,7 @@ Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
   options.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
                            .proof = {random.next(), random.next() | 1}};
   BRECCIA_TAKE(auto server, HashServer::make(port.get(), options));
-  map_.hash = {.member = port->address(), .address = port->address()};
+  map_.shards[0].hash = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
 }
@@ -172,7 +174,7 @@ Status Nodes::serve_all() {
                                                  : static_cast<IndexServer*>(ordered_.get());
   for (IndexServer* const server : {ordered, hash}) {
     if (server == nullptr) continue;
-    BRECCIA_TRY(server->follow(map_));
+    BRECCIA_TRY(server->follow(map_, 0));
     server->trust_until(std::numeric_limits<TimeUs>::max());
   }
   if (ordered != nullptr) ordered_thread_ = serve_index(ordered);
@@ -185,7 +187,7 @@ Status Nodes::lose(Role role) {
   for (const auto& one : memory_threads_) stop(one.get());
   stop(ordered_thread_.get());
   stop(hash_thread_.get());
-  map_.hash.is_whole = map_.ordered.is_whole = true;
+  map_.shards[0].hash.is_whole = map_.shards[0].ordered.is_whole = true;
   if (role == Role::kHash) {
     hash_.reset();
     BRECCIA_TAKE(hash_, make_hash_server());

@@ -40,7 +40,7 @@ Result<std::unique_ptr<OrderedAlone>> OrderedAlone::make(fabric::Port* port, std
 OrderedAlone::OrderedAlone(fabric::Port* port, std::unique_ptr<fabric::Region> region)
     : port_(port), region_(std::move(region)), tree_(nodes_in(region_.get())), answers_(port) {}
 
-Status OrderedAlone::follow(const ClusterMap& map) {
+Status OrderedAlone::follow(const ClusterMap& map, std::uint32_t /*shard*/) {
   epoch_ = map.epoch;
   return Status::OK();
 }
@@ -94,6 +94,7 @@ WireWriter OrderedAlone::scan(WireReader question) const {
   const Slice begin = question.take_bytes();
   const Slice end = question.take_bytes();
   const auto limit = question.take<std::uint32_t>();
+  (void)question.take<std::uint8_t>();  // there is one shard, so keys are not wanted
   const bool is_one = question.is_whole() && is_key(begin) && limit <= kScanMax;
   if (!is_one || (limit != 1 && !end.empty())) return refusal(Code::kWrong, "no such range");
   WireWriter answer = answer_of(Code::kOk);

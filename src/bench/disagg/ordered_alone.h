@@ -23,11 +23,14 @@ class OrderedAlone final : public breccia::disagg::IndexServer {
   /// Errors  MemoryLimit.
   static Result<std::unique_ptr<OrderedAlone>> make(fabric::Port* port, std::uint64_t keys);
 
-  [[nodiscard]] Status follow(const breccia::disagg::ClusterMap& map) override;
+  [[nodiscard]] Status follow(const breccia::disagg::ClusterMap& map, std::uint32_t shard) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
   [[nodiscard]] bool has_settled() const override { return true; }
   [[nodiscard]] bool is_whole() const override { return true; }
+  /// There is nobody who could have its role.
+  void let_go(bool /*lets_go*/) override {}
+  [[nodiscard]] bool has_let_go() const override { return false; }
 
   /// Where a node lies in its region.
   [[nodiscard]] static std::uint64_t offset_of(std::uint32_t node);

@@ -126,7 +126,7 @@ Status Round::add_worker(std::uint32_t number) {
                                                worker->coordinator.get(), options, worker->late()));
   }
   BRECCIA_TAKE(worker->index_server,
-               worker->port->connect(nodes_->map().hash.address, worker->late()));
+               worker->port->connect(nodes_->map().shards[0].hash.address, worker->late()));
   Asking asking(worker->port.get(), Worker::kUntilUs / 100);
   asking.set_epoch(nodes_->map().epoch);
   BRECCIA_TAKE(const auto told, asking.ask(worker->index_server, Ask::kTable, {}, worker->late()));

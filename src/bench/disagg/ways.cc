@@ -45,8 +45,7 @@ class HashedWay final : public Way {
   Status put_all(std::span<const Pair> pairs, TimeUs until) override {
     changes_.clear();
     for (const Pair& one : pairs) changes_.push_back({.key = one.first, .value = one.second});
-    std::size_t done = 0;
-    return client_->write(changes_, &done, until);
+    return client_->write(changes_, until);
   }
   Status scan(const Slice& begin, std::uint32_t limit, Pairs* found, TimeUs until) override {
     return client_->scan(begin, "", limit, found, until);
@@ -73,7 +72,10 @@ class OrderedWay : public Way {
         blocks_(port, &routes_, ClientOptions().lease_max) {}
 
   Status open(TimeUs until) {
-    return again_and_again(until, [&] { return routes_.find(until); });
+    return again_and_again(until, [&]() -> Status {
+      BRECCIA_TRY(routes_.find());
+      return routes_.meet(0, until);
+    });
   }
 
   Status get(const Slice& key, std::string* value, TimeUs until) override {
@@ -110,11 +112,11 @@ class OrderedWay : public Way {
   Status read_nodes(std::span<const std::uint32_t> numbers, TreeNode* nodes, TimeUs until) {
     std::vector<fabric::Read> reads;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      reads.push_back({routes_.table().region, OrderedAlone::offset_of(numbers[i]),
+      reads.push_back({routes_.table(0).region, OrderedAlone::offset_of(numbers[i]),
                        std::as_writable_bytes(std::span(nodes + i, 1))});
     }
     reads_ += reads.size();
-    return routes_.read_table(reads, until);
+    return routes_.read_table(0, reads, until);
   }
 
  private:
@@ -135,8 +137,8 @@ class OrderedWay : public Way {
   Result<std::vector<Slot>> ask_for_range(const Slice& begin, const Slice& end, std::uint32_t limit,
                                           TimeUs until) {
     WireWriter question;
-    question.add_bytes(begin).add_bytes(end).add(limit);
-    BRECCIA_TAKE(const auto answer, routes_.ask_ordered(Ask::kScan, question, until));
+    question.add_bytes(begin).add_bytes(end).add(limit).add(std::uint8_t{0});
+    BRECCIA_TAKE(const auto answer, routes_.ask_ordered(0, Ask::kScan, question, until));
     WireReader reader(answer);
     (void)reader.take<ScanHead>();
     std::vector<Slot> slots;
@@ -152,7 +154,7 @@ class OrderedWay : public Way {
     if (slot == 0) return Status::NotFound();
     Pairs found;
     BRECCIA_TRY(read_values({&slot, 1}, &found, until));
-    const bool is_late = port_->now_us() - begin > routes_.table().read_us;
+    const bool is_late = port_->now_us() - begin > routes_.read_us();
     if (is_late) return Status::TryAgain("a lookup that took too long");
     if (Slice(found.front().first) != key) return Status::Corruption("another key's value");
     *value = std::move(found.front().second);
@@ -173,7 +175,7 @@ class OrderedWay : public Way {
 
   Status change(const WireWriter& question, TimeUs until) {
     const TimeUs asked = port_->now_us();
-    BRECCIA_TAKE(const auto answer, routes_.ask_hash(Ask::kWrite, question, until));
+    BRECCIA_TAKE(const auto answer, routes_.ask_hash(0, Ask::kWrite, question, until));
     WireReader reader(answer);
     const auto replaced = reader.take<Slot>();
     if (!reader.is_whole()) return Status::IOError("no answer to a write");
@@ -186,7 +188,7 @@ class OrderedWay : public Way {
     BRECCIA_TAKE(const std::vector<Slot> slots, locate_range(begin, limit, until));
     found->clear();
     BRECCIA_TRY(read_values(slots, found, until));
-    const bool is_late = port_->now_us() - asked > routes_.table().read_us;
+    const bool is_late = port_->now_us() - asked > routes_.read_us();
     return is_late ? Status::TryAgain("a range that took too long") : Status::OK();
   }
 

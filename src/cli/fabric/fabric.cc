@@ -14,6 +14,7 @@
 #include "console/exit_codes.h"
 #include "console/network_flags.h"
 #include "disagg/cluster_servers.h"
+#include "disagg/key_id.h"
 
 namespace breccia::cli {
 
@@ -32,6 +33,7 @@ struct FabricFlags {
   std::uint32_t index_servers = 2;
   std::uint32_t memory_servers = 2;
   std::uint32_t copies = 2;
+  std::uint32_t shards = 1;
   bool local = false;
   bool json = false;
 };
@@ -80,6 +82,7 @@ Status run_up(const FabricFlags& flags) {
                          .index_servers = flags.index_servers,
                          .memory_servers = flags.memory_servers,
                          .copies = flags.copies,
+                         .shards = flags.shards,
                          .memory_bytes = flags.memory_mib << 20,
                          .keys = flags.keys});
 }
@@ -101,6 +104,10 @@ console::Command add_up(console::App* parent) {
   app->add_option("--copies", flags->copies,
                   "Servers that have each value; with two, one of them may be lost")
       ->range(1, 2)
+      ->capture_default_str();
+  app->add_option("--shards", flags->shards,
+                  "That keys are divided into; each has indexes of its own, for good")
+      ->range(1, disagg::kShardsMax)
       ->capture_default_str();
   add_memory(app, flags);
   add_keys(app, flags);

@@ -42,6 +42,7 @@ const char* word_of(const ClusterMap::Index& index, bool is_member, bool answers
   if (index.member.empty()) return "nobody";
   if (!is_member) return "gone";
   if (!answers) return "silent";
+  if (!index.heir.member.empty()) return "moves";
   return index.is_whole ? "whole" : "being built";
 }
 
@@ -112,8 +113,10 @@ Result<Seen> look_at(const ClusterConfig& config) {
   seen.network = port->describe();
   seen.view = *view;
   BRECCIA_TAKE(seen.map, ClusterMap::decode(view->document));
-  seen.hash = state_of(port.get(), seen.map.hash.address);
-  seen.ordered = state_of(port.get(), seen.map.ordered.address);
+  for (const ClusterMap::Shard& one : seen.map.shards) {
+    seen.shards.push_back({.hash = state_of(port.get(), one.hash.address),
+                           .ordered = state_of(port.get(), one.ordered.address)});
+  }
   return seen;
 }
 
@@ -123,9 +126,13 @@ Status print_status(const ClusterConfig& config, bool json) {
     nlohmann::json all = {{"transport", config.transport},
                           {"network", seen.network},
                           {"epoch", seen.map.epoch},
-                          {"hash", json_of(seen, seen.map.hash, seen.hash)},
-                          {"ordered", json_of(seen, seen.map.ordered, seen.ordered)},
+                          {"shards", nlohmann::json::array()},
                           {"memory", nlohmann::json::array()}};
+    for (std::size_t i = 0; i < seen.shards.size(); ++i) {
+      const ClusterMap::Shard& shard = seen.map.shards[i];
+      all["shards"].push_back({{"hash", json_of(seen, shard.hash, seen.shards[i].hash)},
+                               {"ordered", json_of(seen, shard.ordered, seen.shards[i].ordered)}});
+    }
     for (const ClusterMap::Memory& one : seen.map.memory) {
       all["memory"].push_back(json_of(seen, one));
     }
@@ -133,8 +140,12 @@ Status print_status(const ClusterConfig& config, bool json) {
     return Status::OK();
   }
   fmt::print("epoch {}, by {}\n", seen.map.epoch, seen.network);
-  print_index("hash", seen, seen.map.hash, seen.hash);
-  print_index("ordered", seen, seen.map.ordered, seen.ordered);
+  for (std::size_t i = 0; i < seen.shards.size(); ++i) {
+    const ClusterMap::Shard& shard = seen.map.shards[i];
+    if (seen.shards.size() > 1) fmt::print("shard {}\n", i);
+    print_index("hash", seen, shard.hash, seen.shards[i].hash);
+    print_index("ordered", seen, shard.ordered, seen.shards[i].ordered);
+  }
   for (const ClusterMap::Memory& one : seen.map.memory) print_memory(seen, one);
   return Status::OK();
 }

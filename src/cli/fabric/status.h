@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "disagg/cluster_config.h"
@@ -16,10 +17,13 @@ struct Seen {
   std::string network;  // that it was seen by, as Port::describe() has it
   disagg::ClusterMap map;
   disagg::Coordinator::View view;
-  std::optional<disagg::IndexState> hash, ordered;  // none: it does not answer
+  struct Shard {
+    std::optional<disagg::IndexState> hash, ordered;  // none: it does not answer
+  };
+  std::vector<Shard> shards;
 };
 
-/// Asks the coordinator, and both index servers, a second each at most.
+/// Asks the coordinator, and all index servers, a second each at most.
 /// Errors  TimedOut: the coordinator does not answer; Corruption; those of a port.
 [[nodiscard]] Result<Seen> look_at(const disagg::ClusterConfig& config);
 

@@ -112,14 +112,21 @@ bool has_memory(const disagg::ClusterMap& map, const ClusterConfig& config) {
   });
 }
 
-/// Until both indexes are whole.
+bool has_indexes(const disagg::ClusterMap& map) {
+  return !map.shards.empty() &&
+         std::all_of(map.shards.begin(), map.shards.end(), [](const auto& shard) {
+           return shard.hash.is_whole && shard.ordered.is_whole;
+         });
+}
+
+/// Until all indexes are whole.
 Status wait_until_up(const ClusterConfig& config, Servers* servers) {
   const auto late = std::chrono::steady_clock::now() + kUpWithin;
   while (!g_is_over && std::chrono::steady_clock::now() < late) {
     BRECCIA_TRY(servers->tend());
     const auto seen = look_at(config);
-    const bool is_up = seen.ok() && seen.value().map.hash.is_whole &&
-                       seen.value().map.ordered.is_whole && has_memory(seen.value().map, config);
+    const bool is_up =
+        seen.ok() && has_indexes(seen.value().map) && has_memory(seen.value().map, config);
     if (is_up) return Status::OK();
     std::this_thread::sleep_for(kTurn);
   }
@@ -145,6 +152,7 @@ Status run_up(const UpOptions& options) {
   const fs::path ports = folder / ("run-" + std::to_string(::getpid()));
   ClusterConfig config = options.network;
   config.copies = options.copies;
+  config.shards = options.shards;
   if (config.transport == "local") config.ports = ports.string();
   BRECCIA_TAKE(config.coordinator, coordinator_address(config));
   fs::create_directories(ports, error);

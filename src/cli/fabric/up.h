@@ -15,6 +15,7 @@ struct UpOptions {
   std::uint32_t index_servers = 2;
   std::uint32_t memory_servers = 2;
   std::uint32_t copies = 2;        // of each value, on a server each
+  std::uint32_t shards = 1;        // that keys are divided into
   std::uint64_t memory_bytes = 0;  // of each
   std::uint64_t keys = 0;          // that there is room for
 };

@@ -50,6 +50,9 @@ bool is_in_order(const Slice& begin, const Slice& end,
   return true;
 }
 
+bool is_open(const Lookup& one) { return one.found == Lookup::Found::kNotYet; }
+bool is_open(const Change& one) { return !one.is_done; }
+
 Status check_key(const Slice& key) {
   if (!key.empty() && key.size() <= kKeyBytesMax) return Status::OK();
   return Status::InvalidArgument("a key has 1 to 65536 bytes");
@@ -73,7 +76,10 @@ Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, Coordinator* co
                                              const ClientOptions& options, TimeUs until) {
   if (options.lease_max == 0) return Status::InvalidArgument("no block at once");
   std::unique_ptr<Client> client(new Client(port, coordinator, options));
-  BRECCIA_TRY(client->again_and_again(until, [&] { return client->ready(until); }));
+  BRECCIA_TRY(client->again_and_again(until, [&]() -> Status {
+    BRECCIA_TRY(client->routes_.find());
+    return client->ready(ShardSet::all(client->routes_.shards()), until);
+  }));
   return client;
 }
 
@@ -94,11 +100,24 @@ Status Client::again_and_again(TimeUs until, Once once) {
   return last.IsTimedOut() ? last : Status::TimedOut("the time is over", last.ToString());
 }
 
-/// The hash server's table is known, and where values of its keys lie is remembered.
-Status Client::ready(TimeUs until) {
-  BRECCIA_TRY(routes_.find(until));
+/// The tables of these hash servers are known, and where values of their keys lie is remembered.
+Status Client::ready(ShardSet shards, TimeUs until) {
+  for (std::uint32_t shard = shards.next(0); shard < kShardsMax; shard = shards.next(shard + 1)) {
+    BRECCIA_TRY(routes_.meet(shard, until));
+  }
   forget_other_table();
   return Status::OK();
+}
+
+/// Of those keys that are to be asked for yet.
+template <class Some>
+ShardSet Client::shards_of(const Some& some) const {
+  if (routes_.shards() == 1) return ShardSet::one(0);
+  ShardSet shards;
+  for (const auto& one : some) {
+    if (is_open(one)) shards.add(routes_.shard_of(one.key));
+  }
+  return shards;
 }
 
 void Client::forget_other_table() {
@@ -119,23 +138,40 @@ Status Client::get(std::span<Lookup> lookups, TimeUs until) {
   for (const Lookup& one : lookups) {
     if (one.found == Lookup::Found::kNotYet) BRECCIA_TRY(check_key(one.key));
   }
-  return again_and_again(until, [&]() -> Status {
-    BRECCIA_TRY(routes_.trust(until));
-    forget_other_table();
-    if (routes_.is_whole()) return lookups_.run(lookups, until);
-    for (Lookup& one : lookups) BRECCIA_TRY(get_in_order(&one, until));
-    return Status::OK();
-  });
+  return again_and_again(until, [&] { return get_once(lookups, until); });
+}
+
+/// A shard whose hash server is not there keeps nobody from the others.
+Status Client::get_once(std::span<Lookup> lookups, TimeUs until) {
+  BRECCIA_TRY(routes_.find());
+  const ShardSet all = shards_of(lookups);
+  ShardSet whole, built;
+  Status trusted;
+  for (std::uint32_t shard = all.next(0); shard < kShardsMax; shard = all.next(shard + 1)) {
+    Status one = routes_.trust(shard, until);
+    if (one.ok()) (routes_.is_whole(shard) ? whole : built).add(shard);
+    if (!one.ok()) trusted = std::move(one);
+  }
+  forget_other_table();
+  BRECCIA_TRY(lookups_.run(lookups, whole, until));
+  for (Lookup& one : lookups) {
+    if (built.empty()) break;
+    if (is_open(one) && built.has(routes_.shard_of(one.key))) {
+      BRECCIA_TRY(get_in_order(&one, until));
+    }
+  }
+  return trusted;
 }
 
 /// A range of one key.
 Status Client::get_in_order(Lookup* lookup, TimeUs until) {
-  if (lookup->found != Lookup::Found::kNotYet) return Status::OK();
   ++counts_.ordered;
   const std::string behind = lookup->key.ToString() + '\0';
   Pairs found;
   bool is_cut = false;
-  BRECCIA_TRY(scan_once(lookup->key, behind, 1, kAllBytes, &found, &is_cut, until));
+  BRECCIA_TRY(scan_once(ShardSet::one(routes_.shard_of(lookup->key)),
+                        {.begin = lookup->key, .end = behind, .limit = 1}, kAllBytes, &found,
+                        &is_cut, until));
   lookup->found = found.empty() ? Lookup::Found::kNothing : Lookup::Found::kValue;
   if (!found.empty()) *lookup->value = std::move(found.front().second);
   return Status::OK();
@@ -143,10 +179,19 @@ Status Client::get_in_order(Lookup* lookup, TimeUs until) {
 
 // ---- ranges ------------------------------------------------------------------------------------
 
+/// Of several shards with long keys part by part, as these are told by servers, too.
 Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
                     TimeUs until) {
   bool is_cut = false;
-  return scan_part(begin, end, limit, kAllBytes, found, &is_cut, until);
+  BRECCIA_TRY(scan_part(begin, end, limit, kAllBytes, found, &is_cut, until));
+  while (is_cut) {
+    const std::string behind = found->back().first + '\0';
+    const auto more = static_cast<std::uint32_t>(limit - found->size());
+    Pairs part;
+    BRECCIA_TRY(scan_part(behind, end, more, kAllBytes, &part, &is_cut, until));
+    std::move(part.begin(), part.end(), std::back_inserter(*found));
+  }
+  return Status::OK();
 }
 
 Status Client::scan_part(const Slice& begin, const Slice& end, std::uint32_t limit,
@@ -157,37 +202,39 @@ Status Client::scan_part(const Slice& begin, const Slice& end, std::uint32_t lim
     return Status::InvalidArgument("a key has up to 65536 bytes");
   }
   return again_and_again(until, [&]() -> Status {
-    BRECCIA_TRY(ready(until));
-    return scan_once(begin, end, limit, bytes_max, found, is_cut, until);
+    BRECCIA_TRY(routes_.find());
+    const ShardSet all = ShardSet::all(routes_.shards());
+    BRECCIA_TRY(ready(all, until));
+    return scan_once(all, {.begin = begin, .end = end, .limit = limit}, bytes_max, found, is_cut,
+                     until);
   });
 }
 
-Status Client::scan_once(const Slice& begin, const Slice& end, std::uint32_t limit,
-                         std::uint64_t bytes_max, Pairs* found, bool* is_cut, TimeUs until) {
-  WireWriter question;
-  question.add_bytes(begin).add_bytes(end).add(limit);
+Status Client::scan_once(ShardSet shards, const RangeQuestion& range, std::uint64_t bytes_max,
+                         Pairs* found, bool* is_cut, TimeUs until) {
   const TimeUs asked = port_->now_us();
-  BRECCIA_TAKE(const auto answer, routes_.ask_ordered(Ask::kScan, question, until));
-  WireReader reader(answer);
-  const auto head = reader.take<ScanHead>();
-  std::vector<Slot> slots;
-  while (reader.left() >= sizeof(Slot)) slots.push_back(reader.take<Slot>());
-  if (!reader.is_whole() || slots.size() > limit) return Status::IOError("no answer to a scan");
-  if (port_->now_us() - asked >= head.for_us) {
-    return Status::TryAgain("there may be another ordered server");
+  const bool are_several = shards.size() > 1;
+  std::vector<RangeAnswer> told;
+  for (std::uint32_t shard = shards.next(0); shard < kShardsMax; shard = shards.next(shard + 1)) {
+    BRECCIA_TAKE(auto one, ask_range(port_, &routes_, shard, range, are_several, until));
+    told.push_back(std::move(one));
   }
   found->clear();
-  *is_cut = cut(bytes_max, &slots);
+  *is_cut = false;
+  std::vector<Slot> slots =
+      are_several ? merge_ranges(told, range.limit, is_cut) : std::move(told.front().slots);
+  *is_cut = cut(bytes_max, &slots) || *is_cut;
   BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
   // Behind that time a block may be another's.
-  if (port_->now_us() - asked > routes_.table().read_us) {
+  if (port_->now_us() - asked > routes_.read_us()) {
     ++counts_.anew;
     return Status::TryAgain("a range that took too long");
   }
-  if (!is_whole || !is_in_order(begin, end, *found)) {
+  if (!is_whole || !is_in_order(range.begin, range.end, *found)) {
     return Status::Corruption("the index leads to what is no value of the range");
   }
-  return wait_for(head.sequence, until);
+  for (const RangeAnswer& one : told) BRECCIA_TRY(wait_for(one, until));
+  return Status::OK();
 }
 
 /// Keys and values of blocks, those of each server at once. False: one is not whole.
@@ -218,17 +265,17 @@ Result<bool> Client::read_values(std::span<const Slot> slots,
 }
 
 /// Until lookups find all that a scan has found, so that none behind it is older.
-Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
+Status Client::wait_for(const RangeAnswer& told, TimeUs until) {
   const TimeUs tries_until = std::min(until, port_->now_us() + options_.try_us);
   while (true) {
     std::array<std::byte, sizeof(Watermark)> bytes;
-    const fabric::Read read{routes_.table().region, 0, bytes};
+    const fabric::Read read{routes_.table(told.shard).region, 0, bytes};
     ++counts_.reads;
-    BRECCIA_TRY(routes_.read_table({&read, 1}, until));
+    BRECCIA_TRY(routes_.read_table(told.shard, {&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
-    if (watermark.has_value() && *watermark >= sequence) return Status::OK();
+    if (watermark.has_value() && *watermark >= told.sequence) return Status::OK();
     if (port_->now_us() >= tries_until) {
-      routes_.doubt_table();
+      routes_.doubt_table(told.shard);
       return Status::TryAgain("a watermark that stands still");
     }
     // Answers to what was given up may come meanwhile.
@@ -239,19 +286,16 @@ Status Client::wait_for(std::uint64_t sequence, TimeUs until) {
 // ---- writes ------------------------------------------------------------------------------------
 
 Status Client::put(const Slice& key, const Slice& value, TimeUs until) {
-  const Change one{.key = key, .value = value};
-  std::size_t done = 0;
-  return write({&one, 1}, &done, until);
+  Change one{.key = key, .value = value};
+  return write({&one, 1}, until);
 }
 
 Status Client::erase(const Slice& key, TimeUs until) {
-  const Change one{.key = key, .value = {}};
-  std::size_t done = 0;
-  return write({&one, 1}, &done, until);
+  Change one{.key = key, .value = {}};
+  return write({&one, 1}, until);
 }
 
-Status Client::write(std::span<const Change> changes, std::size_t* done, TimeUs until) {
-  *done = 0;
+Status Client::write(std::span<Change> changes, TimeUs until) {
   for (const Change& one : changes) BRECCIA_TRY(check(one));
   bool is_again = false;
   return again_and_again(until, [&]() -> Status {
@@ -259,11 +303,12 @@ Status Client::write(std::span<const Change> changes, std::size_t* done, TimeUs 
     // known whether it was written.
     const bool is_late = port_->now_us() + options_.ask_again_us >= until;
     if (std::exchange(is_again, true) && is_late) return Status::TimedOut("servers refused it");
-    while (*done < changes.size()) {
-      BRECCIA_TRY(ready(until));
+    while (
+        std::any_of(changes.begin(), changes.end(), [](const auto& one) { return is_open(one); })) {
+      BRECCIA_TRY(routes_.find());
+      BRECCIA_TRY(ready(shards_of(changes), until));
       BRECCIA_TRY(blocks_.tend(until));
-      BRECCIA_TAKE(const std::size_t more, writes_.run(changes.subspan(*done), until));
-      *done += more;
+      BRECCIA_TRY(writes_.run(changes, until));
     }
     return Status::OK();
   });

@@ -14,6 +14,7 @@
 #include "disagg/client/leased_blocks.h"
 #include "disagg/client/location_cache.h"
 #include "disagg/client/lookups.h"
+#include "disagg/client/range.h"
 #include "disagg/client/routes.h"
 #include "disagg/client/writes.h"
 #include "disagg/coordinator/coordinator.h"
@@ -65,12 +66,13 @@ class Client {
   [[nodiscard]] Status get(std::span<Lookup> lookups, fabric::TimeUs until);
   [[nodiscard]] Status put(const Slice& key, const Slice& value, fabric::TimeUs until);
   [[nodiscard]] Status erase(const Slice& key, fabric::TimeUs until);
-  /// Many writes, each by itself, in their order. The first *done of them are written.
-  /// Errors  of those behind: nothing was written, but with IOError, where of some it is not known.
-  [[nodiscard]] Status write(std::span<const Change> changes, std::size_t* done,
-                             fabric::TimeUs until);
-  /// The first keys of [begin, end), `limit` at most, in their order, with their values, as of one
-  /// moment; an empty `end` is none.
+  /// Many writes, each by itself, those of a key in their order. Which are done, they say; those
+  /// that are before this are left alone.
+  /// Errors  of those that are not: nothing was written, but with IOError, where of some it is not
+  ///         known.
+  [[nodiscard]] Status write(std::span<Change> changes, fabric::TimeUs until);
+  /// The first keys of [begin, end), `limit` at most, in their order, with their values; an empty
+  /// `end` is none. Each shard's keys are as of one moment.
   /// Shape   limit up to kScanMax.
   [[nodiscard]] Status scan(const Slice& begin, const Slice& end, std::uint32_t limit,
                             std::vector<std::pair<std::string, std::string>>* found,
@@ -98,16 +100,18 @@ class Client {
 
   template <class Once>
   Status again_and_again(fabric::TimeUs until, Once once);
-  Status ready(fabric::TimeUs until);
+  Status ready(ShardSet shards, fabric::TimeUs until);
   void forget_other_table();
+  template <class Some>
+  [[nodiscard]] ShardSet shards_of(const Some& some) const;
 
   Status get_once(std::span<Lookup> lookups, fabric::TimeUs until);
   Status get_in_order(Lookup* lookup, fabric::TimeUs until);
 
-  Status scan_once(const Slice& begin, const Slice& end, std::uint32_t limit,
-                   std::uint64_t bytes_max, Pairs* found, bool* is_cut, fabric::TimeUs until);
+  Status scan_once(ShardSet shards, const RangeQuestion& range, std::uint64_t bytes_max,
+                   Pairs* found, bool* is_cut, fabric::TimeUs until);
   Result<bool> read_values(std::span<const Slot> slots, Pairs* found, fabric::TimeUs until);
-  Status wait_for(std::uint64_t sequence, fabric::TimeUs until);
+  Status wait_for(const RangeAnswer& told, fabric::TimeUs until);
 
   fabric::Port* const port_;
   const ClientOptions options_;

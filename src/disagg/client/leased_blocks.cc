@@ -131,7 +131,7 @@ Status LeasedBlocks::lease(std::uint32_t node, std::uint32_t size_class, Lines* 
 }
 
 void LeasedBlocks::let_rest(const Location& block, TimeUs since) {
-  const TimeUs until = port_->now_us() + routes_->table().rest_us;
+  const TimeUs until = port_->now_us() + routes_->rest_us();
   resting_.push_back({.until = until, .since = since, .block = block});
 }
 
@@ -187,7 +187,8 @@ Status LeasedBlocks::close(TimeUs until) {
   while (!resting_.empty()) {
     if (port_->now_us() >= until) return Status::TimedOut("blocks rest");
     (void)port_->poll(std::min(until, resting_.front().until));
-    (void)routes_->find(until);  // servers of another map take nothing
+    (void)routes_->find();  // servers of another map take nothing
+    routes_->memory().tend(until);
     BRECCIA_TRY(tend(until));
   }
   return Status::OK();

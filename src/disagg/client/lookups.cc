@@ -61,21 +61,27 @@ ClientCounts& ClientCounts::operator+=(const ClientCounts& more) {
   return *this;
 }
 
-Status Lookups::run(std::span<Lookup> all, TimeUs until) {
+Status Lookups::run(std::span<Lookup> all, ShardSet of, TimeUs until) {
+  if (of.empty()) return Status::OK();
   for (std::size_t n = 0; n < all.size(); n += kAtOnce) {
-    BRECCIA_TRY(run_some(all.subspan(n, std::min(kAtOnce, all.size() - n)), until));
+    BRECCIA_TRY(run_some(all.subspan(n, std::min(kAtOnce, all.size() - n)), of, until));
   }
   return Status::OK();
 }
 
-Status Lookups::run_some(std::span<Lookup> some, TimeUs until) {
+Status Lookups::run_some(std::span<Lookup> some, ShardSet of, TimeUs until) {
   ways_.clear();
   seen_.clear();
+  shards_ = ShardSet();
   for (Lookup& one : some) {
     if (one.found != Found::kNotYet) continue;
+    const std::uint32_t shard = routes_->shard_of(one.key);
+    if (!of.has(shard)) continue;
+    shards_.add(shard);
     Way& way = ways_.emplace_back();
     way.of = &one;
-    way.id = routes_->table().seeds.id_of(one.key);
+    way.shard = shard;
+    way.id = routes_->table(shard).seeds.id_of(one.key);
     begin(&way);
   }
   BRECCIA_TRY(look_where_they_were(until));
@@ -86,8 +92,15 @@ Status Lookups::run_some(std::span<Lookup> some, TimeUs until) {
   return Status::OK();
 }
 
+bool Lookups::are_trusted() const {
+  for (std::uint32_t shard = shards_.next(0); shard < kShardsMax; shard = shards_.next(shard + 1)) {
+    if (!routes_->is_trusted(shard)) return false;
+  }
+  return true;
+}
+
 void Lookups::begin(Way* way) const {
-  way->at = routes_->table().shape.first_bucket(way->id.hash);
+  way->at = routes_->table(way->shard).shape.first_bucket(way->id.hash);
   way->length = 0;
   way->has_ended = way->has_changed = false;
 }
@@ -150,8 +163,8 @@ Status Lookups::look_where_they_were(TimeUs until) {
   const TimeUs begin = port_->now_us();
   const Status read = read_candidates(until);
   // What was read may be of many uses of the block behind that time.
-  const bool is_late = port_->now_us() - begin > routes_->table().read_us;
-  const bool is_believed = !is_late && routes_->is_trusted();
+  const bool is_late = port_->now_us() - begin > routes_->read_us();
+  const bool is_believed = !is_late && are_trusted();
   for (const Candidate& one : candidates_) {
     const Way& way = ways_[one.way];
     // Two keys that share a place in the cache are one entry.
@@ -188,22 +201,39 @@ Status Lookups::step(TimeUs until) {
     if (!is_settled) ways_[one.way].is_read = false;
   }
   // Behind that time a block that an entry led to may be another's.
-  const bool is_late = port_->now_us() - begin > routes_->table().read_us;
-  if (!routes_->is_trusted()) return no_hash_server();
+  const bool is_late = port_->now_us() - begin > routes_->read_us();
+  if (!are_trusted()) return no_hash_server();
   BRECCIA_TRY(go_on(is_late, until));
   return read;
 }
 
+/// What stands in bucket_reads_, of each table together.
+Status Lookups::read_tables(TimeUs until) {
+  counts_->reads += bucket_reads_.size();
+  const auto is_before = [](const auto& a, const auto& b) { return a.shard < b.shard; };
+  const bool are_sorted = std::is_sorted(bucket_reads_.begin(), bucket_reads_.end(), is_before);
+  if (!are_sorted) std::stable_sort(bucket_reads_.begin(), bucket_reads_.end(), is_before);
+  for (std::size_t begin = 0, end = 0; begin < bucket_reads_.size(); begin = end) {
+    const std::uint32_t shard = bucket_reads_[begin].shard;
+    reads_.clear();
+    for (; end < bucket_reads_.size() && bucket_reads_[end].shard == shard; ++end) {
+      const BucketRead& one = bucket_reads_[end];
+      reads_.push_back({routes_->table(shard).region, offset_of(one.at), bytes_in(one.into)});
+    }
+    BRECCIA_TRY(routes_->read_table(shard, reads_, until));
+  }
+  return Status::OK();
+}
+
 Status Lookups::read_buckets(TimeUs until) {
-  const TableShape& shape = routes_->table().shape;
-  reads_.clear();
+  bucket_reads_.clear();
   for (Way& way : ways_) {
     // So long is no chain: the table changed on the way.
+    const TableShape& shape = routes_->table(way.shard).shape;
     if (way.at >= shape.buckets || way.length >= shape.buckets) begin_anew(&way);
-    reads_.push_back({routes_->table().region, offset_of(way.at), bytes_in(&way.bucket)});
+    bucket_reads_.push_back({.shard = way.shard, .at = way.at, .into = &way.bucket});
   }
-  counts_->reads += reads_.size();
-  BRECCIA_TRY(routes_->read_table(reads_, until));
+  BRECCIA_TRY(read_tables(until));
   for (Way& way : ways_) {
     way.is_read = whole_bucket(bytes_in(&way.bucket)).has_value();
     way.has_doubt = way.is_lost = false;
@@ -272,12 +302,12 @@ Status Lookups::go_on(bool is_late, TimeUs until) {
   return Status::OK();
 }
 
-/// Reads once more what stands in reads_' places.
-Status Lookups::read_again(std::span<Bucket> now, TimeUs until) {
-  for (std::size_t i = 0; i < reads_.size(); ++i) reads_[i].into = bytes_in(&now[i]);
-  counts_->reads += reads_.size();
-  BRECCIA_TRY(routes_->read_table(reads_, until));
-  return routes_->is_trusted() ? Status::OK() : no_hash_server();
+/// Reads once more what stands in bucket_reads_, into now_, in its order.
+Status Lookups::read_again(TimeUs until) {
+  now_.resize(bucket_reads_.size());
+  for (std::size_t i = 0; i < now_.size(); ++i) bucket_reads_[i].into = &now_[i];
+  BRECCIA_TRY(read_tables(until));
+  return are_trusted() ? Status::OK() : no_hash_server();
 }
 
 /// An entry that leads to what is no value was changed since, or is spoiled.
@@ -285,13 +315,12 @@ Status Lookups::settle_doubts(TimeUs until) {
   const auto is_one = [](const Way& way) {
     return way.is_read && way.has_doubt && way.of->found == Found::kNotYet;
   };
-  reads_.clear();
+  bucket_reads_.clear();
   for (const Way& way : ways_) {
-    if (is_one(way)) reads_.push_back({routes_->table().region, offset_of(way.at), {}});
+    if (is_one(way)) bucket_reads_.push_back({.shard = way.shard, .at = way.at, .into = nullptr});
   }
-  if (reads_.empty()) return Status::OK();
-  now_.resize(reads_.size());
-  BRECCIA_TRY(read_again(now_, until));
+  if (bucket_reads_.empty()) return Status::OK();
+  BRECCIA_TRY(read_again(until));
   std::size_t n = 0;
   for (Way& way : ways_) {
     if (!is_one(way)) continue;
@@ -313,17 +342,16 @@ Status Lookups::settle_ends(TimeUs until) {
     return std::lower_bound(ways_.begin(), ways_.end(), of,
                             [](const Way& way, const Lookup* one) { return way.of < one; });
   };
-  reads_.clear();
+  bucket_reads_.clear();
   std::vector<std::pair<Way*, const Seen*>> ended;
   for (const Seen& one : seen_) {
     const auto way = way_of(one.of);
     if (way == ways_.end() || way->of != one.of || !way->has_ended) continue;
-    reads_.push_back({routes_->table().region, offset_of(one.at), {}});
+    bucket_reads_.push_back({.shard = way->shard, .at = one.at, .into = nullptr});
     ended.emplace_back(&*way, &one);
   }
   if (ended.empty()) return Status::OK();
-  now_.resize(reads_.size());
-  BRECCIA_TRY(read_again(now_, until));
+  BRECCIA_TRY(read_again(until));
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const auto& [way, one] = ended[i];
     if (std::memcmp(&now_[i], &one->bucket, sizeof(Bucket)) != 0) way->has_changed = true;

@@ -59,14 +59,16 @@ class Lookups {
   Lookups(fabric::Port* port, Routes* routes, LocationCache* cache, ClientCounts* counts)
       : port_(port), routes_(routes), cache_(cache), counts_(counts) {}
 
-  /// Those that are not done yet. The hash server is trusted and whole when this begins.
+  /// Those of these shards that are not done yet, whose hash servers are trusted and whole when
+  /// this begins.
   /// Errors  TryAgain, TimedOut: some are not done.
-  Status run(std::span<Lookup> all, fabric::TimeUs until);
+  Status run(std::span<Lookup> all, ShardSet of, fabric::TimeUs until);
 
  private:
   /// A lookup on its way along a chain.
   struct Way {
     Lookup* of = nullptr;
+    std::uint32_t shard = 0;
     KeyId id;
     std::uint32_t at = 0;      // the bucket that it is to read
     std::uint32_t length = 0;  // buckets that it has read
@@ -91,10 +93,17 @@ class Lookups {
     std::uint32_t at;
     Bucket bucket;
   };
+  struct BucketRead {
+    std::uint32_t shard;
+    std::uint32_t at;
+    Bucket* into;
+  };
 
-  Status run_some(std::span<Lookup> some, fabric::TimeUs until);
+  Status run_some(std::span<Lookup> some, ShardSet of, fabric::TimeUs until);
+  [[nodiscard]] bool are_trusted() const;
   Status look_where_they_were(fabric::TimeUs until);
   Status step(fabric::TimeUs until);
+  Status read_tables(fabric::TimeUs until);
   Status read_buckets(fabric::TimeUs until);
   void note_candidates();
   void add_candidate(std::size_t way, const Location& location);
@@ -103,7 +112,7 @@ class Lookups {
   Status go_on(bool is_late, fabric::TimeUs until);
   Status settle_doubts(fabric::TimeUs until);
   Status settle_ends(fabric::TimeUs until);
-  Status read_again(std::span<Bucket> now, fabric::TimeUs until);
+  Status read_again(fabric::TimeUs until);
   void begin(Way* way) const;
   void begin_anew(Way* way);
   [[nodiscard]] std::span<const std::byte> bytes_of(const Candidate& candidate) const;
@@ -113,9 +122,11 @@ class Lookups {
   LocationCache* const cache_;
   ClientCounts* const counts_;
   // Of one run_some(); members, so that their memory is used again.
+  ShardSet shards_;
   std::vector<Way> ways_;
   std::vector<Seen> seen_;
   std::vector<Bucket> now_;
+  std::vector<BucketRead> bucket_reads_;
   std::vector<fabric::Read> reads_;
   std::vector<Candidate> candidates_;
   std::vector<Routes::BlockRead> block_reads_;

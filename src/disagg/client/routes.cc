@@ -34,8 +34,10 @@ bool is_table(const TableInfo& table) {
 }  // namespace
 
 Routes::~Routes() {
-  leave(&hash_);
-  leave(&ordered_);
+  for (Way& way : ways_) {
+    leave(&way.hash);
+    leave(&way.ordered);
+  }
 }
 
 void Routes::leave(std::optional<fabric::PeerId>* peer) {
@@ -54,79 +56,110 @@ bool Routes::look() {
   auto map = ClusterMap::decode(view->document);
   other_version_ = map.status().IsNotSupported() ? map.status() : Status::OK();
   // What is no map may become one.
-  if (!map.ok() || map.value().epoch < map_.epoch) return version_ > 0;
+  const bool is_one = map.ok() && map.value().epoch >= map_.epoch &&
+                      (ways_.empty() || map.value().shards.size() == ways_.size());
+  if (!is_one) return version_ > 0;
   version_ = view->version;
   const ClusterMap before = std::exchange(map_, map.take());
   asking_.set_epoch(map_.epoch);
-  if (map_.hash.member != before.hash.member || map_.hash.address != before.hash.address) {
-    leave(&hash_);
-    has_table_ = false;
-  }
-  if (map_.ordered.member != before.ordered.member) leave(&ordered_);
-  if (map_.epoch != before.epoch) trusted_until_ = 0;
+  follow(before);
   memory_.follow(map_);
   return true;
 }
 
-Status Routes::find(TimeUs until) {
+/// Whom the map has still is not left.
+void Routes::follow(const ClusterMap& before) {
+  placement_ = map_.placement();
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    Way& way = ways_[i];
+    const ClusterMap::Shard& now = map_.shards[i];
+    const ClusterMap::Shard& then = before.shards[i];
+    if (now.hash.member != then.hash.member || now.hash.address != then.hash.address) {
+      leave(&way.hash);
+      way.has_table = false;
+    }
+    if (now.ordered.member != then.ordered.member) leave(&way.ordered);
+    if (map_.epoch != before.epoch) way.trusted_until = 0;
+  }
+  ways_.resize(map_.shards.size());
+}
+
+Status Routes::find() {
   const bool has_map = look();
   BRECCIA_TRY(other_version_);
-  if (!has_map || map_.hash.address.empty()) return Status::TryAgain("the cluster has no map yet");
-  if (hash_.has_value() && port_->is_gone(*hash_)) leave(&hash_);
-  if (!hash_.has_value() || !has_table_) BRECCIA_TRY(again(meet_hash(try_until(until))));
+  return has_map && !ways_.empty() ? Status::OK() : Status::TryAgain("the cluster has no map yet");
+}
+
+Status Routes::meet(std::uint32_t shard, TimeUs until) {
+  Way& way = ways_[shard];
+  if (way.hash.has_value() && port_->is_gone(*way.hash)) leave(&way.hash);
+  if (!way.hash.has_value() || !way.has_table) {
+    BRECCIA_TRY(again(meet_hash(shard, try_until(until))));
+  }
   // Those that are not there now may not be needed.
   memory_.tend(until);
   return Status::OK();
 }
 
-Status Routes::meet_hash(TimeUs until) {
-  if (!hash_.has_value()) {
-    BRECCIA_TAKE(hash_, port_->connect(map_.hash.address, until));
+Status Routes::meet_hash(std::uint32_t shard, TimeUs until) {
+  Way& way = ways_[shard];
+  const std::string& address = map_.shards[shard].hash.address;
+  if (address.empty()) return Status::TryAgain("there is no hash server yet");
+  if (!way.hash.has_value()) {
+    BRECCIA_TAKE(way.hash, port_->connect(address, until));
   }
-  trusted_until_ = 0;
-  BRECCIA_TAKE(const auto told, asking_.ask(*hash_, Ask::kTable, {}, until));
+  way.trusted_until = 0;
+  BRECCIA_TAKE(const auto told, asking_.ask(*way.hash, Ask::kTable, {}, until));
   WireReader reader(told);
   const auto table = reader.take<TableInfo>();
   if (!reader.is_whole() || !is_table(table)) return Status::IOError("no table of a hash server");
   // A larger table of the same server leads to the same places.
-  if (tables_ == 0 || table.seeds != table_.seeds) ++tables_;
-  table_ = table;
-  has_table_ = true;
+  if (!way.was_met || table.seeds != way.table.seeds) ++tables_;
+  way.table = table;
+  way.has_table = way.was_met = true;
+  read_us_ = std::min(read_us_, table.read_us);
+  rest_us_ = std::max(rest_us_, table.rest_us);
   return Status::OK();
 }
 
-Result<fabric::PeerId> Routes::meet_ordered(TimeUs until) {
-  if (map_.ordered.address.empty()) return Status::TryAgain("there is no ordered server yet");
-  if (ordered_.has_value() && port_->is_gone(*ordered_)) leave(&ordered_);
-  if (!ordered_.has_value()) {
-    BRECCIA_TAKE(ordered_, port_->connect(map_.ordered.address, until));
+Result<fabric::PeerId> Routes::meet_ordered(std::uint32_t shard, TimeUs until) {
+  Way& way = ways_[shard];
+  const std::string& address = map_.shards[shard].ordered.address;
+  if (address.empty()) return Status::TryAgain("there is no ordered server yet");
+  if (way.ordered.has_value() && port_->is_gone(*way.ordered)) leave(&way.ordered);
+  if (!way.ordered.has_value()) {
+    BRECCIA_TAKE(way.ordered, port_->connect(address, until));
   }
-  return *ordered_;
+  return *way.ordered;
 }
 
-Status Routes::trust(TimeUs until) {
-  BRECCIA_TRY(find(until));
-  if (is_trusted() && is_whole_) return Status::OK();
+Status Routes::trust(std::uint32_t shard, TimeUs until) {
+  BRECCIA_TRY(meet(shard, until));
+  Way& way = ways_[shard];
+  if (is_trusted(shard) && way.is_whole) return Status::OK();
   const TimeUs asked = port_->now_us();
-  const auto told = ask_hash(Ask::kTrust, {}, try_until(until));
+  const auto told = ask_hash(shard, Ask::kTrust, {}, try_until(until));
   BRECCIA_TRY(again(told.status()));
   WireReader reader(told.value());
   const auto trust = reader.take<Trust>();
   if (!reader.is_whole()) return Status::TryAgain("no answer of a hash server");
-  if (trust.table != table_.number) {
-    doubt_table();
+  if (trust.table != way.table.number) {
+    doubt_table(shard);
     return Status::TryAgain("the hash index has grown");
   }
-  trusted_until_ = asked + trust.for_us;
-  is_whole_ = trust.is_whole == 1;
+  way.trusted_until = asked + trust.for_us;
+  way.is_whole = trust.is_whole == 1;
   return Status::OK();
 }
 
-bool Routes::confirm(const std::string& member, TimeUs until) {
-  if (is_trusted() && map_.hash.member == member) return true;
+/// Who gave its index away had done all that it has answered.
+bool Routes::confirm(std::uint32_t shard, const std::string& member, TimeUs until) {
+  const auto is_it = [&] { return map_.shards[shard].hash.member == member; };
+  if (is_trusted(shard) && is_it()) return true;
   do {
-    const Status trusted = trust(until);
-    if (map_.hash.member != member) return false;
+    Status trusted = find();
+    if (trusted.ok() && is_it()) trusted = trust(shard, until);
+    if (!is_it()) return map_.shards[shard].hash.given_by == member;
     if (trusted.ok()) return true;
     reconsider(until);
   } while (port_->now_us() < until);
@@ -141,10 +174,11 @@ void Routes::reconsider(TimeUs until) {
 
 // ---- servers -----------------------------------------------------------------------------------
 
-Status Routes::read_table(std::span<const fabric::Read> reads, TimeUs until) {
-  if (!hash_.has_value()) return Status::TryAgain("the hash server was left");
-  Status read = port_->read(*hash_, reads, try_until(until));
-  if (!read.ok()) doubt_table();
+Status Routes::read_table(std::uint32_t shard, std::span<const fabric::Read> reads, TimeUs until) {
+  const auto& hash = ways_[shard].hash;
+  if (!hash.has_value()) return Status::TryAgain("the hash server was left");
+  Status read = port_->read(*hash, reads, try_until(until));
+  if (!read.ok()) doubt_table(shard);
   return again(std::move(read));
 }
 
@@ -152,7 +186,7 @@ Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads,
   if (memory_.is_lost(node)) return Status::IOError("the server that had the value is lost");
   // What is read too late is not believed, so there is to be time for the mirror.
   const bool has_mirror = memory_.find_whole_mirror(node) != nullptr;
-  const TimeUs each = has_mirror ? table_.read_us / 3 : options_.try_us;
+  const TimeUs each = has_mirror ? read_us_ / 3 : options_.try_us;
   return again(memory_.read(node, reads, each, until));
 }
 
@@ -171,22 +205,26 @@ Status Routes::write_memory(std::uint32_t node, std::span<const BlockWrite> writ
 }
 
 /// A question there may have effects, so it is waited for as long as the server has its role.
-Result<std::vector<std::byte>> Routes::ask_hash(Ask what, const WireWriter& question,
-                                                TimeUs until) {
-  if (!hash_.has_value()) return Status::TryAgain("the hash server was left");
-  const std::string member = map_.hash.member;
-  return asking_.ask(*hash_, what, question, until, [this, &member] {
+Result<std::vector<std::byte>> Routes::ask_hash(std::uint32_t shard, Ask what,
+                                                const WireWriter& question, TimeUs until) {
+  const auto& hash = ways_[shard].hash;
+  if (!hash.has_value()) return Status::TryAgain("the hash server was left");
+  const std::string member = hash_member(shard);
+  return asking_.ask(*hash, what, question, until, [this, shard, &member] {
     const Coordinator::View* const view = coordinator_->look();
     if (view == nullptr || view->version == version_) return false;
     const auto map = ClusterMap::decode(view->document);
-    return map.ok() && map.value().hash.member != member;
+    if (!map.ok() || map.value().shards.size() <= shard) return false;
+    // Who gave its index away answers yet, what it has done, or that it does no more.
+    const ClusterMap::Index& now = map.value().shards[shard].hash;
+    return now.member != member && now.given_by != member;
   });
 }
 
-Result<std::vector<std::byte>> Routes::ask_ordered(Ask what, const WireWriter& question,
-                                                   TimeUs until) {
+Result<std::vector<std::byte>> Routes::ask_ordered(std::uint32_t shard, Ask what,
+                                                   const WireWriter& question, TimeUs until) {
   const TimeUs tries = try_until(until);
-  const auto peer = meet_ordered(tries);
+  const auto peer = meet_ordered(shard, tries);
   if (!peer.ok()) return again(peer.status());
   auto answer = asking_.ask(peer.value(), what, question, tries);
   return answer.status().IsIOError() ? Result<std::vector<std::byte>>(again(answer.status()))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ namespace breccia::disagg {
 /// A client's way to the servers that have the roles of a cluster, as far as it knows the map: who
 /// is refused, or not answered, looks for another one.
 ///
-/// Errors  of find() and trust(): NotSupported: the map is of another version.
+/// Shape   shards are those of the map: find() was OK, and shard < shards().
+/// Errors  of find(), meet() and trust(): NotSupported: the map is of another version.
 ///         of all that asks: TryAgain, Busy, TimedOut: something is to be tried again, behind
 ///         reconsider(). IOError, InvalidArgument: it is not.
 /// Owner   port and coordinator outlive it.
@@ -41,33 +43,45 @@ class Routes {
   Routes(const Routes&) = delete;
   Routes& operator=(const Routes&) = delete;
 
-  /// There is a map, and the hash server's table is known.
-  Status find(fabric::TimeUs until);
+  /// There is a map.
+  Status find();
+  [[nodiscard]] std::uint32_t shards() const { return static_cast<std::uint32_t>(ways_.size()); }
+  [[nodiscard]] std::uint32_t shard_of(const Slice& key) const { return placement_.shard_of(key); }
+  /// The table of a shard's hash server is known, and memory servers have been looked for.
+  Status meet(std::uint32_t shard, fabric::TimeUs until);
   /// That is so, and for a while nobody else is the hash server, as far as is_trusted() says;
   /// whether its buckets are the index, is_whole() does.
-  Status trust(fabric::TimeUs until);
-  [[nodiscard]] const std::string& hash_member() const { return map_.hash.member; }
+  Status trust(std::uint32_t shard, fabric::TimeUs until);
+  [[nodiscard]] const std::string& hash_member(std::uint32_t shard) const {
+    return map_.shards[shard].hash.member;
+  }
   /// Whether that one is the hash server still, or was when this began: what it has answered by
   /// then holds, also if both indexes are lost at once.
-  [[nodiscard]] bool confirm(const std::string& member, fabric::TimeUs until);
+  [[nodiscard]] bool confirm(std::uint32_t shard, const std::string& member, fabric::TimeUs until);
   /// So it has been all the time since trust().
-  [[nodiscard]] bool is_trusted() const { return port_->now_us() < trusted_until_; }
-  [[nodiscard]] bool is_whole() const { return is_whole_; }
+  [[nodiscard]] bool is_trusted(std::uint32_t shard) const {
+    return port_->now_us() < ways_[shard].trusted_until;
+  }
+  [[nodiscard]] bool is_whole(std::uint32_t shard) const { return ways_[shard].is_whole; }
   /// Behind a pause: maybe there is another map.
   void reconsider(fabric::TimeUs until);
   /// Something went well: the next pause is a short one.
   void rest_assured() { pause_us_ = 0; }
 
-  [[nodiscard]] const TableInfo& table() const { return table_; }
-  /// Another one each time that another server's table was found.
+  /// Shape   it was met.
+  [[nodiscard]] const TableInfo& table(std::uint32_t shard) const { return ways_[shard].table; }
+  /// Another number each time that another server's table was found.
   [[nodiscard]] std::uint64_t tables() const { return tables_; }
+  /// As of TableInfo, of all shards that were met.
+  [[nodiscard]] fabric::TimeUs read_us() const { return read_us_; }
+  [[nodiscard]] fabric::TimeUs rest_us() const { return rest_us_; }
   [[nodiscard]] MemoryPeers& memory() { return memory_; }
 
   /// What it tells stands still: there may be another table by now.
-  void doubt_table() { has_table_ = false; }
+  void doubt_table(std::uint32_t shard) { ways_[shard].has_table = false; }
 
   /// Bytes of the hash server's region.
-  Status read_table(std::span<const fabric::Read> reads, fabric::TimeUs until);
+  Status read_table(std::uint32_t shard, std::span<const fabric::Read> reads, fabric::TimeUs until);
   using BlockRead = MemoryPeers::BlockRead;
   /// Of a memory server, or else of its mirror.
   /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
@@ -80,20 +94,31 @@ class Routes {
   /// To the server and its mirror.
   /// Errors  TryAgain, TimedOut: one of them was not written, or may be yet.
   Status write_memory(std::uint32_t node, std::span<const BlockWrite> writes, fabric::TimeUs until);
-  Result<std::vector<std::byte>> ask_hash(Ask what, const WireWriter& question,
+  Result<std::vector<std::byte>> ask_hash(std::uint32_t shard, Ask what, const WireWriter& question,
                                           fabric::TimeUs until);
-  Result<std::vector<std::byte>> ask_ordered(Ask what, const WireWriter& question,
-                                             fabric::TimeUs until);
+  Result<std::vector<std::byte>> ask_ordered(std::uint32_t shard, Ask what,
+                                             const WireWriter& question, fabric::TimeUs until);
   /// Errors  TimedOut: it may have done that. TryAgain, and what it says: it has not.
   Result<std::vector<std::byte>> ask_memory(std::uint32_t node, Ask what,
                                             const WireWriter& question, fabric::TimeUs until);
 
  private:
+  /// To a shard's servers.
+  struct Way {
+    std::optional<fabric::PeerId> hash, ordered;
+    bool has_table = false;
+    bool was_met = false;  // there has been a table
+    TableInfo table;
+    fabric::TimeUs trusted_until = 0;
+    bool is_whole = false;
+  };
+
   bool look();
+  void follow(const ClusterMap& before);
   void leave(std::optional<fabric::PeerId>* peer);
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
-  Status meet_hash(fabric::TimeUs until);
-  Result<fabric::PeerId> meet_ordered(fabric::TimeUs until);
+  Status meet_hash(std::uint32_t shard, fabric::TimeUs until);
+  Result<fabric::PeerId> meet_ordered(std::uint32_t shard, fabric::TimeUs until);
 
   fabric::Port* const port_;
   Coordinator* const coordinator_;
@@ -103,12 +128,11 @@ class Routes {
   std::uint64_t version_ = 0;  // of the map
   Status other_version_;       // what the coordinator has cannot be read
   ClusterMap map_;
-  std::optional<fabric::PeerId> hash_, ordered_;
-  bool has_table_ = false;
-  TableInfo table_;
+  Placement placement_;
+  std::vector<Way> ways_;  // by shard
   std::uint64_t tables_ = 0;
-  fabric::TimeUs trusted_until_ = 0;
-  bool is_whole_ = false;
+  fabric::TimeUs read_us_ = std::numeric_limits<fabric::TimeUs>::max();
+  fabric::TimeUs rest_us_ = 0;
   fabric::TimeUs pause_us_ = 0;
 };
 

@@ -35,18 +35,6 @@ bool is_known_not(const Status& status) {
          status.IsTryAgain();
 }
 
-/// The first ones, as many as one question may have.
-std::span<const Change> some_of(std::span<const Change> changes) {
-  std::size_t n = 0;
-  for (std::size_t question = 0, blocks = 0; n < std::min(kAtOnce, changes.size()); ++n) {
-    if (question > kQuestionBytes || blocks > kBlockBytes) break;
-    const Change& one = changes[n];
-    question += sizeof(Slot) + 2 * sizeof(std::uint32_t) + one.key.size();
-    if (one.value.has_value()) blocks += block_bytes(one.key.size(), one.value->size());
-  }
-  return changes.first(n);
-}
-
 }  // namespace
 
 Status check(const Change& change) {
@@ -57,38 +45,67 @@ Status check(const Change& change) {
   return Status::InvalidArgument("a value has up to 1 MiB");
 }
 
-Result<std::size_t> Writes::run(std::span<const Change> changes, TimeUs until) {
+Status Writes::run(std::span<Change> changes, TimeUs until) {
   const TimeUs since = port_->now_us();
-  const auto some = some_of(changes);
-  BRECCIA_ASSERT(!some.empty());
-  Status written = make_blocks(some, until);
+  choose(changes);
+  Status written = make_blocks(until);
   if (written.ok()) written = write_blocks(until);
   if (!written.ok()) {
-    let_rest(0, since);
+    let_rest(made_, since);
     return written;
   }
-  const auto replaced = ask(some, until);
+  Status all;
+  for (std::size_t begin = 0, end = 0; begin < made_.size(); begin = end) {
+    while (end < made_.size() && made_[end].shard == made_[begin].shard) ++end;
+    Status one = run_shard(std::span(made_).subspan(begin, end - begin), since, until);
+    // What is not known goes before what was refused.
+    if (all.ok() || (is_known_not(all) && !is_known_not(one) && !one.ok())) all = std::move(one);
+  }
+  return all;
+}
+
+/// The first ones, as many as one question may have.
+void Writes::choose(std::span<Change> changes) {
+  made_.clear();
+  std::size_t question = 0, blocks = 0;
+  for (Change& one : changes) {
+    if (one.is_done) continue;
+    const bool are_enough =
+        made_.size() == kAtOnce || question > kQuestionBytes || blocks > kBlockBytes;
+    if (are_enough) break;
+    question += sizeof(Slot) + 2 * sizeof(std::uint32_t) + one.key.size();
+    if (one.value.has_value()) blocks += block_bytes(one.key.size(), one.value->size());
+    Made& made = made_.emplace_back();
+    made.of = &one;
+    made.shard = routes_->shard_of(one.key);
+  }
+  BRECCIA_ASSERT(!made_.empty());
+  const auto is_before = [](const Made& a, const Made& b) { return a.shard < b.shard; };
+  const bool are_sorted = std::is_sorted(made_.begin(), made_.end(), is_before);
+  if (!are_sorted) std::stable_sort(made_.begin(), made_.end(), is_before);
+}
+
+/// Those of a shard, whose values are written.
+Status Writes::run_shard(std::span<const Made> made, TimeUs since, TimeUs until) {
+  const auto replaced = ask(made, until);
   if (!replaced.ok() && !is_known_not(replaced.status())) {
     // Of each one: its own, or that which it has replaced.
-    for (std::size_t i = 0; i < made_.size(); ++i) blocks_->lose();
+    for (std::size_t i = 0; i < made.size(); ++i) blocks_->lose();
     return replaced.status();
   }
   const std::size_t done = replaced.ok() ? replaced.value().size() : 0;
-  let_rest(done, since);
-  if (!replaced.ok()) return replaced.status();
-  for (std::size_t i = 0; i < done; ++i) note(some[i], made_[i], replaced.value()[i], since);
-  return done;
+  let_rest(made.subspan(done), since);
+  for (std::size_t i = 0; i < done; ++i) note(made[i], replaced.value()[i], since);
+  return replaced.status();
 }
 
 /// Of each value a block, which is not there yet.
-Status Writes::make_blocks(std::span<const Change> changes, TimeUs until) {
-  made_.clear();
-  for (const Change& one : changes) {
-    Block& block = made_.emplace_back();
-    if (!one.value.has_value()) continue;
-    block.generation = static_cast<std::uint32_t>(random_.next());
-    block.bytes = make_block(block.generation, one.key, *one.value);
-    BRECCIA_TAKE(block.location, blocks_->take(class_of(block.bytes.size()), &random_, until));
+Status Writes::make_blocks(TimeUs until) {
+  for (Made& one : made_) {
+    if (!one.of->value.has_value()) continue;
+    one.generation = static_cast<std::uint32_t>(random_.next());
+    one.bytes = make_block(one.generation, one.of->key, *one.of->value);
+    BRECCIA_TAKE(one.location, blocks_->take(class_of(one.bytes.size()), &random_, until));
   }
   return Status::OK();
 }
@@ -96,7 +113,7 @@ Status Writes::make_blocks(std::span<const Change> changes, TimeUs until) {
 /// Those of each node together.
 Status Writes::write_blocks(TimeUs until) {
   std::map<std::uint32_t, std::vector<Routes::BlockWrite>> writes;
-  for (const Block& one : made_) {
+  for (const Made& one : made_) {
     if (one.location.has_value()) {
       writes[one.location->node].push_back({one.location->offset(), one.bytes});
     }
@@ -104,7 +121,7 @@ Status Writes::write_blocks(TimeUs until) {
   for (const auto& [node, of_node] : writes) {
     Status written = routes_->write_memory(node, of_node, until);
     if (written.ok()) continue;
-    for (Block& one : made_) {
+    for (Made& one : made_) {
       if (!one.location.has_value() || one.location->node != node) continue;
       blocks_->lose_unwritten(*one.location);
       one.location.reset();
@@ -114,35 +131,35 @@ Status Writes::write_blocks(TimeUs until) {
   return Status::OK();
 }
 
-/// No entry leads to what was made for changes from that one on, or will.
-void Writes::let_rest(std::size_t from, TimeUs since) {
-  for (std::size_t i = from; i < made_.size(); ++i) {
-    if (made_[i].location.has_value()) blocks_->let_rest(*made_[i].location, since);
+/// No entry leads to what was made for these, or will.
+void Writes::let_rest(std::span<const Made> made, TimeUs since) {
+  for (const Made& one : made) {
+    if (one.location.has_value()) blocks_->let_rest(*one.location, since);
   }
 }
 
 /// What the first ones replaced, one at least.
 /// Errors  what is_known_not(): nothing has happened. IOError: that is not known.
-Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs until) {
+Result<std::vector<Slot>> Writes::ask(std::span<const Made> made, TimeUs until) {
+  const std::uint32_t shard = made.front().shard;
   WireWriter question;
   TimeUs ask_until = until;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const auto& location = made_[i].location;
-    question.add(location.has_value() ? slot_of(0, *location) : Slot{0})
-        .add(made_[i].generation)
-        .add_bytes(changes[i].key);
-    if (location.has_value()) ask_until = blocks_->ask_until(*location, ask_until);
+  for (const Made& one : made) {
+    question.add(one.location.has_value() ? slot_of(0, *one.location) : Slot{0})
+        .add(one.generation)
+        .add_bytes(one.of->key);
+    if (one.location.has_value()) ask_until = blocks_->ask_until(*one.location, ask_until);
   }
-  const std::string asked = routes_->hash_member();
+  const std::string asked = routes_->hash_member(shard);
   // Who is busy for long may have another one in its place; and behind the last question there is
   // to be time for its answer.
   const TimeUs last = ask_until - std::min(ask_until, options_.answer_us);
   const TimeUs busy_until = std::min(last, port_->now_us() + options_.busy_us);
-  auto answer = routes_->ask_hash(Ask::kWrite, question, ask_until);
+  auto answer = routes_->ask_hash(shard, Ask::kWrite, question, ask_until);
   for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < busy_until;) {
     (void)port_->poll(std::min(busy_until, port_->now_us() + pause));
     pause = std::min(2 * pause, kPauseUsMax);
-    answer = routes_->ask_hash(Ask::kWrite, question, ask_until);
+    answer = routes_->ask_hash(shard, Ask::kWrite, question, ask_until);
   }
   if (!answer.ok()) {
     return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
@@ -150,23 +167,24 @@ Result<std::vector<Slot>> Writes::ask(std::span<const Change> changes, TimeUs un
   WireReader reader(answer.value());
   std::vector<Slot> replaced;
   while (reader.left() > 0) replaced.push_back(reader.take<Slot>());
-  const bool is_answer =
-      reader.is_whole() && !replaced.empty() && replaced.size() <= changes.size() &&
-      std::all_of(replaced.begin(), replaced.end(),
-                  [](Slot slot) { return slot == 0 || is_block(location_in(slot)); });
+  const bool is_answer = reader.is_whole() && !replaced.empty() && replaced.size() <= made.size() &&
+                         std::all_of(replaced.begin(), replaced.end(), [](Slot slot) {
+                           return slot == 0 || is_block(location_in(slot));
+                         });
   if (!is_answer) return not_known(Status::IOError("no answer to a write"));
-  if (!routes_->confirm(asked, until)) {
+  if (!routes_->confirm(shard, asked, until)) {
     return not_known(Status::IOError("by then it may have been another hash server"));
   }
   return replaced;
 }
 
-/// A change was made.
-void Writes::note(const Change& change, const Block& block, Slot replaced, TimeUs since) {
+/// It was done.
+void Writes::note(const Made& made, Slot replaced, TimeUs since) {
+  made.of->is_done = true;
   if (replaced != 0) blocks_->let_rest(location_in(replaced), since);
-  const KeyId id = routes_->table().seeds.id_of(change.key);
-  if (block.location.has_value()) {
-    cache_->keep(id, *block.location, block.generation);
+  const KeyId id = routes_->table(made.shard).seeds.id_of(made.of->key);
+  if (made.location.has_value()) {
+    cache_->keep(id, *made.location, made.generation);
   } else {
     cache_->forget(id);
   }

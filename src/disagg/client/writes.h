@@ -22,13 +22,14 @@ namespace breccia::disagg {
 struct Change {
   Slice key;
   std::optional<Slice> value;  // none: it is deleted
+  bool is_done = false;
 };
 
 /// Errors  InvalidArgument: no store has such a key, or such a value.
 [[nodiscard]] Status check(const Change& change);
 
 /// Writes, many at once: their values into blocks of memory servers, those of each server
-/// together, then one question to the hash server, which takes them in their order.
+/// together, then one question to each shard's hash server, which takes them in their order.
 /// Owner   port, routes, blocks and cache outlive it.
 /// Threads the port's.
 /// Source  [hstore] 4.2. Deviation: a question has many writes.
@@ -49,25 +50,30 @@ class Writes {
         options_(options),
         random_(options.seed) {}
 
-  /// Some of the first ones; returns how many. The hash server is known when this begins.
-  /// Shape   keys and values as long as blocks have them; at least one change.
-  /// Errors  TryAgain, Busy, TimedOut, MemoryLimit, InvalidArgument: nothing has happened. IOError:
-  ///         of some of the first ones that is not known.
-  Result<std::size_t> run(std::span<const Change> changes, fabric::TimeUs until);
+  /// Some of the first ones that are not done, which are done then; of a key in their order. Their
+  /// hash servers are known when this begins.
+  /// Shape   keys and values as long as blocks have them; at least one change that is not done.
+  /// Errors  TryAgain, Busy, TimedOut, MemoryLimit, InvalidArgument: what is not done has not
+  ///         happened. IOError: of some of that it is not known.
+  Status run(std::span<Change> changes, fabric::TimeUs until);
 
  private:
-  /// A block with a value that no entry leads to yet.
-  struct Block {
+  /// A change, and a block with its value that no entry leads to yet.
+  struct Made {
+    Change* of = nullptr;
+    std::uint32_t shard = 0;
     std::optional<Location> location;  // none: of a deletion
     std::uint32_t generation = 0;
     std::vector<std::byte> bytes;
   };
 
-  Status make_blocks(std::span<const Change> changes, fabric::TimeUs until);
+  void choose(std::span<Change> changes);
+  Status make_blocks(fabric::TimeUs until);
   Status write_blocks(fabric::TimeUs until);
-  void let_rest(std::size_t from, fabric::TimeUs since);
-  Result<std::vector<Slot>> ask(std::span<const Change> changes, fabric::TimeUs until);
-  void note(const Change& change, const Block& block, Slot replaced, fabric::TimeUs since);
+  void let_rest(std::span<const Made> made, fabric::TimeUs since);
+  Status run_shard(std::span<const Made> made, fabric::TimeUs since, fabric::TimeUs until);
+  Result<std::vector<Slot>> ask(std::span<const Made> made, fabric::TimeUs until);
+  void note(const Made& made, Slot replaced, fabric::TimeUs since);
 
   fabric::Port* const port_;
   Routes* const routes_;
@@ -75,7 +81,7 @@ class Writes {
   LocationCache* const cache_;
   const Options options_;
   base::Random random_;
-  std::vector<Block> made_;  // of one run(): one for each change
+  std::vector<Made> made_;  // of one run(), by shard
 };
 
 }  // namespace breccia::disagg

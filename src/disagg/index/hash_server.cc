@@ -16,6 +16,8 @@ constexpr int kArrivalsAtOnce = 64;
 constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 /// Keys whose buckets are on their way into the cache while one goes into its.
 constexpr std::size_t kAhead = 8;
+/// Who lets its role go answers so many times again what it has answered.
+constexpr fabric::TimeUs kAnswersAgain = 3;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
 
@@ -66,16 +68,18 @@ HashServer::HashServer(fabric::Port* port, const Options& options,
 
 /// Clients that were told so before read memory servers that this map does not have any more, where
 /// nothing is marked or written from here on. Until their time is over nothing changes for them.
-Status HashServer::follow(const ClusterMap& map) {
+Status HashServer::follow(const ClusterMap& map, std::uint32_t shard) {
+  BRECCIA_ASSERT(shard < map.shards.size() && (epoch_ == 0 || shard == shard_));
   if (map.epoch < epoch_) return Status::InvalidArgument("a map of the past");
   epoch_ = map.epoch;
   asking_.set_epoch(epoch_);
   if (has_lost_memory(map_, map)) holds_until_ = told_until_;
   map_ = map;
+  shard_ = shard;
   memory_.follow(map);
   telling_.follow(epoch_);
-  if (build_ != nullptr) build_->follow(map);
-  ordered_.follow(map.ordered, epoch_);
+  if (build_ != nullptr) build_->follow(map, shard);
+  ordered_.follow(map.shards[shard].ordered, epoch_);
   return Status::OK();
 }
 
@@ -98,6 +102,7 @@ Status HashServer::serve(fabric::TimeUs until) {
     if (may_apply) apply_through(std::min(logged_, marked_));
     table_->tend(is_whole_ ? told_until_ : 0);
     BRECCIA_TRY(gather());
+    note_stillness();
   } while (port_->now_us() < until);
   return Status::OK();
 }
@@ -177,10 +182,34 @@ std::optional<WireWriter> HashServer::answer(const Answers::Asker& asker, Ask as
 WireWriter HashServer::trust() {
   const fabric::TimeUs now = port_->now_us();
   if (now >= trust_until_) return refusal(Code::kBusy, "it may not be the hash server any more");
+  // Lookups ask the ordered server by and by.
+  if (lets_go_) return answer_of(Code::kOk).add(Trust{.table = table_->number()});
   const fabric::TimeUs until = std::min(trust_until_, now + kTrustUsMax);
   told_until_ = std::max(told_until_, until);
   return answer_of(Code::kOk).add(
       Trust{.for_us = until - now, .is_whole = is_whole_ ? 1U : 0U, .table = table_->number()});
+}
+
+/// Writes are refused when nobody believes its buckets any more, and not before, so they wait for
+/// no more than what is under way then.
+void HashServer::let_go(bool lets_go) {
+  lets_go_ = lets_go;
+  if (!lets_go) still_since_ = 0;
+}
+
+bool HashServer::is_believed() const {
+  return port_->now_us() < std::max(told_until_, holds_until_);
+}
+
+void HashServer::note_stillness() {
+  const bool is_still = lets_go_ && is_whole_ && !is_believed() && waiting_.empty();
+  if (!is_still) still_since_ = 0;
+  if (is_still && still_since_ == 0) still_since_ = port_->now_us();
+}
+
+/// An answer that was lost can be asked for again meanwhile.
+bool HashServer::has_let_go() const {
+  return still_since_ != 0 && port_->now_us() >= still_since_ + kAnswersAgain * options_.again_us;
 }
 
 /// Entries of whole chains, as of now: all writes through this moment are in the asker's log.
@@ -286,8 +315,13 @@ Slot HashServer::last_of(const std::string& key) const {
 /// bucket.
 std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) const {
   // What is taken before is lost with either server.
-  const bool takes_writes = has_begun_ && map_.has_begun && has_log();
+  const bool takes_writes = has_begun_ && map_.shards[shard_].has_begun && has_log();
   if (!takes_writes) return refusal(Code::kBusy, "no ordered server yet");
+  if (!ShardKeys{map_.placement(), shard_}.has(key)) {
+    return refusal(Code::kWrong, "a key of another shard");
+  }
+  if (lets_go_ && !is_believed())
+    return refusal(Code::kBusy, "another server is to have the index");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
   }
@@ -325,7 +359,10 @@ void HashServer::commit() {
     const Waiting& one = waiting_[i];
     if (one.write.slot == 0) continue;
     const std::uint32_t node = location_in(one.write.slot).node;
-    news[node].add(one.write.slot).add(one.write.generation).add(one.write.sequence);
+    Telling::news_for(node, shard_, &news)
+        .add(one.write.slot)
+        .add(one.write.generation)
+        .add(one.write.sequence);
   }
   telling_.begin(Ask::kCommit, std::move(news));
   if (telling_.is_over()) committed_ = committing_;
@@ -514,12 +551,13 @@ void HashServer::end_writes_of_before(WireReader last) {
     const auto one = last.take<LastWrite>();
     const Location block = location_in(one.slot), before = location_in(one.replaced);
     if (is_block(block) && one.sequence > 0) {
-      committed[block.node]
+      Telling::news_for(block.node, shard_, &committed)
           .add(one.slot)
           .add(static_cast<std::uint32_t>(one.generation))
           .add(one.sequence);
     }
-    if (is_block(before)) retired_[before.node].add(one.replaced).add(one.sequence);
+    if (!is_block(before)) continue;
+    Telling::news_for(before.node, shard_, &retired_).add(one.replaced).add(one.sequence);
   }
   has_ended_before_ = false;
   telling_.begin(Ask::kCommit, std::move(committed));

@@ -26,10 +26,10 @@
 
 namespace breccia::disagg {
 
-/// The hash index: clients read its buckets themselves, and ask it for changes. It puts them in
-/// order, tells memory servers which blocks they are of, brings them to the ordered server's log,
-/// many at once, marks the blocks of values that they replace when they are there, and has them in
-/// its buckets, and acknowledges them, when all that is done.
+/// The hash index of a shard: clients read its buckets themselves, and ask it for changes. It puts
+/// them in order, tells memory servers which blocks they are of, brings them to the ordered
+/// server's log, many at once, marks the blocks of values that they replace when they are there,
+/// and has them in its buckets, and acknowledges them, when all that is done.
 ///
 /// One that takes the place of another is built from the ordered server, and takes writes
 /// meanwhile; where both indexes were lost, from the memory servers, and takes none.
@@ -59,12 +59,14 @@ class HashServer final : public IndexServer {
   void be_first() { is_whole_ = has_begun_ = true; }
   /// Both indexes were lost.
   void begin_from_memory();
-  [[nodiscard]] Status follow(const ClusterMap& map) override;
+  [[nodiscard]] Status follow(const ClusterMap& map, std::uint32_t shard) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
   /// Writes that another one logged are in the log that it began with.
   [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
+  void let_go(bool lets_go) override;
+  [[nodiscard]] bool has_let_go() const override;
   [[nodiscard]] const GrowingTable& table() const { return *table_; }
 
  private:
@@ -91,6 +93,8 @@ class HashServer final : public IndexServer {
   Status hear(const fabric::Arrival& arrival);
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter trust();
+  [[nodiscard]] bool is_believed() const;
+  void note_stillness();
   WireWriter chains(const Answers::Asker& asker, WireReader question) const;
   WireWriter places(WireReader question) const;
 
@@ -137,6 +141,9 @@ class HashServer final : public IndexServer {
   fabric::TimeUs told_until_ = 0;   // that clients were told
   fabric::TimeUs holds_until_ = 0;  // by then nobody reads memory servers that went
   ClusterMap map_;
+  std::uint32_t shard_ = 0;
+  bool lets_go_ = false;
+  fabric::TimeUs still_since_ = 0;  // when it lets go: nothing waits; 0: something does
 
   std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;

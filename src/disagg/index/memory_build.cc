@@ -118,7 +118,9 @@ Telling::News MemoryBuild::take_losers() {
   Telling::News news;
   const std::size_t count = std::min(kLosersAtOnce, losers_.size());
   for (const Loser& one : std::span(losers_).last(count)) {
-    news[location_in(one.slot).node].add(one.slot).add(one.sequence + 1);
+    Telling::news_for(location_in(one.slot).node, shard_, &news)
+        .add(one.slot)
+        .add(one.sequence + 1);
   }
   losers_.resize(losers_.size() - count);
   return news;

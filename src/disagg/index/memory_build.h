@@ -19,8 +19,8 @@
 
 namespace breccia::disagg {
 
-/// Makes a hash index of what memory servers have, where both indexes were lost: each key's value
-/// is that of its last write that a hash server took.
+/// Makes a shard's hash index of what memory servers have, where both indexes were lost: each key's
+/// value is that of its last write that a hash server took.
 ///
 /// Of a key several may be there: what was replaced is marked only when the ordered server has the
 /// write. All but the last are to be marked before the index is anybody's (losers()), or a key that
@@ -44,7 +44,10 @@ class MemoryBuild {
         options_(options),
         scan_(port, asking, memory, options.again_us, options.seeds) {}
 
-  void follow(const ClusterMap& map) { scan_.follow(map); }
+  void follow(const ClusterMap& map, std::uint32_t shard) {
+    shard_ = shard;
+    scan_.follow(map, shard);
+  }
   /// Asks for values, and puts what has come into the table, as far as there is room.
   /// Errors  MemoryLimit: the table is too small.
   [[nodiscard]] Status tend();
@@ -72,6 +75,7 @@ class MemoryBuild {
   GrowingTable* const table_;
   const Options options_;
   MemoryScan scan_;
+  std::uint32_t shard_ = 0;
   /// The latest of each key beside that in the table, by both of its hashes.
   std::map<std::pair<std::uint64_t, std::uint64_t>, ValueEntry> rivals_;
   fabric::TimeUs settle_again_ = 0;

@@ -17,8 +17,9 @@ constexpr std::size_t kFoundMax = 64 << 10;
 
 }  // namespace
 
-void MemoryScan::follow(const ClusterMap& map) {
+void MemoryScan::follow(const ClusterMap& map, std::uint32_t shard) {
   epoch_ = map.epoch;
+  shard_ = shard;
   std::map<std::uint32_t, One> next;
   for (const ClusterMap::Memory& of : map.memory) {
     if (of.is_lost) continue;
@@ -56,11 +57,12 @@ void MemoryScan::go_on(std::uint32_t node, One* one) {
   const std::vector<const MemoryPeer*> all = memory_->find_all(node);
   if (all.empty()) return;
   if (!one->page.has_value()) {
-    return ask(one, *all.front(), Ask::kValues, WireWriter().add(seeds_).add(one->line));
+    return ask(one, *all.front(), Ask::kValues,
+               WireWriter().add(shard_).add(seeds_).add(one->line));
   }
   if (all.size() == 1) return take(one);  // its mirror is gone
   WireWriter question;
-  question.add(one->line).add(one->page->next);
+  question.add(shard_).add(one->line).add(one->page->next);
   for (const ValueEntry& entry : one->page->entries) {
     question.add(entry.slot).add(static_cast<std::uint32_t>(entry.generation)).add(entry.sequence);
   }

@@ -16,9 +16,9 @@
 
 namespace breccia::disagg {
 
-/// Asks all memory servers of a map which values they have, page by page, all servers at once;
-/// their mirrors agree to each page before it counts, as a hash server that went may have told one
-/// of the two more than the other one.
+/// Asks all memory servers of a map which values of a shard's keys they have, page by page, all
+/// servers at once; their mirrors agree to each page before it counts, as a hash server that went
+/// may have told one of the two more than the other one.
 /// Owner   port, asking and memory outlive it.
 /// Threads the port's.
 class MemoryScan {
@@ -28,7 +28,7 @@ class MemoryScan {
       : port_(port), asking_(asking), memory_(memory), again_us_(again_us), seeds_(seeds) {}
 
   /// Its servers are asked, those that were, where it is at; those that are lost are not.
-  void follow(const ClusterMap& map);
+  void follow(const ClusterMap& map, std::uint32_t shard);
   void tend();
   /// When tend() has something to do.
   [[nodiscard]] fabric::TimeUs wake() const;
@@ -68,6 +68,7 @@ class MemoryScan {
   const fabric::TimeUs again_us_;
   const KeySeeds seeds_;
   std::uint32_t epoch_ = 0;
+  std::uint32_t shard_ = 0;
   std::map<std::uint32_t, One> all_;  // by node
   std::deque<ValueEntry> found_;
   std::uint64_t last_ = 0;

@@ -33,11 +33,17 @@ std::size_t key_bytes_in(std::span<const std::byte> head) {
   return std::size_t{header.key_bytes_less_one} + 1;
 }
 
+void add_key(const OrderedIndex::Cursor& at, WireWriter* to) {
+  const auto key_bytes = static_cast<std::uint32_t>(at.key_bytes());
+  to->add(key_bytes);
+  at.copy_key(reinterpret_cast<char*>(to->add_room(key_bytes)));
+}
+
 std::string_view view_of(const Slice& slice) { return {slice.data(), slice.size()}; }
 
 }  // namespace
 
-Status OrderedServer::follow(const ClusterMap& map) {
+Status OrderedServer::follow(const ClusterMap& map, std::uint32_t /*shard*/) {
   if (map.epoch < epoch_) return Status::InvalidArgument("a map of the past");
   epoch_ = map.epoch;
   asking_.set_epoch(epoch_);
@@ -181,20 +187,28 @@ WireWriter OrderedServer::scan(WireReader question) {
   const Slice begin = question.take_bytes();
   const Slice end = question.take_bytes();
   const auto limit = question.take<std::uint32_t>();
+  const bool has_keys = question.take<std::uint8_t>() != 0;
   if (!question.is_whole() || limit > kScanMax) {
     return refusal(Code::kWrong, "no range, or too long");
   }
   const fabric::TimeUs now = port_->now_us();
   if (!is_whole_) return refusal(Code::kBusy, "the ordered index is being built");
   if (now >= trust_until_) return refusal(Code::kBusy, "it may not be the ordered server any more");
+  if (lets_go_) return refusal(Code::kBusy, "another server is to have the ordered index");
+  told_until_ = std::max(told_until_, trust_until_);
   apply(kAll);
-  WireWriter answer = answer_of(Code::kOk);
-  answer.add(ScanHead{.sequence = through_, .for_us = trust_until_ - now});
-  if (!end.empty() && begin.compare(end) >= 0) return answer;
-  auto at = index_.lower_bound(view_of(begin));
-  const auto behind = end.empty() ? OrderedIndex::Cursor() : index_.lower_bound(view_of(end));
-  for (std::uint32_t n = 0; n < limit && at != behind; ++n, at.next()) answer.add(at.slot());
-  return answer;
+  ScanHead head{.sequence = through_, .for_us = trust_until_ - now};
+  WireWriter found;
+  if (end.empty() || begin.compare(end) < 0) {
+    auto at = index_.lower_bound(view_of(begin));
+    const auto behind = end.empty() ? OrderedIndex::Cursor() : index_.lower_bound(view_of(end));
+    for (std::uint32_t n = 0; n < limit && at != behind && head.is_cut == 0; ++n, at.next()) {
+      found.add(at.slot());
+      if (has_keys) add_key(at, &found);
+      head.is_cut = found.bytes().size() >= options_.page_bytes ? 1 : 0;
+    }
+  }
+  return answer_of(Code::kOk).add(head).append(found);
 }
 
 WireWriter OrderedServer::keys_behind(WireReader question) {
@@ -205,9 +219,8 @@ WireWriter OrderedServer::keys_behind(WireReader question) {
   // What comes right behind a key is that with one more byte.
   auto at = index_.lower_bound(behind.empty() ? "" : behind.ToString() + '\0');
   for (; !at.is_at_end() && answer.bytes().size() < options_.page_bytes; at.next()) {
-    const auto key_bytes = static_cast<std::uint32_t>(at.key_bytes());
-    answer.add(at.slot()).add(key_bytes);
-    at.copy_key(reinterpret_cast<char*>(answer.add_room(key_bytes)));
+    answer.add(at.slot());
+    add_key(at, &answer);
   }
   return answer;
 }

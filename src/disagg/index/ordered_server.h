@@ -22,9 +22,9 @@
 
 namespace breccia::disagg {
 
-/// Keys in their order, and where their values lie: what ranges are read from, and what a lost hash
-/// index is made of. It has writes in its log before they are acknowledged, and in the index
-/// afterwards, when nobody waits, or somebody wants to see them.
+/// A shard's keys in their order, and where their values lie: what ranges are read from, and what a
+/// lost hash index is made of. It has writes in its log before they are acknowledged, and in the
+/// index afterwards, when nobody waits, or somebody wants to see them.
 ///
 /// It is built from the hash server that comes to it first: that one's entries say where blocks
 /// lie, and these have the keys. It logs meanwhile.
@@ -55,11 +55,15 @@ class OrderedServer final : public IndexServer {
     asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
   }
 
-  [[nodiscard]] Status follow(const ClusterMap& map) override;
+  [[nodiscard]] Status follow(const ClusterMap& map, std::uint32_t shard) override;
   void trust_until(fabric::TimeUs until) override { trust_until_ = until; }
   [[nodiscard]] Status serve(fabric::TimeUs until) override;
   [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
+  void let_go(bool lets_go) override { lets_go_ = lets_go; }
+  [[nodiscard]] bool has_let_go() const override {
+    return lets_go_ && port_->now_us() >= told_until_;
+  }
   /// Writes that are in the log alone.
   [[nodiscard]] std::size_t lag() const { return log_.size(); }
   [[nodiscard]] std::size_t size() const { return index_.size(); }
@@ -96,6 +100,8 @@ class OrderedServer final : public IndexServer {
   std::uint32_t epoch_ = 0;
   std::uint32_t epoch_of_writes_ = 0;  // of the hash server's map, as it has last said
   fabric::TimeUs trust_until_ = 0;
+  fabric::TimeUs told_until_ = 0;  // that clients were told
+  bool lets_go_ = false;
 
   std::optional<fabric::PeerId> leader_;  // the hash server whose writes it logs
   std::uint32_t leader_epoch_ = 0;        // one of an older epoch is not listened to

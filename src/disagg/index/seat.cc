@@ -72,16 +72,19 @@ Status Seat::turn(fabric::TimeUs until) {
   BRECCIA_TAKE(view_, membership_.look());
   if (view_ != nullptr && view_->version != version_) BRECCIA_TRY(take_view());
   if (server_ == nullptr) {
-    const bool may = view_ != nullptr && may_take();
-    if (!may) free_since_ = 0;
-    if (may && !is_patient()) take_role();
+    if (view_ != nullptr) look_for_role();
     (void)port_->poll(until);  // who asks is not answered
     return Status::OK();
+  }
+  if (leaves_at_ != 0) {
+    if (port_->now_us() >= leaves_at_) return Status::Aborted("it has given its index away");
+    return server_->serve(until);
   }
   if (has_lost_source()) return Status::Aborted("what its index is built from is gone");
   server_->trust_until(membership_.sure_until_us());
   BRECCIA_TRY(server_->serve(until));
-  const ClusterMap next = news();
+  ClusterMap next = news();
+  if (!mine().heir.member.empty()) give_away(&next);
   if (next != map_) membership_.offer(next, version_);
   return Status::OK();
 }
@@ -93,10 +96,26 @@ Status Seat::take_view() {
   if (has_come_back(map_, next)) gone_since_.clear();
   map_ = std::move(next);
   version_ = view_->version;
-  const bool has_role = map_.of(options_.role).member == membership_.name();
-  if (server_ != nullptr && !has_role) return Status::Aborted("another server has the role");
-  if (server_ == nullptr && has_role) begin();
-  return server_ == nullptr ? Status::OK() : server_->follow(map_);
+  const auto found = std::find_if(map_.shards.begin(), map_.shards.end(), [this](const auto& one) {
+    return one.of(options_.role).member == membership_.name();
+  });
+  const bool has_role = found != map_.shards.end();
+  if (server_ != nullptr && !has_role) return leave();
+  if (!has_role) return Status::OK();
+  const auto shard = static_cast<std::uint32_t>(found - map_.shards.begin());
+  if (shard_.value_or(shard) != shard) return Status::Aborted("it has another shard's index");
+  shard_ = shard;
+  if (server_ == nullptr) begin();
+  server_->let_go(!mine().heir.member.empty());
+  return server_->follow(map_, *shard_);
+}
+
+/// Who has let its index go tells those who ask yet that it does no more, so that they know.
+Status Seat::leave() {
+  if (leaves_at_ != 0) return Status::OK();
+  if (mine().given_by != membership_.name()) return Status::Aborted("another server has the role");
+  leaves_at_ = port_->now_us() + options_.stay_us;
+  return Status::OK();
 }
 
 bool Seat::is_there(const ClusterMap::Index& index) const {
@@ -106,61 +125,134 @@ bool Seat::is_there(const ClusterMap::Index& index) const {
 /// Its hash index is built from an ordered one that is no member any more.
 bool Seat::has_lost_source() const {
   const bool is_built = options_.role == Role::kHash && !server_->is_whole();
-  return is_built && view_ != nullptr && !map_.ordered.member.empty() && !is_there(map_.ordered);
+  if (!is_built || view_ == nullptr) return false;
+  const ClusterMap::Index& source = map_.shards[*shard_].ordered;
+  return !source.member.empty() && !is_there(source);
 }
 
-bool Seat::may_take() const {
-  const ClusterMap::Index& of_other = map_.of(other(options_.role));
-  if (is_there(map_.of(options_.role))) return is_crowded();
+// ---- one that waits ----------------------------------------------------------------------------
+
+/// Takes a role that nobody has, or wants one of another process.
+void Seat::look_for_role() {
+  if (map_.shards.empty()) return found();
+  const auto is_named = [this](const auto& one) {
+    return one.of(options_.role).heir.member == membership_.name();
+  };
+  if (std::any_of(map_.shards.begin(), map_.shards.end(), is_named)) return;
+  const Loads loads = loads_now();
+  const bool is_calm = is_quiet();
+  for (std::uint32_t i = 0; i < map_.shards.size(); ++i) {
+    const ClusterMap::Shard& shard = map_.shards[i];
+    const bool may = may_take(shard), is_wanted = is_calm && wants(shard, loads);
+    if (!has_waited(i, may || is_wanted, is_wanted || waits_to_take(shard, loads))) continue;
+    return may ? take_role(i) : be_heir(i);
+  }
+}
+
+/// A cluster begins.
+void Seat::found() {
+  ClusterMap next = map_;
+  next.placement_seed = options_.placement.value_or(KeySeeds::draw().hash);
+  next.shards.resize(options_.shards);
+  membership_.offer(next, version_);
+}
+
+bool Seat::may_take(const ClusterMap::Shard& shard) const {
+  const ClusterMap::Index& of_other = shard.of(other(options_.role));
+  if (is_there(shard.of(options_.role))) return false;
   // A hash index can be made of what memory servers have.
   return options_.role == Role::kHash || (is_there(of_other) && of_other.is_whole);
 }
 
-/// One other process has both indexes, and nothing is being built: the ordered one is to move, as
-/// single keys are read and written meanwhile as ever.
-bool Seat::is_crowded() const {
-  const bool is_one = map_.hash.process == map_.ordered.process;
-  const bool is_another = map_.ordered.process != options_.process;
-  return options_.role == Role::kOrdered && is_one && is_another && is_there(map_.hash) &&
-         map_.hash.is_whole && map_.ordered.is_whole;
-}
-
 /// Two indexes of one process are lost together, so another one takes the second if it is there;
-/// and who just came to have both may have to move nothing.
-bool Seat::is_patient() {
-  if (free_since_ == 0) free_since_ = port_->now_us();
-  const bool waits =
-      is_there(map_.of(options_.role)) || map_.of(other(options_.role)).process == options_.process;
-  return waits && port_->now_us() < free_since_ + options_.patience_us;
+/// and where a cluster begins each is to have some.
+bool Seat::waits_to_take(const ClusterMap::Shard& shard, const Loads& loads) const {
+  return shard.of(other(options_.role)).process == options_.process ||
+         (!shard.has_begun && loads.contains(options_.process));
 }
 
-void Seat::take_role() {
-  // Before the cluster has begun there are no keys.
-  const bool is_first = options_.role == Role::kHash && !map_.has_begun;
+/// All indexes are there and whole, and nobody lets one go: no two move at once.
+bool Seat::is_quiet() const {
+  const auto is_still = [this](const ClusterMap::Index& one) {
+    return is_there(one) && one.is_whole && one.heir.member.empty();
+  };
+  return std::all_of(map_.shards.begin(), map_.shards.end(),
+                     [&](const auto& one) { return is_still(one.hash) && is_still(one.ordered); });
+}
+
+/// Each time that somebody has what it wants fewer processes have both indexes of a shard, or
+/// as many, and the numbers of indexes that they have are closer to one another: so that ends.
+/// Of two indexes in one process the ordered one moves, as single keys are read and written
+/// meanwhile as ever.
+bool Seat::wants(const ClusterMap::Shard& shard, const Loads& loads) const {
+  const std::string& holder = shard.of(options_.role).process;
+  const std::string& of_other = shard.of(other(options_.role)).process;
+  if (holder == options_.process || of_other == options_.process) return false;
+  const auto found = loads.find(options_.process);
+  const int mine = found == loads.end() ? 0 : found->second, theirs = loads.at(holder);
+  const bool is_crowded = holder == of_other;
+  return is_crowded ? options_.role == Role::kOrdered && mine <= theirs : mine + 2 <= theirs;
+}
+
+Seat::Loads Seat::loads_now() const {
+  Loads loads;
+  for (const ClusterMap::Shard& shard : map_.shards) {
+    for (const ClusterMap::Index* const one : {&shard.hash, &shard.ordered}) {
+      if (is_there(*one)) ++loads[one->process];
+    }
+  }
+  return loads;
+}
+
+/// Whether it may have a shard's index by now; if it waits, all the time for so long.
+bool Seat::has_waited(std::uint32_t shard, bool may, bool waits) {
+  if (!may) {
+    free_since_.erase(shard);
+    return false;
+  }
+  const fabric::TimeUs since = free_since_.try_emplace(shard, port_->now_us()).first->second;
+  return !waits || port_->now_us() >= since + options_.patience_us;
+}
+
+void Seat::take_role(std::uint32_t shard) {
   ClusterMap next = map_;
   ++next.epoch;
+  ClusterMap::Shard& of = next.shards[shard];
+  // Before the shard has begun there are no keys.
+  const bool is_first = options_.role == Role::kHash && !of.has_begun;
   // Who has to be made of this one is no other one's beginning.
-  const bool is_last = options_.role == Role::kHash && !is_first &&
-                       !(is_there(map_.ordered) && map_.ordered.is_whole);
-  if (is_last) next.ordered = {};
-  next.of(options_.role) = {.member = membership_.name(),
-                            .address = port_->address(),
-                            .is_whole = is_first,
-                            .process = options_.process};
+  const bool is_last =
+      options_.role == Role::kHash && !is_first && !(is_there(of.ordered) && of.ordered.is_whole);
+  if (is_last) of.ordered = {};
+  of.of(options_.role) = {.member = membership_.name(),
+                          .address = port_->address(),
+                          .is_whole = is_first,
+                          .process = options_.process};
   membership_.offer(next, version_);
 }
 
+void Seat::be_heir(std::uint32_t shard) {
+  ClusterMap next = map_;
+  next.shards[shard].of(options_.role).heir = {
+      .member = membership_.name(), .address = port_->address(), .process = options_.process};
+  membership_.offer(next, version_);
+}
+
+// ---- one that has an index ---------------------------------------------------------------------
+
 void Seat::begin() {
-  BRECCIA_ASSERT(server_ == nullptr);
+  BRECCIA_ASSERT(server_ == nullptr && shard_.has_value());
+  const ClusterMap::Shard& shard = map_.shards[*shard_];
   log(LogLevel::kInfo, std::string("this server has the ") + name_of(options_.role) +
-                           " index, epoch " + std::to_string(map_.epoch));
+                           " index of shard " + std::to_string(*shard_) + ", epoch " +
+                           std::to_string(map_.epoch));
   if (options_.role == Role::kOrdered) {
     server_ = std::make_unique<OrderedServer>(port_, options_.ordered);
     return;
   }
-  if (map_.hash.is_whole) {
+  if (shard.hash.is_whole) {
     table_->be_first();
-  } else if (map_.ordered.member.empty()) {
+  } else if (shard.ordered.member.empty()) {
     log(LogLevel::kWarning, "both indexes were lost: they are made of what memory servers have");
     const bool has_lost = std::any_of(map_.memory.begin(), map_.memory.end(),
                                       [](const auto& one) { return one.is_lost; });
@@ -168,6 +260,26 @@ void Seat::begin() {
     table_->begin_from_memory();
   }
   server_ = std::move(table_);
+}
+
+/// Its heir has the role when this server has let it go; if there is none any more, or it would
+/// have nothing to build from, this one keeps it. It goes on when the map says so: who knows what
+/// has become of what it has offered before.
+void Seat::give_away(ClusterMap* next) const {
+  ClusterMap::Index& mine = next->shards[*shard_].of(options_.role);
+  const ClusterMap::Index& source = next->shards[*shard_].of(other(options_.role));
+  const ClusterMap::Heir heir = std::exchange(mine.heir, {});
+  if (!view_->members.contains(heir.member) || !is_there(source) || !source.is_whole) return;
+  if (!server_->has_let_go()) {
+    mine.heir = heir;
+    return;
+  }
+  next->epoch = map_.epoch + 1;
+  mine = {.member = heir.member,
+          .address = heir.address,
+          .is_whole = false,
+          .process = heir.process,
+          .given_by = membership_.name()};
 }
 
 /// Where all members went at once, memory servers are there again before long.
@@ -179,15 +291,19 @@ bool Seat::has_waited_for(std::uint32_t node) {
 /// The map, with what this server knows and the cluster does not.
 ClusterMap Seat::news() {
   ClusterMap next = map_;
-  if (server_->is_whole()) next.of(options_.role).is_whole = true;
-  next.has_begun = next.has_begun || (next.hash.is_whole && next.ordered.is_whole);
+  ClusterMap::Shard& shard = next.shards[*shard_];
+  if (server_->is_whole()) shard.of(options_.role).is_whole = true;
+  shard.has_begun = shard.has_begun || (shard.hash.is_whole && shard.ordered.is_whole);
   if (options_.role != Role::kHash) return next;
   // Who has not heard of the others for long does not know who is gone.
   if (port_->now_us() >= membership_.sure_until_us()) {
     gone_since_.clear();
     return next;
   }
-  const bool is_made_of_memory = !server_->is_whole() && map_.ordered.member.empty();
+  const bool is_made_of_memory =
+      std::any_of(map_.shards.begin(), map_.shards.end(), [](const auto& one) {
+        return one.has_begun && !one.hash.is_whole && one.ordered.member.empty();
+      });
   bool has_lost = false;
   for (ClusterMap::Memory& one : next.memory) {
     if (one.is_lost) continue;
@@ -199,8 +315,9 @@ ClusterMap Seat::news() {
       continue;
     }
     has_lost = take_out_lost(view_->members, &one) || has_lost;
-    const bool is_new = !one.mirror.member.empty() && !one.mirror.is_written;
-    if (is_new && server_->has_settled()) one.mirror.is_written = one.is_in_use = true;
+    if (one.mirror.member.empty() || !server_->has_settled()) continue;
+    one.mirror.written_by |= std::uint64_t{1} << *shard_;
+    one.is_in_use = one.is_in_use || next.is_written(one.mirror);
   }
   // No value can lie on those.
   std::erase_if(next.memory, [](const auto& one) { return one.is_lost && !one.is_in_use; });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -16,16 +17,18 @@
 
 namespace breccia::disagg {
 
-/// A server that has one of the two indexes, or waits to have it: when nobody has the role, or who
-/// has is no member of the cluster any more, it takes the role (a new epoch), builds the index from
-/// the other one, and says when it is whole. Where there is no other one, or none that is whole,
-/// the hash index is built from the memory servers, and the ordered one from that.
-///
-/// Where one process has both roles, which would be lost together, a seat of another one takes the
-/// ordered index.
+/// A server that has an index of a shard, or waits to have one: when nobody has it, or who has is
+/// no member of the cluster any more, it takes the role (a new epoch), builds the index from the
+/// other one, and says when it is whole. Where there is no other one, or none that is whole, the
+/// hash index is built from the memory servers, and the ordered one from that.
 ///
 /// Of several that wait one gets it, whose map the coordinator takes. Nobody gets the ordered one
 /// while the hash index is not there, or not whole: it would have nothing to build from.
+///
+/// Where all is well, and processes have not as many indexes as one another, or one has both of a
+/// shard, which would be lost together, one that waits wants an index of another process (its
+/// heir), which lets it go: as if that one had gone, but nobody sees it, and no write has an
+/// unknown end.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 /// Source  [hstore] 4.3. Deviation: who takes over is settled by the coordinator's versions.
@@ -33,14 +36,18 @@ class Seat {
  public:
   struct Options {
     Role role = Role::kHash;
-    std::string member;  // its name, which nobody has had
+    std::uint32_t shards = 1;                   // of a cluster that begins, up to kShardsMax
+    std::optional<record::HashSeed> placement;  // of that; none: a random one
+    std::string member;                         // its name, which nobody has had
     HashServer::Options hash;
     OrderedServer::Options ordered;
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
+    fabric::TimeUs stay_us = 500'000;   // who has given its index away answers so long yet
     std::string process;                // by its name, which seats of other processes do not have
-    /// Where the other role is had by this process, those of others come first for so long; and so
-    /// long both may be had by one before a seat of another process takes one of them.
+    /// Where the shard's other index is had by this process, or the cluster begins and it has any,
+    /// those of others come first for so long; and it is so long that one waits before it wants
+    /// another one's.
     fabric::TimeUs patience_us = 1'000'000;
     /// A memory server that is no member any more is waited for so long, if nobody has all of its
     /// values; then it is lost.
@@ -66,12 +73,24 @@ class Seat {
   Status turn(fabric::TimeUs until);
   Status take_view();
   [[nodiscard]] bool is_there(const ClusterMap::Index& index) const;
+  [[nodiscard]] const ClusterMap::Index& mine() const {
+    return map_.shards[*shard_].of(options_.role);
+  }
   [[nodiscard]] bool has_lost_source() const;
-  [[nodiscard]] bool may_take() const;
-  [[nodiscard]] bool is_crowded() const;
-  [[nodiscard]] bool is_patient();
-  void take_role();
+  void look_for_role();
+  void found();
+  [[nodiscard]] bool may_take(const ClusterMap::Shard& shard) const;
+  using Loads = std::map<std::string, int>;  // indexes that a process has, one at least
+  [[nodiscard]] Loads loads_now() const;
+  [[nodiscard]] bool waits_to_take(const ClusterMap::Shard& shard, const Loads& loads) const;
+  [[nodiscard]] bool is_quiet() const;
+  [[nodiscard]] bool wants(const ClusterMap::Shard& shard, const Loads& loads) const;
+  [[nodiscard]] bool has_waited(std::uint32_t shard, bool may, bool waits);
+  void take_role(std::uint32_t shard);
+  void be_heir(std::uint32_t shard);
   void begin();
+  Status leave();
+  void give_away(ClusterMap* next) const;
   [[nodiscard]] ClusterMap news();
   [[nodiscard]] bool has_waited_for(std::uint32_t node);
 
@@ -81,8 +100,10 @@ class Seat {
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
+  std::optional<std::uint32_t> shard_;                  // whose index it has
   std::map<std::uint32_t, fabric::TimeUs> gone_since_;  // memory servers, by node
-  fabric::TimeUs free_since_ = 0;                       // that it may have its role; 0: it may not
+  std::map<std::uint32_t, fabric::TimeUs> free_since_;  // shards whose index it may have
+  fabric::TimeUs leaves_at_ = 0;       // it has given its index away; 0: it has not
   std::unique_ptr<HashServer> table_;  // made before it is anybody: that takes long
   std::unique_ptr<IndexServer> server_;
 };

@@ -19,6 +19,11 @@ namespace breccia::disagg {
 class Telling {
  public:
   using News = std::map<std::uint32_t, WireWriter>;  // by node
+  /// Where a shard's news for a node go.
+  static WireWriter& news_for(std::uint32_t node, std::uint32_t shard, News* news) {
+    const auto [found, is_new] = news->try_emplace(node);
+    return is_new ? found->second.add(shard) : found->second;
+  }
 
   Telling(fabric::Port* port, Asking* asking, const MemoryPeers* memory, fabric::TimeUs again_us)
       : port_(port), asking_(asking), memory_(memory), again_us_(again_us) {}

@@ -61,12 +61,13 @@ Status MemoryServer::follow(const ClusterMap& map) {
   if (node_.value_or(mine->node) != mine->node) return Status::Aborted("it has another number");
   node_ = mine->node;
   epoch_ = map.epoch;
+  placement_ = map.placement();
   is_in_use_ = mine->is_in_use;
   if (mine->member == member_) return be_server(*mine, map);
   if (mirror_ == nullptr && pool_.used_blocks() > 0) {
     return Status::Aborted("it has values of its own");
   }
-  be_mirror(*mine);
+  be_mirror(*mine, map);
   return Status::OK();
 }
 
@@ -78,11 +79,11 @@ Status MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap&
     mirror_.reset();
   }
   link_.follow(mine.mirror.member, epoch_);
-  orphans_.follow(map.hash, mine.node, epoch_);
+  orphans_.follow(map, mine.node);
   return Status::OK();
 }
 
-void MemoryServer::be_mirror(const ClusterMap::Memory& mine) {
+void MemoryServer::be_mirror(const ClusterMap::Memory& mine, const ClusterMap& map) {
   if (mirror_ == nullptr) {
     mirror_ = std::make_unique<Mirror>(port_, &asking_, region_->bytes(),
                                        Mirror::Options{.member = member_,
@@ -91,7 +92,7 @@ void MemoryServer::be_mirror(const ClusterMap::Memory& mine) {
                                                        .read_us = options_.read_us,
                                                        .part_bytes = options_.part_bytes});
   }
-  mirror_->follow(mine, epoch_);
+  mirror_->follow(mine, map);
 }
 
 void MemoryServer::serve(fabric::TimeUs until) {
@@ -240,6 +241,7 @@ std::span<std::byte> MemoryServer::bytes_of(const Location& block) const {
 
 /// What is of another use by now is of a message that came late.
 WireWriter MemoryServer::commit(WireReader question) {
+  const auto shard = question.take<std::uint32_t>();
   while (question.left() > 0) {
     const Location block = location_in(question.take<Slot>());
     const auto generation = question.take<std::uint32_t>();
@@ -248,7 +250,7 @@ WireWriter MemoryServer::commit(WireReader question) {
     if (!is_one) return refusal(Code::kWrong, "no block");
     last_ = std::max(last_, sequence);
     if (mirror_ != nullptr) {
-      mirror_->commit(block, generation, sequence);
+      mirror_->commit(shard, block, generation, sequence);
     } else if (pool_.has(block.size_class, block.line)) {
       commit_block(bytes_of(block), generation, sequence);
     }
@@ -256,32 +258,36 @@ WireWriter MemoryServer::commit(WireReader question) {
   return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
 }
 
-/// A block that was given back may be of a later write by now, or of one that is not taken yet.
+/// A block that was given back may be of a later write by now, or of one that is not taken yet, or
+/// of a key of another shard, whose writes have other numbers.
 WireWriter MemoryServer::retire(WireReader question) {
+  const auto shard = question.take<std::uint32_t>();
   while (question.left() > 0) {
     const Location block = location_in(question.take<Slot>());
     const auto sequence = question.take<std::uint64_t>();
     if (!is_block_of(block, region_->bytes().size())) return refusal(Code::kWrong, "no block");
     last_ = std::max(last_, sequence);
     if (mirror_ != nullptr) {
-      mirror_->retire(block, sequence);
+      mirror_->retire(shard, block, sequence);
     } else if (pool_.has(block.size_class, block.line)) {
-      retire_block(bytes_of(block), sequence);
+      retire_block(bytes_of(block), keys_of(shard), sequence);
     }
   }
   return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
 }
 
 WireWriter MemoryServer::agree(WireReader question) {
+  const auto shard = question.take<std::uint32_t>();
   const auto line = question.take<std::uint64_t>();
   const auto next = question.take<std::uint64_t>();
   const std::uint64_t lines = region_->bytes().size() / kLineBytes;
-  const bool is_one = line < lines && next < lines && mirror_->agree(line, next, question);
+  const bool is_one = line < lines && next < lines && mirror_->agree(shard, line, next, question);
   return is_one ? answer_of(Code::kOk) : refusal(Code::kWrong, "no values");
 }
 
 /// Whole blocks in use that no other value has replaced, of writes that were taken.
 WireWriter MemoryServer::values(WireReader question) const {
+  const ShardKeys of = keys_of(question.take<std::uint32_t>());
   const auto seeds = question.take<KeySeeds>();
   const auto line = question.take<std::uint64_t>();
   if (!question.is_whole()) return refusal(Code::kWrong, "no line");
@@ -305,6 +311,7 @@ WireWriter MemoryServer::values(WireReader question) const {
       looked_at += block.bytes();
       const auto view = whole_block(bytes_of(block));
       if (!view.has_value() || view->is_replaced || view->sequence == 0) continue;
+      if (!of.has(view->key)) continue;
       entries.add(ValueEntry{.id = seeds.id_of(view->key),
                              .slot = slot_of(0, block),
                              .sequence = view->sequence,

@@ -65,7 +65,7 @@ class MemoryServer {
   MemoryServer(fabric::Port* port, const Options& options, std::unique_ptr<fabric::Region> region);
 
   Status be_server(const ClusterMap::Memory& mine, const ClusterMap& map);
-  void be_mirror(const ClusterMap::Memory& mine);
+  void be_mirror(const ClusterMap::Memory& mine, const ClusterMap& map);
   void take_orphans();
   [[nodiscard]] fabric::TimeUs wake() const;
   void hear(const fabric::Arrival& arrival);
@@ -74,6 +74,7 @@ class MemoryServer {
   WireWriter lease(WireReader question, MirrorLink::Change* change);
   WireWriter take_back(WireReader question, MirrorLink::Change* change);
   [[nodiscard]] bool free_block(std::uint32_t size_class, std::uint64_t line);
+  [[nodiscard]] ShardKeys keys_of(std::uint32_t shard) const { return {placement_, shard}; }
   WireWriter commit(WireReader question);
   WireWriter retire(WireReader question);
   WireWriter agree(WireReader question);
@@ -87,6 +88,7 @@ class MemoryServer {
   const std::unique_ptr<fabric::Region> region_;
   std::optional<std::uint32_t> node_;
   std::uint32_t epoch_ = 0;
+  Placement placement_;
   bool is_in_use_ = false;
   Pool pool_;
   Answers answers_;

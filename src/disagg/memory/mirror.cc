@@ -20,12 +20,13 @@ constexpr TimeUs kPauses = 4;
 
 }  // namespace
 
-void Mirror::follow(const ClusterMap::Memory& of, std::uint32_t epoch) {
+void Mirror::follow(const ClusterMap::Memory& of, const ClusterMap& map) {
   BRECCIA_ASSERT(of.mirror.member == member_);
   if (of.address != address_) leave();
   address_ = of.address;
-  epoch_ = epoch;
-  may_copy_ = of.mirror.is_written;
+  epoch_ = map.epoch;
+  placement_ = map.placement();
+  may_copy_ = map.is_written(of.mirror);
 }
 
 /// What it has stays; what is in use it is told anew.
@@ -158,7 +159,7 @@ bool Mirror::keep_one(WireReader* question) {
   (void)to_copy_.give_back(size_class, line);
   if (!image_.give_back(size_class, line)) return false;
   wipe_block(bytes_of({.node = 0, .size_class = size_class, .line = line}));
-  news_.erase(line);
+  forget_news(line);
   return true;
 }
 
@@ -173,7 +174,11 @@ bool Mirror::is_copied_later(const Location& block) const {
   return !has_image_once_ || to_copy_.has(block.size_class, block.line);
 }
 
-bool Mirror::agree(std::uint64_t line, std::uint64_t next, WireReader values) {
+void Mirror::forget_news(std::uint64_t line) {
+  news_.erase(news_.lower_bound({line, 0}), news_.lower_bound({line + 1, 0}));
+}
+
+bool Mirror::agree(std::uint32_t shard, std::uint64_t line, std::uint64_t next, WireReader values) {
   if (next != 0 && next <= line) return false;
   std::set<std::uint64_t> lines;
   while (values.left() > 0) {
@@ -184,24 +189,25 @@ bool Mirror::agree(std::uint64_t line, std::uint64_t next, WireReader values) {
                         (next == 0 || block.line < next);
     if (!is_one) return false;
     lines.insert(block.line);
-    news_.erase(block.line);
-    commit(block, generation, sequence);
+    news_.erase({block.line, shard});
+    commit(shard, block, generation, sequence);
     // A mark of a client's next write is on the server first, so it would not tell this value.
     if (is_in_use(block)) revive_block(bytes_of(block), generation);
   }
-  forget_values(line, next, lines);
+  forget_values(shard, line, next, lines);
   return values.is_whole();
 }
 
 /// A hash server that went may have told this one of a write, and not its server.
-void Mirror::forget_values(std::uint64_t line, std::uint64_t next,
+void Mirror::forget_values(std::uint32_t shard, std::uint64_t line, std::uint64_t next,
                            const std::set<std::uint64_t>& but) {
   const auto is_in = [&](std::uint64_t of) {
     return of >= line && (next == 0 || of < next) && !but.contains(of);
   };
-  auto news = news_.lower_bound(line);
-  while (news != news_.end() && (next == 0 || news->first < next)) {
-    news = but.contains(news->first) ? std::next(news) : news_.erase(news);
+  auto news = news_.lower_bound({line, 0});
+  while (news != news_.end() && (next == 0 || news->first.first < next)) {
+    const bool is_one = news->first.second == shard && !but.contains(news->first.first);
+    news = is_one ? news_.erase(news) : std::next(news);
   }
   const std::uint64_t chunks = image_.chunks().size();
   const std::uint64_t end =
@@ -213,21 +219,25 @@ void Mirror::forget_values(std::uint64_t line, std::uint64_t next,
       const std::uint64_t of = PoolImage::line_of(chunk.size_class, {number, i});
       if (!is_in(of)) continue;
       retire_block(bytes_of({.node = 0, .size_class = chunk.size_class, .line = of}),
+                   {.placement = placement_, .shard = shard},
                    std::numeric_limits<std::uint64_t>::max());
     }
   }
 }
 
-void Mirror::commit(const Location& block, std::uint32_t generation, std::uint64_t sequence) {
+void Mirror::commit(std::uint32_t shard, const Location& block, std::uint32_t generation,
+                    std::uint64_t sequence) {
   if (is_in_use(block)) commit_block(bytes_of(block), generation, sequence);
   if (!is_copied_later(block)) return;
-  news_[block.line].generation = generation;
-  news_[block.line].sequence = sequence;
+  News& news = news_[{block.line, shard}];
+  news.generation = generation;
+  news.sequence = sequence;
 }
 
-void Mirror::retire(const Location& block, std::uint64_t sequence) {
-  if (is_in_use(block)) retire_block(bytes_of(block), sequence);
-  if (is_copied_later(block)) news_[block.line].retired = sequence;
+void Mirror::retire(std::uint32_t shard, const Location& block, std::uint64_t sequence) {
+  const ShardKeys of{.placement = placement_, .shard = shard};
+  if (is_in_use(block)) retire_block(bytes_of(block), of, sequence);
+  if (is_copied_later(block)) news_[{block.line, shard}].retired = sequence;
 }
 
 // ---- what lies there ---------------------------------------------------------------------------
@@ -284,7 +294,7 @@ void Mirror::copy() {
   for (const Location& block : part) {
     const bool was_there = to_copy_.give_back(block.size_class, block.line);
     BRECCIA_ASSERT(was_there);
-    news_.erase(block.line);
+    forget_news(block.line);
   }
   is_copied_ = part.empty();
   if (is_copied_) news_.clear();
@@ -296,12 +306,13 @@ void Mirror::put(const Location& block, std::span<const std::byte> bytes) {
   BRECCIA_ASSERT(block.offset() + bytes.size() <= memory_.size());
   if (!whole_block(bytes).has_value()) return;
   std::memcpy(memory_.data() + block.offset(), bytes.data(), bytes.size());
-  const auto news = news_.find(block.line);
-  if (news == news_.end()) return;
-  if (news->second.sequence > 0) {
-    commit_block(bytes_of(block), news->second.generation, news->second.sequence);
+  auto news = news_.lower_bound({block.line, 0});
+  for (; news != news_.end() && news->first.first == block.line; ++news) {
+    const News& one = news->second;
+    if (one.sequence > 0) commit_block(bytes_of(block), one.generation, one.sequence);
+    const ShardKeys of{.placement = placement_, .shard = news->first.second};
+    retire_block(bytes_of(block), of, one.retired);
   }
-  retire_block(bytes_of(block), news->second.retired);
 }
 
 /// It is replaced if it is so there.

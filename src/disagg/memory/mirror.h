@@ -52,8 +52,8 @@ class Mirror {
 
   /// It has another name.
   void rename(const std::string& member) { member_ = member; }
-  /// Whose mirror it is.
-  void follow(const ClusterMap::Memory& of, std::uint32_t epoch);
+  /// Whose mirror it is: `of`, in the map.
+  void follow(const ClusterMap::Memory& of, const ClusterMap& map);
   /// Connects, asks, copies a part: whatever is next.
   void tend();
   /// When tend() has something to do.
@@ -62,15 +62,17 @@ class Mirror {
   void hear(const fabric::Arrival& arrival);
   /// Answers kKeep.
   WireWriter keep(const Answers::Asker& asker, WireReader question);
-  /// A write was taken whose value is there, or is copied yet.
+  /// A write of a shard was taken whose value is there, or is copied yet.
   /// Shape   the block is in the memory.
-  void commit(const Location& block, std::uint32_t generation, std::uint64_t sequence);
-  /// From a line to another one, 0: to the end, these are the values that its server has: slot,
-  /// generation, sequence each. What else was said of blocks there is forgotten.
+  void commit(std::uint32_t shard, const Location& block, std::uint32_t generation,
+              std::uint64_t sequence);
+  /// From a line to another one, 0: to the end, these are the values of the shard's keys that its
+  /// server has: slot, generation, sequence each. What else was said of such there is forgotten.
   /// False: that makes no sense.
-  [[nodiscard]] bool agree(std::uint64_t line, std::uint64_t next, WireReader values);
-  /// A block was replaced by that write, if it is of an earlier one.
-  void retire(const Location& block, std::uint64_t sequence);
+  [[nodiscard]] bool agree(std::uint32_t shard, std::uint64_t line, std::uint64_t next,
+                           WireReader values);
+  /// A block was replaced by that write of a shard, if it is of an earlier one of it.
+  void retire(std::uint32_t shard, const Location& block, std::uint64_t sequence);
 
   /// It has all that the server has.
   [[nodiscard]] bool is_whole() const { return has_image_once_ && is_copied_; }
@@ -89,7 +91,9 @@ class Mirror {
   [[nodiscard]] std::vector<Location> next_part();
   void put(const Location& block, std::span<const std::byte> bytes);
   void mark_as(const Location& block, std::uint64_t state);
-  void forget_values(std::uint64_t line, std::uint64_t next, const std::set<std::uint64_t>& but);
+  void forget_values(std::uint32_t shard, std::uint64_t line, std::uint64_t next,
+                     const std::set<std::uint64_t>& but);
+  void forget_news(std::uint64_t line);
   [[nodiscard]] bool is_in_use(const Location& block) const;
   [[nodiscard]] bool is_copied_later(const Location& block) const;
   [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const {
@@ -103,6 +107,7 @@ class Mirror {
   std::string member_;
   std::string address_;
   std::uint32_t epoch_ = 0;
+  Placement placement_;
   bool may_copy_ = false;
 
   std::optional<fabric::PeerId> peer_;
@@ -123,8 +128,9 @@ class Mirror {
     std::uint64_t sequence = 0;
     std::uint64_t retired = 0;  // by this write
   };
-  std::map<std::uint64_t, News> news_;  // by line
-  std::uint64_t copied_ = 0;            // chunks before this one have nothing to copy
+  /// By line, and by the shard that said so, as one may say late what was another one's block.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, News> news_;
+  std::uint64_t copied_ = 0;  // chunks before this one have nothing to copy
   bool is_copied_ = false;
   fabric::TimeUs copy_again_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "disagg/memory/orphans.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 
 namespace breccia::disagg {
@@ -14,17 +16,21 @@ constexpr TimeUs kPauses = 4;
 }  // namespace
 
 /// What was told by one hash server is not gone on with by another one.
-void Orphans::follow(const ClusterMap::Index& hash, std::uint32_t node, std::uint32_t epoch) {
+void Orphans::follow(const ClusterMap& map, std::uint32_t node) {
   node_ = node;
-  epoch_ = epoch;
-  const bool is_other = hash.member != hash_.member || hash.address != hash_.address;
-  hash_ = hash;
-  if (is_other || next_ == 0) {
+  epoch_ = map.epoch;
+  const auto is_same = [](const ClusterMap::Index& before, const ClusterMap::Shard& now) {
+    return before.member == now.hash.member && before.address == now.hash.address;
+  };
+  const bool are_same =
+      std::equal(hashes_.begin(), hashes_.end(), map.shards.begin(), map.shards.end(), is_same);
+  hashes_.clear();
+  for (const ClusterMap::Shard& one : map.shards) hashes_.push_back(one.hash);
+  if (!are_same || next_ == 0) {
     leave();
     begin();
   } else if (phase_ == Phase::kLook) {
-    // From its first chain on, as of this epoch.
-    request_ = position_ = 0;
+    look_anew();  // as of this epoch
   }
 }
 
@@ -32,6 +38,13 @@ void Orphans::begin() {
   pool_->watch();
   phase_ = Phase::kAge;
   next_ = port_->now_us() + options_.hold_us;
+}
+
+/// From the first shard's first chain on.
+void Orphans::look_anew() {
+  if (shard_ != 0) leave();
+  shard_ = 0;
+  request_ = position_ = 0;
 }
 
 void Orphans::leave() {
@@ -42,7 +55,10 @@ void Orphans::leave() {
 
 Orphans::Blocks Orphans::tend() {
   if (next_ == 0 || port_->now_us() < next_) return {};
-  if (phase_ == Phase::kAge) phase_ = Phase::kLook;
+  if (phase_ == Phase::kAge) {
+    phase_ = Phase::kLook;
+    look_anew();
+  }
   if (phase_ == Phase::kLook) {
     look();
     return {};
@@ -54,9 +70,12 @@ Orphans::Blocks Orphans::tend() {
 
 void Orphans::look() {
   BRECCIA_ASSERT(phase_ == Phase::kLook);
+  if (hashes_.empty()) return begin();  // nobody indexes anything yet
+  BRECCIA_ASSERT(shard_ < hashes_.size());
   if (peer_.has_value() && port_->is_gone(*peer_)) leave();
   if (!peer_.has_value()) {
-    const auto connected = port_->connect(hash_.address, port_->now_us() + options_.meet_us);
+    const auto connected =
+        port_->connect(hashes_[shard_].address, port_->now_us() + options_.meet_us);
     next_ = port_->now_us() + kPauses * options_.meet_us;
     if (!connected.ok()) return;
     peer_ = connected.value();
@@ -82,7 +101,8 @@ void Orphans::hear(const fabric::Arrival& arrival) {
   position_ = 0;  // it does not tell now: from the first chain on, behind a pause
 }
 
-/// All that has been told is of this hash server, from its first chain on, and what waited then.
+/// All that has been told is of these hash servers, from their first chains on, and what waited
+/// then.
 void Orphans::take_places(WireReader answer) {
   const auto next = answer.take<std::uint64_t>();
   while (answer.left() > 0) {
@@ -93,6 +113,7 @@ void Orphans::take_places(WireReader answer) {
   position_ = next;
   next_ = port_->now_us();
   if (next != 0) return;
+  if (++shard_ < hashes_.size()) return leave();
   phase_ = Phase::kRest;
   next_ += options_.hold_us;
 }

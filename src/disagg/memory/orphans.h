@@ -37,8 +37,8 @@ class Orphans {
   Orphans(const Orphans&) = delete;
   Orphans& operator=(const Orphans&) = delete;
 
-  /// Which server has the entries. A round begins anew.
-  void follow(const ClusterMap::Index& hash, std::uint32_t node, std::uint32_t epoch);
+  /// Which servers have the entries, one for each shard. If these are others a round begins anew.
+  void follow(const ClusterMap& map, std::uint32_t node);
   /// Asks which blocks entries lead to, if it is time to. Those that are nobody's, at the end of a
   /// round; they are still in use.
   Blocks tend();
@@ -51,6 +51,7 @@ class Orphans {
   enum class Phase : std::uint8_t { kAge, kLook, kRest };
 
   void begin();
+  void look_anew();
   void leave();
   void look();
   void take_places(WireReader answer);
@@ -60,7 +61,7 @@ class Orphans {
   Asking* const asking_;
   Pool* const pool_;
   const Options options_;
-  ClusterMap::Index hash_;
+  std::vector<ClusterMap::Index> hashes_;  // by shard
   std::uint32_t node_ = 0;
   std::uint32_t epoch_ = 0;
 
@@ -68,7 +69,8 @@ class Orphans {
   fabric::TimeUs next_ = 0;
   std::optional<fabric::PeerId> peer_;
   std::uint64_t request_ = 0;   // 0: none is under way
-  std::uint64_t position_ = 0;  // chains before this one were told
+  std::size_t shard_ = 0;       // those before this one have told all
+  std::uint64_t position_ = 0;  // of its chains those before this one were told
 };
 
 }  // namespace breccia::disagg

@@ -125,14 +125,13 @@ Status Engine::submit(const WriteOptions& options, batch::Requests* requests) {
 
 // ---- single keys -------------------------------------------------------------------------------
 
-Status Engine::write(const WriteOptions& options, const Change& change) {
+Status Engine::write(const WriteOptions& options, Change change) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
     if (options.moment != nullptr) return no_such("WriteOptions::moment", "tells of no moments");
     const TimeUs late = until(options);
     BRECCIA_TAKE(const Clients::Taken client, clients_.take(late));
-    std::size_t done = 0;
-    BRECCIA_TRY(client->write({&change, 1}, &done, late));
+    BRECCIA_TRY(client->write({&change, 1}, late));
     ++writes_;
     return Status::OK();
   });

@@ -60,7 +60,7 @@ class Engine final : public Store {
   Status submit(const WriteOptions& options, batch::Requests* requests);
   [[nodiscard]] Status check_open() const;
   [[nodiscard]] fabric::TimeUs until(const WriteOptions& options) const;
-  Status write(const WriteOptions& options, const Change& change);
+  Status write(const WriteOptions& options, Change change);
 
   const DisaggOptions options_;
   Clients clients_;

@@ -34,7 +34,7 @@ Served<HashServer> serve_hash(Net* net, const ClusterMap& map) {
                              .log_bytes_max = kLogBytes})
                       .take();
     server->be_first();
-    EXPECT_TRUE(server->follow(map).ok());
+    EXPECT_TRUE(server->follow(map, 0).ok());
     server->trust_until(kFar);
     return server;
   });
@@ -95,9 +95,9 @@ TEST(DisaggBounds, WritesWaitForAnOrderedServerThatStandsStill) {
     const auto memory = serve_memory(net);
     OrderedByHand ordered(net);
     ClusterMap map = map_of(kEpoch, "", memory.address, "");
-    map.ordered = {.member = "ordered", .address = ordered.address(), .is_whole = true};
+    map.shards[0].ordered = {.member = "ordered", .address = ordered.address(), .is_whole = true};
     const auto hash = serve_hash(net, map);
-    map.hash.address = hash.address;
+    map.shards[0].hash.address = hash.address;
     ordered.be_met();
     Hand client(net);
     const fabric::PeerId to = client.meet(hash.address);
@@ -143,8 +143,8 @@ TEST(DisaggBounds, MapsOfAnotherVersionAreToldSo) {
         net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
     const std::string map = map_of(kEpoch, hash.address, memory.address, "").encode();
     std::string other = map;
-    const std::string version = "\"version\":1";
-    other.replace(other.find(version), version.size(), "\"version\":2");
+    const std::string version = "\"version\":2";
+    other.replace(other.find(version), version.size(), "\"version\":1");
     ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
     ASSERT_TRUE(one.put().ok());
     one.coordinator.change(other);

@@ -61,7 +61,7 @@ inline WireWriter commit_of(std::span<const std::byte> memory, const Location& b
                             std::uint64_t sequence) {
   const auto view = whole_block(memory.subspan(block.offset(), block.bytes()));
   EXPECT_TRUE(view.has_value());
-  return WireWriter().add(slot_of(0, block)).add(view->generation).add(sequence);
+  return WireWriter().add(0U).add(slot_of(0, block)).add(view->generation).add(sequence);
 }
 /// The write that it is of; 0: of none that was taken.
 inline std::uint64_t sequence_in(std::span<const std::byte> memory, const Location& block) {

@@ -77,11 +77,11 @@ inline Served<MemoryByHand> serve_memory(Net* net, TimeUs hold_us = kFar) {
 /// Of one memory server, and its mirror if there is an address.
 inline ClusterMap map_of(std::uint32_t epoch, const std::string& hash, const std::string& memory,
                          const std::string& mirror) {
-  ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
-  map.hash = {.member = "hash", .address = hash, .is_whole = true};
+  ClusterMap map{.epoch = epoch, .shards = {{.has_begun = true}}};
+  map.shards[0].hash = {.member = "hash", .address = hash, .is_whole = true};
   map.memory.push_back({.member = memory, .address = memory, .bytes = kChunkBytes});
   if (!mirror.empty()) {
-    map.memory.front().mirror = {.member = mirror, .address = mirror, .is_written = true};
+    map.memory.front().mirror = {.member = mirror, .address = mirror, .written_by = 1};
   }
   return map;
 }

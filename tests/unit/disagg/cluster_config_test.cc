@@ -31,6 +31,7 @@ TEST(DisaggConfig, IsReadAsItWasWritten) {
   local.coordinator = "local:" + folder.path() + "/coordinator";
   local.session_ms = 321;
   local.copies = 2;
+  local.shards = 7;
   ClusterConfig network;
   network.transport = "libfabric";
   network.provider = "tcp;ofi_rxm";
@@ -50,6 +51,7 @@ TEST(DisaggConfig, IsReadAsItWasWritten) {
     EXPECT_EQ(found.value().coordinator, config.coordinator);
     EXPECT_EQ(found.value().session_ms, config.session_ms);
     EXPECT_EQ(found.value().copies, config.copies);
+    EXPECT_EQ(found.value().shards, config.shards);
   }
 }
 
@@ -59,8 +61,9 @@ TEST(DisaggConfig, RefusesWhatThereIsNot) {
   const Folder folder(Place::kMemory);
   const std::string local = R"({"transport": "local", "ports": "/p", "coordinator": "local:/p/c")";
   EXPECT_TRUE(read(folder, local + "}").ok());
-  for (const char* const wrong : {R"(, "port": 1})", R"(, "provider": "efa"})", R"(, "copies": 3})",
-                                  R"(, "copies": "two"})"}) {
+  for (const char* const wrong :
+       {R"(, "port": 1})", R"(, "provider": "efa"})", R"(, "copies": 3})", R"(, "copies": "two"})",
+        R"(, "shards": 0})", R"(, "shards": 65})"}) {
     const auto found = read(folder, local + wrong);
     EXPECT_TRUE(found.status().IsInvalidArgument()) << wrong << found.status().ToString();
   }

@@ -77,8 +77,11 @@ std::optional<Look> look_at(SimCluster* cluster, Net::Node node) {
   const auto has = [&](const ClusterMap::Index& index) {
     return index.is_whole && seen.members.contains(index.member);
   };
-  if (!has(seen.map.hash) || !has(seen.map.ordered)) return std::nullopt;
-  return seen;
+  const bool has_all =
+      !seen.map.shards.empty() &&
+      std::all_of(seen.map.shards.begin(), seen.map.shards.end(),
+                  [&](const auto& shard) { return has(shard.hash) && has(shard.ordered); });
+  return has_all ? std::optional(seen) : std::nullopt;
 }
 
 /// Waits until both indexes are whole and their servers there, and memory servers, and tells who
@@ -94,6 +97,18 @@ ClusterMap wait_until_whole(SimCluster* cluster, Net::Node node) {
   }
 }
 
+/// No process has both indexes of a shard, and this one has as many as others, but for one.
+bool is_spread(const ClusterMap& map, const std::string& process) {
+  std::map<std::string, std::size_t> loads{{process, 0}};
+  for (const ClusterMap::Shard& shard : map.shards) {
+    if (shard.hash.process == shard.ordered.process) return false;
+    ++loads[shard.hash.process];
+    ++loads[shard.ordered.process];
+  }
+  return std::all_of(loads.begin(), loads.end(),
+                     [&](const auto& one) { return one.second <= loads[process] + 1; });
+}
+
 /// Who is struck.
 struct Victim {
   Net::Node node;
@@ -101,12 +116,17 @@ struct Victim {
   std::function<void()> replace;  // by a server that waits for its role
 };
 
+const ClusterMap::Shard& any_shard(SimCluster* cluster, const ClusterMap& map) {
+  return map.shards[cluster->net().random().below(map.shards.size())];
+}
+
 /// A server that has an index.
 Victim index_victim(SimCluster* cluster, const ClusterMap& map) {
+  const ClusterMap::Shard& shard = any_shard(cluster, map);
   const Role role = cluster->net().random().one_in(2) ? Role::kHash : Role::kOrdered;
   const Role other = role == Role::kHash ? Role::kOrdered : Role::kHash;
-  return {.node = cluster->node_of(map.of(role).member),
-          .other = cluster->node_of(map.of(other).member),
+  return {.node = cluster->node_of(shard.of(role).member),
+          .other = cluster->node_of(shard.of(other).member),
           .replace = [cluster, role] { cluster->add_seat(role); }};
 }
 
@@ -117,7 +137,7 @@ Victim memory_victim(SimCluster* cluster, const ClusterMap& map) {
   BRECCIA_ASSERT(one != map.memory.end());
   std::string member = one->member, other = one->mirror.member;
   if (cluster->net().random().one_in(2)) std::swap(member, other);
-  if (cluster->net().random().one_in(3)) other = map.hash.member;
+  if (cluster->net().random().one_in(3)) other = any_shard(cluster, map).hash.member;
   return {.node = cluster->node_of(member), .other = cluster->node_of(other), .replace = [cluster] {
             cluster->add_memory_server();
           }};
@@ -175,8 +195,9 @@ void strike_one(SimCluster* cluster, const Victim& one, TimeUs session_us) {
 /// Both servers of indexes at once, or one right behind the other.
 void strike_both(SimCluster* cluster, const ClusterMap& map, TimeUs session_us) {
   Net& net = cluster->net();
-  std::vector<Net::Node> both = {cluster->node_of(map.hash.member),
-                                 cluster->node_of(map.ordered.member)};
+  const ClusterMap::Shard& shard = any_shard(cluster, map);
+  std::vector<Net::Node> both = {cluster->node_of(shard.hash.member),
+                                 cluster->node_of(shard.ordered.member)};
   if (net.random().one_in(2)) std::swap(both[0], both[1]);
   const bool is_one_late = net.random().one_in(3);
   const TimeUs some_time = net.random().below(4 * session_us);
@@ -228,8 +249,11 @@ bool strike_while_built(SimCluster* cluster, Net::Node node) {
   constexpr int kLooksMax = 60;
   for (int looks = 0; looks < kLooksMax; ++looks) {
     const Look seen = look_at_once(cluster, node);
-    const ClusterMap::Index& hash = seen.map.hash;
-    if (hash.is_whole || !seen.members.contains(hash.member)) continue;
+    const auto is_built = [](const auto& shard) { return !shard.hash.is_whole; };
+    const auto found = std::find_if(seen.map.shards.begin(), seen.map.shards.end(), is_built);
+    if (found == seen.map.shards.end()) continue;
+    const ClusterMap::Index& hash = found->hash;
+    if (!seen.members.contains(hash.member)) continue;
     cluster->net().sleep(cluster->net().random().below(1000));
     cluster->net().kill(cluster->node_of(hash.member));
     cluster->add_seat(Role::kHash);
@@ -262,6 +286,37 @@ bool strike_while_copying(SimCluster* cluster, Net::Node node, TimeUs session_us
   return false;
 }
 
+/// If an index is about to move before long, strikes who has it, its heir, or the server that this
+/// one would build it from. Whether one did.
+bool strike_while_moving(SimCluster* cluster, Net::Node node, TimeUs session_us) {
+  constexpr int kLooksMax = 100;
+  for (int looks = 0; looks < kLooksMax; ++looks) {
+    const ClusterMap map = look_at_once(cluster, node).map;
+    for (const ClusterMap::Shard& shard : map.shards) {
+      for (const Role role : {Role::kHash, Role::kOrdered}) {
+        const ClusterMap::Index& index = shard.of(role);
+        if (index.heir.member.empty()) continue;
+        const ClusterMap::Index& source = role == Role::kHash ? shard.ordered : shard.hash;
+        std::vector<Net::Node> nodes = {cluster->node_of(index.member),
+                                        cluster->node_of(index.heir.member),
+                                        cluster->node_of(source.member)};
+        std::swap(nodes[0], nodes[cluster->net().random().below(nodes.size())]);
+        strike_one(cluster,
+                   {.node = nodes[0],
+                    .other = nodes[1 + cluster->net().random().below(2)],
+                    .replace =
+                        [cluster] {
+                          cluster->add_seat(Role::kHash);
+                          cluster->add_seat(Role::kOrdered);
+                        }},
+                   session_us);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 const std::string& memory_of(const ClusterMap& map) {
   const auto one = std::find_if(map.memory.begin(), map.memory.end(), [](const auto& memory) {
     return memory.is_in_use && !memory.is_lost;
@@ -275,6 +330,8 @@ struct Seen {
   std::uint64_t ordered = 0, again = 0;  // as clients count
   std::uint64_t struck_while_copying = 0;
   std::uint64_t struck_while_built = 0;
+  std::uint64_t struck_while_moving = 0;
+  std::uint64_t moved = 0;  // indexes that were given away when all was whole again
   std::uint64_t came_back = 0;
 };
 
@@ -290,7 +347,17 @@ void strike(SimCluster* cluster, Struck struck, int times, TimeUs session_us, bo
   net.start(node, [cluster, &net, node, struck, times, session_us, is_over, seen] {
     for (int i = 0; i < times; ++i) {
       const ClusterMap map = wait_until_whole(cluster, node);
+      for (const ClusterMap::Shard& shard : map.shards) {
+        seen->moved += shard.hash.given_by.empty() ? 0 : 1;
+        seen->moved += shard.ordered.given_by.empty() ? 0 : 1;
+      }
       if (net.random().one_in(2)) net.sleep(net.random().below(3000));
+      if (struck == Struck::kOne && cluster->processes() > 1 &&
+          strike_while_moving(cluster, node, session_us)) {
+        ++seen->struck_while_moving;
+        net.sleep(2 * session_us);
+        continue;
+      }
       if (struck == Struck::kBothIndexes && !net.random().one_in(4)) {
         strike_both(cluster, map, session_us);
         if (net.random().one_in(3) && strike_while_built(cluster, node)) ++seen->struck_while_built;
@@ -343,6 +410,8 @@ Seen expect_linearizable_with_strikes(std::uint32_t copies, std::uint64_t seeds_
     SimCluster cluster(seed, weather,
                        {.memory_servers = 2,
                         .copies = copies,
+                        .shards = static_cast<std::uint32_t>(1 + (seed % 5) / 3),
+                        .processes = static_cast<std::uint32_t>(seed % 3),
                         .session_us = kSession,
                         .grows = seed % 4 == 0,
                         .return_us = struck == Struck::kNobodyForEver ? 20 * kSession : 0});
@@ -394,6 +463,10 @@ TEST(DisaggFailover, IsLinearizable) {
   constexpr std::size_t kMany = 20;
   EXPECT_TRUE(seen.ordered > 0 || seen.seeds < kMany);
   EXPECT_TRUE(seen.again > 0 || seen.seeds < kMany);
+  EXPECT_TRUE(seen.moved > 0 || seen.seeds < kMany);
+  EXPECT_TRUE(seen.struck_while_moving > 0 || seen.seeds < kMany);
+  RecordProperty("moved", static_cast<int>(seen.moved));
+  RecordProperty("struck_while_moving", static_cast<int>(seen.struck_while_moving));
 }
 
 // Goal: the same with one server of memory gone at a time, where two have each value.
@@ -449,12 +522,12 @@ TEST(DisaggFailover, FirstHashServerGoes) {
   net.start(node, [&] {
     const auto coordinator = cluster.meet_coordinator(node);
     ClusterMap map;
-    while (map.hash.member.empty()) {
+    while (map.shards.empty() || map.shards[0].hash.member.empty()) {
       net.sleep(300);
       const Coordinator::View* const view = coordinator->it.look();
       if (view != nullptr) map = ClusterMap::decode(view->document).take();
     }
-    net.kill(cluster.node_of(map.hash.member));
+    net.kill(cluster.node_of(map.shards[0].hash.member));
     cluster.add_seat(Role::kHash);
     cluster.add_seat(Role::kOrdered);
     (void)wait_until_whole(&cluster, node);
@@ -485,8 +558,9 @@ TEST(DisaggFailover, AGrownIndexIsTakenOver) {
     net.start(node, [&] {
       while (!is_filled) net.sleep(300);
       const ClusterMap map = wait_until_whole(&cluster, node);
-      net.kill(cluster.node_of(map.hash.member));
-      while (wait_until_whole(&cluster, node).hash.member == map.hash.member) net.sleep(300);
+      const std::string first = map.shards[0].hash.member;
+      net.kill(cluster.node_of(first));
+      while (wait_until_whole(&cluster, node).shards[0].hash.member == first) net.sleep(300);
       is_over = true;
     });
     cluster.add_client([&](Client* client) {
@@ -531,17 +605,17 @@ TEST(DisaggFailover, IndexesOfOneProcessPart) {
     bool is_over = false;
     net.start(node, [&] {
       const ClusterMap before = wait_until_whole(&cluster, node);
-      EXPECT_EQ(before.hash.process, before.ordered.process);
+      EXPECT_EQ(before.shards[0].hash.process, before.shards[0].ordered.process);
       cluster.add_seat(Role::kHash, "other");
       cluster.add_seat(Role::kOrdered, "other");
       ClusterMap now = before;
-      while (now.ordered.process != "other") now = wait_until_whole(&cluster, node);
-      EXPECT_EQ(now.hash.member, before.hash.member);
+      while (now.shards[0].ordered.process != "other") now = wait_until_whole(&cluster, node);
+      EXPECT_EQ(now.shards[0].hash.member, before.shards[0].hash.member);
       // All of the first one goes; the other one has both then.
-      for (const ClusterMap::Index& index : {before.hash, before.ordered}) {
+      for (const ClusterMap::Index& index : {before.shards[0].hash, before.shards[0].ordered}) {
         net.kill(cluster.node_of(index.member));
       }
-      while (now.hash.process != "other") now = wait_until_whole(&cluster, node);
+      while (now.shards[0].hash.process != "other") now = wait_until_whole(&cluster, node);
       is_over = true;
     });
     cluster.add_client([&](Client* client) {
@@ -561,6 +635,70 @@ TEST(DisaggFailover, IndexesOfOneProcessPart) {
       }
     });
     cluster.run();
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: indexes move to processes that come, until all have as many and none has both of a shard,
+//   and nobody sees it: histories are linearizable, ranges too, all writes are known to have
+//   happened, also those under way at that moment, and a client sees all that it has written.
+// Mutation: a role that is taken from who has it without asking; a server that lets go what clients
+//   still believe, or have no answer to; one that promises or takes more while it lets go; clients
+//   that do not know that an index was given away; servers that move for ever.
+TEST(DisaggFailover, IndexesMove) {
+  set_log_level(LogLevel::kWarning);
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(200)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    const auto shards = static_cast<std::uint32_t>(1 + seed % 3);
+    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
+                       {.memory_servers = 2,
+                        .shards = shards,
+                        .session_us = 10'000,
+                        .grows = seed % 4 == 0,
+                        .process = "one"});
+    Net& net = cluster.net();
+    const Net::Node node = net.add_node();
+    bool is_over = false;
+    net.start(node, [&] {
+      (void)wait_until_whole(&cluster, node);
+      for (const char* const process : {"two", "three"}) {
+        for (std::uint32_t i = 0; i < shards; ++i) {
+          cluster.add_seat(Role::kHash, process);
+          cluster.add_seat(Role::kOrdered, process);
+        }
+        while (!is_spread(wait_until_whole(&cluster, node), process)) net.sleep(1000);
+      }
+      // By then it would be seen that they go on.
+      const std::uint32_t epoch = wait_until_whole(&cluster, node).epoch;
+      net.sleep(100'000);
+      EXPECT_EQ(wait_until_whole(&cluster, node).epoch, epoch);
+      is_over = true;
+    });
+    History history;
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      cluster.add_client([&, i](Client* client) {
+        for (std::uint64_t round = 0; !is_over; ++round) {
+          ask_at_random(cluster.clock(), client, 1000 * (10 * seed + i) + round, 4,
+                        SimCluster::kLong, &history);
+          net.sleep(net.random().below(500));
+        }
+      });
+    }
+    cluster.add_client([&](Client* client) {
+      for (int i = 0; !is_over; ++i) {
+        const std::string key = "own" + std::to_string(i % 8), value = std::to_string(i);
+        const Status put = client->put(key, value, cluster.late());
+        ASSERT_TRUE(put.ok()) << put.ToString();
+        std::string found;
+        ASSERT_TRUE(client->get(key, &found, cluster.late()).ok());
+        ASSERT_EQ(found, value);
+        std::vector<std::pair<std::string, std::string>> range;
+        ASSERT_TRUE(client->scan(key, "own9", 1, &range, cluster.late()).ok());
+        ASSERT_EQ(range, (std::vector<std::pair<std::string, std::string>>{{key, value}}));
+      }
+    });
+    cluster.run();
+    expect_linearizable(history);
     if (HasFailure()) return;
   }
 }

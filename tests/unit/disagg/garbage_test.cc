@@ -192,7 +192,7 @@ bool serve_mirror(fabric::Port* port, const ClusterMap& map, TimeUs until) {
   const auto server = MemoryServer::make(port, options).take();
   ClusterMap with_mirror = map;
   with_mirror.memory.front().mirror = {
-      .member = "mirror", .address = "", .is_written = true, .is_whole = false};
+      .member = "mirror", .address = "", .written_by = 1, .is_whole = false};
   EXPECT_TRUE(server->follow(with_mirror).ok());
   server->serve(until);
   return server->mirror()->is_whole();
@@ -209,10 +209,10 @@ void serve_hash(fabric::Port* port, ClusterMap map, bool from_memory, TimeUs unt
   ASSERT_TRUE(server.ok());
   if (from_memory) {
     server.value()->begin_from_memory();
-    map.hash.is_whole = false;
-    map.ordered = {};
+    map.shards[0].hash.is_whole = false;
+    map.shards[0].ordered = {};
   }
-  ASSERT_TRUE(server.value()->follow(map).ok());
+  ASSERT_TRUE(server.value()->follow(map, 0).ok());
   server.value()->trust_until(kLong);
   (void)server.value()->serve(until);
 }
@@ -234,16 +234,16 @@ TEST(DisaggGarbage, QuestionsToServers) {
     net.start(node, [&] {
       const auto coordinator = cluster.meet_coordinator(node);
       ClusterMap map;
-      while (map.memory.empty() || !map.has_begun) {
+      while (map.memory.empty() || map.shards.empty() || !map.shards[0].has_begun) {
         net.sleep(300);
         const Coordinator::View* const view = coordinator->it.look();
         if (view != nullptr) map = ClusterMap::decode(view->document).take();
       }
       const auto port = net.open(node);
       std::vector<fabric::PeerId> peers;
-      std::vector<std::string> addresses = {map.hash.address, map.ordered.address,
-                                            map.memory.front().address,
-                                            cluster.coordinator_address()};
+      std::vector<std::string> addresses = {
+          map.shards[0].hash.address, map.shards[0].ordered.address, map.memory.front().address,
+          cluster.coordinator_address()};
       const std::string& mirror = map.memory.front().mirror.address;
       if (!mirror.empty()) addresses.push_back(mirror);
       for (const std::string& address : addresses) {
@@ -288,9 +288,9 @@ TEST(DisaggGarbage, AnswersToAskers) {
       net.start(liars, [port, &random] { answer_garbage(port, &random); });
     }
     const ClusterMap map{.epoch = 1,
-                         .has_begun = true,
-                         .hash = {.member = "h", .address = addresses[0], .is_whole = true},
-                         .ordered = {.member = "o", .address = addresses[1], .is_whole = true},
+                         .shards = {{.has_begun = true,
+                                     .hash = {"h", addresses[0], /*is_whole=*/true},
+                                     .ordered = {"o", addresses[1], /*is_whole=*/true}}},
                          .memory = {{.node = 0, .member = "m", .address = addresses[2]}}};
     const Net::Node node = net.add_node();
     fabric::Port* const of_hash = open(node);
@@ -327,17 +327,25 @@ TEST(DisaggGarbage, AnswersToAskers) {
 TEST(DisaggGarbage, Maps) {
   const ClusterMap map{
       .epoch = 7,
-      .has_begun = true,
-      .hash = {.member = "h", .address = "a", .is_whole = true},
-      .ordered = {.member = "o", .address = "b", .is_whole = false},
-      .memory = {
-          {.node = 3, .member = "m", .address = "c", .is_lost = true},
-          {.node = 5,
-           .member = "n",
-           .address = "d",
-           .bytes = 1 << 20,
-           .is_lost = false,
-           .mirror = {.member = "p", .address = "e", .is_written = true, .is_whole = false}}}};
+      .placement_seed = {.start = 11, .factor = ~std::uint64_t{0}},
+      .shards = {{.has_begun = true,
+                  .hash = {.member = "h", .address = "a", .is_whole = true},
+                  .ordered = {.member = "o", .address = "b", .is_whole = false}},
+                 {.has_begun = false,
+                  .hash = {.member = "i",
+                           .address = "f",
+                           .is_whole = true,
+                           .process = "x",
+                           .given_by = "j",
+                           .heir = {.member = "k", .address = "g", .process = "y"}},
+                  .ordered = {}}},
+      .memory = {{.node = 3, .member = "m", .address = "c", .is_lost = true},
+                 {.node = 5,
+                  .member = "n",
+                  .address = "d",
+                  .bytes = 1 << 20,
+                  .is_lost = false,
+                  .mirror = {.member = "p", .address = "e", .written_by = 1, .is_whole = false}}}};
   const std::string good = map.encode();
   ASSERT_TRUE(ClusterMap::decode(good).ok());
   EXPECT_EQ(ClusterMap::decode(good).value(), map);
@@ -358,6 +366,7 @@ TEST(DisaggGarbage, Maps) {
       continue;
     }
     for (const auto& one : decoded.value().memory) ASSERT_LT(one.node, kNodesMax);
+    ASSERT_LE(decoded.value().shards.size(), kShardsMax);
   }
 }
 

@@ -32,8 +32,8 @@ class Played {
         ordered(net),
         client(net),
         region(memory.port()->make_region(kChunkBytes, fabric::Access::kReadWrite).take()) {
-    ClusterMap map{.epoch = kEpoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
-    map.ordered = {.member = "o", .address = ordered.port()->address(), .is_whole = true};
+    ClusterMap map{.epoch = kEpoch, .shards = {{.has_begun = true}}};
+    map.shards[0].ordered = {.member = "o", .address = ordered.port()->address(), .is_whole = true};
     map.memory.push_back(
         {.member = "m", .address = memory.port()->address(), .bytes = kChunkBytes});
     hash = disagg::testing::serve<HashServer>(net, [&map, is_first](fabric::Port* port) {
@@ -43,7 +43,7 @@ class Played {
                                             .meet_us = kSoonUs})
                         .take();
       if (is_first) server->be_first();
-      EXPECT_TRUE(server->follow(map).ok());
+      EXPECT_TRUE(server->follow(map, 0).ok());
       server->trust_until(kFar);
       return server;
     });
@@ -159,6 +159,7 @@ TEST(DisaggHashServer, EndsWritesOfBefore) {
     };
     const auto commit = Played::take(&one.memory, Ask::kCommit);
     WireReader committed(commit.payload);
+    EXPECT_EQ(committed.take<std::uint32_t>(), 0U);
     EXPECT_EQ(committed.take<Slot>(), slot_of(0, kB));
     EXPECT_EQ(committed.take<std::uint32_t>(), 9U);
     EXPECT_EQ(committed.take<std::uint64_t>(), 5U);
@@ -167,6 +168,7 @@ TEST(DisaggHashServer, EndsWritesOfBefore) {
     one.memory.answer(commit, answer_of(Code::kOk));
     const auto retire = Played::take(&one.memory, Ask::kRetire);
     WireReader retired(retire.payload);
+    EXPECT_EQ(retired.take<std::uint32_t>(), 0U);
     EXPECT_EQ(retired.take<Slot>(), slot_of(0, kA));
     EXPECT_EQ(retired.take<std::uint64_t>(), 5U);
     EXPECT_TRUE(retired.is_whole());

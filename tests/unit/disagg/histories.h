@@ -105,14 +105,14 @@ inline void write_many_at_random(const Clock& clock, Client* client, base::Rando
     number.push_back((*history)[keys[i]].size());
     (*history)[keys[i]].push_back(op);
   }
-  std::size_t done = 0;
-  const Status status = client->write(changes, &done, until);
+  const Status status = client->write(changes, until);
+  const auto is_done = [](const Change& one) { return one.is_done; };
   ASSERT_FALSE(status.IsCorruption()) << status.ToString();
-  ASSERT_TRUE(done == keys.size() || !status.ok());
+  ASSERT_TRUE(std::all_of(changes.begin(), changes.end(), is_done) || !status.ok());
   for (std::size_t i = 0; i < keys.size(); ++i) {
     TimeUs* const returned = &(*history)[keys[i]][number[i]].returned;
-    if (i < done) *returned = clock();
-    if (i >= done && says_did_not_happen(status)) *returned = kDidNotHappen;
+    if (is_done(changes[i])) *returned = clock();
+    if (!is_done(changes[i]) && says_did_not_happen(status)) *returned = kDidNotHappen;
   }
 }
 

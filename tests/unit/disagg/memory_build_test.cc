@@ -25,10 +25,10 @@ constexpr std::uint32_t kBlockClass = 1;
 constexpr TimeUs kFar = 10'000'000;
 
 ClusterMap map_of(const std::string& memory, const std::string& mirror) {
-  ClusterMap map{.epoch = kEpoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
+  ClusterMap map{.epoch = kEpoch, .shards = {{.has_begun = true}}};
   map.memory.push_back({.member = "server", .address = memory, .bytes = kChunkBytes});
   map.memory.front().mirror = {
-      .member = "mirror", .address = mirror, .is_written = true, .is_whole = true};
+      .member = "mirror", .address = mirror, .written_by = 1, .is_whole = true};
   return map;
 }
 
@@ -90,7 +90,7 @@ class Pair {
                                             .meet_us = 200})
                         .take();
       server->begin_from_memory();
-      EXPECT_TRUE(server->follow(map_).ok());
+      EXPECT_TRUE(server->follow(map_, 0).ok());
       server->trust_until(kFar);
       return server;
     });

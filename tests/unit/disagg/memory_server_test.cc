@@ -20,7 +20,7 @@ constexpr std::uint32_t kBlockClass = 1;
 constexpr std::uint32_t kEpoch = 7;
 
 ClusterMap map_of(std::uint32_t epoch, const ClusterMap::Mirror& mirror) {
-  ClusterMap map{.epoch = epoch, .has_begun = true, .hash = {}, .ordered = {}, .memory = {}};
+  ClusterMap map{.epoch = epoch, .shards = {{.has_begun = true}}};
   map.memory.push_back({.member = "server", .address = "", .bytes = 2 * kChunkBytes});
   map.memory.front().mirror = mirror;
   return map;
@@ -153,7 +153,8 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
     }
     mark_block(memory, blocks[3]);
     memory[blocks[4].offset() + sizeof(BlockHeader)] ^= std::byte{1};
-    const WireWriter late = WireWriter().add(slot_of(0, blocks[1])).add(1U).add(std::uint64_t{9});
+    const WireWriter late =
+        WireWriter().add(0U).add(slot_of(0, blocks[1])).add(1U).add(std::uint64_t{9});
     EXPECT_EQ(code(ask(Ask::kCommit, late)), Code::kOk);
     EXPECT_EQ(sequence_in(memory, blocks[1]), 0U);
 
@@ -162,7 +163,7 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
       std::vector<std::pair<std::uint64_t, std::uint64_t>> found;  // line and sequence
       std::uint64_t line = 0;
       do {
-        const auto answer = ask(Ask::kValues, WireWriter().add(KeySeeds()).add(line));
+        const auto answer = ask(Ask::kValues, WireWriter().add(0U).add(KeySeeds()).add(line));
         WireReader reader(std::span<const std::byte>(answer).subspan(1));
         line = reader.take<std::uint64_t>();
         EXPECT_EQ(reader.take<std::uint64_t>(), last);
@@ -180,7 +181,7 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
     using Found = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
     EXPECT_EQ(values(), (Found{{blocks[2].line, 2}, {blocks[5].line, 5}}));
     const auto retired_by = [&](std::size_t i, std::uint64_t sequence) {
-      return WireWriter().add(slot_of(0, blocks[i])).add(sequence);
+      return WireWriter().add(0U).add(slot_of(0, blocks[i])).add(sequence);
     };
     EXPECT_EQ(code(ask(Ask::kRetire, retired_by(5, 5))), Code::kOk);
     EXPECT_EQ(code(ask(Ask::kRetire, retired_by(2, 3))), Code::kOk);

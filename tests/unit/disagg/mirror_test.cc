@@ -50,8 +50,9 @@ class MirrorByHand {
 
   void follow(bool is_written) {
     ClusterMap::Memory of{.member = "server", .address = server_.port()->address()};
-    of.mirror = {.member = "mirror", .address = "", .is_written = is_written, .is_whole = false};
-    mirror_.follow(of, 1);
+    of.mirror = {
+        .member = "mirror", .address = "", .written_by = is_written ? 1U : 0U, .is_whole = false};
+    mirror_.follow(of, {.epoch = 1, .shards = {{}}, .memory = {of}});
   }
   /// Lets both go on until the mirror has heard which blocks are in use.
   void meet() {
@@ -213,9 +214,9 @@ TEST(DisaggMirror, CommitsBesideACopyStay) {
           return whole_block(one.of_server().subspan(block.offset(), block.bytes()))->generation;
         };
         const auto say = [&] {
-          one.mirror().commit(kA, generation_of(kA), 7);
-          one.mirror().commit(kB, generation_of(kB), 8);
-          one.mirror().retire(kB, 9);
+          one.mirror().commit(0, kA, generation_of(kA), 7);
+          one.mirror().commit(0, kB, generation_of(kB), 8);
+          one.mirror().retire(0, kB, 9);
         };
         if (is_early) say();
         one.follow(/*is_written=*/false);

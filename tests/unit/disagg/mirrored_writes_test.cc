@@ -38,7 +38,7 @@ Served<HashServer> serve_hash(Net* net, const ClusterMap& map) {
                              .is_alone = true})
                       .take();
     server->be_first();
-    EXPECT_TRUE(server->follow(map).ok());
+    EXPECT_TRUE(server->follow(map, 0).ok());
     server->trust_until(kFar);
     return server;
   });
@@ -208,7 +208,7 @@ TEST(DisaggMirrored, RangesAreOfTheNewestMap) {
       auto server = std::make_unique<OrderedServer>(
           port, OrderedServer::Options{
                     .idle_us = 100, .again_us = kAgainUs, .meet_us = 100, .sorts_aside = false});
-      EXPECT_TRUE(server->follow(map).ok());
+      EXPECT_TRUE(server->follow(map, 0).ok());
       server->trust_until(kFar);
       return server;
     });
@@ -222,7 +222,7 @@ TEST(DisaggMirrored, RangesAreOfTheNewestMap) {
     hash.answer(*chains, answer_of(Code::kOk).add(std::uint64_t{0}));  // no keys
     while (!ordered.server->is_whole()) net->sleep(100);
 
-    const WireWriter all = WireWriter().add_bytes("").add_bytes("").add(10U);
+    const WireWriter all = WireWriter().add_bytes("").add_bytes("").add(10U).add(std::uint8_t{0});
     const auto scan = [&](std::uint32_t epoch) {
       return client.code_of(client.put(to, Ask::kScan, epoch, all));
     };
@@ -235,7 +235,7 @@ TEST(DisaggMirrored, RangesAreOfTheNewestMap) {
     EXPECT_EQ(scan(kEpoch + 1), Code::kOk);
     ClusterMap next = map;
     next.epoch = kEpoch + 2;
-    ASSERT_TRUE(ordered.server->follow(next).ok());
+    ASSERT_TRUE(ordered.server->follow(next, 0).ok());
     EXPECT_EQ(scan(kEpoch + 1), Code::kEpoch);
     EXPECT_EQ(scan(kEpoch + 2), Code::kOk);
   });
@@ -306,7 +306,7 @@ TEST(DisaggMirrored, NothingChangesWhileAServerThatWentIsRead) {
       EXPECT_EQ(client.code_of(client.put(to, Ask::kTrust, kEpoch, {})), Code::kOk);
       hash.server->trust_until(kFar);
       const std::string& stays = goes_server ? mirror.address : memory.address;
-      ASSERT_TRUE(hash.server->follow(map_of(kEpoch + 1, "", stays, "")).ok());
+      ASSERT_TRUE(hash.server->follow(map_of(kEpoch + 1, "", stays, ""), 0).ok());
       const std::uint64_t put = put_soon(&client, to, kEpoch + 1, nth_block(kBlockClass, 1));
       EXPECT_FALSE(client.code_of(put, until - 100 - net->now_us()).has_value());
       EXPECT_EQ(client.code_of(put), Code::kOk);

@@ -29,6 +29,8 @@ class SimCluster {
   struct Options {
     std::uint32_t memory_servers = 2;
     std::uint32_t copies = 1;
+    std::uint32_t shards = 1;
+    std::uint32_t processes = 0;  // that seats are of, at random; 0: each of one of its own
     TimeUs session_us = 100'000;
     bool has_ordered_seat = true;
     bool grows = false;        // the hash index, from one chain on
@@ -77,13 +79,18 @@ class SimCluster {
     seat_options_.ordered.page_bytes = 64;
     seat_options_.ordered.keys_at_once = 2;
     seat_options_.ordered.sorts_aside = false;
+    seat_options_.shards = options.shards;
+    seat_options_.placement = {.start = net_.random().next(), .factor = net_.random().next() | 1};
     seat_options_.turn_us = 400;
     seat_options_.agree_us = 3000;
+    seat_options_.stay_us = 20'000;
     seat_options_.patience_us = 20'000;
     seat_options_.return_us = options.return_us;
     for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
-    add_seat(Role::kHash, options.process);
-    if (options.has_ordered_seat) add_seat(Role::kOrdered, options.process);
+    for (std::uint32_t i = 0; i < options.shards; ++i) {
+      add_seat(Role::kHash, options.process);
+      if (options.has_ordered_seat) add_seat(Role::kOrdered, options.process);
+    }
   }
 
   /// A memory server on a node of its own, which comes back with its values if it is not lost;
@@ -118,8 +125,11 @@ class SimCluster {
   }
   /// A seat on a node of its own, which begins anew each time that it was of no use any more.
   /// `process`: it says that it is of this one; empty: of one of its own.
-  void add_seat(Role role, const std::string& process = "") {
+  void add_seat(Role role, std::string process = "") {
     const Node node = add_server();
+    if (process.empty() && options_.processes > 0) {
+      process = std::to_string(net_.random().below(options_.processes));
+    }
     net_.start(node, [this, node, role, process] {
       while (true) {
         const auto port = net_.open(node);
@@ -166,6 +176,7 @@ class SimCluster {
 
   void run() { net_.run(); }
   [[nodiscard]] std::uint32_t copies() const { return options_.copies; }
+  [[nodiscard]] std::uint32_t processes() const { return options_.processes; }
   fabric::sim::Net& net() { return net_; }
   [[nodiscard]] TimeUs late() const { return net_.now_us() + kLong; }
   std::function<TimeUs()> clock() {
