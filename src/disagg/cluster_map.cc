@@ -18,7 +18,10 @@ nlohmann::json json_of(const ClusterMap::Index& index) {
   if (!index.given_by.empty()) json["given_by"] = index.given_by;
   const ClusterMap::Heir& heir = index.heir;
   if (heir.member.empty()) return json;
-  json["heir"] = {{"member", heir.member}, {"address", heir.address}, {"process", heir.process}};
+  json["heir"] = {{"member", heir.member},
+                  {"address", heir.address},
+                  {"process", heir.process},
+                  {"may_take", heir.may_take}};
   return json;
 }
 
@@ -30,8 +33,10 @@ ClusterMap::Index index_in(const nlohmann::json& json) {
                           .given_by = json.value("given_by", "")};
   if (!json.contains("heir")) return index;
   const nlohmann::json& heir = json.at("heir");
-  index.heir = {
-      .member = heir.at("member"), .address = heir.at("address"), .process = heir.at("process")};
+  index.heir = {.member = heir.at("member"),
+                .address = heir.at("address"),
+                .process = heir.at("process"),
+                .may_take = heir.at("may_take")};
   return index;
 }
 

@@ -16,11 +16,12 @@ enum class Role : std::uint8_t { kHash, kOrdered };
 /// takes a role, and who comes to memory servers or takes them out, makes the epoch one more:
 /// messages of another epoch are refused.
 struct ClusterMap {
-  /// Who is to have an index when its server has given it away.
+  /// Who is to have an index that another one has.
   struct Heir {
     std::string member;  // empty: nobody
     std::string address;
     std::string process;
+    bool may_take = false;  // that one has let it go
 
     friend bool operator==(const Heir&, const Heir&) = default;
   };

@@ -69,7 +69,8 @@ class Worker {
       : name_("client" + std::to_string(run) + "." + std::to_string(number)),
         prefix_("r" + std::to_string(run) + "k"),
         random_(seed),
-        recorder_(static_cast<int>(number)) {
+        recorder_(static_cast<int>(number)),
+        has_shards_(config.shards > 1) {
     auto port = config.open_port(name_);
     auto met = disagg::MetCoordinator::meet(config, name_ + ".c");
     EXPECT_TRUE(port.ok() && met.ok());
@@ -151,7 +152,8 @@ class Worker {
     record(op, value.has_value() ? put_body(key, *value) : delete_body(key));
   }
 
-  /// All of the run's keys; of each by itself that is a lookup.
+  /// All of the run's keys; of each by itself that is a lookup. Where there are shards the keys of
+  /// one alone are as of one moment, so each goes by itself.
   void scan() {
     KeyOp op{.what = KeyOp::What::kRead, .value = {}, .called = base::now_us(), .returned = 0};
     const std::string end = prefix_ + "~";
@@ -160,12 +162,16 @@ class Worker {
     EXPECT_TRUE(status.ok()) << status.ToString();
     if (!status.ok()) return;
     op.returned = base::now_us();
-    record(op, range_body(prefix_, end, kKeys, found));
+    if (!has_shards_) record(op, range_body(prefix_, end, kKeys, found));
     const std::map<std::string, std::string> by_key(found.begin(), found.end());
     for (std::uint64_t i = 0; i < kKeys; ++i) {
       const auto one = by_key.find(prefix_ + std::to_string(i));
       op.value = one == by_key.end() ? std::nullopt : std::optional(one->second);
-      history_[prefix_ + std::to_string(i)].push_back(op);
+      const std::string key = prefix_ + std::to_string(i);
+      history_[key].push_back(op);
+      if (!has_shards_) continue;
+      record(op, get_body(key, op.value.has_value() ? Status() : Status::NotFound(),
+                          op.value.value_or("")));
     }
   }
 
@@ -183,6 +189,7 @@ class Worker {
   std::unique_ptr<Client> client_;
   std::map<std::string, std::vector<KeyOp>> history_;
   linearize::Recorder recorder_;
+  const bool has_shards_;
   std::vector<std::pair<TimeUs, TimeUs>> writes_;
   std::atomic<TimeUs> last_write_{0};
 };
@@ -220,7 +227,9 @@ Victim draw_victim(const ClusterMap& map, base::Random* random) {
   // Where one process came to have both indexes, as no other one was there in time, they would be
   // lost together.
   const ClusterMap::Shard& shard = map.shards[random->below(map.shards.size())];
-  const bool is_one = process_of(shard.hash.member) == process_of(shard.ordered.member);
+  const bool is_one = std::any_of(map.shards.begin(), map.shards.end(), [](const auto& one) {
+    return process_of(one.hash.member) == process_of(one.ordered.member);
+  });
   const bool is_index = random->one_in(2) && !is_one;
   const ClusterMap::Memory& memory = map.memory.front();
   const std::string& member = random->one_in(2)
@@ -320,10 +329,10 @@ void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uin
   check_histories(workers, seed, porcupine);
 }
 
-void run_all(Meet meet, std::uint64_t runs) {
+void run_all(Meet meet, std::uint64_t runs, std::uint32_t shards = 1) {
   const auto seeds = breccia::testing::seeds_to_run(runs);
   std::string why_not;
-  const auto processes = DisaggProcesses::make(meet, session_us(), &why_not);
+  const auto processes = DisaggProcesses::make(meet, shards, session_us(), &why_not);
   if (processes == nullptr) GTEST_SKIP() << why_not;
   const Porcupine porcupine(::testing::UnitTest::GetInstance()->current_test_info()->name());
   Routed routed;
@@ -425,5 +434,9 @@ TEST(DisaggProcess, ZooKeeper) { run_all(Meet::kZooKeeper, 75); }
 // Mutation: a question that is given to a server for as long as it may take in all fails within 20
 //   runs.
 TEST(DisaggProcess, Tcp) { run_all(Meet::kTcp, 75); }
+
+// Goal: the same with three shards, whose indexes move to processes that come.
+// Mutation: as of DisaggFailover.IndexesMove.
+TEST(DisaggProcess, Shards) { run_all(Meet::kShared, 75, 3); }
 
 }  // namespace breccia::crash

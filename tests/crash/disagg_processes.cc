@@ -31,10 +31,10 @@ constexpr std::size_t kIndexServers = 3;
 
 /// Whether each index has its server, and others wait for its place.
 bool has_indexes(const ClusterMap& map, const std::set<std::string>& members) {
-  const auto are_enough = [&members](const std::string& kind) {
+  const auto are_enough = [&](const std::string& kind) {
     return std::count_if(members.begin(), members.end(), [&kind](const std::string& member) {
              return member.starts_with(kind);
-           }) >= static_cast<std::ptrdiff_t>(kIndexServers);
+           }) >= static_cast<std::ptrdiff_t>(kIndexServers * map.shards.size());
   };
   const auto has = [&members](const ClusterMap::Index& index) {
     return index.is_whole && members.contains(index.member);
@@ -58,14 +58,15 @@ pid_t process_of(const std::string& member) {
   return dash == std::string::npos ? 0 : std::atoi(member.c_str() + dash + 1);
 }
 
-DisaggProcesses::DisaggProcesses(TimeUs session_us) {
+DisaggProcesses::DisaggProcesses(std::uint32_t shards, TimeUs session_us) {
+  config_.shards = shards;
   config_.session_ms = session_us / 1000;
   config_.copies = 2;
 }
 
-std::unique_ptr<DisaggProcesses> DisaggProcesses::make(Meet meet, TimeUs session_us,
-                                                       std::string* why_not) {
-  std::unique_ptr<DisaggProcesses> all(new DisaggProcesses(session_us));
+std::unique_ptr<DisaggProcesses> DisaggProcesses::make(Meet meet, std::uint32_t shards,
+                                                       TimeUs session_us, std::string* why_not) {
+  std::unique_ptr<DisaggProcesses> all(new DisaggProcesses(shards, session_us));
   ClusterConfig& config = all->config_;
   if (meet == Meet::kTcp) {
     all->spaces_ = NetSpaces::make(why_not);

@@ -32,8 +32,8 @@ enum class Meet : std::uint8_t {
 class DisaggProcesses {
  public:
   /// Shape   null: it is not to be had here, *why_not says why.
-  static std::unique_ptr<DisaggProcesses> make(Meet meet, fabric::TimeUs session_us,
-                                               std::string* why_not);
+  static std::unique_ptr<DisaggProcesses> make(Meet meet, std::uint32_t shards,
+                                               fabric::TimeUs session_us, std::string* why_not);
   ~DisaggProcesses();
   DisaggProcesses(const DisaggProcesses&) = delete;
   DisaggProcesses& operator=(const DisaggProcesses&) = delete;
@@ -50,14 +50,14 @@ class DisaggProcesses {
 
   /// As clients have it.
   [[nodiscard]] const disagg::ClusterConfig& config() const { return config_; }
-  /// Waits until both indexes are whole and their servers there, one that waits for their place,
+  /// Waits until all indexes are whole and their servers there, one that waits for their place,
   /// and two memory servers.
   /// Shape   a map without members, if that takes too long; *seen is what there is then.
   [[nodiscard]] disagg::ClusterMap wait_until_whole(const std::string& name,
                                                     std::string* seen) const;
 
  private:
-  explicit DisaggProcesses(fabric::TimeUs session_us);
+  DisaggProcesses(std::uint32_t shards, fabric::TimeUs session_us);
 
   // Ends last: where it was made others may live as long as it does.
   std::unique_ptr<breccia::testing::NetSpaces> spaces_;

@@ -16,8 +16,6 @@ constexpr int kArrivalsAtOnce = 64;
 constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 /// Keys whose buckets are on their way into the cache while one goes into its.
 constexpr std::size_t kAhead = 8;
-/// Who lets its role go answers so many times again what it has answered.
-constexpr fabric::TimeUs kAnswersAgain = 3;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
 
@@ -102,7 +100,6 @@ Status HashServer::serve(fabric::TimeUs until) {
     if (may_apply) apply_through(std::min(logged_, marked_));
     table_->tend(is_whole_ ? told_until_ : 0);
     BRECCIA_TRY(gather());
-    note_stillness();
   } while (port_->now_us() < until);
   return Status::OK();
 }
@@ -190,26 +187,14 @@ WireWriter HashServer::trust() {
       Trust{.for_us = until - now, .is_whole = is_whole_ ? 1U : 0U, .table = table_->number()});
 }
 
-/// Writes are refused when nobody believes its buckets any more, and not before, so they wait for
-/// no more than what is under way then.
-void HashServer::let_go(bool lets_go) {
-  lets_go_ = lets_go;
-  if (!lets_go) still_since_ = 0;
-}
-
 bool HashServer::is_believed() const {
   return port_->now_us() < std::max(told_until_, holds_until_);
 }
 
-void HashServer::note_stillness() {
-  const bool is_still = lets_go_ && is_whole_ && !is_believed() && waiting_.empty();
-  if (!is_still) still_since_ = 0;
-  if (is_still && still_since_ == 0) still_since_ = port_->now_us();
-}
-
-/// An answer that was lost can be asked for again meanwhile.
+/// Writes are refused when nobody believes its buckets any more, and not before, so they wait for
+/// no more than what is under way then.
 bool HashServer::has_let_go() const {
-  return still_since_ != 0 && port_->now_us() >= still_since_ + kAnswersAgain * options_.again_us;
+  return lets_go_ && is_whole_ && !is_believed() && waiting_.empty();
 }
 
 /// Entries of whole chains, as of now: all writes through this moment are in the asker's log.

@@ -65,7 +65,7 @@ class HashServer final : public IndexServer {
   /// Writes that another one logged are in the log that it began with.
   [[nodiscard]] bool has_settled() const override { return has_begun_; }
   [[nodiscard]] bool is_whole() const override { return is_whole_; }
-  void let_go(bool lets_go) override;
+  void let_go(bool lets_go) override { lets_go_ = lets_go; }
   [[nodiscard]] bool has_let_go() const override;
   [[nodiscard]] const GrowingTable& table() const { return *table_; }
 
@@ -94,7 +94,6 @@ class HashServer final : public IndexServer {
   std::optional<WireWriter> answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter trust();
   [[nodiscard]] bool is_believed() const;
-  void note_stillness();
   WireWriter chains(const Answers::Asker& asker, WireReader question) const;
   WireWriter places(WireReader question) const;
 
@@ -143,7 +142,6 @@ class HashServer final : public IndexServer {
   ClusterMap map_;
   std::uint32_t shard_ = 0;
   bool lets_go_ = false;
-  fabric::TimeUs still_since_ = 0;  // when it lets go: nothing waits; 0: something does
 
   std::deque<Waiting> waiting_;  // by sequence
   std::unordered_map<std::string, Last> last_of_key_;

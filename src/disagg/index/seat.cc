@@ -80,7 +80,7 @@ Status Seat::turn(fabric::TimeUs until) {
     if (port_->now_us() >= leaves_at_) return Status::Aborted("it has given its index away");
     return server_->serve(until);
   }
-  if (has_lost_source()) return Status::Aborted("what its index is built from is gone");
+  if (has_lost_source()) return give_up();
   server_->trust_until(membership_.sure_until_us());
   BRECCIA_TRY(server_->serve(until));
   ClusterMap next = news();
@@ -135,10 +135,13 @@ bool Seat::has_lost_source() const {
 /// Takes a role that nobody has, or wants one of another process.
 void Seat::look_for_role() {
   if (map_.shards.empty()) return found();
-  const auto is_named = [this](const auto& one) {
+  const auto named = std::find_if(map_.shards.begin(), map_.shards.end(), [this](const auto& one) {
     return one.of(options_.role).heir.member == membership_.name();
-  };
-  if (std::any_of(map_.shards.begin(), map_.shards.end(), is_named)) return;
+  });
+  if (named != map_.shards.end()) {
+    if (may_inherit(*named)) take_role(static_cast<std::uint32_t>(named - map_.shards.begin()));
+    return;
+  }
   const Loads loads = loads_now();
   const bool is_calm = is_quiet();
   for (std::uint32_t i = 0; i < map_.shards.size(); ++i) {
@@ -155,6 +158,12 @@ void Seat::found() {
   next.placement_seed = options_.placement.value_or(KeySeeds::draw().hash);
   next.shards.resize(options_.shards);
   membership_.offer(next, version_);
+}
+
+/// Who has the index has let it go, and it can be built.
+bool Seat::may_inherit(const ClusterMap::Shard& shard) const {
+  const ClusterMap::Index& source = shard.of(other(options_.role));
+  return shard.of(options_.role).heir.may_take && is_there(source) && source.is_whole;
 }
 
 bool Seat::may_take(const ClusterMap::Shard& shard) const {
@@ -224,10 +233,13 @@ void Seat::take_role(std::uint32_t shard) {
   const bool is_last =
       options_.role == Role::kHash && !is_first && !(is_there(of.ordered) && of.ordered.is_whole);
   if (is_last) of.ordered = {};
-  of.of(options_.role) = {.member = membership_.name(),
-                          .address = port_->address(),
-                          .is_whole = is_first,
-                          .process = options_.process};
+  ClusterMap::Index& index = of.of(options_.role);
+  const bool is_given = index.heir.member == membership_.name() && index.heir.may_take;
+  index = {.member = membership_.name(),
+           .address = port_->address(),
+           .is_whole = is_first,
+           .process = options_.process,
+           .given_by = is_given ? index.member : ""};
   membership_.offer(next, version_);
 }
 
@@ -262,24 +274,28 @@ void Seat::begin() {
   server_ = std::move(table_);
 }
 
-/// Its heir has the role when this server has let it go; if there is none any more, or it would
-/// have nothing to build from, this one keeps it. It goes on when the map says so: who knows what
-/// has become of what it has offered before.
+/// Its heir takes the index when this server has let it go; if there is none any more, or it would
+/// have nothing to build from, this one keeps it. It goes on when the map says so, as its heir may
+/// be first.
 void Seat::give_away(ClusterMap* next) const {
-  ClusterMap::Index& mine = next->shards[*shard_].of(options_.role);
+  ClusterMap::Heir& heir = next->shards[*shard_].of(options_.role).heir;
   const ClusterMap::Index& source = next->shards[*shard_].of(other(options_.role));
-  const ClusterMap::Heir heir = std::exchange(mine.heir, {});
-  if (!view_->members.contains(heir.member) || !is_there(source) || !source.is_whole) return;
-  if (!server_->has_let_go()) {
-    mine.heir = heir;
-    return;
+  if (!view_->members.contains(heir.member) || !is_there(source) || !source.is_whole) {
+    heir = {};
+  } else {
+    heir.may_take = server_->has_let_go();
   }
-  next->epoch = map_.epoch + 1;
-  mine = {.member = heir.member,
-          .address = heir.address,
-          .is_whole = false,
-          .process = heir.process,
-          .given_by = membership_.name()};
+}
+
+/// What its index is built from is gone. Others need not wait until this one is no member any more:
+/// nobody reads its buckets yet.
+Status Seat::give_up() {
+  BRECCIA_ASSERT(!server_->is_whole());
+  ClusterMap next = map_;
+  next.shards[*shard_].of(options_.role) = {};
+  ++next.epoch;
+  membership_.offer(next, version_);
+  return Status::Aborted("what its index is built from is gone");
 }
 
 /// Where all members went at once, memory servers are there again before long.

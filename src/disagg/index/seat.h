@@ -79,6 +79,7 @@ class Seat {
   [[nodiscard]] bool has_lost_source() const;
   void look_for_role();
   void found();
+  [[nodiscard]] bool may_inherit(const ClusterMap::Shard& shard) const;
   [[nodiscard]] bool may_take(const ClusterMap::Shard& shard) const;
   using Loads = std::map<std::string, int>;  // indexes that a process has, one at least
   [[nodiscard]] Loads loads_now() const;
@@ -90,6 +91,7 @@ class Seat {
   void be_heir(std::uint32_t shard);
   void begin();
   Status leave();
+  Status give_up();
   void give_away(ClusterMap* next) const;
   [[nodiscard]] ClusterMap news();
   [[nodiscard]] bool has_waited_for(std::uint32_t node);

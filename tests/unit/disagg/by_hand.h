@@ -49,19 +49,27 @@ inline Location nth_block(std::uint32_t size_class, std::uint64_t number) {
 }
 
 inline void write_block(std::span<std::byte> memory, const Location& block,
-                        const std::string& value) {
+                        const std::string& value, const std::string& key = "key") {
   static std::uint32_t generation = 1;
-  const std::vector<std::byte> bytes = make_block(++generation, "key", value);
+  const std::vector<std::byte> bytes = make_block(++generation, key, value);
   ASSERT_LE(bytes.size(), block.bytes());
   std::memcpy(memory.data() + block.offset(), bytes.data(), bytes.size());
 }
 
+/// A key of a shard of a map whose shards are divided by no seed.
+inline std::string key_of_shard(std::uint32_t shard, std::uint32_t shards) {
+  const Placement placement{.seed = {}, .shards = shards};
+  std::string key = "a";
+  while (placement.shard_of(key) != shard) ++key.back();
+  return key;
+}
+
 /// A memory server is told that its write was taken.
 inline WireWriter commit_of(std::span<const std::byte> memory, const Location& block,
-                            std::uint64_t sequence) {
+                            std::uint64_t sequence, std::uint32_t shard = 0) {
   const auto view = whole_block(memory.subspan(block.offset(), block.bytes()));
   EXPECT_TRUE(view.has_value());
-  return WireWriter().add(0U).add(slot_of(0, block)).add(view->generation).add(sequence);
+  return WireWriter().add(shard).add(slot_of(0, block)).add(view->generation).add(sequence);
 }
 /// The write that it is of; 0: of none that was taken.
 inline std::uint64_t sequence_in(std::span<const std::byte> memory, const Location& block) {

@@ -650,17 +650,30 @@ TEST(DisaggFailover, IndexesMove) {
   for (const std::uint64_t seed : breccia::testing::seeds_to_run(200)) {
     SCOPED_TRACE(breccia::testing::replay_command(seed));
     const auto shards = static_cast<std::uint32_t>(1 + seed % 3);
-    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
+    fabric::sim::Weather weather{.slow_one_in = 20};
+    if (seed % 2 == 0) weather.lost_one_in = 30;
+    constexpr TimeUs kSession = 10'000;
+    SimCluster cluster(seed, weather,
                        {.memory_servers = 2,
                         .shards = shards,
-                        .session_us = 10'000,
+                        .session_us = kSession,
                         .grows = seed % 4 == 0,
                         .process = "one"});
     Net& net = cluster.net();
     const Net::Node node = net.add_node();
     bool is_over = false;
     net.start(node, [&] {
-      (void)wait_until_whole(&cluster, node);
+      const ClusterMap first = wait_until_whole(&cluster, node);
+      // Writes wait for it meanwhile.
+      const Net::Node memory = cluster.node_of(memory_of(first));
+      net.start(net.add_node(), [&net, &is_over, memory] {
+        while (!is_over) {
+          net.sleep(net.random().below(kSession));
+          net.pause(memory);
+          net.sleep(net.random().below(kSession / 2));
+          net.go_on(memory);
+        }
+      });
       for (const char* const process : {"two", "three"}) {
         for (std::uint32_t i = 0; i < shards; ++i) {
           cluster.add_seat(Role::kHash, process);
@@ -699,6 +712,91 @@ TEST(DisaggFailover, IndexesMove) {
     });
     cluster.run();
     expect_linearizable(history);
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: who was to give its index away keeps it, and goes on, if its heir goes; where the server
+//   goes that the heir would build it from, all goes on.
+// Mutation: an index that is given, not taken; a heir that is waited for for ever.
+TEST(DisaggFailover, NothingMovesToWhoCannotHaveIt) {
+  set_log_level(LogLevel::kWarning);
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(50)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    constexpr TimeUs kSession = 10'000;
+    const bool is_heir = seed % 2 == 0;
+    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
+                       {.memory_servers = 1, .session_us = kSession, .process = "one"});
+    Net& net = cluster.net();
+    const Net::Node node = net.add_node();
+    bool is_over = false;
+    net.start(node, [&] {
+      const ClusterMap::Shard before = wait_until_whole(&cluster, node).shards.at(0);
+      cluster.add_seat(Role::kOrdered, "two");
+      ClusterMap now;
+      while (now.shards.empty() || now.shards[0].ordered.heir.member.empty()) {
+        now = look_at_once(&cluster, node).map;
+      }
+      const std::string heir = now.shards[0].ordered.heir.member;
+      net.kill(cluster.node_of(is_heir ? heir : before.hash.member));
+      if (!is_heir) cluster.add_seat(Role::kHash, "three");
+      net.sleep(2 * kSession);
+      now = wait_until_whole(&cluster, node);
+      const ClusterMap::Index& ordered = now.shards[0].ordered;
+      // Nobody may have noticed yet that the source went.
+      EXPECT_TRUE(!is_heir || ordered.member == before.ordered.member);
+      EXPECT_TRUE(!is_heir || ordered.heir.member.empty());
+      is_over = true;
+    });
+    cluster.add_client([&](Client* client) {
+      for (int i = 0; !is_over; ++i) {
+        const std::string value = std::to_string(i);
+        Status put = client->put("key", value, cluster.late());
+        while (!is_heir && put.IsIOError()) put = client->put("key", value, cluster.late());
+        ASSERT_TRUE(put.ok()) << put.ToString();
+        std::vector<std::pair<std::string, std::string>> range;
+        ASSERT_TRUE(client->scan("", "", 1, &range, cluster.late()).ok());
+        ASSERT_EQ(range.at(0).second, value);
+      }
+    });
+    cluster.run();
+    if (HasFailure()) return;
+  }
+}
+
+// Goal: a memory server that goes while a hash index is let go does not hold that up for ever.
+// Mutation: a hash server that tells the cluster of nothing else while it lets go.
+TEST(DisaggFailover, MemoryGoesWhileAnIndexMoves) {
+  set_log_level(LogLevel::kError);
+  for (const std::uint64_t seed : breccia::testing::seeds_to_run(20)) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
+                       {.memory_servers = 2, .shards = 2, .session_us = 10'000, .process = "one"});
+    for (int i = 0; i < 2; ++i) cluster.add_seat(Role::kOrdered, "two");
+    Net& net = cluster.net();
+    const Net::Node node = net.add_node();
+    bool is_over = false;
+    net.start(node, [&] {
+      while (!is_spread(wait_until_whole(&cluster, node), "two")) net.sleep(1000);
+      cluster.add_seat(Role::kHash, "three");
+      const auto moves = [](const auto& shard) { return !shard.hash.heir.member.empty(); };
+      ClusterMap now = wait_until_whole(&cluster, node);
+      while (std::none_of(now.shards.begin(), now.shards.end(), moves)) {
+        now = look_at_once(&cluster, node).map;
+      }
+      net.kill(cluster.node_of(now.memory.at(0).member));
+      while (!is_spread(now, "three")) now = wait_until_whole(&cluster, node);
+      is_over = true;
+    });
+    for (int i = 0; i < 3; ++i) {
+      cluster.add_client([&](Client* client) {
+        for (std::uint64_t n = 0; !is_over; ++n) {
+          const Status put = client->put(key_of(n % kKeys), "v", cluster.late());
+          ASSERT_TRUE(put.ok() || put.IsIOError()) << put.ToString();
+        }
+      });
+    }
+    cluster.run();
     if (HasFailure()) return;
   }
 }

@@ -123,6 +123,57 @@ TEST(DisaggMemoryServer, HearsWhatIsInUseBeforeThatChanges) {
   });
 }
 
+// Goal: numbers of writes are a shard's own: what one says late of a block that has another one's
+//   key by now changes nothing, and each hears of its own values.
+// Mutation: a shard that is not looked at.
+TEST(DisaggMemoryServer, ShardsHaveNumbersOfTheirOwn) {
+  run_by_hand([](Net* net) {
+    ClusterMap map = map_of(kEpoch, {});
+    map.shards.resize(2);
+    const auto served = serve<MemoryServer>(net, [&map](fabric::Port* port) {
+      auto made = MemoryServer::make(
+          port, {.member = "server", .bytes = 2 * kChunkBytes, .again_us = kAgainUs});
+      EXPECT_TRUE(made.value()->follow(map).ok());
+      return made.take();
+    });
+    Hand hand(net);
+    const fabric::PeerId to = hand.meet(served.address);
+    const auto ask = [&](Ask what, const WireWriter& question) {
+      const auto answer = hand.answer_to(hand.put(to, what, kEpoch, question));
+      EXPECT_EQ(WireReader(answer).take<Code>(), Code::kOk);
+      return answer;
+    };
+    (void)ask(Ask::kLease, lease_of(2));
+    const std::span<std::byte> memory = served.server->memory();
+    const auto retire = [&](std::uint32_t shard, const Location& block, std::uint64_t sequence) {
+      (void)ask(Ask::kRetire, WireWriter().add(shard).add(slot_of(0, block)).add(sequence));
+    };
+    const auto lines_of_shard = [&](std::uint32_t shard) {
+      const auto told =
+          ask(Ask::kValues, WireWriter().add(shard).add(KeySeeds()).add(std::uint64_t{0}));
+      WireReader reader(std::span<const std::byte>(told).subspan(1));
+      EXPECT_EQ(reader.take<std::uint64_t>(), 0U);
+      (void)reader.take<std::uint64_t>();
+      std::vector<std::uint64_t> lines;
+      while (reader.left() > 0) lines.push_back(location_in(reader.take<ValueEntry>().slot).line);
+      return lines;
+    };
+    const std::array<Location, 2> blocks = {nth_block(kBlockClass, 0), nth_block(kBlockClass, 1)};
+    for (const std::uint32_t shard : {0U, 1U}) {
+      write_block(memory, blocks[shard], "v", key_of_shard(shard, 2));
+      (void)ask(Ask::kCommit, commit_of(memory, blocks[shard], 5, shard));
+    }
+    retire(0, blocks[1], 99);
+    retire(1, blocks[0], 99);
+    for (const std::uint32_t shard : {0U, 1U}) {
+      EXPECT_EQ(block_in(memory, blocks[shard]), "v");
+      EXPECT_EQ(lines_of_shard(shard), std::vector<std::uint64_t>{blocks[shard].line});
+    }
+    retire(1, blocks[1], 6);
+    EXPECT_EQ(lines_of_shard(1), std::vector<std::uint64_t>());
+  });
+}
+
 // Goal: a server tells as values whole blocks in use that were committed, and have no mark, alone,
 //   all of them, page by page; what is told late of a block that is of another use by now changes
 //   nothing; who has another map is refused.
@@ -157,7 +208,6 @@ TEST(DisaggMemoryServer, TellsValuesThatCount) {
         WireWriter().add(0U).add(slot_of(0, blocks[1])).add(1U).add(std::uint64_t{9});
     EXPECT_EQ(code(ask(Ask::kCommit, late)), Code::kOk);
     EXPECT_EQ(sequence_in(memory, blocks[1]), 0U);
-
     std::uint64_t last = 9;
     const auto values = [&] {
       std::vector<std::pair<std::uint64_t, std::uint64_t>> found;  // line and sequence

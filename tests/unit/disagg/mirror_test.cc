@@ -48,11 +48,14 @@ class MirrorByHand {
   /// Which blocks are in use, when the mirror asks next.
   PoolImage& in_use() { return in_use_; }
 
-  void follow(bool is_written) {
+  void follow(bool is_written) { follow(is_written ? 1 : 0, 1); }
+  /// In a map of so many shards, of which some write there.
+  void follow(std::uint64_t written_by, std::uint32_t shards) {
     ClusterMap::Memory of{.member = "server", .address = server_.port()->address()};
-    of.mirror = {
-        .member = "mirror", .address = "", .written_by = is_written ? 1U : 0U, .is_whole = false};
-    mirror_.follow(of, {.epoch = 1, .shards = {{}}, .memory = {of}});
+    of.mirror = {.member = "mirror", .address = "", .written_by = written_by, .is_whole = false};
+    ClusterMap map{.epoch = 1, .memory = {of}};
+    map.shards.resize(shards);
+    mirror_.follow(of, map);
   }
   /// Lets both go on until the mirror has heard which blocks are in use.
   void meet() {
@@ -364,6 +367,73 @@ TEST(DisaggMirror, BeginsAnewWhereItIsNotToldAll) {
       EXPECT_EQ(one.tell(/*is_lease=*/true, kA), Code::kOk);
       EXPECT_EQ(one.tell(/*is_lease=*/false, kA), Code::kOk);
     }
+  });
+}
+
+// Goal: who has keys of some shard writes the server alone until that shard's hash server says that
+//   it follows the mirror; so nothing is copied before all have said so.
+// Mutation: a mirror that copies when the first of them has.
+TEST(DisaggMirror, CopiesWhenAllShardsWriteThere) {
+  run_by_hand([](Net* net) {
+    MirrorByHand one(net);
+    write_block(one.of_server(), kA, "a");
+    ASSERT_TRUE(one.in_use().take(kBlockClass, kA.line));
+    for (const std::uint64_t written_by : {0U, 1U, 2U}) {
+      one.follow(written_by, 2);
+      if (written_by == 0) one.meet();
+      one.go_on(kSoonUs);
+      EXPECT_NE(block_in(one.own(), kA), "a");
+    }
+    one.follow(3, 2);
+    one.go_on(kSoonUs);
+    EXPECT_EQ(block_in(one.own(), kA), "a");
+    EXPECT_TRUE(one.mirror().is_whole());
+  });
+}
+
+// Goal: numbers of writes are a shard's own: what is said of blocks by one shard, too late or of
+//   all that it has, is of its keys alone, beside a copy and behind it.
+// Mutation: each place where the shard is not looked at.
+TEST(DisaggMirror, ShardsSayWhatIsOfTheirKeys) {
+  run_by_hand([](Net* net) {
+    MirrorByHand one(net);
+    write_block(one.of_server(), kA, "a", key_of_shard(0, 2));
+    write_block(one.of_server(), kB, "b", key_of_shard(1, 2));
+    for (const Location& block : {kA, kB}) {
+      ASSERT_TRUE(one.in_use().take(kBlockClass, block.line));
+    }
+    const auto commit = [&](std::uint32_t shard, const Location& block, std::uint64_t sequence) {
+      const auto view = whole_block(one.of_server().subspan(block.offset(), block.bytes()));
+      one.mirror().commit(shard, block, view->generation, sequence);
+      return WireWriter().add(slot_of(0, block)).add(view->generation).add(sequence);
+    };
+    const auto say_other = [&] {
+      one.mirror().retire(1, kA, 99);
+      one.mirror().retire(0, kB, 99);
+    };
+    const auto expect_both = [&] {
+      EXPECT_EQ(block_in(one.own(), kA), "a");
+      EXPECT_EQ(sequence_in(one.own(), kA), 7U);
+      EXPECT_EQ(block_in(one.own(), kB), "b");
+      EXPECT_EQ(sequence_in(one.own(), kB), 8U);
+    };
+    one.follow(0, 2);
+    one.meet();
+    (void)commit(1, kB, 8);
+    const WireWriter of_first = commit(0, kA, 7);
+    EXPECT_TRUE(one.mirror().agree(0, 0, 0, WireReader(of_first.bytes())));
+    say_other();
+    one.follow(3, 2);
+    one.go_on(kSoonUs);
+    ASSERT_TRUE(one.mirror().is_whole());
+    expect_both();
+    say_other();
+    EXPECT_TRUE(one.mirror().agree(0, 0, 0, WireReader(of_first.bytes())));
+    expect_both();
+    one.mirror().retire(1, kB, 9);
+    EXPECT_TRUE(one.mirror().agree(0, 0, 0, WireReader({})));
+    EXPECT_EQ(block_in(one.own(), kA), "a, marked");
+    EXPECT_EQ(block_in(one.own(), kB), "b, marked");
   });
 }
 

@@ -201,12 +201,13 @@ class SimCluster {
   /// Which node has a member's name.
   [[nodiscard]] Node node_of(const std::string& member) const { return names_.at(member); }
 
-  [[nodiscard]] const GrowingTable& table() const {
-    for (const auto& [node, seat] : seats_) {
-      const auto* const hash = dynamic_cast<const HashServer*>(seat->server());
-      if (hash != nullptr) return hash->table();
-    }
-    BRECCIA_ASSERT(false);
+  /// Of the one shard's hash server.
+  [[nodiscard]] const GrowingTable& table() const { return *tables().at(0); }
+  /// Keys in hash indexes.
+  [[nodiscard]] std::uint64_t indexed() const {
+    std::uint64_t keys = 0;
+    for (const GrowingTable* const one : tables()) keys += one->size();
+    return keys;
   }
   /// Memory servers that had their places again.
   [[nodiscard]] std::uint64_t came_back() const { return came_back_; }
@@ -224,6 +225,14 @@ class SimCluster {
   }
 
  private:
+  [[nodiscard]] std::vector<const GrowingTable*> tables() const {
+    std::vector<const GrowingTable*> all;
+    for (const auto& [node, seat] : seats_) {
+      const auto* const hash = dynamic_cast<const HashServer*>(seat->server());
+      if (hash != nullptr) all.push_back(&hash->table());
+    }
+    return all;
+  }
   template <class T>
   class Kept {
    public:
