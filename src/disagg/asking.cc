@@ -10,32 +10,68 @@ using fabric::TimeUs;
 Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
                                            const WireWriter& question, TimeUs until,
                                            const IsOff& is_off) {
-  const fabric::Header header{
-      .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = draw_request()};
-  TimeUs again = 0;
+  Question one{.peer = peer, .bytes = &question, .is_off = is_off};
+  ask(what, {&one, 1}, until);
+  return std::move(one.answer);
+}
+
+void Asking::ask(Ask what, std::span<Question> all, TimeUs until) {
+  for (Question& one : all) one.request = draw_request();
   while (port_->now_us() < until) {
-    if (port_->now_us() >= again) {
-      if (again > 0 && is_off && is_off()) return Status::IOError("a server has another role");
-      // A peer that takes nothing is to hold nobody up for longer than one that does not answer.
-      const TimeUs late = std::min(until, port_->now_us() + again_us_);
-      const Status sent = port_->send(peer, header, question.bytes(), late);
-      if (!sent.ok() && !sent.IsTimedOut()) return sent;
-      again = port_->now_us() + (sent.ok() ? again_us_ : 0);
+    TimeUs wake = until;
+    bool are_over = true;
+    for (Question& one : all) {
+      if (!one.is_over && port_->now_us() >= one.again) put(what, &one, until);
+      if (one.is_over) continue;
+      are_over = false;
+      wake = std::min(wake, one.again);
     }
-    auto arrival = port_->poll(std::min(until, again));
-    if (!arrival.has_value()) continue;
-    const bool is_gone = arrival->kind == fabric::Arrival::Kind::kGone && arrival->peer == peer;
-    const bool is_ours = arrival->peer == peer && arrival->header.request == header.request &&
-                         arrival->header.kind == (header.kind | kAnswerBit);
-    if (!is_ours && hears_others_) hears_others_(*arrival);
-    if (is_gone) return Status::IOError("a server is gone");
-    if (!is_ours) continue;  // of a question that was given up
-    WireReader answer(arrival->payload);
-    BRECCIA_TRY(take_code(&answer));
-    arrival->payload.erase(arrival->payload.begin());
-    return std::move(arrival->payload);
+    if (are_over) return;
+    auto arrival = port_->poll(wake);
+    if (arrival.has_value()) hear(what, &*arrival, all);
   }
-  return Status::TimedOut("a server does not answer");
+}
+
+/// A peer that takes nothing is to hold nobody up for longer than one that does not answer.
+void Asking::put(Ask what, Question* one, TimeUs until) {
+  const auto end = [one](Status status) {
+    one->answer = std::move(status);
+    one->is_over = true;
+  };
+  if (one->again > 0 && one->is_off && one->is_off()) {
+    return end(Status::IOError("a server has another role"));
+  }
+  const fabric::Header header{
+      .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = one->request};
+  const TimeUs late = std::min(until, port_->now_us() + again_us_);
+  const Status sent = port_->send(one->peer, header, one->bytes->bytes(), late);
+  if (!sent.ok() && !sent.IsTimedOut()) return end(sent);
+  one->again = port_->now_us() + (sent.ok() ? again_us_ : 0);
+  one->answer = Status::TimedOut("a server does not answer");
+}
+
+void Asking::hear(Ask what, fabric::Arrival* arrival, std::span<Question> all) {
+  const bool is_gone = arrival->kind == fabric::Arrival::Kind::kGone;
+  const auto kind = static_cast<std::uint8_t>(static_cast<std::uint8_t>(what) | kAnswerBit);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Question& one) {
+    return one.peer == arrival->peer && !one.is_over &&
+           (is_gone || (arrival->header.request == one.request && arrival->header.kind == kind));
+  });
+  const bool is_ours = found != all.end() && !is_gone;
+  if (!is_ours && hears_others_) hears_others_(*arrival);
+  if (found == all.end()) return;  // of a question that was given up
+  found->is_over = true;
+  if (is_gone) {
+    found->answer = Status::IOError("a server is gone");
+    return;
+  }
+  WireReader answer(arrival->payload);
+  if (Status code = take_code(&answer); !code.ok()) {
+    found->answer = std::move(code);
+    return;
+  }
+  arrival->payload.erase(arrival->payload.begin());
+  found->answer = std::move(arrival->payload);
 }
 
 Status take_code(WireReader* answer) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,21 @@ class Asking {
   Result<std::vector<std::byte>> ask(fabric::PeerId peer, Ask what, const WireWriter& question,
                                      fabric::TimeUs until, const IsOff& is_off = {});
 
+  /// One of several questions, each to another peer.
+  struct Question {
+    fabric::PeerId peer = 0;
+    const WireWriter* bytes = nullptr;
+    IsOff is_off = {};
+    /// What came of it, as of ask(); TryAgain: it was never put, as the time was over.
+    Result<std::vector<std::byte>> answer = Status::TryAgain("there was no time to ask");
+
+    std::uint64_t request = 0;
+    fabric::TimeUs again = 0;  // 0: it was not put yet
+    bool is_over = false;
+  };
+  /// Puts all of them at once, and waits until each is over.
+  void ask(Ask what, std::span<Question> all, fabric::TimeUs until);
+
   using Hears = std::function<void(const fabric::Arrival&)>;
   void let_hear_others(Hears hears) { hears_others_ = std::move(hears); }
 
@@ -41,6 +57,9 @@ class Asking {
   std::uint64_t draw_request() { return next_request_++; }
 
  private:
+  void put(Ask what, Question* one, fabric::TimeUs until);
+  void hear(Ask what, fabric::Arrival* arrival, std::span<Question> all);
+
   fabric::Port* const port_;
   const fabric::TimeUs again_us_;
   Hears hears_others_;

@@ -49,6 +49,15 @@ std::optional<BlockView> whole_block(std::span<const std::byte> bytes) {
                    .sequence = header.sequence};
 }
 
+Slice key_in(std::span<const std::byte> block) {
+  BlockHeader header;
+  BRECCIA_ASSERT(block.size() >= sizeof header);
+  std::memcpy(&header, block.data(), sizeof header);
+  const std::size_t key_bytes = std::size_t{header.key_bytes_less_one} + 1;
+  if (header.magic != BlockHeader::kMagic || key_bytes > block.size() - sizeof header) return {};
+  return {reinterpret_cast<const char*>(block.data()) + sizeof header, key_bytes};
+}
+
 void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence) {
   BlockHeader header;
   BRECCIA_ASSERT(block.size() >= sizeof header && sequence > 0);
@@ -72,10 +81,7 @@ void retire_block(std::span<std::byte> block, const ShardKeys& of, std::uint64_t
   std::memcpy(&header, block.data(), sizeof header);
   const bool is_taken = header.magic == BlockHeader::kMagic && header.sequence > 0;
   if (!is_taken || header.sequence >= sequence) return;
-  const std::size_t key_bytes = std::size_t{header.key_bytes_less_one} + 1;
-  if (key_bytes > block.size() - sizeof header) return;
-  const auto* const key = reinterpret_cast<const char*>(block.data()) + sizeof header;
-  if (!of.has(Slice(key, key_bytes))) return;
+  if (!of.has(key_in(block))) return;
   constexpr std::uint64_t kState = BlockHeader::kReplaced;
   std::memcpy(block.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
 }

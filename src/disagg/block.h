@@ -69,6 +69,9 @@ struct BlockView {
 /// None: it is not whole, or none.
 [[nodiscard]] std::optional<BlockView> whole_block(std::span<const std::byte> bytes);
 
+/// What the header says is the key, whether the block is whole or not; empty: there is none.
+[[nodiscard]] Slice key_in(std::span<const std::byte> block);
+
 /// Says in a block that a write was taken, if it is still of that generation.
 void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
 /// Says in a block that it was not replaced, if it is still of that generation.

@@ -152,7 +152,7 @@ Status ClusterConfig::check() const {
     return Status::InvalidArgument("copies that there are not", "one or two of each value");
   }
   if (shards < 1 || shards > kShardsMax) {
-    return Status::InvalidArgument("shards that there are not", "there may be 1 to 64");
+    return Status::InvalidArgument("shards that there are not", "there may be 1 to 16");
   }
   if (transport == kLocal) {
     const bool is_local = provider.empty() && !allow_software && node.empty();

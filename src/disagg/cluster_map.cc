@@ -85,7 +85,7 @@ ClusterMap::Memory memory_in(const nlohmann::json& json) {
 }  // namespace
 
 bool ClusterMap::is_written(const Mirror& mirror) const {
-  const std::uint64_t all = ShardSet::all(placement().shards).bits();
+  const std::uint32_t all = ShardSet::all(placement().shards).bits();
   return all != 0 && (mirror.written_by & all) == all;
 }
 

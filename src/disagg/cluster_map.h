@@ -50,7 +50,7 @@ struct ClusterMap {
   struct Mirror {
     std::string member;  // empty: there is none
     std::string address;
-    std::uint64_t written_by = 0;  // bits of shards: what these write from here on is there, too
+    std::uint32_t written_by = 0;  // bits of shards: what these write from here on is there, too
     bool is_whole = false;         // so is what was before: it can take the first one's place
 
     friend bool operator==(const Mirror&, const Mirror&) = default;

@@ -46,14 +46,14 @@ struct Placement {
 };
 
 /// Of a cluster, at most.
-constexpr std::uint32_t kShardsMax = 64;
+constexpr std::uint32_t kShardsMax = 16;
 
 /// Some shards of a cluster.
 class ShardSet {
  public:
   static ShardSet all(std::uint32_t shards) {
     ShardSet set;
-    if (shards > 0) set.bits_ = ~std::uint64_t{0} >> (kShardsMax - shards);
+    set.bits_ = (std::uint32_t{1} << shards) - 1;
     return set;
   }
   static ShardSet one(std::uint32_t shard) {
@@ -62,13 +62,15 @@ class ShardSet {
     return set;
   }
 
-  void add(std::uint32_t shard) { bits_ |= std::uint64_t{1} << shard; }
+  void add(std::uint32_t shard) { bits_ |= std::uint32_t{1} << shard; }
+  void add(ShardSet others) { bits_ |= others.bits_; }
+  void remove(ShardSet others) { bits_ &= ~others.bits_; }
   [[nodiscard]] bool has(std::uint32_t shard) const { return (bits_ >> shard & 1) != 0; }
   [[nodiscard]] bool empty() const { return bits_ == 0; }
   [[nodiscard]] std::uint32_t size() const {
     return static_cast<std::uint32_t>(std::popcount(bits_));
   }
-  [[nodiscard]] std::uint64_t bits() const { return bits_; }
+  [[nodiscard]] std::uint32_t bits() const { return bits_; }
   /// The first one from that one on; kShardsMax: there is none.
   [[nodiscard]] std::uint32_t next(std::uint32_t from) const {
     if (from >= kShardsMax || bits_ >> from == 0) return kShardsMax;
@@ -76,7 +78,7 @@ class ShardSet {
   }
 
  private:
-  std::uint64_t bits_ = 0;
+  std::uint32_t bits_ = 0;
 };
 
 /// The keys of one shard.

@@ -34,10 +34,12 @@ enum class Ask : std::uint8_t {
             // of
             //   a hash server: chains in the order of hashes, of which positions are some
   kKeysBehind,  // (key) -> (slot: 8, key, each); of an ordered server; none: there are no more
-  kLook,        // (member, empty: none) -> LookHead, document, members; of a coordinator
-  kJoin,        // (member) -> ()
-  kReplace,     // (version: 8, document) -> (1: it was replaced: 1)
-  kState,       // () -> IndexState; of a hash server and an ordered server
+  kLook,        // (member, empty: none, version: 8 of the document that the asker has, 0: none,
+          //   and of the members: 8) -> LookHead, the document if it is another one, members if
+          //   they are others; of a coordinator
+  kJoin,     // (member) -> ()
+  kReplace,  // (version: 8, document) -> (1: it was replaced: 1)
+  kState,    // () -> IndexState; of a hash server and an ordered server
   kUse,   // (member, chunk: 8) -> UseHead, chunks (pool_image.h); of a memory server, asked by its
           //   mirror; from its last chunk on the server tells what changes
   kKeep,  // (1: leased, 0: given back: 1, class: 4, line: 8, each) -> (); of a mirror
@@ -155,9 +157,10 @@ struct ScanHead {
 
 /// What kLook's answer begins with.
 struct LookHead {
-  std::uint64_t version = 0;
-  fabric::TimeUs sure_us =
-      0;  // the asker stays a member for so long from when it asked; 0: it is none
+  std::uint64_t version = 0;  // of the document
+  std::uint64_t members_version = 0;
+  /// The asker stays a member for so long from when it asked; 0: it is none.
+  fabric::TimeUs sure_us = 0;
 };
 
 /// Keys of one kScan.

@@ -436,7 +436,7 @@ TEST(DisaggProcess, ZooKeeper) { run_all(Meet::kZooKeeper, 75); }
 TEST(DisaggProcess, Tcp) { run_all(Meet::kTcp, 75); }
 
 // Goal: the same with three shards, whose indexes move to processes that come.
-// Mutation: as of DisaggFailover.IndexesMove.
+// Mutation: as of DisaggShards.IndexesMove.
 TEST(DisaggProcess, Shards) { run_all(Meet::kShared, 75, 3); }
 
 }  // namespace breccia::crash

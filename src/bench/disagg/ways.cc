@@ -138,7 +138,9 @@ class OrderedWay : public Way {
                                           TimeUs until) {
     WireWriter question;
     question.add_bytes(begin).add_bytes(end).add(limit).add(std::uint8_t{0});
-    BRECCIA_TAKE(const auto answer, routes_.ask_ordered(0, Ask::kScan, question, until));
+    Routes::ToShard asked{.shard = 0, .question = std::move(question)};
+    routes_.ask_ordered(Ask::kScan, {&asked, 1}, until);
+    BRECCIA_TAKE(const auto answer, std::move(asked.answer));
     WireReader reader(answer);
     (void)reader.take<ScanHead>();
     std::vector<Slot> slots;
@@ -173,9 +175,11 @@ class OrderedWay : public Way {
     return change(question, until);
   }
 
-  Status change(const WireWriter& question, TimeUs until) {
+  Status change(WireWriter question, TimeUs until) {
     const TimeUs asked = port_->now_us();
-    BRECCIA_TAKE(const auto answer, routes_.ask_hash(0, Ask::kWrite, question, until));
+    Routes::ToShard to{.shard = 0, .question = std::move(question)};
+    routes_.ask_hash(Ask::kWrite, {&to, 1}, until);
+    BRECCIA_TAKE(const auto answer, std::move(to.answer));
     WireReader reader(answer);
     const auto replaced = reader.take<Slot>();
     if (!reader.is_whole()) return Status::IOError("no answer to a write");

@@ -65,7 +65,7 @@ Client::Client(fabric::Port* port, Coordinator* coordinator, const ClientOptions
       options_(options),
       routes_(port, coordinator, {.again_us = options.ask_again_us, .try_us = options.try_us}),
       blocks_(port, &routes_, options.lease_max),
-      cache_(0),
+      cache_(options.cached_places),
       lookups_(port, &routes_, &cache_, &counts_),
       writes_(port, &routes_, &blocks_, &cache_,
               {.busy_us = options.try_us,
@@ -76,10 +76,7 @@ Result<std::unique_ptr<Client>> Client::open(fabric::Port* port, Coordinator* co
                                              const ClientOptions& options, TimeUs until) {
   if (options.lease_max == 0) return Status::InvalidArgument("no block at once");
   std::unique_ptr<Client> client(new Client(port, coordinator, options));
-  BRECCIA_TRY(client->again_and_again(until, [&]() -> Status {
-    BRECCIA_TRY(client->routes_.find());
-    return client->ready(ShardSet::all(client->routes_.shards()), until);
-  }));
+  BRECCIA_TRY(client->again_and_again(until, [&] { return client->meet_all(until); }));
   return client;
 }
 
@@ -100,30 +97,23 @@ Status Client::again_and_again(TimeUs until, Once once) {
   return last.IsTimedOut() ? last : Status::TimedOut("the time is over", last.ToString());
 }
 
-/// The tables of these hash servers are known, and where values of their keys lie is remembered.
-Status Client::ready(ShardSet shards, TimeUs until) {
-  for (std::uint32_t shard = shards.next(0); shard < kShardsMax; shard = shards.next(shard + 1)) {
+/// The tables of all hash servers are known.
+Status Client::meet_all(TimeUs until) {
+  BRECCIA_TRY(routes_.find());
+  for (std::uint32_t shard = 0; shard < routes_.shards(); ++shard) {
     BRECCIA_TRY(routes_.meet(shard, until));
   }
-  forget_other_table();
   return Status::OK();
 }
 
-/// Of those keys that are to be asked for yet.
-template <class Some>
-ShardSet Client::shards_of(const Some& some) const {
+/// Of those that are not done yet.
+ShardSet Client::shards_of(std::span<const Lookup> lookups) const {
   if (routes_.shards() == 1) return ShardSet::one(0);
   ShardSet shards;
-  for (const auto& one : some) {
+  for (const Lookup& one : lookups) {
     if (is_open(one)) shards.add(routes_.shard_of(one.key));
   }
   return shards;
-}
-
-void Client::forget_other_table() {
-  if (tables_ == routes_.tables()) return;
-  tables_ = routes_.tables();
-  cache_ = LocationCache(options_.cached_places);
 }
 
 // ---- lookups -----------------------------------------------------------------------------------
@@ -144,21 +134,19 @@ Status Client::get(std::span<Lookup> lookups, TimeUs until) {
 /// A shard whose hash server is not there keeps nobody from the others.
 Status Client::get_once(std::span<Lookup> lookups, TimeUs until) {
   BRECCIA_TRY(routes_.find());
-  const ShardSet all = shards_of(lookups);
-  ShardSet whole, built;
+  ShardSet left = shards_of(lookups);
+  const ShardSet ready = routes_.trusted(left);
+  BRECCIA_TRY(lookups_.run(lookups, ready, until));
+  left.remove(ready);
+  if (left.empty()) return Status::OK();
   Status trusted;
-  for (std::uint32_t shard = all.next(0); shard < kShardsMax; shard = all.next(shard + 1)) {
-    Status one = routes_.trust(shard, until);
-    if (one.ok()) (routes_.is_whole(shard) ? whole : built).add(shard);
-    if (!one.ok()) trusted = std::move(one);
-  }
-  forget_other_table();
+  left = routes_.trust(left, &trusted, until);
+  const ShardSet whole = routes_.trusted(left);
   BRECCIA_TRY(lookups_.run(lookups, whole, until));
+  left.remove(whole);
   for (Lookup& one : lookups) {
-    if (built.empty()) break;
-    if (is_open(one) && built.has(routes_.shard_of(one.key))) {
-      BRECCIA_TRY(get_in_order(&one, until));
-    }
+    const bool is_one = is_open(one) && left.has(routes_.shard_of(one.key));
+    if (is_one) BRECCIA_TRY(get_in_order(&one, until));
   }
   return trusted;
 }
@@ -179,7 +167,8 @@ Status Client::get_in_order(Lookup* lookup, TimeUs until) {
 
 // ---- ranges ------------------------------------------------------------------------------------
 
-/// Of several shards with long keys part by part, as these are told by servers, too.
+/// Of several shards part by part, where a server has more of the keys than its share, or than a
+/// message has room for.
 Status Client::scan(const Slice& begin, const Slice& end, std::uint32_t limit, Pairs* found,
                     TimeUs until) {
   bool is_cut = false;
@@ -202,27 +191,20 @@ Status Client::scan_part(const Slice& begin, const Slice& end, std::uint32_t lim
     return Status::InvalidArgument("a key has up to 65536 bytes");
   }
   return again_and_again(until, [&]() -> Status {
-    BRECCIA_TRY(routes_.find());
-    const ShardSet all = ShardSet::all(routes_.shards());
-    BRECCIA_TRY(ready(all, until));
-    return scan_once(all, {.begin = begin, .end = end, .limit = limit}, bytes_max, found, is_cut,
-                     until);
+    BRECCIA_TRY(meet_all(until));
+    return scan_once(ShardSet::all(routes_.shards()), {.begin = begin, .end = end, .limit = limit},
+                     bytes_max, found, is_cut, until);
   });
 }
 
 Status Client::scan_once(ShardSet shards, const RangeQuestion& range, std::uint64_t bytes_max,
                          Pairs* found, bool* is_cut, TimeUs until) {
   const TimeUs asked = port_->now_us();
-  const bool are_several = shards.size() > 1;
-  std::vector<RangeAnswer> told;
-  for (std::uint32_t shard = shards.next(0); shard < kShardsMax; shard = shards.next(shard + 1)) {
-    BRECCIA_TAKE(auto one, ask_range(port_, &routes_, shard, range, are_several, until));
-    told.push_back(std::move(one));
-  }
+  BRECCIA_TAKE(auto told, ask_range(port_, &routes_, shards, range, until));
   found->clear();
   *is_cut = false;
   std::vector<Slot> slots =
-      are_several ? merge_ranges(told, range.limit, is_cut) : std::move(told.front().slots);
+      told.size() > 1 ? merge_ranges(told, range.limit, is_cut) : std::move(told.front().slots);
   *is_cut = cut(bytes_max, &slots) || *is_cut;
   BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
   // Behind that time a block may be another's.
@@ -306,7 +288,6 @@ Status Client::write(std::span<Change> changes, TimeUs until) {
     while (
         std::any_of(changes.begin(), changes.end(), [](const auto& one) { return is_open(one); })) {
       BRECCIA_TRY(routes_.find());
-      BRECCIA_TRY(ready(shards_of(changes), until));
       BRECCIA_TRY(blocks_.tend(until));
       BRECCIA_TRY(writes_.run(changes, until));
     }

@@ -72,7 +72,8 @@ class Client {
   ///         known.
   [[nodiscard]] Status write(std::span<Change> changes, fabric::TimeUs until);
   /// The first keys of [begin, end), `limit` at most, in their order, with their values; an empty
-  /// `end` is none. Each shard's keys are as of one moment.
+  /// `end` is none. Of a cluster of one shard that is as of one moment; of more shards each key is
+  /// as of a moment of this call.
   /// Shape   limit up to kScanMax.
   [[nodiscard]] Status scan(const Slice& begin, const Slice& end, std::uint32_t limit,
                             std::vector<std::pair<std::string, std::string>>* found,
@@ -100,10 +101,8 @@ class Client {
 
   template <class Once>
   Status again_and_again(fabric::TimeUs until, Once once);
-  Status ready(ShardSet shards, fabric::TimeUs until);
-  void forget_other_table();
-  template <class Some>
-  [[nodiscard]] ShardSet shards_of(const Some& some) const;
+  Status meet_all(fabric::TimeUs until);
+  [[nodiscard]] ShardSet shards_of(std::span<const Lookup> lookups) const;
 
   Status get_once(std::span<Lookup> lookups, fabric::TimeUs until);
   Status get_in_order(Lookup* lookup, fabric::TimeUs until);
@@ -118,7 +117,6 @@ class Client {
   Routes routes_;
   LeasedBlocks blocks_;
   LocationCache cache_;
-  std::uint64_t tables_ = 0;  // that the cache was made for
   Counts counts_;
   Lookups lookups_;
   Writes writes_;

@@ -31,10 +31,10 @@ struct RangeAnswer {
   std::vector<std::string_view> keys;  // in bytes, if they were asked for
 };
 
-/// Asks a shard's ordered server; where there are several shards, for keys, too.
-/// Errors  TryAgain, Busy, TimedOut: it is to be asked again. IOError: it is no ordered server.
-Result<RangeAnswer> ask_range(fabric::Port* port, Routes* routes, std::uint32_t shard,
-                              const RangeQuestion& range, bool has_keys, fabric::TimeUs until);
+/// Asks these shards' ordered servers, several of them for keys, too.
+/// Errors  TryAgain, Busy, TimedOut: they are to be asked again. IOError: one is no ordered server.
+Result<std::vector<RangeAnswer>> ask_range(fabric::Port* port, Routes* routes, ShardSet shards,
+                                           const RangeQuestion& range, fabric::TimeUs until);
 
 /// Of answers with keys, the first ones of all; *is_cut: there may be more of them.
 std::vector<Slot> merge_ranges(const std::vector<RangeAnswer>& all, std::uint32_t limit,

@@ -113,10 +113,8 @@ Status Routes::meet_hash(std::uint32_t shard, TimeUs until) {
   WireReader reader(told);
   const auto table = reader.take<TableInfo>();
   if (!reader.is_whole() || !is_table(table)) return Status::IOError("no table of a hash server");
-  // A larger table of the same server leads to the same places.
-  if (!way.was_met || table.seeds != way.table.seeds) ++tables_;
   way.table = table;
-  way.has_table = way.was_met = true;
+  way.has_table = true;
   read_us_ = std::min(read_us_, table.read_us);
   rest_us_ = std::max(rest_us_, table.rest_us);
   return Status::OK();
@@ -133,18 +131,49 @@ Result<fabric::PeerId> Routes::meet_ordered(std::uint32_t shard, TimeUs until) {
   return *way.ordered;
 }
 
-Status Routes::trust(std::uint32_t shard, TimeUs until) {
-  BRECCIA_TRY(meet(shard, until));
-  Way& way = ways_[shard];
-  if (is_trusted(shard) && way.is_whole) return Status::OK();
-  const TimeUs asked = port_->now_us();
-  const auto told = ask_hash(shard, Ask::kTrust, {}, try_until(until));
-  BRECCIA_TRY(again(told.status()));
-  WireReader reader(told.value());
+ShardSet Routes::trusted(ShardSet shards) const {
+  ShardSet trusted;
+  for (std::uint32_t shard = shards.next(0); shard < kShardsMax; shard = shards.next(shard + 1)) {
+    const Way& way = ways_[shard];
+    if (way.hash.has_value() && way.has_table && way.is_whole && is_trusted(shard)) {
+      trusted.add(shard);
+    }
+  }
+  return trusted;
+}
+
+ShardSet Routes::trust(ShardSet shards, Status* why, TimeUs until) {
+  ShardSet trusted;
+  std::vector<ToShard> asked;
+  for (std::uint32_t shard = shards.next(0); shard < kShardsMax; shard = shards.next(shard + 1)) {
+    Status met = meet(shard, until);
+    if (met.ok()) {
+      asked.push_back({.shard = shard, .question = {}});
+    } else {
+      *why = std::move(met);
+    }
+  }
+  const TimeUs since = port_->now_us();
+  ask_hash(Ask::kTrust, asked, try_until(until));
+  for (const ToShard& one : asked) {
+    Status taken = take_trust(one, since);
+    if (taken.ok()) {
+      trusted.add(one.shard);
+    } else {
+      *why = std::move(taken);
+    }
+  }
+  return trusted;
+}
+
+Status Routes::take_trust(const ToShard& told, TimeUs asked) {
+  BRECCIA_TRY(again(told.answer.status()));
+  WireReader reader(told.answer.value());
   const auto trust = reader.take<Trust>();
   if (!reader.is_whole()) return Status::TryAgain("no answer of a hash server");
+  Way& way = ways_[told.shard];
   if (trust.table != way.table.number) {
-    doubt_table(shard);
+    doubt_table(told.shard);
     return Status::TryAgain("the hash index has grown");
   }
   way.trusted_until = asked + trust.for_us;
@@ -157,10 +186,11 @@ bool Routes::confirm(std::uint32_t shard, const std::string& member, TimeUs unti
   const auto is_it = [&] { return map_.shards[shard].hash.member == member; };
   if (is_trusted(shard) && is_it()) return true;
   do {
-    Status trusted = find();
-    if (trusted.ok() && is_it()) trusted = trust(shard, until);
+    Status why = find();
+    ShardSet trusted;
+    if (why.ok() && is_it()) trusted = trust(ShardSet::one(shard), &why, until);
     if (!is_it()) return map_.shards[shard].hash.given_by == member;
-    if (trusted.ok()) return true;
+    if (trusted.has(shard)) return true;
     reconsider(until);
   } while (port_->now_us() < until);
   return false;
@@ -205,30 +235,53 @@ Status Routes::write_memory(std::uint32_t node, std::span<const BlockWrite> writ
 }
 
 /// A question there may have effects, so it is waited for as long as the server has its role.
-Result<std::vector<std::byte>> Routes::ask_hash(std::uint32_t shard, Ask what,
-                                                const WireWriter& question, TimeUs until) {
-  const auto& hash = ways_[shard].hash;
-  if (!hash.has_value()) return Status::TryAgain("the hash server was left");
-  const std::string member = hash_member(shard);
-  return asking_.ask(*hash, what, question, until, [this, shard, &member] {
-    const Coordinator::View* const view = coordinator_->look();
-    if (view == nullptr || view->version == version_) return false;
-    const auto map = ClusterMap::decode(view->document);
-    if (!map.ok() || map.value().shards.size() <= shard) return false;
-    // Who gave its index away answers yet, what it has done, or that it does no more.
-    const ClusterMap::Index& now = map.value().shards[shard].hash;
-    return now.member != member && now.given_by != member;
-  });
+void Routes::ask_hash(Ask what, std::span<ToShard> all, TimeUs until) {
+  std::vector<Asking::Question> questions;
+  std::vector<ToShard*> asked;
+  for (ToShard& one : all) {
+    one.answer = Status::TryAgain("the hash server was left");
+    const auto& hash = ways_[one.shard].hash;
+    if (!hash.has_value()) continue;
+    asked.push_back(&one);
+    questions.push_back({.peer = *hash,
+                         .bytes = &one.question,
+                         .is_off = [this, shard = one.shard, member = hash_member(one.shard)] {
+                           return is_replaced(shard, member);
+                         }});
+  }
+  asking_.ask(what, questions, until);
+  for (std::size_t i = 0; i < asked.size(); ++i) asked[i]->answer = std::move(questions[i].answer);
 }
 
-Result<std::vector<std::byte>> Routes::ask_ordered(std::uint32_t shard, Ask what,
-                                                   const WireWriter& question, TimeUs until) {
+/// Who gave its index away answers yet, what it has done, or that it does no more.
+bool Routes::is_replaced(std::uint32_t shard, const std::string& member) const {
+  const Coordinator::View* const view = coordinator_->look();
+  if (view == nullptr || view->version == version_) return false;
+  const auto map = ClusterMap::decode(view->document);
+  if (!map.ok() || map.value().shards.size() <= shard) return false;
+  const ClusterMap::Index& now = map.value().shards[shard].hash;
+  return now.member != member && now.given_by != member;
+}
+
+void Routes::ask_ordered(Ask what, std::span<ToShard> all, TimeUs until) {
   const TimeUs tries = try_until(until);
-  const auto peer = meet_ordered(shard, tries);
-  if (!peer.ok()) return again(peer.status());
-  auto answer = asking_.ask(peer.value(), what, question, tries);
-  return answer.status().IsIOError() ? Result<std::vector<std::byte>>(again(answer.status()))
-                                     : std::move(answer);
+  std::vector<Asking::Question> questions;
+  std::vector<ToShard*> asked;
+  for (ToShard& one : all) {
+    const auto peer = meet_ordered(one.shard, tries);
+    if (!peer.ok()) {
+      one.answer = again(peer.status());
+      continue;
+    }
+    asked.push_back(&one);
+    questions.push_back({.peer = peer.value(), .bytes = &one.question});
+  }
+  asking_.ask(what, questions, tries);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    auto& answer = asked[i]->answer;
+    answer = std::move(questions[i].answer);
+    if (answer.status().IsIOError()) answer = again(answer.status());
+  }
 }
 
 Result<std::vector<std::byte>> Routes::ask_memory(std::uint32_t node, Ask what,

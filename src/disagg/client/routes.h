@@ -49,9 +49,11 @@ class Routes {
   [[nodiscard]] std::uint32_t shard_of(const Slice& key) const { return placement_.shard_of(key); }
   /// The table of a shard's hash server is known, and memory servers have been looked for.
   Status meet(std::uint32_t shard, fabric::TimeUs until);
-  /// That is so, and for a while nobody else is the hash server, as far as is_trusted() says;
-  /// whether its buckets are the index, is_whole() does.
-  Status trust(std::uint32_t shard, fabric::TimeUs until);
+  /// Of which of these that is so, and for a while nobody else is the hash server, as far as
+  /// is_trusted() says; whether its buckets are the index, is_whole() does. Of the others *why not.
+  ShardSet trust(ShardSet shards, Status* why, fabric::TimeUs until);
+  /// Of which of these nothing needs to be asked for that: buckets are the index.
+  [[nodiscard]] ShardSet trusted(ShardSet shards) const;
   [[nodiscard]] const std::string& hash_member(std::uint32_t shard) const {
     return map_.shards[shard].hash.member;
   }
@@ -70,8 +72,6 @@ class Routes {
 
   /// Shape   it was met.
   [[nodiscard]] const TableInfo& table(std::uint32_t shard) const { return ways_[shard].table; }
-  /// Another number each time that another server's table was found.
-  [[nodiscard]] std::uint64_t tables() const { return tables_; }
   /// As of TableInfo, of all shards that were met.
   [[nodiscard]] fabric::TimeUs read_us() const { return read_us_; }
   [[nodiscard]] fabric::TimeUs rest_us() const { return rest_us_; }
@@ -94,10 +94,16 @@ class Routes {
   /// To the server and its mirror.
   /// Errors  TryAgain, TimedOut: one of them was not written, or may be yet.
   Status write_memory(std::uint32_t node, std::span<const BlockWrite> writes, fabric::TimeUs until);
-  Result<std::vector<std::byte>> ask_hash(std::uint32_t shard, Ask what, const WireWriter& question,
-                                          fabric::TimeUs until);
-  Result<std::vector<std::byte>> ask_ordered(std::uint32_t shard, Ask what,
-                                             const WireWriter& question, fabric::TimeUs until);
+  /// A question for a shard's server, and what came of it.
+  struct ToShard {
+    std::uint32_t shard = 0;
+    WireWriter question;
+    Result<std::vector<std::byte>> answer = Status::TryAgain("it was not asked");
+  };
+  /// Questions to hash servers, all at once.
+  void ask_hash(Ask what, std::span<ToShard> all, fabric::TimeUs until);
+  /// To ordered servers.
+  void ask_ordered(Ask what, std::span<ToShard> all, fabric::TimeUs until);
   /// Errors  TimedOut: it may have done that. TryAgain, and what it says: it has not.
   Result<std::vector<std::byte>> ask_memory(std::uint32_t node, Ask what,
                                             const WireWriter& question, fabric::TimeUs until);
@@ -107,7 +113,6 @@ class Routes {
   struct Way {
     std::optional<fabric::PeerId> hash, ordered;
     bool has_table = false;
-    bool was_met = false;  // there has been a table
     TableInfo table;
     fabric::TimeUs trusted_until = 0;
     bool is_whole = false;
@@ -118,6 +123,8 @@ class Routes {
   void leave(std::optional<fabric::PeerId>* peer);
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
   Status meet_hash(std::uint32_t shard, fabric::TimeUs until);
+  Status take_trust(const ToShard& told, fabric::TimeUs asked);
+  [[nodiscard]] bool is_replaced(std::uint32_t shard, const std::string& member) const;
   Result<fabric::PeerId> meet_ordered(std::uint32_t shard, fabric::TimeUs until);
 
   fabric::Port* const port_;
@@ -130,7 +137,6 @@ class Routes {
   ClusterMap map_;
   Placement placement_;
   std::vector<Way> ways_;  // by shard
-  std::uint64_t tables_ = 0;
   fabric::TimeUs read_us_ = std::numeric_limits<fabric::TimeUs>::max();
   fabric::TimeUs rest_us_ = 0;
   fabric::TimeUs pause_us_ = 0;

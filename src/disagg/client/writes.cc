@@ -45,58 +45,65 @@ Status check(const Change& change) {
   return Status::InvalidArgument("a value has up to 1 MiB");
 }
 
+/// All questions are put before anybody answers: what is written may wait for no more than one
+/// answer (orphans.h), and is written by the map that the questions are of.
 Status Writes::run(std::span<Change> changes, TimeUs until) {
   const TimeUs since = port_->now_us();
-  choose(changes);
+  Status all = choose(changes, until);
+  if (made_.empty()) return all;
   Status written = make_blocks(until);
   if (written.ok()) written = write_blocks(until);
   if (!written.ok()) {
     let_rest(made_, since);
     return written;
   }
-  Status all;
-  for (std::size_t begin = 0, end = 0; begin < made_.size(); begin = end) {
-    while (end < made_.size() && made_[end].shard == made_[begin].shard) ++end;
-    Status one = run_shard(std::span(made_).subspan(begin, end - begin), since, until);
+  std::vector<Asked> asked = questions();
+  ask(asked, until);
+  for (const Asked& one : asked) {
+    Status taken = take(one, since, until);
     // What is not known goes before what was refused.
-    if (all.ok() || (is_known_not(all) && !is_known_not(one) && !one.ok())) all = std::move(one);
+    if (all.ok() || (!all.IsIOError() && taken.IsIOError())) all = std::move(taken);
   }
   return all;
 }
 
-/// The first ones, as many as one question may have.
-void Writes::choose(std::span<Change> changes) {
-  made_.clear();
-  std::size_t question = 0, blocks = 0;
-  for (Change& one : changes) {
-    if (one.is_done) continue;
-    const bool are_enough =
-        made_.size() == kAtOnce || question > kQuestionBytes || blocks > kBlockBytes;
-    if (are_enough) break;
-    question += sizeof(Slot) + 2 * sizeof(std::uint32_t) + one.key.size();
-    if (one.value.has_value()) blocks += block_bytes(one.key.size(), one.value->size());
-    Made& made = made_.emplace_back();
-    made.of = &one;
-    made.shard = routes_->shard_of(one.key);
-  }
-  BRECCIA_ASSERT(!made_.empty());
+/// The first ones, as many as one question may have, of shards that can be met.
+/// Errors  of a shard that cannot: what is of others is chosen.
+Status Writes::choose(std::span<Change> changes, TimeUs until) {
+  ShardSet known, missing;
+  Status all;
+  do {
+    made_ = first_of(changes, missing);
+    const auto unknown = std::find_if(made_.begin(), made_.end(),
+                                      [&](const Made& one) { return !known.has(one.shard); });
+    if (unknown == made_.end()) break;
+    Status met = routes_->meet(unknown->shard, until);
+    (met.ok() ? known : missing).add(unknown->shard);
+    if (!met.ok()) all = std::move(met);
+  } while (true);
   const auto is_before = [](const Made& a, const Made& b) { return a.shard < b.shard; };
   const bool are_sorted = std::is_sorted(made_.begin(), made_.end(), is_before);
   if (!are_sorted) std::stable_sort(made_.begin(), made_.end(), is_before);
+  return all;
 }
 
-/// Those of a shard, whose values are written.
-Status Writes::run_shard(std::span<const Made> made, TimeUs since, TimeUs until) {
-  const auto replaced = ask(made, until);
-  if (!replaced.ok() && !is_known_not(replaced.status())) {
-    // Of each one: its own, or that which it has replaced.
-    for (std::size_t i = 0; i < made.size(); ++i) blocks_->lose();
-    return replaced.status();
+std::vector<Writes::Made> Writes::first_of(std::span<Change> changes, ShardSet but) const {
+  std::vector<Made> first;
+  std::size_t question = 0, blocks = 0;
+  for (Change& one : changes) {
+    const bool are_enough =
+        first.size() == kAtOnce || question > kQuestionBytes || blocks > kBlockBytes;
+    if (are_enough) break;
+    if (one.is_done) continue;
+    const std::uint32_t shard = routes_->shard_of(one.key);
+    if (but.has(shard)) continue;
+    question += sizeof(Slot) + 2 * sizeof(std::uint32_t) + one.key.size();
+    if (one.value.has_value()) blocks += block_bytes(one.key.size(), one.value->size());
+    Made& made = first.emplace_back();
+    made.of = &one;
+    made.shard = shard;
   }
-  const std::size_t done = replaced.ok() ? replaced.value().size() : 0;
-  let_rest(made.subspan(done), since);
-  for (std::size_t i = 0; i < done; ++i) note(made[i], replaced.value()[i], since);
-  return replaced.status();
+  return first;
 }
 
 /// Of each value a block, which is not there yet.
@@ -138,41 +145,75 @@ void Writes::let_rest(std::span<const Made> made, TimeUs since) {
   }
 }
 
+/// One for each shard.
+std::vector<Writes::Asked> Writes::questions() const {
+  std::vector<Asked> all;
+  for (std::size_t begin = 0, end = 0; begin < made_.size(); begin = end) {
+    const std::uint32_t shard = made_[begin].shard;
+    Asked& asked = all.emplace_back();
+    asked.question.shard = shard;
+    asked.member = routes_->hash_member(shard);
+    for (; end < made_.size() && made_[end].shard == shard; ++end) {
+      const Made& one = made_[end];
+      asked.question.question.add(one.location.has_value() ? slot_of(0, *one.location) : Slot{0})
+          .add(one.generation)
+          .add_bytes(one.of->key);
+    }
+    asked.made = std::span(made_).subspan(begin, end - begin);
+  }
+  return all;
+}
+
+/// Who is busy is asked again for a while: behind that there may be another one in its place.
+/// Behind the last question there is to be time for its answer.
+void Writes::ask(std::span<Asked> all, TimeUs until) {
+  for (const Made& one : made_) {
+    if (one.location.has_value()) until = blocks_->ask_until(*one.location, until);
+  }
+  const TimeUs last = until - std::min(until, options_.answer_us);
+  const TimeUs busy_until = std::min(last, port_->now_us() + options_.busy_us);
+  std::vector<Asked*> left;
+  for (Asked& one : all) left.push_back(&one);
+  for (TimeUs pause = kPauseUs; !left.empty(); pause = std::min(2 * pause, kPauseUsMax)) {
+    std::vector<Routes::ToShard> now;
+    for (Asked* const one : left) now.push_back(std::move(one->question));
+    routes_->ask_hash(Ask::kWrite, now, until);
+    for (std::size_t i = 0; i < now.size(); ++i) left[i]->question = std::move(now[i]);
+    std::erase_if(left, [](Asked* one) { return !one->question.answer.status().IsBusy(); });
+    if (port_->now_us() >= busy_until) return;
+    if (!left.empty()) (void)port_->poll(std::min(busy_until, port_->now_us() + pause));
+  }
+}
+
+/// What came of a question.
+Status Writes::take(const Asked& asked, TimeUs since, TimeUs until) {
+  const auto replaced = replaced_in(asked, until);
+  if (!replaced.ok() && !is_known_not(replaced.status())) {
+    // Of each one: its own, or that which it has replaced.
+    for (std::size_t i = 0; i < asked.made.size(); ++i) blocks_->lose();
+    return replaced.status();
+  }
+  const std::size_t done = replaced.ok() ? replaced.value().size() : 0;
+  let_rest(asked.made.subspan(done), since);
+  for (std::size_t i = 0; i < done; ++i) note(asked.made[i], replaced.value()[i], since);
+  return replaced.status();
+}
+
 /// What the first ones replaced, one at least.
 /// Errors  what is_known_not(): nothing has happened. IOError: that is not known.
-Result<std::vector<Slot>> Writes::ask(std::span<const Made> made, TimeUs until) {
-  const std::uint32_t shard = made.front().shard;
-  WireWriter question;
-  TimeUs ask_until = until;
-  for (const Made& one : made) {
-    question.add(one.location.has_value() ? slot_of(0, *one.location) : Slot{0})
-        .add(one.generation)
-        .add_bytes(one.of->key);
-    if (one.location.has_value()) ask_until = blocks_->ask_until(*one.location, ask_until);
-  }
-  const std::string asked = routes_->hash_member(shard);
-  // Who is busy for long may have another one in its place; and behind the last question there is
-  // to be time for its answer.
-  const TimeUs last = ask_until - std::min(ask_until, options_.answer_us);
-  const TimeUs busy_until = std::min(last, port_->now_us() + options_.busy_us);
-  auto answer = routes_->ask_hash(shard, Ask::kWrite, question, ask_until);
-  for (TimeUs pause = kPauseUs; answer.status().IsBusy() && port_->now_us() < busy_until;) {
-    (void)port_->poll(std::min(busy_until, port_->now_us() + pause));
-    pause = std::min(2 * pause, kPauseUsMax);
-    answer = routes_->ask_hash(shard, Ask::kWrite, question, ask_until);
-  }
-  if (!answer.ok()) {
-    return is_known_not(answer.status()) ? answer.status() : not_known(answer.status());
-  }
-  WireReader reader(answer.value());
+Result<std::vector<Slot>> Writes::replaced_in(const Asked& asked, TimeUs until) {
+  const Routes::ToShard& question = asked.question;
+  const Status& status = question.answer.status();
+  if (!status.ok()) return is_known_not(status) ? status : not_known(status);
+  WireReader reader(question.answer.value());
   std::vector<Slot> replaced;
   while (reader.left() > 0) replaced.push_back(reader.take<Slot>());
-  const bool is_answer = reader.is_whole() && !replaced.empty() && replaced.size() <= made.size() &&
-                         std::all_of(replaced.begin(), replaced.end(), [](Slot slot) {
-                           return slot == 0 || is_block(location_in(slot));
-                         });
+  const bool is_answer =
+      reader.is_whole() && !replaced.empty() && replaced.size() <= asked.made.size() &&
+      std::all_of(replaced.begin(), replaced.end(),
+                  [](Slot slot) { return slot == 0 || is_block(location_in(slot)); });
   if (!is_answer) return not_known(Status::IOError("no answer to a write"));
-  if (!routes_->confirm(shard, asked, until)) {
+  if (!routes_->confirm(question.shard, asked.member, until)) {
     return not_known(Status::IOError("by then it may have been another hash server"));
   }
   return replaced;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -29,7 +30,8 @@ struct Change {
 [[nodiscard]] Status check(const Change& change);
 
 /// Writes, many at once: their values into blocks of memory servers, those of each server
-/// together, then one question to each shard's hash server, which takes them in their order.
+/// together, then a question to each shard's hash server, all at once; it takes them in their
+/// order.
 /// Owner   port, routes, blocks and cache outlive it.
 /// Threads the port's.
 /// Source  [hstore] 4.2. Deviation: a question has many writes.
@@ -50,8 +52,8 @@ class Writes {
         options_(options),
         random_(options.seed) {}
 
-  /// Some of the first ones that are not done, which are done then; of a key in their order. Their
-  /// hash servers are known when this begins.
+  /// Some of the first ones that are not done, which are done then; of a shard in their order. What
+  /// is of a shard whose hash server cannot be met is left out.
   /// Shape   keys and values as long as blocks have them; at least one change that is not done.
   /// Errors  TryAgain, Busy, TimedOut, MemoryLimit, InvalidArgument: what is not done has not
   ///         happened. IOError: of some of that it is not known.
@@ -66,13 +68,22 @@ class Writes {
     std::uint32_t generation = 0;
     std::vector<std::byte> bytes;
   };
+  /// A question for a shard's hash server, of some of what was made.
+  struct Asked {
+    Routes::ToShard question;
+    std::string member;  // that it is put to
+    std::span<const Made> made;
+  };
 
-  void choose(std::span<Change> changes);
+  Status choose(std::span<Change> changes, fabric::TimeUs until);
+  [[nodiscard]] std::vector<Made> first_of(std::span<Change> changes, ShardSet but) const;
   Status make_blocks(fabric::TimeUs until);
   Status write_blocks(fabric::TimeUs until);
   void let_rest(std::span<const Made> made, fabric::TimeUs since);
-  Status run_shard(std::span<const Made> made, fabric::TimeUs since, fabric::TimeUs until);
-  Result<std::vector<Slot>> ask(std::span<const Made> made, fabric::TimeUs until);
+  [[nodiscard]] std::vector<Asked> questions() const;
+  void ask(std::span<Asked> all, fabric::TimeUs until);
+  Status take(const Asked& asked, fabric::TimeUs since, fabric::TimeUs until);
+  Result<std::vector<Slot>> replaced_in(const Asked& asked, fabric::TimeUs until);
   void note(const Made& made, Slot replaced, fabric::TimeUs since);
 
   fabric::Port* const port_;

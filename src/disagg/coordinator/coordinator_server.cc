@@ -90,7 +90,9 @@ void CoordinatorServer::let_go() {
   }
   const std::size_t gone =
       std::erase_if(members_, [now](const auto& one) { return one.second < now; });
-  if (gone > 0) failed_ = write();
+  if (gone == 0) return;
+  ++members_version_;
+  failed_ = write();
 }
 
 /// None: what happened is not kept, and nobody hears of it.
@@ -106,15 +108,19 @@ std::optional<WireWriter> CoordinatorServer::answer(Ask ask, WireReader question
 /// Who asks is told a tenth less than what it has, for clocks that do not run alike.
 WireWriter CoordinatorServer::look(WireReader question) {
   const Slice name = question.take_bytes();
+  const auto version = question.take<std::uint64_t>();
+  const auto members_version = question.take<std::uint64_t>();
   if (!question.is_whole()) return refusal(Code::kWrong, "no member");
   const auto member = members_.find(name.ToString());
-  LookHead head{.version = version_, .sure_us = 0};
+  LookHead head{.version = version_, .members_version = members_version_, .sure_us = 0};
   if (member != members_.end()) {
     member->second = port_->now_us() + options_.session_us;
     head.sure_us = options_.session_us - options_.session_us / 10;
   }
   WireWriter answer = answer_of(Code::kOk);
-  answer.add(head).add_bytes(document_);
+  answer.add(head);
+  if (version != version_) answer.add_bytes(document_);
+  if (members_version == members_version_) return answer;
   for (const auto& [one, until] : members_) answer.add_bytes(one);
   return answer;
 }
@@ -127,6 +133,7 @@ WireWriter CoordinatorServer::join(WireReader question) {
   if (!members_.emplace(name.ToString(), until).second) {
     return refusal(Code::kWrong, "there is a member of that name");
   }
+  ++members_version_;
   failed_ = write();
   return answer_of(Code::kOk);
 }

@@ -39,7 +39,11 @@ class CoordinatorServer {
 
  private:
   CoordinatorServer(fabric::Port* port, const Options& options)
-      : port_(port), options_(options), answers_(port), heard_(port->now_us()) {}
+      : port_(port),
+        options_(options),
+        answers_(port),
+        members_version_(1 + (port->now_us() << 20)),
+        heard_(port->now_us()) {}
 
   Status read();
   Status write() const;
@@ -55,7 +59,8 @@ class CoordinatorServer {
   std::uint64_t version_ = 0;
   std::string document_;
   std::map<std::string, fabric::TimeUs> members_;  // until when
-  fabric::TimeUs heard_;                           // when it last looked at what has come
+  std::uint64_t members_version_;  // another one each time that they are others, or this one begins
+  fabric::TimeUs heard_;           // when it last looked at what has come
   Status failed_;
 };
 

@@ -35,7 +35,7 @@ const Coordinator::View* RemoteCoordinator::look() {
   const TimeUs now = port_->now_us();
   // Who went without a word is met anew.
   const bool is_silent =
-      !looks_.empty() && looks_.begin()->second + kSilent * options_.look_us < now;
+      !looks_.empty() && looks_.begin()->second.asked + kSilent * options_.look_us < now;
   if (is_silent && peer_.has_value()) {
     port_->disconnect(*peer_);
     peer_.reset();
@@ -50,10 +50,11 @@ const Coordinator::View* RemoteCoordinator::look() {
       looked_ = port_->now_us();
       const fabric::Header header{.kind = static_cast<std::uint8_t>(Ask::kLook),
                                   .request = asking_.draw_request()};
-      looks_.emplace(header.request, looked_);
+      const std::uint64_t version = view_.has_value() ? view_->version : 0;
+      looks_[header.request] = {looked_, version, members_version_};
       if (looks_.size() > kLooksMax) looks_.erase(looks_.begin());
       WireWriter question;
-      question.add_bytes(name_);
+      question.add_bytes(name_).add(version).add(members_version_);
       // What does not go at once is asked again.
       (void)port_->send(*peer_, header, question.bytes(), looked_);
     }
@@ -72,20 +73,34 @@ void RemoteCoordinator::hear(const fabric::Arrival& arrival) {
   const bool is_it =
       arrival.peer == peer_ && arrival.header.kind == kLooked && look != looks_.end();
   if (!is_it) return;
-  const TimeUs asked = look->second;
+  const Look asked = look->second;
   looks_.erase(looks_.begin(), std::next(look));
   WireReader answer(arrival.payload);
   if (take_code(&answer).ok()) take_view(answer, asked);
 }
 
-void RemoteCoordinator::take_view(WireReader answer, TimeUs asked) {
+/// What was known then is not told again. Whose answer is of less than what is known by now came
+/// from a coordinator of before.
+void RemoteCoordinator::take_view(WireReader answer, const Look& look) {
   const auto head = answer.take<LookHead>();
-  View view{.version = head.version, .document = answer.take_bytes().ToString(), .members = {}};
-  while (answer.left() > 0) view.members.insert(answer.take_bytes().ToString());
+  View view = view_.value_or(View());
+  if (head.version != look.version) {
+    view.document = answer.take_bytes().ToString();
+  } else if (view.version != head.version) {
+    return;
+  }
+  view.version = head.version;
+  if (head.members_version != look.members_version) {
+    view.members.clear();
+    while (answer.left() > 0) view.members.insert(answer.take_bytes().ToString());
+  } else if (members_version_ != head.members_version) {
+    return;
+  }
   if (!answer.is_whole()) return;
+  members_version_ = head.members_version;
   // Whoever is none any more does not become one again.
   is_lost_ = is_lost_ || (!name_.empty() && head.sure_us == 0);
-  sure_until_ = is_lost_ || name_.empty() ? 0 : asked + head.sure_us;
+  sure_until_ = is_lost_ || name_.empty() ? 0 : look.asked + head.sure_us;
   view_ = std::move(view);
 }
 
@@ -112,6 +127,7 @@ Result<bool> RemoteCoordinator::replace(std::uint64_t version, const std::string
   WireWriter question;
   question.add(version).add_bytes(document);
   BRECCIA_TAKE(const auto answer, asking_.ask(*peer_, Ask::kReplace, question, until));
+  looked_ = 0;  // there is news
   WireReader reader(answer);
   const auto is_replaced = reader.take<std::uint8_t>();
   if (!reader.is_whole()) return Status::IOError("no answer of a coordinator");

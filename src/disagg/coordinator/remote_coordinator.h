@@ -38,7 +38,13 @@ class RemoteCoordinator final : public Coordinator {
  private:
   Status connect(fabric::TimeUs until);
   void hear(const fabric::Arrival& arrival);
-  void take_view(WireReader answer, fabric::TimeUs asked);
+  /// A question for news, when it was put, and what was known then.
+  struct Look {
+    fabric::TimeUs asked = 0;
+    std::uint64_t version = 0;
+    std::uint64_t members_version = 0;
+  };
+  void take_view(WireReader answer, const Look& look);
 
   fabric::Port* const port_;
   const Options options_;
@@ -47,10 +53,10 @@ class RemoteCoordinator final : public Coordinator {
   fabric::TimeUs connect_again_ = 0;
   std::string name_;  // as a member; empty: it is none
   bool is_lost_ = false;
-  std::map<std::uint64_t, fabric::TimeUs>
-      looks_;                  // that were not answered, and when they were asked
-  fabric::TimeUs looked_ = 0;  // for the last time
+  std::map<std::uint64_t, Look> looks_;  // that were not answered
+  fabric::TimeUs looked_ = 0;            // for the last time; 0: it is to be now
   std::optional<View> view_;
+  std::uint64_t members_version_ = 0;  // of the view's
   fabric::TimeUs sure_until_ = 0;
 };
 

@@ -306,7 +306,7 @@ std::optional<WireWriter> HashServer::refusal_of(Slot slot, const Slice& key) co
     return refusal(Code::kWrong, "a key of another shard");
   }
   if (lets_go_ && !is_believed())
-    return refusal(Code::kBusy, "another server is to have the index");
+    return refusal(Code::kEpoch, "another server is to have the index");
   if (waiting_bytes_ > options_.log_bytes_max) {
     return refusal(Code::kBusy, "too many writes wait for the ordered server");
   }

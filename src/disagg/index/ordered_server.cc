@@ -204,7 +204,8 @@ WireWriter OrderedServer::scan(WireReader question) {
     const auto behind = end.empty() ? OrderedIndex::Cursor() : index_.lower_bound(view_of(end));
     for (std::uint32_t n = 0; n < limit && at != behind && head.is_cut == 0; ++n, at.next()) {
       found.add(at.slot());
-      if (has_keys) add_key(at, &found);
+      if (!has_keys) continue;
+      add_key(at, &found);
       head.is_cut = found.bytes().size() >= options_.page_bytes ? 1 : 0;
     }
   }

@@ -12,6 +12,9 @@ namespace breccia::disagg {
 
 namespace {
 
+/// What has become of an offer is known by then.
+constexpr fabric::TimeUs kOfferedUs = 1000;
+
 Role other(Role role) { return role == Role::kHash ? Role::kOrdered : Role::kHash; }
 
 const char* name_of(Role role) { return role == Role::kHash ? "hash" : "ordered"; }
@@ -72,8 +75,9 @@ Status Seat::turn(fabric::TimeUs until) {
   BRECCIA_TAKE(view_, membership_.look());
   if (view_ != nullptr && view_->version != version_) BRECCIA_TRY(take_view());
   if (server_ == nullptr) {
-    if (view_ != nullptr) look_for_role();
-    (void)port_->poll(until);  // who asks is not answered
+    const bool has_offered = view_ != nullptr && look_for_role();
+    // Where another one was first the next role is free; else who asks is not answered.
+    (void)port_->poll(has_offered ? std::min(until, port_->now_us() + kOfferedUs) : until);
     return Status::OK();
   }
   if (leaves_at_ != 0) {
@@ -92,6 +96,13 @@ Status Seat::turn(fabric::TimeUs until) {
 /// What the cluster agreed on since.
 Status Seat::take_view() {
   BRECCIA_TAKE(ClusterMap next, ClusterMap::decode(view_->document));
+  if (!map_.shards.empty() && next.shards.size() != map_.shards.size()) {
+    return Status::Corruption("a cluster has as many shards as it had");
+  }
+  if (map_.shards.empty() && !next.shards.empty() && next.shards.size() != options_.shards) {
+    log(LogLevel::kWarning, "the cluster has " + std::to_string(next.shards.size()) +
+                                " shards, this server's file " + std::to_string(options_.shards));
+  }
   // One after the other does, so the others have their time from here on.
   if (has_come_back(map_, next)) gone_since_.clear();
   map_ = std::move(next);
@@ -132,32 +143,39 @@ bool Seat::has_lost_source() const {
 
 // ---- one that waits ----------------------------------------------------------------------------
 
-/// Takes a role that nobody has, or wants one of another process.
-void Seat::look_for_role() {
+/// Takes a role that nobody has, or wants one of another process. Whether it has offered a map.
+bool Seat::look_for_role() {
   if (map_.shards.empty()) return found();
+  // Who is a heir waits for that, as long as somebody is there who lets it go.
   const auto named = std::find_if(map_.shards.begin(), map_.shards.end(), [this](const auto& one) {
-    return one.of(options_.role).heir.member == membership_.name();
+    const ClusterMap::Index& index = one.of(options_.role);
+    return index.heir.member == membership_.name() && is_there(index);
   });
   if (named != map_.shards.end()) {
-    if (may_inherit(*named)) take_role(static_cast<std::uint32_t>(named - map_.shards.begin()));
-    return;
+    if (!may_inherit(*named)) return false;
+    return take_role(static_cast<std::uint32_t>(named - map_.shards.begin()));
   }
   const Loads loads = loads_now();
   const bool is_calm = is_quiet();
-  for (std::uint32_t i = 0; i < map_.shards.size(); ++i) {
+  const std::size_t first = std::hash<std::string>()(membership_.name());
+  for (std::size_t n = 0; n < map_.shards.size(); ++n) {
+    // Not all of those that wait begin with the same one.
+    const auto i = static_cast<std::uint32_t>((first + n) % map_.shards.size());
     const ClusterMap::Shard& shard = map_.shards[i];
     const bool may = may_take(shard), is_wanted = is_calm && wants(shard, loads);
     if (!has_waited(i, may || is_wanted, is_wanted || waits_to_take(shard, loads))) continue;
     return may ? take_role(i) : be_heir(i);
   }
+  return false;
 }
 
 /// A cluster begins.
-void Seat::found() {
+bool Seat::found() {
   ClusterMap next = map_;
   next.placement_seed = options_.placement.value_or(KeySeeds::draw().hash);
   next.shards.resize(options_.shards);
   membership_.offer(next, version_);
+  return true;
 }
 
 /// Who has the index has let it go, and it can be built.
@@ -200,7 +218,7 @@ bool Seat::wants(const ClusterMap::Shard& shard, const Loads& loads) const {
   const auto found = loads.find(options_.process);
   const int mine = found == loads.end() ? 0 : found->second, theirs = loads.at(holder);
   const bool is_crowded = holder == of_other;
-  return is_crowded ? options_.role == Role::kOrdered && mine <= theirs : mine + 2 <= theirs;
+  return is_crowded ? options_.role == Role::kOrdered : mine + 2 <= theirs;
 }
 
 Seat::Loads Seat::loads_now() const {
@@ -223,7 +241,7 @@ bool Seat::has_waited(std::uint32_t shard, bool may, bool waits) {
   return !waits || port_->now_us() >= since + options_.patience_us;
 }
 
-void Seat::take_role(std::uint32_t shard) {
+bool Seat::take_role(std::uint32_t shard) {
   ClusterMap next = map_;
   ++next.epoch;
   ClusterMap::Shard& of = next.shards[shard];
@@ -241,13 +259,15 @@ void Seat::take_role(std::uint32_t shard) {
            .process = options_.process,
            .given_by = is_given ? index.member : ""};
   membership_.offer(next, version_);
+  return true;
 }
 
-void Seat::be_heir(std::uint32_t shard) {
+bool Seat::be_heir(std::uint32_t shard) {
   ClusterMap next = map_;
   next.shards[shard].of(options_.role).heir = {
       .member = membership_.name(), .address = port_->address(), .process = options_.process};
   membership_.offer(next, version_);
+  return true;
 }
 
 // ---- one that has an index ---------------------------------------------------------------------

@@ -26,9 +26,9 @@ namespace breccia::disagg {
 /// while the hash index is not there, or not whole: it would have nothing to build from.
 ///
 /// Where all is well, and processes have not as many indexes as one another, or one has both of a
-/// shard, which would be lost together, one that waits wants an index of another process (its
-/// heir), which lets it go: as if that one had gone, but nobody sees it, and no write has an
-/// unknown end.
+/// shard, which would be lost together, one that waits wants an index of another process (it is its
+/// heir), which lets it go. Then it is as if that one had gone, but no write has an unknown end,
+/// and it stays for a while, to tell those who ask that they are to ask another one.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 /// Source  [hstore] 4.3. Deviation: who takes over is settled by the coordinator's versions.
@@ -77,8 +77,8 @@ class Seat {
     return map_.shards[*shard_].of(options_.role);
   }
   [[nodiscard]] bool has_lost_source() const;
-  void look_for_role();
-  void found();
+  bool look_for_role();
+  bool found();
   [[nodiscard]] bool may_inherit(const ClusterMap::Shard& shard) const;
   [[nodiscard]] bool may_take(const ClusterMap::Shard& shard) const;
   using Loads = std::map<std::string, int>;  // indexes that a process has, one at least
@@ -87,8 +87,8 @@ class Seat {
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] bool wants(const ClusterMap::Shard& shard, const Loads& loads) const;
   [[nodiscard]] bool has_waited(std::uint32_t shard, bool may, bool waits);
-  void take_role(std::uint32_t shard);
-  void be_heir(std::uint32_t shard);
+  bool take_role(std::uint32_t shard);
+  bool be_heir(std::uint32_t shard);
   void begin();
   Status leave();
   Status give_up();

@@ -309,9 +309,9 @@ WireWriter MemoryServer::values(WireReader question) const {
       if (block.line < line) continue;
       if (is_full()) return answer_of(Code::kOk).add(block.line).add(last_).append(entries);
       looked_at += block.bytes();
+      if (!of.has(key_in(bytes_of(block)))) continue;  // before all of it is read
       const auto view = whole_block(bytes_of(block));
       if (!view.has_value() || view->is_replaced || view->sequence == 0) continue;
-      if (!of.has(view->key)) continue;
       entries.add(ValueEntry{.id = seeds.id_of(view->key),
                              .slot = slot_of(0, block),
                              .sequence = view->sequence,

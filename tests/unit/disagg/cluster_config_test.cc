@@ -63,7 +63,7 @@ TEST(DisaggConfig, RefusesWhatThereIsNot) {
   EXPECT_TRUE(read(folder, local + "}").ok());
   for (const char* const wrong :
        {R"(, "port": 1})", R"(, "provider": "efa"})", R"(, "copies": 3})", R"(, "copies": "two"})",
-        R"(, "shards": 0})", R"(, "shards": 65})"}) {
+        R"(, "shards": 0})", R"(, "shards": 17})"}) {
     const auto found = read(folder, local + wrong);
     EXPECT_TRUE(found.status().IsInvalidArgument()) << wrong << found.status().ToString();
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "disagg/cluster_map.h"
 #include "support/seeds.h"
 #include "unit/disagg/histories.h"
+#include "unit/disagg/looks.h"
 #include "unit/disagg/sim_cluster.h"
 
 /// Servers that go, or seem to, and others that take their places.
@@ -39,75 +39,6 @@ enum class Blow : std::uint8_t {
 constexpr std::uint64_t kBlows = 8;
 /// What a server may send and hear before it is killed: many operations.
 constexpr std::uint64_t kEventsMax = 300;
-
-/// Whether all values have as many servers as there are to be.
-bool has_memory(const ClusterMap& map, std::uint32_t copies, const std::set<std::string>& members) {
-  std::size_t in_use = 0;
-  for (const ClusterMap::Memory& one : map.memory) {
-    EXPECT_FALSE(copies == 2 && one.is_lost);
-    if (one.is_lost || !one.is_in_use) continue;
-    ++in_use;
-    if (!members.contains(one.member)) return false;
-    const bool is_one = copies == 1 || (one.mirror.is_whole && members.contains(one.mirror.member));
-    if (!is_one) return false;
-  }
-  return in_use > 0;
-}
-
-/// A look at the cluster.
-struct Look {
-  ClusterMap map;
-  std::set<std::string> members;
-};
-
-Look look_at_once(SimCluster* cluster, Net::Node node) {
-  // Anew each time: what was heard before may be of long ago.
-  const auto coordinator = cluster->meet_coordinator(node);
-  const Coordinator::View* view = nullptr;
-  while (view == nullptr) {
-    cluster->net().sleep(300);
-    view = coordinator->it.look();
-  }
-  return {.map = ClusterMap::decode(view->document).take(), .members = view->members};
-}
-
-/// None: an index is not whole, or its server not there.
-std::optional<Look> look_at(SimCluster* cluster, Net::Node node) {
-  Look seen = look_at_once(cluster, node);
-  const auto has = [&](const ClusterMap::Index& index) {
-    return index.is_whole && seen.members.contains(index.member);
-  };
-  const bool has_all =
-      !seen.map.shards.empty() &&
-      std::all_of(seen.map.shards.begin(), seen.map.shards.end(),
-                  [&](const auto& shard) { return has(shard.hash) && has(shard.ordered); });
-  return has_all ? std::optional(seen) : std::nullopt;
-}
-
-/// Waits until both indexes are whole and their servers there, and memory servers, and tells who
-/// has them. Where there is no second server for some values for long, one is added.
-ClusterMap wait_until_whole(SimCluster* cluster, Net::Node node) {
-  constexpr int kLooksMax = 200;
-  for (int looks = 1;; ++looks) {
-    if (looks % kLooksMax == 0 && cluster->copies() > 1) cluster->add_memory_server();
-    const auto seen = look_at(cluster, node);
-    if (seen.has_value() && has_memory(seen->map, cluster->copies(), seen->members)) {
-      return seen->map;
-    }
-  }
-}
-
-/// No process has both indexes of a shard, and this one has as many as others, but for one.
-bool is_spread(const ClusterMap& map, const std::string& process) {
-  std::map<std::string, std::size_t> loads{{process, 0}};
-  for (const ClusterMap::Shard& shard : map.shards) {
-    if (shard.hash.process == shard.ordered.process) return false;
-    ++loads[shard.hash.process];
-    ++loads[shard.ordered.process];
-  }
-  return std::all_of(loads.begin(), loads.end(),
-                     [&](const auto& one) { return one.second <= loads[process] + 1; });
-}
 
 /// Who is struck.
 struct Victim {
@@ -315,13 +246,6 @@ bool strike_while_moving(SimCluster* cluster, Net::Node node, TimeUs session_us)
     }
   }
   return false;
-}
-
-const std::string& memory_of(const ClusterMap& map) {
-  const auto one = std::find_if(map.memory.begin(), map.memory.end(), [](const auto& memory) {
-    return memory.is_in_use && !memory.is_lost;
-  });
-  return one->member;
 }
 
 /// What clients see while servers are struck.
@@ -586,216 +510,6 @@ TEST(DisaggFailover, AGrownIndexIsTakenOver) {
         ASSERT_EQ(value, "two");
       }
     });
-    cluster.run();
-    if (HasFailure()) return;
-  }
-}
-
-// Goal: two indexes of one process do not stay there when another one comes; what is written
-//   meanwhile is there, and either process may go then.
-// Mutation: seats that wait for roles that nobody has; both roles that move.
-TEST(DisaggFailover, IndexesOfOneProcessPart) {
-  set_log_level(LogLevel::kWarning);
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(50)) {
-    SCOPED_TRACE(breccia::testing::replay_command(seed));
-    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
-                       {.memory_servers = 2, .session_us = 10'000, .process = "one"});
-    Net& net = cluster.net();
-    const Net::Node node = net.add_node();
-    bool is_over = false;
-    net.start(node, [&] {
-      const ClusterMap before = wait_until_whole(&cluster, node);
-      EXPECT_EQ(before.shards[0].hash.process, before.shards[0].ordered.process);
-      cluster.add_seat(Role::kHash, "other");
-      cluster.add_seat(Role::kOrdered, "other");
-      ClusterMap now = before;
-      while (now.shards[0].ordered.process != "other") now = wait_until_whole(&cluster, node);
-      EXPECT_EQ(now.shards[0].hash.member, before.shards[0].hash.member);
-      // All of the first one goes; the other one has both then.
-      for (const ClusterMap::Index& index : {before.shards[0].hash, before.shards[0].ordered}) {
-        net.kill(cluster.node_of(index.member));
-      }
-      while (now.shards[0].hash.process != "other") now = wait_until_whole(&cluster, node);
-      is_over = true;
-    });
-    cluster.add_client([&](Client* client) {
-      std::map<std::string, std::string> model;
-      for (int i = 0; !is_over || i < 20; ++i) {
-        const std::string key = key_of(static_cast<std::uint64_t>(i) % kKeys);
-        Status put = client->put(key, std::to_string(i), cluster.late());
-        while (put.IsIOError()) put = client->put(key, std::to_string(i), cluster.late());
-        ASSERT_TRUE(put.ok()) << put.ToString();
-        model[key] = std::to_string(i);
-        net.sleep(500);
-      }
-      for (const auto& [key, value] : model) {
-        std::string found;
-        ASSERT_TRUE(client->get(key, &found, cluster.late()).ok());
-        ASSERT_EQ(found, value);
-      }
-    });
-    cluster.run();
-    if (HasFailure()) return;
-  }
-}
-
-// Goal: indexes move to processes that come, until all have as many and none has both of a shard,
-//   and nobody sees it: histories are linearizable, ranges too, all writes are known to have
-//   happened, also those under way at that moment, and a client sees all that it has written.
-// Mutation: a role that is taken from who has it without asking; a server that lets go what clients
-//   still believe, or have no answer to; one that promises or takes more while it lets go; clients
-//   that do not know that an index was given away; servers that move for ever.
-TEST(DisaggFailover, IndexesMove) {
-  set_log_level(LogLevel::kWarning);
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(200)) {
-    SCOPED_TRACE(breccia::testing::replay_command(seed));
-    const auto shards = static_cast<std::uint32_t>(1 + seed % 3);
-    fabric::sim::Weather weather{.slow_one_in = 20};
-    if (seed % 2 == 0) weather.lost_one_in = 30;
-    constexpr TimeUs kSession = 10'000;
-    SimCluster cluster(seed, weather,
-                       {.memory_servers = 2,
-                        .shards = shards,
-                        .session_us = kSession,
-                        .grows = seed % 4 == 0,
-                        .process = "one"});
-    Net& net = cluster.net();
-    const Net::Node node = net.add_node();
-    bool is_over = false;
-    net.start(node, [&] {
-      const ClusterMap first = wait_until_whole(&cluster, node);
-      // Writes wait for it meanwhile.
-      const Net::Node memory = cluster.node_of(memory_of(first));
-      net.start(net.add_node(), [&net, &is_over, memory] {
-        while (!is_over) {
-          net.sleep(net.random().below(kSession));
-          net.pause(memory);
-          net.sleep(net.random().below(kSession / 2));
-          net.go_on(memory);
-        }
-      });
-      for (const char* const process : {"two", "three"}) {
-        for (std::uint32_t i = 0; i < shards; ++i) {
-          cluster.add_seat(Role::kHash, process);
-          cluster.add_seat(Role::kOrdered, process);
-        }
-        while (!is_spread(wait_until_whole(&cluster, node), process)) net.sleep(1000);
-      }
-      // By then it would be seen that they go on.
-      const std::uint32_t epoch = wait_until_whole(&cluster, node).epoch;
-      net.sleep(100'000);
-      EXPECT_EQ(wait_until_whole(&cluster, node).epoch, epoch);
-      is_over = true;
-    });
-    History history;
-    for (std::uint64_t i = 0; i < 2; ++i) {
-      cluster.add_client([&, i](Client* client) {
-        for (std::uint64_t round = 0; !is_over; ++round) {
-          ask_at_random(cluster.clock(), client, 1000 * (10 * seed + i) + round, 4,
-                        SimCluster::kLong, &history);
-          net.sleep(net.random().below(500));
-        }
-      });
-    }
-    cluster.add_client([&](Client* client) {
-      for (int i = 0; !is_over; ++i) {
-        const std::string key = "own" + std::to_string(i % 8), value = std::to_string(i);
-        const Status put = client->put(key, value, cluster.late());
-        ASSERT_TRUE(put.ok()) << put.ToString();
-        std::string found;
-        ASSERT_TRUE(client->get(key, &found, cluster.late()).ok());
-        ASSERT_EQ(found, value);
-        std::vector<std::pair<std::string, std::string>> range;
-        ASSERT_TRUE(client->scan(key, "own9", 1, &range, cluster.late()).ok());
-        ASSERT_EQ(range, (std::vector<std::pair<std::string, std::string>>{{key, value}}));
-      }
-    });
-    cluster.run();
-    expect_linearizable(history);
-    if (HasFailure()) return;
-  }
-}
-
-// Goal: who was to give its index away keeps it, and goes on, if its heir goes; where the server
-//   goes that the heir would build it from, all goes on.
-// Mutation: an index that is given, not taken; a heir that is waited for for ever.
-TEST(DisaggFailover, NothingMovesToWhoCannotHaveIt) {
-  set_log_level(LogLevel::kWarning);
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(50)) {
-    SCOPED_TRACE(breccia::testing::replay_command(seed));
-    constexpr TimeUs kSession = 10'000;
-    const bool is_heir = seed % 2 == 0;
-    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
-                       {.memory_servers = 1, .session_us = kSession, .process = "one"});
-    Net& net = cluster.net();
-    const Net::Node node = net.add_node();
-    bool is_over = false;
-    net.start(node, [&] {
-      const ClusterMap::Shard before = wait_until_whole(&cluster, node).shards.at(0);
-      cluster.add_seat(Role::kOrdered, "two");
-      ClusterMap now;
-      while (now.shards.empty() || now.shards[0].ordered.heir.member.empty()) {
-        now = look_at_once(&cluster, node).map;
-      }
-      const std::string heir = now.shards[0].ordered.heir.member;
-      net.kill(cluster.node_of(is_heir ? heir : before.hash.member));
-      if (!is_heir) cluster.add_seat(Role::kHash, "three");
-      net.sleep(2 * kSession);
-      now = wait_until_whole(&cluster, node);
-      const ClusterMap::Index& ordered = now.shards[0].ordered;
-      // Nobody may have noticed yet that the source went.
-      EXPECT_TRUE(!is_heir || ordered.member == before.ordered.member);
-      EXPECT_TRUE(!is_heir || ordered.heir.member.empty());
-      is_over = true;
-    });
-    cluster.add_client([&](Client* client) {
-      for (int i = 0; !is_over; ++i) {
-        const std::string value = std::to_string(i);
-        Status put = client->put("key", value, cluster.late());
-        while (!is_heir && put.IsIOError()) put = client->put("key", value, cluster.late());
-        ASSERT_TRUE(put.ok()) << put.ToString();
-        std::vector<std::pair<std::string, std::string>> range;
-        ASSERT_TRUE(client->scan("", "", 1, &range, cluster.late()).ok());
-        ASSERT_EQ(range.at(0).second, value);
-      }
-    });
-    cluster.run();
-    if (HasFailure()) return;
-  }
-}
-
-// Goal: a memory server that goes while a hash index is let go does not hold that up for ever.
-// Mutation: a hash server that tells the cluster of nothing else while it lets go.
-TEST(DisaggFailover, MemoryGoesWhileAnIndexMoves) {
-  set_log_level(LogLevel::kError);
-  for (const std::uint64_t seed : breccia::testing::seeds_to_run(20)) {
-    SCOPED_TRACE(breccia::testing::replay_command(seed));
-    SimCluster cluster(seed, fabric::sim::Weather{.slow_one_in = 20},
-                       {.memory_servers = 2, .shards = 2, .session_us = 10'000, .process = "one"});
-    for (int i = 0; i < 2; ++i) cluster.add_seat(Role::kOrdered, "two");
-    Net& net = cluster.net();
-    const Net::Node node = net.add_node();
-    bool is_over = false;
-    net.start(node, [&] {
-      while (!is_spread(wait_until_whole(&cluster, node), "two")) net.sleep(1000);
-      cluster.add_seat(Role::kHash, "three");
-      const auto moves = [](const auto& shard) { return !shard.hash.heir.member.empty(); };
-      ClusterMap now = wait_until_whole(&cluster, node);
-      while (std::none_of(now.shards.begin(), now.shards.end(), moves)) {
-        now = look_at_once(&cluster, node).map;
-      }
-      net.kill(cluster.node_of(now.memory.at(0).member));
-      while (!is_spread(now, "three")) now = wait_until_whole(&cluster, node);
-      is_over = true;
-    });
-    for (int i = 0; i < 3; ++i) {
-      cluster.add_client([&](Client* client) {
-        for (std::uint64_t n = 0; !is_over; ++n) {
-          const Status put = client->put(key_of(n % kKeys), "v", cluster.late());
-          ASSERT_TRUE(put.ok() || put.IsIOError()) << put.ToString();
-        }
-      });
-    }
     cluster.run();
     if (HasFailure()) return;
   }

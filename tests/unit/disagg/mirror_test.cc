@@ -50,7 +50,7 @@ class MirrorByHand {
 
   void follow(bool is_written) { follow(is_written ? 1 : 0, 1); }
   /// In a map of so many shards, of which some write there.
-  void follow(std::uint64_t written_by, std::uint32_t shards) {
+  void follow(std::uint32_t written_by, std::uint32_t shards) {
     ClusterMap::Memory of{.member = "server", .address = server_.port()->address()};
     of.mirror = {.member = "mirror", .address = "", .written_by = written_by, .is_whole = false};
     ClusterMap map{.epoch = 1, .memory = {of}};
@@ -378,7 +378,7 @@ TEST(DisaggMirror, CopiesWhenAllShardsWriteThere) {
     MirrorByHand one(net);
     write_block(one.of_server(), kA, "a");
     ASSERT_TRUE(one.in_use().take(kBlockClass, kA.line));
-    for (const std::uint64_t written_by : {0U, 1U, 2U}) {
+    for (const std::uint32_t written_by : {0U, 1U, 2U}) {
       one.follow(written_by, 2);
       if (written_by == 0) one.meet();
       one.go_on(kSoonUs);
