@@ -12,6 +12,7 @@
 #include "bench/lists.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
+#include "disagg/key_id.h"
 
 /// `breccia bench disagg`: a disaggregated store on this computer, over shared memory or a network
 /// by which it reaches itself, asked by one client a thread. Each operation has its own clock;
@@ -58,6 +59,13 @@ const char* error_in(const DisaggFlags& flags) {
       has_less_than(numbers_of(flags.value_sizes, 1U << 16), Data::kValueMin)) {
     return "error: --clients wants numbers from 1 to 256, --value_sizes from 32 to 65536; "
            "several with commas";
+  }
+  const bool is_of_one = are_all(flags.workloads, [](const auto& name) {
+    return name == "basic" || name == "batches" || name.size() == 1;
+  });
+  if (flags.shards > 1 && (flags.indexes != "both" || !is_of_one)) {
+    return "error: several --shards are measured with --indexes both alone, and --workloads "
+           "basic,batches,a,b,c,d,e,f";
   }
   if (flags.seconds <= 0) return "error: --seconds wants more than none";
   if (!are_all(flags.indexes, [](const auto& name) { return indexes_of(name).has_value(); })) {
@@ -172,6 +180,10 @@ void add_flags(console::App* app, DisaggFlags* flags) {
       ->capture_default_str();
   app->add_option("--memory_servers", flags->memory_servers, "Servers that values lie in")
       ->range(1, 16)
+      ->capture_default_str();
+  app->add_option("--shards", flags->shards,
+                  "That keys are divided into, with two index servers each")
+      ->range(1, breccia::disagg::kShardsMax)
       ->capture_default_str();
   app->add_option("--seconds", flags->seconds, "Seconds of each figure")->capture_default_str();
   app->add_option("--requests", flags->requests, "Of each client in a workload of YCSB, at most")

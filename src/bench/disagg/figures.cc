@@ -18,6 +18,7 @@ nlohmann::json row_of(const Setting& setting, const std::string& name) {
           {"indexes", setting.indexes},
           {"clients", setting.clients},
           {"memory_servers", setting.memory_servers},
+          {"shards", setting.shards},
           {"keys", setting.keys},
           {"key_size", setting.key_bytes},
           {"value_size", setting.value_bytes},

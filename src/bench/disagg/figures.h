@@ -44,6 +44,7 @@ struct Setting {
   std::string indexes;
   std::uint32_t clients = 0;
   std::uint32_t memory_servers = 0;
+  std::uint32_t shards = 1;
   std::uint64_t keys = 0;
   std::uint64_t key_bytes = 0;
   std::uint32_t value_bytes = 0;

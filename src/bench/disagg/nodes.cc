@@ -38,8 +38,10 @@ Result<std::unique_ptr<Nodes>> Nodes::start(const Options& options) {
 
 Nodes::~Nodes() {
   for (const auto& one : memory_threads_) stop(one.get());
-  stop(ordered_thread_.get());
-  stop(hash_thread_.get());
+  for (const Pair& one : pairs_) {
+    stop(one.ordered_thread.get());
+    stop(one.hash_thread.get());
+  }
 }
 
 void Nodes::stop(Served* served) {
@@ -66,7 +68,8 @@ std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs un
 }
 
 Status Nodes::make() {
-  map_.shards.resize(1);
+  map_.shards.resize(options_.shards);
+  pairs_.resize(options_.shards);
   const std::uint64_t lines = lines_of(class_of(options_.block_bytes));
   const std::uint64_t bytes =
       (options_.keys + kResting) * lines * kLineBytes / options_.memory_servers;
@@ -88,42 +91,47 @@ Status Nodes::make() {
                            .mirror = {}});
   }
   // Seven tenths full at most.
-  bucket_bits_ =
-      static_cast<std::uint32_t>(std::bit_width(options_.keys * 10 / (7 * Bucket::kSlots)));
+  const std::uint64_t keys = options_.keys / options_.shards;
+  bucket_bits_ = static_cast<std::uint32_t>(std::bit_width(keys * 10 / (7 * Bucket::kSlots)));
   BRECCIA_TRY(make_indexes());
-  map_.shards[0].hash.is_whole = true;
-  map_.shards[0].has_begun = true;
+  for (ClusterMap::Shard& one : map_.shards) one.hash.is_whole = one.has_begun = true;
   return serve_all();
 }
 
 Status Nodes::make_indexes() {
-  if (!has_hash(options_.indexes)) {
-    BRECCIA_TAKE(auto port, open_port());
-    BRECCIA_TAKE(alone_, OrderedAlone::make(port.get(), options_.keys));
-    map_.shards[0].ordered =
-        map_.shards[0].hash = {.member = port->address(), .address = port->address()};
-    ports_.push_back(std::move(port));
-    return Status::OK();
+  if (!has_hash(options_.indexes)) return make_alone();
+  for (std::uint32_t shard = 0; shard < options_.shards; ++shard) {
+    Pair& pair = pairs_[shard];
+    if (has_order(options_.indexes)) {
+      BRECCIA_TAKE(pair.ordered, make_ordered_server(shard));
+    }
+    BRECCIA_TAKE(pair.hash, make_hash_server(shard));
+    pair.hash->be_first();
   }
-  if (has_order(options_.indexes)) {
-    BRECCIA_TAKE(ordered_, make_ordered_server());
-  }
-  BRECCIA_TAKE(hash_, make_hash_server());
-  hash_->be_first();
   return Status::OK();
 }
 
-Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server() {
+Status Nodes::make_alone() {
+  BRECCIA_ASSERT(options_.shards == 1);
+  BRECCIA_TAKE(auto port, open_port());
+  BRECCIA_TAKE(alone_, OrderedAlone::make(port.get(), options_.keys));
+  ClusterMap::Shard& shard = map_.shards[0];
+  shard.ordered = shard.hash = {.member = port->address(), .address = port->address()};
+  ports_.push_back(std::move(port));
+  return Status::OK();
+}
+
+Result<std::unique_ptr<OrderedServer>> Nodes::make_ordered_server(std::uint32_t shard) {
   BRECCIA_TAKE(auto port, open_port());
   OrderedServer::Options options;
   options.keeps_step = options_.indexes == Indexes::kInStep;
   auto server = std::make_unique<OrderedServer>(port.get(), options);
-  map_.shards[0].ordered = {.member = port->address(), .address = port->address()};
+  map_.shards[shard].ordered = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
 }
 
-Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
+Result<std::unique_ptr<HashServer>> Nodes::make_hash_server(std::uint32_t shard) {
   BRECCIA_TAKE(auto port, open_port());
   if (options_.hash_watch != nullptr) {
     port = std::make_unique<WatchedPort>(std::move(port), options_.hash_watch);
@@ -137,7 +145,7 @@ Result<std::unique_ptr<HashServer>> Nodes::make_hash_server() {
   options.seeds = KeySeeds{.hash = {random.next(), random.next() | 1},
                            .proof = {random.next(), random.next() | 1}};
   BRECCIA_TAKE(auto server, HashServer::make(port.get(), options));
-  map_.shards[0].hash = {.member = port->address(), .address = port->address()};
+  map_.shards[shard].hash = {.member = port->address(), .address = port->address()};
   ports_.push_back(std::move(port));
   return server;
 }
@@ -152,9 +160,10 @@ std::unique_ptr<Nodes::Served> Nodes::serve_index(IndexServer* server) {
 }
 
 void Nodes::let_hash_server_pause(const std::function<void()>& meanwhile) {
-  stop(hash_thread_.get());
+  Pair& pair = pairs_[0];
+  stop(pair.hash_thread.get());
   meanwhile();
-  hash_thread_ = serve_index(hash_.get());
+  pair.hash_thread = serve_index(pair.hash.get());
 }
 
 /// With the map as it is now; the epoch is the next one.
@@ -169,37 +178,45 @@ Status Nodes::serve_all() {
       return Status::OK();
     }));
   }
-  IndexServer* const hash = hash_.get();
+  for (std::uint32_t shard = 0; shard < options_.shards; ++shard) BRECCIA_TRY(serve_shard(shard));
+  return Status::OK();
+}
+
+Status Nodes::serve_shard(std::uint32_t shard) {
+  Pair& pair = pairs_[shard];
+  IndexServer* const hash = pair.hash.get();
   IndexServer* const ordered = alone_ != nullptr ? static_cast<IndexServer*>(alone_.get())
-                                                 : static_cast<IndexServer*>(ordered_.get());
+                                                 : static_cast<IndexServer*>(pair.ordered.get());
   for (IndexServer* const server : {ordered, hash}) {
     if (server == nullptr) continue;
-    BRECCIA_TRY(server->follow(map_, 0));
+    BRECCIA_TRY(server->follow(map_, shard));
     server->trust_until(std::numeric_limits<TimeUs>::max());
   }
-  if (ordered != nullptr) ordered_thread_ = serve_index(ordered);
-  if (hash != nullptr) hash_thread_ = serve_index(hash);
+  if (ordered != nullptr) pair.ordered_thread = serve_index(ordered);
+  if (hash != nullptr) pair.hash_thread = serve_index(hash);
   return Status::OK();
 }
 
 /// The memory of the one that is lost is free before the other one takes as much.
 Status Nodes::lose(Role role) {
+  BRECCIA_ASSERT(options_.shards == 1);
+  Pair& pair = pairs_[0];
   for (const auto& one : memory_threads_) stop(one.get());
-  stop(ordered_thread_.get());
-  stop(hash_thread_.get());
+  stop(pair.ordered_thread.get());
+  stop(pair.hash_thread.get());
   map_.shards[0].hash.is_whole = map_.shards[0].ordered.is_whole = true;
   if (role == Role::kHash) {
-    hash_.reset();
-    BRECCIA_TAKE(hash_, make_hash_server());
+    pair.hash.reset();
+    BRECCIA_TAKE(pair.hash, make_hash_server(0));
   } else {
-    ordered_.reset();
-    BRECCIA_TAKE(ordered_, make_ordered_server());
+    pair.ordered.reset();
+    BRECCIA_TAKE(pair.ordered, make_ordered_server(0));
   }
   return Status::OK();
 }
 
 double Nodes::fill_percent(std::uint64_t keys) const {
-  const std::uint64_t slots = std::uint64_t{Bucket::kSlots} << bucket_bits_;
+  const std::uint64_t slots = options_.shards * (std::uint64_t{Bucket::kSlots} << bucket_bits_);
   return 100 * static_cast<double>(keys) / static_cast<double>(slots);
 }
 
@@ -212,7 +229,12 @@ Nodes::Cpu Nodes::index_cpu() const {
     if (clock_gettime(clock, &time) != 0) return 0.0;
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
-  return {.hash = of(hash_thread_.get()), .ordered = of(ordered_thread_.get())};
+  Cpu all;
+  for (const Pair& one : pairs_) {
+    all.hash += of(one.hash_thread.get());
+    all.ordered += of(one.ordered_thread.get());
+  }
+  return all;
 }
 
 }  // namespace breccia::bench::disagg

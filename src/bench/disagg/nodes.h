@@ -20,8 +20,8 @@
 
 namespace breccia::bench::disagg {
 
-/// Servers of a disaggregated store on this computer: a hash server, an ordered server and memory
-/// servers, each with a port and a thread of its own; or one index alone.
+/// Servers of a disaggregated store on this computer: a hash server and an ordered server of each
+/// shard, and memory servers, each with a port and a thread of its own; or one index alone.
 /// Owner   the watch outlives it.
 /// Threads one owner; its clients have threads of their own.
 class Nodes {
@@ -31,6 +31,7 @@ class Nodes {
     std::uint64_t keys = 0;                  // that there are at most
     std::uint64_t block_bytes = 0;           // of a key with its value
     std::uint32_t memory_servers = 2;
+    std::uint32_t shards = 1;  // one, unless the indexes are those of a store
     Indexes indexes = Indexes::kBoth;
     Watch* hash_watch = nullptr;  // on the hash server's port, if it is wanted
     std::uint64_t seed = 1;
@@ -44,14 +45,16 @@ class Nodes {
 
   /// Who is who, for clients.
   [[nodiscard]] const breccia::disagg::ClusterMap& map() const { return map_; }
-  /// Takes the server of an index away, and makes ready another one, as one that waits has its
-  /// memory before. Nobody is answered until begin_rebuild(). There are both indexes.
+  /// Of the first shard. Takes the server of an index away, and makes ready another one, as one
+  /// that waits has its memory before. Nobody is answered until begin_rebuild(). There are both
+  /// indexes.
   Status lose(breccia::disagg::Role role);
   /// That other one begins to build the index; who asks needs the map anew.
   Status begin_rebuild() { return serve_all(); }
   /// Whether the last one that was begun is whole.
   [[nodiscard]] bool is_rebuilt() const { return is_rebuilt_; }
-  /// There is a hash server, and meanwhile it does nothing, neither has its port anything to do.
+  /// There is a hash server, and meanwhile the first one does nothing, neither has its port
+  /// anything to do.
   void let_hash_server_pause(const std::function<void()>& meanwhile);
   /// A port of a client's.
   Result<std::unique_ptr<fabric::Port>> open_port();
@@ -73,9 +76,11 @@ class Nodes {
   };
   std::unique_ptr<Served> serve(const std::function<Status(fabric::TimeUs until)>& once);
   static void stop(Served* served);
-  Result<std::unique_ptr<breccia::disagg::HashServer>> make_hash_server();
-  Result<std::unique_ptr<breccia::disagg::OrderedServer>> make_ordered_server();
+  Result<std::unique_ptr<breccia::disagg::HashServer>> make_hash_server(std::uint32_t shard);
+  Result<std::unique_ptr<breccia::disagg::OrderedServer>> make_ordered_server(std::uint32_t shard);
   Status make_indexes();
+  Status make_alone();
+  Status serve_shard(std::uint32_t shard);
   Status serve_all();
   std::unique_ptr<Served> serve_index(breccia::disagg::IndexServer* server);
 
@@ -85,12 +90,15 @@ class Nodes {
   std::uint32_t bucket_bits_ = 0;
   std::vector<std::unique_ptr<fabric::Port>> ports_;
   std::vector<std::unique_ptr<breccia::disagg::MemoryServer>> memory_;
-  std::unique_ptr<breccia::disagg::OrderedServer> ordered_;
-  std::unique_ptr<breccia::disagg::HashServer> hash_;
   std::unique_ptr<OrderedAlone> alone_;
   std::atomic<bool> is_rebuilt_{false};
   std::vector<std::unique_ptr<Served>> memory_threads_;
-  std::unique_ptr<Served> ordered_thread_, hash_thread_;
+  struct Pair {
+    std::unique_ptr<breccia::disagg::OrderedServer> ordered;
+    std::unique_ptr<breccia::disagg::HashServer> hash;
+    std::unique_ptr<Served> ordered_thread, hash_thread;
+  };
+  std::vector<Pair> pairs_;  // by shard; without servers, as there are none of that kind
 };
 
 }  // namespace breccia::bench::disagg

@@ -59,6 +59,7 @@ Status Round::run_in(const std::string& folder, Reference* reference) {
                                      .keys = data_.keys() + inserts_max(),
                                      .block_bytes = block_bytes,
                                      .memory_servers = flags_.memory_servers,
+                                     .shards = flags_.shards,
                                      .indexes = options_.indexes,
                                      .hash_watch = options_.is_watched ? &hash_watch_ : nullptr,
                                      .seed = options_.seed}));
@@ -69,6 +70,7 @@ Status Round::run_in(const std::string& folder, Reference* reference) {
               .indexes = options_.indexes_name,
               .clients = options_.clients,
               .memory_servers = flags_.memory_servers,
+              .shards = flags_.shards,
               .keys = data_.keys(),
               .key_bytes = data_.key(0).size(),
               .value_bytes = data_.value_bytes(),

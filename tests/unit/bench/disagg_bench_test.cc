@@ -80,26 +80,33 @@ TEST(DisaggBench, CountsReads) {
 }
 
 // Goal: figures of batches are of each key: as many reads as of one alone, and less of the servers'
-//   work.
-// Method: a short run of two clients.
-// Mutation: figures of whole batches; a client that remembers nothing.
+//   work; also where keys are divided.
+// Method: a short run of two clients, of one shard and of three.
+// Mutation: figures of whole batches; a client that remembers nothing; shards that are one.
 TEST(DisaggBench, CountsEachKeyOfABatch) {
-  DisaggFlags flags;
-  flags.clients = "2";
-  flags.workloads = "basic,batches";
-  const Rows rows = rows_of(flags);
-  for (const std::string size : {"32", "256"}) {
-    const auto number_of = [&](const std::string& name, const char* field) {
-      return number_in(rows, "both", "fabric_" + name, field);
-    };
-    EXPECT_EQ(number_of("multiget" + size, "batch"), std::stoi(size));
-    EXPECT_GE(number_of("multiget" + size, "reads_per_op"), 2);
-    EXPECT_LT(number_of("multiget" + size, "reads_per_op"), 2.3);
-    EXPECT_GE(number_of("multiget" + size + "_cached", "reads_per_op"), 1);
-    EXPECT_LT(number_of("multiget" + size + "_cached", "reads_per_op"), 1.4);
-    EXPECT_LT(number_of("multiput" + size, "hash_server_cpu_us_per_op"),
-              number_of("put", "hash_server_cpu_us_per_op") / 2);
-    EXPECT_LT(number_of("multiput" + size, "r_units"), number_of("put", "r_units"));
+  for (const std::uint32_t shards : {1U, 3U}) {
+    DisaggFlags flags;
+    flags.clients = "2";
+    flags.shards = shards;
+    flags.workloads = "basic,batches";
+    const Rows rows = rows_of(flags);
+    for (const std::string size : {"32", "256"}) {
+      const auto number_of = [&](const std::string& name, const char* field) {
+        return number_in(rows, "both", "fabric_" + name, field);
+      };
+      EXPECT_EQ(number_of("multiget" + size, "batch"), std::stoi(size));
+      EXPECT_EQ(number_of("multiget" + size, "shards"), shards);
+      EXPECT_GE(number_of("multiget" + size, "reads_per_op"), 2);
+      EXPECT_LT(number_of("multiget" + size, "reads_per_op"), 2.3);
+      EXPECT_GE(number_of("multiget" + size + "_cached", "reads_per_op"), 1);
+      EXPECT_LT(number_of("multiget" + size + "_cached", "reads_per_op"), 1.4);
+      EXPECT_LT(number_of("multiput" + size, "hash_server_cpu_us_per_op"),
+                number_of("put", "hash_server_cpu_us_per_op") / 2);
+      EXPECT_LT(number_of("multiput" + size, "r_units"), number_of("put", "r_units"));
+    }
+    // A range of 100 keys waits for a watermark of each shard.
+    const double reads = number_in(rows, "both", "fabric_scan100", "reads_per_op");
+    EXPECT_GT(reads, 50 + shards);
   }
 }
 
@@ -251,6 +258,9 @@ TEST(DisaggBench, SaysWhatIsWrong) {
   flags = DisaggFlags();
   flags.workloads = "g";
   EXPECT_EQ(run_disagg(flags), console::kExitUsage);
+  flags = DisaggFlags();
+  flags.shards = 2;
+  EXPECT_EQ(run_disagg(flags), console::kExitUsage);  // rebuilds are of one
 }
 
 }  // namespace
