@@ -61,6 +61,16 @@ struct Write {
   std::span<const std::byte> from;
 };
 
+/// What is read of, or written to, one peer of several.
+struct ReadsOf {
+  PeerId peer;
+  std::span<const Read> reads;
+};
+struct WritesTo {
+  PeerId peer;
+  std::span<const Write> writes;
+};
+
 /// What a port has for whoever polls it.
 struct Arrival {
   enum class Kind : std::uint8_t {
@@ -110,6 +120,17 @@ class Port {
   /// All of them, at once where the network can.
   [[nodiscard]] virtual Status read(PeerId peer, std::span<const Read> reads, TimeUs until) = 0;
   [[nodiscard]] virtual Status write(PeerId peer, std::span<const Write> writes, TimeUs until) = 0;
+
+  /// The same of several peers, all at once where the network can.
+  /// Errors  those of one of them; what became of the others is not known.
+  [[nodiscard]] virtual Status read_all(std::span<const ReadsOf> all, TimeUs until) {
+    for (const ReadsOf& one : all) BRECCIA_TRY(read(one.peer, one.reads, until));
+    return Status::OK();
+  }
+  [[nodiscard]] virtual Status write_all(std::span<const WritesTo> all, TimeUs until) {
+    for (const WritesTo& one : all) BRECCIA_TRY(write(one.peer, one.writes, until));
+    return Status::OK();
+  }
 
   /// Hands a message over; whether it comes only an answer tells.
   /// Shape   payload of kPayloadMax bytes at most.

@@ -150,6 +150,57 @@ TEST_P(FabricConformance, ManyReadsAtOnce) {
   });
 }
 
+// Goal: what is read of several peers, and written to them, in one call is all done, each with whom
+//   it is of; if one of them is gone the call says so.
+// Mutation: all of the first peer; a peer that is left out; one that is gone, and is waited for.
+TEST_P(FabricConformance, SeveralPeersAtOnce) {
+  run([](World* world) {
+    const auto serve_own = [](std::uint64_t own) {
+      return [own](Port* port) {
+        auto region = port->make_region(kBytes, Access::kReadWrite);
+        ASSERT_TRUE(region.ok());
+        std::fill_n(region.value()->bytes().begin(), kBytes / 2, static_cast<std::byte>(own));
+        serve(port, region.value()->name(), 1);
+      };
+    };
+    const auto client = [world](Port* port) {
+      std::vector<PeerId> peers;
+      std::vector<RegionName> names;
+      for (const int i : {0, 1}) {
+        peers.push_back(connect(port, world->address(i)));
+        names.push_back(ask_for_region(port, peers.back()));
+      }
+      for (const std::size_t bytes : {64, 20'000}) {
+        std::vector<std::byte> out(bytes, std::byte{7});
+        std::vector<std::vector<std::byte>> in(8, std::vector<std::byte>(bytes));
+        std::vector<std::vector<Read>> reads(2);
+        std::vector<std::vector<Write>> writes(2);
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          const std::uint64_t offset = i % 4 < 2 ? 0 : kBytes / 2;
+          reads[i % 2].push_back({names[i % 2], offset, in[i]});
+        }
+        for (const std::size_t i : {0U, 1U}) writes[i].push_back({names[i], kBytes / 2, out});
+        const std::vector<WritesTo> to = {{peers[0], writes[0]}, {peers[1], writes[1]}};
+        ASSERT_TRUE(port->write_all(to, port->now_us() + kLong).ok());
+        const std::vector<ReadsOf> of = {{peers[0], reads[0]}, {peers[1], reads[1]}};
+        ASSERT_TRUE(port->read_all(of, port->now_us() + kLong).ok());
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          const auto expected = i % 4 < 2 ? static_cast<std::byte>(1 + i % 2) : std::byte{7};
+          EXPECT_EQ(in[i], std::vector<std::byte>(bytes, expected)) << i;
+        }
+      }
+      const PeerId gone = connect(port, world->address(0));
+      port->disconnect(gone);
+      std::byte one{0};
+      const Read read{names[0], 0, {&one, 1}}, other{names[1], 0, {&one, 1}};
+      const std::vector<ReadsOf> of = {{peers[1], {&other, 1}}, {gone, {&read, 1}}};
+      EXPECT_TRUE(port->read_all(of, port->now_us() + kLong).IsIOError());
+      for (const PeerId peer : peers) say_end(port, peer);
+    };
+    world->run({serve_own(1), serve_own(2), client});
+  });
+}
+
 // Goal: messages come whole, in order, from whom they are said to, with what they were sent.
 TEST_P(FabricConformance, MessagesComeInOrder) {
   run([](World* world) {

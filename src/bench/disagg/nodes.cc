@@ -68,6 +68,9 @@ std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs un
 }
 
 Status Nodes::make() {
+  // Of other numbers than hash tables' seeds, or each would have keys in a part of its chains alone.
+  base::Random random(~options_.seed);
+  map_.placement_seed = {.start = random.next(), .factor = random.next() | 1};
   map_.shards.resize(options_.shards);
   pairs_.resize(options_.shards);
   const std::uint64_t lines = lines_of(class_of(options_.block_bytes));

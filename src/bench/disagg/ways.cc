@@ -110,13 +110,13 @@ class OrderedWay : public Way {
   }
   [[nodiscard]] TimeUs now_us() const { return port_->now_us(); }
   Status read_nodes(std::span<const std::uint32_t> numbers, TreeNode* nodes, TimeUs until) {
-    std::vector<fabric::Read> reads;
+    Routes::TableReads of{.shard = 0, .reads = {}};
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      reads.push_back({routes_.table(0).region, OrderedAlone::offset_of(numbers[i]),
-                       std::as_writable_bytes(std::span(nodes + i, 1))});
+      of.reads.push_back({routes_.table(0).region, OrderedAlone::offset_of(numbers[i]),
+                          std::as_writable_bytes(std::span(nodes + i, 1))});
     }
-    reads_ += reads.size();
-    return routes_.read_table(0, reads, until);
+    reads_ += of.reads.size();
+    return routes_.read_tables({&of, 1}, until);
   }
 
  private:
@@ -168,8 +168,9 @@ class OrderedWay : public Way {
     const auto generation = static_cast<std::uint32_t>(random_.next());
     const auto block = make_block(generation, key, value);
     BRECCIA_TAKE(const Location location, blocks_.take(class_of(block.size()), &random_, until));
-    const Routes::BlockWrite write{location.offset(), block};
-    BRECCIA_TRY(routes_.write_memory(location.node, {&write, 1}, until));
+    Routes::NodeWrites write{.node = location.node, .writes = {{location.offset(), block}}};
+    routes_.write_memory({&write, 1}, until);
+    BRECCIA_TRY(write.status);
     WireWriter question;
     question.add(slot_of(0, location)).add(generation).add_bytes(key);
     return change(question, until);
@@ -196,20 +197,23 @@ class OrderedWay : public Way {
     return is_late ? Status::TryAgain("a range that took too long") : Status::OK();
   }
 
-  /// Those of each server at once.
+  /// All at once.
   Status read_values(std::span<const Slot> slots, Pairs* found, TimeUs until) {
     std::vector<std::vector<std::byte>> bytes(slots.size());
-    std::map<std::uint32_t, std::vector<Routes::BlockRead>> reads;
+    std::map<std::uint32_t, std::vector<Routes::BlockRead>> of_node;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const Location location = location_in(slots[i]);
       if (!is_block(location)) return Status::Corruption("an entry that leads nowhere");
       bytes[i].resize(location.bytes());
-      reads[location.node].push_back({location.offset(), bytes[i]});
+      of_node[location.node].push_back({location.offset(), bytes[i]});
     }
-    for (const auto& [node, of_node] : reads) {
-      reads_ += of_node.size();
-      BRECCIA_TRY(routes_.read_memory(node, of_node, until));
+    reads_ += slots.size();
+    std::vector<Routes::NodeReads> reads;
+    for (auto& [node, blocks] : of_node) {
+      reads.push_back({.node = node, .reads = std::move(blocks)});
     }
+    routes_.read_memory(reads, until);
+    for (const Routes::NodeReads& one : reads) BRECCIA_TRY(one.status);
     for (const std::vector<std::byte>& one : bytes) {
       const auto block = whole_block(one);
       if (!block.has_value()) return Status::TryAgain("a block that is not whole");

@@ -219,22 +219,23 @@ Status Client::scan_once(ShardSet shards, const RangeQuestion& range, std::uint6
   return Status::OK();
 }
 
-/// Keys and values of blocks, those of each server at once. False: one is not whole.
+/// Keys and values of blocks, all at once. False: one is not whole.
 Result<bool> Client::read_values(std::span<const Slot> slots,
                                  std::vector<std::pair<std::string, std::string>>* found,
                                  TimeUs until) {
   std::vector<std::vector<std::byte>> bytes(slots.size());
-  std::map<std::uint32_t, std::vector<Routes::BlockRead>> reads;
+  std::map<std::uint32_t, std::vector<Routes::BlockRead>> of_node;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Location location = location_in(slots[i]);
     if (!is_block(location)) return false;
     bytes[i].resize(location.bytes());
-    reads[location.node].push_back({location.offset(), bytes[i]});
+    of_node[location.node].push_back({location.offset(), bytes[i]});
   }
-  for (const auto& [node, of_node] : reads) {
-    counts_.reads += of_node.size();
-    BRECCIA_TRY(routes_.read_memory(node, of_node, until));
-  }
+  counts_.reads += slots.size();
+  std::vector<Routes::NodeReads> reads;
+  for (auto& [node, blocks] : of_node) reads.push_back({.node = node, .reads = std::move(blocks)});
+  routes_.read_memory(reads, until);
+  for (const Routes::NodeReads& one : reads) BRECCIA_TRY(one.status);
   for (const std::vector<std::byte>& one : bytes) {
     const auto block = whole_block(one);
     if (!block.has_value()) {
@@ -251,9 +252,10 @@ Status Client::wait_for(const RangeAnswer& told, TimeUs until) {
   const TimeUs tries_until = std::min(until, port_->now_us() + options_.try_us);
   while (true) {
     std::array<std::byte, sizeof(Watermark)> bytes;
-    const fabric::Read read{routes_.table(told.shard).region, 0, bytes};
+    const Routes::TableReads read{.shard = told.shard,
+                                  .reads = {{routes_.table(told.shard).region, 0, bytes}}};
     ++counts_.reads;
-    BRECCIA_TRY(routes_.read_table(told.shard, {&read, 1}, until));
+    BRECCIA_TRY(routes_.read_tables({&read, 1}, until));
     const auto watermark = Watermark::in(bytes);
     if (watermark.has_value() && *watermark >= told.sequence) return Status::OK();
     if (port_->now_us() >= tries_until) {

@@ -123,28 +123,36 @@ std::span<const std::byte> Lookups::bytes_of(const Candidate& candidate) const {
   return std::span(bytes_).subspan(candidate.begin, candidate.location.bytes());
 }
 
-/// Those of each server together.
+/// Those of all servers at once.
 /// Errors  the last one of those that are to be tried again; what is read says is_read.
 Status Lookups::read_candidates(TimeUs until) {
   if (bytes_.size() < bytes_used_) bytes_.resize(bytes_used_);
   std::stable_sort(candidates_.begin(), candidates_.end(),
                    [](const auto& a, const auto& b) { return a.location.node < b.location.node; });
-  Status all;
-  for (std::size_t begin = 0, end = 0; begin < candidates_.size(); begin = end) {
-    const std::uint32_t node = candidates_[begin].location.node;
-    block_reads_.clear();
-    for (; end < candidates_.size() && candidates_[end].location.node == node; ++end) {
+  counts_->reads += candidates_.size();
+  std::size_t nodes = 0;
+  for (std::size_t begin = 0, end = 0; begin < candidates_.size(); begin = end, ++nodes) {
+    if (node_reads_.size() == nodes) node_reads_.emplace_back();
+    Routes::NodeReads& of = node_reads_[nodes];
+    of.node = candidates_[begin].location.node;
+    of.status = Status::OK();
+    of.reads.clear();
+    for (; end < candidates_.size() && candidates_[end].location.node == of.node; ++end) {
       const Candidate& one = candidates_[end];
-      block_reads_.push_back({.offset = one.location.offset(),
-                              .into = std::span(bytes_).subspan(one.begin, one.location.bytes())});
+      of.reads.push_back({.offset = one.location.offset(),
+                          .into = std::span(bytes_).subspan(one.begin, one.location.bytes())});
     }
-    counts_->reads += block_reads_.size();
-    Status read = routes_->read_memory(node, block_reads_, until);
-    for (std::size_t i = begin; i < end; ++i) {
-      candidates_[i].is_read = read.ok();
-      candidates_[i].is_lost = read.IsIOError();
+  }
+  const auto of_nodes = std::span(node_reads_).first(nodes);
+  routes_->read_memory(of_nodes, until);
+  Status all;
+  auto candidate = candidates_.begin();
+  for (const Routes::NodeReads& of : of_nodes) {
+    for (; candidate != candidates_.end() && candidate->location.node == of.node; ++candidate) {
+      candidate->is_read = of.status.ok();
+      candidate->is_lost = of.status.IsIOError();
     }
-    if (!read.ok() && !read.IsIOError()) all = std::move(read);
+    if (!of.status.ok() && !of.status.IsIOError()) all = of.status;
   }
   return all;
 }
@@ -207,22 +215,24 @@ Status Lookups::step(TimeUs until) {
   return read;
 }
 
-/// What stands in bucket_reads_, of each table together.
+/// What stands in bucket_reads_, of all tables at once.
 Status Lookups::read_tables(TimeUs until) {
   counts_->reads += bucket_reads_.size();
   const auto is_before = [](const auto& a, const auto& b) { return a.shard < b.shard; };
   const bool are_sorted = std::is_sorted(bucket_reads_.begin(), bucket_reads_.end(), is_before);
   if (!are_sorted) std::stable_sort(bucket_reads_.begin(), bucket_reads_.end(), is_before);
-  for (std::size_t begin = 0, end = 0; begin < bucket_reads_.size(); begin = end) {
-    const std::uint32_t shard = bucket_reads_[begin].shard;
-    reads_.clear();
-    for (; end < bucket_reads_.size() && bucket_reads_[end].shard == shard; ++end) {
+  std::size_t tables = 0;
+  for (std::size_t begin = 0, end = 0; begin < bucket_reads_.size(); begin = end, ++tables) {
+    if (table_reads_.size() == tables) table_reads_.emplace_back();
+    Routes::TableReads& of = table_reads_[tables];
+    of.shard = bucket_reads_[begin].shard;
+    of.reads.clear();
+    for (; end < bucket_reads_.size() && bucket_reads_[end].shard == of.shard; ++end) {
       const BucketRead& one = bucket_reads_[end];
-      reads_.push_back({routes_->table(shard).region, offset_of(one.at), bytes_in(one.into)});
+      of.reads.push_back({routes_->table(of.shard).region, offset_of(one.at), bytes_in(one.into)});
     }
-    BRECCIA_TRY(routes_->read_table(shard, reads_, until));
   }
-  return Status::OK();
+  return routes_->read_tables(std::span(table_reads_).first(tables), until);
 }
 
 Status Lookups::read_buckets(TimeUs until) {

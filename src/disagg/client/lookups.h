@@ -127,9 +127,9 @@ class Lookups {
   std::vector<Seen> seen_;
   std::vector<Bucket> now_;
   std::vector<BucketRead> bucket_reads_;
-  std::vector<fabric::Read> reads_;
+  std::vector<Routes::TableReads> table_reads_;
   std::vector<Candidate> candidates_;
-  std::vector<Routes::BlockRead> block_reads_;
+  std::vector<Routes::NodeReads> node_reads_;
   std::vector<std::byte> bytes_;
   std::size_t bytes_used_ = 0;
 };

@@ -204,11 +204,16 @@ void Routes::reconsider(TimeUs until) {
 
 // ---- servers -----------------------------------------------------------------------------------
 
-Status Routes::read_table(std::uint32_t shard, std::span<const fabric::Read> reads, TimeUs until) {
-  const auto& hash = ways_[shard].hash;
-  if (!hash.has_value()) return Status::TryAgain("the hash server was left");
-  Status read = port_->read(*hash, reads, try_until(until));
-  if (!read.ok()) doubt_table(shard);
+Status Routes::read_tables(std::span<const TableReads> all, TimeUs until) {
+  std::vector<fabric::ReadsOf> of_peers;
+  for (const TableReads& one : all) {
+    const auto& hash = ways_[one.shard].hash;
+    if (!hash.has_value()) return Status::TryAgain("the hash server was left");
+    of_peers.push_back({*hash, one.reads});
+  }
+  Status read = port_->read_all(of_peers, try_until(until));
+  if (read.ok()) return read;
+  for (const TableReads& one : all) doubt_table(one.shard);
   return again(std::move(read));
 }
 
@@ -220,18 +225,54 @@ Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads,
   return again(memory_.read(node, reads, each, until));
 }
 
-Status Routes::write_memory(std::uint32_t node, std::span<const BlockWrite> writes, TimeUs until) {
-  if (memory_.is_lost(node)) return Status::TryAgain("the memory server is lost");
-  const auto all = memory_.find_all(node);
-  Status written = all.empty() ? Status::TryAgain("a memory server was not reached") : Status();
-  for (const MemoryPeer* const of : all) {
-    std::vector<fabric::Write> to_peer;
-    to_peer.reserve(writes.size());
-    for (const BlockWrite& one : writes) to_peer.push_back({of->region, one.offset, one.from});
-    if (written.ok()) written = port_->write(of->peer, to_peer, try_until(until));
+/// Where not all servers are read each is by itself, or its mirror.
+void Routes::read_memory(std::span<NodeReads> all, TimeUs until) {
+  if (all.size() > 1 && read_all(all, std::min(until, port_->now_us() + read_us_ / 3))) return;
+  for (NodeReads& one : all) one.status = read_memory(one.node, one.reads, until);
+}
+
+bool Routes::read_all(std::span<const NodeReads> all, TimeUs until) {
+  std::vector<std::vector<fabric::Read>> reads(all.size());
+  std::vector<fabric::ReadsOf> of_peers;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const MemoryPeer* const of = memory_.is_lost(all[i].node) ? nullptr : memory_.find(all[i].node);
+    if (of == nullptr) return false;
+    for (const BlockRead& one : all[i].reads) {
+      reads[i].push_back({of->region, one.offset, one.into});
+    }
+    of_peers.push_back({of->peer, reads[i]});
   }
-  if (!written.ok()) memory_.doubt();
-  return again(std::move(written));
+  return port_->read_all(of_peers, until).ok();
+}
+
+/// Where not all are written each is by itself: what came there of the first try is the same.
+void Routes::write_memory(std::span<NodeWrites> all, TimeUs until) {
+  const Status written = write_all(all, until);
+  if (written.ok()) return;
+  for (NodeWrites& one : all) {
+    one.status = again(all.size() == 1 ? written : write_all({&one, 1}, until));
+    if (!one.status.ok()) memory_.doubt();
+  }
+}
+
+Status Routes::write_all(std::span<const NodeWrites> all, TimeUs until) {
+  std::vector<std::vector<fabric::Write>> writes;
+  std::vector<fabric::WritesTo> to_peers;
+  writes.reserve(all.size() * kServersOfANode);
+  for (const NodeWrites& one : all) {
+    if (memory_.is_lost(one.node)) return Status::TryAgain("the memory server is lost");
+    const auto servers = memory_.find_all(one.node);
+    if (servers.empty()) return Status::TryAgain("a memory server was not reached");
+    for (const MemoryPeer* const of : servers) {
+      std::vector<fabric::Write>& to_peer = writes.emplace_back();
+      to_peer.reserve(one.writes.size());
+      for (const BlockWrite& block : one.writes) {
+        to_peer.push_back({of->region, block.offset, block.from});
+      }
+      to_peers.push_back({of->peer, to_peer});
+    }
+  }
+  return port_->write_all(to_peers, try_until(until));
 }
 
 /// A question there may have effects, so it is waited for as long as the server has its role.

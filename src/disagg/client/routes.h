@@ -80,20 +80,39 @@ class Routes {
   /// What it tells stands still: there may be another table by now.
   void doubt_table(std::uint32_t shard) { ways_[shard].has_table = false; }
 
-  /// Bytes of the hash server's region.
-  Status read_table(std::uint32_t shard, std::span<const fabric::Read> reads, fabric::TimeUs until);
+  /// Bytes of a hash server's region.
+  struct TableReads {
+    std::uint32_t shard = 0;
+    std::vector<fabric::Read> reads;
+  };
+  /// All at once.
+  Status read_tables(std::span<const TableReads> all, fabric::TimeUs until);
   using BlockRead = MemoryPeers::BlockRead;
   /// Of a memory server, or else of its mirror.
   /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
   Status read_memory(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs until);
+  /// Blocks of a memory server, and what came of it.
+  struct NodeReads {
+    std::uint32_t node = 0;
+    std::vector<BlockRead> reads;
+    Status status = {};
+  };
+  /// The same of several, all at once.
+  void read_memory(std::span<NodeReads> all, fabric::TimeUs until);
   /// Bytes that are to lie in a server's memory.
   struct BlockWrite {
     std::uint64_t offset;
     std::span<const std::byte> from;
   };
-  /// To the server and its mirror.
-  /// Errors  TryAgain, TimedOut: one of them was not written, or may be yet.
-  Status write_memory(std::uint32_t node, std::span<const BlockWrite> writes, fabric::TimeUs until);
+  /// Those of a memory server and its mirror, and what came of it: TryAgain, TimedOut: one of the
+  /// two was not written, or may be yet.
+  struct NodeWrites {
+    std::uint32_t node = 0;
+    std::vector<BlockWrite> writes;
+    Status status = {};
+  };
+  /// Of several, all at once.
+  void write_memory(std::span<NodeWrites> all, fabric::TimeUs until);
   /// A question for a shard's server, and what came of it.
   struct ToShard {
     std::uint32_t shard = 0;
@@ -124,6 +143,8 @@ class Routes {
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
   Status meet_hash(std::uint32_t shard, fabric::TimeUs until);
   Status take_trust(const ToShard& told, fabric::TimeUs asked);
+  [[nodiscard]] bool read_all(std::span<const NodeReads> all, fabric::TimeUs until);
+  Status write_all(std::span<const NodeWrites> all, fabric::TimeUs until);
   [[nodiscard]] bool is_replaced(std::uint32_t shard, const std::string& member) const;
   Result<fabric::PeerId> meet_ordered(std::uint32_t shard, fabric::TimeUs until);
 

@@ -117,25 +117,33 @@ Status Writes::make_blocks(TimeUs until) {
   return Status::OK();
 }
 
-/// Those of each node together.
+/// Those of all nodes at once.
 Status Writes::write_blocks(TimeUs until) {
-  std::map<std::uint32_t, std::vector<Routes::BlockWrite>> writes;
+  std::map<std::uint32_t, std::vector<Routes::BlockWrite>> of_node;
   for (const Made& one : made_) {
-    if (one.location.has_value()) {
-      writes[one.location->node].push_back({one.location->offset(), one.bytes});
-    }
+    if (!one.location.has_value()) continue;
+    of_node[one.location->node].push_back({one.location->offset(), one.bytes});
   }
-  for (const auto& [node, of_node] : writes) {
-    Status written = routes_->write_memory(node, of_node, until);
-    if (written.ok()) continue;
-    for (Made& one : made_) {
-      if (!one.location.has_value() || one.location->node != node) continue;
-      blocks_->lose_unwritten(*one.location);
-      one.location.reset();
-    }
-    return written;
+  std::vector<Routes::NodeWrites> writes;
+  for (auto& [node, blocks] : of_node) {
+    writes.push_back({.node = node, .writes = std::move(blocks)});
   }
-  return Status::OK();
+  if (!writes.empty()) routes_->write_memory(writes, until);
+  Status all;
+  for (const Routes::NodeWrites& one : writes) {
+    if (one.status.ok()) continue;
+    lose_unwritten(one.node);
+    all = one.status;
+  }
+  return all;
+}
+
+void Writes::lose_unwritten(std::uint32_t node) {
+  for (Made& one : made_) {
+    if (!one.location.has_value() || one.location->node != node) continue;
+    blocks_->lose_unwritten(*one.location);
+    one.location.reset();
+  }
 }
 
 /// No entry leads to what was made for these, or will.

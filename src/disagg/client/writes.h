@@ -79,6 +79,7 @@ class Writes {
   [[nodiscard]] std::vector<Made> first_of(std::span<Change> changes, ShardSet but) const;
   Status make_blocks(fabric::TimeUs until);
   Status write_blocks(fabric::TimeUs until);
+  void lose_unwritten(std::uint32_t node);
   void let_rest(std::span<const Made> made, fabric::TimeUs since);
   [[nodiscard]] std::vector<Asked> questions() const;
   void ask(std::span<Asked> all, fabric::TimeUs until);

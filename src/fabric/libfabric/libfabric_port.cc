@@ -171,81 +171,115 @@ Status LibfabricPort::check(Call* call, PeerId peer, const RegionName& region, s
   }
 }
 
-Status LibfabricPort::transfer(Call* call, PeerId peer, const Transfers& transfers) {
+Status LibfabricPort::transfer(Call* call, const std::vector<PeerId>& peers,
+                               const Transfers& transfers) {
   Engine::Batch batch(engine_.get());
   std::size_t posted = 0;
   while (true) {
     if (batch.is_lost) return Status::IOError("an access was refused, or lost");
     while (posted < transfers.size()) {
-      Link* const link = engine_->find(peer);
+      Link* const link = engine_->find(transfers[posted].peer);
       if (link == nullptr) return gone();
-      if (!engine_->post(link, transfers[posted], &batch)) break;
+      if (!engine_->post(link, transfers[posted].what, &batch)) break;
       ++posted;
     }
     if (posted == transfers.size() && batch.under_way == 0) return Status::OK();
-    if (engine_->find(peer) == nullptr) return gone();
+    const bool are_there = std::all_of(
+        peers.begin(), peers.end(), [this](PeerId peer) { return engine_->find(peer) != nullptr; });
+    if (!are_there) return gone();
     if (!call->turn()) return over("memory of a peer");
   }
 }
 
-Status LibfabricPort::gather(Call* call, PeerId peer, std::span<const Read> reads) {
+Status LibfabricPort::gather(Call* call, std::vector<Gathered>* all) {
   Engine::Batch batch(engine_.get());
   while (true) {
-    Link* const link = engine_->find(peer);
     if (batch.is_refused) return Status::InvalidArgument("no such region, or not so long");
-    if (reads.empty() && batch.under_way == 0) return Status::OK();
-    if (link == nullptr) return gone();
-    if (!reads.empty() && link->questions.size() < kQuestionsMax) {
-      const auto some = reads.first(count_of_question(reads));
-      const std::uint32_t number = link->next_question++;
-      link->questions.emplace(number, Link::Question{.batch = batch.id, .reads = some});
-      ++batch.under_way;
-      if (!engine_->say(link, Kind::kGather, question_for(number, some))) return gone();
-      reads = reads.subspan(some.size());
-      continue;
+    bool are_asked = true;
+    for (Gathered& one : *all) {
+      if (!ask_for(&one, &batch)) return gone();
+      are_asked = are_asked && one.asked == one.reads.size();
     }
+    if (are_asked && batch.under_way == 0) return Status::OK();
     if (!call->turn()) return over("memory of a peer");
+  }
+}
+
+/// As much as it takes now. False: it is gone.
+bool LibfabricPort::ask_for(Gathered* one, Engine::Batch* batch) {
+  while (true) {
+    Link* const link = engine_->find(one->peer);
+    if (link == nullptr) return one->reads.empty();
+    const auto left = std::span<const Read>(one->reads).subspan(one->asked);
+    if (left.empty() || link->questions.size() >= kQuestionsMax) return true;
+    const auto some = left.first(count_of_question(left));
+    const std::uint32_t number = link->next_question++;
+    link->questions.emplace(number, Link::Question{.batch = batch->id, .reads = some});
+    ++batch->under_way;
+    one->asked += some.size();
+    if (!engine_->say(link, Kind::kGather, question_for(number, some))) return false;
   }
 }
 
 Status LibfabricPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
+  const ReadsOf one{.peer = peer, .reads = reads};
+  return read_all({&one, 1}, until);
+}
+
+Status LibfabricPort::read_all(std::span<const ReadsOf> all, TimeUs until) {
   Call call(this, until);
-  const bool gathers = engine_->provider().is_software() && reads.size() > 1;
-  std::vector<Read> small;
+  std::vector<Gathered> small;
+  std::vector<PeerId> peers;
   Transfers transfers;
-  for (const Read& read : reads) {
-    if (gathers && is_small(read)) {
-      small.push_back(read);
-      continue;
-    }
-    BRECCIA_TRY(check(&call, peer, read.region, read.offset, read.into.size(), Rights::kRead));
-    for (std::size_t at = 0; at < read.into.size(); at += kPacketBytes) {
-      const std::size_t bytes = std::min(kPacketBytes, read.into.size() - at);
-      transfers.push_back({.key = read.region.key,
-                           .remote = read.region.base + read.offset + at,
-                           .into = read.into.subspan(at, bytes),
-                           .from = {}});
+  for (const auto& [peer, reads] : all) {
+    peers.push_back(peer);
+    const bool gathers = engine_->provider().is_software() && reads.size() > 1;
+    Gathered& of_peer = small.emplace_back(Gathered{.peer = peer, .reads = {}});
+    for (const Read& read : reads) {
+      if (gathers && is_small(read)) {
+        of_peer.reads.push_back(read);
+        continue;
+      }
+      BRECCIA_TRY(check(&call, peer, read.region, read.offset, read.into.size(), Rights::kRead));
+      for (std::size_t at = 0; at < read.into.size(); at += kPacketBytes) {
+        const std::size_t bytes = std::min(kPacketBytes, read.into.size() - at);
+        transfers.push_back({peer,
+                             {.key = read.region.key,
+                              .remote = read.region.base + read.offset + at,
+                              .into = read.into.subspan(at, bytes),
+                              .from = {}}});
+      }
     }
   }
-  BRECCIA_TRY(gather(&call, peer, small));
-  return transfer(&call, peer, transfers);
+  BRECCIA_TRY(gather(&call, &small));
+  return transfer(&call, peers, transfers);
 }
 
 Status LibfabricPort::write(PeerId peer, std::span<const Write> writes, TimeUs until) {
+  const WritesTo one{.peer = peer, .writes = writes};
+  return write_all({&one, 1}, until);
+}
+
+Status LibfabricPort::write_all(std::span<const WritesTo> all, TimeUs until) {
   Call call(this, until);
+  std::vector<PeerId> peers;
   Transfers transfers;
-  for (const Write& write : writes) {
-    BRECCIA_TRY(
-        check(&call, peer, write.region, write.offset, write.from.size(), Rights::kReadWrite));
-    for (std::size_t at = 0; at < write.from.size(); at += kPacketBytes) {
-      const std::size_t bytes = std::min(kPacketBytes, write.from.size() - at);
-      transfers.push_back({.key = write.region.key,
-                           .remote = write.region.base + write.offset + at,
-                           .into = {},
-                           .from = write.from.subspan(at, bytes)});
+  for (const auto& [peer, writes] : all) {
+    peers.push_back(peer);
+    for (const Write& write : writes) {
+      BRECCIA_TRY(
+          check(&call, peer, write.region, write.offset, write.from.size(), Rights::kReadWrite));
+      for (std::size_t at = 0; at < write.from.size(); at += kPacketBytes) {
+        const std::size_t bytes = std::min(kPacketBytes, write.from.size() - at);
+        transfers.push_back({peer,
+                             {.key = write.region.key,
+                              .remote = write.region.base + write.offset + at,
+                              .into = {},
+                              .from = write.from.subspan(at, bytes)}});
+      }
     }
   }
-  return transfer(&call, peer, transfers);
+  return transfer(&call, peers, transfers);
 }
 
 // ---- messages ----------------------------------------------------------------------------------

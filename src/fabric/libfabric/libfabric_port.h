@@ -37,6 +37,8 @@ class LibfabricPort final : public Port {
   void disconnect(PeerId peer) override;
   [[nodiscard]] Status read(PeerId peer, std::span<const Read> reads, TimeUs until) override;
   [[nodiscard]] Status write(PeerId peer, std::span<const Write> writes, TimeUs until) override;
+  [[nodiscard]] Status read_all(std::span<const ReadsOf> all, TimeUs until) override;
+  [[nodiscard]] Status write_all(std::span<const WritesTo> all, TimeUs until) override;
   [[nodiscard]] Status send(PeerId peer, const Header& header, std::span<const std::byte> payload,
                             TimeUs until) override;
   [[nodiscard]] std::optional<Arrival> poll(TimeUs until) override;
@@ -44,14 +46,25 @@ class LibfabricPort final : public Port {
  private:
   class Memory;  // a region
   class Call;
-  using Transfers = std::vector<Engine::Transfer>;
+  struct Transfer {
+    PeerId peer;
+    Engine::Transfer what;
+  };
+  using Transfers = std::vector<Transfer>;
+  /// Small reads of one peer, which it is asked for by a message.
+  struct Gathered {
+    PeerId peer;
+    std::vector<Read> reads;
+    std::size_t asked = 0;
+  };
 
   LibfabricPort(std::unique_ptr<Engine> engine, std::unique_ptr<Watch> watch)
       : engine_(std::move(engine)), watch_(std::move(watch)) {}
   Status check(Call* call, PeerId peer, const RegionName& region, std::uint64_t offset,
                std::uint64_t bytes, Rights needs);
-  Status transfer(Call* call, PeerId peer, const Transfers& transfers);
-  Status gather(Call* call, PeerId peer, std::span<const Read> reads);
+  Status transfer(Call* call, const std::vector<PeerId>& peers, const Transfers& transfers);
+  Status gather(Call* call, std::vector<Gathered>* all);
+  [[nodiscard]] bool ask_for(Gathered* one, Engine::Batch* batch);
   Status flush(Call* call, PeerId peer);
 
   const std::unique_ptr<Engine> engine_;

@@ -117,7 +117,7 @@ TEST(DisaggShards, IndexesMove) {
         while (!is_over) {
           net.sleep(net.random().below(kSession));
           net.pause(memory);
-          net.sleep(net.random().below(kSession / 2));
+          net.sleep(net.random().below(8 * kSession / 10));
           net.go_on(memory);
         }
       });
