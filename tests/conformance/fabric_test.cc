@@ -150,6 +150,51 @@ TEST_P(FabricConformance, ManyReadsAtOnce) {
   });
 }
 
+// Goal: many writes of one call are all there when it is over, small ones and large ones, those of
+//   the last place of a region, too; one that is refused makes all of it an error.
+// Mutation: writes that are left out where they do not fit into one message; a call that is over
+//   before they are there; a region that is to be read alone.
+TEST_P(FabricConformance, ManyWritesAtOnce) {
+  run([](World* world) {
+    const auto server = [](Port* port) {
+      auto region = port->make_region(kBytes, Access::kReadWrite);
+      ASSERT_TRUE(region.ok());
+      serve(port, region.value()->name(), 1);
+    };
+    const auto client = [world](Port* port) {
+      const PeerId peer = connect(port, world->address(0));
+      const RegionName name = ask_for_region(port, peer);
+      std::vector<std::byte> expected(kBytes);
+      ASSERT_TRUE(
+          port->read(peer, std::array{Read{name, 0, expected}}, port->now_us() + kLong).ok());
+      std::vector<std::vector<std::byte>> from;
+      std::vector<Write> writes;
+      std::uint64_t offset = 1;
+      for (std::size_t i = 0; offset + 20'000 < kBytes; ++i) {
+        const std::size_t bytes = i % 50 == 49 ? 20'000 : 1 + i * 7 % 400;
+        from.emplace_back(bytes, static_cast<std::byte>(i));
+        std::copy(from.back().begin(), from.back().end(),
+                  expected.begin() + static_cast<std::ptrdiff_t>(offset));
+        writes.push_back({name, offset, {}});
+        offset += bytes + i % 3;
+      }
+      from.emplace_back(1, std::byte{77});
+      writes.push_back({name, kBytes - 1, {}});
+      expected.back() = std::byte{77};
+      for (std::size_t i = 0; i < writes.size(); ++i) writes[i].from = from[i];
+      ASSERT_TRUE(port->write(peer, writes, port->now_us() + kLong).ok());
+      std::vector<std::byte> found(kBytes);
+      ASSERT_TRUE(port->read(peer, std::array{Read{name, 0, found}}, port->now_us() + kLong).ok());
+      EXPECT_EQ(found, expected);
+      const PeerId other = connect(port, world->address(0));  // which may be gone by that
+      const std::array two = {Write{name, 0, from.back()}, Write{name, kBytes, from.back()}};
+      EXPECT_FALSE(port->write(other, two, port->now_us() + kLong).ok());
+      say_end(port, peer);
+    };
+    world->run({server, client});
+  });
+}
+
 // Goal: what is read of several peers, and written to them, in one call is all done, each with whom
 //   it is of; if one of them is gone the call says so.
 // Mutation: all of the first peer; a peer that is left out; one that is gone, and is waited for.

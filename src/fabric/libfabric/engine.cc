@@ -436,7 +436,7 @@ void Engine::sent(Link* link, Kind kind, std::size_t body_bytes) {
   ++link->slots_held;
   ++link->sequence_out;
   link->parts_told = link->parts_let;
-  if (kind == Kind::kGathered) --link->answers_owed;
+  if (kind == Kind::kGathered || kind == Kind::kScattered) --link->answers_owed;
   if (!link->waiting.empty()) {
     link->waiting.pop_front();
   } else if (kind == Kind::kPart) {

@@ -135,6 +135,7 @@ class Engine {
   [[nodiscard]] bool hear_ended(Link* link, std::span<const std::byte> body);
   [[nodiscard]] bool hear_gather(Link* link, std::span<const std::byte> body);
   [[nodiscard]] bool hear_gathered(Link* link, std::span<const std::byte> body);
+  [[nodiscard]] bool hear_scatter(Link* link, std::span<const std::byte> body);
   void let_more_come(Link* link);
 
   void drop(PeerId peer);

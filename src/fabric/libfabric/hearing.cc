@@ -80,7 +80,10 @@ bool Engine::hear_of(Link* link, const Packet& packet) {
     case Kind::kGather:
       return hear_gather(link, body);
     case Kind::kGathered:
+    case Kind::kScattered:
       return hear_gathered(link, body);
+    case Kind::kScatter:
+      return hear_scatter(link, body);
     case Kind::kGrant:
     case Kind::kPong:
       return true;
@@ -204,6 +207,15 @@ bool Engine::hear_gather(Link* link, std::span<const std::byte> body) {
   if (link->answers_owed == kQuestionsMax) return false;
   ++link->answers_owed;
   (void)say(link, Kind::kGathered, body);
+  return true;
+}
+
+bool Engine::hear_scatter(Link* link, std::span<const std::byte> body) {
+  if (link->answers_owed == kQuestionsMax) return false;
+  const auto said = regions_.scatter(body);
+  if (!said.has_value()) return false;
+  ++link->answers_owed;
+  (void)say(link, Kind::kScattered, std::as_bytes(std::span(&*said, 1)));
   return true;
 }
 

@@ -30,6 +30,34 @@ std::size_t count_of_question(std::span<const Read> reads) {
   return count;
 }
 
+bool is_small(const Write& write) { return sizeof(Piece) + write.from.size() <= kScatterBytesMax; }
+
+/// How many of the first writes one question holds.
+std::size_t count_of_question(std::span<const Write> writes) {
+  std::size_t count = 0, bytes = 0;
+  for (; count < writes.size(); ++count) {
+    bytes += sizeof(Piece) + writes[count].from.size();
+    if (bytes > kScatterBytesMax) break;
+  }
+  return count;
+}
+
+std::vector<std::byte> question_for(std::uint32_t number, std::span<const Write> writes) {
+  const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(writes.size())};
+  std::vector<std::byte> question(sizeof head + writes.size() * sizeof(Piece));
+  std::memcpy(question.data(), &head, sizeof head);
+  std::byte* at = question.data() + sizeof head;
+  for (const Write& write : writes) {
+    const Piece piece{.key = write.region.key, .offset = write.offset, .bytes = write.from.size()};
+    std::memcpy(at, &piece, sizeof piece);
+    at += sizeof piece;
+  }
+  for (const Write& write : writes) {
+    question.insert(question.end(), write.from.begin(), write.from.end());
+  }
+  return question;
+}
+
 std::vector<std::byte> question_for(std::uint32_t number, std::span<const Read> reads) {
   const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(reads.size())};
   std::vector<std::byte> question(sizeof head + reads.size() * sizeof(Piece));
@@ -191,14 +219,14 @@ Status LibfabricPort::transfer(Call* call, const std::vector<PeerId>& peers,
   }
 }
 
-Status LibfabricPort::gather(Call* call, std::vector<Gathered>* all) {
+Status LibfabricPort::ask(Call* call, std::vector<Asked>* all) {
   Engine::Batch batch(engine_.get());
   while (true) {
     if (batch.is_refused) return Status::InvalidArgument("no such region, or not so long");
     bool are_asked = true;
-    for (Gathered& one : *all) {
+    for (Asked& one : *all) {
       if (!ask_for(&one, &batch)) return gone();
-      are_asked = are_asked && one.asked == one.reads.size();
+      are_asked = are_asked && one.is_asked();
     }
     if (are_asked && batch.under_way == 0) return Status::OK();
     if (!call->turn()) return over("memory of a peer");
@@ -206,19 +234,31 @@ Status LibfabricPort::gather(Call* call, std::vector<Gathered>* all) {
 }
 
 /// As much as it takes now. False: it is gone.
-bool LibfabricPort::ask_for(Gathered* one, Engine::Batch* batch) {
-  while (true) {
+bool LibfabricPort::ask_for(Asked* one, Engine::Batch* batch) {
+  while (!one->is_none()) {
     Link* const link = engine_->find(one->peer);
-    if (link == nullptr) return one->reads.empty();
-    const auto left = std::span<const Read>(one->reads).subspan(one->asked);
-    if (left.empty() || link->questions.size() >= kQuestionsMax) return true;
-    const auto some = left.first(count_of_question(left));
+    if (link == nullptr) return false;
+    if (one->is_asked() || link->questions.size() >= kQuestionsMax) return true;
     const std::uint32_t number = link->next_question++;
-    link->questions.emplace(number, Link::Question{.batch = batch->id, .reads = some});
     ++batch->under_way;
-    one->asked += some.size();
-    if (!engine_->say(link, Kind::kGather, question_for(number, some))) return false;
+    const auto reads = std::span<const Read>(one->reads).subspan(one->asked_reads);
+    const bool is_read = !reads.empty();
+    std::vector<std::byte> question;
+    if (is_read) {
+      const auto some = reads.first(count_of_question(reads));
+      one->asked_reads += some.size();
+      link->questions.emplace(number, Link::Question{.batch = batch->id, .reads = some});
+      question = question_for(number, some);
+    } else {
+      const auto writes = std::span<const Write>(one->writes).subspan(one->asked_writes);
+      const auto some = writes.first(count_of_question(writes));
+      one->asked_writes += some.size();
+      link->questions.emplace(number, Link::Question{.batch = batch->id, .reads = {}});
+      question = question_for(number, some);
+    }
+    if (!engine_->say(link, is_read ? Kind::kGather : Kind::kScatter, question)) return false;
   }
+  return true;
 }
 
 Status LibfabricPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
@@ -228,13 +268,14 @@ Status LibfabricPort::read(PeerId peer, std::span<const Read> reads, TimeUs unti
 
 Status LibfabricPort::read_all(std::span<const ReadsOf> all, TimeUs until) {
   Call call(this, until);
-  std::vector<Gathered> small;
+  std::vector<Asked> small;
   std::vector<PeerId> peers;
   Transfers transfers;
   for (const auto& [peer, reads] : all) {
     peers.push_back(peer);
     const bool gathers = engine_->provider().is_software() && reads.size() > 1;
-    Gathered& of_peer = small.emplace_back(Gathered{.peer = peer, .reads = {}});
+    Asked& of_peer = small.emplace_back();
+    of_peer.peer = peer;
     for (const Read& read : reads) {
       if (gathers && is_small(read)) {
         of_peer.reads.push_back(read);
@@ -251,7 +292,7 @@ Status LibfabricPort::read_all(std::span<const ReadsOf> all, TimeUs until) {
       }
     }
   }
-  BRECCIA_TRY(gather(&call, &small));
+  BRECCIA_TRY(ask(&call, &small));
   return transfer(&call, peers, transfers);
 }
 
@@ -262,13 +303,21 @@ Status LibfabricPort::write(PeerId peer, std::span<const Write> writes, TimeUs u
 
 Status LibfabricPort::write_all(std::span<const WritesTo> all, TimeUs until) {
   Call call(this, until);
+  std::vector<Asked> small;
   std::vector<PeerId> peers;
   Transfers transfers;
   for (const auto& [peer, writes] : all) {
     peers.push_back(peer);
+    const bool scatters = engine_->provider().is_software() && writes.size() > 1;
+    Asked& to_peer = small.emplace_back();
+    to_peer.peer = peer;
     for (const Write& write : writes) {
       BRECCIA_TRY(
           check(&call, peer, write.region, write.offset, write.from.size(), Rights::kReadWrite));
+      if (scatters && is_small(write)) {
+        to_peer.writes.push_back(write);
+        continue;
+      }
       for (std::size_t at = 0; at < write.from.size(); at += kPacketBytes) {
         const std::size_t bytes = std::min(kPacketBytes, write.from.size() - at);
         transfers.push_back({peer,
@@ -279,6 +328,7 @@ Status LibfabricPort::write_all(std::span<const WritesTo> all, TimeUs until) {
       }
     }
   }
+  BRECCIA_TRY(ask(&call, &small));
   return transfer(&call, peers, transfers);
 }
 

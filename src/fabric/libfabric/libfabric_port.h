@@ -51,11 +51,17 @@ class LibfabricPort final : public Port {
     Engine::Transfer what;
   };
   using Transfers = std::vector<Transfer>;
-  /// Small reads of one peer, which it is asked for by a message.
-  struct Gathered {
-    PeerId peer;
-    std::vector<Read> reads;
-    std::size_t asked = 0;
+  /// Small accesses of one peer, which it is asked for by messages: reads, or writes.
+  struct Asked {
+    PeerId peer = 0;
+    std::vector<Read> reads = {};
+    std::vector<Write> writes = {};
+    std::size_t asked_reads = 0, asked_writes = 0;
+
+    [[nodiscard]] bool is_none() const { return reads.empty() && writes.empty(); }
+    [[nodiscard]] bool is_asked() const {
+      return asked_reads == reads.size() && asked_writes == writes.size();
+    }
   };
 
   LibfabricPort(std::unique_ptr<Engine> engine, std::unique_ptr<Watch> watch)
@@ -63,8 +69,8 @@ class LibfabricPort final : public Port {
   Status check(Call* call, PeerId peer, const RegionName& region, std::uint64_t offset,
                std::uint64_t bytes, Rights needs);
   Status transfer(Call* call, const std::vector<PeerId>& peers, const Transfers& transfers);
-  Status gather(Call* call, std::vector<Gathered>* all);
-  [[nodiscard]] bool ask_for(Gathered* one, Engine::Batch* batch);
+  Status ask(Call* call, std::vector<Asked>* all);
+  [[nodiscard]] bool ask_for(Asked* one, Engine::Batch* batch);
   Status flush(Call* call, PeerId peer);
 
   const std::unique_ptr<Engine> engine_;

@@ -16,7 +16,7 @@ namespace breccia::fabric::libfabric {
 
 /// A part counts from when it is sent until it is taken.
 constexpr std::uint32_t kPartsUnderWayMax = 16;
-/// Questions for bytes that are not answered yet.
+/// Questions for bytes, and bytes to be written, that are not answered yet.
 constexpr std::size_t kQuestionsMax = 8;
 
 /// A peer, and what goes on between it and this port.
@@ -27,7 +27,7 @@ struct Link {
   };
   struct Question {
     std::uint64_t batch;
-    std::span<const Read> reads;  // as long as the batch is there
+    std::span<const Read> reads;  // as long as the batch is there; of a scatter none
   };
 
   PeerId peer = 0;

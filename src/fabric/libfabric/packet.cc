@@ -9,7 +9,7 @@ namespace breccia::fabric::libfabric {
 namespace {
 
 constexpr std::uint16_t kMagic = 0x7042;
-constexpr std::uint8_t kPacketVersion = 1;
+constexpr std::uint8_t kPacketVersion = 2;
 
 struct Wire {
   std::uint16_t magic;
@@ -44,7 +44,7 @@ std::optional<Packet> read_packet(std::span<const std::byte> bytes) {
   if (wire.magic != kMagic) return std::nullopt;
   const bool is_other = wire.version != kPacketVersion;
   if (!is_other && wire.length != bytes.size() - sizeof wire) return std::nullopt;
-  if (!is_other && (wire.kind < Kind::kHello || wire.kind > Kind::kGoodbye)) return std::nullopt;
+  if (!is_other && (wire.kind < Kind::kHello || wire.kind > Kind::kScattered)) return std::nullopt;
   return Packet{.is_of_other_version = is_other,
                 .envelope = {.kind = wire.kind,
                              .sequence = wire.sequence,

@@ -36,6 +36,8 @@ enum class Kind : std::uint8_t {
   kGather,     // GatherHead, then Pieces: bytes of regions are wanted
   kGathered,   // GatheredHead, then those bytes
   kGoodbye,    // nothing: the link is no more
+  kScatter,    // GatherHead, then Pieces, then their bytes: they are to be written
+  kScattered,  // GatheredHead: they are there, all of them or none
 };
 
 /// As much as the providers send at once, without asking for leave before.
@@ -74,6 +76,7 @@ struct Facts {
   std::uint32_t zero = 0;
 };
 
+/// Of gather and scatter.
 struct GatherHead {
   std::uint32_t question;
   std::uint32_t pieces;
@@ -87,12 +90,14 @@ struct Piece {
 
 struct GatheredHead {
   std::uint32_t question;
-  std::uint32_t is_refused;  // a region is not there, or not so long: no bytes follow
+  std::uint32_t is_refused;  // a region is not there, not so long, or not to be written
 };
 
 /// Bytes of pieces that one answer holds.
 constexpr std::size_t kGatheredBytesMax = kBodyBytesMax - sizeof(GatheredHead);
 constexpr std::size_t kPiecesMax = (kBodyBytesMax - sizeof(GatherHead)) / sizeof(Piece);
+/// Pieces and their bytes that one scatter holds.
+constexpr std::size_t kScatterBytesMax = kBodyBytesMax - sizeof(GatherHead);
 
 /// Writes what stands before a body of so many bytes.
 void write_envelope(const Envelope& envelope, std::size_t body_bytes, std::span<std::byte> into);

@@ -25,6 +25,20 @@ void copy(std::span<std::byte> from, std::byte* to) {
   std::memcpy(to + i, from.data() + i, from.size() - i);
 }
 
+void copy(const std::byte* from, std::span<std::byte> to) {
+  const auto at = reinterpret_cast<std::uintptr_t>(to.data());
+  const std::size_t before = std::min(to.size(), (kWordBytes - at % kWordBytes) % kWordBytes);
+  std::memcpy(to.data(), from, before);
+  std::size_t i = before;
+  for (; i + kWordBytes <= to.size(); i += kWordBytes) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from + i, sizeof word);
+    auto* const target = reinterpret_cast<std::uint64_t*>(to.data() + i);
+    std::atomic_ref(*target).store(word, std::memory_order_relaxed);
+  }
+  std::memcpy(to.data() + i, from + i, to.size() - i);
+}
+
 }  // namespace
 
 Result<Regions::Made> Regions::make(const Provider& provider, std::uint64_t bytes, Access access) {
@@ -54,6 +68,15 @@ Facts Regions::facts(std::uint64_t key) const {
       .key = key, .bytes = found->second.memory->bytes().size(), .rights = found->second.rights};
 }
 
+/// Null: there are no such bytes, or they may not be used so.
+std::span<std::byte> Regions::find(const Piece& piece, Rights needs) const {
+  const auto found = all_.find(piece.key);
+  if (found == all_.end() || found->second.rights < needs) return {};
+  const std::span<std::byte> all = found->second.memory->bytes();
+  if (piece.offset > all.size() || piece.bytes > all.size() - piece.offset) return {};
+  return all.subspan(piece.offset, piece.bytes);
+}
+
 std::optional<std::size_t> Regions::gather(std::span<const std::byte> question,
                                            std::span<std::byte> answer) const {
   GatherHead head;
@@ -67,20 +90,45 @@ std::optional<std::size_t> Regions::gather(std::span<const std::byte> question,
     Piece piece;
     std::memcpy(&piece, pieces.data() + i * sizeof piece, sizeof piece);
     if (piece.bytes > answer.size() - at) return std::nullopt;
-    const auto found = all_.find(piece.key);
-    const std::span<std::byte> all =
-        found == all_.end() ? std::span<std::byte>() : found->second.memory->bytes();
-    if (found == all_.end() || piece.offset > all.size() ||
-        piece.bytes > all.size() - piece.offset) {
+    const std::span<std::byte> bytes = find(piece, Rights::kRead);
+    if (bytes.data() == nullptr) {
       said.is_refused = 1;
     } else {
-      copy(all.subspan(piece.offset, piece.bytes), answer.data() + at);
+      copy(bytes, answer.data() + at);
       at += piece.bytes;
     }
   }
   if (said.is_refused != 0) at = sizeof said;
   std::memcpy(answer.data(), &said, sizeof said);
   return at;
+}
+
+std::optional<GatheredHead> Regions::scatter(std::span<const std::byte> question) {
+  GatherHead head;
+  if (question.size() < sizeof head) return std::nullopt;
+  std::memcpy(&head, question.data(), sizeof head);
+  std::span<const std::byte> bytes = question.subspan(sizeof head);
+  if (head.pieces > bytes.size() / sizeof(Piece)) return std::nullopt;
+  const std::byte* const pieces = bytes.data();
+  bytes = bytes.subspan(head.pieces * sizeof(Piece));
+  const std::byte* from = bytes.data();
+  std::vector<std::span<std::byte>> targets;
+  GatheredHead said{.question = head.question, .is_refused = 0};
+  for (std::size_t i = 0; i < head.pieces; ++i) {
+    Piece piece;
+    std::memcpy(&piece, pieces + i * sizeof piece, sizeof piece);
+    if (piece.bytes > bytes.size()) return std::nullopt;
+    bytes = bytes.subspan(piece.bytes);
+    targets.push_back(find(piece, Rights::kReadWrite));
+    if (targets.back().data() == nullptr) said.is_refused = 1;
+  }
+  if (!bytes.empty()) return std::nullopt;
+  if (said.is_refused != 0) return said;
+  for (const std::span<std::byte> target : targets) {
+    copy(from, target);
+    from += target.size();
+  }
+  return said;
 }
 
 }  // namespace breccia::fabric::libfabric

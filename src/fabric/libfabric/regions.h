@@ -33,12 +33,17 @@ class Regions {
   /// Shape   answer has kBodyBytesMax.
   [[nodiscard]] std::optional<std::size_t> gather(std::span<const std::byte> question,
                                                   std::span<std::byte> answer) const;
+  /// Does what a kScatter asks for, all of it or nothing; what it is to be answered; none: that is
+  /// no question. Words that lie at multiples of eight are written at once.
+  [[nodiscard]] std::optional<GatheredHead> scatter(std::span<const std::byte> question);
 
  private:
   struct One {
     std::unique_ptr<Memory> memory;
     Rights rights;
   };
+  [[nodiscard]] std::span<std::byte> find(const Piece& piece, Rights needs) const;
+
   std::map<std::uint64_t, One> all_;
   std::vector<std::unique_ptr<Memory>> ended_;  // only their addresses are kept
 };

@@ -356,6 +356,57 @@ TEST(FabricLibfabric, QuestionsAreChecked) {
   EXPECT_EQ(regions.facts(made.name.key).rights, Rights::kNone);
 }
 
+// Goal: what is to be written is written where it is said to be, all of it or nothing, and nothing
+//   else.
+// Mutation: regions that are to be read alone, ends of regions and of questions that are not looked
+//   at; what comes before a piece that is refused.
+TEST(FabricLibfabric, ScattersAreChecked) {
+  const auto provider = Provider::open(by_tcp()).take();
+  Regions regions;
+  const Regions::Made made = regions.make(*provider, 1000, Access::kReadWrite).value();
+  const Regions::Made read_only = regions.make(*provider, 64, Access::kRead).value();
+  const auto question_of = [](const std::vector<Piece>& pieces, std::size_t bytes) {
+    const GatherHead head{.question = 5, .pieces = static_cast<std::uint32_t>(pieces.size())};
+    std::vector<std::byte> question(sizeof head + pieces.size() * sizeof(Piece) + bytes,
+                                    std::byte{9});
+    std::memcpy(question.data(), &head, sizeof head);
+    std::memcpy(question.data() + sizeof head, pieces.data(), pieces.size() * sizeof(Piece));
+    return question;
+  };
+  const auto written = [&] {
+    return std::count(made.bytes.begin(), made.bytes.end(), std::byte{9});
+  };
+  const auto is_refused = [&](const Piece& piece) {
+    const auto said = regions.scatter(question_of({{made.name.key, 0, 8}, piece}, 8 + piece.bytes));
+    return said.has_value() && said->question == 5 && said->is_refused != 0 && written() == 0;
+  };
+  EXPECT_TRUE(is_refused({made.name.key + 77, 0, 1}));
+  EXPECT_TRUE(is_refused({read_only.name.key, 0, 8}));
+  EXPECT_TRUE(is_refused({made.name.key, 1000, 1}));
+  EXPECT_TRUE(is_refused({made.name.key, 993, 8}));
+  EXPECT_TRUE(is_refused({made.name.key, ~std::uint64_t{0} - 3, 8}));
+  const std::vector<Piece> pieces = {
+      {made.name.key, 16, 64}, {made.name.key, 3, 0}, {made.name.key, 105, 37}};
+  auto question = question_of(pieces, 101);
+  for (const std::size_t bytes : {0, 100, 102}) {
+    EXPECT_FALSE(regions.scatter(question_of(pieces, bytes)).has_value());
+  }
+  for (std::size_t cut = 1; cut < question.size(); cut += 7) {
+    EXPECT_FALSE(regions.scatter(std::span(question).first(question.size() - cut)).has_value());
+  }
+  EXPECT_FALSE(
+      regions.scatter(question_of({{made.name.key, 0, ~std::uint64_t{0}}}, 8)).has_value());
+  EXPECT_EQ(written(), 0);
+  const auto said = regions.scatter(question);
+  ASSERT_TRUE(said.has_value());
+  EXPECT_EQ(said->is_refused, 0U);
+  EXPECT_EQ(written(), 101);
+  for (const Piece& piece : pieces) {
+    const auto bytes = made.bytes.subspan(piece.offset, piece.bytes);
+    EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{9}), bytes.size());
+  }
+}
+
 // Goal: memory of a port is read and written while its owner is elsewhere, also by a question, and
 //   by who has never been there before.
 TEST(FabricLibfabric, OwnersMayBeElsewhere) {
@@ -515,6 +566,9 @@ TEST(FabricLibfabric, StrangePackets) {
       [&] { (void)stranger.say(Kind::kGather, one); },
       [&] { (void)stranger.say(Kind::kGather, garbage); },
       [&] { (void)stranger.say(Kind::kGathered, garbage); },
+      [&] { (void)stranger.say(Kind::kScatter, one); },
+      [&] { (void)stranger.say(Kind::kScatter, garbage); },
+      [&] { (void)stranger.say(Kind::kScattered, garbage); },
       [&] { (void)stranger.say(Kind::kGrant, {}, /*granted=*/1'000'000); },
       [&] {
         stranger.skip_packet();
