@@ -68,7 +68,8 @@ std::unique_ptr<Nodes::Served> Nodes::serve(const std::function<Status(TimeUs un
 }
 
 Status Nodes::make() {
-  // Of other numbers than hash tables' seeds, or each would have keys in a part of its chains alone.
+  // Of other numbers than hash tables' seeds, or each would have keys in a part of its chains
+  // alone.
   base::Random random(~options_.seed);
   map_.placement_seed = {.start = random.next(), .factor = random.next() | 1};
   map_.shards.resize(options_.shards);

@@ -373,7 +373,7 @@ Status Round::put(Worker* worker) const {
 
 Status Round::scan(Worker* worker) const {
   const std::string begin = data_.key(worker->random.below(data_.keys()));
-  Way::Pairs found;
+  Way::Pairs& found = worker->found;
   BRECCIA_TRY(worker->plain->scan(begin, kScanKeys, &found, worker->late()));
   if (found.empty() || found.front().first != begin) return wrong_answer("a range", begin);
   for (const auto& [key, value] : found) {

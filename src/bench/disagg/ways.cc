@@ -212,7 +212,7 @@ class OrderedWay : public Way {
     for (auto& [node, blocks] : of_node) {
       reads.push_back({.node = node, .reads = std::move(blocks)});
     }
-    routes_.read_memory(reads, until);
+    (void)routes_.read_memory(reads, {}, until);
     for (const Routes::NodeReads& one : reads) BRECCIA_TRY(one.status);
     for (const std::vector<std::byte>& one : bytes) {
       const auto block = whole_block(one);

@@ -23,6 +23,7 @@ struct Worker {
   base::Random random{0};
   std::unique_ptr<Versions> versions;
   std::uint64_t reads = 0;  // beside the clients'
+  Way::Pairs found;         // of its last range
 
   [[nodiscard]] fabric::TimeUs late() const { return port->now_us() + kUntilUs; }
 

@@ -25,6 +25,9 @@ bool is_to_try_again(const Status& status) {
 
 constexpr std::uint64_t kAllBytes = std::numeric_limits<std::uint64_t>::max();
 
+/// Of a range's blocks, from one to the next.
+constexpr std::size_t kRangeBytesKept = 4 << 20;
+
 /// Leaves the first ones whose blocks have so many bytes, one at least. Whether there were more.
 bool cut(std::uint64_t bytes_max, std::vector<Slot>* slots) {
   std::uint64_t bytes = 0;
@@ -201,12 +204,14 @@ Status Client::scan_once(ShardSet shards, const RangeQuestion& range, std::uint6
                          Pairs* found, bool* is_cut, TimeUs until) {
   const TimeUs asked = port_->now_us();
   BRECCIA_TAKE(auto told, ask_range(port_, &routes_, shards, range, until));
-  found->clear();
   *is_cut = false;
   std::vector<Slot> slots =
       told.size() > 1 ? merge_ranges(told, range.limit, is_cut) : std::move(told.front().slots);
   *is_cut = cut(bytes_max, &slots) || *is_cut;
-  BRECCIA_TAKE(const bool is_whole, read_values(slots, found, until));
+  // Mostly lookups find by now all that the range has found.
+  std::vector<Watched> watched;
+  for (const RangeAnswer& one : told) watched.push_back({.of = &one, .bytes = {}});
+  BRECCIA_TAKE(const bool is_whole, read_values(slots, &watched, found, until));
   // Behind that time a block may be another's.
   if (port_->now_us() - asked > routes_.read_us()) {
     ++counts_.anew;
@@ -215,51 +220,80 @@ Status Client::scan_once(ShardSet shards, const RangeQuestion& range, std::uint6
   if (!is_whole || !is_in_order(range.begin, range.end, *found)) {
     return Status::Corruption("the index leads to what is no value of the range");
   }
-  for (const RangeAnswer& one : told) BRECCIA_TRY(wait_for(one, until));
+  for (const Watched& one : watched) BRECCIA_TRY(wait_for(one, until));
   return Status::OK();
 }
 
 /// Keys and values of blocks, all at once. False: one is not whole.
-Result<bool> Client::read_values(std::span<const Slot> slots,
+Result<bool> Client::read_values(std::span<const Slot> slots, std::vector<Watched>* watched,
                                  std::vector<std::pair<std::string, std::string>>* found,
                                  TimeUs until) {
-  std::vector<std::vector<std::byte>> bytes(slots.size());
-  std::map<std::uint32_t, std::vector<Routes::BlockRead>> of_node;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const Location location = location_in(slots[i]);
-    if (!is_block(location)) return false;
-    bytes[i].resize(location.bytes());
-    of_node[location.node].push_back({location.offset(), bytes[i]});
+  std::size_t bytes = 0;
+  for (const Slot slot : slots) {
+    if (!is_block(location_in(slot))) return false;
+    bytes += location_in(slot).bytes();
   }
-  counts_.reads += slots.size();
-  std::vector<Routes::NodeReads> reads;
-  for (auto& [node, blocks] : of_node) reads.push_back({.node = node, .reads = std::move(blocks)});
-  routes_.read_memory(reads, until);
-  for (const Routes::NodeReads& one : reads) BRECCIA_TRY(one.status);
-  for (const std::vector<std::byte>& one : bytes) {
-    const auto block = whole_block(one);
+  if (range_bytes_.size() < bytes) range_bytes_.resize(bytes);
+  std::map<std::uint32_t, std::vector<Routes::BlockRead>> of_node;
+  std::vector<std::span<std::byte>> blocks;
+  for (std::size_t at = 0; const Slot slot : slots) {
+    const Location location = location_in(slot);
+    blocks.push_back(std::span(range_bytes_).subspan(at, location.bytes()));
+    of_node[location.node].push_back({location.offset(), blocks.back()});
+    at += location.bytes();
+  }
+  BRECCIA_TRY(read_blocks(&of_node, watched, until));
+  // What the caller has of ranges before is used again.
+  found->resize(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto block = whole_block(blocks[i]);
     if (!block.has_value()) {
       ++counts_.torn;
       return false;
     }
-    found->emplace_back(block->key.ToString(), block->value.ToString());
+    (*found)[i].first.assign(block->key.data(), block->key.size());
+    (*found)[i].second.assign(block->value.data(), block->value.size());
   }
+  if (bytes > kRangeBytesKept) range_bytes_ = std::vector<std::byte>();
   return true;
 }
 
+/// Blocks, by node, and watermarks beside them, if that can be.
+Status Client::read_blocks(std::map<std::uint32_t, std::vector<Routes::BlockRead>>* of_node,
+                           std::vector<Watched>* watched, TimeUs until) {
+  std::vector<Routes::NodeReads> reads;
+  for (auto& [node, blocks] : *of_node) {
+    counts_.reads += blocks.size();
+    reads.push_back({.node = node, .reads = std::move(blocks)});
+  }
+  std::vector<Routes::TableReads> beside;
+  for (Watched& one : *watched) beside.push_back(watermark_of(&one));
+  const bool are_read = routes_.read_memory(reads, beside, until);
+  if (are_read) counts_.reads += watched->size();
+  for (Watched& one : *watched) one.is_read = are_read;
+  for (const Routes::NodeReads& one : reads) BRECCIA_TRY(one.status);
+  return Status::OK();
+}
+
+Routes::TableReads Client::watermark_of(Watched* watched) const {
+  const std::uint32_t shard = watched->of->shard;
+  return {.shard = shard, .reads = {{routes_.table(shard).region, 0, watched->bytes}}};
+}
+
 /// Until lookups find all that a scan has found, so that none behind it is older.
-Status Client::wait_for(const RangeAnswer& told, TimeUs until) {
+Status Client::wait_for(Watched watched, TimeUs until) {
   const TimeUs tries_until = std::min(until, port_->now_us() + options_.try_us);
   while (true) {
-    std::array<std::byte, sizeof(Watermark)> bytes;
-    const Routes::TableReads read{.shard = told.shard,
-                                  .reads = {{routes_.table(told.shard).region, 0, bytes}}};
-    ++counts_.reads;
-    BRECCIA_TRY(routes_.read_tables({&read, 1}, until));
-    const auto watermark = Watermark::in(bytes);
-    if (watermark.has_value() && *watermark >= told.sequence) return Status::OK();
+    if (!watched.is_read) {
+      const Routes::TableReads read = watermark_of(&watched);
+      ++counts_.reads;
+      BRECCIA_TRY(routes_.read_tables({&read, 1}, until));
+    }
+    watched.is_read = false;
+    const auto watermark = Watermark::in(watched.bytes);
+    if (watermark.has_value() && *watermark >= watched.of->sequence) return Status::OK();
     if (port_->now_us() >= tries_until) {
-      routes_.doubt_table(told.shard);
+      routes_.doubt_table(watched.of->shard);
       return Status::TryAgain("a watermark that stands still");
     }
     // Answers to what was given up may come meanwhile.

@@ -2,7 +2,9 @@
 
 #include <breccia/status.h>
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +21,7 @@
 #include "disagg/client/writes.h"
 #include "disagg/coordinator/coordinator.h"
 #include "disagg/protocol.h"
+#include "disagg/watermark.h"
 #include "fabric/port.h"
 
 namespace breccia::disagg {
@@ -109,14 +112,25 @@ class Client {
 
   Status scan_once(ShardSet shards, const RangeQuestion& range, std::uint64_t bytes_max,
                    Pairs* found, bool* is_cut, fabric::TimeUs until);
-  Result<bool> read_values(std::span<const Slot> slots, Pairs* found, fabric::TimeUs until);
-  Status wait_for(const RangeAnswer& told, fabric::TimeUs until);
+  /// A range that was told, and its hash server's watermark.
+  struct Watched {
+    const RangeAnswer* of = nullptr;
+    std::array<std::byte, sizeof(Watermark)> bytes;
+    bool is_read = false;
+  };
+  Result<bool> read_values(std::span<const Slot> slots, std::vector<Watched>* watched, Pairs* found,
+                           fabric::TimeUs until);
+  Status read_blocks(std::map<std::uint32_t, std::vector<Routes::BlockRead>>* of_node,
+                     std::vector<Watched>* watched, fabric::TimeUs until);
+  [[nodiscard]] Routes::TableReads watermark_of(Watched* watched) const;
+  Status wait_for(Watched watched, fabric::TimeUs until);
 
   fabric::Port* const port_;
   const ClientOptions options_;
   Routes routes_;
   LeasedBlocks blocks_;
   LocationCache cache_;
+  std::vector<std::byte> range_bytes_;  // of blocks of ranges, a part's at most
   Counts counts_;
   Lookups lookups_;
   Writes writes_;

@@ -144,7 +144,7 @@ Status Lookups::read_candidates(TimeUs until) {
     }
   }
   const auto of_nodes = std::span(node_reads_).first(nodes);
-  routes_->read_memory(of_nodes, until);
+  (void)routes_->read_memory(of_nodes, {}, until);
   Status all;
   auto candidate = candidates_.begin();
   for (const Routes::NodeReads& of : of_nodes) {

@@ -226,12 +226,17 @@ Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads,
 }
 
 /// Where not all servers are read each is by itself, or its mirror.
-void Routes::read_memory(std::span<NodeReads> all, TimeUs until) {
-  if (all.size() > 1 && read_all(all, std::min(until, port_->now_us() + read_us_ / 3))) return;
+bool Routes::read_memory(std::span<NodeReads> all, std::span<const TableReads> beside,
+                         TimeUs until) {
+  const bool are_several = all.size() + beside.size() > 1;
+  const TimeUs soon = std::min(until, port_->now_us() + read_us_ / 3);
+  if (are_several && read_all(all, beside, soon)) return true;
   for (NodeReads& one : all) one.status = read_memory(one.node, one.reads, until);
+  return beside.empty();
 }
 
-bool Routes::read_all(std::span<const NodeReads> all, TimeUs until) {
+bool Routes::read_all(std::span<const NodeReads> all, std::span<const TableReads> beside,
+                      TimeUs until) {
   std::vector<std::vector<fabric::Read>> reads(all.size());
   std::vector<fabric::ReadsOf> of_peers;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -241,6 +246,11 @@ bool Routes::read_all(std::span<const NodeReads> all, TimeUs until) {
       reads[i].push_back({of->region, one.offset, one.into});
     }
     of_peers.push_back({of->peer, reads[i]});
+  }
+  for (const TableReads& one : beside) {
+    const auto& hash = ways_[one.shard].hash;
+    if (!hash.has_value()) return false;
+    of_peers.push_back({*hash, one.reads});
   }
   return port_->read_all(of_peers, until).ok();
 }

@@ -97,8 +97,9 @@ class Routes {
     std::vector<BlockRead> reads;
     Status status = {};
   };
-  /// The same of several, all at once.
-  void read_memory(std::span<NodeReads> all, fabric::TimeUs until);
+  /// The same of several, all at once, and beside them tables, if that can be: whether it could.
+  bool read_memory(std::span<NodeReads> all, std::span<const TableReads> beside,
+                   fabric::TimeUs until);
   /// Bytes that are to lie in a server's memory.
   struct BlockWrite {
     std::uint64_t offset;
@@ -143,7 +144,8 @@ class Routes {
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
   Status meet_hash(std::uint32_t shard, fabric::TimeUs until);
   Status take_trust(const ToShard& told, fabric::TimeUs asked);
-  [[nodiscard]] bool read_all(std::span<const NodeReads> all, fabric::TimeUs until);
+  [[nodiscard]] bool read_all(std::span<const NodeReads> all, std::span<const TableReads> beside,
+                              fabric::TimeUs until);
   Status write_all(std::span<const NodeWrites> all, fabric::TimeUs until);
   [[nodiscard]] bool is_replaced(std::uint32_t shard, const std::string& member) const;
   Result<fabric::PeerId> meet_ordered(std::uint32_t shard, fabric::TimeUs until);

@@ -23,8 +23,12 @@ constexpr std::size_t kDoorReceives = 256;
 /// Slots that one link has under way, and so no other has to wait for it.
 constexpr std::size_t kSlotsOfLink = 32;
 constexpr std::size_t kWaitingMax = 256;
-/// Whoever looks again and again whether something came does so for a while, then waits for it.
+/// Whoever looks again and again whether something came does so for a while, then waits for it; for
+/// longer where it has just waited for less than that, and there are processors enough: to be woken
+/// takes longer than most answers.
 constexpr TimeUs kSpinUs = 50;
+constexpr TimeUs kSpinUsMax = 250;
+constexpr unsigned kSpinProcessorsMin = 8;
 constexpr TimeUs kPauseUsMax = 250'000;
 /// Connections are made, and room is found, without anybody being told.
 constexpr TimeUs kWantingPauseUs = 1000;
@@ -42,6 +46,11 @@ Engine::Batch::Batch(Engine* engine) : id(engine->next_batch_++), engine_(engine
   engine_->batches_.emplace(id, this);
 }
 Engine::Batch::~Batch() { engine_->batches_.erase(id); }
+
+Engine::Engine(std::unique_ptr<Provider> provider)
+    : provider_(std::move(provider)),
+      spin_us_(kSpinUs),
+      spins_long_(std::thread::hardware_concurrency() >= kSpinProcessorsMin) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(const Options& options) {
   BRECCIA_TAKE(auto provider, Provider::open(options));
@@ -82,11 +91,14 @@ bool Engine::turn(Lock* lock, Wait* wait) {
   if (has_come) wait->idle_us = now;
   if (now >= wait->until) return false;
   if (has_come) return true;
-  if (now - wait->idle_us < kSpinUs) {
+  if (now - wait->idle_us < spin_us_) {
     std::this_thread::yield();
-  } else if (pause(lock, *wait)) {
-    wait->idle_us = base::now_us();  // peers may be at this port's memory, which is not told
+    return true;
   }
+  const bool is_woken = pause(lock, *wait);
+  const TimeUs waited_us = base::now_us() - now;
+  spin_us_ = is_woken && waited_us < kSpinUsMax && spins_long_ ? kSpinUsMax : kSpinUs;
+  if (is_woken) wait->idle_us = now + waited_us;  // peers may be at its memory, which is not told
   return true;
 }
 

@@ -103,7 +103,7 @@ class Engine {
     TimeUs until_us;
   };
 
-  explicit Engine(std::unique_ptr<Provider> provider) : provider_(std::move(provider)) {}
+  explicit Engine(std::unique_ptr<Provider> provider);
   Status add_endpoint(std::unique_ptr<Endpoint> endpoint);
   void look_for_spare();
   [[nodiscard]] Endpoint* door() const { return endpoints_.front().get(); }
@@ -163,6 +163,8 @@ class Engine {
   std::deque<Arrival> inbox_;
   std::size_t inbox_bytes_ = 0;
   TimeUs tended_us_ = 0;
+  TimeUs spin_us_ = 0;
+  const bool spins_long_;
 };
 
 }  // namespace breccia::fabric::libfabric
