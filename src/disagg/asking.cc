@@ -7,6 +7,13 @@ namespace breccia::disagg {
 
 using fabric::TimeUs;
 
+namespace {
+
+/// A peer that took nothing may by then.
+constexpr TimeUs kTakesNothingUs = 200;
+
+}  // namespace
+
 Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
                                            const WireWriter& question, TimeUs until,
                                            const IsOff& is_off) {
@@ -15,38 +22,43 @@ Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
   return std::move(one.answer);
 }
 
+/// A peer that takes nothing is to hold nobody up for longer than one that does not answer, and of
+/// several none of the others at all.
 void Asking::ask(Ask what, std::span<Question> all, TimeUs until) {
   for (Question& one : all) one.request = draw_request();
   while (port_->now_us() < until) {
     TimeUs wake = until;
     bool are_over = true;
     for (Question& one : all) {
-      if (!one.is_over && port_->now_us() >= one.again) put(what, &one, until);
+      const TimeUs now = port_->now_us();
+      const TimeUs patience = all.size() > 1 ? 0 : again_us_;
+      if (!one.is_over && now >= one.again) put(what, &one, std::min(until, now + patience));
       if (one.is_over) continue;
       are_over = false;
       wake = std::min(wake, one.again);
     }
     if (are_over) return;
-    auto arrival = port_->poll(wake);
-    if (arrival.has_value()) hear(what, &*arrival, all);
+    for (auto arrival = port_->poll(wake); arrival.has_value(); arrival = port_->poll(0)) {
+      hear(what, &*arrival, all);
+    }
   }
 }
 
-/// A peer that takes nothing is to hold nobody up for longer than one that does not answer.
-void Asking::put(Ask what, Question* one, TimeUs until) {
+void Asking::put(Ask what, Question* one, TimeUs late) {
   const auto end = [one](Status status) {
     one->answer = std::move(status);
     one->is_over = true;
   };
-  if (one->again > 0 && one->is_off && one->is_off()) {
+  if (one->was_put && one->is_off && one->is_off()) {
     return end(Status::IOError("a server has another role"));
   }
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = one->request};
-  const TimeUs late = std::min(until, port_->now_us() + again_us_);
   const Status sent = port_->send(one->peer, header, one->bytes->bytes(), late);
   if (!sent.ok() && !sent.IsTimedOut()) return end(sent);
-  one->again = port_->now_us() + (sent.ok() ? again_us_ : 0);
+  const TimeUs soon = late > port_->now_us() ? 0 : kTakesNothingUs;
+  one->again = port_->now_us() + (sent.ok() ? again_us_ : soon);
+  one->was_put = true;
   one->answer = Status::TimedOut("a server does not answer");
 }
 
@@ -61,6 +73,7 @@ void Asking::hear(Ask what, fabric::Arrival* arrival, std::span<Question> all) {
   if (!is_ours && hears_others_) hears_others_(*arrival);
   if (found == all.end()) return;  // of a question that was given up
   found->is_over = true;
+  found->answered_us = port_->now_us();
   if (is_gone) {
     found->answer = Status::IOError("a server is gone");
     return;

@@ -14,9 +14,9 @@
 
 namespace breccia::disagg {
 
-/// Questions of one port, one after the other. A question that may have got lost is put again, as
-/// the same one: servers answer each once (answers.h). What else comes meanwhile goes to whoever
-/// hears others, or is forgotten.
+/// Questions of one port, one after the other, or several at once. A question that may have got
+/// lost is put again, as the same one: servers answer each once (answers.h). What else comes
+/// meanwhile goes to whoever hears others, or is forgotten.
 /// Owner   the port outlives it.
 /// Threads the port's.
 class Asking {
@@ -41,8 +41,11 @@ class Asking {
     /// What came of it, as of ask(); TryAgain: it was never put, as the time was over.
     Result<std::vector<std::byte>> answer = Status::TryAgain("there was no time to ask");
 
+    fabric::TimeUs answered_us = 0;  // when that came
+
     std::uint64_t request = 0;
-    fabric::TimeUs again = 0;  // 0: it was not put yet
+    fabric::TimeUs again = 0;
+    bool was_put = false;
     bool is_over = false;
   };
   /// Puts all of them at once, and waits until each is over.
@@ -57,7 +60,7 @@ class Asking {
   std::uint64_t draw_request() { return next_request_++; }
 
  private:
-  void put(Ask what, Question* one, fabric::TimeUs until);
+  void put(Ask what, Question* one, fabric::TimeUs late);
   void hear(Ask what, fabric::Arrival* arrival, std::span<Question> all);
 
   fabric::Port* const port_;

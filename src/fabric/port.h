@@ -61,14 +61,16 @@ struct Write {
   std::span<const std::byte> from;
 };
 
-/// What is read of, or written to, one peer of several.
+/// What is read of, or written to, one peer of several, and what came of it.
 struct ReadsOf {
   PeerId peer;
   std::span<const Read> reads;
+  Status status = {};
 };
 struct WritesTo {
   PeerId peer;
   std::span<const Write> writes;
+  Status status = {};
 };
 
 /// What a port has for whoever polls it.
@@ -121,15 +123,12 @@ class Port {
   [[nodiscard]] virtual Status read(PeerId peer, std::span<const Read> reads, TimeUs until) = 0;
   [[nodiscard]] virtual Status write(PeerId peer, std::span<const Write> writes, TimeUs until) = 0;
 
-  /// The same of several peers, all at once where the network can.
-  /// Errors  those of one of them; what became of the others is not known.
-  [[nodiscard]] virtual Status read_all(std::span<const ReadsOf> all, TimeUs until) {
-    for (const ReadsOf& one : all) BRECCIA_TRY(read(one.peer, one.reads, until));
-    return Status::OK();
+  /// The same of several peers, all at once where the network can; each says what came of it.
+  virtual void read_all(std::span<ReadsOf> all, TimeUs until) {
+    for (ReadsOf& one : all) one.status = read(one.peer, one.reads, until);
   }
-  [[nodiscard]] virtual Status write_all(std::span<const WritesTo> all, TimeUs until) {
-    for (const WritesTo& one : all) BRECCIA_TRY(write(one.peer, one.writes, until));
-    return Status::OK();
+  virtual void write_all(std::span<WritesTo> all, TimeUs until) {
+    for (WritesTo& one : all) one.status = write(one.peer, one.writes, until);
   }
 
   /// Hands a message over; whether it comes only an answer tells.

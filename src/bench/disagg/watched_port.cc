@@ -47,28 +47,26 @@ Status WatchedPort::write(fabric::PeerId peer, std::span<const fabric::Write> wr
   return status;
 }
 
-Status WatchedPort::read_all(std::span<const fabric::ReadsOf> all, fabric::TimeUs until) {
+void WatchedPort::read_all(std::span<fabric::ReadsOf> all, fabric::TimeUs until) {
   if (!watch_->looks()) return port_->read_all(all, until);
   Event event{.kind = Event::Kind::kRead, .begin_ns = Watch::now_ns()};
-  Status status = port_->read_all(all, until);
+  port_->read_all(all, until);
   event.end_ns = Watch::now_ns();
-  for (const fabric::ReadsOf& of : all) {
-    for (const fabric::Read& one : of.reads) event.bytes += one.into.size();
+  for (const fabric::ReadsOf& peer : all) {
+    for (const fabric::Read& one : peer.reads) event.bytes += one.into.size();
   }
   watch_->keep(event);
-  return status;
 }
 
-Status WatchedPort::write_all(std::span<const fabric::WritesTo> all, fabric::TimeUs until) {
+void WatchedPort::write_all(std::span<fabric::WritesTo> all, fabric::TimeUs until) {
   if (!watch_->looks()) return port_->write_all(all, until);
   Event event{.kind = Event::Kind::kWrite, .begin_ns = Watch::now_ns()};
-  Status status = port_->write_all(all, until);
+  port_->write_all(all, until);
   event.end_ns = Watch::now_ns();
-  for (const fabric::WritesTo& to : all) {
-    for (const fabric::Write& one : to.writes) event.bytes += one.from.size();
+  for (const fabric::WritesTo& peer : all) {
+    for (const fabric::Write& one : peer.writes) event.bytes += one.from.size();
   }
   watch_->keep(event);
-  return status;
 }
 
 Status WatchedPort::send(fabric::PeerId peer, const fabric::Header& header,

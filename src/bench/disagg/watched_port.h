@@ -76,10 +76,8 @@ class WatchedPort final : public fabric::Port {
                             fabric::TimeUs until) override;
   [[nodiscard]] Status write(fabric::PeerId peer, std::span<const fabric::Write> writes,
                              fabric::TimeUs until) override;
-  [[nodiscard]] Status read_all(std::span<const fabric::ReadsOf> all,
-                                fabric::TimeUs until) override;
-  [[nodiscard]] Status write_all(std::span<const fabric::WritesTo> all,
-                                 fabric::TimeUs until) override;
+  void read_all(std::span<fabric::ReadsOf> all, fabric::TimeUs until) override;
+  void write_all(std::span<fabric::WritesTo> all, fabric::TimeUs until) override;
   [[nodiscard]] Status send(fabric::PeerId peer, const fabric::Header& header,
                             std::span<const std::byte> payload, fabric::TimeUs until) override;
   [[nodiscard]] std::optional<fabric::Arrival> poll(fabric::TimeUs until) override;

@@ -134,24 +134,40 @@ Status Client::get(std::span<Lookup> lookups, TimeUs until) {
   return again_and_again(until, [&] { return get_once(lookups, until); });
 }
 
-/// A shard whose hash server is not there keeps nobody from the others.
+/// A shard whose servers are not there keeps nobody from the others.
 Status Client::get_once(std::span<Lookup> lookups, TimeUs until) {
   BRECCIA_TRY(routes_.find());
+  routes_.memory().tend(until);
   ShardSet left = shards_of(lookups);
   const ShardSet ready = routes_.trusted(left);
-  BRECCIA_TRY(lookups_.run(lookups, ready, until));
+  Status all = lookups_.run(lookups, ready, until);
   left.remove(ready);
-  if (left.empty()) return Status::OK();
-  Status trusted;
-  left = routes_.trust(left, &trusted, until);
-  const ShardSet whole = routes_.trusted(left);
-  BRECCIA_TRY(lookups_.run(lookups, whole, until));
-  left.remove(whole);
-  for (Lookup& one : lookups) {
-    const bool is_one = is_open(one) && left.has(routes_.shard_of(one.key));
-    if (is_one) BRECCIA_TRY(get_in_order(&one, until));
+  if (left.empty()) return all;
+  Status other;
+  left = routes_.trust(left, &other, until);
+  ShardSet whole;
+  for (std::uint32_t shard = left.next(0); shard < kShardsMax; shard = left.next(shard + 1)) {
+    if (routes_.is_whole(shard)) whole.add(shard);
   }
-  return trusted;
+  if (Status run = lookups_.run(lookups, whole, until); !run.ok()) other = std::move(run);
+  left.remove(whole);
+  if (Status built = get_in_order(lookups, left, until); !built.ok()) other = std::move(built);
+  return all.ok() ? other : all;
+}
+
+/// Of shards whose hash index is being built.
+Status Client::get_in_order(std::span<Lookup> lookups, ShardSet of, TimeUs until) {
+  Status last;
+  for (Lookup& one : lookups) {
+    if (of.empty()) break;
+    const std::uint32_t shard = routes_.shard_of(one.key);
+    if (!is_open(one) || !of.has(shard)) continue;
+    Status found = get_in_order(&one, until);
+    if (found.ok()) continue;
+    of.remove(ShardSet::one(shard));
+    last = std::move(found);
+  }
+  return last;
 }
 
 /// A range of one key.
@@ -233,12 +249,15 @@ Result<bool> Client::read_values(std::span<const Slot> slots, std::vector<Watche
     if (!is_block(location_in(slot))) return false;
     bytes += location_in(slot).bytes();
   }
-  if (range_bytes_.size() < bytes) range_bytes_.resize(bytes);
+  // What is much is not kept.
+  std::vector<std::byte> large;
+  std::vector<std::byte>& all = bytes > kRangeBytesKept ? large : range_bytes_;
+  if (all.size() < bytes) all.resize(bytes);
   std::map<std::uint32_t, std::vector<Routes::BlockRead>> of_node;
   std::vector<std::span<std::byte>> blocks;
   for (std::size_t at = 0; const Slot slot : slots) {
     const Location location = location_in(slot);
-    blocks.push_back(std::span(range_bytes_).subspan(at, location.bytes()));
+    blocks.push_back(std::span(all).subspan(at, location.bytes()));
     of_node[location.node].push_back({location.offset(), blocks.back()});
     at += location.bytes();
   }
@@ -254,7 +273,6 @@ Result<bool> Client::read_values(std::span<const Slot> slots, std::vector<Watche
     (*found)[i].first.assign(block->key.data(), block->key.size());
     (*found)[i].second.assign(block->value.data(), block->value.size());
   }
-  if (bytes > kRangeBytesKept) range_bytes_ = std::vector<std::byte>();
   return true;
 }
 

@@ -108,6 +108,7 @@ class Client {
   [[nodiscard]] ShardSet shards_of(std::span<const Lookup> lookups) const;
 
   Status get_once(std::span<Lookup> lookups, fabric::TimeUs until);
+  Status get_in_order(std::span<Lookup> lookups, ShardSet of, fabric::TimeUs until);
   Status get_in_order(Lookup* lookup, fabric::TimeUs until);
 
   Status scan_once(ShardSet shards, const RangeQuestion& range, std::uint64_t bytes_max,
@@ -130,7 +131,7 @@ class Client {
   Routes routes_;
   LeasedBlocks blocks_;
   LocationCache cache_;
-  std::vector<std::byte> range_bytes_;  // of blocks of ranges, a part's at most
+  std::vector<std::byte> range_bytes_;  // of a range's blocks, if these are not many
   Counts counts_;
   Lookups lookups_;
   Writes writes_;

@@ -209,80 +209,98 @@ Status Routes::read_tables(std::span<const TableReads> all, TimeUs until) {
   for (const TableReads& one : all) {
     const auto& hash = ways_[one.shard].hash;
     if (!hash.has_value()) return Status::TryAgain("the hash server was left");
-    of_peers.push_back({*hash, one.reads});
+    of_peers.push_back({.peer = *hash, .reads = one.reads});
   }
-  Status read = port_->read_all(of_peers, try_until(until));
-  if (read.ok()) return read;
-  for (const TableReads& one : all) doubt_table(one.shard);
-  return again(std::move(read));
+  port_->read_all(of_peers, try_until(until));
+  Status last;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (of_peers[i].status.ok()) continue;
+    doubt_table(all[i].shard);
+    last = again(of_peers[i].status);
+  }
+  return last;
 }
 
-Status Routes::read_memory(std::uint32_t node, std::span<const BlockRead> reads, TimeUs until) {
-  if (memory_.is_lost(node)) return Status::IOError("the server that had the value is lost");
-  // What is read too late is not believed, so there is to be time for the mirror.
-  const bool has_mirror = memory_.find_whole_mirror(node) != nullptr;
-  const TimeUs each = has_mirror ? read_us_ / 3 : options_.try_us;
-  return again(memory_.read(node, reads, each, until));
-}
-
-/// Where not all servers are read each is by itself, or its mirror.
+/// What is read too late is not believed, so there is to be time for mirrors.
 bool Routes::read_memory(std::span<NodeReads> all, std::span<const TableReads> beside,
                          TimeUs until) {
-  const bool are_several = all.size() + beside.size() > 1;
-  const TimeUs soon = std::min(until, port_->now_us() + read_us_ / 3);
-  if (are_several && read_all(all, beside, soon)) return true;
-  for (NodeReads& one : all) one.status = read_memory(one.node, one.reads, until);
-  return beside.empty();
+  const bool have_mirrors = std::any_of(all.begin(), all.end(), [this](const NodeReads& one) {
+    return memory_.find_whole_mirror(one.node) != nullptr;
+  });
+  const auto soon = [&] { return std::min(until, port_->now_us() + read_us_ / 3); };
+  for (NodeReads& one : all) one.status = Status::TryAgain("a memory server was not reached");
+  const bool are_beside =
+      read_servers(all, false, beside, have_mirrors ? soon() : try_until(until));
+  if (have_mirrors) (void)read_servers(all, true, {}, soon());
+  for (NodeReads& one : all) {
+    if (one.status.ok()) continue;
+    memory_.doubt();
+    one.status = memory_.is_lost(one.node)
+                     ? Status::IOError("the server that had the value is lost")
+                     : again(std::move(one.status));
+  }
+  return are_beside;
 }
 
-bool Routes::read_all(std::span<const NodeReads> all, std::span<const TableReads> beside,
-                      TimeUs until) {
-  std::vector<std::vector<fabric::Read>> reads(all.size());
+/// Of those that were not read yet, by servers or by their mirrors. Whether all of `beside` was.
+bool Routes::read_servers(std::span<NodeReads> all, bool by_mirrors,
+                          std::span<const TableReads> beside, TimeUs until) {
+  std::vector<std::vector<fabric::Read>> reads;
+  std::vector<NodeReads*> nodes;
   std::vector<fabric::ReadsOf> of_peers;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const MemoryPeer* const of = memory_.is_lost(all[i].node) ? nullptr : memory_.find(all[i].node);
-    if (of == nullptr) return false;
-    for (const BlockRead& one : all[i].reads) {
-      reads[i].push_back({of->region, one.offset, one.into});
-    }
-    of_peers.push_back({of->peer, reads[i]});
+  reads.reserve(all.size());
+  for (NodeReads& one : all) {
+    if (one.status.ok() || memory_.is_lost(one.node)) continue;
+    const MemoryPeer* const of =
+        by_mirrors ? memory_.find_whole_mirror(one.node) : memory_.find(one.node);
+    if (of == nullptr) continue;
+    std::vector<fabric::Read>& own = reads.emplace_back();
+    own.reserve(one.reads.size());
+    for (const BlockRead& block : one.reads) own.push_back({of->region, block.offset, block.into});
+    nodes.push_back(&one);
+    of_peers.push_back({.peer = of->peer, .reads = own});
   }
   for (const TableReads& one : beside) {
     const auto& hash = ways_[one.shard].hash;
-    if (!hash.has_value()) return false;
-    of_peers.push_back({*hash, one.reads});
+    if (hash.has_value()) of_peers.push_back({.peer = *hash, .reads = one.reads});
   }
-  return port_->read_all(of_peers, until).ok();
+  if (of_peers.empty()) return beside.empty();
+  port_->read_all(of_peers, until);
+  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i]->status = of_peers[i].status;
+  const auto is_ok = [](const fabric::ReadsOf& one) { return one.status.ok(); };
+  return of_peers.size() == nodes.size() + beside.size() &&
+         std::all_of(of_peers.begin() + static_cast<std::ptrdiff_t>(nodes.size()), of_peers.end(),
+                     is_ok);
 }
 
-/// Where not all are written each is by itself: what came there of the first try is the same.
 void Routes::write_memory(std::span<NodeWrites> all, TimeUs until) {
-  const Status written = write_all(all, until);
-  if (written.ok()) return;
-  for (NodeWrites& one : all) {
-    one.status = again(all.size() == 1 ? written : write_all({&one, 1}, until));
-    if (!one.status.ok()) memory_.doubt();
-  }
-}
-
-Status Routes::write_all(std::span<const NodeWrites> all, TimeUs until) {
   std::vector<std::vector<fabric::Write>> writes;
+  std::vector<NodeWrites*> nodes;
   std::vector<fabric::WritesTo> to_peers;
   writes.reserve(all.size() * kServersOfANode);
-  for (const NodeWrites& one : all) {
-    if (memory_.is_lost(one.node)) return Status::TryAgain("the memory server is lost");
+  for (NodeWrites& one : all) {
     const auto servers = memory_.find_all(one.node);
-    if (servers.empty()) return Status::TryAgain("a memory server was not reached");
+    const bool is_reached = !servers.empty() && !memory_.is_lost(one.node);
+    one.status =
+        is_reached ? Status::OK() : Status::TryAgain("a memory server was not reached, or is lost");
+    if (!is_reached) continue;
     for (const MemoryPeer* const of : servers) {
-      std::vector<fabric::Write>& to_peer = writes.emplace_back();
-      to_peer.reserve(one.writes.size());
+      std::vector<fabric::Write>& own = writes.emplace_back();
+      own.reserve(one.writes.size());
       for (const BlockWrite& block : one.writes) {
-        to_peer.push_back({of->region, block.offset, block.from});
+        own.push_back({of->region, block.offset, block.from});
       }
-      to_peers.push_back({of->peer, to_peer});
+      nodes.push_back(&one);
+      to_peers.push_back({.peer = of->peer, .writes = own});
     }
   }
-  return port_->write_all(to_peers, try_until(until));
+  if (!to_peers.empty()) port_->write_all(to_peers, try_until(until));
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i]->status.ok()) nodes[i]->status = again(to_peers[i].status);
+  }
+  const bool are_all =
+      std::all_of(all.begin(), all.end(), [](const auto& one) { return one.status.ok(); });
+  if (!are_all) memory_.doubt();
 }
 
 /// A question there may have effects, so it is waited for as long as the server has its role.
@@ -301,7 +319,10 @@ void Routes::ask_hash(Ask what, std::span<ToShard> all, TimeUs until) {
                          }});
   }
   asking_.ask(what, questions, until);
-  for (std::size_t i = 0; i < asked.size(); ++i) asked[i]->answer = std::move(questions[i].answer);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    asked[i]->answer = std::move(questions[i].answer);
+    asked[i]->answered_us = questions[i].answered_us;
+  }
 }
 
 /// Who gave its index away answers yet, what it has done, or that it does no more.

@@ -65,6 +65,9 @@ class Routes {
     return port_->now_us() < ways_[shard].trusted_until;
   }
   [[nodiscard]] bool is_whole(std::uint32_t shard) const { return ways_[shard].is_whole; }
+  [[nodiscard]] fabric::TimeUs trusted_until_us(std::uint32_t shard) const {
+    return ways_[shard].trusted_until;
+  }
   /// Behind a pause: maybe there is another map.
   void reconsider(fabric::TimeUs until);
   /// Something went well: the next pause is a short one.
@@ -88,16 +91,14 @@ class Routes {
   /// All at once.
   Status read_tables(std::span<const TableReads> all, fabric::TimeUs until);
   using BlockRead = MemoryPeers::BlockRead;
-  /// Of a memory server, or else of its mirror.
-  /// Errors  IOError: the memory server is lost; TryAgain: it was not reached.
-  Status read_memory(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs until);
-  /// Blocks of a memory server, and what came of it.
+  /// Blocks of a memory server, and what came of it: IOError: the server is lost.
   struct NodeReads {
     std::uint32_t node = 0;
     std::vector<BlockRead> reads;
     Status status = {};
   };
-  /// The same of several, all at once, and beside them tables, if that can be: whether it could.
+  /// Of several memory servers, or else of their mirrors, all at once; tables beside them: whether
+  /// these were read.
   bool read_memory(std::span<NodeReads> all, std::span<const TableReads> beside,
                    fabric::TimeUs until);
   /// Bytes that are to lie in a server's memory.
@@ -119,6 +120,7 @@ class Routes {
     std::uint32_t shard = 0;
     WireWriter question;
     Result<std::vector<std::byte>> answer = Status::TryAgain("it was not asked");
+    fabric::TimeUs answered_us = 0;  // when that came
   };
   /// Questions to hash servers, all at once.
   void ask_hash(Ask what, std::span<ToShard> all, fabric::TimeUs until);
@@ -144,9 +146,8 @@ class Routes {
   [[nodiscard]] fabric::TimeUs try_until(fabric::TimeUs until) const;
   Status meet_hash(std::uint32_t shard, fabric::TimeUs until);
   Status take_trust(const ToShard& told, fabric::TimeUs asked);
-  [[nodiscard]] bool read_all(std::span<const NodeReads> all, std::span<const TableReads> beside,
-                              fabric::TimeUs until);
-  Status write_all(std::span<const NodeWrites> all, fabric::TimeUs until);
+  [[nodiscard]] bool read_servers(std::span<NodeReads> all, bool by_mirrors,
+                                  std::span<const TableReads> beside, fabric::TimeUs until);
   [[nodiscard]] bool is_replaced(std::uint32_t shard, const std::string& member) const;
   Result<fabric::PeerId> meet_ordered(std::uint32_t shard, fabric::TimeUs until);
 

@@ -46,7 +46,8 @@ Status check(const Change& change) {
 }
 
 /// All questions are put before anybody answers: what is written may wait for no more than one
-/// answer (orphans.h), and is written by the map that the questions are of.
+/// answer (orphans.h), and is written by the map that the questions are of. A block of a server
+/// that could not be written is lost, whatever another try would bring: the first one may come yet.
 Status Writes::run(std::span<Change> changes, TimeUs until) {
   const TimeUs since = port_->now_us();
   Status all = choose(changes, until);
@@ -161,6 +162,7 @@ std::vector<Writes::Asked> Writes::questions() const {
     Asked& asked = all.emplace_back();
     asked.question.shard = shard;
     asked.member = routes_->hash_member(shard);
+    asked.trusted_until_us = routes_->trusted_until_us(shard);
     for (; end < made_.size() && made_[end].shard == shard; ++end) {
       const Made& one = made_[end];
       asked.question.question.add(one.location.has_value() ? slot_of(0, *one.location) : Slot{0})
@@ -221,7 +223,10 @@ Result<std::vector<Slot>> Writes::replaced_in(const Asked& asked, TimeUs until) 
       std::all_of(replaced.begin(), replaced.end(),
                   [](Slot slot) { return slot == 0 || is_block(location_in(slot)); });
   if (!is_answer) return not_known(Status::IOError("no answer to a write"));
-  if (!routes_->confirm(question.shard, asked.member, until)) {
+  // Other shards may have answered long behind this one.
+  const bool is_confirmed = question.answered_us < asked.trusted_until_us ||
+                            routes_->confirm(question.shard, asked.member, until);
+  if (!is_confirmed) {
     return not_known(Status::IOError("by then it may have been another hash server"));
   }
   return replaced;

@@ -71,7 +71,8 @@ class Writes {
   /// A question for a shard's hash server, of some of what was made.
   struct Asked {
     Routes::ToShard question;
-    std::string member;  // that it is put to
+    std::string member;                   // that it is put to
+    fabric::TimeUs trusted_until_us = 0;  // as far as was known then
     std::span<const Made> made;
   };
 

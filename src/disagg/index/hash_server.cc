@@ -91,8 +91,9 @@ Status HashServer::serve(fabric::TimeUs until) {
     }
     memory_.tend(port_->now_us() + kServersOfANode * options_.meet_us);
     ordered_.tend({.from = applied_, .is_whole = is_whole_ ? 1U : 0U, .seeds = seeds_});
-    commit();
+    // The log takes longest, so it goes first.
     BRECCIA_TRY(ship());
+    commit();
     mark();
     // What another ordered server is told of it is to stay so until that one answers.
     const bool may_apply = has_log() && port_->now_us() >= holds_until_;

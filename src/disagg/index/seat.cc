@@ -75,8 +75,14 @@ Status Seat::turn(fabric::TimeUs until) {
   BRECCIA_TAKE(view_, membership_.look());
   if (view_ != nullptr && view_->version != version_) BRECCIA_TRY(take_view());
   if (server_ == nullptr) {
-    const bool has_offered = view_ != nullptr && look_for_role();
-    // Where another one was first the next role is free; else who asks is not answered.
+    // What it has offered for this map is under way, or another one was first.
+    const bool may_offer = version_ != offered_ || port_->now_us() >= offer_again_;
+    if (view_ != nullptr && may_offer && look_for_role()) {
+      offered_ = version_;
+      offer_again_ = port_->now_us() + options_.turn_us;
+    }
+    const bool has_offered = offered_ == version_ && port_->now_us() < offer_again_;
+    // Who asks is not answered.
     (void)port_->poll(has_offered ? std::min(until, port_->now_us() + kOfferedUs) : until);
     return Status::OK();
   }
@@ -253,11 +259,12 @@ bool Seat::take_role(std::uint32_t shard) {
   if (is_last) of.ordered = {};
   ClusterMap::Index& index = of.of(options_.role);
   const bool is_given = index.heir.member == membership_.name() && index.heir.may_take;
+  const std::string given_by = index.member.empty() ? index.given_by : "";
   index = {.member = membership_.name(),
            .address = port_->address(),
            .is_whole = is_first,
            .process = options_.process,
-           .given_by = is_given ? index.member : ""};
+           .given_by = is_given ? index.member : given_by};
   membership_.offer(next, version_);
   return true;
 }
@@ -312,7 +319,8 @@ void Seat::give_away(ClusterMap* next) const {
 Status Seat::give_up() {
   BRECCIA_ASSERT(!server_->is_whole());
   ClusterMap next = map_;
-  next.shards[*shard_].of(options_.role) = {};
+  ClusterMap::Index& mine = next.shards[*shard_].of(options_.role);
+  mine = {.member = {}, .address = {}, .given_by = mine.given_by};
   ++next.epoch;
   membership_.offer(next, version_);
   return Status::Aborted("what its index is built from is gone");
@@ -352,7 +360,7 @@ ClusterMap Seat::news() {
     }
     has_lost = take_out_lost(view_->members, &one) || has_lost;
     if (one.mirror.member.empty() || !server_->has_settled()) continue;
-    one.mirror.written_by |= std::uint64_t{1} << *shard_;
+    one.mirror.written_by |= ShardSet::one(*shard_).bits();
     one.is_in_use = one.is_in_use || next.is_written(one.mirror);
   }
   // No value can lie on those.

@@ -105,6 +105,9 @@ class Seat {
   std::optional<std::uint32_t> shard_;                  // whose index it has
   std::map<std::uint32_t, fabric::TimeUs> gone_since_;  // memory servers, by node
   std::map<std::uint32_t, fabric::TimeUs> free_since_;  // shards whose index it may have
+  std::optional<std::uint64_t>
+      offered_;  // the map that it has offered another one for, if it waits
+  fabric::TimeUs offer_again_ = 0;
   fabric::TimeUs leaves_at_ = 0;       // it has given its index away; 0: it has not
   std::unique_ptr<HashServer> table_;  // made before it is anybody: that takes long
   std::unique_ptr<IndexServer> server_;

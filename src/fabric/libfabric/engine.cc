@@ -95,7 +95,7 @@ bool Engine::turn(Lock* lock, Wait* wait) {
     std::this_thread::yield();
     return true;
   }
-  const bool is_woken = pause(lock, *wait);
+  const bool is_woken = pause(lock, wait);
   const TimeUs waited_us = base::now_us() - now;
   spin_us_ = is_woken && waited_us < kSpinUsMax && spins_long_ ? kSpinUsMax : kSpinUs;
   if (is_woken) wait->idle_us = now + waited_us;  // peers may be at its memory, which is not told
@@ -103,7 +103,7 @@ bool Engine::turn(Lock* lock, Wait* wait) {
 }
 
 /// True: there may be something to do.
-bool Engine::pause(Lock* lock, const Wait& wait) {
+bool Engine::pause(Lock* lock, Wait* wait) {
   for (const auto& endpoint : endpoints_) {
     if (!endpoint->may_block()) return false;
   }
@@ -111,14 +111,15 @@ bool Engine::pause(Lock* lock, const Wait& wait) {
   TimeUs most = kPauseUsMax;
   if (!leaving_.empty()) most = kTendUs;
   if (!wanting_.empty() || awaits_spare_) most = kWantingPauseUs;
-  const TimeUs pause = std::min(most, wait.until > now ? wait.until - now : 0);
+  const TimeUs pause = std::min(most, wait->until > now ? wait->until - now : 0);
   const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(pause * 1000)};
   std::array<pollfd, 2> bells = {pollfd{.fd = bells_.get(), .events = POLLIN, .revents = 0},
-                                 pollfd{.fd = wait.also, .events = POLLIN, .revents = 0}};
+                                 pollfd{.fd = wait->also, .events = POLLIN, .revents = 0}};
   lock->unlock();
   const int rung = ::ppoll(bells.data(), bells.size(), &time, nullptr);
   lock->lock();
-  return rung > 0;
+  wait->has_also_rung = rung > 0 && bells[1].revents != 0;
+  return rung > 0 && bells[0].revents != 0;
 }
 
 /// Endpoints come and go outside of it.

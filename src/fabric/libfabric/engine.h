@@ -34,6 +34,7 @@ class Engine {
     TimeUs until;
     TimeUs idle_us;
     int also = -1;  // a descriptor that ends a pause
+    bool has_also_rung = false;
   };
   /// Accesses of a call that are under way. What comes when the call is over finds none.
   class Batch {
@@ -111,7 +112,7 @@ class Engine {
   Status make_room_for_link(Endpoint* endpoint);
 
   bool progress();
-  bool pause(Lock* lock, const Wait& wait);
+  bool pause(Lock* lock, Wait* wait);
   void handle(Endpoint* at, const Endpoint::Done& done);
   void finish(const Endpoint::Done& done);
   void tend(TimeUs now);
@@ -134,7 +135,7 @@ class Engine {
   [[nodiscard]] bool hear_region(Link* link, std::span<const std::byte> body);
   [[nodiscard]] bool hear_ended(Link* link, std::span<const std::byte> body);
   [[nodiscard]] bool hear_gather(Link* link, std::span<const std::byte> body);
-  [[nodiscard]] bool hear_gathered(Link* link, std::span<const std::byte> body);
+  [[nodiscard]] bool hear_gathered(Link* link, Kind kind, std::span<const std::byte> body);
   [[nodiscard]] bool hear_scatter(Link* link, std::span<const std::byte> body);
   void let_more_come(Link* link);
 

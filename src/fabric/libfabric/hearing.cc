@@ -81,7 +81,7 @@ bool Engine::hear_of(Link* link, const Packet& packet) {
       return hear_gather(link, body);
     case Kind::kGathered:
     case Kind::kScattered:
-      return hear_gathered(link, body);
+      return hear_gathered(link, envelope.kind, body);
     case Kind::kScatter:
       return hear_scatter(link, body);
     case Kind::kGrant:
@@ -219,23 +219,23 @@ bool Engine::hear_scatter(Link* link, std::span<const std::byte> body) {
   return true;
 }
 
-bool Engine::hear_gathered(Link* link, std::span<const std::byte> body) {
+bool Engine::hear_gathered(Link* link, Kind kind, std::span<const std::byte> body) {
   GatheredHead head;
   if (body.size() < sizeof head) return false;
   std::memcpy(&head, body.data(), sizeof head);
   const auto found = link->questions.find(head.question);
-  if (found == link->questions.end()) return false;
+  if (found == link->questions.end() || found->second.answer != kind) return false;
   const Link::Question question = found->second;
   link->questions.erase(found);
   const auto batch = batches_.find(question.batch);
   if (batch == batches_.end()) return true;  // the call is over
   BRECCIA_ASSERT(batch->second->under_way > 0);
   --batch->second->under_way;
+  std::span<const std::byte> bytes = body.subspan(sizeof head);
   if (head.is_refused != 0) {
     batch->second->is_refused = true;
-    return true;
+    return bytes.empty();
   }
-  std::span<const std::byte> bytes = body.subspan(sizeof head);
   for (const Read& read : question.reads) {
     if (bytes.size() < read.into.size()) return false;
     std::memcpy(read.into.data(), bytes.data(), read.into.size());

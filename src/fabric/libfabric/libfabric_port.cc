@@ -1,7 +1,5 @@
 #include "fabric/libfabric/libfabric_port.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
@@ -16,60 +14,6 @@ constexpr TimeUs kEndUs = 20'000;
 
 Status gone() { return Status::IOError("the peer is gone"); }
 Status over(const char* what) { return Status::TimedOut(what); }
-
-bool is_small(const Read& read) { return read.into.size() <= kGatheredBytesMax; }
-
-/// How many of the first reads one answer holds.
-std::size_t count_of_question(std::span<const Read> reads) {
-  std::size_t count = 0, bytes = 0;
-  while (count < reads.size() && count < kPiecesMax) {
-    bytes += reads[count].into.size();
-    if (bytes > kGatheredBytesMax) break;
-    ++count;
-  }
-  return count;
-}
-
-bool is_small(const Write& write) { return sizeof(Piece) + write.from.size() <= kScatterBytesMax; }
-
-/// How many of the first writes one question holds.
-std::size_t count_of_question(std::span<const Write> writes) {
-  std::size_t count = 0, bytes = 0;
-  for (; count < writes.size(); ++count) {
-    bytes += sizeof(Piece) + writes[count].from.size();
-    if (bytes > kScatterBytesMax) break;
-  }
-  return count;
-}
-
-std::vector<std::byte> question_for(std::uint32_t number, std::span<const Write> writes) {
-  const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(writes.size())};
-  std::vector<std::byte> question(sizeof head + writes.size() * sizeof(Piece));
-  std::memcpy(question.data(), &head, sizeof head);
-  std::byte* at = question.data() + sizeof head;
-  for (const Write& write : writes) {
-    const Piece piece{.key = write.region.key, .offset = write.offset, .bytes = write.from.size()};
-    std::memcpy(at, &piece, sizeof piece);
-    at += sizeof piece;
-  }
-  for (const Write& write : writes) {
-    question.insert(question.end(), write.from.begin(), write.from.end());
-  }
-  return question;
-}
-
-std::vector<std::byte> question_for(std::uint32_t number, std::span<const Read> reads) {
-  const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(reads.size())};
-  std::vector<std::byte> question(sizeof head + reads.size() * sizeof(Piece));
-  std::memcpy(question.data(), &head, sizeof head);
-  std::byte* at = question.data() + sizeof head;
-  for (const Read& read : reads) {
-    const Piece piece{.key = read.region.key, .offset = read.offset, .bytes = read.into.size()};
-    std::memcpy(at, &piece, sizeof piece);
-    at += sizeof piece;
-  }
-  return question;
-}
 
 }  // namespace
 
@@ -175,161 +119,43 @@ void LibfabricPort::disconnect(PeerId peer) {
 
 // ---- memory of others --------------------------------------------------------------------------
 
-/// What a region is its owner is asked once, before it is accessed: what the provider refuses costs
-/// the connection.
-Status LibfabricPort::check(Call* call, PeerId peer, const RegionName& region, std::uint64_t offset,
-                            std::uint64_t bytes, Rights needs) {
-  while (true) {
-    Link* const link = engine_->find(peer);
-    if (link == nullptr) return gone();
-    const auto [found, is_new] = link->regions.try_emplace(region.key);
-    if (found->second.has_value()) {
-      const Facts facts = *found->second;
-      if (facts.rights == Rights::kNone) {
-        link->regions.erase(found);
-        return Status::InvalidArgument("no such region");
-      }
-      if (facts.rights < needs) return Status::InvalidArgument("a region that is only read");
-      if (offset <= facts.bytes && bytes <= facts.bytes - offset) return Status::OK();
-      return Status::InvalidArgument("beyond the end of a region");
-    }
-    const auto key = std::as_bytes(std::span(&region.key, 1));
-    if (is_new && !engine_->say(link, Kind::kAsk, key)) return gone();
-    if (!call->turn()) return over("a peer does not say what its region is");
-  }
-}
-
-Status LibfabricPort::transfer(Call* call, const std::vector<PeerId>& peers,
-                               const Transfers& transfers) {
-  Engine::Batch batch(engine_.get());
-  std::size_t posted = 0;
-  while (true) {
-    if (batch.is_lost) return Status::IOError("an access was refused, or lost");
-    while (posted < transfers.size()) {
-      Link* const link = engine_->find(transfers[posted].peer);
-      if (link == nullptr) return gone();
-      if (!engine_->post(link, transfers[posted].what, &batch)) break;
-      ++posted;
-    }
-    if (posted == transfers.size() && batch.under_way == 0) return Status::OK();
-    const bool are_there = std::all_of(
-        peers.begin(), peers.end(), [this](PeerId peer) { return engine_->find(peer) != nullptr; });
-    if (!are_there) return gone();
-    if (!call->turn()) return over("memory of a peer");
-  }
-}
-
-Status LibfabricPort::ask(Call* call, std::vector<Asked>* all) {
-  Engine::Batch batch(engine_.get());
-  while (true) {
-    if (batch.is_refused) return Status::InvalidArgument("no such region, or not so long");
-    bool are_asked = true;
-    for (Asked& one : *all) {
-      if (!ask_for(&one, &batch)) return gone();
-      are_asked = are_asked && one.is_asked();
-    }
-    if (are_asked && batch.under_way == 0) return Status::OK();
-    if (!call->turn()) return over("memory of a peer");
-  }
-}
-
-/// As much as it takes now. False: it is gone.
-bool LibfabricPort::ask_for(Asked* one, Engine::Batch* batch) {
-  while (!one->is_none()) {
-    Link* const link = engine_->find(one->peer);
-    if (link == nullptr) return false;
-    if (one->is_asked() || link->questions.size() >= kQuestionsMax) return true;
-    const std::uint32_t number = link->next_question++;
-    ++batch->under_way;
-    const auto reads = std::span<const Read>(one->reads).subspan(one->asked_reads);
-    const bool is_read = !reads.empty();
-    std::vector<std::byte> question;
-    if (is_read) {
-      const auto some = reads.first(count_of_question(reads));
-      one->asked_reads += some.size();
-      link->questions.emplace(number, Link::Question{.batch = batch->id, .reads = some});
-      question = question_for(number, some);
-    } else {
-      const auto writes = std::span<const Write>(one->writes).subspan(one->asked_writes);
-      const auto some = writes.first(count_of_question(writes));
-      one->asked_writes += some.size();
-      link->questions.emplace(number, Link::Question{.batch = batch->id, .reads = {}});
-      question = question_for(number, some);
-    }
-    if (!engine_->say(link, is_read ? Kind::kGather : Kind::kScatter, question)) return false;
-  }
-  return true;
-}
-
 Status LibfabricPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
-  const ReadsOf one{.peer = peer, .reads = reads};
-  return read_all({&one, 1}, until);
+  ReadsOf one{.peer = peer, .reads = reads};
+  read_all({&one, 1}, until);
+  return one.status;
 }
 
-Status LibfabricPort::read_all(std::span<const ReadsOf> all, TimeUs until) {
+void LibfabricPort::read_all(std::span<ReadsOf> all, TimeUs until) {
   Call call(this, until);
-  std::vector<Asked> small;
-  std::vector<PeerId> peers;
-  Transfers transfers;
-  for (const auto& [peer, reads] : all) {
-    peers.push_back(peer);
-    const bool gathers = engine_->provider().is_software() && reads.size() > 1;
-    Asked& of_peer = small.emplace_back();
-    of_peer.peer = peer;
-    for (const Read& read : reads) {
-      if (gathers && is_small(read)) {
-        of_peer.reads.push_back(read);
-        continue;
-      }
-      BRECCIA_TRY(check(&call, peer, read.region, read.offset, read.into.size(), Rights::kRead));
-      for (std::size_t at = 0; at < read.into.size(); at += kPacketBytes) {
-        const std::size_t bytes = std::min(kPacketBytes, read.into.size() - at);
-        transfers.push_back({peer,
-                             {.key = read.region.key,
-                              .remote = read.region.base + read.offset + at,
-                              .into = read.into.subspan(at, bytes),
-                              .from = {}}});
-      }
-    }
-  }
-  BRECCIA_TRY(ask(&call, &small));
-  return transfer(&call, peers, transfers);
+  std::deque<Accesses> accesses;
+  for (const ReadsOf& one : all) accesses.emplace_back(engine_.get(), one.peer, one.reads);
+  run(&call, &accesses);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].status = accesses[i].status();
 }
 
 Status LibfabricPort::write(PeerId peer, std::span<const Write> writes, TimeUs until) {
-  const WritesTo one{.peer = peer, .writes = writes};
-  return write_all({&one, 1}, until);
+  WritesTo one{.peer = peer, .writes = writes};
+  write_all({&one, 1}, until);
+  return one.status;
 }
 
-Status LibfabricPort::write_all(std::span<const WritesTo> all, TimeUs until) {
+void LibfabricPort::write_all(std::span<WritesTo> all, TimeUs until) {
   Call call(this, until);
-  std::vector<Asked> small;
-  std::vector<PeerId> peers;
-  Transfers transfers;
-  for (const auto& [peer, writes] : all) {
-    peers.push_back(peer);
-    const bool scatters = engine_->provider().is_software() && writes.size() > 1;
-    Asked& to_peer = small.emplace_back();
-    to_peer.peer = peer;
-    for (const Write& write : writes) {
-      BRECCIA_TRY(
-          check(&call, peer, write.region, write.offset, write.from.size(), Rights::kReadWrite));
-      if (scatters && is_small(write)) {
-        to_peer.writes.push_back(write);
-        continue;
-      }
-      for (std::size_t at = 0; at < write.from.size(); at += kPacketBytes) {
-        const std::size_t bytes = std::min(kPacketBytes, write.from.size() - at);
-        transfers.push_back({peer,
-                             {.key = write.region.key,
-                              .remote = write.region.base + write.offset + at,
-                              .into = {},
-                              .from = write.from.subspan(at, bytes)}});
-      }
+  std::deque<Accesses> accesses;
+  for (const WritesTo& one : all) accesses.emplace_back(engine_.get(), one.peer, one.writes);
+  run(&call, &accesses);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].status = accesses[i].status();
+}
+
+void LibfabricPort::run(Call* call, std::deque<Accesses>* all) {
+  while (true) {
+    bool are_over = true;
+    for (Accesses& one : *all) {
+      one.go_on();
+      are_over = are_over && one.is_over();
     }
+    if (are_over || !call->turn()) return;
   }
-  BRECCIA_TRY(ask(&call, &small));
-  return transfer(&call, peers, transfers);
 }
 
 // ---- messages ----------------------------------------------------------------------------------

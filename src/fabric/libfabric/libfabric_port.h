@@ -1,10 +1,11 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "fabric/libfabric/accesses.h"
 #include "fabric/libfabric/engine.h"
 #include "fabric/libfabric/provider.h"
 #include "fabric/libfabric/watch.h"
@@ -14,8 +15,8 @@ namespace breccia::fabric::libfabric {
 
 /// A port to other computers, by libfabric: RDMA where there is hardware for it, else TCP.
 ///
-/// Several reads of one call are accesses that are under way at once where hardware does them, and
-/// a message that asks for all where software does.
+/// Several reads, or writes, of one call are accesses that are under way at once where hardware
+/// does them, and a message for all of a peer where software does.
 ///
 /// Bound   a peer that does not take messages holds 4 MiB of them here and 256 KiB on the way.
 /// Order   that a peer has died is told within half a minute, if it was not seen before.
@@ -37,8 +38,8 @@ class LibfabricPort final : public Port {
   void disconnect(PeerId peer) override;
   [[nodiscard]] Status read(PeerId peer, std::span<const Read> reads, TimeUs until) override;
   [[nodiscard]] Status write(PeerId peer, std::span<const Write> writes, TimeUs until) override;
-  [[nodiscard]] Status read_all(std::span<const ReadsOf> all, TimeUs until) override;
-  [[nodiscard]] Status write_all(std::span<const WritesTo> all, TimeUs until) override;
+  void read_all(std::span<ReadsOf> all, TimeUs until) override;
+  void write_all(std::span<WritesTo> all, TimeUs until) override;
   [[nodiscard]] Status send(PeerId peer, const Header& header, std::span<const std::byte> payload,
                             TimeUs until) override;
   [[nodiscard]] std::optional<Arrival> poll(TimeUs until) override;
@@ -46,31 +47,9 @@ class LibfabricPort final : public Port {
  private:
   class Memory;  // a region
   class Call;
-  struct Transfer {
-    PeerId peer;
-    Engine::Transfer what;
-  };
-  using Transfers = std::vector<Transfer>;
-  /// Small accesses of one peer, which it is asked for by messages: reads, or writes.
-  struct Asked {
-    PeerId peer = 0;
-    std::vector<Read> reads = {};
-    std::vector<Write> writes = {};
-    std::size_t asked_reads = 0, asked_writes = 0;
-
-    [[nodiscard]] bool is_none() const { return reads.empty() && writes.empty(); }
-    [[nodiscard]] bool is_asked() const {
-      return asked_reads == reads.size() && asked_writes == writes.size();
-    }
-  };
-
   LibfabricPort(std::unique_ptr<Engine> engine, std::unique_ptr<Watch> watch)
       : engine_(std::move(engine)), watch_(std::move(watch)) {}
-  Status check(Call* call, PeerId peer, const RegionName& region, std::uint64_t offset,
-               std::uint64_t bytes, Rights needs);
-  Status transfer(Call* call, const std::vector<PeerId>& peers, const Transfers& transfers);
-  Status ask(Call* call, std::vector<Asked>* all);
-  [[nodiscard]] bool ask_for(Asked* one, Engine::Batch* batch);
+  static void run(Call* call, std::deque<Accesses>* all);
   Status flush(Call* call, PeerId peer);
 
   const std::unique_ptr<Engine> engine_;

@@ -27,6 +27,7 @@ struct Link {
   };
   struct Question {
     std::uint64_t batch;
+    Kind answer;
     std::span<const Read> reads;  // as long as the batch is there; of a scatter none
   };
 

@@ -24,20 +24,20 @@ namespace breccia::fabric::libfabric {
 /// In all versions magic, version, kind and link lie there, a hello has that kind and begins with a
 /// Greeting, and a goodbye has that kind: so ports of two versions tell each other that they are.
 enum class Kind : std::uint8_t {
-  kHello = 1,  // Greeting and an address: a link is wanted
-  kWelcome,    // Greeting: it is there
-  kPart,       // bytes of a message; the next one begins a part of its own
-  kGrant,      // nothing: `granted` says it all
-  kPing,       // nothing: an answer is wanted
-  kPong,       // nothing
-  kAsk,        // a key: what region is that?
-  kRegion,     // Facts
-  kEnded,      // a key: that region is no more
-  kGather,     // GatherHead, then Pieces: bytes of regions are wanted
-  kGathered,   // GatheredHead, then those bytes
-  kGoodbye,    // nothing: the link is no more
-  kScatter,    // GatherHead, then Pieces, then their bytes: they are to be written
-  kScattered,  // GatheredHead: they are there, all of them or none
+  kHello = 1,     // Greeting and an address: a link is wanted
+  kWelcome,       // Greeting: it is there
+  kPart,          // bytes of a message; the next one begins a part of its own
+  kGrant,         // nothing: `granted` says it all
+  kPing,          // nothing: an answer is wanted
+  kPong,          // nothing
+  kAsk,           // a key: what region is that?
+  kRegion,        // Facts
+  kEnded,         // a key: that region is no more
+  kGather,        // GatherHead, then Pieces: bytes of regions are wanted
+  kGathered,      // GatheredHead, then those bytes
+  kGoodbye = 12,  // nothing: the link is no more; in all versions it has this number
+  kScatter,       // GatherHead, then Pieces, then their bytes: they are to be written
+  kScattered,     // GatheredHead: they are there, all of them or none
 };
 
 /// As much as the providers send at once, without asking for leave before.

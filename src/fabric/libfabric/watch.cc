@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -71,6 +72,8 @@ void Watch::serve() {
   while (!owner_is_there_.load(std::memory_order_seq_cst) &&
          !stops_.load(std::memory_order_seq_cst)) {
     base::as_memory_allows([&] { (void)engine_->turn(&lock, &wait); });
+    // A ring that came late is of a rest that is over.
+    if (std::exchange(wait.has_also_rung, false)) hush();
   }
 }
 
@@ -93,7 +96,10 @@ void Watch::rest() {
 void Watch::nap(int wait_us) {
   pollfd bell{.fd = bell_.get(), .events = POLLIN, .revents = 0};
   const timespec time{.tv_sec = 0, .tv_nsec = wait_us * 1000L};
-  if (::ppoll(&bell, 1, &time, nullptr) <= 0) return;
+  if (::ppoll(&bell, 1, &time, nullptr) > 0) hush();
+}
+
+void Watch::hush() {
   std::uint64_t rings = 0;
   (void)!::read(bell_.get(), &rings, sizeof rings);
 }

@@ -41,6 +41,7 @@ class Watch {
   void serve();
   void rest();
   void nap(int wait_us);
+  void hush();
   void ring();
 
   Engine* const engine_;

@@ -105,6 +105,7 @@ TEST(DisaggShards, IndexesMove) {
                         .shards = shards,
                         .session_us = kSession,
                         .grows = seed % 4 == 0,
+                        .return_us = 20 * kSession,
                         .process = "one"});
     Net& net = cluster.net();
     const Net::Node node = net.add_node();
