@@ -30,9 +30,8 @@ void Asking::ask(Ask what, std::span<Question> all, TimeUs until) {
     TimeUs wake = until;
     bool are_over = true;
     for (Question& one : all) {
-      const TimeUs now = port_->now_us();
       const TimeUs patience = all.size() > 1 ? 0 : again_us_;
-      if (!one.is_over && now >= one.again) put(what, &one, std::min(until, now + patience));
+      if (!one.is_over && port_->now_us() >= one.again) put(what, &one, patience, until);
       if (one.is_over) continue;
       are_over = false;
       wake = std::min(wake, one.again);
@@ -44,7 +43,7 @@ void Asking::ask(Ask what, std::span<Question> all, TimeUs until) {
   }
 }
 
-void Asking::put(Ask what, Question* one, TimeUs late) {
+void Asking::put(Ask what, Question* one, TimeUs patience, TimeUs until) {
   const auto end = [one](Status status) {
     one->answer = std::move(status);
     one->is_over = true;
@@ -54,9 +53,10 @@ void Asking::put(Ask what, Question* one, TimeUs late) {
   }
   const fabric::Header header{
       .kind = static_cast<std::uint8_t>(what), .epoch = epoch_, .request = one->request};
+  const TimeUs late = std::min(until, port_->now_us() + patience);
   const Status sent = port_->send(one->peer, header, one->bytes->bytes(), late);
   if (!sent.ok() && !sent.IsTimedOut()) return end(sent);
-  const TimeUs soon = late > port_->now_us() ? 0 : kTakesNothingUs;
+  const TimeUs soon = patience > 0 ? 0 : kTakesNothingUs;
   one->again = port_->now_us() + (sent.ok() ? again_us_ : soon);
   one->was_put = true;
   one->answer = Status::TimedOut("a server does not answer");

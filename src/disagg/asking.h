@@ -60,7 +60,7 @@ class Asking {
   std::uint64_t draw_request() { return next_request_++; }
 
  private:
-  void put(Ask what, Question* one, fabric::TimeUs late);
+  void put(Ask what, Question* one, fabric::TimeUs patience, fabric::TimeUs until);
   void hear(Ask what, fabric::Arrival* arrival, std::span<Question> all);
 
   fabric::Port* const port_;
