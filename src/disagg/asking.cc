@@ -19,6 +19,7 @@ Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
                                            const IsOff& is_off) {
   Question one{.peer = peer, .bytes = &question, .is_off = is_off};
   ask(what, {&one, 1}, until);
+  if (!one.was_put && !one.is_over) return Status::TimedOut("there was no time to ask");
   return std::move(one.answer);
 }
 

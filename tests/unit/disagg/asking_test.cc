@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "disagg/index/ordered_link.h"
@@ -90,6 +91,24 @@ TEST(Asking, TimesOutWhenItsTimeIsOver) {
     ASSERT_FALSE(one.port.sent.empty());
     EXPECT_LE(one.port.sent.back().until, kUntil);
   }
+}
+
+// Goal: of several questions each is put though others' peers take nothing, and answers to those are
+//   heard; of what was never put that is said.
+// Mutation: a send that waits for a peer while others could be asked; one answer between two sends.
+TEST(Asking, NobodyWaitsForAPeerThatTakesNothing) {
+  AskingOf one;
+  const WireWriter bytes;
+  std::array<Asking::Question, 3> all;
+  for (std::size_t i = 0; i < all.size(); ++i) all.at(i) = {.peer = kPeer, .bytes = &bytes};
+  one.asking.ask(Ask::kWrite, all, kUntil);
+  ASSERT_GE(one.port.sent.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(one.port.sent[i].began, kBegin);
+  for (const auto& sent : one.port.sent) EXPECT_EQ(sent.until, sent.began);
+  for (const Asking::Question& question : all) EXPECT_TRUE(question.answer.status().IsTimedOut());
+  for (Asking::Question& question : all) question = {.peer = kPeer, .bytes = &bytes};
+  one.asking.ask(Ask::kWrite, all, one.port.now);
+  for (const Asking::Question& question : all) EXPECT_TRUE(question.answer.status().IsTryAgain());
 }
 
 // Goal: what else is wrong with a send is told at once.
