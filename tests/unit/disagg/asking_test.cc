@@ -93,9 +93,9 @@ TEST(Asking, TimesOutWhenItsTimeIsOver) {
   }
 }
 
-// Goal: of several questions each is put though others' peers take nothing, and answers to those are
-//   heard; of what was never put that is said.
-// Mutation: a send that waits for a peer while others could be asked; one answer between two sends.
+// Goal: of several questions each is put though others' peers take nothing; of what was never put
+//   that is said.
+// Mutation: a send that waits for a peer while others could be asked.
 TEST(Asking, NobodyWaitsForAPeerThatTakesNothing) {
   AskingOf one;
   const WireWriter bytes;

@@ -36,6 +36,18 @@ std::array<std::string, 2> a_key_of_each(const ClusterMap& map) {
   return keys;
 }
 
+/// Lets a server stand still from time to time, for so long at most: what needs it waits meanwhile.
+void let_stand_still(Net* net, Net::Node server, TimeUs longest_us, const bool* is_over) {
+  net->start(net->add_node(), [net, server, longest_us, is_over] {
+    while (!*is_over) {
+      net->sleep(net->random().below(2 * longest_us));
+      net->pause(server);
+      net->sleep(net->random().below(longest_us));
+      net->go_on(server);
+    }
+  });
+}
+
 }  // namespace
 
 // Goal: two indexes of one process do not stay there when another one comes; what is written
@@ -112,16 +124,7 @@ TEST(DisaggShards, IndexesMove) {
     bool is_over = false;
     net.start(node, [&] {
       const ClusterMap first = wait_until_whole(&cluster, node);
-      // Writes wait for it meanwhile.
-      const Net::Node memory = cluster.node_of(memory_of(first));
-      net.start(net.add_node(), [&net, &is_over, memory] {
-        while (!is_over) {
-          net.sleep(net.random().below(kSession));
-          net.pause(memory);
-          net.sleep(net.random().below(kSession / 2));
-          net.go_on(memory);
-        }
-      });
+      let_stand_still(&net, cluster.node_of(memory_of(first)), kSession / 2, &is_over);
       for (const char* const process : {"two", "three"}) {
         for (std::uint32_t i = 0; i < shards; ++i) {
           cluster.add_seat(Role::kHash, process);
