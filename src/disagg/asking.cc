@@ -27,18 +27,20 @@ Result<std::vector<std::byte>> Asking::ask(fabric::PeerId peer, Ask what,
 /// several none of the others at all.
 void Asking::ask(Ask what, std::span<Question> all, TimeUs until) {
   for (Question& one : all) one.request = draw_request();
-  while (port_->now_us() < until) {
+  const auto are_over = [all] {
+    return std::all_of(all.begin(), all.end(), [](const Question& one) { return one.is_over; });
+  };
+  while (!are_over() && port_->now_us() < until) {
     TimeUs wake = until;
-    bool are_over = true;
     for (Question& one : all) {
       const TimeUs patience = all.size() > 1 ? 0 : again_us_;
       if (!one.is_over && port_->now_us() >= one.again) put(what, &one, patience, until);
-      if (one.is_over) continue;
-      are_over = false;
-      wake = std::min(wake, one.again);
+      if (!one.is_over) wake = std::min(wake, one.again);
     }
-    if (are_over) return;
-    for (auto arrival = port_->poll(wake); arrival.has_value(); arrival = port_->poll(0)) {
+    // What has come for others is not waited behind.
+    for (TimeUs at = wake; !are_over(); at = 0) {
+      auto arrival = port_->poll(at);
+      if (!arrival.has_value()) break;
       hear(what, &*arrival, all);
     }
   }

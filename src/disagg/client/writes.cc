@@ -73,15 +73,19 @@ Status Writes::run(std::span<Change> changes, TimeUs until) {
 Status Writes::choose(std::span<Change> changes, TimeUs until) {
   ShardSet known, missing;
   Status all;
-  do {
+  bool are_met = false;
+  while (!are_met) {
+    are_met = true;
     made_ = first_of(changes, missing);
-    const auto unknown = std::find_if(made_.begin(), made_.end(),
-                                      [&](const Made& one) { return !known.has(one.shard); });
-    if (unknown == made_.end()) break;
-    Status met = routes_->meet(unknown->shard, until);
-    (met.ok() ? known : missing).add(unknown->shard);
-    if (!met.ok()) all = std::move(met);
-  } while (true);
+    for (const Made& one : made_) {
+      if (known.has(one.shard) || missing.has(one.shard)) continue;
+      Status met = routes_->meet(one.shard, until);
+      (met.ok() ? known : missing).add(one.shard);
+      if (met.ok()) continue;
+      are_met = false;
+      all = std::move(met);
+    }
+  }
   const auto is_before = [](const Made& a, const Made& b) { return a.shard < b.shard; };
   const bool are_sorted = std::is_sorted(made_.begin(), made_.end(), is_before);
   if (!are_sorted) std::stable_sort(made_.begin(), made_.end(), is_before);

@@ -34,31 +34,28 @@ std::size_t count_of_question(std::span<const Write> writes) {
   return count;
 }
 
-std::vector<std::byte> question_for(std::uint32_t number, std::span<const Write> writes) {
-  const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(writes.size())};
-  std::vector<std::byte> question(sizeof head + writes.size() * sizeof(Piece));
+std::size_t bytes_of(const Read& read) { return read.into.size(); }
+std::size_t bytes_of(const Write& write) { return write.from.size(); }
+
+/// What is to be gathered; of a scatter the bytes follow.
+template <class Access>
+std::vector<std::byte> pieces_of(std::uint32_t number, std::span<const Access> all) {
+  const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(all.size())};
+  std::vector<std::byte> question(sizeof head + all.size() * sizeof(Piece));
   std::memcpy(question.data(), &head, sizeof head);
   std::byte* at = question.data() + sizeof head;
-  for (const Write& write : writes) {
-    const Piece piece{.key = write.region.key, .offset = write.offset, .bytes = write.from.size()};
+  for (const Access& one : all) {
+    const Piece piece{.key = one.region.key, .offset = one.offset, .bytes = bytes_of(one)};
     std::memcpy(at, &piece, sizeof piece);
     at += sizeof piece;
-  }
-  for (const Write& write : writes) {
-    question.insert(question.end(), write.from.begin(), write.from.end());
   }
   return question;
 }
 
-std::vector<std::byte> question_for(std::uint32_t number, std::span<const Read> reads) {
-  const GatherHead head{.question = number, .pieces = static_cast<std::uint32_t>(reads.size())};
-  std::vector<std::byte> question(sizeof head + reads.size() * sizeof(Piece));
-  std::memcpy(question.data(), &head, sizeof head);
-  std::byte* at = question.data() + sizeof head;
-  for (const Read& read : reads) {
-    const Piece piece{.key = read.region.key, .offset = read.offset, .bytes = read.into.size()};
-    std::memcpy(at, &piece, sizeof piece);
-    at += sizeof piece;
+std::vector<std::byte> scatter_of(std::uint32_t number, std::span<const Write> writes) {
+  std::vector<std::byte> question = pieces_of(number, writes);
+  for (const Write& write : writes) {
+    question.insert(question.end(), write.from.begin(), write.from.end());
   }
   return question;
 }
@@ -172,8 +169,8 @@ bool Accesses::ask(Link* link) {
     const auto reads = std::span<const Read>(reads_).subspan(are_reads ? asked_ : 0);
     const auto writes = std::span<const Write>(writes_).subspan(are_reads ? 0 : asked_);
     const std::size_t count = are_reads ? count_of_question(reads) : count_of_question(writes);
-    const auto question = are_reads ? question_for(number, reads.first(count))
-                                    : question_for(number, writes.first(count));
+    const auto question =
+        are_reads ? pieces_of(number, reads.first(count)) : scatter_of(number, writes.first(count));
     Link::Question asked{.batch = batch_.id,
                          .answer = are_reads ? Kind::kGathered : Kind::kScattered,
                          .reads = are_reads ? reads.first(count) : std::span<const Read>()};
