@@ -117,6 +117,7 @@ TEST(DisaggShards, IndexesMove) {
                         .shards = shards,
                         .session_us = kSession,
                         .grows = seed % 4 == 0,
+                        .hold_us = 100 * SimCluster::kHoldUs,
                         .return_us = 20 * kSession,
                         .process = "one"});
     Net& net = cluster.net();

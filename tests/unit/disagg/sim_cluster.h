@@ -34,6 +34,7 @@ class SimCluster {
     TimeUs session_us = 100'000;
     bool has_ordered_seat = true;
     bool grows = false;        // the hash index, from one chain on
+    TimeUs hold_us = kHoldUs;  // writes wait a quarter of that for their answer
     TimeUs return_us = 0;      // memory servers whose values nobody has are waited for so long
     std::string process = {};  // that the first seats are of; empty: each of one of its own
   };
@@ -106,7 +107,7 @@ class SimCluster {
         options.server.meet_us = 1000;
         options.server.read_us = 5000;
         options.server.part_bytes = 256;  // so that there are many
-        options.server.hold_us = kHoldUs;
+        options.server.hold_us = options_.hold_us;
         options.copies = options_.copies;
         options.turn_us = seat_options_.turn_us;
         options.agree_us = seat_options_.agree_us;
