@@ -48,7 +48,8 @@ struct ClientOptions {
 ///
 /// Errors  TimedOut: the time is over, and nothing was written. IOError: of a write: whether it
 ///         was, or will be, is not known; of others: the memory server that had the value is lost.
-///         NotSupported: the cluster is of another release; nothing was written.
+///         NotSupported: the cluster is of another release; nothing was written. InvalidArgument:
+///         its coordinator is, or there is no such address.
 ///         Corruption: what an entry leads to is no value. MemoryLimit: servers are full; nothing
 ///         was written.
 /// Owner   port and coordinator outlive it.

@@ -87,7 +87,10 @@ void Routes::follow(const ClusterMap& before) {
 Status Routes::find() {
   const bool has_map = look();
   BRECCIA_TRY(other_version_);
-  return has_map && !ways_.empty() ? Status::OK() : Status::TryAgain("the cluster has no map yet");
+  if (has_map && !ways_.empty()) return Status::OK();
+  const Status reached = coordinator_->reached();
+  if (reached.IsInvalidArgument()) return reached;
+  return Status::TryAgain("the cluster has no map yet", reached.ok() ? "" : reached.ToString());
 }
 
 Status Routes::meet(std::uint32_t shard, TimeUs until) {

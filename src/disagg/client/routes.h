@@ -21,8 +21,9 @@ namespace breccia::disagg {
 /// is refused, or not answered, looks for another one.
 ///
 /// Shape   shards are those of the map: find() was OK, and shard < shards().
-/// Errors  of find(), meet() and trust(): NotSupported: the map is of another version.
-///         of all that asks: TryAgain, Busy, TimedOut: something is to be tried again, behind
+/// Errors  of find(), meet() and trust(): NotSupported: the map is of another version. Of find():
+///         InvalidArgument: so is the coordinator (Coordinator::reached()). Of
+///         all that asks: TryAgain, Busy, TimedOut: something is to be tried again, behind
 ///         reconsider(). IOError, InvalidArgument: it is not.
 /// Owner   port and coordinator outlive it.
 /// Threads the port's.

@@ -40,6 +40,9 @@ class Coordinator {
   /// What was last heard; null: nothing yet. It does not wait: it asks for news, and says that this
   /// one lives, so a member calls it several times in a session's time.
   [[nodiscard]] virtual const View* look() = 0;
+  /// What the last try to reach it came to, if one is known. InvalidArgument: it is of another
+  /// release, or there is no such address, so waiting for it is in vain.
+  [[nodiscard]] virtual Status reached() const { return Status::OK(); }
 
   /// Makes this one a member, by a name that nobody had or will have.
   /// Errors  TimedOut, IOError: it may be one. InvalidArgument: it has joined before.

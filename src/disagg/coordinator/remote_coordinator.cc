@@ -26,8 +26,10 @@ RemoteCoordinator::~RemoteCoordinator() {
 Status RemoteCoordinator::connect(TimeUs until) {
   if (peer_.has_value() && !port_->is_gone(*peer_)) return Status::OK();
   peer_.reset();
-  BRECCIA_TAKE(peer_, port_->connect(options_.address, until));
-  return Status::OK();
+  const auto peer = port_->connect(options_.address, until);
+  reached_ = peer.status();
+  if (peer.ok()) peer_ = peer.value();
+  return reached_;
 }
 
 const Coordinator::View* RemoteCoordinator::look() {

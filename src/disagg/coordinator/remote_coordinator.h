@@ -30,6 +30,7 @@ class RemoteCoordinator final : public Coordinator {
 
   [[nodiscard]] std::string describe() const override { return "breccia, " + options_.address; }
   [[nodiscard]] const View* look() override;
+  [[nodiscard]] Status reached() const override { return reached_; }
   [[nodiscard]] Status join(const std::string& name, fabric::TimeUs until) override;
   [[nodiscard]] fabric::TimeUs sure_until_us() const override { return sure_until_; }
   [[nodiscard]] Result<bool> replace(std::uint64_t version, const std::string& document,
@@ -50,6 +51,7 @@ class RemoteCoordinator final : public Coordinator {
   const Options options_;
   Asking asking_;
   std::optional<fabric::PeerId> peer_;
+  Status reached_;
   fabric::TimeUs connect_again_ = 0;
   std::string name_;  // as a member; empty: it is none
   bool is_lost_ = false;

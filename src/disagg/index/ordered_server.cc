@@ -53,8 +53,10 @@ Status OrderedServer::follow(const ClusterMap& map, std::uint32_t /*shard*/) {
 
 Status OrderedServer::serve(fabric::TimeUs until) {
   do {
+    // While it is built what is logged waits.
+    const bool may_apply = is_built_ && !log_.empty();
     const fabric::TimeUs idle = port_->now_us() + options_.idle_us;
-    fabric::TimeUs wake = log_.empty() ? until : std::min(until, idle);
+    fabric::TimeUs wake = may_apply ? std::min(until, idle) : until;
     if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_wake(), memory_.wake()});
     for (; !others_.empty(); others_.pop_front()) hear(others_.front());
     const auto arrival = port_->poll(wake);

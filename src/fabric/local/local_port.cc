@@ -137,9 +137,7 @@ bool LocalPort::is_there(PeerId peer) {
 
 // ---- memory of others --------------------------------------------------------------------------
 
-Result<SharedMemory*> LocalPort::memory_of(PeerId peer, const RegionName& region,
-                                           std::uint64_t offset, std::uint64_t bytes,
-                                           TimeUs until) {
+Result<SharedMemory*> LocalPort::memory_of(PeerId peer, const RegionName& region, TimeUs until) {
   if (!is_there(peer)) return Status::IOError("the peer is gone");
   Peer& owner = peers_.at(peer);
   auto& known = owner.memory;
@@ -149,37 +147,73 @@ Result<SharedMemory*> LocalPort::memory_of(PeerId peer, const RegionName& region
     BRECCIA_TAKE(auto memory, SharedMemory::map(std::move(file), region.key));
     found = known.emplace(region.key, std::move(memory)).first;
   }
-  const std::uint64_t all = found->second->bytes().size();
-  if (offset > all || bytes > all - offset) {
-    return Status::InvalidArgument("beyond the end of a region");
-  }
   return found->second.get();
 }
 
 namespace {
 
+/// Accesses whose memory is on its way into the cache while one is done: each waits for a miss.
+constexpr std::size_t kAhead = 8;
+constexpr std::size_t kCacheLine = 64;
+/// What is read of one that is ahead: more comes by itself.
+constexpr std::size_t kLinesAhead = 4;
+
 Status ended() { return Status::InvalidArgument("the region has ended"); }
+Status beyond_its_end() { return Status::InvalidArgument("beyond the end of a region"); }
+
+bool is_within(const SharedMemory& memory, std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t all = memory.bytes().size();
+  return offset <= all && bytes <= all - offset;
+}
+
+void prefetch(const SharedMemory& memory, const Read& read) {
+  if (!is_within(memory, read.offset, read.into.size())) return;
+  const std::byte* const at = memory.bytes().data() + read.offset;
+  const std::size_t bytes = std::min(read.into.size(), kLinesAhead * kCacheLine);
+  for (std::size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i);
+}
+
+/// Those of the first ones that are of one region.
+template <class Access>
+std::span<const Access> of_one_region(std::span<const Access> all) {
+  const auto other = std::find_if(all.begin(), all.end(), [&](const Access& one) {
+    return one.region.key != all.front().region.key;
+  });
+  return all.first(static_cast<std::size_t>(other - all.begin()));
+}
 
 }  // namespace
 
 Status LocalPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
-  for (const Read& one : reads) {
-    BRECCIA_TAKE(const SharedMemory* const memory,
-                 memory_of(peer, one.region, one.offset, one.into.size(), until));
-    std::memcpy(one.into.data(), memory->bytes().data() + one.offset, one.into.size());
-    // What was read before it ended counts.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (!memory->is_revoked()) continue;
-    peers_.at(peer).memory.erase(one.region.key);
-    return ended();
+  while (!reads.empty()) {
+    const auto now = of_one_region(reads);
+    BRECCIA_TRY(read_region(peer, now, until));
+    reads = reads.subspan(now.size());
   }
   return Status::OK();
 }
 
+Status LocalPort::read_region(PeerId peer, std::span<const Read> reads, TimeUs until) {
+  const RegionName& region = reads.front().region;
+  BRECCIA_TAKE(const SharedMemory* const memory, memory_of(peer, region, until));
+  for (std::size_t i = 0; i < std::min(kAhead, reads.size()); ++i) prefetch(*memory, reads[i]);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (i + kAhead < reads.size()) prefetch(*memory, reads[i + kAhead]);
+    const Read& one = reads[i];
+    if (!is_within(*memory, one.offset, one.into.size())) return beyond_its_end();
+    std::memcpy(one.into.data(), memory->bytes().data() + one.offset, one.into.size());
+  }
+  // What was read before it ended counts.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!memory->is_revoked()) return Status::OK();
+  peers_.at(peer).memory.erase(region.key);
+  return ended();
+}
+
 Status LocalPort::write(PeerId peer, std::span<const Write> writes, TimeUs until) {
   for (const Write& one : writes) {
-    BRECCIA_TAKE(const SharedMemory* const memory,
-                 memory_of(peer, one.region, one.offset, one.from.size(), until));
+    BRECCIA_TAKE(const SharedMemory* const memory, memory_of(peer, one.region, until));
+    if (!is_within(*memory, one.offset, one.from.size())) return beyond_its_end();
     if (!memory->may_write()) return Status::InvalidArgument("a region that is only read");
     std::memcpy(memory->bytes().data() + one.offset, one.from.data(), one.from.size());
     std::atomic_thread_fence(std::memory_order_seq_cst);

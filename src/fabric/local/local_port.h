@@ -58,8 +58,8 @@ class LocalPort final : public Port {
   Result<PeerId> add_peer(Descriptor socket, std::string path);
   [[nodiscard]] Peer* find(PeerId peer);
   [[nodiscard]] bool is_there(PeerId peer);
-  Result<SharedMemory*> memory_of(PeerId peer, const RegionName& region, std::uint64_t offset,
-                                  std::uint64_t bytes, TimeUs until);
+  Result<SharedMemory*> memory_of(PeerId peer, const RegionName& region, TimeUs until);
+  Status read_region(PeerId peer, std::span<const Read> reads, TimeUs until);
   void let_guests_in();
   void receive(PeerId peer);
   std::optional<std::size_t> take_messages(PeerId peer, std::span<const std::byte> came);

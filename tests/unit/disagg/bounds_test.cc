@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "disagg/cluster_map.h"
+#include "disagg/coordinator/remote_coordinator.h"
 #include "disagg/index/hash_server.h"
 #include "unit/disagg/by_hand.h"
 #include "unit/disagg/client_by_hand.h"
+#include "unit/disagg/slow_port.h"
 
 /// What a server that stands still, or one of another version, costs those who need it.
 
@@ -160,6 +162,25 @@ TEST(DisaggBounds, MapsOfAnotherVersionAreToldSo) {
     EXPECT_TRUE(one.put().ok());
     EXPECT_EQ(hash.server->written().size(), 2U);
   });
+}
+
+// Goal: who meets a coordinator of another version says so at once, and waits for one that is not
+//   there.
+// Mutation: both are waited for; neither is.
+TEST(DisaggBounds, CoordinatorsOfAnotherVersionAreToldSo) {
+  const auto open = [](const Status& connects_with) {
+    SlowPort port;
+    port.connects_with = connects_with;
+    RemoteCoordinator coordinator(&port, {.address = "there"});
+    const Status opened = Client::open(&port, &coordinator, {}, SlowPort::kBegin + kFar).status();
+    return std::pair(opened, port.now - SlowPort::kBegin);
+  };
+  const auto [other, soon] = open(Status::InvalidArgument("there speaks another version"));
+  EXPECT_TRUE(other.IsInvalidArgument()) << other.ToString();
+  EXPECT_LE(soon, kAgainUs);
+  const auto [none, late] = open(Status::IOError("nobody is there"));
+  EXPECT_TRUE(none.IsTimedOut()) << none.ToString();
+  EXPECT_GE(late, kFar);
 }
 
 // Goal: a server that stood still is written again within as long as that took, and one that stands

@@ -71,7 +71,10 @@ class SlowPort final : public fabric::Port {
   Result<std::unique_ptr<fabric::Region>> make_region(std::uint64_t, fabric::Access) override {
     return Status::NotSupported("no regions");
   }
-  Result<PeerId> connect(const std::string&, TimeUs) override { return kPeer; }
+  Result<PeerId> connect(const std::string&, TimeUs) override {
+    if (!connects_with.ok()) return connects_with;
+    return kPeer;
+  }
   [[nodiscard]] bool is_gone(PeerId) const override { return false; }
   void disconnect(PeerId) override {}
   Status read(PeerId, std::span<const fabric::Read>, TimeUs) override {
@@ -86,6 +89,7 @@ class SlowPort final : public fabric::Port {
   bool wait_goes = false;  // what waited went at last
   std::size_t answered_from = SIZE_MAX;
   Status fails_with;
+  Status connects_with;
   std::vector<Sent> sent;
   std::deque<Arrival> arrivals;
 };
