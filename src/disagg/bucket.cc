@@ -6,11 +6,11 @@
 
 namespace breccia::disagg {
 
-std::uint16_t Bucket::sum() const {
-  Bucket without = *this;
-  without.checksum = 0;
+std::uint16_t Bucket::sum(std::uint16_t of_version) const {
+  const std::uint64_t first = head(of_version, 0);
+  const std::uint32_t of_head = base::crc32c(0, &first, sizeof first);
   // A bucket of zeros is one that nobody has written yet, and not whole.
-  return static_cast<std::uint16_t>(~base::crc32c(0, &without, sizeof without) & 0xffff);
+  return static_cast<std::uint16_t>(~base::crc32c(of_head, slot.data(), sizeof slot) & 0xffff);
 }
 
 std::optional<Bucket> whole_bucket(std::span<const std::byte, kLineBytes> bytes) {

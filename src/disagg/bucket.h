@@ -31,7 +31,13 @@ struct Bucket {
   std::array<Slot, kSlots> slot{};
 
   /// What its checksum has to be.
-  [[nodiscard]] std::uint16_t sum() const;
+  [[nodiscard]] std::uint16_t sum() const { return sum(version); }
+  /// The same of another version.
+  [[nodiscard]] std::uint16_t sum(std::uint16_t of_version) const;
+  /// The first eight bytes of it with these.
+  [[nodiscard]] std::uint64_t head(std::uint16_t of_version, std::uint16_t of_checksum) const {
+    return std::uint64_t{of_version} | std::uint64_t{of_checksum} << 16 | std::uint64_t{next} << 32;
+  }
 };
 static_assert(sizeof(Bucket) == kLineBytes);
 

@@ -15,7 +15,7 @@ constexpr int kArrivalsAtOnce = 64;
 /// Clients ask again behind that time, if not before.
 constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
 /// Keys whose buckets are on their way into the cache while one goes into its.
-constexpr std::size_t kAhead = 8;
+constexpr std::size_t kAhead = 16;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
 

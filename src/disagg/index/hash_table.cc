@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstring>
 
 #include "base/assert.h"
@@ -14,8 +13,9 @@ HashTable::HashTable(std::span<Bucket> buckets, const TableShape& shape)
   BRECCIA_ASSERT(buckets.size() == shape.buckets && shape.bucket_bits < 32);
   const std::uint32_t first = 1U << shape.bucket_bits;
   BRECCIA_ASSERT(buckets.size() >= first);
-  const Bucket empty = sealed(Bucket());
-  for (std::uint32_t i = 0; i < buckets_.size(); ++i) store(i, empty);
+  const Bucket empty;
+  const std::uint16_t version = 1, checksum = empty.sum(version);
+  for (std::uint32_t i = 0; i < buckets_.size(); ++i) store(i, empty, version, checksum);
   for (std::uint32_t i = shape.buckets; i-- > first;) free_.push_back(i);
 }
 
@@ -120,9 +120,9 @@ void HashTable::shorten(const KeyId& id, std::uint32_t bucket) {
 
 void HashTable::tear(const KeyId& id) {
   const std::uint32_t first = shape_.first_bucket(id.hash);
-  Bucket torn = sealed(buckets_[first]);
-  torn.checksum = static_cast<std::uint16_t>(~torn.checksum);
-  store(first, torn);
+  const Bucket& whole = buckets_[first];
+  const auto version = static_cast<std::uint16_t>(whole.version + 1);
+  store(first, whole, version, static_cast<std::uint16_t>(~whole.sum(version)));
 }
 
 void HashTable::mend(const KeyId& id) {
@@ -137,25 +137,21 @@ void HashTable::set(const Place& place, Slot slot) {
 }
 
 void HashTable::seal(std::uint32_t bucket, const Bucket& changed) {
-  store(bucket, sealed(changed));
-}
-
-Bucket HashTable::sealed(const Bucket& changed) {
-  Bucket next = changed;
-  ++next.version;
-  next.checksum = next.sum();
-  return next;
+  const auto version = static_cast<std::uint16_t>(changed.version + 1);
+  store(bucket, changed, version, changed.sum(version));
 }
 
 /// Word by word, each whole, where the computer has such: between them a reader sees what is no
-/// bucket.
-void HashTable::store(std::uint32_t bucket, const Bucket& next) {
-  constexpr std::size_t kWords = sizeof(Bucket) / sizeof(std::uint64_t);
-  const auto words = std::bit_cast<std::array<std::uint64_t, kWords>>(next);
+/// bucket. The first one is made in a register: a word that was written in parts can only be read
+/// when all that was written before has gone to the cache, which waits for a miss or two.
+void HashTable::store(std::uint32_t bucket, const Bucket& next, std::uint16_t version,
+                      std::uint16_t checksum) {
   auto* const to = reinterpret_cast<std::uint64_t*>(&buckets_[bucket]);
-  for (std::size_t i = 0; i < kWords; ++i) {
-    std::atomic_ref<std::uint64_t>(to[i]).store(words[i], std::memory_order_release);
-  }
+  const auto store_word = [](std::uint64_t* at, std::uint64_t word) {
+    std::atomic_ref<std::uint64_t>(*at).store(word, std::memory_order_release);
+  };
+  store_word(to, next.head(version, checksum));
+  for (std::size_t i = 0; i < Bucket::kSlots; ++i) store_word(to + 1 + i, next.slot[i]);
 }
 
 }  // namespace breccia::disagg

@@ -70,8 +70,8 @@ class HashTable {
   }
   void set(const Place& place, Slot slot);
   void seal(std::uint32_t bucket, const Bucket& changed);
-  static Bucket sealed(const Bucket& changed);
-  void store(std::uint32_t bucket, const Bucket& next);
+  void store(std::uint32_t bucket, const Bucket& next, std::uint16_t version,
+             std::uint16_t checksum);
   void shorten(const KeyId& id, std::uint32_t bucket);
 
   const std::span<Bucket> buckets_;
