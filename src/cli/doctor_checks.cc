@@ -1,4 +1,5 @@
 #include "cli/doctor_checks.h"
+#include "base/huge_pages.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,7 +28,6 @@
 #include "console/rocksdb_assertions.h"
 #include "console/store_flags.h"
 #include "tree/read_defaults.h"
-#include "wal/huge_pages.h"
 
 namespace breccia::cli {
 
@@ -280,7 +280,7 @@ Finding check_file_system(const std::string& name, const std::string& path) {
   if (memory) {
     finding.verdict = Verdict::kWarn;
     finding.fix = "tmpfs is lost with the power; use it for benchmarks only";
-    const bool huge = wal::gives_huge_pages(folder.string());
+    const bool huge = base::gives_huge_pages(folder.string());
     if (info.f_type == TMPFS_MAGIC) finding.found += huge ? ", huge pages" : ", small pages";
     if (info.f_type == TMPFS_MAGIC && !huge) {
       finding.fix +=

@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/huge_pages.h"
 #include "pmem/region.h"
-#include "wal/huge_pages.h"
 #include "wal/ring.h"
 
 /// Segment files on real media, one class for each:
@@ -372,7 +372,7 @@ class RealFiles final : public Files {
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> create(const std::string& path,
                                                             std::uint64_t bytes) override {
     BRECCIA_TAKE(Fd fd, open_file(path, O_CREAT | O_EXCL | O_RDWR));
-    if (medium_for(folder_above(path)) == Medium::kTmpfs) make_huge_pages(fd.get(), bytes);
+    if (medium_for(folder_above(path)) == Medium::kTmpfs) base::make_huge_pages(fd.get(), bytes);
     const Status status = reserve_space(fd, path, bytes);
     if (status.ok()) {
       auto file = make(path, std::move(fd));
@@ -438,7 +438,8 @@ class RealFiles final : public Files {
       return std::unique_ptr<SegmentFile>(std::make_unique<DaxFile>(std::move(region)));
     }
     if (medium == Medium::kTmpfs) {
-      BRECCIA_TAKE(std::byte* const image, map_tmpfs(fd.get(), path, bytes));
+      BRECCIA_TAKE(std::byte* const image,
+                   base::map_tmpfs(fd.get(), path, bytes, PROT_READ | PROT_WRITE));
       return std::unique_ptr<SegmentFile>(std::make_unique<TmpfsFile>(path, image, bytes));
     }
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

@@ -2,14 +2,29 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <memory>
+#include <new>
 
 #include "base/assert.h"
+#include "exec/host/host_memory.h"
 
 namespace breccia::disagg {
 
+namespace {
+
+/// On huge pages, if there are such: keys are looked up in no order.
+KeyId* make_ids(std::size_t count) {
+  auto* const ids =
+      static_cast<KeyId*>(exec::host::take_memory(count * sizeof(KeyId), alignof(KeyId)));
+  if (ids == nullptr) throw std::bad_alloc();
+  std::uninitialized_value_construct_n(ids, count);
+  return ids;
+}
+
+}  // namespace
+
 HashTable::HashTable(std::span<Bucket> buckets, const TableShape& shape)
-    : buckets_(buckets), shape_(shape), ids_(buckets.size() * Bucket::kSlots) {
+    : buckets_(buckets), shape_(shape), ids_(make_ids(buckets.size() * Bucket::kSlots)) {
   BRECCIA_ASSERT(buckets.size() == shape.buckets && shape.bucket_bits < 32);
   const std::uint32_t first = 1U << shape.bucket_bits;
   BRECCIA_ASSERT(buckets.size() >= first);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -76,7 +78,10 @@ class HashTable {
 
   const std::span<Bucket> buckets_;
   const TableShape shape_;
-  std::vector<KeyId> ids_;  // of all slots
+  struct Free {
+    void operator()(KeyId* ids) const { std::free(ids); }
+  };
+  const std::unique_ptr<KeyId[], Free> ids_;  // of all slots
   std::vector<std::uint32_t> free_;
   std::uint64_t size_ = 0;
 };

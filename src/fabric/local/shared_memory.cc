@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/assert.h"
+#include "base/huge_pages.h"
 
 namespace breccia::fabric::local {
 
@@ -37,17 +38,17 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::uint64_t key, std:
   static_assert(sizeof(Page) <= kPageBytes && std::atomic<std::uint32_t>::is_always_lock_free);
   const std::uint64_t all = kPageBytes + bytes;
   Descriptor file(memfd_create("breccia", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.is_open()) return no_memory("no file");
+  base::make_huge_pages(file.get(), all);
   // All of it now: whoever touches it first is not to find out that there is none.
-  if (!file.is_open() || fallocate(file.get(), 0, 0, static_cast<off_t>(all)) != 0) {
-    return no_memory("no file");
-  }
-  void* const mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) return no_memory("no mapping");
-  auto* const page = new (mapped) Page{.magic = kMagic,
-                                       .key = key,
-                                       .bytes = bytes,
-                                       .may_write = access == Access::kReadWrite ? 1U : 0U,
-                                       .is_revoked = 0};
+  if (fallocate(file.get(), 0, 0, static_cast<off_t>(all)) != 0) return no_memory("no file");
+  const auto mapped = base::map_tmpfs(file.get(), "shared memory", all, PROT_READ | PROT_WRITE);
+  if (!mapped.ok()) return no_memory("no mapping");
+  auto* const page = new (mapped.value()) Page{.magic = kMagic,
+                                               .key = key,
+                                               .bytes = bytes,
+                                               .may_write = access == Access::kReadWrite ? 1U : 0U,
+                                               .is_revoked = 0};
   std::unique_ptr<SharedMemory> memory(
       new SharedMemory(std::move(file), page, all, /*may_write=*/true));
   // Behind the mapping of its own, which may go on writing.
@@ -65,11 +66,11 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::map(Descriptor file, std::ui
   const auto all = static_cast<std::uint64_t>(facts.st_size);
   if (all <= kPageBytes) return wrong();
   const int rights = (seals & F_SEAL_FUTURE_WRITE) != 0 ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* const mapped = mmap(nullptr, all, rights, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) return no_memory("no mapping");
-  const bool may_write = rights != PROT_READ && static_cast<Page*>(mapped)->may_write != 0;
-  std::unique_ptr<SharedMemory> memory(
-      new SharedMemory(std::move(file), static_cast<Page*>(mapped), all, may_write));
+  const auto mapped = base::map_tmpfs(file.get(), "shared memory", all, rights);
+  if (!mapped.ok()) return no_memory("no mapping");
+  auto* const head = reinterpret_cast<Page*>(mapped.value());
+  const bool may_write = rights != PROT_READ && head->may_write != 0;
+  std::unique_ptr<SharedMemory> memory(new SharedMemory(std::move(file), head, all, may_write));
   const Page& page = *memory->page_;
   if (page.magic != kMagic || page.key != key || page.bytes != all - kPageBytes) return wrong();
   return memory;

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
+#include "base/huge_pages.h"
 #include "cli/doctor_checks.h"
 #include "support/folder.h"
 #include "support/small_options.h"
-#include "wal/huge_pages.h"
 #include "wal/real_files.h"
 
 namespace breccia::cli {
@@ -43,7 +43,7 @@ TEST(Doctor, SaysWhichFiltersThereAre) {
 // Mutation: saying the other, or advice where nothing is missing.
 TEST(Doctor, SaysWhichPagesATmpfsGives) {
   if (wal::medium_of("/dev/shm") != wal::Medium::kTmpfs) GTEST_SKIP() << "no tmpfs at /dev/shm";
-  const bool huge = wal::gives_huge_pages("/dev/shm");
+  const bool huge = base::gives_huge_pages("/dev/shm");
   const Finding finding = check_file_system("db", "/dev/shm/nothing");
   EXPECT_EQ(finding.found.find("small pages") == std::string::npos, huge) << finding.found;
   EXPECT_EQ(finding.fix.find("huge pages") == std::string::npos, huge) << finding.fix;

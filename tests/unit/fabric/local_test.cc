@@ -15,9 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "fabric/local/hello.h"
 #include "fabric/local/shared_memory.h"
 #include "support/folder.h"
+#include "support/huge_bytes.h"
 
 /// What others of the computer may do to a port; tests/conformance/fabric_test.cc has the rest.
 
@@ -154,6 +156,27 @@ TEST(FabricLocal, SharedMemoryIsChecked) {
   Descriptor empty(::memfd_create("x", MFD_ALLOW_SEALING));
   ASSERT_EQ(::fcntl(empty.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_TRUE(SharedMemory::map(std::move(empty), 0).status().IsInvalidArgument());
+}
+
+// Goal: large regions lie on huge pages, for who makes them and for who maps them.
+// Method: the kernel's account of both maps, of which each page was read.
+// Mutation: a map at any address; pages that are reserved before they are made huge.
+TEST(FabricLocal, LargeRegionsHaveHugePages) {
+  if (!base::gives_huge_pages("/dev/shm")) GTEST_SKIP() << "none here";
+  constexpr std::uint64_t kBytes = 8 << 20;
+  for (const Access access : {Access::kRead, Access::kReadWrite}) {
+    const auto made = SharedMemory::make(5, kBytes, access);
+    ASSERT_TRUE(made.ok());
+    const auto mapped = SharedMemory::map(Descriptor(::dup(made.value()->file())), 5);
+    ASSERT_TRUE(mapped.ok());
+    for (const auto* const memory : {made.value().get(), mapped.value().get()}) {
+      const auto bytes = memory->bytes();
+      EXPECT_EQ(bytes.size(), kBytes);
+      EXPECT_TRUE(
+          std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; }));
+    }
+    EXPECT_EQ(testing::huge_bytes_of_map("/memfd:breccia (deleted)"), 2 * kBytes);
+  }
 }
 
 }  // namespace breccia::fabric::local

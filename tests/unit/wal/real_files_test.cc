@@ -1,4 +1,5 @@
 #include "wal/real_files.h"
+#include "base/huge_pages.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <set>
 #include <string>
 
@@ -17,8 +17,8 @@
 #include "base/random.h"
 #include "records.h"
 #include "support/folder.h"
+#include "support/huge_bytes.h"
 #include "support/sparse_files.h"
-#include "wal/huge_pages.h"
 #include "wal/log.h"
 
 namespace breccia::wal {
@@ -118,18 +118,6 @@ class ManySegments {
   base::Random random_{3};
 };
 
-/// Bytes of the file at `path` that this process has mapped by huge pages.
-std::uint64_t huge_bytes_of_map(const std::string& path) {
-  std::ifstream maps("/proc/self/smaps");
-  bool is_here = false;
-  std::uint64_t kib = 0;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find('-') < line.find(' ')) is_here = line.ends_with(path);
-    if (is_here && line.starts_with("ShmemPmdMapped:")) kib += std::stoull(line.substr(15));
-  }
-  return kib << 10;
-}
-
 bool is_zero(const std::byte* from, const std::byte* to) {
   return std::all_of(from, to, [](std::byte byte) { return byte == std::byte{0}; });
 }
@@ -155,7 +143,7 @@ TEST(WalRealFiles, LoadKnowsWhereZerosBegin) {
       EXPECT_TRUE(is_zero(file->image() + used, file->image() + kBytes));
       // Other media may know their holes or not; this one does, unless a page holds all of it.
       const bool is_tmpfs = medium_of(folder.path()) == Medium::kTmpfs;
-      if (is_tmpfs && !gives_huge_pages(folder.path()) && offset < kBytes / 2) {
+      if (is_tmpfs && !base::gives_huge_pages(folder.path()) && offset < kBytes / 2) {
         EXPECT_LT(used, kBytes / 2);
       }
     }
@@ -168,7 +156,7 @@ TEST(WalRealFiles, LoadKnowsWhereZerosBegin) {
 // Mutation: a map at any address, or collapsing what has no page yet.
 TEST(WalRealFiles, TmpfsHasHugePages) {
   const Folder folder(Place::kMemory);
-  if (!gives_huge_pages(folder.path())) GTEST_SKIP() << "none here";
+  if (!base::gives_huge_pages(folder.path())) GTEST_SKIP() << "none here";
   constexpr std::uint64_t kHuge = 2 << 20;
   const auto files = real_files();
   for (const std::uint64_t bytes : {2 * kHuge, kHuge + kHuge / 2}) {
@@ -177,7 +165,7 @@ TEST(WalRealFiles, TmpfsHasHugePages) {
       const auto file = (is_new ? files->create(path, bytes) : files->open(path)).take();
       ASSERT_EQ(file->size(), bytes);
       EXPECT_TRUE(is_zero(file->image(), file->image() + bytes));
-      EXPECT_EQ(huge_bytes_of_map(path), bytes / kHuge * kHuge);
+      EXPECT_EQ(breccia::testing::huge_bytes_of_map(path), bytes / kHuge * kHuge);
     }
   }
 }

@@ -1,23 +1,30 @@
-#include "wal/huge_pages.h"
+#include "base/huge_pages.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "wal/ring.h"
+#include "base/memory.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
 
-namespace breccia::wal {
+namespace breccia::base {
 namespace {
 
 constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
+
+Status cannot_map(const std::string& path, int error) {
+  Status status = Status::IOError();
+  as_memory_allows([&] { status = Status::IOError("map " + path, std::strerror(error)); });
+  return status;
+}
 
 /// Makes one page of the huge one at `at`, so that there is something to collapse, and collapses
 /// it. Not by a store: on a full medium that ends the process.
@@ -29,23 +36,22 @@ bool make_huge_page(int fd, std::byte* image, std::uint64_t at) {
 
 }  // namespace
 
-Result<std::byte*> map_tmpfs(int fd, const std::string& path, std::uint64_t bytes) {
+Result<std::byte*> map_tmpfs(int fd, const std::string& path, std::uint64_t bytes, int rights) {
   if (bytes == 0) return static_cast<std::byte*>(nullptr);
   // The address must divide as the place in the file does: room is taken, and the ends given back.
   const std::uint64_t room = bytes + kHugePageBytes;
   void* const taken = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (taken == MAP_FAILED) return io_status("map", path, errno);
+  if (taken == MAP_FAILED) return cannot_map(path, errno);
   auto* const begin = static_cast<std::byte*>(taken);
   const auto address = reinterpret_cast<std::uintptr_t>(taken);
-  const std::uint64_t before = base::round_up(address, kHugePageBytes) - address;
-  void* const at =
-      ::mmap(begin + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  const std::uint64_t before = round_up(address, kHugePageBytes) - address;
+  void* const at = ::mmap(begin + before, bytes, rights, MAP_SHARED | MAP_FIXED, fd, 0);
   if (at == MAP_FAILED) {
     const int error = errno;
     ::munmap(taken, room);
-    return io_status("map", path, error);
+    return cannot_map(path, error);
   }
-  const std::uint64_t end = before + base::round_up(bytes, std::uint64_t{4096});
+  const std::uint64_t end = before + round_up(bytes, std::uint64_t{4096});
   BRECCIA_ASSERT(end <= room && at == begin + before);
   if (before > 0) ::munmap(begin, before);
   if (end < room) ::munmap(begin + end, room - end);
@@ -54,7 +60,7 @@ Result<std::byte*> map_tmpfs(int fd, const std::string& path, std::uint64_t byte
 
 void make_huge_pages(int fd, std::uint64_t bytes) {
   if (bytes < kHugePageBytes || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return;
-  auto image = map_tmpfs(fd, "", bytes);
+  auto image = map_tmpfs(fd, "", bytes, PROT_READ | PROT_WRITE);
   if (!image.ok()) return;
   std::uint64_t at = 0;
   while (at + kHugePageBytes <= bytes && make_huge_page(fd, image.value(), at)) {
@@ -67,11 +73,11 @@ bool gives_huge_pages(const std::string& dir) {
   const int fd = ::open(dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   bool gives = ::ftruncate(fd, kHugePageBytes) == 0;
-  auto image = map_tmpfs(fd, dir, kHugePageBytes);
+  auto image = map_tmpfs(fd, dir, kHugePageBytes, PROT_READ | PROT_WRITE);
   gives = gives && image.ok() && make_huge_page(fd, image.value(), 0);
   if (image.ok()) ::munmap(image.value(), kHugePageBytes);
   ::close(fd);
   return gives;
 }
 
-}  // namespace breccia::wal
+}  // namespace breccia::base
