@@ -27,11 +27,17 @@ Status cannot_map(const std::string& path, int error) {
 }
 
 /// Makes one page of the huge one at `at`, so that there is something to collapse, and collapses
-/// it. Not by a store: on a full medium that ends the process.
+/// it. Not by a store: on a full medium that ends the process. False: it stays small, and so will
+/// those behind it; not where somebody held the page for a moment.
 bool make_huge_page(int fd, std::byte* image, std::uint64_t at) {
   constexpr off_t kSmallPageBytes = 4096;
+  constexpr int kTries = 3;
   if (::fallocate(fd, 0, static_cast<off_t>(at), kSmallPageBytes) != 0) return false;
-  return ::madvise(image + at, kHugePageBytes, MADV_COLLAPSE) == 0;
+  for (int i = 0; i < kTries; ++i) {
+    if (::madvise(image + at, kHugePageBytes, MADV_COLLAPSE) == 0) return true;
+    if (errno != EAGAIN) return false;
+  }
+  return true;
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include "cli/doctor_checks.h"
-#include "base/huge_pages.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,6 +23,7 @@
 #include <memory>
 
 #include "base/histogram.h"
+#include "base/huge_pages.h"
 #include "console/console.h"
 #include "console/rocksdb_assertions.h"
 #include "console/store_flags.h"

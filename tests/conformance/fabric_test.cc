@@ -150,6 +150,45 @@ TEST_P(FabricConformance, ManyReadsAtOnce) {
   });
 }
 
+// Goal: reads of one call are each of their own region, in whichever order these come.
+// Method: two regions of one peer, one after the other, and twice the same; at last a place that
+//   one of them does not have.
+// Mutation: all are read of the first one's; bounds of another region.
+TEST_P(FabricConformance, SeveralRegionsAtOnce) {
+  run([](World* world) {
+    const auto server = [](Port* port) {
+      auto one = port->make_region(kBytes, Access::kRead);
+      auto other = port->make_region(kBytes / 2, Access::kRead);
+      ASSERT_TRUE(one.ok() && other.ok());
+      std::fill_n(one.value()->bytes().begin(), kBytes, std::byte{1});
+      std::fill_n(other.value()->bytes().begin(), kBytes / 2, std::byte{2});
+      serve(port, one.value()->name(), 1);
+      serve(port, other.value()->name(), 1);
+    };
+    const auto client = [world](Port* port) {
+      const PeerId peer = connect(port, world->address(0));
+      const RegionName one = ask_for_region(port, peer);
+      say_end(port, peer);
+      const RegionName other = ask_for_region(port, peer);
+      std::vector<std::byte> lines(64 * 5);
+      const auto line = [&](std::size_t i) { return std::span(lines).subspan(64 * i, 64); };
+      std::vector<Read> reads = {{one, 0, line(0)},
+                                 {other, 64, line(1)},
+                                 {one, kBytes - 64, line(2)},
+                                 {one, 128, line(3)},
+                                 {other, 0, line(4)}};
+      ASSERT_TRUE(port->read(peer, reads, port->now_us() + kLong).ok());
+      const std::vector<std::byte> first = {std::byte{1}, std::byte{2}, std::byte{1}, std::byte{1},
+                                            std::byte{2}};
+      for (std::size_t i = 0; i < lines.size(); ++i) ASSERT_EQ(lines[i], first[i / 64]) << i;
+      reads[1].offset = kBytes - 64;
+      EXPECT_TRUE(port->read(peer, reads, port->now_us() + kLong).IsInvalidArgument());
+      say_end(port, port->is_gone(peer) ? connect(port, world->address(0)) : peer);
+    };
+    world->run({server, client});
+  });
+}
+
 // Goal: many writes of one call are all there when it is over, small ones and large ones, those of
 //   the last place of a region, too; one that is refused makes all of it an error.
 // Mutation: writes that are left out where they do not fit into one message; a call that is over

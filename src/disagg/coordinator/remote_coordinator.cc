@@ -33,6 +33,8 @@ Status RemoteCoordinator::connect(TimeUs until) {
 }
 
 const Coordinator::View* RemoteCoordinator::look() {
+  // Whoever is there behind the next try may be of the same release.
+  if (reached_.IsInvalidArgument()) reached_ = Status::OK();
   while (const auto arrival = port_->poll(0)) hear(*arrival);
   const TimeUs now = port_->now_us();
   // Who went without a word is met anew.

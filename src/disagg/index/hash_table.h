@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,7 @@ class HashTable {
 
   const std::span<Bucket> buckets_;
   const TableShape shape_;
+  static_assert(std::is_trivially_destructible_v<KeyId>);
   struct Free {
     void operator()(KeyId* ids) const { std::free(ids); }
   };

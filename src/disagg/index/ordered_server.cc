@@ -57,7 +57,7 @@ Status OrderedServer::serve(fabric::TimeUs until) {
     const bool may_apply = is_built_ && !log_.empty();
     const fabric::TimeUs idle = port_->now_us() + options_.idle_us;
     fabric::TimeUs wake = may_apply ? std::min(until, idle) : until;
-    if (!is_whole_ && leader_.has_value()) wake = std::min({wake, gather_wake(), memory_.wake()});
+    if (!is_whole_ && has_begun_) wake = std::min({wake, gather_wake(), memory_.wake()});
     for (; !others_.empty(); others_.pop_front()) hear(others_.front());
     const auto arrival = port_->poll(wake);
     if (arrival.has_value()) {
@@ -257,7 +257,8 @@ void OrderedServer::gather() {
 /// When there is something to do for it though nothing has come.
 fabric::TimeUs OrderedServer::gather_wake() const {
   const bool waits = entries_.empty() && following_.empty() && !are_all_told_;
-  return waits ? chains_again_ : gather_again_;
+  if (!waits) return gather_again_;
+  return leader_.has_value() ? chains_again_ : std::numeric_limits<fabric::TimeUs>::max();
 }
 
 /// All keys are there, by their hashes; sorting takes long.

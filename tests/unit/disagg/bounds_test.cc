@@ -165,15 +165,16 @@ TEST(DisaggBounds, MapsOfAnotherVersionAreToldSo) {
 }
 
 // Goal: who meets a coordinator of another version says so at once, and waits for one that is not
-//   there.
-// Mutation: both are waited for; neither is.
+//   there; what was said once is not said of the next one.
+// Mutation: both are waited for; neither is; the last try is told of for ever.
 TEST(DisaggBounds, CoordinatorsOfAnotherVersionAreToldSo) {
-  const auto open = [](const Status& connects_with) {
-    SlowPort port;
+  SlowPort port;
+  RemoteCoordinator coordinator(&port, {.address = "there"});
+  const auto open = [&](const Status& connects_with) {
     port.connects_with = connects_with;
-    RemoteCoordinator coordinator(&port, {.address = "there"});
-    const Status opened = Client::open(&port, &coordinator, {}, SlowPort::kBegin + kFar).status();
-    return std::pair(opened, port.now - SlowPort::kBegin);
+    const TimeUs begin = port.now;
+    const Status opened = Client::open(&port, &coordinator, {}, begin + kFar).status();
+    return std::pair(opened, port.now - begin);
   };
   const auto [other, soon] = open(Status::InvalidArgument("there speaks another version"));
   EXPECT_TRUE(other.IsInvalidArgument()) << other.ToString();

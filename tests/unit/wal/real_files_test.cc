@@ -1,5 +1,4 @@
 #include "wal/real_files.h"
-#include "base/huge_pages.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "base/assert.h"
+#include "base/huge_pages.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "records.h"
