@@ -27,17 +27,17 @@ Status cannot_map(const std::string& path, int error) {
 }
 
 /// Makes one page of the huge one at `at`, so that there is something to collapse, and collapses
-/// it. Not by a store: on a full medium that ends the process. False: it stays small, and so will
-/// those behind it; not where somebody held the page for a moment.
-bool make_huge_page(int fd, std::byte* image, std::uint64_t at) {
+/// it. Not by a store: on a full medium that ends the process. What errno says; 0: it is huge.
+/// EAGAIN: somebody held the page for a moment, which says nothing of others.
+int make_huge_page(int fd, std::byte* image, std::uint64_t at) {
   constexpr off_t kSmallPageBytes = 4096;
   constexpr int kTries = 3;
-  if (::fallocate(fd, 0, static_cast<off_t>(at), kSmallPageBytes) != 0) return false;
+  if (::fallocate(fd, 0, static_cast<off_t>(at), kSmallPageBytes) != 0) return errno;
   for (int i = 0; i < kTries; ++i) {
-    if (::madvise(image + at, kHugePageBytes, MADV_COLLAPSE) == 0) return true;
-    if (errno != EAGAIN) return false;
+    if (::madvise(image + at, kHugePageBytes, MADV_COLLAPSE) == 0) return 0;
+    if (errno != EAGAIN) return errno;
   }
-  return true;
+  return EAGAIN;
 }
 
 }  // namespace
@@ -68,9 +68,9 @@ void make_huge_pages(int fd, std::uint64_t bytes) {
   if (bytes < kHugePageBytes || ::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return;
   auto image = map_tmpfs(fd, "", bytes, PROT_READ | PROT_WRITE);
   if (!image.ok()) return;
-  std::uint64_t at = 0;
-  while (at + kHugePageBytes <= bytes && make_huge_page(fd, image.value(), at)) {
-    at += kHugePageBytes;
+  for (std::uint64_t at = 0; at + kHugePageBytes <= bytes; at += kHugePageBytes) {
+    const int error = make_huge_page(fd, image.value(), at);
+    if (error != 0 && error != EAGAIN) break;
   }
   ::munmap(image.value(), bytes);
 }
@@ -80,7 +80,7 @@ bool gives_huge_pages(const std::string& dir) {
   if (fd < 0) return false;
   bool gives = ::ftruncate(fd, kHugePageBytes) == 0;
   auto image = map_tmpfs(fd, dir, kHugePageBytes, PROT_READ | PROT_WRITE);
-  gives = gives && image.ok() && make_huge_page(fd, image.value(), 0);
+  gives = gives && image.ok() && make_huge_page(fd, image.value(), 0) == 0;
   if (image.ok()) ::munmap(image.value(), kHugePageBytes);
   ::close(fd);
   return gives;

@@ -174,9 +174,8 @@ void prefetch(const SharedMemory& memory, const Read& read) {
 }
 
 /// Those of the first ones that are of one region.
-template <class Access>
-std::span<const Access> of_one_region(std::span<const Access> all) {
-  const auto other = std::find_if(all.begin(), all.end(), [&](const Access& one) {
+std::span<const Read> of_one_region(std::span<const Read> all) {
+  const auto other = std::find_if(all.begin(), all.end(), [&](const Read& one) {
     return one.region.key != all.front().region.key;
   });
   return all.first(static_cast<std::size_t>(other - all.begin()));
@@ -196,7 +195,7 @@ Status LocalPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
 Status LocalPort::read_region(PeerId peer, std::span<const Read> reads, TimeUs until) {
   const RegionName& region = reads.front().region;
   BRECCIA_TAKE(const SharedMemory* const memory, memory_of(peer, region, until));
-  for (std::size_t i = 0; i < std::min(kAhead, reads.size()); ++i) prefetch(*memory, reads[i]);
+  for (std::size_t i = 1; i < std::min(kAhead, reads.size()); ++i) prefetch(*memory, reads[i]);
   for (std::size_t i = 0; i < reads.size(); ++i) {
     if (i + kAhead < reads.size()) prefetch(*memory, reads[i + kAhead]);
     const Read& one = reads[i];
