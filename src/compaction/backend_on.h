@@ -10,6 +10,7 @@
 #include "record/key_columns.h"
 #include "runs/algo/runs.cuh"
 #include "sst/algo/filter.cuh"
+#include "sst/algo/order.cuh"
 #include "sst/seal.h"
 
 namespace breccia::compaction {
@@ -85,7 +86,8 @@ class SliceMerge {
     const std::uint64_t runs = slice_.run_blocks.size();
     const std::uint64_t n = entries_.keys.count;
     std::uint64_t* const found = bounds_.extend(runs);
-    BRECCIA_TRY(x_.template launch<1>(n, CheckRuns{entries_, ends, runs, n, faults_.data()}));
+    BRECCIA_TRY(
+        x_.template launch<1>(n, sst::algo::CheckRuns{entries_, ends, runs, n, faults_.data()}));
     BRECCIA_TRY(x_.copy_out(found, ends, runs));
     BRECCIA_TRY(check_faults());
     ends_.assign(found, found + runs);

@@ -85,11 +85,8 @@ Status open_file(const InputFile& input, Inputs::File* file) {
   BRECCIA_TAKE(file->table, sst::Table::open(input.path));
   const sst::Table& table = *file->table;
   BRECCIA_TRY(check_table(table));
-  const auto compression = table.properties().find("rocksdb.compression");
-  const bool is_plain = compression != table.properties().end() &&
-                        compression->second == "NoCompression" &&
-                        table.checksum_type() == sst::ChecksumType::kXxh3;
-  file->place.is_checked = is_plain ? 0 : 1;
+  const bool checks_itself = table.is_plain() && table.checksum_type() == sst::ChecksumType::kXxh3;
+  file->place.is_checked = checks_itself ? 0 : 1;
   file->place.sequence = input.sequence.value_or(sst::algo::kNoSequence);
   file->growth = growth_of(table);
   return Status::OK();

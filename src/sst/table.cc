@@ -214,6 +214,11 @@ std::optional<std::uint64_t> Table::number(const std::string& property) const {
   return value;
 }
 
+bool Table::is_plain() const {
+  const auto compression = properties_.find("rocksdb.compression");
+  return compression != properties_.end() && compression->second == "NoCompression";
+}
+
 std::optional<Handle> Table::range_deletions() const {
   const auto found = meta_blocks_.find(names::kRangeDeletions);
   if (found == meta_blocks_.end()) return std::nullopt;

@@ -45,6 +45,8 @@ class Table {
   [[nodiscard]] const std::map<std::string, std::string>& properties() const { return properties_; }
   /// A property that is a number; none if there is no such one.
   [[nodiscard]] std::optional<std::uint64_t> number(const std::string& property) const;
+  /// Whether data blocks are stored as they are: none of them is compressed.
+  [[nodiscard]] bool is_plain() const;
   /// Whether separators end in tags, as keys do.
   [[nodiscard]] bool has_tagged_separators() const { return has_tagged_separators_; }
   /// Where range deletions are; none if there are none.
