@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/copy_in.h"
 #include "runs/algo/range.cuh"
 #include "runs/algo/runs.cuh"
 #include "runs/algo/tags.cuh"
@@ -41,7 +42,7 @@ class BackendOn : public Backend {
   [[nodiscard]] Result<TagsPtr> copy_tags(const std::uint32_t* tags,
                                           std::uint64_t set_count) override {
     BRECCIA_TAKE(auto x, own_.executor());
-    BRECCIA_TAKE(auto copy, algo::copy_tags(*x, tags, set_count * kTagWays));
+    BRECCIA_TAKE(auto copy, exec::copy_in(*x, tags, set_count * kTagWays));
     return TagsPtr(std::make_shared<algo::PoolTags>(std::move(copy), set_count));
   }
 

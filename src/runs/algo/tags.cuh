@@ -69,16 +69,6 @@ class PoolTags : public Tags {
   std::uint64_t set_count_;
 };
 
-/// The executor's side of Backend::copy_tags.
-template <class X>
-Result<exec::Array<std::uint32_t>> copy_tags(X& x, const std::uint32_t* tags, std::uint64_t count) {
-  BRECCIA_TAKE(const auto host, x.import(tags, count));
-  BRECCIA_TAKE(auto copy, make_array<std::uint32_t>(x, count));
-  BRECCIA_TRY(x.copy(copy.data(), host.data(), count));
-  BRECCIA_TRY(x.finish());
-  return Result<exec::Array<std::uint32_t>>(std::move(copy));
-}
-
 /// The executor's side of Backend::search_with_tags.
 /// Cost    that of a search, and a read of 128 bytes for each query that it does not answer.
 template <class X>
