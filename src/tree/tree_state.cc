@@ -40,6 +40,10 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
     }
     cache->prefetch_insert(hash);
   }
+  if (family.files != nullptr) {
+    std::optional<Status> known = family.files->get(key, value);
+    if (known.has_value()) return *std::move(known);
+  }
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
   const Status status = db->Get(options, family.handle, key, value);

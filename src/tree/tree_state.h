@@ -12,6 +12,7 @@
 #include "cache/key_filter.h"
 #include "cache/miss_meter.h"
 #include "cache/row_cache.h"
+#include "tree/known_files.h"
 
 namespace rocksdb {
 class ColumnFamilyHandle;
@@ -32,13 +33,15 @@ struct FamilyRef {
   bool is_cached;                            // what it holds changes by flushes and refreshes alone
   const cache::KeyFilter* filter = nullptr;  // of every key that it holds; null: there is none
   cache::MissMeter* misses = nullptr;        // hears of what it does not hold; null: nobody does
+  const KnownFiles* files = nullptr;         // what is known of its files; null: nothing
 };
 
 /// The tree between two changes of it: the one door for what readers ask it.
 ///
-/// Lookups ask the family's filter, the row cache, then the tree, and put into the cache what they
-/// found; for many keys these are calls of their own, as whoever has many brings those for the tree
-/// into order. What the cache has of a key is what the tree has in this state: docs/impl/cache.md.
+/// Lookups ask the family's filter, the row cache, its known files, then the tree, and put into the
+/// cache what they found there; for many keys these are calls of their own, as whoever has many
+/// brings those for the tree into order. What the cache has of a key is what the tree has in this
+/// state: docs/impl/cache.md.
 ///
 /// Owner   holds the snapshot, which keeps the database open.
 /// Threads any; the members are set before others see it.
@@ -66,7 +69,8 @@ struct TreeState {
   std::size_t find_cached(const FamilyRef& family, std::span<const Slice> keys,
                           const std::uint32_t* refs, const Answer& answer,
                           std::uint32_t* missing) const;
-  /// Looks up many keys in the tree, past filter and row cache, which gets what is found.
+  /// Looks up many keys in the tree, past all that is asked before; the row cache gets what is
+  /// found.
   /// Shape   keys in ascending order; each gets one answer, also of several that are the same.
   void multi_get(const FamilyRef& family, std::span<const Slice> keys, const Answer& answer) const;
 

@@ -1,0 +1,284 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/clear.h"
+#include "exec/copy_in.h"
+#include "record/key_columns.h"
+#include "residency/algo/find.cuh"
+#include "residency/algo/place_values.cuh"
+#include "residency/backend.h"
+#include "runs/algo/runs.cuh"
+#include "sst/algo/order.cuh"
+
+namespace breccia::residency {
+
+namespace algo {
+
+/// Reads key `i` of columns in the executor's memory. Waits.
+/// Shape   keys.skip == 0
+template <class X>
+Status read_key(X& x, const record::KeyColumnsRef& keys, std::uint64_t i, std::string* key) {
+  std::uint64_t head = 0;
+  std::uint64_t meta = 0;
+  BRECCIA_TRY(x.copy_out(&head, keys.head + i, 1));
+  if (!keys.uniform()) BRECCIA_TRY(x.copy_out(&meta, keys.meta + i, 1));
+  BRECCIA_TRY(x.finish());
+  record::KeyColumnsRef one = keys;  // of this key alone, as the host reads it
+  one.meta = &meta - i;
+  const std::uint64_t bytes = keys.uniform() ? keys.uniform_bytes : one.bytes_at(i);
+  const std::uint64_t tail_at = one.tail_at(i);
+  std::vector<std::uint64_t> tail(record::tail_words(bytes));
+  BRECCIA_TRY(x.copy_out(tail.data(), keys.tail + tail_at, tail.size()));
+  BRECCIA_TRY(x.finish());
+  one = {&head, nullptr, tail.data(), 1, tail.size(), static_cast<std::uint32_t>(bytes)};
+  key->resize(bytes);
+  record::restore_key(one, 0, key->data());
+  return Status::OK();
+}
+
+/// Heads of a run whose first and last key these are: what both begin with all keys between them
+/// begin with, too.
+inline runs::algo::Heads heads_between(const std::string& first, const std::string& last) {
+  const std::size_t most =
+      std::min<std::size_t>({first.size(), last.size(), 8 * runs::algo::kPrefixWordsMax});
+  const auto end = first.begin() + static_cast<std::ptrdiff_t>(most);
+  const auto differs = std::mismatch(first.begin(), end, last.begin()).first;
+  const auto shared = static_cast<std::uint64_t>(differs - first.begin());
+  return runs::algo::heads_behind(
+      base::load_big_endian(first.data(), std::min<std::size_t>(8, first.size())), shared);
+}
+
+/// Blocks become a piece; a step a function.
+template <class X>
+class PieceBuilder {
+ public:
+  PieceBuilder(X& x, exec::HostMemory& memory, const FileBlocks& blocks)
+      : x_(x), blocks_(blocks), answers_(memory) {}
+
+  Status run(runs::algo::RunArrays* arrays, std::string* first, std::string* last) {
+    if (!answers_.reserve(1)) return Status::MemoryLimit("memory for keys of a file is exhausted");
+    answers_.push({});
+    BRECCIA_TAKE(faults_, exec::make_array<std::uint32_t>(x_, 1));
+    BRECCIA_TRY(exec::clear(x_, faults_.data(), 1));
+    BRECCIA_TAKE(const auto data, x_.import(blocks_.data, blocks_.bytes + sst::algo::kPadBytes));
+    BRECCIA_TRY(decode(data.data()));
+    const std::uint64_t n = columns_.keys().count;
+    if (n == 0) return Status::Corruption("blocks without entries");
+    BRECCIA_TRY(read_key(x_, columns_.keys(), 0, first));
+    BRECCIA_TRY(read_key(x_, columns_.keys(), n - 1, last));
+    return gather(data.data(), heads_between(*first, *last), arrays);
+  }
+
+ private:
+  Status decode(const char* data) {
+    std::vector<sst::algo::BlockPlace> places;  // what may throw comes before anything runs
+    places.reserve(blocks_.blocks.size());
+    for (const FileBlocks::Block& block : blocks_.blocks) {
+      BRECCIA_ASSERT(block.at + block.bytes <= blocks_.bytes);
+      places.push_back({data + block.at, block.bytes, /*file=*/0});
+    }
+    const sst::algo::FilePlace own{.is_checked = blocks_.is_checked ? 1U : 0U};
+    BRECCIA_TAKE(const auto block, x_.import(places.data(), places.size()));
+    BRECCIA_TAKE(const auto file, x_.import(&own, 1));
+    sst::algo::Decoder<X> decoder(x_, {block.data(), places.size(), file.data()}, faults_.data(),
+                                  answers_.data());
+    const std::uint64_t run_blocks = places.size();
+    exec::Array<std::uint64_t> ends;
+    const exec::Finish finish(x_);  // what was given memory for goes behind it
+    BRECCIA_TRY(decoder.run(std::span(&run_blocks, 1), &columns_, &ends));
+    const std::uint64_t n = columns_.keys().count;
+    BRECCIA_TRY(x_.template launch<1>(
+        n, sst::algo::CheckRuns{columns_.ref(), ends.data(), 1, n, faults_.data()}));
+    BRECCIA_TRY(x_.copy_out(&answers_.data()->faults, faults_.data(), 1));
+    BRECCIA_TRY(x_.finish());
+    return sst::algo::status_of(answers_[0].faults);
+  }
+
+  /// Keys with shorter heads, places and fences.
+  Status gather(const char* data, const runs::algo::Heads& heads, runs::algo::RunArrays* arrays) {
+    const record::KeyColumnsRef keys = columns_.keys();
+    BRECCIA_TAKE(const auto place, exec::make_array<std::uint64_t>(x_, keys.count));
+    BRECCIA_TAKE(const auto id,
+                 exec::make_array<std::uint32_t>(x_, keys.uniform() ? 0 : keys.count));
+    const exec::Finish finish(x_);
+    BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(
+        keys.count, PlaceValues{columns_.ref(), data, blocks_.offset, place.data()}));
+    BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(id.count(),
+                                                       runs::algo::Iota{0, id.count(), id.data()}));
+    const runs::algo::Entries entries{keys,
+                                      place.data(),
+                                      /*payload_base=*/0,
+                                      /*value=*/nullptr,
+                                      /*has_values=*/false,
+                                      keys.uniform() ? nullptr : id.data(),
+                                      keys.count,
+                                      heads};
+    BRECCIA_TAKE(*arrays, runs::algo::gather_run(x_, entries, /*descriptors=*/nullptr));
+    return Status::OK();
+  }
+
+  X& x_;
+  const FileBlocks& blocks_;
+  exec::HostVector<sst::algo::Answers> answers_;
+  exec::Array<std::uint32_t> faults_;
+  sst::algo::Columns columns_;
+};
+
+}  // namespace algo
+
+/// Keys of a piece in a tenant's pool: a run whose payloads are places.
+class PoolPiece final : public Piece {
+ public:
+  PoolPiece(exec::TenantPtr tenant, runs::algo::RunArrays arrays, std::string first,
+            std::string last)
+      : tenant_(std::move(tenant)),
+        arrays_(std::move(arrays)),
+        ref_(arrays_.ref()),
+        first_(std::move(first)),
+        last_(std::move(last)) {}
+
+  [[nodiscard]] std::uint64_t count() const override { return ref_.keys.count; }
+  [[nodiscard]] std::uint64_t memory_bytes() const override { return arrays_.memory_bytes(); }
+  [[nodiscard]] const std::string& first_key() const override { return first_; }
+  [[nodiscard]] const std::string& last_key() const override { return last_; }
+  [[nodiscard]] const runs::RunRef& ref() const { return ref_; }
+
+ private:
+  const exec::TenantPtr tenant_;  // first: the arrays give their memory back to it
+  const runs::algo::RunArrays arrays_;
+  const runs::RunRef ref_;
+  const std::string first_;
+  const std::string last_;
+};
+
+/// Keys in a tenant's pool.
+struct PoolKeys {
+  exec::Array<std::uint64_t> head, meta, tail;
+  std::uint32_t uniform_bytes = 0;
+
+  template <class X>
+  static Result<PoolKeys> make(X& x, const record::KeyColumnsRef& host) {
+    PoolKeys keys;
+    keys.uniform_bytes = host.uniform_bytes;
+    BRECCIA_TAKE(keys.head, exec::copy_in(x, host.head, host.count));
+    BRECCIA_TAKE(keys.meta, exec::copy_in(x, host.meta, host.uniform() ? 0 : host.count));
+    BRECCIA_TAKE(keys.tail, exec::copy_in(x, host.tail, host.tail_count));
+    return Result<PoolKeys>(std::move(keys));
+  }
+  [[nodiscard]] record::KeyColumnsRef ref() const {
+    return {head.data(), meta.data(), tail.data(), head.count(), tail.count(), uniform_bytes};
+  }
+};
+
+/// Levels in a tenant's pool.
+class PoolLevels final : public LevelTable {
+ public:
+  explicit PoolLevels(exec::TenantPtr tenant) : tenant_(std::move(tenant)) {}
+
+  template <class X>
+  Status build(X& x, exec::HostMemory& memory, std::span<const Level> levels) {
+    std::vector<runs::RunRef> runs;
+    std::vector<std::uint64_t> ends;
+    record::KeyColumns first(memory);
+    record::KeyColumns last(memory);
+    for (const Level& level : levels) {
+      for (const LevelPart& part : level) {
+        const auto* const piece = static_cast<const PoolPiece*>(part.piece.get());
+        runs.push_back(piece == nullptr ? runs::RunRef() : piece->ref());
+        if (piece != nullptr) pieces_.push_back(part.piece);
+        if (!first.append(part.first_key.data(), part.first_key.size()) ||
+            !last.append(part.last_key.data(), part.last_key.size())) {
+          return Status::MemoryLimit("memory for a table of files is exhausted");
+        }
+      }
+      ends.push_back(runs.size());
+    }
+    BRECCIA_TAKE(run_, exec::copy_in(x, runs.data(), runs.size()));
+    BRECCIA_TAKE(level_end_, exec::copy_in(x, ends.data(), ends.size()));
+    BRECCIA_TAKE(first_, PoolKeys::make(x, first.ref()));
+    BRECCIA_TAKE(last_, PoolKeys::make(x, last.ref()));
+    return Status::OK();
+  }
+
+  [[nodiscard]] algo::LevelsRef ref() const {
+    return {run_.data(), level_end_.data(), level_end_.count(), first_.ref(), last_.ref()};
+  }
+
+ private:
+  const exec::TenantPtr tenant_;  // first: the arrays give their memory back to it
+  std::vector<PiecePtr> pieces_;
+  exec::Array<runs::RunRef> run_;
+  exec::Array<std::uint64_t> level_end_;
+  PoolKeys first_, last_;
+};
+
+/// The verbs for a tenant's type: `tenant->executor()` leases an executor for one call.
+template <class Tenant>
+class BackendOn final : public Backend {
+ public:
+  explicit BackendOn(const std::shared_ptr<Tenant>& tenant) : Backend(tenant), own_(tenant) {}
+
+  Result<PiecePtr> make_piece(const FileBlocks& blocks) override {
+    BRECCIA_TAKE(auto x, own_->executor());
+    runs::algo::RunArrays arrays;
+    std::string first;
+    std::string last;
+    algo::PieceBuilder builder(*x, device().host_memory(), blocks);
+    const exec::Finish finish(*x);  // an exception must not give back what is still worked on
+    BRECCIA_TRY(builder.run(&arrays, &first, &last));
+    return PiecePtr(
+        std::make_shared<PoolPiece>(own_, std::move(arrays), std::move(first), std::move(last)));
+  }
+
+  Result<LevelTablePtr> make_table(std::span<const Level> levels) override {
+    BRECCIA_TAKE(auto x, own_->executor());
+    auto table = std::make_shared<PoolLevels>(own_);
+    const exec::Finish finish(*x);
+    BRECCIA_TRY(table->build(*x, device().host_memory(), levels));
+    return LevelTablePtr(std::move(table));
+  }
+
+  Status find(const LevelTable& table, const record::KeyColumnsRef& keys,
+              std::span<const std::uint32_t> which, const FoundRef& found) override {
+    BRECCIA_ASSERT(keys.skip == 0);
+    if (which.empty()) return Status::OK();
+    BRECCIA_TAKE(auto x, own_->executor());
+    using X = std::remove_reference_t<decltype(*x)>;
+    const std::uint64_t n = which.size();
+    const bool in_place = runs::algo::reads_queries_once(keys);
+    BRECCIA_TAKE(const auto columns, runs::algo::ImportedKeys<X>::make(*x, keys, in_place));
+    BRECCIA_TAKE(const auto sought, x->import(which.data(), n));
+    BRECCIA_TAKE(const auto place, runs::algo::Outlet<X>::make(*x, found.place, n));
+    BRECCIA_TAKE(const auto part, (runs::algo::Outlet<X, std::uint32_t>::make(*x, found.part, n)));
+    const exec::Finish finish(*x);
+    BRECCIA_TRY(x->template launch<runs::algo::kWidth>(
+        n,
+        algo::Find{ref_of(table), {columns.ref()}, sought.data(), n, {place.data(), part.data()}}));
+    BRECCIA_TRY(place.send(*x));
+    BRECCIA_TRY(part.send(*x));
+    return x->finish();
+  }
+
+  std::uint64_t find_one(const LevelTable& table, const record::KeyColumnsRef& key,
+                         std::uint32_t* part) override {
+    BRECCIA_ASSERT(device().host_reads() && key.count == 1 && key.skip == 0);
+    const algo::Find find{ref_of(table), {key}, nullptr, 1, {}};
+    const algo::Answer answer = find.look_up(exec::HostGroup<1>(), 0)[0];
+    *part = answer.part;
+    return answer.place;
+  }
+
+ private:
+  static algo::LevelsRef ref_of(const LevelTable& table) {
+    return static_cast<const PoolLevels&>(table).ref();
+  }
+
+  const std::shared_ptr<Tenant> own_;
+};
+
+}  // namespace breccia::residency

@@ -1,0 +1,101 @@
+#include "residency/file.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/memory.h"
+#include "sst/algo/bytes.cuh"
+
+namespace breccia::residency {
+
+namespace {
+
+/// Bytes of a file that become one piece.
+constexpr std::uint64_t kPieceBytes = 32 << 20;
+
+/// Checks blocks that lie as they are stored in `data`, which is what the file has from `offset`
+/// on.
+Status check_blocks(const sst::Table& table, std::span<const sst::DataBlock> blocks,
+                    const char* data, std::uint64_t offset) {
+  std::string room;
+  for (const sst::DataBlock& block : blocks) {
+    const char* const stored = data + (block.handle.offset - offset);
+    Slice contents;
+    BRECCIA_TRY(table.open_data(block.handle, stored, &room, &contents));
+    if (contents.data() != stored) return Status::NotSupported("a compressed block", table.path());
+  }
+  return Status::OK();
+}
+
+}  // namespace
+
+std::uint64_t ResidentFile::keys() const {
+  return std::accumulate(
+      pieces.begin(), pieces.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const PiecePtr& piece) { return sum + piece->count(); });
+}
+
+std::uint64_t ResidentFile::memory_bytes() const {
+  return std::accumulate(
+      pieces.begin(), pieces.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const PiecePtr& piece) { return sum + piece->memory_bytes(); });
+}
+
+Status FileReader::check(const sst::Table& table) const {
+  if (table.range_deletions().has_value()) return Status::NotSupported("range deletions");
+  if (!table.is_plain()) return Status::NotSupported("compressed blocks");
+  return Status::OK();
+}
+
+/// Those from *next on that become a piece, in the room; *next is moved behind them.
+Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t* next) {
+  const auto& all = table.data_blocks();
+  const std::size_t first = *next;
+  const std::uint64_t offset = all[first].handle.offset;
+  FileBlocks blocks;
+  blocks.offset = offset;
+  blocks.is_checked = table.checksum_type() != sst::ChecksumType::kXxh3;
+  for (; *next < all.size(); ++*next) {
+    const sst::Handle& handle = all[*next].handle;
+    if (handle.offset < offset + blocks.bytes) {
+      return Status::Corruption("blocks lie one over the other", table.path());
+    }
+    if (*next > first && handle.end() - offset > kPieceBytes) break;
+    blocks.blocks.push_back({handle.offset - offset, static_cast<std::uint32_t>(handle.bytes)});
+    blocks.bytes = handle.end() - offset;
+  }
+  room_.clear();
+  if (!room_.reserve(blocks.bytes + sst::algo::kPadBytes)) {
+    return Status::MemoryLimit("memory to read a file is exhausted");
+  }
+  char* const data = room_.extend(blocks.bytes + sst::algo::kPadBytes);
+  const sst::FileRange range = table.range(offset, blocks.bytes, data);
+  BRECCIA_TRY(reader_.read(std::span(&range, 1)));
+  std::fill_n(data + blocks.bytes, sst::algo::kPadBytes, '\0');
+  blocks.data = data;
+  if (blocks.is_checked) {
+    BRECCIA_TRY(check_blocks(table, std::span(all).subspan(first, *next - first), data, offset));
+  }
+  return blocks;
+}
+
+Result<ResidentFilePtr> FileReader::read(const std::string& path) {
+  return base::or_memory_limit([&]() -> Result<ResidentFilePtr> {
+    BRECCIA_TAKE(const auto table, sst::Table::open(path));
+    BRECCIA_TRY(check(*table));
+    auto file = std::make_shared<ResidentFile>();
+    BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
+    for (std::size_t next = 0; next < table->data_blocks().size();) {
+      BRECCIA_TAKE(const FileBlocks blocks, read_blocks(*table, &next));
+      BRECCIA_TAKE(PiecePtr piece, backend_.make_piece(blocks));
+      if (!file->pieces.empty() && piece->first_key() < file->pieces.back()->last_key()) {
+        return Status::Corruption("entries are out of order", path);
+      }
+      file->pieces.push_back(std::move(piece));
+    }
+    return ResidentFilePtr(std::move(file));
+  });
+}
+
+}  // namespace breccia::residency

@@ -1,0 +1,187 @@
+#include "residency/file_set.h"
+
+#include <rocksdb/slice.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "record/key_columns.h"
+
+namespace breccia::residency {
+
+namespace {
+
+bool overlap(const ListedFile& a, const ListedFile& b) {
+  return a.first_key <= b.last_key && b.first_key <= a.last_key;
+}
+
+void add_parts(const ListedFile& file, Level* level) {
+  if (file.resident == nullptr) {
+    level->push_back({nullptr, file.first_key, file.last_key});
+    return;
+  }
+  for (const PiecePtr& piece : file.resident->pieces) {
+    level->push_back({piece, piece->first_key(), piece->last_key()});
+  }
+}
+
+bool ascend(const Level& level) {
+  for (std::size_t i = 0; i < level.size(); ++i) {
+    if (level[i].last_key < level[i].first_key) return false;
+    if (i > 0 && level[i].first_key < level[i - 1].last_key) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<ListedLevel> levels_of_overlapping(std::vector<ListedFile> newest_first) {
+  std::vector<ListedLevel> levels;
+  for (ListedFile& file : newest_first) {
+    const auto overlaps = [&](const ListedFile& other) { return overlap(file, other); };
+    if (levels.empty() || std::any_of(levels.back().begin(), levels.back().end(), overlaps)) {
+      levels.emplace_back();
+    }
+    levels.back().push_back(std::move(file));
+  }
+  for (ListedLevel& level : levels) {
+    std::sort(level.begin(), level.end(),
+              [](const ListedFile& a, const ListedFile& b) { return a.first_key < b.first_key; });
+  }
+  return levels;
+}
+
+Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<ListedLevel> levels,
+                                 std::shared_ptr<Usage> usage) {
+  return base::or_memory_limit([&]() -> Result<FileSetPtr> {
+    std::shared_ptr<FileSet> set(
+        new FileSet(std::move(backend), std::move(levels), std::move(usage)));
+    std::vector<Level> parts;
+    for (const ListedLevel& level : set->levels_) {
+      Level& own = parts.emplace_back();
+      for (const ListedFile& file : level) {
+        add_parts(file, &own);
+        set->bytes_of_part_.resize(
+            set->bytes_of_part_.size() +
+                (file.resident == nullptr ? 1 : file.resident->pieces.size()),
+            file.resident == nullptr ? nullptr : file.resident->bytes.get());
+      }
+      if (!ascend(own)) return Status::Corruption("files of a level overlap");
+    }
+    BRECCIA_TAKE(set->table_, set->backend_->make_table(parts));
+    return FileSetPtr(std::move(set));
+  });
+}
+
+void FileSet::note(std::uint64_t answered, std::uint64_t left) const {
+  usage_->answered.fetch_add(answered, std::memory_order_relaxed);
+  usage_->left.fetch_add(left, std::memory_order_relaxed);
+}
+
+std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* value) const {
+  if (!host_reads()) return std::nullopt;
+  constexpr std::uint64_t kWordsMax = 64;  // longer keys are for the tree
+  std::array<std::uint64_t, kWordsMax> tail;
+  const std::uint64_t words = record::tail_words(key.size());
+  if (words > kWordsMax) return std::nullopt;
+  std::uint64_t head = 0;
+  record::cut_key(key.data(), key.size(), &head, tail.data());
+  const record::KeyColumnsRef one{&head, nullptr, tail.data(),
+                                  1,     words,   static_cast<std::uint32_t>(key.size())};
+  std::uint32_t part = 0;
+  const std::uint64_t place = find_one(one, &part);
+  note(place == kAsk ? 0 : 1, place == kAsk ? 1 : 0);
+  if (place == kAsk) return std::nullopt;
+  if (!is_value(place)) return Status::NotFound();
+  value->PinSelf(this->value(place, part));
+  return Status::OK();
+}
+
+/// Some of the places, and what is found of them.
+class FileSet::Chunk {
+ public:
+  static constexpr std::size_t kKeys = 4096;
+
+  Chunk(const FileSet& set, const record::KeyColumnsRef& keys) : set_(set), keys_(keys) {}
+
+  /// Answers what is known of `places`, and leaves the others there.
+  void look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, const Answer& answer) {
+    std::size_t left = 0;
+    for (std::size_t begin = 0; begin < places->size(); begin += kKeys) {
+      const std::size_t count = std::min(kKeys, places->size() - begin);
+      left = look_up(worker, places, begin, count, left, answer);
+    }
+    set_.note(places->size() - left, left);
+    places->resize(left);
+  }
+
+ private:
+  /// Far enough ahead to hide a miss of main memory behind the copies of the values before it.
+  static constexpr std::size_t kAhead = 24;
+  static constexpr std::size_t kLineBytes = 64;
+
+  /// Those from `begin` on; `left` of those before are left. Returns how many are then.
+  std::size_t look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t begin,
+                      std::size_t count, std::size_t left, const Answer& answer) {
+    std::uint32_t* const some = places->data() + begin;
+    const Status found = set_.find(keys_, std::span(some, count), {place_.data(), part_.data()});
+    if (!found.ok()) std::fill_n(place_.begin(), count, kAsk);
+    for (std::size_t i = 0; i < count; ++i) {
+      fetch(i + kAhead, count);
+      if (place_[i] == kAsk) {
+        (*places)[left++] = some[i];
+      } else if (is_value(place_[i])) {
+        answer(worker, some[i], Status::OK(), set_.value(place_[i], part_[i]));
+      } else {
+        answer(worker, some[i], Status::NotFound(), Slice());
+      }
+    }
+    return left;
+  }
+
+  void fetch(std::size_t i, std::size_t count) const {
+    if (i >= count || !is_value(place_[i])) return;
+    const char* const value = set_.address(place_[i], part_[i]);
+    __builtin_prefetch(value);
+    __builtin_prefetch(value + std::min<std::uint64_t>(bytes_of(place_[i]), kLineBytes));
+  }
+
+  const FileSet& set_;
+  const record::KeyColumnsRef& keys_;
+  std::array<std::uint64_t, kKeys> place_;
+  std::array<std::uint32_t, kKeys> part_;
+};
+
+void FileSet::get_many(const record::KeyColumnsRef& keys,
+                       std::vector<std::vector<std::uint32_t>>* places, std::uint64_t workers,
+                       const Answer& answer) const {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](std::uint64_t worker) {
+    const auto chunk = std::make_unique<Chunk>(*this, keys);
+    for (std::size_t list = next++; list < places->size(); list = next++) {
+      chunk->look_up(worker, &(*places)[list], answer);
+    }
+  };
+  workers = std::min<std::uint64_t>(workers, places->size());
+  if (workers <= 1) return work(0);
+  base::parallel_for(std::uint64_t{0}, workers, work);
+}
+
+FileSet::Figures FileSet::figures() const {
+  Figures all;
+  for (const ListedLevel& level : levels_) {
+    for (const ListedFile& file : level) {
+      ++all.files;
+      if (file.resident == nullptr) continue;
+      ++all.resident_files;
+      all.keys += file.resident->keys();
+      all.bytes += file.resident->memory_bytes();
+    }
+  }
+  return all;
+}
+
+}  // namespace breccia::residency

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "residency/file.h"
+#include "tree/known_files.h"
+
+namespace breccia::residency {
+
+/// A live table of a family, and its keys if a backend has them.
+/// Shape   first_key and last_key: user keys between which all lie that it says something of.
+struct ListedFile {
+  std::uint64_t number = 0;
+  std::string path;
+  std::string first_key;
+  std::string last_key;
+  ResidentFilePtr resident;  // null: only RocksDB knows what it has
+};
+/// Tables of a level whose keys ascend, as RocksDB has them below level 0.
+using ListedLevel = std::vector<ListedFile>;
+
+/// Takes tables that may overlap, newest first, into levels, newest first: each goes to the last
+/// one if it overlaps none that is there.
+[[nodiscard]] std::vector<ListedLevel> levels_of_overlapping(std::vector<ListedFile> newest_first);
+
+/// Lookups of any number of sets.
+struct Usage {
+  std::atomic<std::uint64_t> answered{0};
+  std::atomic<std::uint64_t> left{0};  // to RocksDB
+};
+
+/// All live tables of a family at one time: for each key what the tree says of it, or that RocksDB
+/// must be asked. Immutable.
+/// Owner   what may be read stays mapped while somebody holds it.
+/// Threads any.
+class FileSet final : public tree::KnownFiles {
+ public:
+  /// Shape   levels newest first; all resident files are of `backend`.
+  /// Errors  Corruption: keys of a level do not ascend; MemoryLimit; those of the device.
+  static Result<std::shared_ptr<const FileSet>> make(std::shared_ptr<Backend> backend,
+                                                     std::vector<ListedLevel> levels,
+                                                     std::shared_ptr<Usage> usage);
+
+  /// None, too, where a device has the keys.
+  [[nodiscard]] std::optional<Status> get(const Slice& key,
+                                          rocksdb::PinnableSlice* value) const override;
+  /// A device that fails knows nothing.
+  void get_many(const record::KeyColumnsRef& keys, std::vector<std::vector<std::uint32_t>>* places,
+                std::uint64_t workers, const Answer& answer) const override;
+
+  /// As Backend::find.
+  [[nodiscard]] Status find(const record::KeyColumnsRef& keys, std::span<const std::uint32_t> which,
+                            const FoundRef& found) const {
+    return backend_->find(*table_, keys, which, found);
+  }
+  /// True if find_one() may be called.
+  [[nodiscard]] bool host_reads() const { return backend_->device().host_reads(); }
+  /// As Backend::find_one.
+  [[nodiscard]] std::uint64_t find_one(const record::KeyColumnsRef& key,
+                                       std::uint32_t* part) const {
+    return backend_->find_one(*table_, key, part);
+  }
+
+  /// The value at a place in a part, as find() tells them.
+  /// Shape   is_value(place)
+  [[nodiscard]] Slice value(std::uint64_t place, std::uint32_t part) const {
+    BRECCIA_INVARIANT(is_value(place) && part < bytes_of_part_.size());
+    const MappedFile& bytes = *bytes_of_part_[part];
+    BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= bytes.bytes());
+    return {bytes.data() + offset_of(place), bytes_of(place)};
+  }
+  /// Where a value begins, for who fetches it ahead.
+  [[nodiscard]] const char* address(std::uint64_t place, std::uint32_t part) const {
+    return bytes_of_part_[part]->data() + offset_of(place);
+  }
+
+  [[nodiscard]] const std::vector<ListedLevel>& levels() const { return levels_; }
+  /// Tables, and those of them whose keys are here, with so many keys in so many bytes of the
+  /// backend's memory.
+  struct Figures {
+    std::uint64_t files = 0;
+    std::uint64_t resident_files = 0;
+    std::uint64_t keys = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] Figures figures() const;
+
+ private:
+  FileSet(std::shared_ptr<Backend> backend, std::vector<ListedLevel> levels,
+          std::shared_ptr<Usage> usage)
+      : backend_(std::move(backend)), levels_(std::move(levels)), usage_(std::move(usage)) {}
+  class Chunk;
+  void note(std::uint64_t answered, std::uint64_t left) const;
+
+  const std::shared_ptr<Backend> backend_;
+  const std::vector<ListedLevel> levels_;
+  const std::shared_ptr<Usage> usage_;
+  LevelTablePtr table_;
+  std::vector<const MappedFile*> bytes_of_part_;  // null where RocksDB is asked
+};
+using FileSetPtr = std::shared_ptr<const FileSet>;
+
+}  // namespace breccia::residency

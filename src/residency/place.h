@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "exec/group.h"
+
+namespace breccia::residency {
+
+/// Where the value of an entry lies in its file: offset << kPlaceBytesBits | bytes. No value lies
+/// at offset 0, where the first entry's key is, so that other answers are places, too.
+inline constexpr int kPlaceBytesBits = 24;
+inline constexpr std::uint64_t kPlaceBytesMax = (std::uint64_t{1} << kPlaceBytesBits) - 1;
+inline constexpr std::uint64_t kPlaceOffsetMax = (std::uint64_t{1} << (64 - kPlaceBytesBits)) - 2;
+
+/// No file has the key.
+inline constexpr std::uint64_t kNowhere = 0;
+/// A deletion hides what files below may have of it.
+inline constexpr std::uint64_t kDeleted = 1;
+/// What the key has is not known here: RocksDB is to be asked.
+inline constexpr std::uint64_t kAsk = ~std::uint64_t{1};
+
+BRECCIA_HD constexpr bool is_value(std::uint64_t place) {
+  return place != kNowhere && place != kDeleted && place != kAsk;
+}
+BRECCIA_HD constexpr std::uint64_t place_of(std::uint64_t offset, std::uint64_t bytes) {
+  if (offset > kPlaceOffsetMax || bytes > kPlaceBytesMax) return kAsk;
+  return offset << kPlaceBytesBits | bytes;
+}
+BRECCIA_HD constexpr std::uint64_t offset_of(std::uint64_t place) {
+  return place >> kPlaceBytesBits;
+}
+BRECCIA_HD constexpr std::uint64_t bytes_of(std::uint64_t place) { return place & kPlaceBytesMax; }
+
+/// Where a search puts what it finds.
+/// Shape   of as many as were sought each; place[i], and where that is a value's, part[i]: which of
+///         the parts of all levels, one level behind the other.
+struct FoundRef {
+  std::uint64_t* place = nullptr;
+  std::uint32_t* part = nullptr;
+};
+
+}  // namespace breccia::residency

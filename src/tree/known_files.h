@@ -1,0 +1,39 @@
+#pragma once
+
+#include <breccia/status.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "record/columns.h"
+
+namespace rocksdb {
+class PinnableSlice;
+}
+
+namespace breccia::tree {
+
+/// What is known of a family's files without asking RocksDB, in one state of the tree.
+/// Threads any.
+class KnownFiles {
+ public:
+  virtual ~KnownFiles() = default;
+
+  /// What the tree has of a key: OK and the value, or NotFound. None: RocksDB must be asked.
+  [[nodiscard]] virtual std::optional<Status> get(const Slice& key,
+                                                  rocksdb::PinnableSlice* value) const = 0;
+
+  /// Takes what the tree has of key `place` of the columns; `value` lasts until it returns.
+  using Answer = std::function<void(std::uint64_t worker, std::uint32_t place, const Status& status,
+                                    const Slice& value)>;
+  /// The same for many keys of the columns, by up to `workers` threads: *places, lists of places in
+  /// the columns, keeps those of which RocksDB must be asked, some of them maybe in other lists.
+  /// Errors  std::bad_alloc, also what `answer` throws; then nobody knows which were answered.
+  virtual void get_many(const record::KeyColumnsRef& keys,
+                        std::vector<std::vector<std::uint32_t>>* places, std::uint64_t workers,
+                        const Answer& answer) const = 0;
+};
+
+}  // namespace breccia::tree
