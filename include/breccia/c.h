@@ -57,6 +57,8 @@ void breccia_engine_options_set_entry_cache_bytes(breccia_engine_options_t* opti
 /* Memory for filters of the keys that files hold; 0: none. */
 void breccia_engine_options_set_tree_filter_bytes(breccia_engine_options_t* options,
                                                   uint64_t bytes);
+/* Device memory for the keys of files and the places of their values; 0: none. */
+void breccia_engine_options_set_residency_bytes(breccia_engine_options_t* options, uint64_t bytes);
 void breccia_engine_options_set_flush_threads(breccia_engine_options_t* options, int threads);
 void breccia_engine_options_set_flush_at_close(breccia_engine_options_t* options,
                                                unsigned char flush);

@@ -65,6 +65,9 @@ void SuiteFlags::add_to(console::App* app) {
   app->add_option("--entry_cache_bytes", entry_cache_bytes,
                   "Memory of Breccia's for entries of the tree; -1: the store's default")
       ->capture_default_str();
+  app->add_option("--residency_bytes", residency_bytes,
+                  "Device memory of Breccia's for keys of the tree's files; 0: none")
+      ->capture_default_str();
   app->add_option("--hot_keys", hot_keys,
                   "Keys that Breccia's tier of hot keys holds at most; 0: there is none")
       ->capture_default_str();
@@ -156,6 +159,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   if (entry_cache_bytes >= 0) {
     suite->engine.entry_cache_bytes = static_cast<std::uint64_t>(entry_cache_bytes);
   }
+  suite->engine.residency_bytes = residency_bytes;
   suite->engine.hot_keys = hot_keys;
   suite->engine.cache_bytes = cache_size > 0 ? cache_size : within_memory(kCacheBytes);
   suite->engine.bloom_bits = bloom_bits;

@@ -27,6 +27,7 @@ struct SuiteFlags {
   std::uint64_t log_preallocate_bytes = 0;
   std::int64_t clean_bytes = -1;
   std::int64_t entry_cache_bytes = -1;
+  std::uint64_t residency_bytes = 0;
   std::uint64_t hot_keys = 0;
   std::uint64_t cache_size = 0;
   int bloom_bits = -1;

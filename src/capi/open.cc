@@ -29,6 +29,7 @@ breccia::Options engine_options(const breccia_engine_options_t* given,
   engine.device_bytes_max = from.device_bytes_max;
   engine.entry_cache_bytes = from.entry_cache_bytes;
   engine.tree_filter_bytes = from.tree_filter_bytes;
+  engine.residency_bytes = from.residency_bytes;
   engine.log_segment_bytes = from.log_segment_bytes;
   engine.log_preallocate_bytes = from.log_preallocate_bytes;
   engine.wait_us_max = from.wait_us_max;
@@ -271,6 +272,11 @@ void breccia_engine_options_set_entry_cache_bytes(breccia_engine_options_t* opti
 void breccia_engine_options_set_tree_filter_bytes(breccia_engine_options_t* options,
                                                   std::uint64_t bytes) {
   options->rep.tree_filter_bytes = bytes;
+}
+
+void breccia_engine_options_set_residency_bytes(breccia_engine_options_t* options,
+                                                std::uint64_t bytes) {
+  options->rep.residency_bytes = bytes;
 }
 
 void breccia_engine_options_set_log_preallocate_bytes(breccia_engine_options_t* options,

@@ -217,6 +217,44 @@ Status check_filters(const View& view) {
   return Status::OK();
 }
 
+namespace {
+
+/// Whether known files say of a key, if they do, that it has `value`; null: that it is nowhere.
+Status check_known(const FamilyView& family, const Slice& key, const Slice* value) {
+  rocksdb::PinnableSlice known;
+  const auto found = family.files->get(key, &known);
+  if (!found.has_value()) return Status::OK();
+  if (value != nullptr ? found->ok() && known == *value : found->IsNotFound()) return Status::OK();
+  return Status::Corruption(
+      fmt::format("files of family {} say something else than the tree", family.id));
+}
+
+}  // namespace
+
+Status check_files(const View& view) {
+  constexpr int kKeysMax = 16 << 10;
+  for (const FamilyViewPtr& family : view.families) {
+    if (family->files == nullptr || family->dropped) continue;
+    rocksdb::ReadOptions options;
+    options.total_order_seek = true;
+    options.fill_cache = false;  // what a user finds cached must not depend on it
+    const auto at = view.below.iterate(options, family->in_tree());
+    if (at == nullptr) continue;
+    std::string behind;  // the least key behind the one before
+    int left = kKeysMax;
+    for (at->SeekToFirst(); at->Valid() && left > 0; at->Next(), --left) {
+      if (!behind.empty() && at->key() != Slice(behind)) {
+        BRECCIA_TRY(check_known(*family, behind, /*value=*/nullptr));
+      }
+      const Slice value = at->value();
+      BRECCIA_TRY(check_known(*family, at->key(), &value));
+      behind.assign(at->key().data(), at->key().size());
+      behind.push_back('\0');
+    }
+  }
+  return Status::OK();
+}
+
 bool holds(const Status& checked) {
   if (!checked.IsCorruption()) return true;
   std::fprintf(stderr, "%s\n", checked.ToString().c_str());

@@ -31,6 +31,11 @@ struct PositionBounds {
 /// Errors  Corruption.
 [[nodiscard]] Status check_filters(const View& view);
 
+/// Whether what is known of the files of a view's trees is what the trees say: of each family some
+/// thousand keys.
+/// Errors  Corruption.
+[[nodiscard]] Status check_files(const View& view);
+
 /// For BRECCIA_INVARIANT: false, and what is wrong on stderr, if it is Corruption.
 [[nodiscard]] bool holds(const Status& checked);
 

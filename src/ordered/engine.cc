@@ -113,7 +113,7 @@ Status Engine::flush(bool waits_for_tree) {
 
 Figures Engine::figures() const {
   return Figures({options_, *statistics_, state_, *backends_, *log_, fault_, *async_, cache_.get(),
-                  device_tags_.get(), *filters_, compactions_.get()});
+                  device_tags_.get(), *filters_, *files_, compactions_.get()});
 }
 
 bool Engine::GetProperty(const std::string& name, std::string* value) {
@@ -137,6 +137,7 @@ Status Engine::check() {
     if (!pin.has_value() || !fault_.get().ok()) return Status::OK();
     BRECCIA_TRY(check_tree(*pin->view, below_->families()));
     BRECCIA_TRY(check_filters(*pin->view));
+    BRECCIA_TRY(check_files(*pin->view));
     return check_view(*pin->view, {begin, log_->end(), pin->visible});
   });
 }

@@ -15,6 +15,7 @@
 #include "batch/together.h"
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
+#include "ordered/background/file_loader.h"
 #include "ordered/background/filter_builder.h"
 #include "ordered/background/flusher.h"
 #include "ordered/background/merger.h"
@@ -105,6 +106,7 @@ class Engine final : public Store {
   Engine() = default;
   Status start(const Options& options, const std::string& path);
   Status choose_backend();
+  Status make_room_for_files();
   Status open_tree(const std::string& path);
   void add_compactions(rocksdb::DBOptions* tree);
   Status open_log(const std::string& path, std::shared_ptr<View>* recovered);
@@ -122,6 +124,7 @@ class Engine final : public Store {
   std::unique_ptr<tree::Tree> below_;
   std::shared_ptr<cache::RowCache> cache_;  // null: there is none
   std::unique_ptr<TreeFilters> filters_;
+  std::unique_ptr<ResidentFiles> files_;
   std::unique_ptr<Backends> backends_;
   std::unique_ptr<wal::Log> log_;
   Fault fault_;
@@ -142,6 +145,7 @@ class Engine final : public Store {
   std::unique_ptr<Merger> merger_;
   std::unique_ptr<Flusher> flusher_;
   std::unique_ptr<FilterBuilder> filter_builder_;
+  std::unique_ptr<FileLoader> file_loader_;
   std::unique_ptr<Lookups> lookups_;
   std::unique_ptr<Writer> writer_;
   std::unique_ptr<TreeChanges> tree_changes_;

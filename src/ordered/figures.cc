@@ -87,6 +87,28 @@ std::uint64_t filter_builds(From from) { return from.filters.built(); }
 std::uint64_t filter_keys(From from) { return from.filters.keys(); }
 std::uint64_t filter_bytes(From from) { return from.filters.bytes(); }
 
+std::uint64_t resident_answered(From from) { return from.files.usage()->answered.load(); }
+std::uint64_t resident_left(From from) { return from.files.usage()->left.load(); }
+std::uint64_t resident_loads(From from) { return from.files.loads(); }
+std::uint64_t resident_load_micros(From from) { return from.files.load_micros(); }
+residency::FileSet::Figures resident(From from) {
+  residency::FileSet::Figures all;
+  const ViewPtr view = from.state.view();
+  for (const auto& family : view->families) {
+    if (family->files == nullptr) continue;
+    const residency::FileSet::Figures own = family->files->figures();
+    all.files += own.files;
+    all.resident_files += own.resident_files;
+    all.keys += own.keys;
+    all.bytes += own.bytes;
+  }
+  return all;
+}
+std::uint64_t listed_files(From from) { return resident(from).files; }
+std::uint64_t resident_files(From from) { return resident(from).resident_files; }
+std::uint64_t resident_keys(From from) { return resident(from).keys; }
+std::uint64_t resident_bytes(From from) { return resident(from).bytes; }
+
 compaction::Figures compactions(From from) {
   return from.compactions == nullptr ? compaction::Figures{} : from.compactions->figures();
 }
@@ -159,6 +181,10 @@ constexpr Figure kFigures[] = {
     {"breccia.entry-cache.device-copies", cache_device_copies},
     {"breccia.tree-filter.negatives", filter_negatives},
     {"breccia.tree-filter.builds", filter_builds},
+    {"breccia.residency.answered", resident_answered},
+    {"breccia.residency.left", resident_left},
+    {"breccia.residency.loads", resident_loads},
+    {"breccia.residency.load-micros", resident_load_micros},
     {"breccia.compactions.on-device", compactions_on_device},
     {"breccia.compactions.on-host", compactions_on_host},
     {"breccia.compactions.left", compactions_left},
@@ -189,6 +215,10 @@ constexpr Figure kFigures[] = {
     {"breccia.entry-cache.bytes-max", cache_bytes_max},
     {"breccia.tree-filter.keys", filter_keys},
     {"breccia.tree-filter.bytes", filter_bytes},
+    {"breccia.residency.files-listed", listed_files},
+    {"breccia.residency.files", resident_files},
+    {"breccia.residency.keys", resident_keys},
+    {"breccia.residency.bytes", resident_bytes},
     {"breccia.admission.mode", admission_mode},
     {"breccia.admission.threshold", &Admission::threshold},
     {"breccia.admission.queued", &Admission::queued},

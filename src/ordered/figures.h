@@ -11,6 +11,7 @@
 #include "cache/device_tags.h"
 #include "cache/row_cache.h"
 #include "compaction/service.h"
+#include "ordered/resident_files.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
 #include "ordered/tree_filters.h"
@@ -30,6 +31,7 @@ struct FigureSources {
   const cache::RowCache* cache;         // null: there is none
   const cache::DeviceTags* cache_tags;  // null with it
   const TreeFilters& filters;
+  const ResidentFiles& files;
   const compaction::Service* compactions;  // null: RocksDB does them
 };
 

@@ -151,6 +151,7 @@ Status Engine::Close() {
   merger_->stop();
   flusher_->stop();
   filter_builder_->stop();
+  file_loader_->stop();
   history_->clear();  // holds may live longer
   // Writes without a log are lost with the process, not with an orderly end of it.
   Status logged = commits_->keep(/*sync=*/false);
@@ -185,6 +186,7 @@ Status Engine::start(const Options& options, const std::string& path) {
     BRECCIA_TAKE(cache_, make_entry_cache(*options_.entry_cache_bytes));
   }
   filters_ = std::make_unique<TreeFilters>(options_.tree_filter_bytes);
+  BRECCIA_TRY(make_room_for_files());
   BRECCIA_TRY(open_tree(path));
   std::shared_ptr<View> recovered;
   BRECCIA_TRY(open_log(path, &recovered));
@@ -218,6 +220,21 @@ void Engine::add_compactions(rocksdb::DBOptions* tree) {
   const exec::DevicePtr device = backends_->first().tenant().device_ptr();
   compactions_ = compaction::add_service(how, device, tree);
   tree->compaction_service = compactions_;
+}
+
+/// Keys of the tree's files lie on the device that runs lie on.
+Status Engine::make_room_for_files() {
+  if (options_.residency_bytes == 0) {
+    files_ = std::make_unique<ResidentFiles>();
+    return Status::OK();
+  }
+  BRECCIA_TAKE(auto backend, residency::make_backend(
+                                 backends_->first().tenant().device_ptr(),
+                                 {.name = "residency",
+                                  .bytes_max = options_.residency_bytes + ResidentFiles::kLoadBytes,
+                                  .cost = exec::GiveCost::kCopy}));
+  files_ = std::make_unique<ResidentFiles>(std::move(backend), options_.residency_bytes);
+  return Status::OK();
 }
 
 /// A call failed on the device, which was left for good or not.
@@ -295,9 +312,9 @@ Status Engine::open_log(const std::string& path, std::shared_ptr<View>* recovere
 
 /// In the order in which they use each other.
 void Engine::make_rooms(std::shared_ptr<View> recovered) {
-  const StoreParts parts{&state_,          backends_.get(), log_.get(),  below_.get(),
-                         filters_.get(),   &fault_,         &closed_,    statistics_.get(),
-                         listeners_.get(), counter_.get(),  backend_min_};
+  const StoreParts parts{&state_,           backends_.get(),  log_.get(),     below_.get(),
+                         filters_.get(),    files_.get(),     &fault_,        &closed_,
+                         statistics_.get(), listeners_.get(), counter_.get(), backend_min_};
   builder_ = std::make_unique<RunBuilder>(backends_.get(), statistics_.get(), backend_min_.writes);
   room_ = std::make_unique<Room>(parts, options_.memtable_bytes, *options_.wait_us_max);
   publisher_ = std::make_unique<Publisher>(parts, builder_.get(), room_.get());
@@ -345,10 +362,12 @@ void Engine::make_background(const StoreParts& parts) {
       commits_.get(), history_.get(), merger_.get(), &taken_runs_, room_.get());
   room_->note_view(state_.view()->runs_max(), state_.view()->tombstones());
   filter_builder_ = std::make_unique<FilterBuilder>(parts, publisher_.get());
+  file_loader_ = std::make_unique<FileLoader>(parts, publisher_.get());
   merger_->start();
   merger_->wake();
   flusher_->start();
   if (options_.tree_filter_bytes > 0) filter_builder_->start();
+  if (files_->backend() != nullptr) file_loader_->start();
 }
 
 }  // namespace breccia::ordered

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ordered/listeners.h"
+#include "ordered/resident_files.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
 #include "ordered/tree_filters.h"
@@ -44,6 +45,7 @@ struct StoreParts {
   wal::Log* log;
   tree::Tree* below;
   TreeFilters* filters;
+  ResidentFiles* files;
   Fault* fault;
   const Closed* closed;
   Statistics* statistics;

@@ -19,6 +19,16 @@ void drop_filters(View* view) {
   }
 }
 
+/// RocksDB alone is asked, until files are listed anew.
+void forget_files(View* view) {
+  const auto families = view->families;
+  for (const FamilyViewPtr& family : families) {
+    auto changed = std::make_shared<FamilyView>(*family);
+    changed->note_tree_change();
+    view->set_family(std::move(changed));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<FamilyView> new_family(const tree::TreeFamily& family, const tree::Tree& below) {
@@ -108,11 +118,14 @@ Status TreeChanges::change_files(const std::function<void(View*)>& change) {
   cache::RowCache::Change tree_change(cache_);
   tree_change.begin();
   if (cache_ != nullptr) cache_->clear();
-  return publish([&](View* next) {
+  Status status = publish([&](View* next) {
     forget_clean(next);
+    forget_files(next);
     change(next);
     next->below.version = tree_change.publish();
   });
+  parts_.files->bell().ring();
+  return status;
 }
 
 /// Does `change` while no view that is published has filters, as a flush beside it may show what it
@@ -159,6 +172,7 @@ void TreeChanges::stop_caching() {
   parts_.filters->shut();
   const Status shown = publish([](View* next) {
     forget_clean(next);
+    forget_files(next);
     drop_filters(next);
     next->keeps_clean = false;
   });

@@ -58,6 +58,11 @@ void TreeFilters::shut() {
   for (auto& [id, slot] : slots_) slot.building = nullptr;
 }
 
+bool TreeFilters::is_shut() const {
+  const std::lock_guard lock(mutex_);
+  return shut_ > 0;
+}
+
 void TreeFilters::drop_all() {
   const std::lock_guard lock(mutex_);
   BRECCIA_ASSERT(shut_ > 0);

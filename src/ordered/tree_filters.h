@@ -60,6 +60,7 @@ class TreeFilters {
 
   /// Gives up what is being built; until reopen() nothing is begun, nor given to new families.
   void shut();
+  [[nodiscard]] bool is_shut() const;
   /// To be called behind the view that has no filters any more, by who has shut.
   void drop_all();
   void reopen();

@@ -15,6 +15,7 @@
 #include "memtable/host_memtable.h"
 #include "memtable/tombstones.h"
 #include "ordered/order_index.h"
+#include "residency/file_set.h"
 #include "runs/backend.h"
 #include "tree/tree_state.h"
 #include "wal/format.h"
@@ -143,14 +144,23 @@ struct FamilyView {
   bool tree_is_cached = false;  // what it holds changes by flushes and refreshes alone
   /// Holds every key that the tree has in the view's state of it (tree_filters.h); null: unknown.
   std::shared_ptr<const cache::KeyFilter> filter;
-  std::shared_ptr<cache::MissMeter> misses;                // null where nobody would build a filter
+  std::shared_ptr<cache::MissMeter> misses;  // null where nobody would build a filter
+  /// What the files of the tree say in the view's state of it; null: RocksDB alone is asked.
+  residency::FileSetPtr files;
+  /// How often what the tree says has changed: of two views with the same number files may change.
+  std::uint64_t tree_changes = 0;
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;  // null if the user gave none
 
   /// True if lookups that memory does not answer must go to the tree.
   [[nodiscard]] bool asks_tree() const { return tree_has_data && !clean_has_all; }
   /// The family as the view's tree takes it.
   [[nodiscard]] tree::FamilyRef in_tree() const {
-    return {id, tree.get(), asks_tree(), tree_is_cached, filter.get(), misses.get()};
+    return {id, tree.get(), asks_tree(), tree_is_cached, filter.get(), misses.get(), files.get()};
+  }
+  /// The tree says something else than before: its files are to be listed anew.
+  void note_tree_change() {
+    files = nullptr;
+    ++tree_changes;
   }
   void set_runs(std::vector<MemRunPtr> newest_first) {
     BRECCIA_INVARIANT(are_newest_first(newest_first));

@@ -508,6 +508,7 @@ static const char* walk_engine_options(const struct walk* w) {
   breccia_engine_options_set_clean_bytes(engine, 0);
   breccia_engine_options_set_entry_cache_bytes(engine, 0);
   breccia_engine_options_set_tree_filter_bytes(engine, 1 << 20);
+  breccia_engine_options_set_residency_bytes(engine, 1 << 20);
   breccia_engine_options_set_wait_us_max(engine, 0);
   breccia_t* const db = breccia_open_with(w->options, engine, w->path, &error);
   CHECK(error == NULL && db != NULL);

@@ -135,6 +135,8 @@ Options store_options(const OptionSet& set, std::uint64_t seed, testing::FakeGpu
   options.clean_bytes = kCleanBytes[seed % 3];
   constexpr std::uint64_t kFilterBytes[] = {256 << 20, 0, 24 << 10};  // ample, none, for few keys
   options.tree_filter_bytes = kFilterBytes[seed / 3 % 3];
+  constexpr std::uint64_t kResidencyBytes[] = {1 << 30, 0, 16 << 10};  // ample, none, a few files
+  options.residency_bytes = kResidencyBytes[seed / 9 % 3];
   options.flush_threads = set.flush_threads;
   options.rocksdb = database_options();
   options.rocksdb.compaction_style = set.compaction;

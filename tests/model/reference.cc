@@ -68,6 +68,8 @@ Status ReopenedStore::reopen(base::Random* random) {
   options.clean_bytes = kCleanBytes[random->below(3)];
   constexpr std::uint64_t kFilterBytes[] = {256 << 20, 0, 24 << 10};
   options.tree_filter_bytes = kFilterBytes[random->below(3)];
+  constexpr std::uint64_t kResidencyBytes[] = {1 << 30, 0, 16 << 10};
+  options.residency_bytes = kResidencyBytes[random->below(3)];
   options.flush_threads = static_cast<int>(1 + random->below(3));
   if (random->one_in(2)) {
     options.compactions = CompactionServiceOptions{.backend = BackendChoice::kHost, .bytes_min = 0};

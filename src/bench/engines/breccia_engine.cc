@@ -338,6 +338,7 @@ class BrecciaEngine final : public Engine {
             .bloom_bits = config_.bloom_bits,
             .clean_bytes = config_.clean_bytes.value_or(number("breccia.memtable-bytes")),
             .entry_cache_bytes = number("breccia.entry-cache.bytes-max"),
+            .residency_bytes = config_.residency_bytes,
             .columns = config_.columns,
             .registered = config_.registered,
             .in_place = config_.in_place};
@@ -388,6 +389,7 @@ Result<std::unique_ptr<Engine>> open_breccia(const EngineConfig& config, const P
   options.log_preallocate_bytes = config.log_preallocate_bytes;
   options.clean_bytes = config.clean_bytes;
   options.entry_cache_bytes = config.entry_cache_bytes.value_or(tree::default_entry_cache_bytes());
+  options.residency_bytes = config.residency_bytes;
   options.rocksdb = rocksdb_options(config);
   options.read_defaults = false;  // sizes are as the flags say, filters as chosen there or here
   std::unique_ptr<Store> store;

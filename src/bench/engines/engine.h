@@ -69,12 +69,13 @@ struct EngineConfig {
   std::uint64_t cache_bytes = 0;
   std::optional<std::uint64_t> clean_bytes;        // none: the store's default; Breccia only
   std::optional<std::uint64_t> entry_cache_bytes;  // the same
-  std::uint64_t hot_keys = 0;                      // that a tier keeps; Breccia only
-  bool transactions = false;  // RocksDB is opened as an OptimisticTransactionDB
-  bool columns = false;       // groups are filled from columns; Breccia only
-  bool registered = false;    // with columns: keys lie in registered memory
-  bool in_place = false;      // large values stay in the log's memory; Breccia only
-  RocksdbTuning rocksdb;      // of RocksDB, as the engine or below Breccia
+  std::uint64_t residency_bytes = 0;
+  std::uint64_t hot_keys = 0;  // that a tier keeps; Breccia only
+  bool transactions = false;   // RocksDB is opened as an OptimisticTransactionDB
+  bool columns = false;        // groups are filled from columns; Breccia only
+  bool registered = false;     // with columns: keys lie in registered memory
+  bool in_place = false;       // large values stay in the log's memory; Breccia only
+  RocksdbTuning rocksdb;       // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
   std::string compression;
   std::string cluster;        // the file of one; disagg only
@@ -102,6 +103,7 @@ struct InEffect {
   int bloom_bits = -1;
   std::uint64_t clean_bytes = 0;  // Breccia only, as the next
   std::uint64_t entry_cache_bytes = 0;
+  std::uint64_t residency_bytes = 0;
   bool columns = false;
   bool registered = false;
   bool in_place = false;

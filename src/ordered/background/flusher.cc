@@ -291,6 +291,7 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
                        (one == merged.end() || is_in_use(*one->second)));
       changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
+      if (!before->runs.empty() || before->tombstones != nullptr) changed->note_tree_change();
       next->set_family(std::move(changed));
     }
     next->below.snapshot = below;
@@ -300,6 +301,7 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
     next->below.version = change->publish();  // from here on nothing wants memory
     room_->note_view(next->runs_max(), next->tombstones());
   });
+  parts_.files->bell().ring();
 }
 
 // ---- clean runs --------------------------------------------------------------------------------

@@ -72,10 +72,9 @@ class Worker {
   std::size_t answered_ = 0;  // requests of the part
 };
 
-}  // namespace
-
-void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>> places,
-               std::uint64_t workers, const TreeAnswer& answer) {
+/// Past what is known of files.
+void ask_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>> places,
+              std::uint64_t workers, const TreeAnswer& answer) {
   std::uint64_t keys = 0;
   for (const auto& list : places) keys += list.size();
   if (keys == 0) return;
@@ -93,6 +92,21 @@ void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t
   } else {
     base::parallel_for(std::uint64_t{0}, workers, work);
   }
+}
+
+}  // namespace
+
+void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>> places,
+               std::uint64_t workers, const TreeAnswer& answer) {
+  if (reads.family.files == nullptr) return ask_tree(reads, places, workers, answer);
+  std::vector<std::vector<std::uint32_t>> left(places.begin(), places.end());
+  reads.family.files->get_many(
+      reads.keys, &left, workers,
+      [&](std::uint64_t worker, std::uint32_t place, const Status& status, const Slice& value) {
+        const Key key{reads.keys.head[place], place};
+        answer(worker, std::span(&key, 1), status, value);
+      });
+  ask_tree(reads, left, workers, answer);
 }
 
 }  // namespace breccia::ordered

@@ -55,8 +55,9 @@ using TreeAnswer =
     std::function<void(std::uint64_t worker, std::span<const batch::KeyParts::Key> same,
                        const Status& status, const Slice& value)>;
 
-/// Asks the tree for the keys at `places`, lists of places in the columns: in ascending order, so
-/// that neighbours are read together, and each key once, by up to `workers` threads.
+/// Asks the tree for the keys at `places`, lists of places in the columns: the family's known files
+/// for each of them, then RocksDB in ascending order, so that neighbours are read together, and for
+/// each key once, by up to `workers` threads.
 /// Errors  to `answer`, key by key: those of tree::TreeState; MemoryLimit, also for keys whose
 ///         answer threw. std::bad_alloc: the same for whatever was not answered.
 /// Threads the calling one and oneTBB's.

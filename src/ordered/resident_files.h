@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/bell.h"
+#include "exec/device.h"
+#include "residency/file_set.h"
+
+namespace breccia::ordered {
+
+/// What a store has of the keys of its tree's files: where they lie, who loads them, and figures.
+///
+/// A set of files is part of a view, beside the snapshot of the tree whose contents it says. So
+/// that it does:
+///  - whoever publishes that the tree says something else drops the family's set and counts
+///    (FamilyView::note_tree_change);
+///  - a set is made of files that were listed under the tree's change lock, and published only if
+///    nothing was counted since. Compactions change files, but not what they say;
+///  - who changes the tree past the engine shuts filters (tree_filters.h) before: what was listed
+///    until they are open again is thrown away.
+///
+/// Threads any.
+class ResidentFiles {
+ public:
+  /// None: no files are loaded, ever.
+  ResidentFiles() = default;
+  /// `bytes_max`: of the keys; who reads files needs kLoadBytes beside.
+  ResidentFiles(std::shared_ptr<residency::Backend> backend, std::uint64_t bytes_max)
+      : backend_(std::move(backend)), bytes_max_(bytes_max) {}
+
+  /// Device memory in which files are decoded, a piece at a time.
+  static constexpr std::uint64_t kLoadBytes = 512 << 20;
+
+  /// Null: there are none, or their device was lost.
+  [[nodiscard]] std::shared_ptr<residency::Backend> backend() const {
+    return backend_ == nullptr || backend_->device().is_lost() ? nullptr : backend_;
+  }
+  [[nodiscard]] std::uint64_t bytes_max() const { return bytes_max_; }
+  [[nodiscard]] const std::shared_ptr<residency::Usage>& usage() const { return usage_; }
+  /// Rung where files may have changed.
+  [[nodiscard]] base::Bell& bell() { return bell_; }
+
+  // ---- figures ----
+
+  void note_load(std::uint64_t files, std::uint64_t micros) {
+    loads_.fetch_add(files, std::memory_order_relaxed);
+    load_micros_.fetch_add(micros, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t loads() const { return loads_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t load_micros() const {
+    return load_micros_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  const std::shared_ptr<residency::Backend> backend_;
+  const std::uint64_t bytes_max_ = 0;
+  const std::shared_ptr<residency::Usage> usage_ = std::make_shared<residency::Usage>();
+  base::Bell bell_;
+  std::atomic<std::uint64_t> loads_{0};
+  std::atomic<std::uint64_t> load_micros_{0};
+};
+
+}  // namespace breccia::ordered

@@ -1,0 +1,234 @@
+#include "ordered/resident_files.h"
+
+#include <breccia/options.h>
+#include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/sst_file_writer.h>
+#include <rocksdb/statistics.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "base/random.h"
+#include "ordered/engine.h"
+#include "support/fake_gpu.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+#include "support/small_options.h"
+
+/// Keys of the tree's files in device memory. That answers are right whatever happens is also for
+/// the metamorphic tests and the streams, which run with much, little and no memory for it.
+
+namespace breccia::ordered {
+
+namespace {
+
+class EngineResidentFiles : public ::testing::Test {
+ protected:
+  EngineResidentFiles() {
+    options_ = testing::small_options();
+    options_.entry_cache_bytes = 0;
+    options_.tree_filter_bytes = 0;
+    options_.residency_bytes = 64 << 20;
+    options_.rocksdb.statistics = statistics_;
+  }
+  void open() {
+    engine_.reset();
+    ASSERT_TRUE(Engine::open(options_, folder_ / "store", &engine_).ok());
+  }
+  void put(std::uint64_t begin, std::uint64_t end, const std::string& value) {
+    Batch batch = engine_->NewBatch();
+    for (std::uint64_t id = begin; id < end; ++id) {
+      ASSERT_TRUE(batch.Put(key_of(id), value_of(id, value)).ok());
+      model_[key_of(id)] = value_of(id, value);
+    }
+    ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+  }
+  void remove(std::uint64_t begin, std::uint64_t end) {
+    Batch batch = engine_->NewBatch();
+    for (std::uint64_t id = begin; id < end; ++id) {
+      ASSERT_TRUE(batch.Delete(key_of(id)).ok());
+      model_.erase(key_of(id));
+    }
+    ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+  }
+  void flush() { ASSERT_TRUE(engine_->Flush().ok()); }
+  /// Until all files that the tree has are listed, and so many of them resident.
+  bool wait_for_files() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < deadline) {
+      const std::uint64_t listed = figure("files-listed");
+      if (listed == files_of_tree() && listed == figure("files")) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+  }
+  /// Looks keys up in a batch and a few singly: each has what the model has.
+  void look_up(std::uint64_t begin, std::uint64_t end) {
+    Batch batch = engine_->NewBatch();
+    for (std::uint64_t id = begin; id < end; ++id) ASSERT_TRUE(batch.Get(key_of(id)).ok());
+    ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+    std::string value;
+    for (std::uint64_t id = begin; id < end; ++id) {
+      const auto i = static_cast<std::size_t>(id - begin);
+      const auto expected = model_.find(key_of(id));
+      if (expected == model_.end()) {
+        ASSERT_EQ(batch.code(i), Status::Code::kNotFound) << id;
+      } else {
+        ASSERT_EQ(batch.code(i), Status::Code::kOk) << id;
+        ASSERT_EQ(batch.value(i).ToString(), expected->second) << id;
+      }
+      if (id % 16 != 0) continue;
+      const Status status = engine_->Get(key_of(id), &value);
+      ASSERT_EQ(status.ok(), expected != model_.end()) << id;
+      if (status.ok()) {
+        ASSERT_EQ(value, expected->second) << id;
+      }
+    }
+  }
+  [[nodiscard]] std::uint64_t figure(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(engine_->GetProperty("breccia.residency." + name, &value)) << name;
+    return std::stoull(value);
+  }
+  [[nodiscard]] std::uint64_t files_of_tree() {
+    std::uint64_t files = 0;
+    const ViewPtr view = engine_->pin().view;
+    for (const FamilyViewPtr& family : view->families) {
+      rocksdb::ColumnFamilyMetaData tree;
+      engine_->below().db()->GetColumnFamilyMetaData(family->tree.get(), &tree);
+      files += tree.file_count;
+    }
+    return files;
+  }
+  [[nodiscard]] std::uint64_t tree_lookups() const {
+    return statistics_->getTickerCount(rocksdb::NUMBER_MULTIGET_KEYS_READ) +
+           statistics_->getTickerCount(rocksdb::NUMBER_KEYS_READ);
+  }
+  static std::string key_of(std::uint64_t id) { return "key " + std::to_string(id); }
+  static std::string value_of(std::uint64_t id, const std::string& value) {
+    return value + " of " + std::to_string(id);
+  }
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  const std::shared_ptr<rocksdb::Statistics> statistics_ = rocksdb::CreateDBStatistics();
+  Options options_;
+  std::unique_ptr<Engine> engine_;
+  std::map<std::string, std::string> model_;
+};
+
+}  // namespace
+
+// Goal: what lies in resident files is not asked of RocksDB, in batches and singly, whether it is
+//       there, deleted or nowhere; also right behind an opening.
+// Method: flushes over one another, and RocksDB's count of lookups around what is looked up.
+// Mutation: files that are listed and never asked; lookups of what is nowhere that go on to
+//           RocksDB.
+TEST_F(EngineResidentFiles, AnswerForTheTree) {
+  open();
+  put(0, 4000, "first");
+  flush();
+  put(1000, 2000, "second");
+  remove(2000, 2500);
+  flush();
+  for (int opened = 0; opened < 2; ++opened) {
+    ASSERT_TRUE(wait_for_files());
+    EXPECT_GT(figure("keys"), 5000U);
+    EXPECT_GT(figure("bytes"), 5000U * 16);
+    const std::uint64_t before = tree_lookups();
+    look_up(0, 6000);
+    EXPECT_EQ(tree_lookups(), before);
+    EXPECT_GE(figure("answered"), 6000U);
+    EXPECT_EQ(figure("left"), 0U);
+    open();
+  }
+}
+
+// Goal: whatever changes the tree, lookups say what is so, at once, and files follow.
+// Method: random writes, flushes, compactions, files that are brought in and taken out, with
+//         lookups between them, some as soon as they can be, some when files are there.
+// Mutation: files of a tree that has changed; files listed while somebody brings others in.
+TEST_F(EngineResidentFiles, FollowTheTree) {
+  for (const std::uint64_t seed : testing::seeds_to_run(10)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    model_.clear();
+    engine_.reset();
+    const testing::Folder folder(testing::Place::kMemory);
+    options_.rocksdb.level0_file_num_compaction_trigger = static_cast<int>(2 + random.below(4));
+    ASSERT_TRUE(Engine::open(options_, folder / "store", &engine_).ok());
+    for (int step = 0; step < 40; ++step) {
+      const std::uint64_t begin = random.below(3000);
+      const std::uint64_t end = begin + random.below(1000);
+      const std::uint64_t kind = random.below(8);
+      if (kind < 3) {
+        put(begin, end, std::to_string(step));
+      } else if (kind == 3) {
+        remove(begin, end);
+      } else if (kind < 6) {
+        flush();
+      } else if (kind == 6) {
+        ASSERT_TRUE(engine_->below().db()->CompactRange({}, nullptr, nullptr).ok());
+      } else if (random.below(2) == 0) {
+        ASSERT_TRUE(wait_for_files() || figure("files") < figure("files-listed"));
+      }
+      look_up(0, 4000);
+      if (HasFatalFailure()) return;
+    }
+    ASSERT_TRUE(engine_->check().ok());
+  }
+}
+
+// Goal: where there is room for some files alone, RocksDB is asked for the others; what went makes
+//       room.
+// Method: more keys than fit; then all are deleted, and compacted away, and others written.
+// Mutation: a file that did not fit and is never tried again; a set without what did not fit.
+TEST_F(EngineResidentFiles, LeaveWhatDoesNotFitToRocksDb) {
+  options_.residency_bytes = 200'000;
+  options_.rocksdb.target_file_size_base = 64 << 10;
+  options_.rocksdb.disable_auto_compactions = true;
+  open();
+  for (std::uint64_t part = 0; part < 10; ++part) {
+    put(part * 2000, part * 2000 + 2000, "much");
+    flush();
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (figure("files") == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  look_up(0, 21'000);
+  EXPECT_GT(figure("answered"), 0U);
+  EXPECT_GT(figure("left"), 0U);
+  EXPECT_LT(figure("files"), figure("files-listed"));
+  EXPECT_LE(figure("bytes"), options_.residency_bytes);
+  remove(0, 20'000);
+  flush();
+  ASSERT_TRUE(engine_->below().db()->CompactRange({}, nullptr, nullptr).ok());
+  put(0, 1000, "few");
+  flush();
+  EXPECT_TRUE(wait_for_files());
+  look_up(0, 21'000);
+}
+
+// Goal: a device that is lost takes no lookup with it.
+// Method: a fake GPU with resident files, which is lost.
+// Mutation: an error of the device that lookups say.
+TEST_F(EngineResidentFiles, GoWithTheirDevice) {
+  testing::FakeGpu gpu;
+  gpu.use(&options_);
+  open();
+  put(0, 4000, "first");
+  flush();
+  ASSERT_TRUE(wait_for_files());
+  look_up(0, 4000);
+  EXPECT_GT(figure("answered"), 0U);
+  gpu.faults.fail_after(1, exec::Fault::kDeviceLost);
+  look_up(0, 4000);
+  put(0, 100, "second");
+  flush();
+  look_up(0, 4000);
+}
+
+}  // namespace breccia::ordered
