@@ -224,7 +224,13 @@ void Engine::add_compactions(rocksdb::DBOptions* tree) {
 
 /// Keys of the tree's files lie on the device that runs lie on.
 Status Engine::make_room_for_files() {
-  if (options_.residency_bytes == 0) {
+  // RocksDB would cut files off that it deletes slowly, and reading what is mapped there is fatal.
+  const bool may_cut = options_.rocksdb.sst_file_manager != nullptr;
+  if (options_.residency_bytes > 0 && may_cut) {
+    log(LogLevel::kWarning,
+        "residency_bytes: not with an sst_file_manager, which may cut files off");
+  }
+  if (options_.residency_bytes == 0 || may_cut) {
     files_ = std::make_unique<ResidentFiles>();
     return Status::OK();
   }

@@ -28,7 +28,14 @@ class ResidentFiles {
   ResidentFiles() = default;
   /// `bytes_max`: of the keys; who reads files needs kLoadBytes beside.
   ResidentFiles(std::shared_ptr<residency::Backend> backend, std::uint64_t bytes_max)
-      : backend_(std::move(backend)), bytes_max_(bytes_max) {}
+      : backend_(std::move(backend)), bytes_max_(bytes_max) {
+    backend_->tenant().answer({.give = [this](std::uint64_t) { give(); }, .lost = nullptr});
+  }
+  ~ResidentFiles() {
+    if (backend_ != nullptr) backend_->tenant().be_left_alone();
+  }
+  ResidentFiles(const ResidentFiles&) = delete;
+  ResidentFiles& operator=(const ResidentFiles&) = delete;
 
   /// Device memory in which files are decoded, a piece at a time.
   static constexpr std::uint64_t kLoadBytes = 512 << 20;
@@ -41,6 +48,14 @@ class ResidentFiles {
   [[nodiscard]] const std::shared_ptr<residency::Usage>& usage() const { return usage_; }
   /// Rung where files may have changed.
   [[nodiscard]] base::Bell& bell() { return bell_; }
+
+  /// Asks for the device's memory, all of it, as somebody else wants some.
+  void give() {
+    is_asked_.store(true);
+    bell_.ring();
+  }
+  /// Whether that was asked since.
+  [[nodiscard]] bool take_asked() { return is_asked_.exchange(false); }
 
   // ---- figures ----
 
@@ -58,6 +73,7 @@ class ResidentFiles {
   const std::uint64_t bytes_max_ = 0;
   const std::shared_ptr<residency::Usage> usage_ = std::make_shared<residency::Usage>();
   base::Bell bell_;
+  std::atomic<bool> is_asked_{false};
   std::atomic<std::uint64_t> loads_{0};
   std::atomic<std::uint64_t> load_micros_{0};
 };

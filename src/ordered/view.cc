@@ -139,6 +139,13 @@ bool are_newest_first(const std::vector<MemRunPtr>& newest_first) {
          newest_first.end();
 }
 
+bool are_unchanged(const View& before, const View& now) {
+  return std::equal(before.families.begin(), before.families.end(), now.families.begin(),
+                    now.families.end(), [](const FamilyViewPtr& a, const FamilyViewPtr& b) {
+                      return a->id == b->id && a->tree_changes == b->tree_changes;
+                    });
+}
+
 Status no_family(FamilyId family) {
   return Status::InvalidArgument("Invalid column family specified in write batch",
                                  "there is no column family " + std::to_string(family));

@@ -228,6 +228,9 @@ struct View {
 };
 using ViewPtr = std::shared_ptr<const View>;
 
+/// Whether the trees of both views say the same.
+[[nodiscard]] bool are_unchanged(const View& before, const View& now);
+
 /// What a request is told that names a family that is not there.
 [[nodiscard]] Status no_family(FamilyId family);
 

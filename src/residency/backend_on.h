@@ -250,8 +250,7 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(auto x, own_->executor());
     using X = std::remove_reference_t<decltype(*x)>;
     const std::uint64_t n = which.size();
-    const bool in_place = runs::algo::reads_queries_once(keys);
-    BRECCIA_TAKE(const auto columns, runs::algo::ImportedKeys<X>::make(*x, keys, in_place));
+    BRECCIA_TAKE(const auto columns, runs::algo::ImportedKeys<X>::make(*x, keys));
     BRECCIA_TAKE(const auto sought, x->import(which.data(), n));
     BRECCIA_TAKE(const auto place, runs::algo::Outlet<X>::make(*x, found.place, n));
     BRECCIA_TAKE(const auto part, (runs::algo::Outlet<X, std::uint32_t>::make(*x, found.part, n)));

@@ -11,8 +11,16 @@ namespace breccia::residency {
 
 namespace {
 
-/// Bytes of a file that become one piece.
-constexpr std::uint64_t kPieceBytes = 32 << 20;
+/// What pieces of a table take, by its properties: heads, places, tails of keys of their mean
+/// length.
+std::uint64_t bytes_needed(const sst::Table& table) {
+  const std::uint64_t entries = table.number("rocksdb.num.entries").value_or(0);
+  const std::uint64_t key_bytes = table.number("rocksdb.raw.key.size").value_or(0);
+  if (entries == 0) return 0;
+  const std::uint64_t mean = std::max<std::uint64_t>(key_bytes / entries, sst::kTagBytes);
+  const std::uint64_t words = 2 + record::tail_words(mean - sst::kTagBytes);
+  return entries * words * sizeof(std::uint64_t);
+}
 
 /// Checks blocks that lie as they are stored in `data`, which is what the file has from `offset`
 /// on.
@@ -61,7 +69,7 @@ Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t*
     if (handle.offset < offset + blocks.bytes) {
       return Status::Corruption("blocks lie one over the other", table.path());
     }
-    if (*next > first && handle.end() - offset > kPieceBytes) break;
+    if (*next > first && handle.end() - offset > piece_bytes_) break;
     blocks.blocks.push_back({handle.offset - offset, static_cast<std::uint32_t>(handle.bytes)});
     blocks.bytes = handle.end() - offset;
   }
@@ -80,13 +88,17 @@ Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t*
   return blocks;
 }
 
-Result<ResidentFilePtr> FileReader::read(const std::string& path) {
+Result<ResidentFilePtr> FileReader::read(const std::string& path, Room* room,
+                                         const std::function<bool()>& goes_on) {
   return base::or_memory_limit([&]() -> Result<ResidentFilePtr> {
     BRECCIA_TAKE(const auto table, sst::Table::open(path));
     BRECCIA_TRY(check(*table));
+    room->bytes_needed = bytes_needed(*table);
+    if (room->bytes_needed > room->bytes_max) return Status::MemoryLimit("no room for keys", path);
     auto file = std::make_shared<ResidentFile>();
     BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
     for (std::size_t next = 0; next < table->data_blocks().size();) {
+      if (!goes_on()) return Status::ShutdownInProgress("keys of files are not wanted");
       BRECCIA_TAKE(const FileBlocks blocks, read_blocks(*table, &next));
       BRECCIA_TAKE(PiecePtr piece, backend_.make_piece(blocks));
       if (!file->pieces.empty() && piece->first_key() < file->pieces.back()->last_key()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,22 +32,34 @@ using ResidentFilePtr = std::shared_ptr<const ResidentFile>;
 /// Threads one owner.
 class FileReader {
  public:
-  /// Owner   the backend lives longer.
-  explicit FileReader(Backend* backend)
-      : backend_(*backend), room_(backend->device().host_memory()) {}
+  static constexpr std::uint64_t kPieceBytes = 32 << 20;
 
-  /// Errors  IOError: no such file, or it cannot be read; Corruption: what it holds; NotSupported:
+  /// `piece_bytes`: of a file that become one piece, or a block that is larger.
+  /// Owner   the backend lives longer.
+  FileReader(Backend* backend, std::uint64_t piece_bytes)
+      : backend_(*backend), piece_bytes_(piece_bytes), room_(backend->device().host_memory()) {}
+
+  /// What a file may take of the backend's memory, and what its properties say that it will.
+  struct Room {
+    std::uint64_t bytes_max = 0;
+    std::uint64_t bytes_needed = 0;
+  };
+  /// `goes_on` is asked before each piece.
+  /// Errors  MemoryLimit: it needs more than there is, which is known before its blocks are read;
+  ///         IOError: no such file, or it cannot be read; Corruption: what it holds; NotSupported:
   ///         range deletions, entries that are neither values nor deletions, compressed blocks, a
-  ///         table that is not read here; MemoryLimit; those of the device.
-  /// Bound   memory beside that of the pieces: 32 MiB of the file, or a block that is larger, and
-  ///         what decoding it takes.
-  Result<ResidentFilePtr> read(const std::string& path);
+  ///         table that is not read here; ShutdownInProgress: it is not to go on; those of the
+  ///         device.
+  /// Bound   memory beside that of the pieces: the bytes of one, and what decoding them takes.
+  Result<ResidentFilePtr> read(const std::string& path, Room* room,
+                               const std::function<bool()>& goes_on);
 
  private:
   Status check(const sst::Table& table) const;
   [[nodiscard]] Result<FileBlocks> read_blocks(const sst::Table& table, std::size_t* next);
 
   Backend& backend_;
+  const std::uint64_t piece_bytes_;
   sst::RangeReader reader_;
   exec::HostVector<char> room_;
 };

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "record/key_columns.h"
@@ -28,12 +30,19 @@ void add_parts(const ListedFile& file, Level* level) {
   }
 }
 
-bool ascend(const Level& level) {
-  for (std::size_t i = 0; i < level.size(); ++i) {
-    if (level[i].last_key < level[i].first_key) return false;
-    if (i > 0 && level[i].first_key < level[i - 1].last_key) return false;
+Status check(const Level& level) {
+  for (const LevelPart& part : level) {
+    if (std::max(part.first_key.size(), part.last_key.size()) > limits::kKeyBytesMax) {
+      return Status::NotSupported("a key of a file is too long");
+    }
+    if (part.last_key < part.first_key) return Status::Corruption("a file ends before it begins");
   }
-  return true;
+  for (std::size_t i = 0; i < level.size(); ++i) {
+    if (i > 0 && level[i].first_key < level[i - 1].last_key) {
+      return Status::Corruption("files of a level overlap");
+    }
+  }
+  return Status::OK();
 }
 
 }  // namespace
@@ -69,7 +78,7 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
                 (file.resident == nullptr ? 1 : file.resident->pieces.size()),
             file.resident == nullptr ? nullptr : file.resident->bytes.get());
       }
-      if (!ascend(own)) return Status::Corruption("files of a level overlap");
+      BRECCIA_TRY(check(own));
     }
     BRECCIA_TAKE(set->table_, set->backend_->make_table(parts));
     return FileSetPtr(std::move(set));
@@ -105,7 +114,8 @@ class FileSet::Chunk {
  public:
   static constexpr std::size_t kKeys = 4096;
 
-  Chunk(const FileSet& set, const record::KeyColumnsRef& keys) : set_(set), keys_(keys) {}
+  Chunk(const FileSet& set, const record::KeyColumnsRef& keys)
+      : set_(set), keys_(keys), gathered_(set.backend_->device().host_memory()) {}
 
   /// Answers what is known of `places`, and leaves the others there.
   void look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, const Answer& answer) {
@@ -127,7 +137,7 @@ class FileSet::Chunk {
   std::size_t look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t begin,
                       std::size_t count, std::size_t left, const Answer& answer) {
     std::uint32_t* const some = places->data() + begin;
-    const Status found = set_.find(keys_, std::span(some, count), {place_.data(), part_.data()});
+    const Status found = find(std::span(some, count));
     if (!found.ok()) std::fill_n(place_.begin(), count, kAsk);
     for (std::size_t i = 0; i < count; ++i) {
       fetch(i + kAhead, count);
@@ -142,6 +152,20 @@ class FileSet::Chunk {
     return left;
   }
 
+  /// A device gets the keys of the chunk, not those of the batch.
+  Status find(std::span<const std::uint32_t> places) {
+    const FoundRef found{place_.data(), part_.data()};
+    if (set_.host_reads()) return set_.find(keys_, places, found);
+    gathered_.clear();
+    for (const std::uint32_t place : places) {
+      key_.resize(keys_.bytes_at(place));
+      record::restore_key(keys_, place, key_.data());
+      if (!gathered_.append(key_.data(), key_.size())) return Status::MemoryLimit("keys");
+    }
+    std::iota(which_.begin(), which_.end(), 0U);
+    return set_.find(gathered_.ref(), std::span(which_).first(places.size()), found);
+  }
+
   void fetch(std::size_t i, std::size_t count) const {
     if (i >= count || !is_value(place_[i])) return;
     const char* const value = set_.address(place_[i], part_[i]);
@@ -151,6 +175,9 @@ class FileSet::Chunk {
 
   const FileSet& set_;
   const record::KeyColumnsRef& keys_;
+  record::KeyColumns gathered_;
+  std::string key_;
+  std::array<std::uint32_t, kKeys> which_;
   std::array<std::uint64_t, kKeys> place_;
   std::array<std::uint32_t, kKeys> part_;
 };

@@ -42,7 +42,8 @@ struct Usage {
 class FileSet final : public tree::KnownFiles {
  public:
   /// Shape   levels newest first; all resident files are of `backend`.
-  /// Errors  Corruption: keys of a level do not ascend; MemoryLimit; those of the device.
+  /// Errors  Corruption: keys of a level do not ascend; NotSupported: a table begins or ends with a
+  ///         key that is longer than any of a store's; MemoryLimit; those of the device.
   static Result<std::shared_ptr<const FileSet>> make(std::shared_ptr<Backend> backend,
                                                      std::vector<ListedLevel> levels,
                                                      std::shared_ptr<Usage> usage);

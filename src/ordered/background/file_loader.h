@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -14,7 +16,8 @@
 namespace breccia::ordered {
 
 /// Gives the keys of the tree's files to the device in the background, and publishes views that
-/// know them: behind flushes, compactions, and what else changes files.
+/// know them: behind flushes, compactions, and what else changes files. Where there is no room for
+/// all, the newest levels have it.
 ///
 /// Threads start() and stop() by one.
 class FileLoader {
@@ -23,18 +26,16 @@ class FileLoader {
   ~FileLoader();
 
   void start();
-  /// Ends what is being loaded at its next file.
+  /// Ends what is being loaded at its next piece.
   void stop();
 
  private:
-  /// A file that was read: none, if it cannot be.
-  using Kept = std::map<std::uint64_t, residency::ResidentFilePtr>;
-  /// What there is of a family's files.
+  /// What there is of a family's files, by number; null: a file that is not read here.
   struct Family {
-    Kept kept;                  // by number
+    std::map<std::uint64_t, residency::ResidentFilePtr> kept;
     std::uint64_t version = 0;  // RocksDB's, of the files that were published
     std::uint64_t changes = 0;  // FamilyView::tree_changes then
-    bool is_published = false;
+    bool is_whole = false;      // all that could be loaded was
   };
   /// Files of a family's tree at one time.
   struct Listed {
@@ -42,22 +43,32 @@ class FileLoader {
     std::uint64_t version = 0;
     std::uint64_t changes = 0;
   };
+  enum class Read { kDone, kNoRoom, kOver };
 
   void run();
+  void step();
+  void forget_all();
   void look(const FamilyView& view);
+  [[nodiscard]] std::uint64_t version_of(const FamilyView& view) const;
   /// None: not now.
-  [[nodiscard]] std::optional<Listed> list(const FamilyView& view) const;
-  /// Reads what is not kept yet. False: files have changed meanwhile, or the store closes.
-  bool load(FamilyId id, Listed* listed, Family* family);
-  void read(const std::string& path, std::uint64_t number, Kept* kept);
-  bool publish(FamilyId id, const Listed& listed, Family* family);
-  [[nodiscard]] static std::uint64_t version_of(const StoreParts& parts, const FamilyView& view);
+  [[nodiscard]] std::optional<Listed> list(FamilyId id) const;
+  /// Reads what is not kept yet, and publishes. Ends early where files have changed meanwhile, or
+  /// the store closes.
+  void load(FamilyId id, Listed* listed, Family* family);
+  [[nodiscard]] bool take_kept(Listed* listed, Family* family);
+  [[nodiscard]] Read read(residency::ListedFile* file, Family* family, std::uint64_t* needed);
+  [[nodiscard]] bool make_room(std::uint64_t needed,
+                               const std::vector<residency::ListedFile*>& older, Family* family);
+  [[nodiscard]] bool publish(FamilyId id, const Listed& listed, Family* family);
+  [[nodiscard]] std::uint64_t bytes_kept() const;
+  [[nodiscard]] bool device_is_full(std::uint64_t needed) const;
 
   const StoreParts parts_;
   Publisher* publisher_;
   std::map<FamilyId, Family> families_;
   std::unique_ptr<residency::FileReader> reader_;
-  bool is_full_ = false;  // until files are looked at again
+  std::chrono::steady_clock::time_point rests_until_;
+  bool has_warned_ = false;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

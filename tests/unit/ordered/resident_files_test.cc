@@ -55,6 +55,56 @@ class EngineResidentFiles : public ::testing::Test {
     ASSERT_TRUE(engine_->Submit({}, &batch).ok());
   }
   void flush() { ASSERT_TRUE(engine_->Flush().ok()); }
+  /// Brings a file of keys into the tree, as a Rocks does.
+  void bring_in(const std::string& path, std::uint64_t begin, std::uint64_t end,
+                const std::string& value) {
+    flush();
+    std::map<std::string, std::string> entries;
+    for (std::uint64_t id = begin; id < end; ++id) entries[key_of(id)] = value_of(id, value);
+    if (entries.empty()) return;
+    rocksdb::SstFileWriter file(rocksdb::EnvOptions(), options_.rocksdb);
+    ASSERT_TRUE(file.Open(path).ok());
+    for (const auto& [key, of_key] : entries) {
+      ASSERT_TRUE(file.Put(key, of_key).ok());
+      model_[key] = of_key;
+    }
+    ASSERT_TRUE(file.Finish().ok());
+    ASSERT_TRUE(engine_->tree_changes()
+                    .bring_in([&] {
+                      rocksdb::IngestExternalFileOptions how;
+                      how.move_files = true;
+                      how.write_global_seqno = false;
+                      return engine_->below().ingest_files(
+                          {{engine_->below().db()->DefaultColumnFamily(),
+                            {path},
+                            how,
+                            {},
+                            {},
+                            rocksdb::Temperature::kUnknown}});
+                    })
+                    .ok());
+  }
+  /// Takes all files out that lie between two keys, when all of the tree lies in one level.
+  void take_out(std::uint64_t begin, std::uint64_t end) {
+    flush();
+    rocksdb::DB* const tree = engine_->below().db();
+    ASSERT_TRUE(tree->CompactRange({}, nullptr, nullptr).ok());
+    const std::string from = std::min(key_of(begin), key_of(end));
+    const std::string to = std::max(key_of(begin), key_of(end));
+    const rocksdb::Slice first(from);
+    const rocksdb::Slice last(to);
+    ASSERT_TRUE(engine_->tree_changes()
+                    .take_out([&] {
+                      return rocksdb::DeleteFilesInRange(tree, tree->DefaultColumnFamily(), &first,
+                                                         &last);
+                    })
+                    .ok());
+    const std::unique_ptr<rocksdb::Iterator> left(tree->NewIterator({}));
+    model_.clear();
+    for (left->SeekToFirst(); left->Valid(); left->Next()) {
+      model_[left->key().ToString()] = left->value().ToString();
+    }
+  }
   /// Until all files that the tree has are listed, and so many of them resident.
   bool wait_for_files() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -171,18 +221,26 @@ TEST_F(EngineResidentFiles, FollowTheTree) {
         flush();
       } else if (kind == 6) {
         ASSERT_TRUE(engine_->below().db()->CompactRange({}, nullptr, nullptr).ok());
-      } else if (random.below(2) == 0) {
-        ASSERT_TRUE(wait_for_files() || figure("files") < figure("files-listed"));
+      } else {
+        const std::uint64_t other = random.below(3);
+        if (other == 0) bring_in(folder / "brought", begin, end, std::to_string(step));
+        if (other == 1) take_out(begin, end);
+        EXPECT_TRUE(other < 2 || wait_for_files());
       }
       look_up(0, 4000);
       if (HasFatalFailure()) return;
     }
+    flush();
+    ASSERT_TRUE(wait_for_files());
+    const std::uint64_t before = figure("answered");
+    look_up(0, 4000);
+    EXPECT_GE(figure("answered"), before + 4000);
     ASSERT_TRUE(engine_->check().ok());
   }
 }
 
-// Goal: where there is room for some files alone, RocksDB is asked for the others; what went makes
-//       room.
+// Goal: where there is room for some files alone, the newest have it, and RocksDB is asked for the
+//       others; what went makes room.
 // Method: more keys than fit; then all are deleted, and compacted away, and others written.
 // Mutation: a file that did not fit and is never tried again; a set without what did not fit.
 TEST_F(EngineResidentFiles, LeaveWhatDoesNotFitToRocksDb) {
@@ -200,6 +258,16 @@ TEST_F(EngineResidentFiles, LeaveWhatDoesNotFitToRocksDb) {
   }
   look_up(0, 21'000);
   EXPECT_GT(figure("answered"), 0U);
+  // What was written last is there whatever was there before.
+  for (std::uint64_t part = 0; part < 10; ++part) {
+    put(part * 2000, part * 2000 + 1000, "more");
+    flush();
+    const std::uint64_t enough = figure("answered") + 500;
+    while (figure("answered") < enough && std::chrono::steady_clock::now() < deadline) {
+      look_up(part * 2000, part * 2000 + 600);
+    }
+    EXPECT_GE(figure("answered"), enough);
+  }
   EXPECT_GT(figure("left"), 0U);
   EXPECT_LT(figure("files"), figure("files-listed"));
   EXPECT_LE(figure("bytes"), options_.residency_bytes);
@@ -210,6 +278,34 @@ TEST_F(EngineResidentFiles, LeaveWhatDoesNotFitToRocksDb) {
   flush();
   EXPECT_TRUE(wait_for_files());
   look_up(0, 21'000);
+}
+
+// Goal: who else wants the device's memory gets it, for a while.
+// Method: resident files on a fake GPU, whose memory another tenant wants.
+// Mutation: an owner that gives nothing, or takes it again at once.
+TEST_F(EngineResidentFiles, GiveMemoryToOthers) {
+  constexpr std::uint64_t kDeviceBytes = 1ULL << 30;
+  testing::FakeGpu gpu(kDeviceBytes);
+  gpu.use(&options_);
+  open();
+  put(0, 4000, "first");
+  flush();
+  ASSERT_TRUE(wait_for_files());
+  auto device = exec::open_device(exec::DeviceKind::kCuda, gpu.number());
+  ASSERT_TRUE(device.ok());
+  auto other = device.value()->admit({.name = "other"});
+  ASSERT_TRUE(other.ok());
+  const std::uint64_t wanted = kDeviceBytes - device.value()->memory_held() + 4096;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  void* memory = nullptr;
+  while (memory == nullptr && std::chrono::steady_clock::now() < deadline) {
+    memory = other.value()->pool().allocate(wanted);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_NE(memory, nullptr);
+  if (memory != nullptr) other.value()->pool().release(memory, wanted);
+  EXPECT_EQ(figure("bytes"), 0U);
+  look_up(0, 4000);
 }
 
 // Goal: a device that is lost takes no lookup with it.

@@ -149,16 +149,22 @@ std::shared_ptr<Backend> host_backend() {
   return backend_on(device.value());
 }
 
+constexpr std::uint64_t kAmple = 1ULL << 40;
+
 /// Reads the files that `chosen` says; others stay RocksDB's alone.
 template <class Chosen>
-Status read_files(Backend* backend, std::vector<ListedLevel>* levels, const Chosen& chosen) {
-  FileReader reader(backend);
+Status read_files(Backend* backend, std::vector<ListedLevel>* levels, const Chosen& chosen,
+                  std::uint64_t piece_bytes = FileReader::kPieceBytes) {
+  FileReader reader(backend, piece_bytes);
   for (ListedLevel& level : *levels) {
     for (ListedFile& file : level) {
       if (!chosen()) continue;
-      auto read = reader.read(file.path);
+      FileReader::Room room{kAmple};
+      auto read = reader.read(file.path, &room, [] { return true; });
       if (read.ok()) {
         file.resident = read.take();
+        EXPECT_LE(file.resident->memory_bytes(), 2 * room.bytes_needed + 1000);
+        EXPECT_GE(2 * file.resident->memory_bytes(), room.bytes_needed);
       } else if (!read.status().IsNotSupported()) {
         return read.status();
       }
@@ -232,7 +238,8 @@ void test_one(const Config& config, std::uint64_t seed, const exec::DevicePtr& d
       !config.deletes_ranges && !config.merges && config.compression == rocksdb::kNoCompression;
   {
     auto levels = database.files();
-    ASSERT_TRUE(read_files(backend.get(), &levels, [] { return true; }).ok());
+    const auto all = [] { return true; };
+    ASSERT_TRUE(read_files(backend.get(), &levels, all, 1 + seed % 8 * 1000).ok());
     const FileSetPtr set = set_of(backend, std::move(levels));
     ASSERT_NE(set, nullptr);
     const std::uint64_t asked = compare(*set, database);
@@ -340,7 +347,10 @@ TEST(FileSet, BrokenFilesSayNothingWrong) {
       std::string broken = bytes;
       broken[at] = static_cast<char>(broken[at] ^ (1 << at % 8));
       std::ofstream(file.path, std::ios::binary) << broken;
-      auto read = FileReader(backend.get()).read(file.path);
+      FileReader::Room room{kAmple};
+      auto read = FileReader(backend.get(), FileReader::kPieceBytes).read(file.path, &room, [] {
+        return true;
+      });
       if (!read.ok()) {
         ++refused;
         continue;
@@ -356,6 +366,32 @@ TEST(FileSet, BrokenFilesSayNothingWrong) {
     }
     EXPECT_GT(refused, tried / 2);
   }
+}
+
+// Goal: a file that needs more than there is room for is not read, nor one that is not wanted; and
+//       none is listed whose ends no store can look for.
+// Method: a small database; a file whose last key is longer than keys may be.
+// Mutation: room that is looked at when the file was read; ends that are cut where lengths are.
+TEST(FileSet, HasLimits) {
+  Database database(kConfigs[0], /*seed=*/3);
+  database.fill();
+  const auto backend = host_backend();
+  auto levels = database.files();
+  const std::string path = levels.back().front().path;
+  FileReader reader(backend.get(), FileReader::kPieceBytes);
+  FileReader::Room room{0};
+  const auto goes_on = [] { return true; };
+  EXPECT_TRUE(reader.read(path, &room, goes_on).status().IsMemoryLimit());
+  ASSERT_GT(room.bytes_needed, 0U);
+  room.bytes_max = room.bytes_needed - 1;
+  EXPECT_TRUE(reader.read(path, &room, goes_on).status().IsMemoryLimit());
+  EXPECT_EQ(backend->tenant().used(), 0U);
+  room.bytes_max = room.bytes_needed;
+  EXPECT_TRUE(reader.read(path, &room, goes_on).ok());
+  EXPECT_TRUE(reader.read(path, &room, [] { return false; }).status().IsShutdownInProgress());
+  levels.back().back().last_key.append(200'000, 'z');
+  const auto made = FileSet::make(backend, levels, std::make_shared<Usage>());
+  EXPECT_TRUE(made.status().IsNotSupported());
 }
 
 // Goal: tables that overlap are levels of their own, in their order, and those that do not share
