@@ -1,0 +1,73 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "support/resident_loads.h"
+
+/// What lookups in resident files must say on each device.
+
+namespace breccia::residency::conformance {
+
+/// Where keys lie.
+struct Executor {
+  const char* name;
+  std::shared_ptr<Backend> (*make)(std::uint64_t seed);
+  std::uint64_t seeds;
+};
+
+class ResidencyConformance : public ::testing::TestWithParam<std::tuple<Executor, Config>> {};
+
+inline std::string test_name(const ::testing::TestParamInfo<std::tuple<Executor, Config>>& info) {
+  const auto& [executor, config] = info.param;
+  std::string name = fmt::format("{}_{}", executor.name, config.name);
+  for (char& c : name) c = c == ' ' ? '_' : c;
+  return name;
+}
+
+// Goal: what files say of keys is what RocksDB says of them: values, deletions, keys that are
+//       nowhere; where something is not read here, or a file is not resident, RocksDB is asked.
+// Method: databases of several levels with versions that snapshots kept, and pieces of some blocks;
+//         all keys, present or not, are looked up in all files and in some, one by one and many.
+// Mutation: levels oldest first; level 0 as one level though files overlap; a part chosen by its
+//           first key; the last version of a key; a stub that is passed over; places of values by
+//           addresses of the host's.
+TEST_P(ResidencyConformance, SaysWhatRocksDbSays) {
+  const auto& [executor, config] = GetParam();
+  for (const std::uint64_t seed : testing::seeds_to_run(executor.seeds)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    Database database(config, seed);
+    database.fill();
+    const auto backend = executor.make(seed);
+    const bool has_all =
+        !config.deletes_ranges && !config.merges && config.compression == rocksdb::kNoCompression;
+    {
+      auto levels = database.files();
+      const auto all = [] { return true; };
+      ASSERT_TRUE(read_files(backend.get(), &levels, all, 1 + seed % 8 * 1000).ok());
+      const FileSetPtr set = set_of(backend, std::move(levels));
+      ASSERT_NE(set, nullptr);
+      const std::uint64_t asked = compare(*set, database);
+      EXPECT_TRUE(!has_all || asked == 0) << asked;
+      compare_many(*set, database, asked);
+      const FileSet::Figures figures = set->figures();
+      EXPECT_LE(figures.resident_files, figures.files);
+      EXPECT_TRUE(!has_all || figures.resident_files == figures.files);
+      // Levels of a table take some, too.
+      EXPECT_LE(figures.bytes, backend->tenant().used());
+    }
+    EXPECT_EQ(backend->tenant().used(), 0U);
+    base::Random random(seed);
+    auto levels = database.files();
+    ASSERT_TRUE(read_files(backend.get(), &levels, [&] { return random.below(2) == 0; }).ok());
+    const FileSetPtr some = set_of(backend, std::move(levels));
+    ASSERT_NE(some, nullptr);
+    compare_many(*some, database, compare(*some, database));
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace breccia::residency::conformance

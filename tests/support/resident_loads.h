@@ -1,0 +1,263 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/merge_operator.h>
+#include <rocksdb/table.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "record/key_columns.h"
+#include "residency/file_set.h"
+#include "residency/listing.h"
+#include "support/folder.h"
+#include "support/seeds.h"
+
+/// Databases whose files' keys are to be resident, and what lookups in them must say.
+
+namespace breccia::residency::conformance {
+
+using testing::Folder;
+using testing::Place;
+
+/// How keys look, and how tables are written.
+struct Config {
+  const char* name;
+  std::string prefix;
+  std::uint64_t key_bytes_max = 0;  // behind the prefix; 0: 16 each
+  rocksdb::ChecksumType checksum = rocksdb::kXXH3;
+  rocksdb::CompressionType compression = rocksdb::kNoCompression;
+  bool deletes_ranges = false;
+  bool merges = false;
+};
+inline const Config kConfigs[] = {
+    {"keys of 16 bytes", ""},
+    {"a common prefix", "users/of/a/long/name/"},
+    {"short keys", "", 3},
+    {"keys of any length", "p", 60},
+    {"a prefix of zeros", std::string(11, '\0'), 4},
+    {"crc32c", "", 0, rocksdb::kCRC32c},
+    {"compressed", "", 0, rocksdb::kXXH3, rocksdb::kLZ4Compression},
+    {"range deletions", "", 0, rocksdb::kXXH3, rocksdb::kNoCompression, true},
+    {"merge operands", "", 0, rocksdb::kXXH3, rocksdb::kNoCompression, false, true},
+};
+
+inline std::string random_key(const Config& config, base::Random& random) {
+  std::string key = config.prefix;
+  if (config.key_bytes_max == 0) {
+    key += fmt::format("{:016}", random.below(600));
+  } else {
+    const std::uint64_t bytes = random.below(config.key_bytes_max + 1);
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      key.push_back(static_cast<char>(random.below(3) * 127));
+    }
+  }
+  return key;
+}
+
+/// A database of several levels, and some keys, of which it has a part.
+class Database {
+ public:
+  Database(const Config& config, std::uint64_t seed)
+      : config_(config), random_(seed), folder_(Place::kMemory) {
+    rocksdb::BlockBasedTableOptions table;
+    table.checksum = config.checksum;
+    table.block_size = 256 + random_.below(4096);
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    options.allow_fallocate = false;  // a log in memory would be cleared and freed as a whole
+    options.compression = config.compression;
+    options.disable_auto_compactions = true;
+    options.target_file_size_base = 8 << 10;
+    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+    if (config.merges) {
+      EXPECT_TRUE(
+          rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options.merge_operator)
+              .ok());
+    }
+    rocksdb::DB* opened = nullptr;
+    EXPECT_TRUE(rocksdb::DB::Open(options, folder_ / "db", &opened).ok());
+    db_.reset(opened);
+    for (int i = 0; i < 1500; ++i) keys_.push_back(random_key(config, random_));
+  }
+  ~Database() { release(); }
+
+  /// Flushes and compactions between writes, with snapshots that keep older versions.
+  void fill() {
+    const std::uint64_t flushes = 1 + random_.below(8);
+    for (std::uint64_t flush = 0; flush < flushes; ++flush) {
+      write(random_.below(500));
+      ASSERT_TRUE(db_->Flush({}).ok());
+      if (random_.below(4) > 0) continue;
+      ASSERT_TRUE(db_->CompactRange({}, nullptr, nullptr).ok());
+    }
+    release();
+  }
+  [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
+  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+  [[nodiscard]] std::vector<ListedLevel> files() const {
+    return list_files(db_.get(), db_->DefaultColumnFamily());
+  }
+
+ private:
+  void write(std::uint64_t requests) {
+    for (std::uint64_t i = 0; i < requests; ++i) {
+      const std::string& key = keys_[random_.below(keys_.size() / 2)];
+      const std::uint64_t kind = random_.below(50);
+      if (kind < 8) {
+        ASSERT_TRUE(db_->Delete({}, key).ok());
+      } else if (kind == 8 && config_.deletes_ranges) {
+        ASSERT_TRUE(db_->DeleteRange({}, db_->DefaultColumnFamily(), key, key + "zz").ok());
+      } else if (kind < 12 && config_.merges) {
+        ASSERT_TRUE(db_->Merge({}, key, "operand").ok());
+      } else {
+        const std::string value(random_.below(20) == 0 ? random_.below(5000) : random_.below(60),
+                                static_cast<char>(random_.below(256)));
+        ASSERT_TRUE(db_->Put({}, key, value).ok());
+      }
+      if (random_.below(30) == 0) snapshots_.push_back(db_->GetSnapshot());
+    }
+  }
+  void release() {
+    for (const rocksdb::Snapshot* snapshot : snapshots_) db_->ReleaseSnapshot(snapshot);
+    snapshots_.clear();
+  }
+
+  const Config& config_;
+  base::Random random_;
+  Folder folder_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<std::string> keys_;
+  std::vector<const rocksdb::Snapshot*> snapshots_;
+};
+
+inline std::shared_ptr<Backend> backend_on(const exec::DevicePtr& device) {
+  auto backend = make_backend(device, {.name = "residency"});
+  EXPECT_TRUE(backend.ok());
+  return backend.take();
+}
+inline std::shared_ptr<Backend> host_backend() {
+  auto device = exec::open_device(exec::DeviceKind::kHost, 0);
+  EXPECT_TRUE(device.ok());
+  return backend_on(device.value());
+}
+
+inline constexpr std::uint64_t kAmple = 1ULL << 40;
+
+/// Reads the files that `chosen` says; others stay RocksDB's alone.
+template <class Chosen>
+Status read_files(Backend* backend, std::vector<ListedLevel>* levels, const Chosen& chosen,
+                  std::uint64_t piece_bytes = FileReader::kPieceBytes) {
+  FileReader reader(backend, piece_bytes);
+  for (ListedLevel& level : *levels) {
+    for (ListedFile& file : level) {
+      if (!chosen()) continue;
+      FileReader::Room room{kAmple};
+      auto read = reader.read(file.path, &room, [] { return true; });
+      if (read.ok()) {
+        file.resident = read.take();
+        EXPECT_LE(file.resident->memory_bytes(), 2 * room.bytes_needed + 1000);
+        EXPECT_GE(2 * file.resident->memory_bytes(), room.bytes_needed);
+      } else if (!read.status().IsNotSupported()) {
+        return read.status();
+      }
+    }
+  }
+  return Status::OK();
+}
+
+/// What the set says of keys, as find() does; those alone that are sought, every third is not.
+struct Found {
+  explicit Found(const std::vector<std::string>& keys) : columns(exec::plain_host_memory()) {
+    for (const std::string& key : keys) EXPECT_TRUE(columns.append(key.data(), key.size()));
+    for (std::uint32_t i = 0; i < keys.size(); ++i) {
+      if (i % 3 != 1) which.push_back(i);
+    }
+    place.resize(which.size());
+    part.resize(which.size());
+  }
+  Status look_up(const FileSet& set) {
+    return set.find(columns.ref(), which, {place.data(), part.data()});
+  }
+
+  record::KeyColumns columns;
+  std::vector<std::uint32_t> which;
+  std::vector<std::uint64_t> place;
+  std::vector<std::uint32_t> part;
+};
+
+/// Compares what the set says with what the database says. Returns how many keys it leaves to
+/// RocksDB.
+inline std::uint64_t compare(const FileSet& set, const Database& database) {
+  Found found(database.keys());
+  EXPECT_TRUE(found.look_up(set).ok());
+  std::uint64_t asked = 0;
+  for (std::size_t i = 0; i < found.which.size(); ++i) {
+    const std::string& key = database.keys()[found.which[i]];
+    const std::uint64_t place = found.place[i];
+    if (set.host_reads()) {
+      record::KeyColumns one(exec::plain_host_memory());
+      EXPECT_TRUE(one.append(key.data(), key.size()));
+      std::uint32_t part = 0;
+      EXPECT_EQ(set.find_one(one.ref(), &part), place);
+      EXPECT_TRUE(!is_value(place) || part == found.part[i]);
+    }
+    if (place == kAsk) {
+      ++asked;
+      continue;
+    }
+    std::string value;
+    const Status status = database.db()->Get({}, key, &value);
+    EXPECT_EQ(status.ok(), is_value(place)) << Slice(key).ToString(true);
+    if (status.ok() && is_value(place)) {
+      EXPECT_EQ(set.value(place, found.part[i]), Slice(value));
+    }
+  }
+  return asked;
+}
+
+inline FileSetPtr set_of(const std::shared_ptr<Backend>& backend, std::vector<ListedLevel> levels) {
+  auto set = FileSet::make(backend, std::move(levels), std::make_shared<Usage>());
+  EXPECT_TRUE(set.ok()) << set.status().ToString();
+  return set.ok() ? set.take() : nullptr;
+}
+
+/// The same of many at once: what is not known is left, and nothing else.
+inline void compare_many(const FileSet& set, const Database& database, std::uint64_t asked) {
+  const Found all(database.keys());
+  std::vector<std::vector<std::uint32_t>> places(3);
+  for (const std::uint32_t i : all.which) places[i % 3].push_back(i);
+  std::mutex mutex;
+  std::map<std::uint32_t, std::optional<std::string>> answers;
+  set.get_many(
+      all.columns.ref(), &places, 2,
+      [&](std::uint64_t worker, std::uint32_t place, const Status& status, const Slice& value) {
+        const std::lock_guard lock(mutex);
+        EXPECT_LT(worker, 2U);
+        EXPECT_TRUE(
+            answers.emplace(place, status.ok() ? std::optional(value.ToString()) : std::nullopt)
+                .second);
+      });
+  std::uint64_t left = 0;
+  for (const auto& list : places) left += list.size();
+  EXPECT_EQ(left, asked);
+  EXPECT_EQ(left + answers.size(), all.which.size());
+  for (const auto& [place, answer] : answers) {
+    std::string value;
+    const Status status = database.db()->Get({}, database.keys()[place], &value);
+    EXPECT_EQ(status.ok(), answer.has_value());
+    if (answer.has_value()) {
+      EXPECT_EQ(*answer, value);
+    }
+  }
+}
+
+}  // namespace breccia::residency::conformance
