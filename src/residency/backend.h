@@ -17,8 +17,9 @@
 namespace breccia::residency {
 
 /// Neighbouring data blocks of a file, uncompressed, in the host's memory.
-/// Shape   data[bytes + sst::algo::kPadBytes], what stands in the file from `offset` on; blocks in
-///         file order, with their trailers behind them unless the host has checked them.
+/// Shape   data[bytes + sst::algo::kPadBytes], what stands in the file from `offset` on, or, if
+///         they were packed, what came of each block; blocks in file order, with their trailers
+///         behind them unless the host has checked them. At most kPackedBlocksMax that were packed.
 /// Owner   the caller's, until the call returns; in memory that the device reaches at full speed.
 struct FileBlocks {
   struct Block {
@@ -30,6 +31,7 @@ struct FileBlocks {
   std::uint64_t offset = 0;
   std::vector<Block> blocks;
   bool is_checked = false;
+  bool was_packed = false;
 };
 
 /// The keys of neighbouring blocks of a file in a backend's memory, in order, and of each entry

@@ -105,9 +105,16 @@ class PieceBuilder {
     BRECCIA_TAKE(const auto place, exec::make_array<std::uint64_t>(x_, keys.count));
     BRECCIA_TAKE(const auto id,
                  exec::make_array<std::uint32_t>(x_, keys.uniform() ? 0 : keys.count));
+    std::vector<std::uint64_t> begins;
+    for (const FileBlocks::Block& block : blocks_.blocks) {
+      if (blocks_.was_packed) begins.push_back(block.at);
+    }
+    BRECCIA_ASSERT(begins.size() <= kPackedBlocksMax);
+    BRECCIA_TAKE(const auto block_at, exec::copy_in(x_, begins.data(), begins.size()));
     const exec::Finish finish(x_);
     BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(
-        keys.count, PlaceValues{columns_.ref(), data, blocks_.offset, place.data()}));
+        keys.count, PlaceValues{columns_.ref(), data, blocks_.offset, block_at.data(),
+                                begins.size(), place.data()}));
     BRECCIA_TRY(x_.template launch<runs::algo::kWidth>(id.count(),
                                                        runs::algo::Iota{0, id.count(), id.data()}));
     const runs::algo::Entries entries{keys,

@@ -11,6 +11,11 @@ namespace breccia::residency {
 
 namespace {
 
+/// Of a file that is compressed so much less is read for a piece: it grows.
+constexpr std::uint64_t kPackedShare = 4;
+
+Status no_memory() { return Status::MemoryLimit("memory to read a file is exhausted"); }
+
 /// What pieces of a table take, by its properties: heads, places, tails of keys of their mean
 /// length.
 std::uint64_t bytes_needed(const sst::Table& table) {
@@ -22,8 +27,7 @@ std::uint64_t bytes_needed(const sst::Table& table) {
   return entries * words * sizeof(std::uint64_t);
 }
 
-/// Checks blocks that lie as they are stored in `data`, which is what the file has from `offset`
-/// on.
+/// Checks blocks that lie as they are stored in `data`, what the file has from `offset` on.
 Status check_blocks(const sst::Table& table, std::span<const sst::DataBlock> blocks,
                     const char* data, std::uint64_t offset) {
   std::string room;
@@ -31,9 +35,27 @@ Status check_blocks(const sst::Table& table, std::span<const sst::DataBlock> blo
     const char* const stored = data + (block.handle.offset - offset);
     Slice contents;
     BRECCIA_TRY(table.open_data(block.handle, stored, &room, &contents));
-    if (contents.data() != stored) return Status::NotSupported("a compressed block", table.path());
+    if (contents.data() != stored) return Status::Corruption("a compressed block", table.path());
   }
   return Status::OK();
+}
+
+/// The first block behind `first` that no longer goes with it: blocks that are stored within
+/// `bytes` of it, `count` at most.
+/// Errors  Corruption: blocks lie one over the other.
+Result<std::size_t> end_of_stretch(const sst::Table& table, std::size_t first, std::uint64_t bytes,
+                                   std::uint64_t count) {
+  const auto& all = table.data_blocks();
+  const std::uint64_t offset = all[first].handle.offset;
+  std::size_t next = first + 1;
+  for (; next < all.size() && next - first < count; ++next) {
+    const sst::Handle& handle = all[next].handle;
+    if (handle.offset < all[next - 1].handle.end()) {
+      return Status::Corruption("blocks lie one over the other", table.path());
+    }
+    if (handle.end() - offset > bytes) break;
+  }
+  return next;
 }
 
 }  // namespace
@@ -52,39 +74,65 @@ std::uint64_t ResidentFile::memory_bytes() const {
 
 Status FileReader::check(const sst::Table& table) const {
   if (table.range_deletions().has_value()) return Status::NotSupported("range deletions");
-  if (!table.is_plain()) return Status::NotSupported("compressed blocks");
   return Status::OK();
 }
 
-/// Those from *next on that become a piece, in the room; *next is moved behind them.
+/// Blocks from *next on that become a piece, in the room; *next is moved behind them.
 Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t* next) {
   const auto& all = table.data_blocks();
   const std::size_t first = *next;
-  const std::uint64_t offset = all[first].handle.offset;
+  BRECCIA_TAKE(*next, end_of_stretch(table, first, piece_bytes_, all.size()));
   FileBlocks blocks;
-  blocks.offset = offset;
+  blocks.offset = all[first].handle.offset;
+  blocks.bytes = all[*next - 1].handle.end() - blocks.offset;
   blocks.is_checked = table.checksum_type() != sst::ChecksumType::kXxh3;
-  for (; *next < all.size(); ++*next) {
-    const sst::Handle& handle = all[*next].handle;
-    if (handle.offset < offset + blocks.bytes) {
-      return Status::Corruption("blocks lie one over the other", table.path());
-    }
-    if (*next > first && handle.end() - offset > piece_bytes_) break;
-    blocks.blocks.push_back({handle.offset - offset, static_cast<std::uint32_t>(handle.bytes)});
-    blocks.bytes = handle.end() - offset;
+  for (std::size_t b = first; b < *next; ++b) {
+    const sst::Handle& handle = all[b].handle;
+    blocks.blocks.push_back(
+        {handle.offset - blocks.offset, static_cast<std::uint32_t>(handle.bytes)});
   }
   room_.clear();
-  if (!room_.reserve(blocks.bytes + sst::algo::kPadBytes)) {
-    return Status::MemoryLimit("memory to read a file is exhausted");
-  }
+  if (!room_.reserve(blocks.bytes + sst::algo::kPadBytes)) return no_memory();
   char* const data = room_.extend(blocks.bytes + sst::algo::kPadBytes);
-  const sst::FileRange range = table.range(offset, blocks.bytes, data);
+  const sst::FileRange range = table.range(blocks.offset, blocks.bytes, data);
   BRECCIA_TRY(reader_.read(std::span(&range, 1)));
   std::fill_n(data + blocks.bytes, sst::algo::kPadBytes, '\0');
   blocks.data = data;
   if (blocks.is_checked) {
-    BRECCIA_TRY(check_blocks(table, std::span(all).subspan(first, *next - first), data, offset));
+    BRECCIA_TRY(
+        check_blocks(table, std::span(all).subspan(first, *next - first), data, blocks.offset));
   }
+  return blocks;
+}
+
+/// The same of blocks that may be compressed: what comes of them, and where they are.
+Result<FileBlocks> FileReader::unpack_blocks(const sst::Table& table, std::size_t* next,
+                                             std::vector<sst::Handle>* handles) {
+  const auto& all = table.data_blocks();
+  const std::size_t first = *next;
+  BRECCIA_TAKE(*next, end_of_stretch(table, first, piece_bytes_ / kPackedShare, kPackedBlocksMax));
+  const std::uint64_t offset = all[first].handle.offset;
+  stored_.resize(all[*next - 1].handle.end() - offset);
+  const sst::FileRange range = table.range(offset, stored_.size(), stored_.data());
+  BRECCIA_TRY(reader_.read(std::span(&range, 1)));
+  FileBlocks blocks;
+  blocks.is_checked = true;
+  blocks.was_packed = true;
+  room_.clear();
+  std::string one;
+  for (std::size_t b = first; b < *next; ++b) {
+    const sst::Handle& handle = all[b].handle;
+    Slice contents;
+    BRECCIA_TRY(
+        table.open_data(handle, stored_.data() + (handle.offset - offset), &one, &contents));
+    blocks.blocks.push_back({room_.size(), static_cast<std::uint32_t>(contents.size())});
+    handles->push_back(handle);
+    if (!room_.reserve(room_.size() + contents.size() + sst::algo::kPadBytes)) return no_memory();
+    std::copy_n(contents.data(), contents.size(), room_.extend(contents.size()));
+  }
+  blocks.bytes = room_.size();
+  std::fill_n(room_.extend(sst::algo::kPadBytes), sst::algo::kPadBytes, '\0');
+  blocks.data = room_.data();
   return blocks;
 }
 
@@ -99,12 +147,16 @@ Result<ResidentFilePtr> FileReader::read(const std::string& path, Room* room,
     BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
     for (std::size_t next = 0; next < table->data_blocks().size();) {
       if (!goes_on()) return Status::ShutdownInProgress("keys of files are not wanted");
-      BRECCIA_TAKE(const FileBlocks blocks, read_blocks(*table, &next));
+      std::vector<sst::Handle> handles;
+      BRECCIA_TAKE(const FileBlocks blocks, table->is_plain()
+                                                ? read_blocks(*table, &next)
+                                                : unpack_blocks(*table, &next, &handles));
       BRECCIA_TAKE(PiecePtr piece, backend_.make_piece(blocks));
       if (!file->pieces.empty() && piece->first_key() < file->pieces.back()->last_key()) {
         return Status::Corruption("entries are out of order", path);
       }
       file->pieces.push_back(std::move(piece));
+      if (!table->is_plain()) file->packed.push_back(std::move(handles));
     }
     return ResidentFilePtr(std::move(file));
   });

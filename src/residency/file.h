@@ -15,11 +15,13 @@
 namespace breccia::residency {
 
 /// A table whose keys a backend has: pieces with ascending keys, and the file's bytes, where their
-/// values lie. Immutable.
+/// values lie, in blocks that may be compressed. Immutable.
 /// Threads any.
 struct ResidentFile {
   std::unique_ptr<const MappedFile> bytes;
   std::vector<PiecePtr> pieces;
+  /// Where the blocks of each piece are, if blocks are compressed; else empty.
+  std::vector<std::vector<sst::Handle>> packed;
 
   [[nodiscard]] std::uint64_t keys() const;
   /// In the backend's memory.
@@ -47,8 +49,8 @@ class FileReader {
   /// `goes_on` is asked before each piece.
   /// Errors  MemoryLimit: it needs more than there is, which is known before its blocks are read;
   ///         IOError: no such file, or it cannot be read; Corruption: what it holds; NotSupported:
-  ///         range deletions, entries that are neither values nor deletions, compressed blocks, a
-  ///         table that is not read here; ShutdownInProgress: it is not to go on; those of the
+  ///         range deletions, entries that are neither values nor deletions, a table that is not
+  ///         read here; ShutdownInProgress: it is not to go on; those of the
   ///         device.
   /// Bound   memory beside that of the pieces: the bytes of one, and what decoding them takes.
   Result<ResidentFilePtr> read(const std::string& path, Room* room,
@@ -57,10 +59,13 @@ class FileReader {
  private:
   Status check(const sst::Table& table) const;
   [[nodiscard]] Result<FileBlocks> read_blocks(const sst::Table& table, std::size_t* next);
+  [[nodiscard]] Result<FileBlocks> unpack_blocks(const sst::Table& table, std::size_t* next,
+                                                 std::vector<sst::Handle>* handles);
 
   Backend& backend_;
   const std::uint64_t piece_bytes_;
   sst::RangeReader reader_;
+  std::string stored_;  // of blocks that are compressed
   exec::HostVector<char> room_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "record/key_columns.h"
+#include "sst/decompress.h"
 
 namespace breccia::residency {
 
@@ -73,16 +75,51 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
       Level& own = parts.emplace_back();
       for (const ListedFile& file : level) {
         add_parts(file, &own);
-        set->bytes_of_part_.resize(
-            set->bytes_of_part_.size() +
-                (file.resident == nullptr ? 1 : file.resident->pieces.size()),
-            file.resident == nullptr ? nullptr : file.resident->bytes.get());
+        set->add_bytes(file);
       }
       BRECCIA_TRY(check(own));
     }
     BRECCIA_TAKE(set->table_, set->backend_->make_table(parts));
     return FileSetPtr(std::move(set));
   });
+}
+
+void FileSet::add_bytes(const ListedFile& file) {
+  if (file.resident == nullptr) {
+    bytes_of_part_.emplace_back();
+    return;
+  }
+  const ResidentFile& resident = *file.resident;
+  for (std::size_t i = 0; i < resident.pieces.size(); ++i) {
+    bytes_of_part_.push_back(
+        {resident.bytes.get(), resident.packed.empty() ? nullptr : &resident.packed[i]});
+  }
+}
+
+Status FileSet::value(std::uint64_t place, std::uint32_t part, Unpacked* unpacked,
+                      Slice* value) const {
+  BRECCIA_ASSERT(is_value(place) && part < bytes_of_part_.size());
+  const MappedFile& file = *bytes_of_part_[part].file;
+  const sst::Handle* const block = packed_block_of(place, part);
+  if (block == nullptr) {
+    BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= file.bytes());
+    *value = Slice(file.data() + offset_of(place), bytes_of(place));
+    return Status::OK();
+  }
+  BRECCIA_ASSERT(block->end() <= file.bytes());
+  const char* const stored = file.data() + block->offset;
+  if (unpacked->stored != stored) {
+    unpacked->stored = nullptr;
+    const auto type = static_cast<sst::Compression>(stored[block->bytes]);
+    BRECCIA_TRY(
+        sst::decompress(type, Slice(stored, block->bytes), &unpacked->room, &unpacked->contents));
+    unpacked->stored = stored;
+  }
+  if (packed_at(place) + bytes_of(place) > unpacked->contents.size()) {
+    return Status::Corruption("a block is shorter than it was");
+  }
+  *value = Slice(unpacked->contents.data() + packed_at(place), bytes_of(place));
+  return Status::OK();
 }
 
 void FileSet::note(std::uint64_t answered, std::uint64_t left) const {
@@ -102,10 +139,14 @@ std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* val
                                   1,     words,   static_cast<std::uint32_t>(key.size())};
   std::uint32_t part = 0;
   const std::uint64_t place = find_one(one, &part);
-  note(place == kAsk ? 0 : 1, place == kAsk ? 1 : 0);
-  if (place == kAsk) return std::nullopt;
+  Unpacked unpacked;
+  Slice found;
+  const bool is_known =
+      place != kAsk && (!is_value(place) || this->value(place, part, &unpacked, &found).ok());
+  note(is_known ? 1 : 0, is_known ? 0 : 1);
+  if (!is_known) return std::nullopt;
   if (!is_value(place)) return Status::NotFound();
-  value->PinSelf(this->value(place, part));
+  value->PinSelf(found);
   return Status::OK();
 }
 
@@ -133,21 +174,55 @@ class FileSet::Chunk {
   static constexpr std::size_t kAhead = 24;
   static constexpr std::size_t kLineBytes = 64;
 
+  /// A value in a block that is compressed.
+  struct Packed {
+    const sst::Handle* block;
+    std::uint32_t i;      // of the chunk
+    std::uint32_t place;  // of the batch's keys
+  };
+
   /// Those from `begin` on; `left` of those before are left. Returns how many are then.
   std::size_t look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t begin,
                       std::size_t count, std::size_t left, const Answer& answer) {
     std::uint32_t* const some = places->data() + begin;
     const Status found = find(std::span(some, count));
     if (!found.ok()) std::fill_n(place_.begin(), count, kAsk);
+    packed_.clear();
     for (std::size_t i = 0; i < count; ++i) {
       fetch(i + kAhead, count);
+      const std::uint32_t own = some[i];
       if (place_[i] == kAsk) {
-        (*places)[left++] = some[i];
-      } else if (is_value(place_[i])) {
-        answer(worker, some[i], Status::OK(), set_.value(place_[i], part_[i]));
+        (*places)[left++] = own;
+      } else if (!is_value(place_[i])) {
+        answer(worker, own, Status::NotFound(), Slice());
+      } else if (const auto* const block = set_.packed_block_of(place_[i], part_[i])) {
+        packed_.push_back({block, static_cast<std::uint32_t>(i), own});
       } else {
-        answer(worker, some[i], Status::NotFound(), Slice());
+        left = tell(worker, i, own, places, left, answer);
       }
+    }
+    return unpack(worker, places, left, answer);
+  }
+
+  /// Answers what lies in blocks that are compressed, each of which is unpacked once.
+  std::size_t unpack(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t left,
+                     const Answer& answer) {
+    std::sort(packed_.begin(), packed_.end(),
+              [](const Packed& a, const Packed& b) { return std::less<>()(a.block, b.block); });
+    for (const Packed& one : packed_) {
+      left = tell(worker, one.i, one.place, places, left, answer);
+    }
+    return left;
+  }
+
+  std::size_t tell(std::uint64_t worker, std::size_t i, std::uint32_t place,
+                   std::vector<std::uint32_t>* places, std::size_t left, const Answer& answer) {
+    Slice value;
+    const Status status = set_.value(place_[i], part_[i], &unpacked_, &value);
+    if (status.ok()) {
+      answer(worker, place, status, value);
+    } else {
+      (*places)[left++] = place;  // RocksDB may say what is wrong
     }
     return left;
   }
@@ -168,7 +243,8 @@ class FileSet::Chunk {
 
   void fetch(std::size_t i, std::size_t count) const {
     if (i >= count || !is_value(place_[i])) return;
-    const char* const value = set_.address(place_[i], part_[i]);
+    if (set_.packed_block_of(place_[i], part_[i]) != nullptr) return;
+    const char* const value = set_.bytes_of_part_[part_[i]].file->data() + offset_of(place_[i]);
     __builtin_prefetch(value);
     __builtin_prefetch(value + std::min<std::uint64_t>(bytes_of(place_[i]), kLineBytes));
   }
@@ -178,6 +254,8 @@ class FileSet::Chunk {
   record::KeyColumns gathered_;
   std::string key_;
   std::array<std::uint32_t, kKeys> which_;
+  std::vector<Packed> packed_;
+  Unpacked unpacked_;
   std::array<std::uint64_t, kKeys> place_;
   std::array<std::uint32_t, kKeys> part_;
 };

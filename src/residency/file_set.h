@@ -68,18 +68,17 @@ class FileSet final : public tree::KnownFiles {
     return backend_->find_one(*table_, key, part);
   }
 
-  /// The value at a place in a part, as find() tells them.
+  /// What a block was unpacked to, the last one: neighbours are unpacked once.
+  struct Unpacked {
+    std::string room;
+    Slice contents;
+    const char* stored = nullptr;
+  };
+  /// The value at a place in a part, as find() tells them. It lies in the file, or in *unpacked.
   /// Shape   is_value(place)
-  [[nodiscard]] Slice value(std::uint64_t place, std::uint32_t part) const {
-    BRECCIA_INVARIANT(is_value(place) && part < bytes_of_part_.size());
-    const MappedFile& bytes = *bytes_of_part_[part];
-    BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= bytes.bytes());
-    return {bytes.data() + offset_of(place), bytes_of(place)};
-  }
-  /// Where a value begins, for who fetches it ahead.
-  [[nodiscard]] const char* address(std::uint64_t place, std::uint32_t part) const {
-    return bytes_of_part_[part]->data() + offset_of(place);
-  }
+  /// Errors  Corruption: a block is not any more what it was; MemoryLimit.
+  [[nodiscard]] Status value(std::uint64_t place, std::uint32_t part, Unpacked* unpacked,
+                             Slice* value) const;
 
   [[nodiscard]] const std::vector<ListedLevel>& levels() const { return levels_; }
   /// Tables, and those of them whose keys are here, with so many keys in so many bytes of the
@@ -97,13 +96,23 @@ class FileSet final : public tree::KnownFiles {
           std::shared_ptr<Usage> usage)
       : backend_(std::move(backend)), levels_(std::move(levels)), usage_(std::move(usage)) {}
   class Chunk;
+  [[nodiscard]] const sst::Handle* packed_block_of(std::uint64_t place, std::uint32_t part) const {
+    const auto* const packed = bytes_of_part_[part].packed;
+    return packed == nullptr ? nullptr : &(*packed)[packed_block(place)];
+  }
+  void add_bytes(const ListedFile& file);
   void note(std::uint64_t answered, std::uint64_t left) const;
 
   const std::shared_ptr<Backend> backend_;
   const std::vector<ListedLevel> levels_;
   const std::shared_ptr<Usage> usage_;
   LevelTablePtr table_;
-  std::vector<const MappedFile*> bytes_of_part_;  // null where RocksDB is asked
+  /// Where values of a part lie.
+  struct PartBytes {
+    const MappedFile* file = nullptr;                  // null: RocksDB is asked
+    const std::vector<sst::Handle>* packed = nullptr;  // null: blocks are not compressed
+  };
+  std::vector<PartBytes> bytes_of_part_;
 };
 using FileSetPtr = std::shared_ptr<const FileSet>;
 

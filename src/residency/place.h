@@ -12,6 +12,12 @@ inline constexpr int kPlaceBytesBits = 24;
 inline constexpr std::uint64_t kPlaceBytesMax = (std::uint64_t{1} << kPlaceBytesBits) - 1;
 inline constexpr std::uint64_t kPlaceOffsetMax = (std::uint64_t{1} << (64 - kPlaceBytesBits)) - 2;
 
+/// The same in a file whose blocks are compressed: which block of the piece << 48, where in its
+/// contents << 24, bytes.
+inline constexpr int kPackedBlockShift = 2 * kPlaceBytesBits;
+/// Blocks of a piece then, at most: one more would be taken for kAsk.
+inline constexpr std::uint64_t kPackedBlocksMax = (std::uint64_t{1} << 16) - 1;
+
 /// No file has the key.
 inline constexpr std::uint64_t kNowhere = 0;
 /// A deletion hides what files below may have of it.
@@ -25,6 +31,17 @@ BRECCIA_HD constexpr bool is_value(std::uint64_t place) {
 BRECCIA_HD constexpr std::uint64_t place_of(std::uint64_t offset, std::uint64_t bytes) {
   if (offset > kPlaceOffsetMax || bytes > kPlaceBytesMax) return kAsk;
   return offset << kPlaceBytesBits | bytes;
+}
+BRECCIA_HD constexpr std::uint64_t packed_place(std::uint64_t block, std::uint64_t at,
+                                                std::uint64_t bytes) {
+  if (at > kPlaceBytesMax || bytes > kPlaceBytesMax) return kAsk;
+  return block << kPackedBlockShift | at << kPlaceBytesBits | bytes;
+}
+BRECCIA_HD constexpr std::uint64_t packed_block(std::uint64_t place) {
+  return place >> kPackedBlockShift;
+}
+BRECCIA_HD constexpr std::uint64_t packed_at(std::uint64_t place) {
+  return place >> kPlaceBytesBits & kPlaceBytesMax;
 }
 BRECCIA_HD constexpr std::uint64_t offset_of(std::uint64_t place) {
   return place >> kPlaceBytesBits;

@@ -42,8 +42,7 @@ TEST_P(ResidencyConformance, SaysWhatRocksDbSays) {
     Database database(config, seed);
     database.fill();
     const auto backend = executor.make(seed);
-    const bool has_all =
-        !config.deletes_ranges && !config.merges && config.compression == rocksdb::kNoCompression;
+    const bool has_all = !config.deletes_ranges && !config.merges;
     {
       auto levels = database.files();
       const auto all = [] { return true; };

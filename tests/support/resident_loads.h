@@ -45,7 +45,9 @@ inline const Config kConfigs[] = {
     {"keys of any length", "p", 60},
     {"a prefix of zeros", std::string(11, '\0'), 4},
     {"crc32c", "", 0, rocksdb::kCRC32c},
-    {"compressed", "", 0, rocksdb::kXXH3, rocksdb::kLZ4Compression},
+    {"LZ4", "", 0, rocksdb::kXXH3, rocksdb::kLZ4Compression},
+    {"snappy and crc32c", "", 0, rocksdb::kCRC32c, rocksdb::kSnappyCompression},
+    {"ZSTD and keys of any length", "p", 60, rocksdb::kXXH3, rocksdb::kZSTD},
     {"range deletions", "", 0, rocksdb::kXXH3, rocksdb::kNoCompression, true},
     {"merge operands", "", 0, rocksdb::kXXH3, rocksdb::kNoCompression, false, true},
 };
@@ -200,6 +202,7 @@ inline std::uint64_t compare(const FileSet& set, const Database& database) {
   Found found(database.keys());
   EXPECT_TRUE(found.look_up(set).ok());
   std::uint64_t asked = 0;
+  FileSet::Unpacked unpacked;
   for (std::size_t i = 0; i < found.which.size(); ++i) {
     const std::string& key = database.keys()[found.which[i]];
     const std::uint64_t place = found.place[i];
@@ -218,7 +221,9 @@ inline std::uint64_t compare(const FileSet& set, const Database& database) {
     const Status status = database.db()->Get({}, key, &value);
     EXPECT_EQ(status.ok(), is_value(place)) << Slice(key).ToString(true);
     if (status.ok() && is_value(place)) {
-      EXPECT_EQ(set.value(place, found.part[i]), Slice(value));
+      Slice known;
+      EXPECT_TRUE(set.value(place, found.part[i], &unpacked, &known).ok());
+      EXPECT_EQ(known, Slice(value));
     }
   }
   return asked;
