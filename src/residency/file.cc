@@ -121,6 +121,8 @@ Result<FileBlocks> FileReader::unpack_blocks(const sst::Table& table, std::size_
   room_.clear();
   std::string one;
   for (std::size_t b = first; b < *next; ++b) {
+    if (b > first && room_.size() >= piece_bytes_) *next = b;  // it grew by more than most do
+    if (b == *next) break;
     const sst::Handle& handle = all[b].handle;
     Slice contents;
     BRECCIA_TRY(
