@@ -234,12 +234,14 @@ Status Engine::make_room_for_files() {
     files_ = std::make_unique<ResidentFiles>();
     return Status::OK();
   }
-  BRECCIA_TAKE(auto backend, residency::make_backend(
-                                 backends_->first().tenant().device_ptr(),
-                                 {.name = "residency",
-                                  .bytes_max = options_.residency_bytes + ResidentFiles::kLoadBytes,
-                                  .cost = exec::GiveCost::kCopy}));
-  files_ = std::make_unique<ResidentFiles>(std::move(backend), options_.residency_bytes);
+  const std::uint64_t bytes_max =
+      std::min(options_.residency_bytes, ~std::uint64_t{0} - ResidentFiles::kLoadBytes);
+  BRECCIA_TAKE(auto backend,
+               residency::make_backend(backends_->first().tenant().device_ptr(),
+                                       {.name = "residency",
+                                        .bytes_max = bytes_max + ResidentFiles::kLoadBytes,
+                                        .cost = exec::GiveCost::kCopy}));
+  files_ = std::make_unique<ResidentFiles>(std::move(backend), bytes_max);
   return Status::OK();
 }
 

@@ -54,7 +54,8 @@ class ResidentFiles {
     is_asked_.store(true);
     bell_.ring();
   }
-  /// Whether that was asked since.
+  /// Whether that was asked since it was taken last.
+  [[nodiscard]] bool is_asked() const { return is_asked_.load(); }
   [[nodiscard]] bool take_asked() { return is_asked_.exchange(false); }
 
   // ---- figures ----

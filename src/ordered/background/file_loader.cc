@@ -62,23 +62,28 @@ void FileLoader::run() {
 
 void FileLoader::step() {
   const auto backend = parts_.files->backend();
-  const ViewPtr view = parts_.state->view();
   if (parts_.files->take_asked()) rests_until_ = std::chrono::steady_clock::now() + kRest;
   const bool rests = std::chrono::steady_clock::now() < rests_until_;
-  if (backend == nullptr || rests || !view->keeps_clean || !parts_.fault->get().ok()) {
-    return forget_all();
+  std::vector<FamilyId> ids;
+  bool keeps = false;
+  {
+    // No longer: it holds files, and memory of the device.
+    const ViewPtr view = parts_.state->view();
+    keeps = view->keeps_clean;
+    for (const FamilyViewPtr& family : view->families) {
+      if (!family->dropped && family->tree_is_cached) ids.push_back(family->id);
+    }
   }
+  if (backend == nullptr || rests || !keeps || !parts_.fault->get().ok()) return forget_all();
   if (reader_ == nullptr) {
     reader_ =
         std::make_unique<residency::FileReader>(backend.get(), residency::FileReader::kPieceBytes);
   }
   std::erase_if(families_, [&](const auto& one) {
-    const FamilyView* const own = view->family(one.first);
-    return own == nullptr || own->dropped;
+    return std::find(ids.begin(), ids.end(), one.first) == ids.end();
   });
-  for (const FamilyViewPtr& family : view->families) {
-    if (stopping_) return;
-    if (!family->dropped && family->tree_is_cached) look(*family);
+  for (const FamilyId id : ids) {
+    if (!stopping_) look(id);
   }
 }
 
@@ -104,13 +109,19 @@ std::uint64_t FileLoader::version_of(const FamilyView& view) const {
   return version;
 }
 
-void FileLoader::look(const FamilyView& view) {
-  Family& family = families_[view.id];
-  const bool is_known =
-      family.is_whole && family.changes == view.tree_changes && family.version == version_of(view);
-  if (is_known) return;
-  std::optional<Listed> listed = list(view.id);
-  if (listed.has_value()) load(view.id, &*listed, &family);
+bool FileLoader::is_known(FamilyId id, const Family& family) const {
+  const ViewPtr view = parts_.state->view();
+  const FamilyView* const now = view->family(id);
+  return now == nullptr ||
+         (family.is_whole && std::chrono::steady_clock::now() < family.look_again &&
+          family.changes == now->tree_changes && family.version == version_of(*now));
+}
+
+void FileLoader::look(FamilyId id) {
+  Family& family = families_[id];
+  if (is_known(id, family)) return;
+  std::optional<Listed> listed = list(id);
+  if (listed.has_value()) load(id, &*listed, &family);
 }
 
 std::optional<FileLoader::Listed> FileLoader::list(FamilyId id) const {
@@ -129,49 +140,65 @@ std::optional<FileLoader::Listed> FileLoader::list(FamilyId id) const {
   return listed;
 }
 
-/// True if some that were kept are no more among those that are listed.
-bool FileLoader::take_kept(Listed* listed, Family* family) {
+void FileLoader::take_kept(Listed* listed, Family* family) {
   std::map<std::uint64_t, residency::ResidentFilePtr> kept;
+  std::map<std::uint64_t, std::uint64_t> needs;
   for (ListedFile* const file : newest_first(&listed->levels)) {
+    if (const auto of = family->needs.find(file->number); of != family->needs.end()) {
+      needs.insert(*of);
+    }
     const auto before = family->kept.find(file->number);
     if (before == family->kept.end()) continue;
     kept.insert(*before);
     file->resident = before->second;
   }
-  const bool went = kept.size() < family->kept.size();
   family->kept = std::move(kept);
-  return went;
+  family->needs = std::move(needs);
 }
 
 void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
   const base::Stopwatch watch;
   family->is_whole = false;
-  // Memory of files that went is there for others, when no view has them any more.
-  if (take_kept(listed, family) && !publish(id, *listed, family)) return;
+  take_kept(listed, family);
+  // At once: memory of files that went is there for others when no view has them any more.
+  bool is_refused = false;
+  if (!publish(id, *listed, &is_refused)) return;
   std::uint64_t published = 0;
   std::uint64_t loads = 0;
-  std::vector<ListedFile*> older = newest_first(&listed->levels);
+  bool lacks_room = false;
+  Files older = newest_first(&listed->levels);
   std::reverse(older.begin(), older.end());  // the next to be read is the last
-  for (; !older.empty() && family->kept.size() < kFilesMax; older.pop_back()) {
-    ListedFile* const file = older.back();
-    if (family->kept.contains(file->number)) continue;
-    std::uint64_t needed = 0;
-    Read got = read(file, family, &needed);
-    if (got == Read::kNoRoom && make_room(needed, older, family)) {
-      if (!publish(id, *listed, family)) return;
-      got = read(file, family, &needed);
-    }
+  for (; !is_refused && !older.empty() && family->kept.size() < kFilesMax; older.pop_back()) {
+    if (family->kept.contains(older.back()->number)) continue;
+    const Read got = load_newest(id, older, *listed, family);
     if (got == Read::kOver) return;
-    if (file->resident == nullptr) continue;
+    lacks_room = lacks_room || got == Read::kNoRoom;
+    if (older.back()->resident == nullptr) continue;
     ++loads;
     if (watch.micros() - published < kPublishMicros) continue;
     published = watch.micros();
-    if (!publish(id, *listed, family)) return;
+    if (!publish(id, *listed, &is_refused)) return;
   }
   if (loads > 0) parts_.files->note_load(loads, watch.micros());
-  family->is_whole = publish(id, *listed, family);
+  family->is_whole = publish(id, *listed, &is_refused);
+  family->look_again = lacks_room ? std::chrono::steady_clock::now() + kRest : Time::max();
   family->version = listed->version;
   family->changes = listed->changes;
+}
+
+FileLoader::Read FileLoader::load_newest(FamilyId id, const Files& older, const Listed& listed,
+                                         Family* family) {
+  ListedFile* const file = older.back();
+  const auto known = family->needs.find(file->number);
+  if (known != family->needs.end() && !could_fit(known->second, older)) return Read::kNoRoom;
+  const Read got = read(file, family);
+  if (got != Read::kNoRoom) return got;
+  // Whatever had no room, the budget or the device.
+  const std::uint64_t needed = family->needs[file->number];
+  if (!could_fit(needed, older)) return Read::kNoRoom;
+  let_go(needed, older, family);
+  bool is_refused = false;
+  return publish(id, listed, &is_refused) ? read(file, family) : Read::kOver;
 }
 
 std::uint64_t FileLoader::bytes_kept() const {
@@ -191,25 +218,32 @@ bool FileLoader::device_is_full(std::uint64_t needed) const {
   const exec::Device& device = backend->device();
   if (device.is_host()) return false;
   const std::uint64_t limit = device.memory_limit();
-  return device.memory_held() > limit - std::min(limit, needed + ResidentFiles::kLoadBytes);
+  const std::uint64_t free = limit - std::min(limit, needed + ResidentFiles::kLoadBytes);
+  if (device.memory_held() > free) backend->tenant().pool().trim();
+  return device.memory_held() > free;
 }
 
 /// What cannot be read here stays RocksDB's, for good.
-FileLoader::Read FileLoader::read(ListedFile* file, Family* family, std::uint64_t* needed) {
+FileLoader::Read FileLoader::read(ListedFile* file, Family* family) {
   const std::uint64_t bytes_max = parts_.files->bytes_max();
   residency::FileReader::Room room{bytes_max - std::min(bytes_max, bytes_kept())};
-  auto got = reader_->read(file->path, &room,
-                           [&] { return !stopping_ && !device_is_full(room.bytes_needed); });
-  *needed = room.bytes_needed;
+  bool is_begun = false;
+  auto got = reader_->read(file->path, &room, [&] {
+    const std::uint64_t ahead = std::exchange(is_begun, true) ? 0 : room.bytes_needed;
+    return !stopping_ && !parts_.files->is_asked() && !device_is_full(ahead);
+  });
+  family->needs[file->number] = room.bytes_needed;
   if (got.ok()) {
-    if (bytes_kept() + got.value()->memory_bytes() > bytes_max) return Read::kNoRoom;
+    const std::uint64_t bytes = got.value()->memory_bytes();
+    family->needs[file->number] = bytes;
+    if (bytes > room.bytes_max) return Read::kNoRoom;
     file->resident = got.take();
     family->kept.emplace(file->number, file->resident);
     return Read::kDone;
   }
   const Status& why = got.status();
-  if (why.IsShutdownInProgress() && stopping_) return Read::kOver;
-  if (why.IsMemoryLimit()) return Read::kNoRoom;
+  if (why.IsShutdownInProgress() && (stopping_ || parts_.files->is_asked())) return Read::kOver;
+  if (why.IsShutdownInProgress() || why.IsMemoryLimit()) return Read::kNoRoom;
   if (why.IsNotSupported() || why.IsCorruption()) family->kept.emplace(file->number, nullptr);
   if (why.IsCorruption() && !std::exchange(has_warned_, true)) {
     log(LogLevel::kWarning, "keys of " + file->path + " are not resident: " + why.ToString());
@@ -217,33 +251,36 @@ FileLoader::Read FileLoader::read(ListedFile* file, Family* family, std::uint64_
   return Read::kDone;  // of IOError, too: a compaction may have taken the file away
 }
 
-/// Lets go of the oldest files among `older`, which has the oldest first and last the one that
-/// needs room. False: not even without all of them there is any.
-bool FileLoader::make_room(std::uint64_t needed, const std::vector<ListedFile*>& older,
-                           Family* family) {
+/// Whether there would be room if all older files of the family went.
+bool FileLoader::could_fit(std::uint64_t needed, const Files& older) const {
   const std::uint64_t bytes_max = parts_.files->bytes_max();
-  std::uint64_t kept = bytes_kept();
   std::uint64_t could_go = 0;
   for (const ListedFile* const file : older) {
     could_go += file->resident == nullptr ? 0 : file->resident->memory_bytes();
   }
-  if (needed > bytes_max || kept - could_go > bytes_max - needed) return false;
+  return needed <= bytes_max && bytes_kept() - could_go <= bytes_max - needed;
+}
+
+/// Lets go of the oldest files, so many bytes or all.
+void FileLoader::let_go(std::uint64_t bytes, const Files& older, Family* family) {
+  std::uint64_t gone = 0;
   for (ListedFile* const file : older) {
-    if (kept <= bytes_max - needed) break;
+    if (gone >= bytes) return;
     if (file->resident == nullptr) continue;
-    kept -= file->resident->memory_bytes();
+    gone += file->resident->memory_bytes();
     family->kept.erase(file->number);
     file->resident = nullptr;
   }
-  return true;
 }
 
-/// False: what is listed is not so any more, or was not published.
-bool FileLoader::publish(FamilyId id, const Listed& listed, Family* family) {
+/// False: what is listed is not so any more, or was not published. *is_refused: no set can be made
+/// of what is listed, and RocksDB alone is asked.
+bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused) {
   const auto backend = parts_.files->backend();
   if (backend == nullptr) return false;
   auto set = residency::FileSet::make(backend, listed.levels, parts_.files->usage());
-  if (!set.ok() && !set.status().IsNotSupported() && !set.status().IsCorruption()) return false;
+  *is_refused = set.status().IsNotSupported() || set.status().IsCorruption();
+  if (!set.ok() && !*is_refused) return false;
   const residency::FileSetPtr files = set.ok() ? set.take() : nullptr;
   bool is_published = false;
   publisher_->change([&](View* next) {
@@ -255,7 +292,6 @@ bool FileLoader::publish(FamilyId id, const Listed& listed, Family* family) {
     next->set_family(std::move(changed));
     is_published = true;
   });
-  if (files == nullptr) family->kept.clear();
   return is_published;
 }
 
