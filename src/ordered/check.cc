@@ -199,14 +199,25 @@ Status check_tree(const View& view, const std::vector<tree::TreeFamily>& familie
   return Status::Corruption("the view has a family that the tree lacks");
 }
 
+namespace {
+
+/// Keys of a family that are looked at.
+constexpr int kKeysMax = 16 << 10;
+
+/// Null: the tree has none.
+std::unique_ptr<rocksdb::Iterator> all_keys(const View& view, const FamilyView& family) {
+  rocksdb::ReadOptions options;
+  options.total_order_seek = true;
+  options.fill_cache = false;  // what a user finds cached must not depend on it
+  return view.below.iterate(options, family.in_tree());
+}
+
+}  // namespace
+
 Status check_filters(const View& view) {
-  constexpr int kKeysMax = 16 << 10;
   for (const FamilyViewPtr& family : view.families) {
     if (family->filter == nullptr || family->dropped) continue;
-    rocksdb::ReadOptions options;
-    options.total_order_seek = true;
-    options.fill_cache = false;  // what a user finds cached must not depend on it
-    const auto at = view.below.iterate(options, family->in_tree());
+    const auto at = all_keys(view, *family);
     if (at == nullptr) continue;
     int left = kKeysMax;
     for (at->SeekToFirst(); at->Valid() && left > 0; at->Next(), --left) {
@@ -232,13 +243,9 @@ Status check_known(const FamilyView& family, const Slice& key, const Slice* valu
 }  // namespace
 
 Status check_files(const View& view) {
-  constexpr int kKeysMax = 16 << 10;
   for (const FamilyViewPtr& family : view.families) {
     if (family->files == nullptr || family->dropped) continue;
-    rocksdb::ReadOptions options;
-    options.total_order_seek = true;
-    options.fill_cache = false;  // what a user finds cached must not depend on it
-    const auto at = view.below.iterate(options, family->in_tree());
+    const auto at = all_keys(view, *family);
     if (at == nullptr) continue;
     std::string behind;  // the least key behind the one before
     int left = kKeysMax;

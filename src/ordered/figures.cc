@@ -87,8 +87,8 @@ std::uint64_t filter_builds(From from) { return from.filters.built(); }
 std::uint64_t filter_keys(From from) { return from.filters.keys(); }
 std::uint64_t filter_bytes(From from) { return from.filters.bytes(); }
 
-std::uint64_t resident_answered(From from) { return from.files.usage()->answered.load(); }
-std::uint64_t resident_left(From from) { return from.files.usage()->left.load(); }
+std::uint64_t resident_answered(From from) { return from.files.usage()->answered(); }
+std::uint64_t resident_left(From from) { return from.files.usage()->left(); }
 std::uint64_t resident_loads(From from) { return from.files.loads(); }
 std::uint64_t resident_load_micros(From from) { return from.files.load_micros(); }
 residency::FileSet::Figures resident(From from) {

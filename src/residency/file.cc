@@ -72,11 +72,6 @@ std::uint64_t ResidentFile::memory_bytes() const {
       [](std::uint64_t sum, const PiecePtr& piece) { return sum + piece->memory_bytes(); });
 }
 
-Status FileReader::check(const sst::Table& table) const {
-  if (table.range_deletions().has_value()) return Status::NotSupported("range deletions");
-  return Status::OK();
-}
-
 /// Blocks from *next on that become a piece, in the room; *next is moved behind them.
 Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t* next) {
   const auto& all = table.data_blocks();
@@ -142,7 +137,7 @@ Result<ResidentFilePtr> FileReader::read(const std::string& path, Room* room,
                                          const std::function<bool()>& goes_on) {
   return base::or_memory_limit([&]() -> Result<ResidentFilePtr> {
     BRECCIA_TAKE(const auto table, sst::Table::open(path));
-    BRECCIA_TRY(check(*table));
+    if (table->range_deletions().has_value()) return Status::NotSupported("range deletions", path);
     room->bytes_needed = bytes_needed(*table);
     if (room->bytes_needed > room->bytes_max) return Status::MemoryLimit("no room for keys", path);
     auto file = std::make_shared<ResidentFile>();

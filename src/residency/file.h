@@ -57,7 +57,6 @@ class FileReader {
                                const std::function<bool()>& goes_on);
 
  private:
-  Status check(const sst::Table& table) const;
   [[nodiscard]] Result<FileBlocks> read_blocks(const sst::Table& table, std::size_t* next);
   [[nodiscard]] Result<FileBlocks> unpack_blocks(const sst::Table& table, std::size_t* next,
                                                  std::vector<sst::Handle>* handles);

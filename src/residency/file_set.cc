@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -122,11 +123,6 @@ Status FileSet::value(std::uint64_t place, std::uint32_t part, Unpacked* unpacke
   return Status::OK();
 }
 
-void FileSet::note(std::uint64_t answered, std::uint64_t left) const {
-  usage_->answered.fetch_add(answered, std::memory_order_relaxed);
-  usage_->left.fetch_add(left, std::memory_order_relaxed);
-}
-
 std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* value) const {
   if (!host_reads()) return std::nullopt;
   constexpr std::uint64_t kWordsMax = 64;  // longer keys are for the tree
@@ -143,7 +139,7 @@ std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* val
   Slice found;
   const bool is_known =
       place != kAsk && (!is_value(place) || this->value(place, part, &unpacked, &found).ok());
-  note(is_known ? 1 : 0, is_known ? 0 : 1);
+  usage_->note(is_known ? 1 : 0, is_known ? 0 : 1);
   if (!is_known) return std::nullopt;
   if (!is_value(place)) return Status::NotFound();
   value->PinSelf(found);
@@ -165,7 +161,7 @@ class FileSet::Chunk {
       const std::size_t count = std::min(kKeys, places->size() - begin);
       left = look_up(worker, places, begin, count, left, answer);
     }
-    set_.note(places->size() - left, left);
+    set_.usage_->note(places->size() - left, left);
     places->resize(left);
   }
 

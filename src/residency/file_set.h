@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counters.h"
 #include "residency/file.h"
 #include "tree/known_files.h"
 
@@ -29,10 +29,20 @@ using ListedLevel = std::vector<ListedFile>;
 /// one if it overlaps none that is there.
 [[nodiscard]] std::vector<ListedLevel> levels_of_overlapping(std::vector<ListedFile> newest_first);
 
-/// Lookups of any number of sets.
-struct Usage {
-  std::atomic<std::uint64_t> answered{0};
-  std::atomic<std::uint64_t> left{0};  // to RocksDB
+/// Lookups of any number of sets: those that they answered, and those that are left to RocksDB.
+/// Threads any.
+class Usage {
+ public:
+  void note(std::uint64_t answered, std::uint64_t left) {
+    counters_.add(kAnswered, answered);
+    counters_.add(kLeft, left);
+  }
+  [[nodiscard]] std::uint64_t answered() const { return counters_.sum(kAnswered); }
+  [[nodiscard]] std::uint64_t left() const { return counters_.sum(kLeft); }
+
+ private:
+  enum Counter : std::size_t { kAnswered, kLeft, kEnd };
+  base::Counters<kEnd> counters_;
 };
 
 /// All live tables of a family at one time: for each key what the tree says of it, or that RocksDB
@@ -101,7 +111,6 @@ class FileSet final : public tree::KnownFiles {
     return packed == nullptr ? nullptr : &(*packed)[packed_block(place)];
   }
   void add_bytes(const ListedFile& file);
-  void note(std::uint64_t answered, std::uint64_t left) const;
 
   const std::shared_ptr<Backend> backend_;
   const std::vector<ListedLevel> levels_;
