@@ -13,11 +13,18 @@
 
 namespace breccia::base {
 
-/// Maps such a file so that its huge pages are mapped as such; `rights`: PROT_READ, PROT_WRITE.
+/// Maps a file so that its huge pages are mapped as such; `rights`: PROT_READ, PROT_WRITE.
 /// Owner   munmap() ends it. Null of no bytes.
 /// Errors  IOError.
-[[nodiscard]] Result<std::byte*> map_tmpfs(int fd, const std::string& path, std::uint64_t bytes,
-                                           int rights);
+[[nodiscard]] Result<std::byte*> map_file(int fd, const std::string& path, std::uint64_t bytes,
+                                          int rights);
+
+/// Has pages of a file at hand that was mapped to be read: huge ones where the kernel makes them of
+/// small ones that are there (of tmpfs; of other files that nobody writes to if it was built so),
+/// and entries in the page tables for all. Advice: what fails leaves reads slower.
+/// Shape   data of map_file()
+/// Cost    copies what was not huge yet, and reads what the system has not cached of the file.
+void fetch_pages(const std::byte* data, std::uint64_t bytes);
 
 /// Gives an empty file `bytes` bytes of huge pages, as far as the kernel has them: what is missing
 /// is left to whoever reserves the space. Pages are zero, and count as data.

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/assert.h"
 #include "base/result.h"
 #include "batch/reads.h"
 #include "exec/host_vector.h"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/prefetch.h"
 #include "batch/chunks.h"
 
 namespace breccia::batch {
@@ -65,15 +66,14 @@ struct Lists {
     const auto fetch = [&](std::uint64_t i) {
       while (at(range + 1) <= i) ++range;
       const Place place = Place::of(requests.range_result(first + range), i - at(range));
-      __builtin_prefetch(place.at);
-      __builtin_prefetch(place.at + 64);
+      base::prefetch(place.at);
+      base::prefetch(place.at + 64);
       ahead[i % kAhead] = place;
     };
     for (std::uint64_t i = begin; i < std::min(begin + kAhead, end); ++i) fetch(i);
     for (std::uint64_t i = begin; i < end; ++i) {
-      const Place place = ahead[i % kAhead];
+      const auto [key, value] = ahead[i % kAhead].entry();
       if (i + kAhead < end) fetch(i + kAhead);
-      const auto [key, value] = place.entry();
       visit(i, key, value);
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/prefetch.h"
 #include "batch/selection.h"
 #include "exec/host_vector.h"
 #include "record/record.h"
@@ -41,7 +42,7 @@ struct RangeResult {
   }
   // Entries lie all over the log; whoever reads them in order finds the next ones in cache.
   constexpr std::uint64_t kAhead = 12;
-  if (j + kAhead < range.count) __builtin_prefetch(range.records[j + kAhead]);
+  if (j + kAhead < range.count) base::prefetch(range.records[j + kAhead]);
   const std::byte* const record = range.records[j];
   const record::RecordHeader header = record::record_header(record);
   return {Slice(record::record_key(record), header.key_bytes()),

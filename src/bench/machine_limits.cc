@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/machine.h"
+#include "base/prefetch.h"
 #include "base/random.h"
 #include "base/streamed_bytes.h"
 #include "bench/key_choice.h"
@@ -134,8 +135,8 @@ double gather_rows_per_s(const Memory& memory) {
     };
     for (std::uint64_t i = 0; i < kGathered; ++i) {
       const char* const ahead = row(i + kPrefetched);
-      __builtin_prefetch(ahead);
-      __builtin_prefetch(ahead + kRowBytes / 2);
+      base::prefetch(ahead);
+      base::prefetch(ahead + kRowBytes / 2);
       std::memcpy(gathered[thread].data() + i * kRowBytes, row(i), kRowBytes);
     }
     return kGathered;
@@ -163,8 +164,8 @@ double values_gathered_per_s(const Memory& memory) {
         reinterpret_cast<std::byte*>(column + turn % pieces * kGathered * kValueBytes));
     for (std::uint64_t i = 0; i < kGathered; ++i) {
       const char* const ahead = row(i + kPrefetched);
-      __builtin_prefetch(ahead, /*rw=*/0, /*locality=*/2);
-      __builtin_prefetch(ahead + kRowBytes / 2, /*rw=*/0, /*locality=*/2);
+      base::prefetch_far(ahead);
+      base::prefetch_far(ahead + kRowBytes / 2);
       base::copy_inline(values.next(kValueBytes), row(i) + kValueAt, kValueBytes);
     }
     return kGathered;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "base/prefetch.h"
 #include "base/result.h"
 #include "pmem/page_memory.h"
 #include "record/keyed_hash.h"
@@ -37,7 +38,7 @@ class KeyFilter {
     return runs::may_hold(exec::HostGroup<1>(), ref_, hash);
   }
   /// Fetches what may_hold will read.
-  void prefetch(std::uint64_t hash) const { __builtin_prefetch(runs::filter_block(ref_, hash)); }
+  void prefetch(std::uint64_t hash) const { base::prefetch(runs::filter_block(ref_, hash)); }
 
   [[nodiscard]] const record::HashSeed& seed() const { return seed_; }
   [[nodiscard]] std::uint64_t bytes() const {

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/prefetch.h"
 #include "base/random.h"
 #include "record/key_hash.h"
 
@@ -224,7 +225,7 @@ void RowCache::prefetch(std::uint64_t hash) const {
   const std::uint64_t index = set_of(hash);
   if (!is_used(index)) return;
   const auto* const set = reinterpret_cast<const char*>(&set_at(index));
-  for (std::size_t at = 0; at < offsetof(Set, data); at += 64) __builtin_prefetch(set + at);
+  for (std::size_t at = 0; at < offsetof(Set, data); at += 64) base::prefetch(set + at);
 }
 
 void RowCache::prefetch_insert(std::uint64_t hash) const {
@@ -235,7 +236,7 @@ void RowCache::prefetch_insert(std::uint64_t hash) const {
   constexpr std::size_t kWords = 64 / sizeof(std::uint64_t);
   constexpr std::size_t kLines = 3;  // an entry of 16 and 100 bytes
   for (std::size_t at = used; at < std::min(used + kLines * kWords, kDataWords); at += kWords) {
-    __builtin_prefetch(&set.data[at], /*for writing*/ 1);
+    base::prefetch_to_write(&set.data[at]);
   }
 }
 
@@ -296,8 +297,8 @@ std::optional<std::uint32_t> RowCache::find_at(std::uint32_t ref, FamilyId famil
 void RowCache::prefetch_at(std::uint32_t ref) const {
   if (ref == 0) return;
   const Set& set = set_at((ref - 1) / kWays);
-  __builtin_prefetch(&set.sequence);
-  __builtin_prefetch(&set.place[(ref - 1) % kWays]);
+  base::prefetch(&set.sequence);
+  base::prefetch(&set.place[(ref - 1) % kWays]);
 }
 
 /// Copies the value of what is wanted from way `way`, if it is there and may be used.

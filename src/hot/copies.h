@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/epochs.h"
+#include "base/prefetch.h"
 #include "base/result.h"
 #include "base/thread_slot.h"
 #include "hot/model.h"
@@ -74,7 +75,7 @@ class Copies {
   /// Brings what it looks at first closer.
   void fetch(std::uint64_t hash) const {
     const auto* const bucket = reinterpret_cast<const char*>(&bucket_of(hash));
-    for (std::size_t at = 0; at < sizeof(Bucket); at += 64) __builtin_prefetch(bucket + at);
+    for (std::size_t at = 0; at < sizeof(Bucket); at += 64) base::prefetch(bucket + at);
   }
   /// The bucket's version: what is found behind this call is what the store below has as long as
   /// the version is the same.

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "ordered/view.h"
 #include "wal/format.h"
 
@@ -100,8 +101,8 @@ void OrderIndex::fill_blocks(const Order& order, const wal::SegmentTable& table,
     // The next block's records are on their way while this one's are read.
     for (std::uint64_t i = end; i < std::min(end + kBlock, count_); ++i) {
       const std::byte* const record = record_at(i);
-      __builtin_prefetch(record);
-      __builtin_prefetch(record + sizeof(record::RecordHeader) + prefix_.size() + 7);
+      base::prefetch(record);
+      base::prefetch(record + sizeof(record::RecordHeader) + prefix_.size() + 7);
     }
     for (std::uint64_t i = begin; i < end; ++i) {
       words[i - begin] = word_of(key_at(order, table, i));
@@ -136,9 +137,9 @@ std::unique_ptr<const OrderIndex> OrderIndex::make(const Order& order,
 
 /// A block's entries come into the cache while its ranks do.
 void OrderIndex::prefetch(std::uint64_t block) const {
-  __builtin_prefetch(ranks_.data() + block * kBlock);
+  base::prefetch(ranks_.data() + block * kBlock);
   const char* const entries = entries_ + block * kBlock * stride_;
-  for (std::uint64_t at = 0; at < kBlock * stride_; at += kLine) __builtin_prefetch(entries + at);
+  for (std::uint64_t at = 0; at < kBlock * stride_; at += kLine) base::prefetch(entries + at);
 }
 
 OrderRange OrderIndex::narrow(const Slice& key) const {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/prefetch.h"
 #include "base/result.h"
 #include "base/sometimes.h"
 #include "batch/requests.h"
@@ -87,7 +88,7 @@ std::uint64_t find_in_log(const Order& order, const wal::SegmentTable& table,
                           const OrderRange& among, const Slice& key, std::uint64_t bound) {
   // Who has found a record reads its value next, which is behind the key's line.
   if (among.begin + 1 == among.end) {
-    __builtin_prefetch(table.at(order.position_at(among.begin)) + kLine);
+    base::prefetch(table.at(order.position_at(among.begin)) + kLine);
   }
   const std::uint64_t low = lower_bound_in_log(order, table, among, key, bound);
   if (low == among.end) return runs::kNotFound;

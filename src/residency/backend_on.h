@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -138,27 +139,56 @@ class PieceBuilder {
 
 }  // namespace algo
 
+/// Columns of a run in one block of memory, which is large enough for huge pages.
+struct RunBlock {
+  static constexpr std::uint64_t kLineWords = 16;  // of a device; columns begin with one
+  exec::Array<std::uint64_t> words;
+  runs::RunRef ref;
+
+  template <class X>
+  static Result<RunBlock> make(X& x, const runs::algo::RunArrays& arrays) {
+    BRECCIA_ASSERT(!arrays.has_values);
+    RunBlock block;
+    block.ref = arrays.ref();
+    const std::array<std::pair<const exec::Array<std::uint64_t>*, const std::uint64_t**>, 5> moved{
+        {{&arrays.fence, &block.ref.fence},
+         {&arrays.head, &block.ref.keys.head},
+         {&arrays.meta, &block.ref.keys.meta},
+         {&arrays.tail, &block.ref.keys.tail},
+         {&arrays.payload, &block.ref.payload}}};
+    std::uint64_t words = 0;
+    for (const auto& [from, to] : moved) words += base::round_up(from->count(), kLineWords);
+    BRECCIA_TAKE(block.words, exec::make_array<std::uint64_t>(x, words));
+    std::uint64_t* at = block.words.data();
+    const exec::Finish finish(x);
+    for (const auto& [from, to] : moved) {
+      BRECCIA_TRY(x.copy(at, from->data(), from->count()));
+      *to = at;
+      at += base::round_up(from->count(), kLineWords);
+    }
+    BRECCIA_TRY(x.finish());
+    return Result<RunBlock>(std::move(block));
+  }
+};
+
 /// Keys of a piece in a tenant's pool: a run whose payloads are places.
 class PoolPiece final : public Piece {
  public:
-  PoolPiece(exec::TenantPtr tenant, runs::algo::RunArrays arrays, std::string first,
-            std::string last)
+  PoolPiece(exec::TenantPtr tenant, RunBlock run, std::string first, std::string last)
       : tenant_(std::move(tenant)),
-        arrays_(std::move(arrays)),
-        ref_(arrays_.ref()),
+        run_(std::move(run)),
         first_(std::move(first)),
         last_(std::move(last)) {}
 
-  [[nodiscard]] std::uint64_t count() const override { return ref_.keys.count; }
-  [[nodiscard]] std::uint64_t memory_bytes() const override { return arrays_.memory_bytes(); }
+  [[nodiscard]] std::uint64_t count() const override { return run_.ref.keys.count; }
+  [[nodiscard]] std::uint64_t memory_bytes() const override { return run_.words.bytes(); }
   [[nodiscard]] const std::string& first_key() const override { return first_; }
   [[nodiscard]] const std::string& last_key() const override { return last_; }
-  [[nodiscard]] const runs::RunRef& ref() const { return ref_; }
+  [[nodiscard]] const runs::RunRef& ref() const { return run_.ref; }
 
  private:
-  const exec::TenantPtr tenant_;  // first: the arrays give their memory back to it
-  const runs::algo::RunArrays arrays_;
-  const runs::RunRef ref_;
+  const exec::TenantPtr tenant_;  // first: the block gives its memory back to it
+  const RunBlock run_;
   const std::string first_;
   const std::string last_;
 };
@@ -238,8 +268,9 @@ class BackendOn final : public Backend {
     algo::PieceBuilder builder(*x, device().host_memory(), blocks);
     const exec::Finish finish(*x);  // an exception must not give back what is still worked on
     BRECCIA_TRY(builder.run(&arrays, &first, &last));
+    BRECCIA_TAKE(RunBlock run, RunBlock::make(*x, arrays));
     return PiecePtr(
-        std::make_shared<PoolPiece>(own_, std::move(arrays), std::move(first), std::move(last)));
+        std::make_shared<PoolPiece>(own_, std::move(run), std::move(first), std::move(last)));
   }
 
   Result<LevelTablePtr> make_table(std::span<const Level> levels) override {

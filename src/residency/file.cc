@@ -155,6 +155,7 @@ Result<ResidentFilePtr> FileReader::read(const std::string& path, Room* room,
       file->pieces.push_back(std::move(piece));
       if (!table->is_plain()) file->packed.push_back(std::move(handles));
     }
+    file->bytes->fetch_pages();  // which were all read just now
     return ResidentFilePtr(std::move(file));
   });
 }

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "record/key_columns.h"
 #include "sst/decompress.h"
 
@@ -169,6 +170,8 @@ class FileSet::Chunk {
   /// Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   static constexpr std::size_t kAhead = 24;
   static constexpr std::size_t kLineBytes = 64;
+  /// Of a longer value the processor fetches the rest by itself.
+  static constexpr std::uint64_t kFetchedBytes = 256;
 
   /// A value in a block that is compressed.
   struct Packed {
@@ -241,8 +244,9 @@ class FileSet::Chunk {
     if (i >= count || !is_value(place_[i])) return;
     if (set_.packed_block_of(place_[i], part_[i]) != nullptr) return;
     const char* const value = set_.bytes_of_part_[part_[i]].file->data() + offset_of(place_[i]);
-    __builtin_prefetch(value);
-    __builtin_prefetch(value + std::min<std::uint64_t>(bytes_of(place_[i]), kLineBytes));
+    const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place_[i]), kFetchedBytes);
+    for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(value + at);
+    if (bytes > 0) base::prefetch_far(value + bytes - 1);
   }
 
   const FileSet& set_;

@@ -24,6 +24,9 @@ class MappedFile {
   [[nodiscard]] const char* data() const { return data_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
+  /// As base::fetch_pages().
+  void fetch_pages() const;
+
  private:
   MappedFile(const char* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
 

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/checksum.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "base/random.h"
 #include "base/streamed_bytes.h"
 
@@ -206,7 +207,7 @@ bool is_ordered(const std::byte* records, const std::uint32_t* descriptors, std:
   BRECCIA_ASSERT(from < to);
   KeyAt before(records, descriptors[from]);
   for (std::uint64_t i = from + 1; i < to; ++i) {
-    if (i + kAhead < to) __builtin_prefetch(records + std::uint64_t{descriptors[i + kAhead]} * 8);
+    if (i + kAhead < to) base::prefetch(records + std::uint64_t{descriptors[i + kAhead]} * 8);
     const KeyAt now(records, descriptors[i]);
     if (before.prefix >= now.prefix) {
       const int order = before.prefix > now.prefix ? 1 : before.key.compare(now.key);

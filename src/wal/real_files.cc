@@ -439,7 +439,7 @@ class RealFiles final : public Files {
     }
     if (medium == Medium::kTmpfs) {
       BRECCIA_TAKE(std::byte* const image,
-                   base::map_tmpfs(fd.get(), path, bytes, PROT_READ | PROT_WRITE));
+                   base::map_file(fd.get(), path, bytes, PROT_READ | PROT_WRITE));
       return std::unique_ptr<SegmentFile>(std::make_unique<TmpfsFile>(path, image, bytes));
     }
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

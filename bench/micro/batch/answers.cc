@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "base/random.h"
 #include "batch/answers.h"
 #include "batch/requests.h"
@@ -55,8 +56,8 @@ void BM_KeepValues(benchmark::State& state) {
     const std::uint64_t end = answers.add_values(0, n, [&](std::uint64_t i) {
       if (i + kAhead < n) {
         const char* const next = bytes + places[i + kAhead];
-        __builtin_prefetch(next, 0, 2);
-        __builtin_prefetch(next + kRecordBytes / 2, 0, 2);
+        base::prefetch_far(next);
+        base::prefetch_far(next + kRecordBytes / 2);
       }
       return Slice(bytes + places[i] + kKeyEnd, value_bytes);
     });

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "batch/requests.h"
 #include "bench/engines/engine.h"
 #include "bench/engines/request_columns.h"
@@ -148,7 +149,7 @@ class BrecciaSession final : public Session {
         const std::size_t read = sampled[from + i].read;
         codes[i] = batch.code(read);
         values[i] = codes[i] == Status::kOk ? batch.value(read) : Slice();
-        __builtin_prefetch(values[i].data());
+        base::prefetch(values[i].data());
       }
       for (std::size_t i = 0; i < count; ++i) {
         audit->lookup(sampled[from + i].number, codes[i], values[i]);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "base/result.h"
 #include "disagg/bucket.h"
 #include "disagg/key_id.h"
@@ -52,9 +53,9 @@ class HashTable {
   /// Has the beginning of a key's chain in the cache before long.
   void prefetch(const KeyId& id) const {
     const std::uint32_t first = shape_.first_bucket(id.hash);
-    __builtin_prefetch(&buckets_[first]);
-    __builtin_prefetch(&ids_[first * Bucket::kSlots]);
-    __builtin_prefetch(&ids_[first * Bucket::kSlots + Bucket::kSlots - 1]);
+    base::prefetch(&buckets_[first]);
+    base::prefetch(&ids_[first * Bucket::kSlots]);
+    base::prefetch(&ids_[first * Bucket::kSlots + Bucket::kSlots - 1]);
   }
 
   [[nodiscard]] std::uint64_t size() const { return size_; }

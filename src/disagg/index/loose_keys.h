@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/prefetch.h"
 #include "disagg/location.h"
 
 namespace breccia::disagg {
@@ -41,7 +42,7 @@ class LooseKeys {
       std::memcpy(&key_bytes, at_ + sizeof(Slot), sizeof key_bytes);
       return {at_ + kHeadBytes, key_bytes};
     }
-    void prefetch() const { __builtin_prefetch(at_); }
+    void prefetch() const { base::prefetch(at_); }
     /// The one behind it, if there is one.
     [[nodiscard]] Ref next() const { return Ref(key().data() + key().size()); }
 

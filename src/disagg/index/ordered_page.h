@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/prefetch.h"
+
 namespace breccia::disagg {
 
 /// How many bytes both begin with.
@@ -47,8 +49,8 @@ class OrderedPage {
   /// other otherwise.
   void prefetch() const {
     constexpr std::uint32_t kHeadsOfALine = 64 / sizeof(std::uint64_t);
-    __builtin_prefetch(this);
-    for (std::uint32_t i = 0; i < kKeysMax; i += kHeadsOfALine) __builtin_prefetch(&heads_[i]);
+    base::prefetch(this);
+    for (std::uint32_t i = 0; i < kKeysMax; i += kHeadsOfALine) base::prefetch(&heads_[i]);
   }
   [[nodiscard]] std::uint64_t word(std::uint32_t at) const { return words_[at]; }
   void set_word(std::uint32_t at, std::uint64_t word) { words_[at] = word; }

@@ -13,6 +13,13 @@ namespace host {
 namespace {
 
 constexpr std::size_t kHugePage = 2 << 20;
+/// Of a block so much may be lost for its last page to be a huge one, too.
+constexpr std::size_t kLostShare = 8;
+
+std::size_t bytes_on_huge_pages(std::size_t bytes) {
+  const std::size_t rounded = base::round_up(bytes, kHugePage);
+  return rounded - bytes <= bytes / kLostShare ? rounded : bytes / kHugePage * kHugePage;
+}
 
 }  // namespace
 
@@ -21,7 +28,7 @@ void* take_memory(std::size_t bytes, std::size_t alignment_min) {
   void* const memory = std::aligned_alloc(alignment, base::round_up(bytes, alignment));
   if (memory != nullptr && bytes >= kHugePage) {
     // Advice only: without huge pages the block works as well, just with more TLB misses.
-    (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    (void)madvise(memory, bytes_on_huge_pages(bytes), MADV_HUGEPAGE);
   }
   return memory;
 }

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/prefetch.h"
 
 namespace breccia::fabric::local {
 
@@ -170,7 +171,7 @@ void prefetch(const SharedMemory& memory, const Read& read) {
   if (!is_within(memory, read.offset, read.into.size())) return;
   const std::byte* const at = memory.bytes().data() + read.offset;
   const std::size_t bytes = std::min(read.into.size(), kLinesAhead * kCacheLine);
-  for (std::size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i);
+  for (std::size_t i = 0; i < bytes; i += kCacheLine) base::prefetch(at + i);
 }
 
 /// Those of the first ones that are of one region.

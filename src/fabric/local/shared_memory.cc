@@ -42,7 +42,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::make(std::uint64_t key, std:
   base::make_huge_pages(file.get(), all);
   // All of it now: whoever touches it first is not to find out that there is none.
   if (fallocate(file.get(), 0, 0, static_cast<off_t>(all)) != 0) return no_memory("no file");
-  const auto mapped = base::map_tmpfs(file.get(), "shared memory", all, PROT_READ | PROT_WRITE);
+  const auto mapped = base::map_file(file.get(), "shared memory", all, PROT_READ | PROT_WRITE);
   if (!mapped.ok()) return no_memory("no mapping");
   auto* const page = new (mapped.value()) Page{.magic = kMagic,
                                                .key = key,
@@ -66,7 +66,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::map(Descriptor file, std::ui
   const auto all = static_cast<std::uint64_t>(facts.st_size);
   if (all <= kPageBytes) return wrong();
   const int rights = (seals & F_SEAL_FUTURE_WRITE) != 0 ? PROT_READ : PROT_READ | PROT_WRITE;
-  const auto mapped = base::map_tmpfs(file.get(), "shared memory", all, rights);
+  const auto mapped = base::map_file(file.get(), "shared memory", all, rights);
   if (!mapped.ok()) return no_memory("no mapping");
   auto* const head = reinterpret_cast<Page*>(mapped.value());
   const bool may_write = rights != PROT_READ && head->may_write != 0;

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "base/streamed_bytes.h"
 #include "batch/answers.h"
 #include "record/key_check.h"
@@ -52,10 +53,8 @@ class Records {
     const std::byte* const next = places_.at(position) + fetched_.offset - skipped;
     const std::uint64_t bytes = std::min(skipped + fetched_.bytes, kFetchedBytesMax);
     // Into the second cache: the first one would be full of what is needed only later.
-    constexpr int kRead = 0;
-    constexpr int kSecondCache = 2;
     for (std::uint64_t at = 0; at < bytes; at += base::kLineBytes) {
-      __builtin_prefetch(next + at, kRead, kSecondCache);
+      base::prefetch_far(next + at);
     }
   }
   /// Null: there is none, or a deletion.

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "ordered/read/versions.h"
 #include "record/keyed_hash.h"
 #include "wal/format.h"
@@ -143,7 +144,7 @@ class EntryReader {
   /// Reads one key with all its versions; false if nothing of it goes into the tree.
   bool read_key(tree::FileEntry* entry) {
     constexpr std::uint64_t kAhead = 8;
-    if (at_ + kAhead < payloads_.size()) __builtin_prefetch(record(at_ + kAhead));
+    if (at_ + kAhead < payloads_.size()) base::prefetch(record(at_ + kAhead));
     const std::uint64_t first = at_;
     const Slice key = key_of(first);
     const std::uint64_t newest = payloads_[first];

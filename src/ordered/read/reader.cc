@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "base/sometimes.h"
 #include "exec/crew.h"
 #include "ordered/read/tree_reads.h"
@@ -103,10 +104,10 @@ class LoggedPuts {
     if (i + kAhead >= end_ || found_[i + kAhead] == runs::kNotFound) return;
     const std::byte* const next = places_.at(record::position_of(found_[i + kAhead]));
     for (std::uint64_t at = 0; at < fetched_bytes_; at += kLineBytes) {
-      __builtin_prefetch(next + at, /*rw=*/0, kSecondCache);
+      base::prefetch_far(next + at);
     }
     // A record need not begin with a line.
-    __builtin_prefetch(next + fetched_bytes_ - 1, /*rw=*/0, kSecondCache);
+    base::prefetch_far(next + fetched_bytes_ - 1);
   }
   /// None if read `i` found no put.
   Slice value(std::uint64_t i) {
@@ -124,7 +125,6 @@ class LoggedPuts {
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it. Into
   // the second cache: it waits for more lines at a time than the first.
   static constexpr std::uint64_t kAhead = 24;
-  static constexpr int kSecondCache = 2;
   static constexpr std::uint64_t kLineBytes = 64;
   static constexpr std::uint64_t kFetchedBytesMax = 8 * kLineBytes;  // it goes on by itself
 

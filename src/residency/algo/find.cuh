@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/prefetch.h"
 #include "exec/group.h"
 #include "residency/place.h"
 #include "runs/algo/search.cuh"
@@ -30,9 +31,9 @@ struct LevelsRef {
 /// The first of the parts [begin, end) whose last key is not below the one that is sought; `end`:
 /// none.
 BRECCIA_SINGLE_SOURCE
-BRECCIA_HD inline std::uint64_t part_of(const LevelsRef& levels, const record::KeyColumnsRef& keys,
-                                        std::uint64_t query, std::uint64_t begin,
-                                        std::uint64_t end) {
+BRECCIA_HD inline std::uint64_t part_by_keys(const LevelsRef& levels,
+                                             const record::KeyColumnsRef& keys, std::uint64_t query,
+                                             std::uint64_t begin, std::uint64_t end) {
   while (begin < end) {
     const std::uint64_t middle = begin + (end - begin) / 2;
     const bool is_below = record::compare_keys(levels.last, middle, keys, query) < 0;
@@ -40,6 +41,31 @@ BRECCIA_HD inline std::uint64_t part_of(const LevelsRef& levels, const record::K
     end = is_below ? end : middle;
   }
   return begin;
+}
+
+/// The same for each lane that is to look: by heads, all lanes in step and without a jump, then by
+/// whole keys where heads are the same.
+/// Shape   begin < end
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Soughts, class Looks>
+BRECCIA_HD auto part_of(const Group& group, const LevelsRef& levels,
+                        const record::KeyColumnsRef& keys, const Soughts& sought,
+                        std::uint64_t begin, std::uint64_t end, const Looks& looks) {
+  auto part = group.per_lane([&](int) { return begin; });
+  for (std::uint64_t length = end - begin; length > 0;) {
+    const std::uint64_t half = (length + 1) / 2;
+    part = group.per_lane([&](int lane) {
+      const bool is_below = levels.last.head[part[lane] + half - 1] < sought[lane].head;
+      return part[lane] + runs::algo::step_if(is_below, half);
+    });
+    length -= half;
+  }
+  return group.per_lane([&](int lane) {
+    const std::uint64_t own = part[lane];
+    if (!looks(lane)) return end;
+    if (own == end || levels.last.head[own] != sought[lane].head) return own;
+    return part_by_keys(levels, keys, sought[lane].query, own, end);
+  });
 }
 
 /// From `at`, the first entry with the head that is sought, the first one whose key is not below.
@@ -160,10 +186,8 @@ struct Find {
   template <class Group, class Soughts, class Answers>
   BRECCIA_HD auto look_in(const Group& group, const Soughts& sought, const Answers& before,
                           std::uint64_t begin, std::uint64_t end) const {
-    const auto part = group.per_lane([&](int lane) {
-      if (before[lane].place != kNowhere) return end;
-      return part_of(levels, queries.keys, sought[lane].query, begin, end);
-    });
+    const auto part = part_of(group, levels, queries.keys, sought, begin, end,
+                              [&](int lane) { return before[lane].place == kNowhere; });
     const auto run = group.per_lane([&](int lane) -> const runs::RunRef* {
       if (part[lane] == end || levels.run[part[lane]].keys.count == 0) return nullptr;
       return &levels.run[part[lane]];
@@ -173,6 +197,11 @@ struct Find {
                                   : runs::algo::sought_in(*run[lane], queries, sought[lane]);
     });
     const auto at = first_head(group, run, own);
+    group.each_lane([&](int lane) {
+      if (run[lane] == nullptr || at[lane] >= run[lane]->keys.count) return;
+      base::prefetch(run[lane]->keys.tail + run[lane]->keys.tail_at(at[lane]));
+      base::prefetch(run[lane]->payload + at[lane]);
+    });
     return group.per_lane([&](int lane) {
       if (part[lane] == end) return before[lane];
       const auto number = static_cast<std::uint32_t>(part[lane]);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "batch/answers.h"
 #include "batch/single_keys.h"
 #include "record/key_check.h"
@@ -39,7 +40,7 @@ void answer(std::span<const Entry* const> entries, batch::Requests* requests) {
     for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
       constexpr std::uint64_t kAhead = 16;
       if (i + kAhead < n && entries[i + kAhead] != nullptr) {
-        __builtin_prefetch(entries[i + kAhead]);
+        base::prefetch(entries[i + kAhead]);
       }
       entries[i] == nullptr ? answers.add(i, Status::Code::kNotFound)
                             : answers.add_value(i, entries[i]->value());
@@ -173,7 +174,7 @@ Status EntryHolder::find(const record::KeyColumnsRef& keys,
     record::KeyCheck check(keys);
     for (std::uint64_t i = begin; i < end; ++i) {
       constexpr std::uint64_t kAhead = 16;
-      if (i + kAhead < end) __builtin_prefetch(lists[i + kAhead]);
+      if (i + kAhead < end) base::prefetch(lists[i + kAhead]);
       (*entries)[i] = entry_of(lists[i], i, &check);
     }
   });
@@ -316,7 +317,7 @@ std::vector<std::uint8_t> EntryHolder::met_others(const Change& change) {
     record::KeyCheck check(change.keys);
     for (std::uint64_t i = begin; i < end; ++i) {
       constexpr std::uint64_t kAhead = 16;
-      if (i + kAhead < end) __builtin_prefetch(change.before[i + kAhead]);
+      if (i + kAhead < end) base::prefetch(change.before[i + kAhead]);
       const Entry* const before = change.before[i];
       if (before == nullptr) continue;
       const bool is_own = before->next == nullptr && check.is_of(change.write[i], before->record());
