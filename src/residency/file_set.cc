@@ -3,10 +3,8 @@
 #include <rocksdb/slice.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include "base/limits.h"
@@ -147,19 +145,18 @@ std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* val
   return Status::OK();
 }
 
-/// Some of the places, and what is found of them.
-class FileSet::Chunk {
+/// What a worker finds, so many keys at a time as its device is best at.
+class FileSet::Finder {
  public:
-  static constexpr std::size_t kKeys = 4096;
-
-  Chunk(const FileSet& set, const record::KeyColumnsRef& keys)
-      : set_(set), keys_(keys), gathered_(set.backend_->device().host_memory()) {}
+  Finder(const FileSet& set, const record::KeyColumnsRef& keys)
+      : set_(set), keys_(keys), which_(memory()), place_(memory()), part_(memory()) {}
 
   /// Answers what is known of `places`, and leaves the others there.
   void look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, const Answer& answer) {
+    const std::size_t step = set_.host_reads() ? kKeysOnHost : kKeysOnDevice;
     std::size_t left = 0;
-    for (std::size_t begin = 0; begin < places->size(); begin += kKeys) {
-      const std::size_t count = std::min(kKeys, places->size() - begin);
+    for (std::size_t begin = 0; begin < places->size(); begin += step) {
+      const std::size_t count = std::min(step, places->size() - begin);
       left = look_up(worker, places, begin, count, left, answer);
     }
     set_.usage_->note(places->size() - left, left);
@@ -167,6 +164,10 @@ class FileSet::Chunk {
   }
 
  private:
+  /// What was found is still in the cache when it is looked at.
+  static constexpr std::size_t kKeysOnHost = 4096;
+  /// A launch costs as much as some thousand lookups.
+  static constexpr std::size_t kKeysOnDevice = 256 << 10;
   /// Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   static constexpr std::size_t kAhead = 24;
   static constexpr std::size_t kLineBytes = 64;
@@ -176,7 +177,7 @@ class FileSet::Chunk {
   /// A value in a block that is compressed.
   struct Packed {
     const sst::Handle* block;
-    std::uint32_t i;      // of the chunk
+    std::uint32_t i;      // of those that were found together
     std::uint32_t place;  // of the batch's keys
   };
 
@@ -184,8 +185,8 @@ class FileSet::Chunk {
   std::size_t look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t begin,
                       std::size_t count, std::size_t left, const Answer& answer) {
     std::uint32_t* const some = places->data() + begin;
-    const Status found = find(std::span(some, count));
-    if (!found.ok()) std::fill_n(place_.begin(), count, kAsk);
+    if (!make_room(count) || !find(std::span(some, count)).ok())
+      return keep(places, begin, count, left);
     packed_.clear();
     for (std::size_t i = 0; i < count; ++i) {
       fetch(i + kAhead, count);
@@ -226,38 +227,50 @@ class FileSet::Chunk {
     return left;
   }
 
-  /// A device gets the keys of the chunk, not those of the batch.
+  [[nodiscard]] exec::HostMemory& memory() const { return set_.backend_->device().host_memory(); }
+
+  [[nodiscard]] bool make_room(std::size_t count) {
+    return which_.reserve(count) && place_.reserve(count) && part_.reserve(count);
+  }
+
+  /// What nothing is known of is left.
+  static std::size_t keep(std::vector<std::uint32_t>* places, std::size_t begin, std::size_t count,
+                          std::size_t left) {
+    std::copy_n(places->begin() + static_cast<std::ptrdiff_t>(begin), count,
+                places->begin() + static_cast<std::ptrdiff_t>(left));
+    return left + count;
+  }
+
+  /// A device gets the keys among which the places lie, not all of the batch.
   Status find(std::span<const std::uint32_t> places) {
     const FoundRef found{place_.data(), part_.data()};
     if (set_.host_reads()) return set_.find(keys_, places, found);
-    gathered_.clear();
-    for (const std::uint32_t place : places) {
-      key_.resize(keys_.bytes_at(place));
-      record::restore_key(keys_, place, key_.data());
-      if (!gathered_.append(key_.data(), key_.size())) return Status::MemoryLimit("keys");
-    }
-    std::iota(which_.begin(), which_.end(), 0U);
-    return set_.find(gathered_.ref(), std::span(which_).first(places.size()), found);
+    const auto [least, most] = std::minmax_element(places.begin(), places.end());
+    const std::uint32_t first = *least;
+    std::transform(places.begin(), places.end(), which_.data(),
+                   [first](std::uint32_t place) { return place - first; });
+    const record::KeyColumnsRef keys = record::slice(keys_, first, *most - first + 1);
+    return set_.find(keys, std::span(which_.data(), places.size()), found);
   }
 
   void fetch(std::size_t i, std::size_t count) const {
     if (i >= count || !is_value(place_[i])) return;
-    if (set_.packed_block_of(place_[i], part_[i]) != nullptr) return;
-    const char* const value = set_.bytes_of_part_[part_[i]].file->data() + offset_of(place_[i]);
-    const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place_[i]), kFetchedBytes);
+    const std::uint64_t place = place_[i];
+    const PartBytes& part = set_.bytes_of_part_[part_[i]];
+    if (part.packed != nullptr) return;
+    const char* const value = part.file->data() + offset_of(place);
+    const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place), kFetchedBytes);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(value + at);
     if (bytes > 0) base::prefetch_far(value + bytes - 1);
   }
 
   const FileSet& set_;
   const record::KeyColumnsRef& keys_;
-  record::KeyColumns gathered_;
-  std::string key_;
-  std::array<std::uint32_t, kKeys> which_;
+  exec::HostVector<std::uint32_t> which_;
+  exec::HostVector<std::uint64_t> place_;
+  exec::HostVector<std::uint32_t> part_;
   std::vector<Packed> packed_;
   Unpacked unpacked_;
-  std::array<std::uint64_t, kKeys> place_;
-  std::array<std::uint32_t, kKeys> part_;
 };
 
 void FileSet::get_many(const record::KeyColumnsRef& keys,
@@ -265,9 +278,9 @@ void FileSet::get_many(const record::KeyColumnsRef& keys,
                        const Answer& answer) const {
   std::atomic<std::size_t> next{0};
   const auto work = [&](std::uint64_t worker) {
-    const auto chunk = std::make_unique<Chunk>(*this, keys);
+    const auto finder = std::make_unique<Finder>(*this, keys);
     for (std::size_t list = next++; list < places->size(); list = next++) {
-      chunk->look_up(worker, &(*places)[list], answer);
+      finder->look_up(worker, &(*places)[list], answer);
     }
   };
   workers = std::min<std::uint64_t>(workers, places->size());

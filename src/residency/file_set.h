@@ -61,6 +61,7 @@ class FileSet final : public tree::KnownFiles {
   /// None, too, where a device has the keys.
   [[nodiscard]] std::optional<Status> get(const Slice& key,
                                           rocksdb::PinnableSlice* value) const override;
+  [[nodiscard]] bool come_first() const override { return !host_reads(); }
   /// A device that fails knows nothing.
   void get_many(const record::KeyColumnsRef& keys, std::vector<std::vector<std::uint32_t>>* places,
                 std::uint64_t workers, const Answer& answer) const override;
@@ -105,7 +106,7 @@ class FileSet final : public tree::KnownFiles {
   FileSet(std::shared_ptr<Backend> backend, std::vector<ListedLevel> levels,
           std::shared_ptr<Usage> usage)
       : backend_(std::move(backend)), levels_(std::move(levels)), usage_(std::move(usage)) {}
-  class Chunk;
+  class Finder;
   [[nodiscard]] const sst::Handle* packed_block_of(std::uint64_t place, std::uint32_t part) const {
     const auto* const packed = bytes_of_part_[part].packed;
     return packed == nullptr ? nullptr : &(*packed)[packed_block(place)];

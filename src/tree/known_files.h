@@ -25,6 +25,9 @@ class KnownFiles {
   [[nodiscard]] virtual std::optional<Status> get(const Slice& key,
                                                   rocksdb::PinnableSlice* value) const = 0;
 
+  /// True if get_many() costs less than to ask a filter first.
+  [[nodiscard]] virtual bool come_first() const = 0;
+
   /// Takes what the tree has of key `place` of the columns; `value` lasts until it returns.
   using Answer = std::function<void(std::uint64_t worker, std::uint32_t place, const Status& status,
                                     const Slice& value)>;
