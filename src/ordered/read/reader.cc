@@ -449,10 +449,19 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   statistics_->add(Ticker::kGetsFromTree, in_tree);
   statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
   job.requests->note_from_tree(in_tree);
-  take_absent(job.family.in_tree(), job.queries.keys, missing,
-              [&](std::uint32_t place) { answers.add(first + place, Status::Code::kNotFound); });
+  answer_absent(job, &answers, missing);
   ask_cache(job, arena, missing);
   for (std::uint32_t& place : *missing) place += static_cast<std::uint32_t>(first);
+}
+
+/// Answers those of `missing`, places in the job, that a filter knows to be nowhere.
+void Reader::answer_absent(const Job& job, batch::Answers* answers,
+                           std::vector<std::uint32_t>* missing) {
+  const tree::FamilyRef family = job.family.in_tree();
+  if (files_come_first(family)) return;
+  take_absent(family, job.queries.keys, missing, [&](std::uint32_t place) {
+    answers->add(job.first + place, Status::Code::kNotFound);
+  });
 }
 
 /// Answers those of `missing`, places in the job, that the entry cache has, and leaves the others.

@@ -78,6 +78,8 @@ class Reader {
   /// `missing` gets the reads that only the tree can answer.
   void gather(const Job& job, std::uint64_t begin, std::uint64_t end, batch::ResultArena* arena,
               std::vector<std::uint32_t>* missing) const;
+  static void answer_absent(const Job& job, batch::Answers* answers,
+                            std::vector<std::uint32_t>* missing);
   static void ask_cache(const Job& job, batch::ResultArena* arena,
                         std::vector<std::uint32_t>* missing);
   static void read_below(const Job& job, const Missing& missing);

@@ -3,8 +3,21 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "runs/algo/search.cuh"
 
 namespace breccia::ordered {
+
+namespace {
+
+/// What a search says where there are no runs.
+bool find_nothing(const runs::QueriesRef& queries, const runs::FoundRef& found) {
+  for (std::uint64_t i = 0; i < queries.keys.count; ++i) {
+    runs::algo::store_found(found, i, runs::kNotFound, /*value=*/0);
+  }
+  return true;
+}
+
+}  // namespace
 
 bool RunSearch::are_in_one_place(const FamilyView& family) {
   const auto& runs = family.backend_runs;
@@ -43,6 +56,7 @@ bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries
   }
   const runs::TagsPtr tags =
       cached != nullptr && tags_ != nullptr ? tags_->on(backend->tenant().device_ptr()) : nullptr;
+  if (family.backend_runs.empty() && tags == nullptr) return find_nothing(queries, found);
   // A device has nothing to do where the host built all runs, as they are small.
   if (here.empty() && !on_host.empty() && tags == nullptr) {
     return backends_->host().search(on_host, queries, found).ok();

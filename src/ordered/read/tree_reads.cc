@@ -106,6 +106,14 @@ void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t
         const Key key{reads.keys.head[place], place};
         answer(worker, std::span(&key, 1), status, value);
       });
+  if (files_come_first(reads.family)) {
+    for (auto& list : left) {
+      take_absent(reads.family, reads.keys, &list, [&](std::uint32_t place) {
+        const Key key{reads.keys.head[place], place};
+        answer(/*worker=*/0, std::span(&key, 1), Status::NotFound(), Slice());
+      });
+    }
+  }
   ask_tree(reads, left, workers, answer);
 }
 

@@ -49,6 +49,11 @@ void take_absent(const tree::FamilyRef& family, const record::KeyColumnsRef& key
   places->resize(left);
 }
 
+/// True if filters are asked by read_tree() alone, behind files that answer faster.
+inline bool files_come_first(const tree::FamilyRef& family) {
+  return family.files != nullptr && family.files->come_first();
+}
+
 /// Takes the answer for the requests `same`, which are for one key; `value` lasts until it returns.
 /// `worker` is one of those that read_tree() was given; calls with different ones may come at once.
 using TreeAnswer =
@@ -56,8 +61,8 @@ using TreeAnswer =
                        const Status& status, const Slice& value)>;
 
 /// Asks the tree for the keys at `places`, lists of places in the columns: the family's known files
-/// for each of them, then RocksDB in ascending order, so that neighbours are read together, and for
-/// each key once, by up to `workers` threads.
+/// for each of them, behind them its filter if they come first, then RocksDB in ascending order, so
+/// that neighbours are read together, and for each key once, by up to `workers` threads.
 /// Errors  to `answer`, key by key: those of tree::TreeState; MemoryLimit, also for keys whose
 ///         answer threw. std::bad_alloc: the same for whatever was not answered.
 /// Threads the calling one and oneTBB's.
