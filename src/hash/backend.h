@@ -162,7 +162,7 @@ class Backend {
   [[nodiscard]] virtual Status copy_in(char* here, const char* host, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual Status copy_out(char* host, const char* here, std::uint64_t bytes) = 0;
 
-  /// Copies a table to host memory, as it lies.
+  /// Copies a table to host memory, as it lies; of rows those that slots name.
   /// Threads no batch runs meanwhile.
   [[nodiscard]] virtual Status read(const Table& table, TableImage* image) = 0;
 

@@ -206,13 +206,10 @@ class BackendOn final : public Backend {
   Status read(const Table& table, TableImage* image) override {
     BRECCIA_TAKE(auto x, own_.executor());
     image->tables = static_cast<const PoolTable&>(table).ref();
-    const Rows* const rows = static_cast<const PoolTable&>(table).rows();
-    image->rows.resize(rows == nullptr ? 0 : rows->count() * rows->shape().bytes());
-    if (rows != nullptr) {
-      BRECCIA_TRY(x->copy_out(image->rows.data(), rows->ref().bytes, image->rows.size()));
-    }
     BRECCIA_TRY(read_one(*x, &image->tables.table, &image->pairs, &image->maps));
-    return read_one(*x, &image->tables.old, &image->old_pairs, &image->old_maps);
+    BRECCIA_TRY(read_one(*x, &image->tables.old, &image->old_pairs, &image->old_maps));
+    const Rows* const rows = static_cast<const PoolTable&>(table).rows();
+    return rows == nullptr ? Status::OK() : read_rows(*x, *rows, image);
   }
 
  private:
@@ -297,6 +294,22 @@ class BackendOn final : public Backend {
     table->was_full = maps->data();
     table->is_full = maps->data() + map_words;
     table->has_deleted = nullptr;
+    return x.finish();
+  }
+
+  /// Rows that slots name; others may never have been written.
+  template <class X>
+  static Status read_rows(X& x, const Rows& rows, TableImage* image) {
+    const std::uint64_t bytes = rows.shape().bytes();
+    image->rows.resize(rows.count() * bytes);
+    for (const auto* const pairs : {&image->pairs, &image->old_pairs}) {
+      for (const Pair& pair : *pairs) {
+        if (pair.first == kEmpty || pair.first == kDeleted) continue;
+        BRECCIA_ASSERT(pair.second < rows.count());
+        const std::uint64_t at = pair.second * bytes;
+        BRECCIA_TRY(x.copy_out(image->rows.data() + at, rows.ref().bytes + at, bytes));
+      }
+    }
     return x.finish();
   }
 

@@ -9,7 +9,7 @@ std::shared_ptr<Backend> cuda_backend(std::uint64_t /*seed*/) {
   return backend_on(device.value());
 }
 
-const Executor kExecutors[] = {{"cuda", cuda_backend, 10}};
+const Executor kExecutors[] = {{"cuda", cuda_backend, 10, 8 << 20}};
 
 INSTANTIATE_TEST_SUITE_P(Cuda, ResidencyConformance,
                          ::testing::Combine(::testing::ValuesIn(kExecutors),
