@@ -153,6 +153,10 @@ struct FamilyView {
 
   /// True if lookups that memory does not answer must go to the tree.
   [[nodiscard]] bool asks_tree() const { return tree_has_data && !clean_has_all; }
+  /// True if lookups find nothing but in the tree.
+  [[nodiscard]] bool memory_is_empty() const {
+    return backend_runs.empty() && active->count() == 0 && tombstones == nullptr;
+  }
   /// The family as the view's tree takes it.
   [[nodiscard]] tree::FamilyRef in_tree() const {
     return {id, tree.get(), asks_tree(), tree_is_cached, filter.get(), misses.get(), files.get()};

@@ -3,6 +3,7 @@
 #include <rocksdb/slice.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <utility>
@@ -96,16 +97,21 @@ void FileSet::add_bytes(const ListedFile& file) {
   }
 }
 
+Slice FileSet::plain_value(std::uint64_t place, std::uint32_t part) const {
+  const MappedFile& file = *bytes_of_part_[part].file;
+  BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= file.bytes());
+  return {file.data() + offset_of(place), bytes_of(place)};
+}
+
 Status FileSet::value(std::uint64_t place, std::uint32_t part, Unpacked* unpacked,
                       Slice* value) const {
   BRECCIA_ASSERT(is_value(place) && part < bytes_of_part_.size());
-  const MappedFile& file = *bytes_of_part_[part].file;
   const sst::Handle* const block = packed_block_of(place, part);
   if (block == nullptr) {
-    BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= file.bytes());
-    *value = Slice(file.data() + offset_of(place), bytes_of(place));
+    *value = plain_value(place, part);
     return Status::OK();
   }
+  const MappedFile& file = *bytes_of_part_[part].file;
   BRECCIA_ASSERT(block->end() <= file.bytes());
   const char* const stored = file.data() + block->offset;
   if (unpacked->stored != stored) {
@@ -171,6 +177,8 @@ class FileSet::Finder {
   /// Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   static constexpr std::size_t kAhead = 24;
   static constexpr std::size_t kLineBytes = 64;
+  /// Lookups that are answered at once; their values stay in the second cache until then.
+  static constexpr std::size_t kKnown = 64;
   /// Of a longer value the processor fetches the rest by itself.
   static constexpr std::uint64_t kFetchedBytes = 256;
 
@@ -185,8 +193,9 @@ class FileSet::Finder {
   std::size_t look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t begin,
                       std::size_t count, std::size_t left, const Answer& answer) {
     std::uint32_t* const some = places->data() + begin;
-    if (!make_room(count) || !find(std::span(some, count)).ok())
+    if (!make_room(count) || !find(std::span(some, count)).ok()) {
       return keep(places, begin, count, left);
+    }
     packed_.clear();
     for (std::size_t i = 0; i < count; ++i) {
       fetch(i + kAhead, count);
@@ -194,14 +203,16 @@ class FileSet::Finder {
       if (place_[i] == kAsk) {
         (*places)[left++] = own;
       } else if (!is_value(place_[i])) {
-        answer(worker, own, Status::NotFound(), Slice());
+        tell({own, /*is_found=*/false, Slice()}, worker, answer);
       } else if (const auto* const block = set_.packed_block_of(place_[i], part_[i])) {
         packed_.push_back({block, static_cast<std::uint32_t>(i), own});
       } else {
-        left = tell(worker, i, own, places, left, answer);
+        tell({own, /*is_found=*/true, set_.plain_value(place_[i], part_[i])}, worker, answer);
       }
     }
-    return unpack(worker, places, left, answer);
+    left = unpack(worker, places, left, answer);
+    tell_all(worker, answer);
+    return left;
   }
 
   /// Answers what lies in blocks that are compressed, each of which is unpacked once.
@@ -209,22 +220,28 @@ class FileSet::Finder {
                      const Answer& answer) {
     std::sort(packed_.begin(), packed_.end(),
               [](const Packed& a, const Packed& b) { return std::less<>()(a.block, b.block); });
+    const sst::Handle* block = nullptr;
     for (const Packed& one : packed_) {
-      left = tell(worker, one.i, one.place, places, left, answer);
+      // What is told lies in the last one that was unpacked.
+      if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
+      Slice value;
+      if (set_.value(place_[one.i], part_[one.i], &unpacked_, &value).ok()) {
+        tell({one.place, /*is_found=*/true, value}, worker, answer);
+      } else {
+        (*places)[left++] = one.place;  // RocksDB may say what is wrong
+      }
     }
     return left;
   }
 
-  std::size_t tell(std::uint64_t worker, std::size_t i, std::uint32_t place,
-                   std::vector<std::uint32_t>* places, std::size_t left, const Answer& answer) {
-    Slice value;
-    const Status status = set_.value(place_[i], part_[i], &unpacked_, &value);
-    if (status.ok()) {
-      answer(worker, place, status, value);
-    } else {
-      (*places)[left++] = place;  // RocksDB may say what is wrong
-    }
-    return left;
+  void tell(const Known& known, std::uint64_t worker, const Answer& answer) {
+    known_[told_++] = known;
+    if (told_ == known_.size()) tell_all(worker, answer);
+  }
+
+  void tell_all(std::uint64_t worker, const Answer& answer) {
+    const std::size_t told = std::exchange(told_, 0);
+    if (told > 0) answer(worker, std::span(known_).first(told));
   }
 
   [[nodiscard]] exec::HostMemory& memory() const { return set_.backend_->device().host_memory(); }
@@ -271,6 +288,8 @@ class FileSet::Finder {
   exec::HostVector<std::uint32_t> part_;
   std::vector<Packed> packed_;
   Unpacked unpacked_;
+  std::array<Known, kKnown> known_;
+  std::size_t told_ = 0;  // of these, those that come next
 };
 
 void FileSet::get_many(const record::KeyColumnsRef& keys,

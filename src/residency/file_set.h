@@ -107,6 +107,8 @@ class FileSet final : public tree::KnownFiles {
           std::shared_ptr<Usage> usage)
       : backend_(std::move(backend)), levels_(std::move(levels)), usage_(std::move(usage)) {}
   class Finder;
+  /// Of a part whose blocks are not compressed.
+  [[nodiscard]] Slice plain_value(std::uint64_t place, std::uint32_t part) const;
   [[nodiscard]] const sst::Handle* packed_block_of(std::uint64_t place, std::uint32_t part) const {
     const auto* const packed = bytes_of_part_[part].packed;
     return packed == nullptr ? nullptr : &(*packed)[packed_block(place)];

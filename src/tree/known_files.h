@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "record/columns.h"
@@ -28,9 +29,15 @@ class KnownFiles {
   /// True if get_many() costs less than to ask a filter first.
   [[nodiscard]] virtual bool come_first() const = 0;
 
-  /// Takes what the tree has of key `place` of the columns; `value` lasts until it returns.
-  using Answer = std::function<void(std::uint64_t worker, std::uint32_t place, const Status& status,
-                                    const Slice& value)>;
+  /// What the tree has of key `place` of the columns: a value, or nothing.
+  struct Known {
+    std::uint32_t place;
+    bool is_found;
+    Slice value;
+  };
+  /// Takes what the tree has of some keys; values last until it returns. `worker` is below
+  /// `workers` of get_many(); calls with different ones may come at once.
+  using Answer = std::function<void(std::uint64_t worker, std::span<const Known> known)>;
   /// The same for many keys of the columns, by up to `workers` threads: *places, lists of places in
   /// the columns, keeps those of which RocksDB must be asked, some of them maybe in other lists.
   /// Errors  std::bad_alloc, also what `answer` throws; then nobody knows which were answered.

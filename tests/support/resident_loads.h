@@ -244,15 +244,15 @@ inline void compare_many(const FileSet& set, const Database& database, std::uint
   for (const std::uint32_t i : all.which) places[i % 3].push_back(i);
   std::mutex mutex;
   std::map<std::uint32_t, std::optional<std::string>> answers;
-  set.get_many(
-      all.columns.ref(), &places, 2,
-      [&](std::uint64_t worker, std::uint32_t place, const Status& status, const Slice& value) {
-        const std::lock_guard lock(mutex);
-        EXPECT_LT(worker, 2U);
-        EXPECT_TRUE(
-            answers.emplace(place, status.ok() ? std::optional(value.ToString()) : std::nullopt)
-                .second);
-      });
+  set.get_many(all.columns.ref(), &places, 2,
+               [&](std::uint64_t worker, std::span<const tree::KnownFiles::Known> known) {
+                 const std::lock_guard lock(mutex);
+                 EXPECT_LT(worker, 2U);
+                 for (const auto& [place, is_found, value] : known) {
+                   const auto answer = is_found ? std::optional(value.ToString()) : std::nullopt;
+                   EXPECT_TRUE(answers.emplace(place, answer).second);
+                 }
+               });
   std::uint64_t left = 0;
   for (const auto& list : places) left += list.size();
   EXPECT_EQ(left, asked);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "base/bytes.h"
@@ -201,7 +202,7 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
 bool Reader::wants_refs(const Job& job) const {
   return job.reads->count() >= kDeviceCacheReadsMin &&
          job.view.below.caches(job.family.in_tree()) && job.family.asks_tree() &&
-         !backends_->is_host(*backends_->current());
+         !files_come_first(job.family.in_tree()) && !backends_->is_host(*backends_->current());
 }
 
 /// A byte in place of 8 for what is written, brought in and read of each lookup. Where it matters
@@ -242,6 +243,7 @@ void Reader::read_family(Job job, std::uint64_t device_min) const {
   // of; on the host a store past the caches waits longer than it spares.
   job.streams = BRECCIA_SOMETIMES(20) || (job.on_backend && is_device && n >= kStreamedReadsMin);
   job.wants_ops = wants_ops(job);
+  job.is_nowhere = job.refs == nullptr && job.family.asks_tree() && job.family.memory_is_empty();
   if (takes_rows(job)) {
     job.queries.rows = job.reads->rows();
   } else {
@@ -315,7 +317,7 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
   const std::uint64_t parts = missing->size();
   const std::uint64_t n = job.reads->count();
   const std::uint64_t count = job.queries.keys.count;
-  job.on_backend = job.on_backend && search(&job);
+  job.on_backend = job.on_backend && !job.is_nowhere && search(&job);
   statistics_->add(job.on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, count);
   if (!job.family.backend_runs.empty()) {
     statistics_->add(Ticker::kRunsSearched, count * job.family.backend_runs.size());
@@ -326,6 +328,7 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
     const std::uint64_t end = part_begin(n, part + 1, parts);
     const Status status = base::or_memory_limit([&] {
       batch::ResultArena& arena = job.requests->arena(part);
+      if (job.is_nowhere) return leave_to_tree(job, begin, end, &arena, &(*missing)[part]);
       look_up(job, begin, end, &arena);
       gather(job, begin, end, &arena, &(*missing)[part]);
       return Status::OK();
@@ -445,13 +448,32 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
       answers.add_value(i, value_at(table, payload));
     }
   }
+  statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree - missing->size());
+  note_missing(job, in_tree, &answers, arena, missing);
+}
+
+/// All reads of a part, of which memory has none.
+Status Reader::leave_to_tree(const Job& job, std::uint64_t begin, std::uint64_t end,
+                             batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const {
+  BRECCIA_ASSERT(job.first <= begin && begin <= end && missing->empty());
+  job.reads->write_keys(begin, end);
+  missing->resize(end - begin);
+  std::iota(missing->begin(), missing->end(), static_cast<std::uint32_t>(begin - job.first));
+  batch::Answers answers(job.reads, arena);
+  note_missing(job, /*in_tree=*/0, &answers, arena, missing);
+  return Status::OK();
+}
+
+/// Of `missing`, places in the job, what filters and caches say is answered; the others become
+/// places in the batch. `in_tree` more asked the tree.
+void Reader::note_missing(const Job& job, std::uint64_t in_tree, batch::Answers* answers,
+                          batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const {
   in_tree += missing->size();
   statistics_->add(Ticker::kGetsFromTree, in_tree);
-  statistics_->add(Ticker::kGetsFromMemory, end - begin - in_tree);
   job.requests->note_from_tree(in_tree);
-  answer_absent(job, &answers, missing);
+  answer_absent(job, answers, missing);
   ask_cache(job, arena, missing);
-  for (std::uint32_t& place : *missing) place += static_cast<std::uint32_t>(first);
+  for (std::uint32_t& place : *missing) place += static_cast<std::uint32_t>(job.first);
 }
 
 /// Answers those of `missing`, places in the job, that a filter knows to be nowhere.
@@ -515,12 +537,23 @@ void Reader::read_below(const Job& job, const Missing& missing) {
     batch::Answers answers(job.reads, &job.requests->arena(worker));
     for (const batch::KeyParts::Key& key : same) add_answer(key.index, status, value, &answers);
   };
+  const auto add_known = [&](std::uint64_t worker, std::span<const tree::KnownFiles::Known> known) {
+    batch::Answers answers(job.reads, &job.requests->arena(worker));
+    if (job.streams) answers.stream_values();
+    for (const auto& one : known) {
+      if (one.is_found) {
+        answers.add_value(one.place, one.value);
+      } else {
+        answers.add(one.place, Status::Code::kNotFound);
+      }
+    }
+  };
   const bool is_any =
       std::any_of(missing.begin(), missing.end(), [](const auto& list) { return !list.empty(); });
   if (!is_any) return;
   const Status status = base::or_memory_limit([&] {
     read_tree({job.view.below, job.family.in_tree(), job.reads->columns()}, missing,
-              std::min<std::uint64_t>(missing.size(), core_count()), answer);
+              std::min<std::uint64_t>(missing.size(), core_count()), answer, add_known);
     return Status::OK();
   });
   if (status.ok()) return;

@@ -51,7 +51,8 @@ class Reader {
     std::uint32_t* refs = nullptr;     // room for places in the cache of what no run holds; or null
     bool on_backend = false;           // the runs are searched there
     bool wants_ops = false;
-    bool streams = false;  // values go past the caches
+    bool streams = false;     // values go past the caches
+    bool is_nowhere = false;  // of what is sought memory has nothing
 
     /// The same of `count` reads from `begin` on.
     [[nodiscard]] Job of(std::uint64_t begin, std::uint64_t count) const;
@@ -78,6 +79,11 @@ class Reader {
   /// `missing` gets the reads that only the tree can answer.
   void gather(const Job& job, std::uint64_t begin, std::uint64_t end, batch::ResultArena* arena,
               std::vector<std::uint32_t>* missing) const;
+  [[nodiscard]] Status leave_to_tree(const Job& job, std::uint64_t begin, std::uint64_t end,
+                                     batch::ResultArena* arena,
+                                     std::vector<std::uint32_t>* missing) const;
+  void note_missing(const Job& job, std::uint64_t in_tree, batch::Answers* answers,
+                    batch::ResultArena* arena, std::vector<std::uint32_t>* missing) const;
   static void answer_absent(const Job& job, batch::Answers* answers,
                             std::vector<std::uint32_t>* missing);
   static void ask_cache(const Job& job, batch::ResultArena* arena,

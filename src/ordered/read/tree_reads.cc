@@ -97,15 +97,11 @@ void ask_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>
 }  // namespace
 
 void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>> places,
-               std::uint64_t workers, const TreeAnswer& answer) {
+               std::uint64_t workers, const TreeAnswer& answer,
+               const tree::KnownFiles::Answer& known) {
   if (reads.family.files == nullptr) return ask_tree(reads, places, workers, answer);
   std::vector<std::vector<std::uint32_t>> left(places.begin(), places.end());
-  reads.family.files->get_many(
-      reads.keys, &left, workers,
-      [&](std::uint64_t worker, std::uint32_t place, const Status& status, const Slice& value) {
-        const Key key{reads.keys.head[place], place};
-        answer(worker, std::span(&key, 1), status, value);
-      });
+  reads.family.files->get_many(reads.keys, &left, workers, known);
   if (files_come_first(reads.family)) {
     for (auto& list : left) {
       take_absent(reads.family, reads.keys, &list, [&](std::uint32_t place) {

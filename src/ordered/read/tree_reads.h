@@ -63,10 +63,13 @@ using TreeAnswer =
 /// Asks the tree for the keys at `places`, lists of places in the columns: the family's known files
 /// for each of them, behind them its filter if they come first, then RocksDB in ascending order, so
 /// that neighbours are read together, and for each key once, by up to `workers` threads.
+/// `known` takes what files say, with workers as `answer`; then nobody knows which were answered if
+/// it throws.
 /// Errors  to `answer`, key by key: those of tree::TreeState; MemoryLimit, also for keys whose
 ///         answer threw. std::bad_alloc: the same for whatever was not answered.
 /// Threads the calling one and oneTBB's.
 void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>> places,
-               std::uint64_t workers, const TreeAnswer& answer);
+               std::uint64_t workers, const TreeAnswer& answer,
+               const tree::KnownFiles::Answer& known);
 
 }  // namespace breccia::ordered

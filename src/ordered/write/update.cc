@@ -129,10 +129,17 @@ void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* wo
   tree::FamilyRef in_tree = family.in_tree();
   in_tree.is_cached = false;  // what is read here is about to change
   const auto note = [work](std::uint64_t, std::span<const batch::KeyParts::Key> same,
-                           const Status& status,
-                           const Slice& value) { note_tree(same, status, value, work); };
+                           const Status& status, const Slice& value) {
+    for (const batch::KeyParts::Key& key : same) note_tree(key.index, status, value, work);
+  };
   ordered::read_tree({*work->tree, in_tree, keys}, missing_in_memory(in_tree, work),
-                     static_cast<std::uint64_t>(tbb::info::default_concurrency()), note);
+                     static_cast<std::uint64_t>(tbb::info::default_concurrency()), note,
+                     [work](std::uint64_t, std::span<const tree::KnownFiles::Known> known) {
+                       for (const auto& one : known) {
+                         note_tree(one.place, one.is_found ? Status() : Status::NotFound(),
+                                   one.value, work);
+                       }
+                     });
 }
 
 /// Finds operations on one key, where reading each key once is worth that. Without memory for it
@@ -168,15 +175,13 @@ std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const tree::F
 }
 
 /// Keeps what the tree has for the operations `same`.
-void Updater::note_tree(std::span<const batch::KeyParts::Key> same, const Status& status,
-                        const Slice& value, UpdateWork* work) {
+void Updater::note_tree(std::uint32_t operation, const Status& status, const Slice& value,
+                        UpdateWork* work) {
   const bool is_number = status.ok() && value.size() == sizeof(std::uint64_t);
-  for (const batch::KeyParts::Key& key : same) {
-    work->tree_state.data()[key.index] = is_number             ? UpdateWork::Tree::kNumber
-                                         : status.IsNotFound() ? UpdateWork::Tree::kAbsent
-                                                               : UpdateWork::Tree::kOther;
-    if (is_number) work->tree_value.data()[key.index] = number_at(value);
-  }
+  work->tree_state.data()[operation] = is_number             ? UpdateWork::Tree::kNumber
+                                       : status.IsNotFound() ? UpdateWork::Tree::kAbsent
+                                                             : UpdateWork::Tree::kOther;
+  if (is_number) work->tree_value.data()[operation] = number_at(value);
 }
 
 Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const {

@@ -109,8 +109,8 @@ class Updater {
   static void find_repeats(UpdateWork* work);
   static std::vector<std::vector<std::uint32_t>> missing_in_memory(const tree::FamilyRef& family,
                                                                    UpdateWork* work);
-  static void note_tree(std::span<const batch::KeyParts::Key> same, const Status& status,
-                        const Slice& value, UpdateWork* work);
+  static void note_tree(std::uint32_t operation, const Status& status, const Slice& value,
+                        UpdateWork* work);
 
   Backends* backends_;
   const RunSearch* search_;

@@ -132,7 +132,7 @@ TEST_F(EngineTreeReads, AnswerWithoutMemory) {
     for (const auto& key : same) codes[key.index] = status.code();
   };
   read_tree({view->below, view->family(kDefaultFamily)->in_tree(), columns.ref()}, places,
-            /*workers=*/3, answer);
+            /*workers=*/3, answer, /*known=*/{});
   EXPECT_EQ(codes, (std::vector<Status::Code>{Status::Code::kAborted, Status::Code::kOk,
                                               Status::Code::kAborted, Status::Code::kOk}));
 }
