@@ -88,11 +88,12 @@ class Backend {
   /// Errors  MemoryLimit; those of the device.
   [[nodiscard]] virtual Result<LevelTablePtr> make_table(std::span<const Level> levels) = 0;
 
-  /// For keys which[i] of `keys` what the newest level says that has the key.
+  /// For keys which[i] of `keys` what the newest level says that has the key; without `which` for
+  /// all, which are `count`.
   /// Shape   which[count] and found in host memory; keys there, too, with skip == 0.
   /// Errors  MemoryLimit; those of the device; found is garbage then.
   [[nodiscard]] virtual Status find(const LevelTable& table, const record::KeyColumnsRef& keys,
-                                    std::span<const std::uint32_t> which,
+                                    const std::uint32_t* which, std::uint64_t count,
                                     const FoundRef& found) = 0;
 
   /// The same for one key, on the calling thread, where the host reads the table.

@@ -282,20 +282,22 @@ class BackendOn final : public Backend {
   }
 
   Status find(const LevelTable& table, const record::KeyColumnsRef& keys,
-              std::span<const std::uint32_t> which, const FoundRef& found) override {
-    BRECCIA_ASSERT(keys.skip == 0);
-    if (which.empty()) return Status::OK();
+              const std::uint32_t* which, std::uint64_t n, const FoundRef& found) override {
+    BRECCIA_ASSERT(keys.skip == 0 && (which != nullptr || n == keys.count));
+    if (n == 0) return Status::OK();
     BRECCIA_TAKE(auto x, own_->executor());
     using X = std::remove_reference_t<decltype(*x)>;
-    const std::uint64_t n = which.size();
     BRECCIA_TAKE(const auto columns, runs::algo::ImportedKeys<X>::make(*x, keys));
-    BRECCIA_TAKE(const auto sought, x->import(which.data(), n));
+    BRECCIA_TAKE(const auto sought, x->import(which, which == nullptr ? 0 : n));
     BRECCIA_TAKE(const auto place, runs::algo::Outlet<X>::make(*x, found.place, n));
     BRECCIA_TAKE(const auto part, (runs::algo::Outlet<X, std::uint32_t>::make(*x, found.part, n)));
     const exec::Finish finish(*x);
     BRECCIA_TRY(x->template launch<runs::algo::kWidth>(
-        n,
-        algo::Find{ref_of(table), {columns.ref()}, sought.data(), n, {place.data(), part.data()}}));
+        n, algo::Find{ref_of(table),
+                      {columns.ref()},
+                      which == nullptr ? nullptr : sought.data(),
+                      n,
+                      {place.data(), part.data()}}));
     BRECCIA_TRY(place.send(*x));
     BRECCIA_TRY(part.send(*x));
     return x->finish();

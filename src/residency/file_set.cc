@@ -178,7 +178,7 @@ class FileSet::Finder {
   static constexpr std::size_t kAhead = 24;
   static constexpr std::size_t kLineBytes = 64;
   /// Lookups that are answered at once; their values stay in the second cache until then.
-  static constexpr std::size_t kKnown = 64;
+  static constexpr std::size_t kKnown = 256;
   /// Of a longer value the processor fetches the rest by itself.
   static constexpr std::uint64_t kFetchedBytes = 256;
 
@@ -261,13 +261,18 @@ class FileSet::Finder {
   /// A device gets the keys among which the places lie, not all of the batch.
   Status find(std::span<const std::uint32_t> places) {
     const FoundRef found{place_.data(), part_.data()};
-    if (set_.host_reads()) return set_.find(keys_, places, found);
+    const std::uint64_t n = places.size();
+    if (set_.host_reads()) return set_.find(keys_, places.data(), n, found);
     const auto [least, most] = std::minmax_element(places.begin(), places.end());
     const std::uint32_t first = *least;
+    const record::KeyColumnsRef keys = record::slice(keys_, first, *most - first + 1);
+    const bool are_all =
+        keys.count == n &&
+        std::adjacent_find(places.begin(), places.end(), std::greater_equal<>()) == places.end();
+    if (are_all) return set_.find(keys, /*which=*/nullptr, n, found);
     std::transform(places.begin(), places.end(), which_.data(),
                    [first](std::uint32_t place) { return place - first; });
-    const record::KeyColumnsRef keys = record::slice(keys_, first, *most - first + 1);
-    return set_.find(keys, std::span(which_.data(), places.size()), found);
+    return set_.find(keys, which_.data(), n, found);
   }
 
   void fetch(std::size_t i, std::size_t count) const {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -189,7 +190,7 @@ struct Found {
     part.resize(which.size());
   }
   Status look_up(const FileSet& set) {
-    return set.find(columns.ref(), which, {place.data(), part.data()});
+    return set.find(columns.ref(), which.data(), which.size(), {place.data(), part.data()});
   }
 
   record::KeyColumns columns;
@@ -238,10 +239,12 @@ inline FileSetPtr set_of(const std::shared_ptr<Backend>& backend, std::vector<Li
 }
 
 /// The same of many at once: what is not known is left, and nothing else.
-inline void compare_many(const FileSet& set, const Database& database, std::uint64_t asked) {
+inline void compare_many(const FileSet& set, const Database& database,
+                         std::vector<std::vector<std::uint32_t>> places,
+                         std::optional<std::uint64_t> asked) {
   const Found all(database.keys());
-  std::vector<std::vector<std::uint32_t>> places(3);
-  for (const std::uint32_t i : all.which) places[i % 3].push_back(i);
+  std::size_t sought = 0;
+  for (const auto& list : places) sought += list.size();
   std::mutex mutex;
   std::map<std::uint32_t, std::optional<std::string>> answers;
   set.get_many(all.columns.ref(), &places, 2,
@@ -255,8 +258,8 @@ inline void compare_many(const FileSet& set, const Database& database, std::uint
                });
   std::uint64_t left = 0;
   for (const auto& list : places) left += list.size();
-  EXPECT_EQ(left, asked);
-  EXPECT_EQ(left + answers.size(), all.which.size());
+  EXPECT_EQ(left, asked.value_or(left));
+  EXPECT_EQ(left + answers.size(), sought);
   for (const auto& [place, answer] : answers) {
     std::string value;
     const Status status = database.db()->Get({}, database.keys()[place], &value);
@@ -265,6 +268,15 @@ inline void compare_many(const FileSet& set, const Database& database, std::uint
       EXPECT_EQ(*answer, value);
     }
   }
+}
+/// The same of those that Found looks up, in lists with gaps, and of all, in one.
+inline void compare_many(const FileSet& set, const Database& database, std::uint64_t asked) {
+  std::vector<std::vector<std::uint32_t>> some(3);
+  for (const std::uint32_t i : Found(database.keys()).which) some[i % 3].push_back(i);
+  compare_many(set, database, some, asked);
+  std::vector<std::uint32_t> all(database.keys().size());
+  std::iota(all.begin(), all.end(), 0U);
+  compare_many(set, database, {all}, std::nullopt);
 }
 
 }  // namespace breccia::residency::conformance

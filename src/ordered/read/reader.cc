@@ -84,6 +84,30 @@ void add_answer(std::uint64_t i, const Status& status, const Slice& value,
   }
 }
 
+/// What files say of reads, those one behind the other in a row.
+void add_known_to(std::span<const tree::KnownFiles::Known> known, batch::Answers* answers) {
+  for (std::size_t i = 0; i < known.size();) {
+    const std::uint64_t first = known[i].place;
+    std::size_t end = i + 1;
+    while (end < known.size() && known[end].place == first + (end - i)) ++end;
+    const auto value_of = [&](std::uint64_t read) {
+      const auto& one = known[i + (read - first)];
+      return one.is_found ? one.value : Slice(nullptr, 0);
+    };
+    for (std::uint64_t read = first; read < first + (end - i); ++read) {
+      read = answers->add_values(read, first + (end - i), value_of);
+      if (read == first + (end - i)) break;
+      const auto& one = known[i + (read - first)];
+      if (one.is_found) {
+        answers->add_value(read, one.value);
+      } else {
+        answers->add(read, Status::Code::kNotFound);
+      }
+    }
+    i = end;
+  }
+}
+
 bool is_put(std::uint64_t payload) {
   return payload != runs::kNotFound && record::op_of(payload) == record::Op::kPut;
 }
@@ -540,13 +564,7 @@ void Reader::read_below(const Job& job, const Missing& missing) {
   const auto add_known = [&](std::uint64_t worker, std::span<const tree::KnownFiles::Known> known) {
     batch::Answers answers(job.reads, &job.requests->arena(worker));
     if (job.streams) answers.stream_values();
-    for (const auto& one : known) {
-      if (one.is_found) {
-        answers.add_value(one.place, one.value);
-      } else {
-        answers.add(one.place, Status::Code::kNotFound);
-      }
-    }
+    add_known_to(known, &answers);
   };
   const bool is_any =
       std::any_of(missing.begin(), missing.end(), [](const auto& list) { return !list.empty(); });
