@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <rocksdb/db.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -113,6 +115,44 @@ Status Database::flush() {
   return Status();
 }
 
+namespace {
+
+/// RocksDB's, of all families, as none may be left out.
+Status compact_tree(const rocksdb::Options& options, const std::string& folder) {
+  std::vector<std::string> names;
+  BRECCIA_TRY(rocksdb::DB::ListColumnFamilies(options, folder, &names));
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, options);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  BRECCIA_TRY(rocksdb::DB::Open(options, folder, families, &handles, &opened));
+  const std::unique_ptr<rocksdb::DB> database(opened);
+  rocksdb::CompactRangeOptions whole;
+  whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  whole.max_subcompactions = std::max(1U, std::thread::hardware_concurrency());
+  const Status status = database->CompactRange(whole, nullptr, nullptr);
+  for (rocksdb::ColumnFamilyHandle* const handle : handles) {
+    BRECCIA_TRY(database->DestroyColumnFamilyHandle(handle));
+  }
+  BRECCIA_TRY(status);
+  return database->Close();
+}
+
+}  // namespace
+
+Status Database::compact() {
+  if (config_.engine != "breccia" && config_.engine != "rocksdb") {
+    return Status::InvalidArgument(config_.engine + " has no tree to compact");
+  }
+  BRECCIA_TRY(flush());
+  settle();
+  engine_.reset();
+  rocksdb::Options options = rocksdb_options(config_);
+  options.create_if_missing = false;
+  BRECCIA_TRY(compact_tree(options, place_.db));
+  return open();
+}
+
 Status Database::bring_into(State state, const Step& step) {
   if (state == State::kMemtable || !engine_->keeps()) return Status();
   if (state == State::kClean && !in_tree_) return keep_clean();
@@ -149,6 +189,7 @@ Status Database::keep_clean() {
 
 // Waits until the tree compacts no more: it would take the cores, and the cache, from the reads.
 void Database::settle() {
+  if (config_.no_compactions) return;
   const auto end = std::chrono::steady_clock::now() + kSettleMax;
   while (engine_->compacts() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(kSettleLook);

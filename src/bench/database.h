@@ -33,6 +33,9 @@ class Database {
   [[nodiscard]] Engine* engine() const { return engine_.get(); }
 
   Status flush();
+  /// Flushes and brings all files into the last level, by RocksDB alone; opens the engine again.
+  /// Errors  InvalidArgument: an engine without a tree.
+  Status compact();
   /// Says that requests wrote since.
   void was_written() { in_tree_ = warm_ = false; }
   /// Brings what was written to where `state` says. `step` knows how a tree is warmed; its clock

@@ -277,10 +277,10 @@ Result<std::vector<Step>> db_bench_steps(const DbBenchFlags& flags) {
   Contents contents = flags.suite.use_existing_db ? Contents::unknown() : Contents();
   std::vector<Step> steps;
   for (const std::string& name : flags.benchmarks) {
-    if (name == "flush") {
+    if (name == "flush" || name == "compact") {
       steps.push_back({});
       steps.back().name = name;
-      steps.back().flush = true;
+      (name == "flush" ? steps.back().flush : steps.back().compact) = true;
       continue;
     }
     BRECCIA_TAKE(const Named named, split(name, flags));

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "bench/key_set.h"
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
 
 /// Ways to choose keys by their numbers.
 namespace breccia::bench {

@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "bench/stream.h"
-#include "bench/ycsb.h"
+#include "bench/ycsb/ycsb.h"
 
 namespace breccia::bench {
 

@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/huge_pages.h"
 #include "base/machine.h"
 #include "base/prefetch.h"
 #include "base/random.h"
@@ -143,21 +144,25 @@ double gather_rows_per_s(const Memory& memory) {
   });
 }
 
+// Where columns begin: rows lie in four fifths of the memory, each thread's column in the last one.
+std::uint64_t columns_at_of(const Memory& memory) {
+  return memory.part_bytes() * cores() / 5 * 4 / kCopyPiece * kCopyPiece;
+}
+
 // The values of such rows into a column, past the caches: what a lookup by columns does with what a
-// device has found. Rows lie in four fifths of the memory, each thread's column in the last one.
-double values_gathered_per_s(const Memory& memory) {
+// device has found.
+double values_gathered_per_s(const Memory& memory, const char* rows_at, std::uint64_t rows) {
   constexpr std::uint64_t kValueBytes = 100;
   constexpr std::uint64_t kValueAt = kRowBytes - kValueBytes;
   const std::uint64_t bytes = memory.part_bytes() * cores();
-  const std::uint64_t columns_at = bytes / 5 * 4 / kCopyPiece * kCopyPiece;
-  const std::uint64_t rows = columns_at / kRowBytes;
+  const std::uint64_t columns_at = columns_at_of(memory);
   const std::uint64_t column_bytes = (bytes - columns_at) / cores() / kCopyPiece * kCopyPiece;
   const std::uint64_t pieces = column_bytes / (kGathered * kValueBytes);
   BRECCIA_ASSERT(pieces > 0);
   return rate_of([&](unsigned thread, std::uint64_t turn) {
     const std::uint64_t first = (std::uint64_t{thread} << 40) + turn * kGathered;
     const auto row = [&](std::uint64_t i) {
-      return memory.at() + below(base::mix64(first + i), rows) * kRowBytes;
+      return rows_at + below(base::mix64(first + i), rows) * kRowBytes;
     };
     char* const column = memory.at() + columns_at + thread * column_bytes;
     base::StreamedBytes values(
@@ -190,7 +195,26 @@ Status file_error(const char* what, const std::string& where) {
   return Status::IOError(fmt::format("{} in {}: {}", what, where, std::strerror(errno)));
 }
 
-Result<double> disk_bytes_per_s(const std::string& folder, std::uint64_t bytes_max) {
+// Such values of a file in the system's cache, which is written on to `bytes` for it.
+Result<double> mapped_values_gathered_per_s(const Memory& memory, int file, std::uint64_t written,
+                                            std::uint64_t bytes, const std::vector<char>& piece) {
+  for (; written < bytes; written += piece.size()) {
+    const auto at = static_cast<off_t>(written);
+    if (pwrite(file, piece.data(), piece.size(), at) != static_cast<ssize_t>(piece.size())) {
+      return file_error("cannot write", "the folder of the database");
+    }
+  }
+  const std::uint64_t rows = bytes / kRowBytes;
+  BRECCIA_TAKE(std::byte* const at, base::map_file(file, "a file", bytes, PROT_READ));
+  base::fetch_pages(at, bytes);
+  const double per_s = values_gathered_per_s(memory, reinterpret_cast<const char*>(at), rows);
+  (void)munmap(at, bytes);
+  return per_s;
+}
+
+Status measure_disk(const std::string& folder, const Memory& memory, bool reads_files,
+                    MachineLimits* limits) {
+  const std::uint64_t bytes_max = limits->memory_bytes;
   std::filesystem::path where = std::filesystem::absolute(folder);
   std::error_code error;
   while (!std::filesystem::is_directory(where, error) && where.has_relative_path()) {
@@ -212,9 +236,15 @@ Result<double> disk_bytes_per_s(const std::string& folder, std::uint64_t bytes_m
     bytes += static_cast<std::uint64_t>(std::max<ssize_t>(written, 0));
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  limits->disk_bytes_per_s = static_cast<double>(bytes) / seconds;
+  Result<double> gathered = 0.0;
+  if (status.ok() && reads_files) {
+    gathered = mapped_values_gathered_per_s(memory, file, bytes, bytes_max, piece);
+  }
   ::close(file);
   BRECCIA_TRY(status);
-  return static_cast<double>(bytes) / seconds;
+  BRECCIA_TAKE(limits->mapped_values_gathered_per_s, std::move(gathered));
+  return Status();
 }
 
 Status measure_device(const EngineConfig& engine, MachineLimits* limits) {
@@ -241,10 +271,11 @@ Result<MachineLimits> measure_machine(const std::string& folder, const EngineCon
     touch(memory);
     limits.copy_bytes_per_s = copy_bytes_per_s(memory);
     limits.gather_rows_per_s = gather_rows_per_s(memory);
-    limits.values_gathered_per_s = values_gathered_per_s(memory);
+    limits.values_gathered_per_s =
+        values_gathered_per_s(memory, memory.at(), columns_at_of(memory) / kRowBytes);
     limits.random_reads_per_s = random_reads_per_s(memory);
+    BRECCIA_TRY(measure_disk(folder, memory, engine.residency_bytes > 0, &limits));
   }
-  BRECCIA_TAKE(limits.disk_bytes_per_s, disk_bytes_per_s(folder, limits.memory_bytes));
   BRECCIA_TRY(measure_device(engine, &limits));
   return limits;
 }

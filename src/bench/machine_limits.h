@@ -15,15 +15,16 @@ struct MachineLimits {
   double copy_bytes_per_s = 0;       // memcpy of what is in no cache: bytes read and bytes written
   double gather_rows_per_s = 0;      // random rows of 128 bytes, copied
   double values_gathered_per_s = 0;  // 100 bytes of such rows, into columns past the caches
-  double random_reads_per_s = 0;     // random words of 8 bytes
-  double disk_bytes_per_s = 0;       // written in sequence and synced where the database lies
-  std::uint64_t memory_bytes = 0;    // that the first three went over
+  double mapped_values_gathered_per_s = 0;  // the same from a mapped file; 0: nobody does
+  double random_reads_per_s = 0;            // random words of 8 bytes
+  double disk_bytes_per_s = 0;     // written in sequence and synced where the database lies
+  std::uint64_t memory_bytes = 0;  // that the first five went over
   std::optional<exec::Calibration> device;  // of the GPU that batches run on, if there is one
 };
 
 /// Measures the machine; the disk in `folder`, or in the nearest folder above it that is there.
-/// Bound   four seconds; 4 GiB of memory, which no cache holds, at most a sixteenth of what this
-///         process may use.
+/// Bound   four seconds, and where files are to be resident what writing one takes; 16 GiB of
+///         memory, which no cache holds, at most an eighth of what this process may use.
 /// Errors  IOError: `folder` cannot be written; those of a device that was asked for.
 Result<MachineLimits> measure_machine(const std::string& folder, const EngineConfig& engine);
 

@@ -36,7 +36,7 @@ bool is_grouped(const Step& step) {
 
 // The first step that writes in groups or one by one, as a user of the suite would load it.
 bool is_write(const Step& step) {
-  return !step.flush && !step.reads && !step.merges && !step.driver.transactions;
+  return !step.flush && !step.compact && !step.reads && !step.merges && !step.driver.transactions;
 }
 
 const Step* find(const std::vector<Step>& steps, bool (*is_it)(const Step&)) {

@@ -44,6 +44,7 @@ void add_in_effect(const SuiteConfig& config, const StepResult& result, Row* row
                   {"hot_keys", config.engine.hot_keys},
                   {"bloom_bits", effect.bloom_bits},
                   {"compression", config.engine.compression},
+                  {"disable_auto_compactions", config.engine.no_compactions},
                   {"durability", config.engine.durability == Durability::kNone   ? "none"
                                  : config.engine.durability == Durability::kSync ? "sync"
                                                                                  : "default"}});
@@ -137,6 +138,9 @@ std::string to_json(const MachineLimits& limits) {
       {"random_8_byte_reads_per_s", limits.random_reads_per_s},
       {"disk_write_bytes_per_s", limits.disk_bytes_per_s},
   };
+  if (limits.mapped_values_gathered_per_s > 0) {
+    row["gather_100_of_128_bytes_of_a_mapped_file_per_s"] = limits.mapped_values_gathered_per_s;
+  }
   if (limits.device.has_value()) {
     row.update(Row{{"bus_in_bytes_per_s", limits.device->copy_in_bytes_per_s},
                    {"bus_out_bytes_per_s", limits.device->copy_out_bytes_per_s},

@@ -30,6 +30,8 @@ struct Step {
   bool comparable = true;
   /// Not a benchmark: moves everything into SST files.
   bool flush = false;
+  /// Not a benchmark, either: the same, and compacts these into one level.
+  bool compact = false;
   /// A benchmark that reads: what was written is brought into `state` before it.
   bool reads = false;
   State state = State::kMemtable;

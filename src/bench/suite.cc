@@ -89,8 +89,8 @@ class SuiteRun {
     if (!config_.use_existing_db) BRECCIA_TRY(database.engine()->check_new());
     if (round == 0) say_what_was_cut(name, database.engine()->in_effect());
     for (const Step& step : steps_) {
-      if (step.flush) {
-        BRECCIA_TRY(database.flush());
+      if (step.flush || step.compact) {
+        BRECCIA_TRY(step.flush ? database.flush() : database.compact());
         continue;
       }
       if (step.reads) BRECCIA_TRY(prepare(&database, name, step));

@@ -76,6 +76,8 @@ void SuiteFlags::add_to(console::App* app) {
                   "Bits per key of Bloom filters; -1: ten for Breccia and for RocksDB at its best, "
                   "else none")
       ->capture_default_str();
+  app->add_flag("--disable_auto_compactions", no_compactions,
+                "Files overlap as they were flushed, until `compact`");
   app->add_option("--compression_type", compression, "none, snappy, lz4 or zstd")
       ->one_of({"none", "snappy", "lz4", "zstd"})
       ->capture_default_str();
@@ -164,6 +166,7 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->engine.cache_bytes = cache_size > 0 ? cache_size : within_memory(kCacheBytes);
   suite->engine.bloom_bits = bloom_bits;
   suite->engine.compression = compression;
+  suite->engine.no_compactions = no_compactions;
   return "";
 }
 

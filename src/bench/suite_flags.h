@@ -32,6 +32,7 @@ struct SuiteFlags {
   std::uint64_t cache_size = 0;
   int bloom_bits = -1;
   std::string compression = "snappy";
+  bool no_compactions = false;
   std::uint32_t threads = 1;
   std::uint32_t batch_size = 1;
   bool prebuilt = false;

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "batch/requests.h"
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
 
 /// The order per key of a batch of n requests with keys of 16 bytes out of a million, every second
 /// one a lookup: uniform, and Zipfian with 0.99. Items are requests.

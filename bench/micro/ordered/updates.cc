@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
 
 /// Batches of n additions to keys of 16 bytes that lie in the tree, a million of them: uniform, and
 /// Zipfian with 0.99. Each batch finds memory empty. Items are requests.

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "bench/disagg/data.h"
 #include "bench/disagg/worker.h"
-#include "bench/ycsb.h"
+#include "bench/ycsb/ycsb.h"
 
 namespace breccia::bench::disagg {
 

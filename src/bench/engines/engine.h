@@ -78,8 +78,9 @@ struct EngineConfig {
   RocksdbTuning rocksdb;       // of RocksDB, as the engine or below Breccia
   int bloom_bits = -1;
   std::string compression;
-  std::string cluster;        // the file of one; disagg only
-  std::uint32_t threads = 1;  // that have sessions
+  bool no_compactions = false;  // but those that are asked for
+  std::string cluster;          // the file of one; disagg only
+  std::uint32_t threads = 1;    // that have sessions
   // What will be in it.
   std::uint64_t keys = 0;
   std::size_t key_size = 0;

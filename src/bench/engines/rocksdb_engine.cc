@@ -93,6 +93,10 @@ rocksdb::Options rocksdb_options(const EngineConfig& config) {
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = compression_type(config.compression);
   options.merge_operator = NewInt64AddOperator();
+  options.disable_auto_compactions = config.no_compactions;
+  if (config.no_compactions) {  // files that overlap are what is wanted
+    options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 20;
+  }
   return options;
 }
 

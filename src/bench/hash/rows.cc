@@ -21,7 +21,7 @@
 #include "bench/hash/column.h"
 #include "bench/lists.h"
 #include "bench/rows.h"
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
 #include "console/store_flags.h"

@@ -15,7 +15,7 @@
 #include "bench/places.h"
 #include "bench/report.h"
 #include "bench/rows.h"
-#include "bench/ycsb.h"
+#include "bench/ycsb/ycsb.h"
 #include "console/exit_codes.h"
 #include "console/rocksdb_assertions.h"
 

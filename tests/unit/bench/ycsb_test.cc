@@ -1,4 +1,4 @@
-#include "bench/ycsb.h"
+#include "bench/ycsb/ycsb.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
 
 namespace breccia::bench {
 namespace {

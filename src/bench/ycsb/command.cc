@@ -7,8 +7,8 @@
 #include "bench/commands.h"
 #include "bench/report.h"
 #include "bench/rows.h"
-#include "bench/ycsb.h"
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
+#include "bench/ycsb/ycsb.h"
 #include "console/console.h"
 #include "console/exit_codes.h"
 

@@ -1,4 +1,4 @@
-#include "bench/ycsb_properties.h"
+#include "bench/ycsb/properties.h"
 
 #include <fmt/format.h>
 

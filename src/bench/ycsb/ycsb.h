@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/suite_flags.h"
-#include "bench/ycsb_properties.h"
+#include "bench/ycsb/properties.h"
 
 /// YCSB's core workload as steps of a suite.
 ///

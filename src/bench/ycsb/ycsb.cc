@@ -1,4 +1,4 @@
-#include "bench/ycsb.h"
+#include "bench/ycsb/ycsb.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "bench/database.h"
 #include "bench/key_choice.h"
-#include "bench/ycsb_generators.h"
+#include "bench/ycsb/generators.h"
 
 namespace breccia::bench {
 
