@@ -67,6 +67,18 @@ class LevelTable {
 };
 using LevelTablePtr = std::shared_ptr<const LevelTable>;
 
+/// Lookups that a device is at. What they were given outlasts them.
+/// Threads one owner.
+class Search {
+ public:
+  /// Waits for it.
+  virtual ~Search() = default;
+  /// Waits until all is found.
+  /// Errors  those of the device; what was to be found is garbage then.
+  [[nodiscard]] virtual Status finish() = 0;
+};
+using SearchPtr = std::unique_ptr<Search>;
+
 /// The verbs, for one tenant of a device.
 /// Threads any number, of all calls.
 class Backend {
@@ -89,12 +101,13 @@ class Backend {
   [[nodiscard]] virtual Result<LevelTablePtr> make_table(std::span<const Level> levels) = 0;
 
   /// For keys which[i] of `keys` what the newest level says that has the key; without `which` for
-  /// all, which are `count`.
+  /// all, which are `count`. A GPU goes on while the caller does something else.
   /// Shape   which[count] and found in host memory; keys there, too, with skip == 0.
-  /// Errors  MemoryLimit; those of the device; found is garbage then.
-  [[nodiscard]] virtual Status find(const LevelTable& table, const record::KeyColumnsRef& keys,
-                                    const std::uint32_t* which, std::uint64_t count,
-                                    const FoundRef& found) = 0;
+  /// Errors  MemoryLimit; those of the device.
+  [[nodiscard]] virtual Result<SearchPtr> find(const LevelTable& table,
+                                               const record::KeyColumnsRef& keys,
+                                               const std::uint32_t* which, std::uint64_t count,
+                                               const FoundRef& found) = 0;
 
   /// The same for one key, on the calling thread, where the host reads the table.
   /// Shape   device().host_reads().

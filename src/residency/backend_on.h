@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "exec/clear.h"
 #include "exec/copy_in.h"
 #include "record/key_columns.h"
@@ -254,6 +257,57 @@ class PoolLevels final : public LevelTable {
   PoolKeys first_, last_;
 };
 
+/// A search on an executor that is leased for it.
+template <class Tenant>
+class SearchOn final : public Search {
+  using Lease = std::remove_cvref_t<decltype(std::declval<Tenant&>().executor().take())>;
+  using X = std::remove_cvref_t<decltype(*std::declval<Lease&>())>;
+  using Which = std::remove_cvref_t<
+      decltype(std::declval<X&>().import(std::declval<const std::uint32_t*>(), 0).take())>;
+
+ public:
+  explicit SearchOn(Lease x) : x_(std::move(x)) {}
+  ~SearchOn() override { (void)finish(); }
+  SearchOn(const SearchOn&) = delete;
+  SearchOn& operator=(const SearchOn&) = delete;
+
+  Status begin(const algo::LevelsRef& levels, const record::KeyColumnsRef& keys,
+               const std::uint32_t* which, std::uint64_t n, const FoundRef& found) {
+    X& x = **x_;
+    BRECCIA_TAKE(keys_, runs::algo::ImportedKeys<X>::make(x, keys));
+    BRECCIA_TAKE(which_, x.import(which, which == nullptr ? 0 : n));
+    BRECCIA_TAKE(place_, runs::algo::Outlet<X>::make(x, found.place, n));
+    BRECCIA_TAKE(part_, (runs::algo::Outlet<X, std::uint32_t>::make(x, found.part, n)));
+    BRECCIA_TRY(x.template launch<runs::algo::kWidth>(
+        n, algo::Find{levels,
+                      {keys_->ref()},
+                      which == nullptr ? nullptr : which_->data(),
+                      n,
+                      {place_->data(), part_->data()}}));
+    BRECCIA_TRY(place_->send(x));
+    return part_->send(x);
+  }
+
+  Status finish() override {
+    if (!x_.has_value()) return Status::OK();
+    const Status status = (*x_)->finish();
+    // Whoever waits for an executor need not wait for the owner.
+    part_.reset();
+    place_.reset();
+    which_.reset();
+    keys_.reset();
+    x_.reset();
+    return base::copy_of(status);
+  }
+
+ private:
+  std::optional<Lease> x_;  // first: what follows gives its memory back to it
+  std::optional<runs::algo::ImportedKeys<X>> keys_;
+  std::optional<Which> which_;
+  std::optional<runs::algo::Outlet<X>> place_;
+  std::optional<runs::algo::Outlet<X, std::uint32_t>> part_;
+};
+
 /// The verbs for a tenant's type: `tenant->executor()` leases an executor for one call.
 template <class Tenant>
 class BackendOn final : public Backend {
@@ -281,26 +335,16 @@ class BackendOn final : public Backend {
     return LevelTablePtr(std::move(table));
   }
 
-  Status find(const LevelTable& table, const record::KeyColumnsRef& keys,
-              const std::uint32_t* which, std::uint64_t n, const FoundRef& found) override {
+  Result<SearchPtr> find(const LevelTable& table, const record::KeyColumnsRef& keys,
+                         const std::uint32_t* which, std::uint64_t n,
+                         const FoundRef& found) override {
     BRECCIA_ASSERT(keys.skip == 0 && (which != nullptr || n == keys.count));
-    if (n == 0) return Status::OK();
     BRECCIA_TAKE(auto x, own_->executor());
-    using X = std::remove_reference_t<decltype(*x)>;
-    BRECCIA_TAKE(const auto columns, runs::algo::ImportedKeys<X>::make(*x, keys));
-    BRECCIA_TAKE(const auto sought, x->import(which, which == nullptr ? 0 : n));
-    BRECCIA_TAKE(const auto place, runs::algo::Outlet<X>::make(*x, found.place, n));
-    BRECCIA_TAKE(const auto part, (runs::algo::Outlet<X, std::uint32_t>::make(*x, found.part, n)));
-    const exec::Finish finish(*x);
-    BRECCIA_TRY(x->template launch<runs::algo::kWidth>(
-        n, algo::Find{ref_of(table),
-                      {columns.ref()},
-                      which == nullptr ? nullptr : sought.data(),
-                      n,
-                      {place.data(), part.data()}}));
-    BRECCIA_TRY(place.send(*x));
-    BRECCIA_TRY(part.send(*x));
-    return x->finish();
+    auto search = std::make_unique<SearchOn<Tenant>>(std::move(x));
+    if (n > 0) BRECCIA_TRY(search->begin(ref_of(table), keys, which, n, found));
+    // Others do at once what they are told, and have one executor for all.
+    if (device().kind() != exec::DeviceKind::kCuda) BRECCIA_TRY(search->finish());
+    return SearchPtr(std::move(search));
   }
 
   std::uint64_t find_one(const LevelTable& table, const record::KeyColumnsRef& key,

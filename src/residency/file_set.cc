@@ -155,15 +155,20 @@ std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* val
 class FileSet::Finder {
  public:
   Finder(const FileSet& set, const record::KeyColumnsRef& keys)
-      : set_(set), keys_(keys), which_(memory()), place_(memory()), part_(memory()) {}
+      : set_(set), keys_(keys), sought_{Sought(memory()), Sought(memory())} {}
 
   /// Answers what is known of `places`, and leaves the others there.
   void look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, const Answer& answer) {
     const std::size_t step = set_.host_reads() ? kKeysOnHost : kKeysOnDevice;
     std::size_t left = 0;
+    std::size_t begun = 0;
     for (std::size_t begin = 0; begin < places->size(); begin += step) {
-      const std::size_t count = std::min(step, places->size() - begin);
-      left = look_up(worker, places, begin, count, left, answer);
+      // A device is at the next ones meanwhile.
+      for (; begun < places->size() && begun <= begin + step; begun += step) {
+        seek(std::span(*places).subspan(begun, std::min(step, places->size() - begun)),
+             &sought_[begun / step % sought_.size()]);
+      }
+      left = tell(sought_[begin / step % sought_.size()], worker, places, left, answer);
     }
     set_.usage_->note(places->size() - left, left);
     places->resize(left);
@@ -172,8 +177,8 @@ class FileSet::Finder {
  private:
   /// What was found is still in the cache when it is looked at.
   static constexpr std::size_t kKeysOnHost = 4096;
-  /// A launch costs as much as some thousand lookups.
-  static constexpr std::size_t kKeysOnDevice = 256 << 10;
+  /// A launch costs as much as some thousand lookups; nobody does anything during the first one.
+  static constexpr std::size_t kKeysOnDevice = 32 << 10;
   /// Far enough ahead to hide a miss of main memory behind the copies of the values before it.
   static constexpr std::size_t kAhead = 24;
   static constexpr std::size_t kLineBytes = 64;
@@ -185,29 +190,53 @@ class FileSet::Finder {
   /// A value in a block that is compressed.
   struct Packed {
     const sst::Handle* block;
-    std::uint32_t i;      // of those that were found together
-    std::uint32_t place;  // of the batch's keys
+    std::uint64_t place;
+    std::uint32_t part;
+    std::uint32_t key;  // of the batch's
   };
 
-  /// Those from `begin` on; `left` of those before are left. Returns how many are then.
-  std::size_t look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t begin,
-                      std::size_t count, std::size_t left, const Answer& answer) {
-    std::uint32_t* const some = places->data() + begin;
-    if (!make_room(count) || !find(std::span(some, count)).ok()) {
-      return keep(places, begin, count, left);
+  /// Some of the places, and what is found of them.
+  struct Sought {
+    explicit Sought(exec::HostMemory& memory) : which(memory), place(memory), part(memory) {}
+    [[nodiscard]] bool make_room(std::size_t count) {
+      return which.reserve(count) && place.reserve(count) && part.reserve(count);
+    }
+    std::span<const std::uint32_t> places;
+    exec::HostVector<std::uint32_t> which;
+    exec::HostVector<std::uint64_t> place;
+    exec::HostVector<std::uint32_t> part;
+    SearchPtr search;  // null: it could not begin. Last, as it fills the others
+  };
+
+  void seek(std::span<const std::uint32_t> places, Sought* sought) const {
+    sought->places = places;
+    sought->search = nullptr;
+    if (!sought->make_room(places.size())) return;
+    auto search = find(sought);
+    if (search.ok()) sought->search = search.take();
+  }
+
+  /// Answers what was sought; `left` of the places before are left. Returns how many are then.
+  std::size_t tell(const Sought& sought, std::uint64_t worker, std::vector<std::uint32_t>* places,
+                   std::size_t left, const Answer& answer) {
+    if (sought.search == nullptr || !sought.search->finish().ok()) {
+      std::copy(sought.places.begin(), sought.places.end(), places->data() + left);
+      return left + sought.places.size();
     }
     packed_.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      fetch(i + kAhead, count);
-      const std::uint32_t own = some[i];
-      if (place_[i] == kAsk) {
+    for (std::size_t i = 0; i < sought.places.size(); ++i) {
+      fetch(sought, i + kAhead);
+      const std::uint32_t own = sought.places[i];
+      const std::uint64_t place = sought.place[i];
+      const std::uint32_t part = sought.part[i];
+      if (place == kAsk) {
         (*places)[left++] = own;
-      } else if (!is_value(place_[i])) {
+      } else if (!is_value(place)) {
         tell({own, /*is_found=*/false, Slice()}, worker, answer);
-      } else if (const auto* const block = set_.packed_block_of(place_[i], part_[i])) {
-        packed_.push_back({block, static_cast<std::uint32_t>(i), own});
+      } else if (const auto* const block = set_.packed_block_of(place, part)) {
+        packed_.push_back({block, place, part, own});
       } else {
-        tell({own, /*is_found=*/true, set_.plain_value(place_[i], part_[i])}, worker, answer);
+        tell({own, /*is_found=*/true, set_.plain_value(place, part)}, worker, answer);
       }
     }
     left = unpack(worker, places, left, answer);
@@ -225,10 +254,10 @@ class FileSet::Finder {
       // What is told lies in the last one that was unpacked.
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
       Slice value;
-      if (set_.value(place_[one.i], part_[one.i], &unpacked_, &value).ok()) {
-        tell({one.place, /*is_found=*/true, value}, worker, answer);
+      if (set_.value(one.place, one.part, &unpacked_, &value).ok()) {
+        tell({one.key, /*is_found=*/true, value}, worker, answer);
       } else {
-        (*places)[left++] = one.place;  // RocksDB may say what is wrong
+        (*places)[left++] = one.key;  // RocksDB may say what is wrong
       }
     }
     return left;
@@ -246,21 +275,10 @@ class FileSet::Finder {
 
   [[nodiscard]] exec::HostMemory& memory() const { return set_.backend_->device().host_memory(); }
 
-  [[nodiscard]] bool make_room(std::size_t count) {
-    return which_.reserve(count) && place_.reserve(count) && part_.reserve(count);
-  }
-
-  /// What nothing is known of is left.
-  static std::size_t keep(std::vector<std::uint32_t>* places, std::size_t begin, std::size_t count,
-                          std::size_t left) {
-    std::copy_n(places->begin() + static_cast<std::ptrdiff_t>(begin), count,
-                places->begin() + static_cast<std::ptrdiff_t>(left));
-    return left + count;
-  }
-
   /// A device gets the keys among which the places lie, not all of the batch.
-  Status find(std::span<const std::uint32_t> places) {
-    const FoundRef found{place_.data(), part_.data()};
+  Result<SearchPtr> find(Sought* sought) const {
+    const std::span<const std::uint32_t> places = sought->places;
+    const FoundRef found{sought->place.data(), sought->part.data()};
     const std::uint64_t n = places.size();
     if (set_.host_reads()) return set_.find(keys_, places.data(), n, found);
     const auto [least, most] = std::minmax_element(places.begin(), places.end());
@@ -270,15 +288,15 @@ class FileSet::Finder {
         keys.count == n &&
         std::adjacent_find(places.begin(), places.end(), std::greater_equal<>()) == places.end();
     if (are_all) return set_.find(keys, /*which=*/nullptr, n, found);
-    std::transform(places.begin(), places.end(), which_.data(),
+    std::transform(places.begin(), places.end(), sought->which.data(),
                    [first](std::uint32_t place) { return place - first; });
-    return set_.find(keys, which_.data(), n, found);
+    return set_.find(keys, sought->which.data(), n, found);
   }
 
-  void fetch(std::size_t i, std::size_t count) const {
-    if (i >= count || !is_value(place_[i])) return;
-    const std::uint64_t place = place_[i];
-    const PartBytes& part = set_.bytes_of_part_[part_[i]];
+  void fetch(const Sought& sought, std::size_t i) const {
+    if (i >= sought.places.size() || !is_value(sought.place[i])) return;
+    const std::uint64_t place = sought.place[i];
+    const PartBytes& part = set_.bytes_of_part_[sought.part[i]];
     if (part.packed != nullptr) return;
     const char* const value = part.file->data() + offset_of(place);
     const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place), kFetchedBytes);
@@ -288,9 +306,7 @@ class FileSet::Finder {
 
   const FileSet& set_;
   const record::KeyColumnsRef& keys_;
-  exec::HostVector<std::uint32_t> which_;
-  exec::HostVector<std::uint64_t> place_;
-  exec::HostVector<std::uint32_t> part_;
+  std::array<Sought, 2> sought_;
   std::vector<Packed> packed_;
   Unpacked unpacked_;
   std::array<Known, kKnown> known_;

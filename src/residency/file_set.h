@@ -67,8 +67,9 @@ class FileSet final : public tree::KnownFiles {
                 std::uint64_t workers, const Answer& answer) const override;
 
   /// As Backend::find.
-  [[nodiscard]] Status find(const record::KeyColumnsRef& keys, const std::uint32_t* which,
-                            std::uint64_t count, const FoundRef& found) const {
+  [[nodiscard]] Result<SearchPtr> find(const record::KeyColumnsRef& keys,
+                                       const std::uint32_t* which, std::uint64_t count,
+                                       const FoundRef& found) const {
     return backend_->find(*table_, keys, which, count, found);
   }
   /// True if find_one() may be called.

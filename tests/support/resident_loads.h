@@ -190,7 +190,9 @@ struct Found {
     part.resize(which.size());
   }
   Status look_up(const FileSet& set) {
-    return set.find(columns.ref(), which.data(), which.size(), {place.data(), part.data()});
+    BRECCIA_TAKE(const SearchPtr search,
+                 set.find(columns.ref(), which.data(), which.size(), {place.data(), part.data()}));
+    return search->finish();
   }
 
   record::KeyColumns columns;
