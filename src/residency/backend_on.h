@@ -274,10 +274,10 @@ class SearchOn final : public Search {
   Status begin(const algo::LevelsRef& levels, const record::KeyColumnsRef& keys,
                const std::uint32_t* which, std::uint64_t n, const FoundRef& found) {
     X& x = **x_;
-    BRECCIA_TAKE(keys_, runs::algo::ImportedKeys<X>::make(x, keys));
-    BRECCIA_TAKE(which_, x.import(which, which == nullptr ? 0 : n));
-    BRECCIA_TAKE(place_, runs::algo::Outlet<X>::make(x, found.place, n));
-    BRECCIA_TAKE(part_, (runs::algo::Outlet<X, std::uint32_t>::make(x, found.part, n)));
+    BRECCIA_TRY(take(runs::algo::ImportedKeys<X>::make(x, keys), &keys_));
+    BRECCIA_TRY(take(x.import(which, which == nullptr ? 0 : n), &which_));
+    BRECCIA_TRY(take(runs::algo::Outlet<X>::make(x, found.place, n), &place_));
+    BRECCIA_TRY(take(runs::algo::Outlet<X, std::uint32_t>::make(x, found.part, n), &part_));
     BRECCIA_TRY(x.template launch<runs::algo::kWidth>(
         n, algo::Find{levels,
                       {keys_->ref()},
@@ -301,6 +301,13 @@ class SearchOn final : public Search {
   }
 
  private:
+  template <class T>
+  static Status take(Result<T> from, std::optional<T>* to) {
+    if (!from.ok()) return from.status();
+    to->emplace(from.take());
+    return Status::OK();
+  }
+
   std::optional<Lease> x_;  // first: what follows gives its memory back to it
   std::optional<runs::algo::ImportedKeys<X>> keys_;
   std::optional<Which> which_;
