@@ -114,14 +114,15 @@ Status FileSet::value(std::uint64_t place, std::uint32_t part, Unpacked* unpacke
   const MappedFile& file = *bytes_of_part_[part].file;
   BRECCIA_ASSERT(block->end() <= file.bytes());
   const char* const stored = file.data() + block->offset;
-  if (unpacked->stored != stored) {
+  const std::uint64_t end = packed_at(place) + bytes_of(place);
+  if (unpacked->stored != stored || unpacked->contents.size() < end) {
     unpacked->stored = nullptr;
     const auto type = static_cast<sst::Compression>(stored[block->bytes]);
-    BRECCIA_TRY(
-        sst::decompress(type, Slice(stored, block->bytes), &unpacked->room, &unpacked->contents));
+    BRECCIA_TRY(sst::decompress(type, Slice(stored, block->bytes), &unpacked->room,
+                                &unpacked->contents, end));
     unpacked->stored = stored;
   }
-  if (packed_at(place) + bytes_of(place) > unpacked->contents.size()) {
+  if (end > unpacked->contents.size()) {
     return Status::Corruption("a block is shorter than it was");
   }
   *value = Slice(unpacked->contents.data() + packed_at(place), bytes_of(place));
@@ -186,6 +187,9 @@ class FileSet::Finder {
   static constexpr std::size_t kKnown = 256;
   /// Of a longer value the processor fetches the rest by itself.
   static constexpr std::uint64_t kFetchedBytes = 256;
+  /// A block takes a microsecond to unpack.
+  static constexpr std::size_t kBlocksAhead = 2;
+  static constexpr std::uint64_t kFetchedOfBlock = 1024;
 
   /// A value in a block that is compressed.
   struct Packed {
@@ -247,10 +251,14 @@ class FileSet::Finder {
   /// Answers what lies in blocks that are compressed, each of which is unpacked once.
   std::size_t unpack(std::uint64_t worker, std::vector<std::uint32_t>* places, std::size_t left,
                      const Answer& answer) {
-    std::sort(packed_.begin(), packed_.end(),
-              [](const Packed& a, const Packed& b) { return std::less<>()(a.block, b.block); });
+    // The last value of a block first: what is unpacked for it has the others.
+    std::sort(packed_.begin(), packed_.end(), [](const Packed& a, const Packed& b) {
+      return a.block == b.block ? a.place > b.place : std::less<>()(a.block, b.block);
+    });
     const sst::Handle* block = nullptr;
-    for (const Packed& one : packed_) {
+    for (std::size_t i = 0; i < packed_.size(); ++i) {
+      const Packed& one = packed_[i];
+      if (i + kBlocksAhead < packed_.size()) fetch_block(packed_[i + kBlocksAhead]);
       // What is told lies in the last one that was unpacked.
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
       Slice value;
@@ -291,6 +299,13 @@ class FileSet::Finder {
     std::transform(places.begin(), places.end(), sought->which.data(),
                    [first](std::uint32_t place) { return place - first; });
     return set_.find(keys, sought->which.data(), n, found);
+  }
+
+  /// What an unpacker reads first; the processor sees where it goes on.
+  void fetch_block(const Packed& one) const {
+    const char* const stored = set_.bytes_of_part_[one.part].file->data() + one.block->offset;
+    const std::uint64_t bytes = std::min(one.block->bytes, kFetchedOfBlock);
+    for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(stored + at);
   }
 
   void fetch(const Sought& sought, std::size_t i) const {

@@ -4,6 +4,8 @@
 #include <snappy-c.h>
 #include <zstd.h>
 
+#include <algorithm>
+
 #include "base/memory.h"
 
 namespace breccia::sst {
@@ -39,8 +41,8 @@ std::uint64_t most_of(Compression type, const Slice& from) {
   return bytes == ZSTD_CONTENTSIZE_UNKNOWN ? kBlockBytesMax : bytes;
 }
 
-/// Fills `room`; false unless it was exactly as long.
-bool decompress_into(Compression type, const Slice& from, std::string* room) {
+/// Fills the first `wanted` bytes of `room`, or all of it; false unless it was exactly as long.
+bool decompress_into(Compression type, const Slice& from, std::uint64_t wanted, std::string* room) {
   switch (type) {
     case Compression::kSnappy: {
       std::size_t bytes = room->size();
@@ -49,6 +51,12 @@ bool decompress_into(Compression type, const Slice& from, std::string* room) {
     }
     case Compression::kLz4:
     case Compression::kLz4Hc: {
+      if (wanted < room->size()) {
+        return LZ4_decompress_safe_partial(from.data(), room->data(), static_cast<int>(from.size()),
+                                           static_cast<int>(wanted),
+                                           static_cast<int>(room->size())) >=
+               static_cast<int>(wanted);
+      }
       const int bytes = LZ4_decompress_safe(
           from.data(), room->data(), static_cast<int>(from.size()), static_cast<int>(room->size()));
       return bytes >= 0 && static_cast<std::size_t>(bytes) == room->size();
@@ -67,7 +75,8 @@ bool is_read(Compression type) {
 
 }  // namespace
 
-Status decompress(Compression type, const Slice& stored, std::string* room, Slice* contents) {
+Status decompress(Compression type, const Slice& stored, std::string* room, Slice* contents,
+                  std::uint64_t wanted) {
   BRECCIA_ASSERT(stored.size() <= kBlockBytesMax);
   if (type == Compression::kNone) {
     *contents = stored;
@@ -89,8 +98,8 @@ Status decompress(Compression type, const Slice& stored, std::string* room, Slic
   if (raw_bytes > most_of(type, input.rest())) return bad(type);  // before memory is asked for it
   return base::or_memory_limit([&] {
     room->resize(raw_bytes);
-    if (!decompress_into(type, input.rest(), room)) return bad(type);
-    *contents = Slice(*room);
+    if (!decompress_into(type, input.rest(), wanted, room)) return bad(type);
+    *contents = Slice(room->data(), std::min<std::uint64_t>(room->size(), wanted));
     return Status::OK();
   });
 }
