@@ -187,11 +187,14 @@ Status Database::keep_clean() {
   return Status();
 }
 
-// Waits until the tree compacts no more: it would take the cores, and the cache, from the reads.
+// Waits until the tree compacts no more, which would take the cores, and the cache, from the reads;
+// and until keys of its files are where they are to be.
 void Database::settle() {
-  if (config_.no_compactions) return;
   const auto end = std::chrono::steady_clock::now() + kSettleMax;
-  while (engine_->compacts() && std::chrono::steady_clock::now() < end) {
+  const auto is_busy = [&] {
+    return (!config_.no_compactions && engine_->compacts()) || engine_->loads();
+  };
+  while (is_busy() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(kSettleLook);
   }
 }

@@ -367,6 +367,11 @@ inline std::map<std::uint64_t, Content> contents_here(Backend& backend, Table& t
   std::vector<std::uint64_t> found(keys.size());
   std::vector<Code> code(keys.size());
   EXPECT_TRUE(backend.copy_in(there.data(), column.data(), column.size()).ok());
+  // Of keys that are nowhere nothing is written.
+  EXPECT_TRUE(backend
+                  .copy_in(reinterpret_cast<char*>(found_there.data()),
+                           reinterpret_cast<const char*>(found.data()), found_there.bytes())
+                  .ok());
   EXPECT_TRUE(backend
                   .run_values_here(table, {.requests = {.all = Operation::kFind,
                                                         .code = code_there.data(),

@@ -328,6 +328,11 @@ class BrecciaEngine final : public Engine {
     }
     return Status::OK();
   }
+  bool loads() override {
+    if (config_.residency_bytes == 0) return false;
+    const std::uint64_t listed = number("breccia.residency.files-listed");  // 0: not looked yet
+    return listed == 0 || number("breccia.residency.files") < listed;
+  }
   bool compacts() override {
     return number("rocksdb.num-running-compactions") > 0 ||
            number("rocksdb.compaction-pending") > 0;

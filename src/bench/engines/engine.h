@@ -117,6 +117,8 @@ class Engine {
   virtual Status flush() = 0;
   /// Whether files are compacted now, or soon will be.
   virtual bool compacts() = 0;
+  /// Whether keys of files are still on their way to where lookups find them.
+  virtual bool loads() { return false; }
   virtual InEffect in_effect() = 0;
   /// Whether what was written is there when the engine is opened again.
   virtual bool keeps() { return true; }
