@@ -50,7 +50,8 @@ class Case:
         if not word.startswith(LIST):
             return word
         first, *others = word.removeprefix(LIST).split(",")
-        return LIST + ",".join([first, *(step for step in others if step in steps)])
+        kept = {*steps, "compact"}
+        return LIST + ",".join([first, *(step for step in others if step in kept)])
 
 
 # Who runs a case: words for the program. RocksDB alone in a comparison is RocksDB at its best.
@@ -100,6 +101,11 @@ PART = "put, get 16 B/100 B, beside RocksDB"
 COLD = "get 16 B/100 B from files, beside RocksDB"
 BUDGET = "get 16 B/100 B, skew 0.99, a tenth of it clean"
 MISSES = "misses 16 B/100 B"
+RESIDENT = "get 16 B/100 B, resident files"
+RESIDENT_LEVELS = "get 16 B/100 B, resident files that overlap"
+RESIDENT_MISSES = "misses 16 B/100 B, resident files"
+RESIDENT_LZ4 = "get 16 B/100 B, resident files of LZ4, beside RocksDB"
+YCSB_RESIDENT = "ycsb c, b, d, a, batches, resident files, beside RocksDB"
 SUSTAINED = "put 16 B/100 B, sustained"
 SINGLE = "single requests 16 B/100 B"
 # On what is loaded once, those that write least first. Of them one inserts.
@@ -147,6 +153,7 @@ def cases(sizes):
     yield Case(MISSES, part + f"--reads={(1 if sizes.has_gpu else 4) * sizes.reads} "
                "--misses=1 --benchmarks=filluniquerandom" + (4 + again) * f",{GET}@tree-warm",
                once=sizes.has_gpu)
+    yield from resident_cases(sizes)
     yield Case("update, range of 100, 8 B/8 B", few + numbers +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
                f"{max(100, sizes.reads // 50)}", BOTH)
@@ -156,6 +163,29 @@ def cases(sizes):
                f"--benchmarks=overwrite --duration={sizes.sustained}")
     yield from single_cases(sizes)
     yield from ycsb_cases(sizes)
+
+
+def resident_cases(sizes):
+    """Nothing in memory, keys of all files resident."""
+    def load(keys, compression="none"):
+        return (f"--keys={keys} --threads={sizes.threads} --batch_size={sizes.batch} "
+                f"--num={sizes.reads} --key_set=uniform --ready --entry_cache_bytes=0 "
+                f"--compression_type={compression} --residency_bytes=8000000000 ")
+
+    passes = 6 * f",{GET}@tree-warm"
+    compacted = "--benchmarks=filluniquerandom,compact" + passes
+    longer = f"--reads={4 * sizes.reads} "
+    ways = ("breccia", "breccia, columns")
+    yield Case(RESIDENT, load(sizes.keys) + sizes.prepared + longer + compacted,
+               (*ways, "breccia, registered"), once=True)
+    # Five flushes, or so.
+    yield Case(RESIDENT_LEVELS, load(sizes.keys) + longer + "--disable_auto_compactions "
+               f"--memtable_bytes={50 * sizes.keys} --benchmarks=filluniquerandom" + passes, ways,
+               once=True)
+    yield Case(RESIDENT_MISSES, load(sizes.keys) + sizes.prepared + "--misses=1 " + compacted,
+               ("breccia, columns",), once=True)
+    yield Case(RESIDENT_LZ4, load(sizes.part, "lz4") + f"--reads={max(100, sizes.reads // 4)} " +
+               compacted, BOTH, once=True)
 
 
 def single_cases(sizes):
@@ -188,6 +218,8 @@ def ycsb_cases(sizes):
         yield Case(YCSB_BESIDE, ycsb(TOGETHER, sizes.peer, count // 16, batch), ("rocksdb",))
     else:
         yield Case(YCSB, ycsb(TOGETHER, sizes.part, count, batch), BOTH)
+        yield Case(YCSB_RESIDENT, ycsb(TOGETHER, sizes.keys, count, batch) + "--state=tree-warm "
+                   "--residency_bytes=8000000000 --compression_type=none", BOTH)
     records = sizes.keys if sizes.has_gpu else sizes.part
     yield Case(YCSB_F, ycsb("f", records, count, batch))
     # A batch of scans returns fifty records for each.
@@ -234,6 +266,8 @@ GOALS = [
     ratio_goal("tree-warm GET in batches", PART, f"{GET}@tree-warm", 1.3),
     *[ratio_goal(f"YCSB {letter.upper()} in batches", YCSB, f"workload{letter}", 3)
       for letter in "abcd"],
+    *[ratio_goal(f"YCSB {letter.upper()} in batches, resident files", YCSB_RESIDENT,
+                 f"workload{letter}", goal) for letter, goal in (("a", 3), ("c", 4))],
     *[ratio_goal(f"single {what}, p50", SINGLE, step, 1.1, figure=P50) for what, step in
       (("GET from memory", "readrandom@memtable"), ("GET, clean", "readrandom@clean"),
        ("GET, tree-warm", "readrandom@tree-warm"), ("PUT", "overwrite"))],
@@ -264,6 +298,16 @@ GPU_GOALS = [
     Goal("clean budget of a tenth, Zipf 0.99", BUDGET, f"{GET}@clean#4+", 25e6),
     ratio_goal("tree alone, warm", PART, f"{GET}@tree-warm#1+", 1.3),
     Goal("misses, tree alone", MISSES, f"{GET}@tree-warm#4+", 100e6),
+    *[Goal(f"GET from resident files{words}", case, f"{GET}@tree-warm#2+", goal, way=way)
+      for case, words, way, goal in (
+          (RESIDENT, "", "breccia", 150e6), (RESIDENT, " by columns", COLUMNS, 180e6),
+          (RESIDENT_LEVELS, " that overlap", "breccia", 100e6),
+          (RESIDENT_LEVELS, " that overlap, by columns", COLUMNS, 120e6),
+          (RESIDENT_MISSES, ", misses", COLUMNS, 300e6))],
+    Goal("the same, of the rate at which values of a mapped file are gathered", RESIDENT,
+         f"{GET}@tree-warm#2+", 0.6, way=COLUMNS,
+         beside="gather_100_of_128_bytes_of_a_mapped_file_per_s"),
+    ratio_goal("GET from resident files of LZ4", RESIDENT_LZ4, f"{GET}@tree-warm#2+", 3),
     Goal("GET 8 B/8 B from memory", NUMBERS_IN_MEMORY, PASS, 350e6),
     Goal("GET 8 B/8 B by columns", NUMBERS_IN_MEMORY, PASS, 1200e6, way=COLUMNS),
     Goal("GET 8 B/8 B by columns of registered memory", NUMBERS_IN_MEMORY, PASS, 1200e6,
