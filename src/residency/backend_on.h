@@ -257,7 +257,8 @@ class PoolLevels final : public LevelTable {
   PoolKeys first_, last_;
 };
 
-/// A search on an executor that is leased for it.
+/// A search on an executor that is leased for it. Whoever waits for it may have begun others since:
+/// a GPU need not be the thread's current one for that.
 template <class Tenant>
 class SearchOn final : public Search {
   using Lease = std::remove_cvref_t<decltype(std::declval<Tenant&>().executor().take())>;
