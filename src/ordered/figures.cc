@@ -88,6 +88,7 @@ std::uint64_t filter_keys(From from) { return from.filters.keys(); }
 std::uint64_t filter_bytes(From from) { return from.filters.bytes(); }
 
 std::uint64_t resident_answered(From from) { return from.files.usage()->answered(); }
+std::uint64_t resident_ranges(From from) { return from.files.usage()->ranges(); }
 std::uint64_t resident_left(From from) { return from.files.usage()->left(); }
 std::uint64_t resident_loads(From from) { return from.files.loads(); }
 std::uint64_t resident_load_micros(From from) { return from.files.load_micros(); }
@@ -183,6 +184,7 @@ constexpr Figure kFigures[] = {
     {"breccia.tree-filter.builds", filter_builds},
     {"breccia.residency.answered", resident_answered},
     {"breccia.residency.left", resident_left},
+    {"breccia.residency.ranges", resident_ranges},
     {"breccia.residency.loads", resident_loads},
     {"breccia.residency.load-micros", resident_load_micros},
     {"breccia.compactions.on-device", compactions_on_device},

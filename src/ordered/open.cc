@@ -47,6 +47,17 @@ constexpr std::uint64_t kReadsMin = 128;
 constexpr std::uint64_t kHostWritesMin = 128;
 constexpr std::uint64_t kDeviceWritesMin = 2048;
 
+/// Threads that read files: half the cores, as others want some, and as many as a GPU's memory has
+/// room for.
+std::uint64_t file_readers(const exec::Device& device) {
+  constexpr std::uint64_t kReadersMax = 8;
+  const auto cores = static_cast<std::uint64_t>(tbb::info::default_concurrency());
+  const std::uint64_t rooms =
+      device.is_host() ? kReadersMax : device.memory_limit() / (8 * ResidentFiles::kLoadBytes);
+  return std::clamp<std::uint64_t>(std::min(std::max<std::uint64_t>(cores / 2, 2), rooms), 1,
+                                   kReadersMax);
+}
+
 Status check_comparator(const rocksdb::ColumnFamilyOptions& family) {
   if (family.comparator == rocksdb::BytewiseComparator()) return Status::OK();
   return Status::InvalidArgument(std::string("the comparator ") + family.comparator->Name(),
@@ -234,14 +245,15 @@ Status Engine::make_room_for_files() {
     files_ = std::make_unique<ResidentFiles>();
     return Status::OK();
   }
+  const exec::DevicePtr& device = backends_->first().tenant().device_ptr();
+  const std::uint64_t readers = file_readers(*device);
+  const std::uint64_t load_bytes = readers * ResidentFiles::kLoadBytes;
   const std::uint64_t bytes_max =
-      std::min(options_.residency_bytes, ~std::uint64_t{0} - ResidentFiles::kLoadBytes);
-  BRECCIA_TAKE(auto backend,
-               residency::make_backend(backends_->first().tenant().device_ptr(),
-                                       {.name = "residency",
-                                        .bytes_max = bytes_max + ResidentFiles::kLoadBytes,
-                                        .cost = exec::GiveCost::kCopy}));
-  files_ = std::make_unique<ResidentFiles>(std::move(backend), bytes_max);
+      std::min(options_.residency_bytes, ~std::uint64_t{0} - load_bytes);
+  BRECCIA_TAKE(auto backend, residency::make_backend(device, {.name = "residency",
+                                                              .bytes_max = bytes_max + load_bytes,
+                                                              .cost = exec::GiveCost::kCopy}));
+  files_ = std::make_unique<ResidentFiles>(std::move(backend), bytes_max, readers);
   return Status::OK();
 }
 

@@ -26,9 +26,10 @@ class ResidentFiles {
  public:
   /// None: no files are loaded, ever.
   ResidentFiles() = default;
-  /// `bytes_max`: of the keys; who reads files needs kLoadBytes beside.
-  ResidentFiles(std::shared_ptr<residency::Backend> backend, std::uint64_t bytes_max)
-      : backend_(std::move(backend)), bytes_max_(bytes_max) {
+  /// `bytes_max`: of the keys; who reads files needs kLoadBytes a reader beside.
+  ResidentFiles(std::shared_ptr<residency::Backend> backend, std::uint64_t bytes_max,
+                std::uint64_t readers)
+      : backend_(std::move(backend)), bytes_max_(bytes_max), readers_(readers) {
     backend_->tenant().answer({.give = [this](std::uint64_t) { give(); }, .lost = nullptr});
   }
   ~ResidentFiles() {
@@ -37,7 +38,7 @@ class ResidentFiles {
   ResidentFiles(const ResidentFiles&) = delete;
   ResidentFiles& operator=(const ResidentFiles&) = delete;
 
-  /// Device memory in which files are decoded, a piece at a time.
+  /// Device memory in which a file is decoded, a piece at a time.
   static constexpr std::uint64_t kLoadBytes = 512 << 20;
 
   /// Null: there are none, or their device was lost.
@@ -45,6 +46,9 @@ class ResidentFiles {
     return backend_ == nullptr || backend_->device().is_lost() ? nullptr : backend_;
   }
   [[nodiscard]] std::uint64_t bytes_max() const { return bytes_max_; }
+  /// Files that are read at once, and the device's memory for that.
+  [[nodiscard]] std::uint64_t readers() const { return readers_; }
+  [[nodiscard]] std::uint64_t load_bytes() const { return readers_ * kLoadBytes; }
   [[nodiscard]] const std::shared_ptr<residency::Usage>& usage() const { return usage_; }
   /// Rung where files may have changed.
   [[nodiscard]] base::Bell& bell() { return bell_; }
@@ -72,6 +76,7 @@ class ResidentFiles {
  private:
   const std::shared_ptr<residency::Backend> backend_;
   const std::uint64_t bytes_max_ = 0;
+  const std::uint64_t readers_ = 0;
   const std::shared_ptr<residency::Usage> usage_ = std::make_shared<residency::Usage>();
   base::Bell bell_;
   std::atomic<bool> is_asked_{false};

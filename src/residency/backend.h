@@ -109,7 +109,14 @@ class Backend {
                                                const std::uint32_t* which, std::uint64_t count,
                                                const FoundRef& found) = 0;
 
-  /// The same for one key, on the calling thread, where the host reads the table.
+  /// Where each level's entries begin that are not below each of `keys`, as algo::Seek says it.
+  /// Shape   found[keys.count * levels] in host memory; keys there, too, with skip == 0.
+  /// Errors  as find().
+  [[nodiscard]] virtual Result<SearchPtr> seek(const LevelTable& table,
+                                               const record::KeyColumnsRef& keys,
+                                               const FoundRef& found) = 0;
+
+  /// find() for one key, on the calling thread, where the host reads the table.
   /// Shape   device().host_reads().
   [[nodiscard]] virtual std::uint64_t find_one(const LevelTable& table,
                                                const record::KeyColumnsRef& key,

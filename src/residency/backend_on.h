@@ -272,21 +272,26 @@ class SearchOn final : public Search {
   SearchOn(const SearchOn&) = delete;
   SearchOn& operator=(const SearchOn&) = delete;
 
-  Status begin(const algo::LevelsRef& levels, const record::KeyColumnsRef& keys,
-               const std::uint32_t* which, std::uint64_t n, const FoundRef& found) {
+  Status find(const algo::LevelsRef& levels, const record::KeyColumnsRef& keys,
+              const std::uint32_t* which, std::uint64_t n, const FoundRef& found) {
     X& x = **x_;
-    BRECCIA_TRY(take(runs::algo::ImportedKeys<X>::make(x, keys), &keys_));
+    BRECCIA_TRY(prepare(keys, found, n));
     BRECCIA_TRY(take(x.import(which, which == nullptr ? 0 : n), &which_));
-    BRECCIA_TRY(take(runs::algo::Outlet<X>::make(x, found.place, n), &place_));
-    BRECCIA_TRY(take(runs::algo::Outlet<X, std::uint32_t>::make(x, found.part, n), &part_));
     BRECCIA_TRY(x.template launch<runs::algo::kWidth>(
         n, algo::Find{levels,
                       {keys_->ref()},
                       which == nullptr ? nullptr : which_->data(),
                       n,
                       {place_->data(), part_->data()}}));
-    BRECCIA_TRY(place_->send(x));
-    return part_->send(x);
+    return send();
+  }
+
+  Status seek(const algo::LevelsRef& levels, const record::KeyColumnsRef& keys,
+              const FoundRef& found) {
+    BRECCIA_TRY(prepare(keys, found, keys.count * levels.levels));
+    BRECCIA_TRY((*x_)->template launch<runs::algo::kWidth>(
+        keys.count, algo::Seek{levels, {keys_->ref()}, {place_->data(), part_->data()}}));
+    return send();
   }
 
   Status finish() override {
@@ -302,6 +307,16 @@ class SearchOn final : public Search {
   }
 
  private:
+  Status prepare(const record::KeyColumnsRef& keys, const FoundRef& found, std::uint64_t answers) {
+    X& x = **x_;
+    BRECCIA_TRY(take(runs::algo::ImportedKeys<X>::make(x, keys), &keys_));
+    BRECCIA_TRY(take(runs::algo::Outlet<X>::make(x, found.place, answers), &place_));
+    return take(runs::algo::Outlet<X, std::uint32_t>::make(x, found.part, answers), &part_);
+  }
+  Status send() {
+    BRECCIA_TRY(place_->send(**x_));
+    return part_->send(**x_);
+  }
   template <class T>
   static Status take(Result<T> from, std::optional<T>* to) {
     if (!from.ok()) return from.status();
@@ -349,10 +364,18 @@ class BackendOn final : public Backend {
     BRECCIA_ASSERT(keys.skip == 0 && (which != nullptr || n == keys.count));
     BRECCIA_TAKE(auto x, own_->executor());
     auto search = std::make_unique<SearchOn<Tenant>>(std::move(x));
-    if (n > 0) BRECCIA_TRY(search->begin(ref_of(table), keys, which, n, found));
-    // Others do at once what they are told, and have one executor for all.
-    if (device().kind() != exec::DeviceKind::kCuda) BRECCIA_TRY(search->finish());
-    return SearchPtr(std::move(search));
+    if (n > 0) BRECCIA_TRY(search->find(ref_of(table), keys, which, n, found));
+    return begun(std::move(search));
+  }
+
+  Result<SearchPtr> seek(const LevelTable& table, const record::KeyColumnsRef& keys,
+                         const FoundRef& found) override {
+    BRECCIA_ASSERT(keys.skip == 0);
+    BRECCIA_TAKE(auto x, own_->executor());
+    auto search = std::make_unique<SearchOn<Tenant>>(std::move(x));
+    const algo::LevelsRef levels = ref_of(table);
+    if (keys.count * levels.levels > 0) BRECCIA_TRY(search->seek(levels, keys, found));
+    return begun(std::move(search));
   }
 
   std::uint64_t find_one(const LevelTable& table, const record::KeyColumnsRef& key,
@@ -365,6 +388,11 @@ class BackendOn final : public Backend {
   }
 
  private:
+  Result<SearchPtr> begun(std::unique_ptr<SearchOn<Tenant>> search) {
+    // Others do at once what they are told, and have one executor for all.
+    if (device().kind() != exec::DeviceKind::kCuda) BRECCIA_TRY(search->finish());
+    return SearchPtr(std::move(search));
+  }
   static algo::LevelsRef ref_of(const LevelTable& table) {
     return static_cast<const PoolLevels&>(table).ref();
   }

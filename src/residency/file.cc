@@ -72,8 +72,10 @@ std::uint64_t ResidentFile::memory_bytes() const {
       [](std::uint64_t sum, const PiecePtr& piece) { return sum + piece->memory_bytes(); });
 }
 
-/// Blocks from *next on that become a piece, in the room; *next is moved behind them.
-Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t* next) {
+/// Blocks from *next on that become a piece, in the room, and where they are; *next is moved behind
+/// them.
+Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t* next,
+                                           std::vector<sst::Handle>* handles) {
   const auto& all = table.data_blocks();
   const std::size_t first = *next;
   BRECCIA_TAKE(*next, end_of_stretch(table, first, piece_bytes_, all.size()));
@@ -85,6 +87,7 @@ Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t*
     const sst::Handle& handle = all[b].handle;
     blocks.blocks.push_back(
         {handle.offset - blocks.offset, static_cast<std::uint32_t>(handle.bytes)});
+    handles->push_back(handle);
   }
   room_.clear();
   if (!room_.reserve(blocks.bytes + sst::algo::kPadBytes)) return no_memory();
@@ -100,7 +103,7 @@ Result<FileBlocks> FileReader::read_blocks(const sst::Table& table, std::size_t*
   return blocks;
 }
 
-/// The same of blocks that may be compressed: what comes of them, and where they are.
+/// The same of blocks that may be compressed: what comes of them.
 Result<FileBlocks> FileReader::unpack_blocks(const sst::Table& table, std::size_t* next,
                                              std::vector<sst::Handle>* handles) {
   const auto& all = table.data_blocks();
@@ -133,27 +136,26 @@ Result<FileBlocks> FileReader::unpack_blocks(const sst::Table& table, std::size_
   return blocks;
 }
 
-Result<ResidentFilePtr> FileReader::read(const std::string& path, Room* room,
-                                         const std::function<bool()>& goes_on) {
+Result<ResidentFilePtr> FileReader::read(const std::string& path, const GoesOn& goes_on) {
   return base::or_memory_limit([&]() -> Result<ResidentFilePtr> {
     BRECCIA_TAKE(const auto table, sst::Table::open(path));
     if (table->range_deletions().has_value()) return Status::NotSupported("range deletions", path);
-    room->bytes_needed = bytes_needed(*table);
-    if (room->bytes_needed > room->bytes_max) return Status::MemoryLimit("no room for keys", path);
+    const std::uint64_t needed = bytes_needed(*table);
     auto file = std::make_shared<ResidentFile>();
+    file->is_packed = !table->is_plain();
     BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
     for (std::size_t next = 0; next < table->data_blocks().size();) {
-      if (!goes_on()) return Status::ShutdownInProgress("keys of files are not wanted");
+      BRECCIA_TRY(goes_on(needed));
       std::vector<sst::Handle> handles;
       BRECCIA_TAKE(const FileBlocks blocks, table->is_plain()
-                                                ? read_blocks(*table, &next)
+                                                ? read_blocks(*table, &next, &handles)
                                                 : unpack_blocks(*table, &next, &handles));
       BRECCIA_TAKE(PiecePtr piece, backend_.make_piece(blocks));
       if (!file->pieces.empty() && piece->first_key() < file->pieces.back()->last_key()) {
         return Status::Corruption("entries are out of order", path);
       }
       file->pieces.push_back(std::move(piece));
-      if (!table->is_plain()) file->packed.push_back(std::move(handles));
+      file->blocks.push_back(std::move(handles));
     }
     file->bytes->fetch_pages();  // which were all read just now
     return ResidentFilePtr(std::move(file));

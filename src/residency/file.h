@@ -16,12 +16,13 @@ namespace breccia::residency {
 
 /// A table whose keys a backend has: pieces with ascending keys, and the file's bytes, where their
 /// values lie, in blocks that may be compressed. Immutable.
+/// Shape   blocks[pieces]: where the blocks of each piece are, ascending.
 /// Threads any.
 struct ResidentFile {
   std::unique_ptr<const MappedFile> bytes;
   std::vector<PiecePtr> pieces;
-  /// Where the blocks of each piece are, if blocks are compressed; else empty.
-  std::vector<std::vector<sst::Handle>> packed;
+  std::vector<std::vector<sst::Handle>> blocks;
+  bool is_packed = false;  // blocks may be compressed
 
   [[nodiscard]] std::uint64_t keys() const;
   /// In the backend's memory.
@@ -41,23 +42,18 @@ class FileReader {
   FileReader(Backend* backend, std::uint64_t piece_bytes)
       : backend_(*backend), piece_bytes_(piece_bytes), room_(backend->device().host_memory()) {}
 
-  /// What a file may take of the backend's memory, and what its properties say that it will.
-  struct Room {
-    std::uint64_t bytes_max = 0;
-    std::uint64_t bytes_needed = 0;
-  };
-  /// `goes_on` is asked before each piece.
-  /// Errors  MemoryLimit: it needs more than there is, which is known before its blocks are read;
-  ///         IOError: no such file, or it cannot be read; Corruption: what it holds; NotSupported:
-  ///         range deletions, entries that are neither values nor deletions, a table that is not
-  ///         read here; ShutdownInProgress: it is not to go on; those of the
-  ///         device.
+  /// Whether a file is read on, which takes so many bytes of the backend's memory, by its
+  /// properties. Asked before each piece.
+  using GoesOn = std::function<Status(std::uint64_t bytes_needed)>;
+  /// Errors  what `goes_on` says; IOError: no such file, or it cannot be read; Corruption: what it
+  ///         holds; NotSupported: range deletions, entries that are neither values nor deletions, a
+  ///         table that is not read here; MemoryLimit; those of the device.
   /// Bound   memory beside that of the pieces: the bytes of one, and what decoding them takes.
-  Result<ResidentFilePtr> read(const std::string& path, Room* room,
-                               const std::function<bool()>& goes_on);
+  Result<ResidentFilePtr> read(const std::string& path, const GoesOn& goes_on);
 
  private:
-  [[nodiscard]] Result<FileBlocks> read_blocks(const sst::Table& table, std::size_t* next);
+  [[nodiscard]] Result<FileBlocks> read_blocks(const sst::Table& table, std::size_t* next,
+                                               std::vector<sst::Handle>* handles);
   [[nodiscard]] Result<FileBlocks> unpack_blocks(const sst::Table& table, std::size_t* next,
                                                  std::vector<sst::Handle>* handles);
 

@@ -76,8 +76,9 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
       Level& own = parts.emplace_back();
       for (const ListedFile& file : level) {
         add_parts(file, &own);
-        set->add_bytes(file);
+        set->list_parts(file);
       }
+      set->level_end_.push_back(set->parts_.size());
       BRECCIA_TRY(check(own));
     }
     BRECCIA_TAKE(set->table_, set->backend_->make_table(parts));
@@ -85,47 +86,80 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
   });
 }
 
-void FileSet::add_bytes(const ListedFile& file) {
+void FileSet::list_parts(const ListedFile& file) {
   if (file.resident == nullptr) {
-    bytes_of_part_.emplace_back();
+    parts_.emplace_back().first_key = file.first_key;
     return;
   }
   const ResidentFile& resident = *file.resident;
   for (std::size_t i = 0; i < resident.pieces.size(); ++i) {
-    bytes_of_part_.push_back(
-        {resident.bytes.get(), resident.packed.empty() ? nullptr : &resident.packed[i]});
+    parts_.push_back({resident.bytes.get(), &resident.blocks[i], resident.is_packed,
+                      resident.pieces[i]->first_key()});
   }
 }
 
+Result<std::unique_ptr<const FileSet::Starts>> FileSet::seek(
+    const record::KeyColumnsRef& keys) const {
+  return base::or_memory_limit([&]() -> Result<std::unique_ptr<const Starts>> {
+    std::unique_ptr<Starts> starts(new Starts(backend_->device().host_memory(), level_end_.size()));
+    const std::uint64_t n = keys.count * level_end_.size();
+    if (!starts->place_.reserve(n) || !starts->part_.reserve(n)) {
+      return Status::MemoryLimit("memory for ranges is exhausted");
+    }
+    const FoundRef found{starts->place_.extend(n), starts->part_.extend(n)};
+    BRECCIA_TAKE(const SearchPtr search, backend_->seek(*table_, keys, found));
+    BRECCIA_TRY(search->finish());
+    usage_->note_ranges(keys.count);
+    return Result<std::unique_ptr<const Starts>>(std::move(starts));
+  });
+}
+
 Slice FileSet::plain_value(std::uint64_t place, std::uint32_t part) const {
-  const MappedFile& file = *bytes_of_part_[part].file;
+  const MappedFile& file = *parts_[part].file;
   BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= file.bytes());
   return {file.data() + offset_of(place), bytes_of(place)};
 }
 
 Status FileSet::value(std::uint64_t place, std::uint32_t part, Unpacked* unpacked,
                       Slice* value) const {
-  BRECCIA_ASSERT(is_value(place) && part < bytes_of_part_.size());
+  BRECCIA_ASSERT(is_value(place) && part < parts_.size());
   const sst::Handle* const block = packed_block_of(place, part);
   if (block == nullptr) {
     *value = plain_value(place, part);
     return Status::OK();
   }
-  const MappedFile& file = *bytes_of_part_[part].file;
-  BRECCIA_ASSERT(block->end() <= file.bytes());
-  const char* const stored = file.data() + block->offset;
   const std::uint64_t end = packed_at(place) + bytes_of(place);
-  if (unpacked->stored != stored || unpacked->contents.size() < end) {
-    unpacked->stored = nullptr;
-    const auto type = static_cast<sst::Compression>(stored[block->bytes]);
-    BRECCIA_TRY(sst::decompress(type, Slice(stored, block->bytes), &unpacked->room,
-                                &unpacked->contents, end));
-    unpacked->stored = stored;
-  }
+  BRECCIA_TRY(unpack(parts_[part], *block, end, unpacked));
   if (end > unpacked->contents.size()) {
     return Status::Corruption("a block is shorter than it was");
   }
   *value = Slice(unpacked->contents.data() + packed_at(place), bytes_of(place));
+  return Status::OK();
+}
+
+Status FileSet::unpack(const Part& part, const sst::Handle& block, std::uint64_t wanted,
+                       Unpacked* unpacked) {
+  BRECCIA_ASSERT(block.end() <= part.file->bytes());
+  const char* const stored = part.file->data() + block.offset;
+  if (unpacked->stored == stored && unpacked->contents.size() >= wanted) return Status::OK();
+  unpacked->stored = nullptr;
+  const auto type = static_cast<sst::Compression>(stored[block.bytes]);
+  BRECCIA_TRY(sst::decompress(type, Slice(stored, block.bytes), &unpacked->room,
+                              &unpacked->contents, wanted));
+  unpacked->stored = stored;
+  return Status::OK();
+}
+
+Status FileSet::open_block(const Part& part, std::size_t block, Unpacked* unpacked,
+                           Slice* contents) {
+  const sst::Handle& handle = (*part.blocks)[block];
+  if (part.is_packed) {
+    BRECCIA_TRY(unpack(part, handle, sst::kBlockBytesMax, unpacked));
+    *contents = unpacked->contents;
+    return Status::OK();
+  }
+  BRECCIA_ASSERT(handle.end() <= part.file->bytes());
+  *contents = Slice(part.file->data() + handle.offset, handle.bytes);
   return Status::OK();
 }
 
@@ -303,7 +337,7 @@ class FileSet::Finder {
 
   /// What an unpacker reads first; the processor sees where it goes on.
   void fetch_block(const Packed& one) const {
-    const char* const stored = set_.bytes_of_part_[one.part].file->data() + one.block->offset;
+    const char* const stored = set_.parts_[one.part].file->data() + one.block->offset;
     const std::uint64_t bytes = std::min(one.block->bytes, kFetchedOfBlock);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(stored + at);
   }
@@ -311,8 +345,8 @@ class FileSet::Finder {
   void fetch(const Sought& sought, std::size_t i) const {
     if (i >= sought.places.size() || !is_value(sought.place[i])) return;
     const std::uint64_t place = sought.place[i];
-    const PartBytes& part = set_.bytes_of_part_[sought.part[i]];
-    if (part.packed != nullptr) return;
+    const Part& part = set_.parts_[sought.part[i]];
+    if (part.is_packed) return;
     const char* const value = part.file->data() + offset_of(place);
     const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place), kFetchedBytes);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(value + at);

@@ -29,7 +29,8 @@ using ListedLevel = std::vector<ListedFile>;
 /// one if it overlaps none that is there.
 [[nodiscard]] std::vector<ListedLevel> levels_of_overlapping(std::vector<ListedFile> newest_first);
 
-/// Lookups of any number of sets: those that they answered, and those that are left to RocksDB.
+/// Lookups of any number of sets: those that they answered, and those that are left to RocksDB; and
+/// ranges that begin where they say.
 /// Threads any.
 class Usage {
  public:
@@ -37,11 +38,13 @@ class Usage {
     counters_.add(kAnswered, answered);
     counters_.add(kLeft, left);
   }
+  void note_ranges(std::uint64_t ranges) { counters_.add(kRanges, ranges); }
   [[nodiscard]] std::uint64_t answered() const { return counters_.sum(kAnswered); }
   [[nodiscard]] std::uint64_t left() const { return counters_.sum(kLeft); }
+  [[nodiscard]] std::uint64_t ranges() const { return counters_.sum(kRanges); }
 
  private:
-  enum Counter : std::size_t { kAnswered, kLeft, kEnd };
+  enum Counter : std::size_t { kAnswered, kLeft, kRanges, kEnd };
   base::Counters<kEnd> counters_;
 };
 
@@ -103,7 +106,48 @@ class FileSet final : public tree::KnownFiles {
   };
   [[nodiscard]] Figures figures() const;
 
+  /// Where each level's entries begin that are not below a key.
+  class Starts {
+   public:
+    /// Those of key `i`, level by level.
+    [[nodiscard]] std::uint64_t place(std::uint64_t i, std::size_t level) const {
+      return place_[i * levels_ + level];
+    }
+    [[nodiscard]] std::uint32_t part(std::uint64_t i, std::size_t level) const {
+      return part_[i * levels_ + level];
+    }
+
+   private:
+    friend class FileSet;
+    Starts(exec::HostMemory& memory, std::size_t levels)
+        : levels_(levels), place_(memory), part_(memory) {}
+    std::size_t levels_;
+    exec::HostVector<std::uint64_t> place_;
+    exec::HostVector<std::uint32_t> part_;
+  };
+  /// For Scan. Waits for the device.
+  /// Errors  as Backend::seek.
+  [[nodiscard]] Result<std::unique_ptr<const Starts>> seek(const record::KeyColumnsRef& keys) const;
+
+  /// Where entries of a part lie, and between which keys.
+  struct Part {
+    const MappedFile* file = nullptr;                  // null: RocksDB is asked
+    const std::vector<sst::Handle>* blocks = nullptr;  // of the part
+    bool is_packed = false;                            // they may be compressed
+    Slice first_key;
+  };
+  [[nodiscard]] const Part& part(std::size_t i) const { return parts_[i]; }
+  /// What a part's block has; it lies in the file, or in *unpacked.
+  /// Errors  as value().
+  [[nodiscard]] static Status open_block(const Part& part, std::size_t block, Unpacked* unpacked,
+                                         Slice* contents);
+  /// How many parts the levels up to this one have.
+  [[nodiscard]] std::size_t parts_end(std::size_t level) const { return level_end_[level]; }
+
  private:
+  /// The first `wanted` bytes of a block that may be compressed.
+  [[nodiscard]] static Status unpack(const Part& part, const sst::Handle& block,
+                                     std::uint64_t wanted, Unpacked* unpacked);
   FileSet(std::shared_ptr<Backend> backend, std::vector<ListedLevel> levels,
           std::shared_ptr<Usage> usage)
       : backend_(std::move(backend)), levels_(std::move(levels)), usage_(std::move(usage)) {}
@@ -111,21 +155,17 @@ class FileSet final : public tree::KnownFiles {
   /// Of a part whose blocks are not compressed.
   [[nodiscard]] Slice plain_value(std::uint64_t place, std::uint32_t part) const;
   [[nodiscard]] const sst::Handle* packed_block_of(std::uint64_t place, std::uint32_t part) const {
-    const auto* const packed = bytes_of_part_[part].packed;
-    return packed == nullptr ? nullptr : &(*packed)[packed_block(place)];
+    const Part& in = parts_[part];
+    return in.is_packed ? &(*in.blocks)[packed_block(place)] : nullptr;
   }
-  void add_bytes(const ListedFile& file);
+  void list_parts(const ListedFile& file);
 
   const std::shared_ptr<Backend> backend_;
   const std::vector<ListedLevel> levels_;
   const std::shared_ptr<Usage> usage_;
   LevelTablePtr table_;
-  /// Where values of a part lie.
-  struct PartBytes {
-    const MappedFile* file = nullptr;                  // null: RocksDB is asked
-    const std::vector<sst::Handle>* packed = nullptr;  // null: blocks are not compressed
-  };
-  std::vector<PartBytes> bytes_of_part_;
+  std::vector<Part> parts_;  // one level behind the other
+  std::vector<std::size_t> level_end_;
 };
 using FileSetPtr = std::shared_ptr<const FileSet>;
 

@@ -13,7 +13,10 @@ std::int64_t unzigzag(std::uint64_t word) {
 
 }  // namespace
 
-BlockEntries::BlockEntries(const Slice& contents, Kind kind) : kind_(kind) {
+void BlockEntries::open(const Slice& contents) {
+  status_ = Status::OK();
+  next_restart_ = 0;
+  key_.clear();
   if (!take_restarts(contents)) (void)fail("its restarts do not fit");
 }
 
@@ -65,19 +68,50 @@ bool BlockEntries::next() {
   return true;
 }
 
+bool BlockEntries::seek_value(std::uint64_t at) {
+  if (!status_.ok()) return false;
+  std::uint32_t restart = 0;  // the last one before
+  for (std::uint32_t end = restarts_; end - restart > 1;) {
+    const std::uint32_t middle = restart + (end - restart) / 2;
+    (restart_at(middle) < at ? restart : end) = middle;
+  }
+  const auto bytes = static_cast<std::uint64_t>(restart_array_ - begin_);
+  const std::uint64_t from = restart_at(restart);
+  if (from > bytes) return fail("a restart is behind its entries");
+  entries_ = Slice(begin_ + from, bytes - from);
+  next_restart_ = restart;
+  key_.clear();
+  while (next()) {
+    const auto own = static_cast<std::uint64_t>(value_.data() - begin_);
+    if (own == at) return true;
+    if (own > at) break;
+  }
+  return status_.ok() ? fail("no value begins there") : false;
+}
+
+bool BlockEntries::take_lengths(Input* input, Lengths* lengths) const {
+  const Slice& rest = input->rest();
+  // Most have a byte each.
+  if (kind_ == Kind::kValues && rest.size() >= 3 && ((rest[0] | rest[1] | rest[2]) & 0x80) == 0) {
+    *lengths = {static_cast<std::uint32_t>(rest[0]), static_cast<std::uint32_t>(rest[1]),
+                static_cast<std::uint32_t>(rest[2])};
+    Slice taken;
+    return input->bytes(3, &taken);
+  }
+  return input->varint(&lengths->shared) && input->varint(&lengths->unshared) &&
+         (kind_ == Kind::kHandles || input->varint(&lengths->value));
+}
+
 bool BlockEntries::take_entry(Input* input, bool is_restart) {
-  std::uint32_t shared = 0;
-  std::uint32_t unshared = 0;
-  std::uint32_t value_bytes = 0;
-  if (!input->varint(&shared) || !input->varint(&unshared)) return false;
-  if (kind_ == Kind::kValues && !input->varint(&value_bytes)) return false;
+  Lengths lengths;
+  if (!take_lengths(input, &lengths)) return false;
   Slice suffix;
-  if (!input->bytes(unshared, &suffix)) return false;
-  if (shared > key_.size() || (is_restart && shared != 0)) return false;
-  key_.resize(shared);
+  if (!input->bytes(lengths.unshared, &suffix)) return false;
+  if (lengths.shared > key_.size() || (is_restart && lengths.shared != 0)) return false;
+  key_.resize(lengths.shared);
   key_.append(suffix.data(), suffix.size());
-  if (kind_ == Kind::kHandles) return take_handle(input, shared == 0);
-  return input->bytes(value_bytes, &value_);
+  if (kind_ == Kind::kHandles) return take_handle(input, lengths.shared == 0);
+  return input->bytes(lengths.value, &value_);
 }
 
 bool BlockEntries::take_handle(Input* input, bool is_full) {

@@ -18,11 +18,18 @@ class BlockEntries {
   };
 
   /// Errors  in status(): Corruption.
-  BlockEntries(const Slice& contents, Kind kind);
+  BlockEntries(const Slice& contents, Kind kind) : kind_(kind) { open(contents); }
+
+  /// The same with other contents.
+  void open(const Slice& contents);
 
   /// Moves to the next entry, at first to the first. False behind the last, or with an error in
   /// status().
   bool next();
+  /// Moves to the entry whose value begins at `at` in the contents. False: with an error in
+  /// status(), as there is none.
+  /// Shape   kValues
+  bool seek_value(std::uint64_t at);
   [[nodiscard]] const Status& status() const { return status_; }
 
   [[nodiscard]] Slice key() const { return Slice(key_); }
@@ -35,6 +42,12 @@ class BlockEntries {
   /// Takes the restarts off the end. False: they are not there.
   bool take_restarts(const Slice& contents);
   [[nodiscard]] std::uint32_t restart_at(std::uint32_t i) const;
+  struct Lengths {
+    std::uint32_t shared = 0;
+    std::uint32_t unshared = 0;
+    std::uint32_t value = 0;
+  };
+  bool take_lengths(Input* input, Lengths* lengths) const;
   bool take_entry(Input* input, bool is_restart);
   bool take_handle(Input* input, bool is_full);
   bool fail(const char* what);

@@ -32,10 +32,12 @@ inline std::string test_name(const ::testing::TestParamInfo<std::tuple<Executor,
 // Goal: what files say of keys is what RocksDB says of them: values, deletions, keys that are
 //       nowhere; where something is not read here, or a file is not resident, RocksDB is asked.
 // Method: databases of several levels with versions that snapshots kept, and pieces of some blocks;
-//         all keys, present or not, are looked up in all files and in some, one by one and many.
+//         all keys, present or not, are looked up in all files and in some, one by one and many;
+//         entries from each of them on, some and all.
 // Mutation: levels oldest first; level 0 as one level though files overlap; a part chosen by its
 //           first key; the last version of a key; a stub that is passed over; places of values by
-//           addresses of the host's.
+//           addresses of the host's; a scan that shows deletions, older versions, or goes on where
+//           a file begins that is not resident.
 TEST_P(ResidencyConformance, SaysWhatRocksDbSays) {
   const auto& [executor, config] = GetParam();
   for (const std::uint64_t seed : testing::seeds_to_run(executor.seeds)) {
@@ -53,6 +55,9 @@ TEST_P(ResidencyConformance, SaysWhatRocksDbSays) {
       const std::uint64_t asked = compare(*set, database);
       EXPECT_TRUE(!has_all || asked == 0) << asked;
       compare_many(*set, database, asked);
+      const std::uint64_t lost = compare_scans(*set, database, 1 + seed % 40);
+      EXPECT_TRUE(!has_all || lost == 0) << lost;
+      if (seed % 4 == 0) compare_scans(*set, database, ~std::uint64_t{0});
       const FileSet::Figures figures = set->figures();
       EXPECT_LE(figures.resident_files, figures.files);
       EXPECT_TRUE(!has_all || figures.resident_files == figures.files);
@@ -66,6 +71,7 @@ TEST_P(ResidencyConformance, SaysWhatRocksDbSays) {
     const FileSetPtr some = set_of(backend, std::move(levels));
     ASSERT_NE(some, nullptr);
     compare_many(*some, database, compare(*some, database));
+    compare_scans(*some, database, 1 + seed % 40);
     if (HasFailure()) return;
   }
 }

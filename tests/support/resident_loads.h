@@ -19,6 +19,7 @@
 #include "record/key_columns.h"
 #include "residency/file_set.h"
 #include "residency/listing.h"
+#include "residency/scan.h"
 #include "support/folder.h"
 #include "support/seeds.h"
 
@@ -153,8 +154,6 @@ inline std::shared_ptr<Backend> host_backend() {
   return backend_on(device.value());
 }
 
-inline constexpr std::uint64_t kAmple = 1ULL << 40;
-
 /// Reads the files that `chosen` says; others stay RocksDB's alone.
 template <class Chosen>
 Status read_files(Backend* backend, std::vector<ListedLevel>* levels, const Chosen& chosen,
@@ -163,14 +162,17 @@ Status read_files(Backend* backend, std::vector<ListedLevel>* levels, const Chos
   for (ListedLevel& level : *levels) {
     for (ListedFile& file : level) {
       if (!chosen()) continue;
-      FileReader::Room room{kAmple};
-      auto read = reader.read(file.path, &room, [] { return true; });
+      std::uint64_t needed = 0;
+      auto read = reader.read(file.path, [&](std::uint64_t bytes) {
+        needed = bytes;
+        return Status::OK();
+      });
       if (read.ok()) {
         file.resident = read.take();
         // Columns of each piece begin with lines.
         const std::uint64_t rounded = 1000 + 1000 * file.resident->pieces.size();
-        EXPECT_LE(file.resident->memory_bytes(), 2 * room.bytes_needed + rounded);
-        EXPECT_GE(2 * file.resident->memory_bytes(), room.bytes_needed);
+        EXPECT_LE(file.resident->memory_bytes(), 2 * needed + rounded);
+        EXPECT_GE(2 * file.resident->memory_bytes(), needed);
       } else if (!read.status().IsNotSupported()) {
         return read.status();
       }
@@ -279,6 +281,32 @@ inline void compare_many(const FileSet& set, const Database& database, std::uint
   std::vector<std::uint32_t> all(database.keys().size());
   std::iota(all.begin(), all.end(), 0U);
   compare_many(set, database, {all}, std::nullopt);
+}
+
+/// Compares entries from each key on, `most` at most, with those of a database: all of them, or
+/// up to where RocksDB is to be asked. Returns from how many keys on that is so.
+inline std::uint64_t compare_scans(const FileSet& set, const Database& database,
+                                   std::uint64_t most) {
+  const Found all(database.keys());
+  auto starts = set.seek(all.columns.ref());
+  EXPECT_TRUE(starts.ok());
+  Scan scan(set);
+  const std::unique_ptr<rocksdb::Iterator> expected(database.db()->NewIterator({}));
+  std::uint64_t lost = 0;
+  for (std::size_t i = 0; i < database.keys().size(); ++i) {
+    expected->Seek(database.keys()[i]);
+    scan.begin(*starts.value(), i);
+    for (std::uint64_t entry = 0; entry < most && scan.knows(); ++entry) {
+      EXPECT_EQ(scan.valid(), expected->Valid());
+      if (!scan.valid() || ::testing::Test::HasFailure()) break;
+      EXPECT_EQ(scan.key(), expected->key());
+      EXPECT_EQ(scan.value(), expected->value());
+      scan.next();
+      expected->Next();
+    }
+    lost += scan.knows() ? 0 : 1;
+  }
+  return lost;
 }
 
 }  // namespace breccia::residency::conformance

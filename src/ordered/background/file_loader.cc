@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -16,6 +17,7 @@ namespace {
 
 using residency::ListedFile;
 using residency::ListedLevel;
+using residency::ResidentFilePtr;
 
 /// How often it is looked whether a compaction has changed files.
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
@@ -25,6 +27,19 @@ constexpr std::uint64_t kPublishMicros = 300'000;
 constexpr auto kRest = std::chrono::seconds(10);
 /// Files of a family: each is a mapping, of which Linux gives a process 65,530.
 constexpr std::size_t kFilesMax = 16 << 10;
+
+/// work(0) here and work(1) to work(count - 1) beside it, as far as there are threads.
+/// Shape   work throws nothing.
+template <class Work>
+void work_together(std::size_t count, const Work& work) {
+  std::vector<std::jthread> others;
+  (void)base::or_error([&] {
+    others.reserve(count);
+    for (std::size_t i = 1; i < count; ++i) others.emplace_back([&work, i] { work(i); });
+    return Status::OK();
+  });
+  work(0);
+}
 
 std::vector<ListedFile*> newest_first(std::vector<ListedLevel>* levels) {
   std::vector<ListedFile*> files;
@@ -75,9 +90,9 @@ void FileLoader::step() {
     }
   }
   if (backend == nullptr || rests || !keeps || !parts_.fault->get().ok()) return forget_all();
-  if (reader_ == nullptr) {
-    reader_ =
-        std::make_unique<residency::FileReader>(backend.get(), residency::FileReader::kPieceBytes);
+  while (readers_.size() < parts_.files->readers()) {
+    readers_.push_back(
+        std::make_unique<residency::FileReader>(backend.get(), residency::FileReader::kPieceBytes));
   }
   std::erase_if(families_, [&](const auto& one) {
     return std::find(ids.begin(), ids.end(), one.first) == ids.end();
@@ -166,15 +181,18 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
   std::uint64_t published = 0;
   std::uint64_t loads = 0;
   bool lacks_room = false;
-  Files older = newest_first(&listed->levels);
-  std::reverse(older.begin(), older.end());  // the next to be read is the last
-  for (; !is_refused && !older.empty() && family->kept.size() < kFilesMax; older.pop_back()) {
-    if (family->kept.contains(older.back()->number)) continue;
-    const Read got = load_newest(id, older, *listed, family);
-    if (got == Read::kOver) return;
-    lacks_room = lacks_room || got == Read::kNoRoom;
-    if (older.back()->resident == nullptr) continue;
-    ++loads;
+  const std::vector<ListedFile*> files = newest_first(&listed->levels);
+  for (std::size_t next = 0;
+       next < files.size() && !is_refused && family->kept.size() < kFilesMax;) {
+    std::vector<Attempt> attempts = begin_next(files, &next, *family, &lacks_room);
+    read_together(attempts);
+    for (Attempt& attempt : attempts) {
+      Read got = keep(&attempt, family);
+      if (got == Read::kNoRoom) got = read_instead(id, *listed, &attempt, family);
+      if (got == Read::kOver) return;
+      lacks_room = lacks_room || got == Read::kNoRoom;
+      loads += attempt.file->resident == nullptr ? 0 : 1;
+    }
     if (watch.micros() - published < kPublishMicros) continue;
     published = watch.micros();
     if (!publish(id, *listed, &is_refused)) return;
@@ -186,19 +204,36 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
   family->changes = listed->changes;
 }
 
-FileLoader::Read FileLoader::load_newest(FamilyId id, const Files& older, const Listed& listed,
-                                         Family* family) {
-  ListedFile* const file = older.back();
-  const auto known = family->needs.find(file->number);
-  if (known != family->needs.end() && !could_fit(known->second, older)) return Read::kNoRoom;
-  const Read got = read(file, family);
-  if (got != Read::kNoRoom) return got;
+std::vector<FileLoader::Attempt> FileLoader::begin_next(Files files, std::size_t* next,
+                                                        const Family& family,
+                                                        bool* lacks_room) const {
+  std::vector<Attempt> attempts;
+  for (; *next < files.size() && attempts.size() < readers_.size(); ++*next) {
+    ListedFile* const file = files[*next];
+    const Files older = files.subspan(*next);
+    if (family.kept.contains(file->number)) continue;
+    const auto known = family.needs.find(file->number);
+    if (known != family.needs.end() && !could_fit(known->second, older)) {
+      *lacks_room = true;
+      continue;
+    }
+    Attempt& attempt = attempts.emplace_back();
+    attempt.file = file;
+    attempt.older = older;
+  }
+  return attempts;
+}
+
+FileLoader::Read FileLoader::read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
+                                          Family* family) {
   // Whatever had no room, the budget or the device.
-  const std::uint64_t needed = family->needs[file->number];
-  if (!could_fit(needed, older)) return Read::kNoRoom;
-  let_go(needed, older, family);
+  const std::uint64_t needed = family->needs[attempt->file->number];
+  if (!could_fit(needed, attempt->older)) return Read::kNoRoom;
+  let_go(needed, attempt->older, family);
   bool is_refused = false;
-  return publish(id, listed, &is_refused) ? read(file, family) : Read::kOver;
+  if (!publish(id, listed, &is_refused)) return Read::kOver;
+  read_together(std::span(attempt, 1));
+  return keep(attempt, family);
 }
 
 std::uint64_t FileLoader::bytes_kept() const {
@@ -218,32 +253,59 @@ bool FileLoader::device_is_full(std::uint64_t needed) const {
   const exec::Device& device = backend->device();
   if (device.is_host()) return false;
   const std::uint64_t limit = device.memory_limit();
-  const std::uint64_t free = limit - std::min(limit, needed + ResidentFiles::kLoadBytes);
+  const std::uint64_t free = limit - std::min(limit, needed + parts_.files->load_bytes());
   if (device.memory_held() > free) backend->tenant().pool().trim();
   return device.memory_held() > free;
 }
 
-/// What cannot be read here stays RocksDB's, for good.
-FileLoader::Read FileLoader::read(ListedFile* file, Family* family) {
-  const std::uint64_t bytes_max = parts_.files->bytes_max();
-  residency::FileReader::Room room{bytes_max - std::min(bytes_max, bytes_kept())};
-  bool is_begun = false;
-  auto got = reader_->read(file->path, &room, [&] {
-    const std::uint64_t ahead = std::exchange(is_begun, true) ? 0 : room.bytes_needed;
-    return !stopping_ && !parts_.files->is_asked() && !device_is_full(ahead);
+/// Files, by a thread each.
+void FileLoader::read_together(std::span<Attempt> attempts) {
+  BRECCIA_ASSERT(attempts.size() <= readers_.size());
+  std::atomic<std::uint64_t> taken{bytes_kept()};
+  work_together(attempts.size(), [&](std::size_t i) {
+    if (i < attempts.size()) read(readers_[i].get(), &taken, &attempts[i]);
   });
-  family->needs[file->number] = room.bytes_needed;
-  if (got.ok()) {
-    const std::uint64_t bytes = got.value()->memory_bytes();
-    family->needs[file->number] = bytes;
-    if (bytes > room.bytes_max) return Read::kNoRoom;
-    file->resident = got.take();
+}
+
+/// *taken: of the budget, by all files that are kept and read.
+void FileLoader::read(residency::FileReader* reader, std::atomic<std::uint64_t>* taken,
+                      Attempt* attempt) {
+  const std::uint64_t bytes_max = parts_.files->bytes_max();
+  const auto take = [&](std::uint64_t bytes) {
+    for (std::uint64_t before = *taken; bytes <= bytes_max && before <= bytes_max - bytes;) {
+      if (taken->compare_exchange_weak(before, before + bytes)) return true;
+    }
+    return false;
+  };
+  bool is_begun = false;
+  const auto goes_on = [&](std::uint64_t needed) {
+    if (stopping_ || parts_.files->is_asked()) return Status::ShutdownInProgress();
+    attempt->bytes_needed = needed;
+    const bool begins = !std::exchange(is_begun, true);
+    if (begins && !take(needed)) return Status::MemoryLimit();
+    return device_is_full(begins ? needed : 0) ? Status::MemoryLimit() : Status::OK();
+  };
+  attempt->why = base::or_error([&]() -> Status {
+    BRECCIA_TAKE(attempt->resident, reader->read(attempt->file->path, goes_on));
+    return Status::OK();
+  });
+}
+
+/// What cannot be read here stays RocksDB's, for good.
+FileLoader::Read FileLoader::keep(Attempt* attempt, Family* family) {
+  ListedFile* const file = attempt->file;
+  family->needs[file->number] = attempt->bytes_needed;
+  const Status& why = attempt->why;
+  if (why.ok()) {
+    const ResidentFilePtr resident = std::move(attempt->resident);
+    family->needs[file->number] = resident->memory_bytes();
+    if (bytes_kept() + resident->memory_bytes() > parts_.files->bytes_max()) return Read::kNoRoom;
+    file->resident = resident;
     family->kept.emplace(file->number, file->resident);
     return Read::kDone;
   }
-  const Status& why = got.status();
-  if (why.IsShutdownInProgress() && (stopping_ || parts_.files->is_asked())) return Read::kOver;
-  if (why.IsShutdownInProgress() || why.IsMemoryLimit()) return Read::kNoRoom;
+  if (why.IsShutdownInProgress()) return Read::kOver;
+  if (why.IsMemoryLimit()) return Read::kNoRoom;
   if (why.IsNotSupported() || why.IsCorruption()) family->kept.emplace(file->number, nullptr);
   if (why.IsCorruption() && !std::exchange(has_warned_, true)) {
     log(LogLevel::kWarning, "keys of " + file->path + " are not resident: " + why.ToString());
@@ -252,7 +314,7 @@ FileLoader::Read FileLoader::read(ListedFile* file, Family* family) {
 }
 
 /// Whether there would be room if all older files of the family went.
-bool FileLoader::could_fit(std::uint64_t needed, const Files& older) const {
+bool FileLoader::could_fit(std::uint64_t needed, Files older) const {
   const std::uint64_t bytes_max = parts_.files->bytes_max();
   std::uint64_t could_go = 0;
   for (const ListedFile* const file : older) {
@@ -262,10 +324,10 @@ bool FileLoader::could_fit(std::uint64_t needed, const Files& older) const {
 }
 
 /// Lets go of the oldest files, so many bytes or all.
-void FileLoader::let_go(std::uint64_t bytes, const Files& older, Family* family) {
+void FileLoader::let_go(std::uint64_t bytes, Files older, Family* family) {
   std::uint64_t gone = 0;
-  for (ListedFile* const file : older) {
-    if (gone >= bytes) return;
+  for (; !older.empty() && gone < bytes; older = older.first(older.size() - 1)) {
+    ListedFile* const file = older.back();
     if (file->resident == nullptr) continue;
     gone += file->resident->memory_bytes();
     family->kept.erase(file->number);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -47,7 +48,16 @@ class FileLoader {
     std::uint64_t changes = 0;
   };
   enum class Read { kDone, kNoRoom, kOver };
-  using Files = std::vector<residency::ListedFile*>;
+  /// Files, newest first.
+  using Files = std::span<residency::ListedFile* const>;
+  /// A file that is read, and what came of it.
+  struct Attempt {
+    residency::ListedFile* file = nullptr;
+    Files older;                     // it and those behind it
+    std::uint64_t bytes_needed = 0;  // by its properties, once it is open
+    Status why;
+    residency::ResidentFilePtr resident;
+  };
 
   void run();
   void step();
@@ -61,12 +71,18 @@ class FileLoader {
   /// the store closes.
   void load(FamilyId id, Listed* listed, Family* family);
   static void take_kept(Listed* listed, Family* family);
-  /// The last of `older`, which has the oldest first; others may go for it.
-  [[nodiscard]] Read load_newest(FamilyId id, const Files& older, const Listed& listed,
-                                 Family* family);
-  [[nodiscard]] Read read(residency::ListedFile* file, Family* family);
-  [[nodiscard]] bool could_fit(std::uint64_t needed, const Files& older) const;
-  static void let_go(std::uint64_t bytes, const Files& older, Family* family);
+  /// Files that are not kept, from *next on, as many as are read at once; *next is moved behind
+  /// them. *lacks_room: some were left out.
+  [[nodiscard]] std::vector<Attempt> begin_next(Files files, std::size_t* next,
+                                                const Family& family, bool* lacks_room) const;
+  void read_together(std::span<Attempt> attempts);
+  void read(residency::FileReader* reader, std::atomic<std::uint64_t>* taken, Attempt* attempt);
+  [[nodiscard]] Read keep(Attempt* attempt, Family* family);
+  /// Reads a file for which there was no room again, when older ones went for it.
+  [[nodiscard]] Read read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
+                                  Family* family);
+  [[nodiscard]] bool could_fit(std::uint64_t needed, Files older) const;
+  static void let_go(std::uint64_t bytes, Files older, Family* family);
   [[nodiscard]] bool publish(FamilyId id, const Listed& listed, bool* is_refused);
   [[nodiscard]] std::uint64_t bytes_kept() const;
   [[nodiscard]] bool device_is_full(std::uint64_t needed) const;
@@ -74,7 +90,7 @@ class FileLoader {
   const StoreParts parts_;
   Publisher* publisher_;
   std::map<FamilyId, Family> families_;
-  std::unique_ptr<residency::FileReader> reader_;
+  std::vector<std::unique_ptr<residency::FileReader>> readers_;  // one a thread
   Time rests_until_;
   bool has_warned_ = false;
   std::atomic<bool> stopping_{false};

@@ -8,11 +8,13 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "ordered/read/iterator.h"
+#include "ordered/read/tree_part.h"
 #include "ordered/read/versions.h"
 
 /// RANGE requests of one family at a time. If the backend can walk the family's runs, it finds each
 /// range's newest versions there (one lane a range), and WalkMerge joins them with the parts of the
-/// active memtable and the tree; ranges that have more than a walk makes room for, or whose memory
+/// active memtable and the tree, which the backend that has keys of its files can tell where they
+/// begin; ranges that have more than a walk makes room for, or whose memory
 /// is elsewhere, go on by the iterator. Both write the same results: pairs, or pointers to records.
 
 namespace breccia::ordered {
@@ -34,11 +36,13 @@ const std::byte* make_record(const Slice& key, const Slice& value, batch::Result
   return reinterpret_cast<const std::byte*>(record);
 }
 
+template <class T>
+T* make_array(std::uint64_t count, batch::ResultArena* arena) {
+  char* const memory = arena->allocate(count * sizeof(T) + alignof(T) - 1);
+  return reinterpret_cast<T*>(base::round_up(reinterpret_cast<std::uint64_t>(memory), alignof(T)));
+}
 const std::byte** make_list(std::uint64_t count, batch::ResultArena* arena) {
-  constexpr std::uint64_t kAlign = alignof(const std::byte*);
-  char* const memory = arena->allocate(count * sizeof(const std::byte*) + kAlign - 1);
-  const auto at = base::round_up(reinterpret_cast<std::uint64_t>(memory), kAlign);
-  return reinterpret_cast<const std::byte**>(at);
+  return make_array<const std::byte*>(count, arena);
 }
 
 batch::RangeResult kept(const std::vector<const std::byte*>& records, Status::Code code,
@@ -47,6 +51,45 @@ batch::RangeResult kept(const std::vector<const std::byte*>& records, Status::Co
   std::copy(records.begin(), records.end(), list);
   return {nullptr, list, static_cast<std::uint32_t>(records.size()), code};
 }
+
+/// A range's entries: pairs as long as all have 8 bytes and 8 bytes, else records.
+class PairsOrRecords {
+ public:
+  void clear() {
+    pairs_.clear();
+    records_.clear();
+  }
+  [[nodiscard]] std::uint64_t count() const { return pairs_.size() / 2 + records_.size(); }
+  void add(const Slice& key, const Slice& value, batch::ResultArena* arena) {
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    if (records_.empty() && key.size() == kWord && value.size() == kWord) {
+      pairs_.resize(pairs_.size() + 2);
+      std::memcpy(&pairs_[pairs_.size() - 2], key.data(), kWord);
+      std::memcpy(&pairs_.back(), value.data(), kWord);
+      return;
+    }
+    if (!pairs_.empty()) make_records(arena);
+    records_.push_back(make_record(key, value, arena));
+  }
+  batch::RangeResult keep(Status::Code code, batch::ResultArena* arena) const {
+    if (pairs_.empty()) return kept(records_, code, arena);
+    auto* const pairs = make_array<std::uint64_t>(pairs_.size(), arena);
+    std::copy(pairs_.begin(), pairs_.end(), pairs);
+    return {pairs, nullptr, static_cast<std::uint32_t>(pairs_.size() / 2), code};
+  }
+
+ private:
+  void make_records(batch::ResultArena* arena) {
+    for (std::size_t i = 0; i < pairs_.size(); i += 2) {
+      const auto* const pair = reinterpret_cast<const char*>(&pairs_[i]);
+      records_.push_back(make_record(Slice(pair, 8), Slice(pair + 8, 8), arena));
+    }
+    pairs_.clear();
+  }
+
+  std::vector<std::uint64_t> pairs_;
+  std::vector<const std::byte*> records_;
+};
 
 Slice key_of(const wal::SegmentTable& table, std::uint64_t payload) {
   const std::byte* const record = table.at(record::position_of(payload));
@@ -61,6 +104,8 @@ std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
 
 }  // namespace
 
+using StartsPtr = std::unique_ptr<const residency::FileSet::Starts>;
+
 /// One family's ranges with what they are read from.
 struct RangeReader::Job {
   Pin pin;
@@ -72,27 +117,44 @@ struct RangeReader::Job {
   [[nodiscard]] std::uint64_t bound_at(std::uint64_t i) const {
     return bounds != nullptr ? bounds[i] : pin.visible;
   }
-  /// The ranges [first, last), shared among threads, each by work(i, arena, tree): tree is an
-  /// iterator of the thread's own over the tree's part, null if that is empty.
+  /// The ranges [first, last), shared among threads, each by work(i, worker).
   template <class Work>
-  void for_each(std::uint64_t first, std::uint64_t last, const Work& work) const {
-    const std::uint64_t parts = std::min<std::uint64_t>(requests->arena_count(), last - first);
-    base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
-      const std::unique_ptr<rocksdb::Iterator> tree = tree_iterator();
-      const std::uint64_t n = last - first;
-      for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
-        work(first + i, &requests->arena(part), tree.get());
-      }
-    });
-  }
-
- private:
-  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> tree_iterator() const {
-    rocksdb::ReadOptions options;
-    options.total_order_seek = true;
-    return pin.view->below.iterate(options, family.in_tree());
+  void for_each(std::uint64_t first, std::uint64_t last, const residency::FileSet::Starts* starts,
+                const Work& work) const;
+  /// Where the ranges [first, last) begin in the tree's files; null: RocksDB is asked. Of what
+  /// range deletions cover RocksDB leaves out more at once.
+  [[nodiscard]] StartsPtr seek(std::uint64_t first, std::uint64_t last) const {
+    if (family.files == nullptr || !family.asks_tree() || family.tombstones != nullptr) {
+      return nullptr;
+    }
+    auto found = family.files->seek(record::slice(ranges->begin(), first, last - first));
+    return found.ok() ? found.take() : nullptr;
   }
 };
+
+/// What a thread answers ranges with.
+struct RangeReader::Worker {
+  batch::ResultArena* arena;
+  std::uint64_t first;  // of the ranges whose begins the tree's part has
+  TreePart tree;
+  PairsOrRecords entries;
+};
+
+template <class Work>
+void RangeReader::Job::for_each(std::uint64_t first, std::uint64_t last,
+                                const residency::FileSet::Starts* starts, const Work& work) const {
+  const std::uint64_t n = last - first;
+  const std::uint64_t parts = std::min<std::uint64_t>(requests->arena_count(), n);
+  base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
+    Worker worker{&requests->arena(part),
+                  first,
+                  TreePart(pin, family, record::slice(ranges->begin(), first, n), starts),
+                  {}};
+    for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
+      work(first + i, &worker);
+    }
+  });
+}
 
 namespace {
 
@@ -138,8 +200,8 @@ class FreshKeys {
 class WalkMerge {
  public:
   WalkMerge(const wal::SegmentTable& table, const memtable::CoverCursor& covers,
-            const std::uint64_t* found, std::uint32_t count, FreshKeys* fresh,
-            rocksdb::Iterator* tree, batch::ResultArena* arena)
+            const std::uint64_t* found, std::uint32_t count, FreshKeys* fresh, TreePart* tree,
+            batch::ResultArena* arena)
       : table_(table),
         covers_(covers),
         found_(found),
@@ -149,11 +211,12 @@ class WalkMerge {
         arena_(arena) {}
 
   /// Up to `limit` records; false if the walk may have missed some of them (`cut`: it ran out of
-  /// room), or one is combined from operands.
+  /// room), the tree's part is not known, or one is combined from operands.
+  /// Shape   the tree's part has begun.
   bool run(std::uint64_t limit, bool cut, std::vector<const std::byte*>* records) {
-    if (tree_ != nullptr) tree_->Seek(fresh_->begin());
     while (records->size() < limit) {
       skip_covered();
+      if (tree_ != nullptr && !tree_->knows()) return false;
       const bool is_walked_out = at_ == count_;
       if (is_walked_out && cut) return false;
       if (is_walked_out && !fresh_->valid() && !has_tree()) break;
@@ -164,7 +227,7 @@ class WalkMerge {
 
  private:
   [[nodiscard]] bool has_tree() const {
-    return tree_ != nullptr && tree_->Valid() && tree_->key().compare(fresh_->end()) < 0;
+    return tree_ != nullptr && tree_->valid() && tree_->key().compare(fresh_->end()) < 0;
   }
   /// The least key of those that come next.
   [[nodiscard]] Slice least_key() const {
@@ -185,7 +248,7 @@ class WalkMerge {
     const Slice key = least_key();
     std::uint64_t payload = 0;  // of the newest version above the tree
     if (at_ < count_ && walked_key() == key) payload = found_[at_++];
-    const bool is_in_tree = has_tree() && tree_->key() == key;  // its key ends with Next()
+    const bool is_in_tree = has_tree() && tree_->key() == key;  // its key ends with next()
     if (fresh_->valid() && fresh_->key() == key) {
       payload = std::max(payload, fresh_->payload());
       if (record::op_of(payload) == record::Op::kMerge) return false;
@@ -196,7 +259,7 @@ class WalkMerge {
     } else if (record::op_of(payload) == record::Op::kPut && !is_covered(payload)) {
       records->push_back(table_.at(record::position_of(payload)));
     }
-    if (is_in_tree) tree_->Next();
+    if (is_in_tree) tree_->next();
     return true;
   }
 
@@ -206,8 +269,8 @@ class WalkMerge {
     while (has_tree()) {
       const memtable::Cover& cover = covers_.at(tree_->key());
       if (cover.position == 0) return;
-      tree_->Next();
-      if (tree_->Valid() && cover.has(tree_->key())) tree_->Seek(cover.end);
+      tree_->next();
+      if (tree_->valid() && cover.has(tree_->key())) tree_->seek(cover.end);
     }
   }
   /// Whether one covers the version with this payload.
@@ -223,15 +286,16 @@ class WalkMerge {
   const std::uint32_t count_;
   std::uint32_t at_ = 0;
   FreshKeys* fresh_;
-  rocksdb::Iterator* tree_;
+  TreePart* tree_;
   batch::ResultArena* arena_;
 };
 
 }  // namespace
 
 void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found,
-                              std::uint32_t count, rocksdb::Iterator* tree,
-                              batch::ResultArena* arena) const {
+                              std::uint32_t count, Worker* worker) const {
+  batch::ResultArena* const arena = worker->arena;
+  TreePart* const tree = job.family.asks_tree() ? &worker->tree : nullptr;
   const std::uint32_t limit = job.ranges->limits()[i];
   const wal::SegmentTable& table = *job.pin.view->table;
   const bool cut = count == kWalkMax && limit > kWalkMax;
@@ -257,6 +321,7 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
       (may_miss && count > 0 && fresh.key().compare(key_of(table, found[count - 1])) > 0);
   if (only_puts && none_fresh) return give_found();
   std::vector<const std::byte*> records;
+  if (tree != nullptr) tree->begin(i - worker->first);
   WalkMerge merge(table, {tombstones.get(), job.bound_at(i)}, found, count, &fresh, tree, arena);
   if (!merge.run(limit, may_miss, &records)) {
     read_by_iterator(job, i, arena);
@@ -264,6 +329,21 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
   }
   const Status status = tree == nullptr ? Status::OK() : tree->status();
   result = kept(records, status.code(), arena);
+}
+
+/// A range of which memory has nothing.
+void RangeReader::read_tree_alone(const Job& job, std::uint64_t i, Worker* worker) const {
+  const std::uint32_t limit = job.ranges->limits()[i];
+  const std::string end = key_at(job.ranges->end(), i);
+  TreePart& tree = worker->tree;
+  PairsOrRecords& entries = worker->entries;
+  entries.clear();
+  for (tree.begin(i - worker->first); entries.count() < limit && tree.valid(); tree.next()) {
+    if (tree.key().compare(end) >= 0) break;
+    entries.add(tree.key(), tree.value(), worker->arena);
+  }
+  if (!tree.knows()) return read_by_iterator(job, i, worker->arena);
+  job.ranges->results()[i] = entries.keep(tree.status().code(), worker->arena);
 }
 
 void RangeReader::read_by_iterator(const Job& job, std::uint64_t i,
@@ -326,15 +406,16 @@ void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
     while (last < n && room < kRoomMax) {
       room += std::min<std::uint64_t>(job.ranges->limits()[last++], kWalkMax);
     }
-    if (!read_walked(job, first, last)) read_by_iterators(job, first, last);
+    if (!read_tree(job, first, last) && !read_walked(job, first, last)) {
+      read_by_iterators(job, first, last);
+    }
     first = last;
   }
 }
 
 void RangeReader::read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last) const {
-  job.for_each(first, last, [&](std::uint64_t i, batch::ResultArena* arena, rocksdb::Iterator*) {
-    read_by_iterator(job, i, arena);
-  });
+  job.for_each(first, last, /*starts=*/nullptr,
+               [&](std::uint64_t i, Worker* worker) { read_by_iterator(job, i, worker->arena); });
 }
 
 /// Who can walk all of the family's runs where they lie, if a walk over runs can answer, but for
@@ -359,6 +440,18 @@ bool RangeReader::fits_pairs(const FamilyView& family) {
          family.active->count() == 0 && !family.any_run([](const auto& run) {
            return run->run->uniform_bytes() != sizeof(std::uint64_t);
          });
+}
+
+bool RangeReader::read_tree(const Job& job, std::uint64_t first, std::uint64_t last) const {
+  if (!job.family.backend_runs.empty()) return false;
+  const StartsPtr starts = job.seek(first, last);
+  if (starts == nullptr) return false;
+  const bool is_alone = job.family.memory_is_empty();
+  job.for_each(first, last, starts.get(), [&](std::uint64_t i, Worker* worker) {
+    if (is_alone) return read_tree_alone(job, i, worker);
+    finish_walk(job, i, /*found=*/nullptr, /*count=*/0, worker);
+  });
+  return true;
 }
 
 bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const {
@@ -386,18 +479,19 @@ bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t
     return on.ranges(job.family.backend_runs, wanted, walked);
   });
   if (!status.ok()) return false;
-  const auto finish = [&](std::uint64_t i, batch::ResultArena* arena, rocksdb::Iterator* tree) {
+  const auto finish = [&](std::uint64_t i, Worker* worker) {
     const std::uint64_t at = out_at[i - first];
     const std::uint32_t count = counts[i - first];
     if (pairs == nullptr) {
-      finish_walk(job, i, payloads.data() + at, count, tree, arena);
+      finish_walk(job, i, payloads.data() + at, count, worker);
     } else if (count == kWalkMax && job.ranges->limits()[i] > kWalkMax) {
-      read_by_iterator(job, i, arena);
+      read_by_iterator(job, i, worker->arena);
     } else {
       job.ranges->results()[i] = {pairs + 2 * at, nullptr, count, Status::Code::kOk};
     }
   };
-  job.for_each(first, last, finish);
+  const StartsPtr starts = job.seek(first, last);
+  job.for_each(first, last, starts.get(), finish);
   return true;
 }
 

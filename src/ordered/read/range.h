@@ -1,9 +1,5 @@
 #pragma once
 
-#include <functional>
-
-#include <rocksdb/iterator.h>
-
 #include "batch/requests.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
@@ -11,9 +7,9 @@
 namespace breccia::ordered {
 
 /// Answers a batch's range requests from a view: the memtable's runs are walked on the backend, the
-/// tree's part is merged in by CPU threads. Results are records in the log, which the requests then
-/// hold, or made in their arenas; or, where keys and values have 8 bytes and the tree is empty,
-/// what the walk itself wrote.
+/// tree's part is merged in by CPU threads, which read it in its files where the backend that has
+/// their keys said where. Results are records in the log, which the requests then hold, or made in
+/// their arenas; or, where keys and values have 8 bytes, pairs.
 /// Threads any number; holds no state of its own.
 /// Source  [hrocks] section 6.4. Deviation: no values are gathered.
 class RangeReader {
@@ -30,13 +26,17 @@ class RangeReader {
 
  private:
   struct Job;
+  struct Worker;
   void read_family(const Job& job, std::uint64_t device_min) const;
   [[nodiscard]] std::shared_ptr<runs::Backend> walker_of(const FamilyView& family) const;
   [[nodiscard]] static bool fits_pairs(const FamilyView& family);
   /// Ranges [first, last) of the job with the backend's help; false if that cannot be done.
   bool read_walked(const Job& job, std::uint64_t first, std::uint64_t last) const;
+  /// The same where memory has no runs.
+  bool read_tree(const Job& job, std::uint64_t first, std::uint64_t last) const;
   void finish_walk(const Job& job, std::uint64_t i, const std::uint64_t* found, std::uint32_t count,
-                   rocksdb::Iterator* tree, batch::ResultArena* arena) const;
+                   Worker* worker) const;
+  void read_tree_alone(const Job& job, std::uint64_t i, Worker* worker) const;
   void read_by_iterators(const Job& job, std::uint64_t first, std::uint64_t last) const;
   void read_by_iterator(const Job& job, std::uint64_t i, batch::ResultArena* arena) const;
 

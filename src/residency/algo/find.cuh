@@ -13,7 +13,8 @@
 ///  2. in that part, a run whose payloads are places: by fences, then by heads, then by whole keys
 ///     where heads are the same. Its first entry of the key is the newest.
 ///
-/// All lanes go together, each in a part of its own.
+/// All lanes go together, each in a part of its own. Ranges begin in each level where a lookup of
+/// their first key would end.
 
 namespace breccia::residency::algo {
 
@@ -131,6 +132,46 @@ BRECCIA_HD auto first_head(const Group& group, const Runs& run, const Soughts& s
   return advanced(group, run, sought, at, 1);
 }
 
+/// The first entry of each lane's run that is not below what is sought.
+/// Shape   run[lane]: null, or a run with keys; sought: as that run's heads are.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Runs, class Soughts>
+BRECCIA_HD auto lower_bound(const Group& group, const runs::QueriesRef& queries, const Runs& run,
+                            const Soughts& sought) {
+  const auto at = first_head(group, run, sought);
+  group.each_lane([&](int lane) {
+    if (run[lane] == nullptr || at[lane] >= run[lane]->keys.count) return;
+    base::prefetch(run[lane]->keys.tail + run[lane]->keys.tail_at(at[lane]));
+    base::prefetch(run[lane]->payload + at[lane]);
+  });
+  return group.per_lane([&](int lane) {
+    if (run[lane] == nullptr || sought[lane].side < 0) return std::uint64_t{0};
+    return pass_ties(*run[lane], queries, sought[lane], at[lane]);
+  });
+}
+
+/// The run of each lane's part; null: there is none, `end`, or RocksDB's.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Parts>
+BRECCIA_HD auto runs_of(const Group& group, const LevelsRef& levels, const Parts& part,
+                        std::uint64_t end) {
+  return group.per_lane([&](int lane) -> const runs::RunRef* {
+    if (part[lane] == end || levels.run[part[lane]].keys.count == 0) return nullptr;
+    return &levels.run[part[lane]];
+  });
+}
+
+/// What is sought, with heads as each lane's run has them.
+BRECCIA_SINGLE_SOURCE
+template <class Group, class Runs, class Soughts>
+BRECCIA_HD auto soughts_in(const Group& group, const runs::QueriesRef& queries, const Runs& run,
+                           const Soughts& sought) {
+  return group.per_lane([&](int lane) {
+    return run[lane] == nullptr ? sought[lane]
+                                : runs::algo::sought_in(*run[lane], queries, sought[lane]);
+  });
+}
+
 /// What a part says of a key: a place, or that it does not have it.
 struct Answer {
   std::uint64_t place = kNowhere;
@@ -188,20 +229,9 @@ struct Find {
                           std::uint64_t begin, std::uint64_t end) const {
     const auto part = part_of(group, levels, queries.keys, sought, begin, end,
                               [&](int lane) { return before[lane].place == kNowhere; });
-    const auto run = group.per_lane([&](int lane) -> const runs::RunRef* {
-      if (part[lane] == end || levels.run[part[lane]].keys.count == 0) return nullptr;
-      return &levels.run[part[lane]];
-    });
-    const auto own = group.per_lane([&](int lane) {
-      return run[lane] == nullptr ? sought[lane]
-                                  : runs::algo::sought_in(*run[lane], queries, sought[lane]);
-    });
-    const auto at = first_head(group, run, own);
-    group.each_lane([&](int lane) {
-      if (run[lane] == nullptr || at[lane] >= run[lane]->keys.count) return;
-      base::prefetch(run[lane]->keys.tail + run[lane]->keys.tail_at(at[lane]));
-      base::prefetch(run[lane]->payload + at[lane]);
-    });
+    const auto run = runs_of(group, levels, part, end);
+    const auto own = soughts_in(group, queries, run, sought);
+    const auto at = lower_bound(group, queries, run, own);
     return group.per_lane([&](int lane) {
       if (part[lane] == end) return before[lane];
       const auto number = static_cast<std::uint32_t>(part[lane]);
@@ -211,11 +241,53 @@ struct Find {
         return is_before ? before[lane] : Answer{kAsk, number};
       }
       const runs::RunRef& in = *run[lane];
-      const std::uint64_t i = pass_ties(in, queries, own[lane], at[lane]);
+      const std::uint64_t i = at[lane];
       const bool is_there =
           i < in.keys.count && runs::algo::is_key(in.keys, i, queries.keys, own[lane]);
       return is_there ? Answer{in.payload[i], number} : before[lane];
     });
+  }
+};
+
+/// Stores for each key and each level where the level's entries that are not below it begin.
+/// Shape   found[i * levels + level] for key i of all of `queries`: kNowhere: behind all of them;
+///         kAsk: with keys that RocksDB has; else the place of an entry, and its part.
+/// Threads any number of groups; each writes only its own answers.
+struct Seek {
+  static constexpr int kBlockThreads = 128;
+  LevelsRef levels;
+  runs::QueriesRef queries;
+  FoundRef found;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t count = queries.keys.count;
+    const auto sought = group.per_lane([&](int lane) {
+      const std::uint64_t own = first + static_cast<std::uint64_t>(lane);
+      return runs::algo::load_sought(queries, own < count ? own : count - 1);
+    });
+    std::uint64_t begin = 0;
+    for (std::uint64_t level = 0; level < levels.levels; ++level) {
+      const std::uint64_t end = levels.level_end[level];
+      const auto part =
+          part_of(group, levels, queries.keys, sought, begin, end, [](int) { return true; });
+      const auto run = runs_of(group, levels, part, end);
+      const auto own = soughts_in(group, queries, run, sought);
+      const auto at = lower_bound(group, queries, run, own);
+      group.each_lane([&](int lane) {
+        const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
+        if (i >= count) return;
+        std::uint64_t place = part[lane] == end ? kNowhere : kAsk;
+        // There is one: the part's last key is not below what is sought.
+        if (run[lane] != nullptr && at[lane] < run[lane]->keys.count) {
+          place = run[lane]->payload[at[lane]];
+        }
+        found.place[i * levels.levels + level] = place;
+        found.part[i * levels.levels + level] = static_cast<std::uint32_t>(part[lane]);
+      });
+      begin = end;
+    }
   }
 };
 

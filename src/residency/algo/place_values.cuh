@@ -8,7 +8,7 @@
 
 namespace breccia::residency::algo {
 
-/// place[i]: where entry i's value lies in the file, or that it is a deletion.
+/// place[i]: where entry i's value lies in the file, or would: a deletion has none.
 /// Shape   data: what stands in the file from `offset` on, in the executor's memory; or contents of
 ///         blocks that were packed: block_at[blocks] says where each of them begins in it,
 ///         ascending from 0. Without, blocks == 0.
@@ -26,7 +26,9 @@ struct PlaceValues {
     exec::each_item(group, first, entries.keys.count, [&](std::uint64_t i) {
       const auto type = static_cast<sst::EntryType>(entries.tag[i] & 0xFF);
       const auto at = static_cast<std::uint64_t>(entries.value[i] - data);
-      place[i] = type == sst::EntryType::kValue ? place_at(at, entries.value_bytes[i]) : kDeleted;
+      const bool is_value = type == sst::EntryType::kValue;
+      const std::uint64_t own = place_at(at, is_value ? entries.value_bytes[i] : 0);
+      place[i] = is_value ? own : as_deletion(own);
     });
   }
 

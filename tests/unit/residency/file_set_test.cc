@@ -29,7 +29,8 @@ TEST(FileSet, AnyOperationMayFail) {
     BRECCIA_TAKE(const FileSetPtr set,
                  FileSet::make(backend, std::move(levels), std::make_shared<Usage>()));
     Found found(database.keys());
-    return found.look_up(*set);
+    BRECCIA_TRY(found.look_up(*set));
+    return set->seek(found.columns.ref()).status();
   };
   ASSERT_TRUE(run().ok());
   const std::uint64_t operations = faults.operations();
@@ -73,10 +74,10 @@ TEST(FileSet, BrokenFilesSayNothingWrong) {
       std::string broken = bytes;
       broken[at] = static_cast<char>(broken[at] ^ (1 << at % 8));
       std::ofstream(file.path, std::ios::binary) << broken;
-      FileReader::Room room{kAmple};
-      auto read = FileReader(backend.get(), FileReader::kPieceBytes).read(file.path, &room, [] {
-        return true;
-      });
+      auto read =
+          FileReader(backend.get(), FileReader::kPieceBytes).read(file.path, [](std::uint64_t) {
+            return Status::OK();
+          });
       if (!read.ok()) {
         ++refused;
         continue;
@@ -87,6 +88,7 @@ TEST(FileSet, BrokenFilesSayNothingWrong) {
       const FileSetPtr set = set_of(backend, std::move(changed));
       ASSERT_NE(set, nullptr);
       compare(*set, database);
+      compare_scans(*set, database, /*most=*/3);
       file.resident = nullptr;
       if (::testing::Test::HasFailure()) FAIL() << "byte " << at;
     }
@@ -94,10 +96,10 @@ TEST(FileSet, BrokenFilesSayNothingWrong) {
   }
 }
 
-// Goal: a file that needs more than there is room for is not read, nor one that is not wanted; and
-//       none is listed whose ends no store can look for.
+// Goal: a file that is not wanted is not read, which is asked before any of it is; and none is
+//       listed whose ends no store can look for.
 // Method: a small database; a file whose last key is longer than keys may be.
-// Mutation: room that is looked at when the file was read; ends that are cut where lengths are.
+// Mutation: a question behind the last piece alone; ends that are cut where lengths are.
 TEST(FileSet, HasLimits) {
   Database database(kConfigs[0], /*seed=*/3);
   database.fill();
@@ -105,16 +107,17 @@ TEST(FileSet, HasLimits) {
   auto levels = database.files();
   const std::string path = levels.back().front().path;
   FileReader reader(backend.get(), FileReader::kPieceBytes);
-  FileReader::Room room{0};
-  const auto goes_on = [] { return true; };
-  EXPECT_TRUE(reader.read(path, &room, goes_on).status().IsMemoryLimit());
-  ASSERT_GT(room.bytes_needed, 0U);
-  room.bytes_max = room.bytes_needed - 1;
-  EXPECT_TRUE(reader.read(path, &room, goes_on).status().IsMemoryLimit());
+  std::uint64_t needed = 0;
+  Status answer = Status::MemoryLimit();
+  const auto goes_on = [&](std::uint64_t bytes) {
+    needed = bytes;
+    return answer;
+  };
+  EXPECT_TRUE(reader.read(path, goes_on).status().IsMemoryLimit());
+  EXPECT_GT(needed, 0U);
   EXPECT_EQ(backend->tenant().used(), 0U);
-  room.bytes_max = room.bytes_needed;
-  EXPECT_TRUE(reader.read(path, &room, goes_on).ok());
-  EXPECT_TRUE(reader.read(path, &room, [] { return false; }).status().IsShutdownInProgress());
+  answer = Status::OK();
+  EXPECT_TRUE(reader.read(path, goes_on).ok());
   levels.back().back().last_key.append(200'000, 'z');
   const auto made = FileSet::make(backend, levels, std::make_shared<Usage>());
   EXPECT_TRUE(made.status().IsNotSupported());

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "residency/file_set.h"
+#include "sst/block.h"
+
+namespace breccia::residency {
+
+/// Live entries of a set of files in order, from a key on: a device says where the entries of each
+/// level begin (FileSet::seek), and from there on they are read where they lie in their files.
+///
+/// Owner   the files live longer.
+/// Threads one owner.
+class Scan {
+ public:
+  explicit Scan(const FileSet& files);
+
+  /// Goes to the first entry that is not below key `i` of `starts`.
+  void begin(const FileSet::Starts& starts, std::uint64_t i);
+  /// Asks for the memory that begin() reads first.
+  void fetch(const FileSet::Starts& starts, std::uint64_t i) const;
+
+  /// False: behind the last entry, or not knows().
+  [[nodiscard]] bool valid() const { return least_ != nullptr && !is_lost_; }
+  /// False: what comes next is not known here, and RocksDB is to be asked, for all of the range.
+  [[nodiscard]] bool knows() const { return !is_lost_; }
+  /// Shape   valid(). Until next() or begin().
+  [[nodiscard]] Slice key() const { return least_->key(); }
+  [[nodiscard]] Slice value() const { return least_->value(); }
+  void next();
+
+ private:
+  /// Entries of one level.
+  class Level {
+   public:
+    Level(const FileSet& files, std::size_t part_end) : files_(&files), part_end_(part_end) {}
+
+    void begin(std::uint64_t place, std::uint32_t part);
+    void next();
+    [[nodiscard]] bool valid() const { return state_ == State::kEntry || is_unknown(); }
+    /// What the level has from key() on is RocksDB's to say.
+    [[nodiscard]] bool is_unknown() const { return state_ == State::kUnknown; }
+    [[nodiscard]] bool is_deletion() const;
+    /// The user's.
+    [[nodiscard]] Slice key() const { return key_; }
+    [[nodiscard]] Slice value() const { return entries_.value(); }
+
+   private:
+    enum class State { kEnd, kEntry, kUnknown };
+    void open_part(std::size_t part);
+    [[nodiscard]] bool open_block(std::size_t block);
+    void take_entry();
+    /// RocksDB knows what comes in this part.
+    void lose();
+
+    const FileSet* files_;
+    std::size_t part_end_;
+    State state_ = State::kEnd;
+    std::size_t part_ = 0;
+    std::size_t block_ = 0;
+    FileSet::Unpacked unpacked_;
+    sst::BlockEntries entries_{Slice(), sst::BlockEntries::Kind::kValues};
+    Slice key_;
+  };
+
+  /// The level with the least key, the newest of those that have it.
+  void find_least();
+  /// Goes behind all versions of the least key, as far as they are known.
+  void pass_least();
+  /// The same in a level that has it.
+  void pass(Level* level);
+  /// Leaves deletions out, and sees what is not known.
+  void settle();
+
+  const FileSet& files_;
+  std::vector<Level> levels_;  // newest first
+  Level* least_ = nullptr;
+  std::string passed_;  // a key
+  bool is_lost_ = false;
+};
+
+}  // namespace breccia::residency
