@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/prefetch.h"
 
 namespace breccia::residency {
@@ -10,14 +11,46 @@ namespace breccia::residency {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kWord = 8;
+/// Of the first entries; the processor sees where it goes on.
+constexpr std::size_t kFetchedLines = 4;
 
-/// Which of a part's blocks holds the byte at `offset`; their number: none.
-std::size_t block_at(const std::vector<sst::Handle>& blocks, std::uint64_t offset) {
+using Blocks = std::vector<sst::Handle>;
+
+/// Which of a part's blocks holds the byte at `offset` if all are equally long.
+/// Shape   there is one.
+Blocks::const_iterator guess(const Blocks& blocks, std::uint64_t offset) {
+  const std::uint64_t begin = blocks.front().offset;
+  const std::uint64_t bytes = blocks.back().end() - begin;
+  const std::uint64_t from = std::clamp(offset, begin, begin + bytes - 1) - begin;
+  return blocks.begin() + static_cast<std::ptrdiff_t>(from * blocks.size() / bytes);
+}
+
+/// Which of them does; their number: none.
+std::size_t block_at(const Blocks& blocks, std::uint64_t offset) {
+  if (blocks.empty() || offset < blocks.front().offset) return blocks.size();
+  auto low = guess(blocks, offset);  // begins before, or will
+  std::ptrdiff_t step = 1;
+  for (; low->offset > offset; step *= 2) low -= std::min(step, low - blocks.begin());
+  auto high = low;
+  for (step = 1; high != blocks.end() && high->offset <= offset; step *= 2) {
+    low = high;
+    high += std::min(step, blocks.end() - high);
+  }
   const auto behind = std::upper_bound(
-      blocks.begin(), blocks.end(), offset,
+      low, high, offset,
       [](std::uint64_t sought, const sst::Handle& block) { return sought < block.offset; });
-  if (behind == blocks.begin()) return blocks.size();
   return static_cast<std::size_t>(behind - blocks.begin()) - 1;
+}
+
+/// Of neighbours in order the last bytes differ most often.
+bool are_same(const Slice& a, const Slice& b) {
+  if (a.size() != b.size()) return false;
+  if (a.size() >= kWord && base::load_big_endian_8(a.data() + a.size() - kWord) !=
+                               base::load_big_endian_8(b.data() + b.size() - kWord)) {
+    return false;
+  }
+  return a == b;
 }
 
 }  // namespace
@@ -97,15 +130,35 @@ Scan::Scan(const FileSet& files) : files_(files) {
   }
 }
 
-void Scan::fetch(const FileSet::Starts& starts, std::uint64_t i) const {
+template <class Fetch>
+void Scan::each_plain(const FileSet::Starts& starts, std::uint64_t i, const Fetch& fetch) const {
   for (std::size_t level = 0; level < levels_.size(); ++level) {
     const std::uint64_t place = starts.place(i, level);
     if (place == kNowhere || place == kAsk) continue;
     const FileSet::Part& part = files_.part(starts.part(i, level));
-    if (part.file == nullptr || part.is_packed) continue;
-    base::prefetch_far(part.file->data() + offset_of(place));
-    base::prefetch_far(part.file->data() + offset_of(place) + kLineBytes);
+    if (part.file != nullptr && !part.is_packed) fetch(part, offset_of(place));
   }
+}
+
+void Scan::fetch_block(const FileSet::Starts& starts, std::uint64_t i) const {
+  each_plain(starts, i, [](const FileSet::Part& part, std::uint64_t offset) {
+    const char* const at = part.file->data() + offset;
+    for (std::size_t line = 0; line < kFetchedLines; ++line) {
+      base::prefetch_far(at + line * kLineBytes);
+    }
+    base::prefetch_far(&*guess(*part.blocks, offset));
+  });
+}
+
+void Scan::fetch_entry(const FileSet::Starts& starts, std::uint64_t i) const {
+  each_plain(starts, i, [](const FileSet::Part& part, std::uint64_t offset) {
+    const std::size_t block = block_at(*part.blocks, offset);
+    if (block == part.blocks->size()) return;
+    const sst::Handle& handle = (*part.blocks)[block];
+    const char* const end = part.file->data() + handle.offset + handle.bytes;
+    base::prefetch_far(end - 1);
+    base::prefetch_far(end - kLineBytes);
+  });
 }
 
 void Scan::begin(const FileSet::Starts& starts, std::uint64_t i) {
@@ -148,10 +201,13 @@ void Scan::pass_least() {
 }
 
 void Scan::pass(Level* level) {
-  passed_.assign(level->key().data(), level->key().size());
+  const std::size_t bytes = level->key().size();
+  if (passed_.size() < bytes) passed_.resize(bytes);
+  base::copy_inline(passed_.data(), level->key().data(), bytes);
+  const Slice passed(passed_.data(), bytes);
   do {
     level->next();
-  } while (level->valid() && !level->is_unknown() && level->key() == Slice(passed_));
+  } while (level->valid() && !level->is_unknown() && are_same(level->key(), passed));
 }
 
 }  // namespace breccia::residency

@@ -20,8 +20,9 @@ class Scan {
 
   /// Goes to the first entry that is not below key `i` of `starts`.
   void begin(const FileSet::Starts& starts, std::uint64_t i);
-  /// Asks for the memory that begin() reads first.
-  void fetch(const FileSet::Starts& starts, std::uint64_t i) const;
+  /// Asks for what begin() reads, some ranges before it, and again when that has come.
+  void fetch_block(const FileSet::Starts& starts, std::uint64_t i) const;
+  void fetch_entry(const FileSet::Starts& starts, std::uint64_t i) const;
 
   /// False: behind the last entry, or not knows().
   [[nodiscard]] bool valid() const { return least_ != nullptr && !is_lost_; }
@@ -33,6 +34,9 @@ class Scan {
   void next();
 
  private:
+  /// fetch(part, offset) for each level's start in blocks that are not compressed.
+  template <class Fetch>
+  void each_plain(const FileSet::Starts& starts, std::uint64_t i, const Fetch& fetch) const;
   /// Entries of one level.
   class Level {
    public:
@@ -78,7 +82,7 @@ class Scan {
   const FileSet& files_;
   std::vector<Level> levels_;  // newest first
   Level* least_ = nullptr;
-  std::string passed_;  // a key
+  std::string passed_;  // a key, and room behind it
   bool is_lost_ = false;
 };
 

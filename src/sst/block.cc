@@ -1,5 +1,9 @@
 #include "sst/block.h"
 
+#include <cstring>
+
+#include "base/bytes.h"
+
 namespace breccia::sst {
 
 namespace {
@@ -16,7 +20,7 @@ std::int64_t unzigzag(std::uint64_t word) {
 void BlockEntries::open(const Slice& contents) {
   status_ = Status::OK();
   next_restart_ = 0;
-  key_.clear();
+  key_bytes_ = 0;
   if (!take_restarts(contents)) (void)fail("its restarts do not fit");
 }
 
@@ -39,8 +43,9 @@ bool BlockEntries::take_restarts(const Slice& contents) {
   begin_ = contents.data();
   entries_ = Slice(begin_, end);
   restart_array_ = begin_ + end;
+  next_restart_place_ = restart_place(0);
   // An empty block has a restart, too.
-  return restart_at(0) == 0;
+  return next_restart_place_ == begin_;
 }
 
 std::uint32_t BlockEntries::restart_at(std::uint32_t i) const {
@@ -50,18 +55,19 @@ std::uint32_t BlockEntries::restart_at(std::uint32_t i) const {
 
 bool BlockEntries::next() {
   if (!status_.ok()) return false;
-  const auto at = static_cast<std::uint64_t>(entries_.data() - begin_);
+  const char* const at = entries_.data();
   if (entries_.empty()) {
-    const bool is_empty = at == 0 && restarts_ == 1;
+    const bool is_empty = at == begin_ && restarts_ == 1;
     return next_restart_ == restarts_ || is_empty ? false
                                                   : fail("it has more restarts than entries");
   }
-  const bool is_restart = next_restart_ < restarts_ && restart_at(next_restart_) == at;
+  const bool is_restart = next_restart_place_ == at;
   if (is_restart) {
-    next_restart_ += 1;
-  } else if (next_restart_ < restarts_ && restart_at(next_restart_) < at) {
+    next_restart_place_ = restart_place(++next_restart_);
+  } else if (next_restart_place_ < at) {
     return fail("a restart is within an entry");
   }
+  if (take_short_entry(is_restart)) return true;
   Input input(entries_);
   if (!take_entry(&input, is_restart)) return fail("an entry does not fit");
   entries_ = input.rest();
@@ -80,7 +86,8 @@ bool BlockEntries::seek_value(std::uint64_t at) {
   if (from > bytes) return fail("a restart is behind its entries");
   entries_ = Slice(begin_ + from, bytes - from);
   next_restart_ = restart;
-  key_.clear();
+  next_restart_place_ = restart_place(restart);
+  key_bytes_ = 0;
   while (next()) {
     const auto own = static_cast<std::uint64_t>(value_.data() - begin_);
     if (own == at) return true;
@@ -89,15 +96,25 @@ bool BlockEntries::seek_value(std::uint64_t at) {
   return status_.ok() ? fail("no value begins there") : false;
 }
 
+inline bool BlockEntries::take_short_entry(bool is_restart) {
+  constexpr std::size_t kLengths = 3;
+  const char* const at = entries_.data();
+  if (kind_ != Kind::kValues || entries_.size() < kLengths) return false;
+  const auto shared = static_cast<unsigned char>(at[0]);
+  const auto unshared = static_cast<unsigned char>(at[1]);
+  const auto value_bytes = static_cast<unsigned char>(at[2]);
+  const std::size_t bytes = kLengths + unshared + value_bytes;
+  if (((shared | unshared | value_bytes) & 0x80) != 0 || bytes > entries_.size()) return false;
+  const std::size_t key_bytes = std::size_t{shared} + unshared;
+  if (shared > key_bytes_ || (is_restart && shared != 0) || key_bytes > key_.size()) return false;
+  base::copy_inline(key_.data() + shared, at + kLengths, unshared);
+  key_bytes_ = key_bytes;
+  value_ = Slice(at + kLengths + unshared, value_bytes);
+  entries_ = Slice(at + bytes, entries_.size() - bytes);
+  return true;
+}
+
 bool BlockEntries::take_lengths(Input* input, Lengths* lengths) const {
-  const Slice& rest = input->rest();
-  // Most have a byte each.
-  if (kind_ == Kind::kValues && rest.size() >= 3 && ((rest[0] | rest[1] | rest[2]) & 0x80) == 0) {
-    *lengths = {static_cast<std::uint32_t>(rest[0]), static_cast<std::uint32_t>(rest[1]),
-                static_cast<std::uint32_t>(rest[2])};
-    Slice taken;
-    return input->bytes(3, &taken);
-  }
   return input->varint(&lengths->shared) && input->varint(&lengths->unshared) &&
          (kind_ == Kind::kHandles || input->varint(&lengths->value));
 }
@@ -107,11 +124,16 @@ bool BlockEntries::take_entry(Input* input, bool is_restart) {
   if (!take_lengths(input, &lengths)) return false;
   Slice suffix;
   if (!input->bytes(lengths.unshared, &suffix)) return false;
-  if (lengths.shared > key_.size() || (is_restart && lengths.shared != 0)) return false;
-  key_.resize(lengths.shared);
-  key_.append(suffix.data(), suffix.size());
+  if (lengths.shared > key_bytes_ || (is_restart && lengths.shared != 0)) return false;
+  take_key(lengths.shared, suffix);
   if (kind_ == Kind::kHandles) return take_handle(input, lengths.shared == 0);
   return input->bytes(lengths.value, &value_);
+}
+
+void BlockEntries::take_key(std::uint32_t shared, const Slice& suffix) {
+  key_bytes_ = shared + suffix.size();
+  if (key_bytes_ > key_.size()) key_.resize(2 * key_bytes_);
+  std::memcpy(key_.data() + shared, suffix.data(), suffix.size());
 }
 
 bool BlockEntries::take_handle(Input* input, bool is_full) {

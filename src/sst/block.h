@@ -32,7 +32,7 @@ class BlockEntries {
   bool seek_value(std::uint64_t at);
   [[nodiscard]] const Status& status() const { return status_; }
 
-  [[nodiscard]] Slice key() const { return Slice(key_); }
+  [[nodiscard]] Slice key() const { return Slice(key_.data(), key_bytes_); }
   [[nodiscard]] const Slice& value() const { return value_; }
   [[nodiscard]] const Handle& handle() const { return handle_; }
   /// Entries from here on share nothing with those before: where decoding may begin.
@@ -42,13 +42,20 @@ class BlockEntries {
   /// Takes the restarts off the end. False: they are not there.
   bool take_restarts(const Slice& contents);
   [[nodiscard]] std::uint32_t restart_at(std::uint32_t i) const;
+  /// Where restart `i` is in the entries; behind them, where there is none.
+  [[nodiscard]] const char* restart_place(std::uint32_t i) const {
+    return i < restarts_ ? begin_ + restart_at(i) : restart_array_ + 1;
+  }
   struct Lengths {
     std::uint32_t shared = 0;
     std::uint32_t unshared = 0;
     std::uint32_t value = 0;
   };
+  /// The next entry if its lengths have a byte each, as most have. False: nothing was taken.
+  bool take_short_entry(bool is_restart);
   bool take_lengths(Input* input, Lengths* lengths) const;
   bool take_entry(Input* input, bool is_restart);
+  void take_key(std::uint32_t shared, const Slice& suffix);
   bool take_handle(Input* input, bool is_full);
   bool fail(const char* what);
 
@@ -58,7 +65,9 @@ class BlockEntries {
   const char* restart_array_ = nullptr;
   std::uint32_t restarts_ = 0;
   std::uint32_t next_restart_ = 0;
-  std::string key_;
+  const char* next_restart_place_ = nullptr;
+  std::string key_;  // and room behind it
+  std::size_t key_bytes_ = 0;
   Slice value_;
   Handle handle_;
   Status status_;

@@ -283,17 +283,17 @@ inline void compare_many(const FileSet& set, const Database& database, std::uint
   compare_many(set, database, {all}, std::nullopt);
 }
 
-/// Compares entries from each key on, `most` at most, with those of a database: all of them, or
-/// up to where RocksDB is to be asked. Returns from how many keys on that is so.
-inline std::uint64_t compare_scans(const FileSet& set, const Database& database,
-                                   std::uint64_t most) {
+/// Compares entries from each `step`th key on, `most` at most, with those of a database: all of
+/// them, or up to where RocksDB is to be asked. Returns from how many keys on that is so.
+inline std::uint64_t compare_scans(const FileSet& set, const Database& database, std::uint64_t most,
+                                   std::size_t step = 1) {
   const Found all(database.keys());
   auto starts = set.seek(all.columns.ref());
   EXPECT_TRUE(starts.ok());
   Scan scan(set);
   const std::unique_ptr<rocksdb::Iterator> expected(database.db()->NewIterator({}));
   std::uint64_t lost = 0;
-  for (std::size_t i = 0; i < database.keys().size(); ++i) {
+  for (std::size_t i = 0; i < database.keys().size(); i += step) {
     expected->Seek(database.keys()[i]);
     scan.begin(*starts.value(), i);
     for (std::uint64_t entry = 0; entry < most && scan.knows(); ++entry) {

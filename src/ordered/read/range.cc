@@ -56,39 +56,59 @@ batch::RangeResult kept(const std::vector<const std::byte*>& records, Status::Co
 class PairsOrRecords {
  public:
   void clear() {
-    pairs_.clear();
+    pairs_ = 0;
     records_.clear();
   }
-  [[nodiscard]] std::uint64_t count() const { return pairs_.size() / 2 + records_.size(); }
+  [[nodiscard]] std::uint64_t count() const { return pairs_ + records_.size(); }
   void add(const Slice& key, const Slice& value, batch::ResultArena* arena) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
     if (records_.empty() && key.size() == kWord && value.size() == kWord) {
-      pairs_.resize(pairs_.size() + 2);
-      std::memcpy(&pairs_[pairs_.size() - 2], key.data(), kWord);
-      std::memcpy(&pairs_.back(), value.data(), kWord);
+      if (2 * pairs_ == words_.size()) words_.resize(std::max<std::size_t>(256, 4 * pairs_));
+      std::memcpy(&words_[2 * pairs_], key.data(), kWord);
+      std::memcpy(&words_[2 * pairs_ + 1], value.data(), kWord);
+      ++pairs_;
       return;
     }
-    if (!pairs_.empty()) make_records(arena);
+    if (pairs_ > 0) make_records(arena);
     records_.push_back(make_record(key, value, arena));
   }
   batch::RangeResult keep(Status::Code code, batch::ResultArena* arena) const {
-    if (pairs_.empty()) return kept(records_, code, arena);
-    auto* const pairs = make_array<std::uint64_t>(pairs_.size(), arena);
-    std::copy(pairs_.begin(), pairs_.end(), pairs);
-    return {pairs, nullptr, static_cast<std::uint32_t>(pairs_.size() / 2), code};
+    if (pairs_ == 0) return kept(records_, code, arena);
+    auto* const pairs = make_array<std::uint64_t>(2 * pairs_, arena);
+    std::copy_n(words_.begin(), 2 * pairs_, pairs);
+    return {pairs, nullptr, static_cast<std::uint32_t>(pairs_), code};
   }
 
  private:
   void make_records(batch::ResultArena* arena) {
-    for (std::size_t i = 0; i < pairs_.size(); i += 2) {
-      const auto* const pair = reinterpret_cast<const char*>(&pairs_[i]);
+    for (std::size_t i = 0; i < pairs_; ++i) {
+      const auto* const pair = reinterpret_cast<const char*>(&words_[2 * i]);
       records_.push_back(make_record(Slice(pair, 8), Slice(pair + 8, 8), arena));
     }
-    pairs_.clear();
+    pairs_ = 0;
   }
 
-  std::vector<std::uint64_t> pairs_;
+  std::vector<std::uint64_t> words_;  // of pairs, and room behind them
+  std::size_t pairs_ = 0;
   std::vector<const std::byte*> records_;
+};
+
+/// Where a range ends.
+class Fence {
+ public:
+  explicit Fence(std::string key) : key_(std::move(key)), head_(head_of(key_)) {}
+  [[nodiscard]] bool is_above(const Slice& key) const {
+    const std::uint64_t head = head_of(key);
+    return head != head_ ? head < head_ : key.compare(key_) < 0;
+  }
+
+ private:
+  /// The first 8 bytes, as many as there are, as they compare.
+  static std::uint64_t head_of(const Slice& key) {
+    return base::load_big_endian(key.data(), std::min<std::size_t>(8, key.size()));
+  }
+  std::string key_;
+  std::uint64_t head_;
 };
 
 Slice key_of(const wal::SegmentTable& table, std::uint64_t payload) {
@@ -334,12 +354,12 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
 /// A range of which memory has nothing.
 void RangeReader::read_tree_alone(const Job& job, std::uint64_t i, Worker* worker) const {
   const std::uint32_t limit = job.ranges->limits()[i];
-  const std::string end = key_at(job.ranges->end(), i);
+  const Fence end(key_at(job.ranges->end(), i));
   TreePart& tree = worker->tree;
   PairsOrRecords& entries = worker->entries;
   entries.clear();
   for (tree.begin(i - worker->first); entries.count() < limit && tree.valid(); tree.next()) {
-    if (tree.key().compare(end) >= 0) break;
+    if (!end.is_above(tree.key())) break;
     entries.add(tree.key(), tree.value(), worker->arena);
   }
   if (!tree.knows()) return read_by_iterator(job, i, worker->arena);

@@ -14,8 +14,11 @@ TreePart::TreePart(const Pin& pin, const FamilyView& family, const record::KeyCo
 
 void TreePart::begin(std::uint64_t i) {
   if (starts_ != nullptr) {
-    constexpr std::uint64_t kAhead = 2;  // ranges whose first bytes are on their way
-    if (i + kAhead < begins_.count) scan_->fetch(*starts_, i + kAhead);
+    // Ranges whose first bytes are on their way.
+    constexpr std::uint64_t kBlocksAhead = 8;
+    constexpr std::uint64_t kEntriesAhead = 3;
+    if (i + kBlocksAhead < begins_.count) scan_->fetch_block(*starts_, i + kBlocksAhead);
+    if (i + kEntriesAhead < begins_.count) scan_->fetch_entry(*starts_, i + kEntriesAhead);
     return scan_->begin(*starts_, i);
   }
   if (iterator_ == nullptr) {

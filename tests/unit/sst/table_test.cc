@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <tuple>
@@ -286,9 +287,54 @@ TEST(SstTable, BrokenBlocksDoNoHarm) {
       if (!table.ok()) continue;
       Status status;
       (void)entries_of(*table.value(), &status);
+      for (const DataBlock& block : table.value()->data_blocks()) {
+        std::string room;
+        Slice contents;
+        if (!table.value()->read_data(block.handle, &room, &contents).ok()) continue;
+        BlockEntries entries(contents, BlockEntries::Kind::kValues);
+        for (int seeks = 0; seeks < 4; ++seeks) {
+          (void)(entries.seek_value(random.below(contents.size() + 1)) && entries.next());
+        }
+      }
     }
   }
   EXPECT_GT(refused, 0U);
+}
+
+// Goal: whoever knows where a value begins finds its entry, and those behind it.
+// Method: each byte of each data block is sought, in blocks with restarts near and far.
+// Mutation: a restart at which the value itself begins; keys without what those before began with;
+//   a place within a value that is taken for the next one.
+TEST(SstBlock, FindsEntriesByTheirValues) {
+  for (const int restarts : {1, 3, 16}) {
+    const Folder folder(Place::kMemory);
+    Written written;
+    write_with_rocksdb(folder / "db", {.restarts = restarts}, 3, 200, &written);
+    if (HasFatalFailure()) return;
+    const auto table = Table::open(written.file);
+    ASSERT_TRUE(table.ok()) << table.status().ToString();
+    for (const DataBlock& block : table.value()->data_blocks()) {
+      std::string room;
+      Slice contents;
+      ASSERT_TRUE(table.value()->read_data(block.handle, &room, &contents).ok());
+      std::map<std::uint64_t, std::string> keys;  // by where values begin
+      BlockEntries all(contents, BlockEntries::Kind::kValues);
+      while (all.next()) keys[all.value().data() - contents.data()] = all.key().ToString();
+      for (std::uint64_t at = 0; at < contents.size(); ++at) {
+        BlockEntries entries(contents, BlockEntries::Kind::kValues);
+        const auto expected = keys.find(at);
+        ASSERT_EQ(entries.seek_value(at), expected != keys.end()) << at;
+        ASSERT_EQ(entries.status().ok(), expected != keys.end()) << at;
+        if (expected == keys.end()) continue;
+        ASSERT_EQ(entries.key().ToString(), expected->second);
+        const bool has_more = std::next(expected) != keys.end();
+        ASSERT_EQ(entries.next(), has_more);
+        if (has_more) {
+          ASSERT_EQ(entries.key().ToString(), std::next(expected)->second);
+        }
+      }
+    }
+  }
 }
 
 // Goal: what a table says of itself, behind right checksums, is held against its entries.
