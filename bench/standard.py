@@ -105,6 +105,8 @@ RESIDENT = "get 16 B/100 B, resident files"
 RESIDENT_LEVELS = "get 16 B/100 B, resident files that overlap"
 RESIDENT_MISSES = "misses 16 B/100 B, resident files"
 RESIDENT_LZ4 = "get 16 B/100 B, resident files of LZ4, beside RocksDB"
+RESIDENT_RANGES = "range of 100 8 B/8 B, resident files, beside RocksDB"
+RESIDENT_COLD = "get 16 B/100 B, resident files that are not cached"
 YCSB_RESIDENT = "ycsb c, b, d, a, batches, resident files, beside RocksDB"
 SUSTAINED = "put 16 B/100 B, sustained"
 SINGLE = "single requests 16 B/100 B"
@@ -186,6 +188,12 @@ def resident_cases(sizes):
                ("breccia, columns",), once=True)
     yield Case(RESIDENT_LZ4, load(sizes.part, "lz4") + f"--reads={max(100, sizes.reads // 4)} " +
                compacted, BOTH, once=True)
+    yield Case(RESIDENT_RANGES, load(sizes.part) + "--key_size=8 --value_size=8 "
+               f"--reads={max(100, sizes.reads // 8)} --benchmarks=filluniquerandom,compact" +
+               6 * ",seekrandom@tree-warm", ("breccia, columns", "rocksdb"), once=True)
+    yield Case(RESIDENT_COLD, load(sizes.keys) + f"--reads={max(100, sizes.reads // 16)} "
+               "--benchmarks=filluniquerandom,compact" + 5 * f",{GET}@tree-cold",
+               ("breccia, columns",), once=True)
 
 
 def single_cases(sizes):
@@ -308,6 +316,10 @@ GPU_GOALS = [
          f"{GET}@tree-warm#2+", 0.6, way=COLUMNS,
          beside="gather_100_of_128_bytes_of_a_mapped_file_per_s"),
     ratio_goal("GET from resident files of LZ4", RESIDENT_LZ4, f"{GET}@tree-warm#2+", 3),
+    Goal("RANGE(100) 8 B/8 B from resident files by columns", RESIDENT_RANGES,
+         "seekrandom@tree-warm#2+", 5e6, way=COLUMNS),
+    Goal("GET from resident files that are not cached, of the disk's random reads", RESIDENT_COLD,
+         f"{GET}@tree-cold", 0.8, way=COLUMNS, beside="disk_random_reads_per_s"),
     Goal("GET 8 B/8 B from memory", NUMBERS_IN_MEMORY, PASS, 350e6),
     Goal("GET 8 B/8 B by columns", NUMBERS_IN_MEMORY, PASS, 1200e6, way=COLUMNS),
     Goal("GET 8 B/8 B by columns of registered memory", NUMBERS_IN_MEMORY, PASS, 1200e6,

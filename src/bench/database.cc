@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -67,6 +69,22 @@ Status count_cached(int file, std::uint64_t size, const std::string& name, Cache
   return Status();
 }
 
+/// Has the system forget what this process has mapped of a file: it would stay cached.
+void forget_mapped(const std::string& name) {
+  std::error_code error;
+  const std::string path = " " + fs::canonical(name, error).string();
+  if (error) return;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (!line.ends_with(path)) continue;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    // By now something else may be mapped there, of which this loses nothing.
+    (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
+  }
+}
+
 Status drop_cached(const std::string& name, CachedBytes* bytes) {
   const int file = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0 && errno == ENOENT) return Status();  // compacted since the folder was listed
@@ -75,6 +93,7 @@ Status drop_cached(const std::string& name, CachedBytes* bytes) {
   Status status = fdatasync(file) == 0 ? Status() : file_error("sync", name);
   const auto size = static_cast<std::uint64_t>(lseek(file, 0, SEEK_END));
   if (status.ok() && size > 0) {
+    forget_mapped(name);
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     status = count_cached(file, size, name, bytes);
   }

@@ -21,6 +21,7 @@
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/streamed_bytes.h"
+#include "bench/disk_reads.h"
 #include "bench/key_choice.h"
 #include "exec/choose.h"
 
@@ -238,12 +239,15 @@ Status measure_disk(const std::string& folder, const Memory& memory, bool reads_
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   limits->disk_bytes_per_s = static_cast<double>(bytes) / seconds;
   Result<double> gathered = 0.0;
+  Result<double> reads = 0.0;
   if (status.ok() && reads_files) {
     gathered = mapped_values_gathered_per_s(memory, file, bytes, bytes_max, piece);
+    if (gathered.ok()) reads = direct_reads_per_s(file, bytes_max);
   }
   ::close(file);
   BRECCIA_TRY(status);
   BRECCIA_TAKE(limits->mapped_values_gathered_per_s, std::move(gathered));
+  BRECCIA_TAKE(limits->disk_reads_per_s, std::move(reads));
   return Status();
 }
 

@@ -18,6 +18,7 @@ struct MachineLimits {
   double mapped_values_gathered_per_s = 0;  // the same from a mapped file; 0: nobody does
   double random_reads_per_s = 0;            // random words of 8 bytes
   double disk_bytes_per_s = 0;     // written in sequence and synced where the database lies
+  double disk_reads_per_s = 0;     // random 4 KiB of the file above past the cache; 0: nobody does
   std::uint64_t memory_bytes = 0;  // that the first five went over
   std::optional<exec::Calibration> device;  // of the GPU that batches run on, if there is one
 };

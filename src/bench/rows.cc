@@ -138,6 +138,7 @@ std::string to_json(const MachineLimits& limits) {
       {"random_8_byte_reads_per_s", limits.random_reads_per_s},
       {"disk_write_bytes_per_s", limits.disk_bytes_per_s},
   };
+  if (limits.disk_reads_per_s > 0) row["disk_random_reads_per_s"] = limits.disk_reads_per_s;
   if (limits.mapped_values_gathered_per_s > 0) {
     row["gather_100_of_128_bytes_of_a_mapped_file_per_s"] = limits.mapped_values_gathered_per_s;
   }

@@ -110,7 +110,7 @@ class Backend {
                                                const FoundRef& found) = 0;
 
   /// Where each level's entries begin that are not below each of `keys`, as algo::Seek says it.
-  /// Shape   found[keys.count * levels] in host memory; keys there, too, with skip == 0.
+  /// Shape   found[levels * keys.count] in host memory; keys there, too, with skip == 0.
   /// Errors  as find().
   [[nodiscard]] virtual Result<SearchPtr> seek(const LevelTable& table,
                                                const record::KeyColumnsRef& keys,

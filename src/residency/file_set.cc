@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/prefetch.h"
 #include "record/key_columns.h"
+#include "residency/cold_pages.h"
 #include "sst/decompress.h"
 
 namespace breccia::residency {
@@ -101,7 +102,7 @@ void FileSet::list_parts(const ListedFile& file) {
 Result<std::unique_ptr<const FileSet::Starts>> FileSet::seek(
     const record::KeyColumnsRef& keys) const {
   return base::or_memory_limit([&]() -> Result<std::unique_ptr<const Starts>> {
-    std::unique_ptr<Starts> starts(new Starts(backend_->device().host_memory(), level_end_.size()));
+    std::unique_ptr<Starts> starts(new Starts(backend_->device().host_memory(), keys.count));
     const std::uint64_t n = keys.count * level_end_.size();
     if (!starts->place_.reserve(n) || !starts->part_.reserve(n)) {
       return Status::MemoryLimit("memory for ranges is exhausted");
@@ -141,12 +142,14 @@ Status FileSet::unpack(const Part& part, const sst::Handle& block, std::uint64_t
                        Unpacked* unpacked) {
   BRECCIA_ASSERT(block.end() <= part.file->bytes());
   const char* const stored = part.file->data() + block.offset;
-  if (unpacked->stored == stored && unpacked->contents.size() >= wanted) return Status::OK();
+  const bool has_it = unpacked->is_whole || unpacked->contents.size() >= wanted;
+  if (unpacked->stored == stored && has_it) return Status::OK();
   unpacked->stored = nullptr;
   const auto type = static_cast<sst::Compression>(stored[block.bytes]);
   BRECCIA_TRY(sst::decompress(type, Slice(stored, block.bytes), &unpacked->room,
                               &unpacked->contents, wanted));
   unpacked->stored = stored;
+  unpacked->is_whole = wanted == sst::kBlockBytesMax;
   return Status::OK();
 }
 
@@ -194,6 +197,7 @@ class FileSet::Finder {
 
   /// Answers what is known of `places`, and leaves the others there.
   void look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, const Answer& answer) {
+    cold_.look_anew(set_.is_cold_.load(std::memory_order_relaxed));
     const std::size_t step = set_.host_reads() ? kKeysOnHost : kKeysOnDevice;
     std::size_t left = 0;
     std::size_t begun = 0;
@@ -205,6 +209,7 @@ class FileSet::Finder {
       }
       left = tell(sought_[begin / step % sought_.size()], worker, places, left, answer);
     }
+    set_.is_cold_.store(cold_.is_cold(), std::memory_order_relaxed);
     set_.usage_->note(places->size() - left, left);
     places->resize(left);
   }
@@ -262,7 +267,9 @@ class FileSet::Finder {
       return left + sought.places.size();
     }
     packed_.clear();
+    std::size_t asked = 0;
     for (std::size_t i = 0; i < sought.places.size(); ++i) {
+      if (cold_.is_cold()) asked = ask_ahead(sought, i, std::max(asked, i));
       fetch(sought, i + kAhead);
       const std::uint32_t own = sought.places[i];
       const std::uint64_t place = sought.place[i];
@@ -275,6 +282,7 @@ class FileSet::Finder {
         packed_.push_back({block, place, part, own});
       } else {
         tell({own, /*is_found=*/true, set_.plain_value(place, part)}, worker, answer);
+        cold_.note_read();
       }
     }
     left = unpack(worker, places, left, answer);
@@ -290,8 +298,16 @@ class FileSet::Finder {
       return a.block == b.block ? a.place > b.place : std::less<>()(a.block, b.block);
     });
     const sst::Handle* block = nullptr;
+    std::size_t asked = 0;
     for (std::size_t i = 0; i < packed_.size(); ++i) {
       const Packed& one = packed_[i];
+      const std::size_t until = std::min(i + ColdPages::ahead(one.block->bytes), packed_.size());
+      for (asked = std::max(asked, i); cold_.is_cold() && asked < until; ++asked) {
+        const Packed& later = packed_[asked];
+        if (asked > 0 && packed_[asked - 1].block == later.block) continue;
+        cold_.ask(stored_at(later), later.block->bytes);
+      }
+      cold_.note_read();
       if (i + kBlocksAhead < packed_.size()) fetch_block(packed_[i + kBlocksAhead]);
       // What is told lies in the last one that was unpacked.
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
@@ -335,9 +351,27 @@ class FileSet::Finder {
     return set_.find(keys, sought->which.data(), n, found);
   }
 
+  [[nodiscard]] const char* stored_at(const Packed& one) const {
+    return set_.parts_[one.part].file->data() + one.block->offset;
+  }
+
+  /// Asks for the pages of values from `asked` on, as far ahead of value `i` as it should. Returns
+  /// where it ended.
+  std::size_t ask_ahead(const Sought& sought, std::size_t i, std::size_t asked) {
+    const std::uint64_t bytes = is_value(sought.place[i]) ? bytes_of(sought.place[i]) : 0;
+    const std::size_t end = std::min(i + ColdPages::ahead(bytes), sought.places.size());
+    for (; asked < end; ++asked) {
+      const std::uint64_t place = sought.place[asked];
+      const Part* const part = is_value(place) ? &set_.parts_[sought.part[asked]] : nullptr;
+      if (part == nullptr || part->is_packed) continue;
+      cold_.ask(part->file->data() + offset_of(place), bytes_of(place));
+    }
+    return asked;
+  }
+
   /// What an unpacker reads first; the processor sees where it goes on.
   void fetch_block(const Packed& one) const {
-    const char* const stored = set_.parts_[one.part].file->data() + one.block->offset;
+    const char* const stored = stored_at(one);
     const std::uint64_t bytes = std::min(one.block->bytes, kFetchedOfBlock);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(stored + at);
   }
@@ -358,6 +392,7 @@ class FileSet::Finder {
   std::array<Sought, 2> sought_;
   std::vector<Packed> packed_;
   Unpacked unpacked_;
+  ColdPages cold_;
   std::array<Known, kKnown> known_;
   std::size_t told_ = 0;  // of these, those that come next
 };

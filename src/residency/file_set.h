@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -88,6 +89,7 @@ class FileSet final : public tree::KnownFiles {
     std::string room;
     Slice contents;
     const char* stored = nullptr;
+    bool is_whole = false;  // the contents are all of the block
   };
   /// The value at a place in a part, as find() tells them. It lies in the file, or in *unpacked.
   /// Shape   is_value(place)
@@ -111,17 +113,17 @@ class FileSet final : public tree::KnownFiles {
    public:
     /// Those of key `i`, level by level.
     [[nodiscard]] std::uint64_t place(std::uint64_t i, std::size_t level) const {
-      return place_[i * levels_ + level];
+      return place_[level * keys_ + i];
     }
     [[nodiscard]] std::uint32_t part(std::uint64_t i, std::size_t level) const {
-      return part_[i * levels_ + level];
+      return part_[level * keys_ + i];
     }
 
    private:
     friend class FileSet;
-    Starts(exec::HostMemory& memory, std::size_t levels)
-        : levels_(levels), place_(memory), part_(memory) {}
-    std::size_t levels_;
+    Starts(exec::HostMemory& memory, std::uint64_t keys)
+        : keys_(keys), place_(memory), part_(memory) {}
+    std::uint64_t keys_;
     exec::HostVector<std::uint64_t> place_;
     exec::HostVector<std::uint32_t> part_;
   };
@@ -164,6 +166,8 @@ class FileSet final : public tree::KnownFiles {
   const std::vector<ListedLevel> levels_;
   const std::shared_ptr<Usage> usage_;
   LevelTablePtr table_;
+  /// Whether files were not cached when lookups saw that last.
+  mutable std::atomic<bool> is_cold_{false};
   std::vector<Part> parts_;  // one level behind the other
   std::vector<std::size_t> level_end_;
 };

@@ -43,6 +43,11 @@ std::size_t block_at(const Blocks& blocks, std::uint64_t offset) {
   return static_cast<std::size_t>(behind - blocks.begin()) - 1;
 }
 
+/// The first 8 bytes, as many as there are, as they compare.
+std::uint64_t head_of(const Slice& key) {
+  return base::load_big_endian(key.data(), std::min(kWord, key.size()));
+}
+
 /// Of neighbours in order the last bytes differ most often.
 bool are_same(const Slice& a, const Slice& b) {
   if (a.size() != b.size()) return false;
@@ -161,12 +166,28 @@ void Scan::fetch_entry(const FileSet::Starts& starts, std::uint64_t i) const {
   });
 }
 
-void Scan::begin(const FileSet::Starts& starts, std::uint64_t i) {
+void Scan::begin(const FileSet::Starts& starts, std::uint64_t i, const Slice& begin,
+                 std::optional<Slice> end) {
+  least_ = nullptr;
+  end_ = end;
+  end_head_ = end.has_value() ? head_of(*end) : 0;
+  // Nothing is opened for what RocksDB is asked in any case.
   is_lost_ = false;
+  for (std::size_t level = 0; level < levels_.size() && !is_lost_; ++level) {
+    is_lost_ = starts.place(i, level) == kAsk &&
+               files_.part(starts.part(i, level)).first_key.compare(begin) <= 0;
+  }
+  if (is_lost_) return;
   for (std::size_t level = 0; level < levels_.size(); ++level) {
     levels_[level].begin(starts.place(i, level), starts.part(i, level));
   }
   settle();
+}
+
+bool Scan::is_behind(const Slice& key) const {
+  if (!end_.has_value()) return false;
+  const std::uint64_t head = head_of(key);
+  return head != end_head_ ? head > end_head_ : key.compare(*end_) >= 0;
 }
 
 void Scan::next() {
@@ -189,6 +210,7 @@ void Scan::find_least() {
     if (!level.valid()) continue;
     if (least_ == nullptr || level.key().compare(least_->key()) < 0) least_ = &level;
   }
+  if (least_ != nullptr && is_behind(least_->key())) least_ = nullptr;
   is_lost_ = is_lost_ || (least_ != nullptr && least_->is_unknown());
 }
 

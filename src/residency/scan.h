@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,15 @@ class Scan {
  public:
   explicit Scan(const FileSet& files);
 
-  /// Goes to the first entry that is not below key `i` of `starts`.
-  void begin(const FileSet::Starts& starts, std::uint64_t i);
+  /// Goes to the first entry that is not below `begin`, which is key `i` of `starts`.
+  /// Owner   `begin` is looked at now; `end`, if any, lives as long as the scan is not begun again.
+  void begin(const FileSet::Starts& starts, std::uint64_t i, const Slice& begin,
+             std::optional<Slice> end);
   /// Asks for what begin() reads, some ranges before it, and again when that has come.
   void fetch_block(const FileSet::Starts& starts, std::uint64_t i) const;
   void fetch_entry(const FileSet::Starts& starts, std::uint64_t i) const;
 
-  /// False: behind the last entry, or not knows().
+  /// False: behind the last entry before the end, or not knows().
   [[nodiscard]] bool valid() const { return least_ != nullptr && !is_lost_; }
   /// False: what comes next is not known here, and RocksDB is to be asked, for all of the range.
   [[nodiscard]] bool knows() const { return !is_lost_; }
@@ -70,8 +73,9 @@ class Scan {
     Slice key_;
   };
 
-  /// The level with the least key, the newest of those that have it.
+  /// The level with the least key before the end, the newest of those that have it.
   void find_least();
+  [[nodiscard]] bool is_behind(const Slice& key) const;
   /// Goes behind all versions of the least key, as far as they are known.
   void pass_least();
   /// The same in a level that has it.
@@ -82,7 +86,9 @@ class Scan {
   const FileSet& files_;
   std::vector<Level> levels_;  // newest first
   Level* least_ = nullptr;
-  std::string passed_;  // a key, and room behind it
+  std::optional<Slice> end_;
+  std::uint64_t end_head_ = 0;  // the first 8 bytes of it
+  std::string passed_;          // a key, and room behind it
   bool is_lost_ = false;
 };
 

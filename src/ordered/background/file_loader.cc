@@ -28,7 +28,7 @@ constexpr auto kRest = std::chrono::seconds(10);
 /// Files of a family: each is a mapping, of which Linux gives a process 65,530.
 constexpr std::size_t kFilesMax = 16 << 10;
 
-/// work(0) here and work(1) to work(count - 1) beside it, as far as there are threads.
+/// work(0) to work(count - 1), each in a thread of its own, as far as there are any.
 /// Shape   work throws nothing.
 template <class Work>
 void work_together(std::size_t count, const Work& work) {
@@ -39,6 +39,7 @@ void work_together(std::size_t count, const Work& work) {
     return Status::OK();
   });
   work(0);
+  for (std::size_t i = std::max<std::size_t>(1, others.size() + 1); i < count; ++i) work(i);
 }
 
 std::vector<ListedFile*> newest_first(std::vector<ListedLevel>* levels) {
@@ -115,6 +116,7 @@ void FileLoader::forget_all() {
     }
   });
   families_.clear();
+  readers_.clear();  // and what they read into
 }
 
 std::uint64_t FileLoader::version_of(const FamilyView& view) const {
@@ -186,12 +188,18 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
        next < files.size() && !is_refused && family->kept.size() < kFilesMax;) {
     std::vector<Attempt> attempts = begin_next(files, &next, *family, &lacks_room);
     read_together(attempts);
-    for (Attempt& attempt : attempts) {
-      Read got = keep(&attempt, family);
-      if (got == Read::kNoRoom) got = read_instead(id, *listed, &attempt, family);
-      if (got == Read::kOver) return;
+    const std::size_t begin = next;
+    for (std::size_t i = 0; i < attempts.size() && next == begin; ++i) {
+      Read got = keep(&attempts[i], family);
+      if (got == Read::kNoRoom && can_make_room(attempts[i], *family)) {
+        // Those behind it are older, and are tried again, as what goes for it is.
+        next = files.size() - attempts[i].older.size() + 1;
+        attempts.resize(i + 1);
+        got = read_instead(id, *listed, &attempts[i], family);
+      }
+      if (got == Read::kOver) return keep_rest(std::span(attempts).subspan(i + 1), family);
       lacks_room = lacks_room || got == Read::kNoRoom;
-      loads += attempt.file->resident == nullptr ? 0 : 1;
+      loads += attempts[i].file->resident == nullptr ? 0 : 1;
     }
     if (watch.micros() - published < kPublishMicros) continue;
     published = watch.micros();
@@ -224,12 +232,20 @@ std::vector<FileLoader::Attempt> FileLoader::begin_next(Files files, std::size_t
   return attempts;
 }
 
+/// Files that were read beside the one that ended it: they are known when files are listed again.
+void FileLoader::keep_rest(std::span<Attempt> attempts, Family* family) {
+  if (stopping_ || parts_.files->is_asked()) return;
+  for (Attempt& attempt : attempts) (void)keep(&attempt, family);
+}
+
+bool FileLoader::can_make_room(const Attempt& attempt, const Family& family) const {
+  return could_fit(family.needs.at(attempt.file->number), attempt.older);
+}
+
 FileLoader::Read FileLoader::read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
                                           Family* family) {
   // Whatever had no room, the budget or the device.
-  const std::uint64_t needed = family->needs[attempt->file->number];
-  if (!could_fit(needed, attempt->older)) return Read::kNoRoom;
-  let_go(needed, attempt->older, family);
+  let_go(family->needs[attempt->file->number], attempt->older, family);
   bool is_refused = false;
   if (!publish(id, listed, &is_refused)) return Read::kOver;
   read_together(std::span(attempt, 1));

@@ -55,7 +55,7 @@ class FileLoader {
     residency::ListedFile* file = nullptr;
     Files older;                     // it and those behind it
     std::uint64_t bytes_needed = 0;  // by its properties, once it is open
-    Status why;
+    Status why = Status::MemoryLimit();
     residency::ResidentFilePtr resident;
   };
 
@@ -78,7 +78,10 @@ class FileLoader {
   void read_together(std::span<Attempt> attempts);
   void read(residency::FileReader* reader, std::atomic<std::uint64_t>* taken, Attempt* attempt);
   [[nodiscard]] Read keep(Attempt* attempt, Family* family);
-  /// Reads a file for which there was no room again, when older ones went for it.
+  void keep_rest(std::span<Attempt> attempts, Family* family);
+  /// Whether a file for which there was no room would have some if all older ones went.
+  [[nodiscard]] bool can_make_room(const Attempt& attempt, const Family& family) const;
+  /// Reads such a file again, when older ones went for it.
   [[nodiscard]] Read read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
                                   Family* family);
   [[nodiscard]] bool could_fit(std::uint64_t needed, Files older) const;

@@ -25,6 +25,8 @@ namespace {
 constexpr std::uint64_t kWalkMax = 1024;
 /// Entries that one walk of the backend makes room for.
 constexpr std::uint64_t kRoomMax = 16 << 20;
+/// Ranges that go together.
+constexpr std::uint64_t kRangesMax = 1 << 20;
 
 /// A record like the log's, in memory of the results.
 const std::byte* make_record(const Slice& key, const Slice& value, batch::ResultArena* arena) {
@@ -93,24 +95,6 @@ class PairsOrRecords {
   std::vector<const std::byte*> records_;
 };
 
-/// Where a range ends.
-class Fence {
- public:
-  explicit Fence(std::string key) : key_(std::move(key)), head_(head_of(key_)) {}
-  [[nodiscard]] bool is_above(const Slice& key) const {
-    const std::uint64_t head = head_of(key);
-    return head != head_ ? head < head_ : key.compare(key_) < 0;
-  }
-
- private:
-  /// The first 8 bytes, as many as there are, as they compare.
-  static std::uint64_t head_of(const Slice& key) {
-    return base::load_big_endian(key.data(), std::min<std::size_t>(8, key.size()));
-  }
-  std::string key_;
-  std::uint64_t head_;
-};
-
 Slice key_of(const wal::SegmentTable& table, std::uint64_t payload) {
   const std::byte* const record = table.at(record::position_of(payload));
   return {record::record_key(record), record::record_header(record).key_bytes()};
@@ -168,7 +152,8 @@ void RangeReader::Job::for_each(std::uint64_t first, std::uint64_t last,
   base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     Worker worker{&requests->arena(part),
                   first,
-                  TreePart(pin, family, record::slice(ranges->begin(), first, n), starts),
+                  TreePart(pin, family, record::slice(ranges->begin(), first, n),
+                           record::slice(ranges->end(), first, n), starts),
                   {}};
     for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
       work(first + i, &worker);
@@ -333,20 +318,30 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
   if (only_puts && job.family.active->count() == 0) return give_found();
   // What is deleted took room that other keys need: there may be more behind it.
   const bool may_miss = count == std::min<std::uint64_t>(limit, kWalkMax);
-  FreshKeys fresh(*job.family.active, job.bound_at(i), key_at(job.ranges->begin(), i),
-                  key_at(job.ranges->end(), i));
+  const auto fresh_keys = [&] {
+    return FreshKeys(*job.family.active, job.bound_at(i), key_at(job.ranges->begin(), i),
+                     key_at(job.ranges->end(), i));
+  };
+  FreshKeys fresh = fresh_keys();
   // Most ranges have no key of the few that lie in the memtable.
   const bool none_fresh =
       !fresh.valid() ||
       (may_miss && count > 0 && fresh.key().compare(key_of(table, found[count - 1])) > 0);
   if (only_puts && none_fresh) return give_found();
   std::vector<const std::byte*> records;
+  const auto merge = [&](FreshKeys* keys) {
+    records.clear();
+    WalkMerge merging(table, {tombstones.get(), job.bound_at(i)}, found, count, keys, tree, arena);
+    return merging.run(limit, may_miss, &records);
+  };
   if (tree != nullptr) tree->begin(i - worker->first);
-  WalkMerge merge(table, {tombstones.get(), job.bound_at(i)}, found, count, &fresh, tree, arena);
-  if (!merge.run(limit, may_miss, &records)) {
-    read_by_iterator(job, i, arena);
-    return;
+  bool is_whole = merge(&fresh);
+  if (!is_whole && tree != nullptr && !tree->knows()) {
+    tree->begin_below();
+    FreshKeys again = fresh_keys();
+    is_whole = merge(&again);
   }
+  if (!is_whole) return read_by_iterator(job, i, arena);
   const Status status = tree == nullptr ? Status::OK() : tree->status();
   result = kept(records, status.code(), arena);
 }
@@ -354,15 +349,21 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
 /// A range of which memory has nothing.
 void RangeReader::read_tree_alone(const Job& job, std::uint64_t i, Worker* worker) const {
   const std::uint32_t limit = job.ranges->limits()[i];
-  const Fence end(key_at(job.ranges->end(), i));
   TreePart& tree = worker->tree;
   PairsOrRecords& entries = worker->entries;
-  entries.clear();
-  for (tree.begin(i - worker->first); entries.count() < limit && tree.valid(); tree.next()) {
-    if (!end.is_above(tree.key())) break;
-    entries.add(tree.key(), tree.value(), worker->arena);
+  const auto read = [&] {
+    entries.clear();
+    for (; entries.count() < limit && tree.valid(); tree.next()) {
+      entries.add(tree.key(), tree.value(), worker->arena);
+      if (entries.count() == limit) return;  // what comes next need not be looked at
+    }
+  };
+  tree.begin(i - worker->first);
+  read();
+  if (!tree.knows()) {
+    tree.begin_below();
+    read();
   }
-  if (!tree.knows()) return read_by_iterator(job, i, worker->arena);
   job.ranges->results()[i] = entries.keep(tree.status().code(), worker->arena);
 }
 
@@ -423,7 +424,7 @@ void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
   while (first < n) {
     std::uint64_t last = first;
     std::uint64_t room = 0;
-    while (last < n && room < kRoomMax) {
+    while (last < n && last - first < kRangesMax && room < kRoomMax) {
       room += std::min<std::uint64_t>(job.ranges->limits()[last++], kWalkMax);
     }
     if (!read_tree(job, first, last) && !read_walked(job, first, last)) {

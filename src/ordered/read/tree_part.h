@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "ordered/state.h"
 #include "record/columns.h"
@@ -17,42 +18,49 @@ namespace breccia::ordered {
 /// Threads one owner.
 class TreePart {
  public:
-  /// `begins`: keys with which ranges begin; `starts`: where, in the family's files, or null.
-  /// Owner   pin, family, begins and starts live longer.
+  /// `begins` and `ends`: keys with which ranges begin, and before which they end; `starts`: where
+  /// they begin in the family's files, or null.
+  /// Owner   pin, family, keys and starts live longer.
   TreePart(const Pin& pin, const FamilyView& family, const record::KeyColumnsRef& begins,
-           const residency::FileSet::Starts* starts);
+           const record::KeyColumnsRef& ends, const residency::FileSet::Starts* starts);
 
-  /// Goes to the first entry that is not below begin `i`.
+  /// Goes to the first entry of range `i`, which files have if they can.
   void begin(std::uint64_t i);
-  [[nodiscard]] bool valid() const { return starts_ != nullptr ? scan_->valid() : valid_below(); }
-  /// Shape   valid(). Until next(), begin() or seek().
-  [[nodiscard]] Slice key() const { return starts_ != nullptr ? scan_->key() : iterator_->key(); }
-  [[nodiscard]] Slice value() const {
-    return starts_ != nullptr ? scan_->value() : iterator_->value();
+  /// The same, of RocksDB, where files do not know it.
+  void begin_below();
+  [[nodiscard]] bool valid() const {
+    return reads_files_ ? scan_->valid()
+                        : iterator_ != nullptr && iterator_->Valid() &&
+                              iterator_->key().compare(Slice(end_)) < 0;
   }
+  /// Shape   valid(). Until next(), begin() or seek().
+  [[nodiscard]] Slice key() const { return reads_files_ ? scan_->key() : iterator_->key(); }
+  [[nodiscard]] Slice value() const { return reads_files_ ? scan_->value() : iterator_->value(); }
   void next() {
-    if (starts_ != nullptr) return scan_->next();
+    if (reads_files_) return scan_->next();
     iterator_->Next();
   }
   /// Goes on to the first entry that is not below `key`.
-  /// Shape   reads_below()
-  void seek(const Slice& key) { iterator_->Seek(key); }
+  void seek(const Slice& key) {
+    if (!reads_files_) return iterator_->Seek(key);
+    while (scan_->valid() && scan_->key().compare(key) < 0) scan_->next();
+  }
 
-  /// True if RocksDB is read.
-  [[nodiscard]] bool reads_below() const { return starts_ == nullptr; }
-  /// False: files do not say all that the range has, and RocksDB is to be asked for it.
-  [[nodiscard]] bool knows() const { return starts_ == nullptr || scan_->knows(); }
+  /// False: files do not say all that the range has.
+  [[nodiscard]] bool knows() const { return !reads_files_ || scan_->knows(); }
   [[nodiscard]] Status status() const {
-    return iterator_ == nullptr ? Status::OK() : iterator_->status();
+    return reads_files_ || iterator_ == nullptr ? Status::OK() : iterator_->status();
   }
 
  private:
-  [[nodiscard]] bool valid_below() const { return iterator_ != nullptr && iterator_->Valid(); }
-
   const Pin& pin_;
   const FamilyView& family_;
   const record::KeyColumnsRef begins_;
+  const record::KeyColumnsRef ends_;
   const residency::FileSet::Starts* const starts_;
+  std::string begin_;
+  std::string end_;
+  bool reads_files_ = false;
   std::optional<residency::Scan> scan_;
   std::unique_ptr<rocksdb::Iterator> iterator_;  // null: not begun, or the tree is empty
 };

@@ -250,7 +250,7 @@ struct Find {
 };
 
 /// Stores for each key and each level where the level's entries that are not below it begin.
-/// Shape   found[i * levels + level] for key i of all of `queries`: kNowhere: behind all of them;
+/// Shape   found[level * count + i] for key i of all of `queries`: kNowhere: behind all of them;
 ///         kAsk: with keys that RocksDB has; else the place of an entry, and its part.
 /// Threads any number of groups; each writes only its own answers.
 struct Seek {
@@ -283,8 +283,8 @@ struct Seek {
         if (run[lane] != nullptr && at[lane] < run[lane]->keys.count) {
           place = run[lane]->payload[at[lane]];
         }
-        found.place[i * levels.levels + level] = place;
-        found.part[i * levels.levels + level] = static_cast<std::uint32_t>(part[lane]);
+        found.place[level * count + i] = place;
+        found.part[level * count + i] = static_cast<std::uint32_t>(part[lane]);
       });
       begin = end;
     }

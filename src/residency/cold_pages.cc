@@ -1,0 +1,59 @@
+#include "residency/cold_pages.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+
+namespace breccia::residency {
+
+namespace {
+
+std::uint64_t page_bytes() {
+  static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+/// Times that the calling thread has waited for a page of a file.
+std::int64_t faults_of_thread() {
+  rusage usage{};
+  return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_majflt : 0;
+}
+
+}  // namespace
+
+void ColdPages::look_anew(bool was_cold) {
+  is_cold_ = was_cold;
+  faults_ = faults_of_thread();
+}
+
+void ColdPages::look() {
+  if (is_cold_) return;
+  const std::int64_t now = faults_of_thread();
+  is_cold_ = now - faults_ >= kFaultsMin;
+  faults_ = now;
+}
+
+void ColdPages::ask(const char* bytes, std::uint64_t count) {
+  if (count == 0) return;
+  const std::uint64_t page = page_bytes();
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes) / page * page;
+  const std::uint64_t length =
+      base::round_up(reinterpret_cast<std::uintptr_t>(bytes) + count, page) - begin;
+  auto* const pages = reinterpret_cast<void*>(begin);
+  if (++asks_ % kAsksALook == 0) {
+    unsigned char flags[1] = {0};
+    const bool is_known = ::mincore(pages, page, flags) == 0;
+    absent_ += is_known && (flags[0] & 1) == 0 ? 1 : 0;
+    if (++looks_ == kLooksMin) {
+      if (absent_ == 0) look_anew(/*was_cold=*/false);
+      looks_ = 0;
+      absent_ = 0;
+    }
+  }
+  // Advice: without it a read waits for its page.
+  (void)::madvise(pages, length, MADV_WILLNEED);
+}
+
+}  // namespace breccia::residency
