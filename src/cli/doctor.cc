@@ -61,6 +61,7 @@ int run_doctor(const DoctorFlags& flags) {
                                    check_memory(),        check_huge_pages(),  check_open_files(),
                                    check_locked_memory(), check_block_cache(), check_entry_cache()};
   findings.push_back(check_filters(flags.db));
+  findings.push_back(check_residency(flags.db));
   findings.push_back(check_file_system("db", flags.db));
   findings.push_back(check_sync_latency("db_sync", flags.db));
   if (!flags.wal_dir.empty()) {

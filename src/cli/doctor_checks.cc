@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -27,6 +28,7 @@
 #include "console/console.h"
 #include "console/rocksdb_assertions.h"
 #include "console/store_flags.h"
+#include "residency/wanted.h"
 #include "tree/read_defaults.h"
 
 namespace breccia::cli {
@@ -113,6 +115,33 @@ std::string ask_driver(void* library, Driver* driver) {
   name(text.data(), static_cast<int>(text.size()), 0);
   driver->device = text.data();
   return "";
+}
+
+/// Pages of files, and those that the system has cached.
+struct Cached {
+  std::uint64_t pages = 0;
+  std::uint64_t cached = 0;
+
+  [[nodiscard]] double percent() const {
+    return pages == 0 ? 0 : 100 * static_cast<double>(cached) / static_cast<double>(pages);
+  }
+};
+
+void count_cached(const std::filesystem::path& path, Cached* count) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0));
+  void* const at = bytes == 0 ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  if (at == MAP_FAILED) return;
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> flags((bytes + page - 1) / page);
+  if (mincore(at, bytes, flags.data()) == 0) {
+    count->pages += flags.size();
+    count->cached += static_cast<std::uint64_t>(
+        std::count_if(flags.begin(), flags.end(), [](unsigned char one) { return one & 1; }));
+  }
+  munmap(at, bytes);
 }
 
 }  // namespace
@@ -261,6 +290,31 @@ Finding check_filters(const std::string& db) {
         "they are written anew";
   }
   return finding;
+}
+
+Finding check_residency(const std::string& db) {
+  std::uint64_t files = 0;
+  std::uint64_t kept = 0;
+  residency::Wanted all;
+  Cached cached;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(db, ignored)) {
+    if (entry.path().extension() != ".sst") continue;
+    ++files;
+    const auto wanted = residency::wanted_by(entry.path().string());
+    if (!wanted.ok()) continue;
+    ++kept;
+    all.keys += wanted.value().keys;
+    all.memory_bytes += wanted.value().memory_bytes;
+    count_cached(entry.path(), &cached);
+  }
+  if (files == 0) return {Verdict::kOk, "residency", "no tables whose keys could be resident", ""};
+  const std::string bytes = console::human_bytes(static_cast<double>(all.memory_bytes));
+  return {Verdict::kOk, "residency",
+          fmt::format("{} of {} tables can be resident: {} keys in {} (Options::residency_bytes); "
+                      "{:.0f} % of these tables are in the system's cache",
+                      kept, files, all.keys, bytes, cached.percent()),
+          ""};
 }
 
 Finding check_file_system(const std::string& name, const std::string& path) {

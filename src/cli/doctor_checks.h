@@ -30,6 +30,10 @@ Finding check_entry_cache();
 /// in `db` had when it was opened last, if there is one.
 Finding check_filters(const std::string& db);
 
+/// What lookups past RocksDB would want: memory for the keys of the tables in `db`, and these in
+/// the system's cache.
+Finding check_residency(const std::string& db);
+
 /// The file system of `path`, or of its nearest folder that exists.
 Finding check_file_system(const std::string& name, const std::string& path);
 /// Writes a block and calls fdatasync 100 times beside `path`.

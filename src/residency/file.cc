@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "residency/wanted.h"
 #include "sst/algo/bytes.cuh"
 
 namespace breccia::residency {
@@ -15,17 +16,6 @@ namespace {
 constexpr std::uint64_t kPackedShare = 4;
 
 Status no_memory() { return Status::MemoryLimit("memory to read a file is exhausted"); }
-
-/// What pieces of a table take, by its properties: heads, places, tails of keys of their mean
-/// length.
-std::uint64_t bytes_needed(const sst::Table& table) {
-  const std::uint64_t entries = table.number("rocksdb.num.entries").value_or(0);
-  const std::uint64_t key_bytes = table.number("rocksdb.raw.key.size").value_or(0);
-  if (entries == 0) return 0;
-  const std::uint64_t mean = std::max<std::uint64_t>(key_bytes / entries, sst::kTagBytes);
-  const std::uint64_t words = 2 + record::tail_words(mean - sst::kTagBytes);
-  return entries * words * sizeof(std::uint64_t);
-}
 
 /// Checks blocks that lie as they are stored in `data`, what the file has from `offset` on.
 Status check_blocks(const sst::Table& table, std::span<const sst::DataBlock> blocks,
@@ -139,13 +129,12 @@ Result<FileBlocks> FileReader::unpack_blocks(const sst::Table& table, std::size_
 Result<ResidentFilePtr> FileReader::read(const std::string& path, const GoesOn& goes_on) {
   return base::or_memory_limit([&]() -> Result<ResidentFilePtr> {
     BRECCIA_TAKE(const auto table, sst::Table::open(path));
-    if (table->range_deletions().has_value()) return Status::NotSupported("range deletions", path);
-    const std::uint64_t needed = bytes_needed(*table);
+    BRECCIA_TAKE(const Wanted wanted, wanted_by(*table));
     auto file = std::make_shared<ResidentFile>();
     file->is_packed = !table->is_plain();
     BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
     for (std::size_t next = 0; next < table->data_blocks().size();) {
-      BRECCIA_TRY(goes_on(needed));
+      BRECCIA_TRY(goes_on(wanted.memory_bytes));
       std::vector<sst::Handle> handles;
       BRECCIA_TAKE(const FileBlocks blocks, table->is_plain()
                                                 ? read_blocks(*table, &next, &handles)

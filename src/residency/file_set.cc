@@ -226,9 +226,10 @@ class FileSet::Finder {
   static constexpr std::size_t kKnown = 256;
   /// Of a longer value the processor fetches the rest by itself.
   static constexpr std::uint64_t kFetchedBytes = 256;
-  /// A block takes a microsecond to unpack.
+  /// A block takes a microsecond to unpack; where it is comes before.
   static constexpr std::size_t kBlocksAhead = 2;
-  static constexpr std::uint64_t kFetchedOfBlock = 1024;
+  static constexpr std::size_t kHandlesAhead = 8;
+  static constexpr std::uint64_t kFetchedOfBlock = 4096;
 
   /// A value in a block that is compressed.
   struct Packed {
@@ -308,6 +309,7 @@ class FileSet::Finder {
         cold_.ask(stored_at(later), later.block->bytes);
       }
       cold_.note_read();
+      if (i + kHandlesAhead < packed_.size()) base::prefetch(packed_[i + kHandlesAhead].block);
       if (i + kBlocksAhead < packed_.size()) fetch_block(packed_[i + kBlocksAhead]);
       // What is told lies in the last one that was unpacked.
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
@@ -369,10 +371,11 @@ class FileSet::Finder {
     return asked;
   }
 
-  /// What an unpacker reads first; the processor sees where it goes on.
+  /// What an unpacker reads, and first of all the type behind it.
   void fetch_block(const Packed& one) const {
     const char* const stored = stored_at(one);
     const std::uint64_t bytes = std::min(one.block->bytes, kFetchedOfBlock);
+    base::prefetch_far(stored + one.block->bytes);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(stored + at);
   }
 
