@@ -42,11 +42,12 @@ void ColdPages::ask(const char* bytes, std::uint64_t count) {
   const std::uint64_t length =
       base::round_up(reinterpret_cast<std::uintptr_t>(bytes) + count, page) - begin;
   auto* const pages = reinterpret_cast<void*>(begin);
-  if (++asks_ % kAsksALook == 0) {
+  const bool is_first = asks_ < kFirstLooks;
+  if (++asks_ % kAsksALook == 0 || is_first) {
     unsigned char flags[1] = {0};
     const bool is_known = ::mincore(pages, page, flags) == 0;
     absent_ += is_known && (flags[0] & 1) == 0 ? 1 : 0;
-    if (++looks_ == kLooksMin) {
+    if (++looks_ == (is_first ? kFirstLooks : kLooksMin)) {
       if (absent_ == 0) look_anew(/*was_cold=*/false);
       looks_ = 0;
       absent_ = 0;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,11 +10,10 @@ namespace breccia::residency {
 /// Threads one owner, all of whose calls are by the same thread from look_anew() on.
 class ColdPages {
  public:
-  /// Values, of about so many bytes each, that are asked for before they are read.
-  static constexpr std::size_t ahead(std::uint64_t bytes) {
-    constexpr std::size_t kValues = 256;
-    constexpr std::uint64_t kBytes = 4 << 20;
-    return std::clamp<std::size_t>(kBytes / std::max<std::uint64_t>(bytes, 1), 4, kValues);
+  /// Whether one more is to be asked for where so many values of so many bytes were, and are not
+  /// read yet.
+  static constexpr bool asks_on(std::size_t values, std::uint64_t bytes) {
+    return values < 4 || (values < 256 && bytes < 4 << 20);
   }
 
   /// Before the first read of a thread. `was_cold`: what others saw last.
@@ -28,22 +25,20 @@ class ColdPages {
   void ask(const char* bytes, std::uint64_t count);
   /// Behind each read.
   void note_read() {
-    ++reads_;
-    // Early ones see it when a few have waited.
-    const bool looks =
-        reads_ < kReadsALook ? std::has_single_bit(reads_) : reads_ % kReadsALook == 0;
-    if (looks) look();
+    if (++reads_ % kReadsALook == 0) look();
   }
+  /// Sees whether reads have waited since somebody looked; behind the last ones of a thread.
+  void look();
 
  private:
   static constexpr std::uint64_t kReadsALook = 512;
   /// Of these that had to wait for the medium there are some where files are not cached.
   static constexpr std::int64_t kFaultsMin = 4;
-  /// One in so many pages that are asked for is looked at whether it was there already.
+  /// The first pages that are asked for, and one in so many then, are looked at whether they were
+  /// there already; so many in a row say that files are cached.
+  static constexpr std::uint64_t kFirstLooks = 16;
   static constexpr std::uint64_t kAsksALook = 16;
   static constexpr std::uint64_t kLooksMin = 64;
-
-  void look();
 
   bool is_cold_ = false;
   std::int64_t faults_ = 0;  // of the thread, when it was looked at last

@@ -209,7 +209,10 @@ class FileSet::Finder {
       }
       left = tell(sought_[begin / step % sought_.size()], worker, places, left, answer);
     }
-    set_.is_cold_.store(cold_.is_cold(), std::memory_order_relaxed);
+    cold_.look();
+    if (set_.is_cold_.load(std::memory_order_relaxed) != cold_.is_cold()) {
+      set_.is_cold_.store(cold_.is_cold(), std::memory_order_relaxed);
+    }
     set_.usage_->note(places->size() - left, left);
     places->resize(left);
   }
@@ -252,6 +255,13 @@ class FileSet::Finder {
     SearchPtr search;  // null: it could not begin. Last, as it fills the others
   };
 
+  /// Values [begin, end) whose pages were asked for, of so many bytes.
+  struct Asked {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::uint64_t bytes = 0;
+  };
+
   void seek(std::span<const std::uint32_t> places, Sought* sought) const {
     sought->places = places;
     sought->search = nullptr;
@@ -268,9 +278,9 @@ class FileSet::Finder {
       return left + sought.places.size();
     }
     packed_.clear();
-    std::size_t asked = 0;
+    Asked asked;
     for (std::size_t i = 0; i < sought.places.size(); ++i) {
-      if (cold_.is_cold()) asked = ask_ahead(sought, i, std::max(asked, i));
+      if (cold_.is_cold()) ask_ahead(sought, i, &asked);
       fetch(sought, i + kAhead);
       const std::uint32_t own = sought.places[i];
       const std::uint64_t place = sought.place[i];
@@ -302,12 +312,7 @@ class FileSet::Finder {
     std::size_t asked = 0;
     for (std::size_t i = 0; i < packed_.size(); ++i) {
       const Packed& one = packed_[i];
-      const std::size_t until = std::min(i + ColdPages::ahead(one.block->bytes), packed_.size());
-      for (asked = std::max(asked, i); cold_.is_cold() && asked < until; ++asked) {
-        const Packed& later = packed_[asked];
-        if (asked > 0 && packed_[asked - 1].block == later.block) continue;
-        cold_.ask(stored_at(later), later.block->bytes);
-      }
+      if (cold_.is_cold()) asked = ask_ahead(i, std::max(asked, i));
       cold_.note_read();
       if (i + kHandlesAhead < packed_.size()) base::prefetch(packed_[i + kHandlesAhead].block);
       if (i + kBlocksAhead < packed_.size()) fetch_block(packed_[i + kBlocksAhead]);
@@ -357,16 +362,35 @@ class FileSet::Finder {
     return set_.parts_[one.part].file->data() + one.block->offset;
   }
 
-  /// Asks for the pages of values from `asked` on, as far ahead of value `i` as it should. Returns
-  /// where it ended.
-  std::size_t ask_ahead(const Sought& sought, std::size_t i, std::size_t asked) {
-    const std::uint64_t bytes = is_value(sought.place[i]) ? bytes_of(sought.place[i]) : 0;
-    const std::size_t end = std::min(i + ColdPages::ahead(bytes), sought.places.size());
-    for (; asked < end; ++asked) {
-      const std::uint64_t place = sought.place[asked];
-      const Part* const part = is_value(place) ? &set_.parts_[sought.part[asked]] : nullptr;
-      if (part == nullptr || part->is_packed) continue;
-      cold_.ask(part->file->data() + offset_of(place), bytes_of(place));
+  /// Bytes of a value that lies in its file as it is; else none.
+  [[nodiscard]] std::uint64_t plain_bytes(const Sought& sought, std::size_t i) const {
+    const bool is_plain = is_value(sought.place[i]) && !set_.parts_[sought.part[i]].is_packed;
+    return is_plain ? bytes_of(sought.place[i]) : 0;
+  }
+
+  /// Asks for the pages of values behind `i`, if what was asked for and not come to yet is little.
+  void ask_ahead(const Sought& sought, std::size_t i, Asked* asked) {
+    if (asked->end <= i) *asked = {i, i, 0};
+    for (; asked->begin < i; ++asked->begin) asked->bytes -= plain_bytes(sought, asked->begin);
+    while (asked->end < sought.places.size() && ColdPages::asks_on(asked->end - i, asked->bytes)) {
+      const std::uint64_t bytes = plain_bytes(sought, asked->end);
+      if (bytes > 0) {
+        const Part& part = set_.parts_[sought.part[asked->end]];
+        cold_.ask(part.file->data() + offset_of(sought.place[asked->end]), bytes);
+      }
+      asked->bytes += bytes;
+      ++asked->end;
+    }
+  }
+
+  /// The same of blocks that may be compressed, from `asked` on, which are about as long as one
+  /// another. Returns where it ended.
+  std::size_t ask_ahead(std::size_t i, std::size_t asked) {
+    for (; asked < packed_.size(); ++asked) {
+      const Packed& later = packed_[asked];
+      if (!ColdPages::asks_on(asked - i, (asked - i) * later.block->bytes)) break;
+      if (asked > 0 && packed_[asked - 1].block == later.block) continue;
+      cold_.ask(stored_at(later), later.block->bytes);
     }
     return asked;
   }

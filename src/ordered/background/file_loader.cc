@@ -197,7 +197,7 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
         attempts.resize(i + 1);
         got = read_instead(id, *listed, &attempts[i], family);
       }
-      if (got == Read::kOver) return keep_rest(std::span(attempts).subspan(i + 1), family);
+      if (got == Read::kOver) return;
       lacks_room = lacks_room || got == Read::kNoRoom;
       loads += attempts[i].file->resident == nullptr ? 0 : 1;
     }
@@ -232,20 +232,16 @@ std::vector<FileLoader::Attempt> FileLoader::begin_next(Files files, std::size_t
   return attempts;
 }
 
-/// Files that were read beside the one that ended it: they are known when files are listed again.
-void FileLoader::keep_rest(std::span<Attempt> attempts, Family* family) {
-  if (stopping_ || parts_.files->is_asked()) return;
-  for (Attempt& attempt : attempts) (void)keep(&attempt, family);
-}
-
 bool FileLoader::can_make_room(const Attempt& attempt, const Family& family) const {
   return could_fit(family.needs.at(attempt.file->number), attempt.older);
 }
 
 FileLoader::Read FileLoader::read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
                                           Family* family) {
-  // Whatever had no room, the budget or the device.
-  let_go(family->needs[attempt->file->number], attempt->older, family);
+  // Of the budget what is missing; of a full device all that it needs.
+  const std::uint64_t needed = family->needs[attempt->file->number];
+  const std::uint64_t left = parts_.files->bytes_max() - bytes_kept();
+  let_go(device_is_full(needed) ? needed : needed - std::min(needed, left), attempt->older, family);
   bool is_refused = false;
   if (!publish(id, listed, &is_refused)) return Read::kOver;
   read_together(std::span(attempt, 1));

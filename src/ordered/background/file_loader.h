@@ -78,7 +78,6 @@ class FileLoader {
   void read_together(std::span<Attempt> attempts);
   void read(residency::FileReader* reader, std::atomic<std::uint64_t>* taken, Attempt* attempt);
   [[nodiscard]] Read keep(Attempt* attempt, Family* family);
-  void keep_rest(std::span<Attempt> attempts, Family* family);
   /// Whether a file for which there was no room would have some if all older ones went.
   [[nodiscard]] bool can_make_room(const Attempt& attempt, const Family& family) const;
   /// Reads such a file again, when older ones went for it.

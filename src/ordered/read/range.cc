@@ -337,6 +337,7 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
   if (tree != nullptr) tree->begin(i - worker->first);
   bool is_whole = merge(&fresh);
   if (!is_whole && tree != nullptr && !tree->knows()) {
+    statistics_->add(Ticker::kRangesByIterator, 1);
     tree->begin_below();
     FreshKeys again = fresh_keys();
     is_whole = merge(&again);
@@ -361,6 +362,7 @@ void RangeReader::read_tree_alone(const Job& job, std::uint64_t i, Worker* worke
   tree.begin(i - worker->first);
   read();
   if (!tree.knows()) {
+    statistics_->add(Ticker::kRangesByIterator, 1);
     tree.begin_below();
     read();
   }

@@ -34,9 +34,11 @@ void TreePart::begin(std::uint64_t i) {
 
 void TreePart::begin_below() {
   reads_files_ = false;
+  bound_ = end_;
   if (iterator_ == nullptr) {
     rocksdb::ReadOptions options;
     options.total_order_seek = true;
+    options.iterate_upper_bound = &bound_;
     iterator_ = pin_.view->below.iterate(options, family_.in_tree());
     if (iterator_ == nullptr) return;
   }

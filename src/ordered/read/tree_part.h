@@ -23,15 +23,17 @@ class TreePart {
   /// Owner   pin, family, keys and starts live longer.
   TreePart(const Pin& pin, const FamilyView& family, const record::KeyColumnsRef& begins,
            const record::KeyColumnsRef& ends, const residency::FileSet::Starts* starts);
+  TreePart(const TreePart&) = delete;
+  TreePart& operator=(const TreePart&) = delete;
 
   /// Goes to the first entry of range `i`, which files have if they can.
   void begin(std::uint64_t i);
   /// The same, of RocksDB, where files do not know it.
   void begin_below();
   [[nodiscard]] bool valid() const {
-    return reads_files_ ? scan_->valid()
-                        : iterator_ != nullptr && iterator_->Valid() &&
-                              iterator_->key().compare(Slice(end_)) < 0;
+    return reads_files_
+               ? scan_->valid()
+               : iterator_ != nullptr && iterator_->Valid() && iterator_->key().compare(bound_) < 0;
   }
   /// Shape   valid(). Until next(), begin() or seek().
   [[nodiscard]] Slice key() const { return reads_files_ ? scan_->key() : iterator_->key(); }
@@ -60,6 +62,7 @@ class TreePart {
   const residency::FileSet::Starts* const starts_;
   std::string begin_;
   std::string end_;
+  Slice bound_;  // end_, as the iterator has it, which looks at it when it is sought
   bool reads_files_ = false;
   std::optional<residency::Scan> scan_;
   std::unique_ptr<rocksdb::Iterator> iterator_;  // null: not begun, or the tree is empty

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/statistics.h>
 
@@ -307,6 +308,41 @@ TEST_F(EngineResidentFiles, RangesReadInFiles) {
       remove(3000, 3100 + 100 * state);
     }
   }
+}
+
+// Goal: a range that reaches a file which is not resident is RocksDB's, whole; others are read in
+//       files.
+// Method: files of operands among others, ranges of every length from everywhere, some of which end
+//         before one.
+// Mutation: a range that ends where a file begins that is not known; one that goes on behind it.
+TEST_F(EngineResidentFiles, RangesReachWhatOnlyRocksDbKnows) {
+  ASSERT_TRUE(
+      rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options_.rocksdb.merge_operator)
+          .ok());
+  options_.rocksdb.disable_auto_compactions = true;
+  open();
+  put(0, 2000, "first");
+  flush();
+  Batch batch = engine_->NewBatch();
+  for (std::uint64_t id = 300; id < 304; ++id) {
+    ASSERT_TRUE(batch.Merge(key_of(id), "more").ok());
+    model_[key_of(id)] += ",more";
+  }
+  ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+  flush();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (figure("files") == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ASSERT_LT(figure("files"), files_of_tree());
+  for (const std::uint32_t limit : {1U, 7U, 100U, 3000U}) read_ranges(300, limit);
+  if (HasFatalFailure()) return;
+  std::string by_iterator;
+  ASSERT_TRUE(engine_->GetProperty("breccia.ranges.by-iterator", &by_iterator));
+  EXPECT_GT(std::stoull(by_iterator), 0U);
+  EXPECT_LT(std::stoull(by_iterator), figure("ranges"));
+  put(100, 200, "second");  // in memory
+  for (const std::uint32_t limit : {1U, 50U, 3000U}) read_ranges(300, limit);
 }
 
 // Goal: where there is room for some files alone, the newest have it, and RocksDB is asked for the

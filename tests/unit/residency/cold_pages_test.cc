@@ -97,6 +97,7 @@ TEST(ColdPages, AreNotAskedForInMemory) {
   ColdPages cold;
   cold.look_anew(/*was_cold=*/false);
   read(file, 0, kPages, &cold);
+  cold.look();
   EXPECT_FALSE(cold.is_cold());
 }
 
