@@ -8,10 +8,12 @@
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/statistics.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/random.h"
 #include "ordered/engine.h"
@@ -308,6 +310,64 @@ TEST_F(EngineResidentFiles, RangesReadInFiles) {
       remove(3000, 3100 + 100 * state);
     }
   }
+}
+
+// Goal: lookups and ranges may go on while files are written, compacted, read by several threads
+//       and let go, and each finds a value that its key has had.
+// Method: readers in batches beside a writer, with many small files and room for some of them.
+// Mutation: files that are unmapped, or pieces that are freed, while a batch reads them.
+TEST_F(EngineResidentFiles, ConcurrentReadsWhileFilesChange) {
+  options_.rocksdb.target_file_size_base = 16 << 10;
+  options_.residency_bytes = 150'000;
+  open();
+  put(0, 4000, "v0");
+  flush();
+  std::atomic<bool> ends{false};
+  const auto is_of = [](const Slice& value, const std::string& key) {
+    return value.ToString().ends_with(" of " + key.substr(std::string("key ").size()));
+  };
+  const auto read = [&](std::uint64_t seed) {
+    base::Random random(seed);
+    while (!ends) {
+      Batch batch = engine_->NewBatch();
+      std::vector<std::string> keys;
+      for (int i = 0; i < 300; ++i) keys.push_back(key_of(random.below(4000)));
+      for (const std::string& key : keys) ASSERT_TRUE(batch.Get(key).ok());
+      for (int i = 0; i < 150; ++i) ASSERT_TRUE(batch.Range(keys[i], "l", 5).ok());
+      ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        ASSERT_EQ(batch.code(i), Status::Code::kOk);
+        ASSERT_TRUE(is_of(batch.value(i), keys[i]));
+      }
+      for (std::size_t i = 0; i < 150; ++i) {
+        for (std::size_t j = 0; j < batch.range_size(i); ++j) {
+          const auto [key, value] = batch.range_entry(i, j);
+          ASSERT_TRUE(is_of(value, key.ToString()));
+        }
+      }
+    }
+  };
+  std::vector<std::thread> readers;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) readers.emplace_back(read, seed);
+  for (int round = 1; round <= 20; ++round) {
+    const std::uint64_t begin = static_cast<std::uint64_t>(round % 8) * 400;
+    const std::uint64_t loads = figure("loads");
+    put(begin, begin + 800, "v" + std::to_string(round));
+    flush();
+    if (round % 3 == 0) {
+      EXPECT_TRUE(engine_->below().db()->CompactRange({}, nullptr, nullptr).ok());
+    }
+    // Some files of most rounds are there for a while.
+    for (int i = 0; i < 100 && figure("loads") == loads; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  EXPECT_GT(figure("loads"), 20U);
+  EXPECT_GT(figure("answered"), 0U);
+  EXPECT_GT(figure("ranges"), 0U);
+  ends = true;
+  for (std::thread& reader : readers) reader.join();
+  look_up(0, 4000);
 }
 
 // Goal: a range that reaches a file which is not resident is RocksDB's, whole; others are read in
