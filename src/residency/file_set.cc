@@ -229,10 +229,9 @@ class FileSet::Finder {
   static constexpr std::size_t kKnown = 256;
   /// Of a longer value the processor fetches the rest by itself.
   static constexpr std::uint64_t kFetchedBytes = 256;
-  /// A block takes a microsecond to unpack; where it is comes before.
+  /// A block takes a microsecond to unpack.
   static constexpr std::size_t kBlocksAhead = 2;
-  static constexpr std::size_t kHandlesAhead = 8;
-  static constexpr std::uint64_t kFetchedOfBlock = 4096;
+  static constexpr std::uint64_t kFetchedOfBlock = 1024;
 
   /// A value in a block that is compressed.
   struct Packed {
@@ -314,7 +313,6 @@ class FileSet::Finder {
       const Packed& one = packed_[i];
       if (cold_.is_cold()) asked = ask_ahead(i, std::max(asked, i));
       cold_.note_read();
-      if (i + kHandlesAhead < packed_.size()) base::prefetch(packed_[i + kHandlesAhead].block);
       if (i + kBlocksAhead < packed_.size()) fetch_block(packed_[i + kBlocksAhead]);
       // What is told lies in the last one that was unpacked.
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
@@ -395,11 +393,10 @@ class FileSet::Finder {
     return asked;
   }
 
-  /// What an unpacker reads, and first of all the type behind it.
+  /// What an unpacker reads first; the processor sees where it goes on.
   void fetch_block(const Packed& one) const {
     const char* const stored = stored_at(one);
     const std::uint64_t bytes = std::min(one.block->bytes, kFetchedOfBlock);
-    base::prefetch_far(stored + one.block->bytes);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(stored + at);
   }
 
