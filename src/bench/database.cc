@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/cached_bytes.h"
 #include "console/console.h"
 
 namespace breccia::bench {
@@ -51,24 +52,6 @@ Status file_error(const char* what, const std::string& file) {
   return Status::IOError(fmt::format("{} {}: {}", what, file, std::strerror(errno)));
 }
 
-struct CachedBytes {
-  std::uint64_t all = 0;
-  std::uint64_t cached = 0;
-};
-
-Status count_cached(int file, std::uint64_t size, const std::string& name, CachedBytes* bytes) {
-  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED) return file_error("map", name);
-  std::vector<unsigned char> resident((size + page - 1) / page);
-  const bool asked = mincore(mapped, size, resident.data()) == 0;
-  munmap(mapped, size);
-  if (!asked) return file_error("ask about the cache of", name);
-  bytes->all += resident.size() * page;
-  for (const unsigned char flags : resident) bytes->cached += (flags & 1) * page;
-  return Status();
-}
-
 /// Has the system forget what this process has mapped of a file: it would stay cached.
 void forget_mapped(const std::string& name) {
   std::error_code error;
@@ -85,17 +68,16 @@ void forget_mapped(const std::string& name) {
   }
 }
 
-Status drop_cached(const std::string& name, CachedBytes* bytes) {
+Status drop_cached(const std::string& name, base::CachedBytes* bytes) {
   const int file = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0 && errno == ENOENT) return Status();  // compacted since the folder was listed
   if (file < 0) return file_error("open", name);
   // Pages that wait to be written cannot be dropped.
   Status status = fdatasync(file) == 0 ? Status() : file_error("sync", name);
-  const auto size = static_cast<std::uint64_t>(lseek(file, 0, SEEK_END));
-  if (status.ok() && size > 0) {
+  if (status.ok()) {
     forget_mapped(name);
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-    status = count_cached(file, size, name, bytes);
+    status = base::count_cached(file, name, bytes);
   }
   ::close(file);
   return status;
@@ -229,7 +211,7 @@ Status Database::warm(const Step& step) {
 }
 
 Result<double> drop_cached_tables(const std::string& folder) {
-  CachedBytes bytes;
+  base::CachedBytes bytes;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -237,7 +219,7 @@ Result<double> drop_cached_tables(const std::string& folder) {
     BRECCIA_TRY(drop_cached(entry->path().string(), &bytes));
   }
   if (error) return Status::IOError(fmt::format("list {}: {}", folder, error.message()));
-  return bytes.all == 0 ? 0.0 : static_cast<double>(bytes.cached) / static_cast<double>(bytes.all);
+  return bytes.share();
 }
 
 }  // namespace breccia::bench

@@ -7,7 +7,6 @@
 #include <linux/magic.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -23,6 +22,7 @@
 #include <fstream>
 #include <memory>
 
+#include "base/cached_bytes.h"
 #include "base/histogram.h"
 #include "base/huge_pages.h"
 #include "console/console.h"
@@ -117,31 +117,12 @@ std::string ask_driver(void* library, Driver* driver) {
   return "";
 }
 
-/// Pages of files, and those that the system has cached.
-struct Cached {
-  std::uint64_t pages = 0;
-  std::uint64_t cached = 0;
-
-  [[nodiscard]] double percent() const {
-    return pages == 0 ? 0 : 100 * static_cast<double>(cached) / static_cast<double>(pages);
-  }
-};
-
-void count_cached(const std::filesystem::path& path, Cached* count) {
+/// Adds what of a file is cached, as far as that can be seen.
+void count_cached(const std::string& path, base::CachedBytes* count) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
-  const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0));
-  void* const at = bytes == 0 ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+  (void)base::count_cached(file, path, count);
   close(file);
-  if (at == MAP_FAILED) return;
-  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  std::vector<unsigned char> flags((bytes + page - 1) / page);
-  if (mincore(at, bytes, flags.data()) == 0) {
-    count->pages += flags.size();
-    count->cached += static_cast<std::uint64_t>(
-        std::count_if(flags.begin(), flags.end(), [](unsigned char one) { return one & 1; }));
-  }
-  munmap(at, bytes);
 }
 
 }  // namespace
@@ -296,24 +277,26 @@ Finding check_residency(const std::string& db) {
   std::uint64_t files = 0;
   std::uint64_t kept = 0;
   residency::Wanted all;
-  Cached cached;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(db, ignored)) {
-    if (entry.path().extension() != ".sst") continue;
+  base::CachedBytes cached;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(db, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() != ".sst") continue;
+    const std::string path = entry->path().string();
     ++files;
-    const auto wanted = residency::wanted_by(entry.path().string());
+    const auto wanted = residency::wanted_by(path);
     if (!wanted.ok()) continue;
     ++kept;
     all.keys += wanted.value().keys;
     all.memory_bytes += wanted.value().memory_bytes;
-    count_cached(entry.path(), &cached);
+    count_cached(path, &cached);
   }
   if (files == 0) return {Verdict::kOk, "residency", "no tables whose keys could be resident", ""};
   const std::string bytes = console::human_bytes(static_cast<double>(all.memory_bytes));
   return {Verdict::kOk, "residency",
           fmt::format("{} of {} tables can be resident: {} keys in {} (Options::residency_bytes); "
                       "{:.0f} % of these tables are in the system's cache",
-                      kept, files, all.keys, bytes, cached.percent()),
+                      kept, files, all.keys, bytes, 100 * cached.share()),
           ""};
 }
 

@@ -39,7 +39,7 @@ void work_together(std::size_t count, const Work& work) {
     return Status::OK();
   });
   work(0);
-  for (std::size_t i = std::max<std::size_t>(1, others.size() + 1); i < count; ++i) work(i);
+  for (std::size_t i = others.size() + 1; i < count; ++i) work(i);
 }
 
 std::vector<ListedFile*> newest_first(std::vector<ListedLevel>* levels) {

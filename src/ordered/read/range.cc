@@ -186,7 +186,6 @@ class FreshKeys {
     } while (at_.valid() && at_.key() == key);
     settle();
   }
-  [[nodiscard]] const std::string& begin() const { return begin_; }
   [[nodiscard]] const std::string& end() const { return end_; }
 
  private:

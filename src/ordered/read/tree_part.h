@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/assert.h"
 #include "ordered/state.h"
 #include "record/columns.h"
 #include "residency/scan.h"
@@ -43,9 +44,10 @@ class TreePart {
     iterator_->Next();
   }
   /// Goes on to the first entry that is not below `key`.
+  /// Shape   RocksDB is read.
   void seek(const Slice& key) {
-    if (!reads_files_) return iterator_->Seek(key);
-    while (scan_->valid() && scan_->key().compare(key) < 0) scan_->next();
+    BRECCIA_ASSERT(!reads_files_);
+    iterator_->Seek(key);
   }
 
   /// False: files do not say all that the range has.
