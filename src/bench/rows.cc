@@ -41,6 +41,7 @@ void add_in_effect(const SuiteConfig& config, const StepResult& result, Row* row
                   {"clean_bytes", effect.clean_bytes},
                   {"entry_cache_bytes", effect.entry_cache_bytes},
                   {"residency_bytes", effect.residency_bytes},
+                  {"residency_load_bytes_per_s", effect.residency_load_bytes_per_s},
                   {"hot_keys", config.engine.hot_keys},
                   {"bloom_bits", effect.bloom_bits},
                   {"compression", config.engine.compression},

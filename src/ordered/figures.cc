@@ -91,6 +91,7 @@ std::uint64_t resident_answered(From from) { return from.files.usage()->answered
 std::uint64_t resident_ranges(From from) { return from.files.usage()->ranges(); }
 std::uint64_t resident_left(From from) { return from.files.usage()->left(); }
 std::uint64_t resident_loads(From from) { return from.files.loads(); }
+std::uint64_t resident_load_bytes(From from) { return from.files.loaded_bytes(); }
 std::uint64_t resident_load_micros(From from) { return from.files.load_micros(); }
 residency::FileSet::Figures resident(From from) {
   residency::FileSet::Figures all;
@@ -186,6 +187,7 @@ constexpr Figure kFigures[] = {
     {"breccia.residency.left", resident_left},
     {"breccia.residency.ranges", resident_ranges},
     {"breccia.residency.loads", resident_loads},
+    {"breccia.residency.load-bytes", resident_load_bytes},
     {"breccia.residency.load-micros", resident_load_micros},
     {"breccia.compactions.on-device", compactions_on_device},
     {"breccia.compactions.on-host", compactions_on_host},

@@ -64,11 +64,17 @@ class ResidentFiles {
 
   // ---- figures ----
 
-  void note_load(std::uint64_t files, std::uint64_t micros) {
+  void note_load(std::uint64_t files, std::uint64_t bytes, std::uint64_t micros) {
     loads_.fetch_add(files, std::memory_order_relaxed);
+    loaded_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     load_micros_.fetch_add(micros, std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t loads() const { return loads_.load(std::memory_order_relaxed); }
+  /// Of those files.
+  [[nodiscard]] std::uint64_t loaded_bytes() const {
+    return loaded_bytes_.load(std::memory_order_relaxed);
+  }
+  /// From where it was looked which they are until lookups know them.
   [[nodiscard]] std::uint64_t load_micros() const {
     return load_micros_.load(std::memory_order_relaxed);
   }
@@ -81,6 +87,7 @@ class ResidentFiles {
   base::Bell bell_;
   std::atomic<bool> is_asked_{false};
   std::atomic<std::uint64_t> loads_{0};
+  std::atomic<std::uint64_t> loaded_bytes_{0};
   std::atomic<std::uint64_t> load_micros_{0};
 };
 

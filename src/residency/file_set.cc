@@ -6,12 +6,15 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <new>
+#include <numeric>
 #include <utility>
 
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/prefetch.h"
+#include "exec/crew.h"
 #include "record/key_columns.h"
 #include "residency/cold_pages.h"
 #include "sst/decompress.h"
@@ -19,6 +22,9 @@
 namespace breccia::residency {
 
 namespace {
+
+/// So many keys a device seeks in one launch, and the crew answers them.
+constexpr std::size_t kFewKeys = 16 << 10;
 
 bool overlap(const ListedFile& a, const ListedFile& b) {
   return a.first_key <= b.last_key && b.first_key <= a.last_key;
@@ -195,6 +201,34 @@ class FileSet::Finder {
   Finder(const FileSet& set, const record::KeyColumnsRef& keys)
       : set_(set), keys_(keys), sought_{Sought(memory()), Sought(memory())} {}
 
+  /// What was found of places, in their order.
+  struct Found {
+    std::span<const std::uint32_t> places;
+    const std::uint64_t* place = nullptr;
+    const std::uint32_t* part = nullptr;
+
+    [[nodiscard]] Found part_of(std::size_t begin, std::size_t count) const {
+      return {places.subspan(begin, count), place + begin, part + begin};
+    }
+  };
+
+  /// Some of the places, and what is found of them.
+  struct Sought {
+    explicit Sought(exec::HostMemory& memory) : which(memory), place(memory), part(memory) {}
+    [[nodiscard]] bool make_room(std::size_t count) {
+      return which.reserve(count) && place.reserve(count) && part.reserve(count);
+    }
+    [[nodiscard]] bool finish() const { return search != nullptr && search->finish().ok(); }
+    /// Shape   finish()
+    [[nodiscard]] Found found() const { return {places, place.data(), part.data()}; }
+
+    std::span<const std::uint32_t> places;
+    exec::HostVector<std::uint32_t> which;
+    exec::HostVector<std::uint64_t> place;
+    exec::HostVector<std::uint32_t> part;
+    SearchPtr search;  // null: it could not begin. Last, as it fills the others
+  };
+
   /// Answers what is known of `places`, and leaves the others there.
   void look_up(std::uint64_t worker, std::vector<std::uint32_t>* places, const Answer& answer) {
     cold_.look_anew(set_.is_cold_.load(std::memory_order_relaxed));
@@ -207,8 +241,36 @@ class FileSet::Finder {
         seek(std::span(*places).subspan(begun, std::min(step, places->size() - begun)),
              &sought_[begun / step % sought_.size()]);
       }
-      left = tell(sought_[begin / step % sought_.size()], worker, places, left, answer);
+      const Sought& sought = sought_[begin / step % sought_.size()];
+      if (sought.finish()) {
+        left = tell(sought.found(), worker, places, left, answer);
+      } else {
+        std::copy(sought.places.begin(), sought.places.end(), places->data() + left);
+        left += sought.places.size();
+      }
     }
+    end(left, places);
+  }
+
+  /// The same of what was found already.
+  void look_up(const Found& found, std::uint64_t worker, std::vector<std::uint32_t>* places,
+               const Answer& answer) {
+    cold_.look_anew(set_.is_cold_.load(std::memory_order_relaxed));
+    end(tell(found, worker, places, 0, answer), places);
+  }
+
+  /// Begins to look for `places`, which last until it is finished.
+  void seek(std::span<const std::uint32_t> places, Sought* sought) const {
+    sought->places = places;
+    sought->search = nullptr;
+    if (!sought->make_room(places.size())) return;
+    auto search = find(sought);
+    if (search.ok()) sought->search = search.take();
+  }
+
+ private:
+  /// `left` of the places are left.
+  void end(std::size_t left, std::vector<std::uint32_t>* places) {
     cold_.look();
     if (set_.is_cold_.load(std::memory_order_relaxed) != cold_.is_cold()) {
       set_.is_cold_.store(cold_.is_cold(), std::memory_order_relaxed);
@@ -217,7 +279,6 @@ class FileSet::Finder {
     places->resize(left);
   }
 
- private:
   /// What was found is still in the cache when it is looked at.
   static constexpr std::size_t kKeysOnHost = 4096;
   /// A launch costs as much as some thousand lookups; nobody does anything during the first one.
@@ -241,19 +302,6 @@ class FileSet::Finder {
     std::uint32_t key;  // of the batch's
   };
 
-  /// Some of the places, and what is found of them.
-  struct Sought {
-    explicit Sought(exec::HostMemory& memory) : which(memory), place(memory), part(memory) {}
-    [[nodiscard]] bool make_room(std::size_t count) {
-      return which.reserve(count) && place.reserve(count) && part.reserve(count);
-    }
-    std::span<const std::uint32_t> places;
-    exec::HostVector<std::uint32_t> which;
-    exec::HostVector<std::uint64_t> place;
-    exec::HostVector<std::uint32_t> part;
-    SearchPtr search;  // null: it could not begin. Last, as it fills the others
-  };
-
   /// Values [begin, end) whose pages were asked for, of so many bytes.
   struct Asked {
     std::size_t begin = 0;
@@ -261,29 +309,17 @@ class FileSet::Finder {
     std::uint64_t bytes = 0;
   };
 
-  void seek(std::span<const std::uint32_t> places, Sought* sought) const {
-    sought->places = places;
-    sought->search = nullptr;
-    if (!sought->make_room(places.size())) return;
-    auto search = find(sought);
-    if (search.ok()) sought->search = search.take();
-  }
-
-  /// Answers what was sought; `left` of the places before are left. Returns how many are then.
-  std::size_t tell(const Sought& sought, std::uint64_t worker, std::vector<std::uint32_t>* places,
+  /// Answers what was found; `left` of the places before are left. Returns how many are then.
+  std::size_t tell(const Found& found, std::uint64_t worker, std::vector<std::uint32_t>* places,
                    std::size_t left, const Answer& answer) {
-    if (sought.search == nullptr || !sought.search->finish().ok()) {
-      std::copy(sought.places.begin(), sought.places.end(), places->data() + left);
-      return left + sought.places.size();
-    }
     packed_.clear();
     Asked asked;
-    for (std::size_t i = 0; i < sought.places.size(); ++i) {
-      if (cold_.is_cold()) ask_ahead(sought, i, &asked);
-      fetch(sought, i + kAhead);
-      const std::uint32_t own = sought.places[i];
-      const std::uint64_t place = sought.place[i];
-      const std::uint32_t part = sought.part[i];
+    for (std::size_t i = 0; i < found.places.size(); ++i) {
+      if (cold_.is_cold()) ask_ahead(found, i, &asked);
+      fetch(found, i + kAhead);
+      const std::uint32_t own = found.places[i];
+      const std::uint64_t place = found.place[i];
+      const std::uint32_t part = found.part[i];
       if (place == kAsk) {
         (*places)[left++] = own;
       } else if (!is_value(place)) {
@@ -361,20 +397,20 @@ class FileSet::Finder {
   }
 
   /// Bytes of a value that lies in its file as it is; else none.
-  [[nodiscard]] std::uint64_t plain_bytes(const Sought& sought, std::size_t i) const {
-    const bool is_plain = is_value(sought.place[i]) && !set_.parts_[sought.part[i]].is_packed;
-    return is_plain ? bytes_of(sought.place[i]) : 0;
+  [[nodiscard]] std::uint64_t plain_bytes(const Found& found, std::size_t i) const {
+    const bool is_plain = is_value(found.place[i]) && !set_.parts_[found.part[i]].is_packed;
+    return is_plain ? bytes_of(found.place[i]) : 0;
   }
 
   /// Asks for the pages of values behind `i`, if what was asked for and not come to yet is little.
-  void ask_ahead(const Sought& sought, std::size_t i, Asked* asked) {
+  void ask_ahead(const Found& found, std::size_t i, Asked* asked) {
     if (asked->end <= i) *asked = {i, i, 0};
-    for (; asked->begin < i; ++asked->begin) asked->bytes -= plain_bytes(sought, asked->begin);
-    while (asked->end < sought.places.size() && ColdPages::asks_on(asked->end - i, asked->bytes)) {
-      const std::uint64_t bytes = plain_bytes(sought, asked->end);
+    for (; asked->begin < i; ++asked->begin) asked->bytes -= plain_bytes(found, asked->begin);
+    while (asked->end < found.places.size() && ColdPages::asks_on(asked->end - i, asked->bytes)) {
+      const std::uint64_t bytes = plain_bytes(found, asked->end);
       if (bytes > 0) {
-        const Part& part = set_.parts_[sought.part[asked->end]];
-        cold_.ask(part.file->data() + offset_of(sought.place[asked->end]), bytes);
+        const Part& part = set_.parts_[found.part[asked->end]];
+        cold_.ask(part.file->data() + offset_of(found.place[asked->end]), bytes);
       }
       asked->bytes += bytes;
       ++asked->end;
@@ -400,10 +436,10 @@ class FileSet::Finder {
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(stored + at);
   }
 
-  void fetch(const Sought& sought, std::size_t i) const {
-    if (i >= sought.places.size() || !is_value(sought.place[i])) return;
-    const std::uint64_t place = sought.place[i];
-    const Part& part = set_.parts_[sought.part[i]];
+  void fetch(const Found& found, std::size_t i) const {
+    if (i >= found.places.size() || !is_value(found.place[i])) return;
+    const std::uint64_t place = found.place[i];
+    const Part& part = set_.parts_[found.part[i]];
     if (part.is_packed) return;
     const char* const value = part.file->data() + offset_of(place);
     const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place), kFetchedBytes);
@@ -424,6 +460,10 @@ class FileSet::Finder {
 void FileSet::get_many(const record::KeyColumnsRef& keys,
                        std::vector<std::vector<std::uint32_t>>* places, std::uint64_t workers,
                        const Answer& answer) const {
+  const auto add = [](std::size_t sum, const auto& list) { return sum + list.size(); };
+  const std::size_t count = std::accumulate(places->begin(), places->end(), std::size_t{0}, add);
+  if (count == 0) return;
+  if (!host_reads() && count <= kFewKeys) return get_few(keys, places, workers, answer);
   std::atomic<std::size_t> next{0};
   const auto work = [&](std::uint64_t worker) {
     const auto finder = std::make_unique<Finder>(*this, keys);
@@ -434,6 +474,38 @@ void FileSet::get_many(const record::KeyColumnsRef& keys,
   workers = std::min<std::uint64_t>(workers, places->size());
   if (workers <= 1) return work(0);
   base::parallel_for(std::uint64_t{0}, workers, work);
+}
+
+/// A launch for all lists, as its time is what decides; and threads that need not be woken.
+void FileSet::get_few(const record::KeyColumnsRef& keys,
+                      std::vector<std::vector<std::uint32_t>>* places, std::uint64_t workers,
+                      const Answer& answer) const {
+  std::vector<std::uint32_t> all;
+  std::vector<std::size_t> begins;
+  for (const auto& list : *places) {
+    begins.push_back(all.size());
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  Finder::Sought sought(backend_->device().host_memory());
+  Finder(*this, keys).seek(all, &sought);
+  if (!sought.finish()) return;  // RocksDB is asked of all
+  std::atomic<std::size_t> next{0};
+  // No exception of a thread of the crew's gets out of it.
+  std::atomic<bool> has_memory{true};
+  const auto work = [&](std::uint32_t worker) {
+    const Status status = base::or_memory_limit([&] {
+      const auto finder = std::make_unique<Finder>(*this, keys);
+      for (std::size_t list = next++; list < places->size(); list = next++) {
+        std::vector<std::uint32_t>& own = (*places)[list];
+        const Finder::Found found = sought.found().part_of(begins[list], own.size());
+        if (!own.empty()) finder->look_up(found, worker, &own, answer);
+      }
+      return Status::OK();
+    });
+    if (!status.ok()) has_memory = false;
+  };
+  exec::Crew::shared().run(static_cast<std::uint32_t>(std::min(workers, places->size())), work);
+  if (!has_memory) throw std::bad_alloc();
 }
 
 FileSet::Figures FileSet::figures() const {

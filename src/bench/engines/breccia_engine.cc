@@ -345,6 +345,9 @@ class BrecciaEngine final : public Engine {
             .clean_bytes = config_.clean_bytes.value_or(number("breccia.memtable-bytes")),
             .entry_cache_bytes = number("breccia.entry-cache.bytes-max"),
             .residency_bytes = config_.residency_bytes,
+            .residency_load_bytes_per_s =
+                static_cast<double>(number("breccia.residency.load-bytes")) * 1e6 /
+                std::max(1.0, static_cast<double>(number("breccia.residency.load-micros"))),
             .columns = config_.columns,
             .registered = config_.registered,
             .in_place = config_.in_place};

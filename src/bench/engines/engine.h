@@ -105,6 +105,7 @@ struct InEffect {
   std::uint64_t clean_bytes = 0;  // Breccia only, as the next
   std::uint64_t entry_cache_bytes = 0;
   std::uint64_t residency_bytes = 0;
+  double residency_load_bytes_per_s = 0;  // of files' bytes, since it was opened; 0: of none
   bool columns = false;
   bool registered = false;
   bool in_place = false;

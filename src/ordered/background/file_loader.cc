@@ -182,6 +182,7 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
   if (!publish(id, *listed, &is_refused)) return;
   std::uint64_t published = 0;
   std::uint64_t loads = 0;
+  std::uint64_t loaded_bytes = 0;
   bool lacks_room = false;
   const std::vector<ListedFile*> files = newest_first(&listed->levels);
   for (std::size_t next = 0;
@@ -199,14 +200,17 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
       }
       if (got == Read::kOver) return;
       lacks_room = lacks_room || got == Read::kNoRoom;
-      loads += attempts[i].file->resident == nullptr ? 0 : 1;
+      if (const ResidentFilePtr& resident = attempts[i].file->resident; resident != nullptr) {
+        ++loads;
+        loaded_bytes += resident->bytes->bytes();
+      }
     }
     if (watch.micros() - published < kPublishMicros) continue;
     published = watch.micros();
     if (!publish(id, *listed, &is_refused)) return;
   }
-  if (loads > 0) parts_.files->note_load(loads, watch.micros());
   family->is_whole = publish(id, *listed, &is_refused);
+  if (loads > 0) parts_.files->note_load(loads, loaded_bytes, watch.micros());
   family->look_again = lacks_room ? std::chrono::steady_clock::now() + kRest : Time::max();
   family->version = listed->version;
   family->changes = listed->changes;

@@ -134,8 +134,8 @@ bool Validator::keys_changed(const View& view, const FamilyView& family, std::ui
   bool searched = n >= device_min && found.reserve(n);
   if (searched) {
     found.extend(n);
-    searched = search_->search(family, {keys.keys, nullptr, bound}, {found.data()},
-                               /*cached=*/nullptr);
+    searched = search_->search(family, family.backend_runs, {keys.keys, nullptr, bound},
+                               {found.data()}, /*cached=*/nullptr);
   }
   const bool only_runs = family.active->count() == 0 && family.tombstones == nullptr;
   std::atomic<bool> any{false};

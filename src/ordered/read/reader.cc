@@ -379,7 +379,8 @@ bool Reader::search(Job* job) const {
   if (job->ops != nullptr) found = {nullptr, job->numbers, job->ops};
   CacheRefs cached{job->refs};
   const bool is_found =
-      search_->search(job->family, job->queries, found, job->refs != nullptr ? &cached : nullptr);
+      search_->search(job->family, job->family.backend_runs, job->queries, found,
+                      job->refs != nullptr ? &cached : nullptr);
   if (!is_found || !cached.is_filled) job->refs = nullptr;
   if (!is_found) job->numbers = nullptr;
   if (!is_found) job->ops = nullptr;

@@ -38,25 +38,26 @@ bool RunSearch::takes_rows(const FamilyView& family, const std::uint64_t* rows, 
 
 // A device that fails is retired; a view older than that may hold its runs a while longer, and gets
 // here too.
-bool RunSearch::search(const FamilyView& family, const runs::QueriesRef& queries,
-                       const runs::FoundRef& found, CacheRefs* cached) const {
+bool RunSearch::search(const FamilyView& family, std::span<const runs::RunPtr> runs,
+                       const runs::QueriesRef& queries, const runs::FoundRef& found,
+                       CacheRefs* cached) const {
   BRECCIA_ASSERT(found.value == nullptr || family.has_values);
   BRECCIA_ASSERT(found.op == nullptr || cached == nullptr);
   // A group commit may publish more runs at once than a search takes.
-  if (family.backend_runs.size() > limits::kRunsPerSearchMax) {
+  if (runs.size() > limits::kRunsPerSearchMax) {
     statistics_->add(Ticker::kTooManyRuns, 1);
     return false;
   }
   const auto backend = backends_->current();
   std::vector<runs::RunPtr> here;
   std::vector<runs::RunPtr> on_host;
-  for (const runs::RunPtr& run : family.backend_runs) {
+  for (const runs::RunPtr& run : runs) {
     if (!backend->holds(*run) && run->host_view() == nullptr) return false;
     (backend->holds(*run) ? here : on_host).push_back(run);
   }
   const runs::TagsPtr tags =
       cached != nullptr && tags_ != nullptr ? tags_->on(backend->tenant().device_ptr()) : nullptr;
-  if (family.backend_runs.empty() && tags == nullptr) return find_nothing(queries, found);
+  if (runs.empty() && tags == nullptr) return find_nothing(queries, found);
   // A device has nothing to do where the host built all runs, as they are small.
   if (here.empty() && !on_host.empty() && tags == nullptr) {
     return backends_->host().search(on_host, queries, found).ok();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "cache/device_tags.h"
 #include "ordered/state.h"
 #include "ordered/statistics.h"
@@ -28,15 +30,16 @@ class RunSearch {
   [[nodiscard]] bool takes_rows(const FamilyView& family, const std::uint64_t* rows,
                                 std::uint64_t count, std::uint32_t key_bytes) const;
 
-  /// For each query what it finds in the family's runs; the memtable is not looked at. Runs that
+  /// For each query what it finds in `runs` of the family; the memtable is not looked at. Runs that
   /// the device had no room for lie on the host: each is searched where it lies. `cached` may be
   /// null.
   /// Shape   found in memory of the backend in use; values only of a family that has them, and
   ///         operations without payloads only of runs in one place, with `cached` null.
   /// Errors  false: it cannot be done (too many runs, no memory, a device lost); look the keys up
   ///         one by one.
-  [[nodiscard]] bool search(const FamilyView& family, const runs::QueriesRef& queries,
-                            const runs::FoundRef& found, CacheRefs* cached) const;
+  [[nodiscard]] bool search(const FamilyView& family, std::span<const runs::RunPtr> runs,
+                            const runs::QueriesRef& queries, const runs::FoundRef& found,
+                            CacheRefs* cached) const;
 
  private:
   Backends* backends_;

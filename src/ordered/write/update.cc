@@ -95,51 +95,146 @@ bool Updater::can_update(const FamilyView& family, const batch::Writes& writes) 
          number_op(family.merge_operator.get()).has_value();
 }
 
+namespace {
+
+/// What was published of the family when `pin` was taken lies before it, and nothing else.
+std::uint64_t end_of_seen(const Pin& pin, const FamilyView& family) {
+  return std::min(pin.visible, family.runs_end);
+}
+
+std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
+  std::string key(keys.bytes_at(i), '\0');
+  record::restore_key(keys, i, key.data());
+  return key;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin, const FamilyView& family,
                                                      batch::Writes* writes) const {
   const auto backend = backends_->current();
   const std::uint64_t n = writes->point_count();
   auto work = std::make_unique<UpdateWork>(writes, backend->host_memory());
   if (!work->results->reserve(n) || !work->is_operand->reserve(n) || !work->found.reserve(n) ||
-      !work->value.reserve(n) || !work->exists.reserve(n) ||
-      (family.asks_tree() && (!work->tree_value.reserve(n) || !work->tree_state.reserve(n)))) {
+      !work->newer_value.reserve(n) || !work->value.reserve(n) || !work->exists.reserve(n) ||
+      !work->is_known.reserve(n)) {
     return Status::MemoryLimit("no memory to work out updates");
   }
   work->results->extend(n);
   work->is_operand->extend(n);
   work->found.extend(n);
+  work->newer_value.extend(n);
   work->value.extend(n);
   work->exists.extend(n);
-  if (family.asks_tree()) read_tree(pin, family, work.get());
+  work->is_known.extend(n);
+  BRECCIA_TRY(look(pin, family, work.get()));
   return work;
 }
 
-// Keys that memory holds now it holds in the batch's turn too, unless a flush takes them: then the
-// tree is another one, and nothing of this is used.
-void Updater::read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
+/// All that keys have as of `pin`.
+Status Updater::look(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
   const record::KeyColumnsRef keys = work->writes->keys();
-  if (!search_->search(family, {keys, nullptr, pin.visible}, {work->found.data()},
-                       /*cached=*/nullptr)) {
-    return;
+  work->seen = {end_of_seen(pin, family), pin.view->below.version, pin.view->below.snapshot};
+  const Base base{*pin.view, family, work->seen.end, work->value.data()};
+  const bool is_searched = search_->search(
+      family, family.backend_runs, {keys, nullptr, base.bound},
+      {work->found.data(), family.has_values ? work->value.data() : nullptr}, /*cached=*/nullptr);
+  std::fill_n(work->is_known.data(), keys.count, std::uint8_t{0});
+  if (is_searched && family.asks_tree()) read_tree(base, work);
+  std::atomic<bool> fits{true};
+  for_each(keys.count, [&](std::uint64_t i) {
+    if (work->is_repeat(i)) return;
+    const bool fit = is_searched ? take_found(base, i, work->found[i], work)
+                                 : take_read(base, i, work);
+    if (!fit) fits.store(false, std::memory_order_relaxed);
+  });
+  return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");
+}
+
+/// What was published since look(), of which nothing but runs has come.
+Status Updater::look_at_newer(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
+  std::vector<runs::RunPtr> newer;
+  for (const MemRunPtr& run : family.runs) {
+    if (run->end > work->seen.end) newer.push_back(run->run);
   }
-  work->tree = pin.view->below;
-  std::fill_n(work->tree_state.extend(keys.count), keys.count, UpdateWork::Tree::kUnknown);
-  work->tree_value.extend(keys.count);
+  if (newer.empty()) return Status::OK();
+  const record::KeyColumnsRef keys = work->writes->keys();
+  const Base base{*pin.view, family, pin.visible, work->newer_value.data()};
+  if (!search_->search(family, newer, {keys, nullptr, base.bound},
+                       {work->found.data(), family.has_values ? base.found_value : nullptr},
+                       /*cached=*/nullptr)) {
+    return look(pin, family, work);
+  }
+  std::atomic<bool> fits{true};
+  for_each(keys.count, [&](std::uint64_t i) {
+    const std::uint64_t found = work->found[i];
+    // A run may have been merged with what was seen.
+    if (found == runs::kNotFound || record::position_of(found) < work->seen.end) return;
+    if (work->is_repeat(i)) return;
+    if (!take_found(base, i, found, work)) fits.store(false, std::memory_order_relaxed);
+  });
+  return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");
+}
+
+/// Takes what a search has found of an operation's key. False: it is no number.
+bool Updater::take_found(const Base& base, std::uint64_t i, std::uint64_t found, UpdateWork* work) {
+  static_assert(runs::kNotFound == 0);  // at position 0, below every range deletion
+  const FamilyView& family = base.family;
+  const bool is_there = found != runs::kNotFound;
+  if (family.tombstones != nullptr &&
+      record::position_of(found) < family.covering(key_at(work->writes->keys(), i), base.bound)) {
+    work->exists.data()[i] = 0;
+    return true;
+  }
+  if (!is_there && work->is_known[i] != 0) return true;
+  work->exists.data()[i] = 0;
+  if (!is_there && !family.asks_tree()) return true;
+  if (!is_there || record::op_of(found) != record::Op::kPut) return take_read(base, i, work);
+  if (!family.has_values) return take_value(value_at(*base.view.table, found), i, work);
+  work->value.data()[i] = base.found_value[i];
+  work->exists.data()[i] = 1;
+  return true;
+}
+
+/// The same where it is to be looked for: versions to combine, or what a search did not do.
+bool Updater::take_read(const Base& base, std::uint64_t i, UpdateWork* work) {
+  rocksdb::PinnableSlice value;
+  const std::string key = key_at(work->writes->keys(), i);
+  const Status status = read_key(base.view, base.family, key, base.bound, &value);
+  work->exists.data()[i] = 0;
+  return status.IsNotFound() || (status.ok() && take_value(value, i, work));
+}
+
+bool Updater::take_value(const Slice& value, std::uint64_t i, UpdateWork* work) {
+  if (value.size() != sizeof(std::uint64_t)) return false;  // the operator knows what that makes
+  work->value.data()[i] = number_at(value);
+  work->exists.data()[i] = 1;
+  return true;
+}
+
+/// Knows of keys that memory does not have what the tree has, where that is a number or nothing.
+void Updater::read_tree(const Base& base, UpdateWork* work) {
+  const record::KeyColumnsRef keys = work->writes->keys();
   find_repeats(work);
-  tree::FamilyRef in_tree = family.in_tree();
+  tree::FamilyRef in_tree = base.family.in_tree();
   in_tree.is_cached = false;  // what is read here is about to change
-  const auto note = [work](std::uint64_t, std::span<const batch::KeyParts::Key> same,
-                           const Status& status, const Slice& value) {
-    for (const batch::KeyParts::Key& key : same) note_tree(key.index, status, value, work);
+  const auto note = [work](std::uint32_t i, const Status& status, const Slice& value) {
+    work->exists.data()[i] = 0;
+    const bool is_told = status.IsNotFound() || (status.ok() && take_value(value, i, work));
+    work->is_known.data()[i] = is_told ? 1 : 0;
   };
-  ordered::read_tree({*work->tree, in_tree, keys}, missing_in_memory(in_tree, work),
-                     static_cast<std::uint64_t>(tbb::info::default_concurrency()), note,
-                     [work](std::uint64_t, std::span<const tree::KnownFiles::Known> known) {
-                       for (const auto& one : known) {
-                         note_tree(one.place, one.is_found ? Status() : Status::NotFound(),
-                                   one.value, work);
-                       }
-                     });
+  ordered::read_tree(
+      {base.view.below, in_tree, keys}, missing_in_memory(in_tree, work),
+      static_cast<std::uint64_t>(tbb::info::default_concurrency()),
+      [&](std::uint64_t, std::span<const batch::KeyParts::Key> same, const Status& status,
+          const Slice& value) {
+        for (const batch::KeyParts::Key& key : same) note(key.index, status, value);
+      },
+      [&](std::uint64_t, std::span<const tree::KnownFiles::Known> known) {
+        for (const auto& one : known) {
+          note(one.place, one.is_found ? Status() : Status::NotFound(), one.value);
+        }
+      });
 }
 
 /// Finds operations on one key, where reading each key once is worth that. Without memory for it
@@ -149,14 +244,14 @@ void Updater::find_repeats(UpdateWork* work) {
   const std::uint64_t* const found = work->found.data();
   const auto missing =
       static_cast<std::uint64_t>(std::count(found, found + work->found.size(), runs::kNotFound));
-  if (missing * kShare >= work->found.size()) {
+  if (missing * kShare >= work->found.size() && work->order.count() == 0) {
     base::as_memory_allows([&] { (void)work->order.build(work->writes, /*reads=*/nullptr); });
   }
 }
 
 /// The operations whose keys memory does not hold and the tree may, of each key that repeats are
 /// known of the first.
-std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const tree::FamilyRef& family,
+std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const tree::FamilyRef& in_tree,
                                                                    UpdateWork* work) {
   constexpr std::uint64_t kListKeys = 16 << 10;
   const std::uint64_t n = work->found.size();
@@ -167,78 +262,12 @@ std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const tree::F
       if (work->found[i] != runs::kNotFound || work->is_repeat(i)) continue;
       missing[list].push_back(static_cast<std::uint32_t>(i));
     }
-    take_absent(family, work->writes->keys(), &missing[list], [work](std::uint32_t i) {
-      work->tree_state.data()[i] = UpdateWork::Tree::kAbsent;
+    take_absent(in_tree, work->writes->keys(), &missing[list], [work](std::uint32_t i) {
+      work->exists.data()[i] = 0;
+      work->is_known.data()[i] = 1;
     });
   });
   return missing;
-}
-
-/// Keeps what the tree has for the operations `same`.
-void Updater::note_tree(std::uint32_t operation, const Status& status, const Slice& value,
-                        UpdateWork* work) {
-  const bool is_number = status.ok() && value.size() == sizeof(std::uint64_t);
-  work->tree_state.data()[operation] = is_number             ? UpdateWork::Tree::kNumber
-                                       : status.IsNotFound() ? UpdateWork::Tree::kAbsent
-                                                             : UpdateWork::Tree::kOther;
-  if (is_number) work->tree_value.data()[operation] = number_at(value);
-}
-
-Status Updater::read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
-  const record::KeyColumnsRef keys = work->writes->keys();
-  std::uint64_t* const value = work->value.data();
-  std::uint8_t* const exists = work->exists.data();
-  const bool searched = search_->search(family, {keys, nullptr, pin.visible},
-                                        {work->found.data(), family.has_values ? value : nullptr},
-                                        /*cached=*/nullptr);
-  const bool plain = searched && family.active->count() == 0;
-  const bool tree_known =
-      work->tree.has_value() && work->tree->snapshot == pin.view->below.snapshot;
-  std::atomic<bool> fits{true};
-  const auto key_at = [&](std::uint64_t i) {
-    std::string key(keys.bytes_at(i), '\0');
-    record::restore_key(keys, i, key.data());
-    return key;
-  };
-  for_each(keys.count, [&](std::uint64_t i) {
-    const std::uint64_t found = searched ? work->found.data()[i] : runs::kNotFound;
-    static_assert(runs::kNotFound == 0);  // at position 0, below every range deletion
-    exists[i] = 0;
-    if (work->is_repeat(i)) return;
-    if (plain && family.tombstones != nullptr &&
-        record::position_of(found) < family.covering(key_at(i), pin.visible)) {
-      return;
-    }
-    const bool is_put =
-        plain && found != runs::kNotFound && record::op_of(found) == record::Op::kPut;
-    const bool in_tree = plain && found == runs::kNotFound;
-    const UpdateWork::Tree tree = !family.asks_tree() ? UpdateWork::Tree::kAbsent
-                                  : tree_known        ? work->tree_state[i]
-                                                      : UpdateWork::Tree::kUnknown;
-    exists[i] = 1;
-    if (is_put && family.has_values) return;
-    if (in_tree && tree == UpdateWork::Tree::kNumber) {
-      value[i] = work->tree_value[i];
-      return;
-    }
-    exists[i] = 0;
-    if (in_tree && tree == UpdateWork::Tree::kAbsent) return;
-    rocksdb::PinnableSlice slice;
-    if (is_put) {
-      slice.PinSlice(value_at(*pin.view->table, found), nullptr);
-    } else {
-      const Status status = read_key(*pin.view, family, key_at(i), pin.visible, &slice);
-      if (status.IsNotFound()) return;
-      if (!status.ok()) fits = false;
-    }
-    if (slice.size() != sizeof(std::uint64_t)) {
-      fits = false;  // the operator itself knows what to make of it
-      return;
-    }
-    value[i] = number_at(slice);
-    exists[i] = 1;
-  });
-  return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");
 }
 
 UpdatedWrites::UpdatedWrites(batch::Writes* writes, std::unique_ptr<Numbers> results,
@@ -266,10 +295,20 @@ UpdatedWrites::~UpdatedWrites() {
   writes_->set_merges(merges_);
 }
 
+/// Whether what was seen is as it was, but for what newer runs hide: no flush has taken versions
+/// away, and no range deletion, which need not have been visible then, hides any.
+bool Updater::holds_seen(const Pin& pin, const FamilyView& family, const UpdateWork& work) {
+  const tree::TreeState& below = pin.view->below;
+  return work.seen.version == below.version && work.seen.snapshot == below.snapshot &&
+         family.tombstones == nullptr;
+}
+
 Result<UpdatedWrites> Updater::finish(const Pin& pin, const FamilyView& family,
                                       UpdateWork* work) const {
   const batch::Writes& writes = *work->writes;
-  BRECCIA_TRY(read_bases(pin, family, work));
+  if (family.active->count() > 0) return Status::MemoryLimit("entries that no search sees");
+  BRECCIA_TRY(holds_seen(pin, family, *work) ? look_at_newer(pin, family, work)
+                                             : look(pin, family, work));
   const runs::UpdatesRef updates{writes.keys(),       writes.offsets(),
                                  writes.numbers(),    work->value.data(),
                                  work->exists.data(), *number_op(family.merge_operator.get())};

@@ -42,15 +42,12 @@ struct UpdateWork {
       : writes(of),
         results(std::make_unique<UpdatedWrites::Numbers>(memory)),
         is_operand(std::make_unique<UpdatedWrites::Flags>(exec::plain_host_memory())),
-        found(memory),
         value(memory),
         exists(memory),
-        order(exec::plain_host_memory()),
-        tree_value(exec::plain_host_memory()),
-        tree_state(exec::plain_host_memory()) {}
-
-  /// What the tree has of a key.
-  enum class Tree : std::uint8_t { kUnknown, kAbsent, kNumber, kOther };
+        found(memory),
+        newer_value(memory),
+        is_known(exec::plain_host_memory()),
+        order(exec::plain_host_memory()) {}
 
   /// True if an earlier operation is known to be on the same key: what the key has before the batch
   /// is of no interest here.
@@ -62,15 +59,21 @@ struct UpdateWork {
   std::unique_ptr<UpdatedWrites::Numbers> results;
   std::unique_ptr<UpdatedWrites::Flags> is_operand;
   /// What each operation's key has before the batch; of repeats anything.
-  exec::HostVector<std::uint64_t> found;
   exec::HostVector<std::uint64_t> value;
   exec::HostVector<std::uint8_t> exists;
+  /// What a search finds, and which of that the tree has told.
+  exec::HostVector<std::uint64_t> found;
+  exec::HostVector<std::uint64_t> newer_value;
+  exec::HostVector<std::uint8_t> is_known;
   /// Of the operations, where the tree may have many of their keys; else empty.
   batch::KeyOrder order;
-  /// What the tree had in that state of keys that memory did not hold; no state: nothing was read.
-  std::optional<tree::TreeState> tree;
-  exec::HostVector<std::uint64_t> tree_value;
-  exec::HostVector<Tree> tree_state;
+  /// As of when all this is: the family's versions before a position, above a state of the tree.
+  struct Seen {
+    std::uint64_t end = 0;
+    std::uint64_t version = 0;
+    std::shared_ptr<const rocksdb::Snapshot> snapshot;
+  };
+  Seen seen;
 };
 
 /// Works the updates of a batch out at once: each merge operand becomes a put of what it leaves its
@@ -79,11 +82,13 @@ struct UpdateWork {
 /// That is done for operators on 8-byte values whose every operand and put in the batch has 8
 /// bytes; other operands stay what they are, and reads combine them (versions.h).
 ///
-/// In two steps: prepare() reads the tree beside other batches; finish() does the rest while
-/// nobody else may write, and reads the tree again only if a flush has changed it.
+/// In two steps: prepare() looks beside other batches for what keys have; finish() looks while
+/// nobody else may write, and only at what was written since, unless a flush or a range deletion
+/// has changed what was seen.
 ///
-/// Source  [hrocks] section 6.3. Deviation: values from the tree are gathered by CPU threads before
-///         the batch's turn, each key once; the operations of each key are applied on the backend.
+/// Source  [hrocks] section 6.3. Deviation: what keys have is looked for before the batch's turn,
+///         in the tree by CPU threads, each key once; the operations of each key are applied on the
+///         backend.
 /// Threads any number, of different batches; holds no state of its own.
 class Updater {
  public:
@@ -92,8 +97,8 @@ class Updater {
   /// True if the updates of `writes` can be worked out at once.
   static bool can_update(const FamilyView& family, const batch::Writes& writes);
 
-  /// Makes room for the updates of `writes` and reads what the tree has of their keys.
-  /// Errors  MemoryLimit.
+  /// Makes room for the updates of `writes` and looks for what their keys have.
+  /// Errors  MemoryLimit; NotSupported: a key has no number of 8 bytes.
   Result<std::unique_ptr<UpdateWork>> prepare(const Pin& pin, const FamilyView& family,
                                               batch::Writes* writes) const;
 
@@ -104,13 +109,25 @@ class Updater {
   Result<UpdatedWrites> finish(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
 
  private:
-  Status read_bases(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
-  void read_tree(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  /// Where operations find what their keys have: versions before `bound`, and the values that a
+  /// search has found.
+  struct Base {
+    const View& view;
+    const FamilyView& family;
+    std::uint64_t bound;
+    std::uint64_t* found_value;
+  };
+
+  Status look(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  Status look_at_newer(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  static bool holds_seen(const Pin& pin, const FamilyView& family, const UpdateWork& work);
+  static bool take_found(const Base& base, std::uint64_t i, std::uint64_t found, UpdateWork* work);
+  static bool take_read(const Base& base, std::uint64_t i, UpdateWork* work);
+  static bool take_value(const Slice& value, std::uint64_t i, UpdateWork* work);
+  static void read_tree(const Base& base, UpdateWork* work);
   static void find_repeats(UpdateWork* work);
-  static std::vector<std::vector<std::uint32_t>> missing_in_memory(const tree::FamilyRef& family,
+  static std::vector<std::vector<std::uint32_t>> missing_in_memory(const tree::FamilyRef& in_tree,
                                                                    UpdateWork* work);
-  static void note_tree(std::uint32_t operation, const Status& status, const Slice& value,
-                        UpdateWork* work);
 
   Backends* backends_;
   const RunSearch* search_;
