@@ -246,15 +246,19 @@ void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
 
 void Writes::set_operation(std::uint64_t i, record::Op op) {
   BRECCIA_ASSERT(i < point_count() && record::is_point(op));
+  offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
+}
+
+void Writes::write_record(std::uint64_t i) {
   // Operands are never in an array of the caller's.
   BRECCIA_ASSERT(stream_ == nullptr && record::position_of(offsets_[i]) < records_.size());
   std::byte* const record = records_.data() + record::position_of(offsets_[i]);
   const record::RecordHeader before = record::record_header(record);
   BRECCIA_ASSERT(only_numbers_ && before.value_bytes == sizeof numbers_[i]);
-  const auto header = record::RecordHeader::make(op, before.key_bytes(), before.value_bytes);
+  const auto header = record::RecordHeader::make(record::op_of(offsets_[i]), before.key_bytes(),
+                                                 before.value_bytes);
   std::memcpy(record, &header, sizeof header);
   std::memcpy(record + sizeof header + header.key_bytes(), &numbers_[i], sizeof numbers_[i]);
-  offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
 }
 
 bool RecordWalk::step() {

@@ -86,12 +86,14 @@ class Writes {
     return only_numbers_ ? numbers_.data() : nullptr;
   }
 
-  /// Exchanges numbers() for others, one for each point operation; set_operation does the rest.
+  /// Exchanges numbers() for others, one for each point operation; write_record() does the rest.
   /// Shape   only_numbers().
   void swap_numbers(exec::HostVector<std::uint64_t>* numbers);
-  /// Makes point operation `i` an `op` of its number, in the place of a value of 8 bytes.
-  /// Threads any number, of different operations.
+  /// Makes point operation `i` an `op`; its record stays what it is until write_record().
+  /// Threads any number, of different operations, as the next one.
   void set_operation(std::uint64_t i, record::Op op);
+  /// Brings operation `i` and its number into its record, in the place of a value of 8 bytes.
+  void write_record(std::uint64_t i);
   /// To be called when set_operation has changed how many merges there are.
   void set_merges(std::uint64_t merges) { merges_ = merges; }
 

@@ -33,6 +33,14 @@ class Run {
 };
 using RunPtr = std::shared_ptr<const Run>;
 
+/// Operations of a batch that a backend has begun to work out.
+/// Threads one owner.
+class Update {
+ public:
+  virtual ~Update() = default;
+};
+using UpdatePtr = std::unique_ptr<const Update>;
+
 /// Which versions of a key a merge of runs keeps.
 enum class Keep {
   kAll,
@@ -100,10 +108,20 @@ class Backend {
   [[nodiscard]] virtual Status ranges(std::span<const RunPtr> runs, const RangesRef& ranges,
                                       const WalkedRef& walked) = 0;
 
-  /// Works out what each operation leaves its key with, applied per key in arrival order.
-  /// Shape   result[updates.keys.count] in host memory.
+  /// Brings operations to where they are worked out, in the order of their keys: what can be done
+  /// before it is known whether others write their keys.
+  /// Shape   updates in host memory, which stays as it is until they are worked out.
+  /// Errors  as build_run.
+  [[nodiscard]] virtual Result<UpdatePtr> begin_update(const UpdatesRef& updates) = 0;
+
+  /// Works out what each operation leaves its key with, applied per key in arrival order. A key's
+  /// first one comes upon its newest version in `newer`, and where those have none on its base.
+  /// *fits false: some key's version there is a merge operand, and nothing was worked out.
+  /// Shape   of this backend's; newer as for search, with values; result[updates.keys.count] in
+  ///         host memory.
   /// Errors  as build_run; result is garbage then.
-  [[nodiscard]] virtual Status update(const UpdatesRef& updates, std::uint64_t* result) = 0;
+  [[nodiscard]] virtual Status finish_update(const Update& update, std::span<const RunPtr> newer,
+                                             std::uint64_t* result, bool* fits) = 0;
 
   /// Copies a run's payloads, in run order, to host memory out[run.count()].
   [[nodiscard]] virtual Status read_payloads(const Run& run, std::uint64_t* out) = 0;

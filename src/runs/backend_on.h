@@ -63,10 +63,16 @@ class BackendOn : public Backend {
     return algo::ranges(*x, refs_of(runs), ranges, walked);
   }
 
-  [[nodiscard]] Status update(const UpdatesRef& updates, std::uint64_t* result) override {
-    if (updates.keys.count == 0) return Status::OK();
+  [[nodiscard]] Result<UpdatePtr> begin_update(const UpdatesRef& updates) override {
     BRECCIA_TAKE(auto x, own_.executor());
-    return algo::update(*x, updates, result);
+    return algo::SortedUpdate<Executor>::make(*x, tenant_ptr(), updates);
+  }
+
+  [[nodiscard]] Status finish_update(const Update& update, std::span<const RunPtr> newer,
+                                     std::uint64_t* result, bool* fits) override {
+    BRECCIA_TAKE(auto x, own_.executor());
+    const auto& sorted = static_cast<const algo::SortedUpdate<Executor>&>(update);
+    return sorted.finish(*x, refs_of(newer), result, fits);
   }
 
   [[nodiscard]] Status read_payloads(const Run& run, std::uint64_t* out) override {
@@ -87,6 +93,9 @@ class BackendOn : public Backend {
   Tenant& own_;
 
  private:
+  using Executor =
+      std::remove_cvref_t<decltype(*std::declval<Tenant&>().executor().take())>;
+
   RunPtr wrap(algo::RunArrays arrays) {
     return std::make_shared<algo::PoolRun>(tenant_ptr(), std::move(arrays));
   }

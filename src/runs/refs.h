@@ -92,7 +92,8 @@ enum class NumberOp {
 
 /// Operations of a batch on values of 8 bytes, in arrival order.
 /// Shape   operation[i]: its kind in the low bits, as in a payload; operand[i]: the value of a put,
-///         or a merge operand; base[i], if has_base[i]: what a key's first one, i, comes upon.
+///         or a merge operand; base[i], if has_base[i]: what a key's first one, i, comes upon where
+///         nothing newer is known.
 struct UpdatesRef {
   record::KeyColumnsRef keys;
   const std::uint64_t* operation = nullptr;

@@ -306,14 +306,48 @@ struct Updates {
     }
   }
 
+  /// What the newest version of some of their keys is: a payload, and a number.
+  using Newer = std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>;
+
+  /// Versions of a run for some of their keys, and of others, in the order of their positions; no
+  /// merge operands, but in one of `with_operands` calls. They go into *newer.
+  Batch newer_batch(base::Random& random, KeyShape shape, std::uint64_t count,
+                    std::uint64_t position, std::uint64_t with_operands, Newer* newer) const {
+    Batch batch;
+    batch.base = position;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const bool is_own = !keys.empty() && random.one_in(2);
+      batch.keys.push_back(is_own ? keys[random.below(keys.size())]
+                                  : random_key(random, shape, 2 * count));
+      std::uint64_t op = random.one_in(3) ? 1 : 0;
+      if (random.below(count * with_operands) == 0) op = 2;
+      batch.offsets.push_back(8 * i | op);
+      batch.values.push_back(random_number(random));
+      (*newer)[batch.keys.back()] = {position + batch.offsets.back(), batch.values.back()};
+    }
+    return batch;
+  }
+  /// Whether such an operand is a key's newest version.
+  [[nodiscard]] bool meets_operand(const Newer& newer) const {
+    return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+      const auto found = newer.find(key);
+      return found != newer.end() && is_operand(found->second.first);
+    });
+  }
+
   /// What each operation leaves its key with; of deletions, anything.
-  [[nodiscard]] std::vector<std::uint64_t> results(NumberOp op) const {
+  [[nodiscard]] std::vector<std::uint64_t> results(NumberOp op, const Newer& newer) const {
     std::map<std::string, std::optional<std::uint64_t>> now;
     std::vector<std::uint64_t> left;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto [entry, is_new] = now.try_emplace(keys[i]);
       std::optional<std::uint64_t>& value = entry->second;
       if (is_new && has_base[i] != 0) value = base[i];
+      const auto found = is_new ? newer.find(keys[i]) : newer.end();
+      if (found != newer.end()) {
+        value = std::nullopt;
+        if ((found->second.first & 7) == 0) value = found->second.second;
+      }
       if (is_operand(operations[i])) {
         value = value.has_value() ? combined(op, *value, operands[i]) : operands[i];
       } else if ((operations[i] & 7) == 0) {

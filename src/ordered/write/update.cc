@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "ordered/read/tree_reads.h"
@@ -110,25 +111,37 @@ std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
 
 }  // namespace
 
+bool UpdateWork::make_room(std::uint64_t n) {
+  if (!results->reserve(n) || !operation.reserve(n) || !found.reserve(n) || !value.reserve(n) ||
+      !exists.reserve(n) || !is_known.reserve(n)) {
+    return false;
+  }
+  results->extend(n);
+  operation.extend(n);
+  found.extend(n);
+  value.extend(n);
+  exists.extend(n);
+  is_known.extend(n);
+  return true;
+}
+
 Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin, const FamilyView& family,
                                                      batch::Writes* writes) const {
   const auto backend = backends_->current();
   const std::uint64_t n = writes->point_count();
   auto work = std::make_unique<UpdateWork>(writes, backend->host_memory());
-  if (!work->results->reserve(n) || !work->is_operand->reserve(n) || !work->found.reserve(n) ||
-      !work->newer_value.reserve(n) || !work->value.reserve(n) || !work->exists.reserve(n) ||
-      !work->is_known.reserve(n)) {
-    return Status::MemoryLimit("no memory to work out updates");
-  }
-  work->results->extend(n);
-  work->is_operand->extend(n);
-  work->found.extend(n);
-  work->newer_value.extend(n);
-  work->value.extend(n);
-  work->exists.extend(n);
-  work->is_known.extend(n);
+  if (!work->make_room(n)) return Status::MemoryLimit("no memory to work out updates");
+  for_each(n, [&](std::uint64_t i) { work->operation.data()[i] = writes->offsets()[i]; });
+  BRECCIA_TAKE(work->puts, UpdatedWrites::make(writes));
   BRECCIA_TRY(look(pin, family, work.get()));
+  work->backend = backend;
+  BRECCIA_TAKE(work->begun, backend->begin_update(updates_of(family, *work)));
   return work;
+}
+
+runs::UpdatesRef Updater::updates_of(const FamilyView& family, const UpdateWork& work) {
+  return {work.writes->keys(), work.operation.data(), work.writes->numbers(),
+          work.value.data(),   work.exists.data(),    *number_op(family.merge_operator.get())};
 }
 
 /// All that keys have as of `pin`.
@@ -151,29 +164,27 @@ Status Updater::look(const Pin& pin, const FamilyView& family, UpdateWork* work)
   return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");
 }
 
-/// What was published since look(), of which nothing but runs has come.
-Status Updater::look_at_newer(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
+/// Works the operations out on what was seen and on what was published since, of which nothing but
+/// runs has come. False: it cannot be done, or a device was lost.
+bool Updater::finish_ahead(const FamilyView& family, UpdateWork* work) const {
   std::vector<runs::RunPtr> newer;
   for (const MemRunPtr& run : family.runs) {
+    // A run may have been merged with what was seen: as no others are newer, its versions still
+    // come before the base.
     if (run->end > work->seen.end) newer.push_back(run->run);
   }
-  if (newer.empty()) return Status::OK();
-  const record::KeyColumnsRef keys = work->writes->keys();
-  const Base base{*pin.view, family, pin.visible, work->newer_value.data()};
-  if (!search_->search(family, newer, {keys, nullptr, base.bound},
-                       {work->found.data(), family.has_values ? base.found_value : nullptr},
-                       /*cached=*/nullptr)) {
-    return look(pin, family, work);
+  const auto is_here = [&](const runs::RunPtr& run) {
+    return run->has_values() && work->backend->holds(*run);
+  };
+  if (newer.size() > limits::kRunsPerSearchMax || backends_->current() != work->backend ||
+      !std::all_of(newer.begin(), newer.end(), is_here)) {
+    return false;
   }
-  std::atomic<bool> fits{true};
-  for_each(keys.count, [&](std::uint64_t i) {
-    const std::uint64_t found = work->found[i];
-    // A run may have been merged with what was seen.
-    if (found == runs::kNotFound || record::position_of(found) < work->seen.end) return;
-    if (work->is_repeat(i)) return;
-    if (!take_found(base, i, found, work)) fits.store(false, std::memory_order_relaxed);
+  bool fits = false;
+  const Status status = backends_->attempt(*work->backend, [&](runs::Backend& on) {
+    return on.finish_update(*work->begun, newer, work->results->data(), &fits);
   });
-  return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");
+  return status.ok() && fits;
 }
 
 /// Takes what a search has found of an operation's key. False: it is no number.
@@ -215,8 +226,9 @@ bool Updater::take_value(const Slice& value, std::uint64_t i, UpdateWork* work) 
 /// Knows of keys that memory does not have what the tree has, where that is a number or nothing.
 void Updater::read_tree(const Base& base, UpdateWork* work) {
   const record::KeyColumnsRef keys = work->writes->keys();
-  find_repeats(work);
   tree::FamilyRef in_tree = base.family.in_tree();
+  // A key that is found in a file costs less than to see that it is there twice.
+  if (!files_come_first(in_tree)) find_repeats(work);
   in_tree.is_cached = false;  // what is read here is about to change
   const auto note = [work](std::uint32_t i, const Status& status, const Slice& value) {
     work->exists.data()[i] = 0;
@@ -270,27 +282,41 @@ std::vector<std::vector<std::uint32_t>> Updater::missing_in_memory(const tree::F
   return missing;
 }
 
-UpdatedWrites::UpdatedWrites(batch::Writes* writes, std::unique_ptr<Numbers> results,
-                             std::unique_ptr<Flags> is_operand)
-    : writes_(writes),
-      operands_(std::move(results)),
-      is_operand_(std::move(is_operand)),
-      merges_(writes->merges()) {
-  writes_->swap_numbers(operands_.get());
-  std::fill_n(is_operand_->data(), writes_->point_count(), std::uint8_t{0});
-  for_each_surely(writes_->point_count(), [&](std::uint64_t i) {
-    if (record::op_of(writes_->offsets()[i]) != record::Op::kMerge) return;
-    is_operand_->data()[i] = 1;
-    writes_->set_operation(i, record::Op::kPut);
+Result<std::unique_ptr<UpdatedWrites>> UpdatedWrites::make(batch::Writes* writes) {
+  std::unique_ptr<UpdatedWrites> puts(new UpdatedWrites(writes));
+  const std::uint64_t n = writes->point_count();
+  if (!puts->is_operand_.reserve(n)) return Status::MemoryLimit("no memory to work out updates");
+  std::fill_n(puts->is_operand_.extend(n), n, std::uint8_t{0});
+  for_each_surely(n, [&](std::uint64_t i) {
+    // Where it is done twice, it was an operand before.
+    if (record::op_of(writes->offsets()[i]) != record::Op::kMerge) return;
+    puts->is_operand_.data()[i] = 1;
+    writes->set_operation(i, record::Op::kPut);
   });
-  writes_->set_merges(0);
+  writes->set_merges(0);
+  return Result<std::unique_ptr<UpdatedWrites>>(std::move(puts));
+}
+
+void UpdatedWrites::take(std::unique_ptr<Numbers> results) {
+  BRECCIA_ASSERT(operands_ == nullptr);
+  operands_ = std::move(results);
+  writes_->swap_numbers(operands_.get());
+}
+
+void UpdatedWrites::write_records() {
+  BRECCIA_ASSERT(operands_ != nullptr);
+  is_written_ = true;
+  for_each_surely(writes_->point_count(), [this](std::uint64_t i) {
+    if (is_operand_[i] != 0) writes_->write_record(i);
+  });
 }
 
 UpdatedWrites::~UpdatedWrites() {
-  if (operands_ == nullptr) return;
-  writes_->swap_numbers(operands_.get());
-  for_each_surely(writes_->point_count(), [&](std::uint64_t i) {
-    if ((*is_operand_)[i] != 0) writes_->set_operation(i, record::Op::kMerge);
+  if (operands_ != nullptr) writes_->swap_numbers(operands_.get());
+  for_each_surely(is_operand_.size(), [this](std::uint64_t i) {
+    if (is_operand_[i] == 0) return;
+    writes_->set_operation(i, record::Op::kMerge);
+    if (is_written_) writes_->write_record(i);
   });
   writes_->set_merges(merges_);
 }
@@ -303,18 +329,19 @@ bool Updater::holds_seen(const Pin& pin, const FamilyView& family, const UpdateW
          family.tombstones == nullptr;
 }
 
-Result<UpdatedWrites> Updater::finish(const Pin& pin, const FamilyView& family,
-                                      UpdateWork* work) const {
-  const batch::Writes& writes = *work->writes;
+Result<std::unique_ptr<UpdatedWrites>> Updater::finish(const Pin& pin, const FamilyView& family,
+                                                       UpdateWork* work) const {
   if (family.active->count() > 0) return Status::MemoryLimit("entries that no search sees");
-  BRECCIA_TRY(holds_seen(pin, family, *work) ? look_at_newer(pin, family, work)
-                                             : look(pin, family, work));
-  const runs::UpdatesRef updates{writes.keys(),       writes.offsets(),
-                                 writes.numbers(),    work->value.data(),
-                                 work->exists.data(), *number_op(family.merge_operator.get())};
-  BRECCIA_TRY(backends_->run(
-      [&](runs::Backend& backend) { return backend.update(updates, work->results->data()); }));
-  return UpdatedWrites(work->writes, std::move(work->results), std::move(work->is_operand));
+  if (!holds_seen(pin, family, *work) || !finish_ahead(family, work)) {
+    BRECCIA_TRY(look(pin, family, work));
+    BRECCIA_TRY(backends_->run([&](runs::Backend& backend) -> Status {
+      bool fits = false;
+      BRECCIA_TAKE(const auto begun, backend.begin_update(updates_of(family, *work)));
+      return backend.finish_update(*begun, /*newer=*/{}, work->results->data(), &fits);
+    }));
+  }
+  work->puts->take(std::move(work->results));
+  return std::move(work->puts);
 }
 
 }  // namespace breccia::ordered

@@ -14,25 +14,38 @@
 
 namespace breccia::ordered {
 
-/// Writes whose operands are replaced by what they leave their keys with, until its end.
+/// Writes whose operands are puts of what they leave their keys with, until its end.
 /// Owner   the writes live longer.
+/// Threads one owner.
 class UpdatedWrites {
  public:
   using Numbers = exec::HostVector<std::uint64_t>;
-  using Flags = exec::HostVector<std::uint8_t>;
 
-  /// `results`: what each operation leaves its key with. `is_operand`: room for as many flags.
-  UpdatedWrites(batch::Writes* writes, std::unique_ptr<Numbers> results,
-                std::unique_ptr<Flags> is_operand);
-  UpdatedWrites(UpdatedWrites&&) = default;
-  UpdatedWrites& operator=(UpdatedWrites&&) = delete;
+  /// Operations become puts, of numbers that are still to come.
+  /// Shape   writes->only_numbers().
+  /// Errors  MemoryLimit: nothing changed.
+  static Result<std::unique_ptr<UpdatedWrites>> make(batch::Writes* writes);
   ~UpdatedWrites();
+  UpdatedWrites(const UpdatedWrites&) = delete;
+  UpdatedWrites& operator=(const UpdatedWrites&) = delete;
+
+  /// Operations that were merges.
+  [[nodiscard]] std::uint64_t merges() const { return merges_; }
+  /// Takes what each operation leaves its key with.
+  void take(std::unique_ptr<Numbers> results);
+  /// Brings that into the records, which are for the log; what else is made of the writes does not
+  /// look at those. Again, it changes nothing.
+  void write_records();
 
  private:
-  batch::Writes* writes_;
-  std::unique_ptr<Numbers> operands_;  // null: moved from
-  std::unique_ptr<Flags> is_operand_;
-  std::uint64_t merges_;
+  explicit UpdatedWrites(batch::Writes* writes)
+      : writes_(writes), is_operand_(exec::plain_host_memory()), merges_(writes->merges()) {}
+
+  batch::Writes* const writes_;
+  std::unique_ptr<Numbers> operands_;  // null: nothing was taken yet
+  exec::HostVector<std::uint8_t> is_operand_;
+  const std::uint64_t merges_;
+  bool is_written_ = false;
 };
 
 /// The updates of one family's writes on their way: room for the work, and what was read before.
@@ -41,14 +54,15 @@ struct UpdateWork {
   UpdateWork(batch::Writes* of, exec::HostMemory& memory)
       : writes(of),
         results(std::make_unique<UpdatedWrites::Numbers>(memory)),
-        is_operand(std::make_unique<UpdatedWrites::Flags>(exec::plain_host_memory())),
+        operation(memory),
         value(memory),
         exists(memory),
         found(memory),
-        newer_value(memory),
         is_known(exec::plain_host_memory()),
         order(exec::plain_host_memory()) {}
 
+  /// Of all columns, for n operations. False: out of memory.
+  [[nodiscard]] bool make_room(std::uint64_t n);
   /// True if an earlier operation is known to be on the same key: what the key has before the batch
   /// is of no interest here.
   [[nodiscard]] bool is_repeat(std::uint64_t i) const {
@@ -56,14 +70,15 @@ struct UpdateWork {
   }
 
   batch::Writes* writes;
+  std::unique_ptr<UpdatedWrites> puts;
   std::unique_ptr<UpdatedWrites::Numbers> results;
-  std::unique_ptr<UpdatedWrites::Flags> is_operand;
+  /// What operations were before they became puts.
+  exec::HostVector<std::uint64_t> operation;
   /// What each operation's key has before the batch; of repeats anything.
   exec::HostVector<std::uint64_t> value;
   exec::HostVector<std::uint8_t> exists;
   /// What a search finds, and which of that the tree has told.
   exec::HostVector<std::uint64_t> found;
-  exec::HostVector<std::uint64_t> newer_value;
   exec::HostVector<std::uint8_t> is_known;
   /// Of the operations, where the tree may have many of their keys; else empty.
   batch::KeyOrder order;
@@ -74,6 +89,9 @@ struct UpdateWork {
     std::shared_ptr<const rocksdb::Snapshot> snapshot;
   };
   Seen seen;
+  /// The operations where they are worked out. Last: they are read from the columns.
+  std::shared_ptr<runs::Backend> backend;
+  runs::UpdatePtr begun;
 };
 
 /// Works the updates of a batch out at once: each merge operand becomes a put of what it leaves its
@@ -106,7 +124,8 @@ class Updater {
   /// between the pin and the batch.
   /// Errors  MemoryLimit, NotSupported, or those of the backend: nothing changed, and the operands
   ///         may be written as they are.
-  Result<UpdatedWrites> finish(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  Result<std::unique_ptr<UpdatedWrites>> finish(const Pin& pin, const FamilyView& family,
+                                                UpdateWork* work) const;
 
  private:
   /// Where operations find what their keys have: versions before `bound`, and the values that a
@@ -115,11 +134,12 @@ class Updater {
     const View& view;
     const FamilyView& family;
     std::uint64_t bound;
-    std::uint64_t* found_value;
+    const std::uint64_t* found_value;
   };
 
   Status look(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
-  Status look_at_newer(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  [[nodiscard]] bool finish_ahead(const FamilyView& family, UpdateWork* work) const;
+  static runs::UpdatesRef updates_of(const FamilyView& family, const UpdateWork& work);
   static bool holds_seen(const Pin& pin, const FamilyView& family, const UpdateWork& work);
   static bool take_found(const Base& base, std::uint64_t i, std::uint64_t found, UpdateWork* work);
   static bool take_read(const Base& base, std::uint64_t i, UpdateWork* work);

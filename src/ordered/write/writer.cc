@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/perf.h"
 #include "base/sometimes.h"
 #include "batch/batch_records.h"
@@ -12,6 +13,9 @@
 namespace breccia::ordered {
 
 namespace {
+
+/// Writes from which on records are copied and runs built at once.
+constexpr std::uint64_t kTogetherMin = 64 << 10;
 
 record::EntriesRef entries_of(const batch::Writes& writes, std::uint64_t base) {
   return {writes.keys(), writes.offsets(), base, writes.numbers(), /*sorted=*/false};
@@ -75,7 +79,8 @@ Status Writer::submit_writes(const WriteOptions& options, const ReadSet& validat
   UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
   requests->lay_out();
   BRECCIA_TRY(enter(options, validated, requests, as_runs, &updated, ticket));
-  const Status filled = base::with_patience([&] { return fill_frame(requests, as_runs, ticket); });
+  const Status filled =
+      base::with_patience([&] { return fill_frame(requests, as_runs, updated, ticket); });
   if (!filled.ok()) {
     commits_->abandon(ticket, filled);
     return base::copy_of(filled);
@@ -128,7 +133,7 @@ void Writer::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
   for (const auto& work : *ahead) {
     const FamilyView* const family = pin.view->family(work->writes->family());
     if (family == nullptr) continue;
-    const std::uint64_t merges = work->writes->merges();
+    const std::uint64_t merges = work->puts->merges();
     auto one = base::or_memory_limit([&] { return updater_->finish(pin, *family, work.get()); });
     if (!one.ok()) continue;
     parts_.statistics->add(Ticker::kUpdatesWorkedOut, merges);
@@ -144,16 +149,32 @@ bool Writer::become_one_run_each(const batch::Requests& requests) const {
 }
 
 /// Makes the frame whole, whatever an earlier call left of it.
-Status Writer::fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket) {
+Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const UpdatedBatch& updated,
+                          WriteTicket* ticket) {
   ticket->runs.clear();
   ticket->range_deletes.clear();
   BRECCIA_ASSERT(!ticket->place.has_value() || ticket->frame.record_count == 1);
   ticket->frame.mixed = requests->is_mixed();
-  {
-    const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
-    parts_.log->fill(&ticket->frame, batch::BatchRecords(*requests));
+  // Others wait for the longer one: a device builds runs while cores copy records.
+  Status copied;
+  Status built;
+  const auto work = [&](int part) {
+    (part == 0 ? copied : built) = base::or_memory_limit([&] {
+      if (part == 1) return build_runs(requests, ticket);
+      const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
+      for (const auto& writes : updated) writes->write_records();
+      parts_.log->fill(&ticket->frame, batch::BatchRecords(*requests));
+      return Status::OK();
+    });
+  };
+  if (as_runs && (requests->write_count() >= kTogetherMin || BRECCIA_SOMETIMES(30))) {
+    base::parallel_for(0, 2, work);
+  } else {
+    work(0);
+    if (as_runs) work(1);
   }
-  if (as_runs) BRECCIA_TRY(build_runs(requests, ticket));
+  BRECCIA_TRY(copied);
+  BRECCIA_TRY(built);
   parts_.log->seal(&ticket->frame);
   return Status::OK();
 }

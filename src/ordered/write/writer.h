@@ -44,7 +44,7 @@ class Writer {
                    const Slice& value);
 
  private:
-  using UpdatedBatch = std::vector<UpdatedWrites>;
+  using UpdatedBatch = std::vector<std::unique_ptr<UpdatedWrites>>;
   using UpdatesAhead = std::vector<std::unique_ptr<UpdateWork>>;
 
   Status write(const WriteOptions& options, const ReadSet& validated, batch::Requests* requests);
@@ -57,7 +57,8 @@ class Writer {
   void prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const;
   void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
   [[nodiscard]] bool become_one_run_each(const batch::Requests& requests) const;
-  Status fill_frame(batch::Requests* requests, bool as_runs, WriteTicket* ticket);
+  Status fill_frame(batch::Requests* requests, bool as_runs, const UpdatedBatch& updated,
+                    WriteTicket* ticket);
   void find_place(WriteTicket* ticket) const;
   Status build_runs(batch::Requests* requests, WriteTicket* ticket);
   Status build_run(const batch::Writes& writes, std::uint32_t* descriptors, WriteTicket* ticket);

@@ -597,6 +597,24 @@ class Outlet {
   exec::Array<T> staged_;
 };
 
+/// Begins a search of what lies in the executor's memory.
+/// Shape   table[runs.size()], or null: they travel with the launch (is_inline()).
+template <class X>
+Status launch_search(X& x, std::span<const RunRef> runs, const RunRef* table,
+                     const QueriesRef& queries, const FoundRef& found) {
+  const std::uint64_t n = queries.keys.count;
+  if (table == nullptr) {
+    return x.template launch<kWidth>(n, InlineSearch<Search>(runs, queries, found));
+  }
+  const int run_count = static_cast<int>(runs.size());
+  return x.template launch<kWidth>(n, Search{table, run_count, queries, found});
+}
+
+template <class X>
+bool is_inline(std::span<const RunRef> runs) {
+  return !X::kIsHost && runs.size() <= kInlineRunsMax;
+}
+
 /// The executor's side of Backend::search.
 /// Cost    on a device one launch and one wait where the host's memory is reached and runs are few:
 ///         each call of a driver waits for those of other threads.
@@ -615,8 +633,8 @@ Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const 
   BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, columns, in_place));
   BRECCIA_TAKE(const auto bound,
                Inlet<X>::make(x, host.bound, host.bound == nullptr ? 0 : n, in_place));
-  const bool is_inline = !X::kIsHost && runs.size() <= kInlineRunsMax;
-  BRECCIA_TAKE(const auto refs, x.import(runs.data(), is_inline ? 0 : runs.size()));
+  const bool without_table = is_inline<X>(runs);
+  BRECCIA_TAKE(const auto table, x.import(runs.data(), without_table ? 0 : runs.size()));
   QueriesRef queries = host;
   if (host.rows == nullptr) {
     queries.keys = keys.ref();
@@ -627,13 +645,8 @@ Status search(X& x, std::span<const RunRef> runs, const QueriesRef& host, const 
   BRECCIA_TAKE(const auto payload, Outlet<X>::make(x, found.payload, n));
   BRECCIA_TAKE(const auto value, Outlet<X>::make(x, found.value, n));
   BRECCIA_TAKE(const auto op, (Outlet<X, std::uint8_t>::make(x, found.op, n)));
-  const FoundRef out{payload.data(), value.data(), op.data()};
-  if (is_inline) {
-    BRECCIA_TRY(x.template launch<kWidth>(n, InlineSearch<Search>(runs, queries, out)));
-  } else {
-    const int run_count = static_cast<int>(runs.size());
-    BRECCIA_TRY(x.template launch<kWidth>(n, Search{refs.data(), run_count, queries, out}));
-  }
+  BRECCIA_TRY(launch_search(x, runs, without_table ? nullptr : table.data(), queries,
+                            {payload.data(), value.data(), op.data()}));
   BRECCIA_TRY(payload.send(x));
   BRECCIA_TRY(value.send(x));
   BRECCIA_TRY(op.send(x));

@@ -510,7 +510,7 @@ TEST(Requests, ClearForgetsEverything) {
 // Goal: values of 8 bytes are there as a column as long as all are of 8 bytes.
 // Method: puts, an operand and deletions of such values; exchanged for others and back, which shows
 //   in the records; then one value of another length, and a batch that is used again.
-// Mutation: a deletion that adds no number, or set_operation without the number, fails.
+// Mutation: a deletion that adds no number, or write_record without the number, fails.
 TEST(Requests, NumbersAsAColumn) {
   const auto number = [](std::uint64_t n) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof n);
@@ -532,6 +532,8 @@ TEST(Requests, NumbersAsAColumn) {
   for (const std::uint64_t other : {7, 0, 16}) others.push(other);
   writes.swap_numbers(&others);
   writes.set_operation(2, record::Op::kPut);
+  EXPECT_EQ(std::memcmp(before.data(), writes.records(), before.size()), 0);
+  writes.write_record(2);
   EXPECT_EQ(writes.numbers()[2], 16u);
   EXPECT_EQ(record::op_of(writes.offsets()[2]), record::Op::kPut);
   const std::byte* const record = writes.records() + record::position_of(writes.offsets()[2]);
@@ -539,6 +541,7 @@ TEST(Requests, NumbersAsAColumn) {
   EXPECT_EQ(std::memcmp(record::record_value(record), number(16).data(), 8), 0);
   writes.swap_numbers(&others);
   writes.set_operation(2, record::Op::kMerge);
+  writes.write_record(2);
   EXPECT_EQ(std::memcmp(before.data(), writes.records(), before.size()), 0);
 
   ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "e", "short").ok());

@@ -112,7 +112,8 @@ TEST_F(Roads, TooManyRuns) {
     all.insert(all.begin(), std::move(run));
     family.set_runs(all);
     const bool fits = i <= limits::kRunsPerSearchMax;
-    EXPECT_EQ(search.search(family, {key.ref(), nullptr}, {&found}, nullptr), fits);
+    EXPECT_EQ(search.search(family, family.backend_runs, {key.ref(), nullptr}, {&found}, nullptr),
+              fits);
     EXPECT_EQ(statistics.value(Ticker::kTooManyRuns), fits ? 0U : 1U);
     EXPECT_EQ(found, fits ? at : at - 8);
   }

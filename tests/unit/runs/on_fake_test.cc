@@ -71,17 +71,29 @@ class Work {
     return merge(one, Keep::kAll, {170, 186, 161, 177});
   }
 
-  /// The second and the fourth operation are of one key, which has a value.
+  /// The second and the fourth operation are of one key, which has a value, and then a newer one.
   Status update(const record::KeyColumnsRef& keys, const std::vector<std::uint64_t>& operations) {
     const std::vector<std::uint64_t> operands{1, 2, 3, 4};
     const std::vector<std::uint64_t> base{0, 100, 0, 100};
     const std::vector<std::uint8_t> has_base{0, 1, 0, 1};
     std::vector<std::uint64_t> result(4);
-    BRECCIA_TRY(backend_.update(
-        {keys, operations.data(), operands.data(), base.data(), has_base.data(), NumberOp::kAdd},
-        result.data()));
+    BRECCIA_TAKE(const UpdatePtr begun,
+                 backend_.begin_update({keys, operations.data(), operands.data(), base.data(),
+                                        has_base.data(), NumberOp::kAdd}));
+    bool fits = false;
+    BRECCIA_TRY(backend_.finish_update(*begun, {}, result.data(), &fits));
+    EXPECT_TRUE(fits);
     EXPECT_EQ(result[1], 102U);
     EXPECT_EQ(result[3], 106U);
+    const model::Columns key(exec::plain_host_memory(), {"a"}, true);
+    const std::uint64_t offset = 0;
+    const std::uint64_t value = 200;
+    BRECCIA_TAKE(const RunPtr run,
+                 backend_.build_run({key.ref(), &offset, 160, &value, false}, nullptr));
+    BRECCIA_TRY(backend_.finish_update(*begun, {&run, 1}, result.data(), &fits));
+    EXPECT_TRUE(fits);
+    EXPECT_EQ(result[1], 202U);
+    EXPECT_EQ(result[3], 206U);
     return Status::OK();
   }
 
