@@ -23,6 +23,9 @@ class Crew {
   /// The process's crew: half of the machine's cores. Its threads start with the first call.
   static Crew& shared();
 
+  /// Threads that work on a job, with the one that brings it.
+  [[nodiscard]] std::uint64_t size() const { return threads_.size() + 1; }
+
   /// Wakes the threads, so that they are ready when run() comes.
   void rouse();
 

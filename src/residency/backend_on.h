@@ -309,7 +309,8 @@ class SearchOn final : public Search {
  private:
   Status prepare(const record::KeyColumnsRef& keys, const FoundRef& found, std::uint64_t answers) {
     X& x = **x_;
-    BRECCIA_TRY(take(runs::algo::ImportedKeys<X>::make(x, keys), &keys_));
+    const bool in_place = runs::algo::reads_queries_once(keys);
+    BRECCIA_TRY(take(runs::algo::ImportedKeys<X>::make(x, keys, in_place), &keys_));
     BRECCIA_TRY(take(runs::algo::Outlet<X>::make(x, found.place, answers), &place_));
     return take(runs::algo::Outlet<X, std::uint32_t>::make(x, found.part, answers), &part_);
   }

@@ -314,6 +314,7 @@ class FileSet::Finder {
                    std::size_t left, const Answer& answer) {
     packed_.clear();
     Asked asked;
+    for (std::size_t i = 0; i < kAhead; ++i) fetch(found, i);
     for (std::size_t i = 0; i < found.places.size(); ++i) {
       if (cold_.is_cold()) ask_ahead(found, i, &asked);
       fetch(found, i + kAhead);
@@ -481,30 +482,29 @@ void FileSet::get_few(const record::KeyColumnsRef& keys,
                       std::vector<std::vector<std::uint32_t>>* places, std::uint64_t workers,
                       const Answer& answer) const {
   std::vector<std::uint32_t> all;
-  std::vector<std::size_t> begins;
-  for (const auto& list : *places) {
-    begins.push_back(all.size());
-    all.insert(all.end(), list.begin(), list.end());
-  }
+  for (const auto& list : *places) all.insert(all.end(), list.begin(), list.end());
   Finder::Sought sought(backend_->device().host_memory());
   Finder(*this, keys).seek(all, &sought);
   if (!sought.finish()) return;  // RocksDB is asked of all
-  std::atomic<std::size_t> next{0};
+  // As much for each, whoever it was missing for.
+  exec::Crew& crew = exec::Crew::shared();
+  const std::uint64_t shares = std::min({workers, crew.size(), std::uint64_t{places->size()}});
+  for (auto& list : *places) list.clear();
   // No exception of a thread of the crew's gets out of it.
   std::atomic<bool> has_memory{true};
-  const auto work = [&](std::uint32_t worker) {
+  const auto work = [&](std::uint32_t share) {
+    const std::size_t begin = all.size() * share / shares;
+    const std::size_t end = all.size() * (share + 1) / shares;
+    std::vector<std::uint32_t>& left = (*places)[share];
     const Status status = base::or_memory_limit([&] {
-      const auto finder = std::make_unique<Finder>(*this, keys);
-      for (std::size_t list = next++; list < places->size(); list = next++) {
-        std::vector<std::uint32_t>& own = (*places)[list];
-        const Finder::Found found = sought.found().part_of(begins[list], own.size());
-        if (!own.empty()) finder->look_up(found, worker, &own, answer);
-      }
+      left.assign(all.begin() + begin, all.begin() + end);
+      const Finder::Found found = sought.found().part_of(begin, end - begin);
+      std::make_unique<Finder>(*this, keys)->look_up(found, share, &left, answer);
       return Status::OK();
     });
     if (!status.ok()) has_memory = false;
   };
-  exec::Crew::shared().run(static_cast<std::uint32_t>(std::min(workers, places->size())), work);
+  crew.run(static_cast<std::uint32_t>(shares), work);
   if (!has_memory) throw std::bad_alloc();
 }
 

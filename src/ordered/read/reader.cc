@@ -125,14 +125,10 @@ class LoggedPuts {
         end_(end),
         fetched_bytes_(in_place ? sizeof(record::RecordHeader) : 2 * kLineBytes) {}
 
-  void fetch_ahead(std::uint64_t i) const {
-    if (i + kAhead >= end_ || found_[i + kAhead] == runs::kNotFound) return;
-    const std::byte* const next = places_.at(record::position_of(found_[i + kAhead]));
-    for (std::uint64_t at = 0; at < fetched_bytes_; at += kLineBytes) {
-      base::prefetch_far(next + at);
-    }
-    // A record need not begin with a line.
-    base::prefetch_far(next + fetched_bytes_ - 1);
+  void fetch_ahead(std::uint64_t i) const { fetch(i + kAhead); }
+  /// Before the first one, those that nobody else fetches.
+  void fetch_first(std::uint64_t i) const {
+    for (std::uint64_t ahead = 0; ahead < kAhead; ++ahead) fetch(i + ahead);
   }
   /// None if read `i` found no put.
   Slice value(std::uint64_t i) {
@@ -152,6 +148,16 @@ class LoggedPuts {
   static constexpr std::uint64_t kAhead = 24;
   static constexpr std::uint64_t kLineBytes = 64;
   static constexpr std::uint64_t kFetchedBytesMax = 8 * kLineBytes;  // it goes on by itself
+
+  void fetch(std::uint64_t i) const {
+    if (i >= end_ || found_[i] == runs::kNotFound) return;
+    const std::byte* const next = places_.at(record::position_of(found_[i]));
+    for (std::uint64_t at = 0; at < fetched_bytes_; at += kLineBytes) {
+      base::prefetch_far(next + at);
+    }
+    // A record need not begin with a line.
+    base::prefetch_far(next + fetched_bytes_ - 1);
+  }
 
   const wal::SegmentTable::Places places_;
   const std::uint64_t* const found_;
@@ -427,6 +433,7 @@ void Reader::gather(const Job& job, std::uint64_t begin, std::uint64_t end,
   std::uint64_t in_tree = 0;
   std::string key;
   LoggedPuts logged(table, job.found, end - first, in_place);
+  if (numbers == nullptr) logged.fetch_first(begin - first);
   // What most reads find, in a row: loops that look at one column each, and nowhere else.
   const auto add_row = [&](std::uint64_t i) {
     if (numbers == nullptr) {
