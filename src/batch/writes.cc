@@ -11,10 +11,6 @@ namespace breccia::batch {
 
 namespace {
 
-Slice family_value(const FamilyId& family) {
-  return {reinterpret_cast<const char*>(&family), sizeof family};
-}
-
 /// The record that names a family before its first.
 record::RecordHeader name_header() {
   return record::RecordHeader::make(record::Op::kFamily, 0, sizeof(FamilyId));
@@ -22,7 +18,9 @@ record::RecordHeader name_header() {
 
 }  // namespace
 
-void Writes::add_name() { add_record(name_header(), Slice(), family_value(family_)); }
+void Writes::add_name() {
+  add_record(name_header(), Slice(), {reinterpret_cast<const char*>(&family_), sizeof family_});
+}
 
 void Writes::add_record(const record::RecordHeader& header, const Slice& key, const Slice& value) {
   const std::uint64_t bytes = header.record_bytes();
@@ -242,11 +240,6 @@ void Writes::swap_numbers(exec::HostVector<std::uint64_t>* numbers) {
   BRECCIA_ASSERT(numbers->size() == point_count());
   numbers_.swap(*numbers);
   pushes_ = 0;
-}
-
-void Writes::set_operation(std::uint64_t i, record::Op op) {
-  BRECCIA_ASSERT(i < point_count() && record::is_point(op));
-  offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
 }
 
 void Writes::write_record(std::uint64_t i) {

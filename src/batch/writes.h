@@ -91,7 +91,9 @@ class Writes {
   void swap_numbers(exec::HostVector<std::uint64_t>* numbers);
   /// Makes point operation `i` an `op`; its record stays what it is until write_record().
   /// Threads any number, of different operations, as the next one.
-  void set_operation(std::uint64_t i, record::Op op);
+  void set_operation(std::uint64_t i, record::Op op) {
+    offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
+  }
   /// Brings operation `i` and its number into its record, in the place of a value of 8 bytes.
   void write_record(std::uint64_t i);
   /// To be called when set_operation has changed how many merges there are.

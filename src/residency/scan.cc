@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kWord = 8;
-/// Of the first entries; the processor sees where it goes on.
-constexpr std::size_t kFetchedLines = 4;
+/// Of an entry; the processor sees where it goes on, but not past a page.
+constexpr std::uint64_t kFetchedBytes = 32;
+constexpr std::uint64_t kFetchedLinesMin = 4;
+constexpr std::uint64_t kFetchedLinesMax = 48;
 
 using Blocks = std::vector<sst::Handle>;
 
@@ -122,6 +124,14 @@ void Scan::Level::take_entry() {
   key_ = Slice(key.data(), key.size() - sst::kTagBytes);
 }
 
+std::uint32_t Scan::Level::take_pairs(std::uint64_t end_head, std::uint32_t limit,
+                                      std::uint64_t* pairs) {
+  BRECCIA_ASSERT(state_ == State::kEntry);
+  const std::uint32_t taken = entries_.take_pairs(end_head, limit, pairs);
+  if (taken > 0) take_entry();
+  return taken;
+}
+
 bool Scan::Level::is_deletion() const {
   const auto tag = sst::load_little_endian<std::uint64_t>(key_.data() + key_.size());
   return static_cast<sst::EntryType>(tag & 0xFF) != sst::EntryType::kValue;
@@ -145,10 +155,14 @@ void Scan::each_plain(const FileSet::Starts& starts, std::uint64_t i, const Fetc
   }
 }
 
-void Scan::fetch_block(const FileSet::Starts& starts, std::uint64_t i) const {
-  each_plain(starts, i, [](const FileSet::Part& part, std::uint64_t offset) {
+void Scan::fetch_block(const FileSet::Starts& starts, std::uint64_t i,
+                       std::uint64_t entries) const {
+  const std::uint64_t lines =
+      std::clamp(std::min(entries, kFetchedLinesMax * kLineBytes) * kFetchedBytes / kLineBytes,
+                 kFetchedLinesMin, kFetchedLinesMax);
+  each_plain(starts, i, [lines](const FileSet::Part& part, std::uint64_t offset) {
     const char* const at = part.file->data() + offset;
-    for (std::size_t line = 0; line < kFetchedLines; ++line) {
+    for (std::uint64_t line = 0; line < lines; ++line) {
       base::prefetch_far(at + line * kLineBytes);
     }
     base::prefetch_far(&*guess(*part.blocks, offset));
@@ -194,6 +208,16 @@ void Scan::next() {
   BRECCIA_ASSERT(valid());
   pass_least();
   settle();
+}
+
+std::uint32_t Scan::take_pairs(std::uint32_t limit, std::uint64_t* pairs) {
+  BRECCIA_ASSERT(valid());
+  // Before what other levels have, versions of the same key among that.
+  std::uint64_t end_head = end_.has_value() ? end_head_ : ~std::uint64_t{0};
+  for (const Level& level : levels_) {
+    if (&level != least_ && level.valid()) end_head = std::min(end_head, head_of(level.key()));
+  }
+  return least_->take_pairs(end_head, limit, pairs);
 }
 
 void Scan::settle() {

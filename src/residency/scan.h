@@ -23,8 +23,9 @@ class Scan {
   /// Owner   `begin` is looked at now; `end`, if any, lives as long as the scan is not begun again.
   void begin(const FileSet::Starts& starts, std::uint64_t i, const Slice& begin,
              std::optional<Slice> end);
-  /// Asks for what begin() reads, some ranges before it, and again when that has come.
-  void fetch_block(const FileSet::Starts& starts, std::uint64_t i) const;
+  /// Asks for what begin() and so many entries read, some ranges before it, and again when that has
+  /// come.
+  void fetch_block(const FileSet::Starts& starts, std::uint64_t i, std::uint64_t entries) const;
   void fetch_entry(const FileSet::Starts& starts, std::uint64_t i) const;
 
   /// False: behind the last entry before the end, or not knows().
@@ -35,6 +36,10 @@ class Scan {
   [[nodiscard]] Slice key() const { return least_->key(); }
   [[nodiscard]] Slice value() const { return least_->value(); }
   void next();
+  /// Goes on over entries whose keys and values have 8 bytes each, as far as nothing else comes
+  /// between, to the last of them; returns how many, maybe none where there are some.
+  /// Shape   valid(); pairs[2 * limit]: key and value of each.
+  std::uint32_t take_pairs(std::uint32_t limit, std::uint64_t* pairs);
 
  private:
   /// fetch(part, offset) for each level's start in blocks that are not compressed.
@@ -54,6 +59,8 @@ class Scan {
     /// The user's.
     [[nodiscard]] Slice key() const { return key_; }
     [[nodiscard]] Slice value() const { return entries_.value(); }
+    /// As BlockEntries::take_pairs.
+    std::uint32_t take_pairs(std::uint64_t end_head, std::uint32_t limit, std::uint64_t* pairs);
 
    private:
     enum class State { kEnd, kEntry, kUnknown };

@@ -114,6 +114,47 @@ inline bool BlockEntries::take_short_entry(bool is_restart) {
   return true;
 }
 
+std::uint32_t BlockEntries::take_pairs(std::uint64_t end_head, std::uint32_t limit,
+                                       std::uint64_t* pairs) {
+  constexpr std::uint64_t kWord = sizeof(std::uint64_t);
+  constexpr std::uint64_t kKey = kWord + kTagBytes;
+  constexpr std::uint64_t kLengths = 3;
+  constexpr std::ptrdiff_t kBytesMax = kLengths + kKey + kWord;
+  if (!status_.ok() || kind_ != Kind::kValues || key_bytes_ != kKey) return 0;
+  const char* at = entries_.data();
+  const char* const end = at + entries_.size();
+  std::uint64_t head = base::load_big_endian_8(key_.data());
+  std::uint64_t tag = 0;
+  std::uint32_t taken = 0;
+  // What ends it is for next() to say.
+  while (taken < limit && end - at >= kBytesMax && next_restart_place_ >= at) {
+    const auto shared = static_cast<unsigned char>(at[0]);
+    const auto unshared = static_cast<unsigned char>(at[1]);
+    const bool is_restart = next_restart_place_ == at;
+    if (shared >= kWord || shared + unshared != kKey || at[2] != kWord) break;
+    if (is_restart && shared != 0) break;
+    const std::uint64_t rest = base::load_big_endian_8(at + kLengths) >> 8 * shared;
+    const std::uint64_t own = shared == 0 ? 0 : head >> (64 - 8 * shared) << (64 - 8 * shared);
+    const char* const value = at + kLengths + unshared;
+    const auto own_tag = load_little_endian<std::uint64_t>(value - kTagBytes);
+    const bool is_value = static_cast<EntryType>(own_tag & 0xFF) == EntryType::kValue;
+    if (!is_value || (own | rest) <= head || (own | rest) >= end_head) break;
+    head = own | rest;
+    tag = own_tag;
+    if (is_restart) next_restart_place_ = restart_place(++next_restart_);
+    pairs[2 * taken] = __builtin_bswap64(head);
+    std::memcpy(&pairs[2 * taken + 1], value, kWord);
+    ++taken;
+    at = value + kWord;
+  }
+  if (taken == 0) return 0;
+  std::memcpy(key_.data(), &pairs[2 * taken - 2], kWord);
+  std::memcpy(key_.data() + kWord, &tag, kTagBytes);
+  value_ = Slice(at - kWord, kWord);
+  entries_ = Slice(at, static_cast<std::size_t>(end - at));
+  return taken;
+}
+
 bool BlockEntries::take_lengths(Input* input, Lengths* lengths) const {
   return input->varint(&lengths->shared) && input->varint(&lengths->unshared) &&
          (kind_ == Kind::kHandles || input->varint(&lengths->value));

@@ -30,6 +30,12 @@ class BlockEntries {
   /// status(), as there is none.
   /// Shape   kValues
   bool seek_value(std::uint64_t at);
+  /// Moves on over entries whose keys and values have 8 bytes each, as long as they come one behind
+  /// the other: one version of each key, a value, of keys whose bytes as a number are below
+  /// `end_head`. Returns how many: it may stop before others.
+  /// Shape   kValues, at an entry of such a key, of an internal key with its tag; pairs[2 * limit]:
+  ///         key and value of each, as they lie in memory.
+  std::uint32_t take_pairs(std::uint64_t end_head, std::uint32_t limit, std::uint64_t* pairs);
   [[nodiscard]] const Status& status() const { return status_; }
 
   [[nodiscard]] Slice key() const { return Slice(key_.data(), key_bytes_); }

@@ -158,7 +158,8 @@ class BrecciaSession final : public Session {
   }
 
   static void digest_range(const Batch& batch, std::size_t range, ScanDigest* digest) {
-    for (std::size_t i = 0; i < batch.range_size(range); ++i) {
+    const std::size_t size = batch.range_size(range);
+    for (std::size_t i = 0; i < size; ++i) {
       const auto [key, value] = batch.range_entry(range, i);
       digest->add(key, value);
     }

@@ -74,6 +74,15 @@ class PairsOrRecords {
     if (pairs_ > 0) make_records(arena);
     records_.push_back(make_record(key, value, arena));
   }
+  /// Takes more pairs, behind pairs alone: take(limit, pairs) says how many there are.
+  template <class Take>
+  void take_pairs(std::uint64_t limit, const Take& take) {
+    constexpr std::uint64_t kAtATime = 256;
+    if (pairs_ == 0 || !records_.empty()) return;
+    const auto most = static_cast<std::uint32_t>(std::min(limit, kAtATime));
+    if (words_.size() < 2 * (pairs_ + most)) words_.resize(4 * (pairs_ + most));
+    pairs_ += take(most, &words_[2 * pairs_]);
+  }
   batch::RangeResult keep(Status::Code code, batch::ResultArena* arena) const {
     if (pairs_ == 0) return kept(records_, code, arena);
     auto* const pairs = make_array<std::uint64_t>(2 * pairs_, arena);
@@ -333,7 +342,7 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
     WalkMerge merging(table, {tombstones.get(), job.bound_at(i)}, found, count, keys, tree, arena);
     return merging.run(limit, may_miss, &records);
   };
-  if (tree != nullptr) tree->begin(i - worker->first);
+  if (tree != nullptr) tree->begin(i - worker->first, job.ranges->limits()[i]);
   bool is_whole = merge(&fresh);
   if (!is_whole && tree != nullptr && !tree->knows()) {
     statistics_->add(Ticker::kRangesByIterator, 1);
@@ -355,10 +364,13 @@ void RangeReader::read_tree_alone(const Job& job, std::uint64_t i, Worker* worke
     entries.clear();
     for (; entries.count() < limit && tree.valid(); tree.next()) {
       entries.add(tree.key(), tree.value(), worker->arena);
+      entries.take_pairs(limit - entries.count(), [&](std::uint32_t most, std::uint64_t* pairs) {
+        return tree.take_pairs(most, pairs);
+      });
       if (entries.count() == limit) return;  // what comes next need not be looked at
     }
   };
-  tree.begin(i - worker->first);
+  tree.begin(i - worker->first, limit);
   read();
   if (!tree.knows()) {
     statistics_->add(Ticker::kRangesByIterator, 1);

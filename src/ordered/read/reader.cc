@@ -384,9 +384,8 @@ bool Reader::search(Job* job) const {
   runs::FoundRef found{job->found, job->numbers};
   if (job->ops != nullptr) found = {nullptr, job->numbers, job->ops};
   CacheRefs cached{job->refs};
-  const bool is_found =
-      search_->search(job->family, job->family.backend_runs, job->queries, found,
-                      job->refs != nullptr ? &cached : nullptr);
+  const bool is_found = search_->search(job->family, job->family.backend_runs, job->queries, found,
+                                        job->refs != nullptr ? &cached : nullptr);
   if (!is_found || !cached.is_filled) job->refs = nullptr;
   if (!is_found) job->numbers = nullptr;
   if (!is_found) job->ops = nullptr;

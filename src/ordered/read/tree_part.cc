@@ -19,7 +19,7 @@ TreePart::TreePart(const Pin& pin, const FamilyView& family, const record::KeyCo
   if (starts_ != nullptr) scan_.emplace(*family_.files);
 }
 
-void TreePart::begin(std::uint64_t i) {
+void TreePart::begin(std::uint64_t i, std::uint64_t entries) {
   restore(begins_, i, &begin_);
   restore(ends_, i, &end_);
   reads_files_ = starts_ != nullptr;
@@ -27,7 +27,9 @@ void TreePart::begin(std::uint64_t i) {
   // Ranges whose first bytes are on their way.
   constexpr std::uint64_t kBlocksAhead = 8;
   constexpr std::uint64_t kEntriesAhead = 3;
-  if (i + kBlocksAhead < begins_.count) scan_->fetch_block(*starts_, i + kBlocksAhead);
+  if (i + kBlocksAhead < begins_.count) {
+    scan_->fetch_block(*starts_, i + kBlocksAhead, entries);
+  }
   if (i + kEntriesAhead < begins_.count) scan_->fetch_entry(*starts_, i + kEntriesAhead);
   scan_->begin(*starts_, i, begin_, Slice(end_));
 }

@@ -27,8 +27,9 @@ class TreePart {
   TreePart(const TreePart&) = delete;
   TreePart& operator=(const TreePart&) = delete;
 
-  /// Goes to the first entry of range `i`, which files have if they can.
-  void begin(std::uint64_t i);
+  /// Goes to the first entry of range `i`, which files have if they can, and of which so many are
+  /// wanted, as of those behind it.
+  void begin(std::uint64_t i, std::uint64_t entries);
   /// The same, of RocksDB, where files do not know it.
   void begin_below();
   [[nodiscard]] bool valid() const {
@@ -42,6 +43,10 @@ class TreePart {
   void next() {
     if (reads_files_) return scan_->next();
     iterator_->Next();
+  }
+  /// As Scan::take_pairs; none of what RocksDB reads.
+  std::uint32_t take_pairs(std::uint32_t limit, std::uint64_t* pairs) {
+    return reads_files_ ? scan_->take_pairs(limit, pairs) : 0;
   }
   /// Goes on to the first entry that is not below `key`.
   /// Shape   RocksDB is read.

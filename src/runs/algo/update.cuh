@@ -19,8 +19,8 @@ BRECCIA_HD inline std::uint64_t combine(NumberOp op, std::uint64_t left, std::ui
   return right_is_larger == (op == NumberOp::kMax) ? right : left;
 }
 
-/// Applies the operations of each key in arrival order, one lane per key: to its newest version that
-/// was found in runs, else to its base.
+/// Applies the operations of each key in arrival order, one lane per key: to its newest version
+/// that was found in runs, else to its base.
 /// Shape   `id`: entries in run order (of one key the last that arrived first). newer: as a search
 ///         leaves it with operations, or null. result[entry] is written for merge operands only.
 ///         *operands: counts keys whose newest version is a merge operand.

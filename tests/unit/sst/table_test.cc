@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/random.h"
 #include "sst/block.h"
 #include "sst/check.h"
@@ -294,6 +295,8 @@ TEST(SstTable, BrokenBlocksDoNoHarm) {
         BlockEntries entries(contents, BlockEntries::Kind::kValues);
         for (int seeks = 0; seeks < 4; ++seeks) {
           (void)(entries.seek_value(random.below(contents.size() + 1)) && entries.next());
+          std::uint64_t pairs[20];
+          (void)entries.take_pairs(~std::uint64_t{0}, 10, pairs);
         }
       }
     }
@@ -333,6 +336,114 @@ TEST(SstBlock, FindsEntriesByTheirValues) {
           ASSERT_EQ(entries.key().ToString(), std::next(expected)->second);
         }
       }
+    }
+  }
+}
+
+struct BlockEntry {
+  std::string key;  // with its tag
+  std::string value;
+};
+
+/// Entries in order, most of them values of 8 bytes of keys of 8; `odd`: one in so many is not, or
+/// is another version of the key before it. 0: none is.
+std::vector<BlockEntry> random_entries(base::Random& random, std::uint64_t count,
+                                       std::uint64_t odd) {
+  std::vector<BlockEntry> entries;
+  std::uint64_t head = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto is_odd = [&] { return odd > 0 && random.below(odd) == 0; };
+    const bool is_version = i > 0 && is_odd();
+    if (!is_version) head += 1 + (std::uint64_t{1} << random.below(48));
+    std::string key(8, '\0');
+    for (int byte = 0; byte < 8; ++byte) key[byte] = static_cast<char>(head >> (56 - 8 * byte));
+    if (!is_version && is_odd()) key.push_back('x');
+    if (is_version) key = entries[i - 1].key.substr(0, entries[i - 1].key.size() - kTagBytes);
+    const std::uint64_t tag = (count - i) << 8 | (is_odd() ? 0 : 1);
+    key.append(reinterpret_cast<const char*>(&tag), sizeof tag);
+    entries.push_back({key, std::string(is_odd() ? random.below(300) : 8, 'v')});
+    for (char& byte : entries[i].value) byte = static_cast<char>(random.below(256));
+  }
+  return entries;
+}
+
+void append_varint(std::uint64_t number, std::string* to) {
+  for (; number >= 0x80; number >>= 7) to->push_back(static_cast<char>(number | 0x80));
+  to->push_back(static_cast<char>(number));
+}
+
+std::string block_of(const std::vector<BlockEntry>& entries, std::size_t interval) {
+  std::string block;
+  std::string restarts;
+  const auto append_word = [](std::uint64_t word, std::string* to) {
+    const auto own = static_cast<std::uint32_t>(word);
+    to->append(reinterpret_cast<const char*>(&own), sizeof own);
+  };
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string& key = entries[i].key;
+    std::size_t shared = 0;
+    if (i % interval == 0) {
+      append_word(block.size(), &restarts);
+    } else {
+      const std::string& before = entries[i - 1].key;
+      while (shared < key.size() && shared < before.size() && key[shared] == before[shared]) {
+        ++shared;
+      }
+    }
+    append_varint(shared, &block);
+    append_varint(key.size() - shared, &block);
+    append_varint(entries[i].value.size(), &block);
+    block += key.substr(shared) + entries[i].value;
+  }
+  const std::size_t count = restarts.size() / sizeof(std::uint32_t);
+  block += restarts;
+  append_word(count, &block);
+  return block;
+}
+
+// Goal: entries that are taken in rows are those that come one by one, and no others are in rows.
+// Method: blocks of keys and values of 8 bytes, with and without versions, deletions and other
+//   lengths between them; rows of any length, before any end, mixed with single steps.
+// Mutation: a version, a deletion or a key at the end that is taken along; what a row leaves behind
+//   it (key, restarts) that is not what single steps leave; a row that ends at a restart.
+TEST(SstBlock, TakesPairsInRows) {
+  for (const std::uint64_t seed : testing::seeds_to_run(300)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const std::uint64_t odd = seed % 3 == 0 ? 0 : 2 + random.below(30);
+    const auto expected = random_entries(random, 1 + random.below(300), odd);
+    const std::string block = block_of(expected, 1 + random.below(20));
+    const bool has_end = random.below(2) == 0;
+    const std::uint64_t end =
+        base::load_big_endian_8(expected[random.below(expected.size())].key.data());
+    BlockEntries entries(block, BlockEntries::Kind::kValues);
+    std::uint64_t in_rows = 0;
+    std::size_t at = 0;
+    for (; entries.next(); ++at) {
+      ASSERT_EQ(entries.key().ToString(), expected[at].key);
+      ASSERT_EQ(entries.value().ToString(), expected[at].value);
+      std::vector<std::uint64_t> pairs(2 * (1 + random.below(100)));
+      const std::uint32_t taken =
+          entries.take_pairs(has_end ? end : ~std::uint64_t{0},
+                             static_cast<std::uint32_t>(pairs.size() / 2), pairs.data());
+      for (std::uint32_t i = 0; i < taken; ++i) {
+        const BlockEntry& own = expected[++at];
+        ASSERT_EQ(own.key.size(), 16U);
+        ASSERT_EQ(own.key[8], 1) << "a deletion";
+        ASSERT_EQ(own.value, std::string(reinterpret_cast<const char*>(&pairs[2 * i + 1]), 8));
+        ASSERT_EQ(own.key.substr(0, 8),
+                  std::string(reinterpret_cast<const char*>(&pairs[2 * i]), 8));
+        ASSERT_NE(own.key.substr(0, 8), expected[at - 1].key.substr(0, 8));
+        ASSERT_TRUE(!has_end || base::load_big_endian_8(own.key.data()) < end);
+      }
+      ASSERT_EQ(entries.key().ToString(), expected[at].key);
+      ASSERT_EQ(entries.value().ToString(), expected[at].value);
+      in_rows += taken;
+    }
+    ASSERT_TRUE(entries.status().ok()) << entries.status().ToString();
+    ASSERT_EQ(at, expected.size());
+    if (odd == 0 && !has_end && expected.size() > 100) {
+      ASSERT_GT(in_rows, expected.size() / 2);
     }
   }
 }
