@@ -74,8 +74,7 @@ Status too_long(const BytesColumn& strings, const char* what, std::uint64_t byte
                                  "the limit is " + std::to_string(bytes_max));
 }
 
-/// The strings; those that lie one behind the other are of the fixed kind if they are of one
-/// length.
+/// The strings; those that lie one behind the other are of the fixed kind if of one length.
 /// Errors  InvalidArgument: one is longer than `bytes_max`; std::bad_alloc.
 Result<StringArray> checked(const BytesColumn& strings, const char* what, std::uint64_t bytes_max) {
   if (strings.count() == 0) return StringArray{BytesColumn::Fixed(nullptr, 0, 0), 0};

@@ -89,9 +89,10 @@ class Writes {
   /// Exchanges numbers() for others, one for each point operation; write_record() does the rest.
   /// Shape   only_numbers().
   void swap_numbers(exec::HostVector<std::uint64_t>* numbers);
-  /// Makes point operation `i` an `op`; its record stays what it is until write_record().
-  /// Threads any number, of different operations, as the next one.
+  /// Makes point operation `i` an `op`; its record stays what it is until write_record(). Threads
+  /// any number, of different operations, as the next one.
   void set_operation(std::uint64_t i, record::Op op) {
+    BRECCIA_ASSERT(i < point_count() && record::is_point(op));
     offsets_.data()[i] = record::position_of(offsets_[i]) | static_cast<std::uint64_t>(op);
   }
   /// Brings operation `i` and its number into its record, in the place of a value of 8 bytes.
@@ -104,7 +105,7 @@ class Writes {
 
  private:
   friend class Requests;
-  /// True if a record that names the family comes before what is added now.
+  /// Whether a record that names the family comes first.
   [[nodiscard]] bool needs_name() const { return record_bytes() == 0 && family_ != kDefaultFamily; }
   /// True if a write can be pushed as it is: one of those that are there already, with room for it.
   [[nodiscard]] bool takes(const record::RecordHeader& header) const {
@@ -140,8 +141,7 @@ class Writes {
   void add_record(const record::RecordHeader& header, const Slice& key, const Slice& value);
   void add_number(record::Op op, const Slice& value);
 
-  /// Records of so large a batch have left the caches before a submit copies them, so from here on
-  /// they go past them.
+  /// Records of so large a batch leave the caches before a submit copies them: they go past those.
   static constexpr std::uint64_t kStreamedFrom = 16 << 20;
 
   /// Records that are still in arrays of the caller's.
