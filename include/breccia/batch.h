@@ -141,6 +141,11 @@ class Batch {
   /// Key and value of entry `j` of range `i`. They lie in the store's memory, which the batch
   /// holds.
   [[nodiscard]] std::pair<Slice, Slice> range_entry(std::size_t i, std::size_t j) const;
+  /// All entries of range `i`, key and value of each, where the store has them one behind the
+  /// other: all have 8 bytes, and lie as they were written. Null: it has not, or there are none.
+  /// They lie where those of range_entry() do.
+  /// Shape   pairs[2 * range_size(i)]
+  [[nodiscard]] const std::uint64_t* range_pairs(std::size_t i) const;
 
   /// The entries of ranges [first, first + count) as an Arrow array of lists has them: lists[0] is
   /// 0, and range first + i has entries [lists[i], lists[i + 1]) of the columns that

@@ -118,6 +118,10 @@ std::pair<Slice, Slice> Batch::range_entry(std::size_t i, std::size_t j) const {
   return batch::range_entry(requests_->range_result(i), j);
 }
 
+const std::uint64_t* Batch::range_pairs(std::size_t i) const {
+  return requests_->range_result(i).pairs;
+}
+
 Status Batch::RangeOffsets(std::size_t first, std::size_t count, std::int32_t* lists,
                            std::uint8_t* found) const {
   return base::or_memory_limit(

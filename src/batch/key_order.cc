@@ -18,8 +18,7 @@
 ///  3. Each part has a hash table of the last request of each key, and its requests go through that
 ///     one by one: whoever finds a request of its key is linked to it, and takes its place.
 ///
-/// Keys can be made to have one hash, whatever its seed. A part in which the search takes too long
-/// is sorted instead.
+/// Keys can be made to have one hash. A part in which the search takes too long is sorted instead.
 
 namespace breccia::batch {
 

@@ -7,8 +7,7 @@
 
 #include "batch/requests.h"
 
-/// Results of ranges as Arrow has lists of strings: which entries are whose, and keys and values as
-/// columns.
+/// Results of ranges as Arrow has lists of strings: whose entries are which, keys, and values.
 /// Shape   as Batch::RangeOffsets, EntryOffsets and CopyEntries, for offsets of 32 and 64 bits.
 
 namespace breccia::batch {

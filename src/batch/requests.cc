@@ -41,8 +41,7 @@ std::size_t find_or_make_part(std::vector<std::unique_ptr<Part>>* parts, FamilyI
   return parts->size() - 1;
 }
 
-/// Index of the part of `parts` for `family`, which is made if it is not there. Most batches are of
-/// one family.
+/// Index of the part of `parts` for `family`, which is made if it is not there; most have one.
 template <class Part>
 inline std::size_t part_of(std::vector<std::unique_ptr<Part>>* parts, FamilyId family,
                            exec::HostMemory& memory) {

@@ -33,8 +33,7 @@
 /// `after` is the number of the family's record bytes that came before: it orders reads among
 /// writes. Requests::Places says which lookup of the batch is which of whose. A result points to
 /// memory that others hold: a value in one of the batch's arenas, in its numbers or in the log,
-/// entries of a range in the log or in its pairs, or any of these in another batch's
-/// (Requests::hold).
+/// entries of a range in the log or in its pairs, or any in another batch's (Requests::hold).
 ///
 /// Batches are joined and divided by copying requests behind those of another one, all or the
 /// chosen ones, and by handing the results back in the same order (append, hand_over).

@@ -159,6 +159,13 @@ class BrecciaSession final : public Session {
 
   static void digest_range(const Batch& batch, std::size_t range, ScanDigest* digest) {
     const std::size_t size = batch.range_size(range);
+    if (const std::uint64_t* const pairs = batch.range_pairs(range)) {
+      for (std::size_t i = 0; i < size; ++i) {
+        const auto* const pair = reinterpret_cast<const char*>(pairs + 2 * i);
+        digest->add(Slice(pair, sizeof *pairs), Slice(pair + sizeof *pairs, sizeof *pairs));
+      }
+      return;
+    }
     for (std::size_t i = 0; i < size; ++i) {
       const auto [key, value] = batch.range_entry(range, i);
       digest->add(key, value);

@@ -571,6 +571,7 @@ TEST(Requests, RangesAsPairs) {
   ASSERT_EQ(batch.range_size(0), 2u);
   EXPECT_EQ(batch.range_entry(0, 0), std::make_pair(Slice("cccccccc"), Slice("dddddddd")));
   EXPECT_EQ(batch.range_entry(0, 1), std::make_pair(Slice("eeeeeeee"), Slice("ffffffff")));
+  EXPECT_EQ(batch.range_pairs(0), pairs + 2);
 }
 
 }  // namespace breccia::batch

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <string>
 #include <thread>
@@ -160,6 +161,9 @@ class EngineResidentFiles : public ::testing::Test {
       for (; count < batch.range_size(i); ++count, ++expected) {
         ASSERT_NE(expected, model_.end());
         const auto [key, value] = batch.range_entry(i, count);
+        if (const std::uint64_t* const pairs = batch.range_pairs(i)) {
+          ASSERT_EQ(std::memcmp(key.data(), pairs + 2 * count, 16), 0);
+        }
         ASSERT_EQ(key.ToString(), expected->first);
         ASSERT_EQ(value.ToString(), expected->second);
       }
