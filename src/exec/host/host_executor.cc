@@ -3,6 +3,7 @@
 
 #include <tbb/info.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -14,41 +15,100 @@ namespace {
 
 constexpr int kDigits = 8;
 constexpr int kBuckets = 256;
-using Histogram = std::array<std::array<std::uint32_t, kBuckets>, kDigits>;
 
-void count_digits(const std::uint64_t* keys, std::uint64_t n, Histogram* histogram) {
+/// Keys and their ids, and work space of the same shape.
+struct Pairs {
+  std::uint64_t* keys;
+  std::uint32_t* ids;
+  std::uint64_t* keys_work;
+  std::uint32_t* ids_work;
+
+  [[nodiscard]] Pairs from(std::uint64_t i) const {
+    return {keys + i, ids + i, keys_work + i, ids_work + i};
+  }
+};
+
+/// Shifts that bring the bytes in which keys differ to the lowest, from the least significant on.
+struct Digits {
+  std::array<int, kDigits> shift{};
+  int count = 0;
+
+  Digits(const std::uint64_t* keys, std::uint64_t n) {
+    std::uint64_t differing = 0;
+    for (std::uint64_t i = 0; i < n; ++i) differing |= keys[i] ^ keys[0];
+    for (int digit = 0; digit < kDigits; ++digit) {
+      if ((differing >> 8 * digit & 0xff) != 0) shift[count++] = 8 * digit;
+    }
+  }
+};
+
+/// Sorts by the digits [first, last), the least significant first.
+/// Cost    a counting pass, and a scatter pass each.
+void sort_by(const Digits& digits, int first, int last, std::uint64_t n, const Pairs& pairs) {
+  std::array<std::array<std::uint32_t, kBuckets>, kDigits> buckets;
+  for (int digit = first; digit < last; ++digit) buckets[digit].fill(0);
   for (std::uint64_t i = 0; i < n; ++i) {
-    std::uint64_t key = keys[i];
-    for (int digit = 0; digit < kDigits; ++digit, key >>= 8) ++(*histogram)[digit][key & 0xff];
+    for (int digit = first; digit < last; ++digit) {
+      ++buckets[digit][pairs.keys[i] >> digits.shift[digit] & 0xff];
+    }
+  }
+  Pairs now = pairs;
+  for (int digit = first; digit < last; ++digit) {
+    std::uint32_t begin = 0;
+    for (std::uint32_t& entry : buckets[digit]) begin += std::exchange(entry, begin);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const std::uint32_t to = buckets[digit][now.keys[i] >> digits.shift[digit] & 0xff]++;
+      now.keys_work[to] = now.keys[i];
+      now.ids_work[to] = now.ids[i];
+    }
+    std::swap(now.keys, now.keys_work);
+    std::swap(now.ids, now.ids_work);
+  }
+  if (now.keys == pairs.keys) return;
+  std::memcpy(pairs.keys, now.keys, n * sizeof *now.keys);
+  std::memcpy(pairs.ids, now.ids, n * sizeof *now.ids);
+}
+
+/// Stable, of few.
+void insertion_sort(std::uint64_t n, const Pairs& pairs) {
+  for (std::uint64_t i = 1; i < n; ++i) {
+    const std::uint64_t key = pairs.keys[i];
+    const std::uint32_t id = pairs.ids[i];
+    std::uint64_t to = i;
+    for (; to > 0 && pairs.keys[to - 1] > key; --to) {
+      pairs.keys[to] = pairs.keys[to - 1];
+      pairs.ids[to] = pairs.ids[to - 1];
+    }
+    pairs.keys[to] = key;
+    pairs.ids[to] = id;
   }
 }
+
+/// Most significant digits by which n random keys are told apart, but for few.
+int telling_digits(std::uint64_t n) { return (static_cast<int>(std::bit_width(n)) + 3 + 7) / 8; }
 
 }  // namespace
 
 void radix_sort(std::uint64_t* keys, std::uint32_t* ids, std::uint64_t* keys_work,
                 std::uint32_t* ids_work, std::uint64_t n) {
   BRECCIA_ASSERT(n < (std::uint64_t{1} << 32));
-  auto* const own_keys = keys;
-  auto* const own_ids = ids;
-  Histogram histogram{};
-  count_digits(keys, n, &histogram);
-  for (int digit = 0; digit < kDigits; ++digit) {
-    const int shift = 8 * digit;
-    auto& bucket = histogram[digit];
-    if (n == 0 || bucket[keys[0] >> shift & 0xff] == n) continue;  // the byte is the same in all
-    std::uint32_t begin = 0;
-    for (std::uint32_t& entry : bucket) begin += std::exchange(entry, begin);
-    for (std::uint64_t i = 0; i < n; ++i) {
-      const std::uint32_t to = bucket[keys[i] >> shift & 0xff]++;
-      keys_work[to] = keys[i];
-      ids_work[to] = ids[i];
+  constexpr std::uint64_t kFew = 64;
+  const Pairs pairs{keys, ids, keys_work, ids_work};
+  const Digits digits(keys, n);
+  // Keys that the first digits do not tell apart are neighbours then.
+  const int first = std::max(0, digits.count - telling_digits(n));
+  sort_by(digits, first, digits.count, n, pairs);
+  if (first == 0) return;
+  const int shift = digits.shift[first];
+  for (std::uint64_t begin = 0; begin < n;) {
+    std::uint64_t end = begin + 1;
+    while (end < n && keys[end] >> shift == keys[begin] >> shift) ++end;
+    if (end - begin > kFew) {
+      sort_by(digits, 0, first, end - begin, pairs.from(begin));
+    } else {
+      insertion_sort(end - begin, pairs.from(begin));
     }
-    std::swap(keys, keys_work);
-    std::swap(ids, ids_work);
-  }
-  if (keys != own_keys) {
-    std::memcpy(own_keys, keys, n * sizeof *keys);
-    std::memcpy(own_ids, ids, n * sizeof *ids);
+    begin = end;
   }
 }
 

@@ -157,8 +157,8 @@ Status Updater::look(const Pin& pin, const FamilyView& family, UpdateWork* work)
   std::atomic<bool> fits{true};
   for_each(keys.count, [&](std::uint64_t i) {
     if (work->is_repeat(i)) return;
-    const bool fit = is_searched ? take_found(base, i, work->found[i], work)
-                                 : take_read(base, i, work);
+    const bool fit =
+        is_searched ? take_found(base, i, work->found[i], work) : take_read(base, i, work);
     if (!fit) fits.store(false, std::memory_order_relaxed);
   });
   return fits ? Status::OK() : Status::NotSupported("a value that is no number of 8 bytes");

@@ -7,6 +7,7 @@
 #include "base/perf.h"
 #include "base/sometimes.h"
 #include "batch/batch_records.h"
+#include "exec/crew.h"
 #include "ordered/request_counter.h"
 #include "wal/format.h"
 
@@ -14,7 +15,9 @@ namespace breccia::ordered {
 
 namespace {
 
-/// Writes from which on records are copied and runs built at once.
+/// Writes from which on records are copied and runs built at once: beside a device by the crew,
+/// which need not be woken; else, and of more, by whatever threads there are.
+constexpr std::uint64_t kCrewMin = 1 << 10;
 constexpr std::uint64_t kTogetherMin = 64 << 10;
 
 record::EntriesRef entries_of(const batch::Writes& writes, std::uint64_t base) {
@@ -76,6 +79,7 @@ Status Writer::submit_writes(const WriteOptions& options, const ReadSet& validat
                              batch::Requests* requests, WriteTicket* ticket) {
   const bool as_runs = requests->write_count() >= parts_.backend_min.writes;
   ticket->durability = options.durability;
+  if (as_runs && takes_crew(requests->write_count())) exec::Crew::shared().rouse();
   UpdatedBatch updated;  // at its end the batch has its operands back: it may be submitted again
   requests->lay_out();
   BRECCIA_TRY(enter(options, validated, requests, as_runs, &updated, ticket));
@@ -141,6 +145,11 @@ void Writer::update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated) {
   }
 }
 
+bool Writer::takes_crew(std::uint64_t writes) const {
+  return writes >= kCrewMin && writes < kTogetherMin &&
+         !parts_.backends->is_host(*parts_.backends->current());
+}
+
 /// False if a family's writes become runs in chunks, which have no common order for the frame.
 bool Writer::become_one_run_each(const batch::Requests& requests) const {
   return std::all_of(requests.writes().begin(), requests.writes().end(), [&](const auto& writes) {
@@ -158,7 +167,7 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const Updated
   // Others wait for the longer one: a device builds runs while cores copy records.
   Status copied;
   Status built;
-  const auto work = [&](int part) {
+  const auto work = [&](std::uint32_t part) {
     (part == 0 ? copied : built) = base::or_memory_limit([&] {
       if (part == 1) return build_runs(requests, ticket);
       const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
@@ -167,8 +176,11 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const Updated
       return Status::OK();
     });
   };
-  if (as_runs && (requests->write_count() >= kTogetherMin || BRECCIA_SOMETIMES(30))) {
-    base::parallel_for(0, 2, work);
+  const std::uint64_t writes = requests->write_count();
+  if (as_runs && (writes >= kTogetherMin || BRECCIA_SOMETIMES(30))) {
+    base::parallel_for(0U, 2U, work);
+  } else if (as_runs && takes_crew(writes)) {
+    exec::Crew::shared().run(2, work);
   } else {
     work(0);
     if (as_runs) work(1);
