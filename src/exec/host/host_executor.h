@@ -14,9 +14,9 @@ namespace breccia::exec::host {
 
 /// Stable radix sort of pairs by key, ascending.
 /// Shape   keys[n], ids[n], and work space of the same shape; the result lies in keys and ids.
-/// Cost    a counting pass, and a scatter pass for each of the first bytes in which keys differ that
-///         tell most of as many random keys apart (4,096: two); of the keys that those do not tell
-///         apart the same once more, for the bytes behind.
+/// Cost    a counting pass, and a scatter pass for each of the first bytes in which keys differ by
+///         which most of as many random keys are told apart (of 4,096, two); of those that they do
+///         not tell apart the same once more, by the bytes behind.
 void radix_sort(std::uint64_t* keys, std::uint32_t* ids, std::uint64_t* keys_work,
                 std::uint32_t* ids_work, std::uint64_t n);
 
