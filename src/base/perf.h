@@ -19,7 +19,9 @@ inline void perf_add(PerfField field, std::uint64_t more) {
   if (perf_counts()) rocksdb::get_perf_context()->*field += more;
 }
 
-/// Adds the nanoseconds of its life to a field, if the calling thread's perf level asks for times.
+/// Adds the nanoseconds until done(), or its end, to a field, if the perf level of the thread that
+/// made it asks for times.
+/// Threads done() by any, before its end, which is where it was made.
 class PerfTimer {
  public:
   explicit PerfTimer(PerfField field)
@@ -29,15 +31,21 @@ class PerfTimer {
   }
   ~PerfTimer() {
     if (field_ == nullptr) return;
-    const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - begin_;
+    if (end_ == Time()) done();
+    const std::chrono::nanoseconds spent = end_ - begin_;
     rocksdb::get_perf_context()->*field_ += static_cast<std::uint64_t>(spent.count());
+  }
+  void done() {
+    if (field_ != nullptr) end_ = std::chrono::steady_clock::now();
   }
   PerfTimer(const PerfTimer&) = delete;
   PerfTimer& operator=(const PerfTimer&) = delete;
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   const PerfField field_;
-  std::chrono::steady_clock::time_point begin_;
+  Time begin_;
+  Time end_;
 };
 
 }  // namespace breccia::base

@@ -119,7 +119,7 @@ std::pair<Slice, Slice> Batch::range_entry(std::size_t i, std::size_t j) const {
 }
 
 const std::uint64_t* Batch::range_pairs(std::size_t i) const {
-  return requests_->range_result(i).pairs;
+  return range_size(i) == 0 ? nullptr : requests_->range_result(i).pairs;
 }
 
 Status Batch::RangeOffsets(std::size_t first, std::size_t count, std::int32_t* lists,

@@ -485,7 +485,7 @@ void FileSet::get_few(const record::KeyColumnsRef& keys,
   for (const auto& list : *places) all.insert(all.end(), list.begin(), list.end());
   Finder::Sought sought(backend_->device().host_memory());
   Finder(*this, keys).seek(all, &sought);
-  if (!sought.finish()) return;  // RocksDB is asked of all
+  if (!sought.finish()) return usage_->note(/*answered=*/0, /*left=*/all.size());
   // As much for each, whoever it was missing for.
   exec::Crew& crew = exec::Crew::shared();
   const std::uint64_t shares = std::min({workers, crew.size(), std::uint64_t{places->size()}});

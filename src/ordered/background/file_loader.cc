@@ -42,6 +42,31 @@ void work_together(std::size_t count, const Work& work) {
   for (std::size_t i = others.size() + 1; i < count; ++i) work(i);
 }
 
+/// Counts files that were read, for figures, also where others are given up.
+/// Threads one owner.
+class Loaded {
+ public:
+  explicit Loaded(ResidentFiles* files) : files_(files) {}
+  ~Loaded() {
+    if (count_ > 0) files_->note_load(count_, bytes_, micros());
+  }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+
+  /// Null: it was not read.
+  void note(const ResidentFilePtr& file) {
+    count_ += file == nullptr ? 0 : 1;
+    bytes_ += file == nullptr ? 0 : file->bytes->bytes();
+  }
+  [[nodiscard]] std::uint64_t micros() const { return watch_.micros(); }
+
+ private:
+  ResidentFiles* const files_;
+  const base::Stopwatch watch_;
+  std::uint64_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
 std::vector<ListedFile*> newest_first(std::vector<ListedLevel>* levels) {
   std::vector<ListedFile*> files;
   for (ListedLevel& level : *levels) {
@@ -174,15 +199,13 @@ void FileLoader::take_kept(Listed* listed, Family* family) {
 }
 
 void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
-  const base::Stopwatch watch;
+  Loaded loaded(parts_.files);
   family->is_whole = false;
   take_kept(listed, family);
   // At once: memory of files that went is there for others when no view has them any more.
   bool is_refused = false;
   if (!publish(id, *listed, &is_refused)) return;
   std::uint64_t published = 0;
-  std::uint64_t loads = 0;
-  std::uint64_t loaded_bytes = 0;
   bool lacks_room = false;
   const std::vector<ListedFile*> files = newest_first(&listed->levels);
   for (std::size_t next = 0;
@@ -200,17 +223,13 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
       }
       if (got == Read::kOver) return;
       lacks_room = lacks_room || got == Read::kNoRoom;
-      if (const ResidentFilePtr& resident = attempts[i].file->resident; resident != nullptr) {
-        ++loads;
-        loaded_bytes += resident->bytes->bytes();
-      }
+      loaded.note(attempts[i].file->resident);
     }
-    if (watch.micros() - published < kPublishMicros) continue;
-    published = watch.micros();
+    if (loaded.micros() - published < kPublishMicros) continue;
+    published = loaded.micros();
     if (!publish(id, *listed, &is_refused)) return;
   }
   family->is_whole = publish(id, *listed, &is_refused);
-  if (loads > 0) parts_.files->note_load(loads, loaded_bytes, watch.micros());
   family->look_again = lacks_room ? std::chrono::steady_clock::now() + kRest : Time::max();
   family->version = listed->version;
   family->changes = listed->changes;

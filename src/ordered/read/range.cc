@@ -78,7 +78,7 @@ class PairsOrRecords {
   template <class Take>
   void take_pairs(std::uint64_t limit, const Take& take) {
     constexpr std::uint64_t kAtATime = 256;
-    if (pairs_ == 0 || !records_.empty()) return;
+    if (limit == 0 || pairs_ == 0 || !records_.empty()) return;
     const auto most = static_cast<std::uint32_t>(std::min(limit, kAtATime));
     if (words_.size() < 2 * (pairs_ + most)) words_.resize(4 * (pairs_ + most));
     pairs_ += take(most, &words_[2 * pairs_]);

@@ -98,11 +98,6 @@ bool Updater::can_update(const FamilyView& family, const batch::Writes& writes) 
 
 namespace {
 
-/// What was published of the family when `pin` was taken lies before it, and nothing else.
-std::uint64_t end_of_seen(const Pin& pin, const FamilyView& family) {
-  return std::min(pin.visible, family.runs_end);
-}
-
 std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
   std::string key(keys.bytes_at(i), '\0');
   record::restore_key(keys, i, key.data());
@@ -133,9 +128,17 @@ Result<std::unique_ptr<UpdateWork>> Updater::prepare(const Pin& pin, const Famil
   if (!work->make_room(n)) return Status::MemoryLimit("no memory to work out updates");
   for_each(n, [&](std::uint64_t i) { work->operation.data()[i] = writes->offsets()[i]; });
   BRECCIA_TAKE(work->puts, UpdatedWrites::make(writes));
-  BRECCIA_TRY(look(pin, family, work.get()));
-  work->backend = backend;
-  BRECCIA_TAKE(work->begun, backend->begin_update(updates_of(family, *work)));
+  // Of the family nothing lies behind its runs but what is in its memtable, and range deletions.
+  const std::uint64_t seen = std::min(pin.visible, family.runs_end);
+  BRECCIA_TRY(look(pin, family, seen, work.get()));
+  const tree::TreeState& below = pin.view->below;
+  work->seen = {seen, below.version, below.snapshot, family.tree_changes};
+  auto begun = backends_->attempt(
+      *backend, [&](runs::Backend& on) { return on.begin_update(updates_of(family, *work)); });
+  if (begun.ok()) {
+    work->backend = backend;
+    work->begun = begun.take();
+  }
   return work;
 }
 
@@ -144,11 +147,11 @@ runs::UpdatesRef Updater::updates_of(const FamilyView& family, const UpdateWork&
           work.value.data(),   work.exists.data(),    *number_op(family.merge_operator.get())};
 }
 
-/// All that keys have as of `pin`.
-Status Updater::look(const Pin& pin, const FamilyView& family, UpdateWork* work) const {
+/// All that keys have of what lies before `bound`.
+Status Updater::look(const Pin& pin, const FamilyView& family, std::uint64_t bound,
+                     UpdateWork* work) const {
   const record::KeyColumnsRef keys = work->writes->keys();
-  work->seen = {end_of_seen(pin, family), pin.view->below.version, pin.view->below.snapshot};
-  const Base base{*pin.view, family, work->seen.end, work->value.data()};
+  const Base base{*pin.view, family, bound, work->value.data()};
   const bool is_searched = search_->search(
       family, family.backend_runs, {keys, nullptr, base.bound},
       {work->found.data(), family.has_values ? work->value.data() : nullptr}, /*cached=*/nullptr);
@@ -167,6 +170,7 @@ Status Updater::look(const Pin& pin, const FamilyView& family, UpdateWork* work)
 /// Works the operations out on what was seen and on what was published since, of which nothing but
 /// runs has come. False: it cannot be done, or a device was lost.
 bool Updater::finish_ahead(const FamilyView& family, UpdateWork* work) const {
+  if (work->begun == nullptr) return false;
   std::vector<runs::RunPtr> newer;
   for (const MemRunPtr& run : family.runs) {
     // A run may have been merged with what was seen: as no others are newer, its versions still
@@ -326,14 +330,15 @@ UpdatedWrites::~UpdatedWrites() {
 bool Updater::holds_seen(const Pin& pin, const FamilyView& family, const UpdateWork& work) {
   const tree::TreeState& below = pin.view->below;
   return work.seen.version == below.version && work.seen.snapshot == below.snapshot &&
-         family.tombstones == nullptr;
+         work.seen.tree_changes == family.tree_changes && family.tombstones == nullptr;
 }
 
 Result<std::unique_ptr<UpdatedWrites>> Updater::finish(const Pin& pin, const FamilyView& family,
                                                        UpdateWork* work) const {
   if (family.active->count() > 0) return Status::MemoryLimit("entries that no search sees");
   if (!holds_seen(pin, family, *work) || !finish_ahead(family, work)) {
-    BRECCIA_TRY(look(pin, family, work));
+    work->begun = nullptr;  // its memory is wanted again
+    BRECCIA_TRY(look(pin, family, pin.visible, work));
     BRECCIA_TRY(backends_->run([&](runs::Backend& backend) -> Status {
       bool fits = false;
       BRECCIA_TAKE(const auto begun, backend.begin_update(updates_of(family, *work)));

@@ -87,9 +87,11 @@ struct UpdateWork {
     std::uint64_t end = 0;
     std::uint64_t version = 0;
     std::shared_ptr<const rocksdb::Snapshot> snapshot;
+    std::uint64_t tree_changes = 0;
   };
   Seen seen;
-  /// The operations where they are worked out. Last: they are read from the columns.
+  /// The operations where they are worked out, if they could be brought there. Last: they are read
+  /// from the columns.
   std::shared_ptr<runs::Backend> backend;
   runs::UpdatePtr begun;
 };
@@ -137,7 +139,8 @@ class Updater {
     const std::uint64_t* found_value;
   };
 
-  Status look(const Pin& pin, const FamilyView& family, UpdateWork* work) const;
+  Status look(const Pin& pin, const FamilyView& family, std::uint64_t bound,
+              UpdateWork* work) const;
   [[nodiscard]] bool finish_ahead(const FamilyView& family, UpdateWork* work) const;
   static runs::UpdatesRef updates_of(const FamilyView& family, const UpdateWork& work);
   static bool holds_seen(const Pin& pin, const FamilyView& family, const UpdateWork& work);

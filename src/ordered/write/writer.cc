@@ -167,12 +167,13 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const Updated
   // Others wait for the longer one: a device builds runs while cores copy records.
   Status copied;
   Status built;
+  base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
   const auto work = [&](std::uint32_t part) {
     (part == 0 ? copied : built) = base::or_memory_limit([&] {
       if (part == 1) return build_runs(requests, ticket);
-      const base::PerfTimer timer(&rocksdb::PerfContext::write_wal_time);
       for (const auto& writes : updated) writes->write_records();
       parts_.log->fill(&ticket->frame, batch::BatchRecords(*requests));
+      timer.done();
       return Status::OK();
     });
   };

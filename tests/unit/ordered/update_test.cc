@@ -7,11 +7,13 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/statistics.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -93,6 +95,130 @@ TEST(NumberOp, UsersOperatorsAreAsked) {
     std::string found;
     ASSERT_TRUE(store->Get("key", &found).ok());
     EXPECT_EQ(found, "12345678");
+  }
+}
+
+/// A store whose batches go to the backend, and what its keys should have.
+class UpdatedStore {
+ public:
+  explicit UpdatedStore(const std::string& folder) {
+    Options options = testing::small_options();
+    options.create_if_missing = true;
+    options.device_requests_min = 1;
+    options.rocksdb.merge_operator = NewInt64AddOperator();
+    EXPECT_TRUE(Store::Open(options, folder, &store_).ok());
+  }
+  Store& store() { return *store_; }
+
+  void write(const std::string& key, std::uint64_t number, bool adds) {
+    const Slice value(reinterpret_cast<const char*>(&number), sizeof number);
+    EXPECT_TRUE((adds ? batch_.Merge(key, value) : batch_.Put(key, value)).ok());
+    model_[key] = number + (adds ? model_[key] : 0);
+  }
+  void remove(const std::string& key) {
+    EXPECT_TRUE(batch_.Delete(key).ok());
+    model_.erase(key);
+  }
+  void remove_range(const std::string& from, const std::string& to) {
+    EXPECT_TRUE(batch_.DeleteRange(kDefaultFamily, from, to).ok());
+    model_.erase(model_.lower_bound(from), model_.lower_bound(to));
+  }
+  void submit() {
+    EXPECT_TRUE(store_->Submit(WriteOptions(), &batch_).ok());
+    batch_.Clear();
+  }
+  void check(const std::string& key) {
+    std::string value;
+    const Status status = store_->Get(key, &value);
+    const auto expected = model_.find(key);
+    ASSERT_EQ(status.IsNotFound(), expected == model_.end()) << key;
+    if (expected == model_.end()) return;
+    ASSERT_EQ(value, Slice(reinterpret_cast<const char*>(&expected->second), 8).ToString()) << key;
+  }
+
+ private:
+  std::unique_ptr<Store> store_;
+  Batch batch_;
+  std::map<std::string, std::uint64_t> model_;
+};
+
+// Goal: an update comes upon what its key has just then, whatever was written before it last.
+// Method: puts, deletions, deletions of ranges by themselves and operands on few keys, one batch
+//         behind the other, flushed from time to time; all keys are read between them.
+// Mutation: a base that a range deletion hides which no run comes behind; of a flush, of a deletion
+//           in a run or in the tree.
+TEST(Updates, ComeUponWhatWasWrittenLast) {
+  for (const std::uint64_t seed : testing::seeds_to_run(10)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    const testing::Folder folder(testing::Place::kMemory);
+    UpdatedStore one(folder / "store");
+    base::Random random(seed);
+    const auto key = [&] { return "key " + std::to_string(random.below(8)); };
+    for (int step = 0; step < 300; ++step) {
+      switch (random.below(8)) {
+        case 0: {
+          const std::string from = key();
+          one.remove_range(from, from + std::string(random.below(3), 'z'));
+          break;
+        }
+        case 1:
+          one.remove(key());
+          break;
+        case 2:
+          one.write(key(), random.below(1000), /*adds=*/false);
+          break;
+        case 3:
+          ASSERT_TRUE(one.store().Flush().ok());
+          break;
+        default:
+          for (std::uint64_t i = random.below(5); i < 5; ++i) {
+            one.write(key(), random.below(1000), /*adds=*/true);
+          }
+      }
+      one.submit();
+      for (int i = 0; i < 8; ++i) one.check("key " + std::to_string(i));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Goal: no update is lost where several clients change the same keys.
+// Method: four threads add to few keys in batches of several sizes, beside flushes; each key has
+//         the sum in the end.
+// Mutation: a base that was seen before another batch came in between.
+TEST(Updates, ConcurrentOnesAreAllThere) {
+  const testing::Folder folder(testing::Place::kMemory);
+  UpdatedStore one(folder / "store");
+  constexpr std::uint64_t kKeys = 50;
+  constexpr int kBatches = 150;
+  std::atomic<std::uint64_t> sums[kKeys] = {};
+  const auto work = [&](std::uint64_t seed) {
+    base::Random random(seed);
+    for (int i = 0; i < kBatches; ++i) {
+      Batch batch;
+      for (std::uint64_t left = 1 + random.below(200); left > 0; --left) {
+        const std::uint64_t key = random.below(kKeys);
+        const std::uint64_t more = 1 + random.below(100);
+        sums[key] += more;
+        ASSERT_TRUE(
+            batch
+                .Merge("key " + std::to_string(key), Slice(reinterpret_cast<const char*>(&more), 8))
+                .ok());
+      }
+      ASSERT_TRUE(one.store().Submit(WriteOptions(), &batch).ok());
+      if (random.below(40) == 0) {
+        ASSERT_TRUE(one.store().Flush().ok());
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) threads.emplace_back(work, seed);
+  for (std::thread& thread : threads) thread.join();
+  for (std::uint64_t key = 0; key < kKeys; ++key) {
+    std::string value;
+    ASSERT_TRUE(one.store().Get("key " + std::to_string(key), &value).ok());
+    const std::uint64_t sum = sums[key];
+    ASSERT_EQ(std::memcmp(value.data(), &sum, sizeof sum), 0) << key;
   }
 }
 
