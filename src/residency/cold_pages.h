@@ -23,7 +23,9 @@ class ColdPages {
   [[nodiscard]] bool is_cold() const { return is_cold_; }
   /// Asks for the pages of bytes[count], which are mapped.
   void ask(const char* bytes, std::uint64_t count);
-  /// Behind each read.
+  /// So many reads a thread goes on before it looks.
+  static constexpr std::uint64_t kReadsALook = 512;
+  /// Behind each read of who does not count them.
   void note_read() {
     if (++reads_ % kReadsALook == 0) look();
   }
@@ -31,7 +33,6 @@ class ColdPages {
   void look();
 
  private:
-  static constexpr std::uint64_t kReadsALook = 512;
   /// Of these that had to wait for the medium there are some where files are not cached.
   static constexpr std::int64_t kFaultsMin = 4;
   /// The first pages that are asked for, and one in so many then, are looked at whether they were

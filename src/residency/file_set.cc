@@ -96,9 +96,13 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
 void FileSet::list_parts(const ListedFile& file) {
   if (file.resident == nullptr) {
     parts_.emplace_back().first_key = file.first_key;
+    plain_.emplace_back();
     return;
   }
   const ResidentFile& resident = *file.resident;
+  Plain plain;
+  if (!resident.is_packed) plain = {resident.bytes->data(), resident.bytes->bytes()};
+  plain_.insert(plain_.end(), resident.pieces.size(), plain);
   for (std::size_t i = 0; i < resident.pieces.size(); ++i) {
     parts_.push_back({resident.bytes.get(), &resident.blocks[i], resident.is_packed,
                       resident.pieces[i]->first_key()});
@@ -122,9 +126,9 @@ Result<std::unique_ptr<const FileSet::Starts>> FileSet::seek(
 }
 
 Slice FileSet::plain_value(std::uint64_t place, std::uint32_t part) const {
-  const MappedFile& file = *parts_[part].file;
-  BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= file.bytes());
-  return {file.data() + offset_of(place), bytes_of(place)};
+  const Plain& file = plain_[part];
+  BRECCIA_ASSERT(offset_of(place) + bytes_of(place) <= file.bytes);
+  return {file.data + offset_of(place), bytes_of(place)};
 }
 
 Status FileSet::value(std::uint64_t place, std::uint32_t part, Unpacked* unpacked,
@@ -313,10 +317,7 @@ class FileSet::Finder {
   std::size_t tell(const Found& found, std::uint64_t worker, std::vector<std::uint32_t>* places,
                    std::size_t left, const Answer& answer) {
     packed_.clear();
-    Asked asked;
-    for (std::size_t i = 0; i < kAhead; ++i) fetch(found, i);
-    for (std::size_t i = 0; i < found.places.size(); ++i) {
-      if (cold_.is_cold()) ask_ahead(found, i, &asked);
+    const auto tell_one = [&](std::size_t i) {
       fetch(found, i + kAhead);
       const std::uint32_t own = found.places[i];
       const std::uint64_t place = found.place[i];
@@ -325,12 +326,26 @@ class FileSet::Finder {
         (*places)[left++] = own;
       } else if (!is_value(place)) {
         tell({own, /*is_found=*/false, Slice()}, worker, answer);
-      } else if (const auto* const block = set_.packed_block_of(place, part)) {
-        packed_.push_back({block, place, part, own});
+      } else if (set_.plain_[part].data == nullptr) {
+        packed_.push_back({set_.packed_block_of(place, part), place, part, own});
       } else {
         tell({own, /*is_found=*/true, set_.plain_value(place, part)}, worker, answer);
-        cold_.note_read();
       }
+    };
+    Asked asked;
+    for (std::size_t i = 0; i < kAhead; ++i) fetch(found, i);
+    // Loops that ask nothing of each lookup: most files are cached.
+    for (std::size_t begin = 0; begin < found.places.size(); begin += ColdPages::kReadsALook) {
+      const std::size_t end = std::min(begin + ColdPages::kReadsALook, found.places.size());
+      if (cold_.is_cold()) {
+        for (std::size_t i = begin; i < end; ++i) {
+          ask_ahead(found, i, &asked);
+          tell_one(i);
+        }
+      } else {
+        for (std::size_t i = begin; i < end; ++i) tell_one(i);
+      }
+      if (end < found.places.size()) cold_.look();
     }
     left = unpack(worker, places, left, answer);
     tell_all(worker, answer);
@@ -440,9 +455,9 @@ class FileSet::Finder {
   void fetch(const Found& found, std::size_t i) const {
     if (i >= found.places.size() || !is_value(found.place[i])) return;
     const std::uint64_t place = found.place[i];
-    const Part& part = set_.parts_[found.part[i]];
-    if (part.is_packed) return;
-    const char* const value = part.file->data() + offset_of(place);
+    const char* const data = set_.plain_[found.part[i]].data;
+    if (data == nullptr) return;
+    const char* const value = data + offset_of(place);
     const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(place), kFetchedBytes);
     for (std::uint64_t at = 0; at < bytes; at += kLineBytes) base::prefetch_far(value + at);
     if (bytes > 0) base::prefetch_far(value + bytes - 1);

@@ -172,6 +172,13 @@ class FileSet final : public tree::KnownFiles {
   /// Whether files were not cached when lookups saw that last.
   mutable std::atomic<bool> is_cold_{false};
   std::vector<Part> parts_;  // one level behind the other
+  /// Of each part where its file's bytes are, if values lie there as they are: what lookups want to
+  /// have in their cache.
+  struct Plain {
+    const char* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Plain> plain_;
   std::vector<std::size_t> level_end_;
 };
 using FileSetPtr = std::shared_ptr<const FileSet>;
