@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "base/bytes.h"
 
 namespace breccia::residency {
@@ -26,10 +28,13 @@ std::int64_t faults_of_thread() {
 void ColdPages::look_anew(bool was_cold) {
   is_cold_ = was_cold;
   faults_ = faults_of_thread();
+  looked_ = std::chrono::steady_clock::now();
 }
 
 void ColdPages::look() {
   if (is_cold_) return;
+  const auto before = std::exchange(looked_, std::chrono::steady_clock::now());
+  if (looked_ - before < kQuick) return;
   const std::int64_t now = faults_of_thread();
   is_cold_ = now - faults_ >= kFaultsMin;
   faults_ = now;

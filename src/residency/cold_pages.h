@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,6 +34,9 @@ class ColdPages {
   void look();
 
  private:
+  /// Who took less time since it looked has hardly waited, and need not ask the system, which is a
+  /// microsecond, and longer beside others who ask.
+  static constexpr std::chrono::microseconds kQuick{200};
   /// Of these that had to wait for the medium there are some where files are not cached.
   static constexpr std::int64_t kFaultsMin = 4;
   /// The first pages that are asked for, and one in so many then, are looked at whether they were
@@ -42,7 +46,8 @@ class ColdPages {
   static constexpr std::uint64_t kLooksMin = 64;
 
   bool is_cold_ = false;
-  std::int64_t faults_ = 0;  // of the thread, when it was looked at last
+  std::int64_t faults_ = 0;  // of the thread, when the system was asked last
+  std::chrono::steady_clock::time_point looked_;
   std::uint64_t reads_ = 0;
   std::uint64_t asks_ = 0;
   std::uint64_t looks_ = 0;   // at pages that were asked for
