@@ -50,7 +50,7 @@ class Case:
         if not word.startswith(LIST):
             return word
         first, *others = word.removeprefix(LIST).split(",")
-        kept = {*steps, "compact"}
+        kept = {*steps, "compact", "readrandom@tree-warm"}  # those bring files where they are to be
         return LIST + ",".join([first, *(step for step in others if step in kept)])
 
 
@@ -91,6 +91,9 @@ class Sizes:
 
 RECORD_BYTES = 128  # in the log, of 16 B and 100 B
 
+# More have results that leave the caches before anybody reads them.
+RANGES_AT_ONCE = 16 << 10
+
 # Single lookups a second of all threads, where latency over rate is measured.
 RATES = (25_000, 50_000, 100_000, 200_000, 400_000)
 
@@ -107,6 +110,9 @@ RESIDENT_MISSES = "misses 16 B/100 B, resident files"
 RESIDENT_LZ4 = "get 16 B/100 B, resident files of LZ4, beside RocksDB"
 RESIDENT_RANGES = "range of 100 8 B/8 B, resident files, beside RocksDB"
 RESIDENT_COLD = "get 16 B/100 B, resident files that are not cached"
+UPDATES = "update 8 B/8 B, in memory"
+RESIDENT_UPDATES = "update 8 B/8 B, resident files"
+RANGES = "range of 100 8 B/8 B, in memory"
 YCSB_RESIDENT = "ycsb c, b, d, a, batches, resident files, beside RocksDB"
 SUSTAINED = "put 16 B/100 B, sustained"
 SINGLE = "single requests 16 B/100 B"
@@ -190,9 +196,24 @@ def resident_cases(sizes):
     fewer = max(100, sizes.reads // (4 if sizes.has_gpu else 1))
     yield Case(RESIDENT_LZ4, load(sizes.part, "lz4") + f"--reads={fewer} " + compacted, BOTH,
                once=True)
-    yield Case(RESIDENT_RANGES, load(sizes.part) + "--key_size=8 --value_size=8 "
+    numbers = "--key_size=8 --value_size=8 "
+    ranges = load(sizes.part).replace(f"--batch_size={sizes.batch} ",
+                                      f"--batch_size={min(sizes.batch, RANGES_AT_ONCE)} ")
+    yield Case(RESIDENT_RANGES, ranges + numbers +
                f"--reads={max(100, fewer // 2)} --benchmarks=filluniquerandom,compact" +
                6 * ",seekrandom@tree-warm", ("breccia, columns", "rocksdb"), once=True)
+    if sizes.has_gpu:
+        in_memory = "--benchmarks=filluniquerandom,"
+        yield Case(RANGES, ranges.replace(f"--keys={sizes.part} ", f"--keys={sizes.keys} ") +
+                   numbers + sizes.prepared + f"--reads={max(100, fewer)} {in_memory}seekrandom" +
+                   6 * ",seekrandom", ("breccia, columns",), once=True)
+        yield Case(UPDATES, load(sizes.keys) + numbers + sizes.prepared +
+                   f"{in_memory}readrandom" + 6 * ",mergerandom", ("breccia, columns",), once=True)
+        # So few that most keys are in the tree alone until the end.
+        in_tree = load(sizes.keys).replace(f"--num={sizes.reads} ", f"--num={fewer // 2} ")
+        yield Case(RESIDENT_UPDATES, in_tree + numbers + sizes.prepared +
+                   f"{in_memory}compact,readrandom@tree-warm" + 6 * ",mergerandom",
+                   ("breccia, columns",), once=True)
     yield Case(RESIDENT_COLD, load(sizes.keys) + f"--reads={max(100, fewer // 4)} "
                "--benchmarks=filluniquerandom,compact" + 5 * f",{GET}@tree-cold",
                ("breccia, columns",), once=True)
@@ -320,6 +341,12 @@ GPU_GOALS = [
     ratio_goal("GET from resident files of LZ4", RESIDENT_LZ4, f"{GET}@tree-warm#2+", 3),
     Goal("RANGE(100) 8 B/8 B from resident files by columns", RESIDENT_RANGES,
          "seekrandom@tree-warm#2+", 5e6, way=COLUMNS),
+    Goal("the same, from memory", RANGES, "seekrandom#2+", 20e6, way=COLUMNS),
+    Goal("UPDATE 8 B/8 B by columns from memory", UPDATES, "mergerandom#2+", 180e6, way=COLUMNS),
+    Goal("the same, previous values in resident files", RESIDENT_UPDATES, "mergerandom#2+", 80e6,
+         way=COLUMNS),
+    Goal("keys of files become resident, bytes of files a second", RESIDENT,
+         f"{GET}@tree-warm#2+", 5e9, way=COLUMNS, figure="residency_load_bytes_per_s"),
     Goal("GET from resident files that are not cached, of the disk's random reads", RESIDENT_COLD,
          f"{GET}@tree-cold", 0.8, way=COLUMNS, beside="disk_random_reads_per_s"),
     Goal("GET 8 B/8 B from memory", NUMBERS_IN_MEMORY, PASS, 350e6),
