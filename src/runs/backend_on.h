@@ -93,8 +93,7 @@ class BackendOn : public Backend {
   Tenant& own_;
 
  private:
-  using Executor =
-      std::remove_cvref_t<decltype(*std::declval<Tenant&>().executor().take())>;
+  using Executor = std::remove_cvref_t<decltype(*std::declval<Tenant&>().executor().take())>;
 
   RunPtr wrap(algo::RunArrays arrays) {
     return std::make_shared<algo::PoolRun>(tenant_ptr(), std::move(arrays));

@@ -163,9 +163,8 @@ TYPED_TEST_P(ExecConformance, GroupsOfOneLane) {
 inline std::vector<std::uint64_t> random_words(base::Random& random, std::uint64_t n) {
   // Few bits in one of the bytes only, or many everywhere, or few in the first bytes and many
   // behind those: radix sorts skip equal bytes, and may look at the last ones of neighbours alone.
-  const std::array<std::uint64_t, 3> masks = {~std::uint64_t{0},
-                                              std::uint64_t{0x1f} << 8 * random.below(8),
-                                              0x0100'0301'00ff'ffff};
+  const std::array<std::uint64_t, 3> masks = {
+      ~std::uint64_t{0}, std::uint64_t{0x1f} << 8 * random.below(8), 0x0100'0301'00ff'ffff};
   const std::uint64_t mask = masks[random.below(masks.size())];
   const std::uint64_t common = random.next() & ~mask;
   std::vector<std::uint64_t> words;
