@@ -19,33 +19,34 @@ inline void perf_add(PerfField field, std::uint64_t more) {
   if (perf_counts()) rocksdb::get_perf_context()->*field += more;
 }
 
-/// Adds the nanoseconds until done(), or its end, to a field, if the perf level of the thread that
-/// made it asks for times.
-/// Threads done() by any, before its end, which is where it was made.
+/// True if the calling thread's perf level asks for times.
+inline bool perf_times() {
+  return rocksdb::GetPerfLevel() >= rocksdb::PerfLevel::kEnableTimeExceptForMutex;
+}
+
+/// Adds what another thread took for this one's work.
+inline void perf_add_time(PerfField field, std::chrono::nanoseconds spent) {
+  if (perf_times())
+    rocksdb::get_perf_context()->*field += static_cast<std::uint64_t>(spent.count());
+}
+
+/// Adds the nanoseconds of its life to a field, if the calling thread's perf level asks for times.
 class PerfTimer {
  public:
-  explicit PerfTimer(PerfField field)
-      : field_(rocksdb::GetPerfLevel() >= rocksdb::PerfLevel::kEnableTimeExceptForMutex ? field
-                                                                                        : nullptr) {
+  explicit PerfTimer(PerfField field) : field_(perf_times() ? field : nullptr) {
     if (field_ != nullptr) begin_ = std::chrono::steady_clock::now();
   }
   ~PerfTimer() {
     if (field_ == nullptr) return;
-    if (end_ == Time()) done();
-    const std::chrono::nanoseconds spent = end_ - begin_;
+    const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - begin_;
     rocksdb::get_perf_context()->*field_ += static_cast<std::uint64_t>(spent.count());
-  }
-  void done() {
-    if (field_ != nullptr) end_ = std::chrono::steady_clock::now();
   }
   PerfTimer(const PerfTimer&) = delete;
   PerfTimer& operator=(const PerfTimer&) = delete;
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
   const PerfField field_;
-  Time begin_;
-  Time end_;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 }  // namespace breccia::base

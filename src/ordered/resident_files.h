@@ -74,7 +74,7 @@ class ResidentFiles {
   [[nodiscard]] std::uint64_t loaded_bytes() const {
     return loaded_bytes_.load(std::memory_order_relaxed);
   }
-  /// From where it was looked which they are until lookups know them.
+  /// From where it was looked which they are until lookups know them, or others were given up.
   [[nodiscard]] std::uint64_t load_micros() const {
     return load_micros_.load(std::memory_order_relaxed);
   }

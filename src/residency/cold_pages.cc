@@ -28,15 +28,17 @@ std::int64_t faults_of_thread() {
 void ColdPages::look_anew(bool was_cold) {
   is_cold_ = was_cold;
   faults_ = faults_of_thread();
+  is_counted_ = true;
   looked_ = std::chrono::steady_clock::now();
 }
 
 void ColdPages::look() {
   if (is_cold_) return;
   const auto before = std::exchange(looked_, std::chrono::steady_clock::now());
-  if (looked_ - before < kQuick) return;
+  const bool is_counted = std::exchange(is_counted_, looked_ - before >= kQuick);
+  if (!is_counted_) return;
   const std::int64_t now = faults_of_thread();
-  is_cold_ = now - faults_ >= kFaultsMin;
+  is_cold_ = is_counted && now - faults_ >= kFaultsMin;
   faults_ = now;
 }
 

@@ -46,7 +46,8 @@ class ColdPages {
   static constexpr std::uint64_t kLooksMin = 64;
 
   bool is_cold_ = false;
-  std::int64_t faults_ = 0;  // of the thread, when the system was asked last
+  std::int64_t faults_ = 0;  // of the thread, when the system was asked
+  bool is_counted_ = false;  // faults_ are those of the last look
   std::chrono::steady_clock::time_point looked_;
   std::uint64_t reads_ = 0;
   std::uint64_t asks_ = 0;
