@@ -10,7 +10,8 @@ namespace breccia::exec {
 
 /// A few threads that finish a short piece of work within microseconds: they spin for a while after
 /// each job before they sleep, where a task scheduler's workers would have to be woken. For what
-/// follows a device's answer to a small batch; longer work belongs to oneTBB.
+/// follows a device's answer to a small batch, and what a small write wants done at once; longer
+/// work belongs to oneTBB.
 ///
 /// Threads run() and rouse() by any number; while one caller has the crew, others work alone.
 class Crew {
