@@ -89,6 +89,7 @@ class Sizes:
                          "--log_preallocate_bytes=17179869184 " if has_gpu else "")
 
 
+NUMBERS = "--key_size=8 --value_size=8 "
 RECORD_BYTES = 128  # in the log, of 16 B and 100 B
 
 # More have results that leave the caches before anybody reads them.
@@ -131,7 +132,6 @@ def cases(sizes):
     peer = f"--keys={sizes.peer} " + requests
     few = f"--keys={sizes.few} " + requests
     states = [f"{GET}@{state}" for state in STATES]
-    numbers = "--key_size=8 --value_size=8 "
     # In memory more are needed to tell something: behind a load runs are still merged, and a pass
     # should last.
     in_memory = f"--benchmarks=filluniquerandom,{GET},{GET} --reads="
@@ -150,7 +150,7 @@ def cases(sizes):
     yield Case(IN_MEMORY, base + f"{in_memory}{2 * sizes.reads} " + sizes.prepared,
                ("breccia", "breccia, columns", "breccia, registered", "breccia, values in place"))
     yield Case(NUMBERS_IN_MEMORY,
-               base + numbers + f"{in_memory}{8 * sizes.reads} " + sizes.prepared,
+               base + NUMBERS + f"{in_memory}{8 * sizes.reads} " + sizes.prepared,
                ("breccia", "breccia, columns", "breccia, registered", "flatmap"))
     yield Case("get 16 B/100 B, skew 0.99", part + "--skew=0.99 --benchmarks=filluniquerandom,"
                f"{GET}@memtable,{GET}@clean,{GET}@tree-warm")
@@ -162,10 +162,10 @@ def cases(sizes):
                "--misses=1 --benchmarks=filluniquerandom" + (4 + again) * f",{GET}@tree-warm",
                once=sizes.has_gpu)
     yield from resident_cases(sizes)
-    yield Case("update, range of 100, 8 B/8 B", few + numbers +
+    yield Case("update, range of 100, 8 B/8 B", few + NUMBERS +
                "--benchmarks=filluniquerandom,mergerandom,flush,seekrandom --reads="
                f"{max(100, sizes.reads // 50)}", BOTH)
-    yield Case("transactions 8 B/8 B", few.replace("--ready ", "") + numbers +
+    yield Case("transactions 8 B/8 B", few.replace("--ready ", "") + NUMBERS +
                "--benchmarks=filluniquerandom,transactionrandom,validatedrandom", BOTH)
     yield Case(SUSTAINED, base.replace("--ready ", "") +
                f"--benchmarks=overwrite --duration={sizes.sustained}")
@@ -175,9 +175,9 @@ def cases(sizes):
 
 def resident_cases(sizes):
     """Nothing in memory, keys of all files resident."""
-    def load(keys, compression="none"):
-        return (f"--keys={keys} --threads={sizes.threads} --batch_size={sizes.batch} "
-                f"--num={sizes.reads} --key_set=uniform --ready --entry_cache_bytes=0 "
+    def load(keys, compression="none", batch=sizes.batch, num=sizes.reads):
+        return (f"--keys={keys} --threads={sizes.threads} --batch_size={batch} "
+                f"--num={num} --key_set=uniform --ready --entry_cache_bytes=0 "
                 f"--compression_type={compression} --residency_bytes=8000000000 ")
 
     passes = 6 * f",{GET}@tree-warm"
@@ -196,22 +196,19 @@ def resident_cases(sizes):
     fewer = max(100, sizes.reads // (4 if sizes.has_gpu else 1))
     yield Case(RESIDENT_LZ4, load(sizes.part, "lz4") + f"--reads={fewer} " + compacted, BOTH,
                once=True)
-    numbers = "--key_size=8 --value_size=8 "
-    ranges = load(sizes.part).replace(f"--batch_size={sizes.batch} ",
-                                      f"--batch_size={min(sizes.batch, RANGES_AT_ONCE)} ")
-    yield Case(RESIDENT_RANGES, ranges + numbers +
+    at_once = min(sizes.batch, RANGES_AT_ONCE)
+    yield Case(RESIDENT_RANGES, load(sizes.part, batch=at_once) + NUMBERS +
                f"--reads={max(100, fewer // 2)} --benchmarks=filluniquerandom,compact" +
                6 * ",seekrandom@tree-warm", ("breccia, columns", "rocksdb"), once=True)
     if sizes.has_gpu:
         in_memory = "--benchmarks=filluniquerandom,"
-        yield Case(RANGES, ranges.replace(f"--keys={sizes.part} ", f"--keys={sizes.keys} ") +
-                   numbers + sizes.prepared + f"--reads={max(100, fewer)} {in_memory}seekrandom" +
-                   6 * ",seekrandom", ("breccia, columns",), once=True)
-        yield Case(UPDATES, load(sizes.keys) + numbers + sizes.prepared +
+        yield Case(RANGES, load(sizes.keys, batch=at_once) + NUMBERS + sizes.prepared +
+                   f"--reads={max(100, fewer)} {in_memory}seekrandom" + 6 * ",seekrandom",
+                   ("breccia, columns",), once=True)
+        yield Case(UPDATES, load(sizes.keys) + NUMBERS + sizes.prepared +
                    f"{in_memory}readrandom" + 6 * ",mergerandom", ("breccia, columns",), once=True)
         # So few that most keys are in the tree alone until the end.
-        in_tree = load(sizes.keys).replace(f"--num={sizes.reads} ", f"--num={fewer // 2} ")
-        yield Case(RESIDENT_UPDATES, in_tree + numbers + sizes.prepared +
+        yield Case(RESIDENT_UPDATES, load(sizes.keys, num=fewer // 2) + NUMBERS + sizes.prepared +
                    f"{in_memory}compact,readrandom@tree-warm" + 6 * ",mergerandom",
                    ("breccia, columns",), once=True)
     yield Case(RESIDENT_COLD, load(sizes.keys) + f"--reads={max(100, fewer // 4)} "

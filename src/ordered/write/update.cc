@@ -151,7 +151,7 @@ runs::UpdatesRef Updater::updates_of(const FamilyView& family, const UpdateWork&
 Status Updater::look(const Pin& pin, const FamilyView& family, std::uint64_t bound,
                      UpdateWork* work) const {
   const record::KeyColumnsRef keys = work->writes->keys();
-  const Base base{*pin.view, family, bound, work->value.data()};
+  const Base base{*pin.view, family, bound};
   const bool is_searched = search_->search(
       family, family.backend_runs, {keys, nullptr, base.bound},
       {work->found.data(), family.has_values ? work->value.data() : nullptr}, /*cached=*/nullptr);
@@ -206,8 +206,7 @@ bool Updater::take_found(const Base& base, std::uint64_t i, std::uint64_t found,
   if (!is_there && !family.asks_tree()) return true;
   if (!is_there || record::op_of(found) != record::Op::kPut) return take_read(base, i, work);
   if (!family.has_values) return take_value(value_at(*base.view.table, found), i, work);
-  work->value.data()[i] = base.found_value[i];
-  work->exists.data()[i] = 1;
+  work->exists.data()[i] = 1;  // its value came with what was found
   return true;
 }
 

@@ -130,13 +130,11 @@ class Updater {
                                                 UpdateWork* work) const;
 
  private:
-  /// Where operations find what their keys have: versions before `bound`, and the values that a
-  /// search has found.
+  /// Where operations find what their keys have: versions before `bound`.
   struct Base {
     const View& view;
     const FamilyView& family;
     std::uint64_t bound;
-    const std::uint64_t* found_value;
   };
 
   Status look(const Pin& pin, const FamilyView& family, std::uint64_t bound,
