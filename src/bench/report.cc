@@ -78,6 +78,10 @@ void print_step(const SuiteConfig& config, const Step& step, const StepResult& r
              rate(result.with_filling()), rate(result.store_alone()),
              console::with_commas(config.data.keys), config.data.key_set,
              step.reads ? fmt::format(", {}", state_name(step.state)) : "");
+  print_seconds(step, result);
+}
+
+void print_seconds(const Step& step, const StepResult& result) {
   if (step.driver.duration_s <= 0) return;
   const Series series = series_of(result.per_second);
   fmt::print("  of {} seconds the least {} ops, the median {} ops; {} stalled\n",

@@ -21,6 +21,9 @@ Spread spread_of(std::vector<double> figures);
 /// One line as db_bench prints it, then the percentiles and the fingerprint.
 void print_step(const SuiteConfig& config, const Step& step, const StepResult& result);
 
+/// Of a step that time ended, its seconds: the least, the median, and how many stalled.
+void print_seconds(const Step& step, const StepResult& result);
+
 /// The latencies in a table, as under --histogram.
 void print_histogram(const base::Histogram& latency);
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -71,6 +72,7 @@ void report(const SuiteConfig& suite, const Step& step, const StepResult& result
   fmt::print("# {} on {} ({}), round {}, {} threads, batches of {}\n", step.name, result.engine,
              result.backend, result.round, step.driver.threads, step.driver.batch_size);
   print_ycsb_summary(outcome);
+  print_seconds(step, result);
   if (suite.histogram) print_histogram(outcome.latency);
 }
 
@@ -84,6 +86,13 @@ int run_ycsb(const YcsbFlags& flags) {
   }
   SuiteConfig suite;
   const YcsbWorkload& workload = runs.value().front().workload;
+  const bool by_time = std::any_of(runs.value().begin(), runs.value().end(), [](const auto& run) {
+    return run.workload.seconds > 0;
+  });
+  if (by_time && (flags.suite.ready || flags.suite.prebuilt)) {
+    console::say("error: --ready and --prebuilt need a number of requests, not maxexecutiontime");
+    return console::kExitUsage;
+  }
   suite.data = {.num = workload.record_count,
                 .keys = workload.record_count,
                 .key_set = "ycsb",

@@ -28,6 +28,7 @@ Status read_number(const Properties& properties, const std::string& name, Number
 Status read_numbers(const Properties& properties, YcsbWorkload* workload) {
   BRECCIA_TRY(read_number(properties, "recordcount", &workload->record_count));
   BRECCIA_TRY(read_number(properties, "operationcount", &workload->operation_count));
+  BRECCIA_TRY(read_number(properties, "maxexecutiontime", &workload->seconds));
   BRECCIA_TRY(read_number(properties, "readproportion", &workload->read));
   BRECCIA_TRY(read_number(properties, "updateproportion", &workload->update));
   BRECCIA_TRY(read_number(properties, "insertproportion", &workload->insert));
@@ -56,6 +57,10 @@ Status check(const YcsbWorkload& workload) {
   }
   if (workload.all() <= 0) {
     return Status::InvalidArgument("all proportions are zero");
+  }
+  if (workload.seconds > 0 && workload.insert > 0) {
+    return Status::InvalidArgument("with maxexecutiontime a record would be inserted again",
+                                   "use operationcount alone");
   }
   return Status();
 }

@@ -25,6 +25,7 @@ inline constexpr std::uint32_t kScanLengthMax = 65'535;
 struct YcsbWorkload {
   std::uint64_t record_count = 0;
   std::uint64_t operation_count = 0;
+  double seconds = 0;  // if positive: time decides, and operations begin anew behind the last one
   double read = 0.95;
   double update = 0.05;
   double insert = 0;

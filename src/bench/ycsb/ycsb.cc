@@ -161,12 +161,13 @@ Step run_step(const SuiteFlags& flags, const YcsbRun& run, std::uint64_t seed,
   step.name = run.name;
   step.driver = flags.driver(per_thread(workload.operation_count, flags.threads));
   step.driver.by_kind = true;
+  step.driver.duration_s = workload.seconds;
   step.reads = true;
   step.state = state_of(flags.state);
   step.only_reads = workload.writes() <= 0;
   step.scans = workload.scan > 0 && workload.read + workload.read_modify_write <= 0;
   // What a scan meets of other threads' inserts, or of its batch's, is nobody's promise.
-  step.comparable = workload.scan <= 0 || workload.insert <= 0;
+  step.comparable = (workload.scan <= 0 || workload.insert <= 0) && workload.seconds <= 0;
   warm(flags, workload, values, &step);
   const std::uint32_t threads = flags.threads;
   step.streams.counted = [workload, values, seed, threads](std::uint32_t thread) {

@@ -176,6 +176,11 @@ TEST(Ycsb, Properties) {
     EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());
   }
   properties.erase("maxscanlength");
+  properties["maxexecutiontime"] = "60";
+  properties["insertproportion"] = "0.1";
+  EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());  // it inserts
+  properties["insertproportion"] = "0";
+  EXPECT_EQ(ycsb_workload(properties).value().seconds, 60);
   properties["updateproportion"] = "-1";
   EXPECT_TRUE(ycsb_workload(properties).status().IsInvalidArgument());
   EXPECT_TRUE(ycsb_workload({}).status().IsInvalidArgument());
