@@ -104,7 +104,10 @@ void FileSet::list_parts(const ListedFile& file) {
   if (!resident.is_packed) plain = {resident.bytes->data(), resident.bytes->bytes()};
   plain_.insert(plain_.end(), resident.pieces.size(), plain);
   for (std::size_t i = 0; i < resident.pieces.size(); ++i) {
-    parts_.push_back({resident.bytes.get(), &resident.blocks[i], resident.is_packed,
+    const std::vector<sst::Handle>& blocks = resident.blocks[i];
+    const std::uint64_t bytes = blocks.empty() ? 0 : blocks.back().end() - blocks.front().offset;
+    const std::uint64_t keys = std::max<std::uint64_t>(1, resident.pieces[i]->count());
+    parts_.push_back({resident.bytes.get(), &blocks, resident.is_packed, bytes / keys,
                       resident.pieces[i]->first_key()});
   }
 }

@@ -136,6 +136,7 @@ class FileSet final : public tree::KnownFiles {
     const MappedFile* file = nullptr;                  // null: RocksDB is asked
     const std::vector<sst::Handle>* blocks = nullptr;  // of the part
     bool is_packed = false;                            // they may be compressed
+    std::uint64_t entry_bytes = 0;                     // of them, for each key
     Slice first_key;
   };
   [[nodiscard]] const Part& part(std::size_t i) const { return parts_[i]; }

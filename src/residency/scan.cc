@@ -12,10 +12,9 @@ namespace {
 
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kWord = 8;
-/// Of an entry; the processor sees where it goes on, but not past a page.
-constexpr std::uint64_t kFetchedBytes = 32;
+/// Of a range: the processor sees where it goes on, but not past a page.
 constexpr std::uint64_t kFetchedLinesMin = 4;
-constexpr std::uint64_t kFetchedLinesMax = 48;
+constexpr std::uint64_t kFetchedLinesMax = 96;
 
 using Blocks = std::vector<sst::Handle>;
 
@@ -157,10 +156,11 @@ void Scan::each_plain(const FileSet::Starts& starts, std::uint64_t i, const Fetc
 
 void Scan::fetch_block(const FileSet::Starts& starts, std::uint64_t i,
                        std::uint64_t entries) const {
-  const std::uint64_t lines =
-      std::clamp(std::min(entries, kFetchedLinesMax * kLineBytes) * kFetchedBytes / kLineBytes,
-                 kFetchedLinesMin, kFetchedLinesMax);
-  each_plain(starts, i, [lines](const FileSet::Part& part, std::uint64_t offset) {
+  // Of what several levels have each has a part.
+  const std::uint64_t own = entries / levels_.size() + 1;
+  each_plain(starts, i, [own](const FileSet::Part& part, std::uint64_t offset) {
+    const std::uint64_t bytes = std::min(own, kFetchedLinesMax * kLineBytes) * part.entry_bytes;
+    const std::uint64_t lines = std::clamp(bytes / kLineBytes, kFetchedLinesMin, kFetchedLinesMax);
     const char* const at = part.file->data() + offset;
     for (std::uint64_t line = 0; line < lines; ++line) {
       base::prefetch_far(at + line * kLineBytes);
@@ -206,8 +206,14 @@ bool Scan::is_behind(const Slice& key) const {
 
 void Scan::next() {
   BRECCIA_ASSERT(valid());
-  pass_least();
-  settle();
+  const bool was_alone = pass_least();
+  if (!was_alone || !is_alone()) settle();
+}
+
+bool Scan::is_alone() const {
+  if (!least_->valid() || least_->is_unknown() || least_->is_deletion()) return false;
+  const Slice& key = least_->key();
+  return (rival_ == nullptr || base::compare_inline(key, rival_->key()) < 0) && !is_behind(key);
 }
 
 std::uint32_t Scan::take_pairs(std::uint32_t limit, std::uint64_t* pairs) {
@@ -230,20 +236,28 @@ void Scan::settle() {
 
 void Scan::find_least() {
   least_ = nullptr;
+  rival_ = nullptr;
   for (Level& level : levels_) {
     if (!level.valid()) continue;
-    if (least_ == nullptr || level.key().compare(least_->key()) < 0) least_ = &level;
+    if (least_ == nullptr || base::compare_inline(level.key(), least_->key()) < 0) {
+      rival_ = std::exchange(least_, &level);
+    } else if (rival_ == nullptr || base::compare_inline(level.key(), rival_->key()) < 0) {
+      rival_ = &level;
+    }
   }
   if (least_ != nullptr && is_behind(least_->key())) least_ = nullptr;
   is_lost_ = is_lost_ || (least_ != nullptr && least_->is_unknown());
 }
 
-void Scan::pass_least() {
+bool Scan::pass_least() {
+  const bool has_alone = rival_ == nullptr || !are_same(rival_->key(), least_->key());
   for (Level& level : levels_) {
+    if (has_alone) break;
     const bool has_it = &level != least_ && level.valid() && level.key() == least_->key();
     if (has_it && !level.is_unknown()) pass(&level);
   }
   pass(least_);
+  return has_alone;
 }
 
 void Scan::pass(Level* level) {

@@ -80,11 +80,15 @@ class Scan {
     Slice key_;
   };
 
-  /// The level with the least key before the end, the newest of those that have it.
+  /// The level with the least key before the end, the newest of those that have it, and up to
+  /// where it is the only one.
   void find_least();
   [[nodiscard]] bool is_behind(const Slice& key) const;
-  /// Goes behind all versions of the least key, as far as they are known.
-  void pass_least();
+  /// Whether the least level's entry is live, and no other level has one before, or its key.
+  [[nodiscard]] bool is_alone() const;
+  /// Goes behind all versions of the least key, as far as they are known. True: no other level had
+  /// it, and so the rival is the rival still.
+  bool pass_least();
   /// The same in a level that has it.
   void pass(Level* level);
   /// Leaves deletions out, and sees what is not known.
@@ -93,6 +97,7 @@ class Scan {
   const FileSet& files_;
   std::vector<Level> levels_;  // newest first
   Level* least_ = nullptr;
+  const Level* rival_ = nullptr;  // the one that comes next, if any
   std::optional<Slice> end_;
   std::uint64_t end_head_ = 0;  // the first 8 bytes of it
   std::string passed_;          // a key, and room behind it

@@ -171,6 +171,13 @@ void Lookups::seal_for_search(const ReadSet& reads) const {
   }
 }
 
+// What the batch writes is in the memtable in any case: a run is worth its place only for more.
+void Lookups::seal_for_ranges(const batch::Requests& requests) const {
+  for (const auto& ranges : requests.ranges()) {
+    seal_for_search(ranges->family(), ranges->count(), std::max(kWorthSealing, ranges->count()));
+  }
+}
+
 void Lookups::seal_for_search(const batch::Requests& requests) const {
   const auto [reads_min, writes_min] = parts_.backend_min;
   for (const auto& reads : requests.reads()) {

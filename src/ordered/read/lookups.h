@@ -71,6 +71,8 @@ class Lookups {
   }
   /// Makes runs of the memtables that many of `reads` are validated in.
   void seal_for_search(const ReadSet& reads) const;
+  /// Makes runs of the memtables that so many ranges of a batch with writes would each look into.
+  void seal_for_ranges(const batch::Requests& requests) const;
 
  private:
   Status prepare_and_search(const ReadSet& validated, batch::Requests* requests) const;

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "ordered/read/iterator.h"
 #include "ordered/read/tree_part.h"
 #include "ordered/read/versions.h"
@@ -28,10 +30,22 @@ constexpr std::uint64_t kRoomMax = 16 << 20;
 /// Ranges that go together.
 constexpr std::uint64_t kRangesMax = 1 << 20;
 
+/// Where records will be written behind this one: whoever looks at a key that was put together in
+/// parts waits for all stores before that.
+void fetch_to_write(const char* record, std::uint64_t bytes) {
+  constexpr std::uint64_t kAhead = 2 << 10;
+  constexpr std::uint64_t kLine = 64;
+  for (std::uint64_t at = 0; at < std::min(bytes, kAhead); at += kLine) {
+    base::prefetch_to_write(record + kAhead + at);
+  }
+}
+
 /// A record like the log's, in memory of the results.
 const std::byte* make_record(const Slice& key, const Slice& value, batch::ResultArena* arena) {
   const auto header = record::RecordHeader::make(record::Op::kPut, key.size(), value.size());
-  char* const record = arena->allocate(sizeof header + key.size() + value.size());
+  const std::uint64_t bytes = sizeof header + key.size() + value.size();
+  char* const record = arena->allocate(bytes);
+  fetch_to_write(record, bytes);
   std::memcpy(record, &header, sizeof header);
   std::memcpy(record + sizeof header, key.data(), key.size());
   std::memcpy(record + sizeof header + key.size(), value.data(), value.size());
@@ -109,9 +123,14 @@ Slice key_of(const wal::SegmentTable& table, std::uint64_t payload) {
   return {record::record_key(record), record::record_header(record).key_bytes()};
 }
 
+void restore_key_at(const record::KeyColumnsRef& keys, std::uint64_t i, std::string* key) {
+  key->resize(keys.bytes_at(i));
+  record::restore_key(keys, i, key->data());
+}
+
 std::string key_at(const record::KeyColumnsRef& keys, std::uint64_t i) {
-  std::string key(keys.bytes_at(i), '\0');
-  record::restore_key(keys, i, key.data());
+  std::string key;
+  restore_key_at(keys, i, &key);
   return key;
 }
 
@@ -148,9 +167,12 @@ struct RangeReader::Job {
 /// What a thread answers ranges with.
 struct RangeReader::Worker {
   batch::ResultArena* arena;
+  std::string begin;  // of the range that is answered
+  std::string end;
   std::uint64_t first;  // of the ranges whose begins the tree's part has
   TreePart tree;
   PairsOrRecords entries;
+  std::vector<const std::byte*> records;
 };
 
 template <class Work>
@@ -160,9 +182,12 @@ void RangeReader::Job::for_each(std::uint64_t first, std::uint64_t last,
   const std::uint64_t parts = std::min<std::uint64_t>(requests->arena_count(), n);
   base::shared_for(std::uint64_t{0}, parts, [&](std::uint64_t part) {
     Worker worker{&requests->arena(part),
+                  {},
+                  {},
                   first,
                   TreePart(pin, family, record::slice(ranges->begin(), first, n),
                            record::slice(ranges->end(), first, n), starts),
+                  {},
                   {}};
     for (std::uint64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) {
       work(first + i, &worker);
@@ -174,13 +199,14 @@ namespace {
 
 /// The keys before `end` that the active memtable has below a bound, each with its newest version
 /// there.
+/// Owner   begin and end live longer.
 class FreshKeys {
  public:
-  FreshKeys(const memtable::HostMemtable& memtable, std::uint64_t bound, std::string begin,
-            std::string end)
-      : at_(memtable), bound_(bound), begin_(std::move(begin)), end_(std::move(end)) {
+  FreshKeys(const memtable::HostMemtable& memtable, std::uint64_t bound, const Slice& begin,
+            const Slice& end)
+      : at_(memtable), bound_(bound), end_(end) {
     if (memtable.count() == 0) return;
-    at_.seek(begin_, bound_);
+    at_.seek(begin, bound_);
     settle();
   }
 
@@ -195,7 +221,6 @@ class FreshKeys {
     } while (at_.valid() && at_.key() == key);
     settle();
   }
-  [[nodiscard]] const std::string& end() const { return end_; }
 
  private:
   void settle() {
@@ -204,8 +229,7 @@ class FreshKeys {
 
   memtable::HostMemtable::Cursor at_;
   const std::uint64_t bound_;
-  const std::string begin_;
-  const std::string end_;
+  const Slice end_;
 };
 
 /// Merges what a walk found in a range, newest versions in key order, with the active memtable's
@@ -233,14 +257,29 @@ class WalkMerge {
       const bool is_walked_out = at_ == count_;
       if (is_walked_out && cut) return false;
       if (is_walked_out && !fresh_->valid() && !has_tree()) break;
+      if (take_tree_alone(limit, records)) continue;
       if (!take_least(records)) return false;
     }
     return true;
   }
 
  private:
-  [[nodiscard]] bool has_tree() const {
-    return tree_ != nullptr && tree_->valid() && tree_->key().compare(fresh_->end()) < 0;
+  [[nodiscard]] bool has_tree() const { return tree_ != nullptr && tree_->valid(); }
+  /// Takes the tree's entries up to the next key of memory. False: there are none.
+  bool take_tree_alone(std::uint64_t limit, std::vector<const std::byte*>* records) {
+    if (!has_tree() || covers_.has_any()) return false;
+    const std::size_t before = records->size();
+    const Slice walked = at_ < count_ ? walked_key() : Slice();
+    const Slice fresh = fresh_->valid() ? fresh_->key() : Slice();
+    const auto is_before = [&](const Slice& key) {
+      return (at_ == count_ || base::compare_inline(key, walked) < 0) &&
+             (!fresh_->valid() || base::compare_inline(key, fresh) < 0);
+    };
+    while (records->size() < limit && tree_->valid() && is_before(tree_->key())) {
+      records->push_back(make_record(tree_->key(), tree_->value(), arena_));
+      tree_->next();
+    }
+    return records->size() > before;
   }
   /// The least key of those that come next.
   [[nodiscard]] Slice least_key() const {
@@ -326,9 +365,10 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
   if (only_puts && job.family.active->count() == 0) return give_found();
   // What is deleted took room that other keys need: there may be more behind it.
   const bool may_miss = count == std::min<std::uint64_t>(limit, kWalkMax);
+  restore_key_at(job.ranges->begin(), i, &worker->begin);
+  restore_key_at(job.ranges->end(), i, &worker->end);
   const auto fresh_keys = [&] {
-    return FreshKeys(*job.family.active, job.bound_at(i), key_at(job.ranges->begin(), i),
-                     key_at(job.ranges->end(), i));
+    return FreshKeys(*job.family.active, job.bound_at(i), worker->begin, worker->end);
   };
   FreshKeys fresh = fresh_keys();
   // Most ranges have no key of the few that lie in the memtable.
@@ -336,7 +376,7 @@ void RangeReader::finish_walk(const Job& job, std::uint64_t i, const std::uint64
       !fresh.valid() ||
       (may_miss && count > 0 && fresh.key().compare(key_of(table, found[count - 1])) > 0);
   if (only_puts && none_fresh) return give_found();
-  std::vector<const std::byte*> records;
+  std::vector<const std::byte*>& records = worker->records;
   const auto merge = [&](FreshKeys* keys) {
     records.clear();
     WalkMerge merging(table, {tombstones.get(), job.bound_at(i)}, found, count, keys, tree, arena);
@@ -513,7 +553,19 @@ bool RangeReader::read_walked(const Job& job, std::uint64_t first, std::uint64_t
     return on.ranges(job.family.backend_runs, wanted, walked);
   });
   if (!status.ok()) return false;
+  // What was found lies anywhere in the log: of ranges that come later it is on its way.
+  const auto fetch_found = [&](std::uint64_t i) {
+    constexpr std::uint32_t kFoundFetched = 8;
+    if (i >= last || pairs != nullptr) return;
+    const std::uint64_t* const found = payloads.data() + out_at[i - first];
+    // More are found than come between the tree's.
+    for (std::uint32_t j = 0; j < std::min(counts[i - first], kFoundFetched); ++j) {
+      base::prefetch_far(job.pin.view->table->at(record::position_of(found[j])));
+    }
+  };
   const auto finish = [&](std::uint64_t i, Worker* worker) {
+    constexpr std::uint64_t kRangesAhead = 4;
+    fetch_found(i + kRangesAhead);
     const std::uint64_t at = out_at[i - first];
     const std::uint32_t count = counts[i - first];
     if (pairs == nullptr) {

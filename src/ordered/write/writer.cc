@@ -67,6 +67,7 @@ Status Writer::write_and_read(const WriteOptions& options, const ReadSet& valida
   // Before the writes: once they are in the log, the reads must not fail for want of memory.
   if (ticket.wants_view) BRECCIA_TRY(Reader::prepare(/*own_writes=*/true, requests));
   lookups_->seal_for_search(validated);
+  lookups_->seal_for_ranges(*requests);
   BRECCIA_TRY(submit_writes(options, validated, requests, &ticket));
   if (!ticket.wants_view) return Status::OK();
   const Pin pin{std::move(ticket.view), ticket.frame.end()};
