@@ -5,6 +5,9 @@
 ///   static constexpr bool kIsHost                what it answers is the CPU's word
 ///   static constexpr bool kIsAsync               it goes on beside the host, and beside others:
 ///                                                a call may have several executors
+///   static constexpr u64 kCountedMax             so few entries are in order sooner by counting,
+///   for
+///                                                each, those before it, than by a sort; 0: none
 ///   Pool& pool()
 ///   Status launch<W>(count, functor)             functor(group, first) for first = 0, W, 2W, ...
 ///   Status sort_pairs(u64* keys, u32* ids, n)    stable, ascending
@@ -16,6 +19,7 @@
 ///   Result<Import<T>> import(const T* host, n)   .data(): where the executor can read it
 ///   Status copy(T* to, const T* from, n)         within backend memory
 ///   Status copy_out(T* host, const T* from, n)
+///   u64* words()                                 kWords of the host's, for what a kernel answers
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status follow(void* stream)                  begins behind what a caller's stream has to do
 ///   Status finish()                              waits for all of it, and hears of a lost device
@@ -27,6 +31,8 @@
 #include "exec/pool.h"
 
 namespace breccia::exec {
+
+inline constexpr std::uint64_t kWords = 2;
 
 /// Waits at its end for what an executor does with arrays that were declared before it: they must
 /// not go back while it is worked on them.

@@ -12,8 +12,6 @@ namespace breccia::exec::cuda {
 
 namespace {
 
-constexpr std::uint64_t kWords = 8;
-
 struct DifferenceFromFirst {
   const std::uint64_t* words;
   __device__ std::uint64_t operator()(std::uint64_t word) const { return word ^ words[0]; }
@@ -56,12 +54,12 @@ Status CudaExecutor::open() {
   }
   PinnedPool& pinned = device_.pinned();
   staging_ = static_cast<std::byte*>(pinned.allocate(kStagingBytes));
-  words_ = static_cast<std::uint64_t*>(pinned.allocate(kWords * sizeof *words_));
+  words_ = static_cast<std::uint64_t*>(pinned.allocate(kPinnedWords * sizeof *words_));
   if (staging_ == nullptr || words_ == nullptr) {
     return Status::MemoryLimit("no pinned memory for an executor");
   }
   staging_on_device_ = static_cast<std::byte*>(find_mapped(staging_, kStagingBytes));
-  BRECCIA_TAKE(words_on_device_, Array<std::uint64_t>::make(pool(), kWords));
+  BRECCIA_TAKE(words_on_device_, Array<std::uint64_t>::make(pool(), kPinnedWords));
   return Status::OK();
 }
 
@@ -76,7 +74,7 @@ CudaExecutor::~CudaExecutor() {
   }
   PinnedPool& pinned = device_.pinned();
   if (staging_ != nullptr) pinned.release(staging_, kStagingBytes);
-  if (words_ != nullptr) pinned.release(words_, kWords * sizeof *words_);
+  if (words_ != nullptr) pinned.release(words_, kPinnedWords * sizeof *words_);
 }
 
 cudaError_t CudaExecutor::wait() {

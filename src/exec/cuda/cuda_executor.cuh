@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "exec/cuda/cuda_error.h"
 #include "exec/cuda/cuda_tuning.h"
+#include "exec/executor.h"
 #include "exec/group.h"
 #include "exec/pool.h"
 
@@ -58,6 +59,7 @@ class CudaExecutor {
  public:
   static constexpr bool kIsHost = false;
   static constexpr bool kIsAsync = true;
+  static constexpr std::uint64_t kCountedMax = cuda::kCountedMax;
 
   /// Errors  IOError, MemoryLimit.
   static Result<std::unique_ptr<CudaExecutor>> make(CudaDevice& device, Pool& pool,
@@ -123,6 +125,7 @@ class CudaExecutor {
   Status copy_out(T* host, const T* from, std::uint64_t n) {
     return copy_bytes_out(host, from, n * sizeof(T));
   }
+  [[nodiscard]] std::uint64_t* words() { return words_ + kAnswerWords; }
   template <class T>
   T* reach(T* host) const {
     return reach(host, 1);
@@ -146,6 +149,10 @@ class CudaExecutor {
   Status copy_pinned_in(void* to, const void* host, std::size_t bytes);
 
  private:
+  /// Words in which operations that answer at once do so, before those of words().
+  static constexpr std::uint64_t kAnswerWords = 2;
+  static constexpr std::uint64_t kPinnedWords = kAnswerWords + kWords;
+
   CudaExecutor(CudaDevice& device, Pool& pool, bool waits_asleep)
       : device_(device), pool_(pool), waits_asleep_(waits_asleep) {}
 

@@ -14,6 +14,10 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr std::size_t kStagingBytes = 4 << 20;
 inline constexpr std::size_t kStagingHalfBytes = kStagingBytes / 2;
 
+/// Entries up to which counting puts them in order: a launch, where a sort and what surrounds it
+/// are a dozen with three waits between them.
+inline constexpr std::uint64_t kCountedMax = 8 << 10;
+
 /// Work space that an idle executor keeps.
 inline constexpr std::size_t kScratchKeptBytesMax = 64 << 20;
 

@@ -15,6 +15,7 @@ class FakeExecutor {
  public:
   static constexpr bool kIsHost = false;
   static constexpr bool kIsAsync = false;
+  static constexpr std::uint64_t kCountedMax = 4;
 
   FakeExecutor(Device& device, sim::SimPool& pool, sim::Scheduler& scheduler, FakeFaults& faults)
       : device_(device), pool_(pool), executor_(pool, scheduler), faults_(faults) {}
@@ -66,6 +67,7 @@ class FakeExecutor {
   Status copy_out(T* host, const T* from, std::uint64_t n) {
     return enqueue([&] { return executor_.copy_out(host, from, n); });
   }
+  [[nodiscard]] std::uint64_t* words() { return executor_.words(); }
   template <class T>
   T* reach(T* host) {
     return executor_.reach(host);

@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "base/result.h"
+#include "exec/executor.h"
 #include "exec/group.h"
 #include "exec/pool.h"
 
@@ -37,6 +38,7 @@ class HostExecutor {
  public:
   static constexpr bool kIsHost = true;
   static constexpr bool kIsAsync = false;
+  static constexpr std::uint64_t kCountedMax = 0;
 
   explicit HostExecutor(Pool& pool) : pool_(pool) {}
 
@@ -110,6 +112,7 @@ class HostExecutor {
   Status copy_out(T* host, const T* from, std::uint64_t n) {
     return copy(host, from, n);
   }
+  [[nodiscard]] std::uint64_t* words() { return words_; }
   template <class T>
   T* reach(T* host) {
     return host;
@@ -123,6 +126,7 @@ class HostExecutor {
   static constexpr std::uint64_t kMergeSerialMax = 64 << 10;
 
   Pool& pool_;
+  std::uint64_t words_[kWords] = {};
 };
 
 }  // namespace breccia::exec::host

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "exec/executor.h"
 #include "exec/pool.h"
 #include "exec/sim/scheduler.h"
 #include "exec/sim/sim_group.h"
@@ -34,6 +35,7 @@ class SimExecutor {
  public:
   static constexpr bool kIsHost = false;
   static constexpr bool kIsAsync = false;
+  static constexpr std::uint64_t kCountedMax = 512;
 
   SimExecutor(SimPool& pool, Scheduler& scheduler) : pool_(pool), scheduler_(scheduler) {}
 
@@ -92,6 +94,7 @@ class SimExecutor {
     std::copy_n(from, n, host);
     return Status::OK();
   }
+  [[nodiscard]] std::uint64_t* words() { return words_; }
   /// Null half of the time, so that callers' roads without it are walked too.
   template <class T>
   T* reach(T* host) {
@@ -112,6 +115,7 @@ class SimExecutor {
 
   SimPool& pool_;
   Scheduler& scheduler_;
+  std::uint64_t words_[kWords] = {};
 };
 
 }  // namespace breccia::exec::sim

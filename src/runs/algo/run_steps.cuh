@@ -217,6 +217,37 @@ struct NewestFirst {
   }
 };
 
+/// id[i]: the entry that is i-th in the order of `less`, found by counting those before each: group
+/// g finds the place of entry g with all its lanes. Launch over count * W items.
+/// Shape   keys.skip == 0; less: a strict order of keys' entries, first by their heads.
+/// Cost    count^2 comparisons and no work space: for so few that a sort is all launches and waits.
+template <class Less>
+struct CountBefore {
+  Less less;
+  std::uint32_t* id;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const record::KeyColumnsRef& keys = less.keys;
+    const auto own = static_cast<std::uint32_t>(first / Group::kWidth);
+    const std::uint64_t head = keys.head[own];
+    int before = 0;
+    for (std::uint64_t from = 0; from < keys.count; from += Group::kWidth) {
+      before += exec::count_set(group.ballot([&](int lane) {
+        const std::uint64_t other = from + static_cast<std::uint64_t>(lane);
+        if (other >= keys.count || other == own) return false;
+        const std::uint64_t other_head = keys.head[other];
+        return other_head != head ? other_head < head
+                                  : less(static_cast<std::uint32_t>(other), own);
+      }));
+    }
+    group.each_lane([&](int lane) {
+      if (lane == 0) id[before] = own;
+    });
+  }
+};
+
 /// What CheckOrder finds: whether anything is wrong, and the ids at both ends.
 struct OrderFound {
   std::uint32_t wrong = 0;
@@ -393,6 +424,49 @@ struct GatherRun {
     }
     const std::uint64_t* const tail = keys.tail + keys.tail_at(entry);
     for (std::uint64_t word = 0; word < words; ++word) out_tail[at + word] = tail[word];
+  }
+};
+
+/// Copies columns from where they lie, the host's memory maybe, to `to`, and clears ids. Launch
+/// over as many items as the longest column has.
+struct TakeColumns {
+  record::EntriesRef from;
+  std::uint64_t tail_from;  // the first of the keys' words
+  std::uint64_t* head;
+  std::uint64_t* meta;
+  std::uint64_t* tail;
+  std::uint64_t* relative;
+  std::uint64_t* value;
+  std::uint32_t* id;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const record::KeyColumnsRef& keys = from.keys;
+    const std::uint64_t most = keys.count < keys.tail_count ? keys.tail_count : keys.count;
+    exec::each_item(group, first, most, [&](std::uint64_t i) {
+      if (i >= tail_from && i < keys.tail_count) tail[i] = keys.tail[i];
+      if (i >= keys.count) return;
+      head[i] = keys.head[i];
+      if (!keys.uniform()) meta[i] = keys.meta[i];
+      relative[i] = from.relative[i];
+      if (from.value != nullptr) value[i] = from.value[i];
+      id[i] = 0;
+    });
+  }
+};
+
+/// GatherRun of an order that nobody has looked at: ids that are not in order are noted meanwhile.
+/// Shape   id[count] are entries that there are.
+struct CheckedGather {
+  CheckOrder<NewestFirst> check;
+  GatherRun gather;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    check(group, first);
+    gather(group, first);
   }
 };
 

@@ -3,12 +3,14 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/assert.h"
 #include "base/limits.h"
+#include "base/sometimes.h"
 #include "exec/clear.h"
 #include "exec/executor.h"
 #include "exec/pool.h"
@@ -171,9 +173,10 @@ struct Entries {
   Heads heads;  // of the run
 };
 
-/// Copies `entries` into the arrays of a new run.
-template <class X>
-Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descriptors) {
+/// Copies `entries` into the arrays of a new run; launch(gather) begins that.
+template <class X, class Launch>
+Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descriptors,
+                             const Launch& launch) {
   RunArrays run;
   const std::uint64_t n = entries.count;
   run.uniform_bytes = entries.keys.uniform_bytes;
@@ -209,9 +212,15 @@ Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descri
                          run.value.data(),
                          run.fence.data(),
                          descriptors};
-  BRECCIA_TRY(x.template launch<kWidth>(n, gather));
+  BRECCIA_TRY(launch(gather));
   BRECCIA_TRY(x.finish());
   return Result<RunArrays>(std::move(run));
+}
+template <class X>
+Result<RunArrays> gather_run(X& x, const Entries& entries, std::uint32_t* descriptors) {
+  return gather_run(x, entries, descriptors, [&](const GatherRun& gather) {
+    return x.template launch<kWidth>(entries.count, gather);
+  });
 }
 
 /// Ids at both ends of an order; zeros where it is empty.
@@ -371,11 +380,109 @@ inline Heads heads_of_run(const record::KeyColumnsRef& host, const Ends& ends) {
   return heads_behind(first_word, shared);
 }
 
+/// The first and the last of entries in the order of NewestFirst.
+/// Shape   keys.count > 0
+inline Ends ends_of(const record::KeyColumnsRef& keys) {
+  const NewestFirst less{keys};
+  Ends ends;
+  for (std::uint32_t i = 1; i < keys.count; ++i) {
+    if (keys.head[i] <= keys.head[ends.first] && less(i, ends.first)) ends.first = i;
+    if (keys.head[i] >= keys.head[ends.last] && less(ends.last, i)) ends.last = i;
+  }
+  return ends;
+}
+
+/// Few entries in the executor's memory, where they are read in any order.
+struct FewEntries {
+  exec::Array<std::uint64_t> head, meta, tail, relative, value;
+  exec::Array<std::uint32_t> id;  // zeros
+
+  [[nodiscard]] record::KeyColumnsRef keys(const record::KeyColumnsRef& host) const {
+    record::KeyColumnsRef keys = host;
+    keys.head = head.data();
+    keys.meta = meta.data();
+    keys.tail = tail.data();
+    return keys;
+  }
+};
+
+/// Begins to bring entries in. They are read where they lie: to say that each column is to be
+/// copied takes a driver longer than the bus takes for all of them.
+template <class X>
+Result<FewEntries> take_few(X& x, const record::EntriesRef& from, std::uint64_t tail_from) {
+  const std::uint64_t n = from.keys.count;
+  FewEntries few;
+  BRECCIA_TAKE(few.head, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(few.meta, make_array<std::uint64_t>(x, from.keys.uniform() ? 0 : n));
+  BRECCIA_TAKE(few.tail, make_array<std::uint64_t>(x, from.keys.tail_count));
+  BRECCIA_TAKE(few.relative, make_array<std::uint64_t>(x, n));
+  BRECCIA_TAKE(few.value, make_array<std::uint64_t>(x, from.value != nullptr ? n : 0));
+  BRECCIA_TAKE(few.id, make_array<std::uint32_t>(x, n));
+  const TakeColumns take{from,
+                         tail_from,
+                         few.head.data(),
+                         few.meta.data(),
+                         few.tail.data(),
+                         few.relative.data(),
+                         few.value.data(),
+                         few.id.data()};
+  BRECCIA_TRY(x.template launch<kWidth>(std::max(n, from.keys.tail_count), take));
+  return Result<FewEntries>(std::move(few));
+}
+
+/// build_run() of few entries, put in order by counting. Until the one wait at its end nobody knows
+/// whether the order is right; ids that follow it are some of the entries' in any case.
+/// Shape   `found`: x.words() as the executor writes them.
+/// Cost    three launches and a wait, if it reaches the host's columns.
+template <class X>
+Result<RunArrays> build_few(X& x, const record::EntriesRef& host, std::uint32_t* descriptors,
+                            std::uint64_t* found) {
+  const std::uint64_t n = host.keys.count;
+  BRECCIA_ASSERT(n > 0 && !host.sorted && host.keys.skip == 0);
+  BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys, /*in_place=*/true));
+  BRECCIA_TAKE(const auto relative, Inlet<X>::make(x, host.relative, n, /*in_place=*/true));
+  BRECCIA_TAKE(const auto value, Inlet<X>::make(x, host.value, host.value != nullptr ? n : 0,
+                                                /*in_place=*/true));
+  const exec::Finish finish_imports(x);
+  static_assert(sizeof(OrderFound) <= exec::kWords * sizeof *found);
+  auto* const order = new (x.words()) OrderFound();
+  record::EntriesRef from = host;
+  from.keys = keys.ref();
+  from.relative = relative.data();
+  from.value = host.value != nullptr ? value.data() : nullptr;
+  BRECCIA_TAKE(const FewEntries few, take_few(x, from, host.keys.tail_at(0)));
+  const exec::Finish finish(x);
+  const NewestFirst less{few.keys(host.keys)};
+  BRECCIA_TRY(x.template launch<kWidth>(n * kWidth, CountBefore<NewestFirst>{less, few.id.data()}));
+  const Ends ends = ends_of(host.keys);  // meanwhile
+  const Entries entries{less.keys,
+                        few.relative.data(),
+                        host.base,
+                        few.value.data(),
+                        host.value != nullptr,
+                        few.id.data(),
+                        n,
+                        heads_of_run(host.keys, ends)};
+  const CheckOrder<NewestFirst> check{less, few.id.data(), n, reinterpret_cast<OrderFound*>(found)};
+  BRECCIA_TAKE(RunArrays run, gather_run(x, entries, descriptors, [&](const GatherRun& gather) {
+                 return x.template launch<kWidth>(n, CheckedGather{check, gather});
+               }));
+  if (order->wrong != 0 || order->first != ends.first || order->last != ends.last) {
+    return Status::IOError("device", "entries are not in order where they were counted");
+  }
+  return Result<RunArrays>(std::move(run));
+}
+
 /// The executor's side of Backend::build_run.
 template <class X>
 Result<RunArrays> build_run(X& x, const record::EntriesRef& host, std::uint32_t* descriptors) {
   const std::uint64_t n = host.keys.count;
   const bool has_values = host.value != nullptr;
+  std::uint32_t* const in_place = descriptors == nullptr ? nullptr : x.reach(descriptors);
+  const bool is_staged = descriptors != nullptr && in_place == nullptr;
+  if (n > 0 && n <= X::kCountedMax && !host.sorted && !is_staged && !BRECCIA_SOMETIMES(50)) {
+    if (auto* const found = x.reach(x.words())) return build_few(x, host, in_place, found);
+  }
   BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));
   BRECCIA_TAKE(const auto relative, x.import(host.relative, n));
   BRECCIA_TAKE(const auto value, x.import(host.value, has_values ? n : 0));
@@ -389,9 +496,8 @@ Result<RunArrays> build_run(X& x, const record::EntriesRef& host, std::uint32_t*
   } else {
     BRECCIA_TAKE(ends, sort_keys(x, keys.ref(), id.data()));
   }
-  std::uint32_t* const in_place = descriptors == nullptr ? nullptr : x.reach(descriptors);
   exec::Array<std::uint32_t> staged;
-  if (descriptors != nullptr && in_place == nullptr) {
+  if (is_staged) {
     BRECCIA_TAKE(staged, make_array<std::uint32_t>(x, n));
   }
   const Entries entries{keys.ref(), relative.data(), host.base, value.data(),

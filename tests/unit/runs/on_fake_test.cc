@@ -59,16 +59,19 @@ class Work {
     return Status::OK();
   }
 
-  /// Keys with a long prefix, of which three have the same word behind it.
-  Status build_tied(const std::vector<std::uint64_t>& offsets) {
+  /// Keys with a long prefix, of which three have the same word behind it, and more than are put in
+  /// order by counting.
+  Status build_tied(std::vector<std::uint64_t> offsets) {
+    offsets.push_back(33);
     const std::string shared(20, 'p');
-    const model::Columns keys(
-        exec::plain_host_memory(),
-        {shared + "ccccccccb", shared + "cccccccca", shared + "d", shared + "ccccccccb"}, true);
+    const model::Columns keys(exec::plain_host_memory(),
+                              {shared + "ccccccccb", shared + "cccccccca", shared + "d",
+                               shared + "ccccccccb", shared + "e"},
+                              true);
     BRECCIA_TAKE(const RunPtr run,
                  backend_.build_run({keys.ref(), offsets.data(), 160, nullptr, false}, nullptr));
     const RunPtr one[] = {run};
-    return merge(one, Keep::kAll, {170, 186, 161, 177});
+    return merge(one, Keep::kAll, {170, 186, 161, 177, 193});
   }
 
   /// The second and the fourth operation are of one key, which has a value, and then a newer one.
