@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <vector>
 
 #include "base/assert.h"
@@ -27,6 +28,10 @@ std::uint64_t fold(std::uint64_t sum, std::uint64_t digest) { return base::mix64
 /// Frames of so many bytes go to the log past the caches: nobody reads them there soon.
 constexpr std::uint64_t kStreamedBytesMin = 32 << 20;
 
+std::uint64_t pieces_of(std::uint64_t bytes) {
+  return (bytes + kChecksumPieceBytes - 1) / kChecksumPieceBytes;
+}
+
 /// Calls digest(begin, end) for each piece of [0, bytes) and folds what it returns, in order.
 template <class Digest>
 std::uint64_t fold_pieces(std::uint64_t sum, std::uint64_t bytes, const Digest& digest) {
@@ -34,7 +39,7 @@ std::uint64_t fold_pieces(std::uint64_t sum, std::uint64_t bytes, const Digest& 
     const std::uint64_t begin = index * kChecksumPieceBytes;
     return digest(begin, std::min(begin + kChecksumPieceBytes, bytes));
   };
-  const std::uint64_t pieces = (bytes + kChecksumPieceBytes - 1) / kChecksumPieceBytes;
+  const std::uint64_t pieces = pieces_of(bytes);
   if (bytes < kParallelBytesMin) {
     for (std::uint64_t index = 0; index < pieces; ++index) sum = fold(sum, piece(index));
     return sum;
@@ -332,27 +337,39 @@ CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum) {
   return commit;
 }
 
+std::uint64_t piece_count(const FrameLayout& layout) { return pieces_of(layout.descriptors); }
+
+std::uint64_t sum_digests(std::span<const std::uint64_t> digests) {
+  return std::accumulate(digests.begin(), digests.end(), std::uint64_t{0}, fold);
+}
+
+std::uint64_t copy_piece(std::byte* frame, const FrameLayout& layout, const RecordSource& records,
+                         std::uint64_t piece) {
+  BRECCIA_ASSERT(sizeof(FrameHeader) <= layout.records && layout.records <= layout.descriptors);
+  const std::uint64_t begin = piece * kChecksumPieceBytes;
+  const std::uint64_t end = std::min(begin + kChecksumPieceBytes, layout.descriptors);
+  BRECCIA_ASSERT(begin < end);
+  if (layout.descriptors >= kStreamedBytesMin && begin >= layout.records) {
+    alignas(base::kLineBytes) std::byte room[kChecksumPieceBytes];
+    const std::byte* const own = records.bytes(begin - layout.records, end - layout.records, room);
+    const std::uint64_t digest = Checksum64::of(own, end - begin);  // now it is in a cache
+    base::stream_copy(frame + begin, own, end - begin);
+    return digest;
+  }
+  if (begin == 0) std::memset(frame + sizeof(FrameHeader), 0, layout.records - sizeof(FrameHeader));
+  const std::uint64_t from = std::max(begin, layout.records);
+  if (from < end) {
+    std::byte* const to = frame + from;
+    const std::byte* const own = records.bytes(from - layout.records, end - layout.records, to);
+    if (own != to) std::memcpy(to, own, end - from);
+  }
+  return Checksum64::of(frame + begin, end - begin);
+}
+
 std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout,
                            const RecordSource& records) {
-  BRECCIA_ASSERT(sizeof(FrameHeader) <= layout.records && layout.records <= layout.descriptors);
-  std::memset(frame + sizeof(FrameHeader), 0, layout.records - sizeof(FrameHeader));
-  const bool is_streamed = layout.descriptors >= kStreamedBytesMin;
-  return fold_pieces(0, layout.descriptors, [&](std::uint64_t begin, std::uint64_t end) {
-    if (is_streamed && begin >= layout.records) {
-      alignas(base::kLineBytes) std::byte room[kChecksumPieceBytes];
-      const std::byte* const piece =
-          records.bytes(begin - layout.records, end - layout.records, room);
-      const std::uint64_t digest = Checksum64::of(piece, end - begin);  // now it is in a cache
-      base::stream_copy(frame + begin, piece, end - begin);
-      return digest;
-    }
-    const std::uint64_t from = std::max(begin, layout.records);
-    if (from < end) {
-      std::byte* const to = frame + from;
-      const std::byte* const piece = records.bytes(from - layout.records, end - layout.records, to);
-      if (piece != to) std::memcpy(to, piece, end - from);
-    }
-    return Checksum64::of(frame + begin, end - begin);
+  return fold_pieces(0, layout.descriptors, [&](std::uint64_t begin, std::uint64_t /*end*/) {
+    return copy_piece(frame, layout, records, begin / kChecksumPieceBytes);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "wal/format.h"
 #include "wal/intake.h"
@@ -24,12 +25,20 @@ void finish(SegmentHeader* header);
 /// The commit record of the frame at `position`.
 CommitRecord make_commit(std::uint64_t position, std::uint64_t checksum);
 
-/// Copies `records` into the frame at `frame`, whose header is already there, zeroes the padding
-/// between the two, and returns the checksum of [frame, frame + layout.descriptors).
+/// Copies `records` into the frame at `frame`, whose header is already there, with zeros between
+/// the two, and returns the checksum of [frame, frame + layout.descriptors).
 /// Shape   record_bytes == layout.descriptors - layout.records.
 /// Cost    one pass: each piece is summed while it is in cache; 4 MiB and more go in parallel.
 std::uint64_t copy_and_sum(std::byte* frame, const FrameLayout& layout,
                            const RecordSource& records);
+
+/// The same by pieces, of kChecksumPieceBytes each: copies one, and returns its digest, of which
+/// sum_digests() makes the checksum.
+/// Threads any number, of different pieces.
+std::uint64_t copy_piece(std::byte* frame, const FrameLayout& layout, const RecordSource& records,
+                         std::uint64_t piece);
+std::uint64_t piece_count(const FrameLayout& layout);
+std::uint64_t sum_digests(std::span<const std::uint64_t> digests);
 
 /// Continues checksum `sum` over the descriptors, whose padding it zeroes.
 std::uint64_t sum_descriptors(std::uint64_t sum, std::byte* frame, const FrameLayout& layout,

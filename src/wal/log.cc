@@ -134,6 +134,7 @@ class LogImpl final : public Log {
                                       std::uint32_t descriptor_count, bool aligned) override;
   using Log::fill;
   void fill(Frame* frame, const RecordSource& records) override;
+  void begin_fill(Frame* frame) override;
   void seal(Frame* frame) override;
   [[nodiscard]] Status commit(std::uint64_t end, bool sync) override;
   using Log::release_below;
@@ -322,6 +323,11 @@ Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size)
 }
 
 void LogImpl::fill(Frame* frame, const RecordSource& records) {
+  begin_fill(frame);
+  frame->checksum = copy_and_sum(frame->at, frame->layout(), records);
+}
+
+void LogImpl::begin_fill(Frame* frame) {
   BRECCIA_ASSERT(frame->at != nullptr && reinterpret_cast<std::uintptr_t>(frame->at) % 8 == 0);
   FrameHeader header{};
   header.flags = frame->flags | (frame->mixed ? kFrameMixed : 0);
@@ -334,7 +340,6 @@ void LogImpl::fill(Frame* frame, const RecordSource& records) {
   BRECCIA_ASSERT(header.synced <= header.position);
   finish(&header);
   std::memcpy(frame->at, &header, sizeof header);
-  frame->checksum = copy_and_sum(frame->at, frame->layout(), records);
 }
 
 void LogImpl::seal(Frame* frame) {

@@ -114,6 +114,9 @@ class Log {
   /// Threads any number, of different frames.
   virtual void fill(Frame* frame, const RecordSource& records) = 0;
   void fill(Frame* frame, const std::byte* records) { fill(frame, RecordsInOnePiece(records)); }
+  /// The same by several threads: begin_fill(), the pieces by copy_piece() (wal/frame.h), then what
+  /// sum_digests() says is the frame's checksum.
+  virtual void begin_fill(Frame* frame) = 0;
 
   /// Checksums the descriptors, then writes header and commit record. The frame is not durable yet.
   virtual void seal(Frame* frame) = 0;

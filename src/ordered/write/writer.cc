@@ -1,7 +1,9 @@
 #include "ordered/write/writer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <vector>
 
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -11,6 +13,7 @@
 #include "exec/crew.h"
 #include "ordered/request_counter.h"
 #include "wal/format.h"
+#include "wal/frame.h"
 
 namespace breccia::ordered {
 
@@ -166,6 +169,8 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const Updated
   ticket->range_deletes.clear();
   BRECCIA_ASSERT(!ticket->place.has_value() || ticket->frame.record_count == 1);
   ticket->frame.mixed = requests->is_mixed();
+  const std::uint64_t writes = requests->write_count();
+  if (as_runs && updated.empty() && takes_crew(writes)) return fill_by_crew(requests, ticket);
   // Others wait for the longer one: a device builds runs while cores copy records.
   Status copied;
   Status built;
@@ -180,7 +185,6 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const Updated
       return Status::OK();
     });
   };
-  const std::uint64_t writes = requests->write_count();
   if (as_runs && (writes >= kTogetherMin || BRECCIA_SOMETIMES(30))) {
     base::parallel_for(0U, 2U, work);
   } else if (as_runs && takes_crew(writes)) {
@@ -193,6 +197,41 @@ Status Writer::fill_frame(batch::Requests* requests, bool as_runs, const Updated
   BRECCIA_TRY(copied);
   BRECCIA_TRY(built);
   parts_.log->seal(&ticket->frame);
+  return Status::OK();
+}
+
+/// The same for few writes without updates, whose latency is what counts: records are copied in
+/// pieces while a device builds the runs.
+Status Writer::fill_by_crew(batch::Requests* requests, WriteTicket* ticket) {
+  wal::Frame* const frame = &ticket->frame;
+  const wal::FrameLayout layout = frame->layout();
+  const batch::BatchRecords records(*requests);
+  std::vector<std::uint64_t> digests(wal::piece_count(layout));
+  parts_.log->begin_fill(frame);
+  Status built;
+  std::atomic<bool> has_memory{true};
+  std::atomic<std::int64_t> copying_ns{0};  // of all threads
+  // Parts are taken from the last one on.
+  const auto build = static_cast<std::uint32_t>(digests.size());
+  exec::Crew::shared().run(build + 1, [&](std::uint32_t part) {
+    if (part == build) {
+      built = base::or_memory_limit([&] { return build_runs(requests, ticket); });
+      return;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const Status copied = base::or_memory_limit([&] {
+      digests[part] = wal::copy_piece(frame->at, layout, records, part);
+      return Status::OK();
+    });
+    if (!copied.ok()) has_memory = false;
+    copying_ns += (std::chrono::steady_clock::now() - begin).count();
+  });
+  base::perf_add_time(&rocksdb::PerfContext::write_wal_time,
+                      std::chrono::nanoseconds(copying_ns.load()));
+  if (!has_memory) return Status::MemoryLimit("no memory to copy records");
+  BRECCIA_TRY(built);
+  frame->checksum = wal::sum_digests(digests);
+  parts_.log->seal(frame);
   return Status::OK();
 }
 

@@ -56,6 +56,7 @@ class Writer {
                bool as_runs, UpdatedBatch* updated, WriteTicket* ticket);
   void prepare_updates(batch::Requests* requests, UpdatesAhead* ahead) const;
   void update_in_turn(UpdatesAhead* ahead, UpdatedBatch* updated);
+  Status fill_by_crew(batch::Requests* requests, WriteTicket* ticket);
   [[nodiscard]] bool takes_crew(std::uint64_t writes) const;
   [[nodiscard]] bool become_one_run_each(const batch::Requests& requests) const;
   Status fill_frame(batch::Requests* requests, bool as_runs, const UpdatedBatch& updated,
