@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory.h"
+#include "base/thread_slot.h"
 #include "record/entry_columns.h"
 #include "wal/format.h"
 
@@ -29,6 +31,63 @@ std::shared_ptr<Payloads> make_payloads(const runs::Backend& backend, std::uint6
 Status no_memory_for_payloads() { return Status::MemoryLimit("no memory for a run's order"); }
 
 }  // namespace
+
+ViewPtr ViewState::take(Place* place, std::uint64_t* version, ViewPtr* gone) const {
+  *version = version_.load(std::memory_order_acquire);
+  if (place->version == *version) return place->view;
+  // Said before the view is read: whoever replaces it later sees that.
+  place->has_view.store(true, std::memory_order_release);
+  ViewPtr view;
+  {
+    const std::lock_guard lock(mutex_);
+    view = view_;
+    *version = version_.load(std::memory_order_relaxed);
+  }
+  const View* const current = view.get();
+  ViewPtr own;  // by a count that only this place has
+  base::as_memory_allows([&] { own = {std::make_shared<ViewPtr>(view), current}; });
+  if (own == nullptr) return view;
+  *gone = std::exchange(place->view, std::move(own));
+  place->version = *version;
+  return place->view;
+}
+
+Pin ViewState::pin() const {
+  Place& place = places_[base::thread_slot() % kPlaces];
+  ViewPtr gone;  // dies after the lock is gone
+  const std::lock_guard lock(place.mutex);
+  while (true) {
+    std::uint64_t version = kNoVersion;
+    ViewPtr view = take(&place, &version, &gone);
+    const std::uint64_t visible = visible_.load(std::memory_order_acquire);  // pairs with show()
+    // Who reads what publish() showed reads the version that goes with it, too.
+    if (version_.load(std::memory_order_acquire) == version) return {std::move(view), visible};
+  }
+}
+
+void ViewState::publish(ViewPtr view, std::uint64_t visible) {
+  {
+    const std::lock_guard lock(mutex_);
+    BRECCIA_ASSERT(visible >= visible_.load(std::memory_order_relaxed));
+    version_.fetch_add(1, std::memory_order_release);
+    view_.swap(view);  // the old view dies after the lock is gone
+    show(visible);
+  }
+  empty_places();
+}
+
+/// Lets go of views that were replaced, where nobody may pin for long.
+void ViewState::empty_places() {
+  for (Place& place : places_) {
+    if (!place.has_view.load(std::memory_order_acquire)) continue;
+    ViewPtr gone;
+    const std::lock_guard lock(place.mutex);
+    if (place.version == version_.load(std::memory_order_relaxed)) continue;
+    gone = std::move(place.view);
+    place.version = kNoVersion;
+    place.has_view.store(false, std::memory_order_relaxed);
+  }
+}
 
 std::shared_ptr<exec::HostMemory> batch_memory(const Backends& backends) {
   const exec::DevicePtr device = backends.current()->tenant().device_ptr();

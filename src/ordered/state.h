@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -22,13 +23,14 @@ struct Pin {
 };
 
 /// The current view and how far it is visible.
+///
+/// Threads that pin at once share no memory that they write: each has a place by its slot, with a
+/// reference to the view that has a count of its own. A view that was replaced is in none of them.
+///
 /// Threads pin() and view() by anybody; the rest by one at a time (the publisher's lock).
 class ViewState {
  public:
-  [[nodiscard]] Pin pin() const {
-    const std::lock_guard lock(mutex_);
-    return {view_, visible_.load(std::memory_order_acquire)};  // pairs with show()
-  }
+  [[nodiscard]] Pin pin() const;
   [[nodiscard]] ViewPtr view() const {
     const std::lock_guard lock(mutex_);
     return view_;
@@ -39,16 +41,29 @@ class ViewState {
   [[nodiscard]] std::uint64_t visible() const { return visible_.load(std::memory_order_acquire); }
 
   /// Replaces the view and shows up to `visible` in one step.
-  void publish(ViewPtr view, std::uint64_t visible) {
-    const std::lock_guard lock(mutex_);
-    BRECCIA_ASSERT(visible >= visible_.load(std::memory_order_relaxed));
-    view_.swap(view);  // the old view dies after the lock is gone
-    show(visible);
-  }
+  void publish(ViewPtr view, std::uint64_t visible);
 
  private:
+  static constexpr std::uint64_t kNoVersion = 0;
+
+  /// Threads few of which have the same one.
+  struct alignas(64) Place {
+    std::mutex mutex;
+    ViewPtr view;  // of `version`
+    std::uint64_t version = kNoVersion;
+    std::atomic<bool> has_view{false};
+  };
+  static constexpr std::size_t kPlaces = 32;
+
+  /// The current view at a place whose lock the caller has, and its version; `gone`: what was
+  /// there.
+  ViewPtr take(Place* place, std::uint64_t* version, ViewPtr* gone) const;
+  void empty_places();
+
   mutable std::mutex mutex_;
   ViewPtr view_;
+  std::atomic<std::uint64_t> version_{kNoVersion + 1};  // of the view; written under the lock
+  mutable std::array<Place, kPlaces> places_;
   std::atomic<std::uint64_t> visible_{0};
 };
 

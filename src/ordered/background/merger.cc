@@ -86,7 +86,7 @@ void Merger::note_searches(const FamilyView& family, std::uint64_t searches) {
 }
 
 void Merger::want_orders() {
-  if (!orders_wanted_.exchange(true)) wake();
+  if (!orders_wanted_.load(std::memory_order_relaxed) && !orders_wanted_.exchange(true)) wake();
 }
 
 void Merger::want_indexes() {

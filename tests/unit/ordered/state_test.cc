@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -43,6 +45,34 @@ TEST(ViewState, ConcurrentPinsAreConsistent) {
   done = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(state.visible(), 16 * (kViews - 1) + 8);
+}
+
+// Goal: a view that was replaced lives as long as somebody has it pinned, and no longer.
+// Method: threads pin, and stay, while another view is published; what they pinned is let go.
+// Mutation: places that keep what was pinned there, until the next pin, keep the first view.
+TEST(ViewState, ConcurrentPinsKeepNothing) {
+  ViewState state;
+  auto first = std::make_shared<View>();
+  const std::weak_ptr<const View> seen = first;
+  state.publish(std::move(first), 8);
+  std::barrier pinned(4);
+  std::barrier replaced(4);
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back([&] {
+      const Pin pin = state.pin();
+      pinned.arrive_and_wait();
+      replaced.arrive_and_wait();
+      EXPECT_EQ(pin.view, seen.lock());
+    });
+  }
+  pinned.arrive_and_wait();
+  state.publish(std::make_shared<View>(), 16);
+  EXPECT_FALSE(seen.expired());
+  replaced.arrive_and_wait();
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(seen.expired());
+  EXPECT_EQ(state.pin().visible, 16U);
 }
 
 // Goal: the first fault stays.
