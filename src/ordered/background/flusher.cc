@@ -135,6 +135,9 @@ void Flusher::run() {
     }
     std::uint64_t told = 0;
     bool is_closing = false;
+    const bool was_short = room_->is_short();
+    const std::uint64_t begin = parts_.log->begin();
+    const base::Stopwatch watch;
     const Status status = base::or_memory_limit([&] {
       is_closing = !wait_for_tree();
       return is_closing ? Status::OK() : flush_once(manual, &told);
@@ -150,6 +153,9 @@ void Flusher::run() {
     }
     pause.start_over();
     const bool flushed = status.ok();
+    if (flushed && was_short) {
+      room_->note_flushed(parts_.log->begin() - begin, std::chrono::microseconds(watch.micros()));
+    }
     note_end(status, wanted, told);
     if (flushed) base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
   }

@@ -35,6 +35,21 @@ void Room::look_again() {
   flush_bell_.ring();
 }
 
+void Room::note_flushed(std::uint64_t bytes, std::chrono::microseconds taken) {
+  const std::lock_guard lock(mutex_);
+  pace_.note_flushed(bytes, taken);
+}
+
+void Room::wait_for_turn(std::uint64_t bytes, Pace::Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t in_use = parts_.log->bytes_in_use() + claimed_.load();
+  const auto now = Pace::Clock::now();
+  const auto turn = pace_.turn(bytes, in_use, now);
+  if (turn == now) return;
+  changed_.wait_until(lock, std::min(turn, deadline),
+                      [this] { return stopping_ || pace_.is_over() || !parts_.fault->get().ok(); });
+}
+
 void Room::note_view(std::size_t runs, std::size_t tombstones) {
   runs_.store(runs, std::memory_order_relaxed);
   tombstones_.store(tombstones, std::memory_order_relaxed);
@@ -88,6 +103,7 @@ Result<RoomClaim> Room::wait(std::uint64_t bytes, std::uint64_t wait_us_max) {
     return stopping_ || !parts_.fault->get().ok();
   };
   const auto deadline = base::deadline_after(wait_us_max);
+  if (wait_us_max > 0) wait_for_turn(bytes, deadline);
   {
     const std::lock_guard lock(mutex_);
     if (is_over() && claimed) return RoomClaim(&claimed_, bytes);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bell.h"
+#include "ordered/background/pace.h"
 #include "ordered/parts.h"
 
 namespace breccia::ordered {
@@ -32,7 +33,8 @@ class RoomClaim {
 };
 
 /// What memory may hold before it is flushed: bytes of the log, runs, range deletions. Holds
-/// writers back while there is no room for more (write stalls).
+/// writers back while there is no room for more (write stalls), and slows them down before, so that
+/// they come to that as late as what flushes give back allows.
 ///
 /// Threads any.
 class Room {
@@ -40,7 +42,10 @@ class Room {
   /// Writers wait above `log_bytes_max`, for `wait_us_max` if they do not say; from half of it a
   /// flush is due.
   Room(const StoreParts& parts, std::uint64_t log_bytes_max, std::uint64_t wait_us_max)
-      : parts_(parts), log_bytes_max_(log_bytes_max), wait_us_max_(wait_us_max) {}
+      : parts_(parts),
+        log_bytes_max_(log_bytes_max),
+        wait_us_max_(wait_us_max),
+        pace_(log_bytes_max) {}
 
   /// Waits until a write of `bytes` has room.
   /// Errors  Incomplete: none within `wait_us_max`; the store's fault; ShutdownInProgress.
@@ -58,12 +63,16 @@ class Room {
   [[nodiscard]] bool is_short() const;
   /// A merge or a flush has ended: who waits looks again.
   void look_again();
+  /// A flush that was due has given back so many bytes of the log, in so much time.
+  void note_flushed(std::uint64_t bytes, std::chrono::microseconds taken);
   /// Nobody waits any more.
   void stop();
 
  private:
   bool claim_if(std::uint64_t bytes, std::uint64_t needed, std::uint64_t bytes_max);
   Result<RoomClaim> wait(std::uint64_t bytes, std::uint64_t wait_us_max);
+  /// Waits until a write of `bytes` may go on among those that are slowed down.
+  void wait_for_turn(std::uint64_t bytes, Pace::Clock::time_point deadline);
   void note_waiter(int more);
   /// What a write is told that found no room.
   Status refused(std::uint64_t wait_us_max);
@@ -80,6 +89,7 @@ class Room {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  Pace pace_;
   std::mutex waiters_mutex_;
   int waiters_ = 0;  // writers that wait
 };
