@@ -41,6 +41,7 @@ constexpr std::array<NamedState, 4> kStates = {{{State::kMemtable, "memtable"},
 // A tree that still compacts after so long is measured as it is.
 constexpr std::chrono::seconds kSettleMax{60};
 constexpr std::chrono::milliseconds kSettleLook{20};
+constexpr int kSettledLooks = 5;  // one behind the other at which there was nothing to wait for
 constexpr std::uint32_t kWarmBatch = 4096;
 
 const NamedState* find_state(std::string_view name) {
@@ -195,7 +196,10 @@ void Database::settle() {
   const auto is_busy = [&] {
     return (!config_.no_compactions && engine_->compacts()) || engine_->loads();
   };
-  while (is_busy() && std::chrono::steady_clock::now() < end) {
+  // Behind a compaction nobody has looked at its files yet: once is not enough.
+  int quiet = 0;
+  while (quiet < kSettledLooks && std::chrono::steady_clock::now() < end) {
+    quiet = is_busy() ? 0 : quiet + 1;
     std::this_thread::sleep_for(kSettleLook);
   }
 }
