@@ -54,11 +54,12 @@ ViewPtr ViewState::take(Place* place, std::uint64_t* version, ViewPtr* gone) con
 
 Pin ViewState::pin() const {
   Place& place = places_[base::thread_slot() % kPlaces];
-  ViewPtr gone;  // dies after the lock is gone
-  const std::lock_guard lock(place.mutex);
   while (true) {
+    ViewPtr view;  // what dies here does so after the lock is gone
+    ViewPtr gone;
+    const std::lock_guard lock(place.mutex);
     std::uint64_t version = kNoVersion;
-    ViewPtr view = take(&place, &version, &gone);
+    view = take(&place, &version, &gone);
     const std::uint64_t visible = visible_.load(std::memory_order_acquire);  // pairs with show()
     // Who reads what publish() showed reads the version that goes with it, too.
     if (version_.load(std::memory_order_acquire) == version) return {std::move(view), visible};

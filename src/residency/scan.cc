@@ -156,6 +156,7 @@ void Scan::each_plain(const FileSet::Starts& starts, std::uint64_t i, const Fetc
 
 void Scan::fetch_block(const FileSet::Starts& starts, std::uint64_t i,
                        std::uint64_t entries) const {
+  if (levels_.empty()) return;
   // Of what several levels have each has a part.
   const std::uint64_t own = entries / levels_.size() + 1;
   each_plain(starts, i, [own](const FileSet::Part& part, std::uint64_t offset) {

@@ -65,6 +65,9 @@ TEST_P(ResidencyConformance, SaysWhatRocksDbSays) {
       EXPECT_LE(figures.bytes, backend->tenant().used());
     }
     EXPECT_LE(backend->tenant().used(), executor.idle_bytes_max);
+    const FileSetPtr none = set_of(backend, {});
+    ASSERT_NE(none, nullptr);
+    look_into_nothing(*none, database);
     base::Random random(seed);
     auto levels = database.files();
     ASSERT_TRUE(read_files(backend.get(), &levels, [&] { return random.below(2) == 0; }).ok());

@@ -298,6 +298,8 @@ inline std::uint64_t compare_scans(const FileSet& set, const Database& database,
     // Of two ranges one has an end.
     const Slice end = database.keys()[(i + 7) % database.keys().size()];
     const bool ends = i % 2 == 0;
+    scan.fetch_block(*starts.value(), i, most);
+    scan.fetch_entry(*starts.value(), i);
     scan.begin(*starts.value(), i, database.keys()[i], ends ? std::optional(end) : std::nullopt);
     for (std::uint64_t entry = 0; entry < most && scan.knows(); ++entry) {
       const bool is_there = expected->Valid() && !(ends && expected->key().compare(end) >= 0);
@@ -311,6 +313,21 @@ inline std::uint64_t compare_scans(const FileSet& set, const Database& database,
     lost += scan.knows() ? 0 : 1;
   }
   return lost;
+}
+
+/// Looks for entries in a set without files, as a tree has when all was deleted.
+inline void look_into_nothing(const FileSet& set, const Database& database) {
+  const Found all(database.keys());
+  auto starts = set.seek(all.columns.ref());
+  ASSERT_TRUE(starts.ok());
+  Scan scan(set);
+  for (std::size_t i = 0; i < std::min<std::size_t>(20, database.keys().size()); ++i) {
+    scan.fetch_block(*starts.value(), i, /*entries=*/10);
+    scan.fetch_entry(*starts.value(), i);
+    scan.begin(*starts.value(), i, database.keys()[i], std::nullopt);
+    EXPECT_TRUE(scan.knows());
+    EXPECT_FALSE(scan.valid());
+  }
 }
 
 }  // namespace breccia::residency::conformance

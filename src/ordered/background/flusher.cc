@@ -135,7 +135,6 @@ void Flusher::run() {
     }
     std::uint64_t told = 0;
     bool is_closing = false;
-    const bool was_short = room_->is_short();
     const std::uint64_t begin = parts_.log->begin();
     const base::Stopwatch watch;
     const Status status = base::or_memory_limit([&] {
@@ -153,7 +152,7 @@ void Flusher::run() {
     }
     pause.start_over();
     const bool flushed = status.ok();
-    if (flushed && was_short) {
+    if (flushed) {
       room_->note_flushed(parts_.log->begin() - begin, std::chrono::microseconds(watch.micros()));
     }
     note_end(status, wanted, told);

@@ -40,14 +40,22 @@ void Room::note_flushed(std::uint64_t bytes, std::chrono::microseconds taken) {
   pace_.note_flushed(bytes, taken);
 }
 
+// Of the time that a writer has, half is left to wait for room. Nobody tells of a fault of the log.
 void Room::wait_for_turn(std::uint64_t bytes, Pace::Clock::time_point deadline) {
+  flush_bell_.ring();  // whoever is slowed down waits for a flush in the end
   std::unique_lock lock(mutex_);
-  const std::uint64_t in_use = parts_.log->bytes_in_use() + claimed_.load();
-  const auto now = Pace::Clock::now();
-  const auto turn = pace_.turn(bytes, in_use, now);
-  if (turn == now) return;
-  changed_.wait_until(lock, std::min(turn, deadline),
-                      [this] { return stopping_ || pace_.is_over() || !parts_.fault->get().ok(); });
+  const auto in_use = [this] { return parts_.log->bytes_in_use() + claimed_.load(); };
+  auto now = Pace::Clock::now();
+  const auto turn = std::min(pace_.turn(bytes, in_use(), now), now + (deadline - now) / 2);
+  const auto is_over = [&] {
+    return stopping_ || pace_.lets_on(in_use()) || !parts_.fault->get().ok();
+  };
+  for (; now < turn; now = Pace::Clock::now()) {
+    if (changed_.wait_until(lock, std::min<Pace::Clock::time_point>(turn, now + kLookAgain),
+                            is_over)) {
+      return;
+    }
+  }
 }
 
 void Room::note_view(std::size_t runs, std::size_t tombstones) {

@@ -63,7 +63,7 @@ class Room {
   [[nodiscard]] bool is_short() const;
   /// A merge or a flush has ended: who waits looks again.
   void look_again();
-  /// A flush that was due has given back so many bytes of the log, in so much time.
+  /// A flush has given back so many bytes of the log, in so much time.
   void note_flushed(std::uint64_t bytes, std::chrono::microseconds taken);
   /// Nobody waits any more.
   void stop();

@@ -430,6 +430,21 @@ Result<FewEntries> take_few(X& x, const record::EntriesRef& from, std::uint64_t 
   return Result<FewEntries>(std::move(few));
 }
 
+/// True if counting is sooner done than a sort: the entries are few, their heads mostly tell them
+/// apart, and of the others not much need be compared.
+template <class X>
+bool is_worth_counting(const record::EntriesRef& host) {
+  constexpr std::uint64_t kLooks = 8;
+  constexpr std::uint64_t kTailWordsMax = 8;  // of an entry on average
+  const std::uint64_t n = host.keys.count;
+  if (n == 0 || n > X::kCountedMax || host.sorted) return false;
+  std::uint64_t alike = 0;
+  for (std::uint64_t look = 1; look <= kLooks; ++look) {
+    alike += host.keys.head[(n - 1) * look / kLooks] == host.keys.head[0] ? 1 : 0;
+  }
+  return host.keys.tail_count <= kTailWordsMax * n && (n <= kLooks || 2 * alike < kLooks);
+}
+
 /// build_run() of few entries, put in order by counting. Until the one wait at its end nobody knows
 /// whether the order is right; ids that follow it are some of the entries' in any case.
 /// Shape   `found`: x.words() as the executor writes them.
@@ -480,7 +495,7 @@ Result<RunArrays> build_run(X& x, const record::EntriesRef& host, std::uint32_t*
   const bool has_values = host.value != nullptr;
   std::uint32_t* const in_place = descriptors == nullptr ? nullptr : x.reach(descriptors);
   const bool is_staged = descriptors != nullptr && in_place == nullptr;
-  if (n > 0 && n <= X::kCountedMax && !host.sorted && !is_staged && !BRECCIA_SOMETIMES(50)) {
+  if (is_worth_counting<X>(host) && !is_staged && !BRECCIA_SOMETIMES(50)) {
     if (auto* const found = x.reach(x.words())) return build_few(x, host, in_place, found);
   }
   BRECCIA_TAKE(const auto keys, ImportedKeys<X>::make(x, host.keys));

@@ -38,13 +38,26 @@ TEST(Pace, EndsWithTheFlush) {
   const auto now = Pace::Clock::now();
   EXPECT_EQ(pace.turn(kHalf, kHalf - 1, now), now);
   EXPECT_EQ(pace.turn(kHalf, kHalf + kHalf / 2, now), now);  // the first waits for nobody
-  EXPECT_FALSE(pace.is_over());
   EXPECT_EQ(pace.turn(1, kHalf + kHalf / 2, now), now + std::chrono::seconds(1));
   pace.note_flushed(kHalf, std::chrono::seconds(3));
-  EXPECT_TRUE(pace.is_over());
-  EXPECT_EQ(pace.turn(kHalf, kHalf + kHalf / 2, now), now);
+  EXPECT_EQ(pace.turn(kHalf / 2, kHalf + kHalf / 2, now), now);
   // Now (1 + 1 / 3) / 2 halves a second.
-  EXPECT_EQ(pace.turn(1, kHalf + kHalf / 2, now), now + std::chrono::milliseconds(1500));
+  EXPECT_EQ(pace.turn(1, kHalf + kHalf / 2, now), now + std::chrono::milliseconds(750));
+}
+
+// Goal: turns that nobody waits for do not add up, and a flush of little says nothing of the rate.
+// Method: a hundred turns at one time; then a flush of a byte that took an hour.
+// Mutation: without the bound the hundredth turn is minutes away; the slow flush makes it hours.
+TEST(Pace, TurnsAreNeverFarAway) {
+  Pace pace(kMax);
+  pace.note_flushed(kHalf, std::chrono::seconds(1));
+  const auto now = Pace::Clock::now();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LE(pace.turn(kMax, kMax, now), now + std::chrono::seconds(1));
+  }
+  pace.note_flushed(1, std::chrono::hours(1));
+  EXPECT_EQ(pace.turn(kHalf / 4, kHalf + kHalf / 2, now), now);
+  EXPECT_EQ(pace.turn(1, kHalf + kHalf / 2, now), now + std::chrono::milliseconds(250));
 }
 
 }  // namespace
