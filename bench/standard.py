@@ -122,6 +122,11 @@ TOGETHER = "cbda"
 YCSB = "ycsb c, b, d, a, batches"
 YCSB_BESIDE = "ycsb c, b, d, a, batches, beside RocksDB"
 YCSB_F, YCSB_E = "ycsb f, batches", "ycsb e, batches"
+YCSB_FIFTH = "ycsb c, b, d, a, f, batches, a fifth in memory"
+YCSB_E_FIFTH = "ycsb e, batches, a fifth in memory"
+MINUTE = "ycsb a for a minute, log and files on the disk"
+# Bound by the disk.
+TO_DISK = (SUSTAINED, MINUTE)
 
 
 def cases(sizes):
@@ -244,6 +249,14 @@ def ycsb_cases(sizes):
     if sizes.has_gpu:
         yield Case(YCSB, ycsb(TOGETHER, sizes.keys, count, batch))
         yield Case(YCSB_BESIDE, ycsb(TOGETHER, sizes.peer, count // 16, batch), ("rocksdb",))
+        fifth = (f"--clean_bytes={sizes.keys * RECORD_BYTES // 5} --state=clean "
+                 "--entry_cache_bytes=0 --residency_bytes=8000000000 --compression_type=none")
+        yield Case(YCSB_FIFTH, ycsb(TOGETHER + "f", sizes.keys, count, batch) + fifth)
+        yield Case(YCSB_E_FIFTH, ycsb("e", sizes.keys, count // 2, RANGES_AT_ONCE) + fifth)
+        yield Case(MINUTE, f"ycsb -P {WORKLOADS}/workloada {data}-p recordcount={sizes.keys} "
+                   f"-p operationcount={count // 2} -p maxexecutiontime={sizes.sustained} "
+                   f"--threads={sizes.threads} --batch_size={64 << 10} "
+                   "--residency_bytes=8000000000 --compression_type=none", BOTH, once=True)
     else:
         yield Case(YCSB, ycsb(TOGETHER, sizes.part, count, batch), BOTH)
         yield Case(YCSB_RESIDENT, ycsb(TOGETHER, sizes.keys, count, batch) + "--state=tree-warm "
@@ -357,6 +370,14 @@ GPU_GOALS = [
     *[Goal(f"YCSB {letter.upper()}", case, f"workload{letter}", goal)
       for letter, case, goal in (("a", YCSB, 60e6), ("b", YCSB, 90e6), ("c", YCSB, 120e6),
                                  ("d", YCSB, 90e6), ("f", YCSB_F, 50e6), ("e", YCSB_E, 1e6))],
+    *[Goal(f"YCSB {letter.upper()}, a fifth in memory", case, f"workload{letter}", goal)
+      for letter, case, goal in (("a", YCSB_FIFTH, 60e6), ("b", YCSB_FIFTH, 90e6),
+                                 ("c", YCSB_FIFTH, 120e6), ("d", YCSB_FIFTH, 90e6),
+                                 ("f", YCSB_FIFTH, 50e6), ("e", YCSB_E_FIFTH, 2e6))],
+    *[Goal(f"YCSB {letter.upper()}, a fifth in memory, of RocksDB's best with a twentieth of the "
+           "records", YCSB_FIFTH, f"workload{letter}", 30,
+           beside=(YCSB_BESIDE, f"workload{letter}", "rocksdb")) for letter in "abcd"],
+    ratio_goal("YCSB A for a minute, log and files on the disk", MINUTE, "workloada", 10),
     *[Goal(f"YCSB {letter.upper()}, of RocksDB's best with a twentieth of the records", YCSB,
            f"workload{letter}", 20, beside=(YCSB_BESIDE, f"workload{letter}", "rocksdb"))
       for letter in "abcd"],
@@ -622,12 +643,12 @@ def read_rows(path):
 
 def turns_of(chosen, rounds):
     """(turn, case, way) of all runs. A disk that was written to for a minute slows down what comes
-    behind it, so that case's turns are the last."""
+    behind it, so the turns of such cases are the last."""
     turns = [(turn, case, way) for turn in range(rounds) for case in chosen
              if turn == 0 or not case.once
              # Who begins changes every round.
              for way in (case.ways if turn % 2 == 0 else case.ways[::-1])]
-    return sorted(turns, key=lambda one: one[1].name == SUSTAINED)
+    return sorted(turns, key=lambda one: one[1].name in TO_DISK)
 
 
 def left_of(turns, rows):
@@ -655,7 +676,7 @@ def standard(arguments, chosen, folder, disk_folder):
         if arguments.minutes and end > 60 * arguments.minutes:
             left_out += 1
             continue
-        to_disk = case.name == SUSTAINED
+        to_disk = case.name in TO_DISK
         found = run(arguments.program, case, way, turn + 1, disk_folder if to_disk else folder,
                     with_machine=to_disk or not is_known)
         is_known = is_known or bool(found)
@@ -750,8 +771,8 @@ def main():
     parser.add_argument("--against", help="folder of another build's `breccia`")
     parser.add_argument("--rounds", type=int, help="runs of each; default 1, with --against 5")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where databases are made")
-    parser.add_argument("--disk_folder", help="where the database of the case that is bound by the "
-                        "disk is made; default: --folder, which may be in memory")
+    parser.add_argument("--disk_folder", help="where the databases of cases that are bound by the "
+                        "disk are made; default: --folder, which may be in memory")
     parser.add_argument("--out", help="file that rows of JSON are appended to")
     parser.add_argument("--only", nargs="*", default=[], help="cases whose names hold such a word")
     parser.add_argument("--must_show", action="store_true",
