@@ -118,6 +118,35 @@ TEST(WalFrame, LargeOnesAreStreamed) {
   }
 }
 
+// Goal: frames that are copied piece by piece, in any order, are those that are copied at once.
+// Method: frames whose records end within the first piece, at a piece's end, behind it, and further
+//   on, over an image that held something else; pieces from the last on.
+// Mutation: digests folded in another order, or a last piece left out.
+TEST(WalFrame, PiecesMakeTheWhole) {
+  base::Random random(kSeed);
+  for (const std::uint64_t bytes : {std::uint64_t{8}, kChecksumPieceBytes - 64, kChecksumPieceBytes,
+                                    5 * kChecksumPieceBytes + 8}) {
+    std::vector<std::byte> records(bytes);
+    for (std::byte& one : records) one = static_cast<std::byte>(random.below(256));
+    FrameHeader header{};
+    header.position = 72;
+    header.flags = kFrameAligned;
+    header.record_bytes = bytes;
+    finish(&header);
+    const FrameLayout layout = FrameLayout::of(header);
+    std::vector<std::byte> whole(layout.end, std::byte{0xff});
+    std::memcpy(whole.data(), &header, sizeof header);
+    std::vector<std::byte> pieces = whole;
+    const RecordsInOnePiece source(records.data());
+    std::vector<std::uint64_t> digests(piece_count(layout));
+    for (std::uint64_t piece = digests.size(); piece-- > 0;) {
+      digests[piece] = copy_piece(pieces.data(), layout, source, piece);
+    }
+    EXPECT_EQ(sum_digests(digests), copy_and_sum(whole.data(), layout, source));
+    EXPECT_EQ(pieces, whole);
+  }
+}
+
 // Goal: many records of one size, which many cores look at, hide nothing that one core would find.
 // Method: 200,000 records, right ones, and with one of each kind that is wrong, at places where the
 //   part of a core begins or ends, and others; sizes that add up all the same.
