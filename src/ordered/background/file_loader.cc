@@ -194,17 +194,34 @@ void FileLoader::take_kept(Listed* listed, Family* family) {
     kept.insert(*before);
     file->resident = before->second;
   }
+  for (const auto& [number, file] : family->kept) {
+    if (file != nullptr && !kept.contains(number)) family->replaced.push_back(file);
+  }
   family->kept = std::move(kept);
   family->needs = std::move(needs);
 }
 
+bool FileLoader::says_the_same(FamilyId id, const Listed& listed) const {
+  const ViewPtr view = parts_.state->view();
+  const FamilyView* const now = view->family(id);
+  return now != nullptr && now->tree_changes == listed.changes;
+}
+
 void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
-  Loaded loaded(parts_.files);
-  family->is_whole = false;
+  // Only a compaction was there since: the files that it took away say what the new ones say.
+  const bool serves = std::exchange(family->is_whole, false) && family->changes == listed->changes;
   take_kept(listed, family);
-  // At once: memory of files that went is there for others when no view has them any more.
+  if (!serves) family->replaced.clear();
+  load_files(id, listed, family);
+  family->replaced.clear();
+}
+
+void FileLoader::load_files(FamilyId id, Listed* listed, Family* family) {
+  Loaded loaded(parts_.files);
   bool is_refused = false;
-  if (!publish(id, *listed, &is_refused)) return;
+  // At once, but where all is served: memory of files that went is there for others when no view
+  // has them any more.
+  if (family->replaced.empty() && !publish(id, *listed, &is_refused)) return;
   std::uint64_t published = 0;
   bool lacks_room = false;
   const std::vector<ListedFile*> files = newest_first(&listed->levels);
@@ -227,7 +244,8 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
     }
     if (loaded.micros() - published < kPublishMicros) continue;
     published = loaded.micros();
-    if (!publish(id, *listed, &is_refused)) return;
+    const bool serves = !family->replaced.empty();
+    if (serves ? !says_the_same(id, *listed) : !publish(id, *listed, &is_refused)) return;
   }
   family->is_whole = publish(id, *listed, &is_refused);
   family->look_again = lacks_room ? std::chrono::steady_clock::now() + kRest : Time::max();
@@ -244,7 +262,7 @@ std::vector<FileLoader::Attempt> FileLoader::begin_next(Files files, std::size_t
     const Files older = files.subspan(*next);
     if (family.kept.contains(file->number)) continue;
     const auto known = family.needs.find(file->number);
-    if (known != family.needs.end() && !could_fit(known->second, older)) {
+    if (known != family.needs.end() && !could_fit(known->second, older, family)) {
       *lacks_room = true;
       continue;
     }
@@ -256,7 +274,7 @@ std::vector<FileLoader::Attempt> FileLoader::begin_next(Files files, std::size_t
 }
 
 bool FileLoader::can_make_room(const Attempt& attempt, const Family& family) const {
-  return could_fit(family.needs.at(attempt.file->number), attempt.older);
+  return could_fit(family.needs.at(attempt.file->number), attempt.older, family);
 }
 
 FileLoader::Read FileLoader::read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
@@ -277,6 +295,7 @@ std::uint64_t FileLoader::bytes_kept() const {
     for (const auto& [number, file] : family.kept) {
       bytes += file == nullptr ? 0 : file->memory_bytes();
     }
+    for (const ResidentFilePtr& file : family.replaced) bytes += file->memory_bytes();
   }
   return bytes;
 }
@@ -348,19 +367,22 @@ FileLoader::Read FileLoader::keep(Attempt* attempt, Family* family) {
   return Read::kDone;  // of IOError, too: a compaction may have taken the file away
 }
 
-/// Whether there would be room if all older files of the family went.
-bool FileLoader::could_fit(std::uint64_t needed, Files older) const {
+/// Whether there would be room if all older files of the family went, and those replaced.
+bool FileLoader::could_fit(std::uint64_t needed, Files older, const Family& family) const {
   const std::uint64_t bytes_max = parts_.files->bytes_max();
   std::uint64_t could_go = 0;
+  for (const ResidentFilePtr& file : family.replaced) could_go += file->memory_bytes();
   for (const ListedFile* const file : older) {
     could_go += file->resident == nullptr ? 0 : file->resident->memory_bytes();
   }
   return needed <= bytes_max && bytes_kept() - could_go <= bytes_max - needed;
 }
 
-/// Lets go of the oldest files, so many bytes or all.
+/// Lets go of what is replaced and of the oldest files, so many bytes or all.
 void FileLoader::let_go(std::uint64_t bytes, Files older, Family* family) {
   std::uint64_t gone = 0;
+  for (const ResidentFilePtr& file : family->replaced) gone += file->memory_bytes();
+  family->replaced.clear();
   for (; !older.empty() && gone < bytes; older = older.first(older.size() - 1)) {
     ListedFile* const file = older.back();
     if (file->resident == nullptr) continue;

@@ -35,6 +35,8 @@ class FileLoader {
   /// What there is of a family's files, by number; null: a file that is not read here.
   struct Family {
     std::map<std::uint64_t, residency::ResidentFilePtr> kept;
+    /// Those that a compaction took away: they serve until what replaces them is read.
+    std::vector<residency::ResidentFilePtr> replaced;
     std::map<std::uint64_t, std::uint64_t> needs;  // bytes of files for which there was no room
     std::uint64_t version = 0;                     // RocksDB's, of the files that were published
     std::uint64_t changes = 0;                     // FamilyView::tree_changes then
@@ -70,7 +72,12 @@ class FileLoader {
   /// Reads what is not kept yet, and publishes. Ends early where files have changed meanwhile, or
   /// the store closes.
   void load(FamilyId id, Listed* listed, Family* family);
+  /// Those of load, when what was published before still says what the tree says or not.
+  void load_files(FamilyId id, Listed* listed, Family* family);
+  /// Of what is kept what is still listed; the others are replaced.
   static void take_kept(Listed* listed, Family* family);
+  /// Whether the tree says what it said when its files were listed.
+  [[nodiscard]] bool says_the_same(FamilyId id, const Listed& listed) const;
   /// Files that are not kept, from *next on, as many as are read at once; *next is moved behind
   /// them. *lacks_room: some were left out.
   [[nodiscard]] std::vector<Attempt> begin_next(Files files, std::size_t* next,
@@ -83,7 +90,7 @@ class FileLoader {
   /// Reads such a file again, when older ones went for it.
   [[nodiscard]] Read read_instead(FamilyId id, const Listed& listed, Attempt* attempt,
                                   Family* family);
-  [[nodiscard]] bool could_fit(std::uint64_t needed, Files older) const;
+  [[nodiscard]] bool could_fit(std::uint64_t needed, Files older, const Family& family) const;
   static void let_go(std::uint64_t bytes, Files older, Family* family);
   [[nodiscard]] bool publish(FamilyId id, const Listed& listed, bool* is_refused);
   [[nodiscard]] std::uint64_t bytes_kept() const;

@@ -222,7 +222,9 @@ INSTANTIATE_TEST_SUITE_P(Where, Recover,
                          [](const auto& info) { return name_of(info.param); });
 
 // Goal: a device that fails while the log is recovered is an error, and keeps nothing.
-// Method: the same frames with each of the device's operations failing in turn.
+// Method: the same frames with each of the device's operations failing in turn. Runs are built by
+//   several threads, and who of them finds memory to use again is chance, so there may be fewer
+//   operations than the first time.
 // Mutation: taking the payloads of a run without looking whether they came.
 TEST(RecoverFault, EveryOperation) {
   const Frames frames(3, 10);
@@ -232,10 +234,12 @@ TEST(RecoverFault, EveryOperation) {
     const auto device = testing::make_fake_backend(&faults);
     if (k > 0) faults.fail_after(k, exec::Fault::kDeviceLost);
     const auto recovered = recover_families(frames.frames(), frames.applied(), *device);
-    EXPECT_EQ(recovered.ok(), k == 0) << "operation " << k;
     if (k == 0) operations = faults.operations();
-    if (k > 0) {
-      EXPECT_EQ(device->tenant().used(), 0u);
+    const bool has_failed = k > 0 && faults.operations() >= k;
+    EXPECT_TRUE(has_failed || k == 0 || k > operations / 2) << "operation " << k;
+    EXPECT_EQ(recovered.ok(), !has_failed) << "operation " << k;
+    if (has_failed) {
+      EXPECT_EQ(device->tenant().used(), 0u) << "operation " << k;
     }
   }
   EXPECT_GT(operations, 10u);
