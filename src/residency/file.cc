@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "residency/wanted.h"
 #include "sst/algo/bytes.cuh"
+#include "sst/check.h"
 
 namespace breccia::residency {
 
@@ -48,7 +49,45 @@ Result<std::size_t> end_of_stretch(const sst::Table& table, std::size_t first, s
   return next;
 }
 
+/// What range deletions of a table cover, in spans that are few enough to be copied with each set
+/// of files. A single deletion is a range deletion in the tree.
+/// Errors  those of the table.
+Result<std::vector<KeySpan>> deleted_by(const sst::Table& table) {
+  constexpr std::size_t kSpansMax = 32 << 10;
+  std::vector<KeySpan> spans;
+  BRECCIA_TRY(
+      sst::visit_range_deletions(table, [&](const sst::InternalKey& begin, const Slice& end) {
+        spans.push_back({begin.user_key.ToString(), end.ToString()});
+        return true;
+      }));
+  join_spans(&spans);
+  const std::size_t joined = (spans.size() + kSpansMax - 1) / kSpansMax;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < spans.size(); i += joined) {
+    const std::size_t last = std::min(i + joined, spans.size()) - 1;
+    spans[count++] = {std::move(spans[i].first), std::move(spans[last].last)};
+  }
+  spans.resize(count);
+  return spans;
+}
+
 }  // namespace
+
+void join_spans(std::vector<KeySpan>* spans) {
+  std::sort(spans->begin(), spans->end(),
+            [](const KeySpan& a, const KeySpan& b) { return a.first < b.first; });
+  std::size_t count = 0;
+  for (KeySpan& span : *spans) {
+    if (count > 0 && span.first <= (*spans)[count - 1].last) {
+      std::string& last = (*spans)[count - 1].last;
+      last = std::max(std::move(last), std::move(span.last));
+    } else {
+      KeySpan own = std::move(span);
+      (*spans)[count++] = std::move(own);
+    }
+  }
+  spans->resize(count);
+}
 
 std::uint64_t ResidentFile::keys() const {
   return std::accumulate(
@@ -132,6 +171,7 @@ Result<ResidentFilePtr> FileReader::read(const std::string& path, const GoesOn& 
     BRECCIA_TAKE(const Wanted wanted, wanted_by(*table));
     auto file = std::make_shared<ResidentFile>();
     file->is_packed = !table->is_plain();
+    BRECCIA_TAKE(file->deleted, deleted_by(*table));
     BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
     for (std::size_t next = 0; next < table->data_blocks().size();) {
       BRECCIA_TRY(goes_on(wanted.memory_bytes));

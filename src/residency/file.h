@@ -14,6 +14,12 @@
 
 namespace breccia::residency {
 
+/// Keys from the first to the last one.
+struct KeySpan {
+  std::string first;
+  std::string last;
+};
+
 /// A table whose keys a backend has: pieces with ascending keys, and the file's bytes, where their
 /// values lie, in blocks that may be compressed. Immutable.
 /// Shape   blocks[pieces]: where the blocks of each piece are, ascending.
@@ -23,12 +29,18 @@ struct ResidentFile {
   std::vector<PiecePtr> pieces;
   std::vector<std::vector<sst::Handle>> blocks;
   bool is_packed = false;  // blocks may be compressed
+  /// Where range deletions hide keys, of this file and of older ones: ascending, one behind the
+  /// other, and somewhat more.
+  std::vector<KeySpan> deleted;
 
   [[nodiscard]] std::uint64_t keys() const;
   /// In the backend's memory.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 };
 using ResidentFilePtr = std::shared_ptr<const ResidentFile>;
+
+/// Orders spans, and makes one of those that have a key in common.
+void join_spans(std::vector<KeySpan>* spans);
 
 /// Gives tables to a backend: reads them whole, checks every data block, and keeps what
 /// ResidentFile has.
@@ -46,8 +58,7 @@ class FileReader {
   /// properties. Asked before each piece.
   using GoesOn = std::function<Status(std::uint64_t bytes_needed)>;
   /// Errors  what `goes_on` says; IOError: no such file, or it cannot be read; Corruption: what it
-  ///         holds; NotSupported: range deletions, entries that are neither values nor deletions, a
-  ///         table that is not read here; MemoryLimit; those of the device.
+  ///         holds; NotSupported: a table that is not read here; MemoryLimit; those of the device.
   /// Bound   memory beside that of the pieces: the bytes of one, and what decoding them takes.
   Result<ResidentFilePtr> read(const std::string& path, const GoesOn& goes_on);
 

@@ -40,6 +40,25 @@ void add_parts(const ListedFile& file, Level* level) {
   }
 }
 
+/// What range deletions of a level's files cover, as far as RocksDB lets them: within their file's
+/// keys. They hide what the files themselves have, too.
+Level deleted_in(const ListedLevel& level) {
+  std::vector<KeySpan> spans;
+  for (const ListedFile& file : level) {
+    if (file.resident == nullptr) continue;
+    for (const KeySpan& span : file.resident->deleted) {
+      KeySpan own{std::max(span.first, file.first_key), std::min(span.last, file.last_key)};
+      if (own.first <= own.last) spans.push_back(std::move(own));
+    }
+  }
+  join_spans(&spans);
+  Level stubs;
+  for (KeySpan& span : spans) {
+    stubs.push_back({nullptr, std::move(span.first), std::move(span.last)});
+  }
+  return stubs;
+}
+
 Status check(const Level& level) {
   for (const LevelPart& part : level) {
     if (std::max(part.first_key.size(), part.last_key.size()) > limits::kKeyBytesMax) {
@@ -79,26 +98,34 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
     std::shared_ptr<FileSet> set(
         new FileSet(std::move(backend), std::move(levels), std::move(usage)));
     std::vector<Level> parts;
+    set->deleted_.reserve(set->levels_.size());
     for (const ListedLevel& level : set->levels_) {
+      if (Level deleted = deleted_in(level); !deleted.empty()) {
+        parts.push_back(deleted);
+        set->deleted_.push_back(std::move(deleted));
+        for (const LevelPart& stub : set->deleted_.back()) set->list_stub(stub.first_key);
+        set->level_end_.push_back(set->parts_.size());
+      }
       Level& own = parts.emplace_back();
       for (const ListedFile& file : level) {
         add_parts(file, &own);
         set->list_parts(file);
       }
       set->level_end_.push_back(set->parts_.size());
-      BRECCIA_TRY(check(own));
     }
+    for (const Level& level : parts) BRECCIA_TRY(check(level));
     BRECCIA_TAKE(set->table_, set->backend_->make_table(parts));
     return FileSetPtr(std::move(set));
   });
 }
 
+void FileSet::list_stub(const Slice& first_key) {
+  parts_.emplace_back().first_key = first_key;
+  plain_.emplace_back();
+}
+
 void FileSet::list_parts(const ListedFile& file) {
-  if (file.resident == nullptr) {
-    parts_.emplace_back().first_key = file.first_key;
-    plain_.emplace_back();
-    return;
-  }
+  if (file.resident == nullptr) return list_stub(file.first_key);
   const ResidentFile& resident = *file.resident;
   Plain plain;
   if (!resident.is_packed) plain = {resident.bytes->data(), resident.bytes->bytes()};

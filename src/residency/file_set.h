@@ -97,7 +97,6 @@ class FileSet final : public tree::KnownFiles {
   [[nodiscard]] Status value(std::uint64_t place, std::uint32_t part, Unpacked* unpacked,
                              Slice* value) const;
 
-  [[nodiscard]] const std::vector<ListedLevel>& levels() const { return levels_; }
   /// Tables, and those of them whose keys are here, with so many keys in so many bytes of the
   /// backend's memory.
   struct Figures {
@@ -144,6 +143,8 @@ class FileSet final : public tree::KnownFiles {
   /// Errors  as value().
   [[nodiscard]] static Status open_block(const Part& part, std::size_t block, Unpacked* unpacked,
                                          Slice* contents);
+  /// Those of files, and one above each of them that has range deletions, of stubs where they are.
+  [[nodiscard]] std::size_t levels() const { return level_end_.size(); }
   /// How many parts the levels up to this one have.
   [[nodiscard]] std::size_t parts_end(std::size_t level) const { return level_end_[level]; }
 
@@ -165,6 +166,7 @@ class FileSet final : public tree::KnownFiles {
     return in.is_packed ? &(*in.blocks)[packed_block(place)] : nullptr;
   }
   void list_parts(const ListedFile& file);
+  void list_stub(const Slice& first_key);
 
   const std::shared_ptr<Backend> backend_;
   const std::vector<ListedLevel> levels_;
@@ -172,7 +174,8 @@ class FileSet final : public tree::KnownFiles {
   LevelTablePtr table_;
   /// Whether files were not cached when lookups saw that last.
   mutable std::atomic<bool> is_cold_{false};
-  std::vector<Part> parts_;  // one level behind the other
+  std::vector<Level> deleted_;  // levels of stubs
+  std::vector<Part> parts_;     // one level behind the other
   /// Of each part where its file's bytes are, if values lie there as they are: what lookups want to
   /// have in their cache.
   struct Plain {

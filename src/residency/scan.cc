@@ -82,11 +82,12 @@ void Scan::Level::begin(std::uint64_t place, std::uint32_t part) {
 
 void Scan::Level::lose() {
   state_ = State::kUnknown;
+  is_deletion_ = false;
   key_ = files_->part(part_).first_key;
 }
 
 void Scan::Level::next() {
-  BRECCIA_ASSERT(state_ == State::kEntry);
+  BRECCIA_ASSERT(is_entry());
   while (!entries_.next()) {
     const bool is_last = block_ + 1 == files_->part(part_).blocks->size();
     if (entries_.status().ok() && is_last) return open_part(part_ + 1);
@@ -119,8 +120,11 @@ bool Scan::Level::open_block(std::size_t block) {
 void Scan::Level::take_entry() {
   const Slice key = entries_.key();
   if (key.size() < sst::kTagBytes) return lose();
-  state_ = State::kEntry;
   key_ = Slice(key.data(), key.size() - sst::kTagBytes);
+  const auto tag = sst::load_little_endian<std::uint64_t>(key_.data() + key_.size());
+  const auto type = static_cast<sst::EntryType>(tag & 0xFF);
+  is_deletion_ = sst::is_deletion(type);
+  state_ = type == sst::EntryType::kValue || is_deletion_ ? State::kEntry : State::kOther;
 }
 
 std::uint32_t Scan::Level::take_pairs(std::uint64_t end_head, std::uint32_t limit,
@@ -131,15 +135,10 @@ std::uint32_t Scan::Level::take_pairs(std::uint64_t end_head, std::uint32_t limi
   return taken;
 }
 
-bool Scan::Level::is_deletion() const {
-  const auto tag = sst::load_little_endian<std::uint64_t>(key_.data() + key_.size());
-  return static_cast<sst::EntryType>(tag & 0xFF) != sst::EntryType::kValue;
-}
-
 // ---- all of them ----
 
 Scan::Scan(const FileSet& files) : files_(files) {
-  for (std::size_t level = 0; level < files.levels().size(); ++level) {
+  for (std::size_t level = 0; level < files.levels(); ++level) {
     levels_.emplace_back(files, files.parts_end(level));
   }
 }
@@ -255,7 +254,7 @@ bool Scan::pass_least() {
   for (Level& level : levels_) {
     if (has_alone) break;
     const bool has_it = &level != least_ && level.valid() && level.key() == least_->key();
-    if (has_it && !level.is_unknown()) pass(&level);
+    if (has_it && level.is_entry()) pass(&level);
   }
   pass(least_);
   return has_alone;
@@ -268,7 +267,7 @@ void Scan::pass(Level* level) {
   const Slice passed(passed_.data(), bytes);
   do {
     level->next();
-  } while (level->valid() && !level->is_unknown() && are_same(level->key(), passed));
+  } while (level->is_entry() && are_same(level->key(), passed));
 }
 
 }  // namespace breccia::residency

@@ -52,10 +52,12 @@ class Scan {
 
     void begin(std::uint64_t place, std::uint32_t part);
     void next();
-    [[nodiscard]] bool valid() const { return state_ == State::kEntry || is_unknown(); }
-    /// What the level has from key() on is RocksDB's to say.
-    [[nodiscard]] bool is_unknown() const { return state_ == State::kUnknown; }
-    [[nodiscard]] bool is_deletion() const;
+    [[nodiscard]] bool valid() const { return state_ != State::kEnd; }
+    /// What the level has of key(), or from it on, is RocksDB's to say.
+    [[nodiscard]] bool is_unknown() const { return valid() && state_ != State::kEntry; }
+    /// False: the end, or a part of which nothing is known.
+    [[nodiscard]] bool is_entry() const { return valid() && state_ != State::kUnknown; }
+    [[nodiscard]] bool is_deletion() const { return is_deletion_; }
     /// The user's.
     [[nodiscard]] Slice key() const { return key_; }
     [[nodiscard]] Slice value() const { return entries_.value(); }
@@ -63,7 +65,8 @@ class Scan {
     std::uint32_t take_pairs(std::uint64_t end_head, std::uint32_t limit, std::uint64_t* pairs);
 
    private:
-    enum class State { kEnd, kEntry, kUnknown };
+    /// kOther: an entry that is neither a value nor a deletion.
+    enum class State { kEnd, kEntry, kOther, kUnknown };
     void open_part(std::size_t part);
     [[nodiscard]] bool open_block(std::size_t block);
     void take_entry();
@@ -73,6 +76,7 @@ class Scan {
     const FileSet* files_;
     std::size_t part_end_;
     State state_ = State::kEnd;
+    bool is_deletion_ = false;
     std::size_t part_ = 0;
     std::size_t block_ = 0;
     FileSet::Unpacked unpacked_;

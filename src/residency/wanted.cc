@@ -9,9 +9,6 @@ namespace breccia::residency {
 
 /// Heads, places, and tails of keys of their mean length.
 Result<Wanted> wanted_by(const sst::Table& table) {
-  if (table.range_deletions().has_value()) {
-    return Status::NotSupported("range deletions", table.path());
-  }
   const std::uint64_t entries = table.number("rocksdb.num.entries").value_or(0);
   const std::uint64_t key_bytes = table.number("rocksdb.raw.key.size").value_or(0);
   if (entries == 0) return Wanted();

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/assert.h"
+#include "exec/group.h"
 
 /// RocksDB's block-based table, format_version 2 to 5; docs/impl/sst.md says more of it.
 ///
@@ -59,6 +60,11 @@ enum class EntryType : std::uint8_t {
   kBlobIndex = 0x11,
   kWideColumns = 0x16,
 };
+
+/// Whether an entry hides what is older of its key, and has no value.
+BRECCIA_HD constexpr bool is_deletion(EntryType type) {
+  return type == EntryType::kDeletion || type == EntryType::kSingleDeletion;
+}
 
 /// Where a block lies, without its trailer.
 struct Handle {

@@ -8,7 +8,8 @@
 
 namespace breccia::residency::algo {
 
-/// place[i]: where entry i's value lies in the file, or would: a deletion has none.
+/// place[i]: where entry i's value lies in the file, or would: a deletion has none. Of merge
+/// operands and other kinds only RocksDB knows what they say.
 /// Shape   data: what stands in the file from `offset` on, in the executor's memory; or contents of
 ///         blocks that were packed: block_at[blocks] says where each of them begins in it,
 ///         ascending from 0. Without, blocks == 0.
@@ -28,7 +29,7 @@ struct PlaceValues {
       const auto at = static_cast<std::uint64_t>(entries.value[i] - data);
       const bool is_value = type == sst::EntryType::kValue;
       const std::uint64_t own = place_at(at, is_value ? entries.value_bytes[i] : 0);
-      place[i] = is_value ? own : as_deletion(own);
+      place[i] = is_value ? own : sst::is_deletion(type) ? as_deletion(own) : kAsk;
     });
   }
 

@@ -59,6 +59,13 @@ class EngineResidentFiles : public ::testing::Test {
     }
     ASSERT_TRUE(engine_->Submit({}, &batch).ok());
   }
+  /// Those between the keys of two numbers of as many digits.
+  void remove_range(std::uint64_t begin, std::uint64_t end) {
+    Batch batch = engine_->NewBatch();
+    ASSERT_TRUE(batch.DeleteRange(kDefaultFamily, key_of(begin), key_of(end)).ok());
+    ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+    model_.erase(model_.lower_bound(key_of(begin)), model_.lower_bound(key_of(end)));
+  }
   void flush() { ASSERT_TRUE(engine_->Flush().ok()); }
   /// Brings a file of keys into the tree, as a Rocks does.
   void bring_in(const std::string& path, std::uint64_t begin, std::uint64_t end,
@@ -421,11 +428,12 @@ TEST_F(EngineResidentFiles, ConcurrentReadsWhileFilesChange) {
   look_up(0, 4000);
 }
 
-// Goal: a range that reaches a file which is not resident is RocksDB's, whole; others are read in
-//       files.
-// Method: files of operands among others, ranges of every length from everywhere, some of which end
-//         before one.
-// Mutation: a range that ends where a file begins that is not known; one that goes on behind it.
+// Goal: a range that reaches what files do not say is RocksDB's, whole; others are read in files,
+//       and so are all lookups but of those very keys.
+// Method: operands and a range deletion among many keys, ranges of every length from everywhere,
+//         some of which end before them; RocksDB's count of lookups.
+// Mutation: a range that ends where operands or a deleted range begin; one that goes on behind
+//           them; files with operands or range deletions that say nothing of their other keys.
 TEST_F(EngineResidentFiles, RangesReachWhatOnlyRocksDbKnows) {
   ASSERT_TRUE(
       rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options_.rocksdb.merge_operator)
@@ -441,11 +449,15 @@ TEST_F(EngineResidentFiles, RangesReachWhatOnlyRocksDbKnows) {
   }
   ASSERT_TRUE(engine_->Submit({}, &batch).ok());
   flush();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (figure("files") == 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  ASSERT_LT(figure("files"), files_of_tree());
+  put(0, 100, "newer");
+  remove_range(700, 704);
+  flush();
+  ASSERT_TRUE(wait_for_files());
+  const std::uint64_t before = tree_lookups();
+  look_up(0, 2000);
+  // Four with operands, as many and an end that are deleted; in a batch, and every 16th once more.
+  EXPECT_GT(tree_lookups(), before);
+  EXPECT_LE(tree_lookups(), before + 2 * 9);
   for (const std::uint32_t limit : {1U, 7U, 100U, 3000U}) read_ranges(300, limit);
   if (HasFatalFailure()) return;
   std::string by_iterator;

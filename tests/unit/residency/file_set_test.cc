@@ -54,7 +54,8 @@ TEST(FileSet, AnyOperationMayFail) {
 // Method: one bit of each byte in turn of a table's file; it is refused, or says what it said.
 // Mutation: checksums that are not looked at; handles that may lead out of the file.
 TEST(FileSet, BrokenFilesSayNothingWrong) {
-  for (const Config* const config : {&kConfigs[0], &kConfigs[5]}) {
+  for (const Config* const config : {&kConfigs[0], &kConfigs[5], &kConfigs[9]}) {
+    SCOPED_TRACE(config->name);
     Database database(*config, /*seed=*/2);
     database.fill();
     const auto backend = host_backend();
@@ -121,6 +122,32 @@ TEST(FileSet, HasLimits) {
   levels.back().back().last_key.append(200'000, 'z');
   const auto made = FileSet::make(backend, levels, std::make_shared<Usage>());
   EXPECT_TRUE(made.status().IsNotSupported());
+}
+
+// Goal: spans that have a key in common become one, and cover what they covered.
+// Method: random spans of few keys; each key, between them too, is covered before and behind it or
+//         not; none that touch are left.
+// Mutation: a span within another one that ends it; the order by ends.
+TEST(FileSet, JoinedSpansCoverTheSame) {
+  for (const std::uint64_t seed : testing::seeds_to_run(200)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    const auto key = [](std::uint64_t id) { return fmt::format("{:03}", id); };
+    std::vector<KeySpan> spans(random.below(20));
+    for (KeySpan& span : spans) {
+      const std::uint64_t first = random.below(100);
+      span = {key(2 * first), key(2 * (first + random.below(12)))};
+    }
+    const auto covers = [&key](const std::vector<KeySpan>& all, std::uint64_t id) {
+      return std::any_of(all.begin(), all.end(), [&](const KeySpan& span) {
+        return span.first <= key(id) && key(id) <= span.last;
+      });
+    };
+    const std::vector<KeySpan> before = spans;
+    join_spans(&spans);
+    for (std::uint64_t id = 0; id < 230; ++id) EXPECT_EQ(covers(spans, id), covers(before, id));
+    for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_LT(spans[i - 1].last, spans[i].first);
+  }
 }
 
 // Goal: tables that overlap are levels of their own, in their order, and those that do not share
