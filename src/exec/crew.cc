@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/memory.h"
+#include "base/waiting.h"
 
 namespace breccia::exec {
 
@@ -12,8 +13,6 @@ namespace {
 
 /// Longer than a small batch takes on the device, so that a client in a loop finds the crew awake.
 constexpr auto kSpin = std::chrono::microseconds(200);
-
-void relax() { __builtin_ia32_pause(); }
 
 }  // namespace
 
@@ -49,7 +48,7 @@ void Crew::serve() {
     do {
       for (int i = 0; i < 64; ++i) {
         if (open_.load(std::memory_order_relaxed) != 0) help();
-        relax();
+        base::relax();
       }
     } while (std::chrono::steady_clock::now() < until);
     wakes_.wait(seen, std::memory_order_acquire);
@@ -78,7 +77,7 @@ void Crew::run_job(std::uint32_t parts, Call call, const void* work) {
   left_.store(parts, std::memory_order_relaxed);
   open_.store(parts, std::memory_order_release);
   help();
-  while (left_.load(std::memory_order_acquire) != 0) relax();
+  while (left_.load(std::memory_order_acquire) != 0) base::relax();
 }
 
 }  // namespace breccia::exec

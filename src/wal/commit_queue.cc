@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/perf.h"
+#include "base/waiting.h"
 
 namespace breccia::wal {
 
@@ -48,14 +49,14 @@ CommitQueue::Turn::Turn(CommitQueue* queue) : lock_(queue->turn_mutex_) {
 
 Status CommitQueue::enter(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
                           std::uint32_t descriptors) {
-  const std::lock_guard turn(turn_mutex_);
+  const auto turn = base::lock_awake(turn_mutex_);
   return enter_in_turn(ticket, record_bytes, records, descriptors);
 }
 
 Status CommitQueue::enter_in_turn(Ticket* ticket, std::uint64_t record_bytes, std::uint32_t records,
                                   std::uint32_t descriptors) {
   BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kFilling);
-  const std::lock_guard lock(queue_mutex_);
+  const auto lock = base::lock_awake(queue_mutex_);
   BRECCIA_TRY(fault_->get());
   auto frame = base::or_memory_limit(
       [&] { return log_->reserve(record_bytes, records, descriptors, ticket->aligned); });
@@ -79,14 +80,50 @@ void CommitQueue::abandon(Ticket* ticket, const Status& why) {
 Status CommitQueue::finish(Ticket* ticket) {
   BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kFilling);
   ticket->state.store(Ticket::State::kReady, std::memory_order_release);
-  {
-    const std::lock_guard lock(commit_mutex_);
-    if (ticket->state.load(std::memory_order_acquire) != Ticket::State::kDone) commit_ready();
+  if (finished_.fetch_add(1, std::memory_order_acq_rel) == 0) lead(*ticket);
+  // Not done: somebody else leads, or an earlier batch is still filling. Its owner finds this one
+  // ready.
+  while (true) {
+    auto state = Ticket::State::kReady;
+    if (ticket->durability == Durability::kSync) {
+      ticket->state.wait(state, std::memory_order_acquire);  // a medium takes its time
+      state = ticket->state.load(std::memory_order_acquire);
+    } else {
+      state = base::wait_awake(ticket->state, state);
+    }
+    if (state == Ticket::State::kDone) return ticket->status;
+    BRECCIA_ASSERT(state == Ticket::State::kLeads);
+    ticket->state.store(Ticket::State::kReady, std::memory_order_relaxed);
+    lead(*ticket);
   }
-  // Not done: an earlier batch is still filling. Its owner finds this one ready and commits it.
-  ticket->state.wait(Ticket::State::kReady, std::memory_order_acquire);
-  BRECCIA_ASSERT(ticket->state.load(std::memory_order_relaxed) == Ticket::State::kDone);
-  return ticket->status;
+}
+
+void CommitQueue::lead(const Ticket& own) {
+  std::uint64_t seen = finished_.load(std::memory_order_acquire);
+  while (true) {
+    BRECCIA_ASSERT(seen > 0);
+    {
+      const std::lock_guard lock(commit_mutex_);
+      commit_ready();
+    }
+    // Whoever finishes from here on leads, or is seen.
+    if (finished_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel)) return;
+    // Its own batch is not to wait for everybody else's.
+    if (own.state.load(std::memory_order_acquire) == Ticket::State::kDone && pass_lead()) return;
+  }
+}
+
+bool CommitQueue::pass_lead() {
+  const auto lock = base::lock_awake(queue_mutex_);
+  if (queue_.empty()) return false;
+  Ticket* const first = queue_.front();
+  auto ready = Ticket::State::kReady;
+  if (!first->state.compare_exchange_strong(ready, Ticket::State::kLeads,
+                                            std::memory_order_acq_rel)) {
+    return false;
+  }
+  first->state.notify_one();
+  return true;
 }
 
 void CommitQueue::commit_ready() {

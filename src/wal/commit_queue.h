@@ -24,7 +24,8 @@ struct Ticket {
   Durability durability = Durability::kDefault;
   bool aligned = false;  // as Log::reserve() has it
 
-  enum class State : std::uint32_t { kFilling, kReady, kDone };
+  /// kLeads: ready, and its owner commits what is ready from here on.
+  enum class State : std::uint32_t { kFilling, kReady, kLeads, kDone };
   std::atomic<State> state{State::kFilling};
   Status status;
   Ticket* next = nullptr;  // behind it in the queue; nobody needs memory to stand there
@@ -106,6 +107,10 @@ class CommitQueue {
   [[nodiscard]] std::uint64_t visible() const { return environment_.visible(); }
 
  private:
+  /// Commits what is ready until nobody has finished meanwhile, or another ticket's owner leads.
+  void lead(const Ticket& own);
+  /// True if the first ticket's owner leads from here on: it is ready.
+  [[nodiscard]] bool pass_lead();
   void commit_ready();
   Status make_durable(const TicketList& group);
   Status commit_log(std::uint64_t end, bool sync);
@@ -120,6 +125,7 @@ class CommitQueue {
   std::condition_variable empty_;
   TicketList queue_;
   std::size_t under_way_ = 0;  // tickets that entered and are not done
+  std::atomic<std::uint64_t> finished_{0};  // calls that the leader has not seen; 0: nobody leads
   std::mutex commit_mutex_;
   std::atomic<int> waiting_{0};  // in wait_until()
   std::mutex wait_mutex_;

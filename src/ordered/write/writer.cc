@@ -64,7 +64,7 @@ Status Writer::write(const WriteOptions& options, const ReadSet& validated,
 Status Writer::write_and_read(const WriteOptions& options, const ReadSet& validated,
                               batch::Requests* requests) {
   BRECCIA_TRY(parts_.closed->check());
-  BRECCIA_TRY(check_families(*requests, *parts_.state->view()));
+  BRECCIA_TRY(check_families(*requests, *parts_.state->pin().view));
   WriteTicket ticket;
   ticket.wants_view = requests->read_count() > 0 || requests->range_count() > 0;
   // Before the writes: once they are in the log, the reads must not fail for want of memory.
@@ -242,9 +242,10 @@ void Writer::find_place(WriteTicket* ticket) const {
   if (frame.record_count != 1) return;
   const std::byte* const record = frame.at + frame.layout().records;
   if (!record::is_point(record::record_header(record).op())) return;
-  const ViewPtr view = parts_.state->view();
-  const FamilyView* const family = view->family(kDefaultFamily);
-  ticket->place = {family->active, family->active->find_place(record, frame.records_position())};
+  const ViewPtr view = parts_.state->pin().view;
+  memtable::HostMemtable* const active = view->family(kDefaultFamily)->active.get();
+  // By the view's count, which other threads do not write to.
+  ticket->place = {{view, active}, active->find_place(record, frame.records_position())};
 }
 
 // Descriptors stand in the order of the records' families, each family's behind that of its name.
