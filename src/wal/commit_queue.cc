@@ -10,6 +10,9 @@ namespace breccia::wal {
 
 namespace {
 
+/// So long somebody commits for others whose own batch is done.
+constexpr std::uint64_t kLeadMicros = 20;
+
 /// What stops the store, where `status` is no success: MemoryLimit is for calls that may be tried
 /// again.
 Status stopping(const Status& status) {
@@ -99,6 +102,7 @@ Status CommitQueue::finish(Ticket* ticket) {
 }
 
 void CommitQueue::lead(const Ticket& own) {
+  const base::Stopwatch watch;
   std::uint64_t seen = finished_.load(std::memory_order_acquire);
   while (true) {
     BRECCIA_ASSERT(seen > 0);
@@ -108,8 +112,9 @@ void CommitQueue::lead(const Ticket& own) {
     }
     // Whoever finishes from here on leads, or is seen.
     if (finished_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel)) return;
-    // Its own batch is not to wait for everybody else's.
-    if (own.state.load(std::memory_order_acquire) == Ticket::State::kDone && pass_lead()) return;
+    // Its owner waits no longer for other batches than it takes to wake theirs.
+    const bool is_done = own.state.load(std::memory_order_acquire) == Ticket::State::kDone;
+    if (is_done && watch.micros() >= kLeadMicros && pass_lead()) return;
   }
 }
 

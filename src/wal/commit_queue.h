@@ -124,7 +124,7 @@ class CommitQueue {
   std::mutex queue_mutex_;  // guards queue_ and reserve; never held during I/O on data
   std::condition_variable empty_;
   TicketList queue_;
-  std::size_t under_way_ = 0;  // tickets that entered and are not done
+  std::size_t under_way_ = 0;               // tickets that entered and are not done
   std::atomic<std::uint64_t> finished_{0};  // calls that the leader has not seen; 0: nobody leads
   std::mutex commit_mutex_;
   std::atomic<int> waiting_{0};  // in wait_until()

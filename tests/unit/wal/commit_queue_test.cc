@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <latch>
 #include <thread>
@@ -137,6 +139,38 @@ TEST(CommitQueue, ConcurrentBatchesWaitForTheFirst) {
   EXPECT_TRUE(commits.queue().finish(&first).ok());
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(commits.published.size(), 11u);
+}
+
+// Goal: who commits for others is let go when its own batch is done, however many come.
+// Method: threads that finish batches one behind the other until each has had its share, some of
+//         them where a medium is waited for.
+// Mutation: a leader that goes on as long as somebody finishes never has its share.
+TEST(CommitQueue, ConcurrentLeadersAreLetGo) {
+  constexpr int kThreads = 4;
+  constexpr int kShare = 200;
+  Commits commits;
+  std::atomic<int> served{0};
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int done = 0; !is_over; ++done) {
+        Ticket ticket;
+        ticket.durability = t == 0 ? Durability::kSync : Durability::kDefault;
+        ASSERT_TRUE(commits.enter(&ticket).ok());
+        commits.seal(&ticket);
+        ASSERT_TRUE(commits.queue().finish(&ticket).ok());
+        if (done + 1 == kShare) ++served;
+      }
+    });
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (served < kThreads && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(served, kThreads);
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Goal: a batch that is given up takes those behind it with it and stops the queue; those in front
