@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/assert.h"
+#include "base/limits.h"
 #include "base/memory.h"
 #include "residency/wanted.h"
 #include "sst/algo/bytes.cuh"
@@ -49,31 +51,31 @@ Result<std::size_t> end_of_stretch(const sst::Table& table, std::size_t first, s
   return next;
 }
 
-/// What range deletions of a table cover, in spans that are few enough to be copied with each set
-/// of files. A single deletion is a range deletion in the tree.
-/// Errors  those of the table.
+/// What range deletions of a table cover. A single deletion is one in the tree.
+/// Errors  those of the table; NotSupported: a key that is longer than any of a store's.
 Result<std::vector<KeySpan>> deleted_by(const sst::Table& table) {
-  constexpr std::size_t kSpansMax = 32 << 10;
   std::vector<KeySpan> spans;
+  bool is_too_long = false;
   BRECCIA_TRY(
       sst::visit_range_deletions(table, [&](const sst::InternalKey& begin, const Slice& end) {
-        spans.push_back({begin.user_key.ToString(), end.ToString()});
-        return true;
+        KeySpan span{begin.user_key.ToString(), end.ToString()};
+        // Of one key alone, as a single deletion is.
+        const bool is_one = span.last.size() == span.first.size() + 1 && span.last.back() == 0 &&
+                            span.last.starts_with(span.first);
+        if (is_one) span.last.pop_back();
+        is_too_long = std::max(span.first.size(), span.last.size()) > limits::kKeyBytesMax;
+        spans.push_back(std::move(span));
+        return !is_too_long;
       }));
-  join_spans(&spans);
-  const std::size_t joined = (spans.size() + kSpansMax - 1) / kSpansMax;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < spans.size(); i += joined) {
-    const std::size_t last = std::min(i + joined, spans.size()) - 1;
-    spans[count++] = {std::move(spans[i].first), std::move(spans[last].last)};
-  }
-  spans.resize(count);
+  if (is_too_long) return Status::NotSupported("a deleted range ends in a long key", table.path());
+  join_spans(&spans, kDeletedSpansMax);
   return spans;
 }
 
 }  // namespace
 
-void join_spans(std::vector<KeySpan>* spans) {
+void join_spans(std::vector<KeySpan>* spans, std::size_t most) {
+  BRECCIA_ASSERT(most > 0);
   std::sort(spans->begin(), spans->end(),
             [](const KeySpan& a, const KeySpan& b) { return a.first < b.first; });
   std::size_t count = 0;
@@ -87,6 +89,13 @@ void join_spans(std::vector<KeySpan>* spans) {
     }
   }
   spans->resize(count);
+  if (count <= most) return;
+  for (std::size_t i = 0; i < most; ++i) {
+    KeySpan own{std::move((*spans)[i * count / most].first),
+                std::move((*spans)[(i + 1) * count / most - 1].last)};
+    (*spans)[i] = std::move(own);
+  }
+  spans->resize(most);
 }
 
 std::uint64_t ResidentFile::keys() const {

@@ -39,8 +39,12 @@ struct ResidentFile {
 };
 using ResidentFilePtr = std::shared_ptr<const ResidentFile>;
 
-/// Orders spans, and makes one of those that have a key in common.
-void join_spans(std::vector<KeySpan>* spans);
+/// Spans of a file, and of all files of a set, at most: they are copied with each set.
+inline constexpr std::size_t kDeletedSpansMax = 64 << 10;
+
+/// Orders spans, and makes one of those that have a key in common, and of neighbours, until there
+/// are no more than `most`.
+void join_spans(std::vector<KeySpan>* spans, std::size_t most);
 
 /// Gives tables to a backend: reads them whole, checks every data block, and keeps what
 /// ResidentFile has.
@@ -58,7 +62,8 @@ class FileReader {
   /// properties. Asked before each piece.
   using GoesOn = std::function<Status(std::uint64_t bytes_needed)>;
   /// Errors  what `goes_on` says; IOError: no such file, or it cannot be read; Corruption: what it
-  ///         holds; NotSupported: a table that is not read here; MemoryLimit; those of the device.
+  ///         holds; NotSupported: a table that is not read here, or that deletes a range to a key that
+  ///         is longer than any of a store's; MemoryLimit; those of the device.
   /// Bound   memory beside that of the pieces: the bytes of one, and what decoding them takes.
   Result<ResidentFilePtr> read(const std::string& path, const GoesOn& goes_on);
 

@@ -41,8 +41,8 @@ void add_parts(const ListedFile& file, Level* level) {
 }
 
 /// What range deletions of a level's files cover, as far as RocksDB lets them: within their file's
-/// keys. They hide what the files themselves have, too.
-Level deleted_in(const ListedLevel& level) {
+/// keys. They hide what the files themselves have, too. `most`: such spans.
+Level deleted_in(const ListedLevel& level, std::size_t most) {
   std::vector<KeySpan> spans;
   for (const ListedFile& file : level) {
     if (file.resident == nullptr) continue;
@@ -51,7 +51,7 @@ Level deleted_in(const ListedLevel& level) {
       if (own.first <= own.last) spans.push_back(std::move(own));
     }
   }
-  join_spans(&spans);
+  join_spans(&spans, most);
   Level stubs;
   for (KeySpan& span : spans) {
     stubs.push_back({nullptr, std::move(span.first), std::move(span.last)});
@@ -99,8 +99,10 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
         new FileSet(std::move(backend), std::move(levels), std::move(usage)));
     std::vector<Level> parts;
     set->deleted_.reserve(set->levels_.size());
+    const std::size_t spans_max = kDeletedSpansMax / std::max<std::size_t>(1, set->levels_.size());
     for (const ListedLevel& level : set->levels_) {
-      if (Level deleted = deleted_in(level); !deleted.empty()) {
+      if (Level deleted = deleted_in(level, std::max<std::size_t>(1, spans_max));
+          !deleted.empty()) {
         parts.push_back(deleted);
         set->deleted_.push_back(std::move(deleted));
         for (const LevelPart& stub : set->deleted_.back()) set->list_stub(stub.first_key);

@@ -112,16 +112,17 @@ void CommitQueue::lead(const Ticket& own) {
     }
     // Whoever finishes from here on leads, or is seen.
     if (finished_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel)) return;
-    // Its owner waits no longer for other batches than it takes to wake theirs.
+    // Its owner waits no longer for other batches than it takes to wake theirs, and for no medium.
     const bool is_done = own.state.load(std::memory_order_acquire) == Ticket::State::kDone;
-    if (is_done && watch.micros() >= kLeadMicros && pass_lead()) return;
+    if (is_done && pass_lead(/*to_any=*/watch.micros() >= kLeadMicros)) return;
   }
 }
 
-bool CommitQueue::pass_lead() {
+bool CommitQueue::pass_lead(bool to_any) {
   const auto lock = base::lock_awake(queue_mutex_);
   if (queue_.empty()) return false;
   Ticket* const first = queue_.front();
+  if (!to_any && first->durability != Durability::kSync) return false;
   auto ready = Ticket::State::kReady;
   if (!first->state.compare_exchange_strong(ready, Ticket::State::kLeads,
                                             std::memory_order_acq_rel)) {

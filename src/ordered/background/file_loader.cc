@@ -24,7 +24,11 @@ constexpr auto kLookAgain = std::chrono::milliseconds(100);
 /// Files that are there serve lookups after that time, also if others are still to come.
 constexpr std::uint64_t kPublishMicros = 300'000;
 /// Whoever wanted the device's memory has it for so long at least.
-constexpr auto kRest = std::chrono::seconds(10);
+constexpr std::chrono::milliseconds kRest{10'000};
+/// So often in a row what a compaction replaced goes on to serve, though its outputs went as well.
+constexpr int kGapsMax = 16;
+/// In which batches are over that hold what was let go.
+constexpr std::chrono::milliseconds kUntilFreed{300};
 /// Files of a family: each is a mapping, of which Linux gives a process 65,530.
 constexpr std::size_t kFilesMax = 16 << 10;
 
@@ -204,26 +208,24 @@ void FileLoader::take_kept(Listed* listed, Family* family) {
 bool FileLoader::says_the_same(FamilyId id, const Listed& listed) const {
   const ViewPtr view = parts_.state->view();
   const FamilyView* const now = view->family(id);
-  return now != nullptr && now->tree_changes == listed.changes;
+  return now != nullptr && !now->dropped && view->keeps_clean &&
+         now->tree_changes == listed.changes;
 }
 
 void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
-  // Only a compaction was there since: the files that it took away say what the new ones say.
-  const bool serves = std::exchange(family->is_whole, false) && family->changes == listed->changes;
-  take_kept(listed, family);
-  if (!serves) family->replaced.clear();
-  load_files(id, listed, family);
-  family->replaced.clear();
-}
-
-void FileLoader::load_files(FamilyId id, Listed* listed, Family* family) {
   Loaded loaded(parts_.files);
+  family->is_whole = false;
+  family->has_let_go = false;
+  take_kept(listed, family);
+  // If only a compaction was there since, the files that it took away say what the new ones say.
+  if (!family->is_served || family->changes != listed->changes) family->replaced.clear();
   bool is_refused = false;
   // At once, but where all is served: memory of files that went is there for others when no view
   // has them any more.
-  if (family->replaced.empty() && !publish(id, *listed, &is_refused)) return;
+  if (family->replaced.empty() && !publish(id, *listed, &is_refused, family)) return;
   std::uint64_t published = 0;
   bool lacks_room = false;
+  bool has_gap = false;
   const std::vector<ListedFile*> files = newest_first(&listed->levels);
   for (std::size_t next = 0;
        next < files.size() && !is_refused && family->kept.size() < kFilesMax;) {
@@ -240,15 +242,21 @@ void FileLoader::load_files(FamilyId id, Listed* listed, Family* family) {
       }
       if (got == Read::kOver) return;
       lacks_room = lacks_room || got == Read::kNoRoom;
+      has_gap = has_gap || got == Read::kGone;
       loaded.note(attempts[i].file->resident);
     }
     if (loaded.micros() - published < kPublishMicros) continue;
     published = loaded.micros();
     const bool serves = !family->replaced.empty();
-    if (serves ? !says_the_same(id, *listed) : !publish(id, *listed, &is_refused)) return;
+    if (serves ? !says_the_same(id, *listed) : !publish(id, *listed, &is_refused, family)) return;
   }
-  family->is_whole = publish(id, *listed, &is_refused);
-  family->look_again = lacks_room ? std::chrono::steady_clock::now() + kRest : Time::max();
+  // Another compaction has come: its outputs are listed next, and what serves goes on.
+  family->gaps = has_gap ? family->gaps + 1 : 0;
+  if (has_gap && !family->replaced.empty() && family->gaps < kGapsMax) return;
+  family->is_whole = publish(id, *listed, &is_refused, family);
+  family->is_served = family->is_whole && !is_refused && !has_gap;
+  const auto pause = family->has_let_go ? kUntilFreed : kRest;
+  family->look_again = lacks_room ? std::chrono::steady_clock::now() + pause : Time::max();
   family->version = listed->version;
   family->changes = listed->changes;
 }
@@ -284,7 +292,7 @@ FileLoader::Read FileLoader::read_instead(FamilyId id, const Listed& listed, Att
   const std::uint64_t left = parts_.files->bytes_max() - bytes_kept();
   let_go(device_is_full(needed) ? needed : needed - std::min(needed, left), attempt->older, family);
   bool is_refused = false;
-  if (!publish(id, listed, &is_refused)) return Read::kOver;
+  if (!publish(id, listed, &is_refused, family)) return Read::kOver;
   read_together(std::span(attempt, 1));
   return keep(attempt, family);
 }
@@ -364,7 +372,7 @@ FileLoader::Read FileLoader::keep(Attempt* attempt, Family* family) {
   if (why.IsCorruption() && !std::exchange(has_warned_, true)) {
     log(LogLevel::kWarning, "keys of " + file->path + " are not resident: " + why.ToString());
   }
-  return Read::kDone;  // of IOError, too: a compaction may have taken the file away
+  return why.IsIOError() ? Read::kGone : Read::kDone;
 }
 
 /// Whether there would be room if all older files of the family went, and those replaced.
@@ -390,11 +398,12 @@ void FileLoader::let_go(std::uint64_t bytes, Files older, Family* family) {
     family->kept.erase(file->number);
     file->resident = nullptr;
   }
+  family->has_let_go = family->has_let_go || gone > 0;
 }
 
 /// False: what is listed is not so any more, or was not published. *is_refused: no set can be made
 /// of what is listed, and RocksDB alone is asked.
-bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused) {
+bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused, Family* family) {
   const auto backend = parts_.files->backend();
   if (backend == nullptr) return false;
   auto set = residency::FileSet::make(backend, listed.levels, parts_.files->usage());
@@ -411,6 +420,10 @@ bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused) {
     next->set_family(std::move(changed));
     is_published = true;
   });
+  if (is_published) {
+    family->is_served = false;  // up to the last one
+    family->replaced.clear();
+  }
   return is_published;
 }
 

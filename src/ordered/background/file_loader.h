@@ -41,7 +41,10 @@ class FileLoader {
     std::uint64_t version = 0;                     // RocksDB's, of the files that were published
     std::uint64_t changes = 0;                     // FamilyView::tree_changes then
     bool is_whole = false;                         // all that could be loaded was
-    Time look_again = Time::max();                 // whether there is room now
+    bool is_served = false;                        // and is in the view's set, without a gap
+    int gaps = 0;  // how often files went before they were read, one time behind the other
+    bool has_let_go = false;        // of files for others, this time
+    Time look_again = Time::max();  // whether there is room now
   };
   /// Files of a family's tree at one time.
   struct Listed {
@@ -49,7 +52,8 @@ class FileLoader {
     std::uint64_t version = 0;
     std::uint64_t changes = 0;
   };
-  enum class Read { kDone, kNoRoom, kOver };
+  /// kGone: a compaction took it away.
+  enum class Read { kDone, kNoRoom, kGone, kOver };
   /// Files, newest first.
   using Files = std::span<residency::ListedFile* const>;
   /// A file that is read, and what came of it.
@@ -72,8 +76,6 @@ class FileLoader {
   /// Reads what is not kept yet, and publishes. Ends early where files have changed meanwhile, or
   /// the store closes.
   void load(FamilyId id, Listed* listed, Family* family);
-  /// Those of load, when what was published before still says what the tree says or not.
-  void load_files(FamilyId id, Listed* listed, Family* family);
   /// Of what is kept what is still listed; the others are replaced.
   static void take_kept(Listed* listed, Family* family);
   /// Whether the tree says what it said when its files were listed.
@@ -92,7 +94,8 @@ class FileLoader {
                                   Family* family);
   [[nodiscard]] bool could_fit(std::uint64_t needed, Files older, const Family& family) const;
   static void let_go(std::uint64_t bytes, Files older, Family* family);
-  [[nodiscard]] bool publish(FamilyId id, const Listed& listed, bool* is_refused);
+  /// What is listed and kept; what was replaced is forgotten.
+  [[nodiscard]] bool publish(FamilyId id, const Listed& listed, bool* is_refused, Family* family);
   [[nodiscard]] std::uint64_t bytes_kept() const;
   [[nodiscard]] bool device_is_full(std::uint64_t needed) const;
 

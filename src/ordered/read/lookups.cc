@@ -27,7 +27,7 @@ Status Lookups::submit(const ReadSet& validated, batch::Requests* requests) cons
 
 Status Lookups::prepare_and_search(const ReadSet& validated, batch::Requests* requests) const {
   BRECCIA_TRY(parts_.closed->check());
-  BRECCIA_TRY(check_families(*requests, *parts_.state->view()));
+  BRECCIA_TRY(check_families(*requests, *parts_.state->pin().view));
   BRECCIA_TRY(Reader::prepare(/*own_writes=*/false, requests));
   seal_for_search(validated);
   seal_for_search(*requests);
@@ -149,7 +149,7 @@ std::unique_ptr<rocksdb::Iterator> Lookups::iterate(const rocksdb::ReadOptions& 
 void Lookups::seal_for_search(FamilyId id, std::uint64_t requests,
                               std::uint64_t entries_min) const {
   if (requests < parts_.backend_min.reads) return;
-  const auto view = parts_.state->view();
+  const ViewPtr view = parts_.state->pin().view;
   const FamilyView* const family = view->family(id);
   if (family == nullptr || family->active->count() < entries_min) return;
   base::as_memory_allows([&] { publisher_->try_seal(id); });
@@ -159,7 +159,7 @@ void Lookups::seal_for_search(FamilyId id, std::uint64_t requests,
 void Lookups::lift_for_search(FamilyId id, std::uint64_t requests,
                               std::uint64_t requests_min) const {
   if (requests < requests_min) return;
-  const auto view = parts_.state->view();
+  const ViewPtr view = parts_.state->pin().view;
   const FamilyView* const family = view->family(id);
   if (family == nullptr || !builder_->is_split(*family)) return;
   base::as_memory_allows([&] { publisher_->try_lift(id); });

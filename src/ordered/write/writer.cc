@@ -243,9 +243,8 @@ void Writer::find_place(WriteTicket* ticket) const {
   const std::byte* const record = frame.at + frame.layout().records;
   if (!record::is_point(record::record_header(record).op())) return;
   const ViewPtr view = parts_.state->pin().view;
-  memtable::HostMemtable* const active = view->family(kDefaultFamily)->active.get();
-  // By the view's count, which other threads do not write to.
-  ticket->place = {{view, active}, active->find_place(record, frame.records_position())};
+  const FamilyView* const family = view->family(kDefaultFamily);
+  ticket->place = {family->active, family->active->find_place(record, frame.records_position())};
 }
 
 // Descriptors stand in the order of the records' families, each family's behind that of its name.
