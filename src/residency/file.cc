@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/limits.h"
 #include "base/memory.h"
 #include "residency/wanted.h"
 #include "sst/algo/bytes.cuh"
@@ -52,10 +51,9 @@ Result<std::size_t> end_of_stretch(const sst::Table& table, std::size_t first, s
 }
 
 /// What range deletions of a table cover. A single deletion is one in the tree.
-/// Errors  those of the table; NotSupported: a key that is longer than any of a store's.
+/// Errors  those of the table.
 Result<std::vector<KeySpan>> deleted_by(const sst::Table& table) {
   std::vector<KeySpan> spans;
-  bool is_too_long = false;
   BRECCIA_TRY(
       sst::visit_range_deletions(table, [&](const sst::InternalKey& begin, const Slice& end) {
         KeySpan span{begin.user_key.ToString(), end.ToString()};
@@ -63,11 +61,9 @@ Result<std::vector<KeySpan>> deleted_by(const sst::Table& table) {
         const bool is_one = span.last.size() == span.first.size() + 1 && span.last.back() == 0 &&
                             span.last.starts_with(span.first);
         if (is_one) span.last.pop_back();
-        is_too_long = std::max(span.first.size(), span.last.size()) > limits::kKeyBytesMax;
         spans.push_back(std::move(span));
-        return !is_too_long;
+        return true;
       }));
-  if (is_too_long) return Status::NotSupported("a deleted range ends in a long key", table.path());
   join_spans(&spans, kDeletedSpansMax);
   return spans;
 }

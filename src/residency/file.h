@@ -62,8 +62,7 @@ class FileReader {
   /// properties. Asked before each piece.
   using GoesOn = std::function<Status(std::uint64_t bytes_needed)>;
   /// Errors  what `goes_on` says; IOError: no such file, or it cannot be read; Corruption: what it
-  ///         holds; NotSupported: a table that is not read here, or that deletes a range whose end
-  ///         is longer than any key of a store's; MemoryLimit; those of the device.
+  ///         holds; NotSupported: a table that is not read here; MemoryLimit; those of the device.
   /// Bound   memory beside that of the pieces: the bytes of one, and what decoding them takes.
   Result<ResidentFilePtr> read(const std::string& path, const GoesOn& goes_on);
 

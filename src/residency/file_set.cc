@@ -30,14 +30,23 @@ bool overlap(const ListedFile& a, const ListedFile& b) {
   return a.first_key <= b.last_key && b.first_key <= a.last_key;
 }
 
+/// A part without keys. No key of a store's lies between one that is longer and what is left of it.
+LevelPart stub_of(const std::string& first_key, const std::string& last_key) {
+  return {nullptr, first_key.substr(0, limits::kKeyBytesMax),
+          last_key.substr(0, limits::kKeyBytesMax)};
+}
+
 void add_parts(const ListedFile& file, Level* level) {
-  if (file.resident == nullptr) {
-    level->push_back({nullptr, file.first_key, file.last_key});
-    return;
-  }
+  if (file.resident == nullptr) return level->push_back(stub_of(file.first_key, file.last_key));
   for (const PiecePtr& piece : file.resident->pieces) {
     level->push_back({piece, piece->first_key(), piece->last_key()});
   }
+}
+
+bool has_range_deletions(const ListedLevel& level) {
+  return std::any_of(level.begin(), level.end(), [](const ListedFile& file) {
+    return file.resident != nullptr && !file.resident->deleted.empty();
+  });
 }
 
 /// What range deletions of a level's files cover, as far as RocksDB lets them: within their file's
@@ -53,17 +62,13 @@ Level deleted_in(const ListedLevel& level, std::size_t most) {
   }
   join_spans(&spans, most);
   Level stubs;
-  for (KeySpan& span : spans) {
-    stubs.push_back({nullptr, std::move(span.first), std::move(span.last)});
-  }
+  for (const KeySpan& span : spans) stubs.push_back(stub_of(span.first, span.last));
   return stubs;
 }
 
 Status check(const Level& level) {
   for (const LevelPart& part : level) {
-    if (std::max(part.first_key.size(), part.last_key.size()) > limits::kKeyBytesMax) {
-      return Status::NotSupported("a key of a file is too long");
-    }
+    BRECCIA_ASSERT(std::max(part.first_key.size(), part.last_key.size()) <= limits::kKeyBytesMax);
     if (part.last_key < part.first_key) return Status::Corruption("a file ends before it begins");
   }
   for (std::size_t i = 0; i < level.size(); ++i) {
@@ -99,10 +104,12 @@ Result<FileSetPtr> FileSet::make(std::shared_ptr<Backend> backend, std::vector<L
         new FileSet(std::move(backend), std::move(levels), std::move(usage)));
     std::vector<Level> parts;
     set->deleted_.reserve(set->levels_.size());
-    const std::size_t spans_max = kDeletedSpansMax / std::max<std::size_t>(1, set->levels_.size());
+    const auto deletes = static_cast<std::size_t>(
+        std::count_if(set->levels_.begin(), set->levels_.end(), has_range_deletions));
+    const std::size_t spans_max =
+        std::max<std::size_t>(1, kDeletedSpansMax / std::max<std::size_t>(1, deletes));
     for (const ListedLevel& level : set->levels_) {
-      if (Level deleted = deleted_in(level, std::max<std::size_t>(1, spans_max));
-          !deleted.empty()) {
+      if (Level deleted = deleted_in(level, spans_max); !deleted.empty()) {
         parts.push_back(deleted);
         set->deleted_.push_back(std::move(deleted));
         for (const LevelPart& stub : set->deleted_.back()) set->list_stub(stub.first_key);

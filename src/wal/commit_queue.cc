@@ -122,7 +122,15 @@ bool CommitQueue::pass_lead(bool to_any) {
   const auto lock = base::lock_awake(queue_mutex_);
   if (queue_.empty()) return false;
   Ticket* const first = queue_.front();
-  if (!to_any && first->durability != Durability::kSync) return false;
+  const auto wants_sync = [first] {
+    const Ticket* ticket = first;
+    while (ticket != nullptr && ticket->durability != Durability::kSync &&
+           ticket->state.load(std::memory_order_acquire) == Ticket::State::kReady) {
+      ticket = ticket->next;
+    }
+    return ticket != nullptr && ticket->durability == Durability::kSync;
+  };
+  if (!to_any && !wants_sync()) return false;
   auto ready = Ticket::State::kReady;
   if (!first->state.compare_exchange_strong(ready, Ticket::State::kLeads,
                                             std::memory_order_acq_rel)) {

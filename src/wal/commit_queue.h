@@ -109,8 +109,8 @@ class CommitQueue {
  private:
   /// Commits what is ready until nobody has finished meanwhile, or another ticket's owner leads.
   void lead(const Ticket& own);
-  /// True if the first ticket's owner leads from here on: it is ready, and wants a sync or
-  /// `to_any`.
+  /// True if the first ticket's owner leads from here on: it is ready, and `to_any`, or one that is
+  /// ready with it wants a sync.
   [[nodiscard]] bool pass_lead(bool to_any);
   void commit_ready();
   Status make_durable(const TicketList& group);

@@ -199,7 +199,8 @@ void FileLoader::take_kept(Listed* listed, Family* family) {
     file->resident = before->second;
   }
   for (const auto& [number, file] : family->kept) {
-    if (file != nullptr && !kept.contains(number)) family->replaced.push_back(file);
+    const bool serves = file != nullptr && family->published.contains(number);
+    if (serves && !kept.contains(number)) family->replaced.push_back(file);
   }
   family->kept = std::move(kept);
   family->needs = std::move(needs);
@@ -251,12 +252,14 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
     if (serves ? !says_the_same(id, *listed) : !publish(id, *listed, &is_refused, family)) return;
   }
   // Another compaction has come: its outputs are listed next, and what serves goes on.
-  family->gaps = has_gap ? family->gaps + 1 : 0;
-  if (has_gap && !family->replaced.empty() && family->gaps < kGapsMax) return;
+  if (has_gap && !family->replaced.empty() && family->gaps++ < kGapsMax) return;
+  family->gaps = 0;
   family->is_whole = publish(id, *listed, &is_refused, family);
   family->is_served = family->is_whole && !is_refused && !has_gap;
-  const auto pause = family->has_let_go ? kUntilFreed : kRest;
-  family->look_again = lacks_room ? std::chrono::steady_clock::now() + pause : Time::max();
+  family->looks_soon = lacks_room && family->has_let_go && !family->looks_soon;
+  const auto pause = family->looks_soon ? kUntilFreed : kRest;
+  const bool may_be_more = lacks_room || has_gap;  // of a medium that failed, too
+  family->look_again = may_be_more ? std::chrono::steady_clock::now() + pause : Time::max();
   family->version = listed->version;
   family->changes = listed->changes;
 }
@@ -290,7 +293,8 @@ FileLoader::Read FileLoader::read_instead(FamilyId id, const Listed& listed, Att
   // Of the budget what is missing; of a full device all that it needs.
   const std::uint64_t needed = family->needs[attempt->file->number];
   const std::uint64_t left = parts_.files->bytes_max() - bytes_kept();
-  let_go(device_is_full(needed) ? needed : needed - std::min(needed, left), attempt->older, family);
+  let_go(device_is_full(needed, 0) ? needed : needed - std::min(needed, left), attempt->older,
+         family);
   bool is_refused = false;
   if (!publish(id, listed, &is_refused, family)) return Read::kOver;
   read_together(std::span(attempt, 1));
@@ -308,8 +312,7 @@ std::uint64_t FileLoader::bytes_kept() const {
   return bytes;
 }
 
-/// True if the device would ask others for memory.
-bool FileLoader::device_is_full(std::uint64_t needed) const {
+bool FileLoader::device_is_full(std::uint64_t needed, std::uint64_t could_go) const {
   const auto backend = parts_.files->backend();
   if (backend == nullptr) return true;
   const exec::Device& device = backend->device();
@@ -317,7 +320,7 @@ bool FileLoader::device_is_full(std::uint64_t needed) const {
   const std::uint64_t limit = device.memory_limit();
   const std::uint64_t free = limit - std::min(limit, needed + parts_.files->load_bytes());
   if (device.memory_held() > free) backend->tenant().pool().trim();
-  return device.memory_held() > free;
+  return device.memory_held() > free + could_go;
 }
 
 /// Files, by a thread each.
@@ -345,7 +348,7 @@ void FileLoader::read(residency::FileReader* reader, std::atomic<std::uint64_t>*
     attempt->bytes_needed = needed;
     const bool begins = !std::exchange(is_begun, true);
     if (begins && !take(needed)) return Status::MemoryLimit();
-    return device_is_full(begins ? needed : 0) ? Status::MemoryLimit() : Status::OK();
+    return device_is_full(begins ? needed : 0, 0) ? Status::MemoryLimit() : Status::OK();
   };
   attempt->why = base::or_error([&]() -> Status {
     BRECCIA_TAKE(attempt->resident, reader->read(attempt->file->path, goes_on));
@@ -383,7 +386,8 @@ bool FileLoader::could_fit(std::uint64_t needed, Files older, const Family& fami
   for (const ListedFile* const file : older) {
     could_go += file->resident == nullptr ? 0 : file->resident->memory_bytes();
   }
-  return needed <= bytes_max && bytes_kept() - could_go <= bytes_max - needed;
+  return needed <= bytes_max && bytes_kept() - could_go <= bytes_max - needed &&
+         !device_is_full(needed, could_go);
 }
 
 /// Lets go of what is replaced and of the oldest files, so many bytes or all.
@@ -423,6 +427,10 @@ bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused, Fa
   if (is_published) {
     family->is_served = false;  // up to the last one
     family->replaced.clear();
+    family->published.clear();
+    for (const auto& level : listed.levels) {
+      for (const ListedFile& file : level) family->published.insert(file.number);
+    }
   }
   return is_published;
 }

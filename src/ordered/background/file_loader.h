@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <vector>
@@ -35,7 +36,8 @@ class FileLoader {
   /// What there is of a family's files, by number; null: a file that is not read here.
   struct Family {
     std::map<std::uint64_t, residency::ResidentFilePtr> kept;
-    /// Those that a compaction took away: they serve until what replaces them is read.
+    std::set<std::uint64_t> published;  // of those, in the view's set
+    /// Of these what a compaction took away: it serves until what replaces it is read.
     std::vector<residency::ResidentFilePtr> replaced;
     std::map<std::uint64_t, std::uint64_t> needs;  // bytes of files for which there was no room
     std::uint64_t version = 0;                     // RocksDB's, of the files that were published
@@ -44,6 +46,7 @@ class FileLoader {
     bool is_served = false;                        // and is in the view's set, without a gap
     int gaps = 0;  // how often files went before they were read, one time behind the other
     bool has_let_go = false;        // of files for others, this time
+    bool looks_soon = false;        // whether there is room now, as some was freed
     Time look_again = Time::max();  // whether there is room now
   };
   /// Files of a family's tree at one time.
@@ -97,7 +100,8 @@ class FileLoader {
   /// What is listed and kept; what was replaced is forgotten.
   [[nodiscard]] bool publish(FamilyId id, const Listed& listed, bool* is_refused, Family* family);
   [[nodiscard]] std::uint64_t bytes_kept() const;
-  [[nodiscard]] bool device_is_full(std::uint64_t needed) const;
+  /// True if the device would ask others for memory, when so much of what is there went.
+  [[nodiscard]] bool device_is_full(std::uint64_t needed, std::uint64_t could_go) const;
 
   const StoreParts parts_;
   Publisher* publisher_;

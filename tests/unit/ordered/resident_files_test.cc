@@ -294,7 +294,7 @@ TEST_F(EngineResidentFiles, ServeWhileACompactionReplacesThem) {
   const std::uint64_t plenty = 64 << 20;
   std::uint64_t needed = 0;  // by all files before a compaction
   for (const bool is_short : {false, true}) {
-    const std::uint64_t bytes = is_short ? needed + needed / 8 : plenty;
+    const std::uint64_t bytes = is_short ? needed + needed / 3 : plenty;
     SCOPED_TRACE(fmt::format("{} bytes", bytes));
     const testing::Folder folder(testing::Place::kMemory);
     model_.clear();
@@ -321,7 +321,11 @@ TEST_F(EngineResidentFiles, ServeWhileACompactionReplacesThem) {
         }
         is_compacted = true;
       });
-      while (!is_compacted || figure("loads") == loads || figure("files-listed") > 2) {
+      const auto is_read = [&] {
+        return is_compacted && figure("loads") > loads && figure("files-listed") == files_of_tree();
+      };
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (!is_read() && std::chrono::steady_clock::now() < deadline) {
         look_up(0, 3000);
         if (HasFatalFailure()) return;
       }
