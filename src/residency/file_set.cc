@@ -68,7 +68,9 @@ Level deleted_in(const ListedLevel& level, std::size_t most) {
 
 Status check(const Level& level) {
   for (const LevelPart& part : level) {
-    BRECCIA_ASSERT(std::max(part.first_key.size(), part.last_key.size()) <= limits::kKeyBytesMax);
+    if (std::max(part.first_key.size(), part.last_key.size()) > limits::kKeyBytesMax) {
+      return Status::NotSupported("a key of a file is too long");
+    }
     if (part.last_key < part.first_key) return Status::Corruption("a file ends before it begins");
   }
   for (std::size_t i = 0; i < level.size(); ++i) {
