@@ -131,7 +131,7 @@ console::Command add_bench_ycsb(console::App* parent) {
   app->add_option(
          "--next", flags->next,
          "Another workload's file, run behind on the same records: its properties win over "
-         "those of -P. Of all workloads one may insert records")
+         "those of -P. Of all workloads one may insert records; others may come again")
       ->expected(1, 16);
   app->add_option("--target", flags->target, "Operations per second of all threads; 0: no limit")
       ->capture_default_str();

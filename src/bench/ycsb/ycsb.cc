@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <set>
 #include <tuple>
 
 #include "base/assert.h"
@@ -246,12 +245,8 @@ Status check_runs(const std::vector<YcsbRun>& runs) {
     return std::tuple(workload.record_count, workload.value_size(), workload.hashed_keys,
                       workload.zero_padding, workload.distribution == Distribution::kUniform);
   };
-  std::set<std::string> names;
   const YcsbRun* inserts = nullptr;
   for (const YcsbRun& run : runs) {
-    if (!names.insert(run.name).second) {
-      return Status::InvalidArgument(run.name + " comes twice, and rows would not tell which");
-    }
     if (records(run.workload) != records(first.workload)) {
       return Status::InvalidArgument(
           fmt::format("{} has other records than {}, or chooses among them by another law",
@@ -280,6 +275,9 @@ std::vector<Step> ycsb_steps(const SuiteFlags& flags, const std::vector<YcsbRun>
     const std::uint64_t seed = i == 0 ? flags.seed : base::mix64(flags.seed) + i;
     if (runs[i].workload.operation_count == 0) continue;
     steps.push_back(run_step(flags, runs[i], seed, values));
+    const auto same = std::count_if(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(i),
+                                    [&](const YcsbRun& run) { return run.name == runs[i].name; });
+    if (same > 0) steps.back().name += fmt::format("#{}", same + 1);
   }
   const bool has_load = !flags.use_existing_db;
   for (Step& step : steps) {

@@ -135,12 +135,12 @@ void Flusher::run() {
     }
     std::uint64_t told = 0;
     bool is_closing = false;
-    const std::uint64_t begin = parts_.log->begin();
-    const base::Stopwatch watch;
+    room_->note_flush_begun(visible_bytes());
     const Status status = base::or_memory_limit([&] {
       is_closing = !wait_for_tree();
       return is_closing ? Status::OK() : flush_once(manual, &told);
     });
+    room_->note_flush_ended(status.ok());
     if (is_closing) return;
     if (status.IsMemoryLimit()) {
       base::as_memory_allows([&] {
@@ -152,9 +152,6 @@ void Flusher::run() {
     }
     pause.start_over();
     const bool flushed = status.ok();
-    if (flushed) {
-      room_->note_flushed(parts_.log->begin() - begin, std::chrono::microseconds(watch.micros()));
-    }
     note_end(status, wanted, told);
     if (flushed) base::or_memory_limit([&] { return merge_clean(); }).PermitUncheckedError();
   }

@@ -6,13 +6,14 @@
 
 namespace breccia::ordered {
 
-/// How writers are slowed down as room in the log gets short, so that they need not stop: as long
-/// as half of it is free they are not; at three quarters they go as fast as flushes give room back,
-/// behind that ever more slowly. A flush that takes 1.6 times what others took ends before the log
-/// is full.
+/// How writers are slowed down as room in the log gets short, so that they need not stop. As long
+/// as half of it is free they are not; behind that they share what is left over the time until the
+/// flush under way should end: as long as such a flush took so far, or, when that is nearly over,
+/// as long again as it has been going on. So writers come to a full log only if a flush takes
+/// several times as long as others did.
 ///
 /// Threads one at a time.
-/// Source  RocksDB (delayed writes). Deviation: the rate is that of flushes so far, not a setting.
+/// Source  RocksDB (delayed writes). Deviation: the rate is that of flushes, not a setting.
 class Pace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,22 +21,30 @@ class Pace {
   /// `bytes_max`: of the log, at which writers stop.
   explicit Pace(std::uint64_t bytes_max) : half_(static_cast<double>(bytes_max) / 2) {}
 
-  /// A flush has given back so many bytes in so much time. Of few it says nothing: what it takes
+  /// A flush begins that will give back so many bytes.
+  void note_begun(std::uint64_t bytes, Clock::time_point now) {
+    flushing_ = static_cast<double>(bytes);
+    begun_ = now;
+  }
+  /// It has ended, and whether it has given them back. Of few bytes it says nothing: what it takes
   /// for them is mostly what any flush takes.
-  void note_flushed(std::uint64_t bytes, std::chrono::microseconds taken) {
+  void note_ended(bool flushed, Clock::time_point now) {
     next_ = Clock::time_point();
-    if (static_cast<double>(bytes) < half_ / 2 || taken.count() <= 0) return;
-    const double rate = static_cast<double>(bytes) * 1e6 / static_cast<double>(taken.count());
-    rate_ = rate_ > 0 ? (rate_ + rate) / 2 : rate;
+    const double seconds = Seconds(now - begun_).count();
+    if (flushed && flushing_ >= half_ / 2 && seconds > 0) {
+      const double rate = flushing_ / seconds;
+      rate_ = rate_ > 0 ? (rate_ + rate) / 2 : rate;
+    }
+    flushing_ = 0;
   }
 
   /// When a write of `bytes` may go on, if so many are in use: now, or its turn behind others, but
   /// never much later: not all who were told a turn wait for it.
   Clock::time_point turn(std::uint64_t bytes, std::uint64_t in_use, Clock::time_point now) {
-    const double full = static_cast<double>(in_use) / half_ - 1;  // of the second half
-    if (rate_ <= 0 || lets_on(in_use)) return now;
-    const double rate = rate_ * std::max((1 - full) / full, kLeast);
-    const auto taken = std::chrono::duration<double>(static_cast<double>(bytes) / rate);
+    if (lets_on(in_use)) return now;
+    const double left = std::max(2 * half_ - static_cast<double>(in_use), 1.0);
+    const double share = std::min(static_cast<double>(bytes) / left, 1.0);
+    const Seconds taken = share * until_end(in_use, now);
     const Clock::time_point turn = std::max(now, next_);
     next_ = std::min(turn + std::chrono::duration_cast<Clock::duration>(std::min(taken, kLongest)),
                      now + std::chrono::duration_cast<Clock::duration>(kLongest));
@@ -47,14 +56,28 @@ class Pace {
   }
 
  private:
-  /// Of the rate of flushes, what writers are left at least.
-  static constexpr double kLeast = 0.25;
+  using Seconds = std::chrono::duration<double>;
+
+  /// Until the flush under way ends, or one that begins now with all that is in use.
+  [[nodiscard]] Seconds until_end(std::uint64_t in_use, Clock::time_point now) const {
+    const bool flushes = flushing_ > 0;
+    const Seconds since = flushes ? Seconds(now - begun_) : Seconds(0);
+    const double bytes = flushes ? flushing_ : static_cast<double>(in_use);
+    const Seconds expected = rate_ > 0 ? Seconds(bytes / rate_) : Seconds(0);
+    return std::max(expected - since, since * kOverdue);
+  }
+
+  /// Of a flush that goes on so long that its end is not known any more: how much longer it is
+  /// thought to take, by how long it took so far.
+  static constexpr double kOverdue = 1.25;
   /// Turns that come sooner are not waited for; who takes one makes others wait that much longer.
   static constexpr auto kStep = std::chrono::microseconds(200);
-  static constexpr std::chrono::duration<double> kLongest{1};
+  static constexpr Seconds kLongest{0.5};
 
   const double half_;
-  double rate_ = 0;  // at which flushes give bytes back, a second; 0: not known
+  double rate_ = 0;      // at which flushes give bytes back, a second; 0: not known
+  double flushing_ = 0;  // bytes that a flush under way will give back; 0: there is none
+  Clock::time_point begun_;
   Clock::time_point next_;
 };
 

@@ -35,9 +35,14 @@ void Room::look_again() {
   flush_bell_.ring();
 }
 
-void Room::note_flushed(std::uint64_t bytes, std::chrono::microseconds taken) {
+void Room::note_flush_begun(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  pace_.note_flushed(bytes, taken);
+  pace_.note_begun(bytes, Pace::Clock::now());
+}
+
+void Room::note_flush_ended(bool flushed) {
+  const std::lock_guard lock(mutex_);
+  pace_.note_ended(flushed, Pace::Clock::now());
 }
 
 // Of the time that a writer has, half is left to wait for room. Nobody tells of a fault of the log.

@@ -63,8 +63,9 @@ class Room {
   [[nodiscard]] bool is_short() const;
   /// A merge or a flush has ended: who waits looks again.
   void look_again();
-  /// A flush has given back so many bytes of the log, in so much time.
-  void note_flushed(std::uint64_t bytes, std::chrono::microseconds taken);
+  /// A flush begins that will give back so many bytes of the log; it has ended, and whether it has.
+  void note_flush_begun(std::uint64_t bytes);
+  void note_flush_ended(bool flushed);
   /// Nobody waits any more.
   void stop();
 
